@@ -1,0 +1,78 @@
+//! The EC2 actions and who is told of each call.
+
+use std::fmt;
+use std::time::Duration;
+
+/// An EC2 action that the driver calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "the names are EC2's own")]
+pub enum Action {
+    AttachVolume,
+    CopyVolumes,
+    CreateSnapshot,
+    CreateTags,
+    CreateVolume,
+    DeleteSnapshot,
+    DeleteTags,
+    DeleteVolume,
+    DescribeAvailabilityZones,
+    DescribeInstances,
+    DescribeInstanceTypes,
+    DescribeSnapshots,
+    DescribeVolumes,
+    DescribeVolumesModifications,
+    DetachVolume,
+    ModifyVolume,
+}
+
+impl Action {
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AttachVolume => "AttachVolume",
+            Self::CopyVolumes => "CopyVolumes",
+            Self::CreateSnapshot => "CreateSnapshot",
+            Self::CreateTags => "CreateTags",
+            Self::CreateVolume => "CreateVolume",
+            Self::DeleteSnapshot => "DeleteSnapshot",
+            Self::DeleteTags => "DeleteTags",
+            Self::DeleteVolume => "DeleteVolume",
+            Self::DescribeAvailabilityZones => "DescribeAvailabilityZones",
+            Self::DescribeInstances => "DescribeInstances",
+            Self::DescribeInstanceTypes => "DescribeInstanceTypes",
+            Self::DescribeSnapshots => "DescribeSnapshots",
+            Self::DescribeVolumes => "DescribeVolumes",
+            Self::DescribeVolumesModifications => "DescribeVolumesModifications",
+            Self::DetachVolume => "DetachVolume",
+            Self::ModifyVolume => "ModifyVolume",
+        }
+    }
+
+    /// True when the action changes something: such a call is never repeated by the SDK.
+    pub fn mutates(self) -> bool {
+        !self.as_str().starts_with("Describe")
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One finished call.
+#[derive(Debug, Clone)]
+pub struct Observation<'a> {
+    /// What was called.
+    pub action: Action,
+    /// From sending to the reply or its failure.
+    pub took: Duration,
+    /// `None` for success.
+    pub error: Option<&'a crate::Ec2Error>,
+}
+
+/// Is told of every call; must not block.
+pub trait Observer: Send + Sync + 'static {
+    /// A call has ended.
+    fn observe(&self, observation: &Observation<'_>);
+}

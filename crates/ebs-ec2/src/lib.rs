@@ -1,0 +1,38 @@
+//! The port to EC2: one small trait for each kind of resource, one method for each EC2 action, one error.
+//!
+//! Policy (`ebs-cloud`) is written against these traits and knows no SDK; `ebs-aws` implements them over the real
+//! SDK, `ebs-sim` over its state in memory. A method makes exactly one call and returns exactly what EC2 said:
+//! no retries of mutating calls, no waiting, no paging beyond the page asked for.
+//!
+//! Cancellation: dropping a returned future may leave the call done or not done. Policy that must know the outcome
+//! never drops one.
+#![warn(missing_docs)]
+
+mod action;
+mod attachments;
+mod error;
+mod instances;
+mod page;
+mod places;
+mod snapshots;
+mod volumes;
+
+pub use action::{Action, Observation, Observer};
+pub use attachments::{AttachRequest, Attachment, AttachmentState, Attachments, DetachRequest};
+pub use error::{Ec2Error, ErrorClass, Limit};
+pub use instances::{BlockDevice, Instance, InstanceTypeInfo, Instances};
+pub use page::{MAX_FILTER_VALUES, Page, PageRequest};
+pub use places::{Zone, Zones};
+pub use snapshots::{CreateSnapshot, Snapshot, SnapshotQuery, SnapshotState, Snapshots};
+pub use volumes::{
+    CopyVolume, CreateVolume, Modification, ModificationState, ModifyVolume, Place, Volume, VolumeQuery, VolumeState,
+    Volumes,
+};
+
+/// What every method of the port returns.
+pub type Result<T> = std::result::Result<T, Ec2Error>;
+
+/// All of EC2 that the driver uses.
+pub trait Ec2: Volumes + Attachments + Snapshots + Instances + Zones + Send + Sync + 'static {}
+
+impl<T: Volumes + Attachments + Snapshots + Instances + Zones + Send + Sync + 'static> Ec2 for T {}

@@ -1,0 +1,89 @@
+//! Snapshots.
+
+use std::time::SystemTime;
+
+use ebs_types::{Gib, SnapshotId, Tags, VolumeId};
+
+use crate::{Page, PageRequest, Result};
+
+/// State of a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are EC2's own")]
+pub enum SnapshotState {
+    Pending,
+    Completed,
+    Error,
+    /// A state this version does not know; never taken for completed.
+    Other(String),
+}
+
+/// A snapshot as EC2 describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Its id.
+    pub id: SnapshotId,
+    /// The volume it was taken of. EC2 reports `vol-ffffffff` for copies and imports.
+    pub source_volume: Option<VolumeId>,
+    /// Size of that volume.
+    pub size: Gib,
+    /// Its state.
+    pub state: SnapshotState,
+    /// EC2's word on an error.
+    pub status_message: Option<String>,
+    /// When it was started.
+    pub started: Option<SystemTime>,
+    /// Encrypted.
+    pub encrypted: bool,
+    /// Owning account.
+    pub owner: Option<String>,
+    /// Its tags.
+    pub tags: Tags,
+}
+
+/// CreateSnapshot. EC2 has no idempotency token for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateSnapshot {
+    /// Of what.
+    pub volume: VolumeId,
+    /// Description.
+    pub description: String,
+    /// Keep it on this Outpost.
+    pub outpost_arn: Option<String>,
+    /// Tags.
+    pub tags: Tags,
+}
+
+/// DescribeSnapshots, always of the own account except by id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SnapshotQuery {
+    /// By filter `snapshot-id`, at most [`crate::MAX_FILTER_VALUES`]: missing ids are simply absent.
+    FilterIds(Vec<SnapshotId>),
+    /// By filter `tag:<key>` with any of the values, own account.
+    Tag {
+        /// Tag key.
+        key: String,
+        /// Values, at most [`crate::MAX_FILTER_VALUES`].
+        values: Vec<String>,
+    },
+    /// Own account, all or those of one volume (filter `volume-id`).
+    Owned {
+        /// Only of this volume.
+        volume: Option<VolumeId>,
+    },
+}
+
+/// What EC2 does with snapshots.
+pub trait Snapshots {
+    /// CreateSnapshot; the snapshot is `pending` at first.
+    fn create_snapshot(&self, request: &CreateSnapshot) -> impl Future<Output = Result<Snapshot>> + Send;
+
+    /// DeleteSnapshot.
+    fn delete_snapshot(&self, id: &SnapshotId) -> impl Future<Output = Result<()>> + Send;
+
+    /// DescribeSnapshots, one page.
+    fn describe_snapshots(
+        &self,
+        query: &SnapshotQuery,
+        page: &PageRequest,
+    ) -> impl Future<Output = Result<Page<Snapshot>>> + Send;
+}

@@ -1,0 +1,248 @@
+//! Ids of EC2 objects and of nodes.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A text that cannot be an id of the wanted kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{given:?} is not {wanted}")]
+pub struct IdError {
+    given: String,
+    wanted: &'static str,
+}
+
+/// EC2 ids are a prefix and 8 or 17 hexadecimal digits. EC2 stays the judge of the number: an id that is refused
+/// here names nothing (a delete of it succeeds), so the check must never be stricter than a future EC2.
+fn is_ec2_id(prefix: &str, text: &str) -> bool {
+    text.strip_prefix(prefix).is_some_and(|rest| {
+        (1..=64).contains(&rest.len()) && rest.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+    })
+}
+
+macro_rules! ec2_id {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal, $wanted:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// Accepts exactly an id: the prefix and 1 to 64 lower-case letters or digits.
+            ///
+            /// # Errors
+            /// [`IdError`] names the text and what was wanted.
+            pub fn parse(text: &str) -> Result<Self, IdError> {
+                if is_ec2_id($prefix, text) {
+                    Ok(Self(text.to_owned()))
+                } else {
+                    Err(IdError { given: text.to_owned(), wanted: $wanted })
+                }
+            }
+
+            /// The id as EC2 writes it.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = IdError;
+            fn try_from(text: String) -> Result<Self, IdError> {
+                Self::parse(&text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> String {
+                id.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+ec2_id!(
+    /// An EBS volume, `vol-…`.
+    VolumeId, "vol-", "a volume id (vol-…)"
+);
+ec2_id!(
+    /// An EBS snapshot, `snap-…`.
+    SnapshotId, "snap-", "a snapshot id (snap-…)"
+);
+ec2_id!(
+    /// An EC2 instance, `i-…`.
+    InstanceId, "i-", "an instance id (i-…)"
+);
+
+impl VolumeId {
+    /// A CSI volume handle: a plain id, or an old form that contains one, such as `aws://us-west-2a/vol-0abc`.
+    ///
+    /// # Errors
+    /// [`IdError`] when the last path segment is no volume id: such a handle names nothing in EC2.
+    pub fn from_handle(handle: &str) -> Result<Self, IdError> {
+        Self::parse(last_segment(handle)).map_err(|e| IdError { given: handle.to_owned(), ..e })
+    }
+
+    /// The id without its hyphens, as an EBS NVMe device reports it in its serial number (`vol0abc…`).
+    pub fn serial(&self) -> String {
+        self.0.replace('-', "")
+    }
+
+    /// The volume whose NVMe serial number this is.
+    ///
+    /// # Errors
+    /// [`IdError`] when the serial is not `vol` and the rest of an id (an instance-store disk, for example).
+    pub fn from_serial(serial: &str) -> Result<Self, IdError> {
+        let wanted = "an EBS serial number (vol…)";
+        let rest = serial.strip_prefix("vol").ok_or_else(|| IdError { given: serial.to_owned(), wanted })?;
+        let rest = rest.strip_prefix('-').unwrap_or(rest);
+        Self::parse(&format!("vol-{rest}")).map_err(|_| IdError { given: serial.to_owned(), wanted })
+    }
+}
+
+impl SnapshotId {
+    /// A CSI snapshot handle: a plain id, or an old form whose last path segment is one.
+    ///
+    /// # Errors
+    /// [`IdError`] when the last path segment is no snapshot id.
+    pub fn from_handle(handle: &str) -> Result<Self, IdError> {
+        Self::parse(last_segment(handle)).map_err(|e| IdError { given: handle.to_owned(), ..e })
+    }
+}
+
+fn last_segment(handle: &str) -> &str {
+    handle.rsplit('/').next().unwrap_or(handle)
+}
+
+/// A node as the orchestrator names it to us: what NodeGetInfo reported. An EC2 instance today; HyperPod ids
+/// (`hyperpod-<cluster>-i-…`) are recognised as text and refused until they are supported.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NodeId {
+    /// An EC2 instance.
+    Instance(InstanceId),
+}
+
+impl NodeId {
+    /// Parses what the orchestrator sends as `node_id`.
+    ///
+    /// # Errors
+    /// [`IdError`] when the text cannot be a node of this driver.
+    pub fn parse(text: &str) -> Result<Self, IdError> {
+        InstanceId::parse(text).map(Self::Instance)
+    }
+
+    /// The EC2 instance behind the node.
+    pub fn instance(&self) -> &InstanceId {
+        let Self::Instance(id) = self;
+        id
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.instance().fmt(f)
+    }
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $wanted:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// Accepts 1 to 64 lower-case letters, digits and hyphens.
+            ///
+            /// # Errors
+            /// [`IdError`] names the text and what was wanted.
+            pub fn parse(text: &str) -> Result<Self, IdError> {
+                let fits = (1..=64).contains(&text.len())
+                    && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+                if fits { Ok(Self(text.to_owned())) } else { Err(IdError { given: text.to_owned(), wanted: $wanted }) }
+            }
+
+            /// The name as EC2 writes it.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = IdError;
+            fn try_from(text: String) -> Result<Self, IdError> {
+                Self::parse(&text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> String {
+                name.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name!(
+    /// An availability zone by name, `us-west-2a`: what Kubernetes schedules by. Differs between accounts.
+    ZoneName, "a zone name (us-west-2a)"
+);
+name!(
+    /// An availability zone by id, `usw2-az2`: the same place in every account.
+    ZoneId, "a zone id (usw2-az2)"
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_its_prefix_and_lower_case_alphanumerics() {
+        for good in ["vol-0123456789abcdef0", "vol-12345678"] {
+            assert_eq!(VolumeId::parse(good).unwrap().as_str(), good);
+        }
+        for bad in ["", "vol-", "vol", "VOL-12345678", "snap-12345678", "vol-12/34", "vol-..", " vol-1", "vol-1\n"] {
+            assert!(VolumeId::parse(bad).is_err(), "{bad:?} was accepted");
+        }
+    }
+
+    #[test]
+    fn an_in_tree_handle_names_the_volume_in_its_last_segment() {
+        let id = VolumeId::from_handle("aws://us-west-2a/vol-0abc").unwrap();
+        assert_eq!(id.as_str(), "vol-0abc");
+        assert!(VolumeId::from_handle("aws://us-west-2a/").is_err());
+    }
+
+    #[test]
+    fn a_serial_is_the_volume_id_without_its_hyphen() {
+        let id = VolumeId::parse("vol-0abc").unwrap();
+        assert_eq!(id.serial(), "vol0abc");
+        assert_eq!(VolumeId::from_serial("vol0abc").unwrap(), id);
+        assert_eq!(VolumeId::from_serial("vol-0abc").unwrap(), id);
+        assert!(VolumeId::from_serial("AWS1234").is_err());
+    }
+}

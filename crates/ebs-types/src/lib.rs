@@ -1,0 +1,24 @@
+//! The words of the field as types: ids, sizes, volume types, tags, names and the tables that come with them.
+//!
+//! Everything here is pure: no clock, no I/O, no async. Parsing refuses what cannot be; nothing is repaired silently.
+#![warn(missing_docs)]
+
+mod device_name;
+mod ids;
+mod instance_limits;
+mod iops;
+mod names;
+mod size;
+mod tags;
+mod volume_type;
+mod waiters;
+
+pub use device_name::DeviceName;
+pub use ids::{IdError, InstanceId, NodeId, SnapshotId, VolumeId, ZoneId, ZoneName};
+pub use instance_limits::{AttachmentLimit, LimitKind, attachment_limit, ebs_cards, is_xen};
+pub use iops::{Iops, IopsLimits, IopsRequest};
+pub use names::DriverName;
+pub use size::{Bytes, GIB, Gib, SizeError};
+pub use tags::Tags;
+pub use volume_type::VolumeType;
+pub use waiters::{Waiter, Waiters};

@@ -1,0 +1,122 @@
+//! EBS volume types and their published ranges.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Gib, IopsLimits};
+
+/// A volume type. Source of names and ranges: the Amazon EBS user guide, "Amazon EBS volume types".
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum VolumeType {
+    /// General purpose SSD, previous generation.
+    Gp2,
+    /// General purpose SSD, the default.
+    Gp3,
+    /// Provisioned IOPS SSD, previous generation.
+    Io1,
+    /// Provisioned IOPS SSD (Block Express).
+    Io2,
+    /// Throughput optimised HDD.
+    St1,
+    /// Cold HDD.
+    Sc1,
+    /// Magnetic, previous generation.
+    Standard,
+    /// A type that EC2 reports and this version does not know. Never requested.
+    Other(String),
+}
+
+/// Every type that can be requested.
+const KNOWN: [VolumeType; 7] = [
+    VolumeType::Gp2,
+    VolumeType::Gp3,
+    VolumeType::Io1,
+    VolumeType::Io2,
+    VolumeType::St1,
+    VolumeType::Sc1,
+    VolumeType::Standard,
+];
+
+impl VolumeType {
+    /// Every type that can be requested.
+    pub fn known() -> &'static [VolumeType] {
+        &KNOWN
+    }
+
+    /// The type of that name among [`VolumeType::known`], in any case.
+    pub fn parse_known(text: &str) -> Option<Self> {
+        KNOWN.iter().find(|t| t.as_str().eq_ignore_ascii_case(text)).cloned()
+    }
+
+    /// The name on the wire.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Gp2 => "gp2",
+            Self::Gp3 => "gp3",
+            Self::Io1 => "io1",
+            Self::Io2 => "io2",
+            Self::St1 => "st1",
+            Self::Sc1 => "sc1",
+            Self::Standard => "standard",
+            Self::Other(name) => name,
+        }
+    }
+
+    /// Smallest and largest size in GiB, for orientation: EC2 is the judge. `None` for unknown types.
+    pub fn size_range(&self) -> Option<(Gib, Gib)> {
+        match self {
+            Self::Gp2 => Some((Gib(1), Gib(16_384))),
+            Self::Gp3 => Some((Gib(1), Gib(65_536))),
+            Self::Io1 => Some((Gib(4), Gib(16_384))),
+            Self::Io2 => Some((Gib(4), Gib(65_536))),
+            Self::St1 | Self::Sc1 => Some((Gib(125), Gib(16_384))),
+            Self::Standard => Some((Gib(1), Gib(1024))),
+            Self::Other(_) => None,
+        }
+    }
+
+    /// The IOPS limits to assume when EC2 does not tell the maximum of the zone. `None`: IOPS cannot be chosen.
+    pub fn iops_limits(&self) -> Option<IopsLimits> {
+        match self {
+            Self::Io1 => Some(IopsLimits { min: 100, max: 64_000, per_gib: 50 }),
+            Self::Io2 => Some(IopsLimits { min: 100, max: 256_000, per_gib: 1000 }),
+            Self::Gp3 => Some(IopsLimits { min: 3000, max: 16_000, per_gib: 500 }),
+            Self::Gp2 | Self::St1 | Self::Sc1 | Self::Standard | Self::Other(_) => None,
+        }
+    }
+}
+
+impl From<String> for VolumeType {
+    fn from(name: String) -> Self {
+        Self::parse_known(&name).unwrap_or(Self::Other(name))
+    }
+}
+
+impl From<VolumeType> for String {
+    fn from(t: VolumeType) -> String {
+        t.as_str().to_owned()
+    }
+}
+
+impl fmt::Display for VolumeType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_known_type_parses_back_from_its_name_in_any_case() {
+        for t in VolumeType::known() {
+            assert_eq!(VolumeType::parse_known(t.as_str()).as_ref(), Some(t));
+            assert_eq!(VolumeType::parse_known(&t.as_str().to_uppercase()).as_ref(), Some(t));
+        }
+        assert_eq!(VolumeType::parse_known("gp9"), None);
+        assert_eq!(VolumeType::from("gp9".to_owned()), VolumeType::Other("gp9".into()));
+    }
+}
