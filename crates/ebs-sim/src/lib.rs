@@ -1,1 +1,15 @@
-//! placeholder
+//! `ebs-sim`: a simulated EC2 for Amazon EBS, as strict as the real one, with loop devices for disks.
+//!
+//! From the outside in: [`server`] opens three HTTP listeners (the EC2 Query API, the instance metadata service and
+//! the control API); `wire` turns bytes into typed calls and replies into XML; `engine` carries the calls out over the
+//! state machines in `state`, and `plane` moves real data on real block devices. Tests that want no HTTP use
+//! [`port::SimEc2`], which implements the EC2 port over the same engine.
+//!
+//! It is a test double and a laptop tool: the driver never links it and reaches it over HTTP alone.
+#![warn(missing_docs)]
+
+mod config;
+pub mod server;
+
+pub use config::{AccessKey, DeviceMode, ServerConfig, TimingMode};
+pub use server::{Server, ServerError};

@@ -1,0 +1,124 @@
+//! What a simulator is started with.
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use ebs_types::ZoneName;
+
+/// Everything a [`crate::Server`] needs to know; the command line fills the same fields.
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    /// Directory that holds state, backing files and the ledger; created when missing, used by one simulator at a time.
+    pub state_dir: PathBuf,
+    /// Where the EC2 API listens; port 0 takes a free one. Loopback only.
+    pub ec2_listen: SocketAddr,
+    /// Where the instance metadata service listens; port 0 takes a free one. Loopback only.
+    pub imds_listen: SocketAddr,
+    /// Where the control API listens; port 0 takes a free one. Loopback only.
+    pub control_listen: SocketAddr,
+    /// How long EC2 takes for things.
+    pub timing: TimingMode,
+    /// What stands for attached disks.
+    pub devices: DeviceMode,
+    /// Type of both instances.
+    pub instance_type: String,
+    /// Zone of the machine's own instance.
+    pub zone: ZoneName,
+    /// Zone of the second instance; another one of the same region.
+    pub second_zone: ZoneName,
+    /// When given, only requests signed with it are accepted; else any credentials are.
+    pub access_key: Option<AccessKey>,
+    /// Whether the metadata service also answers without a session token.
+    pub imds_v1: bool,
+}
+
+impl ServerConfig {
+    /// Defaults: free ports on 127.0.0.1, instant timing, no devices, an m5.large in us-west-2a, any credentials.
+    pub fn new(state_dir: impl Into<PathBuf>) -> Self {
+        let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        Self {
+            state_dir: state_dir.into(),
+            ec2_listen: free,
+            imds_listen: free,
+            control_listen: free,
+            timing: TimingMode::Instant,
+            devices: DeviceMode::None,
+            instance_type: "m5.large".to_owned(),
+            zone: ZoneName::parse("us-west-2a").expect("a zone name by its rule"),
+            second_zone: ZoneName::parse("us-west-2b").expect("a zone name by its rule"),
+            access_key: None,
+            imds_v1: false,
+        }
+    }
+}
+
+/// How long the simulated EC2 takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum TimingMode {
+    /// Every change of state is over at once.
+    Instant,
+    /// As long as EC2 usually takes.
+    Realistic,
+}
+
+/// What stands for the disks of the machine's own instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum DeviceMode {
+    /// Loop devices of this machine, with udev's links; needs root.
+    Loop,
+    /// Nothing: attachments exist in EC2's books only.
+    None,
+}
+
+/// An access key and its secret, which is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AccessKey {
+    /// The key's id, which travels in the clear.
+    pub id: String,
+    /// The secret, which only ever signs.
+    pub secret: String,
+}
+
+impl AccessKey {
+    /// Parses `ID:SECRET`, the form of the command line.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong, without the secret.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (id, secret) = text.split_once(':').ok_or("an access key is ID:SECRET, with a colon between them")?;
+        if id.is_empty() || !id.bytes().all(|b| b.is_ascii_alphanumeric()) {
+            return Err("the ID of an access key is one or more letters and digits".to_owned());
+        }
+        if secret.is_empty() || !secret.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err("the SECRET of an access key is one or more printable ASCII characters without spaces".to_owned());
+        }
+        Ok(Self { id: id.to_owned(), secret: secret.to_owned() })
+    }
+}
+
+impl fmt::Debug for AccessKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AccessKey({}, secret not shown)", self.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_access_key_is_an_id_a_colon_and_a_secret() {
+        let key = AccessKey::parse("AKIA1:se:cret/+").unwrap();
+        assert_eq!((key.id.as_str(), key.secret.as_str()), ("AKIA1", "se:cret/+"));
+        for bad in ["", "AKIA1", ":secret", "AKIA1:", "AK IA:secret", "AKIA1:sec ret"] {
+            assert!(AccessKey::parse(bad).is_err(), "{bad:?} was accepted");
+        }
+    }
+
+    #[test]
+    fn the_secret_of_an_access_key_is_not_shown() {
+        let key = AccessKey::parse("AKIA1:canary").unwrap();
+        assert!(!format!("{key:?}").contains("canary"));
+    }
+}
