@@ -1,0 +1,281 @@
+//! Operations: mutations that outlive the request that started them (`decisions.md` D-10, D-11).
+//!
+//! A mutating RPC runs in a task of its own that holds its [`Key`] until its future has ended. The request only waits
+//! for it. When the client goes away, its deadline passes or the bound of `bounds` is reached, the wait ends and the
+//! work goes on; the work sees through [`Waiters::any`] that nobody waits and starts no further mutation.
+//!
+//! - Same key, equal plan: the caller *joins* and shares the result.
+//! - Same key, another plan: [`OperationError::Busy`].
+//! - A panic frees the key and is [`OperationError::OutcomeUnknown`] for everyone who waits.
+//! - A finished result is never replayed: the next call runs again.
+
+mod key;
+mod slot;
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ebs_types::{Waiter, Waiters};
+use futures_util::FutureExt;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+use tracing::Instrument;
+
+pub use key::Key;
+use slot::{Plan, Running, Slots};
+
+/// Why an operation gave no result to this caller.
+#[derive(Debug, thiserror::Error)]
+pub enum OperationError<E> {
+    /// Another operation holds the key; nothing was started.
+    #[error("another operation with other content is running for {0}")]
+    Busy(Key),
+    /// The wait has reached its bound; the work goes on and a retry joins it.
+    #[error("the operation for {key} is still running after {}", humantime::format_duration(*.waited))]
+    StillRunning {
+        /// Of which object.
+        key: Key,
+        /// How long this caller waited.
+        waited: Duration,
+    },
+    /// The work panicked: what it did is not known.
+    #[error("the operation for {key} broke off, its outcome is unknown ({cause})")]
+    OutcomeUnknown {
+        /// Of which object.
+        key: Key,
+        /// What the panic said.
+        cause: String,
+    },
+    /// The process is shutting down; nothing was started.
+    #[error("the driver is shutting down and starts no operation for {0}")]
+    ShuttingDown(Key),
+    /// The work ended with an error of its own; shared by all who waited.
+    #[error(transparent)]
+    Failed(Arc<E>),
+}
+
+/// How an operation ended, as all waiters see it.
+enum Outcome<T, E> {
+    Done(T),
+    Failed(Arc<E>),
+    Panicked(String),
+}
+
+impl<T: Clone, E> Clone for Outcome<T, E> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Done(value) => Self::Done(value.clone()),
+            Self::Failed(error) => Self::Failed(Arc::clone(error)),
+            Self::Panicked(cause) => Self::Panicked(cause.clone()),
+        }
+    }
+}
+
+type Receiver<T, E> = watch::Receiver<Option<Outcome<T, E>>>;
+
+/// What a call found under its key.
+enum Entry<T, E> {
+    Wait(Receiver<T, E>, Waiter),
+    Busy,
+    /// Nobody waits for the other operation: it ends when this channel closes.
+    Ending(watch::Receiver<()>, slot::Successor),
+    Closing,
+}
+
+/// All running operations of one service. The controller and the node service each have their own.
+///
+/// Clones share the same operations.
+#[derive(Clone, Default)]
+pub struct Operations {
+    slots: Arc<Mutex<Slots>>,
+    tasks: TaskTracker,
+}
+
+impl Operations {
+    /// No operation is running.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Runs `work` under `key`, or joins the equal operation that runs already, and waits for its result for at most
+    /// `bound`.
+    ///
+    /// `plan` is what makes two requests the same content: a typed value, without secrets. `work` is called at most
+    /// once and its future is polled to its end whatever happens to the caller.
+    ///
+    /// Cancellation: dropping the returned future takes this caller off the operation's waiters and nothing else.
+    ///
+    /// # Errors
+    /// [`OperationError`]; only `Failed` comes from the work itself.
+    pub async fn run<P, T, E, F, W>(&self, key: Key, plan: P, bound: Duration, work: W) -> Result<T, OperationError<E>>
+    where
+        P: PartialEq + Send + 'static,
+        T: Clone + Send + Sync + 'static,
+        E: Send + Sync + 'static,
+        F: Future<Output = Result<T, E>> + Send + 'static,
+        W: FnOnce(Waiters) -> F + Send + 'static,
+    {
+        match self.enter(&key, plan, false, work) {
+            Entry::Wait(outcome, waiter) => wait(key, outcome, waiter, bound).await,
+            Entry::Busy | Entry::Ending(..) => Err(OperationError::Busy(key)),
+            Entry::Closing => Err(OperationError::ShuttingDown(key)),
+        }
+    }
+
+    /// Like [`Operations::run`], but when the key is held by another operation that nobody waits for, waits until it
+    /// has ended and then runs: how Unpublish takes over from a Publish whose caller has left. While it waits, nobody
+    /// can join the operation that is to end.
+    ///
+    /// # Errors
+    /// As [`Operations::run`]; `Busy` when somebody still waits for the other operation, `StillRunning` when it did
+    /// not end within `bound`.
+    pub async fn take_over<P, T, E, F, W>(
+        &self,
+        key: Key,
+        plan: P,
+        bound: Duration,
+        work: W,
+    ) -> Result<T, OperationError<E>>
+    where
+        P: PartialEq + Clone + Send + 'static,
+        T: Clone + Send + Sync + 'static,
+        E: Send + Sync + 'static,
+        F: Future<Output = Result<T, E>> + Send + 'static,
+        W: FnOnce(Waiters) -> F + Clone + Send + 'static,
+    {
+        let start = Instant::now();
+        loop {
+            let left = bound.saturating_sub(start.elapsed());
+            match self.enter(&key, plan.clone(), true, work.clone()) {
+                Entry::Wait(outcome, waiter) => return wait(key, outcome, waiter, left).await,
+                Entry::Busy => return Err(OperationError::Busy(key)),
+                Entry::Closing => return Err(OperationError::ShuttingDown(key)),
+                Entry::Ending(mut ended, _successor) => {
+                    // The sender is dropped when the operation ends: an error is what is waited for.
+                    if tokio::time::timeout(left, ended.wait_for(|()| false)).await.is_err() {
+                        return Err(OperationError::StillRunning { key, waited: bound });
+                    }
+                }
+            }
+        }
+    }
+
+    /// The keys of the operations that run now, in order.
+    pub fn running(&self) -> Vec<Key> {
+        self.slots().keys()
+    }
+
+    /// True while a request waits for the operation under `key`.
+    pub fn is_awaited(&self, key: &Key) -> bool {
+        self.slots().get(key).is_some_and(|running| running.waiters.any())
+    }
+
+    /// Refuses new operations from now on and waits until the running ones have ended, at most for `limit`. Returns
+    /// the keys of those that have not: what a shutdown leaves behind.
+    pub async fn drain(&self, limit: Duration) -> Vec<Key> {
+        self.slots().close();
+        self.tasks.close();
+        if tokio::time::timeout(limit, self.tasks.wait()).await.is_ok() { Vec::new() } else { self.running() }
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Joins or starts; never waits.
+    fn enter<P, T, E, F, W>(&self, key: &Key, plan: P, may_take_over: bool, work: W) -> Entry<T, E>
+    where
+        P: PartialEq + Send + 'static,
+        T: Clone + Send + Sync + 'static,
+        E: Send + Sync + 'static,
+        F: Future<Output = Result<T, E>> + Send + 'static,
+        W: FnOnce(Waiters) -> F + Send + 'static,
+    {
+        let mut slots = self.slots();
+        if let Some(running) = slots.get(key) {
+            let outcome = running.outcome.downcast_ref::<Receiver<T, E>>();
+            return match outcome {
+                Some(outcome) if running.plan.same(&plan) && !running.is_superseded() => {
+                    Entry::Wait(outcome.clone(), running.waiters.join())
+                }
+                _ if may_take_over && !running.waiters.any() && !running.plan.same(&plan) => {
+                    Entry::Ending(running.ended.clone(), running.supersede())
+                }
+                _ => Entry::Busy,
+            };
+        }
+        if slots.is_closing() {
+            return Entry::Closing;
+        }
+        let waiters = Waiters::default();
+        let waiter = waiters.join();
+        let (send, outcome) = watch::channel(None);
+        let (alive, ended) = watch::channel(());
+        let running = Running::new(Plan::new(plan), waiters.clone(), Box::new(outcome.clone()), ended);
+        slots.insert(key.clone(), running);
+        drop(slots);
+        let release = Release { slots: Arc::clone(&self.slots), key: key.clone(), _alive: alive };
+        let future = async move { work(waiters).await };
+        let task = async move {
+            let release = release;
+            let ended = match AssertUnwindSafe(future).catch_unwind().await {
+                Ok(Ok(value)) => Outcome::Done(value),
+                Ok(Err(error)) => Outcome::Failed(Arc::new(error)),
+                Err(panic) => Outcome::Panicked(panic_text(panic.as_ref())),
+            };
+            // The key is free before anybody learns the result, so that an immediate next call is not Busy.
+            drop(release);
+            send.send_replace(Some(ended));
+        };
+        self.tasks.spawn(task.in_current_span());
+        Entry::Wait(outcome, waiter)
+    }
+}
+
+/// Frees the key when the task ends, in whatever way.
+struct Release {
+    slots: Arc<Mutex<Slots>>,
+    key: Key,
+    /// Declared last: it closes after the key is free.
+    _alive: watch::Sender<()>,
+}
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
+    }
+}
+
+/// Waits for the outcome; the waiter leaves when this future ends or is dropped.
+async fn wait<T: Clone, E>(
+    key: Key,
+    mut outcome: Receiver<T, E>,
+    waiter: Waiter,
+    bound: Duration,
+) -> Result<T, OperationError<E>> {
+    let waited = tokio::time::timeout(bound, outcome.wait_for(Option::is_some)).await;
+    drop(waiter);
+    match waited {
+        Err(_elapsed) => Err(OperationError::StillRunning { key, waited: bound }),
+        Ok(Err(_closed)) => Err(OperationError::OutcomeUnknown { key, cause: "its task was ended".to_owned() }),
+        Ok(Ok(ended)) => match ended.clone() {
+            Some(Outcome::Done(value)) => Ok(value),
+            Some(Outcome::Failed(error)) => Err(OperationError::Failed(error)),
+            Some(Outcome::Panicked(cause)) => Err(OperationError::OutcomeUnknown { key, cause }),
+            None => Err(OperationError::OutcomeUnknown { key, cause: "it left no result".to_owned() }),
+        },
+    }
+}
+
+/// What a panic said, as far as it is text.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("internal error: {}", text.unwrap_or("a panic without text"))
+}
+
+#[cfg(test)]
+mod tests;

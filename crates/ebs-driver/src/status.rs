@@ -1,0 +1,144 @@
+//! From errors to gRPC: the only file that names `tonic::Code`.
+//!
+//! A sidecar forgets a volume after a *final* code (`sidecars.md` 1). Where the outcome of a mutation is not proven, the
+//! meaning is [`Meaning::InProgress`] or [`Meaning::Unavailable`], never a final one (`decisions.md` D-16).
+
+use std::error::Error;
+use std::fmt::Write;
+
+use tonic::{Code, Status};
+
+use crate::operation::OperationError;
+
+/// What an error means to whoever called. Each domain error of this crate has one through [`Refusal`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Meaning {
+    /// The request itself is wrong; it will stay wrong.
+    InvalidArgument,
+    /// A number is outside what is possible.
+    OutOfRange,
+    /// The object named does not exist.
+    NotFound,
+    /// An object of that name exists and is different.
+    AlreadyExists,
+    /// A quota, a ceiling or the zone's capacity.
+    ResourceExhausted,
+    /// The object is in a state that forbids it; something else must happen first.
+    FailedPrecondition,
+    /// Something for this object is under way, or the outcome is not known: ask again with the same request.
+    InProgress,
+    /// EC2, the disk or the driver cannot be reached just now: ask again.
+    Unavailable,
+    /// Credentials are missing or wrong.
+    Unauthenticated,
+    /// Credentials do not allow it.
+    PermissionDenied,
+    /// Not supported by this version.
+    Unimplemented,
+    /// Definite, and none of the others.
+    Internal,
+}
+
+impl Meaning {
+    /// Every meaning.
+    pub const ALL: [Self; 12] = [
+        Self::InvalidArgument,
+        Self::OutOfRange,
+        Self::NotFound,
+        Self::AlreadyExists,
+        Self::ResourceExhausted,
+        Self::FailedPrecondition,
+        Self::InProgress,
+        Self::Unavailable,
+        Self::Unauthenticated,
+        Self::PermissionDenied,
+        Self::Unimplemented,
+        Self::Internal,
+    ];
+
+    fn code(self) -> Code {
+        match self {
+            Self::InvalidArgument => Code::InvalidArgument,
+            Self::OutOfRange => Code::OutOfRange,
+            Self::NotFound => Code::NotFound,
+            Self::AlreadyExists => Code::AlreadyExists,
+            Self::ResourceExhausted => Code::ResourceExhausted,
+            Self::FailedPrecondition => Code::FailedPrecondition,
+            Self::InProgress => Code::Aborted,
+            Self::Unavailable => Code::Unavailable,
+            Self::Unauthenticated => Code::Unauthenticated,
+            Self::PermissionDenied => Code::PermissionDenied,
+            Self::Unimplemented => Code::Unimplemented,
+            Self::Internal => Code::Internal,
+        }
+    }
+}
+
+/// An error that an RPC can end with.
+pub trait Refusal: Error {
+    /// What it means; decided by type, never by text.
+    fn meaning(&self) -> Meaning;
+
+    /// What to do next, as a sentence fragment, where that is known.
+    fn next_step(&self) -> Option<String> {
+        None
+    }
+}
+
+impl<E: Refusal + 'static> Refusal for OperationError<E> {
+    fn meaning(&self) -> Meaning {
+        match self {
+            Self::Busy(_) | Self::StillRunning { .. } | Self::OutcomeUnknown { .. } => Meaning::InProgress,
+            Self::ShuttingDown(_) => Meaning::Unavailable,
+            Self::Failed(error) => error.meaning(),
+        }
+    }
+
+    fn next_step(&self) -> Option<String> {
+        match self {
+            Self::Busy(_) => Some("call again when that operation has ended".to_owned()),
+            Self::StillRunning { .. } => Some("call again with the same request to go on waiting".to_owned()),
+            Self::OutcomeUnknown { .. } => Some("call again with the same request; the state will be looked up".to_owned()),
+            Self::ShuttingDown(_) => Some("call again when the driver has started".to_owned()),
+            Self::Failed(error) => error.next_step(),
+        }
+    }
+}
+
+/// The gRPC status of an error: its whole chain of causes, each said once, and what to do next.
+pub fn refuse(error: &impl Refusal) -> Status {
+    let mut message = chain(error);
+    if let Some(next) = error.next_step() {
+        let _ = write!(message, "; {next}");
+    }
+    Status::new(error.meaning().code(), message)
+}
+
+/// A status without a domain error behind it.
+pub fn status(meaning: Meaning, message: impl Into<String>) -> Status {
+    Status::new(meaning.code(), message)
+}
+
+/// The answer of an RPC that this version does not have.
+pub fn unimplemented_rpc(rpc: &str) -> Status {
+    status(Meaning::Unimplemented, format!("{rpc} is not supported by this driver; it does not advertise it"))
+}
+
+/// The answer to a request whose handler broke off: the outcome is not known (`decisions.md` D-16, D-51).
+pub fn broken_off(cause: &str) -> Status {
+    status(Meaning::InProgress, format!("the request broke off, its outcome is unknown ({cause}); call again"))
+}
+
+/// The text of an error and of all that caused it, outermost first; a cause whose text was already said is left out.
+pub fn chain(error: &dyn Error) -> String {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !message.contains(&text) {
+            let _ = write!(message, ": {text}");
+        }
+        cause = error.source();
+    }
+    message
+}
