@@ -1,1 +1,15 @@
-//! placeholder
+//! What the driver says of itself: log lines on standard error, counters, and the HTTP pages that show them.
+//!
+//! Depends on no other crate of ours: whoever has something to count calls [`Metrics`], and the binary adapts the
+//! observers of the other crates to it. Nothing here can stop the driver: a listener that fails is tried again.
+#![warn(missing_docs)]
+
+mod http;
+mod logging;
+mod metrics;
+mod readiness;
+
+pub use http::{BadHttpEndpoint, HttpEndpoint, Pages, serve};
+pub use logging::{LogConfig, LogFormat, LoggingError, init, log_panics};
+pub use metrics::Metrics;
+pub use readiness::Readiness;

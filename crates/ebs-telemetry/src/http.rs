@@ -1,0 +1,179 @@
+//! The pages `/metrics`, `/healthz` and `/readyz`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use tokio::net::TcpListener;
+
+use crate::{Metrics, Readiness};
+
+/// How long a listener that failed is left alone before it is tried again.
+const RETRY: Duration = Duration::from_secs(10);
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// A TCP listen address as the driver's users write it: `host:port`, or `:port` for all addresses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpEndpoint(String);
+
+/// Not a listen address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no listen address: give host:port, or :port for all addresses")]
+pub struct BadHttpEndpoint(String);
+
+impl std::str::FromStr for HttpEndpoint {
+    type Err = BadHttpEndpoint;
+
+    /// Checks the form; whether the host can be resolved shows when the listener starts.
+    fn from_str(text: &str) -> Result<Self, BadHttpEndpoint> {
+        let has_port = text.rsplit_once(':').is_some_and(|(host, port)| {
+            port.parse::<u16>().is_ok() && (!host.contains(':') || (host.starts_with('[') && host.ends_with(']')))
+        });
+        if has_port { Ok(Self(text.to_owned())) } else { Err(BadHttpEndpoint(text.to_owned())) }
+    }
+}
+
+impl HttpEndpoint {
+    /// Binds; `:port` means both families where the machine has both.
+    async fn bind(&self) -> std::io::Result<TcpListener> {
+        let Some(port) = self.0.strip_prefix(':') else { return TcpListener::bind(&self.0).await };
+        match TcpListener::bind(format!("[::]:{port}")).await {
+            Ok(listener) => Ok(listener),
+            Err(_) => TcpListener::bind(format!("0.0.0.0:{port}")).await,
+        }
+    }
+}
+
+/// What the pages show.
+#[derive(Debug, Clone)]
+pub struct Pages {
+    /// For `/metrics`.
+    pub metrics: Arc<Metrics>,
+    /// For `/readyz`.
+    pub readiness: Readiness,
+}
+
+impl Pages {
+    fn router(self) -> Router {
+        Router::new()
+            .route("/metrics", get(metrics))
+            .route("/healthz", get(|| async { "ok\n" }))
+            .route("/readyz", get(ready))
+            .with_state(self)
+    }
+}
+
+/// Serves the pages until dropped. A listener that cannot start or that fails is logged and tried again every ten
+/// seconds: the driver's real work goes on without it (`runtime.md` R-15).
+///
+/// Cancellation: dropping the future closes the listener and every connection.
+pub async fn serve(endpoint: HttpEndpoint, pages: Pages) {
+    loop {
+        match endpoint.bind().await {
+            Ok(listener) => run(listener, pages.clone()).await,
+            Err(error) => tracing::error!(
+                endpoint = endpoint.0,
+                %error,
+                "cannot listen for metrics and health; volumes are served without, next try in 10 s"
+            ),
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+async fn run(listener: TcpListener, pages: Pages) {
+    match listener.local_addr() {
+        Ok(address) => tracing::info!(%address, "serving /metrics, /healthz and /readyz"),
+        Err(error) => tracing::warn!(%error, "the metrics listener does not know its address"),
+    }
+    if let Err(error) = axum::serve(listener, pages.router()).await {
+        tracing::error!(%error, "the metrics listener failed; next try in 10 s");
+    }
+}
+
+async fn metrics(State(pages): State<Pages>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, OPEN_METRICS)], pages.metrics.page())
+}
+
+async fn ready(State(pages): State<Pages>) -> impl IntoResponse {
+    match pages.readiness.get() {
+        Ok(()) => (StatusCode::OK, "ok\n".to_owned()),
+        Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+    use tokio::task::JoinSet;
+
+    use super::*;
+
+    fn pages() -> Pages {
+        Pages { metrics: Arc::new(Metrics::new()), readiness: Readiness::starting("EC2 has not answered yet") }
+    }
+
+    async fn fetch(address: std::net::SocketAddr, path: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).await.unwrap();
+        reply
+    }
+
+    async fn started(pages: Pages) -> (JoinSet<()>, std::net::SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(run(listener, pages));
+        (tasks, address)
+    }
+
+    #[tokio::test]
+    async fn metrics_are_open_metrics_text_and_anything_else_is_404() {
+        let pages = pages();
+        pages.metrics.count_rpc("Probe", "OK");
+        let (_tasks, address) = started(pages).await;
+        let page = fetch(address, "/metrics").await;
+        assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+        assert!(page.contains(OPEN_METRICS), "{page}");
+        assert!(page.contains(r#"method="Probe",code="OK"} 1"#), "{page}");
+        assert!(fetch(address, "/").await.starts_with("HTTP/1.1 404"));
+    }
+
+    #[tokio::test]
+    async fn readyz_shows_why_not_while_healthz_stays_ok() {
+        let pages = pages();
+        let (_tasks, address) = started(pages.clone()).await;
+        let reply = fetch(address, "/readyz").await;
+        assert!(reply.starts_with("HTTP/1.1 503"), "{reply}");
+        assert!(reply.contains("EC2 has not answered yet"), "{reply}");
+        assert!(fetch(address, "/healthz").await.starts_with("HTTP/1.1 200"));
+        pages.readiness.set_ready();
+        assert!(fetch(address, "/readyz").await.starts_with("HTTP/1.1 200"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_listener_that_cannot_start_is_tried_again_for_ever() {
+        let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint: HttpEndpoint = taken.local_addr().unwrap().to_string().parse().unwrap();
+        let served = tokio::time::timeout(RETRY * 100, serve(endpoint, pages())).await;
+        assert!(served.is_err(), "serve must not return");
+    }
+
+    #[test]
+    fn an_endpoint_needs_a_port() {
+        for good in [":3301", "0.0.0.0:3302", "localhost:80", "[::1]:80"] {
+            assert!(good.parse::<HttpEndpoint>().is_ok(), "{good}");
+        }
+        for bad in ["", "3301", "localhost", "localhost:", "localhost:http", "::1:80", "0.0.0.0:70000"] {
+            assert!(bad.parse::<HttpEndpoint>().is_err(), "{bad}");
+        }
+    }
+}
