@@ -1,1 +1,20 @@
-//! placeholder
+//! EBS policy over the EC2 port: what it takes until a volume, an attachment or a snapshot *is* as it should be.
+//!
+//! The port makes single calls; this crate knows which call to make, what an answer proves and what it does not.
+//! Three rules run through all of it:
+//!
+//! - **A mutation is never repeated blindly.** A call whose outcome is unknown is followed by looks. What is not
+//!   seen within 15 s of a mutating call may still exist: EC2's reads may lag that far behind its writes.
+//! - **No final error while something may have been left behind.** Final errors are given on proof only.
+//! - **An operation outlives its request, but not the interest in it.** Before each mutation it asks whether
+//!   anybody still waits, and a call in flight is always awaited to its end.
+#![warn(missing_docs)]
+
+mod cloud;
+mod error;
+mod spec;
+
+pub use cloud::Cloud;
+pub use ebs_ec2::{Page, Snapshot, SnapshotState, Volume, VolumeState};
+pub use error::{CloudError, Object};
+pub use spec::{Attached, CapacityRequest, CloudConfig, Ensured, SnapshotSpec, Source, Term, Topology, VolumeSpec};

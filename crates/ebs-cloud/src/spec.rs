@@ -1,0 +1,124 @@
+//! What is asked for, and what is given back: the vocabulary of the operations.
+
+use std::time::SystemTime;
+
+use ebs_types::{DeviceName, DriverName, Gib, IopsRequest, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName};
+
+/// What does not change while the process lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CloudConfig {
+    /// The driver's name; the managed tag and the IOPS tags derive from it.
+    pub driver: DriverName,
+}
+
+/// Whether the operation made the object or found it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub enum Ensured<T> {
+    /// EC2 accepted the creation. A repeat of an accepted creation (same client token) cannot be told from it.
+    Created(T),
+    /// It was there before and is what was asked for.
+    Existing(T),
+}
+
+impl<T> Ensured<T> {
+    /// The object either way.
+    pub fn into_inner(self) -> T {
+        match self {
+            Self::Created(object) | Self::Existing(object) => object,
+        }
+    }
+}
+
+/// The size that is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CapacityRequest {
+    /// At least this; `None` and 0 leave it open.
+    pub required: Option<Gib>,
+    /// What to take when it is left open, as far as source, type and limit allow.
+    pub fallback: Gib,
+    /// At most this; `None` and 0: no limit.
+    pub limit: Option<Gib>,
+}
+
+/// What a volume is made from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// Nothing: a volume of zeros.
+    Blank,
+    /// A snapshot.
+    Snapshot(SnapshotId),
+    /// A copy of a volume, in its zone.
+    Volume(VolumeId),
+}
+
+/// One place that a request allows. Without zone and id it says nothing about the place.
+#[derive(Debug, Clone, PartialEq, Eq, Default, PartialOrd, Ord)]
+pub struct Term {
+    /// By name; wins over the id.
+    pub zone: Option<ZoneName>,
+    /// By id.
+    pub zone_id: Option<ZoneId>,
+}
+
+/// Where a volume may be.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Topology {
+    /// Better first.
+    pub preferred: Vec<Term>,
+    /// All that is allowed; empty: anywhere.
+    pub requisite: Vec<Term>,
+}
+
+/// A volume that is to exist: the typed plan of CreateVolume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeSpec {
+    /// The orchestrator's name; the client token derives from it and the tag `CSIVolumeName` carries it.
+    pub name: String,
+    /// Size.
+    pub capacity: CapacityRequest,
+    /// Type.
+    pub volume_type: VolumeType,
+    /// IOPS.
+    pub iops: IopsRequest,
+    /// Lift IOPS to the minimum of the type when they are below.
+    pub raise_iops_to_min: bool,
+    /// MiB/s; `None` and 0: EC2's default.
+    pub throughput: Option<u32>,
+    /// Encrypt it. With a key it is encrypted in any case.
+    pub encrypted: bool,
+    /// KMS key by ARN, id or alias.
+    pub kms_key_id: Option<String>,
+    /// Made from.
+    pub source: Source,
+    /// Place.
+    pub topology: Topology,
+    /// Several instances may attach it; io2 only.
+    pub multi_attach: bool,
+    /// MiB/s at which a volume from a snapshot is initialised.
+    pub initialization_rate: Option<u32>,
+    /// All its tags, name and ownership tags included.
+    pub tags: Tags,
+}
+
+/// A snapshot that is to exist: the typed plan of CreateSnapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotSpec {
+    /// The orchestrator's name; the tag `CSIVolumeSnapshotName` carries it.
+    pub name: String,
+    /// Of which volume.
+    pub volume: VolumeId,
+    /// All its tags, name and ownership tags included.
+    pub tags: Tags,
+}
+
+/// An attachment that EC2 reports as `attached`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attached {
+    /// The device name that EC2 reports, whatever was asked for.
+    pub device: DeviceName,
+    /// When it was attached, by EC2's clock.
+    pub attach_time: Option<SystemTime>,
+    /// The volume as described while attached.
+    pub volume: ebs_ec2::Volume,
+}
