@@ -8,7 +8,10 @@
 //! It is a test double and a laptop tool: the driver never links it and reaches it over HTTP alone.
 #![warn(missing_docs)]
 
+pub mod api;
 mod config;
+pub mod engine;
+pub mod port;
 pub mod server;
 
 pub use config::{AccessKey, DeviceMode, ServerConfig, TimingMode};

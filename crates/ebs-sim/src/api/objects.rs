@@ -1,0 +1,266 @@
+//! What EC2 describes: plain data that carries everything its XML shows.
+
+use std::time::SystemTime;
+
+use ebs_types::Tags;
+use serde::Serialize;
+
+/// A page of a listing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Listing<T> {
+    /// The items, ordered by id.
+    pub items: Vec<T>,
+    /// Present when more pages follow.
+    pub next_token: Option<String>,
+}
+
+/// A volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SimVolume {
+    /// `vol-…`
+    pub id: String,
+    /// `creating`, `available`, `in-use`, `deleting`, `deleted`, `error`.
+    pub state: String,
+    /// Size; the target's as soon as a modification is accepted.
+    pub size_gib: u32,
+    /// Type.
+    pub volume_type: String,
+    /// IOPS, where the type has them.
+    pub iops: Option<u32>,
+    /// MiB/s, gp3 only.
+    pub throughput: Option<u32>,
+    /// Zone name.
+    pub zone: String,
+    /// Zone id.
+    pub zone_id: String,
+    /// Encrypted.
+    pub encrypted: bool,
+    /// ARN of the key, when encrypted.
+    pub kms_key_id: Option<String>,
+    /// The snapshot it was made from; EC2 shows an empty element when there is none.
+    pub snapshot_id: Option<String>,
+    /// The volume it was copied from.
+    pub source_volume_id: Option<String>,
+    /// MiB/s of initialisation, when asked for.
+    pub volume_initialization_rate: Option<u32>,
+    /// Several instances may attach it.
+    pub multi_attach: bool,
+    /// ARN of its Outpost.
+    pub outpost_arn: Option<String>,
+    /// When it was created.
+    pub created: SystemTime,
+    /// Tags.
+    pub tags: Tags,
+    /// Attachments, in any state.
+    pub attachments: Vec<SimAttachment>,
+}
+
+/// An attachment, as a volume lists it and as attach and detach answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SimAttachment {
+    /// The volume.
+    pub volume_id: String,
+    /// The instance.
+    pub instance_id: String,
+    /// The device name, `/dev/xvdaa`.
+    pub device: String,
+    /// `attaching`, `attached`, `detaching`, `detached`, `busy`.
+    pub state: String,
+    /// When it was requested.
+    pub attach_time: SystemTime,
+    /// Goes with the instance.
+    pub delete_on_termination: bool,
+    /// The EBS card.
+    pub ebs_card_index: Option<u32>,
+    /// Not EC2's: the loop device (`/dev/loop3`) behind it on this machine, for `/state` only.
+    pub loop_device: Option<String>,
+}
+
+/// DescribeVolumeStatus.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SimVolumeStatus {
+    /// The volume.
+    pub volume_id: String,
+    /// Its zone.
+    pub zone: String,
+    /// Its zone's id.
+    pub zone_id: String,
+    /// `ok`, `impaired`, `insufficient-data`.
+    pub status: String,
+    /// `io-enabled`, `io-performance`, `initialization-state`.
+    pub details: Vec<SimStatusDetail>,
+}
+
+/// A detail of a volume's status.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct SimStatusDetail {
+    pub name: String,
+    pub status: String,
+}
+
+/// The latest modification of a volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the names are EC2's own")]
+pub struct SimModification {
+    pub volume_id: String,
+    /// `modifying`, `optimizing`, `completed`, `failed`.
+    pub state: String,
+    pub status_message: Option<String>,
+    pub target_size: u32,
+    pub target_type: String,
+    pub target_iops: Option<u32>,
+    pub target_throughput: Option<u32>,
+    pub target_multi_attach: bool,
+    pub original_size: u32,
+    pub original_type: String,
+    pub original_iops: Option<u32>,
+    pub original_throughput: Option<u32>,
+    pub original_multi_attach: bool,
+    /// Percent.
+    pub progress: u32,
+    pub start_time: SystemTime,
+    pub end_time: Option<SystemTime>,
+}
+
+/// A snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SimSnapshot {
+    /// `snap-…`
+    pub id: String,
+    /// The volume it was taken of.
+    pub volume_id: String,
+    /// Size of that volume.
+    pub size_gib: u32,
+    /// `pending`, `completed`, `error`.
+    pub state: String,
+    /// EC2's word on an error.
+    pub status_message: Option<String>,
+    /// Percent; EC2 writes `100%`.
+    pub progress: u32,
+    /// When it was started.
+    pub start_time: SystemTime,
+    /// When it was completed.
+    pub completion_time: Option<SystemTime>,
+    /// Account.
+    pub owner_id: String,
+    /// Description, maybe empty.
+    pub description: String,
+    /// Encrypted.
+    pub encrypted: bool,
+    /// ARN of the key, when encrypted.
+    pub kms_key_id: Option<String>,
+    /// ARN of its Outpost.
+    pub outpost_arn: Option<String>,
+    /// Tags.
+    pub tags: Tags,
+}
+
+/// A row of DescribeTags.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the names are EC2's own")]
+pub struct SimTag {
+    pub resource_id: String,
+    /// `volume`, `snapshot`, `instance`.
+    pub resource_type: String,
+    pub key: String,
+    pub value: String,
+}
+
+/// An entry of an instance's block-device mapping; always EBS here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the names are EC2's own")]
+pub struct SimBlockDevice {
+    pub device: String,
+    pub volume_id: String,
+    pub state: String,
+    pub attach_time: SystemTime,
+    pub delete_on_termination: bool,
+    pub ebs_card_index: Option<u32>,
+}
+
+/// A network interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the names are EC2's own")]
+pub struct SimNetworkInterface {
+    pub id: String,
+    pub mac_address: String,
+    pub private_ip: String,
+}
+
+/// An instance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SimInstance {
+    /// `i-…`
+    pub id: String,
+    /// `pending` (0), `running` (16), `shutting-down` (32), `terminated` (48), `stopping` (64), `stopped` (80).
+    pub state: String,
+    /// EC2's number for the state.
+    pub state_code: u16,
+    /// Its type.
+    pub instance_type: String,
+    /// Its zone.
+    pub zone: String,
+    /// Its zone's id.
+    pub zone_id: String,
+    /// Reservation it belongs to.
+    pub reservation_id: String,
+    /// Account.
+    pub owner_id: String,
+    /// Image.
+    pub image_id: String,
+    /// Private DNS name.
+    pub private_dns_name: String,
+    /// Start time.
+    pub launch_time: SystemTime,
+    /// `nitro` or `xen`.
+    pub hypervisor: String,
+    /// Device name of the root volume.
+    pub root_device: String,
+    /// Block-device mapping, attachments in any state, root included.
+    pub devices: Vec<SimBlockDevice>,
+    /// Network interfaces, at least one.
+    pub network_interfaces: Vec<SimNetworkInterface>,
+    /// Tags.
+    pub tags: Tags,
+    /// Not EC2's: attachments of this instance appear as devices on this machine.
+    pub local: bool,
+}
+
+/// An instance type.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SimInstanceType {
+    /// `m5.large`
+    pub name: String,
+    /// `nitro` or `xen`.
+    pub hypervisor: String,
+    /// `EbsInfo.MaximumEbsCards`, at least 1.
+    pub maximum_ebs_cards: u32,
+    /// `EbsInfo.MaximumEbsAttachments`.
+    pub maximum_ebs_attachments: u32,
+    /// `EbsInfo.AttachmentLimitType`: `shared` or `dedicated`.
+    pub attachment_limit_type: String,
+    /// `EbsInfo.NvmeSupport`: `required` or `unsupported`.
+    pub nvme_support: String,
+}
+
+/// A zone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SimZone {
+    /// Name in this account.
+    pub name: String,
+    /// Id, the same in all accounts.
+    pub id: String,
+    /// Region.
+    pub region: String,
+    /// `availability-zone`, `local-zone`, `wavelength-zone`.
+    pub zone_type: String,
+    /// `available`, `unavailable`, `impaired`, `information`.
+    pub state: String,
+    /// `opt-in-not-required`, `opted-in`, `not-opted-in`.
+    pub opt_in_status: String,
+    /// Group, the region itself for availability zones.
+    pub group_name: String,
+    /// Network border group.
+    pub network_border_group: String,
+}
