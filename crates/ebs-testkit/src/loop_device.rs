@@ -1,0 +1,175 @@
+//! A loop device of exact size over a sparse file in a directory of its own, for tests of disks.
+//!
+//! Dropping it, also while a panic unwinds, detaches the device and removes the directory. What it did not create it
+//! never touches.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use ebs_types::VolumeId;
+
+/// Where `losetup` of util-linux may be.
+const LOSETUP: [&str; 3] = ["/usr/sbin/losetup", "/sbin/losetup", "/usr/bin/losetup"];
+
+/// A loop device that lives as long as this value.
+#[derive(Debug)]
+pub struct LoopDevice {
+    directory: tempfile::TempDir,
+    backing: PathBuf,
+    device: PathBuf,
+}
+
+impl LoopDevice {
+    /// A device of `bytes` zero bytes whose backing file is named `<volume>.img`, as the simulator names its own.
+    ///
+    /// # Errors
+    /// Without root, without a free loop device, or when `bytes` is no multiple of 512.
+    pub fn new(volume: &VolumeId, bytes: u64) -> io::Result<Self> {
+        refuse_unless_root("a loop device")?;
+        if bytes == 0 || bytes % 512 != 0 {
+            return Err(io::Error::other(format!("a loop device of {bytes} bytes: not a multiple of 512")));
+        }
+        let directory = tempfile::Builder::new().prefix("ebs-loop-").tempdir()?;
+        // The kernel reports the backing file's real path.
+        let backing = directory.path().canonicalize()?.join(format!("{volume}.img"));
+        OpenOptions::new().read(true).write(true).create_new(true).open(&backing)?.set_len(bytes)?;
+        let output = losetup(&["--find".as_ref(), "--show".as_ref(), "--".as_ref(), backing.as_ref()])?;
+        let device = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+        Ok(Self { directory, backing, device })
+    }
+
+    /// The device, `/dev/loopN`.
+    pub fn path(&self) -> &Path {
+        &self.device
+    }
+
+    /// The name alone, `loopN`.
+    pub fn name(&self) -> &str {
+        self.device.file_name().and_then(|name| name.to_str()).expect("losetup prints /dev/loopN")
+    }
+
+    /// The directory that holds the backing file and nothing else: what `EBS_SIM_DEVICES_DIR` would be.
+    pub fn directory(&self) -> &Path {
+        self.backing.parent().expect("the backing file lies in a directory")
+    }
+
+    /// The backing file.
+    pub fn backing_file(&self) -> &Path {
+        &self.backing
+    }
+
+    /// Makes the device larger, in place, as EC2 does to an attached volume.
+    ///
+    /// # Errors
+    /// When the file cannot grow or the kernel refuses to look at it again.
+    pub fn grow(&self, bytes: u64) -> io::Result<()> {
+        File::options().write(true).open(&self.backing)?.set_len(bytes)?;
+        losetup(&["--set-capacity".as_ref(), self.device.as_ref()]).map(drop)
+    }
+
+    /// Writes through the device and syncs.
+    ///
+    /// # Errors
+    /// As the device's.
+    pub fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let device = File::options().write(true).open(&self.device)?;
+        device.write_all_at(bytes, offset)?;
+        device.sync_all()
+    }
+
+    /// Reads through the device.
+    ///
+    /// # Errors
+    /// As the device's.
+    pub fn read_at(&self, length: usize, offset: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        File::open(&self.device)?.read_exact_at(&mut bytes, offset)?;
+        Ok(bytes)
+    }
+
+    /// Detaches the device now, as EC2 does to a volume in use; the backing file stays until the drop. A device
+    /// that is still open goes when its last user does.
+    ///
+    /// # Errors
+    /// When losetup refuses.
+    pub fn detach(&self) -> io::Result<()> {
+        losetup(&["--detach".as_ref(), self.device.as_ref()]).map(drop)
+    }
+
+    fn is_ours(&self) -> bool {
+        let attribute = Path::new("/sys/block").join(self.name()).join("loop/backing_file");
+        std::fs::read_to_string(attribute).is_ok_and(|file| Path::new(file.trim_end()) == self.backing)
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        // After `detach` the number may be somebody else's already.
+        if self.is_ours()
+            && let Err(error) = self.detach()
+        {
+            tracing::warn!(device = %self.device.display(), %error, "loop device of a test stays behind");
+        }
+        tracing::debug!(directory = %self.directory.path().display(), "removing the backing file");
+    }
+}
+
+/// Fails with a clear message unless this process is root.
+///
+/// # Errors
+/// When it is not root.
+pub(crate) fn refuse_unless_root(what: &str) -> io::Result<()> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("{what} needs root: run this test as root (sudo -E cargo test, or in a container)")))
+}
+
+fn losetup(args: &[&std::ffi::OsStr]) -> io::Result<Output> {
+    let program = LOSETUP
+        .iter()
+        .find(|path| Path::new(path).exists())
+        .ok_or_else(|| io::Error::other("losetup is missing: install util-linux (apt-get install mount)"))?;
+    #[expect(clippy::disallowed_methods, reason = "a fixture's own tool, by absolute path, with a cleared environment")]
+    let output = Command::new(program).args(args).env_clear().env("LC_ALL", "C").stdin(Stdio::null()).output()?;
+    if output.status.success() {
+        return Ok(output);
+    }
+    Err(io::Error::other(format!("losetup {args:?}: {}", String::from_utf8_lossy(&output.stderr).trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn volume(name: &str) -> VolumeId {
+        VolumeId::parse(name).unwrap()
+    }
+
+    #[test]
+    fn a_loop_device_has_the_exact_size_and_grows_in_place() {
+        let device = LoopDevice::new(&volume("vol-0f1x"), 3 * 512).unwrap();
+        let sectors = || std::fs::read_to_string(format!("/sys/block/{}/size", device.name())).unwrap();
+        assert_eq!(sectors().trim(), "3");
+        device.grow(1 << 20).unwrap();
+        assert_eq!(sectors().trim(), "2048");
+    }
+
+    #[test]
+    fn a_panic_leaves_neither_device_nor_file_behind() {
+        let device = LoopDevice::new(&volume("vol-0f2x"), 1 << 20).unwrap();
+        let (name, backing) = (device.name().to_owned(), device.backing_file().to_owned());
+        let outcome = std::thread::spawn(move || {
+            let _device = device;
+            panic!("on purpose");
+        })
+        .join();
+        assert!(outcome.is_err());
+        assert!(!backing.exists());
+        let now = std::fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).unwrap_or_default();
+        assert_ne!(Path::new(now.trim_end()), backing);
+    }
+}
