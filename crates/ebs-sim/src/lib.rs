@@ -13,6 +13,7 @@ mod config;
 pub mod engine;
 pub mod port;
 pub mod server;
+mod wire;
 
 pub use config::{AccessKey, DeviceMode, ServerConfig, TimingMode};
 pub use server::{Server, ServerError};

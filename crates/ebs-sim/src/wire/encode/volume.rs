@@ -1,0 +1,73 @@
+//! Volumes, their attachments, modifications and status.
+
+use crate::api::{SimAttachment, SimModification, SimVolume, SimVolumeStatus};
+use crate::wire::encode::tag_set;
+use crate::wire::xml::Xml;
+
+pub(super) fn volume(w: &mut Xml, v: &SimVolume) {
+    w.text("volumeId", &v.id);
+    w.value("size", v.size_gib);
+    w.text("snapshotId", v.snapshot_id.as_deref().unwrap_or(""));
+    w.maybe("sourceVolumeId", v.source_volume_id.as_ref());
+    w.text("availabilityZone", &v.zone);
+    w.text("availabilityZoneId", &v.zone_id);
+    w.text("status", &v.state);
+    w.time("createTime", v.created);
+    w.list("attachmentSet", &v.attachments, attachment);
+    tag_set(w, &v.tags);
+    w.text("volumeType", &v.volume_type);
+    w.maybe("iops", v.iops);
+    w.maybe("throughput", v.throughput);
+    w.maybe("volumeInitializationRate", v.volume_initialization_rate);
+    w.value("encrypted", v.encrypted);
+    w.maybe("kmsKeyId", v.kms_key_id.as_ref());
+    w.value("multiAttachEnabled", v.multi_attach);
+    w.maybe("outpostArn", v.outpost_arn.as_ref());
+    w.element("operator", |w| w.value("managed", false));
+}
+
+pub(super) fn attachment(w: &mut Xml, a: &SimAttachment) {
+    w.text("volumeId", &a.volume_id);
+    w.text("instanceId", &a.instance_id);
+    w.text("device", &a.device);
+    w.text("status", &a.state);
+    w.time("attachTime", a.attach_time);
+    w.value("deleteOnTermination", a.delete_on_termination);
+    w.maybe("ebsCardIndex", a.ebs_card_index);
+}
+
+pub(super) fn modification(w: &mut Xml, m: &SimModification) {
+    w.text("volumeId", &m.volume_id);
+    w.text("modificationState", &m.state);
+    w.maybe("statusMessage", m.status_message.as_ref());
+    w.value("targetSize", m.target_size);
+    w.text("targetVolumeType", &m.target_type);
+    w.maybe("targetIops", m.target_iops);
+    w.maybe("targetThroughput", m.target_throughput);
+    w.value("targetMultiAttachEnabled", m.target_multi_attach);
+    w.value("originalSize", m.original_size);
+    w.text("originalVolumeType", &m.original_type);
+    w.maybe("originalIops", m.original_iops);
+    w.maybe("originalThroughput", m.original_throughput);
+    w.value("originalMultiAttachEnabled", m.original_multi_attach);
+    w.value("progress", m.progress);
+    w.time("startTime", m.start_time);
+    if let Some(time) = m.end_time {
+        w.time("endTime", time);
+    }
+}
+
+pub(super) fn status(w: &mut Xml, s: &SimVolumeStatus) {
+    w.text("volumeId", &s.volume_id);
+    w.text("availabilityZone", &s.zone);
+    w.text("availabilityZoneId", &s.zone_id);
+    w.element("volumeStatus", |w| {
+        w.text("status", &s.status);
+        w.list("details", &s.details, |w, detail| {
+            w.text("name", &detail.name);
+            w.text("status", &detail.status);
+        });
+    });
+    w.list("eventsSet", [(); 0], |_, ()| ());
+    w.list("actionsSet", [(); 0], |_, ()| ());
+}
