@@ -10,11 +10,26 @@
 //!   anybody still waits, and a call in flight is always awaited to its end.
 #![warn(missing_docs)]
 
+mod attachment;
+mod bounds;
+mod call;
+mod client_token;
 mod cloud;
 mod error;
+mod expiring;
+mod iops_limit;
+mod listing;
+mod op;
+mod pages;
+mod recent;
+mod snapshot;
 mod spec;
+mod volume;
+mod wait;
+mod wall_clock;
+mod zones;
 
 pub use cloud::Cloud;
-pub use ebs_ec2::{Page, Snapshot, SnapshotState, Volume, VolumeState};
+pub use ebs_ec2::{Ec2, Page, Snapshot, SnapshotState, Volume, VolumeState};
 pub use error::{CloudError, Object};
 pub use spec::{Attached, CapacityRequest, CloudConfig, Ensured, SnapshotSpec, Source, Term, Topology, VolumeSpec};
