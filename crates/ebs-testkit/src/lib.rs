@@ -1,1 +1,23 @@
-//! placeholder
+//! What tests and the demo need to drive the product from outside: a CSI client, the driver and the simulator as
+//! processes, real disks, and the proof that nothing was left behind.
+//!
+//! From the ground up: [`process`] starts children and always reaps them, [`leftovers`] finds and removes what a run
+//! left on the machine; [`control`] reads the simulator's ledger and state; [`csi_client`] and [`on_node`] make the
+//! calls of an orchestrator; [`world`] puts simulator, driver and client together for one test; [`sanity`] runs
+//! csi-sanity against it. [`loop_device`] and [`mount_namespace`] give tests disks and mounts of their own.
+//!
+//! It knows the driver by its command line, its socket and its environment alone. Never a dependency of a product
+//! crate, only of tests and of `xtask`.
+#![warn(missing_docs)]
+
+pub mod content;
+pub mod control;
+pub mod csi_client;
+pub mod leftovers;
+pub mod loop_device;
+pub mod mount_namespace;
+pub mod on_node;
+pub mod process;
+pub mod record;
+pub mod sanity;
+pub mod world;

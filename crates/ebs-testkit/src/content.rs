@@ -1,0 +1,125 @@
+//! Data to write and to find again: reproducible from a seed, so that two readings can be compared by hash.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+const BLOCK: usize = 64 * 1024;
+
+/// Pseudo-random bytes from a seed (xorshift): no two blocks alike, cheap to make.
+#[derive(Debug, Clone)]
+pub struct Pattern(u64);
+
+impl Pattern {
+    /// The stream of a seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    /// The next bytes of the stream.
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            chunk.copy_from_slice(&self.0.to_le_bytes()[..chunk.len()]);
+        }
+    }
+}
+
+/// Writes `length` bytes of a seed's stream to a new file, syncs it to the disk and returns the hash.
+///
+/// # Errors
+/// Those of the file system; an existing file is replaced.
+pub fn write_file(path: &Path, seed: u64, length: u64) -> io::Result<String> {
+    let file = File::create(path)?;
+    write_to(file, seed, length)
+}
+
+/// Writes the same to an existing file or block device, at its start.
+///
+/// # Errors
+/// Those of the device; nothing is created.
+pub fn write_device(path: &Path, seed: u64, length: u64) -> io::Result<String> {
+    write_to(OpenOptions::new().write(true).open(path)?, seed, length)
+}
+
+fn write_to(mut file: File, seed: u64, length: u64) -> io::Result<String> {
+    let mut pattern = Pattern::new(seed);
+    let mut hash = Sha256::new();
+    let mut block = vec![0; BLOCK];
+    let mut left = length;
+    while left > 0 {
+        let size = usize::try_from(left).unwrap_or(BLOCK).min(BLOCK);
+        pattern.fill(&mut block[..size]);
+        file.write_all(&block[..size])?;
+        hash.update(&block[..size]);
+        left -= u64::try_from(size).unwrap_or(left);
+    }
+    file.sync_all()?;
+    Ok(hex::encode(hash.finalize()))
+}
+
+/// The hash of the first `length` bytes of a file or block device.
+///
+/// # Errors
+/// Those of reading, and `UnexpectedEof` when it is shorter.
+pub fn hash_start(path: &Path, length: u64) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut hash = Sha256::new();
+    let mut block = vec![0; BLOCK];
+    let mut left = length;
+    while left > 0 {
+        let size = usize::try_from(left).unwrap_or(BLOCK).min(BLOCK);
+        file.read_exact(&mut block[..size])?;
+        hash.update(&block[..size]);
+        left -= u64::try_from(size).unwrap_or(left);
+    }
+    Ok(hex::encode(hash.finalize()))
+}
+
+/// The hash of a whole file.
+///
+/// # Errors
+/// Those of reading.
+pub fn hash_file(path: &Path) -> io::Result<String> {
+    hash_start(path, std::fs::metadata(path)?.len())
+}
+
+/// The size of a file or block device in bytes.
+///
+/// # Errors
+/// Those of opening and seeking.
+pub fn size_of(path: &Path) -> io::Result<u64> {
+    File::open(path)?.seek(SeekFrom::End(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_found_again_by_its_hash_and_a_changed_byte_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data");
+        let length = 200_001;
+        let written = write_file(&path, 7, length).unwrap();
+        assert_eq!(hash_file(&path).unwrap(), written);
+        assert_eq!(size_of(&path).unwrap(), length);
+        let mut file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.seek(SeekFrom::Start(123_456)).unwrap();
+        file.write_all(b"!").unwrap();
+        assert_ne!(hash_file(&path).unwrap(), written);
+        assert!(hash_start(&path, length + 1).is_err());
+    }
+
+    #[test]
+    fn seeds_differ() {
+        let (mut a, mut b) = ([0; 64], [0; 64]);
+        Pattern::new(1).fill(&mut a);
+        Pattern::new(2).fill(&mut b);
+        assert_ne!(a, b);
+    }
+}

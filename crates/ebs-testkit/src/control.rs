@@ -1,0 +1,291 @@
+//! The simulator's control API, from outside: what calls it got, what it holds, how long things take.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde::{Deserialize, Serialize};
+
+/// How long the simulator may take for an answer: it is on this machine.
+const ANSWER_BOUND: Duration = Duration::from_secs(10);
+
+/// A client of one simulator.
+#[derive(Debug, Clone)]
+pub struct Control {
+    base: String,
+    http: Client<HttpConnector, Full<Bytes>>,
+}
+
+/// The calls that EC2 got since some moment.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Ledger {
+    /// Where to go on reading.
+    pub next: u64,
+    /// The calls, oldest first.
+    pub calls: Vec<Call>,
+}
+
+/// One EC2 call.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Call {
+    /// Its number.
+    pub seq: u64,
+    /// The action, such as `CreateVolume`.
+    pub action: String,
+    /// The request's parameters as the query had them.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, serde_json::Value>,
+    /// `ok`, or the error code that EC2 answered.
+    pub outcome: String,
+    /// True for a dry run, which does nothing.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+impl Call {
+    /// True when the call did what it asked for.
+    pub fn did_work(&self) -> bool {
+        self.outcome == "ok" && !self.dry_run
+    }
+
+    /// True for calls that only read.
+    pub fn is_read(&self) -> bool {
+        self.action.starts_with("Describe")
+    }
+}
+
+impl Ledger {
+    /// How many calls of an action did their work.
+    pub fn done(&self, action: &str) -> usize {
+        self.calls.iter().filter(|call| call.action == action && call.did_work()).count()
+    }
+
+    /// The calls that changed or tried to change something, dry runs left out.
+    pub fn mutations(&self) -> Vec<&Call> {
+        self.calls.iter().filter(|call| !call.is_read() && !call.dry_run).collect()
+    }
+
+    /// The calls by action, for people: `CreateVolume 1, DescribeVolumes 2`.
+    pub fn summary(&self) -> String {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for call in &self.calls {
+            *counts.entry(&call.action).or_default() += 1;
+        }
+        let parts: Vec<String> = counts.into_iter().map(|(action, n)| format!("{action} {n}")).collect();
+        if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
+    }
+}
+
+/// What EC2 holds.
+#[derive(Debug, Clone, Deserialize)]
+pub struct State {
+    /// All volumes, with those being deleted.
+    pub volumes: Vec<SimVolume>,
+    /// All snapshots.
+    pub snapshots: Vec<SimSnapshot>,
+}
+
+/// A volume in EC2.
+#[derive(Debug, Clone, Deserialize)]
+pub struct SimVolume {
+    /// `vol-…`.
+    pub id: String,
+    /// `creating`, `available`, `in-use`, `deleting` or `deleted`.
+    pub state: String,
+    /// Size in GiB.
+    pub size_gib: u64,
+    /// Its tags.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+    /// Its attachments.
+    #[serde(default)]
+    pub attachments: Vec<SimAttachment>,
+}
+
+/// An attachment in EC2.
+#[derive(Debug, Clone, Deserialize)]
+pub struct SimAttachment {
+    /// The instance.
+    pub instance: String,
+    /// The device name in EC2's mapping.
+    pub device: String,
+    /// `attaching`, `attached`, `detaching`, `busy`.
+    pub state: String,
+    /// The loop device that stands for it, when it is attached to this machine.
+    #[serde(rename = "loop")]
+    pub loop_device: Option<String>,
+}
+
+/// A snapshot in EC2.
+#[derive(Debug, Clone, Deserialize)]
+pub struct SimSnapshot {
+    /// `snap-…`.
+    pub id: String,
+    /// `pending`, `completed` or `error`.
+    pub state: String,
+    /// The volume it was taken of.
+    #[serde(default)]
+    pub volume: Option<String>,
+    /// Its tags.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+}
+
+impl State {
+    /// A volume by id.
+    pub fn volume(&self, id: &str) -> Option<&SimVolume> {
+        self.volumes.iter().find(|volume| volume.id == id)
+    }
+
+    /// The volumes that are there for their users: not deleted, nor being so.
+    pub fn live_volumes(&self) -> Vec<&SimVolume> {
+        self.volumes.iter().filter(|volume| !volume.state.starts_with("delet")).collect()
+    }
+
+    /// The live volumes that the driver made, by its name tag.
+    pub fn volumes_named(&self, name: &str) -> Vec<&SimVolume> {
+        let named = |volume: &&SimVolume| volume.tags.get("CSIVolumeName").is_some_and(|tag| tag == name);
+        self.live_volumes().into_iter().filter(named).collect()
+    }
+}
+
+/// How long EC2 takes, in milliseconds; what is absent stays as it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Timing {
+    /// From CreateVolume to `available`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub create_ms: Option<u64>,
+    /// From AttachVolume to `attached`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attach_ms: Option<u64>,
+    /// From DetachVolume to `available`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detach_ms: Option<u64>,
+    /// From CreateSnapshot to `completed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshot_ms: Option<u64>,
+    /// From ModifyVolume to `optimizing`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modify_ms: Option<u64>,
+}
+
+impl Control {
+    /// A client of the simulator whose control API is at `base` (`http://127.0.0.1:PORT`).
+    pub fn new(base: &str) -> Self {
+        let http = Client::builder(TokioExecutor::new()).build_http();
+        Self { base: base.trim_end_matches('/').to_owned(), http }
+    }
+
+    /// The calls with a number of at least `since`.
+    ///
+    /// # Errors
+    /// When the simulator does not answer as agreed.
+    pub async fn ledger(&self, since: u64) -> anyhow::Result<Ledger> {
+        self.get(&format!("/ledger?since={since}")).await
+    }
+
+    /// Where the ledger stands: what comes later is read with `ledger(position)`.
+    ///
+    /// # Errors
+    /// When the simulator does not answer as agreed.
+    pub async fn position(&self) -> anyhow::Result<u64> {
+        Ok(self.ledger(0).await?.next)
+    }
+
+    /// What EC2 holds now.
+    ///
+    /// # Errors
+    /// When the simulator does not answer as agreed.
+    pub async fn state(&self) -> anyhow::Result<State> {
+        self.get("/state").await
+    }
+
+    /// Sets how long things take from now on.
+    ///
+    /// # Errors
+    /// When the simulator does not answer as agreed.
+    pub async fn set_timing(&self, timing: Timing) -> anyhow::Result<()> {
+        let body = serde_json::to_vec(&timing).context("write the timing")?;
+        self.call(http::Method::PUT, "/timing", body).await.map(drop)
+    }
+
+    /// Waits until `wanted` is true of EC2's state, at most `bound`.
+    ///
+    /// # Errors
+    /// When it is not true by then; the text holds the last state seen.
+    pub async fn until(&self, bound: Duration, what: &str, wanted: impl Fn(&State) -> bool) -> anyhow::Result<State> {
+        let deadline = tokio::time::Instant::now() + bound;
+        let mut tick = tokio::time::interval(Duration::from_millis(20));
+        loop {
+            tick.tick().await;
+            let state = self.state().await?;
+            if wanted(&state) {
+                return Ok(state);
+            }
+            if tokio::time::Instant::now() > deadline {
+                bail!("{what}: not so within {bound:?}; EC2 holds {state:?}");
+            }
+        }
+    }
+
+    async fn get<T: serde::de::DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        let body = self.call(http::Method::GET, path, Vec::new()).await?;
+        serde_json::from_slice(&body)
+            .with_context(|| format!("understand the simulator's {path}: {}", String::from_utf8_lossy(&body)))
+    }
+
+    async fn call(&self, method: http::Method, path: &str, body: Vec<u8>) -> anyhow::Result<Bytes> {
+        let uri = format!("{}{path}", self.base);
+        let request = http::Request::builder()
+            .method(method)
+            .uri(&uri)
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(body)))
+            .with_context(|| format!("a request for {uri}"))?;
+        let exchange = async {
+            let response = self.http.request(request).await?;
+            let status = response.status();
+            anyhow::Ok((status, response.into_body().collect().await?.to_bytes()))
+        };
+        let answer = tokio::time::timeout(ANSWER_BOUND, exchange).await;
+        let (status, body) = answer.with_context(|| format!("{uri}: no answer within {ANSWER_BOUND:?}"))??;
+        if !status.is_success() {
+            bail!("{uri} answered {status}: {}", String::from_utf8_lossy(&body));
+        }
+        Ok(body)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(action: &str, outcome: &str, dry_run: bool) -> Call {
+        Call { seq: 1, action: action.into(), parameters: BTreeMap::new(), outcome: outcome.into(), dry_run }
+    }
+
+    #[test]
+    fn a_dry_run_and_a_refused_call_are_no_work_done() {
+        let calls = vec![
+            call("CreateVolume", "DryRunOperation", true),
+            call("CreateVolume", "VolumeLimitExceeded", false),
+            call("CreateVolume", "ok", false),
+            call("DescribeVolumes", "ok", false),
+        ];
+        let ledger = Ledger { next: 4, calls };
+        assert_eq!(ledger.done("CreateVolume"), 1);
+        assert_eq!(ledger.mutations().len(), 2);
+        assert_eq!(ledger.summary(), "CreateVolume 3, DescribeVolumes 1");
+    }
+
+    #[test]
+    fn an_absent_time_is_not_sent() {
+        let timing = Timing { attach_ms: Some(5), ..Timing::default() };
+        assert_eq!(serde_json::to_string(&timing).unwrap(), r#"{"attach_ms":5}"#);
+    }
+}

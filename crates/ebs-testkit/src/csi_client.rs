@@ -1,0 +1,216 @@
+//! A CSI client over a unix socket: the calls of a container orchestrator, each in one line.
+//!
+//! It speaks the protocol and nothing else; the raw clients are there for requests that no orchestrator would send.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use csi_proto::csi;
+use csi_proto::csi::controller_client::ControllerClient;
+use csi_proto::csi::identity_client::IdentityClient;
+use csi_proto::csi::node_client::NodeClient;
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+use tonic::transport::{Channel, Endpoint, Uri};
+use tonic::{Request, Status};
+
+use crate::process::Process;
+
+/// How long one call may take, as the sidecars' `--timeout`.
+const CALL_BOUND: Duration = Duration::from_secs(60);
+
+/// The three services on one socket.
+#[derive(Debug, Clone)]
+pub struct CsiClient {
+    socket: PathBuf,
+    channel: Channel,
+}
+
+/// What a volume is used as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Access {
+    /// A file system of this type.
+    Mount(String),
+    /// A raw block device.
+    Block,
+}
+
+impl Access {
+    /// The capability that asks for it, for one writer on one node.
+    pub fn capability(&self) -> csi::VolumeCapability {
+        use csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume, access_mode::Mode};
+        let access_type = match self {
+            Self::Mount(fs_type) => AccessType::Mount(MountVolume { fs_type: fs_type.clone(), ..Default::default() }),
+            Self::Block => AccessType::Block(BlockVolume {}),
+        };
+        csi::VolumeCapability {
+            access_type: Some(access_type),
+            access_mode: Some(AccessMode { mode: Mode::SingleNodeWriter.into() }),
+        }
+    }
+}
+
+/// Bytes in a GiB, as CSI counts.
+pub const GIB: i64 = 1 << 30;
+
+/// A request for a new volume as the provisioner would send it.
+pub fn new_volume(name: &str, gib: i64, access: &Access) -> csi::CreateVolumeRequest {
+    csi::CreateVolumeRequest {
+        name: name.to_owned(),
+        capacity_range: Some(csi::CapacityRange { required_bytes: gib * GIB, limit_bytes: 0 }),
+        volume_capabilities: vec![access.capability()],
+        parameters: [("type".to_owned(), "gp3".to_owned())].into(),
+        ..Default::default()
+    }
+}
+
+/// The same, made from a snapshot.
+pub fn restored_volume(name: &str, gib: i64, access: &Access, snapshot_id: &str) -> csi::CreateVolumeRequest {
+    use csi::volume_content_source::{SnapshotSource, Type};
+    let source = Type::Snapshot(SnapshotSource { snapshot_id: snapshot_id.to_owned() });
+    csi::CreateVolumeRequest {
+        volume_content_source: Some(csi::VolumeContentSource { r#type: Some(source) }),
+        ..new_volume(name, gib, access)
+    }
+}
+
+impl CsiClient {
+    /// A client that connects with its first call, and again whenever the driver was restarted.
+    pub fn lazy(socket: &Path) -> Self {
+        let path = socket.to_owned();
+        let connector = tower::service_fn(move |_: Uri| {
+            let path = path.clone();
+            async move { UnixStream::connect(path).await.map(TokioIo::new) }
+        });
+        let endpoint = Endpoint::from_static("http://csi.invalid").timeout(CALL_BOUND);
+        Self { socket: socket.to_owned(), channel: endpoint.connect_with_connector_lazy(connector) }
+    }
+
+    /// A client of a driver that has just been started: waits until `Probe` says ready, at most `bound`.
+    ///
+    /// # Errors
+    /// When the driver ends meanwhile, or is not ready in time; the text holds the end of its log.
+    pub async fn ready(socket: &Path, driver: &mut Process, bound: Duration) -> anyhow::Result<Self> {
+        let client = Self::lazy(socket);
+        let deadline = tokio::time::Instant::now() + bound;
+        let mut tick = tokio::time::interval(Duration::from_millis(25));
+        loop {
+            tick.tick().await;
+            if let Some(status) = driver.ended()? {
+                bail!("the driver ended with {status} while starting:\n{}", driver.log_tail(30));
+            }
+            let answer = client.probe().await;
+            if matches!(answer, Ok(true)) {
+                return Ok(client);
+            }
+            if tokio::time::Instant::now() > deadline {
+                bail!("the driver is not ready after {bound:?} ({answer:?}):\n{}", driver.log_tail(30));
+            }
+        }
+    }
+
+    /// The socket's path.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// The raw identity client.
+    pub fn identity(&self) -> IdentityClient<Channel> {
+        IdentityClient::new(self.channel.clone())
+    }
+
+    /// The raw controller client.
+    pub fn controller(&self) -> ControllerClient<Channel> {
+        ControllerClient::new(self.channel.clone())
+    }
+
+    /// The raw node client.
+    pub fn node(&self) -> NodeClient<Channel> {
+        NodeClient::new(self.channel.clone())
+    }
+
+    /// Whether the driver says that it is ready; an absent field means yes.
+    ///
+    /// # Errors
+    /// The driver's status, or that nobody listens.
+    pub async fn probe(&self) -> Result<bool, Status> {
+        let answer = self.identity().probe(csi::ProbeRequest {}).await?.into_inner();
+        Ok(answer.ready.unwrap_or(true))
+    }
+
+    /// CreateVolume.
+    ///
+    /// # Errors
+    /// The driver's status.
+    pub async fn create_volume(&self, request: csi::CreateVolumeRequest) -> Result<csi::Volume, Status> {
+        let answer = self.controller().create_volume(request).await?.into_inner();
+        answer.volume.ok_or_else(|| Status::internal("CreateVolume answered without a volume"))
+    }
+
+    /// DeleteVolume.
+    ///
+    /// # Errors
+    /// The driver's status.
+    pub async fn delete_volume(&self, volume_id: &str) -> Result<(), Status> {
+        let request = csi::DeleteVolumeRequest { volume_id: volume_id.to_owned(), ..Default::default() };
+        self.controller().delete_volume(request).await.map(drop)
+    }
+
+    /// CreateSnapshot.
+    ///
+    /// # Errors
+    /// The driver's status.
+    pub async fn create_snapshot(&self, name: &str, volume_id: &str) -> Result<csi::Snapshot, Status> {
+        let request = csi::CreateSnapshotRequest {
+            source_volume_id: volume_id.to_owned(),
+            name: name.to_owned(),
+            ..Default::default()
+        };
+        let answer = self.controller().create_snapshot(request).await?.into_inner();
+        answer.snapshot.ok_or_else(|| Status::internal("CreateSnapshot answered without a snapshot"))
+    }
+
+    /// CreateSnapshot again and again until the snapshot is ready, as the snapshotter does; at most `bound`.
+    ///
+    /// # Errors
+    /// The driver's status, or that it took too long.
+    pub async fn snapshot_ready(&self, name: &str, volume_id: &str, bound: Duration) -> anyhow::Result<csi::Snapshot> {
+        let deadline = tokio::time::Instant::now() + bound;
+        let mut tick = tokio::time::interval(Duration::from_millis(250));
+        loop {
+            tick.tick().await;
+            let snapshot = self.create_snapshot(name, volume_id).await.context("CreateSnapshot")?;
+            if snapshot.ready_to_use {
+                return Ok(snapshot);
+            }
+            if tokio::time::Instant::now() > deadline {
+                bail!("snapshot {} is not ready after {bound:?}", snapshot.snapshot_id);
+            }
+        }
+    }
+
+    /// DeleteSnapshot.
+    ///
+    /// # Errors
+    /// The driver's status.
+    pub async fn delete_snapshot(&self, snapshot_id: &str) -> Result<(), Status> {
+        let request = csi::DeleteSnapshotRequest { snapshot_id: snapshot_id.to_owned(), ..Default::default() };
+        self.controller().delete_snapshot(request).await.map(drop)
+    }
+
+    /// The node's own name, from NodeGetInfo.
+    ///
+    /// # Errors
+    /// The driver's status.
+    pub async fn node_info(&self) -> Result<csi::NodeGetInfoResponse, Status> {
+        Ok(self.node().node_get_info(csi::NodeGetInfoRequest {}).await?.into_inner())
+    }
+
+    /// A request with a deadline of its own, as a sidecar sets it (`grpc-timeout`).
+    pub fn within<T>(request: T, deadline: Duration) -> Request<T> {
+        let mut request = Request::new(request);
+        request.set_timeout(deadline);
+        request
+    }
+}

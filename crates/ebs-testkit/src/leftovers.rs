@@ -1,0 +1,294 @@
+//! What a run may leave on the machine, found by where it belongs: mounts below the run's directory, loop devices
+//! whose backing file lies there, and the links in `/dev/disk/by-id` to those. Nobody else's is ever touched.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use rustix::mount::UnmountFlags;
+
+use crate::process::run_tool;
+
+const BY_ID: &str = "/dev/disk/by-id";
+const LINK_PREFIX: &str = "nvme-Amazon_Elastic_Block_Store_";
+const TOOL_BOUND: Duration = Duration::from_secs(20);
+
+/// A loop device and the file behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoopLeft {
+    /// `/dev/loopN`.
+    pub device: PathBuf,
+    /// The backing file, as the kernel names it.
+    pub backing: PathBuf,
+}
+
+/// What is on the machine below one directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Leftovers {
+    /// Mount points, in the order of the mount table.
+    pub mounts: Vec<PathBuf>,
+    /// Loop devices.
+    pub loops: Vec<LoopLeft>,
+    /// Links by id, to those loop devices or to none any more.
+    pub links: Vec<PathBuf>,
+}
+
+impl Leftovers {
+    /// Looks for what belongs to `dir`.
+    ///
+    /// # Errors
+    /// When the mount table, `/sys/block` or the directory cannot be read.
+    pub fn below(dir: &Path) -> anyhow::Result<Self> {
+        let dir = match dir.canonicalize() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => dir.to_owned(),
+            other => other.with_context(|| format!("resolve {}", dir.display()))?,
+        };
+        let mountinfo = fs::read("/proc/thread-self/mountinfo").context("read /proc/thread-self/mountinfo")?;
+        let mounts = mount_points(&mountinfo).into_iter().filter(|point| point.starts_with(&dir)).collect();
+        let loops = loops_below(&dir).context("read the loop devices in /sys/block")?;
+        let links = links_of(&dir, &loops).with_context(|| format!("read {BY_ID}"))?;
+        Ok(Self { mounts, loops, links })
+    }
+
+    /// True when nothing is there.
+    pub fn is_empty(&self) -> bool {
+        self.mounts.is_empty() && self.loops.is_empty() && self.links.is_empty()
+    }
+
+    /// Removes what was found: mounts (the newest first), links, loop devices.
+    ///
+    /// # Errors
+    /// The first thing that could not be removed; the others are removed all the same.
+    pub fn clean(&self) -> anyhow::Result<()> {
+        let mut first: anyhow::Result<()> = Ok(());
+        let mut keep = |result: anyhow::Result<()>| {
+            if first.is_ok() {
+                first = result;
+            }
+        };
+        for point in self.mounts.iter().rev() {
+            keep(unmount(point));
+        }
+        for link in &self.links {
+            keep(remove_link(link));
+        }
+        for left in &self.loops {
+            keep(detach(left));
+        }
+        first
+    }
+
+    /// Looks, and removes what is there; returns what was found.
+    ///
+    /// # Errors
+    /// Those of [`Leftovers::below`] and [`Leftovers::clean`].
+    pub fn clean_below(dir: &Path) -> anyhow::Result<Self> {
+        let found = Self::below(dir)?;
+        found.clean()?;
+        Ok(found)
+    }
+}
+
+impl fmt::Display for Leftovers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str("nothing");
+        }
+        let mut parts: Vec<String> = self.mounts.iter().map(|m| format!("mount {}", m.display())).collect();
+        parts.extend(self.loops.iter().map(|l| format!("{} on {}", l.device.display(), l.backing.display())));
+        parts.extend(self.links.iter().map(|l| format!("link {}", l.display())));
+        f.write_str(&parts.join(", "))
+    }
+}
+
+fn unmount(point: &Path) -> anyhow::Result<()> {
+    match rustix::mount::unmount(point, UnmountFlags::NOFOLLOW) {
+        Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => Ok(()),
+        // Somebody's file is open below it: take it out of the tree, the kernel finishes when that one closes.
+        Err(rustix::io::Errno::BUSY) => rustix::mount::unmount(point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
+            .with_context(|| format!("unmount {}", point.display())),
+        Err(error) => Err(error).with_context(|| format!("unmount {}", point.display())),
+    }
+}
+
+fn remove_link(link: &Path) -> anyhow::Result<()> {
+    match fs::remove_file(link) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("remove {}", link.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Detaches it unless it has got another backing file meanwhile.
+fn detach(left: &LoopLeft) -> anyhow::Result<()> {
+    let name = left.device.file_name().unwrap_or_default();
+    if backing_of(&Path::new("/sys/block").join(name)).as_ref() != Some(&left.backing) {
+        return Ok(());
+    }
+    run_tool("/usr/sbin/losetup", &["--detach", &left.device.to_string_lossy()], TOOL_BOUND).map(drop)
+}
+
+fn loops_below(dir: &Path) -> io::Result<Vec<LoopLeft>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/sys/block")? {
+        let entry = entry?;
+        if !entry.file_name().as_bytes().starts_with(b"loop") {
+            continue;
+        }
+        if let Some(backing) = backing_of(&entry.path()).filter(|backing| backing.starts_with(dir)) {
+            found.push(LoopLeft { device: Path::new("/dev").join(entry.file_name()), backing });
+        }
+    }
+    found.sort_by(|a, b| a.device.cmp(&b.device));
+    Ok(found)
+}
+
+/// The file behind a loop device, without the mark that the kernel puts on a deleted one.
+fn backing_of(block: &Path) -> Option<PathBuf> {
+    let mut text = fs::read(block.join("loop/backing_file")).ok()?;
+    if text.last() == Some(&b'\n') {
+        text.pop();
+    }
+    if let Some(plain) = text.strip_suffix(b" (deleted)") {
+        text.truncate(plain.len());
+    }
+    Some(PathBuf::from(std::ffi::OsString::from_vec(text)))
+}
+
+/// Links to one of `loops`, and those that lead nowhere and name a volume whose file lies below `dir`.
+fn links_of(dir: &Path, loops: &[LoopLeft]) -> io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(BY_ID) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other?,
+    };
+    let files = backing_names(dir, 4);
+    let mut links = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Some(serial) = name.strip_prefix(LINK_PREFIX) else { continue };
+        let Ok(target) = fs::read_link(&path) else { continue };
+        let target = Path::new("/dev").join(target.file_name().unwrap_or_default());
+        let ours = loops.iter().any(|left| left.device == target);
+        let dangling = backing_of(&Path::new("/sys/block").join(target.file_name().unwrap_or_default())).is_none();
+        if ours || (dangling && files.contains(serial)) {
+            links.push(path);
+        }
+    }
+    links.sort();
+    Ok(links)
+}
+
+/// The serial numbers (`vol0abc`) of the backing files (`vol-0abc.img`) below `dir`; ids are random for each state
+/// directory, so such a name is proof of ownership.
+fn backing_names(dir: &Path, depth: u32) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let Ok(entries) = fs::read_dir(dir) else { return names };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_dir && depth > 0 && name != "staging" && name != "pods" {
+            names.extend(backing_names(&entry.path(), depth - 1));
+        } else if let Some(id) = name.strip_suffix(".img").filter(|id| id.starts_with("vol-")) {
+            names.insert(id.replace('-', ""));
+        }
+    }
+    names
+}
+
+/// The mount points of a mount table, in its order.
+pub fn mount_points(mountinfo: &[u8]) -> Vec<PathBuf> {
+    mountinfo
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| line.split(|byte| *byte == b' ').nth(4))
+        .map(|field| PathBuf::from(std::ffi::OsString::from_vec(unescape(field))))
+        .collect()
+}
+
+/// Undoes the kernel's octal escapes (`\040` for a blank).
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((byte, tail)) = rest.split_first() {
+        let octal = tail.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(value) if *byte == b'\\' => {
+                out.push(value);
+                rest = &tail[3..];
+            }
+            _ => {
+                out.push(*byte);
+                rest = tail;
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_point_with_a_blank_is_read_as_it_is() {
+        let table = b"36 35 98:0 / /mnt/a\\040b rw shared:1 - ext4 /dev/x rw\n37 35 0:1 / /proc rw - proc proc rw\n";
+        assert_eq!(mount_points(table), [PathBuf::from("/mnt/a b"), PathBuf::from("/proc")]);
+    }
+
+    #[test]
+    fn a_fresh_directory_has_nothing_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let left = Leftovers::below(dir.path()).unwrap();
+        assert!(left.is_empty(), "{left}");
+        assert_eq!(left.to_string(), "nothing");
+    }
+
+    #[test]
+    fn mounts_loop_devices_and_links_of_one_directory_are_removed_and_those_of_another_stay() {
+        use crate::loop_device::LoopDevice;
+        crate::mount_namespace::in_mount_namespace(|| async {
+            let unique = std::process::id();
+            let volume = |letter: char| ebs_types::VolumeId::parse(&format!("vol-0left{letter}{unique}")).unwrap();
+            let (ours, theirs) =
+                (LoopDevice::new(&volume('a'), 1 << 20).unwrap(), LoopDevice::new(&volume('b'), 1 << 20).unwrap());
+            let links: Vec<PathBuf> = [(&ours, 'a'), (&theirs, 'b')]
+                .map(|(device, letter)| {
+                    let link = Path::new(BY_ID).join(format!("{LINK_PREFIX}{}", volume(letter).serial()));
+                    fs::create_dir_all(BY_ID).unwrap();
+                    std::os::unix::fs::symlink(format!("../../{}", device.name()), &link).unwrap();
+                    link
+                })
+                .into();
+            let mounts = [ours.directory(), theirs.directory()].map(|dir| {
+                let at = dir.join("mnt");
+                fs::create_dir(&at).unwrap();
+                rustix::mount::mount("none", &at, "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
+                at
+            });
+            let found = Leftovers::clean_below(ours.directory()).unwrap();
+            assert_eq!(found.mounts, mounts[..1]);
+            assert_eq!(found.links, links[..1]);
+            assert_eq!(found.loops.iter().map(|l| l.device.as_path()).collect::<Vec<_>>(), [ours.path()]);
+            assert!(Leftovers::below(ours.directory()).unwrap().is_empty());
+            let others = Leftovers::below(theirs.directory()).unwrap();
+            assert_eq!((others.mounts.len(), others.loops.len(), others.links.len()), (1, 1, 1), "{others}");
+            others.clean().unwrap();
+        });
+    }
+
+    #[test]
+    fn the_volumes_of_a_directory_are_known_by_their_files() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("devices")).unwrap();
+        fs::write(dir.path().join("devices/vol-0abc.img"), "").unwrap();
+        fs::write(dir.path().join("devices/other.img"), "").unwrap();
+        let names = backing_names(dir.path(), 4);
+        assert_eq!(names.into_iter().collect::<Vec<_>>(), ["vol0abc"]);
+    }
+}

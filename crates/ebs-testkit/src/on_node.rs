@@ -1,0 +1,233 @@
+//! One volume as an orchestrator uses it on one node: attach, stage, publish and all the way back.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use csi_proto::csi;
+use tonic::Status;
+
+use crate::csi_client::{Access, CsiClient, GIB};
+
+/// A volume and where this node has it; the calls are those of attacher, resizer and kubelet.
+#[derive(Debug, Clone)]
+pub struct VolumeOnNode {
+    client: CsiClient,
+    /// The volume as CreateVolume answered it.
+    pub volume: csi::Volume,
+    /// How it is used.
+    pub access: Access,
+    /// The node's name.
+    pub node_id: String,
+    /// The staging directory.
+    pub staging: PathBuf,
+    /// The target: a directory to be made, or a file for raw block.
+    pub target: PathBuf,
+    /// What ControllerPublishVolume answered; empty before.
+    pub publish_context: HashMap<String, String>,
+}
+
+impl VolumeOnNode {
+    /// A volume that is neither attached nor staged. `dir` stands for the kubelet's directory: staging and target lie
+    /// below it, and the directories that the kubelet makes are made.
+    ///
+    /// # Errors
+    /// When a directory cannot be made.
+    pub fn new(
+        client: &CsiClient,
+        volume: csi::Volume,
+        access: &Access,
+        node_id: &str,
+        dir: &Path,
+    ) -> std::io::Result<Self> {
+        let staging = dir.join("staging").join(&volume.volume_id).join("globalmount");
+        let pod = dir.join("pods").join(&volume.volume_id);
+        std::fs::create_dir_all(&staging)?;
+        std::fs::create_dir_all(&pod)?;
+        Ok(Self {
+            client: client.clone(),
+            volume,
+            access: access.clone(),
+            node_id: node_id.to_owned(),
+            staging,
+            target: pod.join("mount"),
+            publish_context: HashMap::new(),
+        })
+    }
+
+    /// The volume's id.
+    pub fn id(&self) -> &str {
+        &self.volume.volume_id
+    }
+
+    /// The same volume over another client (after a restart of the driver).
+    pub fn set_client(&mut self, client: &CsiClient) {
+        self.client = client.clone();
+    }
+
+    /// The request of [`VolumeOnNode::attach`].
+    pub fn attach_request(&self) -> csi::ControllerPublishVolumeRequest {
+        csi::ControllerPublishVolumeRequest {
+            volume_id: self.id().to_owned(),
+            node_id: self.node_id.clone(),
+            volume_capability: Some(self.access.capability()),
+            volume_context: self.volume.volume_context.clone(),
+            ..Default::default()
+        }
+    }
+
+    /// ControllerPublishVolume.
+    ///
+    /// # Errors
+    /// The driver's status.
+    pub async fn attach(&mut self) -> Result<(), Status> {
+        let answer = self.client.controller().controller_publish_volume(self.attach_request()).await?.into_inner();
+        self.publish_context = answer.publish_context;
+        Ok(())
+    }
+
+    /// ControllerUnpublishVolume.
+    ///
+    /// # Errors
+    /// The driver's status.
+    pub async fn detach(&mut self) -> Result<(), Status> {
+        let request = csi::ControllerUnpublishVolumeRequest {
+            volume_id: self.id().to_owned(),
+            node_id: self.node_id.clone(),
+            ..Default::default()
+        };
+        self.client.controller().controller_unpublish_volume(request).await.map(drop)
+    }
+
+    /// The request of [`VolumeOnNode::stage`].
+    pub fn stage_request(&self) -> csi::NodeStageVolumeRequest {
+        csi::NodeStageVolumeRequest {
+            volume_id: self.id().to_owned(),
+            publish_context: self.publish_context.clone(),
+            staging_target_path: text(&self.staging),
+            volume_capability: Some(self.access.capability()),
+            volume_context: self.volume.volume_context.clone(),
+            ..Default::default()
+        }
+    }
+
+    /// NodeStageVolume.
+    ///
+    /// # Errors
+    /// The driver's status.
+    pub async fn stage(&self) -> Result<(), Status> {
+        self.client.node().node_stage_volume(self.stage_request()).await.map(drop)
+    }
+
+    /// NodeUnstageVolume.
+    ///
+    /// # Errors
+    /// The driver's status.
+    pub async fn unstage(&self) -> Result<(), Status> {
+        let request =
+            csi::NodeUnstageVolumeRequest { volume_id: self.id().to_owned(), staging_target_path: text(&self.staging) };
+        self.client.node().node_unstage_volume(request).await.map(drop)
+    }
+
+    /// The request of [`VolumeOnNode::publish`].
+    pub fn publish_request(&self) -> csi::NodePublishVolumeRequest {
+        csi::NodePublishVolumeRequest {
+            volume_id: self.id().to_owned(),
+            publish_context: self.publish_context.clone(),
+            staging_target_path: text(&self.staging),
+            target_path: text(&self.target),
+            volume_capability: Some(self.access.capability()),
+            volume_context: self.volume.volume_context.clone(),
+            ..Default::default()
+        }
+    }
+
+    /// NodePublishVolume.
+    ///
+    /// # Errors
+    /// The driver's status.
+    pub async fn publish(&self) -> Result<(), Status> {
+        self.client.node().node_publish_volume(self.publish_request()).await.map(drop)
+    }
+
+    /// NodeUnpublishVolume.
+    ///
+    /// # Errors
+    /// The driver's status.
+    pub async fn unpublish(&self) -> Result<(), Status> {
+        let request =
+            csi::NodeUnpublishVolumeRequest { volume_id: self.id().to_owned(), target_path: text(&self.target) };
+        self.client.node().node_unpublish_volume(request).await.map(drop)
+    }
+
+    /// Attach, stage and publish.
+    ///
+    /// # Errors
+    /// The driver's status of the first step that failed.
+    pub async fn bring_up(&mut self) -> Result<(), Status> {
+        self.attach().await?;
+        self.stage().await?;
+        self.publish().await
+    }
+
+    /// Unpublish, unstage and detach.
+    ///
+    /// # Errors
+    /// The driver's status of the first step that failed.
+    pub async fn take_down(&mut self) -> Result<(), Status> {
+        self.unpublish().await?;
+        self.unstage().await?;
+        self.detach().await
+    }
+
+    /// NodeGetVolumeStats of the target: (total, used) bytes.
+    ///
+    /// # Errors
+    /// The driver's status, or that bytes are missing in the answer.
+    pub async fn stats(&self) -> Result<(i64, i64), Status> {
+        use csi::volume_usage::Unit;
+        let request = csi::NodeGetVolumeStatsRequest {
+            volume_id: self.id().to_owned(),
+            volume_path: text(&self.target),
+            staging_target_path: text(&self.staging),
+        };
+        let answer = self.client.node().node_get_volume_stats(request).await?.into_inner();
+        let bytes = answer.usage.iter().find(|usage| usage.unit() == Unit::Bytes);
+        bytes.map(|usage| (usage.total, usage.used)).ok_or_else(|| Status::internal("no usage in bytes"))
+    }
+
+    /// ControllerExpandVolume; returns whether the node must follow.
+    ///
+    /// # Errors
+    /// The driver's status.
+    pub async fn expand_in_ec2(&mut self, gib: i64) -> Result<bool, Status> {
+        let request = csi::ControllerExpandVolumeRequest {
+            volume_id: self.id().to_owned(),
+            capacity_range: Some(csi::CapacityRange { required_bytes: gib * GIB, limit_bytes: 0 }),
+            volume_capability: Some(self.access.capability()),
+            ..Default::default()
+        };
+        let answer = self.client.controller().controller_expand_volume(request).await?.into_inner();
+        self.volume.capacity_bytes = answer.capacity_bytes;
+        Ok(answer.node_expansion_required)
+    }
+
+    /// NodeExpandVolume of the target; returns the capacity that the node reports.
+    ///
+    /// # Errors
+    /// The driver's status.
+    pub async fn expand_on_node(&self) -> Result<i64, Status> {
+        let request = csi::NodeExpandVolumeRequest {
+            volume_id: self.id().to_owned(),
+            volume_path: text(&self.target),
+            staging_target_path: text(&self.staging),
+            capacity_range: Some(csi::CapacityRange { required_bytes: self.volume.capacity_bytes, limit_bytes: 0 }),
+            volume_capability: Some(self.access.capability()),
+            ..Default::default()
+        };
+        Ok(self.client.node().node_expand_volume(request).await?.into_inner().capacity_bytes)
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

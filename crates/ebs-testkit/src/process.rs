@@ -1,0 +1,329 @@
+//! Children of tests and of the demo: the driver, the simulator and system tools. The only place that starts one.
+//!
+//! A child runs in a process group of its own with a cleared environment, dies with the thread that started it
+//! (`PR_SET_PDEATHSIG`, set by `setpriv`), writes to a log file, and is always reaped: dropping a [`Process`] asks it
+//! to end, waits a bounded time, and kills what is left.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+use crate::record::ProcessRecord;
+
+/// How long a dropped child may take to end by itself.
+const DROP_GRACE: Duration = Duration::from_secs(5);
+/// How much of a log's end [`Process::log_tail`] reads.
+const TAIL_BYTES: u64 = 64 * 1024;
+/// The search path of children; ours start their own tools by absolute path.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// What to start.
+#[derive(Debug, Clone)]
+pub struct ProcessSpec {
+    /// What people call it, in messages.
+    pub name: String,
+    /// Absolute path of the program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Its whole environment, besides `PATH`.
+    pub env: BTreeMap<String, String>,
+    /// Where standard output and error go; appended to.
+    pub log: PathBuf,
+}
+
+/// How a child ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// By itself, or on the signal it was asked with.
+    Ended(ExitStatus),
+    /// It had to be killed: the grace passed.
+    Killed,
+}
+
+/// A running child.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+    pidfd: OwnedFd,
+    log: PathBuf,
+    log_start: u64,
+    ended: Option<ExitStatus>,
+}
+
+impl Process {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// Names the program that could not be started or the log that could not be opened.
+    pub fn spawn(spec: ProcessSpec) -> anyhow::Result<Self> {
+        let log = OpenOptions::new().create(true).append(true).open(&spec.log);
+        let log = log.with_context(|| format!("open the log {}", spec.log.display()))?;
+        let log_start = log.metadata().context("size of the log")?.len();
+        if !spec.program.is_file() {
+            bail!("{}: no program at {}", spec.name, spec.program.display());
+        }
+        #[expect(clippy::disallowed_methods, reason = "this is the one module that starts children")]
+        let mut command = Command::new("/usr/bin/setpriv");
+        command.args(["--pdeathsig", "KILL", "--"]).arg(&spec.program).args(&spec.args);
+        command.env_clear().env("PATH", PATH).envs(&spec.env).process_group(0);
+        command.stdin(Stdio::null()).stdout(log.try_clone().context("share the log")?).stderr(log);
+        let mut child = command.spawn().with_context(|| format!("start {} with /usr/bin/setpriv", spec.name))?;
+        match pidfd(&child) {
+            Ok(pidfd) => Ok(Self { name: spec.name, child, pidfd, log: spec.log, log_start, ended: None }),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(error)
+            }
+        }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What identifies this very process later, also after its id was given to another one.
+    ///
+    /// # Errors
+    /// When `/proc` does not show the process.
+    pub fn record(&self) -> anyhow::Result<ProcessRecord> {
+        ProcessRecord::of(&self.name, self.pid())
+    }
+
+    /// Sends a signal to the child alone, not to its group.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        rustix::process::pidfd_send_signal(&self.pidfd, signal)
+            .with_context(|| format!("send signal {} to {}", signal.as_raw(), self.name))
+    }
+
+    /// Its end, when it has ended.
+    ///
+    /// # Errors
+    /// When the kernel refuses to say.
+    pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+        if self.ended.is_none() {
+            self.ended = self.child.try_wait().with_context(|| format!("look after {}", self.name))?;
+        }
+        Ok(self.ended)
+    }
+
+    /// Waits until it ends, at most `bound`.
+    ///
+    /// # Errors
+    /// When it still runs then. Dropping the future changes nothing.
+    pub async fn wait(&mut self, bound: Duration) -> anyhow::Result<ExitStatus> {
+        let deadline = tokio::time::Instant::now() + bound;
+        let mut tick = tokio::time::interval(Duration::from_millis(10));
+        loop {
+            tick.tick().await;
+            if let Some(status) = self.ended()? {
+                return Ok(status);
+            }
+            if tokio::time::Instant::now() > deadline {
+                bail!("{} (process {}) still runs after {bound:?}", self.name, self.pid());
+            }
+        }
+    }
+
+    /// Asks it to end (SIGTERM), and kills it when it has not within `grace`.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub async fn stop(&mut self, grace: Duration) -> anyhow::Result<Ending> {
+        if let Some(status) = self.ended()? {
+            return Ok(Ending::Ended(status));
+        }
+        self.signal(Signal::TERM)?;
+        if let Ok(status) = self.wait(grace).await {
+            return Ok(Ending::Ended(status));
+        }
+        self.kill()?;
+        Ok(Ending::Killed)
+    }
+
+    /// Kills it, and its process group, and reaps it.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn kill(&mut self) -> anyhow::Result<()> {
+        if self.ended()?.is_some() {
+            return Ok(());
+        }
+        if let Some(group) = Pid::from_raw(i32::try_from(self.pid()).context("a process id")?) {
+            // The group may be gone already when only zombies are in it.
+            let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        }
+        self.ended = Some(self.child.wait().with_context(|| format!("reap {}", self.name))?);
+        Ok(())
+    }
+
+    /// Like [`Process::wait`], for code that has no runtime (clean-up while unwinding).
+    ///
+    /// # Errors
+    /// When it still runs after `bound`.
+    pub fn wait_blocking(&mut self, bound: Duration) -> anyhow::Result<ExitStatus> {
+        let timeout = Timespec::try_from(bound).context("a bound that the kernel knows")?;
+        let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        let ready = loop {
+            match rustix::event::poll(&mut fds, Some(&timeout)) {
+                Err(rustix::io::Errno::INTR) => {}
+                other => break other.with_context(|| format!("wait for {}", self.name))?,
+            }
+        };
+        if ready == 0 {
+            bail!("{} (process {}) still runs after {bound:?}", self.name, self.pid());
+        }
+        self.ended()?.with_context(|| format!("{} ended, but has no status", self.name))
+    }
+
+    /// What it wrote since it was started.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub fn output(&self) -> io::Result<String> {
+        read_from(&self.log, self.log_start)
+    }
+
+    /// The last `lines` lines of its log.
+    pub fn log_tail(&self, lines: usize) -> String {
+        log_tail(&self.log, lines)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if matches!(self.ended(), Ok(None)) {
+            let _ = self.signal(Signal::TERM);
+            if self.wait_blocking(DROP_GRACE).is_err() {
+                let _ = self.kill();
+            }
+        }
+    }
+}
+
+/// The last `lines` lines of a log, or why it cannot be read.
+pub fn log_tail(log: &Path, lines: usize) -> String {
+    let start = std::fs::metadata(log).map_or(0, |m| m.len().saturating_sub(TAIL_BYTES));
+    match read_from(log, start) {
+        Ok(text) => {
+            let all: Vec<&str> = text.lines().collect();
+            all[all.len().saturating_sub(lines)..].join("\n")
+        }
+        Err(error) => format!("(cannot read {}: {error})", log.display()),
+    }
+}
+
+/// Runs a system tool to its end, at most `bound`, and returns what it printed.
+///
+/// # Errors
+/// When it cannot be started, takes too long (it is killed then) or ends with another status than 0; the text holds
+/// what it printed.
+pub fn run_tool(program: &str, args: &[&str], bound: Duration) -> anyhow::Result<String> {
+    let log = tempfile::NamedTempFile::new().context("a file for the tool's output")?;
+    let mut process = Process::spawn(ProcessSpec {
+        name: program.to_owned(),
+        program: PathBuf::from(program),
+        args: args.iter().map(OsString::from).collect(),
+        env: BTreeMap::new(),
+        log: log.path().to_owned(),
+    })?;
+    let status = process.wait_blocking(bound)?;
+    let output = process.output().context("read the tool's output")?;
+    if !status.success() {
+        bail!("{program} {} ended with {status}: {}", args.join(" "), output.trim());
+    }
+    Ok(output)
+}
+
+fn read_from(path: &Path, start: u64) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn pidfd(child: &Child) -> anyhow::Result<OwnedFd> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a process id")?;
+    rustix::process::pidfd_open(pid, PidfdFlags::empty()).context("open a descriptor of the new process")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sleeper(dir: &Path, script: &str) -> ProcessSpec {
+        ProcessSpec {
+            name: "sleeper".to_owned(),
+            program: PathBuf::from("/bin/sh"),
+            args: ["-c", script].into_iter().map(OsString::from).collect(),
+            env: BTreeMap::new(),
+            log: dir.join("log"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_child_that_ignores_the_request_to_end_is_killed_after_the_grace() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = "trap '' TERM; echo ready; while :; do sleep 1; done";
+        let mut process = Process::spawn(sleeper(dir.path(), script)).unwrap();
+        let seen = async {
+            let mut tick = tokio::time::interval(Duration::from_millis(5));
+            while !process.output().unwrap().contains("ready") {
+                tick.tick().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), seen).await.unwrap();
+        assert_eq!(process.stop(Duration::from_millis(100)).await.unwrap(), Ending::Killed);
+    }
+
+    #[tokio::test]
+    async fn the_status_and_the_output_of_a_child_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut process = Process::spawn(sleeper(dir.path(), "echo out; echo err >&2; exit 3")).unwrap();
+        let status = process.wait(Duration::from_secs(10)).await.unwrap();
+        assert_eq!(status.code(), Some(3));
+        assert_eq!(process.output().unwrap(), "out\nerr\n");
+    }
+
+    #[test]
+    fn a_dropped_child_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let process = Process::spawn(sleeper(dir.path(), "exec sleep 600")).unwrap();
+        let record = process.record().unwrap();
+        assert!(record.is_running());
+        drop(process);
+        assert!(!record.is_running());
+    }
+
+    #[test]
+    fn a_child_sees_nothing_of_our_environment() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut process = Process::spawn(sleeper(dir.path(), "env | cut -d= -f1 | sort")).unwrap();
+        process.wait_blocking(Duration::from_secs(10)).unwrap();
+        let names = process.output().unwrap();
+        assert!(!names.lines().any(|n| n.starts_with("CARGO") || n == "HOME"), "{names}");
+    }
+
+    #[test]
+    fn a_tool_that_fails_says_what_it_printed() {
+        let error = run_tool("/bin/sh", &["-c", "echo broken; exit 4"], Duration::from_secs(10)).unwrap_err();
+        assert!(error.to_string().contains("broken"), "{error}");
+    }
+}

@@ -1,0 +1,94 @@
+//! What identifies a process for good: its id alone is given to another one sooner or later.
+
+use std::fs;
+
+use anyhow::Context;
+use rustix::process::{Pid, PidfdFlags, Signal};
+use serde::{Deserialize, Serialize};
+
+/// A process by id, start time and boot: written down by the demo, so that its next run finds what the former left.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessRecord {
+    /// What people call it.
+    pub name: String,
+    /// Its process id.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot.
+    pub start_ticks: u64,
+    /// The boot it belongs to.
+    pub boot_id: String,
+}
+
+impl ProcessRecord {
+    /// The record of a process that runs now.
+    ///
+    /// # Errors
+    /// When `/proc` does not show it.
+    pub fn of(name: &str, pid: u32) -> anyhow::Result<Self> {
+        let start_ticks = start_ticks(pid)?;
+        Ok(Self { name: name.to_owned(), pid, start_ticks, boot_id: boot_id()? })
+    }
+
+    /// True while this very process runs; a zombie does not.
+    pub fn is_running(&self) -> bool {
+        boot_id().is_ok_and(|boot| boot == self.boot_id)
+            && start_ticks(self.pid).is_ok_and(|ticks| ticks == self.start_ticks)
+    }
+
+    /// Kills it when it still runs, and says whether it did. The descriptor is opened before the identity is
+    /// compared, so no other process of the same id can be hit.
+    ///
+    /// # Errors
+    /// When it runs and the kernel refuses the signal.
+    pub fn kill(&self) -> anyhow::Result<bool> {
+        let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return Ok(false) };
+        let Ok(pidfd) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return Ok(false) };
+        if !self.is_running() {
+            return Ok(false);
+        }
+        rustix::process::pidfd_send_signal(&pidfd, Signal::KILL)
+            .with_context(|| format!("kill {} (process {})", self.name, self.pid))?;
+        Ok(true)
+    }
+}
+
+fn boot_id() -> anyhow::Result<String> {
+    let path = "/proc/sys/kernel/random/boot_id";
+    Ok(fs::read_to_string(path).with_context(|| format!("read {path}"))?.trim().to_owned())
+}
+
+fn start_ticks(pid: u32) -> anyhow::Result<u64> {
+    let path = format!("/proc/{pid}/stat");
+    let text = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+    parse_start_ticks(&text).with_context(|| format!("{path} shows no running process: {text:?}"))
+}
+
+/// The 22nd field; the second one is the program's name in brackets and may hold anything.
+fn parse_start_ticks(stat: &str) -> Option<u64> {
+    let after_name = &stat[stat.rfind(')')? + 1..];
+    let mut fields = after_name.split_ascii_whitespace();
+    let state = fields.next()?;
+    (state != "Z" && state != "X").then(|| fields.nth(18)?.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_time_is_found_behind_a_name_with_brackets_and_blanks() {
+        let stat = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 987654 0 0";
+        assert_eq!(parse_start_ticks(stat), Some(987_654));
+        assert_eq!(parse_start_ticks(&stat.replace(") S", ") Z")), None);
+        assert_eq!(parse_start_ticks("42"), None);
+    }
+
+    #[test]
+    fn a_process_of_the_same_id_that_started_at_another_time_is_not_ours_and_is_not_killed() {
+        let mut record = ProcessRecord::of("this test", std::process::id()).unwrap();
+        assert!(record.is_running());
+        record.start_ticks += 1;
+        assert!(!record.is_running());
+        assert!(!record.kill().unwrap());
+    }
+}

@@ -1,0 +1,326 @@
+//! One test's world: a directory, a simulator in this process, the driver as a child, a CSI client. No Kubernetes.
+//!
+//! Ends in one of two ways: [`World::finish`] proves that nothing is left, in EC2 or on the machine; dropping it (a
+//! panic) shows the end of the driver's log and cleans up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use ebs_sim::{AccessKey, DeviceMode, Server, ServerConfig, TimingMode};
+use tempfile::TempDir;
+
+use crate::control::{Control, Ledger, State, Timing};
+use crate::csi_client::CsiClient;
+use crate::leftovers::Leftovers;
+use crate::on_node::VolumeOnNode;
+use crate::process::{Ending, Process, ProcessSpec, log_tail};
+
+/// How long a driver may take to be ready.
+pub const READY_BOUND: Duration = Duration::from_secs(30);
+/// How long a driver may take to drain and end; its own limit is 20 s.
+pub const STOP_BOUND: Duration = Duration::from_secs(30);
+
+/// How a world is made; start with [`World::builder`].
+#[derive(Debug)]
+pub struct WorldBuilder {
+    binary: PathBuf,
+    mode: String,
+    args: Vec<String>,
+    env: BTreeMap<String, String>,
+    without_env: BTreeSet<String>,
+    devices: DeviceMode,
+    timing: Option<Timing>,
+    access_key: Option<AccessKey>,
+}
+
+/// A running world.
+#[derive(Debug)]
+pub struct World {
+    driver: Option<Process>,
+    client: CsiClient,
+    control: Control,
+    spec: ProcessSpec,
+    baseline: Baseline,
+    sim: Option<Server>,
+    dir: TempDir,
+    path: PathBuf,
+}
+
+/// What EC2 held before the test: the instances' own disks.
+#[derive(Debug)]
+struct Baseline {
+    volumes: BTreeSet<String>,
+    snapshots: BTreeSet<String>,
+}
+
+impl WorldBuilder {
+    /// The driver's mode: `all` unless said otherwise.
+    #[must_use]
+    pub fn mode(mut self, mode: &str) -> Self {
+        mode.clone_into(&mut self.mode);
+        self
+    }
+
+    /// One more argument of the driver.
+    #[must_use]
+    pub fn arg(mut self, arg: &str) -> Self {
+        self.args.push(arg.to_owned());
+        self
+    }
+
+    /// A variable of the driver's environment, over what the simulator says.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// A variable that the driver does not get, whatever the simulator says.
+    #[must_use]
+    pub fn without_env(mut self, name: &str) -> Self {
+        self.without_env.insert(name.to_owned());
+        self
+    }
+
+    /// Attached volumes are real block devices; needs root.
+    #[must_use]
+    pub fn loop_devices(mut self) -> Self {
+        self.devices = DeviceMode::Loop;
+        self
+    }
+
+    /// How long EC2 takes; instant unless said.
+    #[must_use]
+    pub fn timing(mut self, timing: Timing) -> Self {
+        self.timing = Some(timing);
+        self
+    }
+
+    /// The simulator accepts only requests signed with this key. The driver gets it too, by the simulator's
+    /// environment, unless [`WorldBuilder::env`] says otherwise.
+    #[must_use]
+    pub fn access_key(mut self, id: &str, secret: &str) -> Self {
+        self.access_key = Some(AccessKey { id: id.to_owned(), secret: secret.to_owned() });
+        self
+    }
+
+    /// Starts the simulator and the driver, and waits until the driver is ready.
+    ///
+    /// # Errors
+    /// Says which of the two did not start, with the end of its log.
+    pub async fn start(self) -> anyhow::Result<World> {
+        let mut world = self.start_without_driver().await?;
+        world.start_driver().await?;
+        Ok(world)
+    }
+
+    /// Starts the simulator alone; the driver starts with [`World::start_driver`] or [`World::spawn_driver`].
+    ///
+    /// # Errors
+    /// When the simulator does not start.
+    pub async fn start_without_driver(self) -> anyhow::Result<World> {
+        let dir = tempfile::Builder::new().prefix("ebs-world-").tempdir().context("a directory for the world")?;
+        let path = dir.path().canonicalize().context("the directory's real path")?;
+        for name in ["csi", "sim", "kubelet"] {
+            std::fs::create_dir(path.join(name)).with_context(|| format!("make the directory {name}"))?;
+        }
+        let mut config = ServerConfig::new(path.join("sim"));
+        config.devices = self.devices;
+        config.timing = TimingMode::Instant;
+        config.access_key = self.access_key;
+        let sim = Server::start(config).await.context("start the simulator")?;
+        let sim_env = sim.env();
+        let control = Control::new(sim_env.get("EBS_SIM_CONTROL").context("the simulator's EBS_SIM_CONTROL")?);
+        if let Some(timing) = self.timing {
+            control.set_timing(timing).await?;
+        }
+        let state = control.state().await?;
+        let baseline = Baseline {
+            volumes: state.volumes.into_iter().map(|volume| volume.id).collect(),
+            snapshots: state.snapshots.into_iter().map(|snapshot| snapshot.id).collect(),
+        };
+        let mut env = sim_env;
+        env.extend(self.env);
+        env.retain(|name, _| !self.without_env.contains(name));
+        let socket = path.join("csi/csi.sock");
+        let mut args = vec![self.mode, format!("--endpoint=unix://{}", socket.display()), "--v=4".to_owned()];
+        args.extend(self.args);
+        let spec = ProcessSpec {
+            name: "driver".to_owned(),
+            program: self.binary,
+            args: args.into_iter().map(Into::into).collect(),
+            env,
+            log: path.join("driver.log"),
+        };
+        let client = CsiClient::lazy(&socket);
+        Ok(World { driver: None, client, control, spec, baseline, sim: Some(sim), dir, path })
+    }
+}
+
+impl World {
+    /// A world for the driver at `binary`: in a test, `env!("CARGO_BIN_EXE_aws-ebs-csi-driver")`.
+    pub fn builder(binary: impl Into<PathBuf>) -> WorldBuilder {
+        WorldBuilder {
+            binary: binary.into(),
+            mode: "all".to_owned(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            without_env: BTreeSet::new(),
+            devices: DeviceMode::None,
+            timing: None,
+            access_key: None,
+        }
+    }
+
+    /// The world's directory, as a real path.
+    pub fn dir(&self) -> &Path {
+        &self.path
+    }
+
+    /// The directory that stands for the kubelet's.
+    pub fn kubelet_dir(&self) -> PathBuf {
+        self.path.join("kubelet")
+    }
+
+    /// The driver's socket.
+    pub fn socket(&self) -> &Path {
+        self.client.socket()
+    }
+
+    /// The client; it survives restarts of the driver.
+    pub fn client(&self) -> &CsiClient {
+        &self.client
+    }
+
+    /// The simulator's control API.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// What the driver is started with.
+    pub fn driver_spec(&self) -> &ProcessSpec {
+        &self.spec
+    }
+
+    /// The driver.
+    ///
+    /// # Errors
+    /// When it was not started, or was taken down.
+    pub fn driver(&mut self) -> anyhow::Result<&mut Process> {
+        self.driver.as_mut().context("no driver runs in this world")
+    }
+
+    /// Starts the driver without waiting for anything.
+    ///
+    /// # Errors
+    /// When the program cannot be started.
+    pub fn spawn_driver(&mut self) -> anyhow::Result<&mut Process> {
+        Ok(self.driver.insert(Process::spawn(self.spec.clone())?))
+    }
+
+    /// Starts the driver and waits until it is ready.
+    ///
+    /// # Errors
+    /// With the end of its log.
+    pub async fn start_driver(&mut self) -> anyhow::Result<()> {
+        let socket = self.socket().to_owned();
+        self.client = CsiClient::ready(&socket, self.spawn_driver()?, READY_BOUND).await?;
+        Ok(())
+    }
+
+    /// Kills the driver as a crash or the kernel would (SIGKILL).
+    ///
+    /// # Errors
+    /// When none runs.
+    pub fn kill_driver(&mut self) -> anyhow::Result<()> {
+        self.driver()?.kill()
+    }
+
+    /// Asks the driver to end and returns how it did.
+    ///
+    /// # Errors
+    /// When none runs.
+    pub async fn stop_driver(&mut self) -> anyhow::Result<Ending> {
+        let ending = self.driver()?.stop(STOP_BOUND).await?;
+        self.driver = None;
+        Ok(ending)
+    }
+
+    /// A volume on this machine's node, neither attached nor staged.
+    ///
+    /// # Errors
+    /// When the node does not say its name, or directories cannot be made.
+    pub async fn on_node(
+        &self,
+        volume: csi_proto::csi::Volume,
+        access: &crate::csi_client::Access,
+    ) -> anyhow::Result<VolumeOnNode> {
+        let node = self.client.node_info().await.context("NodeGetInfo")?.node_id;
+        VolumeOnNode::new(&self.client, volume, access, &node, &self.kubelet_dir()).context("the kubelet's directories")
+    }
+
+    /// The calls of EC2 since a position of the ledger.
+    ///
+    /// # Errors
+    /// When the simulator does not answer.
+    pub async fn calls_since(&self, position: u64) -> anyhow::Result<Ledger> {
+        self.control.ledger(position).await
+    }
+
+    /// What the test made in EC2 and did not remove.
+    ///
+    /// # Errors
+    /// When the simulator does not answer.
+    pub async fn left_in_ec2(&self) -> anyhow::Result<Vec<String>> {
+        Ok(self.baseline.new_in(&self.control.state().await?))
+    }
+
+    /// Proves that nothing is left in EC2 and on the machine, then ends the driver (exit code 0) and the simulator.
+    ///
+    /// # Errors
+    /// Names what is left, or how the driver ended.
+    pub async fn finish(mut self) -> anyhow::Result<()> {
+        let in_ec2 = self.left_in_ec2().await?;
+        ensure!(in_ec2.is_empty(), "left in EC2: {}", in_ec2.join(", "));
+        let on_machine = Leftovers::below(&self.path)?;
+        ensure!(on_machine.is_empty(), "left on the machine: {on_machine}");
+        if self.driver.is_some() {
+            match self.stop_driver().await? {
+                Ending::Ended(status) if status.success() => {}
+                other => bail!("the driver did not end cleanly: {other:?}"),
+            }
+        }
+        if let Some(sim) = self.sim.take() {
+            sim.shutdown().await.context("stop the simulator")?;
+        }
+        let after = Leftovers::below(&self.path)?;
+        ensure!(after.is_empty(), "left on the machine by the simulator: {after}");
+        Ok(())
+    }
+}
+
+impl Baseline {
+    fn new_in(&self, state: &State) -> Vec<String> {
+        let volumes = state.live_volumes().into_iter().filter(|volume| !self.volumes.contains(&volume.id));
+        let volumes = volumes.map(|volume| format!("{} ({})", volume.id, volume.state));
+        let snapshots = state.snapshots.iter().filter(|snapshot| !self.snapshots.contains(&snapshot.id));
+        volumes.chain(snapshots.map(|snapshot| format!("{} ({})", snapshot.id, snapshot.state))).collect()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let tail = log_tail(&self.spec.log, 60);
+            let _ =
+                writeln!(std::io::stderr(), "--- the driver's log ({}) ends:\n{tail}\n---", self.spec.log.display());
+        }
+        self.driver = None;
+        if let Err(error) = Leftovers::clean_below(&self.path) {
+            let _ = writeln!(std::io::stderr(), "{}: {error:#}", self.dir.path().display());
+        }
+    }
+}
