@@ -1,0 +1,36 @@
+//! No file grows past what one reading holds. (Functions are clippy's: `too_many_lines`.)
+
+use super::Finding;
+use super::source::{Source, Tree};
+
+/// Lines of the product part of a file, blank lines and comments too.
+const MOST_LINES: usize = 500;
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    tree.rust().filter_map(too_long).collect()
+}
+
+fn too_long(source: &Source) -> Option<Finding> {
+    let lines = source.product_code().len();
+    (lines > MOST_LINES).then(|| {
+        Finding::new(
+            &source.path,
+            MOST_LINES + 1,
+            format!("{lines} lines of product code, at most {MOST_LINES}"),
+            "split it along its ideas: one idea a file",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_501_lines_is_too_long_and_its_tests_do_not_count() {
+        let long = "\n".repeat(MOST_LINES + 1);
+        assert!(too_long(&Source::new("a.rs", &long)).is_some());
+        let fits = format!("{}#[cfg(test)]\nmod tests {{\n{long}}}\n", "\n".repeat(MOST_LINES));
+        assert_eq!(too_long(&Source::new("a.rs", &fits)), None);
+    }
+}

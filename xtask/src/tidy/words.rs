@@ -1,0 +1,131 @@
+//! Words that must not stand in the code, and names that no file may have.
+
+use std::path::Path;
+
+use super::Finding;
+use super::source::{Source, Tree, code_only};
+
+/// Names that say nothing of what is inside.
+const EMPTY_NAMES: [&str; 7] = ["utils", "util", "helpers", "helper", "manager", "common", "misc"];
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for source in tree.rust() {
+        findings.extend(empty_name(&source.path));
+        findings.extend(attributes(source));
+        findings.extend(in_product(source));
+    }
+    findings
+}
+
+fn empty_name(path: &Path) -> Option<Finding> {
+    let part = path.iter().map(|part| part.to_string_lossy()).map(|part| part.trim_end_matches(".rs").to_owned());
+    let name = part.into_iter().find(|part| EMPTY_NAMES.contains(&part.as_str()))?;
+    Some(Finding::new(path, 1, format!("the name {name:?} says nothing"), "name it after the idea inside"))
+}
+
+/// What neither product nor tests may hold.
+fn attributes(source: &Source) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (at, line) in code_only(&source.text).lines().enumerate() {
+        let line = line.trim();
+        let mut find = |problem, mend| findings.push(Finding::new(&source.path, at + 1, problem, mend));
+        if line.starts_with("#[allow(") || line.starts_with("#![allow(") {
+            find("a lint is allowed", "use #[expect(lint, reason = \"…\")], which tells when it is no longer needed");
+        }
+        if line.starts_with("#[ignore") {
+            find("a test is ignored", "let it run, or let it say what is missing and fail");
+        }
+    }
+    for (at, line) in source.text.lines().enumerate() {
+        if [concat!("TO", "DO"), concat!("FIX", "ME")].iter().any(|word| line.contains(word)) {
+            findings.push(Finding::new(&source.path, at + 1, "unfinished", "finish it, or open an issue"));
+        }
+    }
+    findings
+}
+
+fn in_product(source: &Source) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let code = source.product_code();
+    for (at, line) in code.iter().enumerate() {
+        if has_word(line, "unsafe") && !source.path.starts_with("crates/ebs-mounter") {
+            findings.push(Finding::new(
+                &source.path,
+                at + 1,
+                "unsafe code outside of ebs-mounter",
+                "use a safe wrapper (rustix), or give ebs-mounter one",
+            ));
+        }
+    }
+    if source.path.starts_with("crates") && source.path != Path::new("crates/ebs-driver/src/status.rs") {
+        findings.extend(names_grpc_code(&code).map(|line| {
+            Finding::new(
+                &source.path,
+                line,
+                "names tonic::Code",
+                "return an error by its meaning; crates/ebs-driver/src/status.rs chooses the code",
+            )
+        }));
+    }
+    findings
+}
+
+/// The line of the first `tonic::Code` or `tonic::{… Code …}`.
+fn names_grpc_code(code: &[String]) -> Option<usize> {
+    let all = code.join("\n");
+    let found = all.match_indices("tonic::").find(|(at, _)| {
+        let rest = &all[at + "tonic::".len()..];
+        let named = if rest.starts_with('{') { rest.split('}').next().unwrap_or(rest) } else { first_word(rest) };
+        has_word(named, "Code")
+    });
+    found.map(|(at, _)| all[..at].matches('\n').count() + 1)
+}
+
+fn first_word(text: &str) -> &str {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or(text)
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|found| found == word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_called_utils_is_found() {
+        assert!(empty_name(Path::new("crates/a/src/utils.rs")).is_some());
+        assert!(empty_name(Path::new("crates/a/src/common/mod.rs")).is_some());
+        assert_eq!(empty_name(Path::new("crates/a/src/uncommon.rs")), None);
+    }
+
+    #[test]
+    fn unsafe_code_is_found_outside_of_the_mounter_and_not_in_words_about_it() {
+        let unsafe_code = "fn a() {\n    unsafe { b() }\n}\n";
+        assert_eq!(in_product(&Source::new("crates/ebs-driver/src/a.rs", unsafe_code))[0].line, 2);
+        assert!(in_product(&Source::new("crates/ebs-mounter/src/a.rs", unsafe_code)).is_empty());
+        assert!(in_product(&Source::new("crates/ebs-driver/src/a.rs", "// unsafe\nlet unsafe_code = 1;")).is_empty());
+    }
+
+    #[test]
+    fn the_grpc_code_is_named_in_one_file_only() {
+        for text in ["\nuse tonic::Code;", "\nuse tonic::{Request,\n Code};", "\nlet c = tonic::Code::Aborted;"] {
+            let findings = in_product(&Source::new("crates/ebs-driver/src/node.rs", text));
+            assert_eq!(findings.len(), 1, "{text}");
+            assert_eq!(findings[0].line, 2, "{text}");
+            assert!(in_product(&Source::new("crates/ebs-driver/src/status.rs", text)).is_empty());
+        }
+        let innocent = "use tonic::{Request, Response};\nenum Code {}\n";
+        assert!(in_product(&Source::new("crates/ebs-driver/src/node.rs", innocent)).is_empty());
+    }
+
+    #[test]
+    fn allowed_lints_ignored_tests_and_unfinished_work_are_found() {
+        let text = format!("#[allow(dead_code)]\nfn a() {{}}\n#[ignore]\nfn b() {{}}\n// {}: c\n", concat!("TO", "DO"));
+        let lines: Vec<_> = attributes(&Source::new("a.rs", &text)).iter().map(|finding| finding.line).collect();
+        assert_eq!(lines, [1, 3, 5]);
+        assert!(attributes(&Source::new("a.rs", "let s = \"#[allow(x)]\";")).is_empty());
+    }
+}
