@@ -1,0 +1,43 @@
+# Every target does its own set-up (scripts/setup) and is quick when there is nothing left to do.
+# All builds select the whole workspace: one set of features, so the EC2 SDK is compiled once.
+
+XTASK = $(or $(CARGO_TARGET_DIR),target)/debug/xtask
+
+.PHONY: help demo test test-all tidy fmt lint build ci clean-tools
+
+help: ## Show this
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## One volume's whole life against the simulated EC2, on real block devices (needs root)
+	@scripts/setup demo
+	@echo "building the driver, the simulator and the demo; the first time takes minutes" >&2
+	cargo build --workspace --locked
+	$(XTASK) demo
+
+test: ## All tests, csi-sanity included (needs root)
+	scripts/test
+
+test-all: test ## The tests and what takes longer; nothing does yet
+	@echo "nothing takes longer yet: make test was all"
+
+tidy: ## The rules of the house that no compiler checks
+	@scripts/setup build
+	cargo build --workspace --locked --quiet
+	$(XTASK) tidy
+
+fmt: ## Format all code
+	cargo fmt --all
+
+lint: ## Clippy, warnings denied
+	@scripts/setup build
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+build: ## Build everything
+	@scripts/setup build
+	cargo build --workspace --locked
+
+ci: ## What a change must pass: formatting, clippy, tidy, tests
+	.ci/run
+
+clean-tools: ## Remove what scripts/setup has installed below target/tools
+	rm -rf target/tools
