@@ -160,11 +160,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_listener_that_cannot_start_is_tried_again_for_ever() {
+    async fn a_listener_that_cannot_start_is_tried_again_until_it_can() {
         let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let endpoint: HttpEndpoint = taken.local_addr().unwrap().to_string().parse().unwrap();
-        let served = tokio::time::timeout(RETRY * 100, serve(endpoint, pages())).await;
-        assert!(served.is_err(), "serve must not return");
+        let address = taken.local_addr().unwrap();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(serve(address.to_string().parse().unwrap(), pages()));
+        let ended = tokio::time::timeout(RETRY * 3, tasks.join_next()).await;
+        assert!(ended.is_err(), "serve must not return while the address is taken");
+        drop(taken);
+        let served = tokio::time::timeout(RETRY * 3, async {
+            while TcpStream::connect(address).await.is_err() {
+                tokio::time::sleep(RETRY / 2).await;
+            }
+        });
+        served.await.expect("the listener must come back");
     }
 
     #[test]
