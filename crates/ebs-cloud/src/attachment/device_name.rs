@@ -1,0 +1,139 @@
+//! Device names: which ones there are, and which one the next attachment takes (`ebs-cloud.md` 5.2).
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ebs_ec2::Instance;
+use ebs_types::{DeviceName, InstanceId, VolumeId};
+use tokio::time::Instant;
+
+use crate::bounds::SETTLE;
+
+/// A name that EC2 said is taken although it lists nothing there is avoided for this long.
+const LIKELY_BAD_LIFETIME: Duration = Duration::from_secs(3600);
+/// An attachment of unknown outcome keeps its name for this long, unless EC2 shows what became of it.
+const UNPROVEN_LIFETIME: Duration = Duration::from_secs(600);
+
+/// Every name that EC2 accepts and every operating system copes with, in order of use. The first 52 are enough for
+/// the types before Nitro, which are particular about names. `/dev/xvda` and `/dev/xvdc?` trouble Windows.
+static NAMES: LazyLock<Vec<DeviceName>> = LazyLock::new(|| {
+    let double = |first: char, last: char| (('a'..=last).map(move |c| format!("/dev/xvd{first}{c}"))).collect::<Vec<_>>();
+    let single = |prefix: &'static str| ('b'..='z').map(move |c| format!("/dev/{prefix}{c}")).collect::<Vec<_>>();
+    [double('a', 'z'), double('b', 'z'), double('d', 'x'), single("xvd"), single("sd"), vec!["/dev/sda2".to_owned()]]
+        .concat()
+        .into_iter()
+        .map(DeviceName::new)
+        .collect()
+});
+
+/// What an attachment in flight holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reservation {
+    /// Its name.
+    pub(crate) device: DeviceName,
+    /// Its EBS card, on instances with several.
+    pub(crate) card: Option<u32>,
+}
+
+#[derive(Debug)]
+struct InFlight {
+    holds: Reservation,
+    until: Instant,
+}
+
+#[derive(Debug, Default)]
+struct Shelf {
+    in_flight: HashMap<VolumeId, InFlight>,
+    /// Oldest first.
+    likely_bad: Vec<(DeviceName, Instant)>,
+}
+
+/// No name is free on the instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NoName;
+
+/// Which names the attachments in flight hold, and which are likely bad, by instance.
+#[derive(Debug, Default)]
+pub(crate) struct DeviceNames {
+    shelves: Mutex<HashMap<InstanceId, Shelf>>,
+}
+
+impl DeviceNames {
+    /// The shelves without what has ended.
+    fn live(&self) -> MutexGuard<'_, HashMap<InstanceId, Shelf>> {
+        let now = Instant::now();
+        let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
+        shelves.retain(|_, shelf| {
+            shelf.in_flight.retain(|_, entry| entry.until > now);
+            shelf.likely_bad.retain(|(_, until)| *until > now);
+            !(shelf.in_flight.is_empty() && shelf.likely_bad.is_empty())
+        });
+        shelves
+    }
+
+    /// Takes a name, and on instances with several cards the card with the fewest volumes. What the volume held
+    /// before is given back: EC2 has shown that it is not attached.
+    pub(crate) fn reserve(&self, instance: &Instance, volume: &VolumeId, cards: u32) -> Result<Reservation, NoName> {
+        let mut shelves = self.live();
+        let shelf = shelves.entry(instance.id.clone()).or_default();
+        shelf.in_flight.remove(volume);
+        let listed = instance.devices.iter().map(|d| &d.device);
+        let in_use: HashSet<&DeviceName> = listed.chain(shelf.in_flight.values().map(|e| &e.holds.device)).collect();
+        let likely_bad: Vec<&DeviceName> = shelf.likely_bad.iter().map(|(name, _)| name).collect();
+        let device = pick(&in_use, &likely_bad).ok_or(NoName)?.clone();
+        let card = (cards > 1).then(|| emptiest_card(instance, &shelf.in_flight, cards));
+        let holds = Reservation { device, card };
+        let until = Instant::now() + UNPROVEN_LIFETIME;
+        shelf.in_flight.insert(volume.clone(), InFlight { holds: holds.clone(), until });
+        Ok(holds)
+    }
+
+    /// EC2 shows the attachment: soon it is in every description of the instance too, and the entry may go.
+    pub(crate) fn settle(&self, instance: &InstanceId, volume: &VolumeId) {
+        let mut shelves = self.live();
+        let Some(shelf) = shelves.get_mut(instance) else { return };
+        if let Some(entry) = shelf.in_flight.get_mut(volume) {
+            entry.until = Instant::now() + SETTLE;
+            let name = entry.holds.device.clone();
+            shelf.likely_bad.retain(|(bad, _)| *bad != name);
+        }
+    }
+
+    /// There is no attachment of the volume to the instance: its name is free.
+    pub(crate) fn release(&self, instance: &InstanceId, volume: &VolumeId) {
+        if let Some(shelf) = self.live().get_mut(instance) {
+            shelf.in_flight.remove(volume);
+        }
+    }
+
+    /// EC2 says that the name is taken.
+    pub(crate) fn mark_likely_bad(&self, instance: &InstanceId, device: &DeviceName) {
+        let mut shelves = self.live();
+        let shelf = shelves.entry(instance.clone()).or_default();
+        shelf.likely_bad.retain(|(bad, _)| bad != device);
+        shelf.likely_bad.push((device.clone(), Instant::now() + LIKELY_BAD_LIFETIME));
+    }
+}
+
+/// The first name that is neither in use nor likely bad; when there is none, the one longest known as bad.
+fn pick<'a>(in_use: &HashSet<&DeviceName>, likely_bad: &[&'a DeviceName]) -> Option<&'a DeviceName>
+where
+    'static: 'a,
+{
+    let good = NAMES.iter().find(|name| !in_use.contains(name) && !likely_bad.contains(name));
+    good.or_else(|| likely_bad.iter().find(|name| !in_use.contains(**name)).copied())
+}
+
+/// The card with the fewest volumes, of those with equally many the first.
+fn emptiest_card(instance: &Instance, in_flight: &HashMap<VolumeId, InFlight>, cards: u32) -> u32 {
+    let is_listed = |volume: &VolumeId| instance.devices.iter().any(|d| d.volume.as_ref() == Some(volume));
+    let listed = instance.devices.iter().filter_map(|d| d.card);
+    let flying = in_flight.iter().filter(|(volume, _)| !is_listed(volume)).filter_map(|(_, e)| e.holds.card);
+    let used: Vec<u32> = listed.chain(flying).collect();
+    (0..cards).min_by_key(|card| used.iter().filter(|c| *c == card).count()).unwrap_or(0)
+}
+
+#[cfg(test)]
+#[path = "device_name_tests.rs"]
+mod tests;

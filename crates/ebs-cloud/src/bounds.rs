@@ -1,0 +1,30 @@
+//! How long the operations may take, and the times that EC2 is known to need.
+
+use std::time::Duration;
+
+/// EC2's reads may lag this far behind its writes: what is not seen within it may exist all the same.
+pub(crate) const SETTLE: Duration = Duration::from_secs(15);
+
+/// CreateVolume: orders, looks and the wait for `available` together.
+pub(crate) const CREATE: Duration = Duration::from_secs(120);
+/// DeleteVolume and DeleteSnapshot.
+pub(crate) const DELETE: Duration = Duration::from_secs(60);
+/// Attach, the wait for `attached` included. Longer than an attachment may be stuck.
+pub(crate) const ATTACH: Duration = Duration::from_secs(180);
+/// Detach, the wait for its end included.
+pub(crate) const DETACH: Duration = Duration::from_secs(300);
+/// Expand, the wait for an earlier and for its own modification included.
+pub(crate) const EXPAND: Duration = Duration::from_secs(300);
+/// CreateSnapshot, not the wait for `completed`: that is the orchestrator's.
+pub(crate) const SNAPSHOT: Duration = Duration::from_secs(90);
+/// A single look, throttles included.
+pub(crate) const LOOK: Duration = Duration::from_secs(20);
+
+/// A volume attached to another instance: for how long the one who uses it may still detach it.
+pub(crate) const ATTACHED_ELSEWHERE: Duration = Duration::from_secs(10);
+/// A volume detaching from another instance: for how long its end is awaited.
+pub(crate) const DETACHING_ELSEWHERE: Duration = Duration::from_secs(60);
+/// An attachment that is still `attaching` after this long will not come: it is detached and begun anew.
+pub(crate) const STUCK_ATTACHING: Duration = Duration::from_secs(90);
+/// How long the probe for IOPS limits may hold up the request that needs it.
+pub(crate) const PROBE: Duration = Duration::from_secs(5);

@@ -1,0 +1,72 @@
+//! A map whose entries end at a set time, on tokio's clock.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Reading does not prolong an entry, so hot entries are refreshed too.
+#[derive(Debug)]
+pub(crate) struct Expiring<K, V> {
+    entries: Mutex<HashMap<K, (Instant, V)>>,
+}
+
+impl<K, V> Default for Expiring<K, V> {
+    fn default() -> Self {
+        Self { entries: Mutex::default() }
+    }
+}
+
+impl<K: Eq + Hash, V: Clone> Expiring<K, V> {
+    fn live(&self) -> MutexGuard<'_, HashMap<K, (Instant, V)>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The value, unless it has ended.
+    pub(crate) fn get(&self, key: &K) -> Option<V> {
+        let now = Instant::now();
+        self.live().get(key).filter(|(end, _)| *end > now).map(|(_, value)| value.clone())
+    }
+
+    /// Sets the value for that long. Entries that have ended go now and then.
+    pub(crate) fn insert(&self, key: K, value: V, lifetime: Duration) {
+        let now = Instant::now();
+        let mut entries = self.live();
+        if entries.len() == entries.capacity() {
+            entries.retain(|_, (end, _)| *end > now);
+        }
+        entries.insert(key, (now + lifetime, value));
+    }
+
+    /// Ends the entry.
+    pub(crate) fn remove(&self, key: &K) {
+        self.live().remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn reading_does_not_prolong_an_entry() {
+        let map = Expiring::default();
+        map.insert("a", 1, Duration::from_secs(10));
+        tokio::time::advance(Duration::from_secs(6)).await;
+        assert_eq!(map.get(&"a"), Some(1));
+        tokio::time::advance(Duration::from_secs(6)).await;
+        assert_eq!(map.get(&"a"), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn entries_that_have_ended_do_not_pile_up() {
+        let map = Expiring::default();
+        for n in 0..10_000 {
+            map.insert(n, (), Duration::from_millis(1));
+            tokio::time::advance(Duration::from_millis(2)).await;
+        }
+        assert!(map.live().len() < 100, "{} entries are kept", map.live().len());
+    }
+}

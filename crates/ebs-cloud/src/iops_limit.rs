@@ -1,0 +1,120 @@
+//! How many IOPS a volume type may have in a place: asked of EC2 by a dry run that asks for too many and is told the
+//! maximum (`ebs-cloud.md` 3.3). Only asked when a request names IOPS at all.
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use ebs_ec2::{CreateVolume, Ec2, Ec2Error, Place};
+use ebs_types::{DriverName, Gib, Iops, IopsLimits, Tags, VolumeType};
+use regex_lite::Regex;
+use tokio::time::timeout;
+
+use crate::bounds;
+use crate::client_token::token;
+use crate::expiring::Expiring;
+
+const LIFETIME: Duration = Duration::from_secs(12 * 3600);
+const LIFETIME_OF_FAILURE: Duration = Duration::from_secs(300);
+const FAR_TOO_MANY: Iops = 2_147_483_647;
+const PROBE_NAME: &str = "IopsLimitDryRun";
+
+static TOO_HIGH: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?is)volume iops.*?is too high.*?maximum is\s*([0-9]+)").expect("the pattern is constant and tested")
+});
+static THOUSANDS: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?i)([0-9]+)k iops").expect("the pattern is constant and tested"));
+
+/// Asks for limits and remembers the answers; failures briefly.
+#[derive(Debug)]
+pub(crate) struct IopsLimitProbe<E> {
+    ec2: Arc<E>,
+    known: Expiring<(VolumeType, Place), Option<Iops>>,
+}
+
+impl<E: Ec2> IopsLimitProbe<E> {
+    pub(crate) fn new(ec2: Arc<E>) -> Self {
+        Self { ec2, known: Expiring::default() }
+    }
+
+    /// The limits of the type there; `None` for types whose IOPS cannot be chosen. Never fails: without an answer
+    /// within [`bounds::PROBE`] the published limits count. `tags` are those that EC2 permissions may ask for.
+    pub(crate) async fn limits(&self, volume_type: &VolumeType, place: &Place, tags: Tags) -> Option<IopsLimits> {
+        let published = volume_type.iops_limits()?;
+        let key = (volume_type.clone(), place.clone());
+        let max = match self.known.get(&key) {
+            Some(known) => known,
+            None => {
+                let max = self.ask(volume_type, place, tags).await;
+                let lifetime = if max.is_some() { LIFETIME } else { LIFETIME_OF_FAILURE };
+                self.known.insert(key, max, lifetime);
+                max
+            }
+        };
+        Some(IopsLimits { max: max.unwrap_or(published.max), ..published })
+    }
+
+    async fn ask(&self, volume_type: &VolumeType, place: &Place, mut tags: Tags) -> Option<Iops> {
+        tags.insert(DriverName::VOLUME_NAME_TAG.to_owned(), PROBE_NAME.to_owned());
+        let request = CreateVolume {
+            client_token: token(&format!("{PROBE_NAME}|{volume_type}|{place:?}")),
+            place: place.clone(),
+            size: Gib(4),
+            volume_type: volume_type.clone(),
+            iops: Some(FAR_TOO_MANY),
+            throughput: None,
+            encrypted: false,
+            kms_key_id: None,
+            snapshot: None,
+            initialization_rate: None,
+            multi_attach: false,
+            outpost_arn: None,
+            tags,
+            dry_run: true,
+        };
+        // A dry run changes nothing, so this call may be dropped.
+        let answer = timeout(bounds::PROBE, self.ec2.create_volume(&request)).await;
+        let max = match &answer {
+            Ok(Err(error)) => parse(error),
+            Ok(Ok(_)) | Err(_) => None,
+        };
+        if max.is_none() {
+            tracing::info!(%volume_type, ?answer, "EC2 did not tell the IOPS limit, the published one is assumed");
+        }
+        max
+    }
+}
+
+/// The maximum that the refusal tells; 0: none applies; `None`: it tells nothing.
+fn parse(error: &Ec2Error) -> Option<Iops> {
+    let text = error.to_string();
+    if text.contains("parameter iops is not supported") {
+        return Some(0);
+    }
+    let number = |pattern: &Regex| pattern.captures(&text).map(|c| c[1].parse::<u64>().unwrap_or(u64::MAX));
+    let max = match number(&TOO_HIGH) {
+        Some(n) => n,
+        None => number(&THOUSANDS)?.saturating_mul(1000),
+    };
+    i32::try_from(max).ok().and_then(|n| Iops::try_from(n).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use ebs_ec2::{Action, ErrorClass};
+
+    use super::*;
+
+    fn told(message: &str) -> Option<Iops> {
+        parse(&Ec2Error::new(Action::CreateVolume, ErrorClass::InvalidParameter, message))
+    }
+
+    #[test]
+    fn the_limit_is_read_from_each_known_form_of_the_refusal() {
+        assert_eq!(told("Volume iops of 2147483647 is too high; maximum is 16000."), Some(16_000));
+        assert_eq!(told("io2 volumes support at most 256K IOPS here"), Some(256_000));
+        assert_eq!(told("The parameter iops is not supported for gp2 volumes."), Some(0));
+        assert_eq!(told("Request would have succeeded, but DryRun flag is set."), None);
+        assert_eq!(told("volume iops is too high; maximum is 99999999999"), None);
+        assert_eq!(told("99999999k iops"), None);
+    }
+}

@@ -1,0 +1,79 @@
+//! What was changed so recently that a look may not show it yet.
+
+use ebs_types::{InstanceId, VolumeId};
+use tokio::time::Instant;
+
+use crate::bounds::SETTLE;
+use crate::expiring::Expiring;
+
+/// What a mutating call may have brought into being.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Mark {
+    /// A volume of that name.
+    VolumeName(String),
+    /// A snapshot of that name.
+    SnapshotName(String),
+    /// An attachment.
+    Attachment(VolumeId, InstanceId),
+}
+
+/// Remembers mutating calls for [`SETTLE`].
+#[derive(Debug)]
+pub(crate) struct Recent {
+    since: Instant,
+    marks: Expiring<Mark, Instant>,
+}
+
+impl Recent {
+    /// The process starts: what one before it did in its last seconds is unknown.
+    pub(crate) fn new() -> Self {
+        Self { since: Instant::now(), marks: Expiring::default() }
+    }
+
+    /// A call was accepted, or may have been.
+    pub(crate) fn note(&self, mark: Mark) {
+        self.marks.insert(mark, Instant::now() + SETTLE, SETTLE);
+    }
+
+    /// A look has shown what the call did: from now on looks count.
+    pub(crate) fn confirm(&self, mark: &Mark) {
+        self.marks.remove(mark);
+    }
+
+    /// From when on an absence is a proof, as far as this process knows.
+    pub(crate) fn settled_at(&self, mark: &Mark) -> Instant {
+        self.marks.get(mark).unwrap_or(self.since)
+    }
+
+    /// The same, counting the start of the process as a mutating call: another process may have made one just before.
+    pub(crate) fn settled_for_all_at(&self, mark: &Mark) -> Instant {
+        self.settled_at(mark).max(self.since + SETTLE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_absence_is_no_proof_until_fifteen_seconds_after_the_call() {
+        let recent = Recent::new();
+        let mark = Mark::VolumeName("a".into());
+        tokio::time::advance(Duration::from_secs(100)).await;
+        assert!(recent.settled_at(&mark) <= Instant::now());
+        recent.note(mark.clone());
+        assert_eq!(recent.settled_at(&mark), Instant::now() + SETTLE);
+        tokio::time::advance(Duration::from_secs(15)).await;
+        assert!(recent.settled_at(&mark) <= Instant::now());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_former_process_did_counts_for_the_first_fifteen_seconds() {
+        let recent = Recent::new();
+        let mark = Mark::SnapshotName("a".into());
+        assert_eq!(recent.settled_for_all_at(&mark), Instant::now() + SETTLE);
+        assert_eq!(recent.settled_at(&mark), Instant::now());
+    }
+}

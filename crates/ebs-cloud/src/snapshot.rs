@@ -1,0 +1,143 @@
+//! Snapshots. CreateSnapshot has no client token: it is idempotent by looking for the name (`decisions.md` D-13).
+
+use std::time::Duration;
+
+use ebs_ec2::{CreateSnapshot, Ec2, ErrorClass, Snapshot, SnapshotQuery, SnapshotState};
+use ebs_types::{DriverName, SnapshotId, Waiters};
+use tokio::time::{Instant, sleep};
+
+use crate::call::{mutate, read};
+use crate::error::refused;
+use crate::op::Op;
+use crate::recent::Mark;
+use crate::wait::Verdict;
+use crate::{Cloud, CloudError, Object, SnapshotSpec, bounds, pages};
+
+/// EC2 takes one snapshot of a volume in 15 s; a refusal for that is tried again after this time.
+const COOLDOWN_PAUSE: Duration = Duration::from_secs(5);
+
+impl<E: Ec2> Cloud<E> {
+    /// Sees to it that a snapshot of that name and source exists; it may still be `pending`.
+    ///
+    /// # Errors
+    /// [`CloudError`]; final ones only when it is proven that no snapshot was left behind.
+    pub async fn create_snapshot(&self, spec: &SnapshotSpec, waiters: &Waiters) -> Result<Snapshot, CloudError> {
+        let op = Op::start(format!("create snapshot {:?} of {}", spec.name, spec.volume), bounds::SNAPSHOT, waiters);
+        let request = CreateSnapshot {
+            volume: spec.volume.clone(),
+            description: format!("Created by AWS EBS CSI driver for volume {}", spec.volume),
+            outpost_arn: None,
+            tags: spec.tags.clone(),
+        };
+        loop {
+            if let Some(existing) = self.find_snapshot(&op, spec).await? {
+                return Ok(existing);
+            }
+            let mark = Mark::SnapshotName(spec.name.clone());
+            let error = match mutate(&op, || self.ec2.create_snapshot(&request)).await? {
+                Ok(snapshot) => {
+                    self.recent.note(mark);
+                    return Ok(snapshot);
+                }
+                Err(e) => e,
+            };
+            match error.class {
+                ErrorClass::Ambiguous => {
+                    tracing::info!(name = %spec.name, %error, "looking for the snapshot by its name");
+                    self.recent.note(mark);
+                }
+                ErrorClass::SnapshotCooldown if Instant::now() + COOLDOWN_PAUSE < op.deadline => {
+                    sleep(COOLDOWN_PAUSE).await;
+                }
+                ErrorClass::VolumeNotFound | ErrorClass::MalformedId => {
+                    let object = Object::Volume(spec.volume.clone());
+                    return Err(CloudError::SourceNotFound { object, cause: Some(Box::new(error)) });
+                }
+                _ => return Err(refused(&op.what, error)),
+            }
+        }
+    }
+
+    /// The snapshot of that name; `None` only on proof that there is none.
+    async fn find_snapshot(&self, op: &Op<'_>, spec: &SnapshotSpec) -> Result<Option<Snapshot>, CloudError> {
+        let query =
+            SnapshotQuery::Tag { key: DriverName::SNAPSHOT_NAME_TAG.to_owned(), values: vec![spec.name.clone()] };
+        let mark = Mark::SnapshotName(spec.name.clone());
+        let settled_at = self.recent.settled_for_all_at(&mark);
+        let found = self
+            .watch
+            .snapshots(op, &query, |found| match judge(op, spec, found) {
+                Ok(None) if Instant::now() < settled_at => Verdict::Waiting,
+                Ok(found) => Verdict::Done(found),
+                Err(e) => Verdict::Failed(e),
+            })
+            .await?;
+        self.recent.confirm(&mark);
+        Ok(found)
+    }
+
+    /// Sees to it that the snapshot is deleted. One that does not exist is a success.
+    ///
+    /// # Errors
+    /// [`CloudError::FailedPrecondition`] while it is in use or locked.
+    pub async fn delete_snapshot(&self, id: &SnapshotId, waiters: &Waiters) -> Result<(), CloudError> {
+        let op = Op::start(format!("delete snapshot {id}"), bounds::DELETE, waiters);
+        loop {
+            let error = match mutate(&op, || self.ec2.delete_snapshot(id)).await? {
+                Ok(()) => return Ok(()),
+                Err(e) => e,
+            };
+            match error.class {
+                ErrorClass::SnapshotNotFound | ErrorClass::MalformedId => return Ok(()),
+                ErrorClass::Ambiguous if self.is_snapshot_gone(&op, id).await? => return Ok(()),
+                ErrorClass::Ambiguous if Instant::now() < op.deadline => {}
+                _ => return Err(refused(&op.what, error)),
+            }
+        }
+    }
+
+    /// True as soon as a look shows the snapshot gone; false when it has lived on for as long as reads may lag.
+    async fn is_snapshot_gone(&self, op: &Op<'_>, id: &SnapshotId) -> Result<bool, CloudError> {
+        let until = Instant::now() + bounds::SETTLE;
+        let query = SnapshotQuery::FilterIds(vec![id.clone()]);
+        self.watch
+            .snapshots(op, &query, |found| {
+                let gone = found.is_empty();
+                if gone || Instant::now() >= until { Verdict::Done(gone) } else { Verdict::Waiting }
+            })
+            .await
+    }
+
+    /// The snapshot as EC2 describes it now; `None` when there is none.
+    ///
+    /// # Errors
+    /// [`CloudError::Unavailable`], [`CloudError::Unauthorized`].
+    pub async fn snapshot(&self, id: &SnapshotId) -> Result<Option<Snapshot>, CloudError> {
+        let query = SnapshotQuery::FilterIds(vec![id.clone()]);
+        let found = read(&format!("look at snapshot {id}"), || pages::snapshots(&*self.ec2, &query)).await?;
+        Ok(found.into_iter().find(|s| s.id == *id))
+    }
+}
+
+/// Whether what carries the name is what is wanted.
+fn judge(op: &Op<'_>, spec: &SnapshotSpec, found: Vec<Snapshot>) -> Result<Option<Snapshot>, CloudError> {
+    let named = |s: &Snapshot| s.tags.get(DriverName::SNAPSHOT_NAME_TAG) == Some(&spec.name);
+    let mut found: Vec<Snapshot> = found.into_iter().filter(named).collect();
+    let Some(snapshot) = found.pop() else { return Ok(None) };
+    let id = &snapshot.id;
+    let other = |message| Err(CloudError::AlreadyExists { message, cause: None });
+    if !found.is_empty() {
+        let ids: Vec<_> = found.iter().map(|s| s.id.as_str()).chain([id.as_str()]).collect();
+        return other(format!("{}: several snapshots carry that name: {}; delete all but one", op.what, ids.join(", ")));
+    }
+    if snapshot.source_volume.as_ref() != Some(&spec.volume) {
+        let source = snapshot.source_volume.as_ref().map_or("another volume", |v| v.as_str());
+        return other(format!("{}: {id} carries that name and is of {source}", op.what));
+    }
+    if snapshot.state == SnapshotState::Error {
+        let why = snapshot.status_message.as_deref().unwrap_or("EC2 does not say why");
+        let message = format!("{}: {id} has failed ({why}); delete it, then try again", op.what);
+        return Err(CloudError::FailedPrecondition { message, cause: None });
+    }
+    Ok(Some(snapshot))
+}

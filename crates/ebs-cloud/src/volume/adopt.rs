@@ -1,0 +1,85 @@
+//! Whether a volume that carries the wanted name is the wanted volume (`decisions.md` D-12).
+
+use ebs_ec2::{Volume, VolumeState};
+use ebs_types::{DriverName, Tags};
+
+use super::plan;
+use crate::{Source, VolumeSpec};
+
+const IN_TREE_CLUSTER: &str = "KubernetesCluster";
+const IN_TREE_CLUSTER_PREFIX: &str = "kubernetes.io/cluster/";
+
+/// The tags among these that say whose a volume is.
+pub(crate) fn ownership<'a>(driver: &DriverName, tags: &'a Tags) -> impl Iterator<Item = (&'a String, &'a String)> {
+    let managed = driver.managed_tag();
+    tags.iter().filter(move |(key, _)| {
+        **key == managed
+            || key.as_str() == DriverName::CLUSTER_NAME_TAG
+            || key.as_str() == IN_TREE_CLUSTER
+            || key.starts_with(IN_TREE_CLUSTER_PREFIX)
+    })
+}
+
+/// False for a volume that is gone, going or broken.
+pub(super) fn lives(volume: &Volume) -> bool {
+    match volume.state {
+        VolumeState::Creating | VolumeState::Available | VolumeState::InUse | VolumeState::Other(_) => true,
+        VolumeState::Deleting | VolumeState::Deleted | VolumeState::Error => false,
+    }
+}
+
+/// What keeps the volume from being the wanted one; empty: nothing.
+pub(super) fn differences(driver: &DriverName, spec: &VolumeSpec, found: &Volume) -> Vec<String> {
+    let mut all = Vec::new();
+    for (key, wanted) in ownership(driver, &spec.tags) {
+        if found.tags.get(key) != Some(wanted) {
+            all.push(format!("the tag {key} is not {wanted:?}: it may belong to another cluster"));
+        }
+    }
+    let mut must = |holds: bool, difference: &str| {
+        if !holds {
+            all.push(difference.to_owned());
+        }
+    };
+    must(is_made_from(found, &spec.source), "it was made from another source");
+    must(plan::allows_place_of(&spec.topology, found), "it is in a zone that the request excludes");
+    must(is_of_size(found, spec), &format!("its size is {}", found.size));
+    must(found.volume_type == spec.volume_type, &format!("its type is {}", found.volume_type));
+    must(has_encryption(found, spec), "its encryption or KMS key is another");
+    must(found.multi_attach.unwrap_or(false) == spec.multi_attach, "its multi-attach setting is another");
+    must(found.outpost_arn.is_none(), "it is on an Outpost");
+    all
+}
+
+fn is_made_from(found: &Volume, source: &Source) -> bool {
+    match source {
+        Source::Blank => found.snapshot.is_none() && found.source_volume.is_none(),
+        Source::Snapshot(id) => found.snapshot.as_ref() == Some(id),
+        Source::Volume(id) => found.source_volume.as_ref() == Some(id),
+    }
+}
+
+fn is_of_size(found: &Volume, spec: &VolumeSpec) -> bool {
+    let enough = spec.capacity.required.is_none_or(|required| found.size >= required);
+    let allowed = spec.capacity.limit.is_none_or(|limit| limit.0 == 0 || found.size <= limit);
+    enough && allowed
+}
+
+/// EC2 may encrypt by account default what nobody asked to encrypt. An alias says nothing about the key behind it.
+fn has_encryption(found: &Volume, spec: &VolumeSpec) -> bool {
+    match &spec.kms_key_id {
+        None => found.encrypted || !spec.encrypted,
+        Some(asked) => {
+            let alias = asked.starts_with("alias/") || asked.contains(":alias/");
+            let same = found
+                .kms_key_id
+                .as_ref()
+                .is_some_and(|arn| arn == asked || arn.strip_suffix(asked.as_str()).is_some_and(|a| a.ends_with('/')));
+            found.encrypted && (alias || same)
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "adopt_tests.rs"]
+mod tests;

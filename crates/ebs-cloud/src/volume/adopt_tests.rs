@@ -1,0 +1,107 @@
+use ebs_types::{Gib, IopsRequest, SnapshotId, VolumeId, VolumeType, ZoneName};
+
+use super::super::plan::tests::volume;
+use super::*;
+use crate::{CapacityRequest, Term, Topology};
+
+fn tags() -> Tags {
+    [
+        ("CSIVolumeName", "pvc-1"),
+        ("ebs.csi.aws.com/cluster", "true"),
+        ("kubernetes.io/cluster/blue", "owned"),
+        ("KubernetesCluster", "blue"),
+        ("ebs.csi.aws.com/cluster-name", "blue"),
+        ("team", "storage"),
+    ]
+    .iter()
+    .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+    .collect()
+}
+
+fn spec() -> VolumeSpec {
+    VolumeSpec {
+        name: "pvc-1".to_owned(),
+        capacity: CapacityRequest { required: Some(Gib(10)), fallback: Gib(100), limit: None },
+        volume_type: VolumeType::Gp3,
+        iops: IopsRequest::Default,
+        raise_iops_to_min: false,
+        throughput: None,
+        encrypted: false,
+        kms_key_id: None,
+        source: Source::Blank,
+        topology: Topology::default(),
+        multi_attach: false,
+        initialization_rate: None,
+        tags: tags(),
+    }
+}
+
+fn found() -> Volume {
+    Volume { tags: tags(), ..volume("us-west-2a", "usw2-az1") }
+}
+
+fn is_adopted(spec: &VolumeSpec, found: &Volume) -> bool {
+    differences(&DriverName::default(), spec, found).is_empty()
+}
+
+#[test]
+fn a_volume_that_is_what_is_asked_for_is_adopted() {
+    assert!(is_adopted(&spec(), &found()));
+    let other_user_tag = Tags::from([("team".to_owned(), "network".to_owned())]);
+    let mut retagged = found();
+    retagged.tags.extend(other_user_tag);
+    assert!(is_adopted(&spec(), &retagged), "user tags say nothing about whose a volume is");
+    let by_default = Volume { encrypted: true, kms_key_id: Some("arn:aws:kms:key/1".into()), ..found() };
+    assert!(is_adopted(&spec(), &by_default), "the account may encrypt what nobody asked to encrypt");
+}
+
+#[test]
+fn a_volume_of_another_cluster_or_of_nobody_is_not_adopted() {
+    for key in ["ebs.csi.aws.com/cluster", "kubernetes.io/cluster/blue", "KubernetesCluster", "ebs.csi.aws.com/cluster-name"] {
+        let mut without = found();
+        without.tags.remove(key);
+        assert!(!is_adopted(&spec(), &without), "adopted without {key}");
+        let mut other = found();
+        other.tags.insert(key.to_owned(), "green".to_owned());
+        assert!(!is_adopted(&spec(), &other), "adopted with another {key}");
+    }
+}
+
+#[test]
+fn a_volume_that_differs_in_what_matters_is_not_adopted() {
+    let snapshot = SnapshotId::parse("snap-1").unwrap();
+    let other = VolumeId::parse("vol-2").unwrap();
+    for different in [
+        Volume { size: Gib(9), ..found() },
+        Volume { volume_type: VolumeType::Gp2, ..found() },
+        Volume { multi_attach: Some(true), ..found() },
+        Volume { snapshot: Some(snapshot.clone()), ..found() },
+        Volume { source_volume: Some(other), ..found() },
+        Volume { outpost_arn: Some("arn".into()), ..found() },
+    ] {
+        assert!(!is_adopted(&spec(), &different), "{different:?}");
+    }
+    let limit = CapacityRequest { required: None, fallback: Gib(1), limit: Some(Gib(9)) };
+    let elsewhere = vec![Term { zone: Some(ZoneName::parse("us-west-2b").unwrap()), zone_id: None }];
+    for different in [
+        VolumeSpec { encrypted: true, ..spec() },
+        VolumeSpec { source: Source::Snapshot(snapshot), ..spec() },
+        VolumeSpec { capacity: limit, ..spec() },
+        VolumeSpec { topology: Topology { preferred: elsewhere.clone(), requisite: elsewhere }, ..spec() },
+    ] {
+        assert!(!is_adopted(&different, &found()), "{different:?}");
+    }
+}
+
+#[test]
+fn a_key_is_the_same_by_arn_and_by_id_and_an_alias_is_believed() {
+    let arn = "arn:aws:kms:us-west-2:1:key/abc-1";
+    let encrypted = Volume { encrypted: true, kms_key_id: Some(arn.to_owned()), ..found() };
+    let with_key = |key: &str| VolumeSpec { kms_key_id: Some(key.to_owned()), ..spec() };
+    assert!(is_adopted(&with_key(arn), &encrypted));
+    assert!(is_adopted(&with_key("abc-1"), &encrypted));
+    assert!(is_adopted(&with_key("alias/mine"), &encrypted));
+    assert!(!is_adopted(&with_key("c-1"), &encrypted));
+    assert!(!is_adopted(&with_key("abc-2"), &encrypted));
+    assert!(!is_adopted(&with_key("alias/mine"), &found()));
+}

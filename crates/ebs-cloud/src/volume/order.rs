@@ -1,0 +1,163 @@
+//! The request that is sent to EC2 for a volume: computed once for a name and then kept, so that every retry sends
+//! the same (`ebs-cloud.md` E8).
+
+use ebs_ec2::{CopyVolume, CreateVolume, Ec2, Ec2Error, Place, SnapshotQuery, Volume};
+use ebs_types::{DriverName, Gib, Iops, SnapshotId, VolumeId};
+
+use super::{ownership, plan};
+use crate::call::read;
+use crate::{Cloud, CloudError, Object, Source, VolumeSpec, pages};
+
+/// A creation without its token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// CreateVolume.
+    Create(CreateVolume),
+    /// CopyVolumes.
+    Copy(CopyVolume),
+}
+
+impl Order {
+    /// The same with that token.
+    pub(super) fn with_token(&self, token: String) -> Self {
+        match self {
+            Self::Create(request) => Self::Create(CreateVolume { client_token: token, ..request.clone() }),
+            Self::Copy(request) => Self::Copy(CopyVolume { client_token: token, ..request.clone() }),
+        }
+    }
+
+    /// Where it creates; `None`: where the source is.
+    pub(super) fn place(&self) -> Option<&Place> {
+        match self {
+            Self::Create(request) => Some(&request.place),
+            Self::Copy(_) => None,
+        }
+    }
+
+    /// How large.
+    pub(super) fn size(&self) -> Gib {
+        match self {
+            Self::Create(request) => request.size,
+            Self::Copy(request) => request.size,
+        }
+    }
+}
+
+impl<E: Ec2> Cloud<E> {
+    /// Sends an order, once.
+    pub(super) async fn send(&self, order: &Order) -> Result<Volume, Ec2Error> {
+        match order {
+            Order::Create(request) => self.ec2.create_volume(request).await,
+            Order::Copy(request) => self.ec2.copy_volume(request).await,
+        }
+    }
+
+    /// The order for a request: the one that went out before, or a new one.
+    pub(super) async fn order(&self, spec: &VolumeSpec) -> Result<Order, CloudError> {
+        if let Some(order) = self.volumes.order_of(spec) {
+            return Ok(order);
+        }
+        plan::check(spec)?;
+        let order = match &spec.source {
+            Source::Volume(source) => Order::Copy(self.copy(spec, source).await?),
+            Source::Blank => Order::Create(self.creation(spec, None).await?),
+            Source::Snapshot(id) => Order::Create(self.creation(spec, Some(id)).await?),
+        };
+        self.volumes.keep_order(spec, &order);
+        Ok(order)
+    }
+
+    async fn creation(&self, spec: &VolumeSpec, snapshot: Option<&SnapshotId>) -> Result<CreateVolume, CloudError> {
+        let source = match snapshot {
+            Some(id) if plan::size_depends_on_snapshot(spec) => Some(self.size_of(id).await?),
+            _ => None,
+        };
+        let size = plan::size(&spec.capacity, &spec.volume_type, source.as_ref())?;
+        let place = self.place(spec).await?;
+        let iops = self.iops(spec, size, &place).await;
+        Ok(CreateVolume {
+            client_token: String::new(),
+            place,
+            size,
+            volume_type: spec.volume_type.clone(),
+            iops,
+            throughput: spec.throughput.filter(|t| *t > 0),
+            encrypted: spec.encrypted || spec.kms_key_id.is_some(),
+            kms_key_id: spec.kms_key_id.clone(),
+            snapshot: snapshot.cloned(),
+            initialization_rate: spec.initialization_rate.filter(|r| *r > 0),
+            multi_attach: spec.multi_attach,
+            outpost_arn: None,
+            tags: spec.tags.clone(),
+            dry_run: false,
+        })
+    }
+
+    async fn copy(&self, spec: &VolumeSpec, id: &VolumeId) -> Result<CopyVolume, CloudError> {
+        let source = self.volume(id).await.map_err(|e| match e {
+            CloudError::NotFound { object, cause } => CloudError::SourceNotFound { object, cause },
+            other => other,
+        })?;
+        plan::check_clone(spec, &source)?;
+        let needs = plan::SourceSize { what: format!("volume {id}"), size: source.size };
+        let size = plan::size(&spec.capacity, &spec.volume_type, Some(&needs))?;
+        let iops = match source.zone {
+            Some(zone) => self.iops(spec, size, &Place::Zone(zone)).await,
+            None => spec.iops.resolve(size, spec.volume_type.iops_limits(), spec.raise_iops_to_min),
+        };
+        Ok(CopyVolume {
+            client_token: String::new(),
+            source: id.clone(),
+            size,
+            volume_type: spec.volume_type.clone(),
+            iops,
+            throughput: spec.throughput.filter(|t| *t > 0),
+            multi_attach: spec.multi_attach,
+            tags: spec.tags.clone(),
+        })
+    }
+
+    async fn place(&self, spec: &VolumeSpec) -> Result<Place, CloudError> {
+        let mut places = plan::named_places(&spec.topology);
+        if places.is_empty() {
+            places = plan::open_places(&spec.name, &self.zones.available().await?);
+        }
+        let without_room = self.volumes.places_without_room(&spec.name);
+        plan::pick(&places, &without_room).cloned().ok_or_else(|| {
+            let message = format!("create volume {:?}: EC2 lists no availability zone that is available", spec.name);
+            CloudError::InsufficientCapacity { message, cause: None }
+        })
+    }
+
+    /// The IOPS to ask for, within the limits of the type there; a number that was lowered is logged.
+    async fn iops(&self, spec: &VolumeSpec, size: Gib, place: &Place) -> Option<Iops> {
+        if !plan::asks_for_iops(spec.iops) {
+            return None;
+        }
+        let limits = self.iops_limits.limits(&spec.volume_type, place, self.probe_tags(&spec.tags)).await;
+        let iops = spec.iops.resolve(size, limits, spec.raise_iops_to_min);
+        let asked = spec.iops.resolve(size, None, false);
+        if iops < asked {
+            tracing::warn!(volume = %spec.name, ?asked, ?iops, ?limits, "more IOPS were asked for than the type can have: lowered");
+        }
+        iops
+    }
+
+    /// Tags by which EC2 permissions recognise the driver.
+    pub(super) fn probe_tags(&self, of: &ebs_types::Tags) -> ebs_types::Tags {
+        let mut tags: ebs_types::Tags = ownership(&self.config.driver, of).map(|(k, v)| (k.clone(), v.clone())).collect();
+        tags.insert(self.config.driver.managed_tag(), "true".to_owned());
+        tags.remove(DriverName::VOLUME_NAME_TAG);
+        tags
+    }
+
+    /// What a snapshot needs.
+    pub(super) async fn size_of(&self, id: &SnapshotId) -> Result<plan::SourceSize, CloudError> {
+        let query = SnapshotQuery::FilterIds(vec![id.clone()]);
+        let found = read(&format!("look at snapshot {id}"), || pages::snapshots(&*self.ec2, &query)).await?;
+        match found.into_iter().find(|s| s.id == *id) {
+            Some(snapshot) => Ok(plan::SourceSize { what: format!("snapshot {id}"), size: snapshot.size }),
+            None => Err(CloudError::SourceNotFound { object: Object::Snapshot(id.clone()), cause: None }),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The pure part of creating a volume: what follows from the request alone.
+
+use ebs_ec2::{Place, Volume};
+use ebs_types::{Gib, IopsRequest, VolumeType, ZoneName};
+
+use crate::{CapacityRequest, CloudError, Source, Term, Topology, VolumeSpec, zones};
+
+/// What the source says about the size.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SourceSize {
+    /// The source, for messages.
+    pub(crate) what: String,
+    /// The smallest volume that holds it.
+    pub(crate) size: Gib,
+}
+
+/// The size to ask EC2 for.
+///
+/// A required size is taken as it is, EC2 is the judge of it; left open, it is the fallback, within what source, type
+/// and limit allow.
+pub(crate) fn size(
+    capacity: &CapacityRequest,
+    volume_type: &VolumeType,
+    source: Option<&SourceSize>,
+) -> Result<Gib, CloudError> {
+    let out_of_range = |message| Err(CloudError::OutOfRange { message, cause: None });
+    let required = capacity.required.filter(|r| r.0 > 0);
+    let limit = capacity.limit.filter(|l| l.0 > 0).unwrap_or(Gib(u32::MAX));
+    if let Some(required) = required.filter(|r| *r > limit) {
+        return out_of_range(format!("a volume of at least {required} and at most {limit} cannot be"));
+    }
+    if let Some(source) = source {
+        let most = required.unwrap_or(limit);
+        if most < source.size {
+            let SourceSize { what, size } = source;
+            return out_of_range(format!("{what} needs {size}, the request allows {most}: ask for at least {size}"));
+        }
+    }
+    if let Some(required) = required {
+        return Ok(required);
+    }
+    let type_min = volume_type.size_range().map_or(Gib(1), |(min, _)| min);
+    if limit < type_min {
+        return out_of_range(format!("a {volume_type} volume has at least {type_min}, the limit is {limit}"));
+    }
+    let floor = source.map_or(type_min, |s| s.size.max(type_min));
+    Ok(capacity.fallback.max(floor).min(limit))
+}
+
+/// The places that the request names, better ones first; empty when it leaves the place open.
+pub(crate) fn named_places(topology: &Topology) -> Vec<Place> {
+    let mut places = Vec::new();
+    for term in topology.preferred.iter().chain(&topology.requisite) {
+        let place = match term {
+            Term { zone: Some(zone), .. } => Place::Zone(zone.clone()),
+            Term { zone: None, zone_id: Some(id) } => Place::ZoneId(id.clone()),
+            Term { zone: None, zone_id: None } => continue,
+        };
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    places
+}
+
+/// All zones as places, in the order that the volume's name gives them.
+pub(crate) fn open_places(name: &str, available: &[ZoneName]) -> Vec<Place> {
+    zones::in_order_of(name, available).into_iter().map(Place::Zone).collect()
+}
+
+/// The first place that had room when last asked; when none had, the first again.
+pub(crate) fn pick<'a>(places: &'a [Place], without_room: &[Place]) -> Option<&'a Place> {
+    places.iter().find(|p| !without_room.contains(p)).or_else(|| places.first())
+}
+
+/// True when the request allows a volume to be where this one is.
+pub(crate) fn allows_place_of(topology: &Topology, volume: &Volume) -> bool {
+    let terms = if topology.requisite.is_empty() { &topology.preferred } else { &topology.requisite };
+    let named: Vec<&Term> = terms.iter().filter(|t| t.zone.is_some() || t.zone_id.is_some()).collect();
+    named.is_empty() || named.into_iter().any(|term| is_at(term, volume))
+}
+
+fn is_at(term: &Term, volume: &Volume) -> bool {
+    match (&term.zone, &term.zone_id) {
+        (Some(zone), _) => volume.zone.as_ref() == Some(zone),
+        (None, id) => id.is_some() && volume.zone_id == *id,
+    }
+}
+
+/// True when a source volume is where its clone may be: only what is required counts, not what is preferred.
+pub(crate) fn allows_clone_of(topology: &Topology, source: &Volume) -> bool {
+    let required = Topology { preferred: Vec::new(), requisite: topology.requisite.clone() };
+    allows_place_of(&required, source)
+}
+
+/// True when the request names IOPS, so that their limits matter.
+pub(crate) fn asks_for_iops(request: IopsRequest) -> bool {
+    match request {
+        IopsRequest::Default => false,
+        IopsRequest::Explicit(n) | IopsRequest::PerGib(n) => n > 0,
+    }
+}
+
+/// What no EC2 would accept, found before anything is asked.
+pub(crate) fn check(spec: &VolumeSpec) -> Result<(), CloudError> {
+    if spec.multi_attach && spec.volume_type != VolumeType::Io2 {
+        let message = format!(
+            "a volume for several nodes must be of type io2, not {}: set the type or another access mode",
+            spec.volume_type
+        );
+        return Err(CloudError::InvalidArgument { message, cause: None });
+    }
+    Ok(())
+}
+
+/// A clone inherits its source's encryption: refuse what the clone could not be.
+pub(crate) fn check_clone(spec: &VolumeSpec, source: &Volume) -> Result<(), CloudError> {
+    let invalid = |message| Err(CloudError::InvalidArgument { message, cause: None });
+    if (spec.encrypted || spec.kms_key_id.is_some()) && !source.encrypted {
+        return invalid(format!("the clone is to be encrypted, but its source {} is not", source.id));
+    }
+    if let Some(key) = &spec.kms_key_id
+        && source.kms_key_id.as_ref() != Some(key)
+    {
+        let found = source.kms_key_id.as_deref().unwrap_or("none");
+        return invalid(format!("the clone is to have the key {key}, its source {} has {found}", source.id));
+    }
+    if !allows_clone_of(&spec.topology, source) {
+        let zone = source.zone.as_ref().map_or("an unknown zone", ZoneName::as_str);
+        let message = format!("a clone is in the zone of its source {}: {zone}, which the request excludes", source.id);
+        return Err(CloudError::InsufficientCapacity { message, cause: None });
+    }
+    Ok(())
+}
+
+/// True for the sources whose size must be known before the volume's own can be chosen.
+pub(crate) fn size_depends_on_snapshot(spec: &VolumeSpec) -> bool {
+    matches!(spec.source, Source::Snapshot(_)) && spec.capacity.required.is_none_or(|r| r.0 == 0)
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+pub(crate) mod tests;

@@ -1,0 +1,136 @@
+use ebs_ec2::{Place, VolumeState};
+use ebs_types::{Tags, VolumeId, ZoneId};
+use proptest::prelude::*;
+
+use super::*;
+
+fn capacity(required: Option<u32>, fallback: u32, limit: Option<u32>) -> CapacityRequest {
+    CapacityRequest { required: required.map(Gib), fallback: Gib(fallback), limit: limit.map(Gib) }
+}
+
+fn of_snapshot(size: u32) -> SourceSize {
+    SourceSize { what: "snapshot snap-1".to_owned(), size: Gib(size) }
+}
+
+fn zone(name: &str) -> ZoneName {
+    ZoneName::parse(name).unwrap()
+}
+
+fn zone_id(id: &str) -> ZoneId {
+    ZoneId::parse(id).unwrap()
+}
+
+pub(crate) fn volume(zone_name: &str, id: &str) -> Volume {
+    Volume {
+        id: VolumeId::parse("vol-1").unwrap(),
+        state: VolumeState::Available,
+        size: Gib(10),
+        volume_type: VolumeType::Gp3,
+        iops: Some(3000),
+        throughput: Some(125),
+        zone: Some(zone(zone_name)),
+        zone_id: Some(zone_id(id)),
+        encrypted: false,
+        kms_key_id: None,
+        snapshot: None,
+        source_volume: None,
+        multi_attach: Some(false),
+        outpost_arn: None,
+        created: None,
+        tags: Tags::new(),
+        attachments: Vec::new(),
+    }
+}
+
+#[test]
+fn a_required_size_is_asked_for_as_it_is() {
+    assert_eq!(size(&capacity(Some(4), 100, None), &VolumeType::Gp3, None).unwrap(), Gib(4));
+    assert_eq!(size(&capacity(Some(4), 100, Some(4)), &VolumeType::Io2, None).unwrap(), Gib(4));
+    // EC2 is the judge of what a type can have.
+    assert_eq!(size(&capacity(Some(1), 100, None), &VolumeType::St1, None).unwrap(), Gib(1));
+}
+
+#[test]
+fn an_open_size_is_the_fallback_within_type_source_and_limit() {
+    let gp3 = &VolumeType::Gp3;
+    assert_eq!(size(&capacity(None, 100, None), gp3, None).unwrap(), Gib(100));
+    assert_eq!(size(&capacity(Some(0), 1, None), gp3, None).unwrap(), Gib(1));
+    assert_eq!(size(&capacity(None, 100, Some(50)), gp3, None).unwrap(), Gib(50));
+    assert_eq!(size(&capacity(None, 100, Some(0)), gp3, None).unwrap(), Gib(100));
+    assert_eq!(size(&capacity(None, 1, None), &VolumeType::St1, None).unwrap(), Gib(125));
+    assert_eq!(size(&capacity(None, 100, None), gp3, Some(&of_snapshot(500))).unwrap(), Gib(500));
+    assert_eq!(size(&capacity(None, 100, Some(600)), gp3, Some(&of_snapshot(500))).unwrap(), Gib(500));
+}
+
+#[test]
+fn a_size_that_cannot_be_met_is_out_of_range() {
+    let gp3 = &VolumeType::Gp3;
+    for (capacity, volume_type, source) in [
+        (capacity(Some(5), 100, Some(4)), gp3, None),
+        (capacity(None, 100, Some(4)), &VolumeType::St1, None),
+        (capacity(Some(4), 100, None), gp3, Some(of_snapshot(5))),
+        (capacity(None, 100, Some(4)), gp3, Some(of_snapshot(5))),
+    ] {
+        let answer = size(&capacity, volume_type, source.as_ref());
+        assert!(matches!(answer, Err(CloudError::OutOfRange { .. })), "{capacity:?}: {answer:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_size_is_never_below_what_is_required_nor_above_the_limit(
+        required in proptest::option::of(0_u32..300),
+        limit in proptest::option::of(0_u32..300),
+        source in proptest::option::of(1_u32..300),
+    ) {
+        let capacity = capacity(required, 100, limit);
+        let source = source.map(of_snapshot);
+        if let Ok(size) = size(&capacity, &VolumeType::Gp3, source.as_ref()) {
+            prop_assert!(size.0 >= 1);
+            prop_assert!(size.0 >= required.unwrap_or(0));
+            prop_assert!(limit.is_none_or(|l| l == 0 || size.0 <= l));
+            prop_assert!(source.is_none_or(|s| size >= s.size));
+        }
+    }
+}
+
+#[test]
+fn the_place_comes_whole_from_one_term_preferred_ones_first() {
+    let preferred = vec![
+        Term::default(),
+        Term { zone: None, zone_id: Some(zone_id("usw2-az2")) },
+        Term { zone: Some(zone("us-west-2a")), zone_id: Some(zone_id("usw2-az1")) },
+    ];
+    let requisite = vec![Term { zone: Some(zone("us-west-2a")), zone_id: None }];
+    let places = named_places(&Topology { preferred, requisite });
+    assert_eq!(places, [Place::ZoneId(zone_id("usw2-az2")), Place::Zone(zone("us-west-2a"))]);
+}
+
+#[test]
+fn a_request_without_zones_leaves_the_place_open() {
+    let topology = Topology { preferred: vec![Term::default()], requisite: vec![Term::default()] };
+    assert!(named_places(&topology).is_empty());
+    assert!(allows_place_of(&topology, &volume("us-west-2a", "usw2-az1")));
+}
+
+#[test]
+fn a_place_without_room_is_passed_over_until_none_is_left() {
+    let places: Vec<Place> = ["us-west-2a", "us-west-2b"].iter().map(|z| Place::Zone(zone(z))).collect();
+    assert_eq!(pick(&places, &[]), Some(&places[0]));
+    assert_eq!(pick(&places, &places[..1]), Some(&places[1]));
+    assert_eq!(pick(&places, &places), Some(&places[0]));
+    assert_eq!(pick(&[], &[]), None);
+}
+
+#[test]
+fn a_clone_may_be_where_a_required_term_is_by_name_or_by_id() {
+    let source = volume("us-west-2a", "usw2-az1");
+    let require = |zone, zone_id| Topology { preferred: Vec::new(), requisite: vec![Term { zone, zone_id }] };
+    assert!(allows_clone_of(&Topology::default(), &source));
+    assert!(allows_clone_of(&require(Some(zone("us-west-2a")), None), &source));
+    assert!(allows_clone_of(&require(None, Some(zone_id("usw2-az1"))), &source));
+    assert!(!allows_clone_of(&require(Some(zone("us-west-2b")), None), &source));
+    assert!(!allows_clone_of(&require(None, Some(zone_id("usw2-az2"))), &source));
+    let preferred = vec![Term { zone: Some(zone("us-west-2b")), zone_id: None }];
+    assert!(allows_clone_of(&Topology { preferred, requisite: Vec::new() }, &source));
+}

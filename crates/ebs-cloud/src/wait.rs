@@ -1,0 +1,155 @@
+//! The one home of waiting: polls what EC2 says of an object until a condition holds.
+//!
+//! Callers say what they wait for and how to judge what they see; how often EC2 is asked, and for how many objects at
+//! once, is decided here only. Throttles, lost answers and an unreachable EC2 do not end a wait, they only cost time.
+//! A wait starts no mutation; it ends soon after the last waiter of its operation has left.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Modification, Snapshot, SnapshotQuery, Volume, VolumeQuery};
+use ebs_types::VolumeId;
+use tokio::time::{Instant, sleep_until};
+
+use crate::op::Op;
+use crate::{CloudError, pages};
+
+const FIRST_INTERVAL: Duration = Duration::from_millis(500);
+const LONGEST_INTERVAL: Duration = Duration::from_secs(5);
+
+/// What a look means to the one who waits.
+pub(crate) enum Verdict<T> {
+    /// It is as it should be.
+    Done(T),
+    /// It will never be.
+    Failed(CloudError),
+    /// Look again.
+    Waiting,
+}
+
+/// When to look for the first time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum FirstLook {
+    /// Now: it may be so already.
+    Now,
+    /// After a usual interval: EC2 has only just begun.
+    Later,
+}
+
+/// Waits on one EC2.
+#[derive(Debug)]
+pub(crate) struct Watch<E> {
+    ec2: Arc<E>,
+}
+
+impl<E: Ec2> Watch<E> {
+    /// Waits on that EC2.
+    pub(crate) fn new(ec2: Arc<E>) -> Self {
+        Self { ec2 }
+    }
+
+    /// Until the judge is content with the volume; it sees `None` while EC2 lists no such volume.
+    pub(crate) async fn volume<T: Send>(
+        &self,
+        op: &Op<'_>,
+        first: FirstLook,
+        id: &VolumeId,
+        judge: impl FnMut(Option<Volume>) -> Verdict<T> + Send,
+    ) -> Result<T, CloudError> {
+        let query = VolumeQuery::FilterIds(vec![id.clone()]);
+        let (ec2, query) = (&*self.ec2, &query);
+        let look = || async move { Ok(pages::volumes(ec2, query).await?.into_iter().find(|v| v.id == *id)) };
+        poll(op, first, look, judge).await
+    }
+
+    /// Until the judge is content with the volume's latest modification; `None`: EC2 knows of none.
+    pub(crate) async fn modification<T: Send>(
+        &self,
+        op: &Op<'_>,
+        first: FirstLook,
+        id: &VolumeId,
+        judge: impl FnMut(Option<Modification>) -> Verdict<T> + Send,
+    ) -> Result<T, CloudError> {
+        let ec2 = &*self.ec2;
+        poll(op, first, || latest_modification(ec2, id), judge).await
+    }
+
+    /// Until the judge is content with the volumes that a query finds.
+    pub(crate) async fn volumes<T: Send>(
+        &self,
+        op: &Op<'_>,
+        query: &VolumeQuery,
+        judge: impl FnMut(Vec<Volume>) -> Verdict<T> + Send,
+    ) -> Result<T, CloudError> {
+        poll(op, FirstLook::Now, || pages::volumes(&*self.ec2, query), judge).await
+    }
+
+    /// Until the judge is content with the snapshots that a query finds.
+    pub(crate) async fn snapshots<T: Send>(
+        &self,
+        op: &Op<'_>,
+        query: &SnapshotQuery,
+        judge: impl FnMut(Vec<Snapshot>) -> Verdict<T> + Send,
+    ) -> Result<T, CloudError> {
+        poll(op, FirstLook::Now, || pages::snapshots(&*self.ec2, query), judge).await
+    }
+}
+
+/// The modification of the volume that began last.
+pub(crate) async fn latest_modification<E: Ec2>(ec2: &E, id: &VolumeId) -> ebs_ec2::Result<Option<Modification>> {
+    let ids = std::slice::from_ref(id);
+    let found = pages::all(|page| async move { ec2.describe_modifications(ids, &page).await }).await?;
+    Ok(found.into_iter().filter(|m| m.volume == *id).max_by_key(|m| m.started))
+}
+
+async fn poll<S, T, F>(
+    op: &Op<'_>,
+    first: FirstLook,
+    mut look: impl FnMut() -> F + Send,
+    mut judge: impl FnMut(S) -> Verdict<T> + Send,
+) -> Result<T, CloudError>
+where
+    S: Send,
+    T: Send,
+    F: Future<Output = Result<S, Ec2Error>> + Send,
+{
+    let started = Instant::now();
+    let mut interval = FIRST_INTERVAL;
+    if matches!(first, FirstLook::Later) {
+        sleep_until(started + interval).await;
+    }
+    loop {
+        let last_error = match look().await {
+            Ok(seen) => match judge(seen) {
+                Verdict::Done(value) => return Ok(value),
+                Verdict::Failed(error) => return Err(error),
+                Verdict::Waiting => None,
+            },
+            Err(e) if is_transient(e.class) => Some(e),
+            Err(e) => {
+                let message = format!("{}: EC2 does not let us see how far it is", op.what);
+                return Err(CloudError::OutcomeUnknown { message, cause: Some(Box::new(e)) });
+            }
+        };
+        op.still_wanted()?;
+        let now = Instant::now();
+        if now >= op.deadline {
+            return Err(at_the_end(op, now - started, last_error));
+        }
+        sleep_until((now + interval).min(op.deadline)).await;
+        interval = (interval * 3 / 2).min(LONGEST_INTERVAL);
+    }
+}
+
+/// Nothing that a later look could not cure.
+fn is_transient(class: ErrorClass) -> bool {
+    matches!(class, ErrorClass::Throttled | ErrorClass::Ambiguous | ErrorClass::NotSent)
+}
+
+fn at_the_end(op: &Op<'_>, waited: Duration, last_error: Option<Ec2Error>) -> CloudError {
+    let waited = humantime::format_duration(Duration::from_secs(waited.as_secs()));
+    CloudError::InProgress {
+        message: format!("{}: not done after {waited}, EC2 still works on it; try again", op.what),
+        cause: last_error.map(Box::new),
+    }
+}
