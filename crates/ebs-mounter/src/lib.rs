@@ -8,6 +8,41 @@
 //! Cancellation: every future here may be dropped, but what runs then goes on: a system call that has started cannot
 //! be called back, and a child that changes a disk is never killed. Whoever needs the outcome does not drop the future.
 
+mod bounded;
+mod check;
+mod device;
+mod device_number;
+mod format;
+mod format_record;
+mod fs_type;
+mod grow;
+mod mount;
 mod mounter;
+mod mountinfo;
+mod options;
+mod os;
+mod partition;
+mod path;
+mod probe;
+mod stats;
+mod tool;
+mod unmount;
 
+pub use bounded::Stuck;
+pub use check::CheckError;
+pub use device::{Device, DeviceError, DeviceQuery, Identity, IdentityError};
+pub use device_number::DeviceNumber;
+pub use format::{FormatError, FormatOptions, FormatSpec, SizeWord, SizeWordError};
+pub use format_record::{FormatPermit, FormatRecord, RecordError};
+pub use fs_type::{FsType, UnknownFsType};
+pub use grow::{GrowError, Growth};
+pub use mount::{MountError, Shown};
 pub use mounter::{Mounter, MounterConfig, MounterError};
+pub use mountinfo::{MountEntry, MountTable, MountTableError};
+pub use options::{Attribute, MountOptions, OptionsError};
+pub use partition::{Partition, PartitionError};
+pub use path::{Found, NodePath, PathError};
+pub use probe::{BlankProof, Contents, ExtSuperblock, ProbeError, Superblock, XfsSuperblock};
+pub use stats::{Counts, Implausible, Usage};
+pub use tool::ToolError;
+pub use unmount::{UnmountError, Unmounted};

@@ -1,8 +1,12 @@
 //! The way into the crate: where things are, and the operations of the other modules on one value.
 
-use std::path::PathBuf;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+
+use crate::tool::Tools;
 
 /// Where this node keeps things and how long it waits.
 #[derive(Debug, Clone)]
@@ -16,12 +20,23 @@ pub struct MounterConfig {
     pub xen: bool,
     /// How long a device that EC2 reports attached may take to appear here.
     pub late_device: Duration,
+    /// The directory of devices: `/dev` outside of tests.
+    pub dev: PathBuf,
+    /// Where sysfs is: `/sys` outside of tests.
+    pub sys: PathBuf,
 }
 
 impl MounterConfig {
     /// A configuration for real hardware.
     pub fn new(state_dir: impl Into<PathBuf>) -> Self {
-        Self { state_dir: state_dir.into(), simulated_devices: None, xen: false, late_device: Duration::from_secs(10) }
+        Self {
+            state_dir: state_dir.into(),
+            simulated_devices: None,
+            xen: false,
+            late_device: Duration::from_secs(10),
+            dev: PathBuf::from("/dev"),
+            sys: PathBuf::from("/sys"),
+        }
     }
 }
 
@@ -29,12 +44,12 @@ impl MounterConfig {
 #[derive(Debug, thiserror::Error)]
 pub enum MounterError {
     /// The state directory cannot be used.
-    #[error("the state directory {path} cannot be used")]
+    #[error("the state directory {} cannot be used", path.display())]
     StateDirectory {
         /// Which.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// Programs that are needed and not installed.
     #[error("missing programs: {}; install e2fsprogs, xfsprogs and util-linux", .0.join(", "))]
@@ -45,14 +60,52 @@ pub enum MounterError {
 #[derive(Debug, Clone)]
 pub struct Mounter {
     pub(crate) config: Arc<MounterConfig>,
+    pub(crate) tools: Arc<Tools>,
 }
 
 impl Mounter {
-    /// Checks that the state directory exists and that the tools are installed.
+    /// Checks that the state directory is there, or makes it, and that the tools are installed. Simulated disks are
+    /// announced in the log.
     ///
     /// # Errors
     /// [`MounterError`]: what is missing.
     pub fn new(config: MounterConfig) -> Result<Self, MounterError> {
-        Ok(Self { config: Arc::new(config) })
+        let refused = |source| MounterError::StateDirectory { path: config.state_dir.clone(), source };
+        usable_directory(&config.state_dir).map_err(refused)?;
+        let tools = Tools::find();
+        let missing = tools.missing();
+        if !missing.is_empty() {
+            return Err(MounterError::MissingTools(missing));
+        }
+        if let Some(directory) = &config.simulated_devices {
+            let directory = directory.display();
+            tracing::warn!(%directory, "loop devices over files below this directory are taken for EBS volumes");
+        }
+        Ok(Self { config: Arc::new(config), tools: Arc::new(tools) })
+    }
+}
+
+fn usable_directory(path: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o755).create(path)?;
+    // Records are written here before a disk is formatted: better to learn now that this is impossible.
+    tempfile_in(path)
+}
+
+/// Creates and removes a file.
+fn tempfile_in(directory: &Path) -> io::Result<()> {
+    let path = directory.join(format!(".probe-{}", std::process::id()));
+    std::fs::File::create(&path)?;
+    std::fs::remove_file(&path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_directory_that_cannot_be_written_is_refused_by_name() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let error = Mounter::new(MounterConfig::new(file.path().join("below"))).unwrap_err();
+        assert!(error.to_string().contains(file.path().to_str().unwrap()), "{error}");
     }
 }

@@ -1,0 +1,168 @@
+//! Pure decisions: what is there against what is wanted. No look, no change.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use ebs_mounter::{
+    Attribute, Contents, DeviceNumber, FormatPermit, FormatRecord, Found, FsType, MountEntry, MountOptions, Superblock,
+};
+
+use super::error::Refused;
+
+/// What a path shows against what a mount would show there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mounted {
+    /// Not yet.
+    No,
+    /// As wanted.
+    AsWanted,
+}
+
+/// Staging: the topmost mount at the staging path against the proven device.
+pub(super) fn staged(
+    entry: Option<&MountEntry>,
+    device: DeviceNumber,
+    fs_type: FsType,
+    options: &MountOptions,
+) -> Result<Mounted, Refused> {
+    let Some(entry) = entry else { return Ok(Mounted::No) };
+    if entry.device != device {
+        return Err(Refused::OtherMount { found: describe(entry) });
+    }
+    let has = attributes(entry);
+    let wants = distinguishing(options);
+    let fs_fits = FsType::parse(&entry.fs_type).is_ok_and(|found| fs_type.accepts(found));
+    if fs_fits && has == wants {
+        return Ok(Mounted::AsWanted);
+    }
+    Err(Refused::MountedDifferently {
+        found: format!("{} {}", entry.fs_type, words(&has)),
+        wanted: format!("{fs_type} {}", words(&wants)),
+    })
+}
+
+/// Publishing: the topmost mount at the target against the mount at the staging path that it is to show.
+pub(super) fn published(
+    entry: Option<&MountEntry>,
+    staged: &MountEntry,
+    options: &MountOptions,
+) -> Result<Mounted, Refused> {
+    let Some(entry) = entry else { return Ok(Mounted::No) };
+    if entry.device != staged.device {
+        return Err(Refused::OtherMount { found: describe(entry) });
+    }
+    let wants: BTreeSet<Attribute> = distinguishing(options).union(&attributes(staged)).copied().collect();
+    compare_attributes(entry, &wants, entry.root == staged.root)
+}
+
+/// Publishing a raw device: what is mounted at the target, by the number of the device that it leads to.
+pub(super) fn published_block(
+    entry: Option<&MountEntry>,
+    leads_to: Option<DeviceNumber>,
+    device: DeviceNumber,
+    options: &MountOptions,
+) -> Result<Mounted, Refused> {
+    let Some(entry) = entry else { return Ok(Mounted::No) };
+    if leads_to != Some(device) {
+        return Err(Refused::OtherMount { found: describe(entry) });
+    }
+    // A device node inherits what /dev is mounted with (nosuid, noexec); only ro is a matter of the request.
+    let is_read_only = attributes(entry).contains(&Attribute::ReadOnly);
+    if is_read_only == options.is_read_only() {
+        return Ok(Mounted::AsWanted);
+    }
+    let way = |read_only| if read_only { "ro" } else { "rw" }.to_owned();
+    Err(Refused::MountedDifferently { found: way(is_read_only), wanted: way(options.is_read_only()) })
+}
+
+fn compare_attributes(entry: &MountEntry, wants: &BTreeSet<Attribute>, same_root: bool) -> Result<Mounted, Refused> {
+    let has = attributes(entry);
+    if same_root && has == *wants {
+        return Ok(Mounted::AsWanted);
+    }
+    let root = |same: bool| if same { String::new() } else { format!(" of {}", entry.root.display()) };
+    Err(Refused::MountedDifferently { found: format!("{}{}", words(&has), root(same_root)), wanted: words(wants) })
+}
+
+/// What may lie at a path where a volume is to be mounted and nothing is mounted.
+pub(super) fn place(found: &Found, for_file: bool) -> Result<(), Refused> {
+    match found {
+        Found::Symlink => Err(Refused::Symlink),
+        Found::Missing => Ok(()),
+        Found::Directory { empty: true } if !for_file => Ok(()),
+        Found::File { bytes: 0 } if for_file => Ok(()),
+        other => Err(Refused::InTheWay { found: other.to_string() }),
+    }
+}
+
+/// What is to be done with a device, by what it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Plan {
+    /// It has a file system to mount.
+    Mount(Superblock),
+    /// It may be formatted.
+    Format(FormatPermit),
+}
+
+/// What the decision about a device rests on.
+#[derive(Debug)]
+pub(super) struct Evidence<'a> {
+    /// What it holds.
+    pub(super) contents: &'a Contents,
+    /// What a format of it would be recorded as.
+    pub(super) record: &'a FormatRecord,
+    /// The record that a former format has left behind.
+    pub(super) left_behind: Option<&'a FormatRecord>,
+    /// Of what it was made, unless blank.
+    pub(super) restored_from: Option<&'a str>,
+    /// A blank restore may be formatted.
+    pub(super) may_format_restored: bool,
+    /// Nothing may be written.
+    pub(super) read_only: bool,
+}
+
+/// Mount what is complete and of the right family, format what is proven blank or was interrupted while we formatted
+/// it, refuse the rest (`decisions.md` D-5, D-30 to D-32).
+pub(super) fn contents(evidence: &Evidence<'_>) -> Result<Plan, Refused> {
+    let asked = evidence.record.fs_type;
+    let may_write = || match evidence.restored_from {
+        _ if evidence.read_only => Err(Refused::BlankReadOnly),
+        Some(source) if !evidence.may_format_restored => Err(Refused::BlankRestore { source_kind: source.to_owned() }),
+        _ => Ok(()),
+    };
+    match evidence.contents {
+        Contents::Filesystem(superblock) if superblock.is_complete() => {
+            let found = superblock.fs_type();
+            if asked.accepts(found) { Ok(Plan::Mount(superblock.clone())) } else { Err(Refused::OtherFileSystem { found, asked }) }
+        }
+        Contents::Blank(proof) => may_write().map(|()| Plan::Format(FormatPermit::of_blank(proof))),
+        other => {
+            let left_behind = evidence.left_behind.and_then(|left| evidence.record.permit_redo(left, other));
+            let permit = left_behind.ok_or_else(|| Refused::NotBlank { contents: other.to_string() })?;
+            may_write().map(|()| Plan::Format(permit))
+        }
+    }
+}
+
+/// An entry of the mount table, for people.
+pub(super) fn describe(entry: &MountEntry) -> String {
+    format!("{} from {} (device {})", entry.fs_type, Path::new(&entry.source).display(), entry.device)
+}
+
+fn attributes(entry: &MountEntry) -> BTreeSet<Attribute> {
+    Attribute::distinguishing(entry.options.iter().map(String::as_str))
+}
+
+/// Of the wanted attributes, those by which two mounts of one file system are told apart in the mount table.
+fn distinguishing(options: &MountOptions) -> BTreeSet<Attribute> {
+    let mut wanted = options.of_one_mount();
+    wanted.retain(|attribute| !matches!(attribute, Attribute::RelAtime | Attribute::StrictAtime));
+    wanted
+}
+
+fn words(attributes: &BTreeSet<Attribute>) -> String {
+    format!("{attributes:?}")
+}
+
+#[cfg(test)]
+mod tests;

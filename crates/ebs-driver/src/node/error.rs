@@ -1,0 +1,319 @@
+//! What the node RPCs can end with, and what each means to the caller.
+
+use ebs_mounter::{
+    CheckError, DeviceError, FormatError, FsType, GrowError, Growth, IdentityError, Implausible, MountError,
+    MountTableError, NodePath, ProbeError, RecordError, UnmountError,
+};
+use ebs_types::{Bytes, Gib, VolumeId};
+
+use super::request::RequestError;
+use crate::status::{Meaning, Refusal};
+
+/// An RPC that failed: which, of what, where, and why.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// The request itself.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// A step of the work.
+    #[error("{rpc} of volume {volume} at {path}")]
+    Work {
+        /// Which RPC, in lower case.
+        rpc: &'static str,
+        /// Which volume.
+        volume: VolumeId,
+        /// The path that the request names.
+        path: NodePath,
+        /// Why.
+        #[source]
+        cause: Cause,
+    },
+}
+
+impl NodeError {
+    /// For `map_err` at the end of an RPC's work.
+    pub(super) fn of(rpc: &'static str, volume: &VolumeId, path: &NodePath) -> impl FnOnce(Cause) -> Self {
+        let (volume, path) = (volume.clone(), path.clone());
+        move |cause| Self::Work { rpc, volume, path, cause }
+    }
+}
+
+/// Why a step failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Cause {
+    /// The device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// What a mounted device is.
+    #[error("it cannot be told which volume is mounted")]
+    Identity(#[from] IdentityError),
+    /// What the device holds.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    /// mkfs.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// The record of a format.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// e2fsck.
+    #[error(transparent)]
+    Check(#[from] CheckError),
+    /// Growth.
+    #[error(transparent)]
+    Grow(#[from] GrowError),
+    /// Mounting.
+    #[error(transparent)]
+    Mount(#[from] MountError),
+    /// Unmounting.
+    #[error(transparent)]
+    Unmount(#[from] UnmountError),
+    /// The mount table.
+    #[error(transparent)]
+    Table(#[from] MountTableError),
+    /// A path or a device, by a plain system call.
+    #[error("{step}")]
+    Io {
+        /// What was tried.
+        step: &'static str,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// Numbers of statfs.
+    #[error(transparent)]
+    Implausible(#[from] Implausible),
+    /// A rule forbids it.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// Nobody waits for the result any more, so nothing further was started.
+    #[error("nobody waits any more; stopped before {before}")]
+    Abandoned {
+        /// The step that was not started.
+        before: &'static str,
+    },
+}
+
+impl Cause {
+    /// For `map_err` on plain system calls.
+    pub(super) fn io(step: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io { step, source }
+    }
+}
+
+/// A rule that forbids what was asked. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Something that is not the volume is mounted where it should go (`node.md` N-6).
+    #[error("{found} is mounted there, which is not this volume")]
+    OtherMount {
+        /// What.
+        found: String,
+    },
+    /// The volume is mounted there in another way (`node.md` N-5).
+    #[error("the volume is mounted there already with {found}, not with {wanted}")]
+    MountedDifferently {
+        /// How it is.
+        found: String,
+        /// How it was asked for.
+        wanted: String,
+    },
+    /// A disk smaller than EC2 promised.
+    #[error("the device has {found}, which is less than the {promised} of the volume")]
+    TooSmall {
+        /// The device.
+        found: Bytes,
+        /// The volume.
+        promised: Gib,
+    },
+    /// Another file system than asked for.
+    #[error("the device holds {found} and {asked} is asked for: it is neither formatted nor mounted as something else")]
+    OtherFileSystem {
+        /// On the device.
+        found: FsType,
+        /// In the request.
+        asked: FsType,
+    },
+    /// Something that is not blank and cannot be mounted.
+    #[error("the device holds {contents}: it is not formatted, because it is not blank")]
+    NotBlank {
+        /// What.
+        contents: String,
+    },
+    /// Blank, but it was to hold the data of a snapshot or of another volume.
+    #[error("the volume was made from a {source_kind} and its device is blank: it is not formatted")]
+    BlankRestore {
+        /// `snapshot` or `clone`.
+        source_kind: String,
+    },
+    /// Blank, and nothing may be written.
+    #[error("the device is blank and the mount is read-only: it is not formatted")]
+    BlankReadOnly,
+    /// mkfs said it succeeded, and there is no file system of that type.
+    #[error("after mkfs the device holds {contents}, not {asked}")]
+    FormatLeft {
+        /// What.
+        contents: String,
+        /// What was asked for.
+        asked: FsType,
+    },
+    /// A thing at the path that we did not make.
+    #[error("{found} is in the way")]
+    InTheWay {
+        /// What.
+        found: String,
+    },
+    /// A symbolic link where a path of ours should be.
+    #[error("the path is a symbolic link, which is never followed")]
+    Symlink,
+    /// The volume is not staged where the request says (`node.md` N-17).
+    #[error("the volume is not mounted at the staging path {staging}: {found}")]
+    NotStaged {
+        /// Where.
+        staging: NodePath,
+        /// What is there.
+        found: String,
+    },
+    /// The path shows nothing of the volume.
+    #[error("the path is not a mount of this volume: {found}")]
+    NotPublished {
+        /// What it is.
+        found: String,
+    },
+    /// A mounted ext file system that this process may not grow (`decisions.md` D-36).
+    #[error("the file system is in use and should grow {growth}, which needs the capability CAP_SYS_RESOURCE")]
+    GrowthNeedsPrivilege {
+        /// By how much.
+        growth: Growth,
+    },
+}
+
+impl Refusal for NodeError {
+    fn meaning(&self) -> Meaning {
+        match self {
+            Self::Request(error) => error.meaning(),
+            Self::Work { cause, .. } => meaning(cause),
+        }
+    }
+
+    fn next_step(&self) -> Option<String> {
+        match self {
+            Self::Request(_) => None,
+            Self::Work { cause, .. } => next_step(cause).map(str::to_owned),
+        }
+    }
+}
+
+fn meaning(cause: &Cause) -> Meaning {
+    match cause {
+        Cause::Device(error) => of_device(error),
+        Cause::Identity(error) => of_identity(error),
+        Cause::Probe(error) => of_probe(error),
+        Cause::Format(error) => match error {
+            FormatError::Device(error) => of_device(error),
+            FormatError::Probe(error) => of_probe(error),
+            FormatError::NoLongerBlank { .. } => Meaning::FailedPrecondition,
+            FormatError::Record(_) | FormatError::Prepare(_) | FormatError::Mkfs(_) | FormatError::Flush { .. } => {
+                Meaning::Internal
+            }
+        },
+        Cause::Check(CheckError::Uncorrected(_)) => Meaning::FailedPrecondition,
+        Cause::Check(CheckError::Tool(_)) | Cause::Record(_) | Cause::Table(_) | Cause::Implausible(_) => Meaning::Internal,
+        Cause::Grow(error) => match error {
+            GrowError::Check(CheckError::Uncorrected(_)) | GrowError::NoSuperblock { .. } => Meaning::FailedPrecondition,
+            GrowError::Check(CheckError::Tool(_)) | GrowError::Sizes { .. } | GrowError::Tool(_) => Meaning::Internal,
+        },
+        Cause::Mount(error) => match error {
+            MountError::Device(error) => of_device(error),
+            MountError::Probe(error) => of_probe(error),
+            MountError::ContentsChanged { .. } => Meaning::FailedPrecondition,
+            MountError::Refused { .. } | MountError::Table(_) | MountError::NotAsWanted { .. } => Meaning::Internal,
+        },
+        Cause::Unmount(UnmountError::Busy { .. }) => Meaning::FailedPrecondition,
+        Cause::Unmount(UnmountError::Table { .. } | UnmountError::Refused { .. } | UnmountError::Endless { .. }) => {
+            Meaning::Internal
+        }
+        Cause::Io { source, .. } => match source.kind() {
+            std::io::ErrorKind::NotFound => Meaning::NotFound,
+            std::io::ErrorKind::TimedOut => Meaning::Unavailable,
+            std::io::ErrorKind::DirectoryNotEmpty => Meaning::FailedPrecondition,
+            _ => Meaning::Internal,
+        },
+        Cause::Refused(refused) => of_refused(refused),
+        Cause::Abandoned { .. } => Meaning::InProgress,
+    }
+}
+
+fn of_device(error: &DeviceError) -> Meaning {
+    match error {
+        DeviceError::Missing { .. } | DeviceError::NoPartition { .. } => Meaning::NotFound,
+        DeviceError::Foreign { .. } | DeviceError::Changed { .. } => Meaning::FailedPrecondition,
+        DeviceError::Unusable { source, .. } => of_identity(source),
+        DeviceError::Stuck(_) => Meaning::Unavailable,
+    }
+}
+
+fn of_identity(error: &IdentityError) -> Meaning {
+    match error {
+        IdentityError::NotABlockDevice | IdentityError::Elsewhere(_) | IdentityError::NoSerial => {
+            Meaning::FailedPrecondition
+        }
+        IdentityError::Io(_) => Meaning::Internal,
+        IdentityError::Stuck(_) => Meaning::Unavailable,
+    }
+}
+
+fn of_probe(error: &ProbeError) -> Meaning {
+    match error {
+        ProbeError::Read { .. } | ProbeError::Tool { .. } => Meaning::Internal,
+        ProbeError::Disagreement { .. } => Meaning::FailedPrecondition,
+        ProbeError::Stuck(_) => Meaning::Unavailable,
+    }
+}
+
+fn of_refused(refused: &Refused) -> Meaning {
+    match refused {
+        Refused::MountedDifferently { .. } => Meaning::AlreadyExists,
+        Refused::Symlink => Meaning::InvalidArgument,
+        Refused::NotPublished { .. } => Meaning::NotFound,
+        Refused::FormatLeft { .. } => Meaning::Internal,
+        Refused::OtherMount { .. }
+        | Refused::TooSmall { .. }
+        | Refused::OtherFileSystem { .. }
+        | Refused::NotBlank { .. }
+        | Refused::BlankRestore { .. }
+        | Refused::BlankReadOnly
+        | Refused::InTheWay { .. }
+        | Refused::NotStaged { .. }
+        | Refused::GrowthNeedsPrivilege { .. } => Meaning::FailedPrecondition,
+    }
+}
+
+/// What to do next, where we know it (`decisions.md` D-44).
+fn next_step(cause: &Cause) -> Option<&'static str> {
+    Some(match cause {
+        Cause::Device(DeviceError::Missing { .. }) => {
+            "check that EC2 lists the volume as attached to this instance, then call again"
+        }
+        Cause::Device(DeviceError::Foreign { .. }) => "detach the volume and attach it again, or restart udev",
+        Cause::Unmount(UnmountError::Busy { .. }) => "end the processes that use it, then call again",
+        Cause::Abandoned { .. } => "call again with the same request",
+        Cause::Refused(refused) => match refused {
+            Refused::OtherMount { .. } => "unmount it, then call again",
+            Refused::MountedDifferently { .. } => "unpublish or unstage the volume there first",
+            Refused::TooSmall { .. } => "compare the volume's size in EC2 with the disk of this instance",
+            Refused::OtherFileSystem { .. } => "ask for the file system that is there, or wipe the volume on purpose",
+            Refused::NotBlank { .. } => "if its contents are not wanted, wipe the volume on purpose (wipefs, blkdiscard)",
+            Refused::BlankRestore { .. } => {
+                "if a blank source is right, say formatBlankRestore: \"true\" in the StorageClass"
+            }
+            Refused::BlankReadOnly => "stage it once without ro",
+            Refused::InTheWay { .. } | Refused::Symlink => "remove it or choose another path",
+            Refused::NotStaged { .. } => "stage the volume there first",
+            Refused::GrowthNeedsPrivilege { .. } => {
+                "give the driver CAP_SYS_RESOURCE, or unstage and stage the volume: it then grows before it is mounted"
+            }
+            Refused::FormatLeft { .. } | Refused::NotPublished { .. } => return None,
+        },
+        _ => return None,
+    })
+}

@@ -1,0 +1,106 @@
+//! NodeGetVolumeHealth (`decisions.md` D-35): what a mount says of its device and of its file system.
+
+use csi_proto::csi::volume_health::VolumeHealthEntry;
+use csi_proto::csi::{NodeGetVolumeHealthResponse, VolumeHealth, VolumeHealthErrorType};
+use ebs_mounter::{Found, MountEntry};
+
+use super::Inner;
+use super::error::{Cause, Refused};
+use super::owner::{self, Owner};
+use super::request::Look;
+
+/// What is wrong with a volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Ailment {
+    /// Its data cannot be reached.
+    Inaccessible { reason: &'static str, message: String },
+    /// It can be read and no longer written.
+    Degraded { reason: &'static str, message: String },
+}
+
+/// The health of the volume at a path; no entry means healthy.
+pub(super) async fn run(node: &Inner, plan: &Look) -> Result<NodeGetVolumeHealthResponse, Cause> {
+    let found = plan.path.look().await.map_err(Cause::io("looking at the volume path"))?;
+    let (table, at) = owner::topmost(&plan.path).await?;
+    let not_published = || Refused::NotPublished { found: format!("{found}, where nothing is mounted") };
+    let entry = table.topmost(&at).ok_or_else(not_published)?;
+    let owner = owner::owner(&node.mounter, entry, &plan.volume).await?;
+    let ailment = diagnose(entry, &owner, &found);
+    if let Some(ailment) = &ailment {
+        tracing::warn!(volume = %plan.volume, path = %plan.path, ?ailment, "volume is not healthy");
+    }
+    let health_statuses = ailment.map(wire).into_iter().collect();
+    let volume_health = VolumeHealth { volume_id: plan.volume.to_string(), health_statuses };
+    Ok(NodeGetVolumeHealthResponse { volume_health: Some(volume_health) })
+}
+
+fn diagnose(entry: &MountEntry, owner: &Owner, found: &Found) -> Option<Ailment> {
+    let inaccessible = |reason, message: String| Some(Ailment::Inaccessible { reason, message });
+    match owner {
+        Owner::Vanished => {
+            return inaccessible("DeviceVanished", format!("device {} of the mount does not exist any more", entry.device));
+        }
+        Owner::Other(other) => return inaccessible("ForeignDevice", format!("the mount shows {other}")),
+        Owner::Volume | Owner::Silent => {}
+    }
+    if let Found::Corrupted(error) = found {
+        return inaccessible("InputOutputError", format!("the file system answers {error}"));
+    }
+    // The kernel turns the file system read-only, the mount's own flag stays as it was asked for.
+    let emergency = entry.super_options.iter().any(|word| word == "emergency_ro" || word == "shutdown");
+    if emergency || (entry.is_file_system_read_only() && !entry.is_read_only()) {
+        let message = "the kernel turned the file system read-only after errors".to_owned();
+        return Some(Ailment::Degraded { reason: "ReadOnlyAfterErrors", message });
+    }
+    None
+}
+
+fn wire(ailment: Ailment) -> VolumeHealthEntry {
+    let (status, reason, message) = match ailment {
+        Ailment::Inaccessible { reason, message } => (VolumeHealthErrorType::Inaccessible, reason, message),
+        Ailment::Degraded { reason, message } => (VolumeHealthErrorType::Degraded, reason, message),
+    };
+    VolumeHealthEntry { status: status.into(), reason: reason.to_owned(), message }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebs_mounter::MountTable;
+
+    use super::*;
+
+    fn entry(options: &str, super_options: &str) -> MountEntry {
+        let line = format!("36 35 259:2 / /target {options} - ext4 /dev/nvme2n1 {super_options}\n");
+        MountTable::parse(line.as_bytes()).unwrap().entries()[0].clone()
+    }
+
+    const DIRECTORY: Found = Found::Directory { empty: false };
+
+    fn status(entry: &MountEntry, owner: &Owner, found: &Found) -> Option<VolumeHealthErrorType> {
+        diagnose(entry, owner, found).map(|ailment| wire(ailment).status())
+    }
+
+    #[test]
+    fn a_vanished_or_foreign_device_is_inaccessible() {
+        let entry = entry("rw", "rw");
+        for owner in [Owner::Vanished, Owner::Other("volume vol-2".to_owned())] {
+            assert_eq!(status(&entry, &owner, &DIRECTORY), Some(VolumeHealthErrorType::Inaccessible));
+        }
+        let broken = Found::Corrupted("input/output error".to_owned());
+        assert_eq!(status(&entry, &Owner::Volume, &broken), Some(VolumeHealthErrorType::Inaccessible));
+    }
+
+    #[test]
+    fn a_file_system_that_the_kernel_turned_read_only_is_degraded() {
+        for (options, of_file_system) in [("rw,relatime", "ro"), ("rw", "rw,emergency_ro")] {
+            let entry = entry(options, of_file_system);
+            assert_eq!(status(&entry, &Owner::Volume, &DIRECTORY), Some(VolumeHealthErrorType::Degraded));
+        }
+    }
+
+    #[test]
+    fn a_mount_that_was_asked_for_read_only_is_healthy() {
+        assert_eq!(status(&entry("ro", "ro"), &Owner::Volume, &DIRECTORY), None);
+        assert_eq!(status(&entry("rw", "rw"), &Owner::Volume, &DIRECTORY), None);
+    }
+}

@@ -1,0 +1,302 @@
+//! Requests as typed plans. Each `parse` does all validation of `node.md` in the order of its table; below it no string
+//! map is seen. Secrets are never read.
+
+mod context;
+
+use std::path::PathBuf;
+
+use csi_proto::csi;
+use csi_proto::csi::volume_capability::AccessType;
+use ebs_mounter::{FormatSpec, FsType, MountOptions, NodePath, OptionsError, Partition, PartitionError, PathError, UnknownFsType};
+use ebs_types::{DriverName, Gib, IdError, VolumeId};
+
+use crate::capability::{Access, Capability, CapabilityError};
+use crate::status::{Meaning, Refusal};
+
+/// Prefix of handles of node-local volumes.
+const NODE_LOCAL: &str = "local-ebs://";
+
+/// A request that is refused before anything is looked at.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// A field that must be there.
+    #[error("{field} is missing")]
+    Missing {
+        /// Which.
+        field: &'static str,
+    },
+    /// A volume of this node alone.
+    #[error("{handle} is a node-local volume, which this version of the driver does not support yet")]
+    NodeLocal {
+        /// Its handle.
+        handle: String,
+    },
+    /// An id that names nothing in EC2.
+    #[error("there is no such volume")]
+    NoSuchVolume(#[source] IdError),
+    /// A path.
+    #[error("{field}")]
+    Path {
+        /// Which field.
+        field: &'static str,
+        /// What is wrong with it.
+        source: PathError,
+    },
+    /// A path of a volume that is looked up, not made.
+    #[error("there is no volume at such a path")]
+    NoSuchPath(#[source] PathError),
+    /// The capability.
+    #[error(transparent)]
+    Capability(#[from] CapabilityError),
+    /// Neither block nor mount.
+    #[error("volume_capability says neither block nor mount")]
+    AccessTypeUnset,
+    /// The file system.
+    #[error(transparent)]
+    FsType(#[from] UnknownFsType),
+    /// The partition.
+    #[error("volume context key partition")]
+    Partition(#[from] PartitionError),
+    /// The mount flags.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// A key for mkfs.
+    #[error("volume context key {key}: {rule}")]
+    FormatKey {
+        /// Which.
+        key: &'static str,
+        /// What it must be.
+        rule: String,
+    },
+    /// A value of the publish context.
+    #[error("publish context key {key}: {value:?} is no {wanted}")]
+    PublishContext {
+        /// Which.
+        key: String,
+        /// What it says.
+        value: String,
+        /// What it should be.
+        wanted: &'static str,
+    },
+}
+
+impl Refusal for RequestError {
+    fn meaning(&self) -> Meaning {
+        match self {
+            Self::NoSuchVolume(_) | Self::NoSuchPath(_) => Meaning::NotFound,
+            Self::Missing { .. }
+            | Self::NodeLocal { .. }
+            | Self::Path { .. }
+            | Self::Capability(_)
+            | Self::AccessTypeUnset
+            | Self::FsType(_)
+            | Self::Partition(_)
+            | Self::Options(_)
+            | Self::FormatKey { .. }
+            | Self::PublishContext { .. } => Meaning::InvalidArgument,
+        }
+    }
+}
+
+/// What the controller said of the attachment; with attachments of older controllers only the name is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AttachmentFacts {
+    /// The name in EC2's block-device mapping.
+    pub(super) device: Option<PathBuf>,
+    /// `snapshot`, `clone` or another word when the volume was not created blank.
+    pub(super) restored_from: Option<String>,
+    /// How large the volume is at least.
+    pub(super) size: Option<Gib>,
+    /// When EC2 attached it.
+    pub(super) attach_time: Option<String>,
+}
+
+/// NodeStageVolume of a file system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stage {
+    pub(super) volume: VolumeId,
+    pub(super) staging: NodePath,
+    pub(super) options: MountOptions,
+    pub(super) partition: Option<Partition>,
+    pub(super) format: FormatSpec,
+    pub(super) may_format_restored: bool,
+    pub(super) attachment: AttachmentFacts,
+}
+
+impl Stage {
+    /// `None` for a raw block volume: it needs no staging.
+    pub(super) fn parse(
+        request: &csi::NodeStageVolumeRequest,
+        driver: &DriverName,
+        legacy_xfs: bool,
+    ) -> Result<Option<Self>, RequestError> {
+        require(&request.volume_id, "volume_id")?;
+        require(&request.staging_target_path, "staging_target_path")?;
+        let wire = request.volume_capability.as_ref().ok_or(CapabilityError::Missing)?;
+        let capability = Capability::try_from(wire)?;
+        let volume = volume(&request.volume_id)?;
+        let staging = path(&request.staging_target_path, "staging_target_path")?;
+        let partition = context::partition(&request.volume_context)?;
+        let fs_type = match capability.access {
+            Access::Block => return Ok(None),
+            Access::Unset => return Err(RequestError::AccessTypeUnset),
+            Access::Mount { fs_type } => FsType::parse(&fs_type)?,
+        };
+        let format = context::format_spec(&request.volume_context, fs_type, legacy_xfs)?;
+        context::warn_of_unknown(&request.volume_context, driver);
+        let attachment = context::attachment(&request.publish_context, driver)?;
+        let options = mount_options(wire, fs_type)?;
+        let may_format_restored = context::may_format_restored(&request.volume_context);
+        Ok(Some(Self { volume, staging, options, partition, format, may_format_restored, attachment }))
+    }
+}
+
+/// What NodePublishVolume shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum PublishWhat {
+    /// The staged file system.
+    Filesystem { staging: NodePath },
+    /// The device.
+    Block { partition: Option<Partition> },
+}
+
+/// NodePublishVolume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Publish {
+    pub(super) volume: VolumeId,
+    pub(super) target: NodePath,
+    pub(super) what: PublishWhat,
+    pub(super) options: MountOptions,
+    pub(super) device: Option<PathBuf>,
+}
+
+impl Publish {
+    pub(super) fn parse(request: &csi::NodePublishVolumeRequest, driver: &DriverName) -> Result<Self, RequestError> {
+        require(&request.volume_id, "volume_id")?;
+        require(&request.staging_target_path, "staging_target_path")?;
+        require(&request.target_path, "target_path")?;
+        let wire = request.volume_capability.as_ref().ok_or(CapabilityError::Missing)?;
+        let capability = Capability::try_from(wire)?;
+        let volume = volume(&request.volume_id)?;
+        let staging = path(&request.staging_target_path, "staging_target_path")?;
+        let target = path(&request.target_path, "target_path")?;
+        let (what, options, device) = match capability.access {
+            Access::Unset => return Err(RequestError::AccessTypeUnset),
+            Access::Block => {
+                let device = context::attachment(&request.publish_context, driver)?.device;
+                let partition = context::partition(&request.volume_context)?;
+                (PublishWhat::Block { partition }, MountOptions::default(), device)
+            }
+            Access::Mount { fs_type } => {
+                let options = mount_options(wire, FsType::parse(&fs_type)?)?;
+                // Not needed for a bind; on Xen it names the disk that must be mounted at the staging path.
+                let device = context::device(&request.publish_context).flatten();
+                (PublishWhat::Filesystem { staging }, options, device)
+            }
+        };
+        let options = if request.readonly { options.read_only() } else { options };
+        Ok(Self { volume, target, what, options, device })
+    }
+}
+
+/// The target of NodeUnstageVolume or NodeUnpublishVolume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unmount {
+    pub(super) volume: VolumeId,
+    pub(super) path: NodePath,
+}
+
+impl Unmount {
+    pub(super) fn unstage(request: &csi::NodeUnstageVolumeRequest) -> Result<Self, RequestError> {
+        Self::parse(&request.volume_id, &request.staging_target_path, "staging_target_path")
+    }
+
+    pub(super) fn unpublish(request: &csi::NodeUnpublishVolumeRequest) -> Result<Self, RequestError> {
+        Self::parse(&request.volume_id, &request.target_path, "target_path")
+    }
+
+    fn parse(id: &str, text: &str, field: &'static str) -> Result<Self, RequestError> {
+        require(id, "volume_id")?;
+        require(text, field)?;
+        Ok(Self { volume: volume(id)?, path: path(text, field)? })
+    }
+}
+
+/// NodeExpandVolume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Expand {
+    pub(super) volume: VolumeId,
+    pub(super) path: NodePath,
+    /// `Some(true)` when the request says it is a raw block volume, `None` when it does not say.
+    pub(super) is_block: Option<bool>,
+}
+
+impl Expand {
+    pub(super) fn parse(request: &csi::NodeExpandVolumeRequest) -> Result<Self, RequestError> {
+        require(&request.volume_id, "volume_id")?;
+        require(&request.volume_path, "volume_path")?;
+        let capability = request.volume_capability.as_ref().map(Capability::try_from).transpose()?;
+        let is_block = match capability.map(|capability| capability.access) {
+            None | Some(Access::Unset) => None,
+            Some(access) => Some(access == Access::Block),
+        };
+        Ok(Self { volume: volume(&request.volume_id)?, path: path_to_find(&request.volume_path)?, is_block })
+    }
+}
+
+/// A look at one path of a volume: NodeGetVolumeStats and NodeGetVolumeHealth.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Look {
+    pub(super) volume: VolumeId,
+    pub(super) path: NodePath,
+}
+
+impl Look {
+    pub(super) fn stats(request: &csi::NodeGetVolumeStatsRequest) -> Result<Self, RequestError> {
+        require(&request.volume_id, "volume_id")?;
+        require(&request.volume_path, "volume_path")?;
+        Ok(Self { volume: volume(&request.volume_id)?, path: path_to_find(&request.volume_path)? })
+    }
+
+    pub(super) fn health(request: &csi::NodeGetVolumeHealthRequest) -> Result<Self, RequestError> {
+        require(&request.volume_id, "volume_id")?;
+        // A volume that is only staged has no publish path.
+        let published = &request.volume_publish_path;
+        let text = if published.is_empty() { &request.staging_target_path } else { published };
+        require(text, "volume_publish_path or staging_target_path")?;
+        Ok(Self { volume: volume(&request.volume_id)?, path: path_to_find(text)? })
+    }
+}
+
+/// The flags of a mount capability. xfs gets `nouuid`, so that a volume and its clone can be mounted on one node.
+fn mount_options(wire: &csi::VolumeCapability, fs_type: FsType) -> Result<MountOptions, RequestError> {
+    let flags = match &wire.access_type {
+        Some(AccessType::Mount(mount)) => mount.mount_flags.as_slice(),
+        _ => &[],
+    };
+    let options = MountOptions::parse(flags.iter().map(String::as_str))?;
+    Ok(if fs_type == FsType::Xfs { options.with_word("nouuid") } else { options })
+}
+
+fn require(value: &str, field: &'static str) -> Result<(), RequestError> {
+    if value.is_empty() { Err(RequestError::Missing { field }) } else { Ok(()) }
+}
+
+fn volume(handle: &str) -> Result<VolumeId, RequestError> {
+    if handle.starts_with(NODE_LOCAL) {
+        return Err(RequestError::NodeLocal { handle: handle.to_owned() });
+    }
+    VolumeId::from_handle(handle).map_err(RequestError::NoSuchVolume)
+}
+
+fn path(text: &str, field: &'static str) -> Result<NodePath, RequestError> {
+    NodePath::parse(text).map_err(|source| RequestError::Path { field, source })
+}
+
+/// A path where a volume should be already: one that cannot be is one where there is none.
+fn path_to_find(text: &str) -> Result<NodePath, RequestError> {
+    NodePath::parse(text).map_err(RequestError::NoSuchPath)
+}
+
+#[cfg(test)]
+mod tests;

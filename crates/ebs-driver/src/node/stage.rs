@@ -1,0 +1,176 @@
+//! NodeStageVolume (`node.md` 5 to 8): find the device, see what it holds, format it only when that is proven right,
+//! mount it, grow what is smaller than its device.
+
+use ebs_mounter::{
+    Contents, Device, DeviceQuery, FormatRecord, Found, FsType, Growth, MountTable, Superblock,
+};
+use ebs_types::Waiters;
+
+use super::Inner;
+use super::decide::{self, Evidence, Mounted, Plan};
+use super::error::{Cause, Refused};
+use super::owner;
+use super::request::Stage;
+
+/// Stages a volume. Every step may be found done by a former call.
+pub(super) async fn run(node: &Inner, plan: &Stage, waiters: &Waiters) -> Result<(), Cause> {
+    let found = look_at_place(plan).await?;
+    let query = DeviceQuery {
+        volume: plan.volume.clone(),
+        hint: plan.attachment.device.clone(),
+        partition: plan.partition,
+    };
+    let device = node.mounter.find(&query).await?;
+    if already_staged(node, plan, &device, waiters).await? {
+        return Ok(());
+    }
+    decide::place(&found, false)?;
+    check_size(plan, &device).await?;
+    let superblock = with_file_system(node, plan, &device, waiters).await?;
+    node.mounter.forget_format(&plan.volume).await?;
+    let growth = prepare(node, plan, &device, &superblock, waiters).await?;
+    go_on(waiters, "mounting")?;
+    plan.staging.create_directory().await.map_err(Cause::io("creating the staging directory"))?;
+    let fs_type = superblock.fs_type();
+    node.mounter.mount(&device, &plan.staging, fs_type, &plan.options).await?;
+    tracing::info!(volume = %plan.volume, device = %device.path().display(), path = %plan.staging, fs = %fs_type, "staged");
+    if let Some(growth) = growth {
+        grow_mounted(node, plan, &device, fs_type, growth).await?;
+    }
+    Ok(())
+}
+
+/// Stops before a change when nobody waits for it any more (`decisions.md` D-10).
+fn go_on(waiters: &Waiters, before: &'static str) -> Result<(), Cause> {
+    if waiters.any() { Ok(()) } else { Err(Cause::Abandoned { before }) }
+}
+
+/// What lies at the staging path. A link is refused at once, what else is in the way only when nothing is mounted there.
+async fn look_at_place(plan: &Stage) -> Result<Found, Cause> {
+    let found = plan.staging.look().await.map_err(Cause::io("looking at the staging path"))?;
+    if found == Found::Symlink {
+        return Err(Refused::Symlink.into());
+    }
+    Ok(found)
+}
+
+/// True when the volume is staged as wanted. A growth that a former call did not finish is finished here (`node.md` N-7).
+async fn already_staged(node: &Inner, plan: &Stage, device: &Device, waiters: &Waiters) -> Result<bool, Cause> {
+    let (table, at) = owner::topmost(&plan.staging).await?;
+    let entry = table.topmost(&at);
+    let asked = plan.format.fs_type;
+    if decide::staged(entry, device.number(), asked, &plan.options)? == Mounted::No {
+        return Ok(false);
+    }
+    // Compared just now: its type is one of ours.
+    let Some(fs_type) = entry.and_then(|entry| FsType::parse(&entry.fs_type).ok()) else { return Ok(true) };
+    if plan.options.is_read_only() {
+        return Ok(true);
+    }
+    let Some(growth) = node.mounter.growth_of_mounted(device, &at, fs_type).await? else { return Ok(true) };
+    go_on(waiters, "growing")?;
+    if node.mounter.can_grow_mounted(fs_type) {
+        grow_mounted(node, plan, device, fs_type, growth).await?;
+        return Ok(true);
+    }
+    if is_used_elsewhere(&table, device) {
+        tracing::warn!(volume = %plan.volume, %growth, "staged and in use, so its file system cannot grow now without CAP_SYS_RESOURCE");
+        return Ok(true);
+    }
+    // Nobody uses it yet: it is staged anew, and grows before it is mounted.
+    node.mounter.unmount_all(&plan.staging).await?;
+    Ok(false)
+}
+
+fn is_used_elsewhere(table: &MountTable, device: &Device) -> bool {
+    table.of_device(device.number()).count() > 1
+}
+
+/// A device smaller than what EC2 promised is not the whole volume; a larger one is normal after an expansion.
+async fn check_size(plan: &Stage, device: &Device) -> Result<(), Cause> {
+    let Some(promised) = plan.attachment.size else { return Ok(()) };
+    let found = device.size().await.map_err(Cause::io("asking for the size of the device"))?;
+    if found < promised.bytes() && !device.is_partition() {
+        return Err(Refused::TooSmall { found, promised }.into());
+    }
+    Ok(())
+}
+
+/// The superblock to mount, after a format where one is needed and right.
+async fn with_file_system(node: &Inner, plan: &Stage, device: &Device, waiters: &Waiters) -> Result<Superblock, Cause> {
+    let contents = node.mounter.probe(device).await?;
+    let record = record(plan, device).await?;
+    let left_behind = node.mounter.interrupted_format(device).await?;
+    let is_read_only_disk = device.is_read_only().await.map_err(Cause::io("asking for write access"))?;
+    let evidence = Evidence {
+        contents: &contents,
+        record: &record,
+        left_behind: left_behind.as_ref(),
+        restored_from: plan.attachment.restored_from.as_deref(),
+        may_format_restored: plan.may_format_restored,
+        read_only: plan.options.is_read_only() || is_read_only_disk,
+    };
+    let permit = match decide::contents(&evidence)? {
+        Plan::Mount(superblock) => return Ok(superblock),
+        Plan::Format(permit) => permit,
+    };
+    go_on(waiters, "formatting")?;
+    node.mounter.format(device, &plan.format, &record, permit).await?;
+    match node.mounter.probe(device).await? {
+        Contents::Filesystem(made) if made.is_complete() && record.fs_type.accepts(made.fs_type()) => Ok(made),
+        other => Err(Refused::FormatLeft { contents: other.to_string(), asked: record.fs_type }.into()),
+    }
+}
+
+async fn record(plan: &Stage, device: &Device) -> Result<FormatRecord, Cause> {
+    let bytes = device.size().await.map_err(Cause::io("asking for the size of the device"))?.0;
+    Ok(FormatRecord {
+        volume: plan.volume.clone(),
+        partition: plan.partition.map(|partition| partition.number()),
+        bytes,
+        fs_type: plan.format.fs_type,
+        attach_time: plan.attachment.attach_time.clone(),
+    })
+}
+
+/// Checks and, where the kernel would not let a mounted file system grow, grows what is not mounted yet. Returns the
+/// growth that is left for after the mount.
+async fn prepare(
+    node: &Inner,
+    plan: &Stage,
+    device: &Device,
+    superblock: &Superblock,
+    waiters: &Waiters,
+) -> Result<Option<Growth>, Cause> {
+    let is_read_only_disk = device.is_read_only().await.map_err(Cause::io("asking for write access"))?;
+    if plan.options.is_read_only() || is_read_only_disk {
+        return Ok(None);
+    }
+    let table = MountTable::read().await?;
+    if table.of_device(device.number()).next().is_some() {
+        // Mounted elsewhere already: no tool may touch it from outside.
+        return Ok(node.mounter.growth_of_unmounted(device, superblock).await?.filter(|_| node.mounter.can_grow_mounted(superblock.fs_type())));
+    }
+    go_on(waiters, "checking the file system")?;
+    node.mounter.check_if_needed(device, superblock).await?;
+    let Some(growth) = node.mounter.growth_of_unmounted(device, superblock).await? else { return Ok(None) };
+    if node.mounter.can_grow_mounted(superblock.fs_type()) {
+        return Ok(Some(growth));
+    }
+    go_on(waiters, "growing")?;
+    tracing::info!(volume = %plan.volume, %growth, "the kernel lets nobody here grow it while mounted: growing it first");
+    node.mounter.grow_unmounted_ext(device).await?;
+    Ok(None)
+}
+
+async fn grow_mounted(
+    node: &Inner,
+    plan: &Stage,
+    device: &Device,
+    fs_type: FsType,
+    growth: Growth,
+) -> Result<(), Cause> {
+    node.mounter.grow_mounted(device, plan.staging.as_path(), fs_type).await?;
+    tracing::info!(volume = %plan.volume, %growth, "file system grown");
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! NodeGetVolumeStats (`node.md` 14).
+
+use csi_proto::csi::volume_usage::Unit;
+use csi_proto::csi::{NodeGetVolumeStatsResponse, VolumeUsage};
+use ebs_mounter::{Counts, Found, Usage};
+use ebs_types::Bytes;
+
+use super::Inner;
+use super::error::{Cause, Refused};
+use super::owner::{self, Owner};
+use super::request::Look;
+
+/// How full the volume at a path is. A path that is no mount of the volume is not found (`node.md` N-20).
+pub(super) async fn run(node: &Inner, plan: &Look) -> Result<NodeGetVolumeStatsResponse, Cause> {
+    let not_published = |found: String| Cause::Refused(Refused::NotPublished { found });
+    let found = plan.path.look().await.map_err(Cause::io("looking at the volume path"))?;
+    if found == Found::Missing {
+        return Err(not_published("it is missing".to_owned()));
+    }
+    let (table, at) = owner::topmost(&plan.path).await?;
+    let entry = table.topmost(&at).ok_or_else(|| not_published(format!("{found}, where nothing is mounted")))?;
+    match owner::owner(&node.mounter, entry, &plan.volume).await? {
+        Owner::Volume | Owner::Silent => {}
+        Owner::Vanished => return Err(not_published("the device of the mount has vanished".to_owned())),
+        Owner::Other(other) => return Err(not_published(other)),
+    }
+    if found == Found::BlockDevice {
+        let size = node.mounter.block_device_size(&at).await.map_err(Cause::io("asking for the size of the device"))?;
+        let usage = VolumeUsage { total: Bytes(size).to_wire(), unit: Unit::Bytes.into(), ..VolumeUsage::default() };
+        return Ok(NodeGetVolumeStatsResponse { usage: vec![usage] });
+    }
+    let counts = Counts::read(&at).await.map_err(Cause::io("statfs"))?;
+    let inodes = counts.inodes()?.map(|usage| wire(usage, Unit::Inodes));
+    let usage = std::iter::once(wire(counts.bytes()?, Unit::Bytes)).chain(inodes).collect();
+    Ok(NodeGetVolumeStatsResponse { usage })
+}
+
+fn wire(usage: Usage, unit: Unit) -> VolumeUsage {
+    VolumeUsage { available: usage.available, total: usage.total, used: usage.used, unit: unit.into() }
+}

@@ -1,0 +1,127 @@
+//! What a disk says it is.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ebs_types::VolumeId;
+
+use crate::bounded::Stuck;
+use crate::device_number::DeviceNumber;
+use crate::mounter::MounterConfig;
+use crate::os;
+
+/// The answer of a disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Identity {
+    /// It is this volume.
+    Volume(VolumeId),
+    /// It is something else, in words.
+    Other(String),
+    /// Disks of its kind say nothing, as on Xen: only the name that EC2 reports tells.
+    Silent,
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Volume(id) => write!(f, "volume {id}"),
+            Self::Other(what) => f.write_str(what),
+            Self::Silent => f.write_str("a disk without a serial number"),
+        }
+    }
+}
+
+/// Why a disk cannot be identified.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// It is no block device.
+    #[error("it is not a block device")]
+    NotABlockDevice,
+    /// Its name leads out of the directory of devices.
+    #[error("it leads to {0}, outside of the directory of devices")]
+    Elsewhere(PathBuf),
+    /// An NVMe disk that tells nobody its serial number (`node.md` N-10).
+    #[error("its NVMe controller reports no serial number")]
+    NoSerial,
+    /// It cannot be opened or asked.
+    #[error("it cannot be examined")]
+    Io(#[from] io::Error),
+    /// A look hangs.
+    #[error(transparent)]
+    Stuck(#[from] Stuck),
+}
+
+/// Where sysfs describes a block device.
+pub(super) fn place(config: &MounterConfig, number: DeviceNumber) -> PathBuf {
+    config.sys.join("dev/block").join(number.to_string())
+}
+
+/// The directory in sysfs of the disk that a number belongs to; of a partition, its disk's. `None` without such a device.
+pub(super) fn disk(config: &MounterConfig, number: DeviceNumber) -> io::Result<Option<PathBuf>> {
+    let directory = match place(config, number).canonicalize() {
+        Ok(directory) => directory,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if directory.join("partition").try_exists()? {
+        return Ok(directory.parent().map(Path::to_owned));
+    }
+    Ok(Some(directory))
+}
+
+/// The identity of the disk with a number, by sysfs alone or by its device node.
+pub(super) fn of_number(config: &MounterConfig, number: DeviceNumber) -> Result<Option<Identity>, IdentityError> {
+    let Some(disk) = disk(config, number)? else { return Ok(None) };
+    let open = || File::open(config.dev.join(disk.file_name().unwrap_or_default()));
+    of_disk(config, &disk, open).map(Some)
+}
+
+/// The identity of the disk at a place in sysfs. `open` gives a descriptor when sysfs does not know the serial number.
+pub(super) fn of_disk(
+    config: &MounterConfig,
+    disk: &Path,
+    open: impl FnOnce() -> io::Result<File>,
+) -> Result<Identity, IdentityError> {
+    let name = disk.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if let Some(backing) = attribute(&disk.join("loop/backing_file"))? {
+        return Ok(of_backing_file(config, Path::new(&backing)));
+    }
+    if name.starts_with("nvme") {
+        let serial = match attribute(&disk.join("device/serial"))? {
+            Some(serial) => Some(serial),
+            None => Some(os::nvme_serial(&open()?)?).filter(|serial| !serial.is_empty()),
+        };
+        let serial = serial.ok_or(IdentityError::NoSerial)?;
+        return Ok(VolumeId::from_serial(&serial)
+            .map_or_else(|_| Identity::Other(format!("a disk with serial number {serial:?}")), Identity::Volume));
+    }
+    if name.starts_with("xvd") || name.starts_with("sd") {
+        return Ok(Identity::Silent);
+    }
+    Ok(Identity::Other(format!("{name}, which is no EBS volume")))
+}
+
+/// A simulated disk is a loop device over `<volume id>.img` below the configured directory (`decisions.md` D-34).
+fn of_backing_file(config: &MounterConfig, backing: &Path) -> Identity {
+    let other = || Identity::Other(format!("a loop device over {}", backing.display()));
+    let Some(directory) = &config.simulated_devices else { return other() };
+    let Ok(directory) = directory.canonicalize() else { return other() };
+    if !backing.starts_with(&directory) || backing.extension().is_none_or(|extension| extension != "img") {
+        return other();
+    }
+    let id = backing.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| VolumeId::parse(stem).ok());
+    id.map_or_else(other, Identity::Volume)
+}
+
+/// A line of sysfs without the blanks around it; `None` when there is no such file or it says nothing.
+pub(super) fn attribute(path: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        // A loop device without a file, or one that is being taken away.
+        Err(error) if matches!(error.raw_os_error(), Some(6 | 19)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,303 @@
+//! mkfs: from a typed specification to arguments, in one place, and the one way to run it.
+//!
+//! The features are listed one by one (`decisions.md` D-33), equal to the defaults of e2fsprogs 1.46.5 and xfsprogs 6.12,
+//! so that a volume moves between nodes whatever tools they have.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::bounded;
+use crate::device::{Device, DeviceError};
+use crate::format_record::{FormatPermit, FormatRecord, RecordError, write_synced};
+use crate::fs_type::FsType;
+use crate::mounter::Mounter;
+use crate::os;
+use crate::probe::{Contents, ProbeError};
+use crate::tool::{Call, Program, ToolError};
+
+/// Features of each ext file system.
+const BASE_FEATURES: &str = "sparse_super,large_file,filetype,resize_inode,dir_index,ext_attr";
+const EXT4_FEATURES: &str = "extent,huge_file,flex_bg,metadata_csum,64bit,dir_nlink,extra_isize";
+/// Kernels that know the newer features of xfs: bigtime and inode B-tree counters; large extent counters.
+const XFS_BIGTIME_KERNEL: (u32, u32) = (5, 10);
+const XFS_LARGE_EXTENTS_KERNEL: (u32, u32) = (5, 19);
+/// mke2fs reads its defaults from this file of ours, not from the host's.
+const MKE2FS_CONF: &str = include_str!("../data/mke2fs.conf");
+
+/// A number as mkfs takes it: letters and digits (`4096`, `64k`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SizeWord(String);
+
+/// A text that is no number for mkfs.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} has characters other than letters and digits")]
+pub struct SizeWordError(String);
+
+impl SizeWord {
+    /// Accepts ASCII letters and digits; the empty text is `None`, no argument.
+    ///
+    /// # Errors
+    /// [`SizeWordError`].
+    pub fn parse(text: &str) -> Result<Option<Self>, SizeWordError> {
+        if !text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            return Err(SizeWordError(text.to_owned()));
+        }
+        Ok((!text.is_empty()).then(|| Self(text.to_owned())))
+    }
+}
+
+/// What a StorageClass may say about the file system to be made.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FormatOptions {
+    /// Bytes of a block.
+    pub block_size: Option<SizeWord>,
+    /// Bytes of an inode.
+    pub inode_size: Option<SizeWord>,
+    /// ext: one inode for so many bytes.
+    pub bytes_per_inode: Option<SizeWord>,
+    /// ext: so many inodes.
+    pub number_of_inodes: Option<SizeWord>,
+    /// ext4: allocate clusters of blocks.
+    pub bigalloc: bool,
+    /// ext4: bytes of a cluster.
+    pub cluster_size: Option<SizeWord>,
+    /// ext4: support encryption.
+    pub encryption: bool,
+    /// xfs: leave out what kernels before 5.10 cannot mount.
+    pub legacy_xfs: bool,
+}
+
+/// The file system to make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FormatSpec {
+    /// Which.
+    pub fs_type: FsType,
+    /// How; what does not apply to the type is ignored here and refused at the edge.
+    pub options: FormatOptions,
+}
+
+impl FormatSpec {
+    /// The call that makes it. `force` only in a redo.
+    fn call(&self, device: &Path, kernel: (u32, u32), force: bool) -> Call {
+        let args = if self.fs_type.is_ext() { self.ext_args(force) } else { self.xfs_args(kernel, force) };
+        let program = if self.fs_type.is_ext() { Program::Mke2fs } else { Program::MkfsXfs };
+        Call::new(program, args.into_iter().map(OsString::from).chain([device.as_os_str().to_owned()]))
+    }
+
+    fn ext_args(&self, force: bool) -> Vec<String> {
+        let options = &self.options;
+        let mut args: Vec<String> = ["-q", "-t", self.fs_type.as_str()].map(str::to_owned).into();
+        let sizes = [
+            ("-b", &options.block_size),
+            ("-I", &options.inode_size),
+            ("-i", &options.bytes_per_inode),
+            ("-N", &options.number_of_inodes),
+        ];
+        for (flag, word) in sizes {
+            args.extend(word.iter().flat_map(|word| [flag.to_owned(), word.0.clone()]));
+        }
+        // One list: of several -O mke2fs heeds the last alone (N-11).
+        let mut features = vec!["none", BASE_FEATURES];
+        features.extend((self.fs_type != FsType::Ext2).then_some("has_journal"));
+        if self.fs_type == FsType::Ext4 {
+            features.push(EXT4_FEATURES);
+            features.extend(options.bigalloc.then_some("bigalloc"));
+            features.extend(options.encryption.then_some("encrypt"));
+            args.extend(options.cluster_size.iter().flat_map(|word| ["-C".to_owned(), word.0.clone()]));
+        }
+        args.extend(["-O".to_owned(), features.join(","), "-m0".to_owned()]);
+        args.extend(force.then(|| "-F".to_owned()));
+        args
+    }
+
+    fn xfs_args(&self, kernel: (u32, u32), force: bool) -> Vec<String> {
+        let options = &self.options;
+        let bit = |on: bool| u8::from(on);
+        let modern = !options.legacy_xfs;
+        let bigtime = bit(modern && kernel >= XFS_BIGTIME_KERNEL);
+        let large_extents = bit(modern && kernel >= XFS_LARGE_EXTENTS_KERNEL);
+        let reflink = bit(modern);
+        let mut args = vec!["-q".to_owned()];
+        args.extend(options.block_size.iter().flat_map(|word| ["-b".to_owned(), format!("size={}", word.0)]));
+        let size = options.inode_size.as_ref().map_or_else(String::new, |word| format!("size={},", word.0));
+        args.extend([
+            "-m".to_owned(),
+            format!("crc=1,finobt=1,rmapbt=1,reflink={reflink},bigtime={bigtime},inobtcount={bigtime}"),
+            "-i".to_owned(),
+            format!("{size}sparse=1,nrext64={large_extents}"),
+        ]);
+        args.extend(force.then(|| "-f".to_owned()));
+        args
+    }
+}
+
+/// Why there is no file system.
+#[derive(Debug, thiserror::Error)]
+pub enum FormatError {
+    /// The device is not what it was.
+    #[error("the device changed before it could be formatted")]
+    Device(#[from] DeviceError),
+    /// Its contents could not be read again.
+    #[error("the device could not be read again before formatting")]
+    Probe(#[from] ProbeError),
+    /// Something appeared on it since it was proven blank.
+    #[error("{device} was blank a moment ago and holds {contents} now: it was not formatted")]
+    NoLongerBlank {
+        /// Which.
+        device: String,
+        /// What is there.
+        contents: String,
+    },
+    /// The record could not be kept; nothing was formatted.
+    #[error("no format without a record of it")]
+    Record(#[from] RecordError),
+    /// Our mke2fs.conf could not be written, or the kernel's version not be read.
+    #[error("the format could not be prepared")]
+    Prepare(#[source] std::io::Error),
+    /// mkfs itself failed.
+    #[error("the file system could not be made")]
+    Mkfs(#[from] ToolError),
+    /// The new file system could not be flushed to the disk.
+    #[error("the new file system could not be flushed to {device}")]
+    Flush {
+        /// Which.
+        device: String,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+impl Mounter {
+    /// Makes a file system. Serial number and signatures are read once more, through the held descriptor, right before
+    /// mkfs starts. The record stays until [`Mounter::forget_format`].
+    ///
+    /// Cancellation: mkfs is never killed; dropping the future leaves it running and the record in place.
+    ///
+    /// # Errors
+    /// [`FormatError`]; after `Mkfs` and `Flush` the device may hold part of a file system.
+    pub async fn format(
+        &self,
+        device: &Device,
+        spec: &FormatSpec,
+        record: &FormatRecord,
+        permit: FormatPermit,
+    ) -> Result<(), FormatError> {
+        let conf = self.config.state_dir.join("mke2fs.conf");
+        let at = conf.clone();
+        let prepare = move || {
+            write_synced(&at, MKE2FS_CONF.as_bytes())?;
+            os::kernel_release()
+        };
+        let kernel = bounded::changing("writing", &conf, prepare).await.map_err(FormatError::Prepare)?;
+        self.write_record(record).await?;
+        let call = spec.call(device.path(), kernel, permit.is_redo()).env("MKE2FS_CONFIG", conf);
+        self.check_before_format(device, record, &permit).await?;
+        tracing::info!(volume = %device.volume(), device = %device.path().display(), fs = %spec.fs_type, redo = permit.is_redo(), "formatting");
+        self.tools.change(call).await?.successful()?;
+        let held = Arc::clone(device.file());
+        let flushed = bounded::changing("flushing", device.path(), move || held.sync_all()).await;
+        flushed.map_err(|source| FormatError::Flush { device: device.path().display().to_string(), source })
+    }
+
+    async fn check_before_format(
+        &self,
+        device: &Device,
+        record: &FormatRecord,
+        permit: &FormatPermit,
+    ) -> Result<(), FormatError> {
+        self.reconfirm(device).await?;
+        let contents = self.probe_again(device).await?;
+        let may = match &contents {
+            Contents::Blank(_) => true,
+            other => permit.is_redo() && record.could_have_left(other),
+        };
+        if may {
+            return Ok(());
+        }
+        let device = device.path().display().to_string();
+        Err(FormatError::NoLongerBlank { device, contents: contents.to_string() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KERNEL: (u32, u32) = (6, 1);
+
+    fn line(spec: &FormatSpec, kernel: (u32, u32), force: bool) -> String {
+        let call = spec.call(Path::new("/dev/nvme1n1"), kernel, force);
+        let args = call.args.iter().map(|arg| arg.to_str().unwrap());
+        std::iter::once(call.program.name()).chain(args).collect::<Vec<_>>().join(" ")
+    }
+
+    fn plain(fs_type: FsType) -> FormatSpec {
+        FormatSpec { fs_type, options: FormatOptions::default() }
+    }
+
+    fn word(text: &str) -> Option<SizeWord> {
+        SizeWord::parse(text).unwrap()
+    }
+
+    #[test]
+    fn each_file_system_is_made_with_an_explicit_feature_list_and_without_force() {
+        let lines = [FsType::Ext2, FsType::Ext3, FsType::Ext4, FsType::Xfs].map(|fs| line(&plain(fs), KERNEL, false));
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        mke2fs -q -t ext2 -O none,sparse_super,large_file,filetype,resize_inode,dir_index,ext_attr -m0 /dev/nvme1n1
+        mke2fs -q -t ext3 -O none,sparse_super,large_file,filetype,resize_inode,dir_index,ext_attr,has_journal -m0 /dev/nvme1n1
+        mke2fs -q -t ext4 -O none,sparse_super,large_file,filetype,resize_inode,dir_index,ext_attr,has_journal,extent,huge_file,flex_bg,metadata_csum,64bit,dir_nlink,extra_isize -m0 /dev/nvme1n1
+        mkfs.xfs -q -m crc=1,finobt=1,rmapbt=1,reflink=1,bigtime=1,inobtcount=1 -i sparse=1,nrext64=1 /dev/nvme1n1
+        ");
+    }
+
+    #[test]
+    fn every_size_key_becomes_its_argument_and_features_are_one_list() {
+        let options = FormatOptions {
+            block_size: word("4096"),
+            inode_size: word("512"),
+            bytes_per_inode: word("16384"),
+            number_of_inodes: word("1000000"),
+            bigalloc: true,
+            cluster_size: word("65536"),
+            encryption: true,
+            legacy_xfs: false,
+        };
+        let ext4 = line(&FormatSpec { fs_type: FsType::Ext4, options: options.clone() }, KERNEL, false);
+        let xfs = line(&FormatSpec { fs_type: FsType::Xfs, options }, KERNEL, false);
+        insta::assert_snapshot!(format!("{ext4}\n{xfs}"), @r"
+        mke2fs -q -t ext4 -b 4096 -I 512 -i 16384 -N 1000000 -C 65536 -O none,sparse_super,large_file,filetype,resize_inode,dir_index,ext_attr,has_journal,extent,huge_file,flex_bg,metadata_csum,64bit,dir_nlink,extra_isize,bigalloc,encrypt -m0 /dev/nvme1n1
+        mkfs.xfs -q -b size=4096 -m crc=1,finobt=1,rmapbt=1,reflink=1,bigtime=1,inobtcount=1 -i size=512,sparse=1,nrext64=1 /dev/nvme1n1
+        ");
+    }
+
+    #[test]
+    fn xfs_has_no_feature_that_the_kernel_lacks_or_legacy_forbids() {
+        let legacy = FormatSpec { fs_type: FsType::Xfs, options: FormatOptions { legacy_xfs: true, ..Default::default() } };
+        let lines = [line(&plain(FsType::Xfs), (5, 10), false), line(&plain(FsType::Xfs), (4, 14), false), line(&legacy, KERNEL, false)];
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        mkfs.xfs -q -m crc=1,finobt=1,rmapbt=1,reflink=1,bigtime=1,inobtcount=1 -i sparse=1,nrext64=0 /dev/nvme1n1
+        mkfs.xfs -q -m crc=1,finobt=1,rmapbt=1,reflink=1,bigtime=0,inobtcount=0 -i sparse=1,nrext64=0 /dev/nvme1n1
+        mkfs.xfs -q -m crc=1,finobt=1,rmapbt=1,reflink=0,bigtime=0,inobtcount=0 -i sparse=1,nrext64=0 /dev/nvme1n1
+        ");
+    }
+
+    #[test]
+    fn force_is_only_in_a_redo() {
+        assert!(line(&plain(FsType::Ext4), KERNEL, true).contains(" -F "));
+        assert!(line(&plain(FsType::Xfs), KERNEL, true).contains(" -f "));
+        for fs in [FsType::Ext4, FsType::Xfs] {
+            let first = line(&plain(fs), KERNEL, false);
+            assert!(!first.split(' ').any(|arg| arg == "-F" || arg == "-f"), "{first}");
+        }
+    }
+
+    #[test]
+    fn a_size_has_letters_and_digits_only() {
+        assert_eq!(SizeWord::parse(""), Ok(None));
+        assert!(SizeWord::parse("64k").unwrap().is_some());
+        for bad in ["-F", "4096 ", "1,2", "½"] {
+            assert!(SizeWord::parse(bad).is_err(), "{bad:?} was accepted");
+        }
+    }
+}

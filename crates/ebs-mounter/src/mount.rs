@@ -1,0 +1,214 @@
+//! Mounting a proven device, and binding what is mounted to where it is wanted; each is looked at afterwards.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::bounded;
+use crate::device::{Device, DeviceError};
+use crate::device_number::DeviceNumber;
+use crate::fs_type::FsType;
+use crate::mounter::Mounter;
+use crate::mountinfo::{MountEntry, MountTable, MountTableError, as_in_table};
+use crate::options::{Attribute, MountOptions};
+use crate::os;
+use crate::path::NodePath;
+use crate::probe::{Contents, ProbeError};
+
+/// Why something is not mounted.
+#[derive(Debug, thiserror::Error)]
+pub enum MountError {
+    /// The device is not what it was.
+    #[error("the device changed before it could be mounted")]
+    Device(#[from] DeviceError),
+    /// Its superblock could not be read again.
+    #[error("the device could not be read again before mounting")]
+    Probe(#[from] ProbeError),
+    /// Its contents are not what they were.
+    #[error("{device} held {expected} a moment ago and holds {found} now: it was not mounted")]
+    ContentsChanged {
+        /// Which.
+        device: String,
+        /// What was found first.
+        expected: String,
+        /// What is there now.
+        found: String,
+    },
+    /// The kernel refused.
+    #[error("the kernel refused to mount {} on {} as {kind} with flags [{flags}]; its log may say why", source_path.display(), target.display())]
+    Refused {
+        /// What was to be mounted.
+        source_path: PathBuf,
+        /// Where.
+        target: PathBuf,
+        /// As what.
+        kind: String,
+        /// The flags.
+        flags: String,
+        /// Its answer.
+        source: io::Error,
+    },
+    /// The mount table cannot be read to see what happened.
+    #[error("it cannot be verified what is mounted")]
+    Table(#[from] MountTableError),
+    /// Something else is mounted than what we mounted; ours was taken away again where it was seen.
+    #[error("{} shows {found} after the mount, not {expected}", target.display())]
+    NotAsWanted {
+        /// Where.
+        target: PathBuf,
+        /// What is seen.
+        found: String,
+        /// What should be.
+        expected: String,
+    },
+}
+
+/// What a bind mount must show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    /// The file system of this device.
+    Filesystem(DeviceNumber),
+    /// This block device itself.
+    Device(DeviceNumber),
+}
+
+impl Mounter {
+    /// Mounts the file system of a device. Serial number and superblock are read once more, through the held descriptor,
+    /// right before.
+    ///
+    /// # Errors
+    /// [`MountError`]; nothing stays mounted.
+    pub async fn mount(
+        &self,
+        device: &Device,
+        target: &NodePath,
+        fs_type: FsType,
+        options: &MountOptions,
+    ) -> Result<(), MountError> {
+        self.reconfirm(device).await?;
+        match self.probe_again(device).await? {
+            Contents::Filesystem(superblock) if superblock.is_complete() && superblock.fs_type() == fs_type => {}
+            other => {
+                let (device, expected) = (device.path().display().to_string(), fs_type.to_string());
+                return Err(MountError::ContentsChanged { device, expected, found: other.to_string() });
+            }
+        }
+        let options = if os::security_labels_are_active() { options.clone() } else { options.clone().without_security_labels() };
+        let (source, at, flags) = (device.path().to_owned(), target.as_path().to_owned(), options.clone());
+        let mounted = bounded::changing("mounting", target.as_path(), move || mount_as(&source, &at, fs_type, &flags)).await;
+        mounted.map_err(|error| MountError::Refused {
+            source_path: device.path().to_owned(),
+            target: target.as_path().to_owned(),
+            kind: fs_type.to_string(),
+            flags: format!("{:?} {}", options.attributes(), options.data()),
+            source: error,
+        })?;
+        let wanted = options.of_one_mount();
+        self.verify(target, Shown::Filesystem(device.number()), &wanted).await
+    }
+
+    /// Shows at `target` what is at `source`, with the attributes of its mount and the given ones, at once or not at all.
+    ///
+    /// # Errors
+    /// [`MountError`]; nothing stays mounted.
+    pub async fn bind(
+        &self,
+        source: &Path,
+        target: &NodePath,
+        attributes: &BTreeSet<Attribute>,
+        shown: Shown,
+    ) -> Result<(), MountError> {
+        let (from, at, with) = (source.to_owned(), target.as_path().to_owned(), attributes.clone());
+        let bound = bounded::changing("binding", target.as_path(), move || os::mount_bound(&from, &at, &with)).await;
+        bound.map_err(|error| MountError::Refused {
+            source_path: source.to_owned(),
+            target: target.as_path().to_owned(),
+            kind: "a bind mount".to_owned(),
+            flags: format!("{attributes:?}"),
+            source: error,
+        })?;
+        self.verify(target, shown, attributes).await
+    }
+
+    /// Looks at the new mount and takes it away again when it is not what was wanted.
+    async fn verify(&self, target: &NodePath, shown: Shown, attributes: &BTreeSet<Attribute>) -> Result<(), MountError> {
+        let found = match self.differs(target, shown, attributes).await {
+            Ok(None) => return Ok(()),
+            Ok(Some(found)) => Ok(found),
+            Err(error) => Err(error),
+        };
+        let at = target.as_path().to_owned();
+        let undone = bounded::changing("unmounting", target.as_path(), move || os::unmount(&at, false)).await;
+        if let Err(error) = undone {
+            tracing::warn!(%target, %error, "a mount that is not as wanted stays behind");
+        }
+        let expected = format!("{shown:?} with {attributes:?}");
+        Err(MountError::NotAsWanted { target: target.as_path().to_owned(), found: found?, expected })
+    }
+
+    /// What is seen at the target when it is not what was wanted.
+    async fn differs(
+        &self,
+        target: &NodePath,
+        shown: Shown,
+        attributes: &BTreeSet<Attribute>,
+    ) -> Result<Option<String>, MountError> {
+        let at = target.in_table().await.map_err(MountTableError::Read)?;
+        let table = MountTable::read().await?;
+        let Some(entry) = table.topmost(&at) else { return Ok(Some("no mount".to_owned())) };
+        let is_right = match shown {
+            Shown::Filesystem(number) => entry.device == number,
+            Shown::Device(number) => block_device_at(&at).await.map_err(MountTableError::Read)? == Some(number),
+        };
+        let has = Attribute::distinguishing(entry.options.iter().map(String::as_str));
+        let distinguishing = wanted_words(attributes);
+        Ok((!is_right || !distinguishing.is_subset(&has)).then(|| describe(entry)))
+    }
+
+    /// The number of the block device that is at a path, following mounts; `None` when something else is there.
+    ///
+    /// # Errors
+    /// What stat(2) says.
+    pub async fn block_device_at(&self, path: &Path) -> io::Result<Option<DeviceNumber>> {
+        block_device_at(path).await
+    }
+
+    /// The size of the block device at a path.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub async fn block_device_size(&self, path: &Path) -> io::Result<u64> {
+        let at = path.to_owned();
+        bounded::reading("asking for the size", path, move || os::block_size(&std::fs::File::open(at)?)).await
+    }
+
+    /// A path with the symlinks of its directories followed, as the mount table spells it.
+    pub fn spelled_in_table(path: &Path) -> PathBuf {
+        as_in_table(path)
+    }
+}
+
+async fn block_device_at(path: &Path) -> io::Result<Option<DeviceNumber>> {
+    let at = path.to_owned();
+    bounded::reading("looking at", path, move || Ok(os::block_device_number(&std::fs::metadata(at)?))).await
+}
+
+/// Of the attributes, those that the mount table shows by a word of their own.
+fn wanted_words(attributes: &BTreeSet<Attribute>) -> BTreeSet<Attribute> {
+    let defaults = [Attribute::RelAtime, Attribute::StrictAtime];
+    attributes.iter().copied().filter(|attribute| !defaults.contains(attribute)).collect()
+}
+
+fn describe(entry: &MountEntry) -> String {
+    format!("{} {} of device {} with [{}]", entry.fs_type, entry.source.display(), entry.device, entry.options.join(","))
+}
+
+/// Kernels without names of their own for ext2 and ext3 mount them with the ext4 driver under its name.
+fn mount_as(source: &Path, target: &Path, fs_type: FsType, options: &MountOptions) -> io::Result<()> {
+    match os::mount(source, target, fs_type.as_str(), options) {
+        Err(error) if error.raw_os_error() == Some(libc::ENODEV) && fs_type.is_ext() && fs_type != FsType::Ext4 => {
+            os::mount(source, target, FsType::Ext4.as_str(), options)
+        }
+        outcome => outcome,
+    }
+}

@@ -1,0 +1,250 @@
+//! The mount table: a parser of `/proc/<task>/mountinfo` (proc(5)) and the questions we ask it.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use crate::bounded;
+use crate::device_number::DeviceNumber;
+use crate::options::split_words;
+
+/// The table of the calling thread. The one under `/proc/self` belongs to the process's first thread.
+const TABLE: &str = "/proc/thread-self/mountinfo";
+
+/// A mount table that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum MountTableError {
+    /// The file cannot be read.
+    #[error("the mount table cannot be read")]
+    Read(#[from] std::io::Error),
+    /// A line is not as proc(5) describes it.
+    #[error("line {line} of the mount table has no valid {field}")]
+    Line {
+        /// Counted from 1.
+        line: usize,
+        /// Which field.
+        field: &'static str,
+    },
+}
+
+/// One mount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountEntry {
+    /// The mount's own number.
+    pub id: u64,
+    /// The number of the mount that it lies on.
+    pub parent: u64,
+    /// The device of the file system; major 0 where it has none.
+    pub device: DeviceNumber,
+    /// What of the file system is shown: `/` unless it is a bind mount of something below.
+    pub root: PathBuf,
+    /// Where it is shown.
+    pub target: PathBuf,
+    /// Words that hold for this mount alone.
+    pub options: Vec<String>,
+    /// The file system type.
+    pub fs_type: String,
+    /// The source as it was given to mount(2).
+    pub source: OsString,
+    /// Words that hold for the file system.
+    pub super_options: Vec<String>,
+}
+
+impl MountEntry {
+    /// True when this mount refuses writes, whatever the file system itself allows.
+    pub fn is_read_only(&self) -> bool {
+        self.options.iter().any(|word| word == "ro")
+    }
+
+    /// True when the file system itself refuses writes.
+    pub fn is_file_system_read_only(&self) -> bool {
+        self.super_options.iter().any(|word| word == "ro")
+    }
+}
+
+/// All mounts that a thread sees, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MountTable(Vec<MountEntry>);
+
+impl MountTable {
+    /// Reads the table of this thread's mount namespace.
+    ///
+    /// # Errors
+    /// [`MountTableError`]; a line that cannot be parsed fails the whole.
+    pub async fn read() -> Result<Self, MountTableError> {
+        let path = Path::new(TABLE);
+        let text = bounded::reading("reading the mount table", path, move || std::fs::read(path)).await?;
+        Self::parse(&text)
+    }
+
+    /// Parses the text of a table.
+    ///
+    /// # Errors
+    /// [`MountTableError::Line`].
+    pub fn parse(text: &[u8]) -> Result<Self, MountTableError> {
+        let lines = text.split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty());
+        lines
+            .map(|(at, line)| parse_line(line).map_err(|field| MountTableError::Line { line: at + 1, field }))
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// The mount that is seen at a path, when the path is a mount point: of several on top of each other, the newest.
+    pub fn topmost(&self, target: &Path) -> Option<&MountEntry> {
+        self.0.iter().rev().find(|entry| entry.target == target)
+    }
+
+    /// How many mounts lie on top of each other at a path.
+    pub fn depth(&self, target: &Path) -> usize {
+        self.0.iter().filter(|entry| entry.target == target).count()
+    }
+
+    /// Every mount of a device's file system.
+    pub fn of_device(&self, device: DeviceNumber) -> impl Iterator<Item = &MountEntry> {
+        self.0.iter().filter(move |entry| entry.device == device)
+    }
+
+    /// All mounts, oldest first.
+    pub fn entries(&self) -> &[MountEntry] {
+        &self.0
+    }
+}
+
+/// The fields of one line; the error names the field that is wrong.
+fn parse_line(line: &[u8]) -> Result<MountEntry, &'static str> {
+    let mut fields = line.split(|byte| *byte == b' ');
+    let mut next = |name: &'static str| fields.next().filter(|field| !field.is_empty()).ok_or(name);
+    let id = number(next("mount id")?).ok_or("mount id")?;
+    let parent = number(next("parent id")?).ok_or("parent id")?;
+    let device = device(next("device number")?).ok_or("device number")?;
+    let root = path(next("root")?);
+    let target = path(next("mount point")?);
+    let options = words(next("options")?).ok_or("options")?;
+    // Optional fields, none to many, end with a hyphen.
+    while next("separator")? != b"-" {}
+    let fs_type = String::from_utf8(unescape(next("type")?)).map_err(|_| "type")?;
+    // An empty source leaves two blanks in a row.
+    let source = OsString::from_vec(unescape(fields.next().ok_or("source")?));
+    let super_options = words(fields.next().unwrap_or_default()).ok_or("file system options")?;
+    Ok(MountEntry { id, parent, device, root, target, options, fs_type, source, super_options })
+}
+
+fn number(field: &[u8]) -> Option<u64> {
+    std::str::from_utf8(field).ok()?.parse().ok()
+}
+
+fn device(field: &[u8]) -> Option<DeviceNumber> {
+    DeviceNumber::parse(std::str::from_utf8(field).ok()?)
+}
+
+fn path(field: &[u8]) -> PathBuf {
+    PathBuf::from(OsString::from_vec(unescape(field)))
+}
+
+fn words(field: &[u8]) -> Option<Vec<String>> {
+    let text = String::from_utf8_lossy(&unescape(field)).into_owned();
+    Some(split_words(&text)?.into_iter().map(str::to_owned).collect())
+}
+
+/// Undoes the kernel's `\ooo` for blanks, tabs, newlines, backslashes and the like.
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&byte, tail)) = rest.split_first() {
+        match (byte, octal(tail)) {
+            (b'\\', Some(code)) => {
+                plain.push(code);
+                rest = &tail[3..];
+            }
+            _ => {
+                plain.push(byte);
+                rest = tail;
+            }
+        }
+    }
+    plain
+}
+
+/// The byte that three octal digits stand for.
+fn octal(digits: &[u8]) -> Option<u8> {
+    let digits = std::str::from_utf8(digits.get(..3)?).ok().filter(|d| d.bytes().all(|b| (b'0'..=b'7').contains(&b)))?;
+    u8::from_str_radix(digits, 8).ok()
+}
+
+/// A path as the mount table spells it: no symlink in its directories. The last component stays as it is, so that a
+/// mount that cannot be looked at any more is still found.
+pub(crate) fn as_in_table(path: &Path) -> PathBuf {
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => {
+            parent.canonicalize().map_or_else(|_| path.to_owned(), |parent| parent.join(OsString::from_vec(name.as_bytes().to_vec())))
+        }
+        _ => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TEXT: &str = "\
+22 27 0:20 / /proc rw,nosuid - proc proc rw
+35 24 259:1 / /var/lib/a\\040b rw,relatime shared:1 master:2 - ext4 /dev/nvme1n1 rw,context=\"a:s0:c1,c2\"
+36 35 259:2 / /var/lib/a\\040b ro,nosuid - xfs /dev/nvme2n1 rw
+37 24 0:5 /nvme1n1 /target rw - devtmpfs  rw
+";
+
+    #[test]
+    fn a_line_has_optional_fields_escapes_and_quoted_commas() {
+        let table = MountTable::parse(TEXT.as_bytes()).unwrap();
+        let entry = &table.entries()[1];
+        assert_eq!(entry.target, Path::new("/var/lib/a b"));
+        assert_eq!(entry.device, DeviceNumber { major: 259, minor: 1 });
+        assert_eq!(entry.super_options, ["rw", "context=\"a:s0:c1,c2\""]);
+        assert_eq!(table.entries()[3].source, "");
+        assert_eq!(table.entries()[3].root, Path::new("/nvme1n1"));
+    }
+
+    #[test]
+    fn of_mounts_on_top_of_each_other_the_newest_is_seen() {
+        let table = MountTable::parse(TEXT.as_bytes()).unwrap();
+        let at = Path::new("/var/lib/a b");
+        let top = table.topmost(at).unwrap();
+        assert_eq!((top.id, top.fs_type.as_str()), (36, "xfs"));
+        assert!(top.is_read_only() && !top.is_file_system_read_only());
+        assert_eq!(table.depth(at), 2);
+        assert_eq!(table.topmost(Path::new("/var/lib")), None);
+    }
+
+    #[test]
+    fn a_damaged_line_fails_the_whole_table() {
+        for bad in ["22 27 0:20 / /proc rw - proc\n", "x 27 0:20 / /p rw - proc proc rw\n", "22 27 0:20 / /p rw shared:1\n"] {
+            let text = format!("{TEXT}{bad}");
+            assert!(matches!(MountTable::parse(text.as_bytes()), Err(MountTableError::Line { line: 5, .. })), "{bad}");
+        }
+    }
+
+    #[tokio::test]
+    async fn this_machines_own_table_parses_and_has_a_root() {
+        assert!(MountTable::read().await.unwrap().topmost(Path::new("/")).is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn no_input_makes_the_parser_panic(text in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = MountTable::parse(&text);
+        }
+
+        #[test]
+        fn escaped_paths_come_back(name in "[a-z \t\\\\#é]{1,20}") {
+            let escaped: String = name
+                .bytes()
+                .map(|b| if b.is_ascii_lowercase() { char::from(b).to_string() } else { format!("\\{b:03o}") })
+                .collect();
+            let line = format!("1 2 3:4 / /{escaped} rw - ext4 /dev/x rw\n");
+            let table = MountTable::parse(line.as_bytes()).unwrap();
+            prop_assert_eq!(&table.entries()[0].target, &PathBuf::from(format!("/{name}")));
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Mount flags as people write them for mount(8), parsed into what mount(2) takes.
+
+use std::collections::BTreeSet;
+
+/// What mount(2) takes as a bit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "mount(8) describes each under its own name")]
+pub enum Attribute {
+    ReadOnly,
+    NoSuid,
+    NoDev,
+    NoExec,
+    NoAtime,
+    NoDirAtime,
+    RelAtime,
+    StrictAtime,
+    NoSymFollow,
+    Synchronous,
+    DirSync,
+    LazyTime,
+    MandatoryLocks,
+    Silent,
+}
+
+impl Attribute {
+    /// The word for it in a mount table, for attributes that one mount of a file system can have and another not.
+    fn of_one_mount(word: &str) -> Option<Self> {
+        Some(match word {
+            "ro" => Self::ReadOnly,
+            "nosuid" => Self::NoSuid,
+            "nodev" => Self::NoDev,
+            "noexec" => Self::NoExec,
+            "noatime" => Self::NoAtime,
+            "nodiratime" => Self::NoDirAtime,
+            "nosymfollow" => Self::NoSymFollow,
+            _ => return None,
+        })
+    }
+
+    /// The attributes among the words of a mount table's entry that tell two mounts of one file system apart.
+    /// `relatime` is the kernel's default and does not.
+    pub fn distinguishing<'a>(words: impl IntoIterator<Item = &'a str>) -> BTreeSet<Self> {
+        words.into_iter().filter_map(Self::of_one_mount).collect()
+    }
+}
+
+/// Mount flags that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OptionsError {
+    /// A quote is opened and never closed.
+    #[error("mount flag {0:?} opens a quote and does not close it")]
+    OpenQuote(String),
+    /// A flag that would make mount(8) do something else than mount this volume.
+    #[error("mount flag {0:?} is not about mounting a file system and is refused")]
+    NotAMount(String),
+    /// Text that mount(2) cannot carry.
+    #[error("mount flag {0:?} contains a character that cannot be passed to the kernel")]
+    Character(String),
+}
+
+/// Mount flags, parsed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MountOptions {
+    attributes: BTreeSet<Attribute>,
+    data: Vec<String>,
+}
+
+impl MountOptions {
+    /// Parses flags; each may hold several, separated by commas outside of double quotes. Later words win over earlier
+    /// ones. Words for mount(8) alone (`defaults`, `_netdev`, `nofail`, `x-…`) are dropped; words nobody here knows are
+    /// for the file system.
+    ///
+    /// # Errors
+    /// [`OptionsError`] names the flag.
+    pub fn parse<'a>(flags: impl IntoIterator<Item = &'a str>) -> Result<Self, OptionsError> {
+        let mut options = Self::default();
+        for flag in flags {
+            if flag.contains(['\0', '\n']) {
+                return Err(OptionsError::Character(flag.to_owned()));
+            }
+            for word in split_words(flag).ok_or_else(|| OptionsError::OpenQuote(flag.to_owned()))? {
+                options.add(word)?;
+            }
+        }
+        Ok(options)
+    }
+
+    /// What mount(2) takes as bits.
+    pub fn attributes(&self) -> &BTreeSet<Attribute> {
+        &self.attributes
+    }
+
+    /// What the file system itself parses, in the order given, joined by commas.
+    pub fn data(&self) -> String {
+        self.data.join(",")
+    }
+
+    /// The words for the file system itself.
+    pub fn words(&self) -> &[String] {
+        &self.data
+    }
+
+    /// True for a mount that must not write.
+    pub fn is_read_only(&self) -> bool {
+        self.attributes.contains(&Attribute::ReadOnly)
+    }
+
+    /// The attributes that one mount of a file system can have and another not: all that a bind mount can set.
+    pub fn of_one_mount(&self) -> BTreeSet<Attribute> {
+        let is_shared = |attribute: &Attribute| {
+            use Attribute::{DirSync, LazyTime, MandatoryLocks, Silent, Synchronous};
+            matches!(attribute, DirSync | LazyTime | MandatoryLocks | Silent | Synchronous)
+        };
+        self.attributes.iter().copied().filter(|attribute| !is_shared(attribute)).collect()
+    }
+
+    /// Makes it read-only.
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        self.attributes.insert(Attribute::ReadOnly);
+        self
+    }
+
+    /// Adds a word for the file system unless it is there.
+    #[must_use]
+    pub fn with_word(mut self, word: &str) -> Self {
+        if !self.data.iter().any(|have| have == word) {
+            self.data.push(word.to_owned());
+        }
+        self
+    }
+
+    /// Drops the words that only a kernel with a security module takes, as mount(8) does where none is active.
+    #[must_use]
+    pub fn without_security_labels(mut self) -> Self {
+        const LABELS: [&str; 4] = ["context=", "fscontext=", "defcontext=", "rootcontext="];
+        self.data.retain(|word| word != "seclabel" && !LABELS.iter().any(|label| word.starts_with(label)));
+        self
+    }
+
+    fn add(&mut self, word: &str) -> Result<(), OptionsError> {
+        use Attribute as A;
+        match word {
+            "" | "defaults" | "auto" | "noauto" | "_netdev" | "nofail" | "nouser" | "nousers" | "noowner" | "nogroup" => {}
+            "rw" => self.clear(&[A::ReadOnly]),
+            "suid" => self.clear(&[A::NoSuid]),
+            "dev" => self.clear(&[A::NoDev]),
+            "exec" => self.clear(&[A::NoExec]),
+            "async" => self.clear(&[A::Synchronous]),
+            "loud" => self.clear(&[A::Silent]),
+            "nomand" => self.clear(&[A::MandatoryLocks]),
+            "nolazytime" => self.clear(&[A::LazyTime]),
+            "symfollow" => self.clear(&[A::NoSymFollow]),
+            "diratime" => self.clear(&[A::NoDirAtime]),
+            "atime" => self.clear(&[A::NoAtime]),
+            "norelatime" => self.clear(&[A::RelAtime]),
+            "nostrictatime" => self.clear(&[A::StrictAtime]),
+            "sync" => self.set(&[A::Synchronous]),
+            "dirsync" => self.set(&[A::DirSync]),
+            "lazytime" => self.set(&[A::LazyTime]),
+            "mand" => self.set(&[A::MandatoryLocks]),
+            "silent" => self.set(&[A::Silent]),
+            "relatime" => self.set_access_time(A::RelAtime),
+            "strictatime" => self.set_access_time(A::StrictAtime),
+            "noatime" => self.set_access_time(A::NoAtime),
+            // What mount(8) makes of flags that let other users mount.
+            "user" | "users" => self.set(&[A::NoSuid, A::NoDev, A::NoExec]),
+            "owner" | "group" => self.set(&[A::NoSuid, A::NoDev]),
+            "bind" | "rbind" | "move" | "remount" | "shared" | "rshared" | "slave" | "rslave" | "private" | "rprivate"
+            | "unbindable" | "runbindable" | "loop" => return Err(OptionsError::NotAMount(word.to_owned())),
+            _ if is_for_mount_alone(word) => {}
+            _ => match Attribute::of_one_mount(word) {
+                Some(attribute) => self.set(&[attribute]),
+                None => *self = std::mem::take(self).with_word(word),
+            },
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, attributes: &[Attribute]) {
+        self.attributes.extend(attributes);
+    }
+
+    fn clear(&mut self, attributes: &[Attribute]) {
+        self.attributes.retain(|have| !attributes.contains(have));
+    }
+
+    fn set_access_time(&mut self, attribute: Attribute) {
+        self.clear(&[Attribute::RelAtime, Attribute::StrictAtime, Attribute::NoAtime]);
+        self.set(&[attribute]);
+    }
+}
+
+/// Words that mount(8) keeps to itself.
+fn is_for_mount_alone(word: &str) -> bool {
+    ["x-", "X-", "comment=", "uhelper=", "helper="].iter().any(|prefix| word.starts_with(prefix))
+}
+
+/// The words between commas, where a comma inside double quotes is no separator; `None` when a quote stays open.
+pub(crate) fn split_words(text: &str) -> Option<Vec<&str>> {
+    let mut words = Vec::new();
+    let (mut start, mut quoted) = (0, false);
+    for (at, character) in text.char_indices() {
+        match character {
+            '"' => quoted = !quoted,
+            ',' if !quoted => {
+                words.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    words.push(&text[start..]);
+    (!quoted).then_some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parse(flags: &[&str]) -> MountOptions {
+        MountOptions::parse(flags.iter().copied()).unwrap()
+    }
+
+    #[test]
+    fn flags_become_bits_and_the_rest_is_the_file_systems() {
+        let options = parse(&["ro", "noatime", "nodev", "nosuid", "noexec", "discard", "nouuid"]);
+        use Attribute::{NoAtime, NoDev, NoExec, NoSuid, ReadOnly};
+        assert_eq!(options.attributes(), &BTreeSet::from([ReadOnly, NoAtime, NoDev, NoSuid, NoExec]));
+        assert_eq!(options.data(), "discard,nouuid");
+    }
+
+    #[test]
+    fn commas_in_the_quotes_of_a_security_context_survive() {
+        let context = r#"context="system_u:object_r:container_file_t:s0:c1,c2""#;
+        let options = parse(&[context, "discard,noatime"]);
+        assert_eq!(options.data(), format!("{context},discard"));
+        assert_eq!(options.without_security_labels().data(), "discard");
+    }
+
+    #[test]
+    fn words_for_mount_itself_are_dropped() {
+        let options = parse(&["defaults", "_netdev", "nofail", "x-systemd.automount", "X-mount.mkdir", "auto"]);
+        assert_eq!(options, MountOptions::default());
+    }
+
+    #[test]
+    fn the_last_word_on_a_matter_wins() {
+        assert!(!parse(&["ro", "rw"]).is_read_only());
+        assert_eq!(parse(&["noatime", "relatime"]).attributes(), &BTreeSet::from([Attribute::RelAtime]));
+        assert_eq!(parse(&["user", "exec", "suid", "dev"]), MountOptions::default());
+    }
+
+    #[test]
+    fn what_is_no_mount_of_a_file_system_is_refused() {
+        for word in ["bind", "remount", "move", "rshared", "loop"] {
+            assert_eq!(MountOptions::parse([word]), Err(OptionsError::NotAMount(word.to_owned())));
+        }
+        assert!(matches!(MountOptions::parse([r#"context="a"#]), Err(OptionsError::OpenQuote(_))));
+        assert!(matches!(MountOptions::parse(["a\0b"]), Err(OptionsError::Character(_))));
+    }
+
+    proptest! {
+        #[test]
+        fn splitting_loses_nothing(text in r#"[a-z=:,"]{0,40}"#) {
+            match split_words(&text) {
+                Some(words) => prop_assert_eq!(words.join(","), text),
+                None => prop_assert_eq!(text.matches('"').count() % 2, 1),
+            }
+        }
+
+        #[test]
+        fn repeating_flags_changes_nothing(flags in proptest::collection::vec("[a-z]{1,8}", 0..6)) {
+            let words: Vec<&str> = flags.iter().map(String::as_str).collect();
+            if let Ok(once) = MountOptions::parse(words.iter().copied()) {
+                let twice = MountOptions::parse(words.iter().chain(&words).copied()).unwrap();
+                prop_assert_eq!(once.words(), twice.words());
+            }
+        }
+    }
+}

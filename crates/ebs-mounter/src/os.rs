@@ -1,0 +1,13 @@
+//! The host, behind one module: everything that is different on another operating system.
+
+#[cfg(target_os = "linux")]
+mod linux;
+
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{
+    block_device_number, block_size, is_block_read_only, kernel_release, may_resize_mounted_ext, mount,
+    mount_bound, nvme_serial, security_labels_are_active, statfs, unmount,
+};
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("this crate has no host module for this operating system yet");

@@ -1,0 +1,99 @@
+//! Linux: system calls and ioctls, each with one meaning.
+
+mod bind;
+mod block;
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::thread::CapabilitySet;
+
+use crate::options::{Attribute, MountOptions};
+
+pub(crate) use bind::mount_bound;
+pub(crate) use block::{block_device_number, block_size, is_block_read_only, nvme_serial};
+
+/// mount(2) of a file system on a block device.
+pub(crate) fn mount(source: &Path, target: &Path, fs_type: &str, options: &MountOptions) -> io::Result<()> {
+    let flags = options.attributes().iter().fold(MountFlags::empty(), |flags, attribute| flags | flag(*attribute));
+    let data = CString::new(options.data()).map_err(io::Error::other)?;
+    rustix::mount::mount(source, target, fs_type, flags, Some(data.as_c_str())).map_err(io::Error::from)
+}
+
+/// The mount(2) flag of an attribute.
+fn flag(attribute: Attribute) -> MountFlags {
+    match attribute {
+        Attribute::ReadOnly => MountFlags::RDONLY,
+        Attribute::NoSuid => MountFlags::NOSUID,
+        Attribute::NoDev => MountFlags::NODEV,
+        Attribute::NoExec => MountFlags::NOEXEC,
+        Attribute::NoAtime => MountFlags::NOATIME,
+        Attribute::NoDirAtime => MountFlags::NODIRATIME,
+        Attribute::RelAtime => MountFlags::RELATIME,
+        Attribute::StrictAtime => MountFlags::STRICTATIME,
+        Attribute::NoSymFollow => MountFlags::NOSYMFOLLOW,
+        Attribute::Synchronous => MountFlags::SYNCHRONOUS,
+        Attribute::DirSync => MountFlags::DIRSYNC,
+        Attribute::LazyTime => MountFlags::LAZYTIME,
+        Attribute::MandatoryLocks => MountFlags::PERMIT_MANDATORY_FILE_LOCKING,
+        Attribute::Silent => MountFlags::SILENT,
+    }
+}
+
+/// umount(2) of the topmost mount at a path, which is never followed when it is a symlink. `lazy` detaches it from the
+/// tree now and lets the kernel end it when its last user does.
+pub(crate) fn unmount(target: &Path, lazy: bool) -> io::Result<()> {
+    let flags = if lazy { UnmountFlags::NOFOLLOW | UnmountFlags::DETACH } else { UnmountFlags::NOFOLLOW };
+    rustix::mount::unmount(target, flags).map_err(io::Error::from)
+}
+
+/// The numbers of statfs(2), as the kernel gives them.
+pub(crate) fn statfs(path: &Path) -> io::Result<crate::stats::Counts> {
+    let numbers = rustix::fs::statfs(path)?;
+    let number = |value: u64| value;
+    Ok(crate::stats::Counts {
+        block_size: u64::try_from(numbers.f_bsize).map_err(io::Error::other)?,
+        blocks: number(numbers.f_blocks),
+        blocks_free: number(numbers.f_bfree),
+        blocks_available: number(numbers.f_bavail),
+        inodes: number(numbers.f_files),
+        inodes_free: number(numbers.f_ffree),
+    })
+}
+
+/// True when the kernel will let this process grow a mounted ext file system: it asks for CAP_SYS_RESOURCE.
+pub(crate) fn may_resize_mounted_ext() -> bool {
+    rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_RESOURCE))
+}
+
+/// True when a security module takes `context=` mount options; without one the kernel refuses them.
+pub(crate) fn security_labels_are_active() -> bool {
+    fs::read_to_string("/proc/filesystems").is_ok_and(|list| list.lines().any(|line| line.ends_with("selinuxfs")))
+}
+
+/// Major and minor number of the running kernel's release.
+pub(crate) fn kernel_release() -> io::Result<(u32, u32)> {
+    let text = fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    parse_release(&text).ok_or_else(|| io::Error::other(format!("kernel release {text:?} has no version number")))
+}
+
+fn parse_release(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_release_starts_with_two_numbers() {
+        assert_eq!(parse_release("6.18.44-fc-v669\n"), Some((6, 18)));
+        assert_eq!(parse_release("4.14.355-275.582.amzn2.x86_64\n"), Some((4, 14)));
+        assert_eq!(parse_release("5.10+\n"), Some((5, 10)));
+        assert_eq!(parse_release("unknown"), None);
+    }
+}

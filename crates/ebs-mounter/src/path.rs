@@ -1,0 +1,258 @@
+//! Paths that the orchestrator names: which are acceptable and what lies there.
+
+use std::fmt;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
+use std::path::{Component, Path, PathBuf};
+
+use crate::bounded;
+use crate::mountinfo::as_in_table;
+
+/// The longest path that system calls take.
+const MAX_BYTES: usize = 4095;
+/// What the kernel says of a mount whose disk or server is gone.
+const CORRUPTED: [rustix::io::Errno; 8] = {
+    use rustix::io::Errno;
+    [
+        Errno::NOTCONN,
+        Errno::STALE,
+        Errno::IO,
+        Errno::ACCESS,
+        Errno::HOSTDOWN,
+        Errno::AGAIN,
+        Errno::NODEV,
+        Errno::NXIO,
+    ]
+};
+
+/// A text that cannot be a path we work on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("path {path:?} {rule}")]
+pub struct PathError {
+    path: String,
+    rule: &'static str,
+}
+
+/// A path as the orchestrator sent it: absolute, without `..`, not the root. Nothing was looked at yet.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodePath(PathBuf);
+
+impl NodePath {
+    /// Checks the text alone.
+    ///
+    /// # Errors
+    /// [`PathError`] names the path and the rule.
+    pub fn parse(text: &str) -> Result<Self, PathError> {
+        let refuse = |rule| Err(PathError { path: text.to_owned(), rule });
+        let path = Path::new(text);
+        if text.contains('\0') {
+            return refuse("contains a NUL character");
+        }
+        if text.len() > MAX_BYTES {
+            return refuse("is longer than 4095 bytes");
+        }
+        if !path.is_absolute() {
+            return refuse("is relative: it must be absolute");
+        }
+        if path.components().any(|part| part == Component::ParentDir) {
+            return refuse("contains `..`");
+        }
+        // Collecting drops `.`, doubled and trailing slashes.
+        let path: PathBuf = path.components().collect();
+        if path.file_name().is_none() {
+            return refuse("is the root directory");
+        }
+        Ok(Self(path))
+    }
+
+    /// The path.
+    pub fn as_path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The path as the mount table spells it: symlinks of its directories followed, its last component as it is.
+    pub async fn in_table(&self) -> io::Result<PathBuf> {
+        let path = self.0.clone();
+        bounded::reading("resolving", &self.0, move || Ok(as_in_table(&path))).await
+    }
+
+    /// What lies there now. The last component is never followed when it is a symlink.
+    ///
+    /// # Errors
+    /// What the kernel says, unless it is one of the answers of a corrupted mount.
+    pub async fn look(&self) -> io::Result<Found> {
+        let path = self.0.clone();
+        bounded::reading("looking at", &self.0, move || look(&path)).await
+    }
+
+    /// Creates the directory, and its parents, mode 0755; one that exists is fine.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub async fn create_directory(&self) -> io::Result<()> {
+        let path = self.0.clone();
+        bounded::changing("creating", &self.0, move || directory(&path)).await
+    }
+
+    /// Creates an empty file, mode 0644, in directories of mode 0755; a file that exists is fine.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub async fn create_file(&self) -> io::Result<()> {
+        let path = self.0.clone();
+        let create = move || {
+            path.parent().map_or(Ok(()), directory)?;
+            let created = std::fs::File::options().write(true).create_new(true).mode(0o644).open(&path);
+            match created {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+                outcome => outcome.map(drop),
+            }
+        };
+        bounded::changing("creating", &self.0, create).await
+    }
+
+    /// Removes what was made for a mount: an empty directory or an empty file. Never more.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::DirectoryNotEmpty`] and the like: what holds something is not emptied. Missing is fine.
+    pub async fn remove(&self) -> io::Result<()> {
+        let path = self.0.clone();
+        let remove = move || match look(&path)? {
+            Found::Missing => Ok(()),
+            Found::Directory { .. } => std::fs::remove_dir(&path),
+            Found::File { bytes: 0 } => std::fs::remove_file(&path),
+            Found::File { bytes } => {
+                Err(io::Error::other(format!("it is a file of {bytes} bytes, which this driver did not make")))
+            }
+            other => Err(io::Error::other(format!("it is {other}, which this driver did not make"))),
+        };
+        match bounded::changing("removing", &self.0, remove).await {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            outcome => outcome,
+        }
+    }
+}
+
+impl fmt::Display for NodePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.display().fmt(f)
+    }
+}
+
+/// What lies at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing.
+    Missing,
+    /// A directory, or a mount of a file system.
+    Directory {
+        /// True when it holds nothing.
+        empty: bool,
+    },
+    /// A regular file.
+    File {
+        /// Its length.
+        bytes: u64,
+    },
+    /// A block device, perhaps bound there.
+    BlockDevice,
+    /// A symbolic link.
+    Symlink,
+    /// A socket, a pipe, a character device.
+    Other,
+    /// A mount that answers with an error of the kind that a vanished disk gives.
+    Corrupted(String),
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("missing"),
+            Self::Directory { empty: true } => f.write_str("an empty directory"),
+            Self::Directory { empty: false } => f.write_str("a directory that is not empty"),
+            Self::File { bytes } => write!(f, "a file of {bytes} bytes"),
+            Self::BlockDevice => f.write_str("a block device"),
+            Self::Symlink => f.write_str("a symbolic link"),
+            Self::Other => f.write_str("neither a directory nor a regular file"),
+            Self::Corrupted(error) => write!(f, "a mount that answers {error}"),
+        }
+    }
+}
+
+/// True when an error is one that a mount without its disk gives.
+pub(crate) fn is_corrupted(error: &io::Error) -> bool {
+    rustix::io::Errno::from_io_error(error).is_some_and(|errno| CORRUPTED.contains(&errno))
+}
+
+fn look(path: &Path) -> io::Result<Found> {
+    let metadata = match std::fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Missing),
+        Err(error) if is_corrupted(&error) => return Ok(Found::Corrupted(error.to_string())),
+        Err(error) => return Err(error),
+    };
+    let kind = metadata.file_type();
+    Ok(if kind.is_symlink() {
+        Found::Symlink
+    } else if kind.is_dir() {
+        match std::fs::read_dir(path) {
+            Ok(mut entries) => Found::Directory { empty: entries.next().is_none() },
+            Err(error) if is_corrupted(&error) => Found::Corrupted(error.to_string()),
+            Err(error) => return Err(error),
+        }
+    } else if kind.is_file() {
+        Found::File { bytes: metadata.len() }
+    } else if kind.is_block_device() {
+        Found::BlockDevice
+    } else {
+        Found::Other
+    })
+}
+
+fn directory(path: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o755).create(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_absolute_without_parents_and_not_the_root() {
+        for (bad, rule) in [
+            ("", "relative"),
+            ("a/b", "relative"),
+            ("/a/../b", "`..`"),
+            ("/", "root"),
+            ("//.", "root"),
+            ("/a\0b", "NUL"),
+            (&format!("/{}", "a".repeat(4095)), "4095"),
+        ] {
+            let message = NodePath::parse(bad).unwrap_err().to_string();
+            assert!(message.contains(rule), "{bad:?}: {message}");
+        }
+        assert_eq!(NodePath::parse("/a//b/./c/").unwrap().as_path(), Path::new("/a/b/c"));
+    }
+
+    #[tokio::test]
+    async fn removing_takes_empty_directories_and_empty_files_only() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| NodePath::parse(root.path().join(name).to_str().unwrap()).unwrap();
+        at("d/e").create_directory().await.unwrap();
+        at("f/g").create_file().await.unwrap();
+        at("f/g").create_file().await.unwrap();
+        std::fs::write(root.path().join("data"), "x").unwrap();
+        std::os::unix::fs::symlink("data", root.path().join("link")).unwrap();
+        assert_eq!(at("link").look().await.unwrap(), Found::Symlink);
+        assert_eq!(at("f/g").look().await.unwrap(), Found::File { bytes: 0 });
+        assert_eq!(at("d").look().await.unwrap(), Found::Directory { empty: false });
+        for full in ["d", "data", "link"] {
+            assert!(at(full).remove().await.is_err(), "{full} was removed");
+        }
+        for ours in ["d/e", "f/g", "missing"] {
+            at(ours).remove().await.unwrap();
+            assert_eq!(at(ours).look().await.unwrap(), Found::Missing);
+        }
+        assert!(root.path().join("data").exists() && root.path().join("link").is_symlink());
+    }
+}

@@ -1,0 +1,223 @@
+//! What a device holds, read through the descriptor that is held since the identity check.
+//!
+//! [`Contents::Blank`] is a positive answer (`decisions.md` D-31): every place that must be empty was read and is. A read
+//! that fails is an error, never an answer (`node.md` N-32). `blkid -p` is asked as a second opinion; when the two
+//! disagree nothing is touched.
+
+mod blank;
+mod blkid;
+mod checksum;
+mod ext;
+mod read;
+mod signatures;
+mod xfs;
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::bounded::{self, Stuck};
+use crate::device::Device;
+use crate::fs_type::FsType;
+use crate::mounter::Mounter;
+use crate::tool::ToolError;
+
+pub use blank::BlankProof;
+pub use ext::ExtSuperblock;
+pub(crate) use read::Area;
+pub use xfs::XfsSuperblock;
+
+/// How long the thousand reads of a blank proof may take before the caller hears that the disk hangs.
+const PROOF_BOUND: Duration = Duration::from_secs(120);
+
+/// A superblock that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Superblock {
+    /// Of ext2, ext3 or ext4.
+    Ext(ExtSuperblock),
+    /// Of XFS.
+    Xfs(XfsSuperblock),
+}
+
+impl Superblock {
+    /// Which file system it is.
+    pub fn fs_type(&self) -> FsType {
+        match self {
+            Self::Ext(ext) => ext.fs_type(),
+            Self::Xfs(_) => FsType::Xfs,
+        }
+    }
+
+    /// True when the superblock is whole: its checksum and fields are valid and no mkfs was interrupted over it.
+    pub fn is_complete(&self) -> bool {
+        match self {
+            Self::Ext(ext) => ext.is_complete(),
+            Self::Xfs(xfs) => xfs.is_complete(),
+        }
+    }
+
+    /// The size of the file system in bytes.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Ext(ext) => ext.bytes(),
+            Self::Xfs(xfs) => xfs.bytes(),
+        }
+    }
+
+    /// The least by which the device must be larger for growth to be worth a tool: what is smaller, the tools leave
+    /// unused.
+    pub fn growth_step(&self) -> u64 {
+        match self {
+            Self::Ext(ext) => ext.growth_step(),
+            Self::Xfs(xfs) => xfs.growth_step(),
+        }
+    }
+}
+
+/// What a device holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Contents {
+    /// Nothing, proven.
+    Blank(BlankProof),
+    /// One of the file systems that this driver mounts, and no sign of anything else.
+    Filesystem(Superblock),
+    /// Something that this driver does not mount, or two things at once.
+    Foreign {
+        /// What.
+        what: String,
+        /// Where its sign stands, in bytes from the start.
+        offset: u64,
+    },
+    /// Bytes that are not zero and that nobody recognises.
+    Data {
+        /// Where the first of them stands, in bytes from the start.
+        offset: u64,
+    },
+}
+
+impl fmt::Display for Contents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Blank(_) => f.write_str("nothing"),
+            Self::Filesystem(superblock) if superblock.is_complete() => write!(f, "{}", superblock.fs_type()),
+            Self::Filesystem(superblock) => write!(f, "an incomplete or damaged {}", superblock.fs_type()),
+            Self::Foreign { what, offset } => write!(f, "{what} (at byte {offset})"),
+            Self::Data { offset } => write!(f, "data of unknown kind (first seen at byte {offset})"),
+        }
+    }
+}
+
+/// Why it is not known what a device holds.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// A read failed: the device is not blank, it is unreadable.
+    #[error("{device} cannot be read; a device that cannot be read is never formatted")]
+    Read {
+        /// Which.
+        device: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The second opinion could not be had.
+    #[error("blkid gave no opinion on {device}")]
+    Tool {
+        /// Which.
+        device: String,
+        /// Why.
+        source: ToolError,
+    },
+    /// Two ways of looking found different things.
+    #[error("{device} holds {own} by our own look and {blkid} by blkid: nothing is done to it")]
+    Disagreement {
+        /// Which.
+        device: String,
+        /// What we saw.
+        own: String,
+        /// What blkid saw.
+        blkid: String,
+    },
+    /// A look hangs.
+    #[error(transparent)]
+    Stuck(#[from] Stuck),
+}
+
+/// How thoroughly to look for bytes where nothing is recognised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    /// All of D-31.
+    Proof,
+    /// The first and the last MiB: to look again at what was proven a moment ago.
+    Again,
+}
+
+impl Mounter {
+    /// Looks at all that a device holds, with both opinions.
+    ///
+    /// # Errors
+    /// [`ProbeError`].
+    pub async fn probe(&self, device: &Device) -> Result<Contents, ProbeError> {
+        let own = self.look(device, Depth::Proof).await?;
+        if matches!(own, Contents::Foreign { .. }) {
+            return Ok(own);
+        }
+        let name = device.path().display().to_string();
+        let second = blkid::ask(&self.tools, device.path()).await;
+        let second = second.map_err(|source| ProbeError::Tool { device: name.clone(), source })?;
+        blkid::reconcile(own, &second).map_err(|(own, blkid)| ProbeError::Disagreement { device: name, own, blkid })
+    }
+
+    /// Reads signatures and the first and last MiB once more, without a child.
+    pub(crate) async fn probe_again(&self, device: &Device) -> Result<Contents, ProbeError> {
+        self.look(device, Depth::Again).await
+    }
+
+    async fn look(&self, device: &Device, depth: Depth) -> Result<Contents, ProbeError> {
+        let name = device.path().display().to_string();
+        let held = Arc::clone(device.file());
+        let look = move || {
+            // A file system that was mounted in between may have written past the cache of the block device.
+            let dropped = rustix::fs::fadvise(&*held, 0, None, rustix::fs::Advice::DontNeed);
+            let size = dropped.map_err(io::Error::from).and_then(|()| crate::os::block_size(&held));
+            let contents = size.and_then(|size| inspect(&Area::new(&*held, size), depth));
+            contents.map_err(|source| ProbeError::Read { device: name, source })
+        };
+        bounded::reading_within(PROOF_BOUND, "reading", device.path(), look).await
+    }
+}
+
+/// The one superblock of an area, whatever else is there.
+pub(crate) fn read_superblock(area: &Area<'_>) -> io::Result<Option<Superblock>> {
+    Ok(match ext::read(area)? {
+        Some(ext) => Some(Superblock::Ext(ext)),
+        None => xfs::read(area)?.map(Superblock::Xfs),
+    })
+}
+
+/// What an area holds, by its signatures and, where there are none, by its bytes.
+fn inspect(area: &Area<'_>, depth: Depth) -> io::Result<Contents> {
+    let mut found = signatures::find(area)?;
+    let superblock = match (ext::read(area)?, xfs::read(area)?) {
+        (None, None) => None,
+        (Some(ext), None) => Some((Superblock::Ext(ext), ext::OFFSET)),
+        (None, Some(xfs)) => Some((Superblock::Xfs(xfs), 0)),
+        (Some(_), Some(_)) => {
+            found.push(("both ext and xfs", ext::OFFSET));
+            None
+        }
+    };
+    Ok(match (superblock, found.first()) {
+        (Some((superblock, _)), None) => Contents::Filesystem(superblock),
+        (None, Some((what, offset))) => Contents::Foreign { what: (*what).to_owned(), offset: *offset },
+        (Some((superblock, _)), Some((what, offset))) => {
+            Contents::Foreign { what: format!("{} together with {what}", superblock.fs_type()), offset: *offset }
+        }
+        (None, None) => match depth {
+            Depth::Proof => blank::prove(area)?,
+            Depth::Again => blank::look_at_the_ends(area)?,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+//! The superblock of ext2, ext3 and ext4.
+
+use std::io;
+
+use super::checksum::crc32c;
+use super::read::{Area, le16, le32};
+use crate::fs_type::FsType;
+
+/// Where the primary superblock stands, whatever the block size.
+pub(crate) const OFFSET: u64 = 1024;
+/// How long it is.
+const LENGTH: usize = 1024;
+const MAGIC: u16 = 0xef53;
+
+/// What ext2 knows of the incompatible and the read-only compatible features: file types and meta block groups; sparse
+/// superblocks, large files and tree directories.
+const EXT2_INCOMPAT: u32 = 0x2 | 0x10;
+const EXT2_RO_COMPAT: u32 = 0x1 | 0x2 | 0x4;
+/// What ext3 knows besides: a journal to replay.
+const RECOVER: u32 = 0x4;
+const HAS_JOURNAL: u32 = 0x4;
+const INCOMPAT_64BIT: u32 = 0x80;
+const INCOMPAT_JOURNAL_DEVICE: u32 = 0x8;
+const RO_COMPAT_METADATA_CHECKSUM: u32 = 0x400;
+/// Bits of the state field.
+const STATE_VALID: u16 = 0x1;
+const STATE_ERRORS: u16 = 0x2;
+
+/// What a superblock says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExtSuperblock {
+    blocks: u64,
+    log_block_size: u32,
+    inodes: u32,
+    blocks_per_group: u32,
+    state: u16,
+    compat: u32,
+    incompat: u32,
+    ro_compat: u32,
+    checksum_is_valid: bool,
+}
+
+impl ExtSuperblock {
+    /// Which of the three it is, by the features that it uses, as blkid and the kernel tell them apart.
+    pub fn fs_type(&self) -> FsType {
+        let journal = self.compat & HAS_JOURNAL != 0;
+        let fits = |incompat: u32| self.incompat & !incompat == 0 && self.ro_compat & !EXT2_RO_COMPAT == 0;
+        if !journal && fits(EXT2_INCOMPAT) {
+            FsType::Ext2
+        } else if journal && fits(EXT2_INCOMPAT | RECOVER) {
+            FsType::Ext3
+        } else {
+            FsType::Ext4
+        }
+    }
+
+    /// True when checksum and fields are those of a finished file system. mke2fs writes the primary superblock last.
+    pub fn is_complete(&self) -> bool {
+        self.checksum_is_valid
+            && self.blocks > 0
+            && self.inodes > 0
+            && self.log_block_size <= 6
+            && self.blocks_per_group > 0
+            && self.incompat & INCOMPAT_JOURNAL_DEVICE == 0
+    }
+
+    /// Bytes of one block.
+    pub fn block_size(&self) -> u64 {
+        1024 << self.log_block_size.min(6)
+    }
+
+    /// Bytes of the file system.
+    pub fn bytes(&self) -> u64 {
+        self.blocks.saturating_mul(self.block_size())
+    }
+
+    /// A last block group that is too small for its own tables is left unused by mke2fs and resize2fs: a quarter of
+    /// a group is always enough for them.
+    pub(crate) fn growth_step(&self) -> u64 {
+        (u64::from(self.blocks_per_group) / 4).max(1).saturating_mul(self.block_size())
+    }
+
+    /// True when the file system must be checked before it is mounted: the kernel has seen errors in it, or it has no
+    /// journal and was not unmounted cleanly.
+    pub fn needs_check(&self) -> bool {
+        let journal = self.compat & HAS_JOURNAL != 0;
+        self.state & STATE_ERRORS != 0 || (!journal && self.state & STATE_VALID == 0)
+    }
+}
+
+/// The primary superblock, when its magic number is there.
+pub(crate) fn read(area: &Area<'_>) -> io::Result<Option<ExtSuperblock>> {
+    Ok(area.read_within(OFFSET, LENGTH)?.and_then(|bytes| parse(&bytes)))
+}
+
+/// A superblock from its 1,024 bytes, when its magic number is there.
+pub(super) fn parse(bytes: &[u8]) -> Option<ExtSuperblock> {
+    if bytes.len() < LENGTH || le16(bytes, 0x38) != MAGIC {
+        return None;
+    }
+    let incompat = le32(bytes, 0x60);
+    let ro_compat = le32(bytes, 0x64);
+    let high = if incompat & INCOMPAT_64BIT != 0 { le32(bytes, 0x150) } else { 0 };
+    let checksum = ro_compat & RO_COMPAT_METADATA_CHECKSUM == 0 || crc32c(!0, &bytes[..0x3fc]) == le32(bytes, 0x3fc);
+    Some(ExtSuperblock {
+        blocks: u64::from(le32(bytes, 0x4)) | u64::from(high) << 32,
+        inodes: le32(bytes, 0x0),
+        log_block_size: le32(bytes, 0x18),
+        blocks_per_group: le32(bytes, 0x20),
+        state: le16(bytes, 0x3a),
+        compat: le32(bytes, 0x5c),
+        incompat,
+        ro_compat,
+        checksum_is_valid: checksum,
+    })
+}

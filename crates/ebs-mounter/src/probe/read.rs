@@ -1,0 +1,80 @@
+//! Reading pieces of a device.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Something whose bytes can be read at an offset; a read past its end is an error.
+pub(crate) trait ReadAt {
+    /// Fills the buffer or fails.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+}
+
+impl ReadAt for File {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        FileExt::read_exact_at(self, buffer, offset)
+    }
+}
+
+/// A device and the size that the kernel gives it.
+pub(crate) struct Area<'a> {
+    bytes: &'a dyn ReadAt,
+    size: u64,
+}
+
+impl<'a> Area<'a> {
+    pub(crate) fn new(bytes: &'a dyn ReadAt, size: u64) -> Self {
+        Self { bytes, size }
+    }
+
+    /// The size in bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Reads `length` bytes.
+    ///
+    /// # Errors
+    /// What the device says, with the offset.
+    pub(crate) fn read(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+        let mut buffer = vec![0; length];
+        self.bytes
+            .read_exact_at(&mut buffer, offset)
+            .map_err(|error| io::Error::new(error.kind(), format!("{length} bytes at byte {offset}: {error}")))?;
+        Ok(buffer)
+    }
+
+    /// As [`Area::read`]; `None` when the area ends before.
+    pub(crate) fn read_within(&self, offset: u64, length: usize) -> io::Result<Option<Vec<u8>>> {
+        let ends = u64::try_from(length).ok().and_then(|length| offset.checked_add(length));
+        if ends.is_none_or(|end| end > self.size) {
+            return Ok(None);
+        }
+        self.read(offset, length).map(Some)
+    }
+}
+
+/// A little-endian number in a buffer that is known to be long enough.
+pub(crate) fn le16(buffer: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([buffer[at], buffer[at + 1]])
+}
+
+/// As [`le16`], 32 bits.
+pub(crate) fn le32(buffer: &[u8], at: usize) -> u32 {
+    u32::from(le16(buffer, at)) | u32::from(le16(buffer, at + 2)) << 16
+}
+
+/// A big-endian number in a buffer that is known to be long enough.
+pub(crate) fn be16(buffer: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([buffer[at], buffer[at + 1]])
+}
+
+/// As [`be16`], 32 bits.
+pub(crate) fn be32(buffer: &[u8], at: usize) -> u32 {
+    u32::from(be16(buffer, at)) << 16 | u32::from(be16(buffer, at + 2))
+}
+
+/// As [`be16`], 64 bits.
+pub(crate) fn be64(buffer: &[u8], at: usize) -> u64 {
+    u64::from(be32(buffer, at)) << 32 | u64::from(be32(buffer, at + 4))
+}

@@ -1,0 +1,122 @@
+//! Signs of what this driver does not mount: other file systems, partition tables, volume managers, encryption.
+
+use std::io;
+
+use super::read::Area;
+
+/// Where a sign stands.
+#[derive(Clone, Copy)]
+enum At {
+    /// Bytes from the start.
+    Start(u64),
+    /// Bytes back from the end.
+    End(u64),
+    /// Bytes back from the end rounded down to a multiple of the second number.
+    RoundedEnd(u64, u64),
+}
+
+/// What a thing is called, where its sign stands, and the sign.
+struct Signature(&'static str, At, &'static [u8]);
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+const GIB: u64 = 1024 * MIB;
+
+const SIGNATURES: &[Signature] = &[
+    Signature("a GPT partition table", At::Start(512), b"EFI PART"),
+    Signature("a GPT partition table", At::Start(4096), b"EFI PART"),
+    Signature("a backup GPT partition table", At::End(512), b"EFI PART"),
+    Signature("a backup GPT partition table", At::End(4096), b"EFI PART"),
+    Signature("LUKS encryption", At::Start(0), b"LUKS\xba\xbe"),
+    Signature("a LUKS backup header", At::Start(16 * KIB), b"SKUL\xba\xbe"),
+    Signature("a LUKS backup header", At::Start(32 * KIB), b"SKUL\xba\xbe"),
+    Signature("a LUKS backup header", At::Start(64 * KIB), b"SKUL\xba\xbe"),
+    Signature("a LUKS backup header", At::Start(128 * KIB), b"SKUL\xba\xbe"),
+    Signature("a LUKS backup header", At::Start(256 * KIB), b"SKUL\xba\xbe"),
+    Signature("a LUKS backup header", At::Start(512 * KIB), b"SKUL\xba\xbe"),
+    Signature("a LUKS backup header", At::Start(MIB), b"SKUL\xba\xbe"),
+    Signature("a LUKS backup header", At::Start(2 * MIB), b"SKUL\xba\xbe"),
+    Signature("a LUKS backup header", At::Start(4 * MIB), b"SKUL\xba\xbe"),
+    Signature("btrfs", At::Start(64 * KIB + 64), b"_BHRfS_M"),
+    Signature("a btrfs mirror superblock", At::Start(64 * MIB + 64), b"_BHRfS_M"),
+    Signature("a btrfs mirror superblock", At::Start(256 * GIB + 64), b"_BHRfS_M"),
+    Signature("an LVM physical volume", At::Start(0), b"LABELONE"),
+    Signature("an LVM physical volume", At::Start(512), b"LABELONE"),
+    Signature("an LVM physical volume", At::Start(1024), b"LABELONE"),
+    Signature("an LVM physical volume", At::Start(1536), b"LABELONE"),
+    Signature("swap space", At::Start(4086), b"SWAPSPACE2"),
+    Signature("swap space", At::Start(4086), b"SWAP-SPACE"),
+    Signature("swap space", At::Start(65_526), b"SWAPSPACE2"),
+    Signature("a Linux RAID member", At::Start(0), b"\xfc\x4e\x2b\xa9"),
+    Signature("a Linux RAID member", At::Start(4096), b"\xfc\x4e\x2b\xa9"),
+    Signature("a Linux RAID member", At::RoundedEnd(64 * KIB, 64 * KIB), b"\xfc\x4e\x2b\xa9"),
+    Signature("a Linux RAID member", At::RoundedEnd(8 * KIB, 4 * KIB), b"\xfc\x4e\x2b\xa9"),
+    Signature("NTFS", At::Start(3), b"NTFS    "),
+    Signature("exFAT", At::Start(3), b"EXFAT   "),
+    Signature("FAT", At::Start(54), b"FAT1"),
+    Signature("FAT", At::Start(82), b"FAT32   "),
+    Signature("F2FS", At::Start(1024), b"\x10\x20\xf5\xf2"),
+    Signature("EROFS", At::Start(1024), b"\xe2\xe1\xf5\xe0"),
+    Signature("squashfs", At::Start(0), b"hsqs"),
+    Signature("ISO 9660", At::Start(32_769), b"CD001"),
+    Signature("bcache", At::Start(4120), b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca"),
+    Signature("an Oracle ASM disk", At::Start(32), b"ORCLDISK"),
+    Signature("BitLocker", At::Start(3), b"-FVE-FS-"),
+    Signature("ReiserFS", At::Start(64 * KIB + 52), b"ReIsEr"),
+    Signature("JFS", At::Start(32 * KIB), b"JFS1"),
+];
+
+/// ZFS keeps four labels, two at each end, each with 128 uberblocks from 128 KiB on, in either byte order.
+const ZFS_LABEL: u64 = 256 * KIB;
+const ZFS_UBERBLOCKS: u64 = 128 * KIB;
+const ZFS_UBERBLOCK: usize = 1024;
+const ZFS_MAGIC: [u8; 8] = [0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0];
+
+/// Every sign that is there, with its place in bytes from the start.
+pub(super) fn find(area: &Area<'_>) -> io::Result<Vec<(&'static str, u64)>> {
+    let mut found = Vec::new();
+    for Signature(what, at, sign) in SIGNATURES {
+        if let Some(offset) = place(*at, area.size())
+            && area.read_within(offset, sign.len())?.is_some_and(|bytes| bytes == *sign)
+        {
+            found.push((*what, offset));
+        }
+    }
+    found.extend(partition_table(area)?);
+    found.extend(zfs(area)?);
+    Ok(found)
+}
+
+fn place(at: At, size: u64) -> Option<u64> {
+    match at {
+        At::Start(offset) => Some(offset),
+        At::End(back) => size.checked_sub(back),
+        At::RoundedEnd(back, multiple) => (size / multiple * multiple).checked_sub(back),
+    }
+}
+
+/// A DOS partition table: its mark, and an entry that has a type. The mark alone is on many boot sectors.
+fn partition_table(area: &Area<'_>) -> io::Result<Option<(&'static str, u64)>> {
+    let Some(sector) = area.read_within(0, 512)? else { return Ok(None) };
+    let marked = sector[510..] == [0x55, 0xaa];
+    let has_entry = (0..4).any(|entry| sector[446 + 16 * entry + 4] != 0);
+    Ok((marked && has_entry).then_some(("a DOS partition table", 446)))
+}
+
+fn zfs(area: &Area<'_>) -> io::Result<Option<(&'static str, u64)>> {
+    let end = area.size() / ZFS_LABEL * ZFS_LABEL;
+    let labels = [Some(0), Some(ZFS_LABEL), end.checked_sub(2 * ZFS_LABEL), end.checked_sub(ZFS_LABEL)];
+    for label in labels.into_iter().flatten() {
+        let start = label + ZFS_UBERBLOCKS;
+        let Some(blocks) = area.read_within(start, 128 * ZFS_UBERBLOCK)? else { continue };
+        let mut offset = start;
+        for block in blocks.chunks(ZFS_UBERBLOCK) {
+            let reversed: Vec<u8> = block[..8].iter().rev().copied().collect();
+            if block[..8] == ZFS_MAGIC || reversed == ZFS_MAGIC {
+                return Ok(Some(("a ZFS pool member", offset)));
+            }
+            offset += 1024;
+        }
+    }
+    Ok(None)
+}

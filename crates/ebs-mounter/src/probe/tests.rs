@@ -1,0 +1,165 @@
+use std::os::unix::fs::FileExt;
+
+use proptest::prelude::*;
+
+use super::read::ReadAt;
+use super::*;
+
+/// A device of zeros.
+pub(super) struct Zeros;
+
+impl ReadAt for Zeros {
+    fn read_exact_at(&self, buffer: &mut [u8], _offset: u64) -> io::Result<()> {
+        buffer.fill(0);
+        Ok(())
+    }
+}
+
+/// Zeros with some bytes written over them.
+struct Written(Vec<(u64, Vec<u8>)>);
+
+impl ReadAt for Written {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        buffer.fill(0);
+        for (at, bytes) in &self.0 {
+            for (place, byte) in (*at..).zip(bytes) {
+                if let Some(index) = place.checked_sub(offset).and_then(|index| usize::try_from(index).ok())
+                    && let Some(slot) = buffer.get_mut(index)
+                {
+                    *slot = *byte;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Zeros, but one page fails to read.
+struct BadPage(u64);
+
+impl ReadAt for BadPage {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let end = offset + u64::try_from(buffer.len()).unwrap();
+        if offset < self.0 + 4096 && end > self.0 {
+            return Err(io::Error::from_raw_os_error(5));
+        }
+        buffer.fill(0);
+        Ok(())
+    }
+}
+
+const SIZE: u64 = 1 << 30;
+
+fn look(bytes: &dyn ReadAt) -> Contents {
+    inspect(&Area::new(bytes, SIZE), Depth::Proof).unwrap()
+}
+
+#[test]
+fn a_device_of_zeros_is_blank() {
+    assert!(matches!(look(&Zeros), Contents::Blank(proof) if proof.device_bytes() == SIZE));
+}
+
+#[test]
+fn every_known_signature_is_found_where_it_stands_and_named() {
+    let cases: [(&str, u64, &[u8]); 12] = [
+        ("a GPT partition table", 512, b"EFI PART"),
+        ("a backup GPT partition table", SIZE - 512, b"EFI PART"),
+        ("LUKS encryption", 0, b"LUKS\xba\xbe"),
+        ("btrfs", 65_600, b"_BHRfS_M"),
+        ("a btrfs mirror superblock", (64 << 20) + 64, b"_BHRfS_M"),
+        ("an LVM physical volume", 512, b"LABELONE"),
+        ("swap space", 4086, b"SWAPSPACE2"),
+        ("a Linux RAID member", 4096, b"\xfc\x4e\x2b\xa9"),
+        ("a Linux RAID member", SIZE - 65_536, b"\xfc\x4e\x2b\xa9"),
+        ("NTFS", 3, b"NTFS    "),
+        ("a ZFS pool member", 128 * 1024 + 3072, b"\x0c\xb1\xba\0\0\0\0\0"),
+        ("a ZFS pool member", SIZE - 128 * 1024, b"\0\0\0\0\0\xba\xb1\x0c"),
+    ];
+    for (what, offset, sign) in cases {
+        let contents = look(&Written(vec![(offset, sign.to_vec())]));
+        assert_eq!(contents, Contents::Foreign { what: what.to_owned(), offset });
+    }
+}
+
+#[test]
+fn a_dos_partition_table_is_its_mark_and_an_entry() {
+    let mark = (510, vec![0x55, 0xaa]);
+    assert_eq!(look(&Written(vec![mark.clone()])), Contents::Data { offset: 510 });
+    let contents = look(&Written(vec![mark, (446 + 4, vec![0x83])]));
+    assert_eq!(contents, Contents::Foreign { what: "a DOS partition table".to_owned(), offset: 446 });
+}
+
+#[test]
+fn a_read_error_is_an_error_wherever_it_is_and_never_blank() {
+    for bad in [0, 4096, 512 * 1024, SIZE - 4096, 32_768 * 4096, 65_536 * 4096, 64 << 20] {
+        let outcome = inspect(&Area::new(&BadPage(bad), SIZE), Depth::Proof);
+        let error = outcome.expect_err(&format!("an error at byte {bad}"));
+        assert_eq!(error.raw_os_error().or(error.get_ref().map(|_| 5)), Some(5), "{error}");
+    }
+}
+
+#[test]
+fn an_ext_superblock_and_an_xfs_superblock_at_once_are_foreign() {
+    let mut ext = vec![0; 1024];
+    ext[0x38..0x3a].copy_from_slice(&[0x53, 0xef]);
+    let contents = look(&Written(vec![(1024, ext), (0, b"XFSB".to_vec())]));
+    assert!(matches!(contents, Contents::Foreign { ref what, .. } if what == "both ext and xfs"), "{contents}");
+}
+
+#[test]
+fn an_xfs_superblock_with_a_format_in_progress_is_not_complete() {
+    let image = made_by("mkfs.xfs", &["-q"], 512 << 20);
+    let whole = inspect(&Area::new(&image, 512 << 20), Depth::Proof).unwrap();
+    assert!(matches!(&whole, Contents::Filesystem(s) if s.is_complete() && s.fs_type() == FsType::Xfs), "{whole}");
+    image.write_all_at(&[1], 126).unwrap();
+    let broken = inspect(&Area::new(&image, 512 << 20), Depth::Proof).unwrap();
+    assert!(matches!(&broken, Contents::Filesystem(s) if !s.is_complete()), "{broken}");
+}
+
+#[test]
+fn ext_file_systems_are_told_apart_and_their_checksum_is_checked() {
+    for (name, fs_type) in [("ext2", FsType::Ext2), ("ext3", FsType::Ext3), ("ext4", FsType::Ext4)] {
+        let image = made_by("mke2fs", &["-q", "-F", "-t", name], 64 << 20);
+        let contents = inspect(&Area::new(&image, 64 << 20), Depth::Proof).unwrap();
+        let Contents::Filesystem(superblock) = contents else { panic!("{name}: {contents}") };
+        assert!(superblock.is_complete());
+        assert_eq!((superblock.fs_type(), superblock.bytes()), (fs_type, 64 << 20));
+        // A byte of the label: covered by the checksum of ext4, the other two have none.
+        image.write_all_at(b"x", 1024 + 0x78).unwrap();
+        let contents = inspect(&Area::new(&image, 64 << 20), Depth::Proof).unwrap();
+        let Contents::Filesystem(superblock) = contents else { panic!("{name}: {contents}") };
+        assert_eq!(superblock.is_complete(), fs_type != FsType::Ext4);
+    }
+}
+
+/// A sparse file that a mkfs program has made a file system in.
+fn made_by(program: &str, args: &[&str], size: u64) -> std::fs::File {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(size).unwrap();
+    #[expect(clippy::disallowed_methods, reason = "a fixture")]
+    let output = std::process::Command::new(format!("/usr/sbin/{program}"))
+        .args(args)
+        .arg(file.path())
+        .output()
+        .expect("this test needs e2fsprogs and xfsprogs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    std::fs::File::options().read(true).write(true).open(file.path()).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn one_byte_anywhere_in_the_ends_is_found(back in any::<bool>(), at in 0..(1_u64 << 20), byte in 1_u8..) {
+        let offset = if back { SIZE - 1 - at } else { at };
+        let contents = look(&Written(vec![(offset, vec![byte])]));
+        prop_assert_eq!(contents, Contents::Data { offset });
+    }
+
+    #[test]
+    fn no_bytes_make_the_probe_panic(start in proptest::collection::vec(any::<u8>(), 0..2048), shift in 0..2048_u64) {
+        let bytes = Written(vec![(shift, start), (1024 + 0x38, vec![0x53, 0xef]), (0, b"XFSB".to_vec())]);
+        let _ = inspect(&Area::new(&bytes, SIZE), Depth::Again);
+        let _ = inspect(&Area::new(&bytes, 700), Depth::Again);
+    }
+}

@@ -1,0 +1,308 @@
+//! Children: the only place that starts one (`decisions.md` D-43).
+//!
+//! A program is found once, at start, in fixed directories, and started by absolute path with a cleared environment,
+//! typed arguments and no shell, in a process group of its own. What it writes goes to an anonymous file, so it neither
+//! blocks nor dies when nobody reads it any more. A program that changes a disk is never killed; one that only reads may be.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::fs::MemfdFlags;
+
+/// Where programs may be; nowhere else is looked.
+const DIRECTORIES: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+/// How much of what a program wrote is kept: its end, where the reason stands.
+const OUTPUT_BYTES: u64 = 16 * 1024;
+/// How often a change that takes long is logged.
+const REPORT: Duration = Duration::from_secs(60);
+
+/// A program that this crate may start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Program {
+    Blkid,
+    E2fsck,
+    Mke2fs,
+    MkfsXfs,
+    Resize2fs,
+    XfsGrowfs,
+}
+
+impl Program {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Blkid, Self::E2fsck, Self::Mke2fs, Self::MkfsXfs, Self::Resize2fs, Self::XfsGrowfs];
+
+    /// The file's name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Blkid => "blkid",
+            Self::E2fsck => "e2fsck",
+            Self::Mke2fs => "mke2fs",
+            Self::MkfsXfs => "mkfs.xfs",
+            Self::Resize2fs => "resize2fs",
+            Self::XfsGrowfs => "xfs_growfs",
+        }
+    }
+}
+
+/// Why a program gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolError {
+    /// It is not installed.
+    #[error("{0} is not installed in /usr/sbin, /sbin, /usr/bin or /bin")]
+    Missing(&'static str),
+    /// It cannot be started, or its output not be kept.
+    #[error("{program} could not be run")]
+    Run {
+        /// Which.
+        program: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// A reader took longer than its bound and was killed.
+    #[error("{program} did not end within {} s and was killed: the disk may hang", bound.as_secs())]
+    TooSlow {
+        /// Which.
+        program: &'static str,
+        /// Its bound.
+        bound: Duration,
+    },
+    /// It ended with an exit code that means failure.
+    #[error("{program} failed ({ending}): {output}")]
+    Failed {
+        /// Which.
+        program: &'static str,
+        /// How it ended.
+        ending: String,
+        /// The end of what it wrote.
+        output: String,
+    },
+}
+
+/// What to start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) program: Program,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) env: Vec<(&'static str, OsString)>,
+}
+
+impl Call {
+    pub(crate) fn new<A: Into<OsString>>(program: Program, args: impl IntoIterator<Item = A>) -> Self {
+        Self { program, args: args.into_iter().map(Into::into).collect(), env: Vec::new() }
+    }
+
+    pub(crate) fn env(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
+        self.env.push((name, value.into()));
+        self
+    }
+}
+
+/// How a program ended.
+#[derive(Debug, Clone)]
+pub(crate) struct Finished {
+    program: &'static str,
+    status: ExitStatus,
+    /// The end of what it wrote to standard output and error, blanks trimmed.
+    pub(crate) output: String,
+}
+
+impl Finished {
+    /// The exit code; `None` when a signal ended it.
+    pub(crate) fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    /// The program's name.
+    pub(crate) fn program(&self) -> &'static str {
+        self.program
+    }
+
+    /// How it ended, in words.
+    pub(crate) fn ending(&self) -> String {
+        match (self.status.code(), self.status.signal()) {
+            (Some(code), _) => format!("exit code {code}"),
+            (None, Some(signal)) => format!("killed by signal {signal}"),
+            (None, None) => "no exit code".to_owned(),
+        }
+    }
+
+    /// This ending as an error.
+    pub(crate) fn into_error(self) -> ToolError {
+        ToolError::Failed { program: self.program, ending: self.ending(), output: self.output }
+    }
+
+    /// Success is exit code 0.
+    pub(crate) fn successful(self) -> Result<Self, ToolError> {
+        if self.status.success() { Ok(self) } else { Err(self.into_error()) }
+    }
+}
+
+/// The programs of this machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Tools {
+    found: BTreeMap<Program, PathBuf>,
+}
+
+impl Tools {
+    /// Looks for every program in the fixed directories.
+    pub(crate) fn find() -> Self {
+        let find = |program: Program| {
+            let places = DIRECTORIES.iter().map(|directory| Path::new(directory).join(program.name()));
+            places.into_iter().find(|path| path.is_file()).map(|path| (program, path))
+        };
+        Self { found: Program::ALL.into_iter().filter_map(find).collect() }
+    }
+
+    /// The programs that are not installed.
+    pub(crate) fn missing(&self) -> Vec<&'static str> {
+        Program::ALL.iter().filter(|program| !self.found.contains_key(program)).map(|program| program.name()).collect()
+    }
+
+    /// Runs a program that only reads; after `bound` it is killed.
+    pub(crate) async fn read(&self, call: Call, bound: Duration) -> Result<Finished, ToolError> {
+        let (mut child, output) = self.start(&call)?;
+        let program = call.program.name();
+        match tokio::time::timeout(bound, child.wait()).await {
+            Ok(ended) => finished(program, ended, &output),
+            Err(_elapsed) => {
+                // A child that hangs in the kernel dies when it comes back; nobody waits for that.
+                if let Err(error) = child.start_kill() {
+                    tracing::warn!(program, %error, "a reader that hangs cannot be killed");
+                }
+                Err(ToolError::TooSlow { program, bound })
+            }
+        }
+    }
+
+    /// Runs a program that changes a disk to its end, however long that takes. Dropping the future leaves it running.
+    pub(crate) async fn change(&self, call: Call) -> Result<Finished, ToolError> {
+        let (mut child, output) = self.start(&call)?;
+        let program = call.program.name();
+        let mut waited = Duration::ZERO;
+        loop {
+            match tokio::time::timeout(REPORT, child.wait()).await {
+                Ok(ended) => return finished(program, ended, &output),
+                Err(_elapsed) => {
+                    waited += REPORT;
+                    tracing::info!(program, seconds = waited.as_secs(), "still running; it is never killed");
+                }
+            }
+        }
+    }
+
+    fn start(&self, call: &Call) -> Result<(tokio::process::Child, File), ToolError> {
+        let program = call.program.name();
+        let path = self.found.get(&call.program).ok_or(ToolError::Missing(program))?;
+        let failed = |source: io::Error| ToolError::Run { program, source };
+        let output = rustix::fs::memfd_create(program, MemfdFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
+        let output = File::from(output);
+        tracing::debug!(program, args = ?call.args, "starting");
+        #[expect(clippy::disallowed_methods, reason = "this is the one module that starts children")]
+        let child = tokio::process::Command::new(path)
+            .args(&call.args)
+            .env_clear()
+            .env("LC_ALL", "C")
+            .envs(call.env.iter().map(|(name, value)| (name, value)))
+            .current_dir("/")
+            .process_group(0)
+            .kill_on_drop(false)
+            .stdin(Stdio::null())
+            .stdout(Stdio::from(output.try_clone().map_err(failed)?))
+            .stderr(Stdio::from(output.try_clone().map_err(failed)?))
+            .spawn()
+            .map_err(failed)?;
+        Ok((child, output))
+    }
+}
+
+fn finished(program: &'static str, ended: io::Result<ExitStatus>, output: &File) -> Result<Finished, ToolError> {
+    let failed = |source| ToolError::Run { program, source };
+    let status = ended.map_err(failed)?;
+    let output = end_of(output).map_err(failed)?;
+    tracing::debug!(program, %status, "ended");
+    Ok(Finished { program, status, output })
+}
+
+/// The last of what was written, as text.
+fn end_of(output: &File) -> io::Result<String> {
+    let length = output.metadata()?.len();
+    let start = length.saturating_sub(OUTPUT_BYTES);
+    let mut bytes = vec![0; usize::try_from(length - start).map_err(io::Error::other)?];
+    output.read_exact_at(&mut bytes, start)?;
+    Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tools whose `blkid` is another program of this machine.
+    fn with_blkid(path: &str) -> Tools {
+        assert!(Path::new(path).exists(), "this test needs {path}");
+        Tools { found: BTreeMap::from([(Program::Blkid, PathBuf::from(path))]) }
+    }
+
+    #[tokio::test]
+    async fn a_child_sees_a_cleared_environment() {
+        let call = Call::new(Program::Blkid, [] as [&str; 0]).env("MKE2FS_CONFIG", "/x");
+        let ended = with_blkid("/usr/bin/env").change(call).await.unwrap().successful().unwrap();
+        let mut lines: Vec<&str> = ended.output.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(lines, ["LC_ALL=C", "MKE2FS_CONFIG=/x"]);
+    }
+
+    #[tokio::test]
+    async fn only_the_end_of_a_long_output_is_kept() {
+        let call = Call::new(Program::Blkid, ["1", "200000"]);
+        let ended = with_blkid("/usr/bin/seq").change(call).await.unwrap();
+        assert!(ended.output.len() <= 16 * 1024 && ended.output.ends_with("\n200000"));
+    }
+
+    #[tokio::test]
+    async fn a_reader_is_killed_at_its_bound() {
+        let call = Call::new(Program::Blkid, ["1000"]);
+        let outcome = with_blkid("/usr/bin/sleep").read(call, Duration::from_millis(20)).await;
+        assert!(matches!(outcome, Err(ToolError::TooSlow { program: "blkid", .. })), "{outcome:?}");
+    }
+
+    #[tokio::test]
+    async fn a_change_goes_on_when_its_future_is_dropped() {
+        let directory = tempfile::tempdir().unwrap();
+        let fifo = directory.path().join("fifo");
+        let proof = directory.path().join("proof");
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+        // The child waits for the fifo's writer, which comes after the drop.
+        let call = Call::new(Program::Blkid, [fifo.as_os_str(), proof.as_os_str()]);
+        let tools = with_blkid("/usr/bin/cp");
+        let dropped = tokio::time::timeout(Duration::from_millis(50), tools.change(call)).await;
+        assert!(dropped.is_err());
+        tokio::task::spawn_blocking(move || std::fs::write(fifo, "written")).await.unwrap().unwrap();
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+        while std::fs::read_to_string(&proof).unwrap_or_default() != "written" {
+            assert!(tokio::time::Instant::now() < deadline, "the child died with its future");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_failure_carries_the_exit_code_and_what_was_written() {
+        let call = Call::new(Program::Blkid, ["/nonexistent-directory"]);
+        let error = with_blkid("/usr/bin/ls").change(call).await.unwrap().successful().unwrap_err().to_string();
+        assert!(error.starts_with("blkid failed (exit code 2): ") && error.contains("nonexistent"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_program_that_is_not_installed_is_named() {
+        let tools = Tools { found: BTreeMap::new() };
+        let outcome = tools.change(Call::new(Program::MkfsXfs, ["x"])).await;
+        assert!(matches!(outcome, Err(ToolError::Missing("mkfs.xfs"))));
+        assert_eq!(tools.missing().len(), Program::ALL.len());
+    }
+}
