@@ -1,135 +1,43 @@
-//! The running simulator core: one owner of the state, on tokio's clock, with a data plane beside it.
+//! The running simulator core: one task owns the state, on tokio's clock, with a data plane beside it.
+//!
+//! **Order.** Calls are carried out one after the other in the order in which they arrive. A reply leaves after the
+//! state that it speaks of is on disk, so that a killed simulator never forgets what it has promised.
+//!
+//! **Data.** Work on files and devices runs on blocking threads and reports back; a resource settles only when its work
+//! is done. CreateSnapshot and CopyVolumes are answered after their data are copied, so the copy holds the data of a
+//! moment between call and reply: writers that need a certain moment sync first and write on after the reply.
+//!
+//! **Time.** Wall clock = start of the engine + tokio's clock since then, so paused tests move EC2's time too.
 
-use std::collections::BTreeMap;
+mod clock;
+mod config;
+#[cfg(test)]
+mod device_tests;
+mod owner;
+mod store;
+#[cfg(test)]
+mod tests;
+
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 
 use crate::api::{Call, Fault, Reply, SimInstance, SimSnapshot, SimVolume};
+use crate::plane::Plane;
+use crate::state::Sim;
 
-/// What stands behind attachments of the machine's own instance.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Devices {
-    /// Nothing: no device appears, no data is kept, no root is needed.
-    None,
-    /// Loop devices over backing files in `<state-dir>/devices`, with links as udev makes them. Needs root.
-    Loop,
-}
+pub use config::{BurntToken, Devices, EngineConfig, Timing, TimingOverride, ZoneConfig};
 
-/// How long EC2 takes for things.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Timing {
-    /// Everything is done as soon as its data is in place; no rate limits of snapshots and modifications.
-    Instant,
-    /// About as long as EC2 usually takes, with its rate limits.
-    Realistic,
-}
+use clock::Clock;
+use owner::{Command, Owner};
+use store::Store;
 
-/// Scripted times in milliseconds; what is absent keeps its present value.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TimingOverride {
-    /// `creating` → `available`.
-    pub create_ms: Option<u64>,
-    /// `deleting` → gone.
-    pub delete_ms: Option<u64>,
-    /// `attaching` → `attached`.
-    pub attach_ms: Option<u64>,
-    /// `detaching` → gone.
-    pub detach_ms: Option<u64>,
-    /// Snapshot `pending` → `completed`.
-    pub snapshot_ms: Option<u64>,
-    /// `modifying` → `optimizing`.
-    pub modify_ms: Option<u64>,
-    /// `optimizing` → `completed`.
-    pub optimize_ms: Option<u64>,
-}
-
-/// A zone of the simulated region.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ZoneConfig {
-    /// Name, `us-west-2a`.
-    pub name: String,
-    /// Id, `usw2-az1`.
-    pub id: String,
-    /// `availability-zone` or `local-zone`.
-    pub zone_type: String,
-}
-
-/// What an engine is started with. State that a former run left in `state_dir` keeps its zones and instances.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EngineConfig {
-    /// Where state and data live; `None`: in memory only (then `devices` must be `None`).
-    pub state_dir: Option<PathBuf>,
-    /// The data plane.
-    pub devices: Devices,
-    /// Where udev's links go: `/dev/disk/by-id` unless a test says otherwise.
-    pub by_id_dir: PathBuf,
-    /// Times and rate limits.
-    pub timing: Timing,
-    /// Region.
-    pub region: String,
-    /// Zones, availability zones and others.
-    pub zones: Vec<ZoneConfig>,
-    /// Zone of the machine's own instance, the first.
-    pub zone: String,
-    /// Zone of the second instance.
-    pub second_zone: String,
-    /// Type of both instances.
-    pub instance_type: String,
-    /// Most volumes of the account.
-    pub max_volumes: usize,
-    /// Most snapshots of the account.
-    pub max_snapshots: usize,
-    /// Least time between two snapshots of one volume; `None`: by `timing` (15 s when realistic).
-    pub snapshot_interval: Option<Duration>,
-    /// Most modifications of a volume in 24 h; `None`: by `timing` (4 when realistic, no limit when instant).
-    pub modifications_per_day: Option<u32>,
-    /// What a client token answers whose volume is gone.
-    pub burnt_token: BurntToken,
-}
-
-/// The two answers that EC2 is known to give to a client token whose volume is gone; for 12 h.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum BurntToken {
-    /// `IdempotentParameterMismatch`.
-    Mismatch,
-    /// The old reply, which names a volume that does not exist any more.
-    OldReply,
-}
-
-impl Default for EngineConfig {
-    /// In memory, no devices, instant, us-west-2 with two m5.large in us-west-2a and us-west-2b.
-    fn default() -> Self {
-        let zone = |name: &str, id: &str, zone_type: &str| ZoneConfig {
-            name: name.to_owned(),
-            id: id.to_owned(),
-            zone_type: zone_type.to_owned(),
-        };
-        Self {
-            state_dir: None,
-            devices: Devices::None,
-            by_id_dir: PathBuf::from("/dev/disk/by-id"),
-            timing: Timing::Instant,
-            region: "us-west-2".to_owned(),
-            zones: vec![
-                zone("us-west-2-lax-1a", "usw2-lax1-az1", "local-zone"),
-                zone("us-west-2a", "usw2-az1", "availability-zone"),
-                zone("us-west-2b", "usw2-az2", "availability-zone"),
-                zone("us-west-2c", "usw2-az3", "availability-zone"),
-            ],
-            zone: "us-west-2a".to_owned(),
-            second_zone: "us-west-2b".to_owned(),
-            instance_type: "m5.large".to_owned(),
-            max_volumes: 100_000,
-            max_snapshots: 100_000,
-            snapshot_interval: None,
-            modifications_per_day: None,
-            burnt_token: BurntToken::Mismatch,
-        }
-    }
-}
+/// Calls that may wait for the owner before callers wait themselves.
+const QUEUE: usize = 1024;
 
 /// Everything there is, for the control API's `/state`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -146,7 +54,7 @@ pub struct StateView {
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// Another simulator uses the state directory.
-    #[error("another simulator uses {0}: stop it, or choose another --state-dir")]
+    #[error("another simulator uses {0}: stop it, or choose another state directory")]
     StateDirInUse(PathBuf),
     /// A file or directory could not be used.
     #[error("cannot {step} {path}")]
@@ -157,6 +65,14 @@ pub enum EngineError {
         path: PathBuf,
         /// What the system said.
         source: std::io::Error,
+    },
+    /// The saved state cannot be read.
+    #[error("cannot use the state in {path}: {reason}; move it away to start afresh")]
+    State {
+        /// The file.
+        path: PathBuf,
+        /// In words.
+        reason: String,
     },
     /// The configuration contradicts itself.
     #[error("{0}")]
@@ -173,17 +89,37 @@ pub enum EngineError {
 /// handle.
 #[derive(Debug, Clone)]
 pub struct Engine {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
     config: EngineConfig,
+    clock: Clock,
+    commands: mpsc::Sender<Command>,
+    /// Holds the owner: dropped with the last handle, it ends the owner, whose data plane takes its devices down.
+    _owner: Mutex<JoinSet<()>>,
 }
 
 impl Engine {
     /// Starts it: takes the state directory, loads the state of a former run, removes what that run left behind and
-    /// connects what the state says is attached.
+    /// connects what the state says is attached. Must be called on a tokio runtime.
     ///
     /// # Errors
     /// [`EngineError`] says what is in the way.
     pub async fn start(config: EngineConfig) -> Result<Self, EngineError> {
-        Ok(Self { config })
+        config.check()?;
+        let clock = Clock::start();
+        let parts = {
+            let config = config.clone();
+            blocking(move || open(&config, clock.now())).await?
+        };
+        let (mut sim, plane, store) = parts;
+        sim.resume(clock.now());
+        let (commands, inbox) = mpsc::channel(QUEUE);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(Owner::new(sim, clock, plane, store).run(inbox));
+        Ok(Self { shared: Arc::new(Shared { config, clock, commands, _owner: Mutex::new(tasks) }) })
     }
 
     /// Carries out one call. Once it has been sent it is carried out, also when the returned future is dropped.
@@ -191,40 +127,69 @@ impl Engine {
     /// # Errors
     /// The [`Fault`] that EC2 would answer with.
     pub async fn call(&self, call: Call) -> Result<Reply, Fault> {
-        Err(Fault::with_status(500, "InternalError", format!("{} is not there yet", call.action())))
+        let ended = || Fault::with_status(503, "Unavailable", "The simulator is shutting down.");
+        self.ask(|reply| Command::Call { call: Box::new(call), reply }).await.map_err(|_| ended())?
     }
 
-    /// Everything there is, now.
+    /// Everything there is, now; nothing once the engine has ended.
     pub async fn snapshot_of_state(&self) -> StateView {
-        StateView { volumes: Vec::new(), snapshots: Vec::new(), instances: Vec::new() }
+        let nothing = StateView { volumes: Vec::new(), snapshots: Vec::new(), instances: Vec::new() };
+        self.ask(Command::View).await.unwrap_or(nothing)
     }
 
     /// Replaces times from now on; transitions under way keep theirs.
     pub async fn set_timing(&self, timing: TimingOverride) {
-        let _ = timing;
+        // An engine that has ended has no times.
+        let _ended = self.ask(|reply| Command::SetTiming { timing, reply }).await;
     }
 
     /// Now, on the clock of the simulated EC2.
     pub fn now(&self) -> SystemTime {
-        SystemTime::now()
+        self.shared.clock.now()
     }
 
     /// What it was started with.
     pub fn config(&self) -> &EngineConfig {
-        &self.config
+        &self.shared.config
     }
 
     /// Directory of the backing files, when there is a state directory.
     pub fn devices_dir(&self) -> Option<PathBuf> {
-        self.config.state_dir.as_ref().map(|dir| dir.join("devices"))
+        self.config().state_dir.as_ref().map(|dir| dir.join("devices"))
     }
 
-    /// Waits for data being moved, disconnects all devices that nobody uses, removes the links and saves the state.
+    /// Waits for data being moved, disconnects all devices, removes the links and saves the state. A device that
+    /// somebody still uses disappears when its last user leaves it.
     ///
     /// # Errors
     /// [`EngineError`] names what was left behind.
     pub async fn shutdown(&self) -> Result<(), EngineError> {
-        let _: BTreeMap<(), ()> = BTreeMap::new();
-        Ok(())
+        self.ask(Command::Shutdown).await?
+    }
+
+    async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, EngineError> {
+        let (reply, answer) = oneshot::channel();
+        self.shared.commands.send(command(reply)).await.map_err(|_| EngineError::Ended)?;
+        answer.await.map_err(|_| EngineError::Ended)
+    }
+}
+
+/// Opens everything that lives outside the process; blocks.
+fn open(config: &EngineConfig, now: SystemTime) -> Result<(Sim, Arc<Plane>, Option<Store>), EngineError> {
+    let Some(dir) = &config.state_dir else {
+        return Ok((Sim::new(config, now), Arc::new(Plane::None), None));
+    };
+    let store = Store::open(dir)?;
+    let sim = store.load(config)?.unwrap_or_else(|| Sim::new(config, now));
+    let plane = Plane::open(config, store.dir())?;
+    plane.clean(&sim.connected_volumes(), &sim.volumes_with_data(), &sim.snapshots_with_data());
+    Ok((sim, Arc::new(plane), Some(store)))
+}
+
+/// Runs blocking work to its end.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(value) => value,
+        Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
     }
 }

@@ -1,15 +1,41 @@
-//! The EC2 port over the engine, for tests without HTTP.
+//! The EC2 port over the engine, for tests without HTTP: every call is counted, and tests can lose replies and hold
+//! calls.
 
+mod attachments;
+mod classify;
+mod convert;
+mod hooks;
+mod instances;
+mod places;
+mod snapshots;
+#[cfg(test)]
+mod tests;
+mod volumes;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use ebs_ec2::{Action, ErrorClass};
+use ebs_ec2::{Action, Ec2Error, ErrorClass};
+use ebs_types::InstanceId;
 
+use crate::api::{Call, Reply, SimInstance};
 use crate::engine::{Engine, EngineConfig, EngineError};
+
+pub use hooks::Gate;
+
+use hooks::{Hooks, Planned};
 
 /// EC2 in this process. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct SimEc2 {
     engine: Engine,
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    calls: Vec<PortCall>,
+    hooks: Hooks,
 }
 
 /// A call that was made through the port.
@@ -17,13 +43,13 @@ pub struct SimEc2 {
 pub struct PortCall {
     /// What was called.
     pub action: Action,
-    /// When, on the engine's clock.
+    /// When it was answered, on the engine's clock.
     pub at: SystemTime,
     /// A dry run.
     pub dry_run: bool,
-    /// The request, for messages.
-    pub request: String,
-    /// `None`: success.
+    /// The request as sent.
+    pub request: Call,
+    /// What the caller was told; `None`: success.
     pub error: Option<ErrorClass>,
 }
 
@@ -38,11 +64,83 @@ impl SimEc2 {
 
     /// Over an engine that runs already.
     pub fn over(engine: Engine) -> Self {
-        Self { engine }
+        Self { engine, shared: Arc::default() }
     }
 
     /// The engine, for [`Engine::set_timing`] and [`Engine::snapshot_of_state`].
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
+
+    /// The machine's own instance, and the one in another zone.
+    pub async fn instances(&self) -> Vec<SimInstance> {
+        self.engine.snapshot_of_state().await.instances
+    }
+
+    /// Ids of the machine's own instance and of the one in another zone.
+    pub async fn instance_ids(&self) -> [InstanceId; 2] {
+        let instances = self.instances().await;
+        [0, 1].map(|at| convert::instance_id(&instances[at].id))
+    }
+
+    /// Every call so far, answered ones only, in the order of their answers.
+    pub fn calls(&self) -> Vec<PortCall> {
+        self.lock().calls.clone()
+    }
+
+    /// How many calls of an action were answered so far.
+    pub fn count(&self, action: Action) -> usize {
+        self.lock().calls.iter().filter(|c| c.action == action).count()
+    }
+
+    /// Forgets the calls so far.
+    pub fn clear_calls(&self) {
+        self.lock().calls.clear();
+    }
+
+    /// Lets the next call of the action fail with this class: `after_doing` it, so that only the reply is lost, or
+    /// instead of doing it. Several plans for one action are used up in order.
+    pub fn fail_next(&self, action: Action, class: ErrorClass, after_doing: bool) {
+        self.lock().hooks.plan(action, Planned { class, after_doing });
+    }
+
+    /// Holds the next call of the action, before it is done, until the gate is released or dropped.
+    pub fn hold(&self, action: Action) -> Gate {
+        self.lock().hooks.hold(action)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes one call: hooks first, then the engine, then the ledger.
+    async fn make(&self, action: Action, call: Call) -> Result<Reply, Ec2Error> {
+        let barrier = self.lock().hooks.next_barrier(action);
+        if let Some(barrier) = barrier {
+            barrier.pass().await;
+        }
+        let planned = self.lock().hooks.next_plan(action);
+        let request = call.clone();
+        let result = match planned {
+            Some(Planned { class, after_doing: false }) => Err(planned_failure(action, class)),
+            Some(Planned { class, after_doing: true }) => {
+                // Whatever came of it: its reply is lost.
+                let _lost = self.engine.call(call).await;
+                Err(planned_failure(action, class))
+            }
+            None => self.engine.call(call).await.map_err(|fault| classify::error(action, fault)),
+        };
+        let (dry_run, error) = (request.dry_run(), result.as_ref().err().map(|e| e.class));
+        self.lock().calls.push(PortCall { action, at: self.engine.now(), dry_run, request, error });
+        result
+    }
+}
+
+fn planned_failure(action: Action, class: ErrorClass) -> Ec2Error {
+    Ec2Error::new(action, class, "failure planned by the test")
+}
+
+/// The engine answered a call with the reply of another: a bug of the engine.
+fn unexpected(action: Action, reply: &Reply) -> Ec2Error {
+    Ec2Error::new(action, ErrorClass::Other, format!("the simulator answered with {reply:?}"))
 }

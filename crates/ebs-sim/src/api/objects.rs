@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use ebs_types::Tags;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A page of a listing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -15,7 +15,7 @@ pub struct Listing<T> {
 }
 
 /// A volume.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SimVolume {
     /// `vol-…`
     pub id: String,
@@ -56,7 +56,7 @@ pub struct SimVolume {
 }
 
 /// An attachment, as a volume lists it and as attach and detach answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SimAttachment {
     /// The volume.
     pub volume_id: String,

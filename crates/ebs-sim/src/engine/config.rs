@@ -1,0 +1,151 @@
+//! What an engine is started with.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::EngineError;
+
+/// What stands behind attachments of the machine's own instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Devices {
+    /// Nothing: no device appears, no data is kept, no root is needed.
+    None,
+    /// Loop devices over backing files in `<state-dir>/devices`, with links as udev makes them. Needs root.
+    Loop,
+}
+
+/// How long EC2 takes for things.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Timing {
+    /// Everything is done as soon as its data is in place; no rate limits of snapshots and modifications.
+    Instant,
+    /// About as long as EC2 usually takes, with its rate limits.
+    Realistic,
+}
+
+/// Scripted times in milliseconds; what is absent keeps its present value.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimingOverride {
+    /// `creating` → `available`.
+    pub create_ms: Option<u64>,
+    /// `deleting` → gone.
+    pub delete_ms: Option<u64>,
+    /// `attaching` → `attached`.
+    pub attach_ms: Option<u64>,
+    /// `detaching` → gone.
+    pub detach_ms: Option<u64>,
+    /// Snapshot `pending` → `completed`.
+    pub snapshot_ms: Option<u64>,
+    /// `modifying` → `optimizing`.
+    pub modify_ms: Option<u64>,
+    /// `optimizing` → `completed`.
+    pub optimize_ms: Option<u64>,
+}
+
+/// A zone of the simulated region.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ZoneConfig {
+    /// Name, `us-west-2a`.
+    pub name: String,
+    /// Id, `usw2-az1`.
+    pub id: String,
+    /// `availability-zone` or `local-zone`.
+    pub zone_type: String,
+}
+
+/// What an engine is started with. State that a former run left in `state_dir` keeps its zones and instances.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineConfig {
+    /// Where state and data live; `None`: in memory only (then `devices` must be `None`).
+    pub state_dir: Option<PathBuf>,
+    /// The data plane.
+    pub devices: Devices,
+    /// Where udev's links go: `/dev/disk/by-id` unless a test says otherwise.
+    pub by_id_dir: PathBuf,
+    /// Times and rate limits.
+    pub timing: Timing,
+    /// Region.
+    pub region: String,
+    /// Zones, availability zones and others.
+    pub zones: Vec<ZoneConfig>,
+    /// Zone of the machine's own instance, the first.
+    pub zone: String,
+    /// Zone of the second instance.
+    pub second_zone: String,
+    /// Type of both instances.
+    pub instance_type: String,
+    /// Most volumes of the account.
+    pub max_volumes: usize,
+    /// Most snapshots of the account.
+    pub max_snapshots: usize,
+    /// Least time between two snapshots of one volume; `None`: by `timing` (15 s when realistic).
+    pub snapshot_interval: Option<Duration>,
+    /// Most modifications of a volume in 24 h; `None`: by `timing` (4 when realistic, no limit when instant).
+    pub modifications_per_day: Option<u32>,
+    /// What a client token answers whose volume is gone.
+    pub burnt_token: BurntToken,
+}
+
+/// The two answers that EC2 is known to give to a client token whose volume is gone; for 12 h.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BurntToken {
+    /// `IdempotentParameterMismatch`.
+    Mismatch,
+    /// The old reply, which names a volume that does not exist any more.
+    OldReply,
+}
+
+impl Default for EngineConfig {
+    /// In memory, no devices, instant, us-west-2 with two m5.large in us-west-2a and us-west-2b.
+    fn default() -> Self {
+        let zone = |name: &str, id: &str, zone_type: &str| ZoneConfig {
+            name: name.to_owned(),
+            id: id.to_owned(),
+            zone_type: zone_type.to_owned(),
+        };
+        Self {
+            state_dir: None,
+            devices: Devices::None,
+            by_id_dir: PathBuf::from("/dev/disk/by-id"),
+            timing: Timing::Instant,
+            region: "us-west-2".to_owned(),
+            zones: vec![
+                zone("us-west-2-lax-1a", "usw2-lax1-az1", "local-zone"),
+                zone("us-west-2a", "usw2-az1", "availability-zone"),
+                zone("us-west-2b", "usw2-az2", "availability-zone"),
+                zone("us-west-2c", "usw2-az3", "availability-zone"),
+            ],
+            zone: "us-west-2a".to_owned(),
+            second_zone: "us-west-2b".to_owned(),
+            instance_type: "m5.large".to_owned(),
+            max_volumes: 100_000,
+            max_snapshots: 100_000,
+            snapshot_interval: None,
+            modifications_per_day: None,
+            burnt_token: BurntToken::Mismatch,
+        }
+    }
+}
+
+impl EngineConfig {
+    /// Refuses what cannot work together.
+    pub(super) fn check(&self) -> Result<(), EngineError> {
+        let refuse = |why: String| Err(EngineError::Config(why));
+        if self.devices == Devices::Loop && self.state_dir.is_none() {
+            return refuse("loop devices need a state directory for their backing files".to_owned());
+        }
+        for zone in [&self.zone, &self.second_zone] {
+            if !self.zones.iter().any(|z| z.name == *zone) {
+                let known: Vec<&str> = self.zones.iter().map(|z| z.name.as_str()).collect();
+                return refuse(format!("there is no zone {zone} here: choose one of {}", known.join(", ")));
+            }
+        }
+        if self.zone == self.second_zone {
+            return refuse(format!("both instances would be in {}: the second must be in another zone", self.zone));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,153 @@
+//! The engine with real loop devices. Needs root; links go to the test's own directory.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::*;
+use crate::api::{AttachVolume, CreateSnapshot, CreateVolume, DescribeSnapshots, DetachVolume, SimAttachment};
+
+struct Machine {
+    config: EngineConfig,
+    _temporary: tempfile::TempDir,
+}
+
+impl Machine {
+    fn new() -> Self {
+        assert!(
+            rustix::process::geteuid().is_root(),
+            "this test sets up loop devices: run it as root (sudo -E cargo test -p ebs-sim)"
+        );
+        let temporary = tempfile::tempdir().unwrap();
+        let config = EngineConfig {
+            state_dir: Some(temporary.path().join("state")),
+            by_id_dir: temporary.path().join("by-id"),
+            devices: Devices::Loop,
+            ..EngineConfig::default()
+        };
+        Self { config, _temporary: temporary }
+    }
+
+    async fn start(&self) -> Engine {
+        Engine::start(self.config.clone()).await.unwrap()
+    }
+
+    fn link(&self, volume: &str) -> PathBuf {
+        self.config.by_id_dir.join(format!("nvme-Amazon_Elastic_Block_Store_{}", volume.replace('-', "")))
+    }
+}
+
+async fn create(engine: &Engine, snapshot_id: Option<String>) -> String {
+    let call = CreateVolume {
+        availability_zone: Some("us-west-2a".into()),
+        size: Some(1),
+        volume_type: Some("gp3".into()),
+        snapshot_id,
+        ..Default::default()
+    };
+    match engine.call(Call::CreateVolume(call)).await {
+        Ok(Reply::CreateVolume(volume)) => volume.id,
+        other => panic!("not created: {other:?}"),
+    }
+}
+
+/// Waits, bounded, until a volume and its only attachment are so.
+async fn reach(engine: &Engine, volume: &str, state: &str, attachment: &str) -> Option<SimAttachment> {
+    let wait = async {
+        loop {
+            let view = engine.snapshot_of_state().await;
+            let volume = view.volumes.into_iter().find(|v| v.id == volume).expect("the volume exists");
+            let first = volume.attachments.into_iter().next();
+            if volume.state == state && first.as_ref().map_or("", |a| a.state.as_str()) == attachment {
+                return first;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap_or_else(|_| panic!("never {state} {attachment}"))
+}
+
+async fn attach(engine: &Engine, volume: &str, device: &str) -> String {
+    reach(engine, volume, "available", "").await;
+    let instance_id = engine.snapshot_of_state().await.instances.into_iter().find(|i| i.local).unwrap().id;
+    let (volume_id, device) = (volume.to_owned(), Some(device.to_owned()));
+    let call = AttachVolume { volume_id, instance_id, device, ..Default::default() };
+    engine.call(Call::AttachVolume(call)).await.unwrap();
+    reach(engine, volume, "in-use", "attached").await.unwrap().loop_device.expect("a device")
+}
+
+async fn detach(engine: &Engine, volume: &str) {
+    let call = DetachVolume { volume_id: volume.to_owned(), ..Default::default() };
+    engine.call(Call::DetachVolume(call)).await.unwrap();
+}
+
+#[tokio::test]
+async fn attached_means_that_the_device_is_there_and_detached_that_it_is_gone() {
+    let machine = Machine::new();
+    let engine = machine.start().await;
+    let volume = create(&engine, None).await;
+    let device = attach(&engine, &volume, "/dev/xvdaa").await;
+    assert_eq!(machine.link(&volume).canonicalize().unwrap(), PathBuf::from(&device));
+    let user = std::fs::OpenOptions::new().write(true).open(&device).unwrap();
+    detach(&engine, &volume).await;
+    reach(&engine, &volume, "in-use", "busy").await;
+    drop(user);
+    reach(&engine, &volume, "available", "").await;
+    assert!(machine.link(&volume).symlink_metadata().is_err());
+    engine.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_snapshot_holds_the_data_of_its_call_and_a_restored_volume_has_them() {
+    use std::os::unix::fs::FileExt as _;
+    let machine = Machine::new();
+    let engine = machine.start().await;
+    let volume = create(&engine, None).await;
+    let device = attach(&engine, &volume, "/dev/xvdaa").await;
+    let disk = std::fs::OpenOptions::new().write(true).open(&device).unwrap();
+    disk.write_all_at(&[1; 4096], 8192).unwrap();
+    let call = CreateSnapshot { volume_id: volume, ..Default::default() };
+    let Ok(Reply::CreateSnapshot(snapshot)) = engine.call(Call::CreateSnapshot(call)).await else { panic!() };
+    assert_eq!(snapshot.state, "pending");
+    // The reply has come: what is written now is not in it.
+    disk.write_all_at(&[2; 4096], 8192).unwrap();
+    drop(disk);
+    let describe = DescribeSnapshots { snapshot_ids: vec![snapshot.id.clone()], ..Default::default() };
+    let Ok(Reply::DescribeSnapshots(found)) = engine.call(Call::DescribeSnapshots(describe)).await else { panic!() };
+    assert_eq!(found.items[0].state, "completed", "the data were copied before the reply");
+    let restored = create(&engine, Some(snapshot.id)).await;
+    let device = attach(&engine, &restored, "/dev/xvdab").await;
+    let mut bytes = vec![0; 4096];
+    std::fs::File::open(device).unwrap().read_exact_at(&mut bytes, 8192).unwrap();
+    assert_eq!(bytes, [1; 4096]);
+    engine.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stopped_simulator_takes_its_devices_down_and_the_next_brings_them_back() {
+    let machine = Machine::new();
+    let engine = machine.start().await;
+    let volume = create(&engine, None).await;
+    attach(&engine, &volume, "/dev/xvdaa").await;
+    engine.shutdown().await.unwrap();
+    assert!(machine.link(&volume).symlink_metadata().is_err());
+    let below = engine.devices_dir().unwrap().canonicalize().unwrap();
+    let left = || {
+        std::fs::read_dir("/sys/block").unwrap().flatten().any(|entry| {
+            std::fs::read_to_string(entry.path().join("loop/backing_file"))
+                .is_ok_and(|f| f.starts_with(below.to_str().unwrap()))
+        })
+    };
+    assert!(!left());
+
+    let engine = machine.start().await;
+    let attachment = reach(&engine, &volume, "in-use", "attached").await.unwrap();
+    assert_eq!(attachment.device, "/dev/xvdaa");
+    let connected = async {
+        while machine.link(&volume).symlink_metadata().is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), connected).await.expect("the device comes back");
+    engine.shutdown().await.unwrap();
+    assert!(!left());
+}

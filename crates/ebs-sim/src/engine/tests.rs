@@ -1,0 +1,207 @@
+//! The engine on a paused clock, without devices.
+
+use std::time::Duration;
+
+use super::*;
+use crate::api::{AttachVolume, CreateSnapshot, CreateVolume, DeleteVolume, DescribeVolumes, DetachVolume, SimVolume};
+
+fn realistic() -> EngineConfig {
+    EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }
+}
+
+fn in_dir(dir: &tempfile::TempDir) -> EngineConfig {
+    EngineConfig { state_dir: Some(dir.path().join("state")), ..EngineConfig::default() }
+}
+
+fn gp3() -> Call {
+    Call::CreateVolume(CreateVolume {
+        availability_zone: Some("us-west-2a".into()),
+        size: Some(1),
+        volume_type: Some("gp3".into()),
+        ..Default::default()
+    })
+}
+
+async fn create(engine: &Engine) -> SimVolume {
+    match engine.call(gp3()).await {
+        Ok(Reply::CreateVolume(volume)) => volume,
+        other => panic!("not created: {other:?}"),
+    }
+}
+
+async fn volume(engine: &Engine, id: &str) -> SimVolume {
+    let call = DescribeVolumes { volume_ids: vec![id.to_owned()], ..Default::default() };
+    match engine.call(Call::DescribeVolumes(call)).await {
+        Ok(Reply::DescribeVolumes(listing)) => listing.items.into_iter().next().unwrap(),
+        other => panic!("not described: {other:?}"),
+    }
+}
+
+async fn attach(engine: &Engine, volume: &str) -> Result<Reply, Fault> {
+    let instance_id = engine.snapshot_of_state().await.instances[0].id.clone();
+    let (volume_id, device) = (volume.to_owned(), Some("/dev/xvdaa".to_owned()));
+    engine.call(Call::AttachVolume(AttachVolume { volume_id, instance_id, device, ..Default::default() })).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn states_change_as_tokios_clock_goes_on() {
+    let engine = Engine::start(realistic()).await.unwrap();
+    let id = create(&engine).await.id;
+    let started = engine.now();
+    while volume(&engine, &id).await.state == "creating" {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let took = engine.now().duration_since(started).unwrap();
+    assert!((Duration::from_millis(1900)..Duration::from_millis(2300)).contains(&took), "{took:?}");
+    attach(&engine, &id).await.unwrap();
+    assert_eq!(volume(&engine, &id).await.attachments[0].state, "attaching");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(volume(&engine, &id).await.attachments[0].state, "attached");
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_instant_timing_the_next_call_sees_the_change_done() {
+    let engine = Engine::start(EngineConfig::default()).await.unwrap();
+    let created = create(&engine).await;
+    assert_eq!(created.state, "creating", "as EC2 replies");
+    assert_eq!(volume(&engine, &created.id).await.state, "available");
+    attach(&engine, &created.id).await.unwrap();
+    assert_eq!(volume(&engine, &created.id).await.attachments[0].state, "attached");
+    engine
+        .call(Call::DetachVolume(DetachVolume { volume_id: created.id.clone(), ..Default::default() }))
+        .await
+        .unwrap();
+    let delete = Call::DeleteVolume(DeleteVolume { volume_id: created.id, dry_run: false });
+    engine.call(delete.clone()).await.unwrap();
+    assert_eq!(engine.call(delete).await.unwrap_err().code, "InvalidVolume.NotFound");
+}
+
+#[tokio::test(start_paused = true)]
+async fn times_can_be_replaced_while_it_runs() {
+    let engine = Engine::start(EngineConfig::default()).await.unwrap();
+    let id = create(&engine).await.id;
+    engine.set_timing(TimingOverride { attach_ms: Some(60_000), ..Default::default() }).await;
+    attach(&engine, &id).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(59)).await;
+    assert_eq!(volume(&engine, &id).await.attachments[0].state, "attaching");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(volume(&engine, &id).await.attachments[0].state, "attached");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_has_been_sent_is_carried_out_when_its_caller_leaves() {
+    let engine = Engine::start(EngineConfig::default()).await.unwrap();
+    let before = engine.snapshot_of_state().await.volumes.len();
+    {
+        let call = engine.call(gp3());
+        let mut call = std::pin::pin!(call);
+        // Polled once: the call is on its way; then it is dropped.
+        assert!(futures_util::poll!(&mut call).is_pending());
+    }
+    assert_eq!(engine.snapshot_of_state().await.volumes.len(), before + 1);
+}
+
+#[tokio::test]
+async fn the_state_survives_an_engine_that_just_vanishes() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Engine::start(in_dir(&dir)).await.unwrap();
+    let id = create(&engine).await.id;
+    let call = CreateSnapshot { volume_id: id.clone(), ..Default::default() };
+    engine.call(Call::CreateSnapshot(call)).await.unwrap();
+    let before = engine.snapshot_of_state().await;
+    drop(engine);
+
+    let engine = start_when_free(in_dir(&dir)).await;
+    assert_eq!(engine.snapshot_of_state().await, before);
+    assert_eq!(volume(&engine, &id).await.state, "available");
+}
+
+/// A dropped engine lets its directory go as soon as its task has been dropped.
+async fn start_when_free(config: EngineConfig) -> Engine {
+    for _ in 0..1000 {
+        match Engine::start(config.clone()).await {
+            Ok(engine) => return engine,
+            Err(EngineError::StateDirInUse(_)) => tokio::task::yield_now().await,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    panic!("the state directory is still locked");
+}
+
+#[tokio::test]
+async fn a_second_simulator_on_the_same_directory_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = Engine::start(in_dir(&dir)).await.unwrap();
+    let refused = Engine::start(in_dir(&dir)).await.unwrap_err().to_string();
+    assert!(refused.contains("another simulator uses") && refused.contains("state"), "{refused}");
+    first.shutdown().await.unwrap();
+    Engine::start(in_dir(&dir)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_damaged_state_is_refused_and_left_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = in_dir(&dir);
+    let file = config.state_dir.clone().unwrap().join("state.json");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "{ half a sta").unwrap();
+    let refused = Engine::start(config).await.unwrap_err().to_string();
+    assert!(refused.contains("state.json") && refused.contains("move it away"), "{refused}");
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "{ half a sta");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_was_shut_down_answers_unavailable() {
+    let engine = Engine::start(EngineConfig::default()).await.unwrap();
+    let other = engine.clone();
+    engine.shutdown().await.unwrap();
+    let fault = other.call(gp3()).await.unwrap_err();
+    assert_eq!((fault.code.as_str(), fault.status), ("Unavailable", 503));
+    assert!(matches!(other.shutdown().await, Err(EngineError::Ended)));
+    assert_eq!(other.snapshot_of_state().await.volumes, []);
+}
+
+#[tokio::test]
+async fn a_configuration_that_contradicts_itself_is_refused() {
+    let with = |change: fn(&mut EngineConfig)| {
+        let mut config = EngineConfig::default();
+        change(&mut config);
+        Engine::start(config)
+    };
+    for (change, says) in [
+        ((|c| c.devices = Devices::Loop) as fn(&mut EngineConfig), "state directory"),
+        (|c| c.zone = "us-west-2z".into(), "no zone us-west-2z"),
+        (|c| c.second_zone = "us-west-2a".into(), "another zone"),
+    ] {
+        let error = with(change).await.unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_callers_at_once_each_get_their_own_answer() {
+    let engine = Engine::start(EngineConfig::default()).await.unwrap();
+    let mut callers = JoinSet::new();
+    for n in 0..200 {
+        let engine = engine.clone();
+        callers.spawn(async move {
+            let call = CreateVolume {
+                client_token: Some(format!("token-{}", n % 100)),
+                availability_zone: Some("us-west-2a".into()),
+                size: Some(1 + n % 100),
+                ..Default::default()
+            };
+            match engine.call(Call::CreateVolume(call)).await {
+                Ok(Reply::CreateVolume(volume)) => (n % 100, volume.id, volume.size_gib),
+                other => panic!("{other:?}"),
+            }
+        });
+    }
+    let mut ids = std::collections::BTreeMap::new();
+    while let Some(answer) = callers.join_next().await {
+        let (n, id, size) = answer.unwrap();
+        assert_eq!(i64::from(size), 1 + n);
+        assert_eq!(*ids.entry(n).or_insert_with(|| id.clone()), id, "one token, one volume");
+    }
+    assert_eq!(ids.len(), 100);
+}

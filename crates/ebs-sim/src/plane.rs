@@ -1,0 +1,67 @@
+//! The data plane: where volumes keep their bytes and how they become devices of this machine. Everything here blocks.
+
+mod backing;
+mod by_id;
+mod copy;
+mod loop_plane;
+mod losetup;
+mod sweep;
+mod sysfs;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::engine::{Devices, EngineConfig, EngineError};
+use crate::state::{Effect, Outcome};
+
+use loop_plane::LoopPlane;
+
+/// What stands behind volumes.
+#[derive(Debug)]
+pub(crate) enum Plane {
+    /// Nothing.
+    None,
+    /// Files, and loop devices over them.
+    Loop(LoopPlane),
+}
+
+impl Plane {
+    /// Checks that everything needed is there and makes the directories below `state_dir`, which must be resolved.
+    pub(crate) fn open(config: &EngineConfig, state_dir: &Path) -> Result<Self, EngineError> {
+        match config.devices {
+            Devices::None => Ok(Self::None),
+            Devices::Loop => LoopPlane::open(state_dir, &config.by_id_dir).map(Self::Loop),
+        }
+    }
+
+    /// True when effects need no work.
+    pub(crate) fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
+
+    /// Removes what a former run left in these directories: devices of volumes that are not connected, links to them,
+    /// data of volumes and snapshots that do not exist.
+    pub(crate) fn clean(&self, connected: &BTreeSet<String>, volumes: &BTreeSet<String>, snapshots: &BTreeSet<String>) {
+        if let Self::Loop(plane) = self {
+            plane.sweep(connected, volumes, snapshots);
+        }
+    }
+
+    /// Carries out one effect.
+    pub(crate) fn carry_out(&self, effect: &Effect) -> Outcome {
+        match self {
+            Self::None => Outcome::Done(None),
+            Self::Loop(plane) => plane.carry_out(effect),
+        }
+    }
+
+    /// Disconnects everything. A device in use is marked to go with its last user.
+    pub(crate) fn take_down(&self) -> Result<(), String> {
+        match self {
+            Self::None => Ok(()),
+            Self::Loop(plane) => plane.take_down(),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Volumes as files, attached ones as loop devices with the links that udev would make.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::engine::EngineError;
+use crate::state::{Effect, Outcome, Source};
+
+use super::backing::Backing;
+use super::by_id::ById;
+use super::copy::Copied;
+use super::losetup::Losetup;
+use super::sysfs::{self, Connected};
+
+/// How often a copy is tried anew because somebody wrote to the volume meanwhile.
+const COPY_TRIES: usize = 20;
+
+/// The data plane over loop devices.
+#[derive(Debug)]
+pub(crate) struct LoopPlane {
+    pub(super) volumes: Backing,
+    pub(super) snapshots: Backing,
+    pub(super) by_id: ById,
+    pub(super) losetup: Losetup,
+    /// Held while devices change: connecting, disconnecting and growing exclude each other.
+    devices: Mutex<()>,
+}
+
+/// A device that is still used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Disconnected {
+    Yes,
+    Busy,
+}
+
+impl LoopPlane {
+    pub(crate) fn open(state_dir: &Path, by_id_dir: &Path) -> Result<Self, EngineError> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(EngineError::Plane(
+                "loop devices need root: run the simulator as root, or without devices (--devices none)".to_owned(),
+            ));
+        }
+        if !Path::new("/dev/loop-control").exists() {
+            return Err(EngineError::Plane(
+                "/dev/loop-control is not there: load the kernel's loop module (modprobe loop), or run the simulator \
+                 without devices (--devices none)"
+                    .to_owned(),
+            ));
+        }
+        let backing = |name| {
+            let dir = state_dir.join(name);
+            Backing::open(dir.clone()).map_err(|source| EngineError::Io { step: "create", path: dir, source })
+        };
+        Ok(Self {
+            volumes: backing("devices")?,
+            snapshots: backing("snapshots")?,
+            by_id: ById::new(by_id_dir),
+            losetup: Losetup::find().map_err(EngineError::Plane)?,
+            devices: Mutex::new(()),
+        })
+    }
+
+    fn lock_devices(&self) -> MutexGuard<'_, ()> {
+        // Nothing is guarded but the order of things, so a panic leaves nothing half done behind.
+        self.devices.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn carry_out(&self, effect: &Effect) -> Outcome {
+        let done = match effect {
+            Effect::CreateBacking { volume, gib, source: Source::Blank } => self.volumes.make_blank(volume, *gib),
+            Effect::CreateBacking { volume, gib, source: Source::Snapshot(id) } => {
+                self.volumes.make_copy(volume, &self.snapshots.file(id), Some(*gib)).map(drop)
+            }
+            Effect::CopyVolume { source, volume, gib } => {
+                self.at_one_moment(source, || self.volumes.make_copy(volume, &self.volumes.file(source), Some(*gib)))
+            }
+            Effect::CopyToSnapshot { volume, snapshot } => {
+                self.at_one_moment(volume, || self.snapshots.make_copy(snapshot, &self.volumes.file(volume), None))
+            }
+            Effect::Connect { volume, .. } => match self.connect(volume) {
+                Ok(device) => return Outcome::Done(Some(device)),
+                Err(error) => Err(error),
+            },
+            Effect::Disconnect { volume, .. } => match self.disconnect(volume) {
+                Ok(Disconnected::Busy) => return Outcome::Busy,
+                Ok(Disconnected::Yes) => Ok(()),
+                Err(error) => Err(error),
+            },
+            Effect::Grow { volume, gib } => self.grow(volume, *gib),
+            Effect::DeleteBacking { volume } => self.volumes.remove(volume),
+            Effect::DeleteSnapshotData { snapshot } => self.snapshots.remove(snapshot),
+        };
+        match done {
+            Ok(()) => Outcome::Done(None),
+            Err(error) => Outcome::Failed(error.to_string()),
+        }
+    }
+
+    /// The devices over a volume's file: one, or none.
+    fn devices_of(&self, volume: &str) -> io::Result<Vec<Connected>> {
+        let file = self.volumes.file(volume);
+        Ok(sysfs::connected_below(self.volumes.dir())?.into_iter().filter(|c| c.file == file).collect())
+    }
+
+    fn connect(&self, volume: &str) -> io::Result<String> {
+        let _devices = self.lock_devices();
+        let device = match self.devices_of(volume)?.into_iter().next() {
+            Some(connected) => connected.device(),
+            None => self.losetup.connect(&self.volumes.file(volume))?,
+        };
+        let name = device.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+        self.by_id.point(volume, name)?;
+        Ok(device.to_string_lossy().into_owned())
+    }
+
+    fn disconnect(&self, volume: &str) -> io::Result<Disconnected> {
+        let _devices = self.lock_devices();
+        for connected in self.devices_of(volume)? {
+            // Nobody can mount it while it is open exclusively, and it cannot be opened so while somebody has it mounted.
+            let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+            let exclusive = match rustix::fs::open(connected.device(), flags, Mode::empty()) {
+                Ok(exclusive) => exclusive,
+                Err(Errno::BUSY) => return Ok(Disconnected::Busy),
+                Err(error) => return Err(error.into()),
+            };
+            if sysfs::file_of(&connected.name).as_ref() != Some(&connected.file) {
+                continue;
+            }
+            self.by_id.remove(volume)?;
+            self.losetup.disconnect(&connected.device())?;
+            drop(exclusive);
+            // Whoever has it open without mounting it keeps it until they close it.
+            if sysfs::file_of(&connected.name).as_ref() == Some(&connected.file) {
+                return Ok(Disconnected::Busy);
+            }
+        }
+        self.by_id.remove(volume)?;
+        Ok(Disconnected::Yes)
+    }
+
+    fn grow(&self, volume: &str, gib: u32) -> io::Result<()> {
+        let _devices = self.lock_devices();
+        self.volumes.extend(volume, gib)?;
+        for connected in self.devices_of(volume)? {
+            self.losetup.take_over_size(&connected.device())?;
+        }
+        Ok(())
+    }
+
+    /// Makes a copy that holds a volume's data of one moment. What the device has in its cache is written to the file
+    /// first; a copy during which somebody wrote is thrown away and made again.
+    fn at_one_moment(&self, volume: &str, copy: impl Fn() -> io::Result<Copied>) -> io::Result<()> {
+        for _ in 0..COPY_TRIES {
+            let before = self.written(volume)?;
+            if copy()? == Copied::ByReference || before == self.written_without_flush(volume)? {
+                return Ok(());
+            }
+        }
+        Err(io::Error::other(format!(
+            "{volume} was written to during each of {COPY_TRIES} copies, and the file system of the state directory \
+             cannot copy by reference: stop the writer, or use XFS or Btrfs there"
+        )))
+    }
+
+    fn written(&self, volume: &str) -> io::Result<Vec<(String, Vec<u64>)>> {
+        for connected in self.devices_of(volume)? {
+            File::open(connected.device())?.sync_all()?;
+        }
+        self.written_without_flush(volume)
+    }
+
+    fn written_without_flush(&self, volume: &str) -> io::Result<Vec<(String, Vec<u64>)>> {
+        self.devices_of(volume)?.into_iter().map(|c| sysfs::writes(&c.name).map(|writes| (c.name, writes))).collect()
+    }
+
+    /// Disconnects everything below the directory; what is in use goes with its last user.
+    pub(crate) fn take_down(&self) -> Result<(), String> {
+        let connected =
+            sysfs::connected_below(self.volumes.dir()).map_err(|e| format!("cannot list loop devices: {e}"))?;
+        let mut left = Vec::new();
+        for device in connected {
+            let Some(volume) = super::backing::id_of(&device.file) else { continue };
+            match self.disconnect(volume) {
+                Ok(Disconnected::Yes) => {}
+                Ok(Disconnected::Busy) => {
+                    // Already marked when somebody merely has it open; a mounted one is marked here.
+                    let marked = self.losetup.disconnect(&device.device()).and_then(|()| self.by_id.remove(volume));
+                    let note = marked.err().map(|e| format!(" ({e})")).unwrap_or_default();
+                    left.push(format!("{} of {volume}{note}", device.device().display()));
+                }
+                Err(error) => left.push(format!("{} of {volume} ({error})", device.device().display())),
+            }
+        }
+        if left.is_empty() {
+            return Ok(());
+        }
+        Err(format!("still in use, gone when nobody uses them any more: {}", left.join(", ")))
+    }
+}
+
+impl Drop for LoopPlane {
+    fn drop(&mut self) {
+        if let Err(left) = self.take_down() {
+            tracing::warn!(left, "loop devices are left");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The one module of this crate that starts a child process: `losetup` of util-linux, which sets loop devices up
+//! without a line of `unsafe` here. It is started by absolute path, with a cleared environment.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// Where system tools are.
+const DIRECTORIES: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+/// Another program may take the free device that losetup has found.
+const TRIES: usize = 5;
+
+/// The tool.
+#[derive(Debug)]
+pub(super) struct Losetup {
+    path: PathBuf,
+}
+
+impl Losetup {
+    /// Finds it.
+    pub(super) fn find() -> Result<Self, String> {
+        DIRECTORIES
+            .iter()
+            .map(|dir| Path::new(dir).join("losetup"))
+            .find(|path| path.is_file())
+            .map(|path| Self { path })
+            .ok_or_else(|| "losetup is not there: install util-linux (Debian: apt-get install mount)".to_owned())
+    }
+
+    /// Connects a file to a free loop device and returns the device's path.
+    pub(super) fn connect(&self, file: &Path) -> io::Result<PathBuf> {
+        let mut last = io::Error::other("not tried");
+        for _ in 0..TRIES {
+            match self.run([
+                OsStr::new("--find"),
+                OsStr::new("--show"),
+                OsStr::new("--direct-io=off"),
+                file.as_os_str(),
+            ]) {
+                Ok(device) => return Ok(PathBuf::from(device.trim())),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// Disconnects a device; one that is open elsewhere goes with its last user.
+    pub(super) fn disconnect(&self, device: &Path) -> io::Result<()> {
+        self.run([OsStr::new("--detach"), device.as_os_str()]).map(drop)
+    }
+
+    /// Lets a device take over the size of its file.
+    pub(super) fn take_over_size(&self, device: &Path) -> io::Result<()> {
+        self.run([OsStr::new("--set-capacity"), device.as_os_str()]).map(drop)
+    }
+
+    fn run<'a>(&self, arguments: impl IntoIterator<Item = &'a OsStr>) -> io::Result<String> {
+        #[expect(clippy::disallowed_methods, reason = "the one module of this crate that starts children")]
+        let mut command = std::process::Command::new(&self.path);
+        let output = command.args(arguments).env_clear().env("LC_ALL", "C").stdin(Stdio::null()).output()?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(io::Error::other(format!("losetup ended with {}: {}", output.status, said.trim())))
+    }
+}

@@ -1,0 +1,34 @@
+//! What a former run of the same state directory left behind; nobody else's devices and links are touched.
+
+use std::collections::BTreeSet;
+
+use super::backing::id_of;
+use super::loop_plane::LoopPlane;
+use super::sysfs::{self, Connected};
+
+impl LoopPlane {
+    /// Removes devices whose file is in our own directory and whose volume is not connected, links to those devices or
+    /// of those volumes, and data that nothing refers to. What cannot be removed is logged.
+    pub(crate) fn sweep(&self, connected: &BTreeSet<String>, volumes: &BTreeSet<String>, snapshots: &BTreeSet<String>) {
+        let devices = sysfs::connected_below(self.volumes.dir()).unwrap_or_default();
+        let stale: Vec<&Connected> =
+            devices.iter().filter(|d| id_of(&d.file).is_none_or(|id| !connected.contains(id))).collect();
+        let names: BTreeSet<String> = stale.iter().map(|d| d.name.clone()).collect();
+        let known = self.volumes.ids().unwrap_or_default();
+        let loose: BTreeSet<String> = known.union(volumes).filter(|id| !connected.contains(*id)).cloned().collect();
+        if let Err(error) = self.by_id.sweep(&names, &loose) {
+            tracing::warn!(%error, "links of a former run are left");
+        }
+        for device in stale {
+            tracing::info!(device = device.name, file = %device.file.display(), "removing a device of a former run");
+            if let Err(error) = self.losetup.disconnect(&device.device()) {
+                tracing::warn!(%error, device = device.name, "a device of a former run is left");
+            }
+        }
+        for (backing, known) in [(&self.volumes, volumes), (&self.snapshots, snapshots)] {
+            if let Err(error) = backing.sweep(known) {
+                tracing::warn!(%error, "data of a former run are left");
+            }
+        }
+    }
+}

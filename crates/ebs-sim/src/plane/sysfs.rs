@@ -1,0 +1,50 @@
+//! What the kernel says of loop devices.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A connected loop device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Connected {
+    /// `loop3`
+    pub(super) name: String,
+    /// Its file; may be deleted by now.
+    pub(super) file: PathBuf,
+}
+
+impl Connected {
+    /// `/dev/loop3`
+    pub(super) fn device(&self) -> PathBuf {
+        Path::new("/dev").join(&self.name)
+    }
+}
+
+/// Every connected loop device of the machine whose file is directly in the directory.
+pub(super) fn connected_below(dir: &Path) -> io::Result<Vec<Connected>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/sys/block")? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if !name.starts_with("loop") {
+            continue;
+        }
+        if let Some(file) = file_of(&name).filter(|file| file.parent() == Some(dir)) {
+            found.push(Connected { name, file });
+        }
+    }
+    Ok(found)
+}
+
+/// The file of a loop device; `None` when it is not connected.
+pub(super) fn file_of(name: &str) -> Option<PathBuf> {
+    let text = std::fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok()?;
+    let path = text.trim_end_matches('\n');
+    Some(PathBuf::from(path.strip_suffix(" (deleted)").unwrap_or(path)))
+}
+
+/// Numbers that change with every write and discard that has ended.
+pub(super) fn writes(name: &str) -> io::Result<Vec<u64>> {
+    let text = std::fs::read_to_string(format!("/sys/block/{name}/stat"))?;
+    let numbers: Vec<u64> = text.split_whitespace().filter_map(|n| n.parse().ok()).collect();
+    // Writes and sectors written; discards and sectors discarded, where the kernel counts them.
+    Ok([4, 6, 11, 13].iter().filter_map(|at| numbers.get(*at).copied()).collect())
+}

@@ -1,0 +1,93 @@
+//! Connecting, growing, disconnecting.
+
+use super::*;
+
+#[test]
+fn a_connected_volume_is_a_device_of_its_size_with_the_link_that_udev_makes() {
+    let bench = Bench::new();
+    let volume = "vol-0a0000000000000a1";
+    bench.create(volume, 3);
+    let device = bench.connect(volume);
+    assert_eq!(size(&device), 3 * GIB);
+    let name = device.file_name().unwrap().to_str().unwrap();
+    assert_eq!(sysfs::file_of(name), Some(bench.image(volume)), "the file's name carries the id");
+    assert_eq!(bench.link(volume).canonicalize().unwrap(), device);
+    assert_eq!(bench.connect(volume), device, "connecting twice is connecting once");
+
+    assert_eq!(bench.done(&disconnect(volume)), None);
+    assert_eq!(sysfs::file_of(name).filter(|file| *file == bench.image(volume)), None);
+    assert!(bench.link(volume).symlink_metadata().is_err());
+    assert_eq!(bench.done(&disconnect(volume)), None, "disconnecting twice is disconnecting once");
+}
+
+#[test]
+fn a_device_grows_while_it_is_used() {
+    let bench = Bench::new();
+    let volume = "vol-0a0000000000000a2";
+    bench.create(volume, 1);
+    let device = bench.connect(volume);
+    let user = open_exclusively(&device);
+    bench.done(&Effect::Grow { volume: volume.to_owned(), gib: 4 });
+    assert_eq!(size(&device), 4 * GIB);
+    bench.done(&Effect::Grow { volume: volume.to_owned(), gib: 2 });
+    assert_eq!(size(&device), 4 * GIB, "never smaller");
+    drop(user);
+    let failed = bench.plane.carry_out(&Effect::Grow { volume: "vol-0a0000000000000af".into(), gib: 2 });
+    assert!(matches!(failed, Outcome::Failed(_)), "a volume without data does not come into being by growing");
+}
+
+#[test]
+fn a_mounted_device_is_not_disconnected() {
+    let bench = Bench::new();
+    let volume = "vol-0a0000000000000a3";
+    bench.create(volume, 1);
+    let device = bench.connect(volume);
+    let mount = open_exclusively(&device);
+    assert_eq!(bench.plane.carry_out(&disconnect(volume)), Outcome::Busy);
+    assert_eq!(size(&device), GIB, "it goes on working");
+    assert!(bench.link(volume).exists());
+    drop(mount);
+    bench.done(&disconnect(volume));
+}
+
+#[test]
+fn a_device_that_is_merely_open_is_busy_until_it_is_closed() {
+    let bench = Bench::new();
+    let volume = "vol-0a0000000000000a4";
+    bench.create(volume, 1);
+    let device = bench.connect(volume);
+    let user = open(&device);
+    assert_eq!(bench.plane.carry_out(&disconnect(volume)), Outcome::Busy);
+    assert_eq!(bench.plane.carry_out(&disconnect(volume)), Outcome::Busy);
+    drop(user);
+    bench.done(&disconnect(volume));
+    let name = device.file_name().unwrap().to_str().unwrap();
+    assert_ne!(sysfs::file_of(name), Some(bench.image(volume)));
+}
+
+#[test]
+fn deleted_data_leave_no_file() {
+    let bench = Bench::new();
+    let volume = "vol-0a0000000000000a5";
+    bench.create(volume, 1);
+    bench.done(&Effect::DeleteBacking { volume: volume.to_owned() });
+    assert!(!bench.image(volume).exists());
+    bench.done(&Effect::DeleteBacking { volume: volume.to_owned() });
+}
+
+#[test]
+fn taking_down_disconnects_everything_and_names_what_is_in_use() {
+    let bench = Bench::new();
+    let (free, used) = ("vol-0a0000000000000a6", "vol-0a0000000000000a7");
+    bench.create(free, 1);
+    bench.create(used, 1);
+    let (free_device, used_device) = (bench.connect(free), bench.connect(used));
+    let mount = open_exclusively(&used_device);
+    let left = bench.plane.take_down().unwrap_err();
+    assert!(left.contains(used) && !left.contains(free), "{left}");
+    let name = |device: &PathBuf| device.file_name().unwrap().to_str().unwrap().to_owned();
+    assert_ne!(sysfs::file_of(&name(&free_device)), Some(bench.image(free)));
+    assert!(bench.link(free).symlink_metadata().is_err() && bench.link(used).symlink_metadata().is_err());
+    drop(mount);
+    assert_ne!(sysfs::file_of(&name(&used_device)), Some(bench.image(used)), "gone with its last user");
+}

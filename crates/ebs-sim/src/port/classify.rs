@@ -1,0 +1,66 @@
+//! What EC2's codes mean. `ebs-aws` has a table of its own on purpose: the two check each other in the shared suites.
+
+use ebs_ec2::{Action, Ec2Error, ErrorClass, Limit};
+
+use crate::api::Fault;
+
+pub(super) fn error(action: Action, fault: Fault) -> Ec2Error {
+    let class = class(&fault);
+    Ec2Error {
+        action,
+        class,
+        code: Some(fault.code),
+        message: fault.message,
+        request_id: Some("sim".to_owned()),
+        source: None,
+    }
+}
+
+fn class(fault: &Fault) -> ErrorClass {
+    match fault.code.as_str() {
+        "InvalidVolume.NotFound" => ErrorClass::VolumeNotFound,
+        "InvalidSnapshot.NotFound" => ErrorClass::SnapshotNotFound,
+        "InvalidInstanceID.NotFound" => ErrorClass::InstanceNotFound,
+        "InvalidAttachment.NotFound" => ErrorClass::AttachmentNotFound,
+        "InvalidVolumeModification.NotFound" => ErrorClass::ModificationNotFound,
+        "InvalidVolumeID.Malformed" | "InvalidSnapshotID.Malformed" | "InvalidInstanceID.Malformed" | "InvalidID" => {
+            ErrorClass::MalformedId
+        }
+        "InvalidParameterValue" if fault.message.contains("is already in use") => ErrorClass::DeviceNameInUse,
+        "InvalidParameterValue" if is_about_an_id(&fault.message) => ErrorClass::MalformedId,
+        "IncorrectState" | "IncorrectInstanceState" | "IncorrectModificationState" => ErrorClass::IncorrectState,
+        "VolumeInUse" => ErrorClass::VolumeInUse,
+        "InvalidSnapshot.InUse" | "SnapshotLocked" => ErrorClass::SnapshotInUse,
+        "IdempotentParameterMismatch" => ErrorClass::IdempotentMismatch,
+        "VolumeLimitExceeded" => ErrorClass::LimitExceeded(Limit::Volumes),
+        "SnapshotLimitExceeded" => ErrorClass::LimitExceeded(Limit::Snapshots),
+        "ConcurrentSnapshotLimitExceeded" => ErrorClass::LimitExceeded(Limit::ConcurrentSnapshots),
+        "AttachmentLimitExceeded" => ErrorClass::LimitExceeded(Limit::Attachments),
+        "MaxIOPSLimitExceeded" => ErrorClass::LimitExceeded(Limit::Iops),
+        "VolumeModificationSizeLimitExceeded" => ErrorClass::LimitExceeded(Limit::ModificationSize),
+        "TagLimitExceeded" => ErrorClass::LimitExceeded(Limit::Tags),
+        "InsufficientVolumeCapacity" => ErrorClass::InsufficientCapacity,
+        "InvalidVolume.ZoneMismatch" => ErrorClass::ZoneMismatch,
+        "UnsupportedOperation" | "UnknownVolumeType" => ErrorClass::Unsupported,
+        "VolumeModificationRateExceeded" => ErrorClass::ModificationCooldown,
+        "SnapshotCreationPerVolumeRateExceeded" => ErrorClass::SnapshotCooldown,
+        "InvalidNextToken" | "InvalidPaginationToken" => ErrorClass::BadToken,
+        "DryRunOperation" => ErrorClass::DryRunSucceeded,
+        "RequestLimitExceeded" => ErrorClass::Throttled,
+        "AuthFailure" => ErrorClass::Unauthenticated,
+        "UnauthorizedOperation" => ErrorClass::Unauthorized,
+        "InvalidParameterValue"
+        | "InvalidParameterCombination"
+        | "InvalidParameterDependency"
+        | "MissingParameter"
+        | "FilterLimitExceeded"
+        | "InvalidInstanceType"
+        | "InvalidZone.NotFound" => ErrorClass::InvalidParameter,
+        _ if fault.status >= 500 => ErrorClass::Ambiguous,
+        _ => ErrorClass::Other,
+    }
+}
+
+fn is_about_an_id(message: &str) -> bool {
+    ["'vol-...'", "'snap-...'", "'i-...'"].iter().any(|id| message.ends_with(&format!("Expected: {id}.")))
+}

@@ -1,0 +1,86 @@
+//! What tests do to calls: fail them, or hold them.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use ebs_ec2::{Action, ErrorClass};
+use tokio::sync::Semaphore;
+
+/// A failure to come.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Planned {
+    pub(super) class: ErrorClass,
+    pub(super) after_doing: bool,
+}
+
+/// Everything planned, by action, each list used up from its front.
+#[derive(Debug, Default)]
+pub(super) struct Hooks {
+    failures: HashMap<Action, VecDeque<Planned>>,
+    barriers: HashMap<Action, VecDeque<Barrier>>,
+}
+
+impl Hooks {
+    pub(super) fn plan(&mut self, action: Action, planned: Planned) {
+        self.failures.entry(action).or_default().push_back(planned);
+    }
+
+    pub(super) fn next_plan(&mut self, action: Action) -> Option<Planned> {
+        self.failures.get_mut(&action)?.pop_front()
+    }
+
+    pub(super) fn hold(&mut self, action: Action) -> Gate {
+        let (reached, open) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+        let barrier = Barrier { reached: Arc::clone(&reached), open: Arc::clone(&open) };
+        self.barriers.entry(action).or_default().push_back(barrier);
+        Gate { reached, open }
+    }
+
+    pub(super) fn next_barrier(&mut self, action: Action) -> Option<Barrier> {
+        self.barriers.get_mut(&action)?.pop_front()
+    }
+}
+
+/// The call's side of a [`Gate`].
+#[derive(Debug)]
+pub(super) struct Barrier {
+    reached: Arc<Semaphore>,
+    open: Arc<Semaphore>,
+}
+
+impl Barrier {
+    /// Says that the call is there, and waits until it may go on.
+    pub(super) async fn pass(self) {
+        self.reached.add_permits(1);
+        // A closed semaphore is an open gate.
+        let _opened = self.open.acquire().await;
+    }
+}
+
+/// Holds one call. Dropping it lets the call go on.
+#[derive(Debug)]
+pub struct Gate {
+    reached: Arc<Semaphore>,
+    open: Arc<Semaphore>,
+}
+
+impl Gate {
+    /// Waits until the call is held. Never returns when no such call is made: bound it.
+    pub async fn reached(&self) {
+        if let Ok(permit) = self.reached.acquire().await {
+            permit.forget();
+            self.reached.add_permits(1);
+        }
+    }
+
+    /// Lets the call go on.
+    pub fn release(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.open.close();
+    }
+}

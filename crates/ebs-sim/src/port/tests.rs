@@ -1,0 +1,206 @@
+//! The port, with the hooks of tests.
+
+use std::time::Duration;
+
+use ebs_ec2::{
+    AttachRequest, AttachmentState, Attachments as _, CopyVolume, CreateSnapshot, CreateVolume, DetachRequest,
+    Instances as _, ModificationState, ModifyVolume, PageRequest, Place, SnapshotQuery, SnapshotState, Snapshots as _,
+    Volume, VolumeQuery, VolumeState, Volumes as _, Zones as _,
+};
+use ebs_types::{DeviceName, Gib, Tags, VolumeId, VolumeType, ZoneName};
+
+use super::*;
+
+async fn sim() -> SimEc2 {
+    SimEc2::start(EngineConfig::default()).await.unwrap()
+}
+
+fn request(token: &str) -> CreateVolume {
+    CreateVolume {
+        client_token: token.to_owned(),
+        place: Place::Zone(ZoneName::parse("us-west-2a").unwrap()),
+        size: Gib(4),
+        volume_type: VolumeType::Gp3,
+        iops: None,
+        throughput: None,
+        encrypted: false,
+        kms_key_id: None,
+        snapshot: None,
+        initialization_rate: None,
+        multi_attach: false,
+        outpost_arn: None,
+        tags: Tags::from([("CSIVolumeName".to_owned(), token.to_owned())]),
+        dry_run: false,
+    }
+}
+
+async fn only(sim: &SimEc2, id: &VolumeId) -> Volume {
+    let query = VolumeQuery::FilterIds(vec![id.clone()]);
+    let mut page = sim.describe_volumes(&query, &PageRequest::default()).await.unwrap();
+    assert_eq!(page.items.len(), 1);
+    page.items.remove(0)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_lives_its_life_through_the_port() {
+    let sim = sim().await;
+    let [instance, _] = sim.instance_ids().await;
+    let created = sim.create_volume(&request("pvc-1")).await.unwrap();
+    assert_eq!((created.state.clone(), created.csi_name()), (VolumeState::Creating, Some("pvc-1")));
+    let device = DeviceName::new("/dev/xvdaa");
+    let attach = AttachRequest { volume: created.id.clone(), instance: instance.clone(), device, card: None };
+    assert_eq!(sim.attach_volume(&attach).await.unwrap().state, AttachmentState::Attaching);
+    let volume = only(&sim, &created.id).await;
+    assert_eq!((volume.state, volume.attachments[0].state.clone()), (VolumeState::InUse, AttachmentState::Attached));
+    let listed = sim.describe_instances(std::slice::from_ref(&instance), &PageRequest::default()).await.unwrap();
+    assert!(listed.items[0].devices.iter().any(|d| d.volume.as_ref() == Some(&created.id)));
+
+    let modify = ModifyVolume {
+        volume: created.id.clone(),
+        size: Some(Gib(9)),
+        volume_type: None,
+        iops: None,
+        throughput: None,
+    };
+    assert_eq!(sim.modify_volume(&modify).await.unwrap().state, ModificationState::Modifying);
+    let done = sim.describe_modifications(std::slice::from_ref(&created.id), &PageRequest::default()).await.unwrap();
+    assert_eq!((done.items[0].state.clone(), done.items[0].target_size), (ModificationState::Completed, Some(Gib(9))));
+
+    let snapshot = CreateSnapshot {
+        volume: created.id.clone(),
+        description: "of pvc-1".into(),
+        outpost_arn: None,
+        tags: Tags::from([("CSIVolumeSnapshotName".to_owned(), "snap".to_owned())]),
+    };
+    let snapshot = sim.create_snapshot(&snapshot).await.unwrap();
+    let query = SnapshotQuery::Tag { key: "CSIVolumeSnapshotName".into(), values: vec!["snap".into()] };
+    let found = sim.describe_snapshots(&query, &PageRequest::default()).await.unwrap().items;
+    assert_eq!((found[0].id.clone(), found[0].state.clone()), (snapshot.id.clone(), SnapshotState::Completed));
+
+    let copy = CopyVolume {
+        client_token: "copy".into(),
+        source: created.id.clone(),
+        size: Gib(9),
+        volume_type: VolumeType::Gp3,
+        iops: None,
+        throughput: None,
+        multi_attach: false,
+        tags: Tags::new(),
+    };
+    assert_eq!(sim.copy_volume(&copy).await.unwrap().source_volume, Some(created.id.clone()));
+
+    let detach = DetachRequest { volume: created.id.clone(), instance };
+    assert_eq!(sim.detach_volume(&detach).await.unwrap().state, AttachmentState::Detaching);
+    sim.delete_volume(&created.id).await.unwrap();
+    sim.delete_snapshot(&snapshot.id).await.unwrap();
+    let gone = sim.delete_volume(&created.id).await.unwrap_err();
+    assert_eq!((gone.class, gone.code.as_deref()), (ErrorClass::VolumeNotFound, Some("InvalidVolume.NotFound")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn tags_and_places_go_through_the_port() {
+    let sim = sim().await;
+    let volume = sim.create_volume(&request("pvc-1")).await.unwrap().id;
+    sim.create_tags(volume.as_str(), &Tags::from([("a".to_owned(), "1".to_owned())])).await.unwrap();
+    assert_eq!(only(&sim, &volume).await.tags["a"], "1");
+    sim.delete_tags(volume.as_str(), &["a".to_owned()]).await.unwrap();
+    assert!(!only(&sim, &volume).await.tags.contains_key("a"));
+    let zones = sim.describe_zones().await.unwrap();
+    assert_eq!(zones.iter().filter(|z| z.is_availability_zone && z.available).count(), 3);
+    sim.check_access().await.unwrap();
+    assert_eq!(sim.describe_instance_type("r8gb.48xlarge").await.unwrap().unwrap().ebs_cards, 2);
+    assert_eq!(sim.describe_instance_type("nonsense").await.unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_leaves_the_work_done_and_a_refusal_does_not() {
+    let sim = sim().await;
+    sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, true);
+    sim.fail_next(Action::CreateVolume, ErrorClass::Throttled, false);
+    let volumes = async || sim.engine().snapshot_of_state().await.volumes.len();
+    let before = volumes().await;
+    assert_eq!(sim.create_volume(&request("a")).await.unwrap_err().class, ErrorClass::Ambiguous);
+    assert_eq!(volumes().await, before + 1);
+    assert_eq!(sim.create_volume(&request("b")).await.unwrap_err().class, ErrorClass::Throttled);
+    assert_eq!(volumes().await, before + 1);
+    let adopted = sim.create_volume(&request("a")).await.unwrap();
+    assert_eq!(volumes().await, before + 1);
+    assert_eq!(adopted.csi_name(), Some("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_call_is_not_done_before_its_gate_opens() {
+    let sim = sim().await;
+    let gate = sim.hold(Action::CreateVolume);
+    let other = sim.clone();
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(async move { other.create_volume(&request("a")).await });
+    gate.reached().await;
+    assert_eq!(sim.count(Action::CreateVolume), 0);
+    let before = sim.engine().snapshot_of_state().await.volumes.len();
+    sim.create_volume(&request("b")).await.expect("only the next call is held");
+    gate.release();
+    tasks.join_next().await.unwrap().unwrap().unwrap();
+    assert_eq!(sim.engine().snapshot_of_state().await.volumes.len(), before + 2);
+    assert_eq!(sim.count(Action::CreateVolume), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_call_is_in_the_ledger_with_its_outcome() {
+    let sim = sim().await;
+    let volume = sim.create_volume(&request("a")).await.unwrap().id;
+    let dry = CreateVolume { dry_run: true, ..request("b") };
+    assert_eq!(sim.create_volume(&dry).await.unwrap_err().class, ErrorClass::DryRunSucceeded);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    sim.delete_volume(&volume).await.unwrap();
+    let calls = sim.calls();
+    let shown: Vec<_> = calls.iter().map(|c| (c.action, c.dry_run, c.error)).collect();
+    assert_eq!(
+        shown,
+        [
+            (Action::CreateVolume, false, None),
+            (Action::CreateVolume, true, Some(ErrorClass::DryRunSucceeded)),
+            (Action::DeleteVolume, false, None),
+        ]
+    );
+    assert!(calls[2].at.duration_since(calls[0].at).unwrap() >= Duration::from_secs(5));
+    sim.clear_calls();
+    assert_eq!(sim.calls(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ec2s_codes_become_classes() {
+    let sim = sim().await;
+    let [instance, second] = sim.instance_ids().await;
+    let volume = sim.create_volume(&request("a")).await.unwrap().id;
+    let attach = |volume: &VolumeId, instance: &ebs_types::InstanceId, device: &str| AttachRequest {
+        volume: volume.clone(),
+        instance: instance.clone(),
+        device: DeviceName::new(device),
+        card: None,
+    };
+    let class = |result: Result<ebs_ec2::Attachment, Ec2Error>| result.unwrap_err().class;
+    let nobody = ebs_types::InstanceId::parse("i-00000000").unwrap();
+    let nothing = VolumeId::parse("vol-00000000").unwrap();
+    let odd = VolumeId::parse("vol-zz").unwrap();
+    assert_eq!(class(sim.attach_volume(&attach(&volume, &second, "/dev/xvdaa")).await), ErrorClass::ZoneMismatch);
+    assert_eq!(class(sim.attach_volume(&attach(&volume, &nobody, "/dev/xvdaa")).await), ErrorClass::InstanceNotFound);
+    assert_eq!(class(sim.attach_volume(&attach(&nothing, &instance, "/dev/xvdaa")).await), ErrorClass::VolumeNotFound);
+    assert_eq!(class(sim.attach_volume(&attach(&odd, &instance, "/dev/xvdaa")).await), ErrorClass::MalformedId);
+    assert_eq!(
+        class(sim.attach_volume(&attach(&volume, &instance, "/dev/nonsense")).await),
+        ErrorClass::InvalidParameter
+    );
+    sim.attach_volume(&attach(&volume, &instance, "/dev/xvdaa")).await.unwrap();
+    assert_eq!(class(sim.attach_volume(&attach(&volume, &instance, "/dev/xvdab")).await), ErrorClass::VolumeInUse);
+    let other = sim.create_volume(&request("b")).await.unwrap().id;
+    assert_eq!(class(sim.attach_volume(&attach(&other, &instance, "/dev/xvdaa")).await), ErrorClass::DeviceNameInUse);
+    let detach = DetachRequest { volume: other, instance };
+    assert_eq!(class(sim.detach_volume(&detach).await), ErrorClass::IncorrectState);
+    let mismatch = CreateVolume { size: Gib(5), ..request("a") };
+    assert_eq!(sim.create_volume(&mismatch).await.unwrap_err().class, ErrorClass::IdempotentMismatch);
+    let unknown = CreateVolume { volume_type: VolumeType::Other("gp9".into()), ..request("c") };
+    assert_eq!(sim.create_volume(&unknown).await.unwrap_err().class, ErrorClass::Unsupported);
+    let page = PageRequest { max_results: None, token: Some("nonsense".into()) };
+    assert_eq!(sim.describe_volumes(&VolumeQuery::All, &page).await.unwrap_err().class, ErrorClass::BadToken);
+}

@@ -1,0 +1,157 @@
+//! The simulated EC2 as pure state: no clock, no files, no devices.
+//!
+//! [`Sim::apply`] carries out a call at a given time, [`Sim::advance`] lets time pass, and [`Sim::finish`] is told how
+//! an [`Effect`] on the data plane ended. What has to happen outside is returned as data; nothing here waits.
+//!
+//! A resource settles when two things are true: its time has passed, and its data or device is in place.
+
+mod account;
+mod advance;
+mod attachments;
+mod copies;
+mod effects;
+mod faults;
+mod filters;
+mod ids;
+mod listings;
+mod model;
+mod modifications;
+mod paging;
+mod places;
+mod resume;
+mod shape;
+mod snapshots;
+mod tags;
+#[cfg(test)]
+mod tests;
+mod timing;
+mod tokens;
+mod volumes;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use crate::api::{Call, Fault, Reply};
+use crate::engine::{EngineConfig, StateView, TimingOverride};
+
+pub(crate) use effects::{Effect, Outcome, Source};
+
+use account::{Account, Instance};
+use model::{Snapshot, Volume};
+use timing::Times;
+use tokens::Token;
+
+/// Version of the state file; another version is refused.
+const FORMAT: u32 = 1;
+
+/// The whole of the simulated EC2.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Sim {
+    format: u32,
+    account: Account,
+    instances: Vec<Instance>,
+    volumes: BTreeMap<String, Volume>,
+    snapshots: BTreeMap<String, Snapshot>,
+    tokens: BTreeMap<String, Token>,
+    /// Data of deleted snapshots from which a volume is still being filled.
+    unlisted_data: BTreeSet<String>,
+    times: Times,
+    /// What the configuration of this run says; not part of the state.
+    #[serde(skip)]
+    policy: Policy,
+    #[serde(skip)]
+    effects: Vec<Effect>,
+    /// Grows with every change, so that an unchanged state need not be saved.
+    #[serde(skip)]
+    revision: u64,
+}
+
+/// Limits and choices that come from the configuration of each run.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Policy {
+    max_volumes: usize,
+    max_snapshots: usize,
+    snapshot_interval: Option<std::time::Duration>,
+    modifications_per_day: Option<u32>,
+    burnt_token_repeats_reply: bool,
+}
+
+impl Sim {
+    /// A new account with two instances.
+    pub(crate) fn new(config: &EngineConfig, now: SystemTime) -> Self {
+        let mut sim = Self {
+            format: FORMAT,
+            account: Account::new(config),
+            instances: Vec::new(),
+            volumes: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            unlisted_data: BTreeSet::new(),
+            times: Times::of(config.timing),
+            policy: Policy::of(config),
+            effects: Vec::new(),
+            revision: 1,
+        };
+        sim.launch(config, now);
+        sim
+    }
+
+    /// Carries out one call. Effects collect until [`Sim::take_effects`].
+    pub(crate) fn apply(&mut self, now: SystemTime, call: Call) -> Result<Reply, Fault> {
+        match call {
+            Call::CreateVolume(c) => self.create_volume(now, c),
+            Call::CopyVolumes(c) => self.copy_volumes(now, c),
+            Call::DeleteVolume(c) => self.delete_volume(now, &c),
+            Call::DescribeVolumes(c) => self.describe_volumes(&c),
+            Call::DescribeVolumeStatus(c) => self.describe_volume_status(&c),
+            Call::AttachVolume(c) => self.attach_volume(now, &c),
+            Call::DetachVolume(c) => self.detach_volume(now, &c),
+            Call::ModifyVolume(c) => self.modify_volume(now, &c),
+            Call::DescribeVolumesModifications(c) => self.describe_volumes_modifications(&c),
+            Call::CreateSnapshot(c) => self.create_snapshot(now, &c),
+            Call::DeleteSnapshot(c) => self.delete_snapshot(&c),
+            Call::DescribeSnapshots(c) => self.describe_snapshots(now, &c),
+            Call::CreateTags(c) => self.create_tags(&c),
+            Call::DeleteTags(c) => self.delete_tags(&c),
+            Call::DescribeTags(c) => self.describe_tags(&c),
+            Call::DescribeInstances(c) => self.describe_instances(&c),
+            Call::DescribeInstanceTypes(c) => self.describe_instance_types(&c),
+            Call::DescribeAvailabilityZones(c) => self.describe_availability_zones(&c),
+        }
+    }
+
+    /// What has to be done outside, oldest first.
+    pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Grows with every change of what would be saved.
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Replaces times from now on.
+    pub(crate) fn set_timing(&mut self, timing: TimingOverride) {
+        self.times.replace(timing);
+        self.touch();
+    }
+
+    /// Everything there is.
+    pub(crate) fn view(&self, now: SystemTime) -> StateView {
+        StateView {
+            volumes: self.volumes.values().map(|v| v.describe()).collect(),
+            snapshots: self.snapshots.values().map(|s| s.describe(now, &self.account)).collect(),
+            instances: self.instances.iter().map(|i| self.describe_instance(i)).collect(),
+        }
+    }
+
+    fn touch(&mut self) {
+        self.revision += 1;
+    }
+
+    fn emit(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+}

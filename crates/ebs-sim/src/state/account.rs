@@ -1,0 +1,161 @@
+//! The account: its region, zones and instances, and what a run's configuration allows.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use ebs_types::{Tags, VolumeType};
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{BurntToken, EngineConfig, Timing, ZoneConfig};
+
+use super::ids::{Kind, random_hex};
+use super::model::{Attachment, AttachmentPhase, Device, Volume, VolumePhase};
+use super::{Policy, Sim};
+
+/// The one account there is.
+const ACCOUNT_ID: &str = "123456789012";
+/// Where instances have their root volume.
+const ROOT_DEVICE: &str = "/dev/xvda";
+
+/// Region, zones and account.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Account {
+    pub(super) id: String,
+    pub(super) region: String,
+    pub(super) zones: Vec<ZoneConfig>,
+}
+
+impl Account {
+    pub(super) fn new(config: &EngineConfig) -> Self {
+        Self { id: ACCOUNT_ID.to_owned(), region: config.region.clone(), zones: config.zones.clone() }
+    }
+
+    pub(super) fn zone_named(&self, name: &str) -> Option<&ZoneConfig> {
+        self.zones.iter().find(|z| z.name == name)
+    }
+
+    pub(super) fn zone_with_id(&self, id: &str) -> Option<&ZoneConfig> {
+        self.zones.iter().find(|z| z.id == id)
+    }
+
+    /// The ARN of the key behind what a client may name it by, and whether such a key can exist.
+    pub(super) fn kms_key(&self, given: Option<&str>) -> (String, bool) {
+        let prefix = format!("arn:aws:kms:{}:{}:key/", self.region, self.id);
+        match given {
+            None => (format!("{prefix}{}", key_of_alias("alias/aws/ebs")), true),
+            Some(key) if key.starts_with("alias/") => (format!("{prefix}{}", key_of_alias(key)), true),
+            Some(key) if key.starts_with("arn:") => {
+                let fits = key.split(':').nth(2) == Some("kms") && key.split(':').nth(3) == Some(self.region.as_str());
+                (key.to_owned(), fits)
+            }
+            Some(key) => (format!("{prefix}{key}"), is_uuid(key)),
+        }
+    }
+}
+
+fn is_uuid(text: &str) -> bool {
+    let groups: Vec<usize> = text.split('-').map(str::len).collect();
+    groups == [8, 4, 4, 4, 12] && text.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit())
+}
+
+/// Every alias stands for a key of its own, always the same.
+fn key_of_alias(alias: &str) -> String {
+    use sha2::Digest as _;
+    let digest = hex::encode(sha2::Sha256::digest(alias.as_bytes()));
+    format!("{}-{}-{}-{}-{}", &digest[..8], &digest[8..12], &digest[12..16], &digest[16..20], &digest[20..32])
+}
+
+/// An instance; its volumes know that they are attached to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Instance {
+    pub(super) id: String,
+    pub(super) instance_type: String,
+    pub(super) zone: String,
+    pub(super) zone_id: String,
+    pub(super) reservation_id: String,
+    pub(super) image_id: String,
+    pub(super) private_ip: String,
+    pub(super) interface_id: String,
+    pub(super) mac_address: String,
+    pub(super) launch_time: SystemTime,
+    pub(super) root_device: String,
+    pub(super) root_volume: String,
+    pub(super) tags: Tags,
+    /// Attachments of it appear as devices of this machine.
+    pub(super) local: bool,
+}
+
+impl Policy {
+    pub(super) fn of(config: &EngineConfig) -> Self {
+        let realistic = config.timing == Timing::Realistic;
+        Self {
+            max_volumes: config.max_volumes,
+            max_snapshots: config.max_snapshots,
+            snapshot_interval: config.snapshot_interval.or(realistic.then_some(Duration::from_secs(15))),
+            modifications_per_day: config.modifications_per_day.or(realistic.then_some(4)),
+            burnt_token_repeats_reply: config.burnt_token == BurntToken::OldReply,
+        }
+    }
+}
+
+impl Sim {
+    /// Starts the two instances: the machine's own, and one in another zone that has no devices here.
+    pub(super) fn launch(&mut self, config: &EngineConfig, now: SystemTime) {
+        for (n, zone, local) in [(10, &config.zone, true), (11, &config.second_zone, false)] {
+            let zone_id = self.account.zone_named(zone).map(|z| z.id.clone()).unwrap_or_default();
+            let instance = Instance {
+                id: Kind::Instance.new_id(),
+                instance_type: config.instance_type.clone(),
+                zone: zone.clone(),
+                zone_id: zone_id.clone(),
+                reservation_id: format!("r-0{}", random_hex::<8>()),
+                image_id: "ami-00000000000000000".to_owned(),
+                private_ip: format!("10.0.0.{n}"),
+                interface_id: format!("eni-0{}", random_hex::<8>()),
+                mac_address: format!("02:00:00:00:00:{n:02x}"),
+                launch_time: now,
+                root_device: ROOT_DEVICE.to_owned(),
+                root_volume: Kind::Volume.new_id(),
+                tags: BTreeMap::new(),
+                local,
+            };
+            let root = root_volume(&instance, now);
+            self.volumes.insert(root.id.clone(), root);
+            self.instances.push(instance);
+        }
+    }
+}
+
+fn root_volume(instance: &Instance, now: SystemTime) -> Volume {
+    Volume {
+        id: instance.root_volume.clone(),
+        phase: VolumePhase::Ready,
+        size_gib: 8,
+        volume_type: VolumeType::Gp3,
+        iops: Some(3000),
+        throughput: Some(125),
+        zone: instance.zone.clone(),
+        zone_id: instance.zone_id.clone(),
+        encrypted: false,
+        kms_key_id: None,
+        vanishes: false,
+        snapshot_id: None,
+        source_volume_id: None,
+        initialization_rate: None,
+        multi_attach: false,
+        created: now,
+        tags: BTreeMap::new(),
+        attachments: vec![Attachment {
+            instance_id: instance.id.clone(),
+            device: instance.root_device.clone(),
+            phase: AttachmentPhase::Attached,
+            attach_time: now,
+            delete_on_termination: true,
+            card: None,
+            backing: Device::None,
+        }],
+        modification: None,
+        modified_at: Vec::new(),
+        last_snapshot: None,
+    }
+}

@@ -1,0 +1,276 @@
+//! Time passing, and the data plane reporting.
+
+use std::time::{Duration, SystemTime};
+
+use super::Sim;
+use super::effects::{Effect, Outcome};
+use super::model::{AttachmentPhase, Device, ModificationPhase, Snapshot, SnapshotPhase, Volume, VolumePhase};
+
+/// After a device could not be connected.
+const RETRY_CONNECT: Duration = Duration::from_secs(1);
+/// After a device was in use.
+const RETRY_DISCONNECT: Duration = Duration::from_millis(200);
+
+/// What a volume's turn led to.
+#[derive(Default)]
+struct Turn {
+    effects: Vec<Effect>,
+    changed: bool,
+    gone: bool,
+}
+
+impl Sim {
+    /// Settles everything whose time has come.
+    pub(crate) fn advance(&mut self, now: SystemTime) {
+        let optimize = self.times.optimize;
+        let mut gone = Vec::new();
+        let mut turn = Turn::default();
+        for volume in self.volumes.values_mut() {
+            volume.settle(now, &mut turn);
+            volume.settle_attachments(now, &mut turn);
+            volume.settle_modification(now, optimize, &mut turn);
+            if std::mem::take(&mut turn.gone) {
+                gone.push(volume.id.clone());
+            }
+        }
+        for snapshot in self.snapshots.values_mut() {
+            turn.changed |= snapshot.settle(now);
+        }
+        for id in gone {
+            self.forget_volume(&id, now);
+            turn.effects.push(Effect::DeleteBacking { volume: id });
+            turn.changed = true;
+        }
+        turn.changed |= self.expire_tokens(now);
+        self.effects.append(&mut turn.effects);
+        self.release_unlisted_data();
+        if turn.changed {
+            self.touch();
+        }
+    }
+
+    fn forget_volume(&mut self, id: &str, now: SystemTime) {
+        if let Some(volume) = self.volumes.remove(id) {
+            self.burn_tokens_of(&volume.describe(), now);
+        }
+    }
+
+    /// The next time at which something settles by itself; `None`: nothing does.
+    pub(crate) fn next_due(&self, now: SystemTime) -> Option<SystemTime> {
+        let volumes = self.volumes.values().flat_map(Volume::dues);
+        let snapshots = self.snapshots.values().filter_map(|s| match s.phase {
+            SnapshotPhase::Pending { due, .. } => Some(due),
+            SnapshotPhase::Completed { .. } | SnapshotPhase::Error { .. } => None,
+        });
+        // What is overdue waits for the data plane, not for time.
+        volumes.chain(snapshots).filter(|due| *due > now).min()
+    }
+
+    /// Takes in how an effect ended.
+    pub(crate) fn finish(&mut self, now: SystemTime, effect: &Effect, outcome: &Outcome) {
+        self.touch();
+        match effect {
+            Effect::CreateBacking { volume, .. } | Effect::CopyVolume { volume, .. } => {
+                self.finish_creation(volume, outcome);
+            }
+            Effect::CopyToSnapshot { snapshot, .. } => self.finish_copy(snapshot, outcome),
+            Effect::Connect { volume, instance } => self.finish_connect(now, volume, instance, outcome),
+            Effect::Disconnect { volume, instance } => self.finish_disconnect(now, volume, instance, outcome),
+            Effect::Grow { volume, .. } => self.finish_growth(now, volume, outcome),
+            Effect::DeleteBacking { .. } | Effect::DeleteSnapshotData { .. } => {}
+        }
+    }
+
+    fn finish_creation(&mut self, volume: &str, outcome: &Outcome) {
+        let Some(volume) = self.volumes.get_mut(volume) else { return };
+        if let VolumePhase::Creating { data_ready, .. } = &mut volume.phase {
+            match outcome {
+                Outcome::Done(_) => *data_ready = true,
+                Outcome::Busy | Outcome::Failed(_) => volume.phase = VolumePhase::Error,
+            }
+        }
+    }
+
+    fn finish_copy(&mut self, id: &str, outcome: &Outcome) {
+        match (self.snapshots.get_mut(id), outcome) {
+            (None, _) => self.emit(Effect::DeleteSnapshotData { snapshot: id.to_owned() }),
+            (Some(snapshot), Outcome::Failed(message)) => {
+                snapshot.phase = SnapshotPhase::Error { message: message.clone() };
+            }
+            (Some(snapshot), Outcome::Done(_) | Outcome::Busy) => {
+                if let SnapshotPhase::Pending { copied, .. } = &mut snapshot.phase {
+                    *copied = true;
+                }
+            }
+        }
+    }
+
+    fn finish_connect(&mut self, now: SystemTime, volume: &str, instance: &str, outcome: &Outcome) {
+        let Some(attachment) = self.volumes.get_mut(volume).and_then(|v| v.attachment_to(instance)) else { return };
+        let detaching = matches!(attachment.phase, AttachmentPhase::Detaching { .. });
+        let disconnect = match outcome {
+            Outcome::Done(device) if detaching => {
+                attachment.backing = Device::Disconnecting(device.clone().unwrap_or_default());
+                true
+            }
+            Outcome::Done(device) => {
+                attachment.backing = Device::Connected(device.clone().unwrap_or_default());
+                false
+            }
+            Outcome::Busy | Outcome::Failed(_) if detaching => {
+                attachment.backing = Device::Absent;
+                false
+            }
+            Outcome::Busy | Outcome::Failed(_) => {
+                attachment.backing = Device::RetryConnect(now + RETRY_CONNECT);
+                false
+            }
+        };
+        if disconnect {
+            self.emit(Effect::Disconnect { volume: volume.to_owned(), instance: instance.to_owned() });
+        }
+    }
+
+    fn finish_disconnect(&mut self, now: SystemTime, volume: &str, instance: &str, outcome: &Outcome) {
+        let Some(attachment) = self.volumes.get_mut(volume).and_then(|v| v.attachment_to(instance)) else { return };
+        match outcome {
+            Outcome::Done(_) => attachment.backing = Device::Absent,
+            Outcome::Busy | Outcome::Failed(_) => {
+                if let Device::Disconnecting(device) = &attachment.backing {
+                    attachment.backing = Device::RetryDisconnect(device.clone(), now + RETRY_DISCONNECT);
+                }
+                if let AttachmentPhase::Detaching { busy, .. } = &mut attachment.phase {
+                    *busy = true;
+                }
+            }
+        }
+    }
+
+    fn finish_growth(&mut self, now: SystemTime, volume: &str, outcome: &Outcome) {
+        let Some(volume) = self.volumes.get_mut(volume) else { return };
+        let Some(modification) = &mut volume.modification else { return };
+        if let ModificationPhase::Modifying { grown, .. } = &mut modification.phase {
+            match outcome {
+                Outcome::Done(_) => *grown = true,
+                Outcome::Busy | Outcome::Failed(_) => {
+                    let message = match outcome {
+                        Outcome::Failed(message) => message.clone(),
+                        _ => "the device is in use".to_owned(),
+                    };
+                    volume.size_gib = modification.original.size_gib;
+                    modification.phase = ModificationPhase::Failed { at: now, message };
+                }
+            }
+        }
+    }
+}
+
+impl Snapshot {
+    fn settle(&mut self, now: SystemTime) -> bool {
+        match self.phase {
+            SnapshotPhase::Pending { due, copied: true } if due <= now => {
+                self.phase = SnapshotPhase::Completed { at: now };
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Volume {
+    fn settle(&mut self, now: SystemTime, turn: &mut Turn) {
+        match self.phase {
+            VolumePhase::Creating { due, data_ready: true } if due <= now => {
+                self.phase = VolumePhase::Ready;
+                turn.changed = true;
+                turn.gone = self.vanishes;
+            }
+            VolumePhase::Deleting { due } if due <= now => turn.gone = true,
+            _ => {}
+        }
+    }
+
+    fn settle_attachments(&mut self, now: SystemTime, turn: &mut Turn) {
+        let volume = &self.id;
+        for attachment in &mut self.attachments {
+            let connect = || Effect::Connect { volume: volume.clone(), instance: attachment.instance_id.clone() };
+            match (&attachment.phase, &attachment.backing) {
+                (AttachmentPhase::Attaching { due }, Device::None | Device::Connected(_)) if *due <= now => {
+                    attachment.phase = AttachmentPhase::Attached;
+                    turn.changed = true;
+                }
+                (AttachmentPhase::Attaching { due }, Device::Absent) if *due <= now => {
+                    turn.effects.push(connect());
+                    attachment.backing = Device::Connecting;
+                    turn.changed = true;
+                }
+                (AttachmentPhase::Attaching { .. } | AttachmentPhase::Attached, Device::RetryConnect(at))
+                    if *at <= now =>
+                {
+                    turn.effects.push(connect());
+                    attachment.backing = Device::Connecting;
+                    turn.changed = true;
+                }
+                (AttachmentPhase::Detaching { .. }, Device::RetryDisconnect(device, at)) if *at <= now => {
+                    turn.effects
+                        .push(Effect::Disconnect { volume: volume.clone(), instance: attachment.instance_id.clone() });
+                    attachment.backing = Device::Disconnecting(device.clone());
+                    turn.changed = true;
+                }
+                _ => {}
+            }
+        }
+        let before = self.attachments.len();
+        self.attachments.retain(|a| {
+            !matches!(
+                (&a.phase, &a.backing),
+                (AttachmentPhase::Detaching { due, .. }, Device::None | Device::Absent) if *due <= now
+            )
+        });
+        turn.changed |= self.attachments.len() != before;
+    }
+
+    fn settle_modification(&mut self, now: SystemTime, optimize: Duration, turn: &mut Turn) {
+        let Some(modification) = &mut self.modification else { return };
+        if let ModificationPhase::Modifying { due, grown: true } = modification.phase
+            && due <= now
+        {
+            modification.phase = ModificationPhase::Optimizing { due: now + optimize };
+            turn.changed = true;
+        }
+        if let ModificationPhase::Optimizing { due } = modification.phase
+            && due <= now
+        {
+            modification.phase = ModificationPhase::Completed { at: now };
+            turn.changed = true;
+        }
+    }
+
+    /// Every time at which something of the volume may settle.
+    fn dues(&self) -> impl Iterator<Item = SystemTime> {
+        let own = match self.phase {
+            VolumePhase::Creating { due, .. } | VolumePhase::Deleting { due } => Some(due),
+            VolumePhase::Ready | VolumePhase::Error => None,
+        };
+        let modification = self.modification.as_ref().and_then(|m| match m.phase {
+            ModificationPhase::Modifying { due, .. } | ModificationPhase::Optimizing { due } => Some(due),
+            ModificationPhase::Completed { .. } | ModificationPhase::Failed { .. } => None,
+        });
+        let attachments = self.attachments.iter().flat_map(|a| {
+            let phase = match a.phase {
+                AttachmentPhase::Attaching { due } | AttachmentPhase::Detaching { due, .. } => Some(due),
+                AttachmentPhase::Attached => None,
+            };
+            let retry = match a.backing {
+                Device::RetryConnect(at) | Device::RetryDisconnect(_, at) => Some(at),
+                Device::None
+                | Device::Absent
+                | Device::Connecting
+                | Device::Connected(_)
+                | Device::Disconnecting(_) => None,
+            };
+            phase.into_iter().chain(retry)
+        });
+        own.into_iter().chain(modification).chain(attachments)
+    }
+}

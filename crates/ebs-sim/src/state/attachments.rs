@@ -1,0 +1,211 @@
+//! AttachVolume and DetachVolume.
+
+use std::time::SystemTime;
+
+use ebs_types::{LimitKind, attachment_limit, ebs_cards};
+
+use crate::api::{AttachVolume, DetachVolume, Fault, Reply};
+
+use super::Sim;
+use super::account::Instance;
+use super::effects::Effect;
+use super::faults::{self, incorrect_state, invalid_value};
+use super::ids::Kind;
+use super::model::{Attachment, AttachmentPhase, Device, Volume, VolumePhase};
+
+/// Most instances that share a volume.
+const MAX_SHARERS: usize = 16;
+/// Network interfaces of every instance here; they share the slots of some instance types.
+const NETWORK_INTERFACES: usize = 1;
+
+impl Sim {
+    pub(super) fn attach_volume(&mut self, now: SystemTime, call: &AttachVolume) -> Result<Reply, Fault> {
+        let device = call.device.as_deref().filter(|d| !d.is_empty()).ok_or_else(|| faults::missing("device"))?;
+        self.volume_mut(&call.volume_id)?;
+        let instance = self.instance(&call.instance_id)?.clone();
+        check_device_name(device)?;
+        let card = card_of(call, &instance)?;
+        let volume = &self.volumes[&call.volume_id];
+        check_attachable(volume, &instance)?;
+        self.check_slots(&instance, device)?;
+        if call.dry_run {
+            return Err(faults::dry_run());
+        }
+        let attachment = Attachment {
+            instance_id: instance.id.clone(),
+            device: device.to_owned(),
+            phase: AttachmentPhase::Attaching { due: now + self.times.attach },
+            attach_time: now,
+            delete_on_termination: false,
+            card,
+            backing: if instance.local { Device::Absent } else { Device::None },
+        };
+        let reply = attachment.describe(&call.volume_id);
+        self.volume_mut(&call.volume_id)?.attachments.push(attachment);
+        self.touch();
+        Ok(Reply::AttachVolume(reply))
+    }
+
+    /// An instance by an id that a client sent.
+    pub(super) fn instance(&self, id: &str) -> Result<&Instance, Fault> {
+        if id.is_empty() {
+            return Err(faults::missing("InstanceId"));
+        }
+        Kind::Instance.check(id)?;
+        self.instances.iter().find(|i| i.id == id).ok_or_else(|| faults::no_such_instance(id))
+    }
+
+    /// Attachments of an instance in any state, its root volume's included.
+    pub(super) fn attachments_of<'a>(&'a self, instance: &'a str) -> impl Iterator<Item = (&'a str, &'a Attachment)> {
+        self.volumes.values().flat_map(move |v| {
+            v.attachments.iter().filter(move |a| a.instance_id == instance).map(|a| (v.id.as_str(), a))
+        })
+    }
+
+    fn check_slots(&self, instance: &Instance, device: &str) -> Result<(), Fault> {
+        if self.attachments_of(&instance.id).any(|(_, a)| a.device == device) {
+            return Err(invalid_value(format!(
+                "Invalid value '{device}' for unixDevice. Attachment point {device} is already in use"
+            )));
+        }
+        let limit = attachment_limit(&instance.instance_type);
+        let slots = usize::try_from(limit.limit).unwrap_or(usize::MAX);
+        let others = match limit.kind {
+            LimitKind::Shared => NETWORK_INTERFACES - 1,
+            LimitKind::Dedicated => 0,
+        };
+        if self.attachments_of(&instance.id).count() + others >= slots {
+            return Err(Fault::new(
+                "AttachmentLimitExceeded",
+                format!("Instance {} ({}) has all of its {slots} attachments.", instance.id, instance.instance_type),
+            ));
+        }
+        Ok(())
+    }
+
+    pub(super) fn detach_volume(&mut self, now: SystemTime, call: &DetachVolume) -> Result<Reply, Fault> {
+        let due = now + self.times.detach;
+        if let Some(instance) = call.instance_id.as_deref().filter(|i| !i.is_empty()) {
+            Kind::Instance.check(instance)?;
+        }
+        let volume = self.volume_mut(&call.volume_id)?;
+        let id = volume.id.clone();
+        let instance_id = detachable(volume, call)?;
+        if self.instances.iter().any(|i| i.root_volume == id && i.id == instance_id) {
+            return Err(Fault::new(
+                "OperationNotPermitted",
+                format!("Unable to detach root volume '{id}' from instance '{instance_id}'"),
+            ));
+        }
+        if call.dry_run {
+            return Err(faults::dry_run());
+        }
+        let volume = self.volume_mut(&id)?;
+        let attachment = volume.attachment_to(&instance_id).expect("found above");
+        attachment.phase = AttachmentPhase::Detaching { due, busy: false };
+        let mut disconnect = false;
+        match &attachment.backing {
+            Device::Connected(device) => {
+                attachment.backing = Device::Disconnecting(device.clone());
+                disconnect = true;
+            }
+            Device::RetryConnect(_) => attachment.backing = Device::Absent,
+            // A device on its way in is taken out as soon as it has arrived.
+            Device::None
+            | Device::Absent
+            | Device::Connecting
+            | Device::Disconnecting(_)
+            | Device::RetryDisconnect(..) => {}
+        }
+        let reply = attachment.describe(&id);
+        if disconnect {
+            self.emit(Effect::Disconnect { volume: id, instance: instance_id });
+        }
+        self.touch();
+        Ok(Reply::DetachVolume(reply))
+    }
+}
+
+fn card_of(call: &AttachVolume, instance: &Instance) -> Result<Option<u32>, Fault> {
+    let cards = ebs_cards(&instance.instance_type);
+    match call.ebs_card_index.map(u32::try_from) {
+        None => Ok((cards > 1).then_some(0)),
+        Some(Ok(card)) if card < cards => Ok(Some(card)),
+        Some(_) => Err(invalid_value(format!(
+            "EbsCardIndex is out of range: instance type {} has {cards} EBS card(s).",
+            instance.instance_type
+        ))),
+    }
+}
+
+fn check_attachable(volume: &Volume, instance: &Instance) -> Result<(), Fault> {
+    if volume.phase != VolumePhase::Ready {
+        return Err(incorrect_state(format!("Volume '{}' is '{}', not 'available'.", volume.id, volume.state())));
+    }
+    if volume.zone != instance.zone {
+        return Err(Fault::new(
+            "InvalidVolume.ZoneMismatch",
+            format!("The volume '{}' is not in the same availability zone as instance '{}'", volume.id, instance.id),
+        ));
+    }
+    let in_use = |what: String| Err(Fault::new("VolumeInUse", what));
+    if volume.attachments.iter().any(|a| a.instance_id == instance.id) {
+        return in_use(format!("{} is already attached to instance {}", volume.id, instance.id));
+    }
+    match volume.attachments.len() {
+        0 => Ok(()),
+        _ if !volume.multi_attach => in_use(format!("{} is already attached to an instance", volume.id)),
+        n if n >= MAX_SHARERS => in_use(format!("{} is attached to {MAX_SHARERS} instances already", volume.id)),
+        _ => Ok(()),
+    }
+}
+
+/// The instance from which a volume is to be detached.
+fn detachable(volume: &Volume, call: &DetachVolume) -> Result<String, Fault> {
+    let not_attached = |what: String| Err(Fault::new("InvalidAttachment.NotFound", what));
+    let attachment = match (call.instance_id.as_deref().filter(|i| !i.is_empty()), volume.attachments.as_slice()) {
+        (_, []) => {
+            return Err(incorrect_state(format!("Volume '{}' is in the '{}' state.", volume.id, volume.state())));
+        }
+        (Some(instance), all) => match all.iter().find(|a| a.instance_id == instance) {
+            Some(attachment) => attachment,
+            None => return not_attached(format!("Volume '{}' is not attached to instance '{instance}'.", volume.id)),
+        },
+        (None, [only]) => only,
+        (None, _) => return Err(faults::missing("InstanceId")),
+    };
+    if let Some(device) = call.device.as_deref().filter(|d| !d.is_empty() && *d != attachment.device) {
+        return not_attached(format!("Volume '{}' is not attached as device '{device}'.", volume.id));
+    }
+    if let AttachmentPhase::Detaching { .. } = attachment.phase {
+        return Err(incorrect_state(format!("Volume '{}' is in the 'detaching' state.", volume.id)));
+    }
+    Ok(attachment.instance_id.clone())
+}
+
+/// Names that EC2 takes: `/dev/sd[a-z][0-9]`, `/dev/xvd[a-z]`, and two letters up to `/dev/xvddx`.
+fn check_device_name(device: &str) -> Result<(), Fault> {
+    let lower = |b: &u8| b.is_ascii_lowercase();
+    let valid = if let Some(rest) = device.strip_prefix("/dev/xvd") {
+        match rest.as_bytes() {
+            [a] => lower(a),
+            [a @ b'a'..=b'c', b] => lower(a) && lower(b),
+            [b'd', b] => (b'a'..=b'x').contains(b),
+            _ => false,
+        }
+    } else if let Some(rest) = device.strip_prefix("/dev/sd") {
+        match rest.as_bytes() {
+            [a] => lower(a),
+            [a, digits @ ..] => lower(a) && digits.len() <= 2 && digits.iter().all(u8::is_ascii_digit),
+            [] => false,
+        }
+    } else {
+        false
+    };
+    if valid {
+        return Ok(());
+    }
+    Err(invalid_value(format!(
+        "Value ({device}) for parameter device is invalid. {device} is not a valid EBS device name."
+    )))
+}

@@ -1,0 +1,65 @@
+//! CopyVolumes: a copy of a volume in its own zone, with the data of the time of the call.
+
+use std::time::SystemTime;
+
+use crate::api::{CopyVolumes, Fault, Reply};
+use crate::engine::ZoneConfig;
+
+use super::Sim;
+use super::effects::Effect;
+use super::faults;
+use super::ids::Kind;
+use super::model::{Volume, VolumePhase};
+use super::shape::{Wish, known_type};
+use super::tags::{in_order, tags_for};
+use super::tokens::Use;
+use super::volumes::new_volume;
+
+impl Sim {
+    pub(super) fn copy_volumes(&mut self, now: SystemTime, mut call: CopyVolumes) -> Result<Reply, Fault> {
+        let token = call.client_token.take();
+        in_order(&mut call.tag_specifications);
+        let usage = self.use_token(token.as_deref(), "CopyVolumes", &call)?;
+        if let Use::Repeat(volume) = usage {
+            return if call.dry_run { Err(faults::dry_run()) } else { Ok(Reply::CopyVolumes(vec![*volume])) };
+        }
+        let copy = self.planned_copy(now, &call)?;
+        self.check_volume_quota()?;
+        if call.dry_run {
+            return Err(faults::dry_run());
+        }
+        let source = call.source_volume_id;
+        self.emit(Effect::CopyVolume { source, volume: copy.id.clone(), gib: copy.size_gib });
+        self.remember_token(token, usage, &copy.id);
+        Ok(Reply::CopyVolumes(vec![self.add_volume(copy)]))
+    }
+
+    fn planned_copy(&mut self, now: SystemTime, call: &CopyVolumes) -> Result<Volume, Fault> {
+        let due = now + self.times.create;
+        let source = self.volume_mut(&call.source_volume_id)?;
+        if source.phase != VolumePhase::Ready {
+            return Err(faults::incorrect_state(format!("The volume '{}' is '{}'.", source.id, source.state())));
+        }
+        let size_gib = call.size.unwrap_or(i64::from(source.size_gib));
+        if size_gib < i64::from(source.size_gib) {
+            return Err(faults::invalid_value(format!(
+                "A copy of {size_gib} GiB is smaller than its source: expect size >= {} GiB.",
+                source.size_gib
+            )));
+        }
+        let volume_type = match call.volume_type.as_deref().filter(|t| !t.is_empty()) {
+            Some(name) => known_type(name)?,
+            None => source.volume_type.clone(),
+        };
+        let multi_attach = call.multi_attach_enabled.unwrap_or(false);
+        let wish = Wish { size_gib, volume_type, iops: call.iops, throughput: call.throughput, multi_attach };
+        let zone = ZoneConfig { name: source.zone.clone(), id: source.zone_id.clone(), zone_type: String::new() };
+        Ok(Volume {
+            tags: tags_for(&call.tag_specifications, Kind::Volume)?,
+            encrypted: source.encrypted,
+            kms_key_id: source.kms_key_id.clone(),
+            source_volume_id: Some(source.id.clone()),
+            ..new_volume(wish.fulfil()?, &zone, now, due)
+        })
+    }
+}

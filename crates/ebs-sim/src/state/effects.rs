@@ -1,0 +1,49 @@
+//! What the state asks of the data plane, and how it can end.
+
+/// Where the first data of a volume come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// Zeros.
+    Blank,
+    /// The data of a snapshot.
+    Snapshot(String),
+}
+
+/// Something to be done on the data plane. Every effect may be repeated after a restart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Make the backing data of a volume.
+    CreateBacking { volume: String, gib: u32, source: Source },
+    /// Copy a volume's data, as they are now, into a new volume. The reply waits for it.
+    CopyVolume { source: String, volume: String, gib: u32 },
+    /// Copy a volume's data, as they are now, into a snapshot. The reply waits for it.
+    CopyToSnapshot { volume: String, snapshot: String },
+    /// Make a volume appear as a device of this machine.
+    Connect { volume: String, instance: String },
+    /// Take the device away, unless somebody uses it.
+    Disconnect { volume: String, instance: String },
+    /// Make a volume, and its device, larger.
+    Grow { volume: String, gib: u32 },
+    /// Remove a volume's data.
+    DeleteBacking { volume: String },
+    /// Remove a snapshot's data.
+    DeleteSnapshotData { snapshot: String },
+}
+
+impl Effect {
+    /// True when the call that caused it is answered only after it: its data are those of the time of the call.
+    pub(crate) fn holds_reply(&self) -> bool {
+        matches!(self, Self::CopyVolume { .. } | Self::CopyToSnapshot { .. })
+    }
+}
+
+/// How an effect ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Done; a connect names its device.
+    Done(Option<String>),
+    /// The device is in use.
+    Busy,
+    /// It did not work, in words.
+    Failed(String),
+}

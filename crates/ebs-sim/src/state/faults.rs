@@ -1,0 +1,39 @@
+//! EC2's error answers, one constructor for each that several actions give.
+
+use crate::api::Fault;
+
+pub(super) fn dry_run() -> Fault {
+    Fault::with_status(412, "DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
+}
+
+pub(super) fn invalid_value(message: impl Into<String>) -> Fault {
+    Fault::new("InvalidParameterValue", message)
+}
+
+pub(super) fn invalid_combination(message: impl Into<String>) -> Fault {
+    Fault::new("InvalidParameterCombination", message)
+}
+
+pub(super) fn missing(parameter: &str) -> Fault {
+    Fault::new("MissingParameter", format!("The request must contain the parameter {parameter}"))
+}
+
+pub(super) fn incorrect_state(message: impl Into<String>) -> Fault {
+    Fault::new("IncorrectState", message)
+}
+
+pub(super) fn no_such_volume(id: &str) -> Fault {
+    Fault::new("InvalidVolume.NotFound", format!("The volume '{id}' does not exist."))
+}
+
+pub(super) fn no_such_snapshot(id: &str) -> Fault {
+    Fault::new("InvalidSnapshot.NotFound", format!("The snapshot '{id}' does not exist."))
+}
+
+pub(super) fn no_such_instance(id: &str) -> Fault {
+    Fault::new("InvalidInstanceID.NotFound", format!("The instance ID '{id}' does not exist"))
+}
+
+pub(super) fn unsupported(message: impl Into<String>) -> Fault {
+    Fault::new("UnsupportedOperation", message)
+}

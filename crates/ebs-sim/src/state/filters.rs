@@ -1,0 +1,119 @@
+//! Filters: names, wildcards and limits.
+
+use ebs_types::Tags;
+
+use crate::api::{Fault, Filter};
+
+use super::faults::invalid_value;
+
+/// Most filter values in one call.
+const MAX_VALUES: usize = 200;
+
+/// Something that filters choose from.
+pub(super) trait Filterable {
+    /// What the object has under a filter's name; a filter matches when any of its values matches any of these.
+    fn field(&self, name: &str) -> Vec<String>;
+    /// Its tags.
+    fn tags(&self) -> &Tags;
+}
+
+/// Refuses filters that the action does not have, and more values than EC2 takes.
+pub(super) fn check(filters: &[Filter], known: &[&str], taggable: bool) -> Result<(), Fault> {
+    for filter in filters {
+        let by_tag =
+            taggable && (filter.name.starts_with("tag:") || matches!(filter.name.as_str(), "tag-key" | "tag-value"));
+        if !by_tag && !known.contains(&filter.name.as_str()) {
+            return Err(invalid_value(format!("The filter '{}' is invalid", filter.name)));
+        }
+        if filter.values.is_empty() {
+            return Err(invalid_value(format!("The filter '{}' has no value", filter.name)));
+        }
+    }
+    if filters.iter().map(|f| f.values.len()).sum::<usize>() > MAX_VALUES {
+        return Err(Fault::new(
+            "FilterLimitExceeded",
+            format!("The maximum number of filter values specified on a single call is {MAX_VALUES}"),
+        ));
+    }
+    Ok(())
+}
+
+/// True when every filter matches.
+pub(super) fn matches(filters: &[Filter], object: &dyn Filterable) -> bool {
+    filters.iter().all(|filter| {
+        let fields: Vec<String> = if let Some(key) = filter.name.strip_prefix("tag:") {
+            object.tags().get(key).cloned().into_iter().collect()
+        } else if filter.name == "tag-key" {
+            object.tags().keys().cloned().collect()
+        } else if filter.name == "tag-value" {
+            object.tags().values().cloned().collect()
+        } else {
+            object.field(&filter.name)
+        };
+        fields.iter().any(|field| filter.values.iter().any(|value| wildcard(value, field)))
+    })
+}
+
+/// `*` is any text, `?` any character, `\` takes the next one as it is.
+fn wildcard(pattern: &str, text: &str) -> bool {
+    let pattern: Vec<char> = pattern.chars().collect();
+    let text: Vec<char> = text.chars().collect();
+    // Remembers the last star, and how much text it has swallowed, to come back to: linear in practice.
+    let (mut p, mut t) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while t < text.len() {
+        let step = match pattern.get(p) {
+            Some('*') => {
+                star = Some((p, t));
+                p += 1;
+                continue;
+            }
+            Some('?') => Some(1),
+            Some('\\') if p + 1 < pattern.len() => (pattern[p + 1] == text[t]).then_some(2),
+            Some(c) => (*c == text[t]).then_some(1),
+            None => None,
+        };
+        match (step, star) {
+            (Some(step), _) => {
+                p += step;
+                t += 1;
+            }
+            (None, Some((at, swallowed))) => {
+                star = Some((at, swallowed + 1));
+                p = at + 1;
+                t = swallowed + 1;
+            }
+            (None, None) => return false,
+        }
+    }
+    pattern[p..].iter().all(|c| *c == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_is_any_text_a_question_mark_any_character_and_a_backslash_takes_the_next_as_it_is() {
+        for (pattern, text, expected) in [
+            ("vol", "vol", true),
+            ("vol", "volume", false),
+            ("vol*", "volume", true),
+            ("*me", "volume", true),
+            ("v*l*e", "volume", true),
+            ("v*l*x", "volume", false),
+            ("v?l", "vol", true),
+            ("v?l", "vl", false),
+            ("*", "", true),
+            ("", "", true),
+            ("", "x", false),
+            (r"a\*b", "a*b", true),
+            (r"a\*b", "axb", false),
+            (r"a\?", "a?", true),
+            ("a**b", "ab", true),
+            ("Vol", "vol", false),
+        ] {
+            assert_eq!(wildcard(pattern, text), expected, "{pattern:?} against {text:?}");
+        }
+    }
+}

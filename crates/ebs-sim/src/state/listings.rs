@@ -1,0 +1,266 @@
+//! What all describe actions share: ids or filters, pages, and what each object has under each filter's name.
+
+use ebs_types::Tags;
+
+use crate::api::{Fault, Filter, Listing};
+
+use super::account::Instance;
+use super::faults::{invalid_combination, invalid_value};
+use super::filters::{self, Filterable};
+use super::ids::Kind;
+use super::model::{Attachment, Snapshot, Volume};
+use super::paging::Wanted;
+
+pub(super) const VOLUME_FILTERS: &[&str] = &[
+    "attachment.attach-time",
+    "attachment.delete-on-termination",
+    "attachment.device",
+    "attachment.instance-id",
+    "attachment.status",
+    "availability-zone",
+    "availability-zone-id",
+    "create-time",
+    "encrypted",
+    "fast-restored",
+    "multi-attach-enabled",
+    "size",
+    "snapshot-id",
+    "source-volume-id",
+    "status",
+    "volume-id",
+    "volume-type",
+];
+pub(super) const VOLUME_STATUS_FILTERS: &[&str] =
+    &["availability-zone", "availability-zone-id", "volume-id", "volume-status.status"];
+pub(super) const MODIFICATION_FILTERS: &[&str] = &[
+    "modification-state",
+    "original-iops",
+    "original-size",
+    "original-volume-type",
+    "originalMultiAttachEnabled",
+    "start-time",
+    "target-iops",
+    "target-size",
+    "target-volume-type",
+    "targetMultiAttachEnabled",
+    "volume-id",
+];
+pub(super) const SNAPSHOT_FILTERS: &[&str] = &[
+    "description",
+    "encrypted",
+    "owner-alias",
+    "owner-id",
+    "progress",
+    "snapshot-id",
+    "start-time",
+    "status",
+    "storage-tier",
+    "volume-id",
+    "volume-size",
+];
+pub(super) const INSTANCE_FILTERS: &[&str] = &[
+    "availability-zone",
+    "availability-zone-id",
+    "block-device-mapping.device-name",
+    "block-device-mapping.status",
+    "block-device-mapping.volume-id",
+    "hypervisor",
+    "instance-id",
+    "instance-state-code",
+    "instance-state-name",
+    "instance-type",
+    "owner-id",
+    "private-dns-name",
+    "private-ip-address",
+    "reservation-id",
+    "root-device-name",
+];
+
+/// A describe call.
+#[derive(Debug, Clone)]
+pub(super) struct Query<'a> {
+    action: &'static str,
+    pub(super) ids: &'a [String],
+    pub(super) filters: &'a [Filter],
+    wanted: Wanted<'a>,
+}
+
+impl<'a> Query<'a> {
+    pub(super) fn of(action: &'static str, ids: &'a [String], filters: &'a [Filter]) -> Self {
+        Self { action, ids, filters, wanted: Wanted::default() }
+    }
+
+    pub(super) fn page(mut self, max_results: Option<i64>, next_token: Option<&'a str>) -> Self {
+        self.wanted = Wanted { max_results, next_token };
+        self
+    }
+
+    /// Refuses what EC2 refuses before it looks at anything: ids of no object, ids together with pages, filters that
+    /// the action does not have.
+    pub(super) fn check(&self, kind: Kind, known: &[&str]) -> Result<(), Fault> {
+        check_count(self.ids)?;
+        self.ids.iter().try_for_each(|id| kind.check(id))?;
+        self.check_pages_and_filters(known)
+    }
+
+    pub(super) fn check_pages_and_filters(&self, known: &[&str]) -> Result<(), Fault> {
+        if !self.ids.is_empty() && self.wanted.max_results.is_some_and(|n| n != 0) {
+            return Err(invalid_combination("The parameter maxResults cannot be used with a list of ids in one call."));
+        }
+        self.wanted.check()?;
+        filters::check(self.filters, known, true)
+    }
+
+    pub(super) fn wants(&self, id: &str, object: &dyn Filterable) -> bool {
+        (self.ids.is_empty() || self.ids.iter().any(|i| i == id)) && filters::matches(self.filters, object)
+    }
+
+    /// The page that was asked for.
+    pub(super) fn paged<T>(
+        &self,
+        items: impl Iterator<Item = T>,
+        key: impl Fn(&T) -> String,
+    ) -> Result<Listing<T>, Fault> {
+        let scope = format!("{} {:?}", self.action, self.filters);
+        self.wanted.cut(items.collect(), &scope, key)
+    }
+}
+
+fn on_each<T>(items: &[T], f: impl Fn(&T) -> String) -> Vec<String> {
+    items.iter().map(f).collect()
+}
+
+fn optional<T: ToString>(value: Option<&T>) -> Vec<String> {
+    value.map(ToString::to_string).into_iter().collect()
+}
+
+fn time(at: std::time::SystemTime) -> String {
+    humantime::format_rfc3339_millis(at).to_string()
+}
+
+impl Filterable for Volume {
+    fn field(&self, name: &str) -> Vec<String> {
+        let attachments = |f: fn(&Attachment) -> String| on_each(&self.attachments, f);
+        match name {
+            "volume-id" => vec![self.id.clone()],
+            "status" | "volume-status.status" => vec![self.state().to_owned()],
+            "availability-zone" => vec![self.zone.clone()],
+            "availability-zone-id" => vec![self.zone_id.clone()],
+            "size" => vec![self.size_gib.to_string()],
+            "volume-type" => vec![self.volume_type.to_string()],
+            "snapshot-id" => optional(self.snapshot_id.as_ref()),
+            "source-volume-id" => optional(self.source_volume_id.as_ref()),
+            "encrypted" => vec![self.encrypted.to_string()],
+            "multi-attach-enabled" => vec![self.multi_attach.to_string()],
+            "create-time" => vec![time(self.created)],
+            "fast-restored" => vec!["false".to_owned()],
+            "attachment.instance-id" => attachments(|a| a.instance_id.clone()),
+            "attachment.device" => attachments(|a| a.device.clone()),
+            "attachment.status" => attachments(|a| a.state().to_owned()),
+            "attachment.attach-time" => attachments(|a| time(a.attach_time)),
+            "attachment.delete-on-termination" => attachments(|a| a.delete_on_termination.to_string()),
+            _ => Vec::new(),
+        }
+    }
+
+    fn tags(&self) -> &Tags {
+        &self.tags
+    }
+}
+
+/// A volume seen through its modification.
+pub(super) struct Modified<'a>(pub(super) &'a Volume);
+
+impl Filterable for Modified<'_> {
+    fn field(&self, name: &str) -> Vec<String> {
+        let Some(m) = self.0.describe_modification() else { return Vec::new() };
+        match name {
+            "volume-id" => vec![m.volume_id],
+            "modification-state" => vec![m.state],
+            "original-size" => vec![m.original_size.to_string()],
+            "original-iops" => optional(m.original_iops.as_ref()),
+            "original-volume-type" => vec![m.original_type],
+            "originalMultiAttachEnabled" => vec![m.original_multi_attach.to_string()],
+            "target-size" => vec![m.target_size.to_string()],
+            "target-iops" => optional(m.target_iops.as_ref()),
+            "target-volume-type" => vec![m.target_type],
+            "targetMultiAttachEnabled" => vec![m.target_multi_attach.to_string()],
+            "start-time" => vec![time(m.start_time)],
+            _ => Vec::new(),
+        }
+    }
+
+    fn tags(&self) -> &Tags {
+        &self.0.tags
+    }
+}
+
+/// A snapshot and who owns it.
+pub(super) struct Owned<'a>(pub(super) &'a Snapshot, pub(super) &'a str);
+
+impl Filterable for Owned<'_> {
+    fn field(&self, name: &str) -> Vec<String> {
+        let Self(snapshot, owner) = self;
+        match name {
+            "snapshot-id" => vec![snapshot.id.clone()],
+            "volume-id" => vec![snapshot.volume_id.clone()],
+            "status" => vec![snapshot.state().to_owned()],
+            "owner-id" => vec![(*owner).to_owned()],
+            "description" => vec![snapshot.description.clone()],
+            "encrypted" => vec![snapshot.encrypted.to_string()],
+            "volume-size" => vec![snapshot.size_gib.to_string()],
+            "start-time" => vec![time(snapshot.started)],
+            "progress" => vec![if snapshot.state() == "completed" { "100%" } else { "0%" }.to_owned()],
+            "storage-tier" => vec!["standard".to_owned()],
+            _ => Vec::new(),
+        }
+    }
+
+    fn tags(&self) -> &Tags {
+        &self.0.tags
+    }
+}
+
+/// An instance and the volumes attached to it.
+pub(super) struct Equipped<'a> {
+    pub(super) instance: &'a Instance,
+    pub(super) attachments: Vec<(&'a str, &'a Attachment)>,
+    pub(super) owner: &'a str,
+}
+
+impl Filterable for Equipped<'_> {
+    fn field(&self, name: &str) -> Vec<String> {
+        let i = self.instance;
+        match name {
+            "instance-id" => vec![i.id.clone()],
+            "availability-zone" => vec![i.zone.clone()],
+            "availability-zone-id" => vec![i.zone_id.clone()],
+            "instance-type" => vec![i.instance_type.clone()],
+            "instance-state-name" => vec!["running".to_owned()],
+            "instance-state-code" => vec!["16".to_owned()],
+            "hypervisor" => vec![super::places::hypervisor(&i.instance_type).to_owned()],
+            "owner-id" => vec![self.owner.to_owned()],
+            "private-ip-address" => vec![i.private_ip.clone()],
+            "private-dns-name" => vec![super::places::private_dns_name(i)],
+            "reservation-id" => vec![i.reservation_id.clone()],
+            "root-device-name" => vec![i.root_device.clone()],
+            "block-device-mapping.volume-id" => on_each(&self.attachments, |(volume, _)| (*volume).to_owned()),
+            "block-device-mapping.device-name" => on_each(&self.attachments, |(_, a)| a.device.clone()),
+            "block-device-mapping.status" => on_each(&self.attachments, |(_, a)| a.state().to_owned()),
+            _ => Vec::new(),
+        }
+    }
+
+    fn tags(&self) -> &Tags {
+        &self.instance.tags
+    }
+}
+
+/// Refuses a list of more ids than EC2 takes in one call.
+fn check_count(ids: &[String]) -> Result<(), Fault> {
+    const MOST: usize = 1000;
+    if ids.len() > MOST {
+        return Err(invalid_value(format!("{} ids in one call are too many: at most {MOST}.", ids.len())));
+    }
+    Ok(())
+}

@@ -1,0 +1,320 @@
+//! Volumes, attachments, modifications and snapshots as the state keeps them, and how they are described.
+
+use std::time::SystemTime;
+
+use ebs_types::{Tags, VolumeType};
+use serde::{Deserialize, Serialize};
+
+use crate::api::{SimAttachment, SimModification, SimSnapshot, SimVolume};
+
+use super::account::Account;
+
+/// Where a volume is in its life; whether it is in use its attachments say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum VolumePhase {
+    /// Settles when `due` has passed and its data are in place.
+    Creating {
+        due: SystemTime,
+        data_ready: bool,
+    },
+    Ready,
+    /// Gone when `due` has passed.
+    Deleting {
+        due: SystemTime,
+    },
+    /// Its data could not be made.
+    Error,
+}
+
+/// A volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Volume {
+    pub(super) id: String,
+    pub(super) phase: VolumePhase,
+    pub(super) size_gib: u32,
+    pub(super) volume_type: VolumeType,
+    pub(super) iops: Option<u32>,
+    pub(super) throughput: Option<u32>,
+    pub(super) zone: String,
+    pub(super) zone_id: String,
+    pub(super) encrypted: bool,
+    pub(super) kms_key_id: Option<String>,
+    /// Its key cannot be used: it goes away instead of becoming available.
+    pub(super) vanishes: bool,
+    pub(super) snapshot_id: Option<String>,
+    pub(super) source_volume_id: Option<String>,
+    pub(super) initialization_rate: Option<u32>,
+    pub(super) multi_attach: bool,
+    pub(super) created: SystemTime,
+    pub(super) tags: Tags,
+    pub(super) attachments: Vec<Attachment>,
+    pub(super) modification: Option<Modification>,
+    /// Times of the modifications of the last day.
+    pub(super) modified_at: Vec<SystemTime>,
+    pub(super) last_snapshot: Option<SystemTime>,
+}
+
+/// Where an attachment is in its life.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum AttachmentPhase {
+    /// Settles when `due` has passed and the device is there.
+    Attaching {
+        due: SystemTime,
+    },
+    Attached,
+    /// Gone when `due` has passed and the device is gone; `busy` while somebody uses the device.
+    Detaching {
+        due: SystemTime,
+        busy: bool,
+    },
+}
+
+/// The device behind an attachment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Device {
+    /// This attachment never has one: another instance's, or a root volume.
+    None,
+    Absent,
+    /// On its way.
+    Connecting,
+    Connected(String),
+    /// On its way out.
+    Disconnecting(String),
+    /// The last try did not work; the next is at this time.
+    RetryConnect(SystemTime),
+    /// It was in use; the next try is at this time.
+    RetryDisconnect(String, SystemTime),
+}
+
+/// An attachment of the volume that holds it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Attachment {
+    pub(super) instance_id: String,
+    pub(super) device: String,
+    pub(super) phase: AttachmentPhase,
+    pub(super) attach_time: SystemTime,
+    pub(super) delete_on_termination: bool,
+    pub(super) card: Option<u32>,
+    pub(super) backing: Device,
+}
+
+/// How far a modification is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum ModificationPhase {
+    /// Settles when `due` has passed and the data have grown.
+    Modifying {
+        due: SystemTime,
+        grown: bool,
+    },
+    Optimizing {
+        due: SystemTime,
+    },
+    Completed {
+        at: SystemTime,
+    },
+    Failed {
+        at: SystemTime,
+        message: String,
+    },
+}
+
+/// What a modification changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Properties {
+    pub(super) size_gib: u32,
+    pub(super) volume_type: VolumeType,
+    pub(super) iops: Option<u32>,
+    pub(super) throughput: Option<u32>,
+    pub(super) multi_attach: bool,
+}
+
+/// The latest modification of a volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Modification {
+    pub(super) phase: ModificationPhase,
+    pub(super) original: Properties,
+    pub(super) target: Properties,
+    pub(super) started: SystemTime,
+}
+
+/// Where a snapshot is in its life.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum SnapshotPhase {
+    /// Settles when `due` has passed and the data are copied.
+    Pending {
+        due: SystemTime,
+        copied: bool,
+    },
+    Completed {
+        at: SystemTime,
+    },
+    Error {
+        message: String,
+    },
+}
+
+/// A snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Snapshot {
+    pub(super) id: String,
+    pub(super) volume_id: String,
+    pub(super) size_gib: u32,
+    pub(super) phase: SnapshotPhase,
+    pub(super) started: SystemTime,
+    pub(super) description: String,
+    pub(super) encrypted: bool,
+    pub(super) kms_key_id: Option<String>,
+    pub(super) tags: Tags,
+}
+
+impl Volume {
+    /// EC2's word for its state.
+    pub(super) fn state(&self) -> &'static str {
+        match self.phase {
+            VolumePhase::Creating { .. } => "creating",
+            VolumePhase::Ready if self.attachments.is_empty() => "available",
+            VolumePhase::Ready => "in-use",
+            VolumePhase::Deleting { .. } => "deleting",
+            VolumePhase::Error => "error",
+        }
+    }
+
+    pub(super) fn properties(&self) -> Properties {
+        Properties {
+            size_gib: self.size_gib,
+            volume_type: self.volume_type.clone(),
+            iops: self.iops,
+            throughput: self.throughput,
+            multi_attach: self.multi_attach,
+        }
+    }
+
+    pub(super) fn attachment_to(&mut self, instance: &str) -> Option<&mut Attachment> {
+        self.attachments.iter_mut().find(|a| a.instance_id == instance)
+    }
+
+    pub(super) fn describe(&self) -> SimVolume {
+        SimVolume {
+            id: self.id.clone(),
+            state: self.state().to_owned(),
+            size_gib: self.size_gib,
+            volume_type: self.volume_type.as_str().to_owned(),
+            iops: self.iops,
+            throughput: self.throughput,
+            zone: self.zone.clone(),
+            zone_id: self.zone_id.clone(),
+            encrypted: self.encrypted,
+            kms_key_id: self.kms_key_id.clone(),
+            snapshot_id: self.snapshot_id.clone(),
+            source_volume_id: self.source_volume_id.clone(),
+            volume_initialization_rate: self.initialization_rate,
+            multi_attach: self.multi_attach,
+            outpost_arn: None,
+            created: self.created,
+            tags: self.tags.clone(),
+            attachments: self.attachments.iter().map(|a| a.describe(&self.id)).collect(),
+        }
+    }
+
+    pub(super) fn describe_modification(&self) -> Option<SimModification> {
+        let m = self.modification.as_ref()?;
+        let (state, progress, end_time, status_message) = match &m.phase {
+            ModificationPhase::Modifying { .. } => ("modifying", 0, None, None),
+            ModificationPhase::Optimizing { .. } => ("optimizing", 50, None, None),
+            ModificationPhase::Completed { at } => ("completed", 100, Some(*at), None),
+            ModificationPhase::Failed { at, message } => ("failed", 0, Some(*at), Some(message.clone())),
+        };
+        Some(SimModification {
+            volume_id: self.id.clone(),
+            state: state.to_owned(),
+            status_message,
+            target_size: m.target.size_gib,
+            target_type: m.target.volume_type.as_str().to_owned(),
+            target_iops: m.target.iops,
+            target_throughput: m.target.throughput,
+            target_multi_attach: m.target.multi_attach,
+            original_size: m.original.size_gib,
+            original_type: m.original.volume_type.as_str().to_owned(),
+            original_iops: m.original.iops,
+            original_throughput: m.original.throughput,
+            original_multi_attach: m.original.multi_attach,
+            progress,
+            start_time: m.started,
+            end_time,
+        })
+    }
+}
+
+impl Attachment {
+    /// EC2's word for its state.
+    pub(super) fn state(&self) -> &'static str {
+        match self.phase {
+            AttachmentPhase::Attaching { .. } => "attaching",
+            AttachmentPhase::Attached => "attached",
+            AttachmentPhase::Detaching { busy: false, .. } => "detaching",
+            AttachmentPhase::Detaching { busy: true, .. } => "busy",
+        }
+    }
+
+    pub(super) fn describe(&self, volume: &str) -> SimAttachment {
+        let loop_device = match &self.backing {
+            Device::Connected(device) | Device::Disconnecting(device) | Device::RetryDisconnect(device, _) => {
+                Some(device.clone()).filter(|d| !d.is_empty())
+            }
+            Device::None | Device::Absent | Device::Connecting | Device::RetryConnect(_) => None,
+        };
+        SimAttachment {
+            volume_id: volume.to_owned(),
+            instance_id: self.instance_id.clone(),
+            device: self.device.clone(),
+            state: self.state().to_owned(),
+            attach_time: self.attach_time,
+            delete_on_termination: self.delete_on_termination,
+            ebs_card_index: self.card,
+            loop_device,
+        }
+    }
+}
+
+impl Snapshot {
+    /// EC2's word for its state.
+    pub(super) fn state(&self) -> &'static str {
+        match self.phase {
+            SnapshotPhase::Pending { .. } => "pending",
+            SnapshotPhase::Completed { .. } => "completed",
+            SnapshotPhase::Error { .. } => "error",
+        }
+    }
+
+    pub(super) fn describe(&self, now: SystemTime, account: &Account) -> SimSnapshot {
+        let (progress, completion_time, status_message) = match &self.phase {
+            SnapshotPhase::Pending { due, .. } => (percent(self.started, now, *due), None, None),
+            SnapshotPhase::Completed { at } => (100, Some(*at), None),
+            SnapshotPhase::Error { message } => (0, None, Some(message.clone())),
+        };
+        SimSnapshot {
+            id: self.id.clone(),
+            volume_id: self.volume_id.clone(),
+            size_gib: self.size_gib,
+            state: self.state().to_owned(),
+            status_message,
+            progress,
+            start_time: self.started,
+            completion_time,
+            owner_id: account.id.clone(),
+            description: self.description.clone(),
+            encrypted: self.encrypted,
+            kms_key_id: self.kms_key_id.clone(),
+            outpost_arn: None,
+            tags: self.tags.clone(),
+        }
+    }
+}
+
+/// How much of the time from `start` to `due` has passed, at most 99.
+fn percent(start: SystemTime, now: SystemTime, due: SystemTime) -> u32 {
+    let passed = now.duration_since(start).unwrap_or_default().as_millis();
+    let whole = due.duration_since(start).unwrap_or_default().as_millis();
+    let percent = (passed * 100).checked_div(whole).unwrap_or(99);
+    u32::try_from(percent.min(99)).unwrap_or(99)
+}

@@ -1,0 +1,140 @@
+//! ModifyVolume and the description of modifications.
+//!
+//! DescribeVolumes shows the target as soon as it is accepted, as EC2 is known to do; only the modification's state
+//! says when the device has really grown.
+
+use std::time::{Duration, SystemTime};
+
+use crate::api::{DescribeVolumesModifications, Fault, ModifyVolume, Reply};
+
+use super::Sim;
+use super::effects::Effect;
+use super::faults::{self, incorrect_state, invalid_value};
+use super::ids::Kind;
+use super::listings::{MODIFICATION_FILTERS, Modified, Query};
+use super::model::{Modification, ModificationPhase, Properties, Volume, VolumePhase};
+use super::shape::{Wish, known_type};
+
+/// In which modifications are counted.
+const WINDOW: Duration = Duration::from_hours(24);
+
+impl Sim {
+    pub(super) fn modify_volume(&mut self, now: SystemTime, call: &ModifyVolume) -> Result<Reply, Fault> {
+        let due = now + self.times.modify;
+        let per_day = self.policy.modifications_per_day;
+        let volume = self.volume_mut(&call.volume_id)?;
+        let target = target(volume, call)?;
+        check_rate(volume, now, per_day)?;
+        if call.dry_run {
+            return Err(faults::dry_run());
+        }
+        let original = volume.properties();
+        let grows = target.size_gib > original.size_gib;
+        volume.size_gib = target.size_gib;
+        volume.volume_type = target.volume_type.clone();
+        volume.iops = target.iops;
+        volume.throughput = target.throughput;
+        volume.multi_attach = target.multi_attach;
+        volume.modified_at.retain(|at| now < *at + WINDOW);
+        volume.modified_at.push(now);
+        let gib = target.size_gib;
+        let phase = ModificationPhase::Modifying { due, grown: !grows };
+        volume.modification = Some(Modification { phase, original, target, started: now });
+        let reply = volume.describe_modification().expect("set just now");
+        if grows {
+            self.emit(Effect::Grow { volume: call.volume_id.clone(), gib });
+        }
+        self.touch();
+        Ok(Reply::ModifyVolume(reply))
+    }
+
+    pub(super) fn describe_volumes_modifications(
+        &mut self,
+        call: &DescribeVolumesModifications,
+    ) -> Result<Reply, Fault> {
+        let query = Query::of("DescribeVolumesModifications", &call.volume_ids, &call.filters)
+            .page(call.max_results, call.next_token.as_deref());
+        query.check(Kind::Volume, MODIFICATION_FILTERS)?;
+        for id in &call.volume_ids {
+            if self.volume_mut(id)?.modification.is_none() {
+                return Err(Fault::new(
+                    "InvalidVolumeModification.NotFound",
+                    format!("Modification for volume '{id}' does not exist."),
+                ));
+            }
+        }
+        if call.dry_run {
+            return Err(faults::dry_run());
+        }
+        let chosen = self
+            .volumes
+            .values()
+            .filter(|v| query.wants(&v.id, &Modified(v)))
+            .filter_map(Volume::describe_modification);
+        Ok(Reply::DescribeVolumesModifications(query.paged(chosen, |m| m.volume_id.clone())?))
+    }
+}
+
+fn target(volume: &Volume, call: &ModifyVolume) -> Result<Properties, Fault> {
+    if volume.phase != VolumePhase::Ready {
+        return Err(incorrect_state(format!("The volume '{}' is '{}'.", volume.id, volume.state())));
+    }
+    let nothing = call.size.is_none()
+        && call.volume_type.is_none()
+        && call.iops.is_none()
+        && call.throughput.is_none()
+        && call.multi_attach_enabled.is_none();
+    if nothing {
+        return Err(invalid_value("Nothing to modify: give a size, type, iops, throughput or multi-attach."));
+    }
+    let volume_type = match call.volume_type.as_deref() {
+        Some(name) => known_type(name)?,
+        None => volume.volume_type.clone(),
+    };
+    if let Some(size) = call.size.filter(|size| *size < i64::from(volume.size_gib)) {
+        return Err(invalid_value(format!(
+            "New size cannot be smaller than existing size: {size} GiB is less than {} GiB.",
+            volume.size_gib
+        )));
+    }
+    let same_type = volume_type == volume.volume_type;
+    // What the client does not name stays, unless it belongs to the old type. gp2 computes its IOPS by itself.
+    let kept_iops = volume.iops.filter(|_| same_type && volume.volume_type != ebs_types::VolumeType::Gp2);
+    let kept_throughput = volume.throughput.filter(|_| same_type);
+    let multi_attach = call.multi_attach_enabled.unwrap_or(volume.multi_attach);
+    if multi_attach != volume.multi_attach && !volume.attachments.is_empty() {
+        return Err(incorrect_state("Multi-Attach can only be changed while the volume is not attached."));
+    }
+    Wish {
+        size_gib: call.size.unwrap_or(i64::from(volume.size_gib)),
+        volume_type,
+        iops: call.iops.or(kept_iops.map(i64::from)),
+        throughput: call.throughput.or(kept_throughput.map(i64::from)),
+        multi_attach,
+    }
+    .fulfil()
+}
+
+fn check_rate(volume: &Volume, now: SystemTime, per_day: Option<u32>) -> Result<(), Fault> {
+    if let Some(m) = &volume.modification {
+        let state = match m.phase {
+            ModificationPhase::Modifying { .. } => Some("modifying"),
+            ModificationPhase::Optimizing { .. } => Some("optimizing"),
+            ModificationPhase::Completed { .. } | ModificationPhase::Failed { .. } => None,
+        };
+        if let Some(state) = state {
+            return Err(Fault::new(
+                "IncorrectModificationState",
+                format!("Cannot modify volume {} in modification state {state}.", volume.id),
+            ));
+        }
+    }
+    let recent = volume.modified_at.iter().filter(|at| now < **at + WINDOW).count();
+    if per_day.is_some_and(|most| recent >= usize::try_from(most).unwrap_or(usize::MAX)) {
+        return Err(Fault::new(
+            "VolumeModificationRateExceeded",
+            format!("You've reached the maximum modification rate per volume limit: {recent} in 24 hours."),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! Pages: opaque tokens that name the last item seen and belong to one query.
+
+use sha2::{Digest as _, Sha256};
+
+use crate::api::{Fault, Listing};
+
+use super::faults::invalid_value;
+
+/// Most items in a page.
+const MAX_PAGE: usize = 1000;
+/// Fewest that a client can ask for.
+const MIN_ASKED: i64 = 5;
+
+/// Which page is wanted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Wanted<'a> {
+    pub(super) max_results: Option<i64>,
+    pub(super) next_token: Option<&'a str>,
+}
+
+impl Wanted<'_> {
+    /// 0 stands for "no limit", as EC2 treats it; larger pages than the largest are cut down to it.
+    fn size(&self) -> Result<usize, Fault> {
+        match self.max_results {
+            None | Some(0) => Ok(MAX_PAGE),
+            Some(n) if n < MIN_ASKED => Err(invalid_value(format!(
+                "Value ( {n} ) for parameter maxResults is invalid. Expecting a value greater than or equal to {MIN_ASKED}."
+            ))),
+            Some(n) => Ok(usize::try_from(n).unwrap_or(MAX_PAGE).min(MAX_PAGE)),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), Fault> {
+        self.size().map(drop)
+    }
+
+    /// Cuts the page out of everything that the query found. `scope` names the query: a token of another is refused.
+    pub(super) fn cut<T>(&self, mut all: Vec<T>, scope: &str, key: impl Fn(&T) -> String) -> Result<Listing<T>, Fault> {
+        let size = self.size()?;
+        all.sort_by_key(&key);
+        if let Some(token) = self.next_token.filter(|t| !t.is_empty()) {
+            let last = read_token(token, scope)?;
+            all.retain(|item| key(item) > last);
+        }
+        let more = all.len() > size;
+        all.truncate(size);
+        let next_token = all.last().filter(|_| more).map(|last| write_token(scope, &key(last)));
+        Ok(Listing { items: all, next_token })
+    }
+}
+
+fn seal(scope: &str, last: &str) -> String {
+    hex::encode(&Sha256::digest(format!("{scope}\n{last}"))[..8])
+}
+
+fn write_token(scope: &str, last: &str) -> String {
+    format!("{}{}", seal(scope, last), hex::encode(last))
+}
+
+fn read_token(token: &str, scope: &str) -> Result<String, Fault> {
+    let invalid = || Fault::new("InvalidNextToken", "The pagination token is invalid for this request.");
+    let (given, last) = token.split_at_checked(16).ok_or_else(invalid)?;
+    let last = String::from_utf8(hex::decode(last).map_err(|_| invalid())?).map_err(|_| invalid())?;
+    if seal(scope, &last) == given { Ok(last) } else { Err(invalid()) }
+}

@@ -1,0 +1,219 @@
+//! Zones, instances and instance types.
+
+use std::collections::BTreeSet;
+
+use ebs_types::{LimitKind, attachment_limit, ebs_cards, is_xen};
+
+use crate::api::{
+    DescribeAvailabilityZones, DescribeInstanceTypes, DescribeInstances, Fault, Reply, SimBlockDevice, SimInstance,
+    SimInstanceType, SimNetworkInterface, SimZone,
+};
+use crate::engine::ZoneConfig;
+
+use super::Sim;
+use super::account::Instance;
+use super::faults;
+use super::filters::{self, Filterable};
+use super::ids::Kind;
+use super::listings::{Equipped, INSTANCE_FILTERS, Query};
+
+const ZONE_FILTERS: &[&str] =
+    &["group-name", "opt-in-status", "region-name", "state", "zone-id", "zone-name", "zone-type"];
+const TYPE_FILTERS: &[&str] = &["ebs-info.nvme-support", "hypervisor", "instance-type"];
+
+/// `nitro` or `xen`.
+pub(super) fn hypervisor(instance_type: &str) -> &'static str {
+    if is_xen(instance_type) { "xen" } else { "nitro" }
+}
+
+pub(super) fn private_dns_name(instance: &Instance) -> String {
+    // The region is the zone without its letter.
+    let region = instance.zone.trim_end_matches(|c: char| c.is_ascii_lowercase());
+    format!("ip-{}.{region}.compute.internal", instance.private_ip.replace('.', "-"))
+}
+
+impl Sim {
+    pub(super) fn describe_instance(&self, instance: &Instance) -> SimInstance {
+        let devices = self
+            .attachments_of(&instance.id)
+            .map(|(volume, a)| SimBlockDevice {
+                device: a.device.clone(),
+                volume_id: volume.to_owned(),
+                state: a.state().to_owned(),
+                attach_time: a.attach_time,
+                delete_on_termination: a.delete_on_termination,
+                ebs_card_index: a.card,
+            })
+            .collect();
+        SimInstance {
+            id: instance.id.clone(),
+            state: "running".to_owned(),
+            state_code: 16,
+            instance_type: instance.instance_type.clone(),
+            zone: instance.zone.clone(),
+            zone_id: instance.zone_id.clone(),
+            reservation_id: instance.reservation_id.clone(),
+            owner_id: self.account.id.clone(),
+            image_id: instance.image_id.clone(),
+            private_dns_name: private_dns_name(instance),
+            launch_time: instance.launch_time,
+            hypervisor: hypervisor(&instance.instance_type).to_owned(),
+            root_device: instance.root_device.clone(),
+            devices,
+            network_interfaces: vec![SimNetworkInterface {
+                id: instance.interface_id.clone(),
+                mac_address: instance.mac_address.clone(),
+                private_ip: instance.private_ip.clone(),
+            }],
+            tags: instance.tags.clone(),
+            local: instance.local,
+        }
+    }
+
+    pub(super) fn describe_instances(&self, call: &DescribeInstances) -> Result<Reply, Fault> {
+        let query = Query::of("DescribeInstances", &call.instance_ids, &call.filters)
+            .page(call.max_results, call.next_token.as_deref());
+        query.check(Kind::Instance, INSTANCE_FILTERS)?;
+        for id in &call.instance_ids {
+            self.instance(id)?;
+        }
+        if call.dry_run {
+            return Err(faults::dry_run());
+        }
+        let chosen = self.instances.iter().filter(|i| {
+            let equipped =
+                Equipped { instance: i, attachments: self.attachments_of(&i.id).collect(), owner: &self.account.id };
+            query.wants(&i.id, &equipped)
+        });
+        let described = chosen.map(|i| self.describe_instance(i));
+        Ok(Reply::DescribeInstances(query.paged(described, |i| i.id.clone())?))
+    }
+
+    pub(super) fn describe_instance_types(&self, call: &DescribeInstanceTypes) -> Result<Reply, Fault> {
+        let query = Query::of("DescribeInstanceTypes", &call.instance_types, &call.filters)
+            .page(call.max_results, call.next_token.as_deref());
+        query.check_pages_and_filters(TYPE_FILTERS)?;
+        let wrong: Vec<&str> =
+            call.instance_types.iter().map(String::as_str).filter(|name| !is_type_name(name)).collect();
+        if !wrong.is_empty() {
+            return Err(Fault::new(
+                "InvalidInstanceType",
+                format!("The following supplied instance types do not exist: [{}]", wrong.join(", ")),
+            ));
+        }
+        if call.dry_run {
+            return Err(faults::dry_run());
+        }
+        let names: BTreeSet<String> = if call.instance_types.is_empty() {
+            let asked = call.filters.iter().filter(|f| f.name == "instance-type").flat_map(|f| f.values.clone());
+            let ours = self.instances.iter().map(|i| i.instance_type.clone());
+            ours.chain(asked.filter(|name| is_type_name(name))).collect()
+        } else {
+            call.instance_types.iter().cloned().collect()
+        };
+        let chosen = names.iter().map(|name| instance_type(name)).filter(|t| filters::matches(&call.filters, t));
+        Ok(Reply::DescribeInstanceTypes(query.paged(chosen, |t| t.name.clone())?))
+    }
+
+    pub(super) fn describe_availability_zones(&self, call: &DescribeAvailabilityZones) -> Result<Reply, Fault> {
+        filters::check(&call.filters, ZONE_FILTERS, false)?;
+        for name in &call.zone_names {
+            if self.account.zone_named(name).is_none() {
+                return Err(invalid_zone(name));
+            }
+        }
+        for id in &call.zone_ids {
+            if self.account.zone_with_id(id).is_none() {
+                return Err(invalid_zone(id));
+            }
+        }
+        if call.dry_run {
+            return Err(faults::dry_run());
+        }
+        let named = |z: &&ZoneConfig| {
+            (call.zone_names.is_empty() || call.zone_names.contains(&z.name))
+                && (call.zone_ids.is_empty() || call.zone_ids.contains(&z.id))
+        };
+        let zones = self.account.zones.iter().filter(named).map(|z| zone(z, &self.account.region));
+        Ok(Reply::DescribeAvailabilityZones(zones.filter(|z| filters::matches(&call.filters, z)).collect()))
+    }
+}
+
+fn invalid_zone(name: &str) -> Fault {
+    faults::invalid_value(format!("Invalid availability zone: [{name}]"))
+}
+
+fn zone(config: &ZoneConfig, region: &str) -> SimZone {
+    let local = config.zone_type != "availability-zone";
+    let group = if local { config.name.trim_end_matches(|c: char| c.is_ascii_lowercase()) } else { region };
+    SimZone {
+        name: config.name.clone(),
+        id: config.id.clone(),
+        region: region.to_owned(),
+        zone_type: config.zone_type.clone(),
+        state: "available".to_owned(),
+        opt_in_status: if local { "opted-in" } else { "opt-in-not-required" }.to_owned(),
+        group_name: group.to_owned(),
+        network_border_group: group.to_owned(),
+    }
+}
+
+/// EC2 knows hundreds of types; here every name of the right form is one.
+fn is_type_name(name: &str) -> bool {
+    let part = |text: &str| {
+        !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    };
+    name.split_once('.').is_some_and(|(family, size)| part(family) && part(size))
+}
+
+fn instance_type(name: &str) -> SimInstanceType {
+    let limit = attachment_limit(name);
+    SimInstanceType {
+        name: name.to_owned(),
+        hypervisor: hypervisor(name).to_owned(),
+        maximum_ebs_cards: ebs_cards(name),
+        maximum_ebs_attachments: limit.limit,
+        attachment_limit_type: match limit.kind {
+            LimitKind::Shared => "shared",
+            LimitKind::Dedicated => "dedicated",
+        }
+        .to_owned(),
+        nvme_support: if is_xen(name) { "unsupported" } else { "required" }.to_owned(),
+    }
+}
+
+impl Filterable for SimInstanceType {
+    fn field(&self, name: &str) -> Vec<String> {
+        match name {
+            "instance-type" => vec![self.name.clone()],
+            "hypervisor" => vec![self.hypervisor.clone()],
+            "ebs-info.nvme-support" => vec![self.nvme_support.clone()],
+            _ => Vec::new(),
+        }
+    }
+
+    fn tags(&self) -> &ebs_types::Tags {
+        &NO_TAGS
+    }
+}
+
+impl Filterable for SimZone {
+    fn field(&self, name: &str) -> Vec<String> {
+        match name {
+            "zone-name" => vec![self.name.clone()],
+            "zone-id" => vec![self.id.clone()],
+            "zone-type" => vec![self.zone_type.clone()],
+            "region-name" => vec![self.region.clone()],
+            "state" => vec![self.state.clone()],
+            "opt-in-status" => vec![self.opt_in_status.clone()],
+            "group-name" => vec![self.group_name.clone()],
+            _ => Vec::new(),
+        }
+    }
+
+    fn tags(&self) -> &ebs_types::Tags {
+        &NO_TAGS
+    }
+}
+
+static NO_TAGS: ebs_types::Tags = ebs_types::Tags::new();

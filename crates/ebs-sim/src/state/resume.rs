@@ -1,0 +1,100 @@
+//! The state of a former run: what it left half done is done again, or taken back where nobody was told of it.
+
+use std::collections::BTreeSet;
+use std::time::SystemTime;
+
+use crate::engine::EngineConfig;
+
+use super::effects::{Effect, Source};
+use super::model::{AttachmentPhase, Device, ModificationPhase, SnapshotPhase, VolumePhase};
+use super::timing::Times;
+use super::{FORMAT, Policy, Sim};
+
+impl Sim {
+    /// Reads a saved state and takes the limits and times of this run.
+    ///
+    /// # Errors
+    /// A sentence for people.
+    pub(crate) fn load(saved: &[u8], config: &EngineConfig) -> Result<Self, String> {
+        let mut sim: Self =
+            serde_json::from_slice(saved).map_err(|e| format!("it is not a state of a simulator: {e}"))?;
+        if sim.format != FORMAT {
+            return Err(format!("its format is {}, this simulator writes {FORMAT}", sim.format));
+        }
+        sim.times = Times::of(config.timing);
+        sim.policy = Policy::of(config);
+        sim.revision = 1;
+        Ok(sim)
+    }
+
+    /// What is saved.
+    pub(crate) fn save(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("the state is plain data")
+    }
+
+    /// Volumes whose devices belong on this machine.
+    pub(crate) fn connected_volumes(&self) -> BTreeSet<String> {
+        let connected = |d: &Device| !matches!(d, Device::None | Device::Absent);
+        let volumes = self.volumes.values().filter(|v| v.attachments.iter().any(|a| connected(&a.backing)));
+        volumes.map(|v| v.id.clone()).collect()
+    }
+
+    /// Volumes that have data.
+    pub(crate) fn volumes_with_data(&self) -> BTreeSet<String> {
+        self.volumes.keys().cloned().collect()
+    }
+
+    /// Snapshots that have data, those that are still read from included.
+    pub(crate) fn snapshots_with_data(&self) -> BTreeSet<String> {
+        self.snapshots.keys().chain(&self.unlisted_data).cloned().collect()
+    }
+
+    /// Picks up after a restart, once at the start.
+    pub(crate) fn resume(&mut self, now: SystemTime) {
+        self.touch();
+        // The call that wanted these copies has not been answered, and its point in time is lost.
+        self.snapshots.retain(|_, s| !matches!(s.phase, SnapshotPhase::Pending { copied: false, .. }));
+        let lost: Vec<String> = self
+            .volumes
+            .values()
+            .filter(|v| {
+                v.source_volume_id.is_some() && matches!(v.phase, VolumePhase::Creating { data_ready: false, .. })
+            })
+            .map(|v| v.id.clone())
+            .collect();
+        for id in lost {
+            self.volumes.remove(&id);
+            self.forget_tokens_of(&id);
+            self.emit(Effect::DeleteBacking { volume: id });
+        }
+        let mut effects = Vec::new();
+        for volume in self.volumes.values_mut() {
+            let id = volume.id.clone();
+            if let VolumePhase::Creating { data_ready: false, .. } = volume.phase {
+                let source = volume.snapshot_id.clone().map_or(Source::Blank, Source::Snapshot);
+                effects.push(Effect::CreateBacking { volume: id.clone(), gib: volume.size_gib, source });
+            }
+            if let Some(m) = &volume.modification
+                && let ModificationPhase::Modifying { grown: false, .. } = m.phase
+            {
+                effects.push(Effect::Grow { volume: id.clone(), gib: m.target.size_gib });
+            }
+            for attachment in volume.attachments.iter_mut().filter(|a| a.backing != Device::None) {
+                let instance = attachment.instance_id.clone();
+                match attachment.phase {
+                    AttachmentPhase::Attaching { .. } => attachment.backing = Device::Absent,
+                    AttachmentPhase::Attached => {
+                        attachment.backing = Device::Connecting;
+                        effects.push(Effect::Connect { volume: id.clone(), instance });
+                    }
+                    AttachmentPhase::Detaching { .. } => {
+                        attachment.backing = Device::Disconnecting(String::new());
+                        effects.push(Effect::Disconnect { volume: id.clone(), instance });
+                    }
+                }
+            }
+        }
+        self.effects.append(&mut effects);
+        self.advance(now);
+    }
+}

@@ -1,0 +1,152 @@
+//! What a volume of each type may look like. Source: the Amazon EBS user guide, "Amazon EBS volume types".
+
+use ebs_types::VolumeType;
+
+use crate::api::Fault;
+
+use super::faults::{self, invalid_combination, invalid_value};
+use super::model::Properties;
+
+/// Ranges of a type.
+struct Ranges {
+    iops: Option<IopsRange>,
+    /// MiB/s.
+    throughput: Option<(u32, u32)>,
+    multi_attach: bool,
+}
+
+struct IopsRange {
+    min: u32,
+    max: u32,
+    per_gib: u32,
+    /// EC2 chooses this when the client says nothing; `None`: the client must choose.
+    default: Option<u32>,
+}
+
+/// MiB/s that gp3 has for each provisioned IOPS, as a divisor.
+const GP3_IOPS_PER_MIBS: u32 = 4;
+
+fn ranges(volume_type: &VolumeType) -> Ranges {
+    let provisioned = |max, per_gib| Some(IopsRange { min: 100, max, per_gib, default: None });
+    match volume_type {
+        VolumeType::Gp3 => Ranges {
+            iops: Some(IopsRange { min: 3000, max: 80_000, per_gib: 500, default: Some(3000) }),
+            throughput: Some((125, 2000)),
+            multi_attach: false,
+        },
+        VolumeType::Io1 => Ranges { iops: provisioned(64_000, 50), throughput: None, multi_attach: true },
+        VolumeType::Io2 => Ranges { iops: provisioned(256_000, 1000), throughput: None, multi_attach: true },
+        VolumeType::Gp2 | VolumeType::St1 | VolumeType::Sc1 | VolumeType::Standard | VolumeType::Other(_) => {
+            Ranges { iops: None, throughput: None, multi_attach: false }
+        }
+    }
+}
+
+/// What a client asks for; a type is known by now.
+#[derive(Debug, Clone)]
+pub(super) struct Wish {
+    pub(super) size_gib: i64,
+    pub(super) volume_type: VolumeType,
+    pub(super) iops: Option<i64>,
+    pub(super) throughput: Option<i64>,
+    pub(super) multi_attach: bool,
+}
+
+/// The type of that name; EC2 writes them in lower case and takes no other spelling.
+pub(super) fn known_type(name: &str) -> Result<VolumeType, Fault> {
+    VolumeType::known().iter().find(|t| t.as_str() == name).cloned().ok_or_else(|| {
+        Fault::new(
+            "UnknownVolumeType",
+            format!("Unsupported volume type '{name}'. Use one of gp2, gp3, io1, io2, st1, sc1, standard."),
+        )
+    })
+}
+
+impl Wish {
+    /// The volume that EC2 would make of it.
+    pub(super) fn fulfil(self) -> Result<Properties, Fault> {
+        let ranges = ranges(&self.volume_type);
+        let size_gib = self.size()?;
+        let iops = match ranges.iops {
+            Some(range) => Some(self.iops_within(&range, size_gib)?),
+            None if self.iops.is_some() => {
+                return Err(invalid_combination(format!(
+                    "The parameter iops is not supported for {} volumes.",
+                    self.volume_type
+                )));
+            }
+            None => gp2_baseline(&self.volume_type, size_gib),
+        };
+        let throughput = match ranges.throughput {
+            Some(range) => Some(self.throughput_within(range, iops.unwrap_or(0))?),
+            None if self.throughput.is_some() => {
+                return Err(invalid_combination(format!(
+                    "The parameter throughput is not supported for {} volumes.",
+                    self.volume_type
+                )));
+            }
+            None => None,
+        };
+        if self.multi_attach && !ranges.multi_attach {
+            return Err(invalid_combination(format!(
+                "Multi-Attach is not supported for {} volumes: it needs io1 or io2.",
+                self.volume_type
+            )));
+        }
+        Ok(Properties { size_gib, volume_type: self.volume_type, iops, throughput, multi_attach: self.multi_attach })
+    }
+
+    fn size(&self) -> Result<u32, Fault> {
+        let (min, max) = self.volume_type.size_range().unwrap_or_default();
+        u32::try_from(self.size_gib).ok().filter(|size| (min.0..=max.0).contains(size)).ok_or_else(|| {
+            invalid_value(format!(
+                "Volume size of {} GiB is invalid: a {} volume has {} to {} GiB.",
+                self.size_gib, self.volume_type, min.0, max.0
+            ))
+        })
+    }
+
+    fn iops_within(&self, range: &IopsRange, size_gib: u32) -> Result<u32, Fault> {
+        let Some(asked) = self.iops else {
+            return range.default.ok_or_else(|| faults::missing("iops"));
+        };
+        if asked < i64::from(range.min) {
+            return Err(invalid_value(format!("Volume iops of {asked} is too low; minimum is {}.", range.min)));
+        }
+        if asked > i64::from(range.max) {
+            return Err(invalid_value(format!("Volume iops of {asked} is too high; maximum is {}.", range.max)));
+        }
+        let iops = u32::try_from(asked).unwrap_or(range.max);
+        // gp3 has its first 3000 IOPS at any size, io1 and io2 pay for each by the GiB.
+        let free = range.default.unwrap_or(0);
+        if iops > free && u64::from(iops) > u64::from(range.per_gib) * u64::from(size_gib) {
+            return Err(invalid_value(format!(
+                "Iops to volume size ratio of {iops} to {size_gib} GiB is too high; maximum is {} to 1.",
+                range.per_gib
+            )));
+        }
+        Ok(iops)
+    }
+
+    fn throughput_within(&self, (min, max): (u32, u32), iops: u32) -> Result<u32, Fault> {
+        let Some(asked) = self.throughput else { return Ok(min) };
+        let Some(throughput) = u32::try_from(asked).ok().filter(|t| (min..=max).contains(t)) else {
+            return Err(invalid_value(format!(
+                "Throughput of {asked} MiB/s is invalid: a {} volume has {min} to {max} MiB/s.",
+                self.volume_type
+            )));
+        };
+        if throughput > min && throughput * GP3_IOPS_PER_MIBS > iops {
+            return Err(invalid_value(format!(
+                "Throughput (MiBps) to iops ratio of {throughput} to {iops} is too high; maximum is 1 to \
+                 {GP3_IOPS_PER_MIBS}."
+            )));
+        }
+        Ok(throughput)
+    }
+}
+
+/// gp2 has 3 IOPS for each GiB, at least 100 and at most 16,000.
+fn gp2_baseline(volume_type: &VolumeType, size_gib: u32) -> Option<u32> {
+    (*volume_type == VolumeType::Gp2).then(|| (size_gib * 3).clamp(100, 16_000))
+}

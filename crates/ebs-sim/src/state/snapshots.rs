@@ -1,0 +1,158 @@
+//! CreateSnapshot, DeleteSnapshot, DescribeSnapshots.
+
+use std::time::SystemTime;
+
+use ebs_types::VolumeType;
+
+use crate::api::{CreateSnapshot, DeleteSnapshot, DescribeSnapshots, Fault, Reply};
+
+use super::Sim;
+use super::effects::Effect;
+use super::faults;
+use super::ids::Kind;
+use super::listings::{Owned, Query, SNAPSHOT_FILTERS};
+use super::model::{Snapshot, SnapshotPhase, Volume, VolumePhase};
+use super::tags::tags_for;
+
+/// Longest description.
+const MAX_DESCRIPTION: usize = 255;
+
+impl Sim {
+    pub(super) fn create_snapshot(&mut self, now: SystemTime, call: &CreateSnapshot) -> Result<Reply, Fault> {
+        let due = now + self.times.snapshot;
+        let description = call.description.clone().unwrap_or_default();
+        if description.chars().count() > MAX_DESCRIPTION {
+            return Err(faults::invalid_value(format!("A description has at most {MAX_DESCRIPTION} characters.")));
+        }
+        if call.outpost_arn.as_deref().is_some_and(|arn| !arn.is_empty()) {
+            return Err(faults::unsupported("There is no Outpost in this account."));
+        }
+        let tags = tags_for(&call.tag_specifications, Kind::Snapshot)?;
+        self.volume_mut(&call.volume_id)?;
+        self.check_snapshot_limits(now, &self.volumes[&call.volume_id])?;
+        if call.dry_run {
+            return Err(faults::dry_run());
+        }
+        let volume = self.volume_mut(&call.volume_id)?;
+        volume.last_snapshot = Some(now);
+        let snapshot = Snapshot {
+            id: Kind::Snapshot.new_id(),
+            volume_id: volume.id.clone(),
+            size_gib: volume.size_gib,
+            phase: SnapshotPhase::Pending { due, copied: false },
+            started: now,
+            description,
+            encrypted: volume.encrypted,
+            kms_key_id: volume.kms_key_id.clone(),
+            tags,
+        };
+        self.emit(Effect::CopyToSnapshot { volume: snapshot.volume_id.clone(), snapshot: snapshot.id.clone() });
+        let reply = snapshot.describe(now, &self.account);
+        self.snapshots.insert(snapshot.id.clone(), snapshot);
+        self.touch();
+        Ok(Reply::CreateSnapshot(reply))
+    }
+
+    fn check_snapshot_limits(&self, now: SystemTime, volume: &Volume) -> Result<(), Fault> {
+        if volume.phase != VolumePhase::Ready {
+            return Err(faults::incorrect_state(format!("The volume '{}' is '{}'.", volume.id, volume.state())));
+        }
+        if self.snapshots.len() >= self.policy.max_snapshots {
+            return Err(Fault::new("SnapshotLimitExceeded", "You have exceeded your maximum number of snapshots."));
+        }
+        let pending = self.snapshots.values().filter(|s| s.volume_id == volume.id && s.state() == "pending").count();
+        if pending >= concurrent_snapshots(&volume.volume_type) {
+            return Err(Fault::new(
+                "ConcurrentSnapshotLimitExceeded",
+                format!("{pending} snapshots of volume {} are pending already.", volume.id),
+            ));
+        }
+        let ready_at = volume.last_snapshot.zip(self.policy.snapshot_interval).map(|(last, least)| last + least);
+        if ready_at.is_some_and(|at| now < at) {
+            return Err(Fault::new(
+                "SnapshotCreationPerVolumeRateExceeded",
+                "The maximum per volume CreateSnapshot request rate has been exceeded. \
+                 Use an increasing or variable sleep interval between requests.",
+            ));
+        }
+        Ok(())
+    }
+
+    pub(super) fn delete_snapshot(&mut self, call: &DeleteSnapshot) -> Result<Reply, Fault> {
+        let id = &call.snapshot_id;
+        if id.is_empty() {
+            return Err(faults::missing("SnapshotId"));
+        }
+        Kind::Snapshot.check(id)?;
+        if !self.snapshots.contains_key(id) {
+            return Err(faults::no_such_snapshot(id));
+        }
+        if call.dry_run {
+            return Err(faults::dry_run());
+        }
+        let snapshot = self.snapshots.remove(id).expect("seen just now");
+        self.touch();
+        if let SnapshotPhase::Pending { copied: false, .. } = snapshot.phase {
+            // Its data are still on their way; they go when they have arrived.
+            return Ok(Reply::DeleteSnapshot);
+        }
+        if self.volumes.values().any(|v| is_filled_from(v, id)) {
+            self.unlisted_data.insert(id.clone());
+        } else {
+            self.emit(Effect::DeleteSnapshotData { snapshot: id.clone() });
+        }
+        Ok(Reply::DeleteSnapshot)
+    }
+
+    /// Removes the data of a deleted snapshot when no volume is filled from it any more.
+    pub(super) fn release_unlisted_data(&mut self) {
+        let free: Vec<String> = self
+            .unlisted_data
+            .iter()
+            .filter(|id| !self.volumes.values().any(|v| is_filled_from(v, id)))
+            .cloned()
+            .collect();
+        for snapshot in free {
+            self.unlisted_data.remove(&snapshot);
+            self.emit(Effect::DeleteSnapshotData { snapshot });
+        }
+    }
+
+    pub(super) fn describe_snapshots(&self, now: SystemTime, call: &DescribeSnapshots) -> Result<Reply, Fault> {
+        let query = Query::of("DescribeSnapshots", &call.snapshot_ids, &call.filters)
+            .page(call.max_results, call.next_token.as_deref());
+        query.check(Kind::Snapshot, SNAPSHOT_FILTERS)?;
+        if let Some(missing) = call.snapshot_ids.iter().find(|id| !self.snapshots.contains_key(*id)) {
+            return Err(faults::no_such_snapshot(missing));
+        }
+        if call.dry_run {
+            return Err(faults::dry_run());
+        }
+        let ours = |ids: &[String]| ids.is_empty() || ids.iter().any(|o| o == "self" || *o == self.account.id);
+        let visible = ours(&call.owner_ids) && ours(&call.restorable_by);
+        let chosen = self
+            .snapshots
+            .values()
+            .filter(|s| visible && query.wants(&s.id, &Owned(s, &self.account.id)))
+            .map(|s| s.describe(now, &self.account));
+        Ok(Reply::DescribeSnapshots(query.paged(chosen, |s| s.id.clone())?))
+    }
+}
+
+fn is_filled_from(volume: &Volume, snapshot: &str) -> bool {
+    volume.snapshot_id.as_deref() == Some(snapshot)
+        && matches!(volume.phase, VolumePhase::Creating { data_ready: false, .. })
+}
+
+/// Snapshots of one volume that may be pending at a time.
+fn concurrent_snapshots(volume_type: &VolumeType) -> usize {
+    match volume_type {
+        VolumeType::St1 | VolumeType::Sc1 => 1,
+        VolumeType::Gp2
+        | VolumeType::Gp3
+        | VolumeType::Io1
+        | VolumeType::Io2
+        | VolumeType::Standard
+        | VolumeType::Other(_) => 5,
+    }
+}

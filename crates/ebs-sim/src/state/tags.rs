@@ -1,0 +1,191 @@
+//! Tags: their rules, CreateTags, DeleteTags and DescribeTags.
+
+use std::collections::BTreeSet;
+
+use ebs_types::Tags;
+
+use crate::api::{CreateTags, DeleteTags, DescribeTags, Fault, Reply, SimTag, Tag, TagSpecification};
+
+use super::Sim;
+use super::faults::{self, invalid_value};
+use super::filters::{self, Filterable};
+use super::ids::Kind;
+use super::listings::Query;
+
+/// Most tags of a resource, those of `aws:` not counted.
+const MAX_TAGS: usize = 50;
+/// Longest key, in characters.
+const MAX_KEY: usize = 128;
+/// Longest value, in characters.
+const MAX_VALUE: usize = 256;
+
+const TAG_FILTERS: &[&str] = &["key", "resource-id", "resource-type", "value"];
+
+/// The tags for a new resource of the kind.
+pub(super) fn tags_for(specifications: &[TagSpecification], kind: Kind) -> Result<Tags, Fault> {
+    let mut all = Vec::new();
+    for specification in specifications {
+        if specification.resource_type != kind.resource_type() {
+            return Err(invalid_value(format!(
+                "'{}' is not a valid taggable resource type for this operation.",
+                specification.resource_type
+            )));
+        }
+        all.extend_from_slice(&specification.tags);
+    }
+    let tags = checked(&all)?;
+    check_number(tags.len())?;
+    Ok(tags)
+}
+
+fn checked(given: &[Tag]) -> Result<Tags, Fault> {
+    let mut tags = Tags::new();
+    for Tag { key, value } in given {
+        if key.is_empty() || key.chars().count() > MAX_KEY {
+            return Err(invalid_value(format!("Tag key '{key}' must have 1 to {MAX_KEY} characters.")));
+        }
+        if value.chars().count() > MAX_VALUE {
+            return Err(invalid_value(format!("The value of tag '{key}' exceeds {MAX_VALUE} characters.")));
+        }
+        if key.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("aws:")) {
+            return Err(invalid_value("Tag keys starting with 'aws:' are reserved for internal use"));
+        }
+        if tags.insert(key.clone(), value.clone()).is_some() {
+            return Err(invalid_value(format!("Duplicate tag key '{key}' specified.")));
+        }
+    }
+    Ok(tags)
+}
+
+fn check_number(number: usize) -> Result<(), Fault> {
+    if number <= MAX_TAGS {
+        return Ok(());
+    }
+    Err(Fault::new("TagLimitExceeded", format!("A resource has at most {MAX_TAGS} tags.")))
+}
+
+impl Sim {
+    /// The tags of a resource that a client named.
+    fn tags_mut(&mut self, id: &str) -> Result<&mut Tags, Fault> {
+        let kind = Kind::of(id).ok_or_else(|| Fault::new("InvalidID", format!("The ID '{id}' is not valid")))?;
+        kind.check(id)?;
+        let found = match kind {
+            Kind::Volume => self.volumes.get_mut(id).map(|v| &mut v.tags),
+            Kind::Snapshot => self.snapshots.get_mut(id).map(|s| &mut s.tags),
+            Kind::Instance => self.instances.iter_mut().find(|i| i.id == id).map(|i| &mut i.tags),
+        };
+        found.ok_or_else(|| match kind {
+            Kind::Volume => faults::no_such_volume(id),
+            Kind::Snapshot => faults::no_such_snapshot(id),
+            Kind::Instance => faults::no_such_instance(id),
+        })
+    }
+
+    pub(super) fn create_tags(&mut self, call: &CreateTags) -> Result<Reply, Fault> {
+        if call.resources.is_empty() {
+            return Err(faults::missing("resourceIdSet"));
+        }
+        if call.tags.is_empty() {
+            return Err(faults::missing("tagSet"));
+        }
+        let new = checked(&call.tags)?;
+        // All resources or none: everything is checked before anything is changed.
+        for id in &call.resources {
+            let tags = self.tags_mut(id)?;
+            check_number(tags.len() + new.keys().filter(|key| !tags.contains_key(*key)).count())?;
+        }
+        if call.dry_run {
+            return Err(faults::dry_run());
+        }
+        for id in &call.resources {
+            self.tags_mut(id)?.extend(new.clone());
+        }
+        self.touch();
+        Ok(Reply::CreateTags)
+    }
+
+    pub(super) fn delete_tags(&mut self, call: &DeleteTags) -> Result<Reply, Fault> {
+        if call.resources.is_empty() {
+            return Err(faults::missing("resourceIdSet"));
+        }
+        for id in &call.resources {
+            self.tags_mut(id)?;
+        }
+        if call.dry_run {
+            return Err(faults::dry_run());
+        }
+        for id in &call.resources {
+            let tags = self.tags_mut(id)?;
+            tags.retain(|key, value| {
+                let named = call
+                    .tags
+                    .iter()
+                    .any(|tag| tag.key == *key && tag.value.as_ref().is_none_or(|wanted| wanted == value));
+                !(named || call.tags.is_empty())
+            });
+        }
+        self.touch();
+        Ok(Reply::DeleteTags)
+    }
+
+    pub(super) fn describe_tags(&self, call: &DescribeTags) -> Result<Reply, Fault> {
+        let query = Query::of("DescribeTags", &[], &call.filters).page(call.max_results, call.next_token.as_deref());
+        query.check_pages_and_filters(TAG_FILTERS)?;
+        if call.dry_run {
+            return Err(faults::dry_run());
+        }
+        let found = self.tagged().filter(|row| filters::matches(&call.filters, row)).map(|row| row.tag);
+        Ok(Reply::DescribeTags(query.paged(found, |t| format!("{} {}", t.resource_id, t.key))?))
+    }
+
+    fn tagged(&self) -> impl Iterator<Item = Row> {
+        let volumes = self.volumes.values().map(|v| (&v.id, Kind::Volume, &v.tags));
+        let snapshots = self.snapshots.values().map(|s| (&s.id, Kind::Snapshot, &s.tags));
+        let instances = self.instances.iter().map(|i| (&i.id, Kind::Instance, &i.tags));
+        volumes.chain(snapshots).chain(instances).flat_map(|(id, kind, tags)| {
+            tags.iter().map(move |(key, value)| Row {
+                tag: SimTag {
+                    resource_id: id.clone(),
+                    resource_type: kind.resource_type().to_owned(),
+                    key: key.clone(),
+                    value: value.clone(),
+                },
+                own: Tags::from([(key.clone(), value.clone())]),
+            })
+        })
+    }
+}
+
+/// A row of DescribeTags, as filters see it.
+struct Row {
+    tag: SimTag,
+    own: Tags,
+}
+
+impl Filterable for Row {
+    fn field(&self, name: &str) -> Vec<String> {
+        match name {
+            "key" => vec![self.tag.key.clone()],
+            "value" => vec![self.tag.value.clone()],
+            "resource-id" => vec![self.tag.resource_id.clone()],
+            "resource-type" => vec![self.tag.resource_type.clone()],
+            _ => Vec::new(),
+        }
+    }
+
+    fn tags(&self) -> &Tags {
+        &self.own
+    }
+}
+
+/// The same tags in whatever order and number of specifications make the same request.
+pub(super) fn in_order(specifications: &mut Vec<TagSpecification>) {
+    let kinds: BTreeSet<String> = specifications.iter().map(|s| s.resource_type.clone()).collect();
+    let merged = kinds.into_iter().map(|resource_type| {
+        let mut tags: Vec<Tag> =
+            specifications.iter().filter(|s| s.resource_type == resource_type).flat_map(|s| s.tags.clone()).collect();
+        tags.sort_by(|a, b| (&a.key, &a.value).cmp(&(&b.key, &b.value)));
+        TagSpecification { resource_type, tags }
+    });
+    *specifications = merged.collect();
+}

@@ -1,0 +1,87 @@
+//! A state that is saved and loaded.
+
+use super::*;
+use crate::api::{CopyVolumes, ModifyVolume};
+
+impl World {
+    /// The simulator is killed now, and started again on what it has saved.
+    fn restart(&mut self) -> Vec<Effect> {
+        self.sim = Sim::load(&self.sim.save(), &self.config).unwrap();
+        self.sim.resume(self.now);
+        self.sim.take_effects()
+    }
+}
+
+#[test]
+fn what_is_saved_is_loaded_again() {
+    let mut world = World::instant();
+    let volume = world.create(CreateVolume { client_token: Some("t".into()), ..gp3() }).id;
+    world.snapshot(&volume);
+    let before = world.sim.view(world.now);
+    assert_eq!(world.restart(), []);
+    assert_eq!(world.sim.view(world.now), before);
+    let again = world.create(CreateVolume { client_token: Some("t".into()), ..gp3() });
+    assert_eq!(again.id, volume, "tokens are remembered");
+}
+
+#[test]
+fn an_attached_volume_gets_its_device_back() {
+    let mut world = World::instant();
+    let (volume, instance) = (world.gp3(), world.instance(0));
+    world.attach(&volume, "/dev/xvdaa");
+    assert_eq!(world.sim.connected_volumes(), [volume.clone()].into());
+    let effects = world.restart();
+    assert_eq!(effects, [Effect::Connect { volume: volume.clone(), instance }]);
+    assert_eq!(world.volume(&volume).attachments[0].state, "attached");
+    world.sim.finish(world.now, &effects[0], &Outcome::Done(Some("/dev/loop5".into())));
+    assert_eq!(world.volume(&volume).attachments[0].loop_device.as_deref(), Some("/dev/loop5"));
+}
+
+#[test]
+fn a_detach_in_progress_goes_on() {
+    let mut world = World::instant();
+    let (volume, instance) = (world.gp3(), world.instance(0));
+    world.attach(&volume, "/dev/xvdaa");
+    world.apply(detach(&volume, &instance)).unwrap();
+    let effects = world.restart();
+    assert_eq!(effects, [Effect::Disconnect { volume: volume.clone(), instance }]);
+    world.sim.finish(world.now, &effects[0], &Outcome::Done(None));
+    world.settle();
+    assert_eq!(world.volume(&volume).state, "available");
+}
+
+#[test]
+fn a_volume_being_made_is_made_again_and_a_growing_one_grows_again() {
+    let mut world = World::instant();
+    let grown = world.gp3();
+    world.apply(Call::CreateVolume(gp3())).unwrap();
+    let wanted = world.sim.take_effects();
+    let size = ModifyVolume { volume_id: grown.clone(), size: Some(9), ..Default::default() };
+    world.apply(Call::ModifyVolume(size)).unwrap();
+    let effects = world.restart();
+    assert!(effects.contains(&wanted[0]), "{effects:?}");
+    assert!(effects.contains(&Effect::Grow { volume: grown, gib: 9 }), "{effects:?}");
+}
+
+#[test]
+fn copies_whose_moment_is_lost_are_taken_back_since_nobody_was_told_of_them() {
+    let mut world = World::instant();
+    let volume = world.gp3();
+    let snapshot = CreateSnapshot { volume_id: volume.clone(), ..Default::default() };
+    world.apply(Call::CreateSnapshot(snapshot)).unwrap();
+    let copy = CopyVolumes { source_volume_id: volume, client_token: Some("t".into()), ..Default::default() };
+    let Ok(Reply::CopyVolumes(copies)) = world.apply(Call::CopyVolumes(copy.clone())) else { panic!() };
+    world.sim.take_effects();
+    assert_eq!(world.restart(), [Effect::DeleteBacking { volume: copies[0].id.clone() }]);
+    assert!(world.sim.snapshots.is_empty());
+    assert!(world.call(Call::CopyVolumes(copy)).is_ok(), "its token is free again");
+}
+
+#[test]
+fn what_is_no_state_is_refused() {
+    let config = EngineConfig::default();
+    assert!(Sim::load(b"{}", &config).is_err());
+    assert!(Sim::load(b"", &config).is_err());
+    let other = String::from_utf8(World::instant().sim.save()).unwrap().replacen("\"format\":1", "\"format\":2", 1);
+    assert!(Sim::load(other.as_bytes(), &config).unwrap_err().contains("format is 2"));
+}

@@ -1,0 +1,79 @@
+//! Client tokens.
+
+use super::*;
+use crate::api::{DeleteVolume, Tag, TagSpecification};
+use crate::engine::BurntToken;
+
+fn named(token: &str) -> CreateVolume {
+    CreateVolume { client_token: Some(token.to_owned()), ..gp3() }
+}
+
+fn tagged(token: &str, tags: &[(&str, &str)]) -> CreateVolume {
+    let tags = tags.iter().map(|(k, v)| Tag { key: (*k).to_owned(), value: (*v).to_owned() }).collect();
+    CreateVolume {
+        tag_specifications: vec![TagSpecification { resource_type: "volume".to_owned(), tags }],
+        ..named(token)
+    }
+}
+
+#[test]
+fn the_same_token_and_parameters_are_the_same_volume() {
+    let mut world = World::instant();
+    let first = world.create(named("t"));
+    let again = world.create(named("t"));
+    assert_eq!(first.id, again.id);
+    assert_eq!(again.state, "available", "the reply shows the volume as it is now");
+    assert_ne!(world.create(named("u")).id, first.id);
+    assert_ne!(world.gp3(), world.gp3(), "without a token each call makes a volume");
+}
+
+#[test]
+fn the_same_token_with_other_parameters_is_a_mismatch() {
+    let mut world = World::instant();
+    world.create(named("t"));
+    for other in [
+        CreateVolume { size: Some(5), ..named("t") },
+        CreateVolume { availability_zone: Some("us-west-2b".into()), ..named("t") },
+        CreateVolume { iops: Some(3000), ..named("t") },
+        CreateVolume { encrypted: Some(false), ..named("t") },
+        tagged("t", &[("a", "b")]),
+    ] {
+        assert_eq!(world.refused(Call::CreateVolume(other)), "IdempotentParameterMismatch");
+    }
+}
+
+#[test]
+fn the_order_of_tags_is_no_other_parameter() {
+    let mut world = World::instant();
+    let first = world.create(tagged("t", &[("a", "1"), ("b", "2")]));
+    assert_eq!(world.create(tagged("t", &[("b", "2"), ("a", "1")])).id, first.id);
+}
+
+#[test]
+fn the_token_of_a_deleted_volume_stays_burnt_for_twelve_hours() {
+    let mut world = World::instant();
+    let volume = world.create(named("t")).id;
+    world.call(Call::DeleteVolume(DeleteVolume { volume_id: volume.clone(), dry_run: false })).unwrap();
+    assert_eq!(world.refused(Call::CreateVolume(named("t"))), "IdempotentParameterMismatch");
+    world.pass(Duration::from_secs(12 * 3600 - 1));
+    assert_eq!(world.refused(Call::CreateVolume(named("t"))), "IdempotentParameterMismatch");
+    world.pass(Duration::from_secs(1));
+    assert_ne!(world.create(named("t")).id, volume);
+}
+
+#[test]
+fn a_burnt_token_may_repeat_the_reply_that_names_the_volume_that_is_gone() {
+    let mut world = World::of(EngineConfig { burnt_token: BurntToken::OldReply, ..EngineConfig::default() });
+    let volume = world.create(named("t")).id;
+    world.call(Call::DeleteVolume(DeleteVolume { volume_id: volume.clone(), dry_run: false })).unwrap();
+    let reply = world.create(named("t"));
+    assert_eq!((reply.id.as_str(), reply.size_gib), (volume.as_str(), 4));
+    assert!(!world.sim.volumes.contains_key(&volume));
+}
+
+#[test]
+fn a_dry_run_does_not_use_a_token_up() {
+    let mut world = World::instant();
+    world.call(Call::CreateVolume(CreateVolume { dry_run: true, ..named("t") })).unwrap_err();
+    world.create(CreateVolume { size: Some(9), ..named("t") });
+}

@@ -1,0 +1,96 @@
+//! Client tokens: the same token and parameters name the same volume, for as long as it lives and 12 hours more.
+
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+use crate::api::{Fault, SimVolume};
+
+use super::{Sim, faults};
+
+/// How long the token of a deleted volume stays burnt.
+const BURNT_FOR: Duration = Duration::from_hours(12);
+/// Longest token.
+const MAX_LENGTH: usize = 64;
+
+/// What a token was used for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Token {
+    /// Action and parameters of the first call.
+    fingerprint: String,
+    volume: String,
+    /// When its volume went away.
+    gone: Option<Gone>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Gone {
+    at: SystemTime,
+    /// The volume as it last was, for the old reply.
+    volume: SimVolume,
+}
+
+/// What a call with a token is to do.
+pub(super) enum Use {
+    /// Go on, and remember the token under the new volume.
+    First { fingerprint: String },
+    /// Answer with the volume that the token made.
+    Repeat(Box<SimVolume>),
+    /// No token was sent.
+    Untracked,
+}
+
+impl Sim {
+    /// Looks a token up. `request` must not depend on the token or on a dry run.
+    pub(super) fn use_token<T: Serialize>(&self, token: Option<&str>, action: &str, request: &T) -> Result<Use, Fault> {
+        let Some(token) = token.filter(|t| !t.is_empty()) else { return Ok(Use::Untracked) };
+        if token.len() > MAX_LENGTH || !token.is_ascii() {
+            return Err(faults::invalid_value(format!(
+                "The client token must be at most {MAX_LENGTH} ASCII characters."
+            )));
+        }
+        let request = serde_json::to_string(request).expect("requests are plain data");
+        let fingerprint = format!("{action} {request}");
+        let Some(known) = self.tokens.get(token) else { return Ok(Use::First { fingerprint }) };
+        if known.fingerprint != fingerprint {
+            return Err(mismatch(
+                "Arguments on this idempotent request are inconsistent with arguments used in previous request(s).",
+            ));
+        }
+        match (self.volumes.get(&known.volume), &known.gone) {
+            (Some(volume), _) => Ok(Use::Repeat(Box::new(volume.describe()))),
+            (None, Some(gone)) if self.policy.burnt_token_repeats_reply => {
+                Ok(Use::Repeat(Box::new(SimVolume { state: "creating".to_owned(), ..gone.volume.clone() })))
+            }
+            (None, _) => Err(mismatch("The client token belongs to a volume that has been deleted.")),
+        }
+    }
+
+    pub(super) fn remember_token(&mut self, token: Option<String>, usage: Use, volume: &str) {
+        if let (Some(token), Use::First { fingerprint }) = (token, usage) {
+            self.tokens.insert(token, Token { fingerprint, volume: volume.to_owned(), gone: None });
+        }
+    }
+
+    /// Tells the tokens that a volume has gone.
+    pub(super) fn burn_tokens_of(&mut self, volume: &SimVolume, now: SystemTime) {
+        for token in self.tokens.values_mut().filter(|t| t.volume == volume.id) {
+            token.gone = Some(Gone { at: now, volume: volume.clone() });
+        }
+    }
+
+    /// Forgets the tokens of a volume that was never made.
+    pub(super) fn forget_tokens_of(&mut self, volume: &str) {
+        self.tokens.retain(|_, t| t.volume != volume);
+    }
+
+    pub(super) fn expire_tokens(&mut self, now: SystemTime) -> bool {
+        let before = self.tokens.len();
+        self.tokens.retain(|_, t| t.gone.as_ref().is_none_or(|gone| now < gone.at + BURNT_FOR));
+        self.tokens.len() != before
+    }
+}
+
+fn mismatch(message: &str) -> Fault {
+    Fault::new("IdempotentParameterMismatch", message)
+}
