@@ -21,3 +21,4 @@ pub mod process;
 pub mod record;
 pub mod sanity;
 pub mod world;
+pub mod writer;

@@ -1,10 +1,15 @@
 //! What identifies a process for good: its id alone is given to another one sooner or later.
 
 use std::fs;
+use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
+
+/// How long a killed process may take to be gone.
+const GONE_BOUND: Duration = Duration::from_secs(10);
 
 /// A process by id, start time and boot: written down by the demo, so that its next run finds what the former left.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,11 +40,11 @@ impl ProcessRecord {
             && start_ticks(self.pid).is_ok_and(|ticks| ticks == self.start_ticks)
     }
 
-    /// Kills it when it still runs, and says whether it did. The descriptor is opened before the identity is
+    /// Kills it when it still runs, waits until it is gone, and says whether it ran. The descriptor is opened before the identity is
     /// compared, so no other process of the same id can be hit.
     ///
     /// # Errors
-    /// When it runs and the kernel refuses the signal.
+    /// When it runs and the kernel refuses the signal, or it is not gone within seconds (it hangs in the kernel).
     pub fn kill(&self) -> anyhow::Result<bool> {
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return Ok(false) };
         let Ok(pidfd) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return Ok(false) };
@@ -48,8 +53,36 @@ impl ProcessRecord {
         }
         rustix::process::pidfd_send_signal(&pidfd, Signal::KILL)
             .with_context(|| format!("kill {} (process {})", self.name, self.pid))?;
+        let bound = Timespec::try_from(GONE_BOUND).context("a bound that the kernel knows")?;
+        let gone = rustix::event::poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&bound));
+        let gone = gone.with_context(|| format!("wait for {} (process {})", self.name, self.pid))?;
+        ensure!(gone > 0, "{} (process {}) was killed and is still there after {GONE_BOUND:?}", self.name, self.pid);
         Ok(true)
     }
+}
+
+/// The children of a process, by id and program name: what a driver runs at this moment.
+///
+/// # Errors
+/// When `/proc` cannot be read.
+pub fn children_of(pid: u32) -> std::io::Result<Vec<(u32, String)>> {
+    let mut children = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(child) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+        // A process may end between the listing and the reading.
+        let Ok(stat) = fs::read_to_string(format!("/proc/{child}/stat")) else { continue };
+        if let Some((_, program)) = parse_parent(&stat).filter(|(parent, _)| *parent == pid) {
+            children.push((child, program));
+        }
+    }
+    Ok(children)
+}
+
+fn parse_parent(stat: &str) -> Option<(u32, String)> {
+    let (open, close) = (stat.find('(')?, stat.rfind(')')?);
+    let parent = stat[close + 1..].split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some((parent, stat[open + 1..close].to_owned()))
 }
 
 fn boot_id() -> anyhow::Result<String> {
@@ -81,6 +114,7 @@ mod tests {
         assert_eq!(parse_start_ticks(stat), Some(987_654));
         assert_eq!(parse_start_ticks(&stat.replace(") S", ") Z")), None);
         assert_eq!(parse_start_ticks("42"), None);
+        assert_eq!(parse_parent(stat), Some((1, "a) b (c".to_owned())));
     }
 
     #[test]

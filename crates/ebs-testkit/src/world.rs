@@ -1,7 +1,7 @@
 //! One test's world: a directory, a simulator in this process, the driver as a child, a CSI client. No Kubernetes.
 //!
-//! Ends in one of two ways: [`World::finish`] proves that nothing is left, in EC2 or on the machine; dropping it (a
-//! panic) shows the end of the driver's log and cleans up.
+//! Ends in one of two ways: [`World::finish`] proves that nothing is left, in EC2 or on the machine; dropping it (the
+//! test failed) shows the end of the driver's log and cleans up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -15,6 +15,7 @@ use tempfile::TempDir;
 use crate::control::{Control, Ledger, State, Timing};
 use crate::csi_client::CsiClient;
 use crate::leftovers::Leftovers;
+use crate::mount_namespace::in_mount_namespace;
 use crate::on_node::VolumeOnNode;
 use crate::process::{Ending, Process, ProcessSpec, log_tail};
 
@@ -22,6 +23,22 @@ use crate::process::{Ending, Process, ProcessSpec, log_tail};
 pub const READY_BOUND: Duration = Duration::from_secs(30);
 /// How long a driver may take to drain and end; its own limit is 20 s.
 pub const STOP_BOUND: Duration = Duration::from_secs(30);
+
+/// Runs a test that makes real devices and mounts: as root, in a mount namespace of its own.
+///
+/// # Panics
+/// With the test's error and its causes, or when this process is not root.
+pub fn with_mounts<F, T>(test: F)
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Future<Output = anyhow::Result<()>>,
+{
+    in_mount_namespace(|| async {
+        if let Err(error) = test().await {
+            panic!("{error:?}");
+        }
+    });
+}
 
 /// How a world is made; start with [`World::builder`].
 #[derive(Debug)]
@@ -47,6 +64,7 @@ pub struct World {
     sim: Option<Server>,
     dir: TempDir,
     path: PathBuf,
+    finished: bool,
 }
 
 /// What EC2 held before the test: the instances' own disks.
@@ -156,7 +174,7 @@ impl WorldBuilder {
             log: path.join("driver.log"),
         };
         let client = CsiClient::lazy(&socket);
-        Ok(World { driver: None, client, control, spec, baseline, sim: Some(sim), dir, path })
+        Ok(World { driver: None, client, control, spec, baseline, sim: Some(sim), dir, path, finished: false })
     }
 }
 
@@ -298,6 +316,7 @@ impl World {
         }
         let after = Leftovers::below(&self.path)?;
         ensure!(after.is_empty(), "left on the machine by the simulator: {after}");
+        self.finished = true;
         Ok(())
     }
 }
@@ -313,7 +332,7 @@ impl Baseline {
 
 impl Drop for World {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if !self.finished {
             let tail = log_tail(&self.spec.log, 60);
             let _ =
                 writeln!(std::io::stderr(), "--- the driver's log ({}) ends:\n{tail}\n---", self.spec.log.display());

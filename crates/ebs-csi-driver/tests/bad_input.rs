@@ -1,0 +1,383 @@
+//! Bad input: each gets its code and a text that names the field and the rule, and changes nothing, neither in EC2 (the
+//! ledger proves it) nor on the machine (mounts, disks and directories do).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use csi_proto::csi;
+use ebs_testkit::content;
+use ebs_testkit::csi_client::{Access, CsiClient, GIB, new_volume};
+use ebs_testkit::leftovers::Leftovers;
+use ebs_testkit::loop_device::LoopDevice;
+use ebs_testkit::on_node::VolumeOnNode;
+use ebs_testkit::process::{Process, ProcessSpec};
+use ebs_testkit::world::{World, with_mounts};
+use ebs_types::VolumeId;
+use tonic::{Code, Status};
+
+const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
+const BOUND: Duration = Duration::from_secs(30);
+
+fn ext4() -> Access {
+    Access::Mount("ext4".to_owned())
+}
+
+/// The refusal has this code, and its text holds all these words.
+fn check<T: std::fmt::Debug>(case: &str, answer: Result<T, Status>, code: Code, words: &[&str]) -> anyhow::Result<()> {
+    let status = match answer {
+        Ok(answer) => bail!("{case}: accepted, with {answer:?}"),
+        Err(status) => status,
+    };
+    ensure!(status.code() == code, "{case}: {:?} instead of {code:?}: {}", status.code(), status.message());
+    for word in words {
+        ensure!(status.message().contains(word), "{case}: {word:?} is not in {:?}", status.message());
+    }
+    Ok(())
+}
+
+/// Nothing was even tried in EC2 since `position`.
+async fn untouched(world: &World, position: u64) -> anyhow::Result<()> {
+    let calls = world.calls_since(position).await?;
+    ensure!(calls.mutations().is_empty(), "EC2 was asked to change something: {}", calls.summary());
+    Ok(())
+}
+
+fn with_parameter(name: &str, value: &str) -> csi::CreateVolumeRequest {
+    let mut request = new_volume("pvc-bad", 4, &ext4());
+    request.parameters.insert(name.to_owned(), value.to_owned());
+    request
+}
+
+fn with_range(required_bytes: i64, limit_bytes: i64) -> csi::CreateVolumeRequest {
+    let capacity_range = Some(csi::CapacityRange { required_bytes, limit_bytes });
+    csi::CreateVolumeRequest { capacity_range, ..new_volume("pvc-bad", 4, &ext4()) }
+}
+
+#[tokio::test]
+async fn a_volume_that_cannot_be_is_refused_with_the_field_and_the_rule_and_ec2_is_not_asked() -> anyhow::Result<()> {
+    let world = World::builder(DRIVER).start().await?;
+    let position = world.control().position().await?;
+    let nameless = csi::CreateVolumeRequest { name: String::new(), ..with_range(GIB, 0) };
+    let uncapable = csi::CreateVolumeRequest { volume_capabilities: Vec::new(), ..with_range(GIB, 0) };
+    for (case, request, code, words) in [
+        ("unknown type", with_parameter("type", "gp9"), Code::InvalidArgument, &["type", "gp9", "gp3"][..]),
+        ("unknown parameter", with_parameter("colour", "blue"), Code::InvalidArgument, &["colour"]),
+        ("garbage for a boolean", with_parameter("encrypted", "perhaps"), Code::InvalidArgument, &["encrypted"]),
+        ("garbage for a number", with_parameter("iops", "many"), Code::InvalidArgument, &["iops", "many"]),
+        ("size 0", with_range(0, 0), Code::InvalidArgument, &["required_bytes", "0"]),
+        ("negative size", with_range(-1, 0), Code::InvalidArgument, &["required_bytes", "-1"]),
+        ("negative limit", with_range(GIB, -5), Code::InvalidArgument, &["limit_bytes", "-5"]),
+        ("limit below size", with_range(2 * GIB, GIB), Code::OutOfRange, &["limit_bytes", "2 GiB"]),
+        ("no GiB between", with_range(GIB + 1, GIB + 2), Code::OutOfRange, &["limit_bytes"]),
+        ("more than the type has", with_range(1 << 56, 0), Code::OutOfRange, &["GiB"]),
+        ("no name", nameless, Code::InvalidArgument, &["name"]),
+        ("no capability", uncapable, Code::InvalidArgument, &["volume_capabilities"]),
+    ] {
+        check(case, world.client().create_volume(request).await, code, words)?;
+    }
+    untouched(&world, position).await?;
+    world.finish().await
+}
+
+#[tokio::test]
+async fn a_volume_grows_neither_to_nothing_nor_over_its_own_limit() -> anyhow::Result<()> {
+    let world = World::builder(DRIVER).start().await?;
+    let volume = world.client().create_volume(new_volume("pvc-bad", 4, &ext4())).await?;
+    let position = world.control().position().await?;
+    for (case, range, code, words) in [
+        ("no range", None, Code::InvalidArgument, &["capacity_range"][..]),
+        ("size 0", Some((0, 0)), Code::InvalidArgument, &["required_bytes"]),
+        ("negative size", Some((-GIB, 0)), Code::InvalidArgument, &["required_bytes"]),
+        ("limit below size", Some((8 * GIB, 7 * GIB)), Code::OutOfRange, &["limit_bytes"]),
+    ] {
+        let request = csi::ControllerExpandVolumeRequest {
+            volume_id: volume.volume_id.clone(),
+            capacity_range: range
+                .map(|(required_bytes, limit_bytes)| csi::CapacityRange { required_bytes, limit_bytes }),
+            volume_capability: Some(ext4().capability()),
+            ..Default::default()
+        };
+        check(case, world.client().controller().controller_expand_volume(request).await, code, words)?;
+    }
+    untouched(&world, position).await?;
+    world.client().delete_volume(&volume.volume_id).await?;
+    world.finish().await
+}
+
+#[tokio::test]
+async fn an_id_that_names_nothing_is_gone_when_deleted_and_not_found_when_attached() -> anyhow::Result<()> {
+    let world = World::builder(DRIVER).start().await?;
+    let position = world.control().position().await?;
+    let client = world.client();
+    for id in ["vol-0123456789abcdef0", "no volume at all", "snap-0123456789abcdef0"] {
+        client.delete_volume(id).await.with_context(|| format!("delete {id}"))?;
+        let volume = csi::Volume { volume_id: id.to_owned(), ..Default::default() };
+        let mut volume = world.on_node(volume, &ext4()).await?;
+        check(id, volume.attach().await, Code::NotFound, &[id])?;
+        volume.detach().await.with_context(|| format!("detach {id}"))?;
+    }
+    let calls = world.calls_since(position).await?;
+    ensure!(calls.mutations().iter().all(|call| !call.did_work()), "{}", calls.summary());
+    world.finish().await
+}
+
+/// A link by id to a device that is not the volume; removed with its value.
+struct FalseLink(PathBuf);
+
+impl FalseLink {
+    fn new(volume: &VolumeId, device: &LoopDevice) -> anyhow::Result<Self> {
+        let by_id = Path::new("/dev/disk/by-id");
+        fs::create_dir_all(by_id).context("make /dev/disk/by-id")?;
+        let link = by_id.join(format!("nvme-Amazon_Elastic_Block_Store_{}", volume.serial()));
+        std::os::unix::fs::symlink(format!("../../{}", device.name()), &link).context("make the link")?;
+        Ok(Self(link))
+    }
+}
+
+impl Drop for FalseLink {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn a_foreign_device_under_the_expected_name_is_refused_and_not_one_byte_of_it_changes() {
+    with_mounts(|| async {
+        // EC2 says attached, but the machine has no such disk: only the name leads somewhere.
+        let mut builder = World::builder(DRIVER);
+        let foreign_id = VolumeId::parse(&format!("vol-0foreign{}", std::process::id()))?;
+        let foreign = LoopDevice::new(&foreign_id, 4 << 30)?;
+        foreign.write_at(b"somebody's data", 1 << 20)?;
+        builder = builder.env("EBS_SIM_DEVICES_DIR", &foreign.directory().to_string_lossy());
+        let world = builder.start().await?;
+        let volume = world.client().create_volume(new_volume("pvc-foreign", 4, &ext4())).await?;
+        let id = VolumeId::parse(&volume.volume_id)?;
+        let mut mount = world.on_node(volume.clone(), &ext4()).await?;
+        mount.attach().await?;
+        let link = FalseLink::new(&id, &foreign)?;
+        let before = content::hash_start(foreign.path(), 64 << 20)?;
+
+        let status = mount.stage().await.err().context("a foreign device was staged")?;
+        is_about_the_device(&status, &id, &foreign)?;
+        let mut block = world.on_node(volume, &Access::Block).await?;
+        block.publish_context = mount.publish_context.clone();
+        let status = block.publish().await.err().context("a foreign device was published")?;
+        is_about_the_device(&status, &id, &foreign)?;
+
+        ensure!(content::hash_start(foreign.path(), 64 << 20)? == before, "the foreign device was written to");
+        let left = Leftovers::below(world.dir())?;
+        ensure!(left.is_empty(), "{left}");
+        ensure!(!block.target.exists(), "the target of the refused publish is left");
+        drop(link);
+        mount.detach().await?;
+        world.client().delete_volume(mount.id()).await?;
+        world.finish().await
+    });
+}
+
+fn is_about_the_device(status: &Status, id: &VolumeId, foreign: &LoopDevice) -> anyhow::Result<()> {
+    let refusals = [Code::NotFound, Code::FailedPrecondition];
+    ensure!(refusals.contains(&status.code()), "{status:?}");
+    for word in [id.as_str(), foreign.name()] {
+        ensure!(status.message().contains(word), "{word} is not in {:?}", status.message());
+    }
+    Ok(())
+}
+
+async fn publish_to(world: &World, volume: &VolumeOnNode, target: &str) -> Result<(), Status> {
+    let mut request = volume.publish_request();
+    target.clone_into(&mut request.target_path);
+    world.client().node().node_publish_volume(request).await.map(drop)
+}
+
+#[test]
+fn a_target_path_that_is_relative_climbs_is_a_symlink_or_holds_something_is_refused_and_stays_as_it_is() {
+    with_mounts(|| async {
+        let world = World::builder(DRIVER).loop_devices().start().await?;
+        let volume = world.client().create_volume(new_volume("pvc-paths", 1, &ext4())).await?;
+        let mut volume = world.on_node(volume, &ext4()).await?;
+        volume.attach().await?;
+        volume.stage().await?;
+        let mounts = Leftovers::below(world.dir())?.mounts;
+        let pods = world.kubelet_dir().join("pods");
+        let (elsewhere, link, full) = (pods.join("elsewhere"), pods.join("link"), pods.join("full"));
+        fs::create_dir(&elsewhere)?;
+        std::os::unix::fs::symlink(&elsewhere, &link)?;
+        fs::create_dir(&full)?;
+        fs::write(full.join("file"), "somebody's")?;
+        let climbing = pods.join("a/../b");
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        for (target, codes, word) in [
+            ("pods/relative".to_owned(), &[Code::InvalidArgument][..], "absolute"),
+            (text(&climbing), &[Code::InvalidArgument], ".."),
+            ("/".to_owned(), &[Code::InvalidArgument], "root"),
+            (text(&link), &[Code::InvalidArgument, Code::FailedPrecondition], "symlink"),
+            (text(&full), &[Code::InvalidArgument, Code::FailedPrecondition], "empty"),
+        ] {
+            let status =
+                publish_to(&world, &volume, &target).await.err().with_context(|| format!("{target}: accepted"))?;
+            ensure!(codes.contains(&status.code()), "{target}: {status:?}");
+            for part in [target.as_str(), word] {
+                ensure!(status.message().contains(part), "{target}: {part:?} is not in {:?}", status.message());
+            }
+        }
+        ensure!(Leftovers::below(world.dir())?.mounts == mounts, "something was mounted");
+        ensure!(!pods.join("b").exists() && !Path::new("pods").exists(), "a refused target was created");
+        ensure!(fs::read_link(&link)? == elsewhere && fs::read_dir(&elsewhere)?.next().is_none(), "the link changed");
+        ensure!(fs::read_to_string(full.join("file"))? == "somebody's", "the full directory changed");
+        volume.unstage().await?;
+        volume.detach().await?;
+        world.client().delete_volume(volume.id()).await?;
+        world.finish().await
+    });
+}
+
+#[test]
+fn unpublish_and_unstage_empty_no_directory_and_follow_no_symlink() {
+    with_mounts(|| async {
+        let world = World::builder(DRIVER).loop_devices().start().await?;
+        let volume = csi::Volume { volume_id: "vol-0123456789abcdef0".to_owned(), ..Default::default() };
+        let mut volume = world.on_node(volume, &ext4()).await?;
+        let full = volume.target.clone();
+        fs::create_dir_all(&full)?;
+        fs::write(full.join("file"), "somebody's")?;
+        let status = volume.unpublish().await.err().context("a full directory was unpublished")?;
+        ensure!(status.message().contains(&*full.to_string_lossy()), "{status:?}");
+        ensure!(fs::read_to_string(full.join("file"))? == "somebody's", "the file is gone");
+        for bad in ["relative", "/a/../b"] {
+            volume.target = PathBuf::from(bad);
+            check(bad, volume.unpublish().await, Code::InvalidArgument, &[bad])?;
+            volume.staging = PathBuf::from(bad);
+            check(bad, volume.unstage().await, Code::InvalidArgument, &[bad])?;
+        }
+        world.finish().await
+    });
+}
+
+/// Waits until the driver answers Probe, ready or not; returns what it says.
+async fn first_answer(world: &mut World) -> anyhow::Result<bool> {
+    let client = world.client().clone();
+    let driver = world.driver()?;
+    let mut tick = tokio::time::interval(Duration::from_millis(25));
+    let answered = async {
+        loop {
+            tick.tick().await;
+            ensure!(driver.ended()?.is_none(), "the driver ended:\n{}", driver.log_tail(20));
+            if let Ok(ready) = client.probe().await {
+                return Ok(ready);
+            }
+        }
+    };
+    tokio::time::timeout(BOUND, answered).await.context("no answer to Probe")?
+}
+
+#[tokio::test]
+async fn an_ec2_that_cannot_be_reached_is_unavailable_by_name_and_the_driver_waits_for_it() -> anyhow::Result<()> {
+    let mut world = World::builder(DRIVER).env("AWS_EC2_ENDPOINT", "http://127.0.0.1:1").start_without_driver().await?;
+    world.spawn_driver()?;
+    ensure!(!first_answer(&mut world).await?, "ready without EC2");
+    let request = CsiClient::within(new_volume("pvc-nowhere", 4, &ext4()), BOUND);
+    let answer = world.client().controller().create_volume(request).await;
+    check("CreateVolume", answer, Code::Unavailable, &["127.0.0.1:1"])?;
+    let driver = world.driver()?;
+    ensure!(driver.ended()?.is_none(), "the driver gave up");
+    world.finish().await
+}
+
+#[tokio::test]
+async fn wrong_credentials_are_named_as_such_and_nothing_is_made() -> anyhow::Result<()> {
+    let mut world = World::builder(DRIVER)
+        .access_key("AKIDEXAMPLE000000001", "right-secret")
+        .env("AWS_SECRET_ACCESS_KEY", "canary-wrong-secret")
+        .start_without_driver()
+        .await?;
+    world.spawn_driver()?;
+    ensure!(!first_answer(&mut world).await?, "ready with wrong credentials");
+    let status = world.client().create_volume(new_volume("pvc-denied", 4, &ext4())).await.err();
+    let status = status.context("wrong credentials made a volume")?;
+    let refusals = [Code::Unauthenticated, Code::PermissionDenied];
+    ensure!(refusals.contains(&status.code()), "{status:?}");
+    let text = status.message();
+    ensure!(text.contains("SignatureDoesNotMatch") || text.contains("AuthFailure"), "{text}");
+    ensure!(text.to_lowercase().contains("credentials"), "what to do next is not in {text}");
+    let calls = world.calls_since(0).await?;
+    ensure!(calls.mutations().iter().all(|call| !call.did_work()), "{}", calls.summary());
+    let log = world.driver()?.output()?;
+    ensure!(!log.contains("canary-wrong-secret") && !text.contains("canary-wrong-secret"), "the secret is shown");
+    world.finish().await
+}
+
+fn second_driver(world: &World, endpoint: &str, log: &str) -> anyhow::Result<Process> {
+    let args = ["all".to_owned(), format!("--endpoint={endpoint}")];
+    let spec = world.driver_spec().clone();
+    Process::spawn(ProcessSpec { args: args.iter().map(Into::into).collect(), log: world.dir().join(log), ..spec })
+}
+
+#[tokio::test]
+async fn a_second_driver_on_one_socket_ends_with_1_and_the_first_serves_on() -> anyhow::Result<()> {
+    let world = World::builder(DRIVER).start().await?;
+    let endpoint = format!("unix://{}", world.socket().display());
+    let mut second = second_driver(&world, &endpoint, "second.log")?;
+    let status = second.wait(BOUND).await?;
+    let output = second.output()?;
+    ensure!(status.code() == Some(1), "ended with {status}: {output}");
+    ensure!(output.contains(&*world.socket().to_string_lossy()), "the socket is not named: {output}");
+    ensure!(output.contains("another"), "the reason is not named: {output}");
+    let fresh = CsiClient::lazy(world.socket());
+    ensure!(fresh.probe().await?, "the first driver does not serve any more");
+    world.finish().await
+}
+
+#[tokio::test]
+async fn a_socket_path_that_is_too_long_is_refused_with_the_limit() -> anyhow::Result<()> {
+    let world = World::builder(DRIVER).start_without_driver().await?;
+    let long = world.dir().join("x".repeat(120)).join("csi.sock");
+    let mut driver = second_driver(&world, &format!("unix://{}", long.display()), "long.log")?;
+    let status = driver.wait(BOUND).await?;
+    let output = driver.output()?;
+    ensure!(status.code().is_some_and(|code| code == 1 || code == 2), "ended with {status}: {output}");
+    ensure!(output.contains("107") && output.contains("--endpoint"), "limit and flag are not named: {output}");
+    ensure!(!long.exists(), "something was made");
+    world.finish().await
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_socket_is_left_alone() -> anyhow::Result<()> {
+    let world = World::builder(DRIVER).start_without_driver().await?;
+    let file = world.dir().join("csi/precious");
+    fs::write(&file, "data")?;
+    let mut driver = second_driver(&world, &format!("unix://{}", file.display()), "file.log")?;
+    let status = driver.wait(BOUND).await?;
+    ensure!(status.code() == Some(1), "ended with {status}: {}", driver.output()?);
+    ensure!(fs::read_to_string(&file)? == "data", "the file changed");
+    world.finish().await
+}
+
+#[tokio::test]
+async fn a_stage_request_without_its_parts_is_refused_part_by_part() -> anyhow::Result<()> {
+    let world = World::builder(DRIVER).start().await?;
+    let volume = csi::Volume { volume_id: "vol-0123456789abcdef0".to_owned(), ..Default::default() };
+    let volume = world.on_node(volume, &ext4()).await?;
+    let whole = volume.stage_request();
+    let without: BTreeMap<&str, csi::NodeStageVolumeRequest> = [
+        ("volume_id", csi::NodeStageVolumeRequest { volume_id: String::new(), ..whole.clone() }),
+        ("staging_target_path", csi::NodeStageVolumeRequest { staging_target_path: String::new(), ..whole.clone() }),
+        ("volume_capability", csi::NodeStageVolumeRequest { volume_capability: None, ..whole.clone() }),
+        ("devicePath", whole.clone()),
+        (
+            "ntfs",
+            csi::NodeStageVolumeRequest {
+                volume_capability: Some(Access::Mount("ntfs".to_owned()).capability()),
+                ..whole.clone()
+            },
+        ),
+    ]
+    .into();
+    for (missing, request) in without {
+        check(missing, world.client().node().node_stage_volume(request).await, Code::InvalidArgument, &[missing])?;
+    }
+    world.finish().await
+}

@@ -1,0 +1,60 @@
+//! csi-sanity against the running driver, the simulator and real mounts: nothing fails, and what skips itself is
+//! exactly what `csi_sanity_skips.txt` lists.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use ebs_testkit::sanity::{self, SanityResult, SanitySpec};
+use ebs_testkit::world::{World, with_mounts};
+
+const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
+const SKIPS: &str = include_str!("csi_sanity_skips.txt");
+const BOUND: Duration = Duration::from_secs(480);
+
+/// A line is `access | spec | reason`; `#` starts a remark.
+fn expected_skips(access: &str) -> anyhow::Result<BTreeMap<String, String>> {
+    let lines = SKIPS.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    let mut skips = BTreeMap::new();
+    for line in lines {
+        let mut parts = line.split(" | ");
+        let mut part = || parts.next().with_context(|| format!("not `access | spec | reason`: {line}"));
+        let (of, spec, reason) = (part()?, part()?, part()?);
+        if of == "both" || of == access {
+            skips.insert(spec.to_owned(), reason.to_owned());
+        }
+    }
+    Ok(skips)
+}
+
+async fn run(access: &'static str) -> anyhow::Result<()> {
+    let program = sanity::program()?;
+    let world = World::builder(DRIVER).loop_devices().start().await?;
+    let spec = SanitySpec {
+        socket: world.socket().to_owned(),
+        dir: world.dir().join("sanity"),
+        volume_bytes: 1 << 30,
+        expanded_bytes: 2 << 30,
+        access,
+    };
+    let SanityResult { passed, failed, skipped } = sanity::run(&program, &spec, BOUND).await?;
+    let shown: Vec<String> = failed.iter().map(|(spec, why)| format!("{spec}: {why}")).collect();
+    ensure!(failed.is_empty(), "{} specs failed:\n{}", failed.len(), shown.join("\n"));
+    let expected = expected_skips(access)?;
+    let lines = |map: &BTreeMap<String, String>| {
+        map.iter().map(|(spec, reason)| format!("{access} | {spec} | {reason}")).collect::<Vec<_>>().join("\n")
+    };
+    ensure!(skipped == expected, "skipped:\n{}\nlisted:\n{}", lines(&skipped), lines(&expected));
+    ensure!(passed.len() > 50, "only {} specs ran", passed.len());
+    world.finish().await
+}
+
+#[test]
+fn csi_sanity_finds_no_fault_with_file_system_volumes() {
+    with_mounts(|| run("mount"));
+}
+
+#[test]
+fn csi_sanity_finds_no_fault_with_block_volumes() {
+    with_mounts(|| run("block"));
+}

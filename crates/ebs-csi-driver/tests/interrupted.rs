@@ -1,0 +1,322 @@
+//! Clients that leave and drivers that die in the middle: whoever calls again finds one volume, one attachment and one
+//! file system (`decisions.md` D-10, D-11, D-16, D-32).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use ebs_testkit::control::{State, Timing};
+use ebs_testkit::csi_client::{Access, CsiClient, new_volume};
+use ebs_testkit::on_node::VolumeOnNode;
+use ebs_testkit::process::run_tool;
+use ebs_testkit::record::children_of;
+use ebs_testkit::world::{STOP_BOUND, World, with_mounts};
+use rustix::process::Signal;
+
+const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
+const BOUND: Duration = Duration::from_secs(60);
+/// Long enough that the test acts in the middle, on a slow machine too.
+const SLOW_MS: u64 = 2_000;
+/// mkfs takes a moment on a device of this size, though the file behind it stays small.
+const LARGE_GIB: i64 = 400;
+
+fn ext4() -> Access {
+    Access::Mount("ext4".to_owned())
+}
+
+fn slow_create() -> Timing {
+    Timing { create_ms: Some(SLOW_MS), ..Timing::default() }
+}
+
+/// Starts a call and drops it as soon as `moment` is over, as a client that crashes or hangs up does.
+async fn leave_at<T: std::fmt::Debug>(
+    call: impl Future<Output = T>,
+    moment: impl Future<Output = anyhow::Result<()>>,
+) -> anyhow::Result<()> {
+    tokio::select! {
+        answer = call => bail!("the call was over before the client could leave: {answer:?}"),
+        reached = moment => reached,
+    }
+}
+
+async fn creating(world: &World, name: &str) -> anyhow::Result<()> {
+    let seen = |state: &State| !state.volumes_named(name).is_empty();
+    world.control().until(BOUND, "the volume is being created", seen).await.map(drop)
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_create_volume_and_calls_again_gets_the_one_volume() -> anyhow::Result<()> {
+    let world = World::builder(DRIVER).timing(slow_create()).start().await?;
+    let request = || new_volume("pvc-left", 4, &ext4());
+    leave_at(world.client().create_volume(request()), creating(&world, "pvc-left")).await?;
+    let volume = world.client().create_volume(request()).await?;
+    let state = world.control().state().await?;
+    let named: Vec<&str> = state.volumes_named("pvc-left").iter().map(|volume| volume.id.as_str()).collect();
+    ensure!(named == [volume.volume_id.as_str()], "EC2 holds {named:?}, the answer is {}", volume.volume_id);
+    let calls = world.calls_since(0).await?;
+    ensure!(calls.done("CreateVolume") == 1, "{}", calls.summary());
+    world.client().delete_volume(&volume.volume_id).await?;
+    world.finish().await
+}
+
+#[tokio::test]
+async fn a_create_volume_whose_deadline_passes_is_joined_by_the_retry() -> anyhow::Result<()> {
+    let world = World::builder(DRIVER).timing(slow_create()).start().await?;
+    let request = new_volume("pvc-late", 4, &ext4());
+    let soon = Duration::from_millis(500);
+    let late = world.client().controller().create_volume(CsiClient::within(request.clone(), soon)).await;
+    let code = late.err().context("the deadline passes first")?.code();
+    let not_final = [tonic::Code::Cancelled, tonic::Code::DeadlineExceeded, tonic::Code::Aborted];
+    ensure!(not_final.contains(&code), "{code:?} would make the provisioner forget the volume");
+    let volume = world.client().create_volume(request).await?;
+    ensure!(world.control().state().await?.volumes_named("pvc-late").len() == 1, "more than one volume");
+    let calls = world.calls_since(0).await?;
+    ensure!(calls.done("CreateVolume") == 1, "{}", calls.summary());
+    world.client().delete_volume(&volume.volume_id).await?;
+    world.finish().await
+}
+
+#[tokio::test]
+async fn another_request_under_the_name_of_a_running_creation_is_aborted() -> anyhow::Result<()> {
+    let world = World::builder(DRIVER).timing(slow_create()).start().await?;
+    let client = world.client();
+    let other = async {
+        creating(&world, "pvc-busy").await?;
+        anyhow::Ok(client.create_volume(new_volume("pvc-busy", 5, &ext4())).await)
+    };
+    let (volume, other) = tokio::join!(client.create_volume(new_volume("pvc-busy", 4, &ext4())), other);
+    let status = other?.err().context("a different request joined")?;
+    ensure!(status.code() == tonic::Code::Aborted, "{status:?}");
+    client.delete_volume(&volume?.volume_id).await?;
+    world.finish().await
+}
+
+/// Waits until the driver has started mkfs, and returns its process id.
+async fn formatting(driver: u32) -> anyhow::Result<u32> {
+    let mut tick = tokio::time::interval(Duration::from_millis(1));
+    let seen = async {
+        loop {
+            tick.tick().await;
+            if let Some(pid) = mkfs_of(driver)?.pop_first() {
+                return anyhow::Ok(pid);
+            }
+        }
+    };
+    tokio::time::timeout(BOUND, seen).await.context("no mkfs was seen")?
+}
+
+fn mkfs_of(driver: u32) -> std::io::Result<BTreeSet<u32>> {
+    let children = children_of(driver)?.into_iter();
+    let is_mkfs = |program: &str| program.starts_with("mkfs") || program.starts_with("mke2fs");
+    Ok(children.filter(|(_, program)| is_mkfs(program)).map(|(pid, _)| pid).collect())
+}
+
+async fn loop_of(world: &World, volume: &VolumeOnNode) -> anyhow::Result<String> {
+    let state = world.control().state().await?;
+    let attachments = &state.volume(volume.id()).context("the volume")?.attachments;
+    attachments.first().and_then(|attachment| attachment.loop_device.clone()).context("a loop device")
+}
+
+/// The UUID in the superblock, read from the device past every cache of blkid.
+fn file_system_uuid(device: &str) -> anyhow::Result<String> {
+    let uuid = run_tool("/usr/sbin/blkid", &["-p", "-s", "UUID", "-o", "value", device], BOUND)?;
+    Ok(uuid.trim().to_owned())
+}
+
+async fn attached_large_volume(world: &World, name: &str) -> anyhow::Result<VolumeOnNode> {
+    let volume = world.client().create_volume(new_volume(name, LARGE_GIB, &ext4())).await?;
+    let mut volume = world.on_node(volume, &ext4()).await?;
+    volume.attach().await?;
+    Ok(volume)
+}
+
+async fn remove(world: World, volume: &mut VolumeOnNode) -> anyhow::Result<()> {
+    volume.unstage().await?;
+    volume.detach().await?;
+    world.client().delete_volume(volume.id()).await?;
+    world.finish().await
+}
+
+#[test]
+fn a_client_that_leaves_node_stage_volume_and_calls_again_finds_one_file_system() {
+    with_mounts(|| async {
+        let mut world = World::builder(DRIVER).loop_devices().start().await?;
+        let driver = world.driver()?.pid();
+        let mut volume = attached_large_volume(&world, "pvc-staged").await?;
+        let mut formatters = BTreeSet::new();
+        leave_at(volume.stage(), async {
+            formatters.insert(formatting(driver).await?);
+            Ok(())
+        })
+        .await?;
+        let mut retry = Box::pin(volume.stage());
+        let mut tick = tokio::time::interval(Duration::from_millis(1));
+        loop {
+            tokio::select! {
+                answer = &mut retry => break answer?,
+                _ = tick.tick() => formatters.append(&mut mkfs_of(driver)?),
+            }
+        }
+        drop(retry);
+        ensure!(formatters.len() == 1, "mkfs ran {} times", formatters.len());
+        let device = loop_of(&world, &volume).await?;
+        let first = file_system_uuid(&device)?;
+        volume.unstage().await?;
+        volume.stage().await?;
+        ensure!(file_system_uuid(&device)? == first, "the volume was formatted again");
+        remove(world, &mut volume).await
+    });
+}
+
+#[test]
+fn a_stage_that_nobody_waited_for_finishes_its_format_and_the_retry_keeps_that_file_system() {
+    with_mounts(|| async {
+        let mut world = World::builder(DRIVER).loop_devices().start().await?;
+        let driver = world.driver()?.pid();
+        let mut volume = attached_large_volume(&world, "pvc-alone").await?;
+        leave_at(volume.stage(), async { formatting(driver).await.map(drop) }).await?;
+        let mut tick = tokio::time::interval(Duration::from_millis(5));
+        let over = async {
+            while !mkfs_of(driver)?.is_empty() {
+                tick.tick().await;
+            }
+            anyhow::Ok(())
+        };
+        tokio::time::timeout(BOUND, over).await.context("mkfs does not end")??;
+        let device = loop_of(&world, &volume).await?;
+        let made = file_system_uuid(&device)?;
+        volume.stage().await?;
+        ensure!(file_system_uuid(&device)? == made, "the retry formatted the volume again");
+        remove(world, &mut volume).await
+    });
+}
+
+#[test]
+fn a_driver_killed_in_the_middle_of_mkfs_completes_the_format_after_its_restart() {
+    with_mounts(|| async {
+        let mut world = World::builder(DRIVER).loop_devices().start().await?;
+        let driver = world.driver()?.pid();
+        let mut volume = attached_large_volume(&world, "pvc-killed").await?;
+        leave_at(volume.stage(), async {
+            let mkfs = formatting(driver).await?;
+            // The machine dies as a whole: the driver never learns that its mkfs is gone.
+            world.driver()?.signal(Signal::STOP)?;
+            let pid = rustix::process::Pid::from_raw(i32::try_from(mkfs)?).context("a process id")?;
+            rustix::process::kill_process(pid, Signal::KILL).context("kill mkfs")?;
+            world.kill_driver()
+        })
+        .await?;
+        world.start_driver().await?;
+        volume.set_client(world.client());
+        volume.stage().await?;
+        let device = loop_of(&world, &volume).await?;
+        volume.unstage().await?;
+        run_tool("/usr/sbin/e2fsck", &["-f", "-n", &device], BOUND).context("the file system is not sound")?;
+        volume.stage().await?;
+        remove(world, &mut volume).await
+    });
+}
+
+#[tokio::test]
+async fn a_driver_killed_in_the_middle_of_an_attach_finishes_it_after_its_restart() -> anyhow::Result<()> {
+    let timing = Timing { attach_ms: Some(SLOW_MS), ..Timing::default() };
+    let mut world = World::builder(DRIVER).timing(timing).start().await?;
+    let volume = world.client().create_volume(new_volume("pvc-attach", 4, &ext4())).await?;
+    let mut volume = world.on_node(volume, &ext4()).await?;
+    let id = volume.id().to_owned();
+    let control = world.control().clone();
+    leave_at(volume.attach(), async {
+        let attaching = |state: &State| {
+            state.volume(&id).is_some_and(|volume| volume.attachments.iter().any(|a| a.state == "attaching"))
+        };
+        control.until(BOUND, "the volume is attaching", attaching).await.map(drop)
+    })
+    .await?;
+    world.kill_driver()?;
+    world.start_driver().await?;
+    volume.set_client(world.client());
+    volume.attach().await?;
+    let calls = world.calls_since(0).await?;
+    ensure!(calls.done("AttachVolume") == 1, "{}", calls.summary());
+    let state = world.control().state().await?;
+    let attachments = &state.volume(&id).context("the volume")?.attachments;
+    ensure!(attachments.len() == 1 && attachments[0].state == "attached", "{attachments:?}");
+    ensure!(volume.publish_context.get("devicePath") == Some(&attachments[0].device), "{:?}", volume.publish_context);
+    volume.detach().await?;
+    world.client().delete_volume(&id).await?;
+    world.finish().await
+}
+
+#[tokio::test]
+async fn a_detach_takes_over_from_an_attach_that_nobody_waits_for() -> anyhow::Result<()> {
+    let timing = Timing { attach_ms: Some(SLOW_MS), ..Timing::default() };
+    let world = World::builder(DRIVER).timing(timing).start().await?;
+    let volume = world.client().create_volume(new_volume("pvc-turn", 4, &ext4())).await?;
+    let mut volume = world.on_node(volume, &ext4()).await?;
+    let id = volume.id().to_owned();
+    leave_at(volume.attach(), async {
+        let begun = |state: &State| state.volume(&id).is_some_and(|volume| !volume.attachments.is_empty());
+        world.control().until(BOUND, "the attachment has begun", begun).await.map(drop)
+    })
+    .await?;
+    volume.detach().await?;
+    let state = world.control().state().await?;
+    let attachments = &state.volume(&id).context("the volume")?.attachments;
+    ensure!(attachments.is_empty(), "after the detach: {attachments:?}");
+    world.client().delete_volume(&id).await?;
+    world.finish().await
+}
+
+#[tokio::test]
+async fn a_driver_that_is_asked_to_end_finishes_what_runs_and_exits_with_0() -> anyhow::Result<()> {
+    let mut world = World::builder(DRIVER).timing(slow_create()).start().await?;
+    let client = world.client().clone();
+    let request = new_volume("pvc-drain", 4, &ext4());
+    let control = world.control().clone();
+    let driver = world.driver()?;
+    let signalled = async {
+        let seen = |state: &State| !state.volumes_named("pvc-drain").is_empty();
+        control.until(BOUND, "the volume is being created", seen).await?;
+        driver.signal(Signal::TERM)
+    };
+    let (answer, sent) = tokio::join!(client.create_volume(request.clone()), signalled);
+    sent?;
+    let volume = answer.context("the running request was answered")?;
+    let status = world.driver()?.wait(STOP_BOUND).await?;
+    ensure!(status.code() == Some(0), "the driver ended with {status}");
+    ensure!(!world.socket().exists(), "the socket file is left");
+    world.start_driver().await?;
+    ensure!(world.client().create_volume(request).await? == volume, "the volume is another one now");
+    world.client().delete_volume(&volume.volume_id).await?;
+    world.finish().await
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_the_driver_at_once() -> anyhow::Result<()> {
+    let slow = Timing { create_ms: Some(15_000), ..Timing::default() };
+    let mut world = World::builder(DRIVER).timing(slow).start().await?;
+    let client = world.client().clone();
+    leave_at(client.create_volume(new_volume("pvc-twice", 4, &ext4())), creating(&world, "pvc-twice")).await?;
+    world.driver()?.signal(Signal::TERM)?;
+    let begun = tokio::time::Instant::now();
+    // The first one must have been noticed before the second counts as such.
+    let mut tick = tokio::time::interval(Duration::from_millis(20));
+    let status = loop {
+        tick.tick().await;
+        let _ = world.driver()?.signal(Signal::TERM);
+        if let Some(status) = world.driver()?.ended()? {
+            break status;
+        }
+        ensure!(begun.elapsed() < BOUND, "the driver still runs");
+    };
+    ensure!(begun.elapsed() < Duration::from_secs(5), "it took {:?}", begun.elapsed());
+    ensure!(!status.success(), "an end in the middle of work is no clean stop: {status}");
+    world.control().set_timing(Timing { create_ms: Some(0), ..Timing::default() }).await?;
+    let state = world.control().state().await?;
+    let id = state.volumes_named("pvc-twice").first().context("the volume")?.id.clone();
+    let available = |state: &State| state.volume(&id).is_some_and(|v| v.state == "available");
+    world.control().until(BOUND, "the volume is available", available).await?;
+    world.start_driver().await?;
+    world.client().delete_volume(&id).await?;
+    world.finish().await
+}

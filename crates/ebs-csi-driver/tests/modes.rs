@@ -1,0 +1,136 @@
+//! The process: its modes without Kubernetes, what it serves in each, how it is asked to end and how it says that it
+//! cannot start (`decisions.md` D-4, D-18, D-50; `runtime.md` 1).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use csi_proto::csi;
+use csi_proto::csi::plugin_capability::{Type, service};
+use ebs_testkit::process::{Process, ProcessSpec};
+use ebs_testkit::world::World;
+use tonic::Code;
+
+const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
+const BOUND: Duration = Duration::from_secs(30);
+
+/// Runs the driver with arguments that end it at once; returns its exit code and all that it wrote.
+async fn run(args: &[&str]) -> anyhow::Result<(Option<i32>, String)> {
+    let dir = tempfile::tempdir()?;
+    let mut process = Process::spawn(ProcessSpec {
+        name: "driver".to_owned(),
+        program: DRIVER.into(),
+        args: args.iter().map(Into::into).collect(),
+        env: BTreeMap::new(),
+        log: dir.path().join("log"),
+    })?;
+    let status = process.wait(BOUND).await?;
+    Ok((status.code(), process.output()?))
+}
+
+#[tokio::test]
+async fn controller_mode_serves_the_controller_and_no_node_and_needs_no_metadata_when_it_knows_the_region()
+-> anyhow::Result<()> {
+    let world = World::builder(DRIVER)
+        .mode("controller")
+        .env("AWS_REGION", "us-west-2")
+        .without_env("AWS_EC2_METADATA_SERVICE_ENDPOINT")
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        .start()
+        .await?;
+    ensure!(world.client().probe().await?, "not ready");
+    let request = csi::ControllerGetCapabilitiesRequest {};
+    let answer = world.client().controller().controller_get_capabilities(request).await?.into_inner();
+    ensure!(!answer.capabilities.is_empty(), "a controller without capabilities");
+    let status = world.client().node_info().await.err().context("controller mode answered for a node")?;
+    ensure!(status.code() == Code::Unimplemented, "{status:?}");
+    world.finish().await
+}
+
+#[tokio::test]
+async fn node_mode_serves_the_node_and_no_controller_and_calls_no_ec2() -> anyhow::Result<()> {
+    // A node has no AWS credentials (decisions.md D-42).
+    let world = World::builder(DRIVER)
+        .mode("node")
+        .without_env("AWS_ACCESS_KEY_ID")
+        .without_env("AWS_SECRET_ACCESS_KEY")
+        .start()
+        .await?;
+    ensure!(world.client().probe().await?, "not ready");
+    let info = world.client().node_info().await?;
+    let segments = info.accessible_topology.context("a topology")?.segments;
+    ensure!(info.node_id == world.driver_spec().env["EBS_SIM_INSTANCE_ID"], "node id {}", info.node_id);
+    ensure!(segments.get("topology.kubernetes.io/zone").is_some_and(|zone| zone == "us-west-2a"), "{segments:?}");
+    ensure!(info.max_volumes_per_node > 0, "0 volumes would mean no limit");
+    let request = csi::ControllerGetCapabilitiesRequest {};
+    let status = world.client().controller().controller_get_capabilities(request).await.err();
+    let status = status.context("node mode answered for a controller")?;
+    ensure!(status.code() == Code::Unimplemented, "{status:?}");
+    let calls = world.calls_since(0).await?;
+    ensure!(calls.calls.is_empty(), "a node called EC2: {}", calls.summary());
+    world.finish().await
+}
+
+#[tokio::test]
+async fn all_mode_serves_both_and_is_the_mode_without_a_word() -> anyhow::Result<()> {
+    let world = World::builder(DRIVER).mode("--logging-format=json").start().await?;
+    let identity = world.client().identity().get_plugin_info(csi::GetPluginInfoRequest {}).await?.into_inner();
+    ensure!(identity.name == "ebs.csi.aws.com" && !identity.vendor_version.is_empty(), "{identity:?}");
+    let request = csi::GetPluginCapabilitiesRequest {};
+    let answer = world.client().identity().get_plugin_capabilities(request).await?.into_inner();
+    let services: Vec<service::Type> = answer
+        .capabilities
+        .iter()
+        .filter_map(|capability| match capability.r#type {
+            Some(Type::Service(service)) => Some(service.r#type()),
+            _ => None,
+        })
+        .collect();
+    ensure!(services.contains(&service::Type::ControllerService), "{services:?}");
+    ensure!(services.contains(&service::Type::VolumeAccessibilityConstraints), "{services:?}");
+    world.client().node_info().await?;
+    world.client().controller().controller_get_capabilities(csi::ControllerGetCapabilitiesRequest {}).await?;
+    world.finish().await
+}
+
+#[tokio::test]
+async fn an_unknown_mode_or_flag_or_value_ends_with_2_and_names_it() -> anyhow::Result<()> {
+    for (args, named) in [
+        (&["controler"][..], "controler"),
+        (&["node", "--no-such-flag"], "no-such-flag"),
+        (&["node", "--volume-attach-limit=many"], "volume-attach-limit"),
+        (&["all", "--endpoint=http://127.0.0.1:1"], "http"),
+        (&["all", "--endpoint=tcp://0.0.0.0:1"], "0.0.0.0"),
+        (&["node", "--volume-attach-limit=3", "--reserved-volume-attachments=3"], "reserved-volume-attachments"),
+        (&["controller", "--extra-tags=kubernetes.io/a=b"], "kubernetes.io/a"),
+    ] {
+        let (code, output) = run(args).await?;
+        ensure!(code == Some(2), "{args:?} ended with {code:?}: {output}");
+        ensure!(output.contains(named), "{args:?} does not name {named}: {output}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn version_and_help_end_with_0() -> anyhow::Result<()> {
+    for args in [&["--version"][..], &["--help"]] {
+        let (code, output) = run(args).await?;
+        ensure!(code == Some(0) && !output.trim().is_empty(), "{args:?} ended with {code:?}: {output}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_node_without_metadata_ends_with_1_and_says_which_sources_it_asked() -> anyhow::Result<()> {
+    let mut world = World::builder(DRIVER)
+        .mode("node")
+        .env("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1")
+        .start_without_driver()
+        .await?;
+    let driver = world.spawn_driver()?;
+    let status = driver.wait(Duration::from_secs(60)).await?;
+    let output = driver.output()?;
+    ensure!(status.code() == Some(1), "ended with {status}: {output}");
+    ensure!(output.to_lowercase().contains("metadata") && output.contains("127.0.0.1:1"), "{output}");
+    Ok(())
+}

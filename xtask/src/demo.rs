@@ -1,0 +1,125 @@
+//! `cargo xtask demo`: one volume's whole life, from creation to deletion, through the driver's CSI socket, against
+//! the simulated EC2, on real block devices.
+//!
+//! Two processes, `ebs-sim` and the driver, are started and recorded ([`cast`]); the walk ([`walk`]) speaks to the
+//! driver as Kubernetes would and stops at the first thing that is not as it should be; the report ([`report`]) prints
+//! a line a step. Everything lies below one state directory, which one run at a time holds ([`claim`]); what a killed
+//! run left is found by that directory and by the records in it, and removed before the next one starts.
+
+mod cast;
+mod claim;
+mod preflight;
+mod report;
+mod walk;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, anyhow};
+use ebs_testkit::mount_namespace::in_mount_namespace;
+use tokio::signal::unix::{SignalKind, signal};
+
+use cast::Cast;
+use claim::Claim;
+use report::{Report, say};
+
+/// What the demo is told.
+#[derive(Debug, clap::Args)]
+pub struct DemoArgs {
+    /// Directory for state, logs and mounts [default: demo in cargo's target directory]
+    #[arg(long, env = "EBS_DEMO_DIR", value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+
+    /// Directory with the programs ebs-sim and aws-ebs-csi-driver [default: that of this program]
+    #[arg(long, value_name = "DIR")]
+    bin_dir: Option<PathBuf>,
+
+    /// EC2 takes no time for most things: for tests of the demo itself
+    #[arg(long)]
+    quick: bool,
+}
+
+/// Where things are.
+#[derive(Debug, Clone)]
+struct Places {
+    state_dir: PathBuf,
+    bin_dir: PathBuf,
+    quick: bool,
+}
+
+impl Places {
+    fn of(args: DemoArgs) -> anyhow::Result<Self> {
+        let own = std::env::current_exe().context("where this program is")?;
+        let beside = own.parent().context("the directory of this program")?;
+        let target = beside.parent().unwrap_or(beside);
+        let state_dir = args.state_dir.unwrap_or_else(|| target.join("demo"));
+        let state_dir = std::path::absolute(state_dir).context("the state directory's whole path")?;
+        Ok(Self { state_dir, bin_dir: args.bin_dir.unwrap_or_else(|| beside.to_owned()), quick: args.quick })
+    }
+
+    fn simulator(&self) -> PathBuf {
+        self.bin_dir.join("ebs-sim")
+    }
+
+    fn driver(&self) -> PathBuf {
+        self.bin_dir.join("aws-ebs-csi-driver")
+    }
+}
+
+/// Runs it from preparation to clean-up.
+///
+/// # Errors
+/// What is missing on this machine, or the first step that did not end as it should; everything is cleaned up then.
+pub fn run(args: DemoArgs) -> anyhow::Result<()> {
+    let places = Places::of(args)?;
+    preflight::check(&places)?;
+    let claim = Claim::take(&places.state_dir)?;
+    for line in claim.clean()? {
+        say(&format!("left by a former run and removed: {line}"));
+    }
+    // The simulator stays in the machine's own mount namespace: the kernel then names its files as everybody sees them.
+    let cast = Cast::begin(&places, &claim)?;
+    let outcome = Arc::new(Mutex::new(None));
+    let result = Arc::clone(&outcome);
+    // The driver and its mounts live in a private one: they vanish with the last process in it, whatever happens.
+    in_mount_namespace(move || async move {
+        let ended = perform(cast, claim).await;
+        *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+    });
+    let ended = outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
+    ended.context("the demo ended without a result")?
+}
+
+async fn perform(mut cast: Cast, claim: Claim) -> anyhow::Result<()> {
+    let mut report = Report::new();
+    let walked = tokio::select! {
+        walked = Box::pin(walk::walk(&mut cast, &claim, &mut report)) => walked,
+        interrupted = interruption() => Err(interrupted),
+    };
+    match walked {
+        Ok(()) => {
+            report.table();
+            Ok(())
+        }
+        Err(error) => {
+            report.broken();
+            say(&cast.log_tails(25));
+            say("cleaning up");
+            let cleaned = cast.clean_up(&claim).await;
+            cleaned.with_context(|| format!("cleaning up after: {error:#}"))?;
+            say(&format!("cleaned up; nothing is left. The logs stay in {}", claim.dir().display()));
+            Err(error)
+        }
+    }
+}
+
+async fn interruption() -> anyhow::Error {
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        return anyhow!("signals cannot be listened to");
+    };
+    tokio::select! {
+        _ = interrupt.recv() => anyhow!("interrupted (SIGINT)"),
+        _ = terminate.recv() => anyhow!("interrupted (SIGTERM)"),
+    }
+}
