@@ -26,7 +26,6 @@ impl fmt::Display for Object {
     }
 }
 
-
 /// Why an operation did not succeed. Closed: whoever maps it to a code maps all of it.
 ///
 /// `message` names the object, the step and the rule; EC2's own words, code and request id are in `cause`, which is
@@ -256,7 +255,9 @@ fn reason(class: ErrorClass) -> &'static str {
         ErrorClass::Throttled => "EC2 asks us to slow down",
         ErrorClass::Unauthenticated => "EC2 does not accept the credentials: check that they exist and are current",
         ErrorClass::Unauthorized => "the credentials do not allow it: check the driver's IAM policy",
-        ErrorClass::Encryption => "the KMS key cannot be used: check that it exists, is enabled and that its policy lets the driver use it",
+        ErrorClass::Encryption => {
+            "the KMS key cannot be used: check that it exists, is enabled and that its policy lets the driver use it"
+        }
         ErrorClass::NotSent => "EC2 cannot be reached: check endpoint, name resolution and network",
         ErrorClass::Ambiguous => "EC2 gave no clear answer, it may have been done",
         ErrorClass::Other => "EC2 refused it",

@@ -5,7 +5,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use ebs_ec2::{Ec2, ErrorClass, Page, PageRequest, Result as Ec2Result, Snapshot, SnapshotQuery, Volume, VolumeQuery, VolumeState};
+use ebs_ec2::{
+    Ec2, ErrorClass, Page, PageRequest, Result as Ec2Result, Snapshot, SnapshotQuery, Volume, VolumeQuery, VolumeState,
+};
 use ebs_types::VolumeId;
 
 use crate::call::read;

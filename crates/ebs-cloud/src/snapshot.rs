@@ -128,7 +128,11 @@ fn judge(op: &Op<'_>, spec: &SnapshotSpec, found: Vec<Snapshot>) -> Result<Optio
     let other = |message| Err(CloudError::AlreadyExists { message, cause: None });
     if !found.is_empty() {
         let ids: Vec<_> = found.iter().map(|s| s.id.as_str()).chain([id.as_str()]).collect();
-        return other(format!("{}: several snapshots carry that name: {}; delete all but one", op.what, ids.join(", ")));
+        return other(format!(
+            "{}: several snapshots carry that name: {}; delete all but one",
+            op.what,
+            ids.join(", ")
+        ));
     }
     if snapshot.source_volume.as_ref() != Some(&spec.volume) {
         let source = snapshot.source_volume.as_ref().map_or("another volume", |v| v.as_str());

@@ -96,7 +96,10 @@ impl<E: Ec2> Cloud<E> {
         self.watch
             .volume(op, FirstLook::Now, pair.volume, |seen| {
                 let Some(volume) = seen else {
-                    return Verdict::Failed(CloudError::NotFound { object: Object::Volume(pair.volume.clone()), cause: None });
+                    return Verdict::Failed(CloudError::NotFound {
+                        object: Object::Volume(pair.volume.clone()),
+                        cause: None,
+                    });
                 };
                 match standing(&volume, pair.instance) {
                     Standing::Attached(_) | Standing::Arriving(_) => Verdict::Done(true),

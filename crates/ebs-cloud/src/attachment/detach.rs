@@ -72,7 +72,9 @@ impl<E: Ec2> Cloud<E> {
                 Ok(Departure { believed_from: soon, first, ..before })
             }
             Err(e) => match e.class {
-                ErrorClass::Ambiguous => Ok(Departure { believed_from: soon, refusal: Some(e), first: FirstLook::Now, ..before }),
+                ErrorClass::Ambiguous => {
+                    Ok(Departure { believed_from: soon, refusal: Some(e), first: FirstLook::Now, ..before })
+                }
                 ErrorClass::IncorrectState
                 | ErrorClass::AttachmentNotFound
                 | ErrorClass::VolumeNotFound

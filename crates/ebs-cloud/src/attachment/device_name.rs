@@ -18,7 +18,8 @@ const UNPROVEN_LIFETIME: Duration = Duration::from_secs(600);
 /// Every name that EC2 accepts and every operating system copes with, in order of use. The first 52 are enough for
 /// the types before Nitro, which are particular about names. `/dev/xvda` and `/dev/xvdc?` trouble Windows.
 static NAMES: LazyLock<Vec<DeviceName>> = LazyLock::new(|| {
-    let double = |first: char, last: char| (('a'..=last).map(move |c| format!("/dev/xvd{first}{c}"))).collect::<Vec<_>>();
+    let double =
+        |first: char, last: char| (('a'..=last).map(move |c| format!("/dev/xvd{first}{c}"))).collect::<Vec<_>>();
     let single = |prefix: &'static str| ('b'..='z').map(move |c| format!("/dev/{prefix}{c}")).collect::<Vec<_>>();
     [double('a', 'z'), double('b', 'z'), double('d', 'x'), single("xvd"), single("sd"), vec!["/dev/sda2".to_owned()]]
         .concat()

@@ -57,7 +57,9 @@ fn a_volume_that_is_what_is_asked_for_is_adopted() {
 
 #[test]
 fn a_volume_of_another_cluster_or_of_nobody_is_not_adopted() {
-    for key in ["ebs.csi.aws.com/cluster", "kubernetes.io/cluster/blue", "KubernetesCluster", "ebs.csi.aws.com/cluster-name"] {
+    for key in
+        ["ebs.csi.aws.com/cluster", "kubernetes.io/cluster/blue", "KubernetesCluster", "ebs.csi.aws.com/cluster-name"]
+    {
         let mut without = found();
         without.tags.remove(key);
         assert!(!is_adopted(&spec(), &without), "adopted without {key}");

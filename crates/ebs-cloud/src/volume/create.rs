@@ -182,8 +182,7 @@ impl<E: Ec2> Cloud<E> {
     /// Looks until the volume is seen or its absence is proven. A volume that differs ends the look at once, or, when
     /// `patient`, only after the time in which ours might still appear beside it.
     async fn look_by_name(&self, op: &Op<'_>, spec: &VolumeSpec, patient: bool) -> Result<Look, CloudError> {
-        let query =
-            VolumeQuery::Tag { key: DriverName::VOLUME_NAME_TAG.to_owned(), values: vec![spec.name.clone()] };
+        let query = VolumeQuery::Tag { key: DriverName::VOLUME_NAME_TAG.to_owned(), values: vec![spec.name.clone()] };
         let settled_at = self.recent.settled_at(&Mark::VolumeName(spec.name.clone()));
         self.watch
             .volumes(op, &query, |found| {
@@ -290,14 +289,17 @@ fn key_hint(spec: &VolumeSpec) -> String {
         Some(key) => format!(
             ": the usual reason is that the KMS key {key} does not exist, is disabled, or may not be used by the driver"
         ),
-        None if spec.encrypted => ": the usual reason is a default KMS key that may not be used by the driver".to_owned(),
+        None if spec.encrypted => {
+            ": the usual reason is a default KMS key that may not be used by the driver".to_owned()
+        }
         None => String::new(),
     }
 }
 
 /// The message says what to do about encryption only where encryption was asked for.
 fn has_vanished(op: &Op<'_>, spec: &VolumeSpec, volume: &Volume) -> CloudError {
-    let message = format!("{}: EC2 accepted it as {}, and then the volume vanished{}", op.what, volume.id, key_hint(spec));
+    let message =
+        format!("{}: EC2 accepted it as {}, and then the volume vanished{}", op.what, volume.id, key_hint(spec));
     if key_hint(spec).is_empty() {
         CloudError::Internal { message, cause: None }
     } else {
@@ -309,7 +311,8 @@ fn is_broken(op: &Op<'_>, spec: &VolumeSpec, volume: &Volume) -> CloudError {
     let hint = key_hint(spec);
     let id = &volume.id;
     tracing::warn!(volume = %id, name = %spec.name, "EC2 leaves a volume in state error behind: it is to be deleted by hand");
-    let message = format!("{}: {id} went into state error{hint}; the next attempt makes another one, delete {id}", op.what);
+    let message =
+        format!("{}: {id} went into state error{hint}; the next attempt makes another one, delete {id}", op.what);
     CloudError::FailedPrecondition { message, cause: None }
 }
 

@@ -157,7 +157,8 @@ fn modification_refused(op: &Op<'_>, id: &VolumeId, latest: Option<&Modification
 
 /// EC2's rule, and when it lets the volume be modified again as far as the latest modification tells.
 fn when_possible(latest: Option<&Modification>) -> String {
-    let rule = "a volume can be modified at most 4 times in 24 h, and not while an earlier modification is being optimized";
+    let rule =
+        "a volume can be modified at most 4 times in 24 h, and not while an earlier modification is being optimized";
     let Some(latest) = latest else { return rule.to_owned() };
     let since = latest.started.map(|t| format!("the latest began at {}", humantime::format_rfc3339_seconds(t)));
     let again = latest.started.map(|t| humantime::format_rfc3339_seconds(t + MODIFICATION_WINDOW));

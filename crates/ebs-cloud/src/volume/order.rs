@@ -145,7 +145,8 @@ impl<E: Ec2> Cloud<E> {
 
     /// Tags by which EC2 permissions recognise the driver.
     pub(super) fn probe_tags(&self, of: &ebs_types::Tags) -> ebs_types::Tags {
-        let mut tags: ebs_types::Tags = ownership(&self.config.driver, of).map(|(k, v)| (k.clone(), v.clone())).collect();
+        let mut tags: ebs_types::Tags =
+            ownership(&self.config.driver, of).map(|(k, v)| (k.clone(), v.clone())).collect();
         tags.insert(self.config.driver.managed_tag(), "true".to_owned());
         tags.remove(DriverName::VOLUME_NAME_TAG);
         tags

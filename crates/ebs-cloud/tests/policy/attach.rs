@@ -1,0 +1,329 @@
+use ebs_cloud::{CloudError, Object, VolumeSpec};
+use ebs_ec2::{Action, AttachRequest, AttachmentState, Attachments, ErrorClass, Limit};
+use ebs_sim::engine::TimingOverride;
+use ebs_types::{DeviceName, InstanceId, IopsRequest, NodeId, VolumeId, VolumeType, Waiters};
+use tokio::time::Instant;
+
+use crate::rig::{Rig, in_zone, spec, told};
+
+fn attach_ms(ms: u64) -> TimingOverride {
+    TimingOverride { attach_ms: Some(ms), ..TimingOverride::default() }
+}
+
+fn detach_ms(ms: u64) -> TimingOverride {
+    TimingOverride { detach_ms: Some(ms), ..TimingOverride::default() }
+}
+
+/// Attaches behind the policy's back.
+async fn attach_by_hand(rig: &Rig, volume: &VolumeId, node: &NodeId, device: &str) {
+    let request = AttachRequest {
+        volume: volume.clone(),
+        instance: node.instance().clone(),
+        device: DeviceName::new(device),
+        card: None,
+    };
+    rig.sim.attach_volume(&request).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn attached_means_that_ec2_says_attached_and_names_the_device() {
+    let rig = Rig::new().await;
+    rig.timing(attach_ms(7_000)).await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    let began = Instant::now();
+    let attached = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    assert!(began.elapsed().as_secs() >= 7, "reported after {:?}", began.elapsed());
+    assert_eq!(attached.device.as_str(), "/dev/xvdaa");
+    assert!(attached.attach_time.is_some());
+    let listed = &attached.volume.attachments[0];
+    assert_eq!((listed.state.clone(), listed.instance.as_ref()), (AttachmentState::Attached, Some(node.instance())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_attach_is_the_same_attachment_also_after_a_restart() {
+    let mut rig = Rig::new().await;
+    rig.timing(attach_ms(7_000)).await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    let first = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    rig.restart();
+    let again = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    assert_eq!((first.device, first.attach_time), (again.device, again.attach_time));
+    assert_eq!(rig.count(Action::AttachVolume), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_somebody_else_gave_is_kept() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    attach_by_hand(&rig, &volume.id, &node, "/dev/sdq").await;
+    let attached = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    assert_eq!(attached.device.as_str(), "/dev/sdq");
+    assert_eq!(rig.count(Action::AttachVolume), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attach_whose_reply_was_lost_is_seen_and_not_repeated() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    rig.sim.fail_next(Action::AttachVolume, ErrorClass::Ambiguous, true);
+    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    assert_eq!(rig.count(Action::AttachVolume), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unclear_attach_that_did_nothing_leaves_the_next_attempt_a_clean_start() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    rig.sim.fail_next(Action::AttachVolume, ErrorClass::Ambiguous, false);
+    let began = Instant::now();
+    let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
+    assert!(began.elapsed().as_secs() >= 15);
+    assert_eq!(rig.count(Action::AttachVolume), 1, "no blind repeat");
+    let attached = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    assert_eq!(attached.device.as_str(), "/dev/xvdaa");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attachment_that_looks_do_not_show_yet_is_waited_for() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    let began = Instant::now();
+    rig.lens.bend_volumes(move |volumes| {
+        if began.elapsed().as_secs() < 13 {
+            volumes.iter_mut().for_each(|v| v.attachments.clear());
+        }
+    });
+    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    assert_eq!(rig.count(Action::AttachVolume), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_volume_or_instance_is_named() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    let no_volume = VolumeId::parse("vol-0123456789abcdef0").unwrap();
+    let no_instance = InstanceId::parse("i-0123456789abcdef0").unwrap();
+    for (volume, node, missing) in [
+        (no_volume.clone(), node, Object::Volume(no_volume)),
+        (volume.id, NodeId::Instance(no_instance.clone()), Object::Instance(no_instance)),
+    ] {
+        match rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap_err() {
+            CloudError::NotFound { object, .. } => assert_eq!(object, missing),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(rig.count(Action::AttachVolume), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_taken_without_being_listed_is_avoided_from_then_on() {
+    let rig = Rig::new().await;
+    let [node, _] = rig.nodes().await;
+    let (one, two) = (rig.volume("pvc-1").await, rig.volume("pvc-2").await);
+    rig.sim.fail_next(Action::AttachVolume, ErrorClass::DeviceNameInUse, false);
+    rig.sim.fail_next(Action::AttachVolume, ErrorClass::DeviceNameInUse, false);
+    let first = rig.cloud.attach(&one.id, &node, &rig.waiters).await.unwrap();
+    assert_eq!(first.device.as_str(), "/dev/xvdac");
+    let second = rig.cloud.attach(&two.id, &node, &rig.waiters).await.unwrap();
+    assert_eq!(second.device.as_str(), "/dev/xvdad");
+}
+
+#[tokio::test(start_paused = true)]
+async fn concurrent_attaches_to_one_node_take_different_names() {
+    let rig = Rig::new().await;
+    rig.timing(attach_ms(3_000)).await;
+    let [node, _] = rig.nodes().await;
+    let mut running = tokio::task::JoinSet::new();
+    for n in 0..12 {
+        let volume = rig.volume(&format!("pvc-{n}")).await;
+        let (cloud, waiters, node) = (rig.cloud.clone(), rig.waiters.clone(), node.clone());
+        running.spawn(async move { cloud.attach(&volume.id, &node, &waiters).await.unwrap().device });
+    }
+    let mut names = running.join_all().await;
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 12);
+    assert_eq!(rig.count(Action::AttachVolume), 12, "no name had to be given up");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_instance_is_a_limit() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    rig.sim.fail_next(Action::AttachVolume, ErrorClass::LimitExceeded(Limit::Attachments), false);
+    let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error, CloudError::LimitExceeded { .. }), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_attached_elsewhere_is_waited_for_a_while_and_then_refused_naming_the_instance() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, other] = rig.nodes().await;
+    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let began = Instant::now();
+    let error = rig.cloud.attach(&volume.id, &other, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
+    assert!(told(&error).contains(&node.to_string()), "{}", told(&error));
+    assert!((10..20).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+    assert_eq!(rig.count(Action::AttachVolume), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_detaching_elsewhere_is_attached_as_soon_as_it_is_free() {
+    let rig = Rig::new().await;
+    rig.timing(detach_ms(20_000)).await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    let other = InstanceId::parse("i-0123456789abcdef0").unwrap();
+    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let began = Instant::now();
+    // EC2 shows the attachment at another instance for as long as it is being detached.
+    rig.lens.bend_volumes(move |volumes| {
+        volumes.iter_mut().flat_map(|v| &mut v.attachments).for_each(|a| {
+            if began.elapsed().as_secs() < 30 {
+                a.instance = Some(other.clone());
+                a.state = AttachmentState::Detaching;
+            }
+        });
+    });
+    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    assert!((30..40).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_still_detaching_from_the_node_is_attached_anew() {
+    let rig = Rig::new().await;
+    rig.timing(detach_ms(20_000)).await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let nobody_later = Waiters::default();
+    let waiter = nobody_later.join();
+    let gate = rig.sim.hold(Action::DetachVolume);
+    let _ = tokio::join!(rig.cloud.detach(&volume.id, &node, &nobody_later), async {
+        gate.reached().await;
+        drop(waiter);
+        gate.release();
+    });
+    let attached = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    assert_eq!(rig.count(Action::AttachVolume), 2);
+    assert_eq!(attached.volume.attachments[0].state, AttachmentState::Attached);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_for_several_nodes_may_be_attached_elsewhere() {
+    let rig = Rig::new().await;
+    let shared = VolumeSpec {
+        multi_attach: true,
+        volume_type: VolumeType::Io2,
+        iops: IopsRequest::Explicit(100),
+        ..in_zone(spec("pvc-1"), "us-west-2a")
+    };
+    let volume = rig.create(&shared).await.unwrap();
+    let [node, _] = rig.nodes().await;
+    let other = InstanceId::parse("i-0123456789abcdef0").unwrap();
+    rig.lens.bend_volumes(move |volumes| {
+        for volume in volumes.iter_mut().filter(|v| v.multi_attach == Some(true)) {
+            let elsewhere = ebs_ec2::Attachment {
+                volume: volume.id.clone(),
+                instance: Some(other.clone()),
+                device: Some(DeviceName::new("/dev/xvdaa")),
+                state: AttachmentState::Attached,
+                card: None,
+                attach_time: None,
+            };
+            volume.attachments.push(elsewhere);
+        }
+    });
+    let attached = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    assert_eq!(attached.volume.attachments.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attachment_stuck_for_ninety_seconds_is_taken_back_and_the_next_attempt_starts_fresh() {
+    let rig = Rig::new().await;
+    rig.timing(attach_ms(100_000_000)).await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    let began = Instant::now();
+    let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error, CloudError::InProgress { .. }), "{error:?}");
+    assert!((90..100).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+    assert_eq!(rig.count(Action::DetachVolume), 1);
+    rig.timing(attach_ms(0)).await;
+    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.expect("the next attempt is a fresh start");
+    assert_eq!(rig.count(Action::AttachVolume), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_in_another_zone_than_the_node_cannot_be_attached() {
+    let rig = Rig::new().await;
+    let volume = rig.create(&in_zone(spec("pvc-1"), "us-west-2b")).await.unwrap();
+    let [node, _] = rig.nodes().await;
+    let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
+    assert!(told(&error).contains("different zones"), "{}", told(&error));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attach_that_ec2_calls_in_use_but_nobody_shows_fails_with_its_words() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    rig.sim.fail_next(Action::AttachVolume, ErrorClass::VolumeInUse, false);
+    let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
+    assert_eq!(rig.count(Action::AttachVolume), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attach_that_nobody_waits_for_starts_nothing() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    let error = rig.cloud.attach(&volume.id, &node, &Waiters::default()).await.unwrap_err();
+    assert!(matches!(error, CloudError::Abandoned { .. }), "{error:?}");
+    assert_eq!(rig.count(Action::AttachVolume), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_an_attachment_ends_soon_after_its_last_waiter_has_left() {
+    let rig = Rig::new().await;
+    rig.timing(attach_ms(60_000)).await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    let waiters = Waiters::default();
+    let waiter = waiters.join();
+    let began = Instant::now();
+    let gate = rig.sim.hold(Action::AttachVolume);
+    let (ended, ()) = tokio::join!(rig.cloud.attach(&volume.id, &node, &waiters), async {
+        gate.reached().await;
+        gate.release();
+        drop(waiter);
+    });
+    assert!(matches!(ended, Err(CloudError::Abandoned { .. })), "{ended:?}");
+    assert!(began.elapsed().as_secs() <= 5, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn throttles_only_delay_an_attach() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    for action in
+        [Action::AttachVolume, Action::DescribeInstances, Action::DescribeVolumes, Action::DescribeInstanceTypes]
+    {
+        rig.sim.fail_next(action, ErrorClass::Throttled, false);
+    }
+    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+}

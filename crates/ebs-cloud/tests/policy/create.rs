@@ -1,0 +1,483 @@
+use ebs_cloud::{CapacityRequest, CloudError, Ensured, Object, Source, VolumeSpec, VolumeState};
+use ebs_ec2::{Action, ErrorClass, Limit, Volumes};
+use ebs_sim::engine::{BurntToken, EngineConfig, TimingOverride};
+use ebs_types::{Gib, IopsRequest, SnapshotId, VolumeId, VolumeType};
+
+use crate::rig::{Rig, in_zone, in_zone_with_id, request, spec, told, zone};
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_creation_is_one_volume_and_costs_no_look_by_name() {
+    let rig = Rig::new().await;
+    let first = rig.create(&spec("pvc-1")).await.unwrap();
+    let again = rig.create(&spec("pvc-1")).await.unwrap();
+    assert_eq!(first.id, again.id);
+    assert_eq!(first.state, VolumeState::Available);
+    assert_eq!(rig.volumes().await.len(), 1);
+    assert_eq!(rig.sim.calls()[1].action, Action::CreateVolume, "only the zones are asked for before the order");
+    assert_eq!(rig.count(Action::DescribeVolumes), 2, "one look for each creation, for its state");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_creation_after_a_restart_is_the_same_volume() {
+    let mut rig = Rig::new().await;
+    let first = rig.create(&spec("pvc-1")).await.unwrap();
+    rig.restart();
+    assert_eq!(rig.create(&spec("pvc-1")).await.unwrap().id, first.id);
+    assert_eq!(rig.volumes().await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_content_under_a_used_name_already_exists_every_time() {
+    let rig = Rig::new().await;
+    let first = rig.create(&spec("pvc-1")).await.unwrap();
+    let capacity = CapacityRequest { required: Some(Gib(8)), fallback: Gib(8), limit: None };
+    let other = VolumeSpec { capacity, ..spec("pvc-1") };
+    for _ in 0..3 {
+        let error = rig.create(&other).await.unwrap_err();
+        assert!(matches!(error, CloudError::AlreadyExists { .. }), "{error:?}");
+        assert!(
+            told(&error).contains(first.id.as_str()) && told(&error).contains("its size is 4 GiB"),
+            "{}",
+            told(&error)
+        );
+    }
+    assert_eq!(rig.create(&spec("pvc-1")).await.unwrap().id, first.id, "the original content still finds its volume");
+    assert_eq!(rig.volumes().await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_creation_whose_reply_was_lost_finds_its_volume_without_a_second_order() {
+    let rig = Rig::new().await;
+    rig.sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, true);
+    let made = rig.cloud.create_volume(&spec("pvc-1"), &rig.waiters).await.unwrap();
+    assert!(matches!(made, Ensured::Existing(_)));
+    assert_eq!(rig.creations().len(), 1);
+    assert_eq!(rig.volumes().await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unclear_answer_without_a_volume_is_ordered_again_only_after_fifteen_seconds_and_alike() {
+    let rig = Rig::new().await;
+    rig.sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, false);
+    rig.create(&spec("pvc-1")).await.unwrap();
+    let orders = rig.creations();
+    assert_eq!(orders.len(), 2);
+    assert_eq!(orders[0], orders[1], "token included");
+    let at: Vec<_> = rig.sim.calls().iter().filter(|c| c.action == Action::CreateVolume).map(|c| c.at).collect();
+    assert!(at[1].duration_since(at[0]).unwrap().as_secs() >= 15, "{at:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_that_looks_do_not_show_yet_is_not_ordered_twice() {
+    let rig = Rig::new().await;
+    rig.sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, true);
+    let began = tokio::time::Instant::now();
+    rig.lens.bend_volumes(move |volumes| {
+        if began.elapsed().as_secs() < 14 {
+            volumes.clear();
+        }
+    });
+    rig.create(&spec("pvc-1")).await.unwrap();
+    assert_eq!(rig.creations().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_quota_finds_the_volume_that_filled_it_or_says_so() {
+    let config = EngineConfig { max_volumes: 3, ..EngineConfig::default() };
+    let rig = Rig::with(config).await;
+    let volume = rig.create(&spec("pvc-1")).await.unwrap();
+    let error = rig.create(&spec("pvc-2")).await.unwrap_err();
+    assert!(matches!(error, CloudError::LimitExceeded { .. }), "{error:?}");
+    rig.sim.fail_next(Action::CreateVolume, ErrorClass::LimitExceeded(Limit::Volumes), false);
+    assert_eq!(rig.create(&spec("pvc-1")).await.unwrap().id, volume.id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_of_another_cluster_is_never_adopted() {
+    let rig = Rig::new().await;
+    let mut theirs = spec("pvc-1");
+    theirs.tags.remove("kubernetes.io/cluster/blue");
+    theirs.tags.insert("kubernetes.io/cluster/green".into(), "owned".into());
+    let stranger = rig.stranger(request(&theirs, "their-token")).await;
+    for class in [ErrorClass::LimitExceeded(Limit::Volumes), ErrorClass::IdempotentMismatch, ErrorClass::Ambiguous] {
+        rig.sim.fail_next(Action::CreateVolume, class, false);
+        let error = rig.create(&spec("pvc-1")).await.unwrap_err();
+        assert!(matches!(error, CloudError::AlreadyExists { .. }), "{class:?}: {error:?}");
+        assert!(told(&error).contains(stranger.as_str()), "{}", told(&error));
+    }
+    assert_eq!(rig.volumes().await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_volumes_of_one_name_are_named_and_none_is_taken() {
+    let rig = Rig::new().await;
+    let ids = [rig.stranger(request(&spec("pvc-1"), "a")).await, rig.stranger(request(&spec("pvc-1"), "b")).await];
+    rig.sim.fail_next(Action::CreateVolume, ErrorClass::IdempotentMismatch, false);
+    let error = rig.create(&spec("pvc-1")).await.unwrap_err();
+    assert!(matches!(error, CloudError::AlreadyExists { .. }), "{error:?}");
+    assert!(ids.iter().all(|id| told(&error).contains(id.as_str())), "{}", told(&error));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_whose_volume_was_deleted_gets_a_new_volume_under_the_next_token() {
+    for burnt_token in [BurntToken::Mismatch, BurntToken::OldReply] {
+        let mut rig = Rig::with(EngineConfig { burnt_token, ..EngineConfig::default() }).await;
+        let old = rig.create(&spec("pvc-1")).await.unwrap();
+        rig.cloud.delete_volume(&old.id, &rig.waiters).await.unwrap();
+        rig.pass(60).await;
+        let new = rig.create(&spec("pvc-1")).await.unwrap();
+        assert_ne!(new.id, old.id);
+        let tokens: Vec<_> = rig.creations().iter().filter_map(|c| c.client_token.clone()).collect();
+        assert_eq!(tokens.first(), tokens.get(1));
+        assert_ne!(tokens.first(), tokens.last());
+        // A process that has forgotten the counter finds the new volume all the same.
+        rig.restart();
+        rig.pass(60).await;
+        assert_eq!(rig.create(&spec("pvc-1")).await.unwrap().id, new.id);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_token_changes_only_when_fifteen_seconds_have_shown_no_volume() {
+    let rig = Rig::new().await;
+    rig.stranger(request(&spec("pvc-1"), "token-of-another-process")).await;
+    let began = tokio::time::Instant::now();
+    rig.lens.bend_volumes(move |volumes| {
+        if began.elapsed().as_secs() < 14 {
+            volumes.clear();
+        }
+    });
+    rig.sim.fail_next(Action::CreateVolume, ErrorClass::IdempotentMismatch, false);
+    rig.create(&spec("pvc-1")).await.unwrap();
+    assert_eq!(rig.volumes().await.len(), 1, "the volume of the other process is adopted once it is seen");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_cannot_be_used_is_named_and_the_next_attempt_takes_the_next_token() {
+    let rig = Rig::new().await;
+    let spec = VolumeSpec { encrypted: true, kms_key_id: Some("no-such-key".into()), ..spec("pvc-1") };
+    for _ in 0..2 {
+        let error = rig.create(&spec).await.unwrap_err();
+        assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
+        assert!(told(&error).contains("KMS key no-such-key"), "{}", told(&error));
+    }
+    let orders = rig.creations();
+    assert_eq!(orders.len(), 2);
+    assert_ne!(orders[0].client_token, orders[1].client_token);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_in_state_error_fails_at_once_and_is_named() {
+    let rig = Rig::new().await;
+    rig.lens.bend_volumes(|volumes| volumes.iter_mut().for_each(|v| v.state = VolumeState::Error));
+    let began = tokio::time::Instant::now();
+    let error = rig.create(&spec("pvc-1")).await.unwrap_err();
+    assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
+    assert!(began.elapsed().as_secs() < 3);
+    assert!(told(&error).contains("state error"), "{}", told(&error));
+    rig.lens.straighten();
+    rig.create(&spec("pvc-1")).await.unwrap();
+    let orders = rig.creations();
+    assert_ne!(orders[0].client_token, orders[1].client_token);
+}
+
+#[tokio::test(start_paused = true)]
+async fn throttles_and_lost_looks_cost_time_but_are_no_errors() {
+    let rig = Rig::new().await;
+    rig.timing(TimingOverride { create_ms: Some(5_000), ..TimingOverride::default() }).await;
+    for _ in 0..4 {
+        rig.sim.fail_next(Action::CreateVolume, ErrorClass::Throttled, false);
+    }
+    for class in [ErrorClass::Throttled, ErrorClass::Ambiguous, ErrorClass::NotSent] {
+        rig.sim.fail_next(Action::DescribeVolumes, class, false);
+    }
+    rig.create(&spec("pvc-1")).await.unwrap();
+    assert_eq!(rig.volumes().await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_creation_that_takes_too_long_ends_without_a_final_error() {
+    let rig = Rig::new().await;
+    rig.timing(TimingOverride { create_ms: Some(600_000), ..TimingOverride::default() }).await;
+    let error = rig.create(&spec("pvc-1")).await.unwrap_err();
+    assert!(matches!(error, CloudError::InProgress { .. }), "{error:?}");
+    assert_eq!(rig.creations().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_that_is_refused_leaves_the_outcome_unknown() {
+    let rig = Rig::new().await;
+    rig.sim.fail_next(Action::DescribeVolumes, ErrorClass::Unauthorized, false);
+    let error = rig.create(&spec("pvc-1")).await.unwrap_err();
+    assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_an_attempt_of_unknown_end_a_refusal_is_final_only_when_there_is_no_volume() {
+    let rig = Rig::new().await;
+    rig.sim.fail_next(Action::DescribeVolumes, ErrorClass::Unauthorized, false);
+    rig.create(&spec("pvc-1")).await.unwrap_err();
+    rig.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
+    rig.create(&spec("pvc-1")).await.expect("the volume of the first attempt is found");
+    rig.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
+    let error = rig.create(&spec("pvc-2")).await.unwrap_err();
+    assert!(matches!(error, CloudError::Unauthorized { .. }), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unreachable_ec2_is_unavailable() {
+    let rig = Rig::new().await;
+    rig.sim.fail_next(Action::CreateVolume, ErrorClass::NotSent, false);
+    let error = rig.create(&spec("pvc-1")).await.unwrap_err();
+    assert!(matches!(error, CloudError::Unavailable { .. }), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_zone_is_the_one_that_ec2_reports_also_when_only_its_id_was_asked_for() {
+    let rig = Rig::new().await;
+    let volume = rig.create(&in_zone_with_id(spec("pvc-1"), "usw2-az2")).await.unwrap();
+    assert_eq!(volume.zone, Some(zone("us-west-2b")));
+    let order = &rig.creations()[0];
+    assert_eq!((order.availability_zone.as_deref(), order.availability_zone_id.as_deref()), (None, Some("usw2-az2")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_zone_is_an_availability_zone_by_the_hash_of_the_name() {
+    let rig = Rig::new().await;
+    let mut zones = Vec::new();
+    for n in 0..12 {
+        zones.push(rig.create(&spec(&format!("pvc-{n}"))).await.unwrap().zone.unwrap());
+    }
+    zones.sort();
+    zones.dedup();
+    assert_eq!(zones, [zone("us-west-2a"), zone("us-west-2b"), zone("us-west-2c")], "no local zone, and all used");
+    assert_eq!(rig.count(Action::DescribeAvailabilityZones), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_zone_without_room_the_name_comes_with_another_zone() {
+    let rig = Rig::new().await;
+    let mut seen = Vec::new();
+    for tried in 1..=3 {
+        rig.sim.fail_next(Action::CreateVolume, ErrorClass::InsufficientCapacity, false);
+        let error = rig.create(&spec("pvc-1")).await.unwrap_err();
+        assert!(matches!(error, CloudError::InsufficientCapacity { .. }), "{error:?}");
+        assert_eq!(told(&error).matches("us-west-2").count(), tried, "{}", told(&error));
+        seen.push(rig.creations().last().unwrap().availability_zone.clone().unwrap());
+    }
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 3, "each attempt asked for another zone");
+    rig.create(&spec("pvc-1")).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_required_zone_without_room_is_asked_for_again() {
+    let rig = Rig::new().await;
+    let spec = in_zone(spec("pvc-1"), "us-west-2b");
+    rig.sim.fail_next(Action::CreateVolume, ErrorClass::InsufficientCapacity, false);
+    rig.create(&spec).await.unwrap_err();
+    assert_eq!(rig.create(&spec).await.unwrap().zone, Some(zone("us-west-2b")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_nobody_waits_for_starts_nothing() {
+    let rig = Rig::new().await;
+    let nobody = ebs_types::Waiters::default();
+    let error = rig.cloud.create_volume(&spec("pvc-1"), &nobody).await.unwrap_err();
+    assert!(matches!(error, CloudError::Abandoned { .. }), "{error:?}");
+    assert_eq!(rig.mutations(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_creation_that_loses_its_last_waiter_starts_nothing_further() {
+    let rig = Rig::new().await;
+    let waiters = ebs_types::Waiters::default();
+    let waiter = waiters.join();
+    let gate = rig.sim.hold(Action::CreateVolume);
+    rig.sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, false);
+    let spec = spec("pvc-1");
+    let (ended, ()) = tokio::join!(rig.cloud.create_volume(&spec, &waiters), async {
+        gate.reached().await;
+        drop(waiter);
+        gate.release();
+    });
+    assert!(matches!(ended, Err(CloudError::Abandoned { .. })), "{ended:?}");
+    assert_eq!(rig.mutations(), 1, "the call in flight was awaited, no other was made");
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_nodes_for_one_volume_need_io2() {
+    let rig = Rig::new().await;
+    let error = rig.create(&VolumeSpec { multi_attach: true, ..spec("pvc-1") }).await.unwrap_err();
+    assert!(matches!(error, CloudError::InvalidArgument { .. }), "{error:?}");
+    assert_eq!(rig.sim.calls().len(), 0);
+    let io2 =
+        VolumeSpec { multi_attach: true, volume_type: VolumeType::Io2, iops: IopsRequest::PerGib(50), ..spec("pvc-1") };
+    assert_eq!(rig.create(&io2).await.unwrap().multi_attach, Some(true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_limit_of_iops_is_asked_for_only_with_iops_and_once() {
+    let rig = Rig::new().await;
+    rig.create(&in_zone(spec("pvc-1"), "us-west-2a")).await.unwrap();
+    assert_eq!(rig.probes().len(), 0);
+    for name in ["pvc-2", "pvc-3"] {
+        let capacity = CapacityRequest { required: Some(Gib(200)), fallback: Gib(200), limit: None };
+        let greedy = VolumeSpec { iops: IopsRequest::Explicit(900_000), capacity, ..in_zone(spec(name), "us-west-2a") };
+        let volume = rig.create(&greedy).await.unwrap();
+        assert!(volume.iops.is_some_and(|iops| (3000..900_000).contains(&iops)), "{:?}", volume.iops);
+    }
+    let probes = rig.probes();
+    assert_eq!(probes.len(), 1, "the answer is kept");
+    let tags: Vec<_> =
+        probes[0].tag_specifications.iter().flat_map(|s| &s.tags).map(|t| (t.key.as_str(), t.value.as_str())).collect();
+    for tag in [
+        ("CSIVolumeName", "IopsLimitDryRun"),
+        ("ebs.csi.aws.com/cluster", "true"),
+        ("kubernetes.io/cluster/blue", "owned"),
+    ] {
+        assert!(tags.contains(&tag), "{tags:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_without_answer_gives_the_published_limit_and_a_retry_sends_the_same() {
+    let rig = Rig::new().await;
+    rig.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
+    rig.sim.fail_next(Action::CreateVolume, ErrorClass::NotSent, false);
+    let greedy = VolumeSpec {
+        iops: IopsRequest::Explicit(900_000),
+        capacity: CapacityRequest { required: Some(Gib(200)), fallback: Gib(200), limit: None },
+        ..in_zone(spec("pvc-1"), "us-west-2a")
+    };
+    rig.create(&greedy).await.unwrap_err();
+    // Meanwhile EC2 would tell another limit; the request of this name stays what it was.
+    rig.pass(600).await;
+    rig.create(&greedy).await.unwrap();
+    let orders = rig.creations();
+    assert_eq!(orders[0].iops, Some(16_000));
+    assert_eq!(orders[0], orders[1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_source_is_named() {
+    let rig = Rig::new().await;
+    let snapshot = SnapshotId::parse("snap-0123456789abcdef0").unwrap();
+    let volume = VolumeId::parse("vol-0123456789abcdef0").unwrap();
+    for (source, object) in [
+        (Source::Snapshot(snapshot.clone()), Object::Snapshot(snapshot)),
+        (Source::Volume(volume.clone()), Object::Volume(volume)),
+    ] {
+        match rig.create(&VolumeSpec { source, ..spec("pvc-1") }).await.unwrap_err() {
+            CloudError::SourceNotFound { object: missing, .. } => assert_eq!(missing, object),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(rig.volumes().await.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_size_below_the_snapshot_is_out_of_range_and_an_open_size_holds_it() {
+    let rig = Rig::new().await;
+    let origin = rig.volume("origin").await;
+    let snapshot =
+        rig.cloud.create_snapshot(&crate::rig::snapshot_spec("snap", &origin.id), &rig.waiters).await.unwrap();
+    rig.pass(1).await;
+    let source = Source::Snapshot(snapshot.id.clone());
+    let sized = |required, fallback, limit| VolumeSpec {
+        capacity: CapacityRequest { required, fallback: Gib(fallback), limit },
+        source: source.clone(),
+        ..spec("pvc-1")
+    };
+    for refused in [sized(Some(Gib(3)), 100, None), sized(None, 100, Some(Gib(3)))] {
+        let error = rig.create(&refused).await.unwrap_err();
+        assert!(matches!(error, CloudError::OutOfRange { .. }), "{error:?}");
+        assert!(told(&error).contains(snapshot.id.as_str()), "{}", told(&error));
+    }
+    let restored = rig.create(&sized(None, 1, None)).await.unwrap();
+    assert_eq!((restored.size, restored.snapshot), (Gib(4), Some(snapshot.id)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clone_is_in_the_zone_of_its_source_and_repeats_are_one_clone() {
+    let rig = Rig::new().await;
+    let origin = rig.volume("origin").await;
+    let clone = VolumeSpec { source: Source::Volume(origin.id.clone()), ..in_zone_with_id(spec("pvc-1"), "usw2-az1") };
+    let made = rig.create(&clone).await.unwrap();
+    assert_eq!((made.zone.clone(), made.source_volume.clone()), (origin.zone.clone(), Some(origin.id.clone())));
+    assert_eq!(rig.create(&clone).await.unwrap().id, made.id);
+    rig.sim.fail_next(Action::CopyVolumes, ErrorClass::LimitExceeded(Limit::Volumes), false);
+    assert_eq!(rig.create(&clone).await.unwrap().id, made.id, "found by name");
+    let elsewhere = VolumeSpec { source: Source::Volume(origin.id), ..in_zone(spec("pvc-2"), "us-west-2b") };
+    let error = rig.create(&elsewhere).await.unwrap_err();
+    assert!(matches!(error, CloudError::InsufficientCapacity { .. }), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clone_that_is_to_be_encrypted_needs_an_encrypted_source_and_its_key() {
+    let rig = Rig::new().await;
+    let plain = rig.volume("plain").await;
+    let secret = rig.create(&VolumeSpec { encrypted: true, ..spec("secret") }).await.unwrap();
+    let key = secret.kms_key_id.clone();
+    let clone = |source: &VolumeId, encrypted, kms_key_id: Option<String>| VolumeSpec {
+        source: Source::Volume(source.clone()),
+        encrypted,
+        kms_key_id,
+        ..spec("pvc-1")
+    };
+    for refused in
+        [clone(&plain.id, true, None), clone(&plain.id, false, key.clone()), clone(&secret.id, true, Some("x".into()))]
+    {
+        let error = rig.create(&refused).await.unwrap_err();
+        assert!(matches!(error, CloudError::InvalidArgument { .. }), "{error:?}");
+    }
+    let made = rig.create(&clone(&secret.id, true, key)).await.unwrap();
+    assert!(made.encrypted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_cannot_be_looked_at_is_not_a_missing_source() {
+    let rig = Rig::new().await;
+    let origin = rig.volume("origin").await;
+    for (class, unauthorized) in [(ErrorClass::NotSent, false), (ErrorClass::Unauthorized, true)] {
+        rig.sim.fail_next(Action::DescribeVolumes, class, false);
+        let clone = VolumeSpec { source: Source::Volume(origin.id.clone()), ..spec("pvc-1") };
+        let error = rig.create(&clone).await.unwrap_err();
+        assert_eq!(matches!(error, CloudError::Unauthorized { .. }), unauthorized, "{error:?}");
+        assert_eq!(matches!(error, CloudError::Unavailable { .. }), !unauthorized, "{error:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn concurrent_creations_of_many_names_are_that_many_volumes() {
+    let rig = Rig::new().await;
+    let specs: Vec<_> = (0..40).map(|n| spec(&format!("pvc-{n}"))).collect();
+    let made = made_at_once(&rig, &specs).await;
+    assert_eq!(made, 40);
+    assert_eq!(rig.volumes().await.len(), 40);
+}
+
+/// Runs all at once and counts the successes.
+async fn made_at_once(rig: &Rig, specs: &[VolumeSpec]) -> usize {
+    let mut running = tokio::task::JoinSet::new();
+    for spec in specs {
+        let (cloud, waiters, spec) = (rig.cloud.clone(), rig.waiters.clone(), spec.clone());
+        running.spawn(async move { cloud.create_volume(&spec, &waiters).await.is_ok() });
+    }
+    running.join_all().await.into_iter().filter(|ok| *ok).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_parameter_is_an_invalid_argument_with_ec2s_own_words() {
+    let rig = Rig::new().await;
+    let error = rig.create(&VolumeSpec { throughput: Some(90_000), ..spec("pvc-1") }).await.unwrap_err();
+    assert!(matches!(error, CloudError::InvalidArgument { .. }), "{error:?}");
+    let ec2 = error.ec2().unwrap();
+    assert!(
+        ec2.code.is_some() && told(&error).contains(&ec2.message) && told(&error).contains("pvc-1"),
+        "{}",
+        told(&error)
+    );
+    assert!(rig.sim.describe_volumes(&ebs_ec2::VolumeQuery::All, &ebs_ec2::PageRequest::default()).await.is_ok());
+}

@@ -1,0 +1,171 @@
+use ebs_cloud::CloudError;
+use ebs_ec2::{Action, AttachmentState, ErrorClass};
+use ebs_sim::engine::TimingOverride;
+use ebs_types::{InstanceId, NodeId, VolumeId, Waiters};
+use tokio::time::Instant;
+
+use crate::rig::{Rig, told};
+
+fn detach_ms(ms: u64) -> TimingOverride {
+    TimingOverride { detach_ms: Some(ms), ..TimingOverride::default() }
+}
+
+/// A volume attached to the machine's own instance.
+async fn attached(rig: &Rig) -> (VolumeId, NodeId) {
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    (volume.id, node)
+}
+
+async fn attachments(rig: &Rig) -> usize {
+    rig.volumes().await.iter().map(|v| v.attachments.len()).sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn detached_means_that_ec2_lists_no_attachment() {
+    let rig = Rig::new().await;
+    rig.timing(detach_ms(9_000)).await;
+    let (volume, node) = attached(&rig).await;
+    let began = Instant::now();
+    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
+    assert!(began.elapsed().as_secs() >= 9, "{:?}", began.elapsed());
+    assert_eq!(attachments(&rig).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn detaching_what_is_not_attached_or_gone_succeeds() {
+    let rig = Rig::new().await;
+    let (volume, node) = attached(&rig).await;
+    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
+    let [_, other] = rig.nodes().await;
+    rig.cloud.detach(&volume, &other, &rig.waiters).await.unwrap();
+    rig.cloud.delete_volume(&volume, &rig.waiters).await.unwrap();
+    rig.pass(60).await;
+    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
+    let no_instance = NodeId::Instance(InstanceId::parse("i-0123456789abcdef0").unwrap());
+    let second = rig.volume("pvc-2").await;
+    rig.cloud.detach(&second.id, &no_instance, &rig.waiters).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn detaching_from_one_node_leaves_the_others_alone() {
+    let rig = Rig::new().await;
+    let (volume, _) = attached(&rig).await;
+    let [_, other] = rig.nodes().await;
+    rig.cloud.detach(&volume, &other, &rig.waiters).await.unwrap();
+    assert_eq!(attachments(&rig).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_device_is_never_reported_detached_and_never_forced() {
+    let rig = Rig::new().await;
+    rig.timing(detach_ms(1_000_000_000)).await;
+    let (volume, node) = attached(&rig).await;
+    rig.lens.bend_volumes(|volumes| {
+        volumes.iter_mut().flat_map(|v| &mut v.attachments).for_each(|a| {
+            if a.state == AttachmentState::Detaching {
+                a.state = AttachmentState::Busy;
+            }
+        });
+    });
+    let error = rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error, CloudError::InProgress { .. }), "{error:?}");
+    assert!(told(&error).contains("busy since 20"), "{}", told(&error));
+    assert_eq!(rig.count(Action::DetachVolume), 1);
+    let again = rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap_err();
+    assert!(matches!(again, CloudError::InProgress { .. }), "{again:?}");
+    assert_eq!(rig.count(Action::DetachVolume), 1, "what is on its way is only waited for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_counts_as_detached_only_when_nothing_is_listed() {
+    for class in [ErrorClass::IncorrectState, ErrorClass::AttachmentNotFound, ErrorClass::InstanceNotFound] {
+        let rig = Rig::new().await;
+        let (volume, node) = attached(&rig).await;
+        rig.sim.fail_next(Action::DetachVolume, class, false);
+        let error = rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap_err();
+        assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{class:?}: {error:?}");
+        assert_eq!(attachments(&rig).await, 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_detach_whose_reply_was_lost_is_seen() {
+    let rig = Rig::new().await;
+    rig.timing(detach_ms(3_000)).await;
+    let (volume, node) = attached(&rig).await;
+    rig.sim.fail_next(Action::DetachVolume, ErrorClass::Ambiguous, true);
+    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
+    assert_eq!(rig.count(Action::DetachVolume), 1);
+    assert_eq!(attachments(&rig).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unclear_detach_that_did_nothing_is_no_success() {
+    let rig = Rig::new().await;
+    let (volume, node) = attached(&rig).await;
+    rig.sim.fail_next(Action::DetachVolume, ErrorClass::Ambiguous, false);
+    let error = rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
+    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attachment_that_looks_do_not_show_yet_is_detached_for_real() {
+    let rig = Rig::new().await;
+    rig.timing(detach_ms(10_000)).await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    // The attach was abandoned before any look showed it, and looks lag behind.
+    let waiters = Waiters::default();
+    let waiter = waiters.join();
+    let gate = rig.sim.hold(Action::AttachVolume);
+    rig.lens.bend_volumes(|volumes| volumes.iter_mut().for_each(|v| v.attachments.clear()));
+    let (ended, ()) = tokio::join!(rig.cloud.attach(&volume.id, &node, &waiters), async {
+        gate.reached().await;
+        drop(waiter);
+        gate.release();
+    });
+    assert!(matches!(ended, Err(CloudError::Abandoned { .. })), "{ended:?}");
+    let began = Instant::now();
+    rig.lens.bend_volumes(move |volumes| {
+        if began.elapsed().as_secs() < 14 {
+            volumes.iter_mut().for_each(|v| v.attachments.clear());
+        }
+    });
+    rig.cloud.detach(&volume.id, &node, &rig.waiters).await.unwrap();
+    assert_eq!(attachments(&rig).await, 0, "reported detached after {:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_looks_do_not_end_a_detach() {
+    let rig = Rig::new().await;
+    rig.timing(detach_ms(5_000)).await;
+    let (volume, node) = attached(&rig).await;
+    for class in [ErrorClass::NotSent, ErrorClass::Throttled, ErrorClass::Ambiguous] {
+        rig.sim.fail_next(Action::DescribeVolumes, class, false);
+    }
+    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
+    assert_eq!(attachments(&rig).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_detach_that_nobody_waits_for_starts_nothing() {
+    let rig = Rig::new().await;
+    let (volume, node) = attached(&rig).await;
+    let error = rig.cloud.detach(&volume, &node, &Waiters::default()).await.unwrap_err();
+    assert!(matches!(error, CloudError::Abandoned { .. }), "{error:?}");
+    assert_eq!(rig.count(Action::DetachVolume), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_is_free_again_after_the_detach() {
+    let rig = Rig::new().await;
+    let (volume, node) = attached(&rig).await;
+    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
+    let next = rig.volume("pvc-2").await;
+    let attached = rig.cloud.attach(&next.id, &node, &rig.waiters).await.unwrap();
+    assert_eq!(attached.device.as_str(), "/dev/xvdaa");
+}

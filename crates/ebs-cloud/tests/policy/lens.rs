@@ -1,0 +1,128 @@
+//! The simulated EC2 seen through a lens: what it says of volumes and snapshots can be bent, as stale reads and odd
+//! states do. Everything else passes.
+
+use std::sync::{Mutex, PoisonError};
+
+use ebs_ec2::{
+    AttachRequest, Attachment, Attachments, CopyVolume, CreateSnapshot, CreateVolume, DetachRequest, Instance,
+    InstanceTypeInfo, Instances, Modification, ModifyVolume, Page, PageRequest, Result, Snapshot, SnapshotQuery,
+    Snapshots, Volume, VolumeQuery, Volumes, Zone, Zones,
+};
+use ebs_sim::port::SimEc2;
+use ebs_types::{InstanceId, SnapshotId, Tags, VolumeId};
+
+type Bend<T> = Mutex<Option<Box<dyn FnMut(&mut Vec<T>) + Send>>>;
+
+/// EC2 for tests.
+pub(crate) struct Lens {
+    pub(crate) sim: SimEc2,
+    volumes: Bend<Volume>,
+    snapshots: Bend<Snapshot>,
+}
+
+impl Lens {
+    pub(crate) fn over(sim: SimEc2) -> Self {
+        Self { sim, volumes: Mutex::default(), snapshots: Mutex::default() }
+    }
+
+    /// From now on every description of volumes passes through this.
+    pub(crate) fn bend_volumes(&self, bend: impl FnMut(&mut Vec<Volume>) + Send + 'static) {
+        *self.volumes.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(bend));
+    }
+
+    /// From now on every description of snapshots passes through this.
+    pub(crate) fn bend_snapshots(&self, bend: impl FnMut(&mut Vec<Snapshot>) + Send + 'static) {
+        *self.snapshots.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(bend));
+    }
+
+    /// From now on everything is seen as it is.
+    pub(crate) fn straighten(&self) {
+        self.volumes.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.snapshots.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+fn bent<T>(bend: &Bend<T>, mut page: Page<T>) -> Page<T> {
+    if let Some(bend) = bend.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        bend(&mut page.items);
+    }
+    page
+}
+
+impl Volumes for Lens {
+    async fn create_volume(&self, request: &CreateVolume) -> Result<Volume> {
+        self.sim.create_volume(request).await
+    }
+
+    async fn copy_volume(&self, request: &CopyVolume) -> Result<Volume> {
+        self.sim.copy_volume(request).await
+    }
+
+    async fn delete_volume(&self, id: &VolumeId) -> Result<()> {
+        self.sim.delete_volume(id).await
+    }
+
+    async fn describe_volumes(&self, query: &VolumeQuery, page: &PageRequest) -> Result<Page<Volume>> {
+        Ok(bent(&self.volumes, self.sim.describe_volumes(query, page).await?))
+    }
+
+    async fn modify_volume(&self, request: &ModifyVolume) -> Result<Modification> {
+        self.sim.modify_volume(request).await
+    }
+
+    async fn describe_modifications(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<Modification>> {
+        self.sim.describe_modifications(volumes, page).await
+    }
+
+    async fn create_tags(&self, resource: &str, tags: &Tags) -> Result<()> {
+        self.sim.create_tags(resource, tags).await
+    }
+
+    async fn delete_tags(&self, resource: &str, keys: &[String]) -> Result<()> {
+        self.sim.delete_tags(resource, keys).await
+    }
+}
+
+impl Attachments for Lens {
+    async fn attach_volume(&self, request: &AttachRequest) -> Result<Attachment> {
+        self.sim.attach_volume(request).await
+    }
+
+    async fn detach_volume(&self, request: &DetachRequest) -> Result<Attachment> {
+        self.sim.detach_volume(request).await
+    }
+}
+
+impl Snapshots for Lens {
+    async fn create_snapshot(&self, request: &CreateSnapshot) -> Result<Snapshot> {
+        self.sim.create_snapshot(request).await
+    }
+
+    async fn delete_snapshot(&self, id: &SnapshotId) -> Result<()> {
+        self.sim.delete_snapshot(id).await
+    }
+
+    async fn describe_snapshots(&self, query: &SnapshotQuery, page: &PageRequest) -> Result<Page<Snapshot>> {
+        Ok(bent(&self.snapshots, self.sim.describe_snapshots(query, page).await?))
+    }
+}
+
+impl Instances for Lens {
+    async fn describe_instances(&self, ids: &[InstanceId], page: &PageRequest) -> Result<Page<Instance>> {
+        self.sim.describe_instances(ids, page).await
+    }
+
+    async fn describe_instance_type(&self, instance_type: &str) -> Result<Option<InstanceTypeInfo>> {
+        self.sim.describe_instance_type(instance_type).await
+    }
+}
+
+impl Zones for Lens {
+    async fn describe_zones(&self) -> Result<Vec<Zone>> {
+        self.sim.describe_zones().await
+    }
+
+    async fn check_access(&self) -> Result<()> {
+        self.sim.check_access().await
+    }
+}

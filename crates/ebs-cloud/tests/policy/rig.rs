@@ -1,0 +1,198 @@
+//! One policy over one EC2, and what tests ask of both.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ebs_cloud::{
+    CapacityRequest, Cloud, CloudConfig, CloudError, SnapshotSpec, Source, Term, Topology, Volume, VolumeSpec,
+};
+use ebs_ec2::{Action, Ec2, Volumes};
+use ebs_sim::api::{Call, CreateVolume, SimVolume};
+use ebs_sim::engine::{EngineConfig, TimingOverride};
+use ebs_sim::port::SimEc2;
+use ebs_types::{DriverName, Gib, IopsRequest, NodeId, Tags, VolumeId, VolumeType, Waiter, Waiters, ZoneId, ZoneName};
+
+use crate::lens::Lens;
+
+/// The calls that change something.
+const MUTATIONS: [Action; 8] = [
+    Action::AttachVolume,
+    Action::CopyVolumes,
+    Action::CreateSnapshot,
+    Action::CreateVolume,
+    Action::DeleteSnapshot,
+    Action::DeleteVolume,
+    Action::DetachVolume,
+    Action::ModifyVolume,
+];
+
+pub(crate) struct Rig {
+    pub(crate) sim: SimEc2,
+    pub(crate) lens: Arc<Lens>,
+    pub(crate) cloud: Arc<Cloud<Lens>>,
+    /// Somebody waits for as long as the rig lives.
+    pub(crate) waiters: Waiters,
+    _waiter: Waiter,
+    root_volumes: Vec<String>,
+}
+
+impl Rig {
+    pub(crate) async fn new() -> Self {
+        Self::with(EngineConfig::default()).await
+    }
+
+    /// On a process that has run for a while.
+    pub(crate) async fn with(config: EngineConfig) -> Self {
+        let sim = SimEc2::start(config).await.expect("an engine in memory starts");
+        let lens = Arc::new(Lens::over(sim.clone()));
+        let cloud = over(&lens);
+        let waiters = Waiters::default();
+        let waiter = waiters.join();
+        let root_volumes = sim.engine().snapshot_of_state().await.volumes.into_iter().map(|v| v.id).collect();
+        let rig = Self { sim, lens, cloud, waiters, _waiter: waiter, root_volumes };
+        rig.pass(20).await;
+        rig
+    }
+
+    /// Another process begins, over the same EC2.
+    pub(crate) fn restart(&mut self) {
+        self.cloud = over(&self.lens);
+    }
+
+    pub(crate) async fn pass(&self, seconds: u64) {
+        tokio::time::advance(Duration::from_secs(seconds)).await;
+    }
+
+    pub(crate) async fn timing(&self, timing: TimingOverride) {
+        self.sim.engine().set_timing(timing).await;
+    }
+
+    /// The volumes that are not the instances' own, those being deleted included.
+    pub(crate) async fn volumes(&self) -> Vec<SimVolume> {
+        let all = self.sim.engine().snapshot_of_state().await.volumes;
+        all.into_iter().filter(|v| !self.root_volumes.contains(&v.id)).collect()
+    }
+
+    /// How many calls changed something or tried to; dry runs do not count.
+    pub(crate) fn mutations(&self) -> usize {
+        self.sim.calls().iter().filter(|c| MUTATIONS.contains(&c.action) && !c.dry_run).count()
+    }
+
+    pub(crate) fn count(&self, action: Action) -> usize {
+        self.sim.count(action)
+    }
+
+    /// The CreateVolume requests so far, dry runs excluded.
+    pub(crate) fn creations(&self) -> Vec<CreateVolume> {
+        self.creations_that(|c| !c.dry_run)
+    }
+
+    /// The CreateVolume requests so far that only ask.
+    pub(crate) fn probes(&self) -> Vec<CreateVolume> {
+        self.creations_that(|c| c.dry_run)
+    }
+
+    fn creations_that(&self, wanted: impl Fn(&CreateVolume) -> bool) -> Vec<CreateVolume> {
+        let calls = self.sim.calls().into_iter();
+        let requests =
+            calls.filter_map(|c| if let Call::CreateVolume(request) = c.request { Some(request) } else { None });
+        requests.filter(wanted).collect()
+    }
+
+    pub(crate) async fn create(&self, spec: &VolumeSpec) -> Result<Volume, CloudError> {
+        self.cloud.create_volume(spec, &self.waiters).await.map(ebs_cloud::Ensured::into_inner)
+    }
+
+    /// A volume in the zone of the machine's own instance.
+    pub(crate) async fn volume(&self, name: &str) -> Volume {
+        self.create(&in_zone(spec(name), "us-west-2a")).await.expect("a plain volume can be created")
+    }
+
+    /// The machine's own instance and the one in another zone.
+    pub(crate) async fn nodes(&self) -> [NodeId; 2] {
+        self.sim.instance_ids().await.map(NodeId::Instance)
+    }
+
+    /// Makes a volume behind the policy's back.
+    pub(crate) async fn stranger(&self, request: ebs_ec2::CreateVolume) -> VolumeId {
+        self.sim.create_volume(&request).await.expect("a plain volume can be created").id
+    }
+}
+
+fn over<E: Ec2>(ec2: &Arc<E>) -> Arc<Cloud<E>> {
+    Arc::new(Cloud::new(Arc::clone(ec2), CloudConfig { driver: DriverName::default() }))
+}
+
+pub(crate) fn tags(name_tag: &str, name: &str) -> Tags {
+    [(name_tag, name), ("ebs.csi.aws.com/cluster", "true"), ("kubernetes.io/cluster/blue", "owned"), ("Name", "user")]
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
+pub(crate) fn spec(name: &str) -> VolumeSpec {
+    VolumeSpec {
+        name: name.to_owned(),
+        capacity: CapacityRequest { required: Some(Gib(4)), fallback: Gib(100), limit: None },
+        volume_type: VolumeType::Gp3,
+        iops: IopsRequest::Default,
+        raise_iops_to_min: false,
+        throughput: None,
+        encrypted: false,
+        kms_key_id: None,
+        source: Source::Blank,
+        topology: Topology::default(),
+        multi_attach: false,
+        initialization_rate: None,
+        tags: tags("CSIVolumeName", name),
+    }
+}
+
+pub(crate) fn snapshot_spec(name: &str, volume: &VolumeId) -> SnapshotSpec {
+    SnapshotSpec { name: name.to_owned(), volume: volume.clone(), tags: tags("CSIVolumeSnapshotName", name) }
+}
+
+pub(crate) fn zone(name: &str) -> ZoneName {
+    ZoneName::parse(name).expect("tests name zones correctly")
+}
+
+pub(crate) fn in_zone(spec: VolumeSpec, name: &str) -> VolumeSpec {
+    let terms = vec![Term { zone: Some(zone(name)), zone_id: None }];
+    VolumeSpec { topology: Topology { preferred: terms.clone(), requisite: terms }, ..spec }
+}
+
+pub(crate) fn in_zone_with_id(spec: VolumeSpec, id: &str) -> VolumeSpec {
+    let terms = vec![Term { zone: None, zone_id: Some(ZoneId::parse(id).expect("tests name zones correctly")) }];
+    VolumeSpec { topology: Topology { preferred: terms.clone(), requisite: terms }, ..spec }
+}
+
+/// What a plan of the policy would send, under a token of somebody else.
+pub(crate) fn request(spec: &VolumeSpec, token: &str) -> ebs_ec2::CreateVolume {
+    ebs_ec2::CreateVolume {
+        client_token: token.to_owned(),
+        place: ebs_ec2::Place::Zone(zone("us-west-2a")),
+        size: spec.capacity.required.unwrap_or(spec.capacity.fallback),
+        volume_type: spec.volume_type.clone(),
+        iops: None,
+        throughput: None,
+        encrypted: spec.encrypted,
+        kms_key_id: spec.kms_key_id.clone(),
+        snapshot: None,
+        initialization_rate: None,
+        multi_attach: spec.multi_attach,
+        outpost_arn: None,
+        tags: spec.tags.clone(),
+        dry_run: false,
+    }
+}
+
+/// The error with all its causes, as it is logged.
+pub(crate) fn told(error: &CloudError) -> String {
+    let mut text = error.to_string();
+    let mut next = std::error::Error::source(error);
+    while let Some(cause) = next {
+        text = format!("{text}: {cause}");
+        next = cause.source();
+    }
+    text
+}

@@ -1,0 +1,79 @@
+use ebs_cloud::{CloudError, Object};
+use ebs_ec2::{Action, ErrorClass, VolumeState};
+use ebs_sim::engine::TimingOverride;
+use ebs_types::VolumeId;
+
+use crate::rig::Rig;
+
+#[tokio::test(start_paused = true)]
+async fn deleting_a_volume_that_is_gone_going_or_never_was_succeeds() {
+    let rig = Rig::new().await;
+    rig.timing(TimingOverride { delete_ms: Some(5_000), ..TimingOverride::default() }).await;
+    let volume = rig.volume("pvc-1").await;
+    for seconds in [0, 1, 10] {
+        rig.pass(seconds).await;
+        rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
+    }
+    let never = VolumeId::parse("vol-0123456789abcdef0").unwrap();
+    rig.cloud.delete_volume(&never, &rig.waiters).await.unwrap();
+    let malformed = VolumeId::parse("vol-zz").unwrap();
+    rig.cloud.delete_volume(&malformed, &rig.waiters).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_being_deleted_does_not_exist() {
+    let rig = Rig::new().await;
+    rig.timing(TimingOverride { delete_ms: Some(5_000), ..TimingOverride::default() }).await;
+    let volume = rig.volume("pvc-1").await;
+    assert_eq!(rig.cloud.volume(&volume.id).await.unwrap().id, volume.id);
+    rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
+    match rig.cloud.volume(&volume.id).await.unwrap_err() {
+        CloudError::NotFound { object, .. } => assert_eq!(object, Object::Volume(volume.id)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_whose_reply_was_lost_is_seen_and_not_repeated() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    rig.sim.fail_next(Action::DeleteVolume, ErrorClass::Ambiguous, true);
+    rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
+    assert_eq!(rig.count(Action::DeleteVolume), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_did_not_happen_is_repeated_after_the_look() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    rig.sim.fail_next(Action::DeleteVolume, ErrorClass::Ambiguous, false);
+    rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
+    assert_eq!(rig.count(Action::DeleteVolume), 2);
+    assert!(rig.volumes().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_in_use_is_not_deleted() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let error = rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
+    assert_eq!(rig.cloud.volume(&volume.id).await.unwrap().state, VolumeState::InUse);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_access_check_tells_a_refusal_from_an_unreachable_ec2() {
+    let rig = Rig::new().await;
+    rig.cloud.check_access().await.unwrap();
+    for (class, unauthorized) in
+        [(ErrorClass::NotSent, false), (ErrorClass::Ambiguous, false), (ErrorClass::Unauthenticated, true)]
+    {
+        rig.sim.fail_next(Action::DescribeAvailabilityZones, class, false);
+        let error = rig.cloud.check_access().await.unwrap_err();
+        assert_eq!(matches!(error, CloudError::Unauthorized { .. }), unauthorized, "{error:?}");
+        assert_eq!(matches!(error, CloudError::Unavailable { .. }), !unauthorized, "{error:?}");
+    }
+    assert_eq!(rig.count(Action::DescribeAvailabilityZones), 4, "asked once each time, never again");
+}
