@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod demo;
 mod tidy;
 
 #[derive(Parser)]
@@ -17,10 +18,13 @@ struct Arguments {
 enum Task {
     /// Check what the compiler cannot: who depends on whom, file lengths, names, the catalogue of rules
     Tidy,
+    /// One volume's whole life through the driver against the simulated EC2; `make demo` builds what it needs first
+    Demo(demo::DemoArgs),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
     match Arguments::parse().task {
         Task::Tidy => tidy::run(),
+        Task::Demo(arguments) => demo::run(arguments).map(|()| ExitCode::SUCCESS),
     }
 }
