@@ -1,0 +1,225 @@
+//! The command line: the reference driver's modes and flags (`runtime.md` 1 and 2), and a few of ours.
+
+mod checks;
+mod flags;
+mod values;
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use ebs_driver::config::{DriverConfig, Mode};
+use ebs_metadata::LimitFlags;
+use ebs_telemetry::{HttpEndpoint, LogConfig};
+
+use flags::{AwsFlags, CommonFlags, ControllerFlags, NodeFlags};
+
+const NAME: &str = "aws-ebs-csi-driver";
+const MODES: &str = "Modes:
+  all         controller and node services in one process (the default)
+  controller  identity and controller services
+  node        identity and node services";
+
+/// What the process is asked to do: the flags as given, each readable by itself.
+#[derive(Debug, Clone)]
+pub(crate) struct Flags {
+    mode: Mode,
+    common: CommonFlags,
+    /// In modes with a controller.
+    aws: Option<AwsFlags>,
+    /// In modes with a controller.
+    controller: Option<ControllerFlags>,
+    /// In modes with a node service.
+    node: Option<NodeFlags>,
+}
+
+/// Everything the process needs to know, checked as a whole.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// Socket, services, tags.
+    pub(crate) driver: DriverConfig,
+    /// Where to serve metrics and health, if anywhere.
+    pub(crate) http: Option<HttpEndpoint>,
+    /// Sources of the machine's metadata to try, in order; those of this version.
+    pub(crate) imds_allowed: bool,
+    /// Suffix of the user agent.
+    pub(crate) user_agent_extra: Option<String>,
+    /// How long a stop waits for running mutations.
+    pub(crate) shutdown_timeout: Duration,
+    /// What only the node service needs.
+    pub(crate) node: Option<NodeSettings>,
+}
+
+/// What the node service needs.
+#[derive(Debug, Clone)]
+pub(crate) struct NodeSettings {
+    /// How the attachment limit is to be found.
+    pub(crate) limits: LimitFlags,
+    /// Format xfs for old kernels.
+    pub(crate) legacy_xfs: bool,
+    /// Records that must survive a restart.
+    pub(crate) state_dir: std::path::PathBuf,
+}
+
+/// The command line is refused, or asks only for text (`--help`).
+#[derive(Debug)]
+pub(crate) struct Refused(clap::Error);
+
+impl Refused {
+    pub(crate) fn new(message: impl std::fmt::Display) -> Self {
+        Self(Arguments::command().override_usage(usage("MODE")).error(ErrorKind::ValueValidation, message))
+    }
+
+    /// Says what is wrong on standard error (help: on standard output) and gives the exit code: 2, or 0 for help.
+    pub(crate) fn report(&self) -> u8 {
+        // Nobody is left to be told when the standard streams are closed.
+        drop(self.0.print());
+        if self.0.use_stderr() { 2 } else { 0 }
+    }
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl Flags {
+    /// Reads the arguments, the program's name first.
+    pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, Refused> {
+        let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+        let names_mode = arguments.get(1).is_some_and(|first| !first.to_string_lossy().starts_with('-'));
+        if !names_mode {
+            arguments.insert(arguments.len().min(1), "all".into());
+        }
+        if arguments.len() == 1 {
+            arguments.insert(0, NAME.into());
+        }
+        let mut matches = command().try_get_matches_from(arguments).map_err(Refused)?;
+        let parsed = Arguments::from_arg_matches_mut(&mut matches).map_err(Refused)?;
+        parsed.mode.into_flags()
+    }
+
+    /// `--version` is given.
+    pub(crate) fn asks_for_version(&self) -> bool {
+        self.common.version
+    }
+
+    /// How to log.
+    pub(crate) fn log(&self, rust_log: Option<String>) -> Result<LogConfig, Refused> {
+        checks::log(&self.common, rust_log)
+    }
+
+    /// Checks everything together. Logs what is accepted but has no effect.
+    pub(crate) fn check(&self, version: &str) -> Result<Settings, Refused> {
+        checks::settings(self, version)
+    }
+}
+
+#[derive(Parser)]
+#[command(name = NAME, disable_help_subcommand = true, about = "Amazon EBS volumes for container orchestrators (CSI)")]
+struct Arguments {
+    #[command(subcommand)]
+    mode: ModeArguments,
+}
+
+#[derive(Subcommand)]
+enum ModeArguments {
+    /// Controller and node services in one process (the default)
+    All {
+        #[command(flatten)]
+        common: CommonFlags,
+        #[command(flatten)]
+        aws: AwsFlags,
+        #[command(flatten)]
+        controller: ControllerFlags,
+        #[command(flatten)]
+        node: NodeFlags,
+    },
+    /// Identity and controller services
+    Controller {
+        #[command(flatten)]
+        common: CommonFlags,
+        #[command(flatten)]
+        aws: AwsFlags,
+        #[command(flatten)]
+        controller: ControllerFlags,
+    },
+    /// Identity and node services
+    Node {
+        #[command(flatten)]
+        common: CommonFlags,
+        #[command(flatten)]
+        node: NodeFlags,
+    },
+    /// Writes node labels; a mode of the reference driver that this version lacks
+    #[command(name = "metadataLabeler", hide = true)]
+    MetadataLabeler {
+        #[command(flatten)]
+        common: CommonFlags,
+        #[command(flatten)]
+        aws: AwsFlags,
+    },
+    /// Waits before a pod ends; a mode of the reference driver that this version lacks
+    #[command(name = "pre-stop-hook", hide = true)]
+    PreStopHook {
+        #[command(flatten)]
+        common: CommonFlags,
+    },
+}
+
+impl ModeArguments {
+    fn into_flags(self) -> Result<Flags, Refused> {
+        match self {
+            Self::All { common, aws, controller, node } => {
+                Ok(Flags { mode: Mode::All, common, aws: Some(aws), controller: Some(controller), node: Some(node) })
+            }
+            Self::Controller { common, aws, controller } => {
+                Ok(Flags { mode: Mode::Controller, common, aws: Some(aws), controller: Some(controller), node: None })
+            }
+            Self::Node { common, node } => {
+                Ok(Flags { mode: Mode::Node, common, aws: None, controller: None, node: Some(node) })
+            }
+            Self::MetadataLabeler { common, aws } => {
+                drop((common, aws));
+                Err(not_yet("metadataLabeler"))
+            }
+            Self::PreStopHook { common } => {
+                drop(common);
+                Err(not_yet("pre-stop-hook"))
+            }
+        }
+    }
+}
+
+fn not_yet(mode: &str) -> Refused {
+    Refused::new(format!("mode {mode} is not available yet in this version; there are controller, node and all"))
+}
+
+fn usage(mode: &str) -> String {
+    format!("{NAME} [{mode}] [FLAGS]")
+}
+
+/// The command with the syntax of the reference's flags: a bare boolean is true, `=` gives it a value, and of a flag
+/// that is given twice the last one counts.
+fn command() -> Command {
+    Arguments::command().mut_subcommands(|mode| {
+        let usage = usage(mode.get_name());
+        mode.args_override_self(true).override_usage(usage).after_help(MODES).mut_args(|flag| match flag.get_action() {
+            ArgAction::SetTrue => flag
+                .action(ArgAction::Set)
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_value("false")
+                .default_missing_value("true")
+                .hide_default_value(true)
+                .hide_possible_values(true)
+                .value_parser(values::boolean),
+            _ => flag,
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests;

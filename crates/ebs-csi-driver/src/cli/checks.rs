@@ -1,0 +1,135 @@
+//! From flags to settings: what is wrong is refused, what has no effect is said.
+
+use std::path::PathBuf;
+
+use ebs_driver::config::{DriverConfig, DriverOptions};
+use ebs_driver::server::Endpoint;
+use ebs_driver::status::chain;
+use ebs_metadata::LimitFlags;
+use ebs_telemetry::{HttpEndpoint, LogConfig, LogFormat};
+
+use super::flags::{CommonFlags, Format, NodeFlags};
+use super::{Flags, NodeSettings, Refused, Settings};
+
+/// The places where the reference driver may learn about its machine.
+const METADATA_SOURCES: [&str; 3] = ["imds", "kubernetes", "metadata-labeler"];
+
+pub(super) fn log(common: &CommonFlags, rust_log: Option<String>) -> Result<LogConfig, Refused> {
+    let log = &common.log;
+    if common.logging_format == Format::Json && !log.vmodule.is_empty() {
+        return Err(Refused::new("--vmodule works with --logging-format=text only"));
+    }
+    if log.log_text_split_stream || log.log_json_split_stream {
+        return Err(Refused::new("split log streams are not available: everything goes to standard error"));
+    }
+    if log.log_text_info_buffer_size != "0" || log.log_json_info_buffer_size != "0" {
+        return Err(Refused::new("log buffers are not available: every line is written at once"));
+    }
+    let format = match common.logging_format {
+        Format::Text => LogFormat::Text,
+        Format::Json => LogFormat::Json,
+    };
+    Ok(LogConfig { format, verbosity: common.verbosity, directives: rust_log })
+}
+
+pub(super) fn settings(flags: &Flags, version: &str) -> Result<Settings, Refused> {
+    let http = http(&flags.common)?;
+    let imds_allowed = imds_allowed(&flags.common.metadata_sources)?;
+    let driver = DriverConfig::new(&driver_options(flags, version)).map_err(|error| Refused::new(chain(&error)))?;
+    let node = flags.node.as_ref().map(|node| node_settings(node, &driver.endpoint)).transpose()?;
+    for note in without_effect(flags) {
+        tracing::warn!("{note}");
+    }
+    Ok(Settings {
+        driver,
+        http,
+        imds_allowed,
+        user_agent_extra: flags.aws.as_ref().map(|aws| aws.user_agent_extra.clone()).filter(|extra| !extra.is_empty()),
+        shutdown_timeout: flags.common.shutdown_timeout,
+        node,
+    })
+}
+
+fn driver_options(flags: &Flags, version: &str) -> DriverOptions {
+    let controller = flags.controller.as_ref();
+    DriverOptions {
+        mode: flags.mode,
+        version: version.to_owned(),
+        endpoint: flags.common.endpoint.clone(),
+        endpoint_mode: flags.common.endpoint_mode.clone(),
+        extra_tags: controller.map(|flags| flags.extra_tags.clone()).unwrap_or_default(),
+        extra_volume_tags: controller.map(|flags| flags.extra_volume_tags.clone()).unwrap_or_default(),
+        cluster_id: controller.map(|flags| flags.k8s_tag_cluster_id.clone()).unwrap_or_default(),
+        warn_on_invalid_tag: controller.is_some_and(|flags| flags.warn_on_invalid_tag),
+    }
+}
+
+/// TLS that was asked for is never left out silently.
+fn http(common: &CommonFlags) -> Result<Option<HttpEndpoint>, Refused> {
+    if !common.metrics_cert_file.is_empty() || !common.metrics_key_file.is_empty() {
+        return Err(Refused::new(
+            "--metrics-cert-file and --metrics-key-file are not available yet: leave them out and serve metrics \
+             without TLS on an address that only your monitoring reaches, or leave out --http-endpoint",
+        ));
+    }
+    if common.http_endpoint.is_empty() {
+        return Ok(None);
+    }
+    common.http_endpoint.parse().map(Some).map_err(|error| Refused::new(format!("--http-endpoint: {error}")))
+}
+
+fn imds_allowed(lists: &[String]) -> Result<bool, Refused> {
+    let entries = lists.iter().flat_map(|list| list.split(',')).map(|entry| entry.trim().to_lowercase());
+    let entries: Vec<String> = entries.collect();
+    if let Some(bad) = entries.iter().find(|entry| !METADATA_SOURCES.contains(&entry.as_str())) {
+        let known = METADATA_SOURCES.join(", ");
+        return Err(Refused::new(format!("--metadata-sources: {bad:?} is no source; there are {known}")));
+    }
+    Ok(entries.iter().any(|entry| entry == "imds"))
+}
+
+fn node_settings(node: &NodeFlags, endpoint: &Endpoint) -> Result<NodeSettings, Refused> {
+    let limits = LimitFlags::parse(node.volume_attach_limit, node.reserved_volume_attachments)
+        .map_err(|error| Refused::new(chain(&error)))?;
+    let state_dir = node.state_dir.clone().or_else(|| beside(endpoint)).ok_or_else(|| {
+        Refused::new("--state-dir is needed when --endpoint is no unix socket: a directory that survives a restart")
+    })?;
+    if !state_dir.is_absolute() {
+        return Err(Refused::new(format!("--state-dir: {} is not absolute", state_dir.display())));
+    }
+    Ok(NodeSettings { limits, legacy_xfs: node.legacy_xfs, state_dir })
+}
+
+fn beside(endpoint: &Endpoint) -> Option<PathBuf> {
+    match endpoint {
+        Endpoint::Unix(path) => path.parent().map(PathBuf::from),
+        Endpoint::Tcp(_) => None,
+    }
+}
+
+/// A line for each flag that is given and accepted, but changes nothing.
+fn without_effect(flags: &Flags) -> Vec<String> {
+    let common = &flags.common;
+    let mut given = vec![
+        (common.enable_otel_tracing, "--enable-otel-tracing is not available yet: no traces are written"),
+        (!common.kubeconfig.is_empty(), "--kubeconfig is not available yet: the driver works without Kubernetes"),
+        (common.log.logtostderr, "--logtostderr has no effect: everything goes to standard error anyway"),
+        (!common.log.vmodule.is_empty(), "--vmodule has no effect: use RUST_LOG, such as RUST_LOG=ebs_driver=trace"),
+    ];
+    if let Some(aws) = &flags.aws {
+        given.push((aws.aws_sdk_debug_log, "--aws-sdk-debug-log is not available yet: --v=5 shows each call"));
+    }
+    if let Some(controller) = &flags.controller {
+        let none_yet = "--deprecated-metrics is not available yet: the metrics of old names are not served";
+        let no_local = "--enable-node-local-volumes is not available yet: local-ebs:// handles are refused";
+        given.push((controller.deprecated_metrics, none_yet));
+        given.push((controller.enable_node_local_volumes, no_local));
+    }
+    if let Some(node) = &flags.node {
+        given.push((node.windows_host_process, "--windows-host-process has no effect: this is not Windows"));
+    }
+    let ignored = common.ignored.iter().map(|word| {
+        format!("argument {word:?} is ignored; a boolean flag takes its value after an equals sign: --flag=false")
+    });
+    given.into_iter().filter(|(given, _)| *given).map(|(_, note)| note.to_owned()).chain(ignored).collect()
+}

@@ -1,0 +1,216 @@
+use super::*;
+
+fn read(line: &str) -> Result<Flags, Refused> {
+    Flags::read(std::iter::once(NAME).chain(line.split_whitespace()).map(OsString::from))
+}
+
+fn checked(line: &str) -> Result<Settings, Refused> {
+    let flags = read(line)?;
+    flags.log(None)?;
+    flags.check("v0")
+}
+
+#[track_caller]
+fn refused(line: &str, because: &str) {
+    let refused = checked(line).expect_err(line);
+    let message = refused.to_string();
+    assert!(message.contains(because), "{line}: {message}");
+    assert!(refused.0.use_stderr(), "{line} must be a usage error");
+}
+
+fn help(mode: &str) -> String {
+    let text = read(&format!("{mode} --help")).unwrap_err().to_string();
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn help_of_all_is_as_reviewed() {
+    insta::assert_snapshot!(help("all"));
+}
+
+#[test]
+fn help_of_node_is_as_reviewed() {
+    insta::assert_snapshot!(help("node"));
+}
+
+#[test]
+fn without_a_mode_it_is_all() {
+    for line in ["", "--v=2", "-v 2", "all"] {
+        assert_eq!(read(line).expect(line).mode, Mode::All);
+    }
+    assert_eq!(read("controller").unwrap().mode, Mode::Controller);
+    assert_eq!(read("node").unwrap().mode, Mode::Node);
+    assert!(Flags::read([]).is_ok());
+}
+
+#[test]
+fn unknown_modes_and_modes_of_later_versions_are_usage_errors() {
+    refused("controler", "controler");
+    refused("help", "help");
+    refused("metadataLabeler --user-agent-extra=x --v=2", "metadataLabeler is not available yet");
+    refused("pre-stop-hook", "pre-stop-hook is not available yet");
+}
+
+#[test]
+fn every_flag_is_known_in_its_modes_only() {
+    let common = [
+        "--version",
+        "--logtostderr",
+        "--kubeconfig=x",
+        "--endpoint=unix:///x/csi.sock",
+        "--endpoint-mode=0660",
+        "--http-endpoint=:1",
+        "--enable-otel-tracing",
+        "--metadata-sources=imds",
+        "--v=2",
+        "-v=2",
+        "-v2",
+        "--vmodule=a=1",
+        "--logging-format=json",
+        "--log-flush-frequency=1s",
+        "--log-text-split-stream=false",
+        "--log-json-split-stream=false",
+        "--log-text-info-buffer-size=0",
+        "--log-json-info-buffer-size=0",
+        "--metrics-cert-file=",
+        "--metrics-key-file=",
+        "--shutdown-timeout=1s",
+    ];
+    let aws = ["--user-agent-extra=helm", "--aws-sdk-debug-log"];
+    let controller = [
+        "--extra-tags=a=b",
+        "--extra-volume-tags=a=b",
+        "--k8s-tag-cluster-id=c",
+        "--warn-on-invalid-tag",
+        "--batching",
+        "--modify-volume-request-handler-timeout=2s",
+        "--deprecated-metrics",
+        "--enable-node-local-volumes",
+    ];
+    let node = [
+        "--volume-attach-limit=9",
+        "--reserved-volume-attachments=2",
+        "--windows-host-process",
+        "--legacy-xfs",
+        "--csi-mount-point-prefix=/x",
+        "--state-dir=/x",
+    ];
+    for (mode, has_controller, has_node) in [("all", true, true), ("controller", true, false), ("node", false, true)] {
+        let groups = [(&common[..], true), (&aws, has_controller), (&controller, has_controller), (&node, has_node)];
+        for (flags, known) in groups {
+            for flag in flags {
+                assert_eq!(read(&format!("{mode} {flag}")).is_ok(), known, "{mode} {flag}");
+            }
+        }
+    }
+    refused("node --extra-tags=a=b", "--extra-tags");
+    refused("all --no-such-flag", "--no-such-flag");
+}
+
+#[test]
+fn defaults_are_the_references() {
+    let flags = read("all").unwrap();
+    assert_eq!(flags.common.endpoint, "unix://tmp/csi.sock");
+    assert_eq!(flags.common.endpoint_mode, "0600");
+    assert_eq!(flags.common.metadata_sources, ["imds,kubernetes"]);
+    assert_eq!(flags.common.verbosity, 0);
+    assert_eq!(flags.common.shutdown_timeout, Duration::from_secs(20));
+    let controller = flags.controller.unwrap();
+    assert_eq!(controller.modify_volume_request_handler_timeout, Duration::from_secs(2));
+    assert!(!controller.batching && !controller.warn_on_invalid_tag);
+    let node = flags.node.unwrap();
+    assert_eq!((node.volume_attach_limit, node.reserved_volume_attachments), (-1, -1));
+    let settings = checked("all").unwrap();
+    assert_eq!(settings.driver.endpoint.to_string(), "unix:///tmp/csi.sock");
+    assert_eq!(settings.node.unwrap().state_dir, std::path::Path::new("/tmp"));
+    assert_eq!(settings.http, None);
+}
+
+#[test]
+fn booleans_are_bare_or_take_their_value_after_an_equals_sign() {
+    let batching = |line: &str| read(line).expect(line).controller.unwrap().batching;
+    assert!(batching("all --batching"));
+    assert!(batching("all --batching=T"));
+    assert!(!batching("all --batching=false"));
+    assert!(!batching("all --batching --batching=0"));
+    assert!(batching("all --batching false"), "a word after a bare boolean is no value");
+    refused("all --batching=yes", "--batching");
+}
+
+#[test]
+fn of_a_flag_given_twice_the_last_counts_and_maps_add_up() {
+    let flags = read("all --v=1 --v=4 --extra-tags=a=1 --extra-tags=b=2").unwrap();
+    assert_eq!(flags.common.verbosity, 4);
+    assert_eq!(flags.controller.unwrap().extra_tags, ["a=1", "b=2"]);
+}
+
+#[test]
+fn values_may_stand_apart_and_be_negative() {
+    let flags = read("node --endpoint unix:///x/y.sock --volume-attach-limit -1 -v 7").unwrap();
+    assert_eq!(flags.common.endpoint, "unix:///x/y.sock");
+    assert_eq!(flags.common.verbosity, 7);
+}
+
+#[test]
+fn the_arguments_of_the_references_chart_are_accepted() {
+    for line in [
+        "node --endpoint=unix:/csi/csi.sock --csi-mount-point-prefix=/var/lib/kubelet/plugins/kubernetes.io/csi/ebs.csi.aws.com/ \
+         --logging-format=text --v=2 --reserved-volume-attachments=1 --metadata-sources=imds,kubernetes \
+         --legacy-xfs=true --http-endpoint=0.0.0.0:3302 --enable-otel-tracing=true --windows-host-process=true",
+        "controller --endpoint=unix:///var/lib/csi/sockets/pluginproxy/csi.sock --batching=true --extra-tags=a=b \
+         --k8s-tag-cluster-id=c --http-endpoint=0.0.0.0:3301 --deprecated-metrics=true --warn-on-invalid-tag=true \
+         --aws-sdk-debug-log=true --user-agent-extra=helm --logging-format=json --v=7 \
+         --modify-volume-request-handler-timeout=2s",
+    ] {
+        if let Err(refused) = checked(line) {
+            panic!("{line}: {refused}");
+        }
+    }
+}
+
+#[test]
+fn bad_values_are_usage_errors_that_name_the_flag() {
+    refused("all --v=-1", "--v");
+    refused("all --v=2147483648", "--v");
+    refused("all --logging-format=xml", "--logging-format");
+    refused("all --logging-format=json --vmodule=a=2", "--vmodule");
+    refused("all --vmodule=a", "--vmodule");
+    refused("all --log-flush-frequency=0", "--log-flush-frequency");
+    refused("all --log-text-split-stream", "split log streams");
+    refused("all --log-json-info-buffer-size=1Mi", "log buffers");
+    refused("all --shutdown-timeout=20", "--shutdown-timeout");
+    refused("all --modify-volume-request-handler-timeout=0", "--modify-volume-request-handler-timeout");
+    refused("all --endpoint=http://x", "--endpoint");
+    refused("all --endpoint=tcp://0.0.0.0:1", "loopback");
+    refused("all --endpoint-mode=rw", "--endpoint-mode");
+    refused("all --http-endpoint=3301", "--http-endpoint");
+    refused("all --metrics-cert-file=a --http-endpoint=:1", "--metrics-cert-file");
+    refused("all --metadata-sources=imds,,kubernetes", "--metadata-sources");
+    refused("all --metadata-sources=aws", "--metadata-sources");
+    refused("all --extra-tags=a", "--extra-tags");
+    refused("all --extra-tags=kubernetes.io/x=y", "--extra-tags");
+    refused("all --volume-attach-limit=5 --reserved-volume-attachments=1", "exclude each other");
+    refused("all --volume-attach-limit=-2", "--volume-attach-limit");
+    refused("node --endpoint=tcp://127.0.0.1:1", "--state-dir");
+    refused("node --state-dir=relative", "--state-dir");
+}
+
+#[test]
+fn a_socket_path_that_is_too_long_is_a_usage_error() {
+    refused(&format!("all --endpoint=unix:///{}", "x".repeat(200)), "107");
+}
+
+#[test]
+fn sources_are_trimmed_and_read_in_any_case_and_imds_may_be_left_out() {
+    assert!(checked("node --metadata-sources=IMDS").unwrap().imds_allowed);
+    assert!(!checked("node --metadata-sources=kubernetes").unwrap().imds_allowed);
+    assert!(!checked("node --metadata-sources=metadata-labeler --metadata-sources=Kubernetes").unwrap().imds_allowed);
+}
+
+#[test]
+fn help_is_no_error_and_anything_refused_is_exit_code_2() {
+    assert_eq!(read("--help").unwrap_err().report(), 0);
+    assert_eq!(read("node -h").unwrap_err().report(), 0);
+    assert_eq!(read("--no-such-flag").unwrap_err().report(), 2);
+    assert_eq!(checked("all --metadata-sources=aws").unwrap_err().report(), 2);
+}

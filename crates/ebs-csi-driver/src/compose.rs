@@ -1,0 +1,171 @@
+//! Puts the driver together for its role: who it is, the EC2 it talks to, the services it offers.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use ebs_aws::{AwsConfig, AwsEc2};
+use ebs_cloud::{Cloud, CloudConfig, CloudError};
+use ebs_driver::config::Mode;
+use ebs_driver::controller::{ControllerOptions, ControllerService};
+use ebs_driver::identity::{AlwaysHealthy, HealthCheck, IdentityService, Readiness};
+use ebs_driver::node::{NodeOptions, NodeService};
+use ebs_driver::operation::Operations;
+use ebs_driver::server::{self, Bound, RpcObserver};
+use ebs_metadata::{Imds, NodeMetadata};
+use ebs_mounter::{Mounter, MounterConfig};
+use ebs_telemetry::{Metrics, Pages};
+use tokio::task::JoinSet;
+use tonic::service::Routes;
+
+use crate::cli::{NodeSettings, Settings};
+use crate::health;
+use crate::observers::Counting;
+use crate::version::VERSION;
+
+/// A driver that is ready to serve.
+pub(crate) struct Driver {
+    pub(crate) bound: Bound,
+    pub(crate) routes: Routes,
+    pub(crate) observer: Arc<dyn RpcObserver>,
+    /// To be drained at the end.
+    pub(crate) operations: Vec<Operations>,
+    /// Ends with the driver.
+    pub(crate) background: JoinSet<()>,
+}
+
+/// The EC2 behind Probe: a node service has none.
+#[derive(Clone)]
+enum Ec2Health {
+    Asked(Arc<Cloud<AwsEc2>>),
+    NotNeeded,
+}
+
+impl HealthCheck for Ec2Health {
+    async fn check(&self) -> Result<(), CloudError> {
+        match self {
+            Self::Asked(cloud) => cloud.check().await,
+            Self::NotNeeded => AlwaysHealthy.check().await,
+        }
+    }
+}
+
+/// Takes the socket, so that a second driver on it fails before it touches anything, then builds what serves it.
+///
+/// Cancellation: dropping the future gives the socket back.
+pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
+    let driver = &settings.driver;
+    let bound = server::bind(&driver.endpoint, driver.endpoint_mode).context("cannot listen")?;
+    let pages = Pages {
+        metrics: Arc::new(Metrics::new()),
+        readiness: ebs_telemetry::Readiness::starting("the driver is starting"),
+    };
+    let mut background = JoinSet::new();
+    if let Some(endpoint) = settings.http.clone() {
+        background.spawn(ebs_telemetry::serve(endpoint, pages.clone()));
+    }
+    let whoami = whoami(settings).await?;
+    let counting = Arc::new(Counting(Arc::clone(&pages.metrics)));
+
+    let cloud = cloud(settings, &whoami, Arc::clone(&counting)).await?;
+    let health = cloud.clone().map_or(Ec2Health::NotNeeded, Ec2Health::Asked);
+    let probe = Readiness::new(health.clone());
+    background.spawn(health::watch(health, probe.clone(), pages.readiness));
+
+    let operations = [Operations::new(), Operations::new()];
+    let controller = cloud.map(|cloud| controller(settings, cloud, operations[0].clone()));
+    let node = node(settings, whoami, operations[1].clone())?;
+    let routes = server::routes(IdentityService::new(driver, probe), controller, node);
+    Ok(Driver { bound, routes, observer: counting, operations: operations.to_vec(), background })
+}
+
+/// What is known of the machine. A controller that is told its region asks nobody.
+enum Whoami {
+    Region(String),
+    Machine { imds: Imds, metadata: NodeMetadata },
+}
+
+impl Whoami {
+    fn region(&self) -> &str {
+        match self {
+            Self::Region(region) => region,
+            Self::Machine { metadata, .. } => &metadata.region,
+        }
+    }
+}
+
+async fn whoami(settings: &Settings) -> anyhow::Result<Whoami> {
+    let region = environment("AWS_REGION");
+    if let (Mode::Controller, Some(region)) = (settings.driver.mode, region) {
+        return Ok(Whoami::Region(region));
+    }
+    let needed = match settings.driver.mode {
+        Mode::Controller => "the region is not known: set AWS_REGION, or let the driver read instance metadata",
+        Mode::Node | Mode::All => "what machine this is is not known, and the node service needs it",
+    };
+    anyhow::ensure!(
+        settings.imds_allowed,
+        "{needed}; --metadata-sources leaves out imds, the only source of this version: add it"
+    );
+    let imds = Imds::connect().context(needed)?;
+    let metadata = imds.read().await.context(needed)?;
+    tracing::info!(
+        instance = %metadata.instance,
+        instance_type = metadata.instance_type,
+        region = metadata.region,
+        zone = %metadata.zone,
+        "this machine, by its metadata service"
+    );
+    Ok(Whoami::Machine { imds, metadata })
+}
+
+/// The EC2 client and the policy over it; none where nothing would use it (`runtime.md` R-14).
+async fn cloud(
+    settings: &Settings,
+    whoami: &Whoami,
+    counting: Arc<Counting>,
+) -> anyhow::Result<Option<Arc<Cloud<AwsEc2>>>> {
+    if !settings.driver.mode.has_controller() {
+        return Ok(None);
+    }
+    let config = AwsConfig {
+        region: whoami.region().to_owned(),
+        ec2_endpoint: environment("AWS_EC2_ENDPOINT"),
+        user_agent_extra: settings.user_agent_extra.clone(),
+        version: VERSION.to_owned(),
+    };
+    tracing::info!(region = config.region, ec2_endpoint = config.ec2_endpoint, "EC2");
+    let ec2 = AwsEc2::connect(&config, counting).await.context("cannot build the EC2 client")?;
+    let config = CloudConfig { driver: settings.driver.name.clone() };
+    Ok(Some(Arc::new(Cloud::new(Arc::new(ec2), config))))
+}
+
+fn controller(settings: &Settings, cloud: Arc<Cloud<AwsEc2>>, operations: Operations) -> ControllerService<AwsEc2> {
+    let options = ControllerOptions { driver: settings.driver.name.clone(), tags: settings.driver.tags.clone() };
+    ControllerService::new(cloud, options, operations)
+}
+
+fn node(settings: &Settings, whoami: Whoami, operations: Operations) -> anyhow::Result<Option<NodeService>> {
+    let (Some(node), Whoami::Machine { imds, metadata }) = (&settings.node, whoami) else { return Ok(None) };
+    let mounter = Mounter::new(mounter_config(node, &metadata)).context("the node service cannot work here")?;
+    let options = NodeOptions {
+        driver: settings.driver.name.clone(),
+        metadata,
+        limits: node.limits,
+        legacy_xfs: node.legacy_xfs,
+    };
+    Ok(Some(NodeService::new(options, Some(imds), mounter, operations)))
+}
+
+fn mounter_config(node: &NodeSettings, metadata: &NodeMetadata) -> MounterConfig {
+    MounterConfig {
+        simulated_devices: environment("EBS_SIM_DEVICES_DIR").map(PathBuf::from),
+        xen: ebs_types::is_xen(&metadata.instance_type),
+        ..MounterConfig::new(&node.state_dir)
+    }
+}
+
+/// An environment variable; empty is the same as absent.
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}

@@ -1,0 +1,106 @@
+//! Tasks, signals and the drain: serves until told to stop, then lets running work end, for a bounded time.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use ebs_driver::operation::Operations;
+use ebs_driver::server;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::compose::Driver;
+
+/// The process's signals, listened to from the moment this exists.
+pub(crate) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// Must be called in a runtime.
+    pub(crate) fn listen() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("cannot listen for signals");
+        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
+    }
+
+    /// Ends when the next SIGTERM or SIGINT comes; gives its name.
+    pub(crate) async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+/// Serves until SIGTERM or SIGINT, then drains. A second signal ends the wait at once.
+///
+/// # Errors
+/// Serving failed, or the stop left operations behind: the error names them.
+pub(crate) async fn run(driver: Driver, mut signals: Signals, limit: Duration) -> anyhow::Result<()> {
+    let Driver { bound, routes, observer, operations, background } = driver;
+    let mut background = background;
+    let stop = CancellationToken::new();
+    let serving = server::serve(bound, routes, observer, stop.clone().cancelled_owned(), limit);
+    tokio::pin!(serving);
+    let signal = tokio::select! {
+        served = &mut serving => return ended_unasked(served),
+        signal = signals.next() => signal,
+    };
+    tracing::info!(signal, ?limit, "stopping: no new requests, running operations are waited for");
+    stop.cancel();
+    let drained = tokio::select! {
+        (served, left) = async { tokio::join!(serving, drain(&operations, limit)) } => {
+            served.context("cannot stop serving")?;
+            left
+        }
+        signal = signals.next() => {
+            tracing::warn!(signal, "second signal: ending at once");
+            running(&operations)
+        }
+    };
+    background.shutdown().await;
+    left_behind(drained)
+}
+
+fn ended_unasked(served: Result<(), server::ServeError>) -> anyhow::Result<()> {
+    served?;
+    anyhow::bail!("the server ended by itself")
+}
+
+async fn drain(operations: &[Operations], limit: Duration) -> Vec<String> {
+    let mut drains = JoinSet::new();
+    for service in operations {
+        let service = service.clone();
+        drains.spawn(async move { service.drain(limit).await });
+    }
+    drains.join_all().await.concat().iter().map(ToString::to_string).collect()
+}
+
+fn running(operations: &[Operations]) -> Vec<String> {
+    operations.iter().flat_map(Operations::running).map(|key| key.to_string()).collect()
+}
+
+/// What EC2 and the node are still doing when the process ends must not go unsaid (`decisions.md` D-11).
+fn left_behind(operations: Vec<String>) -> anyhow::Result<()> {
+    if operations.is_empty() {
+        tracing::info!("stopped: nothing is left running");
+        return Ok(());
+    }
+    anyhow::bail!(
+        "stopped with operations still running, whose outcome the next start finds out: {}",
+        operations.join("; ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_that_leaves_work_behind_is_an_error_that_names_it() {
+        assert!(left_behind(Vec::new()).is_ok());
+        let error = left_behind(vec!["CreateVolume pvc-1".to_owned()]).unwrap_err();
+        assert!(error.to_string().contains("CreateVolume pvc-1"), "{error}");
+    }
+}
