@@ -26,5 +26,7 @@ pub(crate) const ATTACHED_ELSEWHERE: Duration = Duration::from_secs(10);
 pub(crate) const DETACHING_ELSEWHERE: Duration = Duration::from_secs(60);
 /// An attachment that is still `attaching` after this long will not come: it is detached and begun anew.
 pub(crate) const STUCK_ATTACHING: Duration = Duration::from_secs(90);
+/// And it must have been watched for this long, so that a wrong clock of ours breaks off no sound attachment.
+pub(crate) const STUCK_WATCHED: Duration = Duration::from_secs(10);
 /// How long the probe for IOPS limits may hold up the request that needs it.
 pub(crate) const PROBE: Duration = Duration::from_secs(5);

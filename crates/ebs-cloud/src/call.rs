@@ -30,6 +30,7 @@ where
     let mut pause = FIRST_PAUSE;
     loop {
         op.still_wanted()?;
+        op.mutates();
         match call().await {
             Err(e) if e.class == ErrorClass::Throttled && Instant::now() + pause < op.deadline => {
                 tracing::debug!(step = %op.what, ?pause, "throttled");

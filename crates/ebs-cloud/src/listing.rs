@@ -119,9 +119,11 @@ where
     F: Future<Output = Ec2Result<Page<T>>> + Send,
 {
     let token = token.filter(|t| !t.is_empty());
-    let own = token.as_deref().is_some_and(|t| t.starts_with(OWN_TOKEN));
-    let short = (1..SHORTEST).contains(&max_entries);
-    if !own && !(short && token.is_none()) {
+    let cut_by_us = match &token {
+        Some(token) => token.starts_with(OWN_TOKEN),
+        None => (1..SHORTEST).contains(&max_entries),
+    };
+    if !cut_by_us {
         return whole_page(step, max_entries, token, get).await;
     }
     let after = match token {

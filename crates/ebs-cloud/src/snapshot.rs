@@ -71,7 +71,8 @@ impl<E: Ec2> Cloud<E> {
                 Ok(found) => Verdict::Done(found),
                 Err(e) => Verdict::Failed(e),
             })
-            .await?;
+            .await
+            .map_err(unproven)?;
         self.recent.confirm(&mark);
         Ok(found)
     }
@@ -116,6 +117,16 @@ impl<E: Ec2> Cloud<E> {
         let query = SnapshotQuery::FilterIds(vec![id.clone()]);
         let found = read(&format!("look at snapshot {id}"), || pages::snapshots(&*self.ec2, &query)).await?;
         Ok(found.into_iter().find(|s| s.id == *id))
+    }
+}
+
+/// Without a look it is not known whether an earlier attempt has left a snapshot behind, so the error must not be final.
+fn unproven(error: CloudError) -> CloudError {
+    match error {
+        CloudError::Unauthorized { message, cause } | CloudError::Internal { message, cause } => {
+            CloudError::OutcomeUnknown { message, cause }
+        }
+        other => other,
     }
 }
 

@@ -1,7 +1,8 @@
 //! The one home of waiting: polls what EC2 says of an object until a condition holds.
 //!
 //! Callers say what they wait for and how to judge what they see; how often EC2 is asked, and for how many objects at
-//! once, is decided here only. Throttles, lost answers and an unreachable EC2 do not end a wait, they only cost time.
+//! once, is decided here only. Throttles and lost answers do not end a wait, they only cost time; nor, once the
+//! operation has changed something, does an EC2 that cannot be reached.
 //! A wait starts no mutation; it ends soon after the last waiter of its operation has left.
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Modification, Snapshot, SnapshotQuery, 
 use ebs_types::VolumeId;
 use tokio::time::{Instant, sleep_until};
 
+use crate::call::read_refused;
 use crate::op::Op;
 use crate::{CloudError, pages};
 
@@ -125,7 +127,8 @@ where
                 Verdict::Failed(error) => return Err(error),
                 Verdict::Waiting => None,
             },
-            Err(e) if is_transient(e.class) => Some(e),
+            Err(e) if is_transient(op, e.class) => Some(e),
+            Err(e) if !op.has_mutated() => return Err(read_refused(&op.what, e)),
             Err(e) => {
                 let message = format!("{}: EC2 does not let us see how far it is", op.what);
                 return Err(CloudError::OutcomeUnknown { message, cause: Some(Box::new(e)) });
@@ -141,9 +144,13 @@ where
     }
 }
 
-/// Nothing that a later look could not cure.
-fn is_transient(class: ErrorClass) -> bool {
-    matches!(class, ErrorClass::Throttled | ErrorClass::Ambiguous | ErrorClass::NotSent)
+/// Nothing that a later look could not cure. An EC2 that was never reached is better told at once.
+fn is_transient(op: &Op<'_>, class: ErrorClass) -> bool {
+    match class {
+        ErrorClass::Throttled | ErrorClass::Ambiguous => true,
+        ErrorClass::NotSent => op.has_mutated(),
+        _ => false,
+    }
 }
 
 fn at_the_end(op: &Op<'_>, waited: Duration, last_error: Option<Ec2Error>) -> CloudError {

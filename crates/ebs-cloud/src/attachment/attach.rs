@@ -1,6 +1,8 @@
 //! Attaching a volume to an instance.
 
-use ebs_ec2::{AttachRequest, Attachment, AttachmentState, DetachRequest, Ec2, Ec2Error, ErrorClass, Instance, Volume};
+use ebs_ec2::{
+    AttachRequest, Attachment, AttachmentState, DetachRequest, Ec2, Ec2Error, ErrorClass, Instance, Volume, VolumeState,
+};
 use ebs_types::{InstanceId, NodeId, VolumeId, Waiters};
 use tokio::time::Instant;
 
@@ -95,11 +97,10 @@ impl<E: Ec2> Cloud<E> {
         let began = Instant::now();
         self.watch
             .volume(op, FirstLook::Now, pair.volume, |seen| {
-                let Some(volume) = seen else {
-                    return Verdict::Failed(CloudError::NotFound {
-                        object: Object::Volume(pair.volume.clone()),
-                        cause: None,
-                    });
+                let is_there = |v: &Volume| !matches!(v.state, VolumeState::Deleting | VolumeState::Deleted);
+                let Some(volume) = seen.filter(is_there) else {
+                    let object = Object::Volume(pair.volume.clone());
+                    return Verdict::Failed(CloudError::NotFound { object, cause: None });
                 };
                 match standing(&volume, pair.instance) {
                     Standing::Attached(_) | Standing::Arriving(_) => Verdict::Done(true),
@@ -107,7 +108,9 @@ impl<E: Ec2> Cloud<E> {
                     Standing::Absent => match elsewhere(&volume, pair.instance) {
                         Some(other) if began.elapsed() >= patience(other) => Verdict::Failed(is_elsewhere(op, other)),
                         Some(_) => Verdict::Waiting,
-                        None if Instant::now() < settled_at => Verdict::Waiting,
+                        None if Instant::now() < settled_at || volume.state == VolumeState::Creating => {
+                            Verdict::Waiting
+                        }
                         None => Verdict::Done(false),
                     },
                 }
@@ -174,7 +177,7 @@ impl<E: Ec2> Cloud<E> {
 
     async fn arrival(&self, op: &Op<'_>, pair: &Pair<'_>, first: FirstLook) -> Result<Arrival, CloudError> {
         let settled_at = self.recent.settled_at(&pair.mark());
-        let began = self.clock.now();
+        let (began, watched) = (self.clock.now(), Instant::now());
         let ended = self
             .watch
             .volume(op, first, pair.volume, |seen| {
@@ -191,7 +194,9 @@ impl<E: Ec2> Cloud<E> {
                     Standing::Arriving(attachment) => {
                         let since = attachment.attach_time.unwrap_or(began);
                         let age = self.clock.now().duration_since(since).unwrap_or_default();
-                        let stuck = attachment.state == AttachmentState::Attaching && age > bounds::STUCK_ATTACHING;
+                        let stuck = attachment.state == AttachmentState::Attaching
+                            && age > bounds::STUCK_ATTACHING
+                            && watched.elapsed() > bounds::STUCK_WATCHED;
                         if stuck { Verdict::Done(Some(Arrival::Stuck)) } else { Verdict::Waiting }
                     }
                     Standing::Leaving(_) | Standing::Absent if settled => Verdict::Done(None),

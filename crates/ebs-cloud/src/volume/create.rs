@@ -71,7 +71,7 @@ enum Placed {
 
 /// What a look for the name found.
 enum Look {
-    Compatible(Volume),
+    Compatible(Box<Volume>),
     Different(String),
     Absent,
 }
@@ -163,7 +163,7 @@ impl<E: Ec2> Cloud<E> {
         tracing::info!(name = %spec.name, %error, "looking for the volume by its name");
         let patient = error.class != ErrorClass::IdempotentMismatch;
         match self.look_by_name(op, spec, patient).await? {
-            Look::Compatible(volume) => Ok(Placed::Found(volume)),
+            Look::Compatible(volume) => Ok(Placed::Found(*volume)),
             Look::Different(message) => Err(CloudError::AlreadyExists { message, cause: Some(Box::new(error)) }),
             Look::Absent => {
                 self.volumes.unproven.remove(&spec.name);
@@ -203,7 +203,7 @@ impl<E: Ec2> Cloud<E> {
         let difference = |v: &Volume| adopt::differences(&self.config.driver, spec, v).join("; ");
         let mut same: Vec<&Volume> = live.iter().filter(|v| difference(v).is_empty()).collect();
         match (same.pop(), same.is_empty()) {
-            (Some(volume), true) => Look::Compatible(volume.clone()),
+            (Some(volume), true) => Look::Compatible(Box::new(volume.clone())),
             (Some(_), false) => {
                 let ids: Vec<_> = live.iter().map(|v| v.id.as_str()).collect();
                 Look::Different(format!("several volumes carry the name {:?}: {}", spec.name, ids.join(", ")))

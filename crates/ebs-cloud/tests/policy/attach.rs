@@ -1,6 +1,7 @@
 use ebs_cloud::{CloudError, Object, VolumeSpec};
 use ebs_ec2::{Action, AttachRequest, AttachmentState, Attachments, ErrorClass, Limit};
-use ebs_sim::engine::TimingOverride;
+use ebs_sim::api::Call;
+use ebs_sim::engine::{EngineConfig, TimingOverride};
 use ebs_types::{DeviceName, InstanceId, IopsRequest, NodeId, VolumeId, VolumeType, Waiters};
 use tokio::time::Instant;
 
@@ -22,7 +23,7 @@ async fn attach_by_hand(rig: &Rig, volume: &VolumeId, node: &NodeId, device: &st
         device: DeviceName::new(device),
         card: None,
     };
-    rig.sim.attach_volume(&request).await.unwrap();
+    rig.sim.attach_volume(&request).await.expect("the attachment is possible");
 }
 
 #[tokio::test(start_paused = true)]
@@ -326,4 +327,35 @@ async fn throttles_only_delay_an_attach() {
         rig.sim.fail_next(action, ErrorClass::Throttled, false);
     }
     rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_still_being_created_is_attached_when_it_is_there() {
+    let rig = Rig::new().await;
+    rig.timing(TimingOverride { create_ms: Some(30_000), ..TimingOverride::default() }).await;
+    let id = rig.stranger(crate::rig::request(&spec("pvc-1"), "token")).await;
+    let [node, _] = rig.nodes().await;
+    rig.cloud.attach(&id, &node, &rig.waiters).await.unwrap();
+    assert_eq!(rig.count(Action::AttachVolume), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_with_several_cards_gets_its_volumes_spread_over_them() {
+    let config = EngineConfig { instance_type: "r8gb.48xlarge".to_owned(), ..EngineConfig::default() };
+    for type_is_told in [true, false] {
+        let rig = Rig::with(config.clone()).await;
+        let [node, _] = rig.nodes().await;
+        if !type_is_told {
+            rig.sim.fail_next(Action::DescribeInstanceTypes, ErrorClass::Unauthorized, false);
+        }
+        for n in 0..4 {
+            let volume = rig.volume(&format!("pvc-{n}")).await;
+            rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        }
+        let calls = rig.sim.calls().into_iter();
+        let cards: Vec<_> =
+            calls.filter_map(|c| if let Call::AttachVolume(r) = c.request { r.ebs_card_index } else { None }).collect();
+        assert_eq!(cards, [0, 1, 0, 1], "told: {type_is_told}");
+        assert_eq!(rig.count(Action::DescribeInstanceTypes), 1, "the answer is kept for a while");
+    }
 }

@@ -14,7 +14,7 @@ fn detach_ms(ms: u64) -> TimingOverride {
 async fn attached(rig: &Rig) -> (VolumeId, NodeId) {
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.expect("the attachment is possible");
     (volume.id, node)
 }
 
@@ -144,10 +144,15 @@ async fn lost_looks_do_not_end_a_detach() {
     let rig = Rig::new().await;
     rig.timing(detach_ms(5_000)).await;
     let (volume, node) = attached(&rig).await;
-    for class in [ErrorClass::NotSent, ErrorClass::Throttled, ErrorClass::Ambiguous] {
-        rig.sim.fail_next(Action::DescribeVolumes, class, false);
-    }
-    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
+    let gate = rig.sim.hold(Action::DetachVolume);
+    let (ended, ()) = tokio::join!(rig.cloud.detach(&volume, &node, &rig.waiters), async {
+        gate.reached().await;
+        for class in [ErrorClass::NotSent, ErrorClass::Throttled, ErrorClass::Ambiguous] {
+            rig.sim.fail_next(Action::DescribeVolumes, class, false);
+        }
+        gate.release();
+    });
+    ended.unwrap();
     assert_eq!(attachments(&rig).await, 0);
 }
 
@@ -168,4 +173,19 @@ async fn a_name_is_free_again_after_the_detach() {
     let next = rig.volume("pvc-2").await;
     let attached = rig.cloud.attach(&next.id, &node, &rig.waiters).await.unwrap();
     assert_eq!(attached.device.as_str(), "/dev/xvdaa");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unreachable_ec2_or_a_refused_look_is_told_at_once_and_starts_nothing() {
+    let rig = Rig::new().await;
+    let (volume, node) = attached(&rig).await;
+    for (class, unauthorized) in [(ErrorClass::NotSent, false), (ErrorClass::Unauthenticated, true)] {
+        rig.sim.fail_next(Action::DescribeVolumes, class, false);
+        let began = Instant::now();
+        let error = rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap_err();
+        assert_eq!(matches!(error, CloudError::Unauthorized { .. }), unauthorized, "{error:?}");
+        assert_eq!(matches!(error, CloudError::Unavailable { .. }), !unauthorized, "{error:?}");
+        assert!(began.elapsed().as_secs() < 2);
+    }
+    assert_eq!(rig.count(Action::DetachVolume), 0);
 }

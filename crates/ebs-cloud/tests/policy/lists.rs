@@ -10,8 +10,12 @@ use crate::rig::{Rig, request, snapshot_spec, spec};
 async fn ids_in_pages_of(rig: &Rig, length: u32) -> Vec<VolumeId> {
     let (mut ids, mut token) = (Vec::new(), None);
     loop {
-        let page = rig.cloud.list_volumes(length, token).await.unwrap();
-        assert!(length == 0 || page.items.len() <= usize::try_from(length).unwrap(), "{} > {length}", page.items.len());
+        let page = rig.cloud.list_volumes(length, token).await.expect("a listing works");
+        assert!(
+            length == 0 || page.items.len() <= usize::try_from(length).expect("lengths are small"),
+            "{} > {length}",
+            page.items.len()
+        );
         ids.extend(page.items.into_iter().map(|v| v.id));
         match page.next {
             None => return ids,

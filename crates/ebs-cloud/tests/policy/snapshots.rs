@@ -206,3 +206,14 @@ async fn a_snapshot_that_nobody_waits_for_is_not_taken() {
     assert!(matches!(error, CloudError::Abandoned { .. }), "{error:?}");
     assert_eq!(snapshots(&rig).await, 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_look_for_a_snapshot_is_no_final_error() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    rig.sim.fail_next(Action::DescribeSnapshots, ErrorClass::Unauthorized, false);
+    let spec = snapshot_spec("snap-a", &volume.id);
+    let error = rig.cloud.create_snapshot(&spec, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
+    assert_eq!(rig.count(Action::CreateSnapshot), 0);
+}
