@@ -71,7 +71,7 @@ struct Failure {
 /// Says how to get it when the variable is missing or names no file.
 pub fn program() -> anyhow::Result<PathBuf> {
     let how = "`make test` installs it and sets the variable; by hand: go install \
-               github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity@v5.4.0";
+               github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity@v5.6.0";
     let Some(path) = std::env::var_os(PROGRAM).map(PathBuf::from) else {
         bail!("{PROGRAM} is not set: it names the csi-sanity program. {how}");
     };
