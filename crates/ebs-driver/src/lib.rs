@@ -6,7 +6,18 @@
 #![warn(missing_docs)]
 
 pub mod bounds;
+pub mod capability;
+pub mod capacity;
+pub mod config;
+pub mod controller;
+pub mod identity;
 pub mod node;
 pub mod operation;
+pub mod parameters;
+pub mod redact;
+pub mod request_log;
+pub mod server;
 pub mod status;
 pub mod tag_template;
+pub mod tags;
+pub mod topology;

@@ -27,6 +27,8 @@ pub enum Meaning {
     FailedPrecondition,
     /// Something for this object is under way, or the outcome is not known: ask again with the same request.
     InProgress,
+    /// A paging token that cannot be used: list from the beginning.
+    BadPageToken,
     /// EC2, the disk or the driver cannot be reached just now: ask again.
     Unavailable,
     /// Credentials are missing or wrong.
@@ -41,7 +43,7 @@ pub enum Meaning {
 
 impl Meaning {
     /// Every meaning.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::InvalidArgument,
         Self::OutOfRange,
         Self::NotFound,
@@ -49,6 +51,7 @@ impl Meaning {
         Self::ResourceExhausted,
         Self::FailedPrecondition,
         Self::InProgress,
+        Self::BadPageToken,
         Self::Unavailable,
         Self::Unauthenticated,
         Self::PermissionDenied,
@@ -64,7 +67,7 @@ impl Meaning {
             Self::AlreadyExists => Code::AlreadyExists,
             Self::ResourceExhausted => Code::ResourceExhausted,
             Self::FailedPrecondition => Code::FailedPrecondition,
-            Self::InProgress => Code::Aborted,
+            Self::InProgress | Self::BadPageToken => Code::Aborted,
             Self::Unavailable => Code::Unavailable,
             Self::Unauthenticated => Code::Unauthenticated,
             Self::PermissionDenied => Code::PermissionDenied,
@@ -142,3 +145,52 @@ pub fn chain(error: &dyn Error) -> String {
     }
     message
 }
+
+/// What an RPC was answered, as far as its headers say.
+pub(crate) struct Answer {
+    /// Name of the code, as Go writes it.
+    pub(crate) code: &'static str,
+    /// The message, when it is no success.
+    pub(crate) failure: Option<String>,
+    /// A fault of the driver or of what it stands on, not of the request or of the moment.
+    pub(crate) definite_fault: bool,
+}
+
+impl Answer {
+    /// Of a response; one without status in its headers is a success.
+    pub(crate) fn of(headers: &http::HeaderMap) -> Self {
+        match Status::from_header_map(headers) {
+            Some(status) if status.code() != Code::Ok => Self {
+                code: name(status.code()),
+                failure: Some(status.message().to_owned()),
+                definite_fault: matches!(status.code(), Code::Internal | Code::Unknown | Code::DataLoss),
+            },
+            _ => Self { code: name(Code::Ok), failure: None, definite_fault: false },
+        }
+    }
+}
+
+fn name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "Canceled",
+        Code::Unknown => "Unknown",
+        Code::InvalidArgument => "InvalidArgument",
+        Code::DeadlineExceeded => "DeadlineExceeded",
+        Code::NotFound => "NotFound",
+        Code::AlreadyExists => "AlreadyExists",
+        Code::PermissionDenied => "PermissionDenied",
+        Code::ResourceExhausted => "ResourceExhausted",
+        Code::FailedPrecondition => "FailedPrecondition",
+        Code::Aborted => "Aborted",
+        Code::OutOfRange => "OutOfRange",
+        Code::Unimplemented => "Unimplemented",
+        Code::Internal => "Internal",
+        Code::Unavailable => "Unavailable",
+        Code::DataLoss => "DataLoss",
+        Code::Unauthenticated => "Unauthenticated",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,294 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
 use super::*;
+use crate::status::{Meaning, Refusal};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("the disk is on fire")]
+struct Fire;
+
+impl Refusal for Fire {
+    fn meaning(&self) -> Meaning {
+        Meaning::Internal
+    }
+}
+
+fn key() -> Key {
+    Key::CreateVolume("pvc-1".to_owned())
+}
+
+/// Counts starts and ends of work, and holds it until the gate opens.
+#[derive(Clone, Default)]
+struct Gate {
+    open: Arc<Notify>,
+    started: Arc<AtomicUsize>,
+    ended: Arc<AtomicUsize>,
+}
+
+impl Gate {
+    async fn pass(self, result: Result<u32, Fire>) -> Result<u32, Fire> {
+        self.started.fetch_add(1, Ordering::SeqCst);
+        self.open.notified().await;
+        self.ended.fetch_add(1, Ordering::SeqCst);
+        result
+    }
+
+    fn starts(&self) -> usize {
+        self.started.load(Ordering::SeqCst)
+    }
+
+    fn ends(&self) -> usize {
+        self.ended.load(Ordering::SeqCst)
+    }
+}
+
+/// Lets every task that can run, run. Paused time makes this exact.
+async fn settle() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+async fn until(what: &str, level: impl Fn() -> bool) {
+    for _ in 0..1000 {
+        if level() {
+            return;
+        }
+        settle().await;
+    }
+    panic!("never reached: {what}");
+}
+
+async fn run(
+    operations: &Operations,
+    plan: &'static str,
+    gate: &Gate,
+    result: Result<u32, Fire>,
+) -> Result<u32, OperationError<Fire>> {
+    let gate = gate.clone();
+    operations.run(key(), plan, MINUTE, move |_| gate.pass(result)).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_caller_does_not_drop_the_work_and_the_key_stays_held() {
+    let (operations, gate) = (Operations::new(), Gate::default());
+    let caller = tokio::time::timeout(Duration::from_secs(1), run(&operations, "a", &gate, Ok(1))).await;
+    assert!(caller.is_err(), "the gate is closed");
+    assert_eq!(gate.starts(), 1);
+    assert_eq!(operations.running(), [key()]);
+    assert!(matches!(run(&operations, "b", &gate, Ok(2)).await, Err(OperationError::Busy(_))));
+    gate.open.notify_one();
+    until("the work ends", || gate.ends() == 1).await;
+    until("the key is free", || operations.running().is_empty()).await;
+    assert_eq!(gate.starts(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_joiner_gets_the_result_of_the_running_operation() {
+    let (operations, gate) = (Operations::new(), Gate::default());
+    let mut callers = JoinSet::new();
+    for result in [Ok(7), Ok(8), Err(Fire)] {
+        let (operations, gate) = (operations.clone(), gate.clone());
+        callers.spawn(async move { run(&operations, "a", &gate, result).await });
+        settle().await;
+    }
+    assert_eq!(gate.starts(), 1);
+    gate.open.notify_one();
+    while let Some(got) = callers.join_next().await {
+        assert_eq!(got.expect("no panic").expect("the first one's result"), 7);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_is_shared_by_all_who_wait() {
+    let (operations, gate) = (Operations::new(), Gate::default());
+    let both = async { tokio::join!(run(&operations, "a", &gate, Err(Fire)), run(&operations, "a", &gate, Ok(1))) };
+    let open = async {
+        until("started", || gate.starts() == 1).await;
+        gate.open.notify_one();
+    };
+    let ((one, other), ()) = tokio::join!(both, open);
+    for got in [one, other] {
+        let error = got.expect_err("the work failed");
+        assert!(matches!(&error, OperationError::Failed(e) if **e == Fire), "{error:?}");
+        assert_eq!(error.meaning(), Meaning::Internal);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_plan_is_busy_and_another_type_of_plan_too() {
+    let (operations, gate) = (Operations::new(), Gate::default());
+    let (held, _) = tokio::join!(run(&operations, "a", &gate, Ok(1)), async {
+        until("started", || gate.starts() == 1).await;
+        let other = run(&operations, "b", &gate, Ok(2)).await.expect_err("another plan");
+        assert!(matches!(other, OperationError::Busy(_)));
+        assert_eq!(other.meaning(), Meaning::InProgress);
+        let other = operations.run(key(), 1_u8, MINUTE, |_| async { Ok::<u32, Fire>(3) }).await;
+        assert!(matches!(other, Err(OperationError::Busy(_))));
+        gate.open.notify_one();
+    });
+    assert_eq!(held.expect("undisturbed"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_of_different_kinds_never_meet() {
+    let operations = Operations::new();
+    let nested = {
+        let operations = operations.clone();
+        move |_| async move {
+            operations.run(Key::CreateSnapshot("pvc-1".to_owned()), "a", MINUTE, |_| async { Ok::<u32, Fire>(2) }).await
+        }
+    };
+    let got = operations.run(key(), "a", MINUTE, nested).await.expect("no collision");
+    assert_eq!(got, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_leaves_the_outcome_unknown_and_the_key_free() {
+    let operations = Operations::new();
+    let broken = |_| async {
+        settle().await;
+        panic!("index out of bounds");
+        #[expect(unreachable_code, reason = "gives the future its type")]
+        Ok::<u32, Fire>(1)
+    };
+    let (one, other) = tokio::join!(
+        operations.run(key(), "a", MINUTE, broken),
+        operations.run(key(), "a", MINUTE, |_| async { Ok::<u32, Fire>(1) })
+    );
+    for got in [one, other] {
+        let error = got.expect_err("it panicked");
+        assert!(matches!(&error, OperationError::OutcomeUnknown { cause, .. } if cause.contains("index out of bounds")));
+        assert_eq!(error.meaning(), Meaning::InProgress, "never a final code");
+    }
+    let again = operations.run(key(), "a", MINUTE, |_| async { Ok::<u32, Fire>(2) }).await;
+    assert_eq!(again.expect("the key is free"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_bound_ends_the_wait_and_not_the_work() {
+    let (operations, gate) = (Operations::new(), Gate::default());
+    let start = Instant::now();
+    let error = run(&operations, "a", &gate, Ok(1)).await.expect_err("the gate is closed");
+    assert!(matches!(error, OperationError::StillRunning { waited: MINUTE, .. }));
+    assert_eq!((error.meaning(), start.elapsed().as_secs()), (Meaning::InProgress, 60));
+    let (joined, ()) = tokio::join!(run(&operations, "a", &gate, Ok(2)), async { gate.open.notify_one() });
+    assert_eq!(joined.expect("joined the first"), 1);
+    assert_eq!(gate.starts(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_work_sees_whether_anybody_waits() {
+    let operations = Operations::new();
+    let seen: Arc<Mutex<Option<Waiters>>> = Arc::default();
+    let gate = Gate::default();
+    let work = {
+        let (seen, gate) = (Arc::clone(&seen), gate.clone());
+        move |waiters: Waiters| async move {
+            *seen.lock().expect("not poisoned") = Some(waiters);
+            gate.pass(Ok(1)).await
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(1), operations.run(key(), "a", MINUTE, work)).await;
+    let waiters = seen.lock().expect("not poisoned").clone().expect("the work has started");
+    assert!(!waiters.any() && !operations.is_awaited(&key()));
+    let joined = run(&operations, "a", &gate, Ok(2));
+    let (joined, ()) = tokio::join!(joined, async {
+        settle().await;
+        assert!(waiters.any() && operations.is_awaited(&key()));
+        gate.open.notify_one();
+    });
+    assert_eq!(joined.expect("joined"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finished_success_is_not_replayed() {
+    let operations = Operations::new();
+    let runs = Arc::new(AtomicUsize::new(0));
+    for expected in 1..=3 {
+        let runs = Arc::clone(&runs);
+        let work = move |_| async move { Ok::<usize, Fire>(runs.fetch_add(1, Ordering::SeqCst) + 1) };
+        assert_eq!(operations.run(key(), "a", MINUTE, work).await.expect("runs"), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn taking_over_waits_for_an_operation_that_nobody_waits_for() {
+    let (operations, publish, unpublish) = (Operations::new(), Gate::default(), Gate::default());
+    let left = tokio::time::timeout(Duration::from_secs(1), run(&operations, "publish", &publish, Ok(1))).await;
+    assert!(left.is_err());
+    unpublish.open.notify_one();
+    let taker = {
+        let unpublish = unpublish.clone();
+        operations.take_over(key(), 2_u8, MINUTE, move |_| unpublish.pass(Ok(2)))
+    };
+    let (taken, ()) = tokio::join!(taker, async {
+        settle().await;
+        assert_eq!(unpublish.starts(), 0, "not beside the publish");
+        let late = run(&operations, "publish", &publish, Ok(3)).await;
+        assert!(matches!(late, Err(OperationError::Busy(_))), "nobody joins what is to end");
+        publish.open.notify_one();
+    });
+    assert_eq!(taken.expect("ran after the publish"), 2);
+    assert_eq!((publish.ends(), unpublish.ends()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn taking_over_does_not_disturb_an_operation_that_is_awaited() {
+    let (operations, gate) = (Operations::new(), Gate::default());
+    let (held, ()) = tokio::join!(run(&operations, "publish", &gate, Ok(1)), async {
+        until("started", || gate.starts() == 1).await;
+        let taker = operations.take_over(key(), 2_u8, MINUTE, |_| async { Ok::<u32, Fire>(2) }).await;
+        assert!(matches!(taker, Err(OperationError::Busy(_))));
+        gate.open.notify_one();
+    });
+    assert_eq!(held.expect("undisturbed"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn taking_over_is_bounded() {
+    let (operations, gate) = (Operations::new(), Gate::default());
+    let _ = tokio::time::timeout(Duration::from_secs(1), run(&operations, "publish", &gate, Ok(1))).await;
+    let taker = operations.take_over(key(), 2_u8, MINUTE, |_| async { Ok::<u32, Fire>(2) }).await;
+    assert!(matches!(taker, Err(OperationError::StillRunning { .. })));
+    let (joined, ()) = tokio::join!(run(&operations, "publish", &gate, Ok(3)), async { gate.open.notify_one() });
+    assert_eq!(joined.expect("can be joined again"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn draining_refuses_new_work_and_names_what_it_leaves_behind() {
+    let (operations, gate) = (Operations::new(), Gate::default());
+    let _ = tokio::time::timeout(Duration::from_secs(1), run(&operations, "a", &gate, Ok(1))).await;
+    let start = Instant::now();
+    assert_eq!(operations.drain(Duration::from_secs(20)).await, [key()]);
+    assert_eq!(start.elapsed().as_secs(), 20);
+    let other = Key::CreateVolume("pvc-2".to_owned());
+    let error = operations.run(other, "a", MINUTE, |_| async { Ok::<u32, Fire>(1) }).await.expect_err("refused");
+    assert!(matches!(error, OperationError::ShuttingDown(_)));
+    assert_eq!(error.meaning(), Meaning::Unavailable);
+    let (joined, left) = tokio::join!(run(&operations, "a", &gate, Ok(2)), async {
+        gate.open.notify_one();
+        operations.drain(Duration::from_secs(20)).await
+    });
+    assert_eq!(joined.expect("running work may still be awaited"), 1);
+    assert!(left.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_whose_runtime_ends_has_an_unknown_outcome() {
+    let operations = Operations::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let waiting = {
+        let _inside = runtime.enter();
+        let forever = |_| std::future::pending::<Result<u32, Fire>>();
+        let mut waiting = Box::pin(operations.run(key(), "a", MINUTE, forever));
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+        waiting
+    };
+    runtime.shutdown_background();
+    assert!(matches!(waiting.await, Err(OperationError::OutcomeUnknown { .. })));
+    assert!(operations.running().is_empty());
+}

@@ -1,0 +1,145 @@
+//! Volume capabilities: which access EBS can give (`controller.md` 4).
+
+use csi_proto::csi::VolumeCapability;
+use csi_proto::csi::volume_capability::AccessType;
+use csi_proto::csi::volume_capability::access_mode::Mode;
+
+use crate::status::{Meaning, Refusal};
+
+/// How a workload sees the volume.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Access {
+    /// As a raw device.
+    Block,
+    /// As a file system.
+    Mount {
+        /// As asked for; may be empty.
+        fs_type: String,
+    },
+    /// Not said.
+    Unset,
+}
+
+/// A capability that EBS can give.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Capability {
+    /// How.
+    pub access: Access,
+    /// By several nodes at once (block only).
+    pub multi_node: bool,
+}
+
+/// A capability that is missing or that EBS cannot give. Always InvalidArgument.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CapabilityError {
+    /// None given.
+    #[error("the request names no volume capability")]
+    Missing,
+    /// Cannot be given.
+    #[error("access mode {mode} of a {access} volume is not supported; EBS gives SINGLE_NODE_WRITER, and \
+             MULTI_NODE_MULTI_WRITER to block volumes")]
+    Unsupported {
+        /// As asked for.
+        mode: String,
+        /// `mount`, `block` or `unspecified`.
+        access: &'static str,
+    },
+}
+
+impl Refusal for CapabilityError {
+    fn meaning(&self) -> Meaning {
+        Meaning::InvalidArgument
+    }
+}
+
+impl TryFrom<&VolumeCapability> for Capability {
+    type Error = CapabilityError;
+
+    fn try_from(wire: &VolumeCapability) -> Result<Self, CapabilityError> {
+        let (access, name) = match &wire.access_type {
+            Some(AccessType::Block(_)) => (Access::Block, "block"),
+            Some(AccessType::Mount(mount)) => (Access::Mount { fs_type: mount.fs_type.clone() }, "mount"),
+            None => (Access::Unset, "unspecified"),
+        };
+        let number = wire.access_mode.as_ref().map_or(0, |m| m.mode);
+        let mode = Mode::try_from(number);
+        match mode {
+            Ok(Mode::SingleNodeWriter) => Ok(Self { access, multi_node: false }),
+            Ok(Mode::MultiNodeMultiWriter) if access == Access::Block => Ok(Self { access, multi_node: true }),
+            Ok(
+                Mode::MultiNodeMultiWriter
+                | Mode::Unknown
+                | Mode::SingleNodeReaderOnly
+                | Mode::MultiNodeReaderOnly
+                | Mode::MultiNodeSingleWriter
+                | Mode::SingleNodeSingleWriter
+                | Mode::SingleNodeMultiWriter,
+            )
+            | Err(_) => {
+                let mode = mode.map_or_else(|_| number.to_string(), |m| m.as_str_name().to_owned());
+                Err(CapabilityError::Unsupported { mode, access: name })
+            }
+        }
+    }
+}
+
+/// All capabilities of a request; every one must be possible.
+///
+/// # Errors
+/// [`CapabilityError`], for none at all or for the first that EBS cannot give.
+pub fn parse_all(wire: &[VolumeCapability]) -> Result<Vec<Capability>, CapabilityError> {
+    if wire.is_empty() {
+        return Err(CapabilityError::Missing);
+    }
+    wire.iter().map(Capability::try_from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use csi_proto::csi::volume_capability::{AccessMode, BlockVolume, MountVolume};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn wire(access_type: Option<AccessType>, mode: i32) -> VolumeCapability {
+        VolumeCapability { access_type, access_mode: Some(AccessMode { mode }) }
+    }
+
+    #[test]
+    fn single_writers_may_have_anything_and_several_writers_only_blocks() {
+        let block = || Some(AccessType::Block(BlockVolume {}));
+        let mount = || Some(AccessType::Mount(MountVolume::default()));
+        let rows = [
+            (Mode::SingleNodeWriter, [true, true, true]),
+            (Mode::MultiNodeMultiWriter, [false, true, false]),
+            (Mode::Unknown, [false; 3]),
+            (Mode::SingleNodeReaderOnly, [false; 3]),
+            (Mode::MultiNodeReaderOnly, [false; 3]),
+            (Mode::MultiNodeSingleWriter, [false; 3]),
+            (Mode::SingleNodeSingleWriter, [false; 3]),
+            (Mode::SingleNodeMultiWriter, [false; 3]),
+        ];
+        for (mode, expected) in rows {
+            let got = [mount(), block(), None].map(|access| Capability::try_from(&wire(access, mode.into())).is_ok());
+            assert_eq!(got, expected, "{mode:?}");
+        }
+    }
+
+    #[test]
+    fn a_capability_list_is_supported_when_every_element_is() {
+        let good = wire(Some(AccessType::Block(BlockVolume {})), Mode::SingleNodeWriter.into());
+        let bad = wire(None, Mode::SingleNodeReaderOnly.into());
+        assert_eq!(parse_all(&[]), Err(CapabilityError::Missing));
+        assert!(parse_all(&[good.clone(), good.clone()]).is_ok());
+        let error = parse_all(&[good, bad]).expect_err("refused");
+        assert!(error.to_string().contains("SINGLE_NODE_READER_ONLY"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn a_mode_of_a_later_csi_is_refused_and_never_mistaken(mode in 8..i32::MAX) {
+            let result = Capability::try_from(&wire(None, mode));
+            prop_assert!(matches!(result, Err(CapabilityError::Unsupported { .. })));
+        }
+    }
+}

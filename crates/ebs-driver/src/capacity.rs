@@ -1,0 +1,163 @@
+//! Sizes asked for (`controller.md` 6.2, C8, C9).
+
+use csi_proto::csi::CapacityRange;
+use ebs_cloud::CapacityRequest;
+use ebs_types::{Bytes, Gib, SizeError, VolumeType};
+
+use crate::status::{Meaning, Refusal};
+
+/// The size of a volume for which nobody asked for one.
+const DEFAULT_SIZE: Gib = Gib(100);
+
+/// A size that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CapacityError {
+    /// A number that is no size.
+    #[error("capacity_range.{field}")]
+    NoSize {
+        /// `required_bytes` or `limit_bytes`.
+        field: &'static str,
+        /// Why.
+        #[source]
+        cause: SizeError,
+    },
+    /// A range that says nothing.
+    #[error("capacity_range has neither required_bytes nor limit_bytes: a size of 0 cannot be had")]
+    Empty,
+    /// The range is missing where it must be there.
+    #[error("the request has no capacity_range")]
+    Missing,
+    /// No whole number of GiB lies in the range.
+    #[error("the volume would have {size}, which is more than limit_bytes ({limit} bytes) allows; EBS sizes are whole \
+             GiB, at least {size} here")]
+    AboveLimit {
+        /// The smallest possible size.
+        size: Gib,
+        /// The limit.
+        limit: u64,
+    },
+}
+
+impl Refusal for CapacityError {
+    fn meaning(&self) -> Meaning {
+        match self {
+            Self::NoSize { cause: SizeError::Negative(_), .. } | Self::Empty | Self::Missing => {
+                Meaning::InvalidArgument
+            }
+            Self::NoSize { cause: SizeError::TooLarge(_), .. } | Self::AboveLimit { .. } => Meaning::OutOfRange,
+        }
+    }
+}
+
+/// Both numbers of a range: the required size rounded up to GiB, the limit in bytes; 0 is "not said".
+fn read(range: &CapacityRange) -> Result<(Option<Gib>, Option<u64>), CapacityError> {
+    let bytes = |field, wire| Bytes::from_wire(wire).map_err(|cause| CapacityError::NoSize { field, cause });
+    let required = bytes("required_bytes", range.required_bytes)?;
+    let limit = bytes("limit_bytes", range.limit_bytes)?;
+    let size = required.to_gib_ceil().map_err(|cause| CapacityError::NoSize { field: "required_bytes", cause })?;
+    let (size, limit) = ((size.0 > 0).then_some(size), (limit.0 > 0).then_some(limit.0));
+    match (size, limit) {
+        (None, None) => Err(CapacityError::Empty),
+        (Some(size), Some(limit)) if size.bytes().0 > limit => Err(CapacityError::AboveLimit { size, limit }),
+        other => Ok(other),
+    }
+}
+
+/// The size of a new volume. Without a range 100 GiB; with a limit only, the least that the type has.
+///
+/// # Errors
+/// [`CapacityError`] when no size fits.
+pub fn for_new_volume(
+    range: Option<&CapacityRange>,
+    volume_type: &VolumeType,
+) -> Result<CapacityRequest, CapacityError> {
+    let Some(range) = range else {
+        return Ok(CapacityRequest { required: None, fallback: DEFAULT_SIZE, limit: None });
+    };
+    let (required, limit) = read(range)?;
+    let least = volume_type.size_range().map_or(Gib(1), |(least, _)| least);
+    if let (None, Some(limit)) = (required, limit)
+        && least.bytes().0 > limit
+    {
+        return Err(CapacityError::AboveLimit { size: least, limit });
+    }
+    Ok(CapacityRequest { required, fallback: least, limit: limit.map(whole_gib) })
+}
+
+/// The size to which a volume is to grow.
+///
+/// # Errors
+/// [`CapacityError`], also when the range is missing or has no required size.
+pub fn for_expansion(range: Option<&CapacityRange>) -> Result<Gib, CapacityError> {
+    let (required, _) = read(range.ok_or(CapacityError::Missing)?)?;
+    required.ok_or(CapacityError::Empty)
+}
+
+/// The whole GiB that fit below a limit; what EC2 cannot express is no limit.
+fn whole_gib(limit: u64) -> Gib {
+    Gib(u32::try_from(limit / ebs_types::GIB).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const GIB: i64 = 1 << 30;
+
+    fn range(required_bytes: i64, limit_bytes: i64) -> Option<CapacityRange> {
+        Some(CapacityRange { required_bytes, limit_bytes })
+    }
+
+    fn new(range: Option<CapacityRange>) -> Result<CapacityRequest, CapacityError> {
+        for_new_volume(range.as_ref(), &VolumeType::Gp3)
+    }
+
+    #[test]
+    fn one_byte_becomes_one_gib_and_no_range_a_hundred() {
+        assert_eq!(new(range(1, 0)).expect("fits").required, Some(Gib(1)));
+        assert_eq!(new(range(GIB + 1, 0)).expect("fits").required, Some(Gib(2)));
+        let absent = new(None).expect("fits");
+        assert_eq!((absent.required, absent.fallback, absent.limit), (None, Gib(100), None));
+    }
+
+    #[test]
+    fn a_limit_below_the_rounded_size_is_out_of_range() {
+        let error = new(range(GIB + 1, 2 * GIB - 1)).expect_err("no whole GiB fits");
+        assert_eq!(error.meaning(), Meaning::OutOfRange);
+        assert!(new(range(GIB + 1, 2 * GIB)).is_ok());
+        assert_eq!(new(range(i64::MAX, 0)).expect_err("too large").meaning(), Meaning::OutOfRange);
+    }
+
+    #[test]
+    fn a_limit_alone_is_honoured_with_the_least_size_of_the_type() {
+        let got = for_new_volume(range(0, 10 * GIB).as_ref(), &VolumeType::Io2).expect("fits");
+        assert_eq!((got.required, got.fallback, got.limit), (None, Gib(4), Some(Gib(10))));
+        let error = for_new_volume(range(0, 3 * GIB).as_ref(), &VolumeType::Io2).expect_err("io2 has at least 4 GiB");
+        assert_eq!(error.meaning(), Meaning::OutOfRange);
+    }
+
+    #[test]
+    fn a_size_of_zero_or_below_is_refused() {
+        for bad in [range(0, 0), range(-1, 0), range(GIB, -1)] {
+            assert_eq!(new(bad).expect_err("refused").meaning(), Meaning::InvalidArgument, "{bad:?}");
+            assert_eq!(for_expansion(bad.as_ref()).expect_err("refused").meaning(), Meaning::InvalidArgument);
+        }
+        assert_eq!(for_expansion(None), Err(CapacityError::Missing));
+        assert_eq!(for_expansion(range(0, GIB).as_ref()), Err(CapacityError::Empty));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_accepted_lies_in_the_range(required in 1_i64..(1 << 45), limit in 1_i64..(1 << 45)) {
+            if let Ok(got) = new(range(required, limit)) {
+                let size = got.required.expect("was asked for").bytes().to_wire();
+                prop_assert!(size >= required && size <= limit);
+                prop_assert!(size - required < GIB);
+            } else {
+                prop_assert!((required + GIB - 1) / GIB * GIB > limit);
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The Controller service: volumes, attachments and snapshots in EC2 (`controller.md`).
+//!
+//! Each RPC reads its request into a typed plan, runs what mutates as an operation, and turns what comes back into the
+//! reply. What EC2 is asked, and in which order, is `ebs-cloud`'s.
+
+mod capabilities;
+mod create_volume;
+mod delete_volume;
+mod expand;
+mod handle;
+mod list_volumes;
+mod publish;
+mod refusal;
+mod snapshots;
+mod unpublish;
+mod validate;
+
+use std::sync::Arc;
+
+use csi_proto::csi::controller_server::Controller;
+use csi_proto::csi::{
+    ControllerExpandVolumeRequest, ControllerExpandVolumeResponse, ControllerGetCapabilitiesRequest,
+    ControllerGetCapabilitiesResponse, ControllerGetVolumeHealthRequest, ControllerGetVolumeHealthResponse,
+    ControllerGetVolumeRequest, ControllerGetVolumeResponse, ControllerListVolumeHealthRequest,
+    ControllerListVolumeHealthResponse, ControllerModifyVolumeRequest, ControllerModifyVolumeResponse,
+    ControllerPublishVolumeRequest, ControllerPublishVolumeResponse, ControllerUnpublishVolumeRequest,
+    ControllerUnpublishVolumeResponse, CreateSnapshotRequest, CreateSnapshotResponse, CreateVolumeRequest,
+    CreateVolumeResponse, DeleteSnapshotRequest, DeleteSnapshotResponse, DeleteVolumeRequest, DeleteVolumeResponse,
+    GetCapacityRequest, GetCapacityResponse, GetSnapshotRequest, GetSnapshotResponse, ListSnapshotsRequest,
+    ListSnapshotsResponse, ListVolumesRequest, ListVolumesResponse, ValidateVolumeCapabilitiesRequest,
+    ValidateVolumeCapabilitiesResponse,
+};
+use ebs_cloud::{Cloud, Ec2};
+use ebs_types::DriverName;
+use tonic::{Request, Response, Status};
+
+use crate::operation::Operations;
+use crate::redact::Summarize;
+use crate::request_log;
+use crate::status::{Refusal, refuse, unimplemented_rpc};
+use crate::tags::TagPolicy;
+
+pub use refusal::{AtStep, ControllerError, Step};
+
+/// What the controller service is told once, at start.
+#[derive(Debug, Clone)]
+pub struct ControllerOptions {
+    /// The driver's name.
+    pub driver: DriverName,
+    /// What to tag and how.
+    pub tags: TagPolicy,
+}
+
+/// The CSI controller service over one EC2. Clones share everything.
+pub struct ControllerService<E> {
+    cloud: Arc<Cloud<E>>,
+    operations: Operations,
+    options: Arc<ControllerOptions>,
+}
+
+impl<E> Clone for ControllerService<E> {
+    fn clone(&self) -> Self {
+        Self {
+            cloud: Arc::clone(&self.cloud),
+            operations: self.operations.clone(),
+            options: Arc::clone(&self.options),
+        }
+    }
+}
+
+impl<E: Ec2> ControllerService<E> {
+    /// A service over `cloud`. `operations` is drained by the caller at shutdown; the node service has its own.
+    pub fn new(cloud: Arc<Cloud<E>>, options: ControllerOptions, operations: Operations) -> Self {
+        Self { cloud, operations, options: Arc::new(options) }
+    }
+}
+
+/// Logs the request and takes it out of its envelope.
+fn receive<R: Summarize>(request: Request<R>) -> R {
+    let request = request.into_inner();
+    request_log::received(&request);
+    request
+}
+
+fn answer<T, R: Refusal>(result: Result<T, R>) -> Result<Response<T>, Status> {
+    result.map(Response::new).map_err(|error| refuse(&error))
+}
+
+#[tonic::async_trait]
+impl<E: Ec2> Controller for ControllerService<E> {
+    async fn create_volume(
+        &self,
+        request: Request<CreateVolumeRequest>,
+    ) -> Result<Response<CreateVolumeResponse>, Status> {
+        answer(create_volume::run(self, receive(request)).await)
+    }
+
+    async fn delete_volume(
+        &self,
+        request: Request<DeleteVolumeRequest>,
+    ) -> Result<Response<DeleteVolumeResponse>, Status> {
+        answer(delete_volume::run(self, receive(request)).await)
+    }
+
+    async fn controller_publish_volume(
+        &self,
+        request: Request<ControllerPublishVolumeRequest>,
+    ) -> Result<Response<ControllerPublishVolumeResponse>, Status> {
+        answer(publish::run(self, receive(request)).await)
+    }
+
+    async fn controller_unpublish_volume(
+        &self,
+        request: Request<ControllerUnpublishVolumeRequest>,
+    ) -> Result<Response<ControllerUnpublishVolumeResponse>, Status> {
+        answer(unpublish::run(self, receive(request)).await)
+    }
+
+    async fn validate_volume_capabilities(
+        &self,
+        request: Request<ValidateVolumeCapabilitiesRequest>,
+    ) -> Result<Response<ValidateVolumeCapabilitiesResponse>, Status> {
+        answer(validate::run(self, receive(request)).await)
+    }
+
+    async fn list_volumes(
+        &self,
+        request: Request<ListVolumesRequest>,
+    ) -> Result<Response<ListVolumesResponse>, Status> {
+        answer(list_volumes::run(self, receive(request)).await)
+    }
+
+    async fn controller_get_capabilities(
+        &self,
+        _request: Request<ControllerGetCapabilitiesRequest>,
+    ) -> Result<Response<ControllerGetCapabilitiesResponse>, Status> {
+        Ok(Response::new(capabilities::response()))
+    }
+
+    async fn create_snapshot(
+        &self,
+        request: Request<CreateSnapshotRequest>,
+    ) -> Result<Response<CreateSnapshotResponse>, Status> {
+        answer(snapshots::create(self, receive(request)).await)
+    }
+
+    async fn delete_snapshot(
+        &self,
+        request: Request<DeleteSnapshotRequest>,
+    ) -> Result<Response<DeleteSnapshotResponse>, Status> {
+        answer(snapshots::delete(self, receive(request)).await)
+    }
+
+    async fn list_snapshots(
+        &self,
+        request: Request<ListSnapshotsRequest>,
+    ) -> Result<Response<ListSnapshotsResponse>, Status> {
+        answer(snapshots::list(self, receive(request)).await)
+    }
+
+    async fn get_snapshot(
+        &self,
+        request: Request<GetSnapshotRequest>,
+    ) -> Result<Response<GetSnapshotResponse>, Status> {
+        answer(snapshots::get(self, receive(request)).await)
+    }
+
+    async fn controller_expand_volume(
+        &self,
+        request: Request<ControllerExpandVolumeRequest>,
+    ) -> Result<Response<ControllerExpandVolumeResponse>, Status> {
+        answer(expand::run(self, receive(request)).await)
+    }
+
+    async fn get_capacity(
+        &self,
+        _request: Request<GetCapacityRequest>,
+    ) -> Result<Response<GetCapacityResponse>, Status> {
+        Err(unimplemented_rpc("GetCapacity"))
+    }
+
+    async fn controller_get_volume(
+        &self,
+        _request: Request<ControllerGetVolumeRequest>,
+    ) -> Result<Response<ControllerGetVolumeResponse>, Status> {
+        Err(unimplemented_rpc("ControllerGetVolume"))
+    }
+
+    async fn controller_modify_volume(
+        &self,
+        _request: Request<ControllerModifyVolumeRequest>,
+    ) -> Result<Response<ControllerModifyVolumeResponse>, Status> {
+        Err(unimplemented_rpc("ControllerModifyVolume"))
+    }
+
+    async fn controller_list_volume_health(
+        &self,
+        _request: Request<ControllerListVolumeHealthRequest>,
+    ) -> Result<Response<ControllerListVolumeHealthResponse>, Status> {
+        Err(unimplemented_rpc("ControllerListVolumeHealth"))
+    }
+
+    async fn controller_get_volume_health(
+        &self,
+        _request: Request<ControllerGetVolumeHealthRequest>,
+    ) -> Result<Response<ControllerGetVolumeHealthResponse>, Status> {
+        Err(unimplemented_rpc("ControllerGetVolumeHealth"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,21 @@
+//! ControllerGetCapabilities (`controller.md` 4): what works, nothing that does not work yet.
+
+use csi_proto::csi::controller_service_capability::{Rpc, Type, rpc};
+use csi_proto::csi::{ControllerGetCapabilitiesResponse, ControllerServiceCapability};
+
+/// The reference's list in its order, then ours.
+const CAPABILITIES: [rpc::Type; 8] = [
+    rpc::Type::CreateDeleteVolume,
+    rpc::Type::CloneVolume,
+    rpc::Type::PublishUnpublishVolume,
+    rpc::Type::CreateDeleteSnapshot,
+    rpc::Type::ListSnapshots,
+    rpc::Type::ExpandVolume,
+    rpc::Type::ListVolumes,
+    rpc::Type::GetSnapshot,
+];
+
+pub(super) fn response() -> ControllerGetCapabilitiesResponse {
+    let capability = |t: rpc::Type| ControllerServiceCapability { r#type: Some(Type::Rpc(Rpc { r#type: t.into() })) };
+    ControllerGetCapabilitiesResponse { capabilities: CAPABILITIES.map(capability).to_vec() }
+}

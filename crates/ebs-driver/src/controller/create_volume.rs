@@ -1,0 +1,169 @@
+//! CreateVolume (`controller.md` 6).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use csi_proto::csi::volume_content_source::Type as SourceType;
+use csi_proto::csi::{self, CreateVolumeRequest, CreateVolumeResponse, VolumeContentSource};
+use ebs_cloud::{Ec2, Source, Topology, Volume, VolumeSpec};
+use ebs_types::{IopsRequest, VolumeType};
+
+use super::handle::{not_node_local, require};
+use super::refusal::refused;
+use super::{ControllerError, ControllerOptions, ControllerService, Step, handle};
+use crate::bounds::{Operation, bound};
+use crate::capability::{self, Access, Capability};
+use crate::operation::{Key, OperationError};
+use crate::parameters::{MutableParameters, ParameterError, VolumeParameters};
+use crate::{capacity, topology};
+
+/// Context key that lets a node format a blank volume from a snapshot or clone (`decisions.md` D-31).
+const FORMAT_BLANK_RESTORE: &str = "formatblankrestore";
+
+/// The whole request, typed.
+struct Plan {
+    spec: VolumeSpec,
+    context: HashMap<String, String>,
+    content_source: Option<VolumeContentSource>,
+}
+
+/// What makes two requests the same: everything but the order of topology terms.
+#[derive(PartialEq)]
+struct Content {
+    spec: VolumeSpec,
+    context: HashMap<String, String>,
+}
+
+impl Plan {
+    fn content(&self) -> Content {
+        let spec = VolumeSpec { topology: topology::in_one_order(&self.spec.topology), ..self.spec.clone() };
+        Content { spec, context: self.context.clone() }
+    }
+
+    fn reply(&self, volume: &Volume) -> Result<CreateVolumeResponse, ControllerError> {
+        let zone = volume.zone.as_ref().ok_or_else(|| ControllerError::ZoneUnknown { volume: volume.id.to_string() })?;
+        Ok(CreateVolumeResponse {
+            volume: Some(csi::Volume {
+                capacity_bytes: volume.size.bytes().to_wire(),
+                volume_id: volume.id.to_string(),
+                volume_context: self.context.clone(),
+                content_source: self.content_source.clone(),
+                accessible_topology: vec![topology::of_zone(zone)],
+            }),
+        })
+    }
+}
+
+pub(super) async fn run<E: Ec2>(
+    service: &ControllerService<E>,
+    request: CreateVolumeRequest,
+) -> Result<CreateVolumeResponse, OperationError<ControllerError>> {
+    let plan = plan(&request, &service.options).map_err(refused)?;
+    let spec = plan.spec.clone();
+    let cloud = Arc::clone(&service.cloud);
+    let work = move |waiters| async move {
+        let ensured = cloud.create_volume(&spec, &waiters).await.map_err(ControllerError::at(Step::CreateVolume))?;
+        Ok(ensured.into_inner())
+    };
+    let key = Key::CreateVolume(request.name);
+    let volume = service.operations.run(key, plan.content(), bound(Operation::CreateVolume), work).await?;
+    plan.reply(&volume).map_err(refused)
+}
+
+/// Reads the request in the order of `controller.md` 6.1.
+fn plan(request: &CreateVolumeRequest, options: &ControllerOptions) -> Result<Plan, ControllerError> {
+    require(&request.name, "name")?;
+    let capabilities = capability::parse_all(&request.volume_capabilities)?;
+    // The numbers alone first: a bad size is refused whatever else is wrong.
+    capacity::for_new_volume(request.capacity_range.as_ref(), &VolumeType::Gp3)?;
+    let mut parameters = VolumeParameters::parse(&request.parameters)?;
+    let mutable = MutableParameters::parse(&request.mutable_parameters)?;
+    mutable.override_in(&mut parameters);
+    let volume_type = parameters.volume_type.clone().unwrap_or(VolumeType::Gp3);
+    let iops = iops(&parameters)?;
+    let tags = options.tags.of_volume(&request.name, &parameters, &mutable)?;
+    let accesses: Vec<Access> = capabilities.iter().map(|c| c.access.clone()).collect();
+    parameters.formatting.check(&accesses)?;
+    let multi_attach = multi_attach(&capabilities, &volume_type)?;
+    let source = source(request.volume_content_source.as_ref())?;
+    let encrypted = encrypted(&parameters, &source)?;
+    let initialization_rate = initialization_rate(&parameters, &source)?;
+    let topology: Topology = topology::parse(request.accessibility_requirements.as_ref(), &options.driver)?;
+    let capacity = capacity::for_new_volume(request.capacity_range.as_ref(), &volume_type)?;
+    let mut context = HashMap::new();
+    parameters.formatting.write_to(&mut context);
+    if parameters.format_blank_restore {
+        context.insert(FORMAT_BLANK_RESTORE.to_owned(), "true".to_owned());
+    }
+    let spec = VolumeSpec {
+        name: request.name.clone(),
+        capacity,
+        volume_type,
+        iops,
+        raise_iops_to_min: parameters.raise_iops_to_min,
+        throughput: parameters.throughput,
+        encrypted,
+        kms_key_id: parameters.kms_key_id,
+        source,
+        topology,
+        multi_attach,
+        initialization_rate,
+        tags,
+    };
+    Ok(Plan { spec, context, content_source: request.volume_content_source.clone() })
+}
+
+fn iops(parameters: &VolumeParameters) -> Result<IopsRequest, ParameterError> {
+    match (parameters.iops, parameters.iops_per_gib) {
+        (Some(iops), Some(per_gib)) => Err(ParameterError::TwoIops { iops, per_gib }),
+        (Some(iops), None) => Ok(IopsRequest::Explicit(iops)),
+        (None, Some(per_gib)) => Ok(IopsRequest::PerGib(per_gib)),
+        (None, None) => Ok(IopsRequest::Default),
+    }
+}
+
+fn multi_attach(capabilities: &[Capability], volume_type: &VolumeType) -> Result<bool, ParameterError> {
+    let wanted = capabilities.iter().any(|c| c.multi_node);
+    if wanted && *volume_type != VolumeType::Io2 {
+        return Err(ParameterError::MultiAttachType { volume_type: volume_type.clone() });
+    }
+    Ok(wanted)
+}
+
+fn source(wire: Option<&VolumeContentSource>) -> Result<Source, ControllerError> {
+    let Some(wire) = wire else { return Ok(Source::Blank) };
+    match &wire.r#type {
+        Some(SourceType::Snapshot(s)) if !s.snapshot_id.is_empty() => {
+            Ok(Source::Snapshot(handle::snapshot(&s.snapshot_id)?))
+        }
+        Some(SourceType::Volume(v)) if !v.volume_id.is_empty() => {
+            not_node_local(&v.volume_id)?;
+            Ok(Source::Volume(handle::volume(&v.volume_id)?))
+        }
+        _ => Err(ControllerError::EmptySource),
+    }
+}
+
+/// A key means encryption, whatever `encrypted` says; a clone has the encryption of its source.
+fn encrypted(parameters: &VolumeParameters, source: &Source) -> Result<bool, ParameterError> {
+    if matches!(source, Source::Volume(_)) && parameters.encrypted == Some(false) {
+        return Err(ParameterError::CloneUnencrypted);
+    }
+    if parameters.encrypted == Some(false) && parameters.kms_key_id.is_some() {
+        tracing::warn!("parameter encrypted is false, but kmsKeyId is set: the volume will be encrypted");
+    }
+    Ok(parameters.encrypted == Some(true) || parameters.kms_key_id.is_some())
+}
+
+/// Only snapshots are initialised; for clones the rate is left out, as EC2 has no such field.
+fn initialization_rate(parameters: &VolumeParameters, source: &Source) -> Result<Option<u32>, ParameterError> {
+    match (parameters.initialization_rate, source) {
+        (Some(_), Source::Blank) => Err(ParameterError::InitializationRateWithoutSnapshot),
+        (Some(_), Source::Volume(_)) => {
+            tracing::warn!("parameter volumeInitializationRate has no effect on a clone");
+            Ok(None)
+        }
+        (rate, Source::Snapshot(_)) => Ok(rate),
+        (None, Source::Blank | Source::Volume(_)) => Ok(None),
+    }
+}

@@ -1,0 +1,37 @@
+//! DeleteVolume (`controller.md` 7).
+
+use std::sync::Arc;
+
+use csi_proto::csi::{DeleteVolumeRequest, DeleteVolumeResponse};
+use ebs_cloud::Ec2;
+use ebs_types::VolumeId;
+
+use super::handle::require;
+use super::refusal::refused;
+use super::{ControllerError, ControllerService, Step};
+use crate::bounds::{Operation, bound};
+use crate::operation::{Key, OperationError};
+
+#[derive(PartialEq)]
+struct Delete;
+
+pub(super) async fn run<E: Ec2>(
+    service: &ControllerService<E>,
+    request: DeleteVolumeRequest,
+) -> Result<DeleteVolumeResponse, OperationError<ControllerError>> {
+    require(&request.volume_id, "volume_id").map_err(refused)?;
+    let Ok(id) = VolumeId::from_handle(&request.volume_id) else {
+        tracing::info!(handle = request.volume_id, "nothing to delete: the handle cannot be a volume of EC2");
+        return Ok(DeleteVolumeResponse {});
+    };
+    let cloud = Arc::clone(&service.cloud);
+    let key = Key::Volume(id.clone());
+    let work = move |waiters| async move {
+        match cloud.delete_volume(&id, &waiters).await {
+            Err(error) if error.is_not_found() => Ok(()),
+            other => other.map_err(ControllerError::at(Step::DeleteVolume)),
+        }
+    };
+    service.operations.run(key, Delete, bound(Operation::DeleteVolume), work).await?;
+    Ok(DeleteVolumeResponse {})
+}

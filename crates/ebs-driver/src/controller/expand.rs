@@ -1,0 +1,46 @@
+//! ControllerExpandVolume (`controller.md` 11, C9, C10).
+
+use std::sync::Arc;
+
+use csi_proto::csi::volume_capability::AccessType;
+use csi_proto::csi::{ControllerExpandVolumeRequest, ControllerExpandVolumeResponse};
+use ebs_cloud::Ec2;
+use ebs_types::{Gib, VolumeId};
+
+use super::handle::{not_node_local, require};
+use super::refusal::refused;
+use super::{ControllerError, ControllerService, Step, handle};
+use crate::bounds::{Operation, bound};
+use crate::capacity;
+use crate::operation::{Key, OperationError};
+
+#[derive(PartialEq)]
+struct Expand {
+    size: Gib,
+}
+
+pub(super) async fn run<E: Ec2>(
+    service: &ControllerService<E>,
+    request: ControllerExpandVolumeRequest,
+) -> Result<ControllerExpandVolumeResponse, OperationError<ControllerError>> {
+    let (volume, size) = plan(&request).map_err(refused)?;
+    let cloud = Arc::clone(&service.cloud);
+    let key = Key::Volume(volume.clone());
+    let work = move |waiters| async move {
+        cloud.expand(&volume, size, &waiters).await.map_err(ControllerError::at(Step::Expand))
+    };
+    let bound = bound(Operation::ControllerExpandVolume);
+    let size = service.operations.run(key, Expand { size }, bound, work).await?;
+    let access = request.volume_capability.and_then(|c| c.access_type);
+    Ok(ControllerExpandVolumeResponse {
+        capacity_bytes: size.bytes().to_wire(),
+        node_expansion_required: !matches!(access, Some(AccessType::Block(_))),
+    })
+}
+
+fn plan(request: &ControllerExpandVolumeRequest) -> Result<(VolumeId, Gib), ControllerError> {
+    require(&request.volume_id, "volume_id")?;
+    not_node_local(&request.volume_id)?;
+    let size = capacity::for_expansion(request.capacity_range.as_ref())?;
+    Ok((handle::volume(&request.volume_id)?, size))
+}

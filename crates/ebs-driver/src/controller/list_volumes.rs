@@ -1,0 +1,41 @@
+//! ListVolumes: the volumes that carry the driver's tag.
+
+use std::collections::HashMap;
+
+use csi_proto::csi::list_volumes_response::Entry;
+use csi_proto::csi::{self, ListVolumesRequest, ListVolumesResponse};
+use ebs_cloud::{Ec2, Volume};
+
+use super::{ControllerError, ControllerService, Step};
+use crate::topology;
+
+pub(super) async fn run<E: Ec2>(
+    service: &ControllerService<E>,
+    request: ListVolumesRequest,
+) -> Result<ListVolumesResponse, ControllerError> {
+    let max = max_entries(request.max_entries)?;
+    let token = (!request.starting_token.is_empty()).then_some(request.starting_token);
+    let page = service.cloud.list_volumes(max, token).await.map_err(ControllerError::at(Step::ListVolumes))?;
+    Ok(ListVolumesResponse {
+        entries: page.items.iter().map(entry).collect(),
+        next_token: page.next.unwrap_or_default(),
+    })
+}
+
+/// The wish for a page's length; 0 is none.
+pub(super) fn max_entries(wire: i32) -> Result<u32, ControllerError> {
+    u32::try_from(wire).map_err(|_| ControllerError::MaxEntries(wire))
+}
+
+fn entry(volume: &Volume) -> Entry {
+    Entry {
+        volume: Some(csi::Volume {
+            capacity_bytes: volume.size.bytes().to_wire(),
+            volume_id: volume.id.to_string(),
+            volume_context: HashMap::new(),
+            content_source: None,
+            accessible_topology: volume.zone.iter().map(topology::of_zone).collect(),
+        }),
+        status: None,
+    }
+}

@@ -1,0 +1,99 @@
+//! ControllerPublishVolume (`controller.md` 8, C26).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerPublishVolumeResponse};
+use ebs_cloud::{Attached, Cloud, Ec2};
+use ebs_types::{DriverName, NodeId, VolumeId, Waiters};
+
+use super::handle::{not_node_local, require};
+use super::refusal::refused;
+use super::{ControllerError, ControllerService, Step, handle};
+use crate::bounds::{Operation, bound};
+use crate::capability::{Capability, CapabilityError};
+use crate::operation::{Key, OperationError};
+
+/// Context key of volumes that are to be attached only when initialised; a later version waits for it.
+const BLOCK_UNTIL_INITIALIZED: &str = "blockattachuntilinitialized";
+
+/// The whole request, typed.
+#[derive(Debug, Clone, PartialEq)]
+struct Publish {
+    volume: VolumeId,
+    node: NodeId,
+    capability: Capability,
+}
+
+pub(super) async fn run<E: Ec2>(
+    service: &ControllerService<E>,
+    request: ControllerPublishVolumeRequest,
+) -> Result<ControllerPublishVolumeResponse, OperationError<ControllerError>> {
+    let plan = plan(&request).map_err(refused)?;
+    let cloud = Arc::clone(&service.cloud);
+    let key = Key::Attachment { volume: plan.volume.clone(), node: plan.node.clone() };
+    let work = {
+        let plan = plan.clone();
+        move |waiters| async move { attach(&cloud, &plan, &waiters).await }
+    };
+    let bound = bound(Operation::ControllerPublishVolume);
+    let attached = service.operations.run(key, plan, bound, work).await?;
+    Ok(ControllerPublishVolumeResponse { publish_context: publish_context(&attached, &service.options.driver) })
+}
+
+fn plan(request: &ControllerPublishVolumeRequest) -> Result<Publish, ControllerError> {
+    not_node_local(&request.volume_id)?;
+    require(&request.volume_id, "volume_id")?;
+    require(&request.node_id, "node_id")?;
+    let capability = request.volume_capability.as_ref().ok_or(CapabilityError::Missing)?;
+    let capability = Capability::try_from(capability)?;
+    if request.readonly {
+        return Err(ControllerError::Readonly { volume: request.volume_id.clone() });
+    }
+    if request.volume_context.get(BLOCK_UNTIL_INITIALIZED).is_some_and(|v| v == "true") {
+        tracing::warn!("{BLOCK_UNTIL_INITIALIZED} is not supported yet: attaching without waiting for initialization");
+    }
+    Ok(Publish { volume: handle::volume(&request.volume_id)?, node: handle::node(&request.node_id)?, capability })
+}
+
+async fn attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish, waiters: &Waiters) -> Result<Attached, ControllerError> {
+    if plan.capability.multi_node {
+        refuse_single_attach(cloud, plan).await?;
+    }
+    cloud.attach(&plan.volume, &plan.node, waiters).await.map_err(ControllerError::at(Step::Publish))
+}
+
+/// A volume that only one node can have must not be promised to several.
+async fn refuse_single_attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish) -> Result<(), ControllerError> {
+    let volume = cloud.volume(&plan.volume).await.map_err(ControllerError::at(Step::Publish))?;
+    if volume.multi_attach != Some(false) {
+        return Ok(());
+    }
+    let node = plan.node.instance();
+    let published = volume.attachments.iter().any(|a| a.instance.as_ref() == Some(node));
+    let why = if published {
+        "it is published to this node for one node only"
+    } else {
+        "ask for SINGLE_NODE_WRITER, or create it as io2 with MULTI_NODE_MULTI_WRITER"
+    };
+    Err(ControllerError::NotMultiAttach { volume: plan.volume.to_string(), why, published })
+}
+
+/// What the node needs to find the right device and to know whether it may be blank.
+fn publish_context(attached: &Attached, driver: &DriverName) -> HashMap<String, String> {
+    let volume = &attached.volume;
+    let source = match (&volume.source_volume, &volume.snapshot) {
+        (Some(_), _) => "clone",
+        (None, Some(_)) => "snapshot",
+        (None, None) => "none",
+    };
+    let mut context = HashMap::from([
+        (DriverName::DEVICE_PATH_KEY.to_owned(), attached.device.as_str().to_owned()),
+        (driver.source_key(), source.to_owned()),
+        (driver.size_key(), volume.size.0.to_string()),
+    ]);
+    if let Some(time) = attached.attach_time {
+        context.insert(driver.attach_time_key(), humantime::format_rfc3339(time).to_string());
+    }
+    context
+}

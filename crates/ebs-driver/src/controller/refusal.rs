@@ -1,0 +1,213 @@
+//! Why a controller RPC is refused, and the table from what EC2 policy says to what the caller hears
+//! (`controller.md` 5.2 with its oddities corrected; `decisions.md` D-16).
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use ebs_cloud::CloudError;
+
+use crate::capability::CapabilityError;
+use crate::capacity::CapacityError;
+use crate::operation::OperationError;
+use crate::parameters::ParameterError;
+use crate::status::{Meaning, Refusal};
+use crate::tags::TagError;
+use crate::topology::TopologyError;
+
+/// Which RPC asked EC2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are CSI's own")]
+pub enum Step {
+    CreateVolume,
+    DeleteVolume,
+    Publish,
+    Unpublish,
+    Expand,
+    CreateSnapshot,
+    DeleteSnapshot,
+    ListVolumes,
+    ListSnapshots,
+    GetSnapshot,
+    Validate,
+}
+
+/// Why a controller RPC is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ControllerError {
+    /// A field that must be there is empty.
+    #[error("the request has no {field}")]
+    Missing {
+        /// Its name in the protocol.
+        field: &'static str,
+    },
+    /// An id that cannot be one of EC2, so nothing has it (`decisions.md` D-17).
+    #[error("{kind} {id:?} does not exist: it cannot be an id of EC2")]
+    NoSuchId {
+        /// `volume`, `snapshot` or `node`.
+        kind: &'static str,
+        /// As given.
+        id: String,
+    },
+    /// EC2 lists no such snapshot.
+    #[error("snapshot {snapshot} does not exist")]
+    NoSuchSnapshot {
+        /// Which.
+        snapshot: String,
+    },
+    /// A feature that later versions bring.
+    #[error("{what} {id:?}: not supported yet by this version of the driver")]
+    NotYet {
+        /// What kind of id it is.
+        what: &'static str,
+        /// As given.
+        id: String,
+    },
+    /// A source without an id, which would silently give a blank volume (`controller.md` C36).
+    #[error("volume_content_source names neither a snapshot nor a volume: a volume from an empty id would be blank")]
+    EmptySource,
+    /// A read-only attachment.
+    #[error("volume {volume}: EBS cannot attach read-only; publish it read-only on the node instead")]
+    Readonly {
+        /// Which.
+        volume: String,
+    },
+    /// A volume for one node, wanted by several.
+    #[error("volume {volume} was not created for several nodes (multi-attach): {why}")]
+    NotMultiAttach {
+        /// Which.
+        volume: String,
+        /// What follows.
+        why: &'static str,
+        /// It is attached to this node already, so that the request contradicts an earlier one.
+        published: bool,
+    },
+    /// A negative number of entries.
+    #[error("max_entries is {0}; it must not be negative")]
+    MaxEntries(i32),
+    /// A token that is none.
+    #[error("the snapshot was asked for by id, such a listing has one page and no token like {0:?}")]
+    NoSuchToken(String),
+    /// EC2 did not say where the volume is; without it no node could be chosen.
+    #[error("volume {volume} exists, but EC2 does not say in which zone")]
+    ZoneUnknown {
+        /// Which.
+        volume: String,
+    },
+    /// Parameters.
+    #[error(transparent)]
+    Parameter(#[from] ParameterError),
+    /// Capabilities.
+    #[error(transparent)]
+    Capability(#[from] CapabilityError),
+    /// Size.
+    #[error(transparent)]
+    Capacity(#[from] CapacityError),
+    /// Place.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    /// EC2 policy.
+    #[error(transparent)]
+    Cloud(#[from] AtStep),
+}
+
+/// What EC2 policy said, and to which RPC. Reads as the policy's own error.
+#[derive(Debug)]
+pub struct AtStep {
+    /// Which RPC.
+    pub step: Step,
+    /// What it said.
+    pub error: CloudError,
+}
+
+impl fmt::Display for AtStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl Error for AtStep {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.error.source()
+    }
+}
+
+impl From<TagError> for ControllerError {
+    fn from(error: TagError) -> Self {
+        Self::Parameter(error.into())
+    }
+}
+
+impl ControllerError {
+    /// For `map_err` after a call of the policy.
+    pub(super) fn at(step: Step) -> impl FnOnce(CloudError) -> Self {
+        move |error| Self::Cloud(AtStep { step, error })
+    }
+}
+
+/// A refusal before any operation was started.
+pub(super) fn refused(error: impl Into<ControllerError>) -> OperationError<ControllerError> {
+    OperationError::Failed(Arc::new(error.into()))
+}
+
+impl Refusal for ControllerError {
+    fn meaning(&self) -> Meaning {
+        match self {
+            Self::Missing { .. }
+            | Self::NotYet { .. }
+            | Self::EmptySource
+            | Self::Readonly { .. }
+            | Self::NotMultiAttach { published: false, .. }
+            | Self::MaxEntries(_) => Meaning::InvalidArgument,
+            Self::NotMultiAttach { published: true, .. } => Meaning::AlreadyExists,
+            Self::NoSuchId { .. } | Self::NoSuchSnapshot { .. } => Meaning::NotFound,
+            Self::NoSuchToken(_) => Meaning::BadPageToken,
+            Self::ZoneUnknown { .. } => Meaning::InProgress,
+            Self::Parameter(error) => error.meaning(),
+            Self::Capability(error) => error.meaning(),
+            Self::Capacity(error) => error.meaning(),
+            Self::Topology(error) => error.meaning(),
+            Self::Cloud(AtStep { step, error }) => cloud_meaning(*step, error),
+        }
+    }
+
+    fn next_step(&self) -> Option<String> {
+        let hint = match self {
+            Self::Cloud(AtStep { error, .. }) => match error {
+                CloudError::InProgress { .. } | CloudError::Abandoned { .. } => {
+                    "call again with the same request to go on"
+                }
+                CloudError::OutcomeUnknown { .. } => "call again with the same request: it looks before it acts",
+                CloudError::Unavailable { .. } => "call again later",
+                _ => return None,
+            },
+            Self::ZoneUnknown { .. } => "call again with the same request",
+            _ => return None,
+        };
+        Some(hint.to_owned())
+    }
+}
+
+/// The table. No row gives a final code to an outcome that is not proven.
+fn cloud_meaning(step: Step, error: &CloudError) -> Meaning {
+    match error {
+        // The volume was accepted and is gone: whether it comes back must be looked at again.
+        CloudError::NotFound { .. } if step == Step::CreateVolume => Meaning::InProgress,
+        CloudError::NotFound { .. } | CloudError::SourceNotFound { .. } => Meaning::NotFound,
+        CloudError::AlreadyExists { .. } => Meaning::AlreadyExists,
+        CloudError::InvalidArgument { .. } => Meaning::InvalidArgument,
+        CloudError::OutOfRange { .. } => Meaning::OutOfRange,
+        CloudError::LimitExceeded { .. } | CloudError::InsufficientCapacity { .. } => Meaning::ResourceExhausted,
+        CloudError::FailedPrecondition { .. } => Meaning::FailedPrecondition,
+        CloudError::InProgress { .. } | CloudError::OutcomeUnknown { .. } | CloudError::Abandoned { .. } => {
+            Meaning::InProgress
+        }
+        CloudError::Unavailable { .. } => Meaning::Unavailable,
+        CloudError::Unauthorized { .. } => Meaning::PermissionDenied,
+        CloudError::BadPageToken { .. } => Meaning::BadPageToken,
+        CloudError::Internal { .. } => Meaning::Internal,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! CreateSnapshot, DeleteSnapshot, ListSnapshots and GetSnapshot (`controller.md` 14, 15, C16 to C18).
+
+use std::sync::Arc;
+
+use csi_proto::csi::list_snapshots_response::Entry;
+use csi_proto::csi::{
+    self, CreateSnapshotRequest, CreateSnapshotResponse, DeleteSnapshotRequest, DeleteSnapshotResponse,
+    GetSnapshotRequest, GetSnapshotResponse, ListSnapshotsRequest, ListSnapshotsResponse,
+};
+use ebs_cloud::{Ec2, Snapshot, SnapshotSpec, SnapshotState};
+use ebs_types::{SnapshotId, VolumeId};
+
+use super::handle::{not_node_local, require};
+use super::list_volumes::max_entries;
+use super::refusal::refused;
+use super::{ControllerError, ControllerOptions, ControllerService, Step, handle};
+use crate::bounds::{Operation, bound};
+use crate::operation::{Key, OperationError};
+use crate::parameters::SnapshotParameters;
+
+#[derive(PartialEq)]
+struct Delete;
+
+pub(super) async fn create<E: Ec2>(
+    service: &ControllerService<E>,
+    request: CreateSnapshotRequest,
+) -> Result<CreateSnapshotResponse, OperationError<ControllerError>> {
+    let spec = spec(&request, &service.options).map_err(refused)?;
+    let cloud = Arc::clone(&service.cloud);
+    let work = {
+        let spec = spec.clone();
+        move |waiters| async move {
+            cloud.create_snapshot(&spec, &waiters).await.map_err(ControllerError::at(Step::CreateSnapshot))
+        }
+    };
+    let key = Key::CreateSnapshot(request.name);
+    let snapshot = service.operations.run(key, spec, bound(Operation::CreateSnapshot), work).await?;
+    Ok(CreateSnapshotResponse { snapshot: Some(wire(&snapshot)) })
+}
+
+fn spec(request: &CreateSnapshotRequest, options: &ControllerOptions) -> Result<SnapshotSpec, ControllerError> {
+    require(&request.name, "name")?;
+    require(&request.source_volume_id, "source_volume_id")?;
+    not_node_local(&request.source_volume_id)?;
+    let parameters = SnapshotParameters::parse(&request.parameters)?;
+    let tags = options.tags.of_snapshot(&request.name, &parameters)?;
+    let volume = handle::volume(&request.source_volume_id)?;
+    Ok(SnapshotSpec { name: request.name.clone(), volume, tags })
+}
+
+pub(super) async fn delete<E: Ec2>(
+    service: &ControllerService<E>,
+    request: DeleteSnapshotRequest,
+) -> Result<DeleteSnapshotResponse, OperationError<ControllerError>> {
+    require(&request.snapshot_id, "snapshot_id").map_err(refused)?;
+    let Ok(id) = SnapshotId::from_handle(&request.snapshot_id) else {
+        tracing::info!(handle = request.snapshot_id, "nothing to delete: the handle cannot be a snapshot of EC2");
+        return Ok(DeleteSnapshotResponse {});
+    };
+    let cloud = Arc::clone(&service.cloud);
+    let key = Key::Snapshot(id.clone());
+    let work = move |waiters| async move {
+        match cloud.delete_snapshot(&id, &waiters).await {
+            Err(error) if error.is_not_found() => Ok(()),
+            other => other.map_err(ControllerError::at(Step::DeleteSnapshot)),
+        }
+    };
+    service.operations.run(key, Delete, bound(Operation::DeleteSnapshot), work).await?;
+    Ok(DeleteSnapshotResponse {})
+}
+
+pub(super) async fn list<E: Ec2>(
+    service: &ControllerService<E>,
+    request: ListSnapshotsRequest,
+) -> Result<ListSnapshotsResponse, ControllerError> {
+    let max = max_entries(request.max_entries)?;
+    if !request.snapshot_id.is_empty() {
+        return list_one(service, &request).await;
+    }
+    let volume = match request.source_volume_id.as_str() {
+        "" => None,
+        handle => match VolumeId::from_handle(handle) {
+            Ok(volume) => Some(volume),
+            // Nothing has been taken of a volume that cannot be.
+            Err(_) => return Ok(ListSnapshotsResponse::default()),
+        },
+    };
+    let token = (!request.starting_token.is_empty()).then_some(request.starting_token);
+    let page =
+        service.cloud.list_snapshots(volume, max, token).await.map_err(ControllerError::at(Step::ListSnapshots))?;
+    Ok(ListSnapshotsResponse {
+        entries: page.items.iter().map(|s| Entry { snapshot: Some(wire(s)) }).collect(),
+        next_token: page.next.unwrap_or_default(),
+    })
+}
+
+/// One page with one snapshot or none; the source must fit too when it is given.
+async fn list_one<E: Ec2>(
+    service: &ControllerService<E>,
+    request: &ListSnapshotsRequest,
+) -> Result<ListSnapshotsResponse, ControllerError> {
+    if !request.starting_token.is_empty() {
+        return Err(ControllerError::NoSuchToken(request.starting_token.clone()));
+    }
+    let Ok(id) = SnapshotId::from_handle(&request.snapshot_id) else { return Ok(ListSnapshotsResponse::default()) };
+    let found = service.cloud.snapshot(&id).await.map_err(ControllerError::at(Step::ListSnapshots))?;
+    let wanted = VolumeId::from_handle(&request.source_volume_id).ok();
+    let fits = |s: &Snapshot| request.source_volume_id.is_empty() || (wanted.is_some() && s.source_volume == wanted);
+    let entries = found.filter(fits).iter().map(|s| Entry { snapshot: Some(wire(s)) }).collect();
+    Ok(ListSnapshotsResponse { entries, next_token: String::new() })
+}
+
+pub(super) async fn get<E: Ec2>(
+    service: &ControllerService<E>,
+    request: GetSnapshotRequest,
+) -> Result<GetSnapshotResponse, ControllerError> {
+    require(&request.snapshot_id, "snapshot_id")?;
+    let id = handle::snapshot(&request.snapshot_id)?;
+    let found = service.cloud.snapshot(&id).await.map_err(ControllerError::at(Step::GetSnapshot))?;
+    let missing = || ControllerError::NoSuchSnapshot { snapshot: id.to_string() };
+    Ok(GetSnapshotResponse { snapshot: Some(wire(&found.ok_or_else(missing)?)) })
+}
+
+fn wire(snapshot: &Snapshot) -> csi::Snapshot {
+    csi::Snapshot {
+        size_bytes: snapshot.size.bytes().to_wire(),
+        snapshot_id: snapshot.id.to_string(),
+        source_volume_id: snapshot.source_volume.as_ref().map(ToString::to_string).unwrap_or_default(),
+        creation_time: snapshot.started.map(Into::into),
+        ready_to_use: snapshot.state == SnapshotState::Completed,
+        group_snapshot_id: String::new(),
+        accessible_topology: Vec::new(),
+    }
+}

@@ -1,0 +1,51 @@
+//! ControllerUnpublishVolume (`controller.md` 9).
+
+use std::sync::Arc;
+
+use csi_proto::csi::{ControllerUnpublishVolumeRequest, ControllerUnpublishVolumeResponse};
+use ebs_cloud::Ec2;
+use ebs_types::{NodeId, VolumeId};
+
+use super::handle::{is_node_local, require};
+use super::refusal::refused;
+use super::{ControllerError, ControllerService, Step, handle};
+use crate::bounds::{Operation, bound};
+use crate::operation::{Key, OperationError};
+
+#[derive(Clone, PartialEq)]
+struct Unpublish;
+
+pub(super) async fn run<E: Ec2>(
+    service: &ControllerService<E>,
+    request: ControllerUnpublishVolumeRequest,
+) -> Result<ControllerUnpublishVolumeResponse, OperationError<ControllerError>> {
+    let Some((volume, node)) = attachment(&request).map_err(refused)? else {
+        tracing::info!(volume = request.volume_id, node = request.node_id, "nothing to detach: no such attachment can be");
+        return Ok(ControllerUnpublishVolumeResponse {});
+    };
+    let cloud = Arc::clone(&service.cloud);
+    let key = Key::Attachment { volume: volume.clone(), node: node.clone() };
+    let work = move |waiters| async move {
+        match cloud.detach(&volume, &node, &waiters).await {
+            Err(error) if error.is_not_found() => Ok(()),
+            other => other.map_err(ControllerError::at(Step::Unpublish)),
+        }
+    };
+    let bound = bound(Operation::ControllerUnpublishVolume);
+    service.operations.take_over(key, Unpublish, bound, work).await?;
+    Ok(ControllerUnpublishVolumeResponse {})
+}
+
+/// The attachment to end; `None` when volume or node cannot exist, so that nothing can be attached.
+fn attachment(request: &ControllerUnpublishVolumeRequest) -> Result<Option<(VolumeId, NodeId)>, ControllerError> {
+    require(&request.volume_id, "volume_id")?;
+    require(&request.node_id, "node_id (detaching from all nodes is not supported)")?;
+    if is_node_local(&request.volume_id) {
+        return Ok(None);
+    }
+    let both = handle::volume(&request.volume_id).and_then(|volume| Ok((volume, handle::node(&request.node_id)?)));
+    match both {
+        Err(ControllerError::NoSuchId { .. }) => Ok(None),
+        other => other.map(Some),
+    }
+}

@@ -1,0 +1,29 @@
+//! ValidateVolumeCapabilities (`controller.md` 10).
+
+use csi_proto::csi::validate_volume_capabilities_response::Confirmed;
+use csi_proto::csi::{ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse};
+use ebs_cloud::Ec2;
+
+use super::handle::{not_node_local, require};
+use super::{ControllerError, ControllerService, Step, handle};
+use crate::capability::{self, CapabilityError};
+
+pub(super) async fn run<E: Ec2>(
+    service: &ControllerService<E>,
+    request: ValidateVolumeCapabilitiesRequest,
+) -> Result<ValidateVolumeCapabilitiesResponse, ControllerError> {
+    require(&request.volume_id, "volume_id")?;
+    if request.volume_capabilities.is_empty() {
+        return Err(CapabilityError::Missing.into());
+    }
+    not_node_local(&request.volume_id)?;
+    let volume = handle::volume(&request.volume_id)?;
+    service.cloud.volume(&volume).await.map_err(ControllerError::at(Step::Validate))?;
+    Ok(match capability::parse_all(&request.volume_capabilities) {
+        Ok(_) => ValidateVolumeCapabilitiesResponse {
+            confirmed: Some(Confirmed { volume_capabilities: request.volume_capabilities, ..Confirmed::default() }),
+            message: String::new(),
+        },
+        Err(error) => ValidateVolumeCapabilitiesResponse { confirmed: None, message: error.to_string() },
+    })
+}

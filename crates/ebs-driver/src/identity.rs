@@ -1,0 +1,75 @@
+//! The Identity service (`controller.md` 3, C29; `decisions.md` D-18).
+
+mod readiness;
+
+use csi_proto::csi::identity_server::Identity;
+use csi_proto::csi::plugin_capability::{Service, Type, VolumeExpansion, service, volume_expansion};
+use csi_proto::csi::{
+    GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest, GetPluginInfoResponse,
+    PluginCapability, ProbeRequest, ProbeResponse,
+};
+use tonic::{Request, Response, Status};
+
+pub use readiness::{AlwaysHealthy, HealthCheck, Readiness};
+
+use crate::config::{DriverConfig, Mode};
+
+/// Says who the driver is and whether it can work.
+#[derive(Debug)]
+pub struct IdentityService<H> {
+    name: String,
+    version: String,
+    mode: Mode,
+    readiness: Readiness<H>,
+}
+
+impl<H: HealthCheck> IdentityService<H> {
+    /// An identity that is ready once `readiness` says so.
+    pub fn new(config: &DriverConfig, readiness: Readiness<H>) -> Self {
+        Self { name: config.name.to_string(), version: config.version.clone(), mode: config.mode, readiness }
+    }
+}
+
+fn service(service: service::Type) -> PluginCapability {
+    PluginCapability { r#type: Some(Type::Service(Service { r#type: service.into() })) }
+}
+
+/// By mode: a node process has no controller, and both can grow volumes in use.
+fn capabilities(mode: Mode) -> Vec<PluginCapability> {
+    let online = VolumeExpansion { r#type: volume_expansion::Type::Online.into() };
+    let mut all = Vec::new();
+    if mode.has_controller() {
+        all.push(service(service::Type::ControllerService));
+    }
+    all.push(service(service::Type::VolumeAccessibilityConstraints));
+    all.push(PluginCapability { r#type: Some(Type::VolumeExpansion(online)) });
+    all
+}
+
+#[tonic::async_trait]
+impl<H: HealthCheck> Identity for IdentityService<H> {
+    async fn get_plugin_info(
+        &self,
+        _request: Request<GetPluginInfoRequest>,
+    ) -> Result<Response<GetPluginInfoResponse>, Status> {
+        Ok(Response::new(GetPluginInfoResponse {
+            name: self.name.clone(),
+            vendor_version: self.version.clone(),
+            manifest: std::collections::HashMap::new(),
+        }))
+    }
+
+    async fn get_plugin_capabilities(
+        &self,
+        _request: Request<GetPluginCapabilitiesRequest>,
+    ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
+        Ok(Response::new(GetPluginCapabilitiesResponse { capabilities: capabilities(self.mode) }))
+    }
+
+    async fn probe(&self, _request: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
+        Ok(Response::new(ProbeResponse { ready: Some(self.readiness.ask().await) }))
+    }
+}
+
+#[cfg(test)]
+mod tests;

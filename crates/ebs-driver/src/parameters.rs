@@ -1,0 +1,82 @@
+//! Parameters of StorageClasses, VolumeAttributesClasses and VolumeSnapshotClasses as typed values.
+//!
+//! A map of strings is read once, completely, and refused at the first thing that is not understood. Keys are
+//! case-insensitive, except the prefix `tagSpecification`; two spellings of one key are refused (`controller.md` C15).
+
+mod error;
+mod formatting;
+mod mutable;
+mod snapshot;
+mod value;
+mod volume;
+
+use std::collections::{BTreeMap, HashMap};
+
+pub use error::ParameterError;
+pub use formatting::Formatting;
+pub use mutable::MutableParameters;
+pub use snapshot::SnapshotParameters;
+pub use volume::VolumeParameters;
+
+use crate::tags::TagTemplate;
+
+/// Prefix of the keys that carry a tag; case-sensitive.
+const TAG_PREFIX: &str = "tagSpecification";
+/// Prefix of the keys that name a tag to delete; case-sensitive.
+const TAG_DELETION_PREFIX: &str = "tagDeletion";
+
+/// One entry, as the user spelt it.
+struct Entry<'a> {
+    key: &'a str,
+    value: &'a str,
+}
+
+/// A parameter map sorted by lower-cased key, tags apart.
+struct Sorted<'a> {
+    entries: BTreeMap<String, Entry<'a>>,
+    tags: Vec<TagTemplate>,
+    deletions: Vec<String>,
+}
+
+impl<'a> Sorted<'a> {
+    fn of(map: &'a HashMap<String, String>) -> Result<Self, ParameterError> {
+        let by_spelling: BTreeMap<&str, &str> = map.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        let mut sorted = Self { entries: BTreeMap::new(), tags: Vec::new(), deletions: Vec::new() };
+        for (key, value) in by_spelling {
+            if key.starts_with(TAG_PREFIX) {
+                sorted.tags.push(TagTemplate::parse(key, value)?);
+            } else if key.starts_with(TAG_DELETION_PREFIX) {
+                sorted.deletions.push(value.to_owned());
+            } else if let Some(other) = sorted.entries.insert(key.to_lowercase(), Entry { key, value }) {
+                return Err(ParameterError::Twice { first: other.key.to_owned(), second: key.to_owned() });
+            }
+        }
+        Ok(sorted)
+    }
+
+    /// Refuses `tagDeletion*` where it has no meaning.
+    fn without_deletions(self) -> Result<Self, ParameterError> {
+        match self.deletions.first() {
+            None => Ok(self),
+            Some(_) => Err(ParameterError::Unknown { key: TAG_DELETION_PREFIX.to_owned() }),
+        }
+    }
+}
+
+/// Names of the Kubernetes objects behind a volume, as the provisioner adds them; empty when unknown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClaimNames {
+    /// Name of the claim.
+    pub pvc_name: String,
+    /// Namespace of the claim.
+    pub pvc_namespace: String,
+    /// Name of the volume object.
+    pub pv_name: String,
+}
+
+const PVC_NAME_KEY: &str = "csi.storage.k8s.io/pvc/name";
+const PVC_NAMESPACE_KEY: &str = "csi.storage.k8s.io/pvc/namespace";
+const PV_NAME_KEY: &str = "csi.storage.k8s.io/pv/name";
+
+#[cfg(test)]
+mod tests;

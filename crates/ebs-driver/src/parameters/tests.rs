@@ -1,0 +1,210 @@
+use ebs_types::VolumeType;
+use proptest::prelude::*;
+
+use super::*;
+use crate::capability::Access;
+
+fn map(entries: &[(&str, &str)]) -> HashMap<String, String> {
+    entries.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+}
+
+fn volume(entries: &[(&str, &str)]) -> Result<VolumeParameters, ParameterError> {
+    VolumeParameters::parse(&map(entries))
+}
+
+#[test]
+fn keys_are_understood_in_any_case() {
+    let got = volume(&[
+        ("TYPE", "IO2"),
+        ("iopsPerGB", "10"),
+        ("allowAutoIOPSPerGBIncrease", "true"),
+        ("Throughput", "250"),
+        ("volumeInitializationRate", "200"),
+        ("ENCRYPTED", "true"),
+        ("kmsKeyId", "arn:aws:kms:x"),
+        ("inodeSize", "512"),
+        ("ext4BigAlloc", "true"),
+        ("Csi.Storage.K8s.Io/Pvc/Name", "data"),
+        ("fsType", "anything"),
+        ("blockExpress", "whatever"),
+        ("formatBlankRestore", "true"),
+    ])
+    .expect("understood");
+    assert_eq!(got.volume_type, Some(VolumeType::Io2));
+    assert_eq!((got.iops_per_gib, got.throughput, got.initialization_rate), (Some(10), Some(250), Some(200)));
+    assert_eq!((got.encrypted, got.kms_key_id.as_deref()), (Some(true), Some("arn:aws:kms:x")));
+    assert_eq!(got.formatting.inode_size.as_deref(), Some("512"));
+    assert!(got.raise_iops_to_min && got.formatting.bigalloc && got.format_blank_restore);
+    assert_eq!(got.claim.pvc_name, "data");
+}
+
+#[test]
+fn two_spellings_of_one_key_are_refused() {
+    let error = volume(&[("iops", "1"), ("IOPS", "1")]).expect_err("which one?");
+    assert_eq!(error, ParameterError::Twice { first: "IOPS".to_owned(), second: "iops".to_owned() });
+}
+
+#[test]
+fn an_unknown_key_is_refused_by_name() {
+    for key in ["tipe", "csi.storage.k8s.io/fstype", "tagspecification_1", "tagDeletion_1"] {
+        assert!(matches!(volume(&[(key, "x=y")]), Err(ParameterError::Unknown { .. })), "{key}");
+    }
+}
+
+#[test]
+fn an_unknown_type_is_refused_with_the_known_ones() {
+    let error = volume(&[("type", "gp9")]).expect_err("unknown").to_string();
+    for known in ["gp9", "gp2", "gp3", "io1", "io2", "st1", "sc1", "standard"] {
+        assert!(error.contains(known), "{error}");
+    }
+    assert_eq!(volume(&[("type", "")]).expect("unset").volume_type, None);
+}
+
+#[test]
+fn booleans_are_understood_in_any_go_spelling_and_garbage_is_refused() {
+    for text in ["1", "t", "T", "true", "TRUE", "True"] {
+        assert_eq!(volume(&[("encrypted", text)]).expect("true").encrypted, Some(true), "{text}");
+    }
+    for text in ["0", "f", "F", "false", "FALSE", "False"] {
+        assert_eq!(volume(&[("encrypted", text)]).expect("false").encrypted, Some(false), "{text}");
+    }
+    assert_eq!(volume(&[("encrypted", "")]).expect("unset").encrypted, None);
+    let keys = [
+        "encrypted",
+        "allowAutoIOPSPerGBIncrease",
+        "allowAutoIOPSIncreaseOnModify",
+        "ext4BigAlloc",
+        "ext4EncryptionSupport",
+        "blockAttachUntilInitialized",
+        "formatBlankRestore",
+    ];
+    for key in keys {
+        for garbage in ["yes", "tRUE", " true", "2", "on"] {
+            let error = volume(&[(key, garbage)]).expect_err("garbage").to_string();
+            assert!(error.contains(key) && error.contains(garbage) && error.contains("true"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn numbers_are_32_bit_and_zero_or_less_is_unset() {
+    for key in ["iops", "iopsPerGB", "throughput", "volumeInitializationRate"] {
+        for garbage in ["", "x", "1.5", "2147483648", "-2147483649", "0x10", " 1"] {
+            assert!(matches!(volume(&[(key, garbage)]), Err(ParameterError::Integer { .. })), "{key}={garbage}");
+        }
+    }
+    assert_eq!(volume(&[("iops", "2147483647")]).expect("fits").iops, Some(2_147_483_647));
+    assert_eq!(volume(&[("iops", "0"), ("throughput", "-5")]).expect("unset"), VolumeParameters::default());
+}
+
+#[test]
+fn formatting_values_are_letters_and_digits() {
+    for key in ["blockSize", "inodeSize", "bytesPerInode", "numberOfInodes", "ext4ClusterSize"] {
+        assert!(volume(&[(key, "4096k")]).is_ok(), "{key}");
+        for bad in ["-b 1", "4096;x", "é"] {
+            assert!(matches!(volume(&[(key, bad)]), Err(ParameterError::Alphanumeric { .. })), "{key}={bad}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_supported_yet_is_refused_as_such() {
+    let error = volume(&[("blockAttachUntilInitialized", "true")]).expect_err("later").to_string();
+    assert!(error.contains("not supported yet"), "{error}");
+    assert!(volume(&[("blockAttachUntilInitialized", "false")]).is_ok());
+    for key in ["fastSnapshotRestoreAvailabilityZones", "outpostArn", "lockMode", "lockDuration", "lockExpirationDate", "lockCoolOffPeriod"] {
+        let error = SnapshotParameters::parse(&map(&[(key, "1")])).expect_err("later").to_string();
+        assert!(error.contains(key) && error.contains("not supported yet"), "{error}");
+    }
+    assert!(SnapshotParameters::parse(&map(&[("lockMode", "")])).is_ok(), "an empty mode asks for no lock");
+}
+
+#[test]
+fn formatting_options_fit_their_file_systems() {
+    let mount = |fs_type: &str| [Access::Mount { fs_type: fs_type.to_owned() }];
+    let options = ["blocksize", "inodesize", "bytesperinode", "numberofinodes", "ext4bigalloc", "ext4encryptionsupport"];
+    let rows = [
+        ("ext4", [true; 6]),
+        ("ext3", [true, true, true, true, false, false]),
+        ("xfs", [true, true, false, false, false, false]),
+        ("ntfs", [false; 6]),
+        ("", [true; 6]),
+        ("EXT3", [true; 6]),
+    ];
+    for (fs_type, fits) in rows {
+        for (key, fits) in options.iter().zip(fits) {
+            let value = if key.starts_with("ext4") { "true" } else { "1024" };
+            let formatting = volume(&[(key, value)]).expect("understood").formatting;
+            let got = formatting.check(&mount(fs_type));
+            assert_eq!(got.is_ok(), fits, "{key} on {fs_type:?}: {got:?}");
+            assert!(formatting.check(&[Access::Block]).is_err() && formatting.check(&[Access::Unset]).is_err());
+        }
+    }
+    let cluster = volume(&[("ext4ClusterSize", "65536")]).expect("understood").formatting;
+    assert_eq!(cluster.check(&mount("ext4")), Err(ParameterError::ClusterSizeWithoutBigalloc));
+    let both = volume(&[("ext4ClusterSize", "65536"), ("ext4BigAlloc", "true")]).expect("understood").formatting;
+    assert_eq!(both.check(&mount("ext4")), Ok(()));
+    assert!(both.check(&mount("xfs")).is_err());
+    let mixed = [mount("ext4"), [Access::Block]].concat();
+    assert!(both.check(&mixed).is_err(), "every capability is checked");
+}
+
+#[test]
+fn what_is_set_travels_in_the_volume_context_under_lower_case_keys() {
+    let formatting = volume(&[("blockSize", "4096"), ("ext4BigAlloc", "T"), ("inodeSize", "")]).expect("fine").formatting;
+    let mut context = HashMap::new();
+    formatting.write_to(&mut context);
+    assert_eq!(context, map(&[("blocksize", "4096"), ("ext4bigalloc", "true")]));
+}
+
+fn overridden(parameters: &[(&str, &str)], mutable: &[(&str, &str)]) -> VolumeParameters {
+    let mut read = volume(parameters).expect("understood");
+    MutableParameters::parse(&map(mutable)).expect("understood").override_in(&mut read);
+    read
+}
+
+#[test]
+fn an_attributes_class_overrides_key_by_key() {
+    let class = [("type", "io1"), ("iops", "100"), ("throughput", "200")];
+    let got = overridden(&class, &[("type", "gp3"), ("IOPS", "4000")]);
+    assert_eq!((got.volume_type, got.iops, got.throughput), (Some(VolumeType::Gp3), Some(4000), Some(200)));
+    let got = overridden(&class, &[("type", ""), ("iops", "0")]);
+    assert_eq!((got.volume_type, got.iops), (None, None));
+    let got = overridden(&class, &[("volumeType", "io2")]);
+    assert_eq!(got.volume_type, Some(VolumeType::Io2));
+    let got = overridden(&class, &[("volumeType", "io2"), ("type", "gp2")]);
+    assert_eq!(got.volume_type, Some(VolumeType::Gp2));
+}
+
+#[test]
+fn an_attributes_class_has_the_keys_of_a_modification() {
+    let got = overridden(&[], &[("iopsPerGB", "5"), ("allowAutoIOPSIncreaseOnModify", "true"), (PVC_NAME_KEY, "x")]);
+    assert_eq!((got.iops_per_gib, got.auto_iops_on_modify, got.claim.pvc_name.as_str()), (Some(5), Some(true), ""));
+    for (key, value) in [("encrypted", "true"), ("iops", "x"), ("type", "gp9"), ("allowAutoIOPSIncreaseOnModify", "yes")] {
+        assert!(MutableParameters::parse(&map(&[(key, value)])).is_err(), "{key}");
+    }
+}
+
+#[test]
+fn a_tag_without_equals_sign_is_refused() {
+    let error = volume(&[("tagSpecification_1", "team")]).expect_err("refused").to_string();
+    assert!(error.contains("tagSpecification_1") && error.contains("key=value"), "{error}");
+}
+
+proptest! {
+    #[test]
+    fn no_map_makes_parsing_panic(entries in proptest::collection::hash_map("[a-zA-Z0-9/._]{0,24}", ".{0,24}", 0..6)) {
+        let _ = VolumeParameters::parse(&entries);
+        let _ = MutableParameters::parse(&entries);
+        let _ = SnapshotParameters::parse(&entries);
+    }
+
+    #[test]
+    fn the_case_of_a_key_makes_no_difference(upper in proptest::collection::vec(any::<bool>(), 30)) {
+        for (key, value) in [("allowautoiopspergbincrease", "true"), ("iopspergb", "7"), ("kmskeyid", "k"), ("blocksize", "1")] {
+            let spelt: String =
+                key.chars().zip(&upper).map(|(c, up)| if *up { c.to_ascii_uppercase() } else { c }).collect();
+            prop_assert_eq!(volume(&[(&spelt, value)]), volume(&[(key, value)]));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Parameters of CreateVolume (`controller.md` 6.3).
+
+use std::collections::HashMap;
+
+use ebs_types::VolumeType;
+
+use super::{
+    ClaimNames, Entry, Formatting, PV_NAME_KEY, PVC_NAME_KEY, PVC_NAMESPACE_KEY, ParameterError, Sorted,
+};
+use crate::tags::TagTemplate;
+
+/// What a StorageClass says. `None` is "not said".
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VolumeParameters {
+    /// EBS type.
+    pub volume_type: Option<VolumeType>,
+    /// IOPS.
+    pub iops: Option<u32>,
+    /// IOPS for each GiB.
+    pub iops_per_gib: Option<u32>,
+    /// Lift IOPS to the type's minimum.
+    pub raise_iops_to_min: bool,
+    /// To be recorded in a tag: whether a modification may raise IOPS with the size.
+    pub auto_iops_on_modify: Option<bool>,
+    /// MiB/s.
+    pub throughput: Option<u32>,
+    /// MiB/s at which a volume from a snapshot is initialised.
+    pub initialization_rate: Option<u32>,
+    /// Encrypt.
+    pub encrypted: Option<bool>,
+    /// KMS key.
+    pub kms_key_id: Option<String>,
+    /// Kubernetes objects behind the volume.
+    pub claim: ClaimNames,
+    /// Options for mkfs.
+    pub formatting: Formatting,
+    /// A volume from a snapshot or clone may be formatted when it is blank (`decisions.md` D-31).
+    pub format_blank_restore: bool,
+    /// Tags, by parameter key.
+    pub tags: Vec<TagTemplate>,
+}
+
+/// Every key, lower-cased.
+#[derive(Clone, Copy)]
+enum Parameter {
+    Type,
+    Iops,
+    IopsPerGib,
+    RaiseIops,
+    AutoIopsOnModify,
+    Throughput,
+    InitializationRate,
+    Encrypted,
+    KmsKeyId,
+    PvcName,
+    PvcNamespace,
+    PvName,
+    Ignored,
+    BlockSize,
+    InodeSize,
+    BytesPerInode,
+    NumberOfInodes,
+    Bigalloc,
+    ClusterSize,
+    EncryptionSupport,
+    BlockUntilInitialized,
+    FormatBlankRestore,
+}
+
+const TABLE: [(&str, Parameter); 23] = [
+    ("type", Parameter::Type),
+    ("iops", Parameter::Iops),
+    ("iopspergb", Parameter::IopsPerGib),
+    ("allowautoiopspergbincrease", Parameter::RaiseIops),
+    ("allowautoiopsincreaseonmodify", Parameter::AutoIopsOnModify),
+    ("throughput", Parameter::Throughput),
+    ("volumeinitializationrate", Parameter::InitializationRate),
+    ("encrypted", Parameter::Encrypted),
+    ("kmskeyid", Parameter::KmsKeyId),
+    (PVC_NAME_KEY, Parameter::PvcName),
+    (PVC_NAMESPACE_KEY, Parameter::PvcNamespace),
+    (PV_NAME_KEY, Parameter::PvName),
+    ("fstype", Parameter::Ignored),
+    ("blockexpress", Parameter::Ignored),
+    ("blocksize", Parameter::BlockSize),
+    ("inodesize", Parameter::InodeSize),
+    ("bytesperinode", Parameter::BytesPerInode),
+    ("numberofinodes", Parameter::NumberOfInodes),
+    ("ext4bigalloc", Parameter::Bigalloc),
+    ("ext4clustersize", Parameter::ClusterSize),
+    ("ext4encryptionsupport", Parameter::EncryptionSupport),
+    ("blockattachuntilinitialized", Parameter::BlockUntilInitialized),
+    ("formatblankrestore", Parameter::FormatBlankRestore),
+];
+
+impl VolumeParameters {
+    /// Reads the `parameters` of CreateVolume.
+    ///
+    /// # Errors
+    /// [`ParameterError`] for the first key, in alphabetical order, that is not understood.
+    pub fn parse(map: &HashMap<String, String>) -> Result<Self, ParameterError> {
+        let sorted = Sorted::of(map)?.without_deletions()?;
+        let mut read = Self { tags: sorted.tags, ..Self::default() };
+        for (lower, entry) in &sorted.entries {
+            let row = TABLE.iter().find(|(key, _)| key == lower).ok_or_else(|| entry.unknown())?;
+            read.set(row.1, entry)?;
+        }
+        Ok(read)
+    }
+
+    fn set(&mut self, parameter: Parameter, entry: &Entry<'_>) -> Result<(), ParameterError> {
+        let text = || entry.text().unwrap_or_default();
+        match parameter {
+            Parameter::Type => self.volume_type = entry.volume_type()?,
+            Parameter::Iops => self.iops = entry.positive()?,
+            Parameter::IopsPerGib => self.iops_per_gib = entry.positive()?,
+            Parameter::RaiseIops => self.raise_iops_to_min = entry.boolean()?.unwrap_or(false),
+            Parameter::AutoIopsOnModify => self.auto_iops_on_modify = entry.boolean()?,
+            Parameter::Throughput => self.throughput = entry.positive()?,
+            Parameter::InitializationRate => self.initialization_rate = entry.positive()?,
+            Parameter::Encrypted => self.encrypted = entry.boolean()?,
+            Parameter::KmsKeyId => self.kms_key_id = entry.text(),
+            Parameter::PvcName => self.claim.pvc_name = text(),
+            Parameter::PvcNamespace => self.claim.pvc_namespace = text(),
+            Parameter::PvName => self.claim.pv_name = text(),
+            Parameter::Ignored => tracing::info!(key = entry.key, "parameter is deprecated and has no effect"),
+            Parameter::BlockSize => self.formatting.block_size = entry.alphanumeric()?,
+            Parameter::InodeSize => self.formatting.inode_size = entry.alphanumeric()?,
+            Parameter::BytesPerInode => self.formatting.bytes_per_inode = entry.alphanumeric()?,
+            Parameter::NumberOfInodes => self.formatting.number_of_inodes = entry.alphanumeric()?,
+            Parameter::Bigalloc => self.formatting.bigalloc = entry.boolean()?.unwrap_or(false),
+            Parameter::ClusterSize => self.formatting.cluster_size = entry.alphanumeric()?,
+            Parameter::EncryptionSupport => self.formatting.encryption_support = entry.boolean()?.unwrap_or(false),
+            Parameter::FormatBlankRestore => self.format_blank_restore = entry.boolean()?.unwrap_or(false),
+            Parameter::BlockUntilInitialized => {
+                if entry.boolean()? == Some(true) {
+                    return Err(entry.not_yet("attaching only after initialization"));
+                }
+            }
+        }
+        Ok(())
+    }
+}

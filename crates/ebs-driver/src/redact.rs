@@ -1,0 +1,212 @@
+//! The only way from a request to the log: its content without anything secret (`decisions.md` D-41).
+//!
+//! Generated messages derive `Debug` and would print their `secrets`; so each request has a summary that names the
+//! fields to be logged one by one. A field that is not named here is not logged.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+use csi_proto::csi;
+
+/// Parts of keys whose values are not logged although the field is no secret: a user may put one in the wrong place.
+const SUSPECT: [&str; 6] = ["secret", "password", "passphrase", "token", "credential", "private"];
+
+/// A request as it may be logged.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Summary {
+    rpc: &'static str,
+    subject: String,
+    fields: Vec<(&'static str, String)>,
+}
+
+impl Summary {
+    /// Of an RPC about `subject` (a volume, snapshot or name; may be empty).
+    pub fn new(rpc: &'static str, subject: &str) -> Self {
+        Self { rpc, subject: subject.to_owned(), fields: Vec::new() }
+    }
+
+    /// Adds a field that is no secret.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl fmt::Display) -> Self {
+        self.fields.push((name, value.to_string()));
+        self
+    }
+
+    /// Adds a map, without the values of keys that sound secret.
+    #[must_use]
+    pub fn with_map(self, name: &'static str, map: &HashMap<String, String>) -> Self {
+        let sorted: BTreeMap<&str, &str> = map
+            .iter()
+            .map(|(key, value)| {
+                let lower = key.to_lowercase();
+                let hidden = SUSPECT.iter().any(|part| lower.contains(part));
+                (key.as_str(), if hidden { "(not logged)" } else { value.as_str() })
+            })
+            .collect();
+        self.with(name, format_args!("{sorted:?}"))
+    }
+
+    /// The RPC.
+    pub fn rpc(&self) -> &'static str {
+        self.rpc
+    }
+
+    /// What it is about.
+    pub fn subject(&self) -> &str {
+        &self.subject
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (name, value)) in self.fields.iter().enumerate() {
+            let blank = if i > 0 { " " } else { "" };
+            write!(f, "{blank}{name}={value}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?} {self}", self.rpc, self.subject)
+    }
+}
+
+/// A request that knows what of it may be logged.
+pub trait Summarize {
+    /// What may be logged.
+    fn summary(&self) -> Summary;
+}
+
+fn range(range: Option<&csi::CapacityRange>) -> String {
+    range.map_or_else(|| "none".to_owned(), |r| format!("{}..{}", r.required_bytes, r.limit_bytes))
+}
+
+impl Summarize for csi::CreateVolumeRequest {
+    fn summary(&self) -> Summary {
+        Summary::new("CreateVolume", &self.name)
+            .with("capacity", range(self.capacity_range.as_ref()))
+            .with("capabilities", format_args!("{:?}", self.volume_capabilities))
+            .with("source", format_args!("{:?}", self.volume_content_source))
+            .with("topology", format_args!("{:?}", self.accessibility_requirements))
+            .with_map("parameters", &self.parameters)
+            .with_map("mutable_parameters", &self.mutable_parameters)
+    }
+}
+
+impl Summarize for csi::DeleteVolumeRequest {
+    fn summary(&self) -> Summary {
+        Summary::new("DeleteVolume", &self.volume_id)
+    }
+}
+
+impl Summarize for csi::ControllerPublishVolumeRequest {
+    fn summary(&self) -> Summary {
+        Summary::new("ControllerPublishVolume", &self.volume_id)
+            .with("node", &self.node_id)
+            .with("readonly", self.readonly)
+            .with("capability", format_args!("{:?}", self.volume_capability))
+            .with_map("context", &self.volume_context)
+    }
+}
+
+impl Summarize for csi::ControllerUnpublishVolumeRequest {
+    fn summary(&self) -> Summary {
+        Summary::new("ControllerUnpublishVolume", &self.volume_id).with("node", &self.node_id)
+    }
+}
+
+impl Summarize for csi::ValidateVolumeCapabilitiesRequest {
+    fn summary(&self) -> Summary {
+        Summary::new("ValidateVolumeCapabilities", &self.volume_id)
+            .with("capabilities", format_args!("{:?}", self.volume_capabilities))
+    }
+}
+
+impl Summarize for csi::ListVolumesRequest {
+    fn summary(&self) -> Summary {
+        Summary::new("ListVolumes", "").with("max", self.max_entries).with("from", &self.starting_token)
+    }
+}
+
+impl Summarize for csi::ControllerExpandVolumeRequest {
+    fn summary(&self) -> Summary {
+        Summary::new("ControllerExpandVolume", &self.volume_id).with("capacity", range(self.capacity_range.as_ref()))
+    }
+}
+
+impl Summarize for csi::CreateSnapshotRequest {
+    fn summary(&self) -> Summary {
+        Summary::new("CreateSnapshot", &self.name)
+            .with("volume", &self.source_volume_id)
+            .with_map("parameters", &self.parameters)
+    }
+}
+
+impl Summarize for csi::DeleteSnapshotRequest {
+    fn summary(&self) -> Summary {
+        Summary::new("DeleteSnapshot", &self.snapshot_id)
+    }
+}
+
+impl Summarize for csi::ListSnapshotsRequest {
+    fn summary(&self) -> Summary {
+        Summary::new("ListSnapshots", &self.snapshot_id)
+            .with("volume", &self.source_volume_id)
+            .with("max", self.max_entries)
+            .with("from", &self.starting_token)
+    }
+}
+
+impl Summarize for csi::GetSnapshotRequest {
+    fn summary(&self) -> Summary {
+        Summary::new("GetSnapshot", &self.snapshot_id)
+    }
+}
+
+impl Summarize for csi::NodeStageVolumeRequest {
+    fn summary(&self) -> Summary {
+        Summary::new("NodeStageVolume", &self.volume_id)
+            .with("staging", &self.staging_target_path)
+            .with("capability", format_args!("{:?}", self.volume_capability))
+            .with_map("publish_context", &self.publish_context)
+            .with_map("context", &self.volume_context)
+    }
+}
+
+impl Summarize for csi::NodeUnstageVolumeRequest {
+    fn summary(&self) -> Summary {
+        Summary::new("NodeUnstageVolume", &self.volume_id).with("staging", &self.staging_target_path)
+    }
+}
+
+impl Summarize for csi::NodePublishVolumeRequest {
+    fn summary(&self) -> Summary {
+        Summary::new("NodePublishVolume", &self.volume_id)
+            .with("staging", &self.staging_target_path)
+            .with("target", &self.target_path)
+            .with("readonly", self.readonly)
+            .with("capability", format_args!("{:?}", self.volume_capability))
+            .with_map("publish_context", &self.publish_context)
+            .with_map("context", &self.volume_context)
+    }
+}
+
+impl Summarize for csi::NodeUnpublishVolumeRequest {
+    fn summary(&self) -> Summary {
+        Summary::new("NodeUnpublishVolume", &self.volume_id).with("target", &self.target_path)
+    }
+}
+
+impl Summarize for csi::NodeExpandVolumeRequest {
+    fn summary(&self) -> Summary {
+        Summary::new("NodeExpandVolume", &self.volume_id)
+            .with("path", &self.volume_path)
+            .with("staging", &self.staging_target_path)
+            .with("capacity", range(self.capacity_range.as_ref()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! The socket and what all RPCs share: a span, one log line for a failure, counting, and isolation of panics.
+
+mod endpoint;
+mod layer;
+mod socket;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use csi_proto::csi::controller_server::{Controller, ControllerServer};
+use csi_proto::csi::identity_server::{Identity, IdentityServer};
+use csi_proto::csi::node_server::{Node, NodeServer};
+use tokio::sync::oneshot;
+use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tonic::service::Routes;
+use tonic::transport::Server;
+
+pub use endpoint::{Endpoint, EndpointError, MAX_SOCKET_PATH};
+pub use layer::RpcObserver;
+pub use socket::{BindError, Bound, bind};
+
+use socket::Listener;
+
+/// Serving failed.
+#[derive(Debug, thiserror::Error)]
+#[error("serving CSI on {endpoint} failed")]
+pub struct ServeError {
+    endpoint: Endpoint,
+    #[source]
+    cause: tonic::transport::Error,
+}
+
+/// The services of one process.
+pub fn routes<I, C, N>(identity: I, controller: Option<C>, node: Option<N>) -> Routes
+where
+    I: Identity,
+    C: Controller,
+    N: Node,
+{
+    let mut routes = Routes::new(IdentityServer::new(identity));
+    if let Some(controller) = controller {
+        routes = routes.add_service(ControllerServer::new(controller));
+    }
+    if let Some(node) = node {
+        routes = routes.add_service(NodeServer::new(node));
+    }
+    routes
+}
+
+/// Serves until `shutdown` ends; then takes no new connections or requests and lets those in flight end, for at most
+/// `limit`. The socket file is removed when this returns, if it is still ours.
+///
+/// Operations that outlive their requests are not waited for here: drain them ([`crate::operation::Operations::drain`])
+/// at the same time, so that requests waiting for them can end.
+///
+/// Cancellation: dropping the future stops listening at once; connections live on until the runtime ends.
+///
+/// # Errors
+/// [`ServeError`] when accepting connections fails for good.
+pub async fn serve(
+    bound: Bound,
+    routes: Routes,
+    observer: Arc<dyn RpcObserver>,
+    shutdown: impl Future<Output = ()>,
+    limit: Duration,
+) -> Result<(), ServeError> {
+    let Bound { listener, endpoint, file } = bound;
+    let (stopping, stopped) = oneshot::channel::<()>();
+    let shutdown = async move {
+        shutdown.await;
+        drop(stopping);
+    };
+    let router = Server::builder().layer(layer::RpcLayer::new(observer)).add_routes(routes);
+    let serving = async move {
+        match listener {
+            Listener::Unix(unix) => router.serve_with_incoming_shutdown(UnixListenerStream::new(unix), shutdown).await,
+            Listener::Tcp(tcp) => router.serve_with_incoming_shutdown(TcpListenerStream::new(tcp), shutdown).await,
+        }
+    };
+    let overdue = async {
+        // Never sent: it ends when the shutdown begins.
+        let _ = stopped.await;
+        tokio::time::sleep(limit).await;
+    };
+    let result = tokio::select! {
+        served = serving => served.map_err(|cause| ServeError { endpoint, cause }),
+        () = overdue => {
+            tracing::warn!(?limit, "requests were still in flight at the end of the shutdown");
+            Ok(())
+        }
+    };
+    drop(file);
+    result
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! Where to listen (`runtime.md` 4; `decisions.md` D-40).
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+/// Most bytes of the path of a unix socket: what fits into the kernel's address besides the closing zero.
+pub const MAX_SOCKET_PATH: usize = 107;
+
+/// A place to listen at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A unix socket; the path is absolute, without `.` and `..`.
+    Unix(PathBuf),
+    /// TCP on loopback.
+    Tcp(SocketAddr),
+}
+
+/// An endpoint that is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EndpointError {
+    /// Neither unix nor tcp.
+    #[error("{0:?} is neither unix://PATH nor tcp://ADDRESS:PORT")]
+    Scheme(String),
+    /// No path.
+    #[error("{0:?} names no socket file")]
+    NoPath(String),
+    /// The path does not fit.
+    #[error("the socket path {} has {length} bytes; the kernel takes at most {MAX_SOCKET_PATH}: use a shorter one", path.display())]
+    TooLong {
+        /// The path.
+        path: PathBuf,
+        /// Its bytes.
+        length: usize,
+    },
+    /// No address.
+    #[error("{0:?} is no ADDRESS:PORT (127.0.0.1:10000, [::1]:10000)")]
+    Address(String),
+    /// Reachable from elsewhere.
+    #[error("tcp://{0} is not a loopback address: CSI has no authentication, so only this machine may reach it")]
+    NotLoopback(SocketAddr),
+}
+
+impl Endpoint {
+    /// Reads `unix://PATH`, `unix:/PATH` or `tcp://ADDRESS:PORT`; the scheme in any case.
+    ///
+    /// # Errors
+    /// [`EndpointError`].
+    pub fn parse(text: &str) -> Result<Self, EndpointError> {
+        let scheme = || EndpointError::Scheme(text.to_owned());
+        let (name, rest) = text.split_once(':').ok_or_else(scheme)?;
+        match name.to_ascii_lowercase().as_str() {
+            "unix" if rest.starts_with('/') => unix(text, rest.strip_prefix("//").unwrap_or(rest)),
+            "tcp" => tcp(rest.strip_prefix("//").ok_or_else(scheme)?),
+            _ => Err(scheme()),
+        }
+    }
+}
+
+/// Host and path joined and forced absolute: `tmp/csi.sock` is `/tmp/csi.sock`.
+fn unix(text: &str, joined: &str) -> Result<Endpoint, EndpointError> {
+    let mut path = PathBuf::from("/");
+    for component in Path::new(joined).components() {
+        match component {
+            Component::Normal(name) => path.push(name),
+            Component::ParentDir => {
+                path.pop();
+            }
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    if path.parent().is_none() || joined.ends_with('/') {
+        return Err(EndpointError::NoPath(text.to_owned()));
+    }
+    let length = path.as_os_str().as_bytes().len();
+    if length > MAX_SOCKET_PATH {
+        return Err(EndpointError::TooLong { path, length });
+    }
+    Ok(Endpoint::Unix(path))
+}
+
+fn tcp(rest: &str) -> Result<Endpoint, EndpointError> {
+    let address = rest.strip_suffix('/').unwrap_or(rest);
+    let numeric = address.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+    let address: SocketAddr =
+        numeric.as_deref().unwrap_or(address).parse().map_err(|_| EndpointError::Address(address.to_owned()))?;
+    if address.ip().is_loopback() { Ok(Endpoint::Tcp(address)) } else { Err(EndpointError::NotLoopback(address)) }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix://{}", path.display()),
+            Self::Tcp(address) => write!(f, "tcp://{address}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn endpoints_are_read_as_the_reference_reads_them() {
+        let rows = [
+            ("unix:///csi/csi.sock", "unix:///csi/csi.sock"),
+            ("unix://csi/csi.sock", "unix:///csi/csi.sock"),
+            ("unix:/csi/csi.sock", "unix:///csi/csi.sock"),
+            ("UNIX://tmp//a/../csi.sock", "unix:///tmp/csi.sock"),
+            ("tcp://127.0.0.1:10000", "tcp://127.0.0.1:10000"),
+            ("Tcp://127.0.0.1:10000/", "tcp://127.0.0.1:10000"),
+            ("tcp://localhost:9", "tcp://127.0.0.1:9"),
+            ("tcp://[::1]:9", "tcp://[::1]:9"),
+        ];
+        for (text, read) in rows {
+            assert_eq!(Endpoint::parse(text).map(|e| e.to_string()).as_deref(), Ok(read), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_schemes_and_empty_paths_are_refused() {
+        for bad in ["/csi/csi.sock", "http://127.0.0.1:1", "unix:", "unix:///", "unix://", "unix:csi.sock", "tcp:///127.0.0.1", "tcp://x", ""] {
+            assert!(Endpoint::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn tcp_is_taken_on_loopback_only() {
+        for bad in ["tcp://0.0.0.0:10000", "tcp://10.0.0.1:10000", "tcp://[::]:1"] {
+            assert!(matches!(Endpoint::parse(bad), Err(EndpointError::NotLoopback(_))), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_path_longer_than_the_kernel_takes_is_refused_with_the_limit() {
+        let path = |length: usize| format!("unix:///{}", "x".repeat(length - 1));
+        assert!(Endpoint::parse(&path(MAX_SOCKET_PATH)).is_ok());
+        let error = Endpoint::parse(&path(MAX_SOCKET_PATH + 1)).expect_err("too long").to_string();
+        assert!(error.contains("107") && error.contains("108"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_absolute_and_reads_back(text in "unix:/{1,3}[a-z./]{1,30}") {
+            if let Ok(endpoint) = Endpoint::parse(&text) {
+                let Endpoint::Unix(path) = &endpoint else { panic!("{endpoint}") };
+                prop_assert!(path.is_absolute() && path.components().all(|c| c != Component::ParentDir));
+                prop_assert_eq!(Endpoint::parse(&endpoint.to_string()), Ok(endpoint.clone()));
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What surrounds every RPC: its span, its counting, its failure line, and a wall against panics.
+
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use http::{Request, Response};
+use tokio::time::Instant;
+use tonic::body::Body;
+use tower::{Layer, Service};
+use tracing::Instrument;
+
+use crate::operation::panic_text;
+use crate::request_log;
+use crate::status::{Answer, broken_off};
+
+/// Is told of every RPC that has ended; must not block.
+pub trait RpcObserver: Send + Sync + 'static {
+    /// `rpc` is the method's name (`CreateVolume`) or `unknown`, `code` the gRPC code's (`OK`, `Aborted` …; `Canceled`
+    /// when the client left or its deadline passed): both from closed sets.
+    fn finished(&self, rpc: &'static str, code: &'static str, took: Duration);
+}
+
+/// Wraps every service of the server.
+#[derive(Clone)]
+pub(super) struct RpcLayer {
+    observer: Arc<dyn RpcObserver>,
+}
+
+impl RpcLayer {
+    pub(super) fn new(observer: Arc<dyn RpcObserver>) -> Self {
+        Self { observer }
+    }
+}
+
+impl<S> Layer<S> for RpcLayer {
+    type Service = RpcService<S>;
+
+    fn layer(&self, inner: S) -> RpcService<S> {
+        RpcService { inner, observer: Arc::clone(&self.observer) }
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct RpcService<S> {
+    inner: S,
+    observer: Arc<dyn RpcObserver>,
+}
+
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+impl<S> Service<Request<Body>> for RpcService<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let rpc = method(request.uri().path());
+        let mut running = Running { rpc, started: Instant::now(), observer: Some(Arc::clone(&self.observer)) };
+        let handled = self.inner.call(request);
+        let span = request_log::span(rpc);
+        let future = async move {
+            let response = match AssertUnwindSafe(handled).catch_unwind().await {
+                Ok(Ok(response)) => response,
+                Err(panic) => broken_off(&panic_text(panic.as_ref())).into_http(),
+            };
+            let answer = Answer::of(response.headers());
+            if let Some(message) = &answer.failure {
+                request_log::failed(rpc, answer.code, message, answer.definite_fault);
+            }
+            running.end(answer.code);
+            Ok(response)
+        };
+        Box::pin(future.instrument(span))
+    }
+}
+
+/// An RPC that runs; dropped before its end when the client leaves.
+struct Running {
+    rpc: &'static str,
+    started: Instant,
+    observer: Option<Arc<dyn RpcObserver>>,
+}
+
+impl Running {
+    fn end(&mut self, code: &'static str) {
+        if let Some(observer) = self.observer.take() {
+            observer.finished(self.rpc, code, self.started.elapsed());
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.observer.is_some() {
+            tracing::info!(rpc = self.rpc, "the client stopped waiting");
+        }
+        self.end("Canceled");
+    }
+}
+
+/// Every method that may be named in a log field or a metric label.
+const METHODS: [&str; 30] = [
+    "GetPluginInfo",
+    "GetPluginCapabilities",
+    "Probe",
+    "CreateVolume",
+    "DeleteVolume",
+    "ControllerPublishVolume",
+    "ControllerUnpublishVolume",
+    "ValidateVolumeCapabilities",
+    "ListVolumes",
+    "ControllerListVolumeHealth",
+    "ControllerGetVolumeHealth",
+    "GetCapacity",
+    "ControllerGetCapabilities",
+    "CreateSnapshot",
+    "DeleteSnapshot",
+    "ListSnapshots",
+    "GetSnapshot",
+    "ControllerExpandVolume",
+    "ControllerGetVolume",
+    "ControllerModifyVolume",
+    "NodeStageVolume",
+    "NodeUnstageVolume",
+    "NodePublishVolume",
+    "NodeUnpublishVolume",
+    "NodeGetVolumeStats",
+    "NodeGetVolumeHealth",
+    "NodeGetStorageHealth",
+    "NodeExpandVolume",
+    "NodeGetCapabilities",
+    "NodeGetInfo",
+];
+
+/// The method in a path such as `/csi.v1.Controller/CreateVolume`.
+fn method(path: &str) -> &'static str {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    METHODS.into_iter().find(|known| *known == name).unwrap_or("unknown")
+}

@@ -1,0 +1,255 @@
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use csi_proto::csi::identity_client::IdentityClient;
+use csi_proto::csi::{
+    GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest, GetPluginInfoResponse,
+    ProbeRequest, ProbeResponse,
+};
+use hyper_util::rt::TokioIo;
+use tempfile::TempDir;
+use tokio::net::UnixStream;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tonic::transport::{Channel, Endpoint as Target};
+use tonic::{Request, Response, Status};
+
+use super::*;
+
+/// An identity that panics, waits or answers, as the test wants.
+#[derive(Clone, Default)]
+struct Stub {
+    entered: Arc<Notify>,
+    gate: Arc<Notify>,
+}
+
+#[tonic::async_trait]
+impl Identity for Stub {
+    async fn get_plugin_info(
+        &self,
+        _request: Request<GetPluginInfoRequest>,
+    ) -> Result<Response<GetPluginInfoResponse>, Status> {
+        Ok(Response::new(GetPluginInfoResponse { name: "stub".to_owned(), ..Default::default() }))
+    }
+
+    async fn get_plugin_capabilities(
+        &self,
+        _request: Request<GetPluginCapabilitiesRequest>,
+    ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
+        panic!("a bug in a handler")
+    }
+
+    async fn probe(&self, _request: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
+        self.entered.notify_one();
+        self.gate.notified().await;
+        Ok(Response::new(ProbeResponse { ready: Some(true) }))
+    }
+}
+
+#[derive(Default)]
+struct Seen(Mutex<Vec<(&'static str, &'static str)>>);
+
+impl RpcObserver for Seen {
+    fn finished(&self, rpc: &'static str, code: &'static str, _took: Duration) {
+        self.0.lock().expect("not poisoned").push((rpc, code));
+    }
+}
+
+impl Seen {
+    fn all(&self) -> Vec<(&'static str, &'static str)> {
+        self.0.lock().expect("not poisoned").clone()
+    }
+}
+
+/// A server of its own for each test; stopped when dropped.
+struct World {
+    _directory: TempDir,
+    socket: PathBuf,
+    stub: Stub,
+    seen: Arc<Seen>,
+    stop: Arc<Notify>,
+    serving: JoinSet<Result<(), ServeError>>,
+}
+
+fn start(limit: Duration) -> World {
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("csi.sock");
+    let bound = bind(&Endpoint::Unix(socket.clone()), 0o600).expect("free");
+    let (stub, seen, stop) = (Stub::default(), Arc::new(Seen::default()), Arc::new(Notify::new()));
+    let routes = Routes::new(IdentityServer::new(stub.clone()));
+    let mut serving = JoinSet::new();
+    let (observer, stopping) = (Arc::clone(&seen), Arc::clone(&stop));
+    serving.spawn(async move { serve(bound, routes, observer, stopping.notified(), limit).await });
+    World { _directory: directory, socket, stub, seen, stop, serving }
+}
+
+async fn client(socket: &Path) -> IdentityClient<Channel> {
+    let socket = socket.to_owned();
+    let connect = tower::service_fn(move |_| {
+        let socket = socket.clone();
+        async move { UnixStream::connect(socket).await.map(TokioIo::new) }
+    });
+    let channel = Target::from_static("http://localhost").connect_with_connector(connect).await.expect("connects");
+    IdentityClient::new(channel)
+}
+
+async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), future).await.unwrap_or_else(|_| panic!("{what}: not within 20 s"))
+}
+
+async fn until(what: &str, level: impl Fn() -> bool) {
+    let wait = async {
+        while !level() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(what, wait).await;
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).expect("there").permissions().mode() & 0o777
+}
+
+#[tokio::test]
+async fn the_socket_has_exactly_the_mode_asked_for_from_its_first_moment() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for wanted in [0o600, 0o660, 0o666, 0o400] {
+        let socket = directory.path().join(format!("{wanted:o}.sock"));
+        let _bound = bind(&Endpoint::Unix(socket.clone()), wanted).expect("free");
+        assert_eq!(mode(&socket), wanted, "{wanted:o}");
+    }
+    // What the file had before anybody could have changed it: the mode of the descriptor goes into bind.
+    let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).expect("a socket");
+    rustix::fs::fchmod(&socket, rustix::fs::Mode::from_raw_mode(0o600)).expect("its mode can be set");
+    let path = directory.path().join("raw.sock");
+    socket.bind(&socket2::SockAddr::unix(&path).expect("short")).expect("free");
+    assert_eq!(mode(&path), 0o600);
+}
+
+#[tokio::test]
+async fn a_stale_socket_is_replaced_and_our_own_removed_at_the_end() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("csi.sock");
+    drop(StdListener::bind(&socket).expect("free"));
+    assert!(socket.exists(), "the file of a process that is gone");
+    let bound = bind(&Endpoint::Unix(socket.clone()), 0o600).expect("stale");
+    assert!(StdStream::connect(&socket).is_ok(), "somebody listens now");
+    drop(bound);
+    assert!(!socket.exists());
+}
+
+#[tokio::test]
+async fn a_second_driver_on_one_socket_is_refused_and_leaves_the_first_alone() {
+    let world = start(Duration::from_secs(1));
+    let error = bind(&Endpoint::Unix(world.socket.clone()), 0o600).expect_err("taken");
+    assert!(matches!(error, BindError::Locked { .. }), "{error}");
+    assert!(error.to_string().contains("another driver"), "{error}");
+    let name = within("info", client(&world.socket).await.get_plugin_info(GetPluginInfoRequest {})).await;
+    assert_eq!(name.expect("the first still serves").into_inner().name, "stub");
+}
+
+#[tokio::test]
+async fn a_socket_on_which_another_program_listens_is_left_alone() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("csi.sock");
+    let _other = StdListener::bind(&socket).expect("free");
+    let error = bind(&Endpoint::Unix(socket.clone()), 0o600).expect_err("taken");
+    assert!(matches!(error, BindError::Live { .. }), "{error}");
+    assert!(StdStream::connect(&socket).is_ok());
+}
+
+#[tokio::test]
+async fn a_file_or_a_missing_directory_is_named_and_left_alone() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("precious");
+    std::fs::write(&file, "data").expect("written");
+    let error = bind(&Endpoint::Unix(file.clone()), 0o600).expect_err("a file");
+    assert!(error.to_string().contains("no socket"), "{error}");
+    assert_eq!(std::fs::read_to_string(&file).expect("still there"), "data");
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink(&file, &link).expect("linked");
+    assert!(matches!(bind(&Endpoint::Unix(link), 0o600), Err(BindError::NotASocket { .. })));
+    let error = bind(&Endpoint::Unix(directory.path().join("no/csi.sock")), 0o600).expect_err("no directory");
+    assert!(matches!(&error, BindError::NoDirectory { directory } if directory.ends_with("no")), "{error}");
+}
+
+#[tokio::test]
+async fn a_socket_file_that_is_no_longer_ours_is_not_removed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("csi.sock");
+    let bound = bind(&Endpoint::Unix(socket.clone()), 0o600).expect("free");
+    std::fs::rename(&socket, directory.path().join("moved")).expect("moved");
+    let _other = StdListener::bind(&socket).expect("free again");
+    drop(bound);
+    assert!(std::fs::symlink_metadata(&socket).expect("there").file_type().is_socket());
+}
+
+#[tokio::test]
+async fn a_panic_ends_one_request_with_an_unknown_outcome_and_the_server_lives() {
+    let world = start(Duration::from_secs(1));
+    let mut client = client(&world.socket).await;
+    let status = within("the panic", client.get_plugin_capabilities(GetPluginCapabilitiesRequest {})).await;
+    let status = status.expect_err("it panicked");
+    assert_eq!(format!("{:?}", status.code()), "Aborted");
+    assert!(status.message().contains("a bug in a handler"), "{status}");
+    assert!(within("the next", client.get_plugin_info(GetPluginInfoRequest {})).await.is_ok());
+    assert_eq!(world.seen.all(), [("GetPluginCapabilities", "Aborted"), ("GetPluginInfo", "OK")]);
+}
+
+#[tokio::test]
+async fn every_rpc_is_counted_once_also_when_the_client_leaves() {
+    let world = start(Duration::from_secs(1));
+    let mut client = client(&world.socket).await;
+    let left = {
+        let probe = client.probe(ProbeRequest {});
+        tokio::select! {
+            _ = probe => false,
+            () = world.stub.entered.notified() => true,
+        }
+    };
+    assert!(left);
+    until("the server notices", || world.seen.all() == [("Probe", "Canceled")]).await;
+    assert!(within("info", client.get_plugin_info(GetPluginInfoRequest {})).await.is_ok());
+    assert_eq!(world.seen.all(), [("Probe", "Canceled"), ("GetPluginInfo", "OK")]);
+}
+
+#[tokio::test]
+async fn shutdown_lets_requests_in_flight_end_and_takes_no_new_connections() {
+    let mut world = start(Duration::from_secs(20));
+    let mut client = client(&world.socket).await;
+    let stub = world.stub.clone();
+    let (answer, ()) = within("the request", async {
+        tokio::join!(client.probe(ProbeRequest {}), async {
+            stub.entered.notified().await;
+            world.stop.notify_one();
+            until("the listener is gone", || StdStream::connect(&world.socket).is_err()).await;
+            stub.gate.notify_one();
+        })
+    })
+    .await;
+    assert_eq!(answer.expect("answered").into_inner().ready, Some(true));
+    let ended = within("the server ends", world.serving.join_next()).await;
+    assert!(matches!(ended, Some(Ok(Ok(())))), "{ended:?}");
+    assert!(!world.socket.exists());
+}
+
+#[tokio::test]
+async fn shutdown_is_bounded() {
+    let mut world = start(Duration::from_millis(50));
+    let mut client = client(&world.socket).await;
+    let mut callers = JoinSet::new();
+    callers.spawn(async move { client.probe(ProbeRequest {}).await });
+    within("the request", world.stub.entered.notified()).await;
+    world.stop.notify_one();
+    let ended = within("the server ends", world.serving.join_next()).await;
+    assert!(matches!(ended, Some(Ok(Ok(())))), "{ended:?}");
+}
+
+#[tokio::test]
+async fn tcp_listens_on_a_free_port_of_loopback() {
+    let endpoint = Endpoint::parse("tcp://127.0.0.1:0").expect("loopback");
+    let bound = bind(&endpoint, 0o600).expect("free");
+    assert!(matches!(bound.endpoint(), Endpoint::Tcp(address) if address.port() > 0 && address.ip().is_loopback()));
+}

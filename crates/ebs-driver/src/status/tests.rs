@@ -1,0 +1,79 @@
+use super::*;
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot attach vol-1")]
+struct Outer(#[source] Middle);
+
+#[derive(Debug, thiserror::Error)]
+#[error("EC2 refused")]
+struct Middle(#[source] Inner);
+
+#[derive(Debug, thiserror::Error)]
+#[error("AttachVolume: VolumeInUse (request id 1)")]
+struct Inner;
+
+impl Refusal for Outer {
+    fn meaning(&self) -> Meaning {
+        Meaning::FailedPrecondition
+    }
+
+    fn next_step(&self) -> Option<String> {
+        Some("detach it first".to_owned())
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("said twice: {0}")]
+struct Repeats(#[source] Inner);
+
+#[test]
+fn a_message_has_the_whole_chain_once_and_what_to_do_next() {
+    let status = refuse(&Outer(Middle(Inner)));
+    let whole = "cannot attach vol-1: EC2 refused: AttachVolume: VolumeInUse (request id 1); detach it first";
+    assert_eq!(status.message(), whole);
+    assert_eq!(chain(&Repeats(Inner)), "said twice: AttachVolume: VolumeInUse (request id 1)");
+}
+
+#[test]
+fn every_meaning_has_its_code() {
+    let codes: Vec<Code> = Meaning::ALL.iter().map(|m| status(*m, "").code()).collect();
+    let expected = [
+        Code::InvalidArgument,
+        Code::OutOfRange,
+        Code::NotFound,
+        Code::AlreadyExists,
+        Code::ResourceExhausted,
+        Code::FailedPrecondition,
+        Code::Aborted,
+        Code::Aborted,
+        Code::Unavailable,
+        Code::Unauthenticated,
+        Code::PermissionDenied,
+        Code::Unimplemented,
+        Code::Internal,
+    ];
+    assert_eq!(codes, expected);
+}
+
+#[test]
+fn a_request_that_broke_off_is_never_answered_with_a_final_code() {
+    let status = broken_off("internal error: x");
+    assert_eq!(status.code(), Code::Aborted);
+    assert!(status.message().contains("outcome is unknown"));
+}
+
+#[test]
+fn an_rpc_that_is_not_supported_names_itself() {
+    let status = unimplemented_rpc("GetCapacity");
+    assert_eq!(status.code(), Code::Unimplemented);
+    assert!(status.message().contains("GetCapacity"));
+}
+
+#[test]
+fn the_code_of_an_answer_is_read_from_its_headers() {
+    let failed: http::Response<()> = Status::aborted("busy: 100 %").into_http();
+    let answer = Answer::of(failed.headers());
+    assert_eq!((answer.code, answer.failure.as_deref(), answer.definite_fault), ("Aborted", Some("busy: 100 %"), false));
+    let answer = Answer::of(&http::HeaderMap::new());
+    assert_eq!((answer.code, answer.failure), ("OK", None));
+}

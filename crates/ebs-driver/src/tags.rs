@@ -1,0 +1,261 @@
+//! Tags of volumes and snapshots: who says which, who wins, and what may not be said (`controller.md` 6.6).
+//!
+//! Later wins: the driver's own tags, those of the cluster, `tagSpecification*` of the StorageClass (or snapshot
+//! class), those of the VolumeAttributesClass, `--extra-tags`. The same precedence holds for volumes and snapshots
+//! (`controller.md` C14).
+
+use ebs_types::{DriverName, Tags};
+
+use crate::parameters::{ClaimNames, MutableParameters, SnapshotParameters, VolumeParameters};
+use crate::tag_template::{self, TemplateError, TemplateValues};
+
+/// Most tags of one EC2 resource.
+const MAX_TAGS: usize = 50;
+/// Most characters of a tag's key.
+const MAX_KEY: usize = 128;
+/// Most characters of a tag's value.
+const MAX_VALUE: usize = 256;
+
+/// A tag that cannot be. Its key is named; always InvalidArgument (or a refusal to start, for `--extra-tags`).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TagError {
+    /// An entry without `=`.
+    #[error("parameter {parameter}: {value:?} is not of the form key=value")]
+    NoEquals {
+        /// The parameter.
+        parameter: String,
+        /// Its value.
+        value: String,
+    },
+    /// A key that belongs to the driver or to Kubernetes.
+    #[error("tag key {key:?} is reserved: CSIVolumeName, CSIVolumeSnapshotName, ebs.csi.aws.com/cluster-name, \
+             kubernetes.io… and the driver's own {driver}/… cannot be set")]
+    Reserved {
+        /// The key.
+        key: String,
+        /// The driver's name.
+        driver: DriverName,
+    },
+    /// A value that is no template or cannot be evaluated.
+    #[error("value of tag {key:?}")]
+    Template {
+        /// The key.
+        key: String,
+        /// Why.
+        #[source]
+        cause: TemplateError,
+    },
+    /// A key that EC2 does not take.
+    #[error("tag key {key:?}: EC2 takes keys of 1 to {MAX_KEY} characters that do not start with aws:")]
+    Key {
+        /// The key.
+        key: String,
+    },
+    /// A value that EC2 does not take.
+    #[error("tag {key:?}: its value has {length} characters, EC2 takes at most {MAX_VALUE}")]
+    Value {
+        /// The key.
+        key: String,
+        /// Characters of the value.
+        length: usize,
+    },
+    /// Too many.
+    #[error("{count} tags, those of the driver included, are more than the {MAX_TAGS} that EC2 takes")]
+    TooMany {
+        /// How many.
+        count: usize,
+    },
+}
+
+/// A tag of a class: a literal key and a value that is a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TagTemplate {
+    key: String,
+    template: String,
+}
+
+impl TagTemplate {
+    /// Splits an entry at its first `=`.
+    ///
+    /// # Errors
+    /// [`TagError::NoEquals`].
+    pub fn parse(parameter: &str, value: &str) -> Result<Self, TagError> {
+        let (key, template) = value
+            .split_once('=')
+            .ok_or_else(|| TagError::NoEquals { parameter: parameter.to_owned(), value: value.to_owned() })?;
+        Ok(Self { key: key.to_owned(), template: template.to_owned() })
+    }
+}
+
+/// What the command line says about tags.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TagPolicy {
+    /// The driver's name.
+    pub driver: DriverName,
+    /// `--k8s-tag-cluster-id`.
+    pub cluster_id: Option<String>,
+    /// `--extra-tags`, already checked by [`TagPolicy::check_extra`].
+    pub extra: Tags,
+    /// `--warn-on-invalid-tag`: drop a bad tag of a class, with a warning.
+    pub warn_on_invalid: bool,
+}
+
+impl TagPolicy {
+    /// Refuses extra tags that can never be written.
+    ///
+    /// # Errors
+    /// [`TagError`] for the first one.
+    pub fn check_extra(&self) -> Result<(), TagError> {
+        for (key, value) in &self.extra {
+            self.check_user_key(key)?;
+            if !value.contains("{{") {
+                check_value(key, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All tags of a new volume.
+    ///
+    /// # Errors
+    /// [`TagError`]; bad tags of a class are dropped instead when the policy says so.
+    pub fn of_volume(
+        &self,
+        name: &str,
+        parameters: &VolumeParameters,
+        mutable: &MutableParameters,
+    ) -> Result<Tags, TagError> {
+        let mut tags = self.own(DriverName::VOLUME_NAME_TAG, name);
+        tags.extend(claim_tags(&parameters.claim));
+        if let Some(ratio) = parameters.iops_per_gib {
+            tags.insert(self.driver.iops_per_gib_tag(), ratio.to_string());
+        }
+        if let Some(auto) = parameters.auto_iops_on_modify {
+            tags.insert(self.driver.auto_iops_tag(), auto.to_string());
+        }
+        self.add_cluster_tags(&mut tags, name);
+        if let Some(id) = &self.cluster_id {
+            tags.insert("KubernetesCluster".to_owned(), id.clone());
+        }
+        let claim = &parameters.claim;
+        let values = TemplateValues::volume(&claim.pvc_name, &claim.pvc_namespace, &claim.pv_name);
+        self.add_user_tags(&mut tags, &parameters.tags, &values)?;
+        for key in &mutable.deletions {
+            self.check_user_key(key)?;
+            tags.remove(key);
+        }
+        self.add_user_tags(&mut tags, &mutable.tags, &values)?;
+        for (key, value) in &self.extra {
+            tags.insert(key.clone(), extra_value(key, value, &values)?);
+        }
+        checked(tags)
+    }
+
+    /// All tags of a new snapshot. Extra tags are literal here.
+    ///
+    /// # Errors
+    /// As [`TagPolicy::of_volume`].
+    pub fn of_snapshot(&self, name: &str, parameters: &SnapshotParameters) -> Result<Tags, TagError> {
+        let mut tags = self.own(DriverName::SNAPSHOT_NAME_TAG, name);
+        self.add_cluster_tags(&mut tags, name);
+        self.add_user_tags(&mut tags, &parameters.tags, &parameters.template_values())?;
+        tags.extend(self.extra.clone());
+        checked(tags)
+    }
+
+    fn own(&self, name_tag: &str, name: &str) -> Tags {
+        Tags::from([(name_tag.to_owned(), name.to_owned()), (self.driver.managed_tag(), "true".to_owned())])
+    }
+
+    fn add_cluster_tags(&self, tags: &mut Tags, name: &str) {
+        if let Some(id) = &self.cluster_id {
+            tags.insert(format!("kubernetes.io/cluster/{id}"), "owned".to_owned());
+            tags.insert("Name".to_owned(), format!("{id}-dynamic-{name}"));
+            tags.insert(DriverName::CLUSTER_NAME_TAG.to_owned(), id.clone());
+        }
+    }
+
+    fn add_user_tags(
+        &self,
+        tags: &mut Tags,
+        templates: &[TagTemplate],
+        values: &TemplateValues,
+    ) -> Result<(), TagError> {
+        for template in templates {
+            match self.user_tag(template, values) {
+                Ok(value) => {
+                    tags.insert(template.key.clone(), value);
+                }
+                Err(error) if self.warn_on_invalid => {
+                    tracing::warn!(error = crate::status::chain(&error), "invalid tag is left out");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn user_tag(&self, template: &TagTemplate, values: &TemplateValues) -> Result<String, TagError> {
+        self.check_user_key(&template.key)?;
+        let value = tag_template::render(&template.template, values)
+            .map_err(|cause| TagError::Template { key: template.key.clone(), cause })?;
+        check_value(&template.key, &value)?;
+        Ok(value)
+    }
+
+    fn check_user_key(&self, key: &str) -> Result<(), TagError> {
+        let exact = [DriverName::VOLUME_NAME_TAG, DriverName::SNAPSHOT_NAME_TAG, DriverName::CLUSTER_NAME_TAG];
+        let own_prefix = format!("{}/", self.driver);
+        if exact.contains(&key) || key.starts_with("kubernetes.io") || key.starts_with(&own_prefix) {
+            return Err(TagError::Reserved { key: key.to_owned(), driver: self.driver.clone() });
+        }
+        check_key(key)
+    }
+}
+
+/// An extra tag's value: a template where it is one, else literally what it says.
+fn extra_value(key: &str, value: &str, values: &TemplateValues) -> Result<String, TagError> {
+    match tag_template::render(value, values) {
+        Ok(value) => Ok(value),
+        Err(TemplateError::Parse { .. }) => Ok(value.to_owned()),
+        Err(cause @ (TemplateError::Evaluate { .. } | TemplateError::Limit(_))) => {
+            Err(TagError::Template { key: key.to_owned(), cause })
+        }
+    }
+}
+
+fn claim_tags(claim: &ClaimNames) -> impl Iterator<Item = (String, String)> {
+    let rows = [("pvc/name", &claim.pvc_name), ("pvc/namespace", &claim.pvc_namespace), ("pv/name", &claim.pv_name)];
+    let tags = rows.map(|(what, name)| (format!("kubernetes.io/created-for/{what}"), name.clone()));
+    tags.into_iter().filter(|(_, name)| !name.is_empty())
+}
+
+fn check_key(key: &str) -> Result<(), TagError> {
+    let aws = key.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("aws:"));
+    if aws || !(1..=MAX_KEY).contains(&key.chars().count()) {
+        return Err(TagError::Key { key: key.to_owned() });
+    }
+    Ok(())
+}
+
+fn check_value(key: &str, value: &str) -> Result<(), TagError> {
+    let length = value.chars().count();
+    if length > MAX_VALUE {
+        return Err(TagError::Value { key: key.to_owned(), length });
+    }
+    Ok(())
+}
+
+fn checked(tags: Tags) -> Result<Tags, TagError> {
+    for (key, value) in &tags {
+        check_key(key)?;
+        check_value(key, value)?;
+    }
+    if tags.len() > MAX_TAGS {
+        return Err(TagError::TooMany { count: tags.len() });
+    }
+    Ok(tags)
+}
+
+#[cfg(test)]
+mod tests;

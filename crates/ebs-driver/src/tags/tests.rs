@@ -1,0 +1,168 @@
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn policy() -> TagPolicy {
+    TagPolicy { driver: DriverName::default(), cluster_id: None, extra: Tags::new(), warn_on_invalid: false }
+}
+
+fn map(entries: &[(&str, &str)]) -> HashMap<String, String> {
+    entries.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+}
+
+fn volume(policy: &TagPolicy, parameters: &[(&str, &str)], mutable: &[(&str, &str)]) -> Result<Tags, TagError> {
+    let parameters = VolumeParameters::parse(&map(parameters)).expect("parameters are fine");
+    let mutable = MutableParameters::parse(&map(mutable)).expect("mutable parameters are fine");
+    policy.of_volume("pvc-1", &parameters, &mutable)
+}
+
+fn tags(entries: &[(&str, &str)]) -> Tags {
+    entries.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+}
+
+#[test]
+fn a_volume_is_tagged_with_its_name_its_manager_and_its_claim() {
+    let parameters = [
+        ("csi.storage.k8s.io/pvc/name", "data"),
+        ("csi.storage.k8s.io/pvc/namespace", "shop"),
+        ("csi.storage.k8s.io/pv/name", "pvc-1"),
+        ("iopsPerGB", "50"),
+        ("allowAutoIOPSIncreaseOnModify", "T"),
+    ];
+    let expected = tags(&[
+        ("CSIVolumeName", "pvc-1"),
+        ("ebs.csi.aws.com/cluster", "true"),
+        ("ebs.csi.aws.com/IOPSPerGb", "50"),
+        ("ebs.csi.aws.com/AllowAutoIOPSIncreaseOnModify", "true"),
+        ("kubernetes.io/created-for/pvc/name", "data"),
+        ("kubernetes.io/created-for/pvc/namespace", "shop"),
+        ("kubernetes.io/created-for/pv/name", "pvc-1"),
+    ]);
+    assert_eq!(volume(&policy(), &parameters, &[]), Ok(expected));
+}
+
+#[test]
+fn a_cluster_owns_what_it_makes() {
+    let policy = TagPolicy { cluster_id: Some("prod".to_owned()), ..policy() };
+    let snapshot = policy.of_snapshot("snap-1", &SnapshotParameters::default()).expect("fine");
+    let mut expected = tags(&[
+        ("CSIVolumeSnapshotName", "snap-1"),
+        ("ebs.csi.aws.com/cluster", "true"),
+        ("kubernetes.io/cluster/prod", "owned"),
+        ("Name", "prod-dynamic-snap-1"),
+        ("ebs.csi.aws.com/cluster-name", "prod"),
+    ]);
+    assert_eq!(snapshot, expected);
+    expected.remove("CSIVolumeSnapshotName");
+    expected.extend(tags(&[
+        ("CSIVolumeName", "pvc-1"),
+        ("Name", "prod-dynamic-pvc-1"),
+        ("KubernetesCluster", "prod"),
+    ]));
+    assert_eq!(volume(&policy, &[], &[]), Ok(expected));
+}
+
+#[test]
+fn later_sources_win_and_extra_tags_last_for_volumes_and_snapshots() {
+    let policy = TagPolicy { cluster_id: Some("prod".to_owned()), extra: tags(&[("d", "extra")]), ..policy() };
+    let class = [("tagSpecification_1", "a=class"), ("tagSpecification_2", "b=class"), ("tagSpecification_3", "d=class"), ("tagSpecification_4", "Name=mine")];
+    let got = volume(&policy, &class, &[("tagSpecification_1", "b=vac")]).expect("fine");
+    let picked: Vec<_> = ["a", "b", "d", "Name"].iter().map(|k| got[*k].as_str()).collect();
+    assert_eq!(picked, ["class", "vac", "extra", "mine"]);
+    let parameters = SnapshotParameters::parse(&map(&class)).expect("fine");
+    assert_eq!(policy.of_snapshot("s", &parameters).expect("fine")["d"], "extra");
+}
+
+#[test]
+fn of_two_entries_for_one_tag_the_later_parameter_key_wins() {
+    let got = volume(&policy(), &[("tagSpecification_2", "a=2"), ("tagSpecification_1", "a=1")], &[]).expect("fine");
+    assert_eq!(got["a"], "2");
+}
+
+#[test]
+fn a_tag_that_the_attributes_class_deletes_is_not_written() {
+    let got = volume(&policy(), &[("tagSpecification_1", "a=1")], &[("tagDeletion_1", "a")]).expect("fine");
+    assert!(!got.contains_key("a"));
+    let both = [("tagDeletion_1", "a"), ("tagSpecification_1", "a=2")];
+    assert_eq!(volume(&policy(), &[], &both).expect("fine")["a"], "2");
+    assert!(matches!(volume(&policy(), &[], &[("tagDeletion_1", "CSIVolumeName")]), Err(TagError::Reserved { .. })));
+}
+
+#[test]
+fn reserved_keys_are_refused_or_dropped_under_warn_on_invalid_tag() {
+    let reserved = [
+        "CSIVolumeName",
+        "CSIVolumeSnapshotName",
+        "ebs.csi.aws.com/cluster-name",
+        "kubernetes.io",
+        "kubernetes.iox",
+        "ebs.csi.aws.com/anything",
+    ];
+    let warn = TagPolicy { warn_on_invalid: true, ..policy() };
+    for key in reserved {
+        let entry = format!("{key}=x");
+        let class = [("tagSpecification_1", entry.as_str())];
+        assert!(matches!(volume(&policy(), &class, &[]), Err(TagError::Reserved { .. })), "{key}");
+        assert_ne!(volume(&warn, &class, &[]).expect("dropped").get(key).map(String::as_str), Some("x"));
+        let extra = TagPolicy { extra: tags(&[(key, "x")]), warn_on_invalid: true, ..policy() };
+        assert!(extra.check_extra().is_err(), "{key}: extra tags are checked strictly");
+    }
+    assert!(volume(&policy(), &[("tagSpecification_1", "csivolumename=x")], &[]).is_ok(), "case-sensitive");
+}
+
+#[test]
+fn a_value_is_a_template_over_the_claim() {
+    let class = [
+        ("csi.storage.k8s.io/pvc/name", "data"),
+        ("tagSpecification_1", "a={{ .PVCName | toUpper }}=x"),
+        ("tagSpecification_2", "b="),
+    ];
+    let got = volume(&policy(), &class, &[("tagSpecification_9", "c={{ .PVCNamespace }}")]).expect("fine");
+    assert_eq!((got["a"].as_str(), got["b"].as_str(), got["c"].as_str()), ("DATA=x", "", ""));
+}
+
+#[test]
+fn a_bad_template_is_refused_or_dropped_under_warn_on_invalid_tag() {
+    let class = [("tagSpecification_1", "a={{ .Nothing }}")];
+    assert!(matches!(volume(&policy(), &class, &[]), Err(TagError::Template { .. })));
+    let warn = TagPolicy { warn_on_invalid: true, ..policy() };
+    assert!(!volume(&warn, &class, &[]).expect("dropped").contains_key("a"));
+}
+
+#[test]
+fn an_extra_tag_is_a_template_on_volumes_and_literal_where_it_is_none() {
+    let extra = tags(&[("a", "{{ .PVCName }}"), ("b", "{{ broken"), ("c", "plain")]);
+    let policy = TagPolicy { extra, ..policy() };
+    let got = volume(&policy, &[("csi.storage.k8s.io/pvc/name", "data")], &[]).expect("fine");
+    assert_eq!((got["a"].as_str(), got["b"].as_str(), got["c"].as_str()), ("data", "{{ broken", "plain"));
+    let got = policy.of_snapshot("s", &SnapshotParameters::default()).expect("fine");
+    assert_eq!(got["a"], "{{ .PVCName }}");
+}
+
+#[test]
+fn ec2_limits_on_keys_values_and_number_are_kept() {
+    let long_key = format!("{}=x", "k".repeat(129));
+    let long_value = format!("a={}", "v".repeat(257));
+    for (entry, rule) in [(long_key.as_str(), "128"), (long_value.as_str(), "256"), ("aws:x=y", "aws:"), ("AWS:x=y", "aws:"), ("=x", "1 to")] {
+        let error = volume(&policy(), &[("tagSpecification_1", entry)], &[]).expect_err("refused").to_string();
+        assert!(error.contains(rule), "{error}");
+    }
+    assert!(volume(&policy(), &[("tagSpecification_1", &format!("{}={}", "é".repeat(128), "é".repeat(256)))], &[]).is_ok());
+    let many: Vec<(String, String)> = (0..49).map(|i| (format!("tagSpecification_{i}"), format!("k{i}=v"))).collect();
+    let many: Vec<(&str, &str)> = many.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    assert_eq!(volume(&policy(), &many, &[]), Err(TagError::TooMany { count: 51 }));
+    assert_eq!(volume(&policy(), &many[1..], &[]).expect("fits").len(), 50);
+}
+
+proptest! {
+    #[test]
+    fn no_user_tag_replaces_the_tags_that_say_whose_the_volume_is(key in ".{0,40}", value in "[^{]{0,40}") {
+        let entry = format!("{key}={value}");
+        if let Ok(got) = volume(&policy(), &[("tagSpecification_1", entry.as_str())], &[]) {
+            prop_assert_eq!(got["CSIVolumeName"].as_str(), "pvc-1");
+            prop_assert_eq!(got["ebs.csi.aws.com/cluster"].as_str(), "true");
+        }
+    }
+}
