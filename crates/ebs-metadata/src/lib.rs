@@ -1,1 +1,35 @@
-//! placeholder
+//! Who am I: the instance this node runs on, asked of the instance metadata service, and how many volumes it can
+//! have attached.
+//!
+//! [`Imds`] asks, [`NodeMetadata`] is the answer, [`attach_limit`] is arithmetic over it. Nothing here is cached: the
+//! caller keeps the answer and refreshes what changes.
+#![warn(missing_docs)]
+
+mod document;
+mod error;
+mod imds;
+mod limit;
+mod plain;
+
+pub use error::{Field, MetadataError};
+pub use imds::{Imds, ImdsOptions};
+pub use limit::{LimitFlagError, LimitFlags, attach_limit};
+
+use ebs_types::{InstanceId, ZoneName};
+
+/// What a node knows of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeMetadata {
+    /// The instance.
+    pub instance: InstanceId,
+    /// Its type, `m5.large`.
+    pub instance_type: String,
+    /// Its region, unless `AWS_REGION` names another.
+    pub region: String,
+    /// Its zone.
+    pub zone: ZoneName,
+    /// Network interfaces attached now; may be 0 when the service lists none.
+    pub network_interfaces: u32,
+    /// EBS volumes besides the root that were attached when the instance started; later ones are not counted.
+    pub block_devices: u32,
+}

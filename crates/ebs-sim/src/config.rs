@@ -91,7 +91,9 @@ impl AccessKey {
             return Err("the ID of an access key is one or more letters and digits".to_owned());
         }
         if secret.is_empty() || !secret.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err("the SECRET of an access key is one or more printable ASCII characters without spaces".to_owned());
+            return Err(
+                "the SECRET of an access key is one or more printable ASCII characters without spaces".to_owned()
+            );
         }
         Ok(Self { id: id.to_owned(), secret: secret.to_owned() })
     }

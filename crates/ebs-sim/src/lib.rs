@@ -9,11 +9,21 @@
 #![warn(missing_docs)]
 
 pub mod api;
+pub mod cli;
 mod config;
+mod control;
 pub mod engine;
+pub mod env_file;
+mod http;
+mod imds;
+mod ledger;
+mod plane;
 pub mod port;
 pub mod server;
+mod state;
 mod wire;
 
 pub use config::{AccessKey, DeviceMode, ServerConfig, TimingMode};
+pub use http::OpenError;
+pub use ledger::{LedgerEntry, LedgerPage};
 pub use server::{Server, ServerError};

@@ -1,30 +1,106 @@
 //! A running simulator: its three listeners, its engine, and how they end.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::config::ServerConfig;
+use axum::Router;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{DeviceMode, ServerConfig, TimingMode};
+use crate::control::Control;
+use crate::engine::{Devices, Engine, EngineConfig, EngineError, Timing};
+use crate::http::{Ec2Endpoint, Listener, OpenError};
+use crate::imds::{Imds, Tree};
+use crate::ledger::{Ledger, LedgerPage};
+
+/// How long the engine may take to put devices and state away.
+const ENGINE_WITHIN: Duration = Duration::from_secs(60);
+
+/// Credentials for clients of a simulator that accepts any.
+const ANY_KEY: (&str, &str) = ("EBSSIMACCEPTSANYKEY0", "ebs-sim-accepts-any-secret");
 
 /// Why a simulator did not start or stop.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// Not yet in its final form.
-    #[error("{0}")]
-    Refused(String),
+    /// The simulated EC2 itself could not start.
+    #[error("the simulated EC2 cannot start")]
+    Start(#[source] EngineError),
+    /// A port could not be opened.
+    #[error(transparent)]
+    Listen(#[from] OpenError),
+    /// The state names no instance for this machine or none besides it.
+    #[error("the state directory knows {0} instances, two are needed: remove the directory and start afresh")]
+    Instances(usize),
+    /// Something was left behind.
+    #[error("the simulated EC2 did not end cleanly")]
+    Stop(#[source] EngineError),
+    /// Putting things away took too long.
+    #[error(
+        "the simulated EC2 did not end within {0:?}: devices may be left; the next start from the same directory removes them"
+    )]
+    StopTooLate(Duration),
 }
 
-/// A running simulator; [`Server::shutdown`] ends it.
+/// A running simulator; [`Server::shutdown`] ends it. Dropping it closes its ports and leaves its devices to the next
+/// start from the same directory.
 #[derive(Debug)]
 pub struct Server {
+    engine: Engine,
+    ledger: Arc<Ledger>,
     env: BTreeMap<String, String>,
+    stop: CancellationToken,
+    end_wanted: CancellationToken,
+    listeners: JoinSet<()>,
 }
 
 impl Server {
     /// Starts it: all listeners are open when this returns.
     ///
     /// # Errors
-    /// [`ServerError`] names what could not be opened, written or set up.
+    /// [`ServerError`] names what could not be opened, written or set up; nothing stays behind.
     pub async fn start(config: ServerConfig) -> Result<Self, ServerError> {
-        Err(ServerError::Refused(format!("cannot start in {} yet", config.state_dir.display())))
+        let ec2 = Listener::open(config.ec2_listen, "the EC2 API").await?;
+        let imds = Listener::open(config.imds_listen, "the metadata service").await?;
+        let control = Listener::open(config.control_listen, "the control API").await?;
+        let engine = Engine::start(engine_config(&config)).await.map_err(ServerError::Start)?;
+        let instances = engine.snapshot_of_state().await.instances;
+        let [own, second, ..] = &instances[..] else {
+            let found = instances.len();
+            engine.shutdown().await.map_err(ServerError::Stop)?;
+            return Err(ServerError::Instances(found));
+        };
+        let mut env = env_of(&config, &engine);
+        env.insert("EBS_SIM_INSTANCE_ID".to_owned(), own.id.clone());
+        env.insert("EBS_SIM_SECOND_INSTANCE_ID".to_owned(), second.id.clone());
+        for (name, listener) in [
+            ("AWS_EC2_ENDPOINT", &ec2),
+            ("AWS_ENDPOINT_URL_EC2", &ec2),
+            ("AWS_EC2_METADATA_SERVICE_ENDPOINT", &imds),
+            ("EBS_SIM_CONTROL", &control),
+        ] {
+            env.insert(name.to_owned(), listener.url());
+        }
+        let tree = Tree::of(own, &engine.config().region);
+        let mut server = Self {
+            engine: engine.clone(),
+            ledger: Arc::new(Ledger::default()),
+            env,
+            stop: CancellationToken::new(),
+            end_wanted: CancellationToken::new(),
+            listeners: JoinSet::new(),
+        };
+        let ledger = Arc::clone(&server.ledger);
+        let end_wanted = server.end_wanted.clone();
+        server.serve(control, Control { engine: engine.clone(), ledger: Arc::clone(&ledger), end_wanted }.router());
+        server.serve(imds, Imds::new(tree, config.imds_v1).router());
+        server.serve(ec2, Ec2Endpoint { engine, access_key: config.access_key, ledger }.router());
+        Ok(server)
+    }
+
+    fn serve(&mut self, listener: Listener, app: Router) {
+        self.listeners.spawn(listener.serve(app, self.stop.clone()));
     }
 
     /// What a client needs to reach it, the content of the env file.
@@ -32,11 +108,67 @@ impl Server {
         self.env.clone()
     }
 
-    /// Closes the listeners, removes devices and links, and writes what is left to write. Bounded in time.
+    /// The core, for tests that look behind the API.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The EC2 calls from number `since` on.
+    pub fn ledger(&self, since: u64) -> LedgerPage {
+        self.ledger.since(since)
+    }
+
+    /// Waits until a client asks for the end over the control API.
+    pub async fn end_wanted(&self) {
+        self.end_wanted.cancelled().await;
+    }
+
+    /// Closes the listeners, removes devices and links, and writes what is left to write. Takes a minute at most.
     ///
     /// # Errors
     /// [`ServerError`] says what was left behind.
-    pub async fn shutdown(self) -> Result<(), ServerError> {
-        Ok(())
+    pub async fn shutdown(mut self) -> Result<(), ServerError> {
+        self.stop.cancel();
+        while self.listeners.join_next().await.is_some() {}
+        match tokio::time::timeout(ENGINE_WITHIN, self.engine.shutdown()).await {
+            Ok(result) => result.map_err(ServerError::Stop),
+            Err(_) => Err(ServerError::StopTooLate(ENGINE_WITHIN)),
+        }
     }
+}
+
+fn engine_config(config: &ServerConfig) -> EngineConfig {
+    EngineConfig {
+        state_dir: Some(config.state_dir.clone()),
+        devices: match config.devices {
+            DeviceMode::Loop => Devices::Loop,
+            DeviceMode::None => Devices::None,
+        },
+        timing: match config.timing {
+            TimingMode::Instant => Timing::Instant,
+            TimingMode::Realistic => Timing::Realistic,
+        },
+        zone: config.zone.to_string(),
+        second_zone: config.second_zone.to_string(),
+        instance_type: config.instance_type.clone(),
+        ..EngineConfig::default()
+    }
+}
+
+/// What does not depend on ports and instances.
+fn env_of(config: &ServerConfig, engine: &Engine) -> BTreeMap<String, String> {
+    let (id, secret) = match &config.access_key {
+        Some(key) => (key.id.as_str(), key.secret.as_str()),
+        None => ANY_KEY,
+    };
+    let devices = engine.devices_dir().unwrap_or_else(|| config.state_dir.join("devices"));
+    let region = engine.config().region.clone();
+    BTreeMap::from([
+        ("AWS_ACCESS_KEY_ID".to_owned(), id.to_owned()),
+        ("AWS_SECRET_ACCESS_KEY".to_owned(), secret.to_owned()),
+        ("AWS_REGION".to_owned(), region.clone()),
+        // The AWS CLI and boto3 know the region by this name only.
+        ("AWS_DEFAULT_REGION".to_owned(), region),
+        ("EBS_SIM_DEVICES_DIR".to_owned(), devices.display().to_string()),
+    ])
 }

@@ -2,9 +2,9 @@
 
 use crate::api::{
     AttachVolume, Call, CopyVolumes, CreateSnapshot, CreateTags, CreateVolume, DeleteSnapshot, DeleteTags,
-    DeleteVolume, DescribeAvailabilityZones, DescribeInstanceTypes, DescribeInstances, DescribeSnapshots,
-    DescribeTags, DescribeVolumeStatus, DescribeVolumes, DescribeVolumesModifications, DetachVolume, Fault,
-    ModifyVolume, Tag, TagSpecification, TagToDelete,
+    DeleteVolume, DescribeAvailabilityZones, DescribeInstanceTypes, DescribeInstances, DescribeSnapshots, DescribeTags,
+    DescribeVolumeStatus, DescribeVolumes, DescribeVolumesModifications, DetachVolume, Fault, ModifyVolume, Tag,
+    TagSpecification, TagToDelete,
 };
 use crate::wire::params::Params;
 
@@ -24,8 +24,8 @@ pub(crate) fn signs(name: &str) -> bool {
 pub(crate) fn decode(mut p: Params) -> Result<Call, Fault> {
     p.drop_where(signs);
     let action = p.text("Action").filter(|name| !name.is_empty());
-    let action =
-        action.ok_or_else(|| Fault::new("MissingAction", "The request is missing an action or a required parameter"))?;
+    let action = action
+        .ok_or_else(|| Fault::new("MissingAction", "The request is missing an action or a required parameter"))?;
     p.text("Version");
     let call = match action.as_str() {
         "CreateVolume" => Call::CreateVolume(create_volume(&mut p)?),

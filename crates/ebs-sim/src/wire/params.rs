@@ -122,9 +122,7 @@ impl Params {
     pub(crate) fn finish(self) -> Result<(), Fault> {
         match self.0.into_keys().next() {
             None => Ok(()),
-            Some(name) => {
-                Err(Fault::new("UnknownParameter", format!("The parameter {name} is not recognized")))
-            }
+            Some(name) => Err(Fault::new("UnknownParameter", format!("The parameter {name} is not recognized"))),
         }
     }
 }

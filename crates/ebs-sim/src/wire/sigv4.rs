@@ -128,15 +128,7 @@ fn parse_stamp(stamp: &str) -> Option<SystemTime> {
     if date.len() != 8 || time.len() != 6 {
         return None;
     }
-    let text = format!(
-        "{}-{}-{}T{}:{}:{}Z",
-        &date[..4],
-        &date[4..6],
-        &date[6..],
-        &time[..2],
-        &time[2..4],
-        &time[4..]
-    );
+    let text = format!("{}-{}-{}T{}:{}:{}Z", &date[..4], &date[4..6], &date[6..], &time[..2], &time[2..4], &time[4..]);
     humantime::parse_rfc3339(&text).ok()
 }
 
@@ -180,10 +172,8 @@ fn canonical_query(query: &str) -> String {
 }
 
 fn signature(authorization: &Authorization<'_>, canonical: &str, stamp: &str, secret: &str) -> String {
-    let scope =
-        format!("{}/{}/{}/aws4_request", authorization.date, authorization.region, authorization.service);
-    let to_sign =
-        format!("AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{}", hex::encode(Sha256::digest(canonical.as_bytes())));
+    let scope = format!("{}/{}/{}/aws4_request", authorization.date, authorization.region, authorization.service);
+    let to_sign = format!("AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{}", hex::encode(Sha256::digest(canonical.as_bytes())));
     let mut key = hmac(format!("AWS4{secret}").as_bytes(), authorization.date);
     for part in [authorization.region, authorization.service, "aws4_request"] {
         key = hmac(&key, part);
@@ -243,7 +233,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert("host", HeaderValue::from_static("127.0.0.1:1"));
         headers.insert("x-amz-date", HeaderValue::from_static(stamp));
-        let mut authorization = Authorization {
+        let authorization = Authorization {
             key_id: "AKIA",
             date: "20260102",
             region: "us-west-2",
@@ -254,7 +244,6 @@ mod tests {
         let request = Signed { method: "POST", path: "/", query: "", headers: &headers, body: b"Action=X" };
         let signature =
             signature(&authorization, &canonical(&request, authorization.signed_headers).unwrap(), stamp, secret);
-        authorization.signature = &signature;
         let value = format!(
             "AWS4-HMAC-SHA256 Credential=AKIA/20260102/us-west-2/ec2/aws4_request, SignedHeaders=host;x-amz-date, \
              Signature={signature}"

@@ -109,7 +109,10 @@ mod tests {
 
     #[test]
     fn times_are_utc_with_milliseconds() {
-        assert_eq!(timestamp(SystemTime::UNIX_EPOCH + Duration::from_millis(1_767_323_045_007)), "2026-01-02T03:04:05.007Z");
+        assert_eq!(
+            timestamp(SystemTime::UNIX_EPOCH + Duration::from_millis(1_767_323_045_007)),
+            "2026-01-02T03:04:05.007Z"
+        );
     }
 
     #[test]

@@ -1,0 +1,254 @@
+//! Asking the instance metadata service (`runtime.md` 10.1).
+
+use std::error::Error;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use aws_config::imds::Client;
+use aws_config::imds::client::error::{ImdsError, TokenError};
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::result::SdkError;
+use tokio::sync::Mutex;
+
+use crate::document::{ebs_entries, identity, mac_addresses};
+use crate::plain::PlainClient;
+use crate::{Field, MetadataError, NodeMetadata};
+
+/// Where the service is when nothing else is said.
+const DEFAULT_ENDPOINT: &str = "http://169.254.169.254";
+const IPV6_ENDPOINT: &str = "http://[fd00:ec2::254]";
+
+const CONNECT_WITHIN: Duration = Duration::from_millis(250);
+const ANSWER_WITHIN: Duration = Duration::from_millis(500);
+const OPERATION_WITHIN: Duration = Duration::from_secs(5);
+const ATTEMPTS: u32 = 3;
+const TOKEN_TTL: Duration = Duration::from_secs(300);
+
+/// How to reach the service, as the environment says it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImdsOptions {
+    /// `AWS_EC2_METADATA_SERVICE_ENDPOINT`.
+    pub endpoint: Option<String>,
+    /// `AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE` is `IPv6`.
+    pub ipv6: bool,
+    /// `AWS_EC2_METADATA_DISABLED` is `true`, in any case.
+    pub disabled: bool,
+    /// `AWS_EC2_METADATA_V1_DISABLED` is `true`, in any case: no requests without a session token.
+    pub v1_disabled: bool,
+    /// `AWS_REGION`: replaces the region of the service.
+    pub region: Option<String>,
+}
+
+impl ImdsOptions {
+    /// Reads the environment; empty values are as good as none.
+    pub fn from_env() -> Self {
+        Self::from_lookup(|name| std::env::var(name).ok())
+    }
+
+    fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Self {
+        let text = |name| lookup(name).filter(|value| !value.is_empty());
+        let flag = |name| lookup(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let mode = text("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE");
+        Self {
+            endpoint: text("AWS_EC2_METADATA_SERVICE_ENDPOINT"),
+            ipv6: mode.is_some_and(|mode| mode.eq_ignore_ascii_case("ipv6")),
+            disabled: flag("AWS_EC2_METADATA_DISABLED"),
+            v1_disabled: flag("AWS_EC2_METADATA_V1_DISABLED"),
+            region: text("AWS_REGION"),
+        }
+    }
+}
+
+/// The instance metadata service.
+#[derive(Debug)]
+pub struct Imds {
+    endpoint: String,
+    region: Option<String>,
+    /// Holds the session token, and is replaced when the service does not take that any more.
+    tokens: Mutex<Client>,
+    plain: Option<PlainClient>,
+    /// The service issues no tokens: ask without from now on.
+    without_token: AtomicBool,
+}
+
+impl Imds {
+    /// A client as the environment says; asks nothing yet.
+    ///
+    /// # Errors
+    /// [`MetadataError::Disabled`], [`MetadataError::BadEndpoint`].
+    pub fn connect() -> Result<Self, MetadataError> {
+        Self::with(ImdsOptions::from_env())
+    }
+
+    /// A client as the options say; asks nothing yet.
+    ///
+    /// # Errors
+    /// [`MetadataError::Disabled`], [`MetadataError::BadEndpoint`].
+    pub fn with(options: ImdsOptions) -> Result<Self, MetadataError> {
+        if options.disabled {
+            return Err(MetadataError::Disabled);
+        }
+        let usual = if options.ipv6 { IPV6_ENDPOINT } else { DEFAULT_ENDPOINT };
+        let endpoint = options.endpoint.unwrap_or_else(|| usual.to_owned()).trim_end_matches('/').to_owned();
+        let plain =
+            PlainClient::new(&endpoint).ok_or_else(|| MetadataError::BadEndpoint { given: endpoint.clone() })?;
+        Ok(Self {
+            tokens: Mutex::new(client(&endpoint)?),
+            plain: (!options.v1_disabled).then_some(plain),
+            without_token: AtomicBool::new(false),
+            region: options.region,
+            endpoint,
+        })
+    }
+
+    /// Asks for everything. Takes 20 s at most; may be dropped at any time.
+    ///
+    /// # Errors
+    /// [`MetadataError`] names the field that could not be had.
+    pub async fn read(&self) -> Result<NodeMetadata, MetadataError> {
+        let document = self.get("/latest/dynamic/instance-identity/document", Field::Document).await?;
+        let identity = identity(&document)?;
+        let mapping = self.get("/latest/meta-data/block-device-mapping", Field::BlockDevices).await?;
+        Ok(NodeMetadata {
+            instance: identity.instance,
+            instance_type: identity.instance_type,
+            region: self.region.clone().unwrap_or(identity.region),
+            zone: identity.zone,
+            network_interfaces: self.refresh_interfaces().await?,
+            block_devices: ebs_entries(&mapping),
+        })
+    }
+
+    /// Asks how many network interfaces are attached now: the one thing the service keeps up to date.
+    ///
+    /// # Errors
+    /// [`MetadataError`]; what was known before stays the best guess.
+    pub async fn refresh_interfaces(&self) -> Result<u32, MetadataError> {
+        let listing = self.get("/latest/meta-data/network/interfaces/macs", Field::NetworkInterfaces).await?;
+        Ok(mac_addresses(&listing))
+    }
+
+    async fn get(&self, path: &str, field: Field) -> Result<String, MetadataError> {
+        if let Some(plain) = self.plain.as_ref().filter(|_| self.without_token.load(Ordering::Relaxed)) {
+            match self.get_plain(plain, path, field).await {
+                // Tokens have become mandatory.
+                Err(MetadataError::Status { status: 401, .. }) => self.without_token.store(false, Ordering::Relaxed),
+                other => return other,
+            }
+        }
+        match self.get_with_token(path).await {
+            Ok(text) => Ok(text),
+            Err(ImdsError::FailedToLoadToken(error)) => {
+                let error = ImdsError::FailedToLoadToken(error);
+                let verdict = token_verdict(&error);
+                match self.plain.as_ref().filter(|_| verdict != TokenVerdict::Final) {
+                    Some(plain) => {
+                        self.without_token.store(verdict == TokenVerdict::NoTokensHere, Ordering::Relaxed);
+                        tracing::debug!(?verdict, "no session token, asking without one");
+                        self.get_plain(plain, path, field).await
+                    }
+                    None => Err(self.no_answer(Field::Token, error)),
+                }
+            }
+            Err(ImdsError::ErrorResponse(response)) => {
+                let status = response.response().status().as_u16();
+                Err(MetadataError::Status { field, endpoint: self.endpoint.clone(), status })
+            }
+            Err(error) => Err(self.no_answer(field, error)),
+        }
+    }
+
+    /// One request; when the service does not know the token any more (it was restarted), once more with a new one.
+    async fn get_with_token(&self, path: &str) -> Result<String, ImdsError> {
+        let current = self.tokens.lock().await.clone();
+        match current.get(path).await {
+            Ok(text) => Ok(text.into()),
+            Err(ImdsError::ErrorResponse(response)) if response.response().status().as_u16() == 401 => {
+                let Ok(fresh) = client(&self.endpoint) else { return Err(ImdsError::ErrorResponse(response)) };
+                *self.tokens.lock().await = fresh.clone();
+                fresh.get(path).await.map(String::from)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn get_plain(&self, plain: &PlainClient, path: &str, field: Field) -> Result<String, MetadataError> {
+        match tokio::time::timeout(ANSWER_WITHIN + CONNECT_WITHIN, plain.get(path)).await {
+            Ok(Ok((200, text))) => Ok(text),
+            Ok(Ok((status, _))) => Err(MetadataError::Status { field, endpoint: self.endpoint.clone(), status }),
+            Ok(Err(error)) => Err(self.no_answer(field, error)),
+            Err(elapsed) => Err(self.no_answer(field, elapsed)),
+        }
+    }
+
+    fn no_answer(&self, field: Field, error: impl Into<Box<dyn Error + Send + Sync>>) -> MetadataError {
+        MetadataError::NoAnswer { field, endpoint: self.endpoint.clone(), source: Some(error.into()) }
+    }
+}
+
+fn client(endpoint: &str) -> Result<Client, MetadataError> {
+    let builder = Client::builder()
+        .endpoint(endpoint)
+        .map_err(|_| MetadataError::BadEndpoint { given: endpoint.to_owned() })?
+        .connect_timeout(CONNECT_WITHIN)
+        .read_timeout(ANSWER_WITHIN)
+        .operation_timeout(OPERATION_WITHIN)
+        .operation_attempt_timeout(OPERATION_WITHIN)
+        .max_attempts(ATTEMPTS)
+        .token_ttl(TOKEN_TTL);
+    Ok(builder.build())
+}
+
+/// What a token that could not be had means for requests without one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TokenVerdict {
+    /// The request itself was refused: asking without a token would be no better.
+    Final,
+    /// The service issues none, or its answer does not reach us (hop limit): never ask for one again.
+    NoTokensHere,
+    /// Trouble that may pass.
+    Once,
+}
+
+fn token_verdict(error: &ImdsError) -> TokenVerdict {
+    match error.source().and_then(|source| source.downcast_ref::<SdkError<TokenError, HttpResponse>>()) {
+        Some(SdkError::ServiceError(refused)) => match refused.raw().status().as_u16() {
+            400 => TokenVerdict::Final,
+            403..=405 => TokenVerdict::NoTokensHere,
+            _ => TokenVerdict::Once,
+        },
+        Some(SdkError::DispatchFailure(_) | SdkError::TimeoutError(_)) => TokenVerdict::NoTokensHere,
+        _ => TokenVerdict::Once,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_says_where_and_whether_to_ask() {
+        let options = ImdsOptions::from_lookup(|name| {
+            Some(match name {
+                "AWS_EC2_METADATA_SERVICE_ENDPOINT" => "http://127.0.0.1:1/".to_owned(),
+                "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE" => "IPv6".to_owned(),
+                "AWS_EC2_METADATA_DISABLED" => "TRUE".to_owned(),
+                "AWS_REGION" => "eu-north-1".to_owned(),
+                _ => String::new(),
+            })
+        });
+        assert_eq!(options.endpoint.as_deref(), Some("http://127.0.0.1:1/"));
+        assert!(options.ipv6 && options.disabled && !options.v1_disabled);
+        assert_eq!(options.region.as_deref(), Some("eu-north-1"));
+        assert_eq!(ImdsOptions::from_lookup(|_| Some(String::new())), ImdsOptions::default());
+        assert!(matches!(Imds::with(options), Err(MetadataError::Disabled)));
+    }
+
+    #[test]
+    fn an_endpoint_that_is_no_url_of_a_host_is_refused() {
+        for bad in ["127.0.0.1", "ftp://127.0.0.1", "http://", "not a url"] {
+            let options = ImdsOptions { endpoint: Some(bad.to_owned()), ..ImdsOptions::default() };
+            assert!(matches!(Imds::with(options), Err(MetadataError::BadEndpoint { .. })), "{bad:?} was accepted");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The client against the simulator's metadata service, and against services that behave otherwise.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::{Method, StatusCode};
+use axum::response::IntoResponse;
+use ebs_metadata::{Field, Imds, ImdsOptions, MetadataError};
+use ebs_sim::{Server, ServerConfig};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+struct Sim {
+    server: Server,
+    _state: tempfile::TempDir,
+}
+
+async fn sim(change: impl FnOnce(&mut ServerConfig)) -> Sim {
+    let state = tempfile::tempdir().unwrap();
+    let mut config = ServerConfig::new(state.path());
+    change(&mut config);
+    Sim { server: Server::start(config).await.unwrap(), _state: state }
+}
+
+fn options(endpoint: &str) -> ImdsOptions {
+    ImdsOptions { endpoint: Some(endpoint.to_owned()), ..ImdsOptions::default() }
+}
+
+fn of(sim: &Sim, name: &str) -> String {
+    sim.server.env()[name].clone()
+}
+
+#[tokio::test]
+async fn the_service_says_who_this_node_is() {
+    let sim = sim(|_| ()).await;
+    let imds = Imds::with(options(&of(&sim, "AWS_EC2_METADATA_SERVICE_ENDPOINT"))).unwrap();
+    let me = imds.read().await.unwrap();
+    assert_eq!(me.instance.as_str(), of(&sim, "EBS_SIM_INSTANCE_ID"));
+    assert_eq!(
+        (me.instance_type.as_str(), me.region.as_str(), me.zone.as_str()),
+        ("m5.large", "us-west-2", "us-west-2a")
+    );
+    assert_eq!((me.network_interfaces, me.block_devices), (1, 0));
+    assert_eq!(imds.refresh_interfaces().await.unwrap(), 1);
+    sim.server.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn aws_region_replaces_the_region_of_the_service() {
+    let sim = sim(|_| ()).await;
+    let mut options = options(&of(&sim, "AWS_EC2_METADATA_SERVICE_ENDPOINT"));
+    options.region = Some("eu-north-1".to_owned());
+    assert_eq!(Imds::with(options).unwrap().read().await.unwrap().region, "eu-north-1");
+    sim.server.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_restarted_service_gets_a_new_token() {
+    let first = sim(|_| ()).await;
+    let endpoint = of(&first, "AWS_EC2_METADATA_SERVICE_ENDPOINT");
+    let address: SocketAddr = endpoint.strip_prefix("http://").unwrap().parse().unwrap();
+    let imds = Imds::with(options(&endpoint)).unwrap();
+    imds.read().await.unwrap();
+    first.server.shutdown().await.unwrap();
+    let second = sim(|config| config.imds_listen = address).await;
+    assert_eq!(imds.read().await.unwrap().instance.as_str(), of(&second, "EBS_SIM_INSTANCE_ID"));
+    second.server.shutdown().await.unwrap();
+}
+
+/// A service that answers tokens with a status of its own, and texts to whoever asks.
+struct Other {
+    endpoint: String,
+    token_requests: Arc<AtomicUsize>,
+    _tasks: JoinSet<()>,
+}
+
+const DOCUMENT: &str =
+    r#"{"instanceId":"i-1","instanceType":"t2.micro","region":"us-west-2","availabilityZone":"us-west-2a"}"#;
+
+async fn other(token_status: StatusCode, document: &'static str) -> Other {
+    let token_requests = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&token_requests);
+    let app = Router::new().fallback(move |request: Request| async move {
+        if request.method() == Method::PUT {
+            count.fetch_add(1, Ordering::SeqCst);
+            return token_status.into_response();
+        }
+        match request.uri().path() {
+            "/latest/dynamic/instance-identity/document" => document.into_response(),
+            "/latest/meta-data/network/interfaces/macs" => "0e:49:61:0f:c3:11/".into_response(),
+            "/latest/meta-data/block-device-mapping" => "ami\nebs1\nroot".into_response(),
+            _ => StatusCode::NOT_FOUND.into_response(),
+        }
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move { axum::serve(listener, app).await.unwrap() });
+    Other { endpoint, token_requests, _tasks: tasks }
+}
+
+#[tokio::test]
+async fn a_service_without_tokens_is_asked_without_from_then_on() {
+    for status in [StatusCode::FORBIDDEN, StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED] {
+        let service = other(status, DOCUMENT).await;
+        let imds = Imds::with(options(&service.endpoint)).unwrap();
+        let me = imds.read().await.unwrap();
+        assert_eq!((me.instance.as_str(), me.network_interfaces, me.block_devices), ("i-1", 1, 1), "{status}");
+        assert_eq!(service.token_requests.load(Ordering::SeqCst), 1, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_token_request_is_final() {
+    let service = other(StatusCode::BAD_REQUEST, DOCUMENT).await;
+    let error = Imds::with(options(&service.endpoint)).unwrap().read().await.unwrap_err();
+    assert!(matches!(error, MetadataError::NoAnswer { field: Field::Token, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn nothing_is_asked_without_a_token_where_that_is_forbidden() {
+    let service = other(StatusCode::FORBIDDEN, DOCUMENT).await;
+    let options = ImdsOptions { v1_disabled: true, ..options(&service.endpoint) };
+    let error = Imds::with(options).unwrap().read().await.unwrap_err();
+    assert!(matches!(error, MetadataError::NoAnswer { field: Field::Token, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn an_error_names_the_source_and_the_field() {
+    let service = other(StatusCode::NOT_FOUND, r#"{"instanceId":"i-1","instanceType":"t2.micro"}"#).await;
+    let message = Imds::with(options(&service.endpoint)).unwrap().read().await.unwrap_err().to_string();
+    assert!(message.contains("IMDS") && message.contains("region"), "{message}");
+}
+
+#[tokio::test]
+async fn a_service_that_does_not_answer_is_an_error_within_seconds() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let started = tokio::time::Instant::now();
+    let error = Imds::with(options(&endpoint)).unwrap().read().await.unwrap_err();
+    assert!(error.to_string().contains(&endpoint), "{error}");
+    assert!(started.elapsed().as_secs() < 12);
+}

@@ -1,0 +1,4 @@
+//! The metadata client from outside.
+
+#[cfg(test)]
+mod imds;

@@ -1,0 +1,273 @@
+//! The command line, checked before anything is opened or written.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use clap::Parser;
+use ebs_types::ZoneName;
+
+use crate::config::{AccessKey, DeviceMode, ServerConfig, TimingMode};
+use crate::engine::EngineConfig;
+
+/// A simulated EC2 for Amazon EBS volumes: API, instance metadata and disks, on this machine alone.
+#[derive(Debug, Parser)]
+#[command(name = "ebs-sim", version, about)]
+pub struct Cli {
+    /// Directory for state and backing files; created when missing, used by one simulator at a time
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: PathBuf,
+
+    /// File that is written when the simulator is ready; a shell can source it
+    #[arg(long, value_name = "FILE")]
+    pub env_file: PathBuf,
+
+    /// Where the EC2 API listens [default: a free port of 127.0.0.1]
+    #[arg(long, value_name = "ADDR")]
+    pub ec2_listen: Option<SocketAddr>,
+
+    /// Where the instance metadata service listens [default: a free port of 127.0.0.1]
+    #[arg(long, value_name = "ADDR")]
+    pub imds_listen: Option<SocketAddr>,
+
+    /// Where the control API listens [default: a free port of 127.0.0.1]
+    #[arg(long, value_name = "ADDR")]
+    pub control_listen: Option<SocketAddr>,
+
+    /// How long things take
+    #[arg(long, value_enum, default_value_t = TimingMode::Instant)]
+    pub timing: TimingMode,
+
+    /// What attached volumes are on this machine: loop devices (needs root), or nothing
+    #[arg(long, value_enum, default_value_t = DeviceMode::Loop)]
+    pub devices: DeviceMode,
+
+    /// Type of both instances
+    #[arg(long, value_name = "T", default_value = "m5.large")]
+    pub instance_type: String,
+
+    /// Zone of the machine's own instance
+    #[arg(long, value_name = "Z", default_value = "us-west-2a")]
+    pub zone: String,
+
+    /// Zone of the second instance [default: another zone than the first]
+    #[arg(long, value_name = "Z")]
+    pub second_zone: Option<String>,
+
+    /// Accept only requests signed with this key [default: accept any]
+    #[arg(long, value_name = "ID:SECRET", value_parser = AccessKey::parse)]
+    pub access_key: Option<AccessKey>,
+
+    /// Answer metadata requests without a session token too
+    #[arg(long)]
+    pub imds_v1: bool,
+}
+
+/// A command line that cannot be carried out; nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    /// Not a zone that exists here.
+    #[error("{flag} {given}: no such zone, choose one of {known}")]
+    Zone {
+        /// Which flag.
+        flag: &'static str,
+        /// What it said.
+        given: String,
+        /// What there is.
+        known: String,
+    },
+    /// Both instances in one zone.
+    #[error("--second-zone {0} is the zone of the first instance: the second one must be in another")]
+    SameZone(String),
+    /// An instance type that cannot be one.
+    #[error("--instance-type {0:?} cannot be an instance type: it looks like m5.large")]
+    InstanceType(String),
+    /// The state directory cannot be used.
+    #[error("--state-dir {path}: cannot {step} it")]
+    StateDir {
+        /// The directory.
+        path: PathBuf,
+        /// What was tried.
+        step: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Loop devices cannot be had.
+    #[error(
+        "--devices loop needs {missing}; without it, use --devices none (attachments then exist in EC2's books only)"
+    )]
+    Devices {
+        /// What is missing.
+        missing: String,
+    },
+}
+
+impl CliError {
+    /// True when the command line itself is wrong, false when the machine is not as it must be.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Zone { .. } | Self::SameZone(_) | Self::InstanceType(_))
+    }
+}
+
+impl Cli {
+    /// Checks everything and makes a configuration of it. Creates the state directory, changes nothing else.
+    ///
+    /// # Errors
+    /// [`CliError`] names the flag, the rule and what to do.
+    pub fn config(&self) -> Result<ServerConfig, CliError> {
+        let zones = zones();
+        let zone = find_zone("--zone", &self.zone, &zones)?;
+        let second_zone = match &self.second_zone {
+            Some(given) if *given == self.zone => return Err(CliError::SameZone(given.clone())),
+            Some(given) => find_zone("--second-zone", given, &zones)?,
+            None => zones.iter().find(|other| **other != zone).expect("a region has several zones").clone(),
+        };
+        check_instance_type(&self.instance_type)?;
+        if self.devices == DeviceMode::Loop {
+            check_loop_devices()?;
+        }
+        let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        Ok(ServerConfig {
+            state_dir: state_dir(&self.state_dir)?,
+            ec2_listen: self.ec2_listen.unwrap_or(free),
+            imds_listen: self.imds_listen.unwrap_or(free),
+            control_listen: self.control_listen.unwrap_or(free),
+            timing: self.timing,
+            devices: self.devices,
+            instance_type: self.instance_type.clone(),
+            zone,
+            second_zone,
+            access_key: self.access_key.clone(),
+            imds_v1: self.imds_v1,
+        })
+    }
+
+    /// What is allowed and still worth a word.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (flag, address) in [
+            ("--ec2-listen", self.ec2_listen),
+            ("--imds-listen", self.imds_listen),
+            ("--control-listen", self.control_listen),
+        ] {
+            if let Some(address) = address.filter(|address| !address.ip().is_loopback()) {
+                warnings.push(format!("{flag} {address} is open to other machines: the simulator has no encryption"));
+            }
+        }
+        warnings
+    }
+}
+
+/// The availability zones of the simulated region.
+fn zones() -> Vec<ZoneName> {
+    let all = EngineConfig::default().zones;
+    let zones = all.iter().filter(|zone| zone.zone_type == "availability-zone");
+    zones.map(|zone| ZoneName::parse(&zone.name).expect("the engine's own zones are zone names")).collect()
+}
+
+fn find_zone(flag: &'static str, given: &str, zones: &[ZoneName]) -> Result<ZoneName, CliError> {
+    zones.iter().find(|zone| zone.as_str() == given).cloned().ok_or_else(|| {
+        let known: Vec<&str> = zones.iter().map(ZoneName::as_str).collect();
+        CliError::Zone { flag, given: given.to_owned(), known: known.join(", ") }
+    })
+}
+
+/// `family.size`; which ones exist is EC2's business, and unknown ones get the usual limits.
+fn check_instance_type(given: &str) -> Result<(), CliError> {
+    let word = |text: &str| {
+        !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    };
+    match given.split_once('.') {
+        Some((family, size)) if word(family) && word(size) => Ok(()),
+        _ => Err(CliError::InstanceType(given.to_owned())),
+    }
+}
+
+/// Creates the directory, proves that it can be written, and makes its path absolute: backing files are found by it.
+fn state_dir(path: &Path) -> Result<PathBuf, CliError> {
+    let failed = |step| move |source| CliError::StateDir { path: path.to_owned(), step, source };
+    fs::create_dir_all(path).map_err(failed("create"))?;
+    let absolute = fs::canonicalize(path).map_err(failed("find"))?;
+    let probe = absolute.join(format!(".probe-{}", std::process::id()));
+    fs::write(&probe, b"").and_then(|()| fs::remove_file(&probe)).map_err(failed("write into"))?;
+    Ok(absolute)
+}
+
+fn check_loop_devices() -> Result<(), CliError> {
+    let mut missing = Vec::new();
+    if !rustix::process::geteuid().is_root() {
+        missing.push("root (run it with sudo)");
+    }
+    if !Path::new("/dev/loop-control").exists() {
+        missing.push("/dev/loop-control (modprobe loop, or a container with access to loop devices)");
+    }
+    if missing.is_empty() { Ok(()) } else { Err(CliError::Devices { missing: missing.join(" and ") }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(more: &[&str]) -> Cli {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state");
+        let mut args = vec!["ebs-sim", "--state-dir", state.to_str().unwrap(), "--env-file", "/dev/null"];
+        args.extend(["--devices", "none"]);
+        args.extend(more);
+        Cli::try_parse_from(args).unwrap()
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_second_instance_is_in_another_zone() {
+        let config = parse(&["--zone", "us-west-2b"]).config().unwrap();
+        assert_eq!(config.zone.as_str(), "us-west-2b");
+        assert_eq!(config.second_zone.as_str(), "us-west-2a");
+        let same = parse(&["--second-zone", "us-west-2a"]).config();
+        assert!(matches!(same, Err(CliError::SameZone(_))));
+    }
+
+    #[test]
+    fn a_zone_that_does_not_exist_is_refused_with_those_that_do() {
+        for flag in ["--zone", "--second-zone"] {
+            let message = parse(&[flag, "us-west-2z"]).config().unwrap_err().to_string();
+            assert!(message.contains("us-west-2z") && message.contains("us-west-2c"), "{message}");
+        }
+    }
+
+    #[test]
+    fn any_instance_type_of_the_right_shape_is_accepted() {
+        assert!(parse(&["--instance-type", "x99.metal-24xl"]).config().is_ok());
+        for bad in ["", "m5", "m5.", ".large", "m5.large; rm"] {
+            assert!(parse(&["--instance-type", bad]).config().is_err(), "{bad:?} was accepted");
+        }
+    }
+
+    #[test]
+    fn a_state_directory_that_cannot_be_made_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "x").unwrap();
+        let mut cli = parse(&[]);
+        cli.state_dir = file.join("below");
+        let message = cli.config().unwrap_err().to_string();
+        assert!(message.contains("--state-dir") && message.contains("below"), "{message}");
+    }
+
+    #[test]
+    fn listening_for_other_machines_is_warned_of() {
+        assert!(parse(&["--ec2-listen", "127.0.0.1:0"]).warnings().is_empty());
+        assert_eq!(parse(&["--ec2-listen", "0.0.0.0:0"]).warnings().len(), 1);
+    }
+
+    #[test]
+    fn the_help_names_every_flag() {
+        insta::assert_snapshot!(Cli::command().term_width(110).render_long_help().to_string());
+    }
+}

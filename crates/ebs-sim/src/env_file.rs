@@ -1,0 +1,155 @@
+//! The env file: what a shell sources to reach the simulator.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// The first line of every such file; a file without it is somebody else's.
+const HEADER: &str = "# How to reach a running ebs-sim; written when it is ready.";
+
+/// An env file that cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum EnvFileError {
+    /// It exists and was not written by a simulator.
+    #[error("{0} exists and is no env file of a simulator: it stays as it is, choose another --env-file")]
+    Foreign(PathBuf),
+    /// The system refuses.
+    #[error("cannot {step} the env file {path}")]
+    Io {
+        /// What was being done.
+        step: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// A place for the file, proven to be writable, with no file there.
+#[derive(Debug)]
+pub struct EnvFile {
+    path: PathBuf,
+}
+
+impl EnvFile {
+    /// Takes the place: removes the file of a former run, so that a file that is there means "ready".
+    ///
+    /// # Errors
+    /// [`EnvFileError`], without having changed anything.
+    pub fn claim(path: &Path) -> Result<Self, EnvFileError> {
+        let file = Self { path: path.to_owned() };
+        let temporary = file.temporary();
+        create(&temporary).map_err(|source| file.failed("write", source))?;
+        fs::remove_file(&temporary).map_err(|source| file.failed("write", source))?;
+        match fs::File::open(path) {
+            Ok(found) => {
+                if !is_ours(found).map_err(|source| file.failed("read", source))? {
+                    return Err(EnvFileError::Foreign(path.to_owned()));
+                }
+                fs::remove_file(path).map_err(|source| file.failed("replace", source))?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(file.failed("read", source)),
+        }
+        Ok(file)
+    }
+
+    /// Writes the file whole or not at all, readable by its owner only: it holds credentials.
+    ///
+    /// # Errors
+    /// [`EnvFileError::Io`].
+    pub fn write(&self, env: &BTreeMap<String, String>) -> Result<(), EnvFileError> {
+        let temporary = self.temporary();
+        let written = create(&temporary).and_then(|mut file| {
+            file.write_all(render(env).as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&temporary, &self.path)
+        });
+        written.map_err(|source| {
+            let _ = fs::remove_file(&temporary);
+            self.failed("write", source)
+        })
+    }
+
+    fn temporary(&self) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        name.push(format!(".{}.new", std::process::id()));
+        PathBuf::from(name)
+    }
+
+    fn failed(&self, step: &'static str, source: io::Error) -> EnvFileError {
+        EnvFileError::Io { step, path: self.path.clone(), source }
+    }
+}
+
+fn create(path: &Path) -> io::Result<fs::File> {
+    fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
+/// Empty files count as ours: `mktemp` makes them.
+fn is_ours(mut file: fs::File) -> io::Result<bool> {
+    let mut start = vec![0; HEADER.len()];
+    let mut read = 0;
+    while read < start.len() {
+        match file.read(&mut start[read..])? {
+            0 => break,
+            n => read += n,
+        }
+    }
+    Ok(read == 0 || start == HEADER.as_bytes())
+}
+
+/// `export KEY='value'` lines that any POSIX shell takes literally.
+fn render(env: &BTreeMap<String, String>) -> String {
+    let mut text = format!("{HEADER}\n");
+    for (name, value) in env {
+        text.push_str(&format!("export {name}='{}'\n", value.replace('\'', r"'\''")));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(value: &str) -> BTreeMap<String, String> {
+        BTreeMap::from([("A".to_owned(), value.to_owned()), ("B".to_owned(), "2".to_owned())])
+    }
+
+    #[test]
+    fn values_are_quoted_so_that_a_shell_takes_them_literally() {
+        assert_eq!(render(&env("it's $HOME `x`")), format!("{HEADER}\nexport A='it'\\''s $HOME `x`'\nexport B='2'\n"));
+    }
+
+    #[test]
+    fn the_file_appears_whole_and_private_and_a_former_one_is_gone_before() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("env");
+        let file = EnvFile::claim(&path).unwrap();
+        assert!(!path.exists());
+        file.write(&env("1")).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        EnvFile::claim(&path).unwrap();
+        assert!(!path.exists());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_that_no_simulator_wrote_is_not_touched() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notes");
+        fs::write(&path, "mine").unwrap();
+        assert!(matches!(EnvFile::claim(&path), Err(EnvFileError::Foreign(_))));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_refused_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = EnvFile::claim(&dir.path().join("missing/env")).unwrap_err();
+        assert!(error.to_string().contains("missing/env"), "{error}");
+    }
+}

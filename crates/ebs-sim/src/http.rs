@@ -1,0 +1,20 @@
+//! HTTP on loopback: listeners that end with a bound, and the EC2 endpoint.
+
+mod ec2;
+mod listener;
+
+pub(crate) use ec2::Ec2Endpoint;
+pub(crate) use listener::Listener;
+pub use listener::OpenError;
+
+use axum::body::Body;
+use http::{Response, StatusCode, header};
+
+/// An answer with a body of that type.
+pub(crate) fn answer(status: StatusCode, content_type: &'static str, body: impl Into<Body>) -> Response<Body> {
+    Response::builder()
+        .status(status)
+        .header(header::CONTENT_TYPE, content_type)
+        .body(body.into())
+        .expect("a status and a constant header make a response")
+}

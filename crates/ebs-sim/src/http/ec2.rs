@@ -1,0 +1,125 @@
+//! The EC2 endpoint: one request in, one answer out, one line in the ledger.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::{Router, routing};
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+
+use crate::api::{Fault, Reply};
+use crate::config::AccessKey;
+use crate::engine::Engine;
+use crate::http::answer;
+use crate::ledger::{Answered, Ledger};
+use crate::wire::decode::{decode, signs};
+use crate::wire::encode::encode;
+use crate::wire::params::Params;
+use crate::wire::refusal;
+use crate::wire::sigv4::{self, Signed};
+
+/// Largest body; EC2's own requests of this kind stay far below.
+const MAX_BODY: usize = 1 << 20;
+
+/// How long a client may take to send its body.
+const BODY_WITHIN: Duration = Duration::from_secs(30);
+
+/// The EC2 Query API over an engine.
+#[derive(Debug)]
+pub(crate) struct Ec2Endpoint {
+    pub(crate) engine: Engine,
+    pub(crate) access_key: Option<AccessKey>,
+    pub(crate) ledger: Arc<Ledger>,
+}
+
+impl Ec2Endpoint {
+    /// Its routes: everything is at `/`.
+    pub(crate) fn router(self) -> Router {
+        Router::new().route("/", routing::any(handle)).with_state(Arc::new(self))
+    }
+
+    async fn answer(&self, parts: &Parts, body: &[u8]) -> Result<Reply, Fault> {
+        let query = parts.uri.query().unwrap_or("");
+        if let Some(key) = &self.access_key {
+            let signed =
+                Signed { method: parts.method.as_str(), path: parts.uri.path(), query, headers: &parts.headers, body };
+            sigv4::check(&signed, key, &self.engine.config().region, SystemTime::now())?;
+        }
+        let call = decode(Params::parse(&form(query, body)?)?)?;
+        self.engine.call(call).await
+    }
+}
+
+/// The parameters, wherever they are.
+fn form(query: &str, body: &[u8]) -> Result<String, Fault> {
+    let body = std::str::from_utf8(body)
+        .map_err(|_| Fault::with_status(404, "MalformedQueryString", "The body is not UTF-8."))?;
+    Ok(format!("{query}&{body}"))
+}
+
+async fn handle(State(endpoint): State<Arc<Ec2Endpoint>>, request: Request<Body>) -> Response<Body> {
+    let at = SystemTime::now();
+    let request_id = request_id();
+    let (parts, body) = request.into_parts();
+    if parts.method != Method::POST && parts.method != Method::GET {
+        return respond(Err(Fault::with_status(405, "InvalidRequest", "Only GET and POST are allowed.")), &request_id);
+    }
+    let body = match read(body).await {
+        Ok(body) => body,
+        Err(fault) => return respond(Err(fault), &request_id),
+    };
+    let result = endpoint.answer(&parts, &body).await;
+    endpoint.ledger.record(entry(at, &parts, &body, &result));
+    respond(result, &request_id)
+}
+
+async fn read(body: Body) -> Result<Bytes, Fault> {
+    match tokio::time::timeout(BODY_WITHIN, Limited::new(body, MAX_BODY).collect()).await {
+        Err(_) => Err(Fault::with_status(408, "RequestTimeout", "The body did not arrive in time.")),
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            Err(Fault::with_status(413, "RequestEntityTooLarge", format!("The body has more than {MAX_BODY} bytes.")))
+        }
+        Ok(Err(error)) => Err(Fault::new("InvalidRequest", format!("The body cannot be read: {error}"))),
+    }
+}
+
+fn entry(at: SystemTime, parts: &Parts, body: &[u8], result: &Result<Reply, Fault>) -> Answered {
+    let form = form(parts.uri.query().unwrap_or(""), body).unwrap_or_default();
+    let mut parameters: BTreeMap<String, String> =
+        Params::parse(&form).map(|params| params.as_map().clone()).unwrap_or_default();
+    parameters.retain(|name, _| name != "Version" && !signs(name));
+    Answered {
+        at,
+        action: parameters.remove("Action").unwrap_or_default(),
+        dry_run: parameters.get("DryRun").is_some_and(|value| value.eq_ignore_ascii_case("true")),
+        outcome: result.as_ref().err().map_or_else(|| "ok".to_owned(), |fault| fault.code.clone()),
+        parameters,
+    }
+}
+
+fn respond(result: Result<Reply, Fault>, request_id: &str) -> Response<Body> {
+    let (status, body) = match &result {
+        Ok(reply) => (StatusCode::OK, encode(reply, request_id)),
+        Err(fault) => {
+            let status = StatusCode::from_u16(fault.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            (status, refusal::body(fault, request_id))
+        }
+    };
+    let mut response = answer(status, "text/xml;charset=UTF-8", body);
+    if let Ok(value) = HeaderValue::from_str(request_id) {
+        response.headers_mut().insert("x-amzn-requestid", value);
+    }
+    response
+}
+
+/// A random id in the shape of EC2's.
+fn request_id() -> String {
+    let text = hex::encode(rand::random::<[u8; 16]>());
+    format!("{}-{}-{}-{}-{}", &text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..])
+}

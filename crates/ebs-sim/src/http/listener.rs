@@ -1,0 +1,99 @@
+//! A listening socket and its connections, all of which end when they are told to.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// How long requests that are under way may take to end after the stop.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How long a client may take to send its headers.
+const HEADERS_WITHIN: Duration = Duration::from_secs(30);
+
+/// A listener that could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address} for {purpose}: choose another address, or port 0 for a free one")]
+pub struct OpenError {
+    address: SocketAddr,
+    purpose: &'static str,
+    source: std::io::Error,
+}
+
+/// An open port that does not answer yet.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+}
+
+impl Listener {
+    /// Opens the port.
+    ///
+    /// # Errors
+    /// [`OpenError`], when the address is taken or not of this machine.
+    pub(crate) async fn open(address: SocketAddr, purpose: &'static str) -> Result<Self, OpenError> {
+        let failed = |source| OpenError { address, purpose, source };
+        let socket = TcpListener::bind(address).await.map_err(failed)?;
+        let address = socket.local_addr().map_err(failed)?;
+        Ok(Self { socket, address })
+    }
+
+    /// Where clients of this machine reach it, `http://127.0.0.1:4711`.
+    pub(crate) fn url(&self) -> String {
+        let mut address = self.address;
+        if address.ip().is_unspecified() {
+            let here = if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
+            address.set_ip(here);
+        }
+        format!("http://{address}")
+    }
+
+    /// Answers until told to stop; then lets requests under way end, for at most a few seconds.
+    pub(crate) async fn serve(self, app: Router, stop: CancellationToken) {
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => break,
+                accepted = self.socket.accept() => match accepted {
+                    Ok((stream, _)) => { connections.spawn(serve_one(stream, app.clone(), stop.clone())); }
+                    // Out of descriptors, most likely: give connections time to end instead of spinning.
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot accept a connection");
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                    }
+                },
+                Some(_) = connections.join_next() => {}
+            }
+        }
+        drop(self.socket);
+        let drained = tokio::time::timeout(GRACE, async { while connections.join_next().await.is_some() {} }).await;
+        if drained.is_err() {
+            tracing::warn!(connections = connections.len(), "cutting connections that did not end in time");
+        }
+    }
+}
+
+async fn serve_one(stream: TcpStream, app: Router, stop: CancellationToken) {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS_WITHIN)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
+    tokio::pin!(connection);
+    let result = tokio::select! {
+        result = connection.as_mut() => result,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}

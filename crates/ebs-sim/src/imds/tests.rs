@@ -1,0 +1,129 @@
+use std::time::{Duration, SystemTime};
+
+use ebs_types::Tags;
+use http_body_util::BodyExt;
+
+use super::*;
+use crate::api::{SimBlockDevice, SimInstance, SimNetworkInterface};
+
+fn instance() -> SimInstance {
+    let device = |name: &str, volume: &str| SimBlockDevice {
+        device: name.into(),
+        volume_id: volume.into(),
+        state: "attached".into(),
+        attach_time: SystemTime::UNIX_EPOCH,
+        delete_on_termination: false,
+        ebs_card_index: None,
+    };
+    let interface = |id: &str, mac: &str| SimNetworkInterface {
+        id: id.into(),
+        mac_address: mac.into(),
+        private_ip: "10.0.0.1".into(),
+    };
+    SimInstance {
+        id: "i-1".into(),
+        state: "running".into(),
+        state_code: 16,
+        instance_type: "m5.large".into(),
+        zone: "us-west-2a".into(),
+        zone_id: "usw2-az1".into(),
+        reservation_id: "r-1".into(),
+        owner_id: "123456789012".into(),
+        image_id: "ami-1".into(),
+        private_dns_name: "ip-10-0-0-1.us-west-2.compute.internal".into(),
+        launch_time: SystemTime::UNIX_EPOCH,
+        hypervisor: "nitro".into(),
+        root_device: "/dev/xvda".into(),
+        devices: vec![device("/dev/xvda", "vol-1"), device("/dev/xvdba", "vol-2")],
+        network_interfaces: vec![interface("eni-1", "0e:00:00:00:00:01"), interface("eni-2", "0e:00:00:00:00:02")],
+        tags: Tags::new(),
+        local: true,
+    }
+}
+
+fn service(v1: bool) -> Imds {
+    Imds::new(Tree::of(&instance(), "us-west-2"), v1)
+}
+
+async fn ask(imds: &Imds, method: Method, path: &str, headers: &[(&'static str, &str)]) -> (u16, String) {
+    let headers: HeaderMap =
+        headers.iter().map(|(name, value)| ((*name).try_into().unwrap(), value.parse().unwrap())).collect();
+    let response = imds.respond(&method, path, &headers);
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8(body.to_vec()).unwrap())
+}
+
+async fn token(imds: &Imds, ttl: &str) -> String {
+    let (status, token) = ask(imds, Method::PUT, "/latest/api/token", &[(TTL_HEADER, ttl)]).await;
+    assert_eq!(status, 200);
+    token
+}
+
+async fn get(imds: &Imds, path: &str) -> (u16, String) {
+    let token = token(imds, "300").await;
+    ask(imds, Method::GET, path, &[(TOKEN_HEADER, &token)]).await
+}
+
+#[tokio::test]
+async fn nothing_is_told_without_a_valid_token() {
+    let imds = service(false);
+    let path = "/latest/meta-data/instance-id";
+    assert_eq!(ask(&imds, Method::GET, path, &[]).await.0, 401);
+    assert_eq!(ask(&imds, Method::GET, path, &[(TOKEN_HEADER, "made-up")]).await.0, 401);
+    let foreign = token(&service(false), "300").await;
+    assert_eq!(ask(&imds, Method::GET, path, &[(TOKEN_HEADER, &foreign)]).await.0, 401);
+    assert_eq!(get(&imds, path).await, (200, "i-1".to_owned()));
+    assert_eq!(ask(&service(true), Method::GET, path, &[]).await.0, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_is_valid_for_as_long_as_was_asked() {
+    let imds = service(false);
+    let token = token(&imds, "60").await;
+    let path = "/latest/meta-data/instance-id";
+    tokio::time::advance(Duration::from_secs(59)).await;
+    assert_eq!(ask(&imds, Method::GET, path, &[(TOKEN_HEADER, &token)]).await.0, 200);
+    tokio::time::advance(Duration::from_secs(2)).await;
+    assert_eq!(ask(&imds, Method::GET, path, &[(TOKEN_HEADER, &token)]).await.0, 401);
+}
+
+#[tokio::test]
+async fn a_token_needs_a_life_of_one_second_to_six_hours() {
+    let imds = service(false);
+    for bad in [&[][..], &[(TTL_HEADER, "0")], &[(TTL_HEADER, "21601")], &[(TTL_HEADER, "x")]] {
+        assert_eq!(ask(&imds, Method::PUT, "/latest/api/token", bad).await.0, 400, "{bad:?}");
+    }
+    let proxied = [(TTL_HEADER, "60"), ("x-forwarded-for", "10.0.0.9")];
+    assert_eq!(ask(&imds, Method::PUT, "/latest/api/token", &proxied).await.0, 403);
+    assert_eq!(ask(&imds, Method::GET, "/latest/api/token", &[]).await.0, 405);
+}
+
+#[tokio::test]
+async fn the_identity_document_names_the_instance_and_its_place() {
+    let (_, body) = get(&service(false), "/latest/dynamic/instance-identity/document").await;
+    let document: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(document["instanceId"], "i-1");
+    assert_eq!(document["instanceType"], "m5.large");
+    assert_eq!(document["region"], "us-west-2");
+    assert_eq!(document["availabilityZone"], "us-west-2a");
+}
+
+#[tokio::test]
+async fn directories_are_listed_with_a_slash_behind_directories() {
+    let imds = service(false);
+    let (_, macs) = get(&imds, "/latest/meta-data/network/interfaces/macs").await;
+    assert_eq!(macs, "0e:00:00:00:00:01/\n0e:00:00:00:00:02/");
+    assert_eq!(get(&imds, "/latest/meta-data/network/interfaces/macs/").await.1, macs);
+    assert_eq!(get(&imds, "/latest/meta-data/block-device-mapping").await.1, "ami\nebs1\nroot");
+    assert_eq!(get(&imds, "/latest/meta-data/block-device-mapping/ebs1").await.1, "xvdba");
+    assert_eq!(get(&imds, "/latest").await.1, "dynamic/\nmeta-data/");
+}
+
+#[tokio::test]
+async fn what_there_is_not_is_not_found() {
+    let imds = service(false);
+    for path in ["/latest/meta-data/outpost-arn", "/latest/nothing", "/latestmeta-data", "/2009-04-04/meta-data"] {
+        assert_eq!(get(&imds, path).await.0, 404, "{path}");
+    }
+}

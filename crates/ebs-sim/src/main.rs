@@ -1,0 +1,94 @@
+//! The simulator as a process: command line in, env file out, signals end it.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+use ebs_sim::Server;
+use ebs_sim::cli::Cli;
+use ebs_sim::env_file::EnvFile;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+/// After a second signal.
+const CUT_SHORT: i32 = 1;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
+    let config = match cli.config() {
+        Ok(config) => config,
+        Err(error) => {
+            tracing::error!("{:#}", anyhow::Error::from(error));
+            return ExitCode::from(2);
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!(%error, "cannot start the runtime");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(run(&cli, config)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(cli: &Cli, config: ebs_sim::ServerConfig) -> anyhow::Result<()> {
+    for warning in cli.warnings() {
+        tracing::warn!("{warning}");
+    }
+    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    let env_file = EnvFile::claim(&cli.env_file)?;
+    let server = tokio::select! {
+        server = Server::start(config) => server?,
+        name = either(&mut terminate, &mut interrupt) => anyhow::bail!("ended by {name} before it was ready"),
+    };
+    if let Err(error) = env_file.write(&server.env()) {
+        server.shutdown().await.context("and nobody can be told")?;
+        return Err(error.into());
+    }
+    let env = server.env();
+    let of = |name: &str| env.get(name).cloned().unwrap_or_default();
+    tracing::info!(
+        ec2 = of("AWS_EC2_ENDPOINT"),
+        imds = of("AWS_EC2_METADATA_SERVICE_ENDPOINT"),
+        control = of("EBS_SIM_CONTROL"),
+        instance = of("EBS_SIM_INSTANCE_ID"),
+        env_file = %cli.env_file.display(),
+        "ready"
+    );
+    tokio::select! {
+        name = either(&mut terminate, &mut interrupt) => tracing::info!(signal = name, "ending"),
+        () = server.end_wanted() => tracing::info!("ending: the control API asked for it"),
+    }
+    tokio::select! {
+        result = server.shutdown() => result?,
+        name = either(&mut terminate, &mut interrupt) => {
+            tracing::warn!(signal = name, "ending at once: devices may be left, the next start removes them");
+            std::process::exit(CUT_SHORT);
+        }
+    }
+    tracing::info!("ended");
+    Ok(())
+}
+
+/// The name of the first signal of the two that comes.
+async fn either(terminate: &mut Signal, interrupt: &mut Signal) -> &'static str {
+    tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+    }
+}

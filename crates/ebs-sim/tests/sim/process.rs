@@ -1,0 +1,160 @@
+//! The simulator as a process: its command line, its env file, and how it ends.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use crate::support::child::{run, simulator};
+use crate::support::request::{ec2, send};
+use crate::support::until;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::AsyncReadExt;
+use tokio::process::Child;
+
+struct Process {
+    child: Child,
+    dir: tempfile::TempDir,
+}
+
+impl Process {
+    fn start(more: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut args = arguments(dir.path());
+        args.extend(more.iter().map(|arg| (*arg).to_owned()));
+        Self { child: simulator(&args), dir }
+    }
+
+    fn env_file(&self) -> PathBuf {
+        self.dir.path().join("sim env")
+    }
+
+    /// What a shell knows after sourcing the env file.
+    async fn env(&mut self) -> BTreeMap<String, String> {
+        let file = self.env_file();
+        until("the env file", async || file.exists().then_some(())).await;
+        let script = format!(". '{}' && env", file.display());
+        let output = run(Path::new("/bin/sh"), &["-c", &script], &BTreeMap::new()).await;
+        assert!(output.status.success(), "{output:?}");
+        let lines = String::from_utf8(output.stdout).unwrap();
+        lines.lines().filter_map(|line| line.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id().unwrap()).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+    }
+
+    /// Its exit status and log.
+    async fn end(mut self) -> (ExitStatus, String) {
+        let mut stderr = self.child.stderr.take().unwrap();
+        let ended = async {
+            let mut log = String::new();
+            stderr.read_to_string(&mut log).await.unwrap();
+            (self.child.wait().await.unwrap(), log)
+        };
+        tokio::time::timeout(Duration::from_secs(30), ended).await.expect("an end within 30 s")
+    }
+}
+
+fn arguments(dir: &Path) -> Vec<String> {
+    let text = |path: PathBuf| path.to_str().unwrap().to_owned();
+    ["--state-dir", &text(dir.join("state")), "--env-file", &text(dir.join("sim env")), "--devices", "none"]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+#[tokio::test]
+async fn the_env_file_has_what_a_shell_needs_to_reach_it() {
+    let mut process = Process::start(&["--access-key", "AKIA:it's$a`secret"]);
+    let env = process.env().await;
+    for name in ["AWS_EC2_ENDPOINT", "AWS_EC2_METADATA_SERVICE_ENDPOINT", "EBS_SIM_CONTROL"] {
+        assert!(env[name].starts_with("http://127.0.0.1:"), "{name}={}", env[name]);
+    }
+    assert_eq!(env["AWS_ENDPOINT_URL_EC2"], env["AWS_EC2_ENDPOINT"]);
+    assert_eq!((env["AWS_REGION"].as_str(), env["AWS_ACCESS_KEY_ID"].as_str()), ("us-west-2", "AKIA"));
+    assert_eq!(env["AWS_SECRET_ACCESS_KEY"], "it's$a`secret");
+    assert!(env["EBS_SIM_INSTANCE_ID"].starts_with("i-"));
+    assert_ne!(env["EBS_SIM_INSTANCE_ID"], env["EBS_SIM_SECOND_INSTANCE_ID"]);
+    assert_eq!(
+        Path::new(&env["EBS_SIM_DEVICES_DIR"]),
+        process.dir.path().canonicalize().unwrap().join("state/devices")
+    );
+    process.signal(Signal::TERM);
+    let (status, log) = process.end().await;
+    assert!(status.success(), "{status}: {log}");
+    assert!(log.contains("ready") && !log.contains("secret"), "{log}");
+}
+
+#[tokio::test]
+async fn either_signal_and_the_control_api_end_it_cleanly() {
+    for how in ["SIGTERM", "SIGINT", "POST /shutdown"] {
+        let mut process = Process::start(&[]);
+        let env = process.env().await;
+        assert_eq!(ec2(&env["AWS_EC2_ENDPOINT"], "Action=DescribeVolumes").await.status, 200);
+        match how {
+            "SIGTERM" => process.signal(Signal::TERM),
+            "SIGINT" => process.signal(Signal::INT),
+            _ => assert_eq!(send(&env["EBS_SIM_CONTROL"], how, &[], "").await.status, 202),
+        }
+        let (status, log) = process.end().await;
+        assert_eq!(status.code(), Some(0), "{how}: {log}");
+    }
+}
+
+#[tokio::test]
+async fn a_second_simulator_on_the_same_state_directory_is_refused() {
+    let mut first = Process::start(&[]);
+    first.env().await;
+    let mut args = arguments(first.dir.path());
+    args[3].push_str(" of the second");
+    let second = Process { child: simulator(&args), dir: tempfile::tempdir().unwrap() };
+    let (status, log) = second.end().await;
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(log.contains("another simulator"), "{log}");
+    assert_eq!(ec2(&first.env().await["AWS_EC2_ENDPOINT"], "Action=DescribeVolumes").await.status, 200);
+    first.signal(Signal::TERM);
+    assert!(first.end().await.0.success());
+}
+
+#[tokio::test]
+async fn a_command_line_that_makes_no_sense_is_refused_before_anything_is_written() {
+    for (args, word) in [
+        (&["--zone", "us-west-2z"][..], "us-west-2a"),
+        (&["--second-zone", "us-west-2a"], "--second-zone"),
+        (&["--timing", "soon"], "realistic"),
+        (&["--access-key", "no-colon"], "ID:SECRET"),
+        (&["--ec2-listen", "here"], "--ec2-listen"),
+        (&["--instance-type", "big"], "--instance-type"),
+        (&["--volume", "1"], "--volume"),
+    ] {
+        let process = Process::start(args);
+        let (file, state) = (process.env_file(), process.dir.path().join("state"));
+        let (status, log) = process.end().await;
+        assert_eq!(status.code(), Some(2), "{args:?}: {log}");
+        assert!(log.contains(word), "{args:?}: {log}");
+        assert!(!file.exists() && !state.exists(), "{args:?} left something behind");
+    }
+}
+
+#[tokio::test]
+async fn a_killed_simulator_starts_again_from_its_state_directory() {
+    let mut first = Process::start(&[]);
+    let env = first.env().await;
+    let created = ec2(&env["AWS_EC2_ENDPOINT"], "Action=CreateVolume&AvailabilityZone=us-west-2a&Size=1").await;
+    assert_eq!(created.status, 200, "{}", created.body);
+    let volume = crate::support::element(&created.body, "volumeId").unwrap().to_owned();
+    first.child.kill().await.unwrap();
+    // The env file of the killed one must not be mistaken for that of the next.
+    let mut second = Process { child: simulator(&arguments(first.dir.path())), dir: first.dir };
+    let url = until("a new env file", async || {
+        let env = second.env().await;
+        let url = env["AWS_EC2_ENDPOINT"].clone();
+        tokio::net::TcpStream::connect(url.strip_prefix("http://").unwrap()).await.ok().map(|_| url)
+    })
+    .await;
+    let reply = ec2(&url, &format!("Action=DescribeVolumes&VolumeId.1={volume}")).await;
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    second.signal(Signal::TERM);
+    assert!(second.end().await.0.success());
+}

@@ -1,0 +1,46 @@
+//! Child processes: an absolute program, an environment of our own, an end in any case.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use tokio::process::{Child, Command};
+
+/// A command that inherits nothing but `PATH`, and dies with its owner.
+#[expect(clippy::disallowed_methods, reason = "the one place of these tests that starts processes")]
+fn command(program: &Path, env: &BTreeMap<String, String>) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().envs(env).stdin(Stdio::null()).kill_on_drop(true);
+    if let Some(path) = std::env::var_os("PATH") {
+        command.env("PATH", path);
+    }
+    command
+}
+
+/// Runs a program to its end, which must come within two minutes.
+pub(crate) async fn run<S: AsRef<OsStr>>(program: &Path, args: &[S], env: &BTreeMap<String, String>) -> Output {
+    let output = command(program, env).args(args).output();
+    tokio::time::timeout(Duration::from_secs(120), output).await.expect("the program ends within two minutes").unwrap()
+}
+
+/// Starts the simulator; its log is piped.
+pub(crate) fn simulator<S: AsRef<OsStr>>(args: &[S]) -> Child {
+    let program = Path::new(env!("CARGO_BIN_EXE_ebs-sim"));
+    command(program, &BTreeMap::new()).args(args).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// The AWS CLI.
+pub(crate) fn aws_cli() -> PathBuf {
+    if let Some(path) = std::env::var_os("EBS_TEST_AWS_CLI") {
+        let path = PathBuf::from(path);
+        assert!(path.is_file(), "EBS_TEST_AWS_CLI={} is no file", path.display());
+        return path;
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|directory| directory.join("aws")).find(|aws| aws.is_file()).expect(
+        "this test needs the AWS CLI: run `make test`, which sets one up, or do it by hand with \
+         `python3 -m venv DIR && DIR/bin/pip install awscli` and EBS_TEST_AWS_CLI=DIR/bin/aws",
+    )
+}
