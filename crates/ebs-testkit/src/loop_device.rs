@@ -28,11 +28,19 @@ impl LoopDevice {
     /// # Errors
     /// Without root, without a free loop device, or when `bytes` is no multiple of 512.
     pub fn new(volume: &VolumeId, bytes: u64) -> io::Result<Self> {
+        Self::new_in(&std::env::temp_dir(), volume, bytes)
+    }
+
+    /// As [`LoopDevice::new`], with the backing file's directory below `parent`.
+    ///
+    /// # Errors
+    /// As [`LoopDevice::new`].
+    pub fn new_in(parent: &Path, volume: &VolumeId, bytes: u64) -> io::Result<Self> {
         refuse_unless_root("a loop device")?;
         if bytes == 0 || bytes % 512 != 0 {
             return Err(io::Error::other(format!("a loop device of {bytes} bytes: not a multiple of 512")));
         }
-        let directory = tempfile::Builder::new().prefix("ebs-loop-").tempdir()?;
+        let directory = tempfile::Builder::new().prefix("ebs-loop-").tempdir_in(parent)?;
         // The kernel reports the backing file's real path.
         let backing = directory.path().canonicalize()?.join(format!("{volume}.img"));
         OpenOptions::new().read(true).write(true).create_new(true).open(&backing)?.set_len(bytes)?;

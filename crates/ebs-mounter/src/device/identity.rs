@@ -91,7 +91,8 @@ pub(super) fn of_disk(
     if name.starts_with("nvme") {
         let serial = match attribute(&disk.join("device/serial"))? {
             Some(serial) => Some(serial),
-            None => Some(os::nvme_serial(&open()?)?).filter(|serial| !serial.is_empty()),
+            // A device that does not know the question has no controller that could answer it.
+            None => os::nvme_serial(&open()?).ok().filter(|serial| !serial.is_empty()),
         };
         let serial = serial.ok_or(IdentityError::NoSerial)?;
         return Ok(VolumeId::from_serial(&serial)

@@ -94,7 +94,7 @@ fn a_read_error_is_an_error_wherever_it_is_and_never_blank() {
     for bad in [0, 4096, 512 * 1024, SIZE - 4096, 32_768 * 4096, 65_536 * 4096, 64 << 20] {
         let outcome = inspect(&Area::new(&BadPage(bad), SIZE), Depth::Proof);
         let error = outcome.expect_err(&format!("an error at byte {bad}"));
-        assert_eq!(error.raw_os_error().or(error.get_ref().map(|_| 5)), Some(5), "{error}");
+        assert!(error.to_string().contains("Input/output error"), "{error}");
     }
 }
 

@@ -1,0 +1,153 @@
+use ebs_mounter::MountTable;
+use ebs_types::VolumeId;
+use proptest::prelude::*;
+
+use super::*;
+
+const DEVICE: DeviceNumber = DeviceNumber { major: 259, minor: 1 };
+const OTHER: DeviceNumber = DeviceNumber { major: 259, minor: 2 };
+
+fn entry(device: DeviceNumber, fs_type: &str, options: &str) -> MountEntry {
+    let line = format!("36 35 {device} / /staging {options} - {fs_type} /dev/nvme1n1 rw\n");
+    MountTable::parse(line.as_bytes()).unwrap().entries()[0].clone()
+}
+
+fn flags(words: &[&str]) -> MountOptions {
+    MountOptions::parse(words.iter().copied()).unwrap()
+}
+
+fn stage(entry: &MountEntry, fs_type: FsType, words: &[&str]) -> Result<Mounted, Refused> {
+    staged(Some(entry), DEVICE, fs_type, &flags(words))
+}
+
+#[test]
+fn a_second_stage_with_the_same_request_changes_nothing() {
+    assert_eq!(staged(None, DEVICE, FsType::Ext4, &flags(&[])), Ok(Mounted::No));
+    assert_eq!(stage(&entry(DEVICE, "ext4", "rw,relatime"), FsType::Ext4, &[]), Ok(Mounted::AsWanted));
+    let read_only = entry(DEVICE, "xfs", "ro,nosuid,relatime");
+    assert_eq!(stage(&read_only, FsType::Xfs, &["ro", "nosuid", "discard", "relatime"]), Ok(Mounted::AsWanted));
+    assert_eq!(stage(&entry(DEVICE, "ext2", "rw"), FsType::Ext4, &[]), Ok(Mounted::AsWanted));
+}
+
+#[test]
+fn a_stage_that_differs_from_what_is_mounted_is_refused_as_existing() {
+    for (found, fs_type, words) in [
+        (entry(DEVICE, "ext4", "rw"), FsType::Ext4, &["ro"][..]),
+        (entry(DEVICE, "ext4", "ro"), FsType::Ext4, &[]),
+        (entry(DEVICE, "ext4", "rw,nosuid"), FsType::Ext4, &["nodev"]),
+        (entry(DEVICE, "ext4", "rw"), FsType::Xfs, &[]),
+    ] {
+        assert!(matches!(stage(&found, fs_type, words), Err(Refused::MountedDifferently { .. })), "{found:?}");
+    }
+}
+
+#[test]
+fn a_foreign_device_at_the_staging_path_is_never_covered() {
+    let foreign = entry(OTHER, "ext4", "rw");
+    let refused = stage(&foreign, FsType::Ext4, &[]).unwrap_err();
+    assert_eq!(refused, Refused::OtherMount { found: "ext4 from /dev/nvme1n1 (device 259:2)".to_owned() });
+}
+
+#[test]
+fn a_publish_compares_device_root_and_attributes() {
+    let source = entry(DEVICE, "ext4", "rw,nosuid");
+    let target = |options| entry(DEVICE, "ext4", options);
+    let ro = flags(&["ro"]);
+    assert_eq!(published(None, &source, &ro), Ok(Mounted::No));
+    assert_eq!(published(Some(&target("ro,nosuid")), &source, &ro), Ok(Mounted::AsWanted));
+    assert_eq!(published(Some(&target("rw,nosuid")), &source, &flags(&["rw", "discard"])), Ok(Mounted::AsWanted));
+    for (found, wanted) in [("rw,nosuid", &ro), ("ro,nosuid", &flags(&[]))] {
+        let outcome = published(Some(&target(found)), &source, wanted);
+        assert!(matches!(outcome, Err(Refused::MountedDifferently { .. })), "{found}: {outcome:?}");
+    }
+    let below = MountEntry { root: "/sub".into(), ..target("ro,nosuid") };
+    assert!(matches!(published(Some(&below), &source, &ro), Err(Refused::MountedDifferently { .. })));
+    assert!(matches!(published(Some(&entry(OTHER, "ext4", "ro")), &source, &ro), Err(Refused::OtherMount { .. })));
+}
+
+#[test]
+fn a_block_publish_compares_the_device_behind_the_file_and_ro() {
+    let node = entry(DeviceNumber { major: 0, minor: 5 }, "devtmpfs", "rw,nosuid");
+    let judge = |leads_to, words: &[&str]| published_block(Some(&node), leads_to, DEVICE, &flags(words));
+    assert_eq!(published_block(None, None, DEVICE, &flags(&[])), Ok(Mounted::No));
+    assert_eq!(judge(Some(DEVICE), &[]), Ok(Mounted::AsWanted));
+    assert!(matches!(judge(Some(DEVICE), &["ro"]), Err(Refused::MountedDifferently { .. })));
+    assert!(matches!(judge(Some(OTHER), &[]), Err(Refused::OtherMount { .. })));
+    assert!(matches!(judge(None, &[]), Err(Refused::OtherMount { .. })));
+}
+
+#[test]
+fn only_an_empty_place_is_used() {
+    let file = Found::File { bytes: 0 };
+    let directory = Found::Directory { empty: true };
+    for (found, for_file) in [(&Found::Missing, true), (&Found::Missing, false), (&file, true), (&directory, false)] {
+        assert_eq!(place(found, for_file), Ok(()));
+    }
+    let full = Found::Directory { empty: false };
+    for (found, for_file) in
+        [(&full, false), (&full, true), (&directory, true), (&file, false), (&Found::File { bytes: 1 }, true)]
+    {
+        assert!(matches!(place(found, for_file), Err(Refused::InTheWay { .. })), "{found}");
+    }
+    assert_eq!(place(&Found::Symlink, true), Err(Refused::Symlink));
+}
+
+fn record() -> FormatRecord {
+    FormatRecord {
+        volume: VolumeId::parse("vol-0abc").unwrap(),
+        partition: None,
+        bytes: 1 << 30,
+        fs_type: FsType::Ext4,
+        attach_time: Some("2026-11-21T17:31:00Z".to_owned()),
+    }
+}
+
+fn judge(contents: &Contents, change: impl FnOnce(&mut Evidence<'_>)) -> Result<Plan, Refused> {
+    let record = record();
+    let mut evidence = Evidence {
+        contents,
+        record: &record,
+        left_behind: None,
+        restored_from: None,
+        may_format_restored: false,
+        read_only: false,
+    };
+    change(&mut evidence);
+    super::contents(&evidence)
+}
+
+const FOREIGN_OFFSET: u64 = 512;
+
+fn foreign() -> Contents {
+    Contents::Foreign { what: "a GPT partition table".to_owned(), offset: FOREIGN_OFFSET }
+}
+
+#[test]
+fn what_is_not_blank_is_never_formatted_without_a_matching_record() {
+    let data = Contents::Data { offset: 4096 };
+    for contents in [&data, &foreign()] {
+        let refused = judge(contents, |_| {}).unwrap_err();
+        assert_eq!(refused, Refused::NotBlank { contents: contents.to_string() });
+    }
+    let other = FormatRecord { attach_time: Some("2026-11-21T18:00:00Z".to_owned()), ..record() };
+    let left = |record: &'static FormatRecord| move |evidence: &mut Evidence<'_>| evidence.left_behind = Some(record);
+    assert!(judge(&data, left(Box::leak(Box::new(other)))).is_err());
+    let same: &'static FormatRecord = Box::leak(Box::new(record()));
+    assert!(matches!(judge(&data, left(same)), Ok(Plan::Format(_))));
+    assert!(judge(&foreign(), left(same)).is_err());
+}
+
+proptest! {
+    #[test]
+    fn foreign_contents_are_refused_whatever_else_holds(restored: bool, may: bool, read_only: bool) {
+        let same = record();
+        let outcome = judge(&foreign(), |evidence| {
+            evidence.left_behind = Some(Box::leak(Box::new(same)));
+            evidence.restored_from = restored.then_some("snapshot");
+            evidence.may_format_restored = may;
+            evidence.read_only = read_only;
+        });
+        let is_refused = matches!(outcome, Err(Refused::NotBlank { .. }));
+        prop_assert!(is_refused);
+    }
+}

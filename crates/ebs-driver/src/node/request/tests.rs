@@ -1,0 +1,183 @@
+use std::collections::HashMap;
+
+use csi_proto::csi::volume_capability::{AccessMode, BlockVolume, MountVolume, access_mode::Mode};
+use csi_proto::csi::{NodeExpandVolumeRequest, NodePublishVolumeRequest, NodeStageVolumeRequest, VolumeCapability};
+use ebs_mounter::Attribute;
+
+use super::*;
+
+fn mount(fs_type: &str, flags: &[&str]) -> VolumeCapability {
+    let mount = MountVolume {
+        fs_type: fs_type.to_owned(),
+        mount_flags: flags.iter().map(|&flag| flag.to_owned()).collect(),
+        ..MountVolume::default()
+    };
+    capability(Some(AccessType::Mount(mount)), Mode::SingleNodeWriter)
+}
+
+fn capability(access_type: Option<AccessType>, mode: Mode) -> VolumeCapability {
+    VolumeCapability { access_type, access_mode: Some(AccessMode { mode: mode.into() }) }
+}
+
+fn map(entries: &[(&str, &str)]) -> HashMap<String, String> {
+    entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+fn stage_request() -> NodeStageVolumeRequest {
+    NodeStageVolumeRequest {
+        volume_id: "vol-0abc".to_owned(),
+        publish_context: map(&[("devicePath", "/dev/xvdaa")]),
+        staging_target_path: "/staging".to_owned(),
+        volume_capability: Some(mount("", &[])),
+        ..NodeStageVolumeRequest::default()
+    }
+}
+
+fn stage(change: impl FnOnce(&mut NodeStageVolumeRequest)) -> Result<Option<Stage>, RequestError> {
+    let mut request = stage_request();
+    change(&mut request);
+    Stage::parse(&request, &DriverName::default(), false)
+}
+
+#[test]
+fn a_plain_stage_is_ext4_of_a_device_that_may_be_blank() {
+    let plan = stage(|_| {}).unwrap().unwrap();
+    assert_eq!(plan.format.fs_type, FsType::Ext4);
+    let facts = AttachmentFacts { device: Some("/dev/xvdaa".into()), restored_from: None, size: None, attach_time: None };
+    assert_eq!(plan.attachment, facts);
+    assert!(!plan.may_format_restored);
+}
+
+#[test]
+fn each_missing_or_wrong_field_of_a_stage_is_refused_before_anything_is_looked_at() {
+    type Change = fn(&mut NodeStageVolumeRequest);
+    let rows: [(Change, &str); 14] = [
+        (|r| r.volume_id.clear(), "volume_id"),
+        (|r| r.staging_target_path.clear(), "staging_target_path"),
+        (|r| r.volume_capability = None, "no volume capability"),
+        (|r| r.volume_capability = Some(capability(None, Mode::SingleNodeReaderOnly)), "READER_ONLY"),
+        (|r| r.volume_capability = Some(capability(None, Mode::SingleNodeWriter)), "neither block nor mount"),
+        (|r| r.volume_id = "local-ebs://dev/xvdbz".to_owned(), "node-local"),
+        (|r| r.staging_target_path = "staging".to_owned(), "relative"),
+        (|r| r.staging_target_path = "/a/../b".to_owned(), "staging_target_path"),
+        (|r| r.volume_context = map(&[("partition", "-1")]), "partition"),
+        (|r| r.volume_capability = Some(mount("ntfs", &[])), "ntfs"),
+        (|r| r.volume_context = map(&[("blocksize", "4096 -F")]), "blocksize"),
+        (|r| r.publish_context.clear(), "devicePath"),
+        (|r| r.volume_capability = Some(mount("ext4", &["bind"])), "bind"),
+        (|r| drop(r.publish_context.insert("ebs.csi.aws.com/size-gib".to_owned(), "4.5".to_owned())), "size-gib"),
+    ];
+    for (change, word) in rows {
+        let error = stage(change).expect_err(word);
+        assert_eq!(error.meaning(), Meaning::InvalidArgument);
+        let text = crate::status::chain(&error);
+        assert!(text.contains(word), "{word}: {text}");
+    }
+}
+
+#[test]
+fn an_id_that_ec2_cannot_have_is_not_found_and_an_in_tree_handle_is_understood() {
+    let error = stage(|r| r.volume_id = "no-volume".to_owned()).unwrap_err();
+    assert_eq!(error.meaning(), Meaning::NotFound);
+    let plan = stage(|r| r.volume_id = "aws://us-west-2a/vol-0abc".to_owned()).unwrap().unwrap();
+    assert_eq!(plan.volume.as_str(), "vol-0abc");
+}
+
+#[test]
+fn a_raw_block_volume_needs_no_staging() {
+    let block = || capability(Some(AccessType::Block(BlockVolume {})), Mode::MultiNodeMultiWriter);
+    assert_eq!(stage(|r| r.volume_capability = Some(block())), Ok(None));
+}
+
+#[test]
+fn a_format_key_must_belong_to_the_file_system_even_when_empty() {
+    for (fs_type, key) in [("xfs", "bytesperinode"), ("ext3", "ext4bigalloc"), ("xfs", "ext4clustersize")] {
+        let outcome = stage(|r| {
+            r.volume_capability = Some(mount(fs_type, &[]));
+            r.volume_context = map(&[(key, "")]);
+        });
+        assert!(matches!(outcome, Err(RequestError::FormatKey { key: refused, .. }) if refused == key), "{key}");
+    }
+    let both = map(&[("ext4bigalloc", "true"), ("ext4encryptionsupport", "yes"), ("blocksize", "")]);
+    let plan = stage(|r| r.volume_context = both).unwrap().unwrap();
+    assert!(plan.format.options.bigalloc && !plan.format.options.encryption);
+    assert_eq!(plan.format.options.block_size, None);
+}
+
+#[test]
+fn the_publish_context_tells_source_size_and_attach_time() {
+    let context = map(&[
+        ("devicePath", ""),
+        ("ebs.csi.aws.com/source", "snapshot"),
+        ("ebs.csi.aws.com/size-gib", "8"),
+        ("ebs.csi.aws.com/attach-time", "2026-11-21T17:31:00Z"),
+    ]);
+    let plan = stage(|r| {
+        r.publish_context = context;
+        r.volume_context = map(&[("formatblankrestore", "true")]);
+    });
+    let plan = plan.unwrap().unwrap();
+    let facts = AttachmentFacts {
+        device: None,
+        restored_from: Some("snapshot".to_owned()),
+        size: Some(Gib(8)),
+        attach_time: Some("2026-11-21T17:31:00Z".to_owned()),
+    };
+    assert_eq!(plan.attachment, facts);
+    assert!(plan.may_format_restored);
+    let blank = stage(|r| drop(r.publish_context.insert("ebs.csi.aws.com/source".to_owned(), "none".to_owned())));
+    assert_eq!(blank.unwrap().unwrap().attachment.restored_from, None);
+}
+
+#[test]
+fn xfs_in_any_case_gets_nouuid_once() {
+    for flags in [&[][..], &["nouuid"], &["nouuid,noatime"]] {
+        let plan = stage(|r| r.volume_capability = Some(mount("XFS", flags))).unwrap().unwrap();
+        assert_eq!((plan.format.fs_type, plan.options.words()), (FsType::Xfs, &["nouuid".to_owned()][..]));
+    }
+}
+
+fn publish_request() -> NodePublishVolumeRequest {
+    NodePublishVolumeRequest {
+        volume_id: "vol-0abc".to_owned(),
+        publish_context: map(&[("devicePath", "/dev/xvdaa")]),
+        staging_target_path: "/staging".to_owned(),
+        target_path: "/target".to_owned(),
+        volume_capability: Some(mount("ext4", &["nosuid"])),
+        ..NodePublishVolumeRequest::default()
+    }
+}
+
+fn publish(change: impl FnOnce(&mut NodePublishVolumeRequest)) -> Result<Publish, RequestError> {
+    let mut request = publish_request();
+    change(&mut request);
+    Publish::parse(&request, &DriverName::default())
+}
+
+#[test]
+fn a_publish_without_access_type_is_refused_and_readonly_adds_ro() {
+    let unset = publish(|r| r.volume_capability = Some(capability(None, Mode::SingleNodeWriter)));
+    assert_eq!(unset, Err(RequestError::AccessTypeUnset));
+    let plan = publish(|r| r.readonly = true).unwrap();
+    assert_eq!(plan.options.attributes(), &[Attribute::ReadOnly, Attribute::NoSuid].into());
+}
+
+#[test]
+fn a_publish_refuses_paths_that_cannot_be_targets() {
+    for bad in ["", "target", "/a/../b", "/"] {
+        let error = publish(|r| r.target_path = bad.to_owned()).expect_err(bad);
+        assert_eq!(error.meaning(), Meaning::InvalidArgument, "{bad:?}");
+    }
+    let local = publish(|r| r.volume_id = "local-ebs://dev/xvdbz".to_owned()).unwrap_err();
+    assert!(matches!(local, RequestError::NodeLocal { .. }));
+}
+
+#[test]
+fn a_path_that_cannot_be_is_one_where_no_volume_is_found() {
+    let request = NodeExpandVolumeRequest {
+        volume_id: "vol-0abc".to_owned(),
+        volume_path: "some/path".to_owned(),
+        ..NodeExpandVolumeRequest::default()
+    };
+    assert_eq!(Expand::parse(&request).unwrap_err().meaning(), Meaning::NotFound);
+}

@@ -1,0 +1,210 @@
+//! Which device is a volume, on real block devices under made-up names.
+
+mod disk;
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use disk::{Disk, MIB, a_volume_id, config, plain};
+use ebs_mounter::{
+    Contents, DeviceError, DeviceQuery, FormatError, FormatPermit, FsType, Identity, IdentityError, Mounter,
+    MounterConfig, Partition,
+};
+use ebs_types::VolumeId;
+use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+
+/// Directories that stand for /dev and /sys, with disks that lead to real loop devices.
+struct Machine {
+    root: tempfile::TempDir,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        for directory in ["dev/disk/by-id", "sys/block", "sys/dev/block", "sys/devices", "state"] {
+            std::fs::create_dir_all(root.path().join(directory)).unwrap();
+        }
+        Self { root }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.path().canonicalize().unwrap().join(name)
+    }
+
+    /// An NVMe disk of this name and serial number whose node is the loop device's.
+    async fn add_nvme(&self, name: &str, serial: Option<&str>, disk: &Disk) {
+        let place = self.path("sys/devices").join(name);
+        std::fs::create_dir_all(place.join("device")).unwrap();
+        if let Some(serial) = serial {
+            std::fs::write(place.join("device/serial"), format!("{serial}   \n")).unwrap();
+        }
+        symlink(&place, self.path("sys/block").join(name)).unwrap();
+        self.add_node(name, &place, disk).await;
+    }
+
+    async fn add_node(&self, name: &str, place: &Path, disk: &Disk) {
+        let number = disk.find().await.number();
+        std::fs::write(place.join("dev"), format!("{number}\n")).unwrap();
+        symlink(place, self.path("sys/dev/block").join(number.to_string())).unwrap();
+        let node = self.path("dev").join(name);
+        mknodat(CWD, node, FileType::BlockDevice, Mode::RUSR, makedev(number.major, number.minor)).unwrap();
+    }
+
+    fn link(&self, volume: &VolumeId, suffix: &str, to: &str) {
+        let name = format!("dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_{}{suffix}", volume.serial());
+        symlink(format!("../../{to}"), self.path(&name)).unwrap();
+    }
+
+    fn config(&self) -> MounterConfig {
+        MounterConfig {
+            dev: self.path("dev"),
+            sys: self.path("sys"),
+            late_device: Duration::ZERO,
+            ..MounterConfig::new(self.path("state"))
+        }
+    }
+
+    fn mounter(&self) -> Mounter {
+        Mounter::new(self.config()).unwrap()
+    }
+}
+
+fn query(volume: &VolumeId) -> DeviceQuery {
+    DeviceQuery { volume: volume.clone(), hint: None, partition: None }
+}
+
+#[tokio::test]
+async fn a_loop_device_is_a_volume_only_below_the_configured_directory() {
+    let disk = Disk::new(MIB);
+    assert_eq!(disk.find().await.path(), disk.device.path());
+    let state = tempfile::tempdir().unwrap();
+    let elsewhere = Mounter::new(config(state.path(), state.path())).unwrap();
+    let in_production = Mounter::new(MounterConfig { simulated_devices: None, ..config(state.path(), state.path()) }).unwrap();
+    for mounter in [elsewhere, in_production] {
+        assert!(matches!(mounter.find(&disk.query()).await, Err(DeviceError::Missing { .. })));
+        let hinted = DeviceQuery { hint: Some(disk.device.path().to_owned()), ..disk.query() };
+        let error = mounter.find(&hinted).await.unwrap_err();
+        assert!(matches!(error, DeviceError::Foreign { .. }), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_foreign_device_under_the_expected_name_is_refused_by_both_ids_and_not_touched() {
+    let (machine, disk, wanted) = (Machine::new(), Disk::new(64 * MIB), a_volume_id());
+    machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
+    machine.link(&wanted, "", "nvme1n1");
+    let error = machine.mounter().find(&query(&wanted)).await.unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, DeviceError::Foreign { .. }));
+    assert!(text.contains(wanted.as_str()) && text.contains(disk.volume.as_str()), "{text}");
+    assert!(matches!(disk.contents().await, Contents::Blank(_)));
+}
+
+#[tokio::test]
+async fn a_volume_is_found_by_its_serial_number_without_any_link() {
+    let (machine, disk) = (Machine::new(), Disk::new(MIB));
+    machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
+    let device = machine.mounter().find(&query(&disk.volume)).await.unwrap();
+    assert_eq!(device.path(), machine.path("dev/nvme1n1"));
+}
+
+#[tokio::test]
+async fn a_stale_name_is_passed_over_for_the_right_disk() {
+    let (machine, disk, other) = (Machine::new(), Disk::new(MIB), Disk::new(MIB));
+    machine.add_nvme("nvme1n1", Some(&other.volume.serial()), &other).await;
+    machine.add_nvme("nvme2n1", Some(&disk.volume.serial()), &disk).await;
+    symlink("nvme1n1", machine.path("dev/xvdaa")).unwrap();
+    machine.link(&disk.volume, "", "nvme1n1");
+    machine.link(&disk.volume, "_1", "nvme2n1");
+    let stale = DeviceQuery { hint: Some(machine.path("dev/xvdaa")), ..query(&disk.volume) };
+    let device = machine.mounter().find(&stale).await.unwrap();
+    assert_eq!(device.path(), machine.path("dev/nvme2n1"));
+}
+
+#[tokio::test]
+async fn an_nvme_disk_without_a_serial_number_is_an_error() {
+    let (machine, disk) = (Machine::new(), Disk::new(MIB));
+    machine.add_nvme("nvme1n1", None, &disk).await;
+    machine.link(&disk.volume, "", "nvme1n1");
+    let error = machine.mounter().find(&query(&disk.volume)).await.unwrap_err();
+    assert!(matches!(error, DeviceError::Unusable { source: IdentityError::NoSerial, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn what_is_no_block_device_or_leads_elsewhere_is_refused() {
+    let (machine, volume) = (Machine::new(), a_volume_id());
+    std::fs::write(machine.path("dev/file"), "x").unwrap();
+    machine.link(&volume, "", "file");
+    let error = machine.mounter().find(&query(&volume)).await.unwrap_err();
+    assert!(matches!(error, DeviceError::Unusable { source: IdentityError::NotABlockDevice, .. }), "{error:?}");
+    let outside = DeviceQuery { hint: Some(machine.path("state")), ..query(&a_volume_id()) };
+    let error = machine.mounter().find(&outside).await.unwrap_err();
+    assert!(matches!(error, DeviceError::Unusable { source: IdentityError::Elsewhere(_), .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_late_device_is_waited_for_and_a_missing_one_is_missing() {
+    let (machine, disk) = (Machine::new(), Disk::new(MIB));
+    let missing = machine.mounter().find(&query(&disk.volume)).await.unwrap_err();
+    assert!(matches!(missing, DeviceError::Missing { .. }), "{missing:?}");
+    let patient = Mounter::new(MounterConfig { late_device: Duration::from_secs(30), ..machine.config() }).unwrap();
+    let (wanted, late) = (query(&disk.volume), patient.clone());
+    let search = late.find(&wanted);
+    tokio::pin!(search);
+    assert!(tokio::time::timeout(Duration::from_millis(250), &mut search).await.is_err(), "it is not there yet");
+    machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
+    assert_eq!(search.await.unwrap().path(), machine.path("dev/nvme1n1"));
+}
+
+#[tokio::test]
+async fn on_xen_the_name_that_ec2_reports_is_the_identity_and_elsewhere_it_is_not() {
+    let (machine, disk) = (Machine::new(), Disk::new(MIB));
+    let place = machine.path("sys/devices/xvdba");
+    std::fs::create_dir_all(&place).unwrap();
+    machine.add_node("xvdba", &place, &disk).await;
+    let named = DeviceQuery { hint: Some(machine.path("dev/xvdba")), ..query(&disk.volume) };
+    let error = machine.mounter().find(&named).await.unwrap_err();
+    assert!(matches!(error, DeviceError::Foreign { .. }), "{error:?}");
+    let xen = Mounter::new(MounterConfig { xen: true, ..machine.config() }).unwrap();
+    let device = xen.find(&named).await.unwrap();
+    assert_eq!(device.path(), machine.path("dev/xvdba"));
+    assert_eq!(xen.identify(device.number()).await.unwrap(), Some(Identity::Silent));
+    assert!(xen.find(&query(&disk.volume)).await.is_err(), "without the name nothing identifies it");
+}
+
+#[tokio::test]
+async fn a_partition_is_found_by_its_number_below_the_right_disk() {
+    let (machine, disk, part) = (Machine::new(), Disk::new(2 * MIB), Disk::new(MIB));
+    machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
+    let place = machine.path("sys/devices/nvme1n1/nvme1n1p2");
+    std::fs::create_dir_all(&place).unwrap();
+    std::fs::write(place.join("partition"), "2\n").unwrap();
+    machine.add_node("nvme1n1p2", &place, &part).await;
+    let number = |text| DeviceQuery { partition: Partition::parse(text).unwrap(), ..query(&disk.volume) };
+    let mounter = machine.mounter();
+    let device = mounter.find(&number("2")).await.unwrap();
+    assert_eq!((device.path(), device.is_partition()), (machine.path("dev/nvme1n1p2").as_path(), true));
+    assert_eq!(mounter.identify(device.number()).await.unwrap(), Some(Identity::Volume(disk.volume.clone())));
+    let whole = mounter.find(&query(&disk.volume)).await.unwrap();
+    assert_eq!(mounter.disk_of(device.number()).await.unwrap(), Some(whole.number()));
+    let missing = mounter.find(&number("3")).await.unwrap_err();
+    assert!(matches!(missing, DeviceError::NoPartition { .. }), "{missing:?}");
+}
+
+#[tokio::test]
+async fn a_name_that_leads_elsewhere_since_the_check_stops_a_format() {
+    let (machine, disk, other) = (Machine::new(), Disk::new(64 * MIB), Disk::new(64 * MIB));
+    machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
+    machine.add_nvme("nvme2n1", Some(&other.volume.serial()), &other).await;
+    let mounter = machine.mounter();
+    let device = mounter.find(&query(&disk.volume)).await.unwrap();
+    let Contents::Blank(proof) = mounter.probe(&device).await.unwrap() else { panic!("not blank") };
+    std::fs::rename(machine.path("dev/nvme2n1"), machine.path("dev/nvme1n1")).unwrap();
+    let permit = FormatPermit::of_blank(&proof);
+    let record = disk.record(FsType::Ext4).await;
+    let outcome = mounter.format(&device, &plain(FsType::Ext4), &record, permit).await;
+    assert!(matches!(outcome, Err(FormatError::Device(DeviceError::Changed { .. }))), "{outcome:?}");
+    assert!(matches!(other.contents().await, Contents::Blank(_)));
+    assert!(matches!(disk.contents().await, Contents::Blank(_)));
+}

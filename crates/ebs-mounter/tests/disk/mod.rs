@@ -1,0 +1,109 @@
+//! A volume that is a loop device, and a mounter that takes it for one.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use ebs_mounter::{
+    Contents, Device, DeviceQuery, FormatOptions, FormatPermit, FormatRecord, FormatSpec, FsType, MountOptions, Mounter,
+    MounterConfig, NodePath, Superblock,
+};
+use ebs_testkit::loop_device::LoopDevice;
+use ebs_types::VolumeId;
+
+pub const MIB: u64 = 1 << 20;
+
+/// One disk for one test.
+pub struct Disk {
+    pub volume: VolumeId,
+    pub device: LoopDevice,
+    pub mounter: Mounter,
+    /// The state directory and the places to mount at.
+    pub place: tempfile::TempDir,
+}
+
+#[allow(dead_code, reason = "each test file uses some of them")]
+impl Disk {
+    pub fn new(bytes: u64) -> Self {
+        let volume = a_volume_id();
+        let device = LoopDevice::new(&volume, bytes).expect("a loop device");
+        Self::over(volume, device)
+    }
+
+    pub fn over(volume: VolumeId, device: LoopDevice) -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let mounter = Mounter::new(config(place.path(), device.directory())).expect("a mounter");
+        Self { volume, device, mounter, place }
+    }
+
+    pub fn query(&self) -> DeviceQuery {
+        DeviceQuery { volume: self.volume.clone(), hint: None, partition: None }
+    }
+
+    pub async fn find(&self) -> Device {
+        self.mounter.find(&self.query()).await.expect("the device of this test")
+    }
+
+    pub fn at(&self, name: &str) -> NodePath {
+        NodePath::parse(self.place.path().canonicalize().unwrap().join(name).to_str().unwrap()).unwrap()
+    }
+
+    pub async fn record(&self, fs_type: FsType) -> FormatRecord {
+        let bytes = self.find().await.size().await.unwrap().0;
+        let attach_time = Some("2026-11-21T17:31:00Z".to_owned());
+        FormatRecord { volume: self.volume.clone(), partition: None, bytes, fs_type, attach_time }
+    }
+
+    pub async fn contents(&self) -> Contents {
+        self.mounter.probe(&self.find().await).await.expect("a look at the device")
+    }
+
+    /// Formats the blank device as the driver does.
+    pub async fn format(&self, spec: &FormatSpec) -> Superblock {
+        let Contents::Blank(proof) = self.contents().await else { panic!("not blank") };
+        let (device, record) = (self.find().await, self.record(spec.fs_type).await);
+        self.mounter.format(&device, spec, &record, FormatPermit::of_blank(&proof)).await.expect("a format");
+        self.mounter.forget_format(&self.volume).await.unwrap();
+        let Contents::Filesystem(superblock) = self.contents().await else { panic!("no file system") };
+        assert!(superblock.is_complete());
+        superblock
+    }
+
+    /// Formats and mounts.
+    pub async fn mounted(&self, fs_type: FsType, name: &str, flags: &[&str]) -> (Device, NodePath) {
+        let superblock = self.format(&plain(fs_type)).await;
+        let (device, at) = (self.find().await, self.at(name));
+        at.create_directory().await.unwrap();
+        let options = MountOptions::parse(flags.iter().copied()).unwrap();
+        self.mounter.mount(&device, &at, superblock.fs_type(), &options).await.expect("a mount");
+        (device, at)
+    }
+}
+
+pub fn config(state: &Path, simulated: &Path) -> MounterConfig {
+    MounterConfig {
+        simulated_devices: Some(simulated.to_owned()),
+        late_device: Duration::ZERO,
+        ..MounterConfig::new(state)
+    }
+}
+
+pub fn plain(fs_type: FsType) -> FormatSpec {
+    FormatSpec { fs_type, options: FormatOptions::default() }
+}
+
+/// An id that no other test, nor another process, uses.
+pub fn a_volume_id() -> VolumeId {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    VolumeId::parse(&format!("vol-0{:x}a{number:x}", std::process::id())).unwrap()
+}
+
+/// What a tool of this machine prints.
+#[allow(dead_code, reason = "each test file uses some of them")]
+pub fn output_of(program: &str, args: &[&str]) -> String {
+    #[expect(clippy::disallowed_methods, reason = "a second opinion for the test")]
+    let output = std::process::Command::new(program).args(args).output().expect(program);
+    assert!(output.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}

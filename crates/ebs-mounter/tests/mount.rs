@@ -1,0 +1,235 @@
+//! Mounts, binds, growth and unmounting on real block devices, each test in a mount namespace of its own.
+
+mod disk;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use disk::{Disk, MIB, config, plain};
+use ebs_mounter::{
+    Attribute, Contents, Found, FsType, MountEntry, MountError, MountOptions, MountTable, Mounter, MounterConfig, NodePath,
+    Shown, UnmountError,
+};
+use ebs_testkit::mount_namespace::in_mount_namespace;
+
+async fn entry_at(path: &NodePath) -> Option<MountEntry> {
+    MountTable::read().await.unwrap().topmost(path.as_path()).cloned()
+}
+
+fn distinguishing(entry: &MountEntry) -> BTreeSet<Attribute> {
+    Attribute::distinguishing(entry.options.iter().map(String::as_str))
+}
+
+#[test]
+fn every_file_system_mounts_with_its_flags() {
+    in_mount_namespace(|| async {
+        for (fs_type, bytes) in
+            [(FsType::Ext2, 64 * MIB), (FsType::Ext3, 64 * MIB), (FsType::Ext4, 64 * MIB), (FsType::Xfs, 600 * MIB)]
+        {
+            let disk = Disk::new(bytes);
+            let flags = ["noatime", "nosuid,nodev", "_netdev", "x-systemd.automount", "defaults"];
+            let (device, at) = disk.mounted(fs_type, "staging", &flags).await;
+            let entry = entry_at(&at).await.expect("a mount");
+            assert_eq!((entry.fs_type.as_str(), entry.device), (fs_type.as_str(), device.number()));
+            let expected = BTreeSet::from([Attribute::NoAtime, Attribute::NoSuid, Attribute::NoDev]);
+            assert_eq!(distinguishing(&entry), expected, "{entry:?}");
+            std::fs::write(at.as_path().join("file"), "written").unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_security_context_is_no_obstacle_where_no_security_module_is_active() {
+    in_mount_namespace(|| async {
+        let disk = Disk::new(64 * MIB);
+        let context = r#"context="system_u:object_r:container_file_t:s0:c1,c2""#;
+        if std::fs::read_to_string("/proc/filesystems").unwrap().contains("selinuxfs") {
+            // With the module the kernel takes the flag; both are a mount.
+            disk.mounted(FsType::Ext4, "staging", &[context]).await;
+        } else {
+            let (_, at) = disk.mounted(FsType::Ext4, "staging", &[context, "discard"]).await;
+            assert!(entry_at(&at).await.unwrap().super_options.iter().any(|word| word == "discard"));
+        }
+    });
+}
+
+#[test]
+fn a_flag_that_the_file_system_does_not_know_leaves_nothing_mounted() {
+    in_mount_namespace(|| async {
+        let disk = Disk::new(64 * MIB);
+        disk.format(&plain(FsType::Ext4)).await;
+        let at = disk.at("staging");
+        at.create_directory().await.unwrap();
+        let options = MountOptions::parse(["nonsense"]).unwrap();
+        let outcome = disk.mounter.mount(&disk.find().await, &at, FsType::Ext4, &options).await;
+        let message = outcome.unwrap_err().to_string();
+        assert!(message.contains("nonsense"), "{message}");
+        assert_eq!(entry_at(&at).await, None);
+    });
+}
+
+#[test]
+fn contents_that_changed_since_the_probe_are_not_mounted() {
+    in_mount_namespace(|| async {
+        let disk = Disk::new(64 * MIB);
+        disk.format(&plain(FsType::Ext4)).await;
+        let device = disk.find().await;
+        disk.device.write_at(&[0; 2048], 0).unwrap();
+        let at = disk.at("staging");
+        at.create_directory().await.unwrap();
+        let outcome = disk.mounter.mount(&device, &at, FsType::Ext4, &MountOptions::default()).await;
+        assert!(matches!(outcome, Err(MountError::ContentsChanged { .. })), "{outcome:?}");
+    });
+}
+
+#[test]
+fn a_bind_mount_appears_with_all_its_attributes() {
+    in_mount_namespace(|| async {
+        let disk = Disk::new(64 * MIB);
+        let (device, staging) = disk.mounted(FsType::Ext4, "staging", &["nodev"]).await;
+        let target = disk.at("target");
+        target.create_directory().await.unwrap();
+        let attributes = BTreeSet::from([Attribute::ReadOnly, Attribute::NoSuid, Attribute::NoExec]);
+        let shown = Shown::Filesystem(device.number());
+        disk.mounter.bind(staging.as_path(), &target, &attributes, shown).await.unwrap();
+        let expected: BTreeSet<Attribute> = attributes.into_iter().chain([Attribute::NoDev]).collect();
+        assert_eq!(distinguishing(&entry_at(&target).await.unwrap()), expected);
+        let refused = std::fs::write(target.as_path().join("file"), "x").unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+        std::fs::write(staging.as_path().join("file"), "x").unwrap();
+    });
+}
+
+#[test]
+fn a_bind_mount_that_shows_something_else_is_taken_away_again() {
+    in_mount_namespace(|| async {
+        let disk = Disk::new(64 * MIB);
+        let (device, _staging) = disk.mounted(FsType::Ext4, "staging", &[]).await;
+        let (other, target) = (disk.at("other"), disk.at("target"));
+        other.create_directory().await.unwrap();
+        target.create_directory().await.unwrap();
+        let shown = Shown::Filesystem(device.number());
+        let outcome = disk.mounter.bind(other.as_path(), &target, &BTreeSet::new(), shown).await;
+        assert!(matches!(outcome, Err(MountError::NotAsWanted { .. })), "{outcome:?}");
+        assert_eq!(entry_at(&target).await, None);
+    });
+}
+
+#[test]
+fn a_device_is_bound_to_a_file_read_only_when_asked() {
+    in_mount_namespace(|| async {
+        let disk = Disk::new(64 * MIB);
+        let (device, target) = (disk.find().await, disk.at("pods/target"));
+        target.create_file().await.unwrap();
+        let shown = Shown::Device(device.number());
+        let attributes = BTreeSet::from([Attribute::ReadOnly]);
+        disk.mounter.bind(device.path(), &target, &attributes, shown).await.unwrap();
+        assert_eq!(target.look().await.unwrap(), Found::BlockDevice);
+        assert_eq!(disk.mounter.block_device_at(target.as_path()).await.unwrap(), Some(device.number()));
+        assert_eq!(disk.mounter.block_device_size(target.as_path()).await.unwrap(), 64 * MIB);
+        assert!(entry_at(&target).await.unwrap().is_read_only());
+    });
+}
+
+#[test]
+fn mounts_on_top_of_each_other_are_all_taken_away() {
+    in_mount_namespace(|| async {
+        let disk = Disk::new(64 * MIB);
+        let (device, at) = disk.mounted(FsType::Ext4, "staging", &[]).await;
+        let shown = Shown::Filesystem(device.number());
+        for _ in 0..2 {
+            disk.mounter.bind(at.as_path(), &at, &BTreeSet::new(), shown).await.unwrap();
+        }
+        let done = disk.mounter.unmount_all(&at).await.unwrap();
+        assert_eq!((done.mounts, done.vanished), (3, 0));
+        assert_eq!(entry_at(&at).await, None);
+        at.remove().await.unwrap();
+        assert_eq!(disk.mounter.unmount_all(&at).await.unwrap().mounts, 0);
+    });
+}
+
+#[test]
+fn a_mount_in_use_is_busy_and_stays() {
+    in_mount_namespace(|| async {
+        let disk = Disk::new(64 * MIB);
+        let (_, at) = disk.mounted(FsType::Ext4, "staging", &[]).await;
+        let open = std::fs::File::create(at.as_path().join("file")).unwrap();
+        let outcome = disk.mounter.unmount_all(&at).await;
+        assert!(matches!(outcome, Err(UnmountError::Busy { .. })), "{outcome:?}");
+        assert!(entry_at(&at).await.is_some());
+        drop(open);
+        disk.mounter.unmount_all(&at).await.unwrap();
+    });
+}
+
+#[test]
+fn only_a_mount_whose_device_vanished_is_detached_lazily() {
+    in_mount_namespace(|| async {
+        let disk = Disk::new(64 * MIB);
+        let (device, at) = disk.mounted(FsType::Ext4, "staging", &[]).await;
+        let _open = std::fs::File::create(at.as_path().join("file")).unwrap();
+        // A sysfs without the device: what a mounter sees after a surprise detach.
+        let empty = tempfile::tempdir().unwrap();
+        let config = MounterConfig { sys: empty.path().to_owned(), ..config(disk.place.path(), Path::new("/nowhere")) };
+        let mounter = Mounter::new(config).unwrap();
+        assert_eq!(mounter.identify(device.number()).await.unwrap(), None);
+        let done = mounter.unmount_all(&at).await.unwrap();
+        assert_eq!((done.mounts, done.vanished), (1, 1));
+        assert_eq!(entry_at(&at).await, None);
+    });
+}
+
+#[test]
+fn an_ext_file_system_grows_before_it_is_mounted() {
+    in_mount_namespace(|| async {
+        for fs_type in [FsType::Ext2, FsType::Ext3, FsType::Ext4] {
+            let disk = Disk::new(300 * MIB);
+            let superblock = disk.format(&plain(fs_type)).await;
+            assert_eq!(disk.mounter.growth_of_unmounted(&disk.find().await, &superblock).await.unwrap(), None);
+            disk.device.grow(600 * MIB).unwrap();
+            let device = disk.find().await;
+            let growth = disk.mounter.growth_of_unmounted(&device, &superblock).await.unwrap().expect("growth");
+            assert_eq!((growth.from, growth.to), (300 * MIB, 600 * MIB));
+            disk.mounter.grow_unmounted_ext(&device).await.unwrap();
+            let Contents::Filesystem(grown) = disk.contents().await else { panic!("no file system") };
+            assert_eq!((grown.fs_type(), grown.bytes()), (fs_type, 600 * MIB));
+        }
+    });
+}
+
+#[test]
+fn a_mounted_xfs_grows_while_it_is_written_to() {
+    in_mount_namespace(|| async {
+        let disk = Disk::new(600 * MIB);
+        let (device, at) = disk.mounted(FsType::Xfs, "staging", &[]).await;
+        let file = std::fs::File::create(at.as_path().join("file")).unwrap();
+        assert_eq!(disk.mounter.growth_of_mounted(&device, at.as_path(), FsType::Xfs).await.unwrap(), None);
+        disk.device.grow(900 * MIB).unwrap();
+        assert!(disk.mounter.can_grow_mounted(FsType::Xfs));
+        let growth = disk.mounter.growth_of_mounted(&device, at.as_path(), FsType::Xfs).await.unwrap().expect("growth");
+        assert_eq!((growth.from, growth.to), (600 * MIB, 900 * MIB));
+        std::io::Write::write_all(&mut &file, &[7; 65_536]).unwrap();
+        disk.mounter.grow_mounted(&device, at.as_path(), FsType::Xfs).await.unwrap();
+        assert_eq!(disk.mounter.growth_of_mounted(&device, at.as_path(), FsType::Xfs).await.unwrap(), None);
+        std::io::Write::write_all(&mut &file, &[7; 65_536]).unwrap();
+        drop(file);
+        disk.mounter.unmount_all(&at).await.unwrap();
+        let Contents::Filesystem(grown) = disk.contents().await else { panic!("no file system") };
+        assert_eq!(grown.bytes(), 900 * MIB);
+    });
+}
+
+#[test]
+fn a_file_system_is_checked_only_when_its_superblock_says_so() {
+    in_mount_namespace(|| async {
+        let disk = Disk::new(64 * MIB);
+        let clean = disk.format(&plain(FsType::Ext2)).await;
+        let device = disk.find().await;
+        disk.mounter.check_if_needed(&device, &clean).await.unwrap();
+        // "Errors detected", as the kernel marks it; the checksum of ext2 covers nothing.
+        disk.device.write_at(&[2, 0], 1024 + 0x3a).unwrap();
+        let Contents::Filesystem(marked) = disk.contents().await else { panic!("no file system") };
+        disk.mounter.check_if_needed(&device, &marked).await.unwrap();
+        assert_eq!(disk.device.read_at(2, 1024 + 0x3a).unwrap(), [1, 0]);
+    });
+}
