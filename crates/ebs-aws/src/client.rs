@@ -1,12 +1,20 @@
-//! Building the client: region, endpoint, user agent, time limits.
+//! Building the client: region, endpoint, user agent, time limits, retries.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws_sdk_ec2::Client;
+use aws_sdk_ec2::config::Region;
+use aws_smithy_types::retry::RetryConfig;
+use aws_smithy_types::timeout::TimeoutConfig;
 use ebs_ec2::Observer;
 
-/// What the client is built from; everything else (credentials, CA bundle, FIPS, `AWS_ENDPOINT_URL_EC2` …) the SDK
-/// reads from the environment itself.
+use crate::user_agent::ExecutionEnvironment;
+use crate::{endpoint, http_client};
+
+/// What the client is built from; everything else (credentials, CA bundle, FIPS, `AWS_ENDPOINT_URL_EC2` …) is read
+/// from the environment as every AWS tool does.
 #[derive(Debug, Clone)]
 pub struct AwsConfig {
     /// The region.
@@ -56,12 +64,21 @@ pub enum ConfigError {
     /// The region is empty or cannot be one.
     #[error("region {0:?} cannot be one; set AWS_REGION to something like us-west-2")]
     Region(String),
+    /// The file of certificates cannot be used.
+    #[error("AWS_CA_BUNDLE={path:?} cannot be used: {reason}")]
+    CaBundle {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
 }
 
 /// EC2 through the SDK. Cheap to clone.
 #[derive(Clone)]
 pub struct AwsEc2 {
-    observer: Arc<dyn Observer>,
+    pub(crate) client: Client,
+    pub(crate) observer: Arc<dyn Observer>,
 }
 
 impl AwsEc2 {
@@ -78,10 +95,62 @@ impl AwsEc2 {
     /// # Errors
     /// [`ConfigError`].
     pub async fn connect_with(
-        _config: &AwsConfig,
-        _timeouts: Timeouts,
+        config: &AwsConfig,
+        timeouts: Timeouts,
         observer: Arc<dyn Observer>,
     ) -> Result<Self, ConfigError> {
-        Ok(Self { observer })
+        check_region(&config.region)?;
+        let endpoint = endpoint::resolve(config.ec2_endpoint.as_deref(), |name| std::env::var(name).ok())?;
+        let shared = aws_config::from_env()
+            .region(Region::new(config.region.clone()))
+            .http_client(http_client::build(endpoint.loopback)?)
+            .timeout_config(limits(timeouts))
+            .load()
+            .await;
+        // One attempt is the rule of the client; describes ask for more, each for itself (see `call`).
+        let mut ec2 = aws_sdk_ec2::config::Builder::from(&shared)
+            .retry_config(RetryConfig::disabled())
+            .interceptor(ExecutionEnvironment::new(&config.version, config.user_agent_extra.as_deref()));
+        if let Some(url) = endpoint.explicit {
+            ec2 = ec2.endpoint_url(url);
+        }
+        Ok(Self { client: Client::from_conf(ec2.build()), observer })
+    }
+}
+
+impl fmt::Debug for AwsEc2 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AwsEc2").finish_non_exhaustive()
+    }
+}
+
+fn limits(timeouts: Timeouts) -> TimeoutConfig {
+    TimeoutConfig::builder()
+        .connect_timeout(timeouts.connect)
+        .operation_attempt_timeout(timeouts.attempt)
+        .operation_timeout(timeouts.operation)
+        .build()
+}
+
+fn check_region(region: &str) -> Result<(), ConfigError> {
+    let fits = (1..=63).contains(&region.len())
+        && region.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && !region.starts_with('-')
+        && !region.ends_with('-');
+    if fits { Ok(()) } else { Err(ConfigError::Region(region.to_owned())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_that_cannot_be_one_is_refused() {
+        for good in ["us-west-2", "eu-central-1", "us-gov-east-1", "mars1"] {
+            assert_eq!(check_region(good), Ok(()));
+        }
+        for bad in ["", "us west 2", "us-west-2.evil.example", "US-WEST-2", "-", "a/b"] {
+            assert_eq!(check_region(bad), Err(ConfigError::Region(bad.to_owned())));
+        }
     }
 }

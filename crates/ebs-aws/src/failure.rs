@@ -1,0 +1,141 @@
+//! From the SDK's errors to the port's.
+
+use std::error::Error;
+use std::sync::Arc;
+
+use aws_credential_types::provider::error::CredentialsError;
+use aws_sdk_ec2::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_ec2::operation::RequestId;
+use aws_smithy_runtime_api::box_error::BoxError;
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use ebs_ec2::{Action, Ec2Error, ErrorClass};
+
+use crate::classify;
+
+/// How much of a reply that cannot be read goes into the message, in characters.
+const EXCERPT: usize = 160;
+
+/// What an SDK error means. `sent` tells whether the request was ever handed to the connection.
+pub(crate) fn translate<E>(action: Action, error: SdkError<E, HttpResponse>, sent: bool) -> Ec2Error
+where
+    E: ProvideErrorMetadata + Error + Send + Sync + 'static,
+{
+    match error {
+        SdkError::ServiceError(context) => {
+            let code = context.err().code().map(str::to_owned);
+            let message = context.err().message().unwrap_or("(no message)").to_owned();
+            let raw = context.raw();
+            match code {
+                Some(code) => Ec2Error {
+                    action,
+                    class: classify::by_code(action, raw.status().as_u16(), &code, &message),
+                    code: Some(code),
+                    message,
+                    request_id: request_id(raw),
+                    source: None,
+                },
+                None => unreadable(action, &describe_reply(raw), request_id(raw), context.into_err().into()),
+            }
+        }
+        SdkError::ResponseError(context) => {
+            let reply = describe_reply(context.raw());
+            let id = request_id(context.raw());
+            match SdkError::<E, HttpResponse>::ResponseError(context).into_source() {
+                Ok(source) => unreadable(action, &reply, id, source),
+                Err(error) => unreadable(action, &reply, id, error.into()),
+            }
+        }
+        error => {
+            let timed_out = matches!(&error, SdkError::TimeoutError(_))
+                || matches!(&error, SdkError::DispatchFailure(failure) if failure.is_timeout());
+            let source = error.into_source().unwrap_or_else(Into::into);
+            without_reply(action, source, sent, timed_out)
+        }
+    }
+}
+
+/// A reply that was understood as XML but lacks what it must have: after a mutating call, the outcome is open.
+pub(crate) fn incomplete(action: Action, what: &str, request_id: Option<&str>) -> Ec2Error {
+    let class = if action.mutates() { ErrorClass::Ambiguous } else { ErrorClass::Other };
+    let mut error = Ec2Error::new(action, class, format!("EC2's reply is not complete: {what}"));
+    error.request_id = request_id.map(str::to_owned);
+    error
+}
+
+fn unreadable(action: Action, reply: &str, request_id: Option<String>, source: BoxError) -> Ec2Error {
+    Ec2Error {
+        action,
+        class: ErrorClass::Ambiguous,
+        code: None,
+        message: format!("{reply} cannot be read as an answer of EC2{}", open_outcome(action)),
+        request_id,
+        source: Some(Arc::from(source)),
+    }
+}
+
+fn without_reply(action: Action, source: BoxError, sent: bool, timed_out: bool) -> Ec2Error {
+    let connected = sent && !failed_to_connect(source.as_ref());
+    let (class, message) = match find::<CredentialsError>(source.as_ref()) {
+        Some(CredentialsError::ProviderTimedOut(_)) if !connected => {
+            (ErrorClass::NotSent, "the source of AWS credentials did not answer in time; nothing was sent".to_owned())
+        }
+        Some(_) if !connected => (
+            ErrorClass::Unauthenticated,
+            "no AWS credentials could be loaded (environment, web identity, pod identity, profile, instance role); \
+             nothing was sent"
+                .to_owned(),
+        ),
+        _ if !sent => (ErrorClass::NotSent, "the request could not be made; nothing was sent".to_owned()),
+        _ if !connected => (
+            ErrorClass::NotSent,
+            "EC2's endpoint could not be reached, nothing was sent; check endpoint, name resolution and network"
+                .to_owned(),
+        ),
+        _ if timed_out => (ErrorClass::Ambiguous, format!("no reply in time{}", open_outcome(action))),
+        _ => (ErrorClass::Ambiguous, format!("the connection broke before a reply{}", open_outcome(action))),
+    };
+    Ec2Error { action, class, code: None, message, request_id: None, source: Some(Arc::from(source)) }
+}
+
+fn open_outcome(action: Action) -> &'static str {
+    if action.mutates() { "; the call may have been carried out" } else { "" }
+}
+
+/// True when the connection was never made: refused, no route, name not resolved, TLS not agreed, or too slow.
+fn failed_to_connect(error: &(dyn Error + 'static)) -> bool {
+    find::<hyper_util::client::legacy::Error>(error).is_some_and(hyper_util::client::legacy::Error::is_connect)
+}
+
+/// The first error of type `T` in a chain.
+fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref::<T>() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
+}
+
+/// Status and beginning of a reply.
+fn describe_reply(raw: &HttpResponse) -> String {
+    let status = raw.status().as_u16();
+    let body = raw.body().bytes().unwrap_or_default();
+    if body.is_empty() {
+        return format!("a reply with status {status} and no body");
+    }
+    let text = String::from_utf8_lossy(body);
+    let excerpt: String = text.chars().take(EXCERPT).collect();
+    format!("a reply with status {status}, beginning with {excerpt:?},")
+}
+
+/// From the header, else from the body, where EC2 has always put it.
+fn request_id(raw: &HttpResponse) -> Option<String> {
+    raw.headers().request_id().map(str::to_owned).or_else(|| {
+        let body = std::str::from_utf8(raw.body().bytes()?).ok()?;
+        let (_, rest) = body.split_once("<RequestID>").or_else(|| body.split_once("<requestId>"))?;
+        let (id, _) = rest.split_once("</")?;
+        (!id.is_empty() && id.len() <= 128).then(|| id.to_owned())
+    })
+}

@@ -1,0 +1,51 @@
+//! The HTTP client under the SDK: TLS by aws-lc, proxies and CA bundle as the environment says.
+
+use aws_sdk_ec2::config::SharedHttpClient;
+use aws_smithy_http_client::proxy::ProxyConfig;
+use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore, rustls_provider::CryptoMode};
+use aws_smithy_http_client::{Builder, Connector};
+
+use crate::ConfigError;
+
+/// `AWS_CA_BUNDLE`: a PEM file that replaces the system's roots.
+const CA_BUNDLE: &str = "AWS_CA_BUNDLE";
+
+/// Builds the client. `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` count unless the endpoint is this machine.
+pub(crate) fn build(loopback: bool) -> Result<SharedHttpClient, ConfigError> {
+    let tls = tls_context(std::env::var(CA_BUNDLE).ok().filter(|path| !path.is_empty()))?;
+    let proxy = if loopback { ProxyConfig::disabled() } else { ProxyConfig::from_env() };
+    Ok(Builder::new().build_with_connector_fn(move |settings, components| {
+        let mut builder = Connector::builder().proxy_config(proxy.clone());
+        builder.set_connector_settings(settings.cloned());
+        builder.set_sleep_impl(components.and_then(|c| c.sleep_impl()));
+        builder.tls_provider(Provider::Rustls(CryptoMode::AwsLc)).tls_context(tls.clone()).build()
+    }))
+}
+
+fn tls_context(bundle: Option<String>) -> Result<TlsContext, ConfigError> {
+    let Some(path) = bundle else { return Ok(TlsContext::default()) };
+    let refuse = |reason: String| ConfigError::CaBundle { path: path.clone(), reason };
+    let pem = std::fs::read(&path).map_err(|e| refuse(e.to_string()))?;
+    if !pem.windows(27).any(|w| w == b"-----BEGIN CERTIFICATE-----") {
+        return Err(refuse("it holds no PEM certificate".to_owned()));
+    }
+    TlsContext::builder()
+        .with_trust_store(TrustStore::empty().with_pem_certificate(pem))
+        .build()
+        .map_err(|e| refuse(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ca_bundle_that_is_absent_or_holds_no_certificate_is_refused_naming_the_file() {
+        let absent = tls_context(Some("/nonexistent/bundle.pem".into())).unwrap_err();
+        assert!(absent.to_string().contains("AWS_CA_BUNDLE=\"/nonexistent/bundle.pem\""), "{absent}");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "not a certificate").unwrap();
+        let empty = tls_context(Some(file.path().display().to_string())).unwrap_err();
+        assert!(empty.to_string().contains("no PEM certificate"), "{empty}");
+    }
+}

@@ -1,0 +1,64 @@
+//! The port's snapshots: one method, one call.
+
+use aws_sdk_ec2::types::ResourceType;
+use ebs_ec2::{Action, CreateSnapshot, Page, PageRequest, Result, Snapshot, SnapshotQuery, Snapshots};
+use ebs_types::SnapshotId;
+
+use crate::AwsEc2;
+use crate::call::Sent;
+use crate::convert::{Read, snapshot as convert, text};
+use crate::query::{filter, max_results, tags_of};
+
+/// The caller's own account, in EC2's words.
+const OWN: &str = "self";
+
+impl Snapshots for AwsEc2 {
+    async fn create_snapshot(&self, request: &CreateSnapshot) -> Result<Snapshot> {
+        let sent = Sent::default();
+        let operation = self
+            .client
+            .create_snapshot()
+            .volume_id(request.volume.as_str())
+            .description(&request.description)
+            .set_outpost_arn(request.outpost_arn.clone())
+            .set_tag_specifications(tags_of(ResourceType::Snapshot, &request.tags))
+            .customize();
+        let send = sent.once(operation).send();
+        self.call(Action::CreateSnapshot, sent, send, convert::created).await
+    }
+
+    async fn delete_snapshot(&self, id: &SnapshotId) -> Result<()> {
+        let sent = Sent::default();
+        let send = sent.once(self.client.delete_snapshot().snapshot_id(id.as_str()).customize()).send();
+        self.call(Action::DeleteSnapshot, sent, send, |_| Ok(())).await
+    }
+
+    async fn describe_snapshots(&self, query: &SnapshotQuery, page: &PageRequest) -> Result<Page<Snapshot>> {
+        let operation = self
+            .client
+            .describe_snapshots()
+            .set_max_results(max_results(page))
+            .set_next_token(page.token.clone());
+        // An empty list of ids or values would mean "all" to EC2.
+        let operation = match query {
+            SnapshotQuery::FilterIds(ids) if ids.is_empty() => return Ok(Page { items: vec![], next: None }),
+            SnapshotQuery::Tag { values, .. } if values.is_empty() => return Ok(Page { items: vec![], next: None }),
+            SnapshotQuery::FilterIds(ids) => {
+                operation.filters(filter("snapshot-id", ids.iter().map(SnapshotId::as_str)))
+            }
+            SnapshotQuery::Tag { key, values } => operation.owner_ids(OWN).filters(filter(format!("tag:{key}"), values)),
+            SnapshotQuery::Owned { volume: None } => operation.owner_ids(OWN),
+            SnapshotQuery::Owned { volume: Some(volume) } => {
+                operation.owner_ids(OWN).filters(filter("volume-id", [volume.as_str()]))
+            }
+        };
+        let sent = Sent::default();
+        let send = sent.repeatable(operation.customize()).send();
+        self.call(Action::DescribeSnapshots, sent, send, |reply| {
+            let list = reply.snapshots.unwrap_or_default();
+            let items = list.into_iter().map(convert::snapshot).collect::<Read<_>>()?;
+            Ok(Page { items, next: text(reply.next_token) })
+        })
+        .await
+    }
+}

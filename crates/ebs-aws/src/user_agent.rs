@@ -1,0 +1,64 @@
+//! How the driver names itself to AWS: `exec-env/aws-ebs-csi-driver-<version>[-<extra>]` in the user agent.
+//!
+//! The SDK takes this word from the variable `AWS_EXECUTION_ENV` of the process. Setting a variable of a running
+//! process is a race, so the interceptor hands the SDK a user agent that was made from a variable of its own.
+
+use aws_runtime::user_agent::{ApiMetadata, AwsUserAgent};
+use aws_sdk_ec2::config::interceptors::BeforeSerializationInterceptorContextRef;
+use aws_sdk_ec2::config::{AppName, ConfigBag, Intercept, RuntimeComponents};
+use aws_smithy_runtime_api::box_error::BoxError;
+use aws_smithy_runtime_api::client::interceptors::dyn_dispatch_hint;
+use aws_types::os_shim_internal::Env;
+
+/// Puts our execution environment into the user agent of every call.
+#[derive(Debug, Clone)]
+pub(crate) struct ExecutionEnvironment(String);
+
+impl ExecutionEnvironment {
+    /// From the driver's version and what `--user-agent-extra` says; characters that a header cannot carry become `-`.
+    pub(crate) fn new(version: &str, extra: Option<&str>) -> Self {
+        let mut name = format!("aws-ebs-csi-driver-{version}");
+        if let Some(extra) = extra.filter(|extra| !extra.is_empty()) {
+            name.push('-');
+            name.push_str(extra);
+        }
+        let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+        Self(name.chars().map(|c| if token(c) { c } else { '-' }).collect())
+    }
+}
+
+#[dyn_dispatch_hint]
+impl Intercept for ExecutionEnvironment {
+    fn name(&self) -> &'static str {
+        "ExecutionEnvironment"
+    }
+
+    fn read_before_serialization(
+        &self,
+        _context: &BeforeSerializationInterceptorContextRef<'_>,
+        _components: &RuntimeComponents,
+        cfg: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let Some(api) = cfg.load::<ApiMetadata>().cloned() else { return Ok(()) };
+        let env = Env::from_slice(&[("AWS_EXECUTION_ENV", &self.0)]);
+        let mut agent = AwsUserAgent::new_from_environment(env, api);
+        if let Some(app) = cfg.load::<AppName>() {
+            agent.set_app_name(app.clone());
+        }
+        cfg.interceptor_state().store_put(agent);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_execution_environment_is_name_version_and_extra_fit_for_a_header() {
+        assert_eq!(ExecutionEnvironment::new("v1.0.0", None).0, "aws-ebs-csi-driver-v1.0.0");
+        assert_eq!(ExecutionEnvironment::new("v1.0.0", Some("")).0, "aws-ebs-csi-driver-v1.0.0");
+        assert_eq!(ExecutionEnvironment::new("v1.0.0", Some("helm")).0, "aws-ebs-csi-driver-v1.0.0-helm");
+        assert_eq!(ExecutionEnvironment::new("v1", Some("a b\r\nX: ü")).0, "aws-ebs-csi-driver-v1-a-b--X---");
+    }
+}
