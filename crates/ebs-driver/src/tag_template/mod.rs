@@ -1,9 +1,27 @@
-//! Values of tags as templates: the part of Go's `text/template` language that tag values use.
+//! Values of tags as templates: the part of Go's `text/template` language that tag values use (`controller.md` 6.7).
 //!
-//! A template is one value; its data are the names of the Kubernetes objects behind a volume or snapshot. Whatever
-//! the template says, rendering ends: depth, steps and output are bounded, and each bound has an error of its own.
-//! (No crate to build on: the only one published, `gtmpl`, has been left alone for years and lacks `break`,
-//! `continue`, ranges over integers and every bound.)
+//! A template is one value; its data are the names of the Kubernetes objects behind a volume or snapshot. The text
+//! becomes tokens ([`lexer`]), a tree ([`parser`], [`tree`]) and then a string ([`eval`]).
+//!
+//! Whatever the template says, rendering ends: its length, its nesting, the work it does and the text it makes are
+//! bounded, and each bound has an error of its own ([`limits`]). Text is UTF-8 all along: where Go would cut a
+//! character in two, this is an error, because EC2 takes no broken text.
+//!
+//! (No crate to build on: the one there is, `gtmpl`, lacks `break`, `continue`, ranges over integers and every bound.)
+
+mod compare;
+mod eval;
+mod floats;
+mod functions;
+mod lexer;
+mod limits;
+mod literals;
+mod parser;
+mod printf;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod value;
 
 /// The data of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,8 +53,16 @@ impl TemplateValues {
         }
     }
 
-    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+    fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(n, _)| *n == name).map(|(_, v)| v.as_str())
+    }
+
+    fn names(&self) -> [&'static str; 3] {
+        [self.fields[0].0, self.fields[1].0, self.fields[2].0]
+    }
+
+    fn values(&self) -> [&str; 3] {
+        [&self.fields[0].1, &self.fields[1].1, &self.fields[2].1]
     }
 }
 
@@ -44,7 +70,7 @@ impl TemplateValues {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// The text is no template.
-    #[error("tag template, line {line}: {message}")]
+    #[error("tag template cannot be read, line {line}: {message}")]
     Parse {
         /// Where.
         line: usize,
@@ -52,7 +78,7 @@ pub enum TemplateError {
         message: String,
     },
     /// The template cannot be evaluated with these values.
-    #[error("tag template, line {line}: {message}")]
+    #[error("tag template cannot be evaluated, line {line}: {message}")]
     Evaluate {
         /// Where.
         line: usize,
@@ -60,15 +86,21 @@ pub enum TemplateError {
         message: String,
     },
     /// The template is larger, deeper or longer-running than any tag needs.
-    #[error("tag template is too large: {0}")]
+    #[error("tag template is beyond what a tag needs: {0}")]
     Limit(String),
 }
+
+type Result<T> = std::result::Result<T, TemplateError>;
 
 /// The value of `template` with `values`.
 ///
 /// # Errors
 /// [`TemplateError`], when the text is no template, cannot be evaluated, or goes beyond a bound. Never panics.
-pub fn render(template: &str, values: &TemplateValues) -> Result<String, TemplateError> {
-    let _ = (template, values.field(""));
-    Err(TemplateError::Limit("not available yet".to_owned()))
+pub fn render(template: &str, values: &TemplateValues) -> Result<String> {
+    if template.len() > limits::TEXT {
+        return Err(TemplateError::Limit(format!("longer than {} bytes", limits::TEXT)));
+    }
+    let tokens = lexer::tokens(template)?;
+    let templates = parser::parse(tokens)?;
+    eval::run(&templates, values)
 }

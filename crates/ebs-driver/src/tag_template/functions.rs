@@ -1,0 +1,199 @@
+//! The functions of templates, all but `and` and `or`, which do not look at all their arguments.
+
+use super::compare;
+use super::limits;
+use super::printf;
+use super::value::Value;
+
+/// Names that can be called.
+const NAMES: [&str; 26] = [
+    "and",
+    "or",
+    "not",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "len",
+    "print",
+    "printf",
+    "println",
+    "slice",
+    "index",
+    "lastIndex",
+    "toUpper",
+    "toLower",
+    "contains",
+    "field",
+    "substring",
+    "html",
+    "js",
+    "call",
+    "urlquery",
+    "",
+];
+
+/// True when there is such a function.
+pub(super) fn exists(name: &str) -> bool {
+    !name.is_empty() && NAMES.contains(&name)
+}
+
+type Outcome<'a> = Result<Value<'a>, String>;
+
+/// Calls a function; the error says what is wrong with its arguments.
+pub(super) fn call<'a>(name: &str, arguments: &[Value<'a>]) -> Outcome<'a> {
+    match (name, arguments) {
+        ("not", [value]) => Ok(Value::Bool(!value.truth())),
+        ("eq", [first, others @ ..]) => compare::eq(first, others).map(Value::Bool),
+        ("ne", [a, b]) => compare::eq(a, std::slice::from_ref(b)).map(|equal| Value::Bool(!equal)),
+        ("lt", [a, b]) => compare::order(a, b).map(|o| Value::Bool(o.is_lt())),
+        ("le", [a, b]) => compare::order(a, b).map(|o| Value::Bool(o.is_le())),
+        ("gt", [a, b]) => compare::order(a, b).map(|o| Value::Bool(o.is_gt())),
+        ("ge", [a, b]) => compare::order(a, b).map(|o| Value::Bool(o.is_ge())),
+        ("len", [Value::Str(s)]) => length(s.len()),
+        ("len", [other]) => Err(format!("len: a value of type {} has no length", other.type_name())),
+        ("print", values) => Ok(Value::Str(print(values))),
+        ("println", values) => Ok(Value::Str(println(values))),
+        ("printf", [Value::Str(format), values @ ..]) => printf::format(format, values).map(Value::Str),
+        ("slice", [Value::Str(s), indexes @ ..]) => slice(s, indexes).map(Value::Str),
+        ("slice", [other, ..]) => Err(format!("slice: a value of type {} cannot be cut", other.type_name())),
+        ("toUpper", [Value::Str(s)]) => Ok(Value::Str(s.chars().map(upper).collect())),
+        ("toLower", [Value::Str(s)]) => Ok(Value::Str(s.chars().map(lower).collect())),
+        ("contains", [Value::Str(part), Value::Str(s)]) => Ok(Value::Bool(s.contains(part.as_str()))),
+        ("index", [Value::Str(part), Value::Str(s)]) => position(s.find(part.as_str())),
+        ("lastIndex", [Value::Str(part), Value::Str(s)]) => position(s.rfind(part.as_str())),
+        ("field", [Value::Str(by), n, Value::Str(s)]) => field(by, integer("field", n)?, s).map(Value::Str),
+        ("substring", [a, b, Value::Str(s)]) => {
+            substring(integer("substring", a)?, integer("substring", b)?, s).map(Value::Str)
+        }
+        ("html" | "js" | "call" | "urlquery", _) => Err(format!("{name} is not available in tags")),
+        (name, arguments) => Err(misuse(name, arguments)),
+    }
+}
+
+fn misuse(name: &str, arguments: &[Value<'_>]) -> String {
+    let wanted = match name {
+        "not" | "len" => "one value",
+        "eq" => "two or more values",
+        "ne" | "lt" | "le" | "gt" | "ge" => "two values",
+        "printf" => "a format and values",
+        "slice" => "a string and up to two positions",
+        "toUpper" | "toLower" => "a string",
+        "contains" | "index" | "lastIndex" => "two strings",
+        "field" => "a separator, a number and a string",
+        "substring" => "two numbers and a string",
+        _ => "other arguments",
+    };
+    let given: Vec<_> = arguments.iter().map(Value::type_name).collect();
+    format!("{name} needs {wanted} and got ({})", given.join(", "))
+}
+
+/// Character for character: what becomes several characters stays as it is, as in Go.
+fn upper(c: char) -> char {
+    let mut upper = c.to_uppercase();
+    match (upper.next(), upper.next()) {
+        (Some(one), None) => one,
+        _ => c,
+    }
+}
+
+fn lower(c: char) -> char {
+    c.to_lowercase().next().unwrap_or(c)
+}
+
+/// A number for a function that wants an integer; a constant such as `1.0` is one.
+fn integer(function: &str, value: &Value<'_>) -> Result<i64, String> {
+    match value {
+        Value::Int(n) => Ok(*n),
+        Value::Float(f) if f.fract() == 0.0 => {
+            format!("{f:.0}").parse().map_err(|_| format!("{function}: {f} does not fit into 64 bits"))
+        }
+        other => Err(format!("{function} needs an integer and got {}", other.type_name())),
+    }
+}
+
+fn length(n: usize) -> Outcome<'static> {
+    i64::try_from(n).map(Value::Int).map_err(|_| "a length that does not fit into 64 bits".to_owned())
+}
+
+fn position(at: Option<usize>) -> Outcome<'static> {
+    at.map_or(Ok(Value::Int(-1)), length)
+}
+
+/// Values side by side; a space between two of which neither is a string.
+fn print(values: &[Value<'_>]) -> String {
+    let mut out = String::new();
+    let mut after_string = true;
+    for value in values {
+        let is_string = matches!(value, Value::Str(_));
+        if !(is_string || after_string) {
+            out.push(' ');
+        }
+        out.push_str(&value.printed());
+        after_string = is_string;
+    }
+    out
+}
+
+fn println(values: &[Value<'_>]) -> String {
+    let words: Vec<_> = values.iter().map(Value::printed).collect();
+    format!("{}\n", words.join(" "))
+}
+
+/// `s[start..end]`, where neither cuts a character in two.
+fn cut(function: &str, s: &str, start: usize, end: usize) -> Result<String, String> {
+    if start > end || end > s.len() {
+        return Err(format!("{function}: {start} to {end} is no range in a text of {} bytes", s.len()));
+    }
+    s.get(start..end)
+        .map(str::to_owned)
+        .ok_or_else(|| format!("{function}: {start} to {end} would cut a character of {s:?} in two"))
+}
+
+fn slice(s: &str, indexes: &[Value<'_>]) -> Result<String, String> {
+    if indexes.len() > 2 {
+        return Err("slice: a string takes at most two positions".to_owned());
+    }
+    let at = |i: usize| match indexes.get(i) {
+        None => Ok(None),
+        Some(Value::Int(n)) => {
+            let n = usize::try_from(*n).map_err(|_| format!("slice: position {n} is out of range"))?;
+            Ok(Some(n))
+        }
+        Some(other) => Err(format!("slice needs integers as positions and got {}", other.type_name())),
+    };
+    let start = at(0)?.unwrap_or(0);
+    let end = at(1)?.unwrap_or(s.len());
+    cut("slice", s, start, end)
+}
+
+fn field(by: &str, n: i64, s: &str) -> Result<String, String> {
+    let out_of_range = |count: usize| format!("field: there is no piece {n} of {count} (they count from 0)");
+    let index = usize::try_from(n).ok();
+    // An empty separator separates characters.
+    let mut characters = s.chars().map(String::from);
+    let mut pieces = s.split(by).map(str::to_owned);
+    let found = match index {
+        None => None,
+        Some(i) if by.is_empty() => characters.nth(i),
+        Some(i) => pieces.nth(i),
+    };
+    found.ok_or_else(|| out_of_range(if by.is_empty() { s.chars().count() } else { s.split(by).count() }))
+}
+
+fn substring(a: i64, b: i64, s: &str) -> Result<String, String> {
+    let end = usize::try_from(b).ok();
+    match (usize::try_from(a).ok(), end) {
+        (None, Some(end)) => cut("substring", s, 0, end),
+        (None, None) => Err(format!("substring: {a} and {b} are both negative")),
+        (Some(start), Some(end)) if end <= s.len() => cut("substring", s, start, end),
+        (Some(start), _) => cut("substring", s, start, s.len()),
+    }
+}
+
+/// The most a function may make is checked before it makes it, where one could make much of little.
+pub(super) fn check_width(width: usize) -> Result<usize, String> {
+    if width > limits::TEXT { Err(format!("a width above {}", limits::TEXT)) } else { Ok(width) }
+}

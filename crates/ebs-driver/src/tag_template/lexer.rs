@@ -1,0 +1,386 @@
+//! From text to tokens.
+
+use super::literals::{self, Number};
+use super::{Result, TemplateError};
+
+/// A piece of the text with a meaning of its own.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Token {
+    /// Outside of actions.
+    Text(String),
+    /// `{{`, with or without a trim mark.
+    Open,
+    /// `}}`, with or without a trim mark.
+    Close,
+    /// Separates the words of a command.
+    Space,
+    Pipe,
+    LeftParen,
+    RightParen,
+    /// `:=`.
+    Declare,
+    /// `=`.
+    Assign,
+    Comma,
+    Dot,
+    Nil,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Str(String),
+    /// `.Name`, without the dot.
+    Field(String),
+    /// `$name`, with the dollar sign.
+    Variable(String),
+    Identifier(String),
+    Keyword(Keyword),
+}
+
+/// Words that are no functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keyword {
+    Block,
+    Break,
+    Continue,
+    Define,
+    Else,
+    End,
+    If,
+    Range,
+    Template,
+    With,
+}
+
+/// A token and the line it starts on.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Placed {
+    pub(super) token: Token,
+    pub(super) line: usize,
+}
+
+/// White space, as the language knows it.
+const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
+
+/// All tokens of a template.
+pub(super) fn tokens(text: &str) -> Result<Vec<Placed>> {
+    let mut lexer = Lexer { text, at: 0, line: 1, parens: 0, out: Vec::new() };
+    lexer.text_and_actions()?;
+    Ok(lexer.out)
+}
+
+struct Lexer<'t> {
+    text: &'t str,
+    at: usize,
+    line: usize,
+    parens: usize,
+    out: Vec<Placed>,
+}
+
+impl<'t> Lexer<'t> {
+    fn rest(&self) -> &'t str {
+        &self.text[self.at..]
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn skip(&mut self, bytes: usize) {
+        let skipped = &self.rest()[..bytes];
+        self.line += skipped.matches('\n').count();
+        self.at += bytes;
+    }
+
+    fn push(&mut self, token: Token, line: usize) {
+        self.out.push(Placed { token, line });
+    }
+
+    fn error<T>(&self, message: impl Into<String>) -> Result<T> {
+        Err(TemplateError::Parse { line: self.line, message: message.into() })
+    }
+
+    fn text_and_actions(&mut self) -> Result<()> {
+        let mut trim_left = false;
+        loop {
+            let rest = self.rest();
+            let end = rest.find("{{").unwrap_or(rest.len());
+            let trim_right = trims_before(&rest[end..]);
+            let mut piece = &rest[..end];
+            if trim_left {
+                piece = piece.trim_start_matches(SPACES);
+            }
+            if trim_right {
+                piece = piece.trim_end_matches(SPACES);
+            }
+            let line = self.line;
+            if !piece.is_empty() {
+                self.push(Token::Text(piece.to_owned()), line);
+            }
+            self.skip(end);
+            if self.rest().is_empty() {
+                return Ok(());
+            }
+            let mark = if trim_right { 2 } else { 0 };
+            trim_left = if self.rest()[2 + mark..].starts_with("/*") {
+                self.comment(2 + mark)?
+            } else {
+                let line = self.line;
+                self.skip(2 + mark);
+                self.push(Token::Open, line);
+                self.parens = 0;
+                self.action()?
+            };
+        }
+    }
+
+    /// Skips a comment; true when it trims what follows.
+    fn comment(&mut self, start: usize) -> Result<bool> {
+        let rest = &self.rest()[start + 2..];
+        let Some(end) = rest.find("*/") else { return self.error("a comment is not closed") };
+        let after = &rest[end + 2..];
+        let Some((length, trims)) = closes(after) else {
+            return self.error("a comment must reach to the end of its action: */}}");
+        };
+        self.skip(start + 2 + end + 2 + length);
+        Ok(trims)
+    }
+
+    /// Reads up to and with the closing braces; true when they trim what follows.
+    fn action(&mut self) -> Result<bool> {
+        loop {
+            if let Some((length, trims)) = closes(self.rest()) {
+                if self.parens > 0 {
+                    return self.error("a parenthesis is not closed");
+                }
+                let line = self.line;
+                self.skip(length);
+                self.push(Token::Close, line);
+                return Ok(trims);
+            }
+            let Some(c) = self.peek() else { return self.error("an action is not closed: }} is missing") };
+            self.word(c)?;
+        }
+    }
+
+    fn word(&mut self, c: char) -> Result<()> {
+        let line = self.line;
+        let single = match c {
+            '=' => Some(Token::Assign),
+            '|' => Some(Token::Pipe),
+            ',' => Some(Token::Comma),
+            _ => None,
+        };
+        if let Some(token) = single {
+            self.skip(1);
+            self.push(token, line);
+            return Ok(());
+        }
+        match c {
+            c if SPACES.contains(&c) => {
+                // White space before a closing trim mark belongs to the mark.
+                while self.peek().is_some_and(|c| SPACES.contains(&c)) && closes(self.rest()).is_none() {
+                    self.skip(1);
+                }
+                self.push(Token::Space, line);
+                Ok(())
+            }
+            ':' if self.rest().starts_with(":=") => {
+                self.skip(2);
+                self.push(Token::Declare, line);
+                Ok(())
+            }
+            '(' | ')' => self.paren(c),
+            '"' => self.string(),
+            '`' => self.raw_string(),
+            '\'' => self.character(),
+            '$' => self.name(c),
+            '.' if !self.rest()[1..].starts_with(|c: char| c.is_ascii_digit()) => self.name(c),
+            '.' | '+' | '-' | '0'..='9' => self.number(),
+            c if is_name(c) => self.identifier(),
+            c => self.error(format!("unexpected {c:?} in an action")),
+        }
+    }
+
+    fn paren(&mut self, c: char) -> Result<()> {
+        let line = self.line;
+        self.skip(1);
+        if c == '(' {
+            self.parens += 1;
+            self.push(Token::LeftParen, line);
+            return Ok(());
+        }
+        match self.parens.checked_sub(1) {
+            Some(parens) => self.parens = parens,
+            None => return self.error("a parenthesis is closed that was not opened"),
+        }
+        self.push(Token::RightParen, line);
+        Ok(())
+    }
+
+    /// `.Field`, `$variable`, or the plain `.` and `$`.
+    fn name(&mut self, sign: char) -> Result<()> {
+        let line = self.line;
+        self.skip(1);
+        let name = self.take_name();
+        if !self.at_terminator() {
+            return self.bad_character();
+        }
+        let token = match (sign, name) {
+            ('.', "") => Token::Dot,
+            ('.', name) => Token::Field(name.to_owned()),
+            (_, name) => Token::Variable(format!("${name}")),
+        };
+        self.push(token, line);
+        Ok(())
+    }
+
+    fn identifier(&mut self) -> Result<()> {
+        let line = self.line;
+        let name = self.take_name();
+        if !self.at_terminator() {
+            return self.bad_character();
+        }
+        self.push(word(name), line);
+        Ok(())
+    }
+
+    fn take_name(&mut self) -> &'t str {
+        let rest = self.rest();
+        let end = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
+        self.skip(end);
+        &rest[..end]
+    }
+
+    /// True where a name may end.
+    fn at_terminator(&self) -> bool {
+        self.rest().starts_with("}}")
+            || self.peek().is_none_or(|c| SPACES.contains(&c) || matches!(c, '.' | ',' | '|' | ':' | ')' | '('))
+    }
+
+    fn bad_character<T>(&self) -> Result<T> {
+        self.error(format!("unexpected {:?} after a name", self.peek().unwrap_or(' ')))
+    }
+
+    fn number(&mut self) -> Result<()> {
+        let line = self.line;
+        let rest = self.rest();
+        let mut end = 0;
+        let mut before = ' ';
+        for c in rest.chars() {
+            let signs = matches!(c, '+' | '-') && (end == 0 || (matches!(before, 'e' | 'E') && !is_hex(rest)));
+            if !(signs || is_name(c) || c == '.') {
+                break;
+            }
+            before = c;
+            end += c.len_utf8();
+        }
+        match literals::number(&rest[..end]) {
+            Ok(number) => {
+                self.skip(end);
+                self.push(
+                    match number {
+                        Number::Int(n) => Token::Int(n),
+                        Number::Float(f) => Token::Float(f),
+                    },
+                    line,
+                );
+                Ok(())
+            }
+            Err(message) => self.error(message),
+        }
+    }
+
+    fn string(&mut self) -> Result<()> {
+        let line = self.line;
+        let text = self.quoted('"')?;
+        self.push(Token::Str(text), line);
+        Ok(())
+    }
+
+    fn character(&mut self) -> Result<()> {
+        let line = self.line;
+        let text = self.quoted('\'')?;
+        let mut chars = text.chars();
+        match (chars.next(), chars.next()) {
+            (Some(c), None) => {
+                self.push(Token::Int(i64::from(u32::from(c))), line);
+                Ok(())
+            }
+            _ => self.error("a character constant must hold one character"),
+        }
+    }
+
+    fn quoted(&mut self, quote: char) -> Result<String> {
+        let body = &self.rest()[1..];
+        let mut escaped = false;
+        for (i, c) in body.char_indices() {
+            match c {
+                '\n' => break,
+                _ if escaped => escaped = false,
+                '\\' => escaped = true,
+                c if c == quote => {
+                    return match literals::unescape(&body[..i], quote) {
+                        Ok(text) => {
+                            self.skip(i + 2);
+                            Ok(text)
+                        }
+                        Err(message) => self.error(message),
+                    };
+                }
+                _ => {}
+            }
+        }
+        self.error("a quoted constant is not closed")
+    }
+
+    fn raw_string(&mut self) -> Result<()> {
+        let line = self.line;
+        let body = &self.rest()[1..];
+        let Some(end) = body.find('`') else { return self.error("a raw string is not closed") };
+        self.skip(end + 2);
+        self.push(Token::Str(body[..end].to_owned()), line);
+        Ok(())
+    }
+}
+
+/// True for opening braces with a trim mark.
+fn trims_before(text: &str) -> bool {
+    text.strip_prefix("{{-").is_some_and(|rest| rest.starts_with(SPACES))
+}
+
+/// Length of the closing braces at the start of the text, and whether they trim.
+fn closes(text: &str) -> Option<(usize, bool)> {
+    if text.starts_with("}}") {
+        return Some((2, false));
+    }
+    let trimmed = text.strip_prefix(SPACES)?;
+    trimmed.starts_with("-}}").then_some((4, true))
+}
+
+fn is_name(c: char) -> bool {
+    c == '_' || c.is_alphanumeric()
+}
+
+fn is_hex(number: &str) -> bool {
+    let digits = number.trim_start_matches(['+', '-']);
+    digits.starts_with("0x") || digits.starts_with("0X")
+}
+
+fn word(name: &str) -> Token {
+    Token::Keyword(match name {
+        "block" => Keyword::Block,
+        "break" => Keyword::Break,
+        "continue" => Keyword::Continue,
+        "define" => Keyword::Define,
+        "else" => Keyword::Else,
+        "end" => Keyword::End,
+        "if" => Keyword::If,
+        "range" => Keyword::Range,
+        "template" => Keyword::Template,
+        "with" => Keyword::With,
+        "nil" => return Token::Nil,
+        "true" => return Token::Bool(true),
+        "false" => return Token::Bool(false),
+        name => return Token::Identifier(name.to_owned()),
+    })
+}

@@ -1,0 +1,369 @@
+//! From tokens to a tree.
+
+use std::collections::BTreeMap;
+
+use super::lexer::{Keyword, Placed, Token};
+use super::tree::{Branch, Command, Node, Operand, Pipe, Templates};
+use super::{Result, TemplateError, functions, limits};
+
+/// Reads a whole template.
+pub(super) fn parse(tokens: Vec<Placed>) -> Result<Templates> {
+    let mut parser =
+        Parser { tokens, at: 0, variables: vec!["$".to_owned()], ranges: 0, depth: 0, defined: BTreeMap::new() };
+    let (main, end) = parser.list(true)?;
+    match end {
+        Ends::Text => Ok(Templates { main, defined: parser.defined }),
+        Ends::End => parser.error("{{end}} without a beginning"),
+        Ends::Else => parser.error("{{else}} without a beginning"),
+    }
+}
+
+/// What ends a list of nodes.
+enum Ends {
+    Text,
+    End,
+    Else,
+}
+
+/// Which construct a pipeline belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Context {
+    Action,
+    If,
+    With,
+    Range,
+    Template,
+    Block,
+    Parenthesis,
+}
+
+struct Parser {
+    tokens: Vec<Placed>,
+    at: usize,
+    /// Names in scope; a name may occur several times.
+    variables: Vec<String>,
+    /// Ranges around the current place.
+    ranges: usize,
+    depth: usize,
+    defined: BTreeMap<String, Vec<Node>>,
+}
+
+impl Parser {
+    fn line(&self) -> usize {
+        self.tokens.get(self.at).or(self.tokens.last()).map_or(1, |t| t.line)
+    }
+
+    fn error<T>(&self, message: impl Into<String>) -> Result<T> {
+        Err(TemplateError::Parse { line: self.line(), message: message.into() })
+    }
+
+    fn peek(&self) -> Option<&Token> {
+        self.tokens.get(self.at).map(|t| &t.token)
+    }
+
+    fn peek_word(&mut self) -> Option<&Token> {
+        while self.peek() == Some(&Token::Space) {
+            self.at += 1;
+        }
+        self.peek()
+    }
+
+    /// Takes the next token if it is this one, spaces before it included.
+    fn accept(&mut self, token: &Token) -> bool {
+        let found = self.peek_word() == Some(token);
+        if found {
+            self.at += 1;
+        }
+        found
+    }
+
+    fn expect(&mut self, token: &Token, what: &str) -> Result<()> {
+        if self.accept(token) { Ok(()) } else { self.error(format!("{what} expected")) }
+    }
+
+    fn accept_keyword(&mut self, keyword: Keyword) -> bool {
+        self.accept(&Token::Keyword(keyword))
+    }
+
+    fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.depth += 1;
+        limits::check_depth(self.depth)?;
+        let result = read(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// Nodes up to the end of the text or of the construct.
+    fn list(&mut self, outermost: bool) -> Result<(Vec<Node>, Ends)> {
+        let mut nodes = Vec::new();
+        loop {
+            let Some(token) = self.peek() else { return Ok((nodes, Ends::Text)) };
+            if let Token::Text(text) = token {
+                nodes.push(Node::Text(text.clone()));
+                self.at += 1;
+                continue;
+            }
+            self.expect(&Token::Open, "{{")?;
+            match self.peek_word() {
+                Some(Token::Keyword(Keyword::End)) => {
+                    self.at += 1;
+                    self.expect(&Token::Close, "}} after end")?;
+                    return Ok((nodes, Ends::End));
+                }
+                Some(Token::Keyword(Keyword::Else)) => {
+                    self.at += 1;
+                    return Ok((nodes, Ends::Else));
+                }
+                Some(Token::Keyword(Keyword::Define)) if outermost => self.define()?,
+                _ => nodes.push(self.nested(Self::action)?),
+            }
+        }
+    }
+
+    fn action(&mut self) -> Result<Node> {
+        if self.accept_keyword(Keyword::If) {
+            self.branch(Context::If).map(Node::If)
+        } else if self.accept_keyword(Keyword::With) {
+            self.branch(Context::With).map(Node::With)
+        } else if self.accept_keyword(Keyword::Range) {
+            self.branch(Context::Range).map(Node::Range)
+        } else if self.accept_keyword(Keyword::Break) {
+            self.leave_range("break").map(|()| Node::Break)
+        } else if self.accept_keyword(Keyword::Continue) {
+            self.leave_range("continue").map(|()| Node::Continue)
+        } else if self.accept_keyword(Keyword::Template) {
+            self.call()
+        } else if self.accept_keyword(Keyword::Block) {
+            self.block()
+        } else {
+            self.pipeline(Context::Action).map(Node::Action)
+        }
+    }
+
+    fn leave_range(&mut self, what: &str) -> Result<()> {
+        self.expect(&Token::Close, &format!("}}}} after {what}"))?;
+        if self.ranges == 0 { self.error(format!("{{{{{what}}}}} outside of a range")) } else { Ok(()) }
+    }
+
+    fn branch(&mut self, context: Context) -> Result<Branch> {
+        let scope = self.variables.len();
+        let pipe = self.pipeline(context)?;
+        self.ranges += usize::from(context == Context::Range);
+        let (body, end) = self.list(false)?;
+        self.ranges -= usize::from(context == Context::Range);
+        let otherwise = match end {
+            Ends::End => Vec::new(),
+            Ends::Else => self.otherwise(context)?,
+            Ends::Text => return self.error("{{end}} is missing"),
+        };
+        self.variables.truncate(scope);
+        Ok(Branch { pipe, body, otherwise })
+    }
+
+    fn otherwise(&mut self, context: Context) -> Result<Vec<Node>> {
+        if context == Context::If && self.accept_keyword(Keyword::If) {
+            return self.nested(|p| p.branch(Context::If)).map(|b| vec![Node::If(b)]);
+        }
+        if context == Context::With && self.accept_keyword(Keyword::With) {
+            return self.nested(|p| p.branch(Context::With)).map(|b| vec![Node::With(b)]);
+        }
+        self.expect(&Token::Close, "}} after else")?;
+        match self.list(false)? {
+            (nodes, Ends::End) => Ok(nodes),
+            (_, Ends::Else) => self.error("a second {{else}}"),
+            (_, Ends::Text) => self.error("{{end}} is missing"),
+        }
+    }
+
+    fn name(&mut self, what: &str) -> Result<String> {
+        match self.peek_word() {
+            Some(Token::Str(name)) => {
+                let name = name.clone();
+                self.at += 1;
+                Ok(name)
+            }
+            _ => self.error(format!("{what} needs a quoted name")),
+        }
+    }
+
+    fn define(&mut self) -> Result<()> {
+        self.at += 1;
+        let name = self.name("define")?;
+        self.expect(&Token::Close, "}} after the name")?;
+        self.template(name)
+    }
+
+    fn call(&mut self) -> Result<Node> {
+        let line = self.line();
+        let name = self.name("template")?;
+        let argument = if self.accept(&Token::Close) { None } else { Some(self.pipeline(Context::Template)?) };
+        Ok(Node::Call { line, name, argument })
+    }
+
+    fn block(&mut self) -> Result<Node> {
+        let line = self.line();
+        let name = self.name("block")?;
+        let argument = Some(self.pipeline(Context::Block)?);
+        self.template(name.clone())?;
+        Ok(Node::Call { line, name, argument })
+    }
+
+    /// The body of a template with a name: it sees no variables but its own.
+    fn template(&mut self, name: String) -> Result<()> {
+        let variables = std::mem::replace(&mut self.variables, vec!["$".to_owned()]);
+        let ranges = std::mem::take(&mut self.ranges);
+        let (body, end) = self.nested(|p| p.list(false))?;
+        if !matches!(end, Ends::End) {
+            return self.error(format!("template {name:?} is not ended properly: {{{{end}}}} expected"));
+        }
+        self.variables = variables;
+        self.ranges = ranges;
+        // The first definition with anything in it counts, a second one is a mistake.
+        match self.defined.get(&name) {
+            Some(old) if !is_empty(old) => {
+                if !is_empty(&body) {
+                    return self.error(format!("template {name:?} is defined twice"));
+                }
+            }
+            _ => {
+                self.defined.insert(name, body);
+            }
+        }
+        Ok(())
+    }
+
+    fn pipeline(&mut self, context: Context) -> Result<Pipe> {
+        let end = if context == Context::Parenthesis { Token::RightParen } else { Token::Close };
+        self.peek_word();
+        let line = self.line();
+        let (variables, assigns) = self.declarations(context)?;
+        let mut commands: Vec<Command> = Vec::new();
+        loop {
+            if self.accept(&end) {
+                break;
+            }
+            let command = self.command()?;
+            if !commands.is_empty() && !can_be_given_a_value(&command) {
+                return self.error("a value cannot be piped into something that is no function");
+            }
+            commands.push(command);
+        }
+        if commands.is_empty() {
+            return self.error("a value is missing");
+        }
+        Ok(Pipe { line, variables, assigns, commands })
+    }
+
+    /// `$x :=`, `$x =`, and in a range `$i, $x :=`.
+    fn declarations(&mut self, context: Context) -> Result<(Vec<String>, bool)> {
+        let mut names = Vec::new();
+        loop {
+            let start = self.at;
+            let Some(Token::Variable(name)) = self.peek_word().cloned() else {
+                return if names.is_empty() { Ok((names, false)) } else { self.error("a variable expected") };
+            };
+            self.at += 1;
+            if self.accept(&Token::Declare) {
+                names.push(name);
+                self.variables.extend(names.iter().cloned());
+                return Ok((names, false));
+            }
+            if self.accept(&Token::Assign) {
+                // Whether it exists is asked when the assignment is reached.
+                names.push(name);
+                self.variables.extend(names.iter().cloned());
+                return Ok((names, true));
+            }
+            if self.accept(&Token::Comma) {
+                names.push(name);
+                if context != Context::Range || names.len() > 1 {
+                    return self.error("too many variables");
+                }
+                continue;
+            }
+            self.at = start;
+            return if names.is_empty() { Ok((names, false)) } else { self.error(":= expected") };
+        }
+    }
+
+    fn command(&mut self) -> Result<Command> {
+        self.peek_word();
+        let line = self.line();
+        let mut operands = Vec::new();
+        loop {
+            self.peek_word();
+            if let Some(operand) = self.operand()? {
+                operands.push(operand);
+            }
+            match self.peek() {
+                Some(Token::Space) => self.at += 1,
+                Some(Token::Close | Token::RightParen) => break,
+                Some(Token::Pipe) => {
+                    self.at += 1;
+                    break;
+                }
+                _ => return self.error("an operand, | or the end of the action expected"),
+            }
+        }
+        if operands.is_empty() { self.error("an empty command") } else { Ok(Command { line, operands }) }
+    }
+
+    fn operand(&mut self) -> Result<Option<Operand>> {
+        let Some(operand) = self.term()? else { return Ok(None) };
+        let mut fields = Vec::new();
+        while let Some(Token::Field(name)) = self.peek() {
+            fields.push(name.clone());
+            self.at += 1;
+        }
+        if fields.is_empty() {
+            return Ok(Some(operand));
+        }
+        Ok(Some(match operand {
+            Operand::Field(mut path) => {
+                path.extend(fields);
+                Operand::Field(path)
+            }
+            Operand::Variable(name, _) => Operand::Variable(name, fields),
+            Operand::Function(_) | Operand::Pipe(_) => Operand::Chain(Box::new(operand), fields),
+            _ => return self.error("a constant has no fields"),
+        }))
+    }
+
+    fn term(&mut self) -> Result<Option<Operand>> {
+        let Some(token) = self.peek().cloned() else { return self.error("the action does not end") };
+        let operand = match token {
+            Token::Dot => Operand::Dot,
+            Token::Nil => Operand::Nil,
+            Token::Bool(b) => Operand::Bool(b),
+            Token::Int(n) => Operand::Int(n),
+            Token::Float(f) => Operand::Float(f),
+            Token::Str(s) => Operand::Str(s),
+            Token::Field(name) => Operand::Field(vec![name]),
+            Token::Variable(name) if self.variables.contains(&name) => Operand::Variable(name, Vec::new()),
+            Token::Variable(name) => return self.error(format!("variable {name} is not defined")),
+            Token::Identifier(name) if functions::exists(&name) => Operand::Function(name),
+            Token::Identifier(name) => return self.error(format!("there is no function {name:?}")),
+            Token::LeftParen => {
+                self.at += 1;
+                let pipe = self.nested(|p| p.pipeline(Context::Parenthesis))?;
+                return Ok(Some(Operand::Pipe(Box::new(pipe))));
+            }
+            _ => return Ok(None),
+        };
+        self.at += 1;
+        Ok(Some(operand))
+    }
+}
+
+/// Only a function, a variable or a field can take the place of a command that is given a value.
+fn can_be_given_a_value(command: &Command) -> bool {
+    !matches!(
+        command.operands.first(),
+        Some(Operand::Bool(_) | Operand::Dot | Operand::Nil | Operand::Int(_) | Operand::Float(_) | Operand::Str(_))
+    )
+}
+
+/// True for a body of nothing but white space.
+fn is_empty(body: &[Node]) -> bool {
+    body.iter().all(|node| matches!(node, Node::Text(text) if text.trim().is_empty()))
+}

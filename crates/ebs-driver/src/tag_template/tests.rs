@@ -1,0 +1,555 @@
+//! Vectors, each checked against Go's own `text/template`, and the bounds.
+
+use proptest::prelude::*;
+
+use super::{TemplateError, TemplateValues, render};
+
+fn volume() -> TemplateValues {
+    TemplateValues::volume("data-db-0", "team-a", "pvc-1234-abcd")
+}
+
+/// Template and what it makes.
+const VALUES: &[(&str, &str)] = &[
+    ("{{.}}", "{data-db-0 team-a pvc-1234-abcd}"),
+    ("{{print .}}", "&{data-db-0 team-a pvc-1234-abcd}"),
+    ("{{printf \"%+v\" .}}", "&{PVCName:data-db-0 PVCNamespace:team-a PVName:pvc-1234-abcd}"),
+    ("{{range 3}}{{.}},{{end}}", "0,1,2,"),
+    ("{{range $i := 3}}{{$i}},{{end}}", "0,1,2,"),
+    ("{{$i := 5}}{{range $i = 3}}{{$i}},{{end}}{{$i}}", "0,1,2,2"),
+    ("{{range -1}}x{{else}}none{{end}}", "none"),
+    ("{{printf \"%05s|%-5s|%5s\" \"ab\" \"cd\" \"ef\"}}", "000ab|cd   |   ef"),
+    (
+        "{{printf \"%d\" \"x\"}}|{{printf \"%s\" 3}}|{{printf \"%d\"}}|{{printf \"a\" 1}}|{{printf \"%\"}}",
+        "%!d(string=x)|%!s(int=3)|%!d(MISSING)|a%!(EXTRA int=1)|%!(NOVERB)",
+    ),
+    (
+        "{{1.5}} {{1e21}} {{1e20}} {{0x1F}} {{0b11}} {{'a'}} {{1_000}} {{1.0}} {{.5}} {{1e-5}} {{0o17}} {{017}}",
+        "1.5 1e+21 1e+20 31 3 97 1000 1 0.5 1e-05 15 15",
+    ),
+    ("{{9223372036854775807}} {{-9223372036854775808}}", "9223372036854775807 -9223372036854775808"),
+    (
+        "{{true}} {{false}} {{print nil}} {{print 1 2 \"a\" \"b\" 3}} {{println 1 \"x\"}}",
+        "true false <nil> 1 2ab3 1 x\n",
+    ),
+    ("{{eq 1 2 1}} {{ne 1 2}} {{lt \"a\" \"b\"}} {{le 1 1}} {{gt 2 1}} {{ge 1 2}}", "true true true true true false"),
+    ("{{len .PVName}} {{slice .PVName 4 8}} {{slice .PVName 4}} {{slice .PVName}}", "13 1234 1234-abcd pvc-1234-abcd"),
+    ("{{and 1 0 2}} {{or 0 \"\" \"x\"}} {{not 0}}", "0 x true"),
+    ("{{and 1 .PVName}} {{and 0 .Bad}}", "pvc-1234-abcd 0"),
+    ("{{or 1 (index \"a\")}}", "1"),
+    ("{{$x := .PVName}}{{$x}}{{$x = \"b\"}}{{$x}}", "pvc-1234-abcdb"),
+    (
+        "{{with .PVName}}{{.}}{{end}}{{with \"\"}}a{{else}}b{{end}}{{with \"\"}}a{{else with \"z\"}}{{.}}{{end}}",
+        "pvc-1234-abcdbz",
+    ),
+    ("{{if 0}}a{{else if 1}}b{{else}}c{{end}}", "b"),
+    ("{{define \"x\"}}[{{.}}]{{end}}{{template \"x\" .PVName}}{{template \"x\"}}", "[pvc-1234-abcd][<no value>]"),
+    ("{{block \"b\" .PVName}}<{{.}}>{{end}}", "<pvc-1234-abcd>"),
+    ("{{range 5}}{{if eq . 3}}{{break}}{{end}}{{if eq . 1}}{{continue}}{{end}}{{.}}{{end}}", "02"),
+    ("a {{- \"b\" -}} c", "abc"),
+    ("a {{-3}} c", "a -3 c"),
+    ("{{/* c */}}x{{- /* c */ -}} y", "xy"),
+    ("{{\"a\\n\\u00e9\\x41\"}} {{`raw\\n`}}", "a\néA raw\\n"),
+    ("{{\"\\xc3\\xa9\"}}", "é"),
+    ("{{.PVName|toUpper}} {{\"x\" | printf \"%s-%s\" \"a\"}}", "PVC-1234-ABCD a-x"),
+    ("{{(.).PVName}} {{$.PVName}} {{(.PVName)}}", "pvc-1234-abcd pvc-1234-abcd pvc-1234-abcd"),
+    ("{{field \"-\" 1 .PVName}} {{.PVName | field \"-\" 2}}", "1234 abcd"),
+    ("{{field \"-\" 1.0 .PVName}} {{field \"\" 1 \"aéb\"}}", "1234 é"),
+    ("{{field \"-\" 0 \"\"}}", ""),
+    (
+        "{{substring -1 3 .PVName}} {{substring 4 -1 .PVName}} {{substring 4 8 .PVName}} {{substring 4 99 .PVName}}",
+        "pvc 1234-abcd 1234 1234-abcd",
+    ),
+    ("}}", "}}"),
+    ("x}}y", "x}}y"),
+    ("{{print 1\n2}}", "1 2"),
+    ("{{eq . .}} {{eq nil nil}}", "true true"),
+    (
+        "{{printf \"%[2]s %[1]s\" \"a\" \"b\"}} {{printf \"%6.2f|%-8d|%+d|%x|%X|%q|%v|%T|%t|%c|%U|%e|%g\" 3.14159 42 7 255 \"hi\" \"q\\\"\" 1 \"s\" true 65 233 1234.5 0.00001}}",
+        "b a   3.14|42      |+7|ff|6869|\"q\\\"\"|1|string|true|A|U+00E9|1.234500e+03|1e-05",
+    ),
+    (
+        "{{printf \"%*d\" 5 42}} {{printf \"%.2s\" \"héllo\"}} {{printf \"%5t\" true}} {{printf \"%08.3f\" 3.14159}} {{printf \"%#x %#q % d\" 255 \"a\" 5}}",
+        "   42 hé  true 0003.142 0xff `a`  5",
+    ),
+    ("{{and nil}}", "<no value>"),
+    ("{{or nil 0}}", "0"),
+    ("{{define \"x\"}}{{print .}}{{if .}}y{{else}}n{{end}}{{end}}{{template \"x\"}}", "<nil>n"),
+    ("{{define \"x\"}}{{.PVName}}{{end}}{{template \"x\"}}", "<no value>"),
+    ("{{define \"x\"}}{{$.PVName}}{{end}}{{template \"x\" .}}", "pvc-1234-abcd"),
+    ("{{$x:=1}}{{$x}}", "1"),
+    ("{{0x_1}}", "1"),
+    ("{{not nil}}", "true"),
+    ("{{1 | print}} {{print 1 | len}}", "1 1"),
+    ("{{1|eq 1}} {{\"a\" | eq \"a\" \"b\"}}", "true true"),
+    ("{{\"b\" | or \"\"}}", "b"),
+    ("{{template \"x\" 1 | print}}{{define \"x\"}}{{.}}{{end}}", "1"),
+    ("{{if $x := .PVName}}{{$x}}{{end}}", "pvc-1234-abcd"),
+    ("{{with $x := \"a\"}}{{.}}{{$x}}{{end}}", "aa"),
+    ("{{range $x := 2}}{{$x}}{{else}}{{$x}}{{end}}", "01"),
+    ("{{range $x := 0}}{{$x}}{{else}}{{$x}}{{end}}", "0"),
+    ("{{range 3}}{{range 2}}{{if .}}{{continue}}{{end}}{{.}}{{end}};{{end}}", "0;0;0;"),
+    ("{{range 2}}{{range 0}}{{else}}{{break}}{{end}};{{end}}", ";;"),
+    ("{{range 2}}{{range 0}}{{else}}{{continue}}{{end}};{{end}}", ""),
+    ("{{define \"a\"}}x{{end}} {{define \"a\"}} {{end}}{{template \"a\"}}", " x"),
+    ("{{define \"a\"}} {{end}}{{define \"a\"}}y{{end}}{{template \"a\"}}", "y"),
+    ("{{define \"a\"}}{{/* c */}}{{end}}{{define \"a\"}}y{{end}}{{template \"a\"}}", "y"),
+    ("{{print (print 1) (print 2)}}", "12"),
+    ("{{(1)}} {{(print \"x\") | toUpper}}", "1 X"),
+    ("{{1 |}}", "1"),
+    ("{{$ := 1}}", ""),
+    ("{{$ := 1}}{{$}}", "1"),
+    ("{{slice \"abc\" 3}}|{{slice \"abc\" 0 0}}", "|"),
+    (
+        "{{contains \"a\" \"cat\"}} {{index \"t\" \"cat\"}} {{lastIndex \"z\" \"cat\"}} {{contains \"cat\" \"a\"}} {{index \"\" \"cat\"}} {{lastIndex \"\" \"cat\"}} {{lastIndex \"a\" \"banana\"}}",
+        "true 2 -1 false 0 3 5",
+    ),
+    (
+        "{{print 1.0 1e6 1e-7 123456789.5 1e20 100000000000000000000000.0 123456.0 1234567.0 0.0001 0.00001 999999.5}}",
+        "1 1e+06 1e-07 1.234567895e+08 1e+20 1e+23 123456 1.234567e+06 0.0001 1e-05 999999.5",
+    ),
+    ("{{'\\n'}} {{'\\u00e9'}} {{'\\''}}", "10 233 39"),
+    ("{{\"tab\\t\\101\\x7a\"}}", "tab\tAz"),
+    (
+        "{{printf \"%q %+q %#q %x % x %#x\" \"é\\x01\" \"é\" \"a`b\" \"hi\" \"hi\" \"hi\"}}",
+        "\"é\\x01\" \"\\u00e9\" \"a`b\" 6869 68 69 0x6869",
+    ),
+    (
+        "{{printf \"%5d|%-5d|%05d|%+05d|%x|%#o|%O|%b|%.3d|%5.2d|% d\" 1 2 3 4 -255 8 8 5 7 7 9}}",
+        "    1|2    |00003|+0004|-ff|010|0o10|101|007|   07| 9",
+    ),
+    (
+        "{{printf \"%v %d %s\" 1.5 1.5 true}} {{printf \"%t\" \"x\"}} {{printf \"%z\" 1}}",
+        "1.5 %!d(float64=1.5) %!s(bool=true) %!t(string=x) %!z(int=1)",
+    ),
+    (
+        "{{printf \"%[3]d\" 1}} {{printf \"%[1]d %[1]v\" 5}} {{printf \"%d %d\" 1}} {{printf \"%[x]d\" 1}}",
+        "%!d(BADINDEX) 5 5 1 %!d(MISSING) %!d(BADINDEX)",
+    ),
+    (
+        "{{printf \"%6.1f|%-8.2e|%g|%G|%.3g|%F|%E\" 2.25 12345.678 1e21 1e-7 1234.5678 1.5 2.5}}",
+        "   2.2|1.23e+04|1e+21|1E-07|1.23e+03|1.500000|2.500000E+00",
+    ),
+    (
+        "{{printf \"%v %s\" nil nil}} {{printf \"%#v %#v %#v\" \"a\" 1 1.0}} {{printf \"%c|%5c|%q|%#U\" 66 66 66 66}}",
+        "<nil> %!s(<nil>) \"a\" 1 1 B|    B|'B'|U+0042 'B'",
+    ),
+    (
+        "{{printf \"%%|%5%|%-5s|\" \"x\"}} {{printf \"%.1s|%5.1s|%-5.1s|%05.1f|%+.1f|% .1f\" \"abc\" \"abc\" \"abc\" 3.14 2.5 2.5}}",
+        "%|%|x    | a|    a|a    |003.1|+2.5| 2.5",
+    ),
+    (
+        "{{printf \"%*s|%-*s|%.*f\" 5 \"a\" 5 \"b\" 2 3.14159}} {{printf \"%*d\" \"x\" 1}}",
+        "    a|b    |3.14 %!(BADWIDTH)1",
+    ),
+    ("{{printf \"%#X %X %#b %#O % x %+q\" 255 -255 5 8 255 233}}", "0XFF -FF 0b101 0o010  ff '\\u00e9'"),
+    ("{{printf \"%08b|%-08d|%+-6d|%x\" 5 3 4 \"é\"}}", "00000101|3       |+4    |c3a9"),
+    ("{{printf \"%3d|%03d|%-3d|%+3d\" -5 -5 -5 -5}}", " -5|-05|-5 | -5"),
+    ("{{printf \"%[2]*[1]d|%[3]*.[2]*[1]f\" 12.5 2 6}}", "%!d(float64=12.5)| 12.50"),
+    (
+        "{{printf \"%.3g|%.10g|%g|%g|%v|%.0f|%.1e\" 123456.0 1234.5 100000.0 1e100 1e-10 2.5 0.0}}",
+        "1.23e+05|1234.5|100000|1e+100|1e-10|2|0.0e+00",
+    ),
+    (
+        "{{printf \"%s %s\" \"a\"}} {{printf \"%s\" \"a\" \"b\" 3}} {{printf \"%!\" 1}} {{printf \"%d\" nil}} {{printf \"x\" nil}}",
+        "a %!s(MISSING) a%!(EXTRA string=b, int=3) %!!(int=1) %!d(<nil>) x%!(EXTRA <nil>)",
+    ),
+    ("{{printf \"%d %s\" .PVName .PVName}}", "%!d(string=pvc-1234-abcd) pvc-1234-abcd"),
+    ("{{println}}{{print}}|{{println \"a\" 1 2}}", "\n|a 1 2\n"),
+    ("{{print true false \"x\" nil 1}}", "true falsex<nil> 1"),
+    ("{{/* a */ -}}  x  {{- /* b */}}y", "xy"),
+    ("a  {{/* c */ -}}  b", "a  b"),
+    ("{{ \"x\" -}}   y {{- \"z\" }}", "xyz"),
+    ("{{\"x\" -}}y", "xy"),
+    ("{{- \"x\"}}", "x"),
+    ("{{3 -}} x", "3x"),
+    ("{{$x := 1}}{{if true}}{{$x = 2}}{{$x := 3}}{{$x}}{{end}}{{$x}}", "32"),
+    ("{{.PVName | printf \"%s:%d\" \"a\"}}", "a:%!d(string=pvc-1234-abcd)"),
+    ("{{with 0}}{{else}}{{.PVName}}{{end}}", "pvc-1234-abcd"),
+    ("{{block \"b\" .}}{{.PVName}}{{end}}{{template \"b\" .}}", "pvc-1234-abcdpvc-1234-abcd"),
+    ("{{len (slice .PVName 1 3)}} {{(len .PVName) | print}}", "2 13"),
+    ("{{.1}}", "0.1"),
+    ("{{true|not}}", "false"),
+    ("{{eq 1 nil}}", "false"),
+    ("{{eq nil 1}}", "false"),
+    ("{{ne nil nil}} {{ne true false}} {{lt 1.5 2.5}}", "false true true"),
+    ("{{$x := 1}}{{if $x = 0}}a{{else}}b{{end}}{{$x}}", "b0"),
+    ("{{$x := 1}}{{with $x = 7}}{{.}}{{end}}{{$x}}", "77"),
+    ("{{$x := 1 | print}}{{$x}}", "1"),
+    ("{{($x := 1)}}", "1"),
+    ("{{($x := 1)}}{{$x}}", "11"),
+    ("{{toUpper (.PVName | slice)}}", "PVC-1234-ABCD"),
+    ("{{.PVName | slice | toUpper}}", "PVC-1234-ABCD"),
+    ("{{if and .PVName (eq .PVCNamespace \"team-a\")}}yes{{end}}", "yes"),
+    (
+        "{{if or (contains \"db\" .PVCName) false}}db{{else}}other{{end}}-{{.PVCNamespace | toUpper | field \"-\" 0}}",
+        "db-TEAM",
+    ),
+    ("{{range $i := len .PVCName}}{{if lt $i 2}}{{slice $.PVCName $i}}{{end}}{{end}}", "data-db-0ata-db-0"),
+    (
+        "{{range 2}}{{template \"q\" .}}{{end}}{{define \"q\"}}{{range 3}}{{if .}}{{break}}{{end}}{{.}}{{end}}{{end}}",
+        "00",
+    ),
+    ("{{define `raw`}}r{{end}}{{template `raw`}}", "r"),
+    ("{{$ }}", "{data-db-0 team-a pvc-1234-abcd}"),
+    ("{{not .}}", "false"),
+    ("{{\"é\" | len}} {{\"é\" | toUpper}} {{\"ß\" | toUpper}}", "2 É ß"),
+    ("{{print (\"a\") (\"b\")}}", "ab"),
+    ("{{print (1) (2)}}", "1 2"),
+    ("{{print ((1))}}", "1"),
+    ("{{printf \"%s\" (printf \"%d\" 1)}}", "1"),
+    ("{{+1}} {{-1}}", "1 -1"),
+    ("{{1e3}} {{1E3}} {{1.5e-3}} {{1.}} {{0.1}} {{-.5}}", "1000 1000 0.0015 1 0.1 -0.5"),
+    ("{{$é := 1}}{{$é}}", "1"),
+    ("{{\"}}\"}}", "}}"),
+    ("{{`}}`}}", "}}"),
+    ("{{/* }} */}}", ""),
+    ("{{- /* x */}}", ""),
+    ("{{/* x */ -}} a", "a"),
+    ("{ {.PVName} }", "{ {.PVName} }"),
+    ("{{print `a\nb`}}", "a\nb"),
+];
+
+/// Templates that are refused.
+const REFUSED: &[&str] = &[
+    "{{range \"abc\"}}{{.}}{{end}}",
+    "{{range $i, $e := 3}}{{$i}},{{end}}",
+    "{{range nil}}x{{end}}",
+    "{{range .PVName}}x{{end}}",
+    "{{9223372036854775808}}",
+    "{{nil}}",
+    "{{eq 1 1.0}}",
+    "{{eq \"a\" 1}}",
+    "{{lt true false}}",
+    "{{slice .PVName 1 2 3}}",
+    "{{len 3}}",
+    "{{and}}",
+    "{{.Bad}}",
+    "{{.PVName.X}}",
+    "{{$x}}",
+    "{{if .PVName}}{{$y := 1}}{{end}}{{$y}}",
+    "{{template \"none\"}}",
+    "{{break}}",
+    "{{/* c */ }}",
+    "{{\"unterminated}}",
+    "{{print \"a\"(1)}}",
+    "{{\"x\"|1}}",
+    "{{1 2}}",
+    "{{.PVName 1}}",
+    "{{($x)}}{{(1)}}",
+    "{{(print .PVName).X}}",
+    "{{field \"-\" 9 .PVName}}",
+    "{{field \"-\" -1 .PVName}}",
+    "{{field \"\" 0 \"\"}}",
+    "{{field \"-\" 1.5 .PVName}}",
+    "{{field \"-\" \"1\" .PVName}}",
+    "{{substring 8 4 .PVName}}",
+    "{{substring -1 -1 .PVName}}",
+    "{{substring 99 -1 .PVName}}",
+    "{{substring -1 99 .PVName}}",
+    "{{html \"a\"}}",
+    "{{toUpper 1}}",
+    "{{toUpper}}",
+    "{{toUpper \"a\" \"b\"}}",
+    "{{nosuch}}",
+    "{{",
+    "{{}}",
+    "{{if}}x{{end}}",
+    "{{if 1}}",
+    "{{end}}",
+    "{{else}}",
+    "{{- -}}x",
+    "{{.PVName}}{{- \"\n\" -}} {{print 1 2}}",
+    "{{define \"x\"}}1{{end}}{{define \"x\"}}2{{end}}{{template \"x\"}}",
+    "{{if true}}{{define \"x\"}}1{{end}}{{end}}",
+    "{{not}}",
+    "{{len}}",
+    "{{define \"x\"}}{{$x}}{{end}}{{$x := 1}}{{template \"x\"}}",
+    "{{$x=1}}",
+    "{{089}}",
+    "{{1__0}}",
+    "{{1_}}",
+    "{{len nil}}",
+    "{{eq}} ",
+    "{{eq 1}}",
+    "{{printf 1}}",
+    "{{printf}}",
+    "{{range 2}}{{break}}{{else}}{{break}}{{end}}",
+    "{{define a}}x{{end}}",
+    "{{template a}}",
+    "{{if true}}x{{else}}y{{else}}z{{end}}",
+    "{{range 1}}{{else if 1}}{{end}}",
+    "{{ .PVName.PVName }}",
+    "{{\"a\".B}}",
+    "{{print.PVName}}",
+    "{{ (1 }}",
+    "{{ 1) }}",
+    "{{1 ||}}",
+    "{{| 1}}",
+    "{{$x := $y := 1}}",
+    "{{$a, $b := 1}}",
+    "{{slice .PVName 5 2}}",
+    "{{slice \"a\" -1}}",
+    "{{slice \"abc\" \"1\"}}",
+    "{{slice 5 1}}",
+    "{{slice \"abc\" 4}}",
+    "{{slice \"abc\" 1.0}}",
+    "{{'''}}",
+    "{{\"a\\qb\"}}",
+    "{{\"\\u12\"}}",
+    "{{\"\\'\"}}",
+    "{{\"x\"- }}",
+    "{{-\"x\"}}",
+    "{{3-}} x",
+    "{{block \"b\"}}x{{end}}",
+    "{{else if}}",
+    "{{if 1}}a{{end}}{{end}}",
+    "{{.a-b}}",
+    "{{print .PVName,1}}",
+    "{{print 'ab'}}",
+    "{{ .PVName | . }}",
+    "{{not 1 2}}",
+    "{{eq . 1}}",
+    "{{lt 1 1.5}}",
+    "{{lt \"a\" 1}}",
+    "{{ne 1}}",
+    "{{with $x, $y := 1}}{{end}}",
+    "{{if $x = 1}}{{end}}",
+    "{{(print $x := 1)}}",
+    "{{true false}}",
+    "{{print true.X}}",
+    "{{nil.X}}",
+    "{{\"a\" \"b\"}}",
+    "{{continue}}",
+    "{{range 1}}{{block \"q\" .}}{{break}}{{end}}{{end}}",
+    "{{break 1}}",
+    "{{end 1}}",
+    "{{else 1}}",
+    "{{if 1}}{{else 1}}{{end}}",
+    "{{template \"x\" 1 2}}{{define \"x\"}}{{end}}",
+    "{{define \"x\" 1}}{{end}}",
+    "{{define \"x\"}}a",
+    "{{define \"x\"}}a{{else}}b{{end}}",
+    "{{range $x = 3}}{{end}}",
+    "{{range $x, := 3}}{{end}}",
+    "{{range , $x := 3}}{{end}}",
+    "{{range $x 3}}{{end}}",
+    "{{.PVName .}}",
+    "{{$.}}",
+    "{{..}}",
+    "{{.PVName.}}",
+    "{{. PVName}}",
+    "{{a.b}}",
+    "{{ . | len}}",
+    "{{len .}}",
+    "{{index . 1}}",
+    "{{1 | 2 | 3}}",
+    "{{1 | (print)}}",
+    "{{\"x\" | .PVName}}",
+    "{{\"x\" | $}}",
+    "{{-}}",
+    "{{ - }}",
+    "{{+1}} {{-1}} {{+}}",
+    "{{1e}}",
+    "{{0x}}",
+    "{{0b12}}",
+    "{{1a}}",
+    "{{0xg}}",
+    "{{é}}",
+    "{{.é}}",
+    "{{_}}",
+    "{{@}}",
+    "{{#}}",
+    "{{/*}}",
+    "{{ /* x */ }}",
+    "{{/* x */- }}",
+    "{{{.PVName}}}",
+    "{{ {.PVName} }}",
+    "{{.PVName}}{{",
+    "{{.PVName",
+    "{{.PVName}",
+    "{{print \"a\n\"}}",
+];
+
+#[test]
+fn a_template_makes_what_go_makes_of_it() {
+    for (template, wanted) in VALUES {
+        let made = render(template, &volume()).unwrap_or_else(|e| panic!("{template}: {e}"));
+        assert_eq!(made, *wanted, "{template}");
+    }
+}
+
+#[test]
+fn what_go_refuses_is_refused() {
+    for template in REFUSED {
+        let made = render(template, &volume());
+        assert!(
+            matches!(made, Err(TemplateError::Parse { .. } | TemplateError::Evaluate { .. })),
+            "{template} made {made:?}"
+        );
+    }
+}
+
+#[test]
+fn a_snapshot_has_its_own_fields_and_only_those() {
+    let values = TemplateValues::snapshot("snap", "team-b", "snapcontent-1");
+    let all = "{{.VolumeSnapshotName}} {{.VolumeSnapshotNamespace}} {{.VolumeSnapshotContentName}}";
+    assert_eq!(render(all, &values).unwrap(), "snap team-b snapcontent-1");
+    let error = render("{{.PVCName}}", &values).unwrap_err().to_string();
+    assert!(error.contains(".PVCName") && error.contains(".VolumeSnapshotName"), "{error}");
+}
+
+#[test]
+fn metadata_that_is_not_known_is_an_empty_string() {
+    let values = TemplateValues::volume("", "", "");
+    assert_eq!(render("[{{.PVCName}}{{.PVCNamespace}}{{.PVName}}]", &values).unwrap(), "[]");
+    assert_eq!(render("{{if .PVCName}}a{{else}}b{{end}}", &values).unwrap(), "b");
+}
+
+#[test]
+fn html_js_call_and_urlquery_are_always_errors() {
+    for name in ["html", "js", "call", "urlquery"] {
+        for arguments in ["", " .PVCName", " \"a\" 1"] {
+            let error = render(&format!("{{{{{name}{arguments}}}}}"), &volume()).unwrap_err().to_string();
+            assert!(error.contains(name), "{error}");
+        }
+    }
+}
+
+#[test]
+fn text_is_never_cut_within_a_character() {
+    for template in ["{{slice \"é\" 1}}", "{{substring 0 1 \"é\"}}", "{{\"\\xff\"}}"] {
+        assert!(render(template, &volume()).is_err(), "{template}");
+    }
+}
+
+#[test]
+fn an_error_names_its_line() {
+    let error = render("a\nb{{.PVCName}}\n{{.Nothing}}", &volume()).unwrap_err();
+    assert!(matches!(error, TemplateError::Evaluate { line: 3, .. }), "{error:?}");
+    let error = render("a\nb{{nosuch}}", &volume()).unwrap_err();
+    assert!(matches!(error, TemplateError::Parse { line: 2, .. }), "{error:?}");
+}
+
+#[test]
+fn a_template_beyond_its_bounds_ends_with_an_error_that_says_which() {
+    let deep = format!("{}1{}", "{{if 1}}".repeat(500), "{{end}}".repeat(500));
+    let parens = format!("{{{{{}1{}}}}}", "(".repeat(5000), ")".repeat(5000));
+    let chain = format!("{{{{if 0}}}}{}{{{{end}}}}", "{{else if 0}}".repeat(400));
+    let ifs = ("{{if true}}".repeat(30), "{{end}}".repeat(30));
+    let calls_itself = format!(
+        "{{{{define `x`}}}}{}{{{{print {}1{}}}}}{{{{template `x`}}}}{}{{{{end}}}}{{{{template `x`}}}}",
+        ifs.0,
+        "(".repeat(30),
+        ")".repeat(30),
+        ifs.1
+    );
+    let cases: &[(&str, &str)] = &[
+        (&calls_itself, "deeper than"),
+        ("{{range 1000000000}}{{end}}", "steps"),
+        ("{{range 100000}}{{range 100000}}{{end}}{{end}}", "steps"),
+        ("{{range 1000000}}{{print \"0123456789\" | len}}{{end}}", "than"),
+        ("{{range 100000}}0123456789{{end}}", "longer than"),
+        ("{{define \"x\"}}{{template \"x\"}}{{end}}{{template \"x\"}}", "deeper than"),
+        (
+            "{{define \"x\"}}{{template \"y\"}}{{end}}{{define \"y\"}}{{template \"x\"}}{{end}}{{template \"x\"}}",
+            "deeper",
+        ),
+        ("{{$x := \"a\"}}{{range 100}}{{$x = print $x $x}}{{end}}", "longer than"),
+        (&deep, "deeper than"),
+        (&parens, "deeper than"),
+        (&chain, "deeper than"),
+    ];
+    for (template, word) in cases {
+        let error = render(template, &volume()).unwrap_err();
+        assert!(
+            matches!(error, TemplateError::Limit(_)) && error.to_string().contains(word),
+            "{template:.60}: {error}"
+        );
+    }
+    assert!(matches!(render(&"x".repeat(20_000), &volume()), Err(TemplateError::Limit(_))));
+    assert!(render("{{printf \"%99999999d\" 1}}", &volume()).is_err());
+    assert!(render("{{printf \"%*d\" 99999999 1}}", &volume()).is_err());
+    assert!(render("{{printf \"%.99999999f\" 1.5}}", &volume()).is_err());
+}
+
+/// Pieces that templates are made of, to get past the first error.
+fn piece() -> impl Strategy<Value = String> {
+    let pieces = [
+        "{{",
+        "}}",
+        "{{- ",
+        " -}}",
+        "if ",
+        "else",
+        "end",
+        "range ",
+        "with ",
+        "define ",
+        "template ",
+        "block ",
+        "break",
+        "continue",
+        ".",
+        ".PVCName",
+        "$",
+        "$x",
+        ":=",
+        "=",
+        ",",
+        "|",
+        "(",
+        ")",
+        " ",
+        "\n",
+        "\"",
+        "`",
+        "'",
+        "\\",
+        "\"a\"",
+        "\"x\"",
+        "1",
+        "-1",
+        "1.5",
+        "0x",
+        "1e",
+        "99999999999999999999",
+        "nil",
+        "true",
+        "/*",
+        "*/",
+        "printf ",
+        "\"%*.[3]d%+q%\"",
+        "print ",
+        "slice ",
+        "field ",
+        "substring ",
+        "index ",
+        "len ",
+        "eq ",
+        "and ",
+        "é",
+        "\u{0}",
+        "x",
+    ];
+    prop_oneof![8 => proptest::sample::select(pieces.map(str::to_owned).to_vec()), 1 => any::<String>()]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_input_makes_rendering_panic_or_hang(template in proptest::collection::vec(piece(), 0..40)) {
+        let _ = render(&template.concat(), &volume());
+    }
+
+    #[test]
+    fn no_format_makes_printf_panic(format in "[%#0+\\- .*\\[\\]0-9vTtbcdoOqxXUeEfFgGsp%é]{0,12}", n in any::<i64>(), f in any::<i32>()) {
+        let format = format.replace('"', "");
+        let _ = render(&format!("{{{{printf `{format}` {n} {f}.5 .PVCName nil true}}}}"), &volume());
+    }
+
+    #[test]
+    fn text_without_braces_stays_as_it_is(text in "[^{]{0,200}") {
+        prop_assert_eq!(render(&text, &volume()).unwrap(), text);
+    }
+}

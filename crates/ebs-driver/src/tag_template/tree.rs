@@ -1,0 +1,77 @@
+//! What a template consists of.
+
+use std::collections::BTreeMap;
+
+/// The main template and those it defines.
+#[derive(Debug)]
+pub(super) struct Templates {
+    pub(super) main: Vec<Node>,
+    pub(super) defined: BTreeMap<String, Vec<Node>>,
+}
+
+/// A piece of a template.
+#[derive(Debug)]
+pub(super) enum Node {
+    /// Text as it is.
+    Text(String),
+    /// `{{pipeline}}`.
+    Action(Pipe),
+    /// `{{if}}`.
+    If(Branch),
+    /// `{{with}}`.
+    With(Branch),
+    /// `{{range}}`.
+    Range(Branch),
+    /// `{{break}}`.
+    Break,
+    /// `{{continue}}`.
+    Continue,
+    /// `{{template "name" pipeline}}`, and what is left of a `{{block}}`.
+    Call { line: usize, name: String, argument: Option<Pipe> },
+}
+
+/// A condition or range with its two bodies.
+#[derive(Debug)]
+pub(super) struct Branch {
+    pub(super) pipe: Pipe,
+    pub(super) body: Vec<Node>,
+    pub(super) otherwise: Vec<Node>,
+}
+
+/// Commands, each given the result of the one before; the last result may go into variables.
+#[derive(Debug)]
+pub(super) struct Pipe {
+    pub(super) line: usize,
+    pub(super) variables: Vec<String>,
+    /// `=` instead of `:=`.
+    pub(super) assigns: bool,
+    pub(super) commands: Vec<Command>,
+}
+
+/// An operand with arguments.
+#[derive(Debug)]
+pub(super) struct Command {
+    pub(super) line: usize,
+    pub(super) operands: Vec<Operand>,
+}
+
+/// A word of a command.
+#[derive(Debug)]
+pub(super) enum Operand {
+    Dot,
+    Nil,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Str(String),
+    /// `.A.B`: fields of dot.
+    Field(Vec<String>),
+    /// `$x.A.B`: a variable and fields of it.
+    Variable(String, Vec<String>),
+    /// A function by name.
+    Function(String),
+    /// `(pipeline)`.
+    Pipe(Box<Pipe>),
+    /// `(pipeline).A.B`, `function.A.B`.
+    Chain(Box<Operand>, Vec<String>),
+}
