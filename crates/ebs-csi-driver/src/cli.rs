@@ -211,6 +211,7 @@ fn command() -> Command {
                 .action(ArgAction::Set)
                 .num_args(0..=1)
                 .require_equals(true)
+                .value_name("BOOL")
                 .default_value("false")
                 .default_missing_value("true")
                 .hide_default_value(true)
