@@ -84,9 +84,7 @@ pub(super) struct LogFlags {
 /// Shape of the log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// One line of text an event
     Text,
-    /// One JSON object an event
     Json,
 }
 
