@@ -36,8 +36,10 @@ pub enum CapabilityError {
     #[error("the request names no volume capability")]
     Missing,
     /// Cannot be given.
-    #[error("access mode {mode} of a {access} volume is not supported; EBS gives SINGLE_NODE_WRITER, and \
-             MULTI_NODE_MULTI_WRITER to block volumes")]
+    #[error(
+        "access mode {mode} of a {access} volume is not supported; EBS gives SINGLE_NODE_WRITER, and \
+             MULTI_NODE_MULTI_WRITER to block volumes"
+    )]
     Unsupported {
         /// As asked for.
         mode: String,
@@ -139,7 +141,8 @@ mod tests {
         #[test]
         fn a_mode_of_a_later_csi_is_refused_and_never_mistaken(mode in 8..i32::MAX) {
             let result = Capability::try_from(&wire(None, mode));
-            prop_assert!(matches!(result, Err(CapabilityError::Unsupported { .. })));
+            let refused = matches!(result, Err(CapabilityError::Unsupported { .. }));
+            prop_assert!(refused, "{mode}");
         }
     }
 }

@@ -28,8 +28,10 @@ pub enum CapacityError {
     #[error("the request has no capacity_range")]
     Missing,
     /// No whole number of GiB lies in the range.
-    #[error("the volume would have {size}, which is more than limit_bytes ({limit} bytes) allows; EBS sizes are whole \
-             GiB, at least {size} here")]
+    #[error(
+        "the volume would have {size}, which is more than limit_bytes ({limit} bytes) allows; EBS sizes are whole \
+             GiB, at least {size} here"
+    )]
     AboveLimit {
         /// The smallest possible size.
         size: Gib,

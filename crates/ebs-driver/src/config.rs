@@ -119,7 +119,10 @@ impl DriverConfig {
 
 fn parse_mode(text: &str) -> Result<u32, ConfigError> {
     let digits = text.strip_prefix("0o").unwrap_or(text);
-    u32::from_str_radix(digits, 8).ok().filter(|mode| *mode <= 0o777).ok_or_else(|| ConfigError::EndpointMode(text.to_owned()))
+    u32::from_str_radix(digits, 8)
+        .ok()
+        .filter(|mode| *mode <= 0o777)
+        .ok_or_else(|| ConfigError::EndpointMode(text.to_owned()))
 }
 
 /// `k=v,k=v`, repeated: split at commas, then at the first `=`, white space trimmed, empty entries skipped.
@@ -161,7 +164,9 @@ mod tests {
 
     #[test]
     fn an_extra_tag_with_a_reserved_key_or_without_value_stops_the_start() {
-        for bad in ["CSIVolumeName=x", "kubernetes.iosomething=x", "ebs.csi.aws.com/cluster=false", "aws:x=y", "novalue"] {
+        for bad in
+            ["CSIVolumeName=x", "kubernetes.iosomething=x", "ebs.csi.aws.com/cluster=false", "aws:x=y", "novalue"]
+        {
             let result = DriverConfig::new(&DriverOptions { extra_tags: vec![bad.to_owned()], ..options() });
             assert!(matches!(result, Err(ConfigError::Tag(_) | ConfigError::ExtraTag(_))), "{bad}: {result:?}");
         }
@@ -169,7 +174,9 @@ mod tests {
 
     #[test]
     fn the_mode_of_the_socket_is_octal_permission_bits() {
-        for (text, mode) in [("0600", Some(0o600)), ("660", Some(0o660)), ("0o777", Some(0o777)), ("1777", None), ("rw", None)] {
+        for (text, mode) in
+            [("0600", Some(0o600)), ("660", Some(0o660)), ("0o777", Some(0o777)), ("1777", None), ("rw", None)]
+        {
             let got = DriverConfig::new(&DriverOptions { endpoint_mode: text.to_owned(), ..options() });
             assert_eq!(got.ok().map(|c| c.endpoint_mode), mode, "{text}");
         }

@@ -60,11 +60,7 @@ pub struct ControllerService<E> {
 
 impl<E> Clone for ControllerService<E> {
     fn clone(&self) -> Self {
-        Self {
-            cloud: Arc::clone(&self.cloud),
-            operations: self.operations.clone(),
-            options: Arc::clone(&self.options),
-        }
+        Self { cloud: Arc::clone(&self.cloud), operations: self.operations.clone(), options: Arc::clone(&self.options) }
     }
 }
 

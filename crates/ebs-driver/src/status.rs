@@ -101,7 +101,9 @@ impl<E: Refusal + 'static> Refusal for OperationError<E> {
         match self {
             Self::Busy(_) => Some("call again when that operation has ended".to_owned()),
             Self::StillRunning { .. } => Some("call again with the same request to go on waiting".to_owned()),
-            Self::OutcomeUnknown { .. } => Some("call again with the same request; the state will be looked up".to_owned()),
+            Self::OutcomeUnknown { .. } => {
+                Some("call again with the same request; the state will be looked up".to_owned())
+            }
             Self::ShuttingDown(_) => Some("call again when the driver has started".to_owned()),
             Self::Failed(error) => error.next_step(),
         }

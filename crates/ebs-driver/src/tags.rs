@@ -28,8 +28,10 @@ pub enum TagError {
         value: String,
     },
     /// A key that belongs to the driver or to Kubernetes.
-    #[error("tag key {key:?} is reserved: CSIVolumeName, CSIVolumeSnapshotName, ebs.csi.aws.com/cluster-name, \
-             kubernetes.io… and the driver's own {driver}/… cannot be set")]
+    #[error(
+        "tag key {key:?} is reserved: CSIVolumeName, CSIVolumeSnapshotName, ebs.csi.aws.com/cluster-name, \
+             kubernetes.io… and the driver's own {driver}/… cannot be set"
+    )]
     Reserved {
         /// The key.
         key: String,

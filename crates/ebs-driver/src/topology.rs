@@ -21,7 +21,9 @@ pub enum TopologyError {
         cause: IdError,
     },
     /// An Outpost.
-    #[error("accessibility_requirements ask for an Outpost ({key}), which this version of the driver does not support yet")]
+    #[error(
+        "accessibility_requirements ask for an Outpost ({key}), which this version of the driver does not support yet"
+    )]
     Outpost {
         /// The key.
         key: String,
@@ -81,8 +83,7 @@ fn parse_term(segments: &HashMap<String, String>, driver: &DriverName) -> Result
     }
     for key in [DriverName::ZONE_KEY, &driver.legacy_zone_key()] {
         if let Some(zone) = given(key) {
-            let zone =
-                ZoneName::parse(zone).map_err(|cause| TopologyError::Zone { key: key.to_owned(), cause })?;
+            let zone = ZoneName::parse(zone).map_err(|cause| TopologyError::Zone { key: key.to_owned(), cause })?;
             return Ok(Term { zone: Some(zone), zone_id: None });
         }
     }

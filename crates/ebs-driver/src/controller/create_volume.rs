@@ -41,7 +41,8 @@ impl Plan {
     }
 
     fn reply(&self, volume: &Volume) -> Result<CreateVolumeResponse, ControllerError> {
-        let zone = volume.zone.as_ref().ok_or_else(|| ControllerError::ZoneUnknown { volume: volume.id.to_string() })?;
+        let zone =
+            volume.zone.as_ref().ok_or_else(|| ControllerError::ZoneUnknown { volume: volume.id.to_string() })?;
         Ok(CreateVolumeResponse {
             volume: Some(csi::Volume {
                 capacity_bytes: volume.size.bytes().to_wire(),

@@ -1,1 +1,227 @@
+//! The service over the simulated EC2 in memory, on paused time.
 
+mod attachments;
+mod interleavings;
+mod lists;
+mod snapshots;
+mod volumes;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use csi_proto::csi::volume_capability::access_mode::Mode;
+use csi_proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
+use csi_proto::csi::{self, CapacityRange, VolumeCapability};
+use ebs_cloud::CloudConfig;
+use ebs_ec2::Action;
+use ebs_sim::api::SimVolume;
+use ebs_sim::engine::EngineConfig;
+use ebs_sim::port::SimEc2;
+use ebs_types::{InstanceId, Tags};
+
+use super::*;
+
+const GIB: i64 = 1 << 30;
+
+/// A driver of its own and an EC2 of its own.
+#[derive(Clone)]
+struct World {
+    ec2: SimEc2,
+    service: ControllerService<SimEc2>,
+    operations: Operations,
+    here: InstanceId,
+    elsewhere: InstanceId,
+}
+
+impl World {
+    async fn start() -> Self {
+        Self::with(EngineConfig::default()).await
+    }
+
+    async fn with(config: EngineConfig) -> Self {
+        let ec2 = SimEc2::start(config).await.expect("an engine in memory starts");
+        let [here, elsewhere] = ec2.instance_ids().await;
+        let driver = DriverName::default();
+        let cloud = Cloud::new(Arc::new(ec2.clone()), CloudConfig { driver: driver.clone() });
+        let tags = TagPolicy { driver: driver.clone(), cluster_id: None, extra: Tags::new(), warn_on_invalid: false };
+        let operations = Operations::new();
+        let service = ControllerService::new(Arc::new(cloud), ControllerOptions { driver, tags }, operations.clone());
+        Self { ec2, service, operations, here, elsewhere }
+    }
+
+    /// All volumes but the root volumes of the instances.
+    async fn volumes(&self) -> Vec<SimVolume> {
+        let mut volumes = self.ec2.engine().snapshot_of_state().await.volumes;
+        volumes.retain(|v| !v.attachments.iter().any(|a| a.delete_on_termination));
+        volumes
+    }
+
+    /// Mutating calls so far, dry runs apart.
+    fn mutations(&self) -> Vec<Action> {
+        self.ec2.calls().iter().filter(|c| c.action.mutates() && !c.dry_run).map(|c| c.action).collect()
+    }
+
+    async fn create(&self, request: CreateVolumeRequest) -> Result<csi::Volume, Refused> {
+        let answer = self.service.create_volume(Request::new(request)).await.map_err(Refused::from)?;
+        Ok(answer.into_inner().volume.expect("a volume"))
+    }
+
+    /// The id of a new volume of 4 GiB in the zone of the first instance.
+    async fn volume(&self, name: &str) -> String {
+        self.create(in_zone(named(name), "us-west-2a")).await.expect("created").volume_id
+    }
+
+    async fn delete(&self, volume_id: &str) -> Result<(), Refused> {
+        let request = DeleteVolumeRequest { volume_id: volume_id.to_owned(), ..Default::default() };
+        self.service.delete_volume(Request::new(request)).await.map(drop).map_err(Refused::from)
+    }
+
+    async fn publish(&self, volume_id: &str, node_id: &str) -> Result<HashMap<String, String>, Refused> {
+        self.publish_as(ControllerPublishVolumeRequest {
+            volume_id: volume_id.to_owned(),
+            node_id: node_id.to_owned(),
+            volume_capability: Some(mount("ext4")),
+            ..Default::default()
+        })
+        .await
+    }
+
+    async fn publish_as(&self, request: ControllerPublishVolumeRequest) -> Result<HashMap<String, String>, Refused> {
+        let answer = self.service.controller_publish_volume(Request::new(request)).await.map_err(Refused::from)?;
+        Ok(answer.into_inner().publish_context)
+    }
+
+    async fn unpublish(&self, volume_id: &str, node_id: &str) -> Result<(), Refused> {
+        let request = ControllerUnpublishVolumeRequest {
+            volume_id: volume_id.to_owned(),
+            node_id: node_id.to_owned(),
+            ..Default::default()
+        };
+        self.service.controller_unpublish_volume(Request::new(request)).await.map(drop).map_err(Refused::from)
+    }
+}
+
+/// A refusal as a client sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Refused {
+    code: String,
+    message: String,
+}
+
+impl From<Status> for Refused {
+    fn from(status: Status) -> Self {
+        Self { code: format!("{:?}", status.code()), message: status.message().to_owned() }
+    }
+}
+
+/// The refusal, which must have this code and say this.
+#[track_caller]
+fn refused<T: std::fmt::Debug>(result: Result<T, Refused>, code: &str, says: &str) {
+    let refused = result.expect_err("should be refused");
+    assert!(refused.code == code && refused.message.contains(says), "wanted {code} about {says:?}: {refused:?}");
+}
+
+fn mount(fs_type: &str) -> VolumeCapability {
+    let mount = MountVolume { fs_type: fs_type.to_owned(), ..Default::default() };
+    capability(AccessType::Mount(mount), Mode::SingleNodeWriter)
+}
+
+fn block(mode: Mode) -> VolumeCapability {
+    capability(AccessType::Block(BlockVolume {}), mode)
+}
+
+fn capability(access: AccessType, mode: Mode) -> VolumeCapability {
+    VolumeCapability { access_type: Some(access), access_mode: Some(AccessMode { mode: mode.into() }) }
+}
+
+fn map(entries: &[(&str, &str)]) -> HashMap<String, String> {
+    entries.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+}
+
+/// A request for 4 GiB with ext4.
+fn named(name: &str) -> CreateVolumeRequest {
+    CreateVolumeRequest {
+        name: name.to_owned(),
+        capacity_range: Some(CapacityRange { required_bytes: 4 * GIB, limit_bytes: 0 }),
+        volume_capabilities: vec![mount("ext4")],
+        ..Default::default()
+    }
+}
+
+fn with_parameters(request: CreateVolumeRequest, parameters: &[(&str, &str)]) -> CreateVolumeRequest {
+    CreateVolumeRequest { parameters: map(parameters), ..request }
+}
+
+fn in_zone(request: CreateVolumeRequest, zone: &str) -> CreateVolumeRequest {
+    in_place(request, &[("topology.kubernetes.io/zone", zone)])
+}
+
+fn in_place(request: CreateVolumeRequest, segments: &[(&str, &str)]) -> CreateVolumeRequest {
+    let term = csi::Topology { segments: map(segments) };
+    let requirement = csi::TopologyRequirement { requisite: vec![term.clone()], preferred: vec![term] };
+    CreateVolumeRequest { accessibility_requirements: Some(requirement), ..request }
+}
+
+fn empty<R: Default>() -> Request<R> {
+    Request::new(R::default())
+}
+
+/// Bounds a wait, on paused time.
+async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(3600), future).await.unwrap_or_else(|_| panic!("{what}: never"))
+}
+
+/// Drops a call as soon as `reached` says so: a client that goes away in the middle.
+async fn leave_when<T>(call: impl Future<Output = T>, reached: impl Future<Output = ()>) {
+    within("the call gets there", async {
+        tokio::select! {
+            _ = call => panic!("the call ended"),
+            () = reached => (),
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn capabilities_are_the_reference_s_in_its_order_without_what_does_not_work_yet() {
+    use csi_proto::csi::controller_service_capability::{Type, rpc};
+    let world = World::start().await;
+    let answer = world.service.controller_get_capabilities(Request::new(ControllerGetCapabilitiesRequest {})).await;
+    let got: Vec<String> = answer
+        .expect("no error")
+        .into_inner()
+        .capabilities
+        .iter()
+        .map(|c| match &c.r#type {
+            Some(Type::Rpc(r)) => rpc::Type::try_from(r.r#type).expect("known").as_str_name().to_owned(),
+            None => panic!("empty"),
+        })
+        .collect();
+    let expected = [
+        "CREATE_DELETE_VOLUME",
+        "CLONE_VOLUME",
+        "PUBLISH_UNPUBLISH_VOLUME",
+        "CREATE_DELETE_SNAPSHOT",
+        "LIST_SNAPSHOTS",
+        "EXPAND_VOLUME",
+        "LIST_VOLUMES",
+        "GET_SNAPSHOT",
+    ];
+    assert_eq!(got, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rpcs_that_are_not_there_say_so_by_name() {
+    let world = World::start().await;
+    let s = &world.service;
+    let refusals = [
+        ("GetCapacity", s.get_capacity(empty()).await.map(drop)),
+        ("ControllerGetVolume", s.controller_get_volume(empty()).await.map(drop)),
+        ("ControllerModifyVolume", s.controller_modify_volume(empty()).await.map(drop)),
+        ("ControllerListVolumeHealth", s.controller_list_volume_health(empty()).await.map(drop)),
+        ("ControllerGetVolumeHealth", s.controller_get_volume_health(empty()).await.map(drop)),
+    ];
+    for (rpc, result) in refusals {
+        refused(result.map_err(Refused::from), "Unimplemented", rpc);
+    }
+}

@@ -20,7 +20,11 @@ pub(super) async fn run<E: Ec2>(
     request: ControllerUnpublishVolumeRequest,
 ) -> Result<ControllerUnpublishVolumeResponse, OperationError<ControllerError>> {
     let Some((volume, node)) = attachment(&request).map_err(refused)? else {
-        tracing::info!(volume = request.volume_id, node = request.node_id, "nothing to detach: no such attachment can be");
+        tracing::info!(
+            volume = request.volume_id,
+            node = request.node_id,
+            "nothing to detach: no such attachment can be"
+        );
         return Ok(ControllerUnpublishVolumeResponse {});
     };
     let cloud = Arc::clone(&service.cloud);

@@ -71,8 +71,7 @@ async fn a_failed_check_is_not_repeated_within_a_second() {
 
 #[tokio::test(start_paused = true)]
 async fn a_check_that_hangs_does_not_hang_probe() {
-    let service =
-        IdentityService::new(&config(Mode::All), Readiness::new(Switch { hangs: true, ..Switch::default() }));
+    let service = IdentityService::new(&config(Mode::All), Readiness::new(Switch { hangs: true, ..Switch::default() }));
     let answer = tokio::time::timeout(Duration::from_secs(15), probe(&service)).await;
     assert_eq!(answer, Ok(Some(false)));
 }

@@ -57,12 +57,7 @@ impl Drop for Successor {
 }
 
 impl Running {
-    pub(super) fn new(
-        plan: Plan,
-        waiters: Waiters,
-        outcome: Box<dyn Any + Send>,
-        ended: watch::Receiver<()>,
-    ) -> Self {
+    pub(super) fn new(plan: Plan, waiters: Waiters, outcome: Box<dyn Any + Send>, ended: watch::Receiver<()>) -> Self {
         Self { plan, waiters, outcome, ended, successors: Arc::default() }
     }
 

@@ -161,7 +161,9 @@ async fn a_panic_leaves_the_outcome_unknown_and_the_key_free() {
     );
     for got in [one, other] {
         let error = got.expect_err("it panicked");
-        assert!(matches!(&error, OperationError::OutcomeUnknown { cause, .. } if cause.contains("index out of bounds")));
+        assert!(
+            matches!(&error, OperationError::OutcomeUnknown { cause, .. } if cause.contains("index out of bounds"))
+        );
         assert_eq!(error.meaning(), Meaning::InProgress, "never a final code");
     }
     let again = operations.run(key(), "a", MINUTE, |_| async { Ok::<u32, Fire>(2) }).await;
@@ -275,20 +277,4 @@ async fn draining_refuses_new_work_and_names_what_it_leaves_behind() {
     });
     assert_eq!(joined.expect("running work may still be awaited"), 1);
     assert!(left.is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn work_whose_runtime_ends_has_an_unknown_outcome() {
-    let operations = Operations::new();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let waiting = {
-        let _inside = runtime.enter();
-        let forever = |_| std::future::pending::<Result<u32, Fire>>();
-        let mut waiting = Box::pin(operations.run(key(), "a", MINUTE, forever));
-        assert!(futures_util::poll!(&mut waiting).is_pending());
-        waiting
-    };
-    runtime.shutdown_background();
-    assert!(matches!(waiting.await, Err(OperationError::OutcomeUnknown { .. })));
-    assert!(operations.running().is_empty());
 }

@@ -74,7 +74,9 @@ impl Formatting {
             for access in accesses {
                 let with = match access {
                     Access::Block => "a raw block volume".to_owned(),
-                    Access::Unset => "a capability that asks neither for a file system nor for a block volume".to_owned(),
+                    Access::Unset => {
+                        "a capability that asks neither for a file system nor for a block volume".to_owned()
+                    }
                     Access::Mount { fs_type } if !fits.fits(fs_type) => format!("file system {fs_type}"),
                     Access::Mount { .. } => continue,
                 };

@@ -112,7 +112,14 @@ fn what_is_not_supported_yet_is_refused_as_such() {
     let error = volume(&[("blockAttachUntilInitialized", "true")]).expect_err("later").to_string();
     assert!(error.contains("not supported yet"), "{error}");
     assert!(volume(&[("blockAttachUntilInitialized", "false")]).is_ok());
-    for key in ["fastSnapshotRestoreAvailabilityZones", "outpostArn", "lockMode", "lockDuration", "lockExpirationDate", "lockCoolOffPeriod"] {
+    for key in [
+        "fastSnapshotRestoreAvailabilityZones",
+        "outpostArn",
+        "lockMode",
+        "lockDuration",
+        "lockExpirationDate",
+        "lockCoolOffPeriod",
+    ] {
         let error = SnapshotParameters::parse(&map(&[(key, "1")])).expect_err("later").to_string();
         assert!(error.contains(key) && error.contains("not supported yet"), "{error}");
     }
@@ -122,7 +129,8 @@ fn what_is_not_supported_yet_is_refused_as_such() {
 #[test]
 fn formatting_options_fit_their_file_systems() {
     let mount = |fs_type: &str| [Access::Mount { fs_type: fs_type.to_owned() }];
-    let options = ["blocksize", "inodesize", "bytesperinode", "numberofinodes", "ext4bigalloc", "ext4encryptionsupport"];
+    let options =
+        ["blocksize", "inodesize", "bytesperinode", "numberofinodes", "ext4bigalloc", "ext4encryptionsupport"];
     let rows = [
         ("ext4", [true; 6]),
         ("ext3", [true, true, true, true, false, false]),
@@ -151,7 +159,8 @@ fn formatting_options_fit_their_file_systems() {
 
 #[test]
 fn what_is_set_travels_in_the_volume_context_under_lower_case_keys() {
-    let formatting = volume(&[("blockSize", "4096"), ("ext4BigAlloc", "T"), ("inodeSize", "")]).expect("fine").formatting;
+    let formatting =
+        volume(&[("blockSize", "4096"), ("ext4BigAlloc", "T"), ("inodeSize", "")]).expect("fine").formatting;
     let mut context = HashMap::new();
     formatting.write_to(&mut context);
     assert_eq!(context, map(&[("blocksize", "4096"), ("ext4bigalloc", "true")]));
@@ -180,7 +189,9 @@ fn an_attributes_class_overrides_key_by_key() {
 fn an_attributes_class_has_the_keys_of_a_modification() {
     let got = overridden(&[], &[("iopsPerGB", "5"), ("allowAutoIOPSIncreaseOnModify", "true"), (PVC_NAME_KEY, "x")]);
     assert_eq!((got.iops_per_gib, got.auto_iops_on_modify, got.claim.pvc_name.as_str()), (Some(5), Some(true), ""));
-    for (key, value) in [("encrypted", "true"), ("iops", "x"), ("type", "gp9"), ("allowAutoIOPSIncreaseOnModify", "yes")] {
+    for (key, value) in
+        [("encrypted", "true"), ("iops", "x"), ("type", "gp9"), ("allowAutoIOPSIncreaseOnModify", "yes")]
+    {
         assert!(MutableParameters::parse(&map(&[(key, value)])).is_err(), "{key}");
     }
 }

@@ -4,9 +4,7 @@ use std::collections::HashMap;
 
 use ebs_types::VolumeType;
 
-use super::{
-    ClaimNames, Entry, Formatting, PV_NAME_KEY, PVC_NAME_KEY, PVC_NAMESPACE_KEY, ParameterError, Sorted,
-};
+use super::{ClaimNames, Entry, Formatting, PV_NAME_KEY, PVC_NAME_KEY, PVC_NAMESPACE_KEY, ParameterError, Sorted};
 use crate::tags::TagTemplate;
 
 /// What a StorageClass says. `None` is "not said".

@@ -122,7 +122,17 @@ mod tests {
 
     #[test]
     fn other_schemes_and_empty_paths_are_refused() {
-        for bad in ["/csi/csi.sock", "http://127.0.0.1:1", "unix:", "unix:///", "unix://", "unix:csi.sock", "tcp:///127.0.0.1", "tcp://x", ""] {
+        for bad in [
+            "/csi/csi.sock",
+            "http://127.0.0.1:1",
+            "unix:",
+            "unix:///",
+            "unix://",
+            "unix:csi.sock",
+            "tcp:///127.0.0.1",
+            "tcp://x",
+            "",
+        ] {
             assert!(Endpoint::parse(bad).is_err(), "{bad}");
         }
     }

@@ -114,8 +114,7 @@ pub fn bind(endpoint: &Endpoint, mode: u32) -> Result<Bound, BindError> {
             (listener.map(Listener::Unix), Some(file), endpoint.clone())
         }
         Endpoint::Tcp(address) => {
-            let listener =
-                std::net::TcpListener::bind(address).map_err(|cause| io_error(endpoint, "listen", cause))?;
+            let listener = std::net::TcpListener::bind(address).map_err(|cause| io_error(endpoint, "listen", cause))?;
             let real = listener.local_addr().map_or_else(|_| endpoint.clone(), Endpoint::Tcp);
             let listener = listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener));
             (listener.map(Listener::Tcp), None, real)

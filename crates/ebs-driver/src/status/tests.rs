@@ -73,7 +73,10 @@ fn an_rpc_that_is_not_supported_names_itself() {
 fn the_code_of_an_answer_is_read_from_its_headers() {
     let failed: http::Response<()> = Status::aborted("busy: 100 %").into_http();
     let answer = Answer::of(failed.headers());
-    assert_eq!((answer.code, answer.failure.as_deref(), answer.definite_fault), ("Aborted", Some("busy: 100 %"), false));
+    assert_eq!(
+        (answer.code, answer.failure.as_deref(), answer.definite_fault),
+        ("Aborted", Some("busy: 100 %"), false)
+    );
     let answer = Answer::of(&http::HeaderMap::new());
     assert_eq!((answer.code, answer.failure), ("OK", None));
 }

@@ -56,18 +56,19 @@ fn a_cluster_owns_what_it_makes() {
     ]);
     assert_eq!(snapshot, expected);
     expected.remove("CSIVolumeSnapshotName");
-    expected.extend(tags(&[
-        ("CSIVolumeName", "pvc-1"),
-        ("Name", "prod-dynamic-pvc-1"),
-        ("KubernetesCluster", "prod"),
-    ]));
+    expected.extend(tags(&[("CSIVolumeName", "pvc-1"), ("Name", "prod-dynamic-pvc-1"), ("KubernetesCluster", "prod")]));
     assert_eq!(volume(&policy, &[], &[]), Ok(expected));
 }
 
 #[test]
 fn later_sources_win_and_extra_tags_last_for_volumes_and_snapshots() {
     let policy = TagPolicy { cluster_id: Some("prod".to_owned()), extra: tags(&[("d", "extra")]), ..policy() };
-    let class = [("tagSpecification_1", "a=class"), ("tagSpecification_2", "b=class"), ("tagSpecification_3", "d=class"), ("tagSpecification_4", "Name=mine")];
+    let class = [
+        ("tagSpecification_1", "a=class"),
+        ("tagSpecification_2", "b=class"),
+        ("tagSpecification_3", "d=class"),
+        ("tagSpecification_4", "Name=mine"),
+    ];
     let got = volume(&policy, &class, &[("tagSpecification_1", "b=vac")]).expect("fine");
     let picked: Vec<_> = ["a", "b", "d", "Name"].iter().map(|k| got[*k].as_str()).collect();
     assert_eq!(picked, ["class", "vac", "extra", "mine"]);
@@ -145,11 +146,19 @@ fn an_extra_tag_is_a_template_on_volumes_and_literal_where_it_is_none() {
 fn ec2_limits_on_keys_values_and_number_are_kept() {
     let long_key = format!("{}=x", "k".repeat(129));
     let long_value = format!("a={}", "v".repeat(257));
-    for (entry, rule) in [(long_key.as_str(), "128"), (long_value.as_str(), "256"), ("aws:x=y", "aws:"), ("AWS:x=y", "aws:"), ("=x", "1 to")] {
+    for (entry, rule) in [
+        (long_key.as_str(), "128"),
+        (long_value.as_str(), "256"),
+        ("aws:x=y", "aws:"),
+        ("AWS:x=y", "aws:"),
+        ("=x", "1 to"),
+    ] {
         let error = volume(&policy(), &[("tagSpecification_1", entry)], &[]).expect_err("refused").to_string();
         assert!(error.contains(rule), "{error}");
     }
-    assert!(volume(&policy(), &[("tagSpecification_1", &format!("{}={}", "é".repeat(128), "é".repeat(256)))], &[]).is_ok());
+    assert!(
+        volume(&policy(), &[("tagSpecification_1", &format!("{}={}", "é".repeat(128), "é".repeat(256)))], &[]).is_ok()
+    );
     let many: Vec<(String, String)> = (0..49).map(|i| (format!("tagSpecification_{i}"), format!("k{i}=v"))).collect();
     let many: Vec<(&str, &str)> = many.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     assert_eq!(volume(&policy(), &many, &[]), Err(TagError::TooMany { count: 51 }));

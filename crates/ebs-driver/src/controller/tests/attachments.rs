@@ -1,0 +1,162 @@
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn publishing_tells_the_node_the_device_the_size_the_source_and_when() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    let context = world.publish(&volume, world.here.as_str()).await.expect("attached");
+    assert!(context["devicePath"].starts_with("/dev/xvd"), "{context:?}");
+    assert_eq!(context["ebs.csi.aws.com/source"], "none");
+    assert_eq!(context["ebs.csi.aws.com/size-gib"], "4");
+    humantime::parse_rfc3339(&context["ebs.csi.aws.com/attach-time"]).expect("a time");
+    assert_eq!(context.len(), 4);
+    let again = world.publish(&volume, world.here.as_str()).await.expect("is attached");
+    assert_eq!(again, context);
+    let attached = world.volumes().await[0].attachments.clone();
+    assert_eq!((attached.len(), attached[0].instance_id.as_str()), (1, world.here.as_str()));
+    assert_eq!(attached[0].device, context["devicePath"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn publishing_a_restored_volume_or_a_copy_says_so() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    let request =
+        CreateSnapshotRequest { name: "s".to_owned(), source_volume_id: volume.clone(), ..Default::default() };
+    let snapshot = world.service.create_snapshot(Request::new(request)).await.expect("taken").into_inner();
+    let snapshot_id = snapshot.snapshot.expect("a snapshot").snapshot_id;
+    use csi_proto::csi::volume_content_source::{SnapshotSource, Type, VolumeSource};
+    let rows = [
+        ("snapshot", Type::Snapshot(SnapshotSource { snapshot_id })),
+        ("clone", Type::Volume(VolumeSource { volume_id: volume })),
+    ];
+    for (source, content) in rows {
+        let content = csi::VolumeContentSource { r#type: Some(content) };
+        let request = CreateVolumeRequest {
+            volume_content_source: Some(content),
+            ..in_zone(named(&format!("pvc-{source}")), "us-west-2a")
+        };
+        let made = world.create(request).await.expect("created").volume_id;
+        let context = world.publish(&made, world.here.as_str()).await.expect("attached");
+        assert_eq!(context["ebs.csi.aws.com/source"], source);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_attached_elsewhere_is_a_failed_precondition_that_names_the_instance() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    world.publish(&volume, world.here.as_str()).await.expect("attached");
+    let result = world.publish(&volume, world.elsewhere.as_str()).await;
+    refused(result, "FailedPrecondition", &volume);
+    assert_eq!(world.volumes().await[0].attachments.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_in_another_zone_is_a_failed_precondition() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    refused(world.publish(&volume, world.elsewhere.as_str()).await, "FailedPrecondition", "zone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_exist_cannot_be_published() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    let (no_volume, no_node) = ("vol-0123456789abcdef0", "i-0123456789abcdef0");
+    refused(world.publish(no_volume, world.here.as_str()).await, "NotFound", no_volume);
+    refused(world.publish(&volume, no_node).await, "NotFound", no_node);
+    refused(world.publish("disk-7", world.here.as_str()).await, "NotFound", "disk-7");
+    refused(world.publish(&volume, "node-7").await, "NotFound", "node-7");
+    assert_eq!(world.mutations(), [Action::CreateVolume]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_publish_that_cannot_be_changes_nothing() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    world.ec2.clear_calls();
+    let good = || ControllerPublishVolumeRequest {
+        volume_id: volume.clone(),
+        node_id: world.here.to_string(),
+        volume_capability: Some(mount("ext4")),
+        ..Default::default()
+    };
+    let rows = [
+        (ControllerPublishVolumeRequest { volume_id: String::new(), ..good() }, "volume_id"),
+        (ControllerPublishVolumeRequest { node_id: String::new(), ..good() }, "node_id"),
+        (ControllerPublishVolumeRequest { volume_capability: None, ..good() }, "capability"),
+        (
+            ControllerPublishVolumeRequest {
+                volume_capability: Some(capability(
+                    AccessType::Mount(MountVolume::default()),
+                    Mode::MultiNodeMultiWriter,
+                )),
+                ..good()
+            },
+            "MULTI_NODE_MULTI_WRITER",
+        ),
+        (ControllerPublishVolumeRequest { readonly: true, ..good() }, "read-only"),
+        (ControllerPublishVolumeRequest { volume_id: "local-ebs://dev/x".to_owned(), ..good() }, "not supported yet"),
+        (ControllerPublishVolumeRequest { node_id: "hyperpod-a-i-0abc".to_owned(), ..good() }, "not supported yet"),
+    ];
+    for (request, says) in rows {
+        refused(world.publish_as(request).await, "InvalidArgument", says);
+    }
+    assert_eq!(world.ec2.calls(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_for_one_node_is_not_promised_to_several() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    let shared = ControllerPublishVolumeRequest {
+        volume_id: volume.clone(),
+        node_id: world.here.to_string(),
+        volume_capability: Some(block(Mode::MultiNodeMultiWriter)),
+        ..Default::default()
+    };
+    refused(world.publish_as(shared.clone()).await, "InvalidArgument", "io2");
+    assert_eq!(world.mutations(), [Action::CreateVolume]);
+    world.publish(&volume, world.here.as_str()).await.expect("attached");
+    refused(world.publish_as(shared).await, "AlreadyExists", "one node only");
+}
+
+#[tokio::test(start_paused = true)]
+async fn unpublishing_detaches_and_is_idempotent() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    world.publish(&volume, world.here.as_str()).await.expect("attached");
+    world.unpublish(&format!("aws://us-west-2a/{volume}"), world.here.as_str()).await.expect("detached");
+    assert!(world.volumes().await[0].attachments.is_empty());
+    world.unpublish(&volume, world.here.as_str()).await.expect("is detached");
+    world.publish(&volume, world.here.as_str()).await.expect("can be attached again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_attached_to_or_of_what_does_not_exist() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    let node = world.here.as_str();
+    world.unpublish("vol-0123456789abcdef0", node).await.expect("no such volume");
+    world.unpublish(&volume, "i-0123456789abcdef0").await.expect("no such node");
+    world.unpublish("disk-7", node).await.expect("cannot be a volume");
+    world.unpublish(&volume, "node-7").await.expect("cannot be a node");
+    world.unpublish("local-ebs://dev/xvdbz", node).await.expect("is never attached by us");
+    refused(world.unpublish("", node).await, "InvalidArgument", "volume_id");
+    refused(world.unpublish(&volume, "").await, "InvalidArgument", "node_id");
+    refused(world.unpublish(&volume, "hyperpod-a-i-0abc").await, "InvalidArgument", "not supported yet");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_volume_that_was_to_wait_for_initialization_is_attached_all_the_same() {
+    let world = World::start().await;
+    let request = ControllerPublishVolumeRequest {
+        volume_id: world.volume("pvc-1").await,
+        node_id: world.here.to_string(),
+        volume_capability: Some(mount("ext4")),
+        volume_context: map(&[("blockattachuntilinitialized", "true")]),
+        ..Default::default()
+    };
+    world.publish_as(request).await.expect("attached");
+}

@@ -1,0 +1,152 @@
+use super::*;
+
+async fn take(world: &World, name: &str, volume: &str, parameters: &[(&str, &str)]) -> Result<csi::Snapshot, Refused> {
+    let request = CreateSnapshotRequest {
+        name: name.to_owned(),
+        source_volume_id: volume.to_owned(),
+        parameters: map(parameters),
+        ..Default::default()
+    };
+    let answer = world.service.create_snapshot(Request::new(request)).await.map_err(Refused::from)?;
+    Ok(answer.into_inner().snapshot.expect("a snapshot"))
+}
+
+async fn delete(world: &World, id: &str) -> Result<(), Refused> {
+    let request = DeleteSnapshotRequest { snapshot_id: id.to_owned(), ..Default::default() };
+    world.service.delete_snapshot(Request::new(request)).await.map(drop).map_err(Refused::from)
+}
+
+async fn list(world: &World, request: ListSnapshotsRequest) -> Result<(Vec<String>, String), Refused> {
+    let answer = world.service.list_snapshots(Request::new(request)).await.map_err(Refused::from)?.into_inner();
+    let id = |e: &csi::list_snapshots_response::Entry| e.snapshot.as_ref().expect("a snapshot").snapshot_id.clone();
+    Ok((answer.entries.iter().map(id).collect(), answer.next_token))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_is_taken_once_for_a_name() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    let parameters =
+        [("csi.storage.k8s.io/volumesnapshot/name", "daily"), ("tagSpecification_1", "of={{ .VolumeSnapshotName }}")];
+    let first = take(&world, "snapshot-1", &volume, &parameters).await.expect("taken");
+    assert_eq!((first.source_volume_id.as_str(), first.size_bytes), (volume.as_str(), 4 * GIB));
+    assert!(first.creation_time.is_some());
+    let again = take(&world, "snapshot-1", &volume, &parameters).await.expect("found");
+    assert_eq!(again.snapshot_id, first.snapshot_id);
+    assert!(again.ready_to_use, "the simulator is instant");
+    let state = world.ec2.engine().snapshot_of_state().await;
+    let [snapshot] = state.snapshots.as_slice() else { panic!("{state:?}") };
+    assert_eq!(
+        (snapshot.tags["CSIVolumeSnapshotName"].as_str(), snapshot.tags["of"].as_str()),
+        ("snapshot-1", "daily")
+    );
+    assert_eq!(snapshot.tags["ebs.csi.aws.com/cluster"], "true");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_name_of_another_volume_is_refused() {
+    let world = World::start().await;
+    let (one, other) = (world.volume("pvc-1").await, world.volume("pvc-2").await);
+    take(&world, "snapshot-1", &one, &[]).await.expect("taken");
+    refused(take(&world, "snapshot-1", &other, &[]).await, "AlreadyExists", "snapshot-1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_that_cannot_be_changes_nothing() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    world.ec2.clear_calls();
+    refused(take(&world, "", &volume, &[]).await, "InvalidArgument", "name");
+    refused(take(&world, "s", "", &[]).await, "InvalidArgument", "source_volume_id");
+    refused(take(&world, "s", "local-ebs://dev/x", &[]).await, "InvalidArgument", "not supported yet");
+    refused(take(&world, "s", &volume, &[("what", "1")]).await, "InvalidArgument", "what");
+    refused(take(&world, "s", &volume, &[("lockMode", "governance")]).await, "InvalidArgument", "not supported yet");
+    refused(take(&world, "s", "disk-7", &[]).await, "NotFound", "disk-7");
+    assert_eq!(world.ec2.calls(), []);
+    let missing = "vol-0123456789abcdef0";
+    refused(take(&world, "s", missing, &[]).await, "NotFound", missing);
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleting_a_snapshot_is_idempotent() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    let id = take(&world, "snapshot-1", &volume, &[]).await.expect("taken").snapshot_id;
+    delete(&world, &id).await.expect("deleted");
+    delete(&world, &id).await.expect("gone already");
+    delete(&world, "backup-7").await.expect("names nothing");
+    refused(delete(&world, "").await, "InvalidArgument", "snapshot_id");
+    assert!(world.ec2.engine().snapshot_of_state().await.snapshots.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn snapshots_are_listed_by_id_and_by_source_and_both_filters_apply() {
+    let world = World::start().await;
+    let (one, other) = (world.volume("pvc-1").await, world.volume("pvc-2").await);
+    let a = take(&world, "a", &one, &[]).await.expect("taken").snapshot_id;
+    let b = take(&world, "b", &other, &[]).await.expect("taken").snapshot_id;
+    let by = |snapshot_id: &str, source_volume_id: &str| ListSnapshotsRequest {
+        snapshot_id: snapshot_id.to_owned(),
+        source_volume_id: source_volume_id.to_owned(),
+        ..Default::default()
+    };
+    assert_eq!(list(&world, by(&a, "")).await.expect("lists"), (vec![a.clone()], String::new()));
+    assert_eq!(list(&world, by(&a, &one)).await.expect("lists").0, vec![a.clone()]);
+    assert_eq!(list(&world, by("", &other)).await.expect("lists").0, [b]);
+    for nothing in
+        [by(&a, &other), by(&a, "disk-7"), by("backup-7", ""), by("", "disk-7"), by("snap-0123456789abcdef0", "")]
+    {
+        assert_eq!(list(&world, nothing.clone()).await.expect("lists"), (Vec::new(), String::new()), "{nothing:?}");
+    }
+    let odd = ListSnapshotsRequest { starting_token: "x".to_owned(), ..by(&a, "") };
+    refused(list(&world, odd).await, "Aborted", "token");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_of_snapshots_may_be_shorter_than_ec2_allows() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    let mut taken = Vec::new();
+    for name in ["a", "b", "c"] {
+        taken.push(take(&world, name, &volume, &[]).await.expect("taken").snapshot_id);
+    }
+    for max_entries in [0, 1, 2, 3, 5] {
+        let (mut seen, mut starting_token) = (Vec::new(), String::new());
+        for _ in 0..5 {
+            let request = ListSnapshotsRequest { max_entries, starting_token, ..Default::default() };
+            let (ids, next) = list(&world, request).await.expect("lists");
+            assert!(max_entries == 0 || i32::try_from(ids.len()).expect("few") <= max_entries, "{ids:?}");
+            seen.extend(ids);
+            starting_token = next;
+            if starting_token.is_empty() {
+                break;
+            }
+        }
+        seen.sort();
+        taken.sort();
+        assert_eq!(seen, taken, "max_entries {max_entries}");
+    }
+    let bad = ListSnapshotsRequest { starting_token: "nobody gave this".to_owned(), ..Default::default() };
+    refused(list(&world, bad).await, "Aborted", "token");
+    let negative = ListSnapshotsRequest { max_entries: -1, ..Default::default() };
+    refused(list(&world, negative).await, "InvalidArgument", "max_entries");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_can_be_asked_for_by_id() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    let taken = take(&world, "a", &volume, &[]).await.expect("taken");
+    let get = async |id: &str| {
+        let request = GetSnapshotRequest { snapshot_id: id.to_owned(), ..Default::default() };
+        world.service.get_snapshot(Request::new(request)).await.map_err(Refused::from)
+    };
+    let got = get(&taken.snapshot_id).await.expect("there").into_inner().snapshot.expect("a snapshot");
+    assert_eq!(
+        (got.snapshot_id.as_str(), got.source_volume_id.as_str()),
+        (taken.snapshot_id.as_str(), volume.as_str())
+    );
+    refused(get("").await, "InvalidArgument", "snapshot_id");
+    refused(get("backup-7").await, "NotFound", "backup-7");
+    refused(get("snap-0123456789abcdef0").await, "NotFound", "snap-0123456789abcdef0");
+}
