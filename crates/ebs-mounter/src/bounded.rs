@@ -3,13 +3,24 @@
 //! A call that has started cannot be cancelled, and nothing here pretends to: a wait for a *read* ends at its bound with
 //! [`Stuck`] while the call stays where it is; a wait for a *change* goes on and says so in the log.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
 /// How long a look may take before the caller hears that it hangs; how often a change that hangs is logged.
 const BOUND: Duration = Duration::from_secs(30);
+
+/// What hangs now. Each such look keeps a thread, so nobody starts a second one at the same place: the orchestrator
+/// asks for statistics every minute, and a hung disk must not eat all threads of the process.
+static HANGING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn hanging() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    HANGING.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A system call that has not come back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,9 +55,31 @@ where
     E: From<Stuck> + Send + 'static,
     F: FnOnce() -> Result<T, E> + Send + 'static,
 {
-    match tokio::time::timeout(bound, tokio::task::spawn_blocking(look)).await {
+    let stuck = || Stuck { step, object: object.to_owned(), bound };
+    if hanging().contains(object) {
+        return Err(stuck().into());
+    }
+    let came_back = Arc::new(AtomicBool::new(false));
+    let watched = {
+        let (came_back, object) = (Arc::clone(&came_back), object.to_owned());
+        move || {
+            let seen = look();
+            let mut hanging = hanging();
+            came_back.store(true, Ordering::SeqCst);
+            hanging.remove(&object);
+            seen
+        }
+    };
+    match tokio::time::timeout(bound, tokio::task::spawn_blocking(watched)).await {
         Ok(joined) => finished(joined),
-        Err(_elapsed) => Err(Stuck { step, object: object.to_owned(), bound }.into()),
+        Err(_elapsed) => {
+            let mut hanging = hanging();
+            // Under the lock: either it has come back, or it will take its entry away when it does.
+            if !came_back.load(Ordering::SeqCst) {
+                hanging.insert(object.to_owned());
+            }
+            Err(stuck().into())
+        }
     }
 }
 
@@ -101,6 +134,30 @@ mod tests {
         assert!(message.starts_with("statfs of /somewhere has not come back"), "{message}");
         release.send(()).unwrap();
         assert_eq!(seen.recv_timeout(Duration::from_secs(10)), Ok("the call came back"));
+    }
+
+    #[tokio::test]
+    async fn while_a_look_hangs_no_second_one_is_started_at_the_same_place() {
+        let place = Path::new("/hangs/here");
+        let (release, held) = mpsc::channel::<()>();
+        let (done, seen) = mpsc::channel();
+        let hangs = move || {
+            let _ = held.recv();
+            Ok::<(), Stuck>(())
+        };
+        assert!(reading_within(Duration::from_millis(20), "statfs", place, hangs).await.is_err());
+        let second = move || {
+            let _ = done.send(());
+            Ok::<(), Stuck>(())
+        };
+        assert!(reading("statfs", place, second).await.is_err());
+        assert_eq!(seen.try_recv(), Err(mpsc::TryRecvError::Disconnected), "the second look was never started");
+        release.send(()).unwrap();
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+        while reading("statfs", place, || Ok::<(), Stuck>(())).await.is_err() {
+            assert!(tokio::time::Instant::now() < deadline, "the place is free when the look has come back");
+            tokio::task::yield_now().await;
+        }
     }
 
     #[tokio::test(start_paused = true)]

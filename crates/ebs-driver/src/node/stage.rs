@@ -2,7 +2,7 @@
 //! mount it, grow what is smaller than its device.
 
 use ebs_mounter::{
-    Contents, Device, DeviceQuery, FormatRecord, Found, FsType, Growth, MountTable, Superblock,
+    Contents, Device, DeviceQuery, FormatRecord, Found, FsType, Growth, MountTable, Superblock, UnmountError,
 };
 use ebs_types::Waiters;
 
@@ -14,7 +14,7 @@ use super::request::Stage;
 
 /// Stages a volume. Every step may be found done by a former call.
 pub(super) async fn run(node: &Inner, plan: &Stage, waiters: &Waiters) -> Result<(), Cause> {
-    let found = look_at_place(plan).await?;
+    look_at_place(plan).await?;
     let query = DeviceQuery {
         volume: plan.volume.clone(),
         hint: plan.attachment.device.clone(),
@@ -24,7 +24,7 @@ pub(super) async fn run(node: &Inner, plan: &Stage, waiters: &Waiters) -> Result
     if already_staged(node, plan, &device, waiters).await? {
         return Ok(());
     }
-    decide::place(&found, false)?;
+    decide::place(&look_at_place(plan).await?, false)?;
     check_size(plan, &device).await?;
     let superblock = with_file_system(node, plan, &device, waiters).await?;
     node.mounter.forget_format(&plan.volume).await?;
@@ -78,8 +78,14 @@ async fn already_staged(node: &Inner, plan: &Stage, device: &Device, waiters: &W
         return Ok(true);
     }
     // Nobody uses it yet: it is staged anew, and grows before it is mounted.
-    node.mounter.unmount_all(&plan.staging).await?;
-    Ok(false)
+    match node.mounter.unmount_all(&plan.staging).await {
+        Ok(_) => Ok(false),
+        Err(UnmountError::Busy { .. }) => {
+            tracing::warn!(volume = %plan.volume, %growth, "staged and in use by a process, so its file system cannot grow now");
+            Ok(true)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn is_used_elsewhere(table: &MountTable, device: &Device) -> bool {

@@ -134,4 +134,40 @@ mod tests {
         let attr = mount_attr(&BTreeSet::from([Attribute::ReadOnly, Attribute::NoSuid, Attribute::NoAtime]));
         assert_eq!(attr, MountAttr { set: 0x13, clear: ATIME_MASK, ..MountAttr::default() });
     }
+
+    fn words_at(path: &Path) -> String {
+        let table = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
+        let fields = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let entry = table.lines().map(fields).rfind(|fields| fields[4] == path.to_str().unwrap());
+        entry.map_or_else(String::new, |fields| fields[5].clone())
+    }
+
+    #[test]
+    fn on_old_kernels_a_bind_in_two_steps_has_its_attributes_and_those_of_its_source() {
+        ebs_testkit::mount_namespace::in_mount_namespace(|| async {
+            let place = tempfile::tempdir().unwrap();
+            let place = place.path().canonicalize().unwrap();
+            let (source, target) = (place.join("source"), place.join("target"));
+            std::fs::create_dir(&source).unwrap();
+            std::fs::create_dir(&target).unwrap();
+            rustix::mount::mount("none", &source, "tmpfs", MountFlags::NODEV, None).unwrap();
+            in_two_steps(&source, &target, &BTreeSet::from([Attribute::ReadOnly])).unwrap();
+            assert_eq!(words_at(&target), "ro,nodev,relatime");
+            assert_eq!(words_at(&source), "rw,nodev,relatime");
+        });
+    }
+
+    #[test]
+    fn a_bind_whose_attributes_are_refused_leaves_nothing_mounted() {
+        ebs_testkit::mount_namespace::in_mount_namespace(|| async {
+            let place = tempfile::tempdir().unwrap();
+            let (source, target) = (place.path().join("source"), place.path().join("target"));
+            std::fs::create_dir(&source).unwrap();
+            std::fs::create_dir(&target).unwrap();
+            // No kernel takes these two at once.
+            let both = BTreeSet::from([Attribute::NoAtime, Attribute::StrictAtime]);
+            assert!(atomically(&source, &target, &both).is_err());
+            assert_eq!(words_at(&target), "");
+        });
+    }
 }

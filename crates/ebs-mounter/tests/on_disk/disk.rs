@@ -11,55 +11,54 @@ use ebs_mounter::{
 use ebs_testkit::loop_device::LoopDevice;
 use ebs_types::VolumeId;
 
-pub const MIB: u64 = 1 << 20;
+pub(crate) const MIB: u64 = 1 << 20;
 
 /// One disk for one test.
-pub struct Disk {
-    pub volume: VolumeId,
-    pub device: LoopDevice,
-    pub mounter: Mounter,
+pub(crate) struct Disk {
+    pub(crate) volume: VolumeId,
+    pub(crate) device: LoopDevice,
+    pub(crate) mounter: Mounter,
     /// The state directory and the places to mount at.
-    pub place: tempfile::TempDir,
+    pub(crate) place: tempfile::TempDir,
 }
 
-#[allow(dead_code, reason = "each test file uses some of them")]
 impl Disk {
-    pub fn new(bytes: u64) -> Self {
+    pub(crate) fn new(bytes: u64) -> Self {
         let volume = a_volume_id();
         let device = LoopDevice::new(&volume, bytes).expect("a loop device");
         Self::over(volume, device)
     }
 
-    pub fn over(volume: VolumeId, device: LoopDevice) -> Self {
+    pub(crate) fn over(volume: VolumeId, device: LoopDevice) -> Self {
         let place = tempfile::tempdir().unwrap();
         let mounter = Mounter::new(config(place.path(), device.directory())).expect("a mounter");
         Self { volume, device, mounter, place }
     }
 
-    pub fn query(&self) -> DeviceQuery {
+    pub(crate) fn query(&self) -> DeviceQuery {
         DeviceQuery { volume: self.volume.clone(), hint: None, partition: None }
     }
 
-    pub async fn find(&self) -> Device {
+    pub(crate) async fn find(&self) -> Device {
         self.mounter.find(&self.query()).await.expect("the device of this test")
     }
 
-    pub fn at(&self, name: &str) -> NodePath {
+    pub(crate) fn at(&self, name: &str) -> NodePath {
         NodePath::parse(self.place.path().canonicalize().unwrap().join(name).to_str().unwrap()).unwrap()
     }
 
-    pub async fn record(&self, fs_type: FsType) -> FormatRecord {
+    pub(crate) async fn record(&self, fs_type: FsType) -> FormatRecord {
         let bytes = self.find().await.size().await.unwrap().0;
         let attach_time = Some("2026-11-21T17:31:00Z".to_owned());
         FormatRecord { volume: self.volume.clone(), partition: None, bytes, fs_type, attach_time }
     }
 
-    pub async fn contents(&self) -> Contents {
+    pub(crate) async fn contents(&self) -> Contents {
         self.mounter.probe(&self.find().await).await.expect("a look at the device")
     }
 
     /// Formats the blank device as the driver does.
-    pub async fn format(&self, spec: &FormatSpec) -> Superblock {
+    pub(crate) async fn format(&self, spec: &FormatSpec) -> Superblock {
         let Contents::Blank(proof) = self.contents().await else { panic!("not blank") };
         let (device, record) = (self.find().await, self.record(spec.fs_type).await);
         self.mounter.format(&device, spec, &record, FormatPermit::of_blank(&proof)).await.expect("a format");
@@ -70,7 +69,7 @@ impl Disk {
     }
 
     /// Formats and mounts.
-    pub async fn mounted(&self, fs_type: FsType, name: &str, flags: &[&str]) -> (Device, NodePath) {
+    pub(crate) async fn mounted(&self, fs_type: FsType, name: &str, flags: &[&str]) -> (Device, NodePath) {
         let superblock = self.format(&plain(fs_type)).await;
         let (device, at) = (self.find().await, self.at(name));
         at.create_directory().await.unwrap();
@@ -80,7 +79,7 @@ impl Disk {
     }
 }
 
-pub fn config(state: &Path, simulated: &Path) -> MounterConfig {
+pub(crate) fn config(state: &Path, simulated: &Path) -> MounterConfig {
     MounterConfig {
         simulated_devices: Some(simulated.to_owned()),
         late_device: Duration::ZERO,
@@ -88,20 +87,19 @@ pub fn config(state: &Path, simulated: &Path) -> MounterConfig {
     }
 }
 
-pub fn plain(fs_type: FsType) -> FormatSpec {
+pub(crate) fn plain(fs_type: FsType) -> FormatSpec {
     FormatSpec { fs_type, options: FormatOptions::default() }
 }
 
 /// An id that no other test, nor another process, uses.
-pub fn a_volume_id() -> VolumeId {
+pub(crate) fn a_volume_id() -> VolumeId {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     VolumeId::parse(&format!("vol-0{:x}a{number:x}", std::process::id())).unwrap()
 }
 
 /// What a tool of this machine prints.
-#[allow(dead_code, reason = "each test file uses some of them")]
-pub fn output_of(program: &str, args: &[&str]) -> String {
+pub(crate) fn output_of(program: &str, args: &[&str]) -> String {
     #[expect(clippy::disallowed_methods, reason = "a second opinion for the test")]
     let output = std::process::Command::new(program).args(args).output().expect(program);
     assert!(output.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr));

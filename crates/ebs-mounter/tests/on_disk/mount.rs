@@ -1,11 +1,9 @@
 //! Mounts, binds, growth and unmounting on real block devices, each test in a mount namespace of its own.
 
-mod disk;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use disk::{Disk, MIB, config, plain};
+use crate::disk::{Disk, MIB, config, plain};
 use ebs_mounter::{
     Attribute, Contents, Found, FsType, MountEntry, MountError, MountOptions, MountTable, Mounter, MounterConfig, NodePath,
     Shown, UnmountError,

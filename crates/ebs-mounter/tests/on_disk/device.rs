@@ -1,12 +1,10 @@
 //! Which device is a volume, on real block devices under made-up names.
 
-mod disk;
-
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use disk::{Disk, MIB, a_volume_id, config, plain};
+use crate::disk::{Disk, MIB, a_volume_id, config, plain};
 use ebs_mounter::{
     Contents, DeviceError, DeviceQuery, FormatError, FormatPermit, FsType, Identity, IdentityError, Mounter,
     MounterConfig, Partition,

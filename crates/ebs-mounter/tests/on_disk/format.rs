@@ -1,8 +1,6 @@
 //! What is formatted, and above all what is not, on real block devices.
 
-mod disk;
-
-use disk::{Disk, MIB, a_volume_id, output_of, plain};
+use crate::disk::{Disk, MIB, a_volume_id, output_of, plain};
 use ebs_mounter::{
     Contents, FormatError, FormatOptions, FormatPermit, FormatRecord, FormatSpec, FsType, MountOptions, ProbeError,
     SizeWord,

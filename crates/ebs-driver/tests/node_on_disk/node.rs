@@ -1,0 +1,194 @@
+//! A node service over one disk of its own.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use csi_proto::csi;
+use csi_proto::csi::node_server::Node as _;
+use csi_proto::csi::volume_capability::access_mode::Mode;
+use csi_proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
+use ebs_driver::node::{NodeOptions, NodeService};
+use ebs_driver::operation::Operations;
+use ebs_metadata::{LimitFlags, NodeMetadata};
+use ebs_mounter::{MountEntry, MountTable, Mounter, MounterConfig};
+use ebs_testkit::loop_device::LoopDevice;
+use ebs_types::{DriverName, InstanceId, VolumeId, ZoneName};
+use tonic::{Code, Request, Status};
+
+pub(crate) const MIB: u64 = 1 << 20;
+
+/// A node, its one disk and a directory for its paths.
+pub(crate) struct Node {
+    pub(crate) service: NodeService,
+    pub(crate) volume: VolumeId,
+    pub(crate) disk: LoopDevice,
+    pub(crate) place: tempfile::TempDir,
+}
+
+impl Node {
+    pub(crate) fn new(bytes: u64) -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let volume = a_volume_id();
+        let disk = LoopDevice::new(&volume, bytes).expect("a loop device");
+        let config = MounterConfig {
+            simulated_devices: Some(disk.directory().to_owned()),
+            late_device: Duration::ZERO,
+            ..MounterConfig::new(place.path().join("state"))
+        };
+        let mounter = Mounter::new(config).expect("a mounter");
+        let service = NodeService::new(options(), None, mounter, Operations::new());
+        Self { service, volume, disk, place }
+    }
+
+    /// An absolute path for this test.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.place.path().canonicalize().unwrap().join(name)
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    /// Staging at `staging`, attached at a known time.
+    pub(crate) fn stage_request(&self, fs_type: &str, flags: &[&str]) -> csi::NodeStageVolumeRequest {
+        csi::NodeStageVolumeRequest {
+            volume_id: self.volume.to_string(),
+            publish_context: context(&[
+                ("devicePath", "/dev/xvdaa"),
+                ("ebs.csi.aws.com/source", "none"),
+                ("ebs.csi.aws.com/attach-time", "2026-11-21T17:31:00Z"),
+            ]),
+            staging_target_path: self.text("staging"),
+            volume_capability: Some(mount(fs_type, flags)),
+            ..csi::NodeStageVolumeRequest::default()
+        }
+    }
+
+    pub(crate) async fn stage(&self, request: csi::NodeStageVolumeRequest) -> Result<(), Status> {
+        self.service.node_stage_volume(Request::new(request)).await.map(drop)
+    }
+
+    pub(crate) async fn staged(&self, fs_type: &str) {
+        self.stage(self.stage_request(fs_type, &[])).await.expect("a staged volume");
+    }
+
+    pub(crate) async fn unstage(&self) -> Result<(), Status> {
+        let request = csi::NodeUnstageVolumeRequest {
+            volume_id: self.volume.to_string(),
+            staging_target_path: self.text("staging"),
+        };
+        self.service.node_unstage_volume(Request::new(request)).await.map(drop)
+    }
+
+    /// Publishing at `target`.
+    pub(crate) fn publish_request(&self, capability: csi::VolumeCapability) -> csi::NodePublishVolumeRequest {
+        csi::NodePublishVolumeRequest {
+            volume_id: self.volume.to_string(),
+            publish_context: context(&[("devicePath", "/dev/xvdaa")]),
+            staging_target_path: self.text("staging"),
+            target_path: self.text("target"),
+            volume_capability: Some(capability),
+            ..csi::NodePublishVolumeRequest::default()
+        }
+    }
+
+    pub(crate) async fn publish(&self, request: csi::NodePublishVolumeRequest) -> Result<(), Status> {
+        self.service.node_publish_volume(Request::new(request)).await.map(drop)
+    }
+
+    pub(crate) async fn unpublish(&self, target_path: String) -> Result<(), Status> {
+        let request = csi::NodeUnpublishVolumeRequest { volume_id: self.volume.to_string(), target_path };
+        self.service.node_unpublish_volume(Request::new(request)).await.map(drop)
+    }
+
+    pub(crate) async fn stats(&self, volume_path: String) -> Result<Vec<csi::VolumeUsage>, Status> {
+        let request = csi::NodeGetVolumeStatsRequest {
+            volume_id: self.volume.to_string(),
+            volume_path,
+            ..csi::NodeGetVolumeStatsRequest::default()
+        };
+        self.service.node_get_volume_stats(Request::new(request)).await.map(|reply| reply.into_inner().usage)
+    }
+
+    pub(crate) async fn expand(&self, volume_path: String) -> Result<i64, Status> {
+        let request = csi::NodeExpandVolumeRequest {
+            volume_id: self.volume.to_string(),
+            volume_path,
+            ..csi::NodeExpandVolumeRequest::default()
+        };
+        self.service.node_expand_volume(Request::new(request)).await.map(|reply| reply.into_inner().capacity_bytes)
+    }
+
+    /// What is mounted at one of this test's paths, oldest first.
+    pub(crate) async fn mounts_at(&self, name: &str) -> Vec<MountEntry> {
+        let (table, at) = (MountTable::read().await.unwrap(), self.path(name));
+        table.entries().iter().filter(|entry| entry.target == at).cloned().collect()
+    }
+
+    /// True when every byte of the ends of the disk is zero.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.disk.read_at(1 << 20, 0).unwrap().iter().all(|byte| *byte == 0)
+    }
+
+    /// The UUID of an ext file system.
+    pub(crate) fn ext_uuid(&self) -> Vec<u8> {
+        self.disk.read_at(16, 1024 + 0x68).unwrap()
+    }
+}
+
+fn options() -> NodeOptions {
+    NodeOptions {
+        driver: DriverName::default(),
+        metadata: NodeMetadata {
+            instance: InstanceId::parse("i-0abc").unwrap(),
+            instance_type: "m5.large".to_owned(),
+            region: "us-west-2".to_owned(),
+            zone: ZoneName::parse("us-west-2a").unwrap(),
+            network_interfaces: 1,
+            block_devices: 0,
+        },
+        limits: LimitFlags::default(),
+        legacy_xfs: false,
+    }
+}
+
+/// An id that no other test, nor another process, uses.
+fn a_volume_id() -> VolumeId {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    VolumeId::parse(&format!("vol-0{:x}d{number:x}", std::process::id())).unwrap()
+}
+
+pub(crate) fn context(entries: &[(&str, &str)]) -> HashMap<String, String> {
+    entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+pub(crate) fn mount(fs_type: &str, flags: &[&str]) -> csi::VolumeCapability {
+    let mount = MountVolume {
+        fs_type: fs_type.to_owned(),
+        mount_flags: flags.iter().map(|&flag| flag.to_owned()).collect(),
+        ..MountVolume::default()
+    };
+    capability(Some(AccessType::Mount(mount)))
+}
+
+pub(crate) fn block() -> csi::VolumeCapability {
+    capability(Some(AccessType::Block(BlockVolume {})))
+}
+
+fn capability(access_type: Option<AccessType>) -> csi::VolumeCapability {
+    csi::VolumeCapability { access_type, access_mode: Some(AccessMode { mode: Mode::SingleNodeWriter.into() }) }
+}
+
+/// Checks the code of a refusal and that its message has the words; returns the message.
+#[track_caller]
+pub(crate) fn refused<T: std::fmt::Debug>(outcome: Result<T, Status>, code: Code, words: &[&str]) -> String {
+    let status = outcome.expect_err("a refusal");
+    assert_eq!(status.code(), code, "{}", status.message());
+    for word in words {
+        assert!(status.message().contains(word), "{word:?} is not in: {}", status.message());
+    }
+    status.message().to_owned()
+}

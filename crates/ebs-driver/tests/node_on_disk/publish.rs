@@ -1,0 +1,278 @@
+//! Publishing, growth and looks on real disks, each test in a mount namespace of its own.
+
+use std::os::unix::fs::FileExt;
+
+use csi_proto::csi;
+use csi_proto::csi::node_server::Node as _;
+use csi_proto::csi::volume_usage::Unit;
+use ebs_testkit::mount_namespace::in_mount_namespace;
+use crate::node::{MIB, Node, block, mount, refused};
+use tonic::{Code, Request};
+
+#[test]
+fn a_staged_volume_is_shown_at_its_target_with_the_flags_asked_for() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        node.staged("ext4").await;
+        std::fs::write(node.path("staging/file"), "kept").unwrap();
+        let request = node.publish_request(mount("ext4", &["nosuid", "nodev"]));
+        node.publish(request.clone()).await.unwrap();
+        node.publish(request).await.unwrap();
+        let mounts = node.mounts_at("target").await;
+        assert_eq!(mounts.len(), 1);
+        assert!(["nosuid", "nodev", "rw"].iter().all(|word| mounts[0].options.iter().any(|have| have == word)));
+        assert_eq!(std::fs::read_to_string(node.path("target/file")).unwrap(), "kept");
+        node.unpublish(node.text("target")).await.unwrap();
+        assert!(!node.path("target").exists());
+        node.unpublish(node.text("target")).await.unwrap();
+        assert_eq!(std::fs::read_to_string(node.path("staging/file")).unwrap(), "kept");
+    });
+}
+
+#[test]
+fn a_read_only_publish_cannot_be_written_and_never_becomes_writable() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        node.staged("ext4").await;
+        let mut request = node.publish_request(mount("ext4", &[]));
+        request.readonly = true;
+        node.publish(request.clone()).await.unwrap();
+        node.publish(request.clone()).await.unwrap();
+        let error = std::fs::write(node.path("target/file"), "x").unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+        request.readonly = false;
+        refused(node.publish(request).await, Code::AlreadyExists, &["ReadOnly", node.volume.as_str()]);
+        std::fs::write(node.path("staging/file"), "x").unwrap();
+    });
+}
+
+#[test]
+fn a_volume_that_is_not_staged_is_never_published() {
+    in_mount_namespace(|| async {
+        let (node, other) = (Node::new(64 * MIB), Node::new(64 * MIB));
+        let outcome = node.publish(node.publish_request(mount("ext4", &[]))).await;
+        refused(outcome, Code::FailedPrecondition, &["staging", "nothing is mounted"]);
+        assert!(!node.path("target").exists());
+        // Another volume at the staging path is no better.
+        other.staged("ext4").await;
+        let mut request = node.publish_request(mount("ext4", &[]));
+        request.staging_target_path = other.text("staging");
+        refused(node.publish(request).await, Code::FailedPrecondition, &["not mounted at the staging path"]);
+        assert!(node.mounts_at("target").await.is_empty());
+    });
+}
+
+#[test]
+fn a_target_that_cannot_be_one_is_refused_and_nothing_is_changed() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        node.staged("ext4").await;
+        std::fs::create_dir(node.path("full")).unwrap();
+        std::fs::write(node.path("full/file"), "mine").unwrap();
+        std::os::unix::fs::symlink("full", node.path("link")).unwrap();
+        let parent = format!("{}/../x", node.text("full"));
+        for capability in [mount("ext4", &[]), block()] {
+            for (path, code, word) in [
+                ("target".to_owned(), Code::InvalidArgument, "relative"),
+                (parent.clone(), Code::InvalidArgument, ".."),
+                (node.text("link"), Code::InvalidArgument, "symbolic link"),
+                (node.text("full"), Code::FailedPrecondition, "in the way"),
+            ] {
+                let mut request = node.publish_request(capability.clone());
+                request.target_path = path.clone();
+                refused(node.publish(request).await, code, &[word]);
+                if code == Code::InvalidArgument {
+                    refused(node.unpublish(path).await, code, &[word]);
+                }
+            }
+        }
+        refused(node.unpublish(node.text("full")).await, Code::FailedPrecondition, &["never emptied"]);
+        assert_eq!(std::fs::read_to_string(node.path("full/file")).unwrap(), "mine");
+        assert!(node.path("link").is_symlink() && node.mounts_at("full").await.is_empty());
+    });
+}
+
+#[test]
+fn a_mount_of_somebody_else_is_neither_covered_nor_unmounted() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        node.staged("ext4").await;
+        let target = node.path("target");
+        std::fs::create_dir(&target).unwrap();
+        rustix::mount::mount("none", &target, "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
+        let outcome = node.publish(node.publish_request(mount("ext4", &[]))).await;
+        refused(outcome, Code::FailedPrecondition, &["tmpfs"]);
+        refused(node.unpublish(node.text("target")).await, Code::FailedPrecondition, &["tmpfs"]);
+        assert_eq!(node.mounts_at("target").await.len(), 1);
+    });
+}
+
+#[test]
+fn a_raw_block_volume_is_a_device_at_its_target() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        let mut request = node.publish_request(block());
+        request.target_path = node.text("pods/target");
+        node.publish(request.clone()).await.unwrap();
+        node.publish(request.clone()).await.unwrap();
+        assert_eq!(node.mounts_at("pods/target").await.len(), 1);
+        let device = std::fs::File::options().write(true).open(node.path("pods/target")).unwrap();
+        device.write_all_at(b"raw", 4096).unwrap();
+        device.sync_all().unwrap();
+        drop(device);
+        assert_eq!(node.disk.read_at(3, 4096).unwrap(), b"raw");
+        let usage = node.stats(node.text("pods/target")).await.unwrap();
+        let total = i64::try_from(64 * MIB).unwrap();
+        assert_eq!(usage, [csi::VolumeUsage { total, unit: Unit::Bytes.into(), ..Default::default() }]);
+        assert_eq!(node.expand(node.text("pods/target")).await.unwrap(), total);
+        request.readonly = true;
+        refused(node.publish(request).await, Code::AlreadyExists, &["ro"]);
+        node.unpublish(node.text("pods/target")).await.unwrap();
+        assert!(!node.path("pods/target").exists() && node.path("pods").exists());
+    });
+}
+
+#[test]
+fn statistics_count_bytes_and_inodes_of_the_volume_and_of_nothing_else() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        node.staged("ext4").await;
+        node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
+        std::fs::write(node.path("target/file"), vec![1; 1 << 20]).unwrap();
+        let usage = node.stats(node.text("target")).await.unwrap();
+        assert_eq!(usage.iter().map(csi::VolumeUsage::unit).collect::<Vec<_>>(), [Unit::Bytes, Unit::Inodes]);
+        assert!(usage[0].used >= 1 << 20 && usage[0].total > usage[0].used && usage[0].available > 0);
+        // 11 inodes are the file system's own.
+        assert_eq!(usage[1].total - usage[1].available, usage[1].used);
+        assert_eq!(usage[1].used, 12);
+        std::fs::create_dir(node.path("empty")).unwrap();
+        for nothing in ["empty", "missing"] {
+            refused(node.stats(node.text(nothing)).await, Code::NotFound, &["not a mount of this volume"]);
+        }
+        refused(node.stats("some/path".to_owned()).await, Code::NotFound, &["some/path"]);
+        let other = Node::new(64 * MIB);
+        refused(other.stats(node.text("target")).await, Code::NotFound, &[node.volume.as_str()]);
+    });
+}
+
+#[test]
+fn a_published_xfs_grows_while_it_is_used() {
+    in_mount_namespace(|| async {
+        let node = Node::new(600 * MIB);
+        node.staged("xfs").await;
+        node.publish(node.publish_request(mount("xfs", &[]))).await.unwrap();
+        let file = std::fs::File::create(node.path("target/file")).unwrap();
+        node.disk.grow(900 * MIB).unwrap();
+        let expected = i64::try_from(900 * MIB).unwrap();
+        assert_eq!(node.expand(node.text("target")).await.unwrap(), expected);
+        assert_eq!(node.expand(node.text("staging")).await.unwrap(), expected);
+        file.write_all_at(&[1; 4096], 0).unwrap();
+        assert!(node.stats(node.text("target")).await.unwrap()[0].total > i64::try_from(700 * MIB).unwrap());
+    });
+}
+
+#[test]
+fn an_ext4_in_use_grows_with_cap_sys_resource_and_says_so_without_it() {
+    in_mount_namespace(|| async {
+        let node = Node::new(300 * MIB);
+        node.staged("ext4").await;
+        node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
+        node.disk.grow(600 * MIB).unwrap();
+        let outcome = node.expand(node.text("target")).await;
+        let capabilities = rustix::thread::capabilities(None).unwrap().effective;
+        if capabilities.contains(rustix::thread::CapabilitySet::SYS_RESOURCE) {
+            assert_eq!(outcome.unwrap(), i64::try_from(600 * MIB).unwrap());
+        } else {
+            refused(outcome, Code::FailedPrecondition, &["CAP_SYS_RESOURCE"]);
+            // Another stage of the volume in use must not fail for it.
+            node.staged("ext4").await;
+        }
+    });
+}
+
+#[test]
+fn growth_of_what_is_not_the_volumes_mount_is_not_found() {
+    in_mount_namespace(|| async {
+        let (node, other) = (Node::new(64 * MIB), Node::new(64 * MIB));
+        other.staged("ext4").await;
+        std::fs::create_dir(node.path("empty")).unwrap();
+        refused(node.expand(node.text("empty")).await, Code::NotFound, &["nothing is mounted"]);
+        refused(node.expand(other.text("staging")).await, Code::NotFound, &[other.volume.as_str()]);
+        refused(node.expand(node.text("missing")).await, Code::NotFound, &["missing"]);
+        refused(node.expand("some/path".to_owned()).await, Code::NotFound, &["relative"]);
+    });
+}
+
+#[test]
+fn a_healthy_volume_has_no_health_entry_and_a_foreign_one_is_inaccessible() {
+    in_mount_namespace(|| async {
+        let (node, other) = (Node::new(64 * MIB), Node::new(64 * MIB));
+        node.staged("ext4").await;
+        let health = |volume_id: String| {
+            let request = csi::NodeGetVolumeHealthRequest {
+                volume_id,
+                staging_target_path: node.text("staging"),
+                ..csi::NodeGetVolumeHealthRequest::default()
+            };
+            let service = node.service.clone();
+            async move {
+                let reply = service.node_get_volume_health(Request::new(request)).await.unwrap().into_inner();
+                reply.volume_health.unwrap().health_statuses
+            }
+        };
+        assert!(health(node.volume.to_string()).await.is_empty());
+        let foreign = health(other.volume.to_string()).await;
+        assert_eq!(foreign[0].status(), csi::VolumeHealthErrorType::Inaccessible);
+        assert!(foreign[0].message.contains(node.volume.as_str()));
+    });
+}
+
+#[test]
+fn a_file_system_that_went_read_only_is_degraded() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        node.stage(node.stage_request("ext4", &["errors=remount-ro"])).await.unwrap();
+        // The kernel's own way to pretend that it found an error.
+        let device = node.disk.name().to_owned();
+        std::fs::write(format!("/sys/fs/ext4/{device}/trigger_fs_error"), "test").unwrap();
+        let request = csi::NodeGetVolumeHealthRequest {
+            volume_id: node.volume.to_string(),
+            volume_publish_path: node.text("staging"),
+            ..csi::NodeGetVolumeHealthRequest::default()
+        };
+        let reply = node.service.node_get_volume_health(Request::new(request)).await.unwrap().into_inner();
+        let statuses = reply.volume_health.unwrap().health_statuses;
+        assert_eq!(statuses[0].status(), csi::VolumeHealthErrorType::Degraded);
+        // The next stage after an unstage repairs it.
+        node.unstage().await.unwrap();
+        node.stage(node.stage_request("ext4", &["errors=remount-ro"])).await.unwrap();
+        std::fs::write(node.path("staging/file"), "x").unwrap();
+    });
+}
+
+#[tokio::test]
+async fn the_node_says_who_and_where_it_is_and_what_it_can() {
+    let node = Node::new(MIB);
+    let info = node.service.node_get_info(Request::new(csi::NodeGetInfoRequest {})).await.unwrap().into_inner();
+    assert_eq!((info.node_id.as_str(), info.max_volumes_per_node), ("i-0abc", 26));
+    let segments = info.accessible_topology.unwrap().segments;
+    let expected = [
+        ("topology.ebs.csi.aws.com/zone", "us-west-2a"),
+        ("topology.kubernetes.io/zone", "us-west-2a"),
+        ("kubernetes.io/os", "linux"),
+    ];
+    assert_eq!(segments, crate::node::context(&expected));
+    let request = Request::new(csi::NodeGetCapabilitiesRequest {});
+    let reply = node.service.node_get_capabilities(request).await.unwrap().into_inner();
+    use csi::node_service_capability::{Type, rpc};
+    let kinds: Vec<i32> = reply
+        .capabilities
+        .into_iter()
+        .map(|capability| match capability.r#type {
+            Some(Type::Rpc(rpc)) => rpc.r#type,
+            None => 0,
+        })
+        .collect();
+    use rpc::Type::{ExpandVolume, GetVolumeHealth, GetVolumeStats, StageUnstageVolume};
+    assert_eq!(kinds, [StageUnstageVolume, ExpandVolume, GetVolumeStats, GetVolumeHealth].map(i32::from));
+}

@@ -1,0 +1,340 @@
+//! Staging and unstaging on real disks, each test in a mount namespace of its own.
+
+use std::time::Duration;
+
+use ebs_testkit::mount_namespace::in_mount_namespace;
+use crate::node::{MIB, Node, block, mount, refused};
+use tonic::Code;
+
+const ATTACH_TIME: &str = "ebs.csi.aws.com/attach-time";
+const SOURCE: &str = "ebs.csi.aws.com/source";
+const SIZE: &str = "ebs.csi.aws.com/size-gib";
+
+#[test]
+fn a_blank_volume_is_formatted_and_mounted_and_a_second_stage_changes_nothing() {
+    in_mount_namespace(|| async {
+        for (fs_type, bytes) in [("", 64 * MIB), ("ext3", 64 * MIB), ("ext2", 64 * MIB), ("XFS", 600 * MIB)] {
+            let node = Node::new(bytes);
+            node.staged(fs_type).await;
+            let mounts = node.mounts_at("staging").await;
+            let kind = if fs_type.is_empty() { "ext4" } else { &fs_type.to_lowercase() };
+            assert_eq!(mounts[0].fs_type, kind);
+            std::fs::write(node.path("staging/file"), "kept").unwrap();
+            node.staged(fs_type).await;
+            assert_eq!(node.mounts_at("staging").await, mounts);
+            assert_eq!(std::fs::read_to_string(node.path("staging/file")).unwrap(), "kept");
+        }
+    });
+}
+
+#[test]
+fn data_survives_unstage_and_stage() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        node.staged("ext4").await;
+        let uuid = node.ext_uuid();
+        std::fs::write(node.path("staging/file"), "kept").unwrap();
+        node.unstage().await.unwrap();
+        assert!(!node.path("staging").exists());
+        node.staged("ext4").await;
+        assert_eq!(node.ext_uuid(), uuid);
+        assert_eq!(std::fs::read_to_string(node.path("staging/file")).unwrap(), "kept");
+    });
+}
+
+#[test]
+fn xfs_is_mounted_with_nouuid_so_that_a_clone_can_be_beside_it() {
+    in_mount_namespace(|| async {
+        let node = Node::new(600 * MIB);
+        node.staged("xfs").await;
+        assert!(node.mounts_at("staging").await[0].super_options.iter().any(|word| word == "nouuid"));
+    });
+}
+
+#[test]
+fn a_stage_with_other_flags_than_the_mount_has_is_refused() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        node.stage(node.stage_request("ext4", &["noatime"])).await.unwrap();
+        node.stage(node.stage_request("ext4", &["noatime"])).await.unwrap();
+        refused(node.stage(node.stage_request("ext4", &["ro"])).await, Code::AlreadyExists, &["NoAtime", "ReadOnly"]);
+        refused(node.stage(node.stage_request("xfs", &["noatime"])).await, Code::AlreadyExists, &["ext4", "xfs"]);
+        assert_eq!(node.mounts_at("staging").await.len(), 1);
+    });
+}
+
+#[test]
+fn another_file_system_than_asked_for_is_refused_and_both_are_named() {
+    in_mount_namespace(|| async {
+        let node = Node::new(600 * MIB);
+        node.staged("ext4").await;
+        let uuid = node.ext_uuid();
+        node.unstage().await.unwrap();
+        let volume = node.volume.to_string();
+        refused(node.stage(node.stage_request("xfs", &[])).await, Code::FailedPrecondition, &["ext4", "xfs", &volume]);
+        assert_eq!(node.ext_uuid(), uuid);
+        assert!(node.mounts_at("staging").await.is_empty());
+    });
+}
+
+#[test]
+fn ntfs_is_refused_before_the_device_is_looked_at() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        refused(node.stage(node.stage_request("ntfs", &[])).await, Code::InvalidArgument, &["ntfs"]);
+        assert!(node.is_untouched());
+    });
+}
+
+#[test]
+fn a_blank_restore_is_never_formatted_unless_its_class_says_so() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        for source in ["snapshot", "clone"] {
+            let mut request = node.stage_request("ext4", &[]);
+            request.publish_context.insert(SOURCE.to_owned(), source.to_owned());
+            refused(node.stage(request.clone()).await, Code::FailedPrecondition, &[source, "formatBlankRestore"]);
+            assert!(node.is_untouched());
+        }
+        let mut request = node.stage_request("ext4", &[]);
+        request.publish_context.insert(SOURCE.to_owned(), "snapshot".to_owned());
+        request.volume_context.insert("formatblankrestore".to_owned(), "true".to_owned());
+        node.stage(request).await.unwrap();
+    });
+}
+
+#[test]
+fn a_blank_volume_is_not_formatted_for_a_read_only_mount() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        refused(node.stage(node.stage_request("ext4", &["ro"])).await, Code::FailedPrecondition, &["read-only"]);
+        assert!(node.is_untouched());
+    });
+}
+
+#[test]
+fn a_volume_with_data_that_nobody_knows_is_refused_with_the_place_of_it() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        node.disk.write_at(b"precious", 40_960).unwrap();
+        let outcome = node.stage(node.stage_request("ext4", &[])).await;
+        refused(outcome, Code::FailedPrecondition, &["40960", "not blank", "wipe"]);
+        assert_eq!(node.disk.read_at(8, 40_960).unwrap(), b"precious");
+    });
+}
+
+#[test]
+fn a_device_smaller_than_the_volume_is_refused() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        let mut request = node.stage_request("ext4", &[]);
+        request.publish_context.insert(SIZE.to_owned(), "1".to_owned());
+        refused(node.stage(request).await, Code::FailedPrecondition, &["1 GiB", "67108864"]);
+        assert!(node.is_untouched());
+    });
+}
+
+#[test]
+fn a_foreign_mount_at_the_staging_path_is_neither_covered_nor_taken_away() {
+    in_mount_namespace(|| async {
+        let (node, other) = (Node::new(64 * MIB), Node::new(64 * MIB));
+        let mut request = other.stage_request("ext4", &[]);
+        request.staging_target_path = node.text("staging");
+        other.stage(request).await.unwrap();
+        refused(node.stage(node.stage_request("ext4", &[])).await, Code::FailedPrecondition, &["is mounted there"]);
+        refused(node.unstage().await, Code::FailedPrecondition, &[other.volume.as_str()]);
+        assert_eq!(node.mounts_at("staging").await.len(), 1);
+        assert!(node.is_untouched());
+    });
+}
+
+#[test]
+fn an_interrupted_format_is_finished_by_the_same_attachment_and_by_no_other() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        let mut fails = node.stage_request("ext4", &[]);
+        fails.volume_context.insert("blocksize".to_owned(), "3".to_owned());
+        refused(node.stage(fails).await, Code::Internal, &["mke2fs"]);
+        node.disk.write_at(&[0xff; 4096], 12 * 4096).unwrap();
+        for attach_time in ["2026-11-21T18:00:00Z", ""] {
+            let mut other = node.stage_request("ext4", &[]);
+            other.publish_context.remove(ATTACH_TIME);
+            if !attach_time.is_empty() {
+                other.publish_context.insert(ATTACH_TIME.to_owned(), attach_time.to_owned());
+            }
+            refused(node.stage(other).await, Code::FailedPrecondition, &["not blank"]);
+        }
+        node.staged("ext4").await;
+        assert_eq!(std::fs::read_dir(node.path("state")).unwrap().filter_map(Result::ok).filter(is_record).count(), 0);
+    });
+}
+
+fn is_record(entry: &std::fs::DirEntry) -> bool {
+    entry.file_name().to_string_lossy().starts_with("format-")
+}
+
+#[test]
+fn unstage_forgets_an_interrupted_format() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        let mut fails = node.stage_request("ext4", &[]);
+        fails.volume_context.insert("blocksize".to_owned(), "3".to_owned());
+        refused(node.stage(fails).await, Code::Internal, &["mke2fs"]);
+        node.disk.write_at(&[0xff; 4096], 12 * 4096).unwrap();
+        node.unstage().await.unwrap();
+        refused(node.stage(node.stage_request("ext4", &[])).await, Code::FailedPrecondition, &["not blank"]);
+    });
+}
+
+#[test]
+fn a_client_that_leaves_in_the_middle_finds_one_file_system_when_it_calls_again() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        for milliseconds in [0, 1, 5, 20, 50] {
+            let stage = node.stage(node.stage_request("ext4", &[]));
+            let _left = tokio::time::timeout(Duration::from_millis(milliseconds), stage).await;
+        }
+        node.staged("ext4").await;
+        let uuid = node.ext_uuid();
+        node.staged("ext4").await;
+        assert_eq!(node.ext_uuid(), uuid);
+        assert_eq!(node.mounts_at("staging").await.len(), 1);
+    });
+}
+
+#[test]
+fn a_file_system_smaller_than_its_device_is_grown_while_it_is_staged() {
+    in_mount_namespace(|| async {
+        for (fs_type, bytes) in [("ext4", 300 * MIB), ("ext2", 300 * MIB), ("xfs", 600 * MIB)] {
+            let node = Node::new(bytes);
+            node.staged(fs_type).await;
+            node.unstage().await.unwrap();
+            node.disk.grow(2 * bytes).unwrap();
+            node.staged(fs_type).await;
+            assert!(total(&node).await > bytes, "{fs_type} has not grown");
+        }
+    });
+}
+
+async fn total(node: &Node) -> u64 {
+    u64::try_from(node.stats(node.text("staging")).await.unwrap()[0].total).unwrap()
+}
+
+#[test]
+fn a_growth_that_a_former_stage_did_not_finish_is_finished_by_the_next() {
+    in_mount_namespace(|| async {
+        for (fs_type, bytes) in [("ext4", 300 * MIB), ("xfs", 600 * MIB)] {
+            let node = Node::new(bytes);
+            node.staged(fs_type).await;
+            std::fs::write(node.path("staging/file"), "kept").unwrap();
+            node.disk.grow(2 * bytes).unwrap();
+            node.staged(fs_type).await;
+            assert!(total(&node).await > bytes, "{fs_type} has not grown");
+            assert_eq!(node.mounts_at("staging").await.len(), 1);
+            assert_eq!(std::fs::read_to_string(node.path("staging/file")).unwrap(), "kept");
+        }
+    });
+}
+
+#[test]
+fn a_read_only_stage_is_not_grown() {
+    in_mount_namespace(|| async {
+        let node = Node::new(300 * MIB);
+        node.staged("ext4").await;
+        node.unstage().await.unwrap();
+        node.disk.grow(600 * MIB).unwrap();
+        node.stage(node.stage_request("ext4", &["ro"])).await.unwrap();
+        assert!(total(&node).await < 300 * MIB);
+        assert!(node.mounts_at("staging").await[0].is_read_only());
+    });
+}
+
+#[test]
+fn a_staging_path_that_cannot_be_one_is_refused_and_nothing_is_done() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        std::fs::create_dir(node.path("full")).unwrap();
+        std::fs::write(node.path("full/file"), "mine").unwrap();
+        std::os::unix::fs::symlink("full", node.path("link")).unwrap();
+        let parent = format!("{}/../x", node.text("full"));
+        for (path, code, word) in [
+            ("staging".to_owned(), Code::InvalidArgument, "relative"),
+            (parent, Code::InvalidArgument, ".."),
+            (node.text("link"), Code::InvalidArgument, "symbolic link"),
+            (node.text("full"), Code::FailedPrecondition, "not empty"),
+        ] {
+            let mut request = node.stage_request("ext4", &[]);
+            request.staging_target_path = path;
+            refused(node.stage(request).await, code, &[word]);
+        }
+        assert!(node.is_untouched());
+        assert_eq!(std::fs::read_to_string(node.path("full/file")).unwrap(), "mine");
+    });
+}
+
+#[test]
+fn a_raw_block_volume_is_not_staged_and_unstages_without_a_trace() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        let mut request = node.stage_request("ext4", &[]);
+        request.volume_capability = Some(block());
+        node.stage(request).await.unwrap();
+        assert!(!node.path("staging").exists() && node.is_untouched());
+        node.unstage().await.unwrap();
+    });
+}
+
+#[test]
+fn a_volume_that_is_not_here_is_not_found() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        for id in ["vol-0123456789abcdef0", "no-volume"] {
+            let mut request = node.stage_request("ext4", &[]);
+            request.volume_id = id.to_owned();
+            refused(node.stage(request).await, Code::NotFound, &[id]);
+        }
+        let mut local = node.stage_request("ext4", &[]);
+        local.volume_id = "local-ebs://dev/xvdbz".to_owned();
+        refused(node.stage(local).await, Code::InvalidArgument, &["node-local"]);
+    });
+}
+
+#[test]
+fn unstage_takes_all_mounts_away_and_leaves_a_directory_without_one() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        node.staged("ext4").await;
+        let staging = node.path("staging");
+        rustix::mount::mount_bind(&staging, &staging).unwrap();
+        assert_eq!(node.mounts_at("staging").await.len(), 2);
+        node.unstage().await.unwrap();
+        assert!(node.mounts_at("staging").await.is_empty() && !staging.exists());
+        node.unstage().await.unwrap();
+        std::fs::create_dir(&staging).unwrap();
+        node.unstage().await.unwrap();
+        assert!(staging.exists());
+    });
+}
+
+#[test]
+fn a_volume_in_use_is_not_unstaged() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        node.staged("ext4").await;
+        let open = std::fs::File::create(node.path("staging/file")).unwrap();
+        refused(node.unstage().await, Code::FailedPrecondition, &["in use"]);
+        drop(open);
+        node.unstage().await.unwrap();
+    });
+}
+
+#[test]
+fn a_format_option_for_another_file_system_is_refused() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        let mut request = node.stage_request("ext4", &[]);
+        request.volume_capability = Some(mount("xfs", &[]));
+        request.volume_context.insert("numberofinodes".to_owned(), "100".to_owned());
+        refused(node.stage(request).await, Code::InvalidArgument, &["numberofinodes", "xfs"]);
+    });
+}
