@@ -150,3 +150,16 @@ fn method(path: &str) -> &'static str {
     let name = path.rsplit('/').next().unwrap_or_default();
     METHODS.into_iter().find(|known| *known == name).unwrap_or("unknown")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_methods_of_csi_are_named_in_logs_and_labels() {
+        assert_eq!(method("/csi.v1.Controller/CreateVolume"), "CreateVolume");
+        for odd in ["/csi.v1.Controller/Evil\"} 1", "", "/", "CreateVolume2", "/x/createvolume"] {
+            assert_eq!(method(odd), "unknown", "{odd}");
+        }
+    }
+}

@@ -16,7 +16,15 @@ use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint as Target};
 use tonic::{Request, Response, Status};
 
+use ebs_cloud::{Cloud, CloudConfig};
+use ebs_sim::engine::EngineConfig;
+use ebs_sim::port::SimEc2;
+use ebs_types::{DriverName, Tags};
+
 use super::*;
+use crate::controller::{ControllerOptions, ControllerService};
+use crate::operation::Operations;
+use crate::tags::TagPolicy;
 
 /// An identity that panics, waits or answers, as the test wants.
 #[derive(Clone, Default)]
@@ -86,13 +94,16 @@ fn start(limit: Duration) -> World {
 }
 
 async fn client(socket: &Path) -> IdentityClient<Channel> {
+    IdentityClient::new(channel(socket).await)
+}
+
+async fn channel(socket: &Path) -> Channel {
     let socket = socket.to_owned();
     let connect = tower::service_fn(move |_| {
         let socket = socket.clone();
         async move { UnixStream::connect(socket).await.map(TokioIo::new) }
     });
-    let channel = Target::from_static("http://localhost").connect_with_connector(connect).await.expect("connects");
-    IdentityClient::new(channel)
+    Target::from_static("http://localhost").connect_with_connector(connect).await.expect("connects")
 }
 
 async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
@@ -196,6 +207,63 @@ async fn a_panic_ends_one_request_with_an_unknown_outcome_and_the_server_lives()
     assert!(status.message().contains("a bug in a handler"), "{status}");
     assert!(within("the next", client.get_plugin_info(GetPluginInfoRequest {})).await.is_ok());
     assert_eq!(world.seen.all(), [("GetPluginCapabilities", "Aborted"), ("GetPluginInfo", "OK")]);
+}
+
+/// What a subscriber of this thread wrote.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("not poisoned").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_failed_rpc_is_one_line_in_the_log_and_its_secrets_are_none() {
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _logging = tracing::subscriber::set_default(subscriber);
+    let controller = controller().await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("csi.sock");
+    let bound = bind(&Endpoint::Unix(socket.clone()), 0o600).expect("free");
+    let routes = Routes::new(IdentityServer::new(Stub::default())).add_service(ControllerServer::new(controller));
+    let mut serving = JoinSet::new();
+    let limit = Duration::from_secs(1);
+    serving.spawn(serve(bound, routes, Arc::new(Seen::default()), std::future::pending(), limit));
+    let channel = channel(&socket).await;
+    let request = csi_proto::csi::CreateVolumeRequest {
+        name: "pvc-1".to_owned(),
+        secrets: [("key".to_owned(), "canary-7f3a".to_owned())].into(),
+        ..Default::default()
+    };
+    let mut client = csi_proto::csi::controller_client::ControllerClient::new(channel);
+    assert!(within("the refusal", client.create_volume(request)).await.is_err());
+    let text = String::from_utf8(lines.0.lock().expect("not poisoned").clone()).expect("text");
+    let failures: Vec<&str> = text.lines().filter(|line| line.contains("request failed")).collect();
+    assert_eq!(failures.len(), 1, "{text}");
+    let all = ["CreateVolume", "pvc-1", "InvalidArgument", "no volume capability"];
+    assert!(all.iter().all(|part| failures[0].contains(part)), "{}", failures[0]);
+    assert!(!text.contains("canary-7f3a"), "{text}");
+}
+
+async fn controller() -> ControllerService<SimEc2> {
+    let ec2 = SimEc2::start(EngineConfig::default()).await.expect("starts in memory");
+    let driver = DriverName::default();
+    let cloud = Cloud::new(Arc::new(ec2), CloudConfig { driver: driver.clone() });
+    let tags = TagPolicy { driver: driver.clone(), cluster_id: None, extra: Tags::new(), warn_on_invalid: false };
+    ControllerService::new(Arc::new(cloud), ControllerOptions { driver, tags }, Operations::new())
 }
 
 #[tokio::test]
