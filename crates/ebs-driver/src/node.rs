@@ -203,7 +203,8 @@ impl Node for NodeService {
     ) -> Result<Response<csi::NodeGetCapabilitiesResponse>, Status> {
         use rpc::Type::{ExpandVolume, GetVolumeHealth, GetVolumeStats, StageUnstageVolume};
         let capabilities = [StageUnstageVolume, ExpandVolume, GetVolumeStats, GetVolumeHealth];
-        let capabilities = capabilities.map(|rpc| csi::NodeServiceCapability { r#type: Some(Type::Rpc(Rpc { r#type: rpc.into() })) });
+        let capabilities =
+            capabilities.map(|rpc| csi::NodeServiceCapability { r#type: Some(Type::Rpc(Rpc { r#type: rpc.into() })) });
         Ok(Response::new(csi::NodeGetCapabilitiesResponse { capabilities: capabilities.into() }))
     }
 

@@ -273,8 +273,13 @@ mod tests {
 
     #[test]
     fn xfs_has_no_feature_that_the_kernel_lacks_or_legacy_forbids() {
-        let legacy = FormatSpec { fs_type: FsType::Xfs, options: FormatOptions { legacy_xfs: true, ..Default::default() } };
-        let lines = [line(&plain(FsType::Xfs), (5, 10), false), line(&plain(FsType::Xfs), (4, 14), false), line(&legacy, KERNEL, false)];
+        let legacy =
+            FormatSpec { fs_type: FsType::Xfs, options: FormatOptions { legacy_xfs: true, ..Default::default() } };
+        let lines = [
+            line(&plain(FsType::Xfs), (5, 10), false),
+            line(&plain(FsType::Xfs), (4, 14), false),
+            line(&legacy, KERNEL, false),
+        ];
         insta::assert_snapshot!(lines.join("\n"), @r"
         mkfs.xfs -q -m crc=1,finobt=1,rmapbt=1,reflink=1,bigtime=1,inobtcount=1 -i sparse=1,nrext64=0 /dev/nvme1n1
         mkfs.xfs -q -m crc=1,finobt=1,rmapbt=1,reflink=1,bigtime=0,inobtcount=0 -i sparse=1,nrext64=0 /dev/nvme1n1

@@ -57,9 +57,7 @@ impl FormatRecord {
     pub(crate) fn could_have_left(&self, contents: &Contents) -> bool {
         match contents {
             Contents::Blank(_) | Contents::Data { .. } => true,
-            Contents::Filesystem(superblock) => {
-                !superblock.is_complete() && self.fs_type.accepts(superblock.fs_type())
-            }
+            Contents::Filesystem(superblock) => !superblock.is_complete() && self.fs_type.accepts(superblock.fs_type()),
             Contents::Foreign { .. } => false,
         }
     }

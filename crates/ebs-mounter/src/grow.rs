@@ -62,7 +62,11 @@ impl Mounter {
     ///
     /// # Errors
     /// [`GrowError::Sizes`].
-    pub async fn growth_of_unmounted(&self, device: &Device, superblock: &Superblock) -> Result<Option<Growth>, GrowError> {
+    pub async fn growth_of_unmounted(
+        &self,
+        device: &Device,
+        superblock: &Superblock,
+    ) -> Result<Option<Growth>, GrowError> {
         let to = device.size().await.map_err(|source| sizes(device, source))?.0;
         Ok(growth(superblock.bytes(), to, superblock.growth_step()))
     }
@@ -72,7 +76,12 @@ impl Mounter {
     ///
     /// # Errors
     /// [`GrowError::Sizes`], [`GrowError::NoSuperblock`].
-    pub async fn growth_of_mounted(&self, device: &Device, at: &Path, fs_type: FsType) -> Result<Option<Growth>, GrowError> {
+    pub async fn growth_of_mounted(
+        &self,
+        device: &Device,
+        at: &Path,
+        fs_type: FsType,
+    ) -> Result<Option<Growth>, GrowError> {
         let failed = |source| sizes(device, source);
         let to = device.size().await.map_err(failed)?.0;
         let held = Arc::clone(device.file());

@@ -93,9 +93,11 @@ impl Mounter {
                 return Err(MountError::ContentsChanged { device, expected, found: other.to_string() });
             }
         }
-        let options = if os::security_labels_are_active() { options.clone() } else { options.clone().without_security_labels() };
+        let options =
+            if os::security_labels_are_active() { options.clone() } else { options.clone().without_security_labels() };
         let (source, at, flags) = (device.path().to_owned(), target.as_path().to_owned(), options.clone());
-        let mounted = bounded::changing("mounting", target.as_path(), move || mount_as(&source, &at, fs_type, &flags)).await;
+        let mounted =
+            bounded::changing("mounting", target.as_path(), move || mount_as(&source, &at, fs_type, &flags)).await;
         mounted.map_err(|error| MountError::Refused {
             source_path: device.path().to_owned(),
             target: target.as_path().to_owned(),
@@ -131,7 +133,12 @@ impl Mounter {
     }
 
     /// Looks at the new mount and takes it away again when it is not what was wanted.
-    async fn verify(&self, target: &NodePath, shown: Shown, attributes: &BTreeSet<Attribute>) -> Result<(), MountError> {
+    async fn verify(
+        &self,
+        target: &NodePath,
+        shown: Shown,
+        attributes: &BTreeSet<Attribute>,
+    ) -> Result<(), MountError> {
         let found = match self.differs(target, shown, attributes).await {
             Ok(None) => return Ok(()),
             Ok(Some(found)) => Ok(found),
@@ -200,7 +207,13 @@ fn wanted_words(attributes: &BTreeSet<Attribute>) -> BTreeSet<Attribute> {
 }
 
 fn describe(entry: &MountEntry) -> String {
-    format!("{} {} of device {} with [{}]", entry.fs_type, entry.source.display(), entry.device, entry.options.join(","))
+    format!(
+        "{} {} of device {} with [{}]",
+        entry.fs_type,
+        entry.source.display(),
+        entry.device,
+        entry.options.join(",")
+    )
 }
 
 /// Kernels without names of their own for ext2 and ext3 mount them with the ext4 driver under its name.

@@ -167,7 +167,8 @@ fn unescape(field: &[u8]) -> Vec<u8> {
 
 /// The byte that three octal digits stand for.
 fn octal(digits: &[u8]) -> Option<u8> {
-    let digits = std::str::from_utf8(digits.get(..3)?).ok().filter(|d| d.bytes().all(|b| (b'0'..=b'7').contains(&b)))?;
+    let digits =
+        std::str::from_utf8(digits.get(..3)?).ok().filter(|d| d.bytes().all(|b| (b'0'..=b'7').contains(&b)))?;
     u8::from_str_radix(digits, 8).ok()
 }
 
@@ -175,9 +176,9 @@ fn octal(digits: &[u8]) -> Option<u8> {
 /// mount that cannot be looked at any more is still found.
 pub(crate) fn as_in_table(path: &Path) -> PathBuf {
     match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) => {
-            parent.canonicalize().map_or_else(|_| path.to_owned(), |parent| parent.join(OsString::from_vec(name.as_bytes().to_vec())))
-        }
+        (Some(parent), Some(name)) => parent
+            .canonicalize()
+            .map_or_else(|_| path.to_owned(), |parent| parent.join(OsString::from_vec(name.as_bytes().to_vec()))),
         _ => path.to_owned(),
     }
 }
@@ -219,7 +220,9 @@ mod tests {
 
     #[test]
     fn a_damaged_line_fails_the_whole_table() {
-        for bad in ["22 27 0:20 / /proc rw - proc\n", "x 27 0:20 / /p rw - proc proc rw\n", "22 27 0:20 / /p rw shared:1\n"] {
+        for bad in
+            ["22 27 0:20 / /proc rw - proc\n", "x 27 0:20 / /p rw - proc proc rw\n", "22 27 0:20 / /p rw shared:1\n"]
+        {
             let text = format!("{TEXT}{bad}");
             assert!(matches!(MountTable::parse(text.as_bytes()), Err(MountTableError::Line { line: 5, .. })), "{bad}");
         }

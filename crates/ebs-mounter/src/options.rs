@@ -141,7 +141,8 @@ impl MountOptions {
     fn add(&mut self, word: &str) -> Result<(), OptionsError> {
         use Attribute as A;
         match word {
-            "" | "defaults" | "auto" | "noauto" | "_netdev" | "nofail" | "nouser" | "nousers" | "noowner" | "nogroup" => {}
+            "" | "defaults" | "auto" | "noauto" | "_netdev" | "nofail" | "nouser" | "nousers" | "noowner"
+            | "nogroup" => {}
             "rw" => self.clear(&[A::ReadOnly]),
             "suid" => self.clear(&[A::NoSuid]),
             "dev" => self.clear(&[A::NoDev]),
@@ -166,8 +167,10 @@ impl MountOptions {
             // What mount(8) makes of flags that let other users mount.
             "user" | "users" => self.set(&[A::NoSuid, A::NoDev, A::NoExec]),
             "owner" | "group" => self.set(&[A::NoSuid, A::NoDev]),
-            "bind" | "rbind" | "move" | "remount" | "shared" | "rshared" | "slave" | "rslave" | "private" | "rprivate"
-            | "unbindable" | "runbindable" | "loop" => return Err(OptionsError::NotAMount(word.to_owned())),
+            "bind" | "rbind" | "move" | "remount" | "shared" | "rshared" | "slave" | "rslave" | "private"
+            | "rprivate" | "unbindable" | "runbindable" | "loop" => {
+                return Err(OptionsError::NotAMount(word.to_owned()));
+            }
             _ if is_for_mount_alone(word) => {}
             _ => match Attribute::of_one_mount(word) {
                 Some(attribute) => self.set(&[attribute]),

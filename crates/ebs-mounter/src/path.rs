@@ -13,16 +13,7 @@ const MAX_BYTES: usize = 4095;
 /// What the kernel says of a mount whose disk or server is gone.
 const CORRUPTED: [rustix::io::Errno; 8] = {
     use rustix::io::Errno;
-    [
-        Errno::NOTCONN,
-        Errno::STALE,
-        Errno::IO,
-        Errno::ACCESS,
-        Errno::HOSTDOWN,
-        Errno::AGAIN,
-        Errno::NODEV,
-        Errno::NXIO,
-    ]
+    [Errno::NOTCONN, Errno::STALE, Errno::IO, Errno::ACCESS, Errno::HOSTDOWN, Errno::AGAIN, Errno::NODEV, Errno::NXIO]
 };
 
 /// A text that cannot be a path we work on.

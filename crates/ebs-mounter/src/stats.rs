@@ -79,7 +79,10 @@ impl Counts {
         if self.inodes == 0 {
             return Ok(None);
         }
-        let used = self.inodes.checked_sub(self.inodes_free).ok_or_else(|| self.implausible("more inodes free than there are"))?;
+        let used = self
+            .inodes
+            .checked_sub(self.inodes_free)
+            .ok_or_else(|| self.implausible("more inodes free than there are"))?;
         let wire = |count: u64| i64::try_from(count).map_err(|_| self.implausible("more inodes than can be counted"));
         Ok(Some(Usage { total: wire(self.inodes)?, used: wire(used)?, available: wire(self.inodes_free)? }))
     }

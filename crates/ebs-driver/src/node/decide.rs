@@ -133,7 +133,11 @@ pub(super) fn contents(evidence: &Evidence<'_>) -> Result<Plan, Refused> {
     match evidence.contents {
         Contents::Filesystem(superblock) if superblock.is_complete() => {
             let found = superblock.fs_type();
-            if asked.accepts(found) { Ok(Plan::Mount(superblock.clone())) } else { Err(Refused::OtherFileSystem { found, asked }) }
+            if asked.accepts(found) {
+                Ok(Plan::Mount(superblock.clone()))
+            } else {
+                Err(Refused::OtherFileSystem { found, asked })
+            }
         }
         Contents::Blank(proof) => may_write().map(|()| Plan::Format(FormatPermit::of_blank(proof))),
         other => {

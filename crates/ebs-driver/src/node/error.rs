@@ -217,9 +217,13 @@ fn meaning(cause: &Cause) -> Meaning {
             }
         },
         Cause::Check(CheckError::Uncorrected(_)) => Meaning::FailedPrecondition,
-        Cause::Check(CheckError::Tool(_)) | Cause::Record(_) | Cause::Table(_) | Cause::Implausible(_) => Meaning::Internal,
+        Cause::Check(CheckError::Tool(_)) | Cause::Record(_) | Cause::Table(_) | Cause::Implausible(_) => {
+            Meaning::Internal
+        }
         Cause::Grow(error) => match error {
-            GrowError::Check(CheckError::Uncorrected(_)) | GrowError::NoSuperblock { .. } => Meaning::FailedPrecondition,
+            GrowError::Check(CheckError::Uncorrected(_)) | GrowError::NoSuperblock { .. } => {
+                Meaning::FailedPrecondition
+            }
             GrowError::Check(CheckError::Tool(_)) | GrowError::Sizes { .. } | GrowError::Tool(_) => Meaning::Internal,
         },
         Cause::Mount(error) => match error {
@@ -302,7 +306,9 @@ fn next_step(cause: &Cause) -> Option<&'static str> {
             Refused::MountedDifferently { .. } => "unpublish or unstage the volume there first",
             Refused::TooSmall { .. } => "compare the volume's size in EC2 with the disk of this instance",
             Refused::OtherFileSystem { .. } => "ask for the file system that is there, or wipe the volume on purpose",
-            Refused::NotBlank { .. } => "if its contents are not wanted, wipe the volume on purpose (wipefs, blkdiscard)",
+            Refused::NotBlank { .. } => {
+                "if its contents are not wanted, wipe the volume on purpose (wipefs, blkdiscard)"
+            }
             Refused::BlankRestore { .. } => {
                 "if a blank source is right, say formatBlankRestore: \"true\" in the StorageClass"
             }

@@ -38,7 +38,10 @@ fn diagnose(entry: &MountEntry, owner: &Owner, found: &Found) -> Option<Ailment>
     let inaccessible = |reason, message: String| Some(Ailment::Inaccessible { reason, message });
     match owner {
         Owner::Vanished => {
-            return inaccessible("DeviceVanished", format!("device {} of the mount does not exist any more", entry.device));
+            return inaccessible(
+                "DeviceVanished",
+                format!("device {} of the mount does not exist any more", entry.device),
+            );
         }
         Owner::Other(other) => return inaccessible("ForeignDevice", format!("the mount shows {other}")),
         Owner::Volume | Owner::Silent => {}

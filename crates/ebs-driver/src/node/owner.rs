@@ -62,7 +62,8 @@ pub(super) async fn staged(
         Owner::Silent => {
             let query = DeviceQuery { volume: volume.clone(), hint: device.map(Path::to_owned), partition: None };
             let disk = mounter.find(&query).await?;
-            let is_it = mounter.disk_of(entry.device).await.map_err(Cause::io("looking for the disk"))? == Some(disk.number());
+            let is_it =
+                mounter.disk_of(entry.device).await.map_err(Cause::io("looking for the disk"))? == Some(disk.number());
             if is_it { Ok(entry.clone()) } else { Err(not_staged(describe(entry))) }
         }
         Owner::Volume => Err(not_staged(format!("a raw device is mounted there ({})", describe(entry)))),

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 
 use csi_proto::csi;
 use csi_proto::csi::volume_capability::AccessType;
-use ebs_mounter::{FormatSpec, FsType, MountOptions, NodePath, OptionsError, Partition, PartitionError, PathError, UnknownFsType};
+use ebs_mounter::{
+    FormatSpec, FsType, MountOptions, NodePath, OptionsError, Partition, PartitionError, PathError, UnknownFsType,
+};
 use ebs_types::{DriverName, Gib, IdError, VolumeId};
 
 use crate::capability::{Access, Capability, CapabilityError};

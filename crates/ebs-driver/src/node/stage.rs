@@ -15,11 +15,8 @@ use super::request::Stage;
 /// Stages a volume. Every step may be found done by a former call.
 pub(super) async fn run(node: &Inner, plan: &Stage, waiters: &Waiters) -> Result<(), Cause> {
     look_at_place(plan).await?;
-    let query = DeviceQuery {
-        volume: plan.volume.clone(),
-        hint: plan.attachment.device.clone(),
-        partition: plan.partition,
-    };
+    let query =
+        DeviceQuery { volume: plan.volume.clone(), hint: plan.attachment.device.clone(), partition: plan.partition };
     let device = node.mounter.find(&query).await?;
     if already_staged(node, plan, &device, waiters).await? {
         return Ok(());
@@ -155,7 +152,11 @@ async fn prepare(
     let table = MountTable::read().await?;
     if table.of_device(device.number()).next().is_some() {
         // Mounted elsewhere already: no tool may touch it from outside.
-        return Ok(node.mounter.growth_of_unmounted(device, superblock).await?.filter(|_| node.mounter.can_grow_mounted(superblock.fs_type())));
+        return Ok(node
+            .mounter
+            .growth_of_unmounted(device, superblock)
+            .await?
+            .filter(|_| node.mounter.can_grow_mounted(superblock.fs_type())));
     }
     go_on(waiters, "checking the file system")?;
     node.mounter.check_if_needed(device, superblock).await?;

@@ -2,11 +2,11 @@
 
 use std::os::unix::fs::FileExt;
 
+use crate::node::{MIB, Node, block, mount, refused};
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
 use csi_proto::csi::volume_usage::Unit;
 use ebs_testkit::mount_namespace::in_mount_namespace;
-use crate::node::{MIB, Node, block, mount, refused};
 use tonic::{Code, Request};
 
 #[test]

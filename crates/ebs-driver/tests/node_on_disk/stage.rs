@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ebs_testkit::mount_namespace::in_mount_namespace;
 use crate::node::{MIB, Node, block, mount, refused};
+use ebs_testkit::mount_namespace::in_mount_namespace;
 use tonic::Code;
 
 const ATTACH_TIME: &str = "ebs.csi.aws.com/attach-time";

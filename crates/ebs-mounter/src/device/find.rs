@@ -152,9 +152,9 @@ fn with_partition(config: &MounterConfig, query: &DeviceQuery, disk: Device) -> 
     let Some(partition) = query.partition else { return Ok(disk) };
     let volume = query.volume.clone();
     let missing = || DeviceError::NoPartition { volume: volume.clone(), disk: disk.path.clone(), partition };
-    let unusable =
-        |source| DeviceError::Unusable { volume: volume.clone(), path: disk.path.clone(), source };
-    let path = partition_node(config, &disk, partition.number()).map_err(|e| unusable(e.into()))?.ok_or_else(missing)?;
+    let unusable = |source| DeviceError::Unusable { volume: volume.clone(), path: disk.path.clone(), source };
+    let path =
+        partition_node(config, &disk, partition.number()).map_err(|e| unusable(e.into()))?.ok_or_else(missing)?;
     let opened = open(config, &path).map_err(unusable)?.ok_or_else(missing)?;
     Ok(Device { path: opened.path, number: opened.number, file: Arc::new(opened.file), ..disk.clone() })
 }
@@ -175,8 +175,7 @@ fn partition_node(config: &MounterConfig, disk: &Device, number: u8) -> io::Resu
 pub(super) fn reconfirm(config: &MounterConfig, device: &Device) -> Result<(), DeviceError> {
     let changed =
         |change: String| DeviceError::Changed { volume: device.volume.clone(), path: device.path.clone(), change };
-    let unusable =
-        |source| DeviceError::Unusable { volume: device.volume.clone(), path: device.path.clone(), source };
+    let unusable = |source| DeviceError::Unusable { volume: device.volume.clone(), path: device.path.clone(), source };
     let now = std::fs::metadata(&device.path).map_err(|error| changed(error.to_string()))?;
     match os::block_device_number(&now) {
         Some(number) if number == device.number => {}

@@ -105,16 +105,17 @@ fn backup_places(size: u64) -> BTreeSet<u64> {
     if size >= XFS_LARGE {
         places.extend((1..=size / XFS_MAX_GROUP).map(|group| group * XFS_MAX_GROUP));
     } else {
-        places.extend([2, 4].into_iter().flat_map(|groups| (1..groups).map(move |n| n * blocks.div_ceil(groups) * PAGE)));
+        places
+            .extend([2, 4].into_iter().flat_map(|groups| (1..groups).map(move |n| n * blocks.div_ceil(groups) * PAGE)));
     }
     places.into_iter().map(|place| place / PAGE * PAGE).filter(|place| place + PAGE <= size).collect()
 }
 
 /// The block groups that keep a copy of the superblock: 1 and the powers of 3, 5 and 7.
 fn sparse_groups(last: u64) -> impl Iterator<Item = u64> {
-    [3_u64, 5, 7]
-        .into_iter()
-        .flat_map(move |base| std::iter::successors(Some(1), move |power: &u64| power.checked_mul(base)).take_while(move |g| *g <= last))
+    [3_u64, 5, 7].into_iter().flat_map(move |base| {
+        std::iter::successors(Some(1), move |power: &u64| power.checked_mul(base)).take_while(move |g| *g <= last)
+    })
 }
 
 /// One page boundary in each of 1,024 equal stretches.

@@ -83,11 +83,11 @@ pub(super) fn reconcile(own: Contents, second: &Opinion) -> Result<Contents, (St
     };
     let agrees = match &own {
         Contents::Blank(_) => nothing,
-        Contents::Filesystem(superblock) => {
-            as_ours(superblock.fs_type()) || (nothing && !superblock.is_complete())
-        }
+        Contents::Filesystem(superblock) => as_ours(superblock.fs_type()) || (nothing && !superblock.is_complete()),
         // It is refused anyway; blkid may know its name.
-        Contents::Data { offset } if !nothing => return Ok(Contents::Foreign { what: second.words(), offset: *offset }),
+        Contents::Data { offset } if !nothing => {
+            return Ok(Contents::Foreign { what: second.words(), offset: *offset });
+        }
         Contents::Data { .. } | Contents::Foreign { .. } => true,
     };
     if agrees { Ok(own) } else { Err((own.to_string(), second.words())) }

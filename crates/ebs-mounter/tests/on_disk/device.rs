@@ -78,7 +78,8 @@ async fn a_loop_device_is_a_volume_only_below_the_configured_directory() {
     assert_eq!(disk.find().await.path(), disk.device.path());
     let state = tempfile::tempdir().unwrap();
     let elsewhere = Mounter::new(config(state.path(), state.path())).unwrap();
-    let in_production = Mounter::new(MounterConfig { simulated_devices: None, ..config(state.path(), state.path()) }).unwrap();
+    let in_production =
+        Mounter::new(MounterConfig { simulated_devices: None, ..config(state.path(), state.path()) }).unwrap();
     for mounter in [elsewhere, in_production] {
         assert!(matches!(mounter.find(&disk.query()).await, Err(DeviceError::Missing { .. })));
         let hinted = DeviceQuery { hint: Some(disk.device.path().to_owned()), ..disk.query() };

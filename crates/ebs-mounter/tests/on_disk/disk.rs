@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ebs_mounter::{
-    Contents, Device, DeviceQuery, FormatOptions, FormatPermit, FormatRecord, FormatSpec, FsType, MountOptions, Mounter,
-    MounterConfig, NodePath, Superblock,
+    Contents, Device, DeviceQuery, FormatOptions, FormatPermit, FormatRecord, FormatSpec, FsType, MountOptions,
+    Mounter, MounterConfig, NodePath, Superblock,
 };
 use ebs_testkit::loop_device::LoopDevice;
 use ebs_types::VolumeId;

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crate::disk::{Disk, MIB, config, plain};
 use ebs_mounter::{
-    Attribute, Contents, Found, FsType, MountEntry, MountError, MountOptions, MountTable, Mounter, MounterConfig, NodePath,
-    Shown, UnmountError,
+    Attribute, Contents, Found, FsType, MountEntry, MountError, MountOptions, MountTable, Mounter, MounterConfig,
+    NodePath, Shown, UnmountError,
 };
 use ebs_testkit::mount_namespace::in_mount_namespace;
 

@@ -82,7 +82,8 @@ pub(super) fn attachment(context: &Context, driver: &DriverName) -> Result<Attac
     let restored_from = context.get(&driver.source_key()).filter(|source| *source != "none").cloned();
     let size_key = driver.size_key();
     let size = context.get(&size_key).map(|text| {
-        let wrong = || RequestError::PublishContext { key: size_key.clone(), value: text.clone(), wanted: "number of GiB" };
+        let wrong =
+            || RequestError::PublishContext { key: size_key.clone(), value: text.clone(), wanted: "number of GiB" };
         text.parse().map(Gib).map_err(|_| wrong())
     });
     let time_key = driver.attach_time_key();

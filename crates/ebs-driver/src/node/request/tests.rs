@@ -43,7 +43,8 @@ fn stage(change: impl FnOnce(&mut NodeStageVolumeRequest)) -> Result<Option<Stag
 fn a_plain_stage_is_ext4_of_a_device_that_may_be_blank() {
     let plan = stage(|_| {}).unwrap().unwrap();
     assert_eq!(plan.format.fs_type, FsType::Ext4);
-    let facts = AttachmentFacts { device: Some("/dev/xvdaa".into()), restored_from: None, size: None, attach_time: None };
+    let facts =
+        AttachmentFacts { device: Some("/dev/xvdaa".into()), restored_from: None, size: None, attach_time: None };
     assert_eq!(plan.attachment, facts);
     assert!(!plan.may_format_restored);
 }

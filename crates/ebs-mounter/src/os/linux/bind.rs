@@ -100,11 +100,12 @@ fn in_two_steps(source: &Path, target: &Path, attributes: &BTreeSet<Attribute>) 
     // A remount replaces all attributes, so those of the source come along.
     let wanted = attributes.iter().fold(inherited(source)?, |flags, attribute| flags | super::flag(*attribute));
     rustix::mount::mount_bind(source, target)?;
-    rustix::mount::mount_remount(target, wanted | MountFlags::BIND, "").map_err(|refused| {
-        match rustix::mount::unmount(target, UnmountFlags::NOFOLLOW) {
-            Ok(()) => refused.into(),
-            Err(stays) => io::Error::other(format!("{refused}; and a bind mount without them stays behind: {stays}")),
-        }
+    rustix::mount::mount_remount(target, wanted | MountFlags::BIND, "").map_err(|refused| match rustix::mount::unmount(
+        target,
+        UnmountFlags::NOFOLLOW,
+    ) {
+        Ok(()) => refused.into(),
+        Err(stays) => io::Error::other(format!("{refused}; and a bind mount without them stays behind: {stays}")),
     })
 }
 
