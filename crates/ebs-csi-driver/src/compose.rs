@@ -70,11 +70,10 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
     let cloud = cloud(settings, &whoami, Arc::clone(&counting)).await?;
     let health = cloud.clone().map_or(Ec2Health::NotNeeded, Ec2Health::Asked);
     let probe = Readiness::new(health.clone());
-    background.spawn(health::watch(health, probe.clone(), pages.readiness));
-
     let operations = [Operations::new(), Operations::new()];
     let controller = cloud.map(|cloud| controller(settings, cloud, operations[0].clone()));
     let node = node(settings, whoami, operations[1].clone())?;
+    background.spawn(health::watch(health, probe.clone(), pages.readiness));
     let routes = server::routes(IdentityService::new(driver, probe), controller, node);
     Ok(Driver { bound, routes, observer: counting, operations: operations.to_vec(), background })
 }

@@ -40,6 +40,7 @@ impl Signals {
 pub(crate) async fn run(driver: Driver, mut signals: Signals, limit: Duration) -> anyhow::Result<()> {
     let Driver { bound, routes, observer, operations, background } = driver;
     let mut background = background;
+    tracing::info!(endpoint = %bound.endpoint(), "serving CSI");
     let stop = CancellationToken::new();
     let serving = server::serve(bound, routes, observer, stop.clone().cancelled_owned(), limit);
     tokio::pin!(serving);
