@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{Id, JoinSet};
@@ -16,6 +17,9 @@ use super::{EngineError, StateView, TimingOverride, blocking};
 
 /// Calls that share one save.
 const BATCH: usize = 64;
+/// A device may be in use for a moment only, by a prober or by a child that is just being started.
+const TAKE_DOWN_TRIES: usize = 10;
+const TAKE_DOWN_PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) type Answer = oneshot::Sender<Result<Reply, Fault>>;
 
@@ -183,7 +187,19 @@ impl Owner {
             self.take_in(ended);
         }
         self.save().await;
+        let mut taken_down = self.take_down().await;
+        for _ in 0..TAKE_DOWN_TRIES {
+            if taken_down.is_ok() {
+                break;
+            }
+            tokio::time::sleep(TAKE_DOWN_PAUSE).await;
+            taken_down = self.take_down().await;
+        }
+        taken_down.map_err(EngineError::Plane)
+    }
+
+    async fn take_down(&self) -> Result<(), String> {
         let plane = Arc::clone(&self.plane);
-        blocking(move || plane.take_down()).await.map_err(EngineError::Plane)
+        blocking(move || plane.take_down()).await
     }
 }

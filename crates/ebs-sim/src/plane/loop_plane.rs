@@ -110,6 +110,14 @@ impl LoopPlane {
     fn connect(&self, volume: &str) -> io::Result<String> {
         let _devices = self.lock_devices();
         let device = match self.devices_of(volume)?.into_iter().next() {
+            // It would vanish under its new user, and a second device over one file would corrupt it.
+            Some(connected) if sysfs::goes_with_last_user(&connected.name) => {
+                return Err(io::Error::other(format!(
+                    "{} of {volume} was disconnected while it was in use: it must be gone before the volume can be \
+                     connected again; unmount or close it",
+                    connected.device().display()
+                )));
+            }
             Some(connected) => connected.device(),
             None => self.losetup.connect(&self.volumes.file(volume))?,
         };
@@ -178,7 +186,8 @@ impl LoopPlane {
         self.devices_of(volume)?.into_iter().map(|c| sysfs::writes(&c.name).map(|writes| (c.name, writes))).collect()
     }
 
-    /// Disconnects everything below the directory; what is in use goes with its last user.
+    /// Disconnects everything below the directory; what is in use goes with its last user. A child of this process
+    /// that is just being started may be such a user for a moment: ask again before believing it.
     pub(crate) fn take_down(&self) -> Result<(), String> {
         let connected =
             sysfs::connected_below(self.volumes.dir()).map_err(|e| format!("cannot list loop devices: {e}"))?;

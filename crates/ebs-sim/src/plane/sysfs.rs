@@ -41,6 +41,11 @@ pub(super) fn file_of(name: &str) -> Option<PathBuf> {
     Some(PathBuf::from(path.strip_suffix(" (deleted)").unwrap_or(path)))
 }
 
+/// True when the device has been disconnected while somebody used it.
+pub(super) fn goes_with_last_user(name: &str) -> bool {
+    std::fs::read_to_string(format!("/sys/block/{name}/loop/autoclear")).is_ok_and(|flag| flag.trim() == "1")
+}
+
 /// Numbers that change with every write and discard that has ended.
 pub(super) fn writes(name: &str) -> io::Result<Vec<u64>> {
     let text = std::fs::read_to_string(format!("/sys/block/{name}/stat"))?;

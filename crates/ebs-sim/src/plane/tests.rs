@@ -51,6 +51,13 @@ impl Bench {
         PathBuf::from(self.done(&connect(volume)).unwrap())
     }
 
+    /// Disconnects a volume that nobody uses. A test beside this one that starts a child shares all open devices with
+    /// it until the child has begun its own program: busy for a moment, for nobody.
+    fn disconnect(&self, volume: &str) {
+        let gone = || self.plane.carry_out(&disconnect(volume)) == Outcome::Done(None);
+        assert!(soon(gone), "{volume} is busy although nobody uses it");
+    }
+
     fn link(&self, volume: &str) -> PathBuf {
         self.dir.join("by-id").join(format!("nvme-Amazon_Elastic_Block_Store_{}", volume.replace('-', "")))
     }
@@ -70,6 +77,18 @@ fn disconnect(volume: &str) -> Effect {
 
 fn open(device: &PathBuf) -> File {
     OpenOptions::new().read(true).write(true).open(device).unwrap()
+}
+
+/// Asks until it is so, for ten seconds at most.
+fn soon(is_so: impl Fn() -> bool) -> bool {
+    let end = std::time::SystemTime::now() + std::time::Duration::from_secs(10);
+    while std::time::SystemTime::now() < end {
+        if is_so() {
+            return true;
+        }
+        std::thread::yield_now();
+    }
+    false
 }
 
 /// As a mount has it.

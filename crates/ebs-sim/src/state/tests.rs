@@ -74,8 +74,14 @@ impl World {
         }
     }
 
+    /// Time passes as the engine lets it: with a stop at each moment at which something settles.
     fn pass(&mut self, time: Duration) {
-        self.now += time;
+        let end = self.now + time;
+        while let Some(due) = self.sim.next_due(self.now).filter(|due| *due <= end) {
+            self.now = due;
+            self.settle();
+        }
+        self.now = end;
         self.settle();
     }
 

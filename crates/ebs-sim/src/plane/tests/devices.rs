@@ -14,7 +14,7 @@ fn a_connected_volume_is_a_device_of_its_size_with_the_link_that_udev_makes() {
     assert_eq!(bench.link(volume).canonicalize().unwrap(), device);
     assert_eq!(bench.connect(volume), device, "connecting twice is connecting once");
 
-    assert_eq!(bench.done(&disconnect(volume)), None);
+    bench.disconnect(volume);
     assert_eq!(sysfs::file_of(name).filter(|file| *file == bench.image(volume)), None);
     assert!(bench.link(volume).symlink_metadata().is_err());
     assert_eq!(bench.done(&disconnect(volume)), None, "disconnecting twice is disconnecting once");
@@ -47,7 +47,7 @@ fn a_mounted_device_is_not_disconnected() {
     assert_eq!(size(&device), GIB, "it goes on working");
     assert!(bench.link(volume).exists());
     drop(mount);
-    bench.done(&disconnect(volume));
+    bench.disconnect(volume);
 }
 
 #[test]
@@ -59,8 +59,10 @@ fn a_device_that_is_merely_open_is_busy_until_it_is_closed() {
     let user = open(&device);
     assert_eq!(bench.plane.carry_out(&disconnect(volume)), Outcome::Busy);
     assert_eq!(bench.plane.carry_out(&disconnect(volume)), Outcome::Busy);
+    let again = bench.plane.carry_out(&connect(volume));
+    assert!(matches!(again, Outcome::Failed(_)), "it would vanish under its new user");
     drop(user);
-    bench.done(&disconnect(volume));
+    bench.disconnect(volume);
     let name = device.file_name().unwrap().to_str().unwrap();
     assert_ne!(sysfs::file_of(name), Some(bench.image(volume)));
 }
@@ -83,11 +85,12 @@ fn taking_down_disconnects_everything_and_names_what_is_in_use() {
     bench.create(used, 1);
     let (free_device, used_device) = (bench.connect(free), bench.connect(used));
     let mount = open_exclusively(&used_device);
-    let left = bench.plane.take_down().unwrap_err();
-    assert!(left.contains(used) && !left.contains(free), "{left}");
+    let left = || bench.plane.take_down().unwrap_err();
+    assert!(soon(|| left().contains(used) && !left().contains(free)), "{}", left());
     let name = |device: &PathBuf| device.file_name().unwrap().to_str().unwrap().to_owned();
     assert_ne!(sysfs::file_of(&name(&free_device)), Some(bench.image(free)));
     assert!(bench.link(free).symlink_metadata().is_err() && bench.link(used).symlink_metadata().is_err());
     drop(mount);
-    assert_ne!(sysfs::file_of(&name(&used_device)), Some(bench.image(used)), "gone with its last user");
+    let gone = || sysfs::file_of(&name(&used_device)) != Some(bench.image(used));
+    assert!(soon(gone), "gone with its last user");
 }

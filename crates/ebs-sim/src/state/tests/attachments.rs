@@ -213,11 +213,7 @@ fn a_detach_is_busy_while_the_device_is_used_and_ends_when_it_is_not() {
         world.now = world.sim.next_due(world.now).expect("another try");
         world.sim.advance(world.now);
     }
-    world.settle();
     assert_eq!(world.volume(&volume).attachments[0].state, "busy", "the last try has not ended");
-    let effect = Effect::Disconnect { volume: volume.clone(), instance };
-    world.sim.take_effects();
-    world.sim.finish(world.now, &effect, &Outcome::Done(None));
     world.settle();
     assert_eq!(world.volume(&volume).state, "available");
 }
