@@ -82,7 +82,11 @@ impl AwsEc2 {
     }
 
     /// Runs one call in its span and reports it, once.
-    pub(crate) async fn observed<U>(&self, action: Action, answer: impl Future<Output = Result<U>> + Send) -> Result<U> {
+    pub(crate) async fn observed<U>(
+        &self,
+        action: Action,
+        answer: impl Future<Output = Result<U>> + Send,
+    ) -> Result<U> {
         let span = tracing::debug_span!("ec2", action = action.as_str());
         async {
             let start = Instant::now();

@@ -96,13 +96,22 @@ pub(crate) fn by_code(action: Action, status: u16, code: &str, message: &str) ->
         | "RequestExpired"
         | "SignatureDoesNotMatch"
         | "UnrecognizedClientException" => C::Unauthenticated,
-        "UnauthorizedOperation" | "AccessDenied" | "AccessDeniedException" | "Blocked" | "OptInRequired"
+        "UnauthorizedOperation"
+        | "AccessDenied"
+        | "AccessDeniedException"
+        | "Blocked"
+        | "OptInRequired"
         | "PendingVerification" => C::Unauthorized,
         "CustomerKeyHasBeenRevoked" => C::Encryption,
         code if code.to_ascii_lowercase().contains("kms") => C::Encryption,
 
-        "InternalError" | "InternalFailure" | "InternalServerError" | "Unavailable" | "ServiceUnavailable"
-        | "RequestTimeout" | "RequestTimeoutException" => C::Ambiguous,
+        "InternalError"
+        | "InternalFailure"
+        | "InternalServerError"
+        | "Unavailable"
+        | "ServiceUnavailable"
+        | "RequestTimeout"
+        | "RequestTimeoutException" => C::Ambiguous,
         _ if status >= 500 => C::Ambiguous,
         _ => C::Other,
     }

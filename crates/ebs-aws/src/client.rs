@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_sdk_ec2::Client;
 use aws_sdk_ec2::config::Region;
 use aws_smithy_types::retry::RetryConfig;
@@ -40,12 +41,18 @@ pub struct Timeouts {
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self {
-            connect: Duration::from_secs(5),
-            attempt: Duration::from_secs(30),
-            operation: Duration::from_secs(60),
-        }
+        Self { connect: Duration::from_secs(5), attempt: Duration::from_secs(30), operation: Duration::from_secs(60) }
     }
+}
+
+/// What a client can be given besides its configuration.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// How long to wait.
+    pub timeouts: Timeouts,
+    /// Where credentials come from; `None`: the usual places (environment, web identity, pod identity, profile,
+    /// instance role).
+    pub credentials: Option<SharedCredentialsProvider>,
 }
 
 /// A configuration that no client can be built from.
@@ -87,26 +94,28 @@ impl AwsEc2 {
     /// # Errors
     /// [`ConfigError`].
     pub async fn connect(config: &AwsConfig, observer: Arc<dyn Observer>) -> Result<Self, ConfigError> {
-        Self::connect_with(config, Timeouts::default(), observer).await
+        Self::connect_with(config, Settings::default(), observer).await
     }
 
-    /// Like [`AwsEc2::connect`], with other time limits.
+    /// Like [`AwsEc2::connect`], with other time limits or credentials.
     ///
     /// # Errors
     /// [`ConfigError`].
     pub async fn connect_with(
         config: &AwsConfig,
-        timeouts: Timeouts,
+        settings: Settings,
         observer: Arc<dyn Observer>,
     ) -> Result<Self, ConfigError> {
         check_region(&config.region)?;
         let endpoint = endpoint::resolve(config.ec2_endpoint.as_deref(), |name| std::env::var(name).ok())?;
-        let shared = aws_config::from_env()
+        let mut shared = aws_config::from_env()
             .region(Region::new(config.region.clone()))
             .http_client(http_client::build(endpoint.loopback)?)
-            .timeout_config(limits(timeouts))
-            .load()
-            .await;
+            .timeout_config(limits(settings.timeouts));
+        if let Some(provider) = settings.credentials {
+            shared = shared.credentials_provider(provider);
+        }
+        let shared = shared.load().await;
         // One attempt is the rule of the client; describes ask for more, each for itself (see `call`).
         let mut ec2 = aws_sdk_ec2::config::Builder::from(&shared)
             .retry_config(RetryConfig::disabled())

@@ -39,9 +39,8 @@ pub(crate) fn resolve(
 
 /// True for a loopback host.
 fn check(variable: &'static str, url: &str) -> Result<bool, ConfigError> {
-    let refuse = |reason: &str| {
-        Err(ConfigError::Endpoint { variable, url: without_userinfo(url), reason: reason.to_owned() })
-    };
+    let refuse =
+        |reason: &str| Err(ConfigError::Endpoint { variable, url: without_userinfo(url), reason: reason.to_owned() });
     let uri: http::Uri = match url.parse() {
         Ok(uri) => uri,
         Err(_) => return refuse("it cannot be read as a URL"),

@@ -22,4 +22,4 @@ mod user_agent;
 mod volumes;
 mod zones;
 
-pub use client::{AwsConfig, AwsEc2, ConfigError, Timeouts};
+pub use client::{AwsConfig, AwsEc2, ConfigError, Settings, Timeouts};

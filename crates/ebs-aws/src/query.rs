@@ -24,8 +24,7 @@ fn literal(value: &str) -> String {
 /// Tags for a resource that is being created; nothing when there are none.
 pub(crate) fn tags_of(resource: ResourceType, tags: &Tags) -> Option<Vec<TagSpecification>> {
     let list = tag_list(tags);
-    (!list.is_empty())
-        .then(|| vec![TagSpecification::builder().resource_type(resource).set_tags(Some(list)).build()])
+    (!list.is_empty()).then(|| vec![TagSpecification::builder().resource_type(resource).set_tags(Some(list)).build()])
 }
 
 pub(crate) fn tag_list(tags: &Tags) -> Vec<Tag> {

@@ -34,11 +34,8 @@ impl Snapshots for AwsEc2 {
     }
 
     async fn describe_snapshots(&self, query: &SnapshotQuery, page: &PageRequest) -> Result<Page<Snapshot>> {
-        let operation = self
-            .client
-            .describe_snapshots()
-            .set_max_results(max_results(page))
-            .set_next_token(page.token.clone());
+        let operation =
+            self.client.describe_snapshots().set_max_results(max_results(page)).set_next_token(page.token.clone());
         // An empty list of ids or values would mean "all" to EC2.
         let operation = match query {
             SnapshotQuery::FilterIds(ids) if ids.is_empty() => return Ok(Page { items: vec![], next: None }),
@@ -46,7 +43,9 @@ impl Snapshots for AwsEc2 {
             SnapshotQuery::FilterIds(ids) => {
                 operation.filters(filter("snapshot-id", ids.iter().map(SnapshotId::as_str)))
             }
-            SnapshotQuery::Tag { key, values } => operation.owner_ids(OWN).filters(filter(format!("tag:{key}"), values)),
+            SnapshotQuery::Tag { key, values } => {
+                operation.owner_ids(OWN).filters(filter(format!("tag:{key}"), values))
+            }
             SnapshotQuery::Owned { volume: None } => operation.owner_ids(OWN),
             SnapshotQuery::Owned { volume: Some(volume) } => {
                 operation.owner_ids(OWN).filters(filter("volume-id", [volume.as_str()]))

@@ -35,11 +35,7 @@ pub(crate) fn required_id<T>(text: Option<&str>, what: &str, parse: fn(&str) -> 
 }
 
 /// An id or name that may be absent (EC2 writes an empty element) but must be one when it is there.
-pub(crate) fn optional_id<T>(
-    text: Option<&str>,
-    what: &str,
-    parse: fn(&str) -> Result<T, IdError>,
-) -> Read<Option<T>> {
+pub(crate) fn optional_id<T>(text: Option<&str>, what: &str, parse: fn(&str) -> Result<T, IdError>) -> Read<Option<T>> {
     match text {
         None | Some("") => Ok(None),
         Some(text) => parse(text).map(Some).map_err(|e| Incomplete(format!("{what}: {e}"))),

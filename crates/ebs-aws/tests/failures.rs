@@ -1,0 +1,289 @@
+//! What a failure means: what was sent, what may have happened, and what is said of it.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod wire_server;
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_credential_types::provider::error::CredentialsError;
+use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
+use ebs_aws::{AwsEc2, Settings, Timeouts};
+use ebs_ec2::{
+    AttachRequest, Attachments, CopyVolume, CreateSnapshot, CreateVolume, DetachRequest, Ec2Error, ErrorClass,
+    Instances, ModifyVolume, PageRequest, Place, Snapshots, VolumeQuery, Volumes,
+};
+use ebs_types::{DeviceName, Gib, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneName};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use wire_server::{Reply, SECRET, Seen, TOKEN, Wire, config, settings};
+
+fn vol() -> VolumeId {
+    VolumeId::parse("vol-1").unwrap()
+}
+
+fn quick(timeouts: Timeouts) -> Settings {
+    Settings { timeouts, ..settings() }
+}
+
+/// Every call that changes something, one after the other.
+async fn every_mutation(ec2: &AwsEc2) -> Vec<Ec2Error> {
+    let instance = InstanceId::parse("i-1").unwrap();
+    let tags = Tags::from([("k".to_owned(), "v".to_owned())]);
+    let create = CreateVolume {
+        client_token: "t".into(),
+        place: Place::Zone(ZoneName::parse("us-west-2a").unwrap()),
+        size: Gib(1),
+        volume_type: VolumeType::Gp3,
+        iops: None,
+        throughput: None,
+        encrypted: false,
+        kms_key_id: None,
+        snapshot: None,
+        initialization_rate: None,
+        multi_attach: false,
+        outpost_arn: None,
+        tags: tags.clone(),
+        dry_run: false,
+    };
+    let copy = CopyVolume {
+        client_token: "t".into(),
+        source: vol(),
+        size: Gib(1),
+        volume_type: VolumeType::Gp3,
+        iops: None,
+        throughput: None,
+        multi_attach: false,
+        tags: tags.clone(),
+    };
+    let attach =
+        AttachRequest { volume: vol(), instance: instance.clone(), device: DeviceName::new("/dev/xvdaa"), card: None };
+    let modify = ModifyVolume { volume: vol(), size: Some(Gib(2)), volume_type: None, iops: None, throughput: None };
+    let snapshot = CreateSnapshot { volume: vol(), description: "d".into(), outpost_arn: None, tags: tags.clone() };
+    vec![
+        ec2.create_volume(&create).await.unwrap_err(),
+        ec2.copy_volume(&copy).await.unwrap_err(),
+        ec2.delete_volume(&vol()).await.unwrap_err(),
+        ec2.modify_volume(&modify).await.unwrap_err(),
+        ec2.attach_volume(&attach).await.unwrap_err(),
+        ec2.detach_volume(&DetachRequest { volume: vol(), instance }).await.unwrap_err(),
+        ec2.create_snapshot(&snapshot).await.unwrap_err(),
+        ec2.delete_snapshot(&SnapshotId::parse("snap-1").unwrap()).await.unwrap_err(),
+        ec2.create_tags("vol-1", &tags).await.unwrap_err(),
+        ec2.delete_tags("vol-1", &["k".into()]).await.unwrap_err(),
+    ]
+}
+
+/// Each mutation is sent once and ends with this class.
+async fn mutations_end(reply: Reply, class: ErrorClass) {
+    let wire = Wire::answering([reply]).await;
+    let errors = every_mutation(&wire.ec2).await;
+    for error in &errors {
+        assert_eq!(error.class, class, "{error}");
+    }
+    assert_eq!(wire.requests().len(), errors.len(), "one request for one call");
+}
+
+#[tokio::test]
+async fn a_mutating_call_is_sent_once_whatever_the_server_answers() {
+    mutations_end(Reply::error(500, "InternalError", "x"), ErrorClass::Ambiguous).await;
+    mutations_end(Reply::error(503, "Unavailable", "x"), ErrorClass::Ambiguous).await;
+    mutations_end(Reply::error(503, "RequestLimitExceeded", "x"), ErrorClass::Throttled).await;
+    mutations_end(Reply::error(500, "InsufficientVolumeCapacity", "x"), ErrorClass::InsufficientCapacity).await;
+    mutations_end(Reply::Say(502, "<html>Bad Gateway</html>".into()), ErrorClass::Ambiguous).await;
+}
+
+#[tokio::test]
+async fn a_mutating_call_without_a_reply_in_time_was_sent_once_and_is_ambiguous() {
+    let timeouts = Timeouts { attempt: Duration::from_millis(200), ..Timeouts::default() };
+    let wire = Wire::with([Reply::Hang], quick(timeouts)).await;
+    let error = wire.ec2.delete_volume(&vol()).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Ambiguous);
+    assert!(error.to_string().contains("no reply in time; the call may have been carried out"), "{error}");
+    assert_eq!(wire.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_after_the_request_leaves_the_outcome_open() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut buffer = [0; 4096];
+        assert!(stream.read(&mut buffer).await.unwrap() > 0);
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n<DeleteVol").await.unwrap();
+        drop(stream);
+        // Nobody else connects: the call is not repeated.
+        tokio::time::timeout(Duration::from_millis(500), listener.accept()).await.unwrap_err();
+    };
+    let ec2 = client(&format!("http://{address}"), settings()).await;
+    let id = vol();
+    let (error, ()) = tokio::join!(ec2.delete_volume(&id), server);
+    assert_eq!(error.unwrap_err().class, ErrorClass::Ambiguous);
+}
+
+#[tokio::test]
+async fn a_connection_closed_without_a_word_leaves_the_outcome_open() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut buffer = [0; 4096];
+        assert!(stream.read(&mut buffer).await.unwrap() > 0);
+    };
+    let ec2 = client(&format!("http://{address}"), settings()).await;
+    let id = vol();
+    let (error, ()) = tokio::join!(ec2.delete_volume(&id), server);
+    assert_eq!(error.unwrap_err().class, ErrorClass::Ambiguous);
+}
+
+async fn client(endpoint: &str, settings: Settings) -> AwsEc2 {
+    AwsEc2::connect_with(&config(endpoint), settings, Arc::new(Seen::default())).await.unwrap()
+}
+
+fn chain(error: &Ec2Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(e) = next {
+        text.push_str(&format!(": {e}"));
+        next = e.source();
+    }
+    text
+}
+
+#[tokio::test]
+async fn a_refused_connection_means_that_nothing_was_sent() {
+    // A port that was free a moment ago.
+    let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let ec2 = client(&format!("http://{address}"), settings()).await;
+    for error in every_mutation(&ec2).await {
+        assert_eq!(error.class, ErrorClass::NotSent, "{error}");
+        assert!(chain(&error).contains("Connection refused"), "{}", chain(&error));
+    }
+    let error = ec2.describe_volumes(&VolumeQuery::All, &PageRequest::default()).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::NotSent);
+}
+
+#[tokio::test]
+async fn a_name_that_does_not_resolve_means_that_nothing_was_sent() {
+    // `.invalid` never resolves (RFC 2606); no packet leaves for the endpoint itself.
+    let ec2 = client("http://ec2.invalid", settings()).await;
+    let error = ec2.delete_volume(&vol()).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::NotSent, "{}", chain(&error));
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_speak_tls_means_that_nothing_was_sent() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+    };
+    let ec2 = client(&format!("https://{address}"), settings()).await;
+    let id = vol();
+    let (error, ()) = tokio::join!(ec2.delete_volume(&id), server);
+    let error = error.unwrap_err();
+    assert_eq!(error.class, ErrorClass::NotSent, "{}", chain(&error));
+}
+
+/// A source of credentials that fails.
+#[derive(Debug)]
+struct Failing(fn() -> CredentialsError);
+
+impl ProvideCredentials for Failing {
+    fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
+    where
+        Self: 'a,
+    {
+        future::ProvideCredentials::ready(Err((self.0)()))
+    }
+}
+
+#[tokio::test]
+async fn missing_credentials_are_said_so_and_nothing_is_sent() {
+    let wire_with = async |provider: Failing| {
+        let credentials = Some(SharedCredentialsProvider::new(provider));
+        Wire::with([Reply::ok("")], Settings { credentials, ..Settings::default() }).await
+    };
+    let wire = wire_with(Failing(|| CredentialsError::not_loaded("no providers"))).await;
+    let error = wire.ec2.delete_volume(&vol()).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Unauthenticated, "{}", chain(&error));
+    assert!(error.to_string().contains("no AWS credentials could be loaded"), "{error}");
+    assert!(wire.requests().is_empty());
+
+    let slow = Failing(|| CredentialsError::provider_timed_out(Duration::from_secs(5)));
+    let wire = wire_with(slow).await;
+    let error = wire.ec2.delete_volume(&vol()).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::NotSent, "{}", chain(&error));
+    assert!(wire.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_describe_is_repeated_on_a_server_error_and_not_on_a_throttle() {
+    let fine = Reply::ok("<DescribeVolumesResponse><volumeSet/></DescribeVolumesResponse>");
+    let describe = async |wire: &Wire| wire.ec2.describe_volumes(&VolumeQuery::All, &PageRequest::default()).await;
+
+    let broken = Reply::error(500, "InternalError", "x");
+    let wire = Wire::answering([broken.clone(), broken.clone(), fine.clone()]).await;
+    describe(&wire).await.unwrap();
+    assert_eq!(wire.requests().len(), 3);
+
+    let wire = Wire::answering([broken.clone(), broken.clone(), broken, fine.clone()]).await;
+    assert_eq!(describe(&wire).await.unwrap_err().class, ErrorClass::Ambiguous);
+    assert_eq!(wire.requests().len(), 3, "three attempts are the limit");
+
+    let wire = Wire::answering([Reply::error(503, "RequestLimitExceeded", "slow down"), fine]).await;
+    assert_eq!(describe(&wire).await.unwrap_err().class, ErrorClass::Throttled);
+    assert_eq!(wire.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn an_error_keeps_ec2s_code_message_and_request_id() {
+    let wire =
+        Wire::answering([Reply::error(400, "InvalidVolume.NotFound", "The volume 'vol-1' does not exist.")]).await;
+    let error = wire.ec2.delete_volume(&vol()).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::VolumeNotFound);
+    assert_eq!(error.code.as_deref(), Some("InvalidVolume.NotFound"));
+    assert_eq!(
+        error.to_string(),
+        "DeleteVolume: InvalidVolume.NotFound: The volume 'vol-1' does not exist. \
+         (request id req-of-InvalidVolume.NotFound)"
+    );
+}
+
+#[tokio::test]
+async fn a_reply_that_cannot_be_read_is_ambiguous_and_shown() {
+    for (status, body) in [(200, "this is no XML"), (400, "this is no XML"), (403, "<html>this is no XML</html>")] {
+        let wire = Wire::answering([Reply::Say(status, body.into())]).await;
+        let error = every_mutation(&wire.ec2).await.remove(0);
+        assert_eq!(error.class, ErrorClass::Ambiguous, "{status}: {error}");
+        assert!(error.to_string().contains("this is no XML") && error.to_string().contains(&status.to_string()));
+    }
+    let wire = Wire::answering([Reply::Say(500, String::new())]).await;
+    let error = wire.ec2.delete_volume(&vol()).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Ambiguous, "{error}");
+    assert!(error.to_string().contains("status 500 and no body"), "{error}");
+}
+
+#[tokio::test]
+async fn a_type_that_ec2_does_not_know_is_no_error() {
+    let wire = Wire::answering([Reply::error(400, "InvalidInstanceType", "do not exist: [x9.huge]")]).await;
+    assert_eq!(wire.ec2.describe_instance_type("x9.huge").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn no_error_holds_a_secret() {
+    let replies = [Reply::error(403, "AuthFailure", "not able to validate"), Reply::Say(200, "no XML".into())];
+    for reply in replies {
+        let wire = Wire::answering([reply]).await;
+        for error in every_mutation(&wire.ec2).await {
+            let everything = format!("{error:?} {}", chain(&error));
+            assert!(!everything.contains(SECRET) && !everything.contains(TOKEN), "{everything}");
+        }
+        let sent = wire.requests().remove(0);
+        assert_eq!(sent.headers["x-amz-security-token"], TOKEN, "the canary is in use");
+        assert!(!format!("{:?}", wire.ec2).contains(SECRET));
+    }
+}

@@ -1,0 +1,331 @@
+//! What EC2's replies become.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod wire_server;
+
+use std::time::{Duration, SystemTime};
+
+use ebs_ec2::{
+    AttachRequest, Attachment, AttachmentState, Attachments, BlockDevice, CopyVolume, CreateSnapshot, CreateVolume,
+    Ec2Error, ErrorClass, Instances, ModificationState, ModifyVolume, PageRequest, Place, SnapshotQuery, SnapshotState,
+    Snapshots, Volume, VolumeQuery, VolumeState, Volumes, Zones,
+};
+use ebs_types::{DeviceName, Gib, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName};
+use wire_server::{Reply, Wire};
+
+fn vol(id: &str) -> VolumeId {
+    VolumeId::parse(id).unwrap()
+}
+
+/// 2026-01-02T03:04:05Z.
+fn moment() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_323_045)
+}
+
+const VOLUME: &str = "<volumeId>vol-1</volumeId><size>4</size><snapshotId>snap-1</snapshotId>\
+    <availabilityZone>us-west-2a</availabilityZone><availabilityZoneId>usw2-az2</availabilityZoneId>\
+    <status>in-use</status><createTime>2026-01-02T03:04:05.000Z</createTime>\
+    <attachmentSet><item><volumeId>vol-1</volumeId><instanceId>i-1</instanceId><device>/dev/xvdaa</device>\
+    <status>attached</status><attachTime>2026-01-02T03:04:05.000Z</attachTime><ebsCardIndex>1</ebsCardIndex></item>\
+    </attachmentSet><volumeType>gp3</volumeType><iops>3000</iops><throughput>125</throughput>\
+    <encrypted>true</encrypted><kmsKeyId>arn:key</kmsKeyId><multiAttachEnabled>false</multiAttachEnabled>\
+    <tagSet><item><key>CSIVolumeName</key><value>pvc-1</value></item><item><key>empty</key><value/></item></tagSet>";
+
+fn volume() -> Volume {
+    Volume {
+        id: vol("vol-1"),
+        state: VolumeState::InUse,
+        size: Gib(4),
+        volume_type: VolumeType::Gp3,
+        iops: Some(3000),
+        throughput: Some(125),
+        zone: Some(ZoneName::parse("us-west-2a").unwrap()),
+        zone_id: Some(ZoneId::parse("usw2-az2").unwrap()),
+        encrypted: true,
+        kms_key_id: Some("arn:key".into()),
+        snapshot: Some(SnapshotId::parse("snap-1").unwrap()),
+        source_volume: None,
+        multi_attach: Some(false),
+        outpost_arn: None,
+        created: Some(moment()),
+        tags: Tags::from([("CSIVolumeName".into(), "pvc-1".into()), ("empty".into(), String::new())]),
+        attachments: vec![Attachment {
+            volume: vol("vol-1"),
+            instance: Some(InstanceId::parse("i-1").unwrap()),
+            device: Some(DeviceName::new("/dev/xvdaa")),
+            state: AttachmentState::Attached,
+            card: Some(1),
+            attach_time: Some(moment()),
+        }],
+    }
+}
+
+fn volumes(items: &str, token: &str) -> Reply {
+    Reply::ok(format!(
+        "<DescribeVolumesResponse><requestId>r-1</requestId><volumeSet>{items}</volumeSet>\
+         <nextToken>{token}</nextToken></DescribeVolumesResponse>"
+    ))
+}
+
+async fn describe(reply: Reply) -> Result<ebs_ec2::Page<Volume>, Ec2Error> {
+    Wire::answering([reply]).await.ec2.describe_volumes(&VolumeQuery::All, &PageRequest::default()).await
+}
+
+fn create() -> CreateVolume {
+    CreateVolume {
+        client_token: "t".into(),
+        place: Place::Zone(ZoneName::parse("us-west-2a").unwrap()),
+        size: Gib(4),
+        volume_type: VolumeType::Gp3,
+        iops: None,
+        throughput: None,
+        encrypted: false,
+        kms_key_id: None,
+        snapshot: None,
+        initialization_rate: None,
+        multi_attach: false,
+        outpost_arn: None,
+        tags: Tags::new(),
+        dry_run: false,
+    }
+}
+
+#[tokio::test]
+async fn a_volume_is_read_in_all_its_fields() {
+    let page = describe(volumes(&format!("<item>{VOLUME}</item>"), "next")).await.unwrap();
+    assert_eq!(page.items, [volume()]);
+    assert_eq!(page.next.as_deref(), Some("next"));
+    let page = describe(volumes("", "")).await.unwrap();
+    assert_eq!((page.items.len(), page.next), (0, None));
+}
+
+#[tokio::test]
+async fn a_created_and_a_copied_volume_are_read_like_a_described_one() {
+    let reply = Reply::ok(format!("<CreateVolumeResponse>{VOLUME}</CreateVolumeResponse>"));
+    assert_eq!(Wire::answering([reply]).await.ec2.create_volume(&create()).await.unwrap(), volume());
+
+    let request = CopyVolume {
+        client_token: "t".into(),
+        source: vol("vol-9"),
+        size: Gib(4),
+        volume_type: VolumeType::Gp3,
+        iops: None,
+        throughput: None,
+        multi_attach: false,
+        tags: Tags::new(),
+    };
+    let reply =
+        |items: &str| Reply::ok(format!("<CopyVolumesResponse><volumeSet>{items}</volumeSet></CopyVolumesResponse>"));
+    let copied = format!("<item>{VOLUME}<sourceVolumeId>vol-9</sourceVolumeId></item>");
+    let made = Wire::answering([reply(&copied)]).await.ec2.copy_volume(&request).await.unwrap();
+    assert_eq!(made, Volume { source_volume: Some(vol("vol-9")), ..volume() });
+    for items in [String::new(), format!("{copied}{copied}")] {
+        let error = Wire::answering([reply(&items)]).await.ec2.copy_volume(&request).await.unwrap_err();
+        assert_eq!(error.class, ErrorClass::Ambiguous, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_reply_to_a_create_that_lacks_id_size_or_state_is_ambiguous_never_a_default() {
+    for (missing, word) in [
+        ("<volumeId>vol-1</volumeId><size>", "volume id"),
+        ("<size>4</size>", "size"),
+        ("<status>in-use</status>", "state"),
+        ("<volumeType>gp3</volumeType>", "type"),
+        ("<encrypted>true</encrypted>", "encryption"),
+    ] {
+        let body = VOLUME.replacen(missing, if missing.ends_with("<size>") { "<size>" } else { "" }, 1);
+        assert_ne!(body, VOLUME);
+        let reply = Reply::ok(format!("<CreateVolumeResponse>{body}</CreateVolumeResponse>"));
+        let error = Wire::answering([reply]).await.ec2.create_volume(&create()).await.unwrap_err();
+        assert_eq!(error.class, ErrorClass::Ambiguous, "{error}");
+        assert!(error.to_string().contains(word), "{error}");
+        let error = describe(volumes(&format!("<item>{body}</item>"), "")).await.unwrap_err();
+        assert_eq!(error.class, ErrorClass::Other, "{error}");
+    }
+    let zero = VOLUME.replace("<size>4</size>", "<size>0</size>");
+    let reply = Reply::ok(format!("<CreateVolumeResponse>{zero}</CreateVolumeResponse>"));
+    let error = Wire::answering([reply]).await.ec2.create_volume(&create()).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Ambiguous);
+    assert!(error.to_string().contains("size 0 of vol-1"), "{error}");
+}
+
+#[tokio::test]
+async fn words_that_this_version_does_not_know_survive_as_they_are() {
+    let new = VOLUME
+        .replace("<status>in-use</status>", "<status>levitating</status>")
+        .replace("<volumeType>gp3</volumeType>", "<volumeType>gp9</volumeType>")
+        .replace("<status>attached</status>", "<status>hovering</status>");
+    let page = describe(volumes(&format!("<item>{new}</item>"), "")).await.unwrap();
+    assert_eq!(page.items[0].state, VolumeState::Other("levitating".into()));
+    assert_eq!(page.items[0].volume_type, VolumeType::Other("gp9".into()));
+    assert_eq!(page.items[0].attachments[0].state, AttachmentState::Other("hovering".into()));
+}
+
+#[tokio::test]
+async fn a_blank_volume_has_no_source_snapshot_and_a_strange_one_is_an_error() {
+    let blank = VOLUME.replace("<snapshotId>snap-1</snapshotId>", "<snapshotId/>");
+    let page = describe(volumes(&format!("<item>{blank}</item>"), "")).await.unwrap();
+    assert_eq!(page.items[0].snapshot, None);
+    let strange = VOLUME.replace("<snapshotId>snap-1</snapshotId>", "<snapshotId>???</snapshotId>");
+    assert!(describe(volumes(&format!("<item>{strange}</item>"), "")).await.is_err());
+}
+
+#[tokio::test]
+async fn an_attachment_to_something_that_is_no_instance_has_no_instance() {
+    let foreign = VOLUME.replace("<instanceId>i-1</instanceId>", "<instanceId/>");
+    let page = describe(volumes(&format!("<item>{foreign}</item>"), "")).await.unwrap();
+    assert_eq!(page.items[0].attachments[0].instance, None);
+}
+
+#[tokio::test]
+async fn an_attachment_without_a_state_is_an_error_never_detached() {
+    let request = AttachRequest {
+        volume: vol("vol-1"),
+        instance: InstanceId::parse("i-1").unwrap(),
+        device: DeviceName::new("/dev/xvdaa"),
+        card: None,
+    };
+    let body = "<volumeId>vol-1</volumeId><instanceId>i-1</instanceId><device>/dev/xvdaa</device>";
+    let reply = |state: &str| Reply::ok(format!("<AttachVolumeResponse>{body}{state}</AttachVolumeResponse>"));
+    let made = Wire::answering([reply("<status>attaching</status>")]).await.ec2.attach_volume(&request).await.unwrap();
+    assert_eq!(made.state, AttachmentState::Attaching);
+    assert_eq!(made.device, Some(DeviceName::new("/dev/xvdaa")));
+    let error = Wire::answering([reply("")]).await.ec2.attach_volume(&request).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Ambiguous, "{error}");
+}
+
+#[tokio::test]
+async fn a_snapshot_is_read_in_all_its_fields() {
+    let body = "<snapshotId>snap-1</snapshotId><volumeId>vol-1</volumeId><status>pending</status>\
+        <startTime>2026-01-02T03:04:05.000Z</startTime><ownerId>123</ownerId><volumeSize>4</volumeSize>\
+        <encrypted>false</encrypted><statusMessage>words</statusMessage>\
+        <tagSet><item><key>k</key><value>v</value></item></tagSet>";
+    let request =
+        CreateSnapshot { volume: vol("vol-1"), description: "d".into(), outpost_arn: None, tags: Tags::new() };
+    let created = Reply::ok(format!("<CreateSnapshotResponse>{body}</CreateSnapshotResponse>"));
+    let created = Wire::answering([created]).await.ec2.create_snapshot(&request).await.unwrap();
+    let list = |status: &str| {
+        let body = body.replace("pending", status);
+        Reply::ok(format!(
+            "<DescribeSnapshotsResponse><snapshotSet><item>{body}</item></snapshotSet></DescribeSnapshotsResponse>"
+        ))
+    };
+    let all = SnapshotQuery::Owned { volume: None };
+    let none = PageRequest::default();
+    let page = Wire::answering([list("pending")]).await.ec2.describe_snapshots(&all, &none).await.unwrap();
+    assert_eq!(page.items, [created.clone()]);
+    assert_eq!(created.id, SnapshotId::parse("snap-1").unwrap());
+    assert_eq!(created.source_volume, Some(vol("vol-1")));
+    assert_eq!(created.state, SnapshotState::Pending);
+    assert_eq!((created.size, created.encrypted), (Gib(4), false));
+    assert_eq!((created.owner.as_deref(), created.status_message.as_deref()), (Some("123"), Some("words")));
+    assert_eq!(created.started, Some(moment()));
+    assert_eq!(created.tags, Tags::from([("k".into(), "v".into())]));
+    let page = Wire::answering([list("recovering")]).await.ec2.describe_snapshots(&all, &none).await.unwrap();
+    assert_eq!(page.items[0].state, SnapshotState::Other("recovering".into()));
+}
+
+#[tokio::test]
+async fn an_instance_is_read_with_every_entry_of_its_device_mapping() {
+    let reply = Reply::ok(
+        "<DescribeInstancesResponse><reservationSet><item><instancesSet><item><instanceId>i-1</instanceId>\
+         <instanceType>m5.large</instanceType><instanceState><code>16</code><name>running</name></instanceState>\
+         <placement><availabilityZone>us-west-2a</availabilityZone></placement>\
+         <rootDeviceName>/dev/xvda</rootDeviceName><blockDeviceMapping>\
+         <item><deviceName>/dev/xvda</deviceName><ebs><volumeId>vol-1</volumeId><status>attached</status>\
+         <attachTime>2026-01-02T03:04:05.000Z</attachTime></ebs></item>\
+         <item><deviceName>/dev/xvdaa</deviceName><ebs><volumeId>vol-2</volumeId><status>busy</status>\
+         <ebsCardIndex>1</ebsCardIndex></ebs></item><item><deviceName>/dev/sdb</deviceName></item>\
+         </blockDeviceMapping></item></instancesSet></item></reservationSet></DescribeInstancesResponse>",
+    );
+    let id = InstanceId::parse("i-1").unwrap();
+    let wire = Wire::answering([reply]).await;
+    let page = wire.ec2.describe_instances(std::slice::from_ref(&id), &PageRequest::default()).await.unwrap();
+    let [instance] = page.items.as_slice() else { panic!("{page:?}") };
+    assert_eq!((&instance.id, instance.state.as_str(), instance.instance_type.as_str()), (&id, "running", "m5.large"));
+    assert_eq!(instance.zone, Some(ZoneName::parse("us-west-2a").unwrap()));
+    assert_eq!(instance.root_device, Some(DeviceName::new("/dev/xvda")));
+    assert_eq!(instance.network_interfaces, 1, "an instance has one at least");
+    let device = |name: &str, volume: Option<&str>, state: Option<AttachmentState>| BlockDevice {
+        device: DeviceName::new(name),
+        volume: volume.map(vol),
+        state,
+        card: None,
+        attach_time: None,
+    };
+    let wanted = [
+        BlockDevice {
+            attach_time: Some(moment()),
+            ..device("/dev/xvda", Some("vol-1"), Some(AttachmentState::Attached))
+        },
+        BlockDevice { card: Some(1), ..device("/dev/xvdaa", Some("vol-2"), Some(AttachmentState::Busy)) },
+        device("/dev/sdb", None, None),
+    ];
+    assert_eq!(instance.devices, wanted);
+}
+
+#[tokio::test]
+async fn an_instance_type_has_one_card_unless_ec2_says_more() {
+    let reply = |info: &str| {
+        Reply::ok(format!(
+            "<DescribeInstanceTypesResponse><instanceTypeSet><item><instanceType>m5.large</instanceType>{info}</item>\
+             </instanceTypeSet></DescribeInstanceTypesResponse>"
+        ))
+    };
+    let cards = async |info: &str| {
+        let wire = Wire::answering([reply(info)]).await;
+        wire.ec2.describe_instance_type("m5.large").await.unwrap().unwrap().ebs_cards
+    };
+    assert_eq!(cards("").await, 1);
+    assert_eq!(cards("<ebsInfo><maximumEbsCards>2</maximumEbsCards></ebsInfo>").await, 2);
+}
+
+#[tokio::test]
+async fn zones_say_whether_they_are_zones_and_open() {
+    let item = |name: &str, id: &str, kind: &str, state: &str| {
+        format!(
+            "<item><zoneName>{name}</zoneName><zoneId>{id}</zoneId><zoneType>{kind}</zoneType>\
+             <zoneState>{state}</zoneState></item>"
+        )
+    };
+    let items = [
+        item("us-west-2a", "usw2-az2", "availability-zone", "available"),
+        item("us-west-2-lax-1a", "usw2-lax1-az1", "local-zone", "available"),
+        item("us-west-2b", "usw2-az1", "availability-zone", "impaired"),
+    ];
+    let reply = Reply::ok(format!(
+        "<DescribeAvailabilityZonesResponse><availabilityZoneInfo>{}</availabilityZoneInfo>\
+         </DescribeAvailabilityZonesResponse>",
+        items.concat()
+    ));
+    let zones = Wire::answering([reply]).await.ec2.describe_zones().await.unwrap();
+    let facts: Vec<_> = zones.iter().map(|z| (z.name.as_str(), z.is_availability_zone, z.available)).collect();
+    assert_eq!(facts, [("us-west-2a", true, true), ("us-west-2-lax-1a", false, true), ("us-west-2b", true, false)]);
+}
+
+#[tokio::test]
+async fn a_modification_is_read_in_all_its_fields() {
+    let body = "<volumeId>vol-1</volumeId><modificationState>optimizing</modificationState>\
+        <targetSize>8</targetSize><targetIops>3000</targetIops><targetVolumeType>gp3</targetVolumeType>\
+        <targetThroughput>125</targetThroughput><startTime>2026-01-02T03:04:05.000Z</startTime>";
+    let request =
+        ModifyVolume { volume: vol("vol-1"), size: Some(Gib(8)), volume_type: None, iops: None, throughput: None };
+    let one = Reply::ok(format!(
+        "<ModifyVolumeResponse><volumeModification>{body}</volumeModification></ModifyVolumeResponse>"
+    ));
+    let m = Wire::answering([one]).await.ec2.modify_volume(&request).await.unwrap();
+    assert_eq!((m.volume.clone(), m.state.clone()), (vol("vol-1"), ModificationState::Optimizing));
+    assert_eq!((m.target_size, m.target_iops, m.target_throughput), (Some(Gib(8)), Some(3000), Some(125)));
+    assert_eq!((m.target_type.clone(), m.started), (Some(VolumeType::Gp3), Some(moment())));
+    let list = Reply::ok(format!(
+        "<DescribeVolumesModificationsResponse><volumeModificationSet><item>{body}</item></volumeModificationSet>\
+         </DescribeVolumesModificationsResponse>"
+    ));
+    let wire = Wire::answering([list]).await;
+    let page = wire.ec2.describe_modifications(&[vol("vol-1")], &PageRequest::default()).await.unwrap();
+    assert_eq!(page.items, [m]);
+    let empty = Reply::ok("<ModifyVolumeResponse/>");
+    let error = Wire::answering([empty]).await.ec2.modify_volume(&request).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Ambiguous, "{error}");
+}

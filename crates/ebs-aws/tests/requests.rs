@@ -1,0 +1,374 @@
+//! What goes over the wire: each request, whole.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod wire_server;
+
+use std::collections::BTreeMap;
+
+use ebs_ec2::{
+    Action, AttachRequest, Attachments, CopyVolume, CreateSnapshot, CreateVolume, DetachRequest, ErrorClass, Instances,
+    ModifyVolume, PageRequest, Place, SnapshotQuery, Snapshots, VolumeQuery, Volumes, Zones,
+};
+use ebs_types::{DeviceName, Gib, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName};
+use wire_server::{Reply, Wire};
+
+/// The API version that the SDK speaks.
+const VERSION: &str = "2016-11-15";
+
+fn vol(id: &str) -> VolumeId {
+    VolumeId::parse(id).unwrap()
+}
+
+fn tags() -> Tags {
+    Tags::from([("CSIVolumeName".into(), "pvc-1".into()), ("ebs.csi.aws.com/cluster".into(), "true".into())])
+}
+
+fn form(action: &str, fields: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let common = [("Action", action), ("Version", VERSION)];
+    common.iter().chain(fields).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+}
+
+/// Runs one call against a server that refuses it, and compares what was sent.
+async fn sends(action: &str, fields: &[(&str, &str)], call: impl AsyncFnOnce(&Wire)) {
+    let wire = Wire::answering([Reply::error(400, "DryRunOperation", "would have succeeded")]).await;
+    call(&wire).await;
+    assert_eq!(wire.only_form(), form(action, fields));
+    assert_eq!(wire.seen.0.lock().unwrap().len(), 1, "the observer is told once");
+}
+
+fn plain_volume() -> CreateVolume {
+    CreateVolume {
+        client_token: "token".into(),
+        place: Place::Zone(ZoneName::parse("us-west-2a").unwrap()),
+        size: Gib(4),
+        volume_type: VolumeType::Gp3,
+        iops: None,
+        throughput: None,
+        encrypted: false,
+        kms_key_id: None,
+        snapshot: None,
+        initialization_rate: None,
+        multi_attach: false,
+        outpost_arn: None,
+        tags: tags(),
+        dry_run: false,
+    }
+}
+
+const TAGS: [(&str, &str); 5] = [
+    ("TagSpecification.1.ResourceType", "volume"),
+    ("TagSpecification.1.Tag.1.Key", "CSIVolumeName"),
+    ("TagSpecification.1.Tag.1.Value", "pvc-1"),
+    ("TagSpecification.1.Tag.2.Key", "ebs.csi.aws.com/cluster"),
+    ("TagSpecification.1.Tag.2.Value", "true"),
+];
+
+#[tokio::test]
+async fn create_volume_sends_encryption_and_multi_attach_always_and_the_rest_when_given() {
+    let mut fields = vec![
+        ("ClientToken", "token"),
+        ("AvailabilityZone", "us-west-2a"),
+        ("Size", "4"),
+        ("VolumeType", "gp3"),
+        ("MultiAttachEnabled", "false"),
+        ("Encrypted", "false"),
+    ];
+    fields.extend(TAGS);
+    sends("CreateVolume", &fields, async |wire| {
+        wire.ec2.create_volume(&plain_volume()).await.unwrap_err();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn create_volume_sends_every_field_that_is_given() {
+    let mut fields = vec![
+        ("ClientToken", "token"),
+        ("AvailabilityZoneId", "usw2-az2"),
+        ("Size", "2147483647"),
+        ("VolumeType", "io2"),
+        ("Iops", "2147483647"),
+        ("Throughput", "500"),
+        ("MultiAttachEnabled", "true"),
+        ("Encrypted", "true"),
+        ("KmsKeyId", "arn:aws:kms:us-west-2:1:key/k"),
+        ("SnapshotId", "snap-1"),
+        ("VolumeInitializationRate", "200"),
+        ("OutpostArn", "arn:aws:outposts:us-west-2:1:outpost/op-1"),
+        ("DryRun", "true"),
+    ];
+    fields.extend(TAGS);
+    sends("CreateVolume", &fields, async |wire| {
+        let request = CreateVolume {
+            place: Place::ZoneId(ZoneId::parse("usw2-az2").unwrap()),
+            size: Gib(u32::MAX),
+            volume_type: VolumeType::Io2,
+            iops: Some(u32::MAX),
+            throughput: Some(500),
+            kms_key_id: Some("arn:aws:kms:us-west-2:1:key/k".into()),
+            snapshot: Some(SnapshotId::parse("snap-1").unwrap()),
+            initialization_rate: Some(200),
+            multi_attach: true,
+            outpost_arn: Some("arn:aws:outposts:us-west-2:1:outpost/op-1".into()),
+            dry_run: true,
+            ..plain_volume()
+        };
+        let error = wire.ec2.create_volume(&request).await.unwrap_err();
+        assert_eq!(error.class, ErrorClass::DryRunSucceeded);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn copy_volumes_sends_its_fields_and_no_zone_or_encryption() {
+    let mut fields = vec![
+        ("ClientToken", "token"),
+        ("SourceVolumeId", "vol-1"),
+        ("Size", "8"),
+        ("VolumeType", "gp3"),
+        ("Iops", "4000"),
+        ("Throughput", "250"),
+        ("MultiAttachEnabled", "false"),
+    ];
+    fields.extend(TAGS);
+    sends("CopyVolumes", &fields, async |wire| {
+        let request = CopyVolume {
+            client_token: "token".into(),
+            source: vol("vol-1"),
+            size: Gib(8),
+            volume_type: VolumeType::Gp3,
+            iops: Some(4000),
+            throughput: Some(250),
+            multi_attach: false,
+            tags: tags(),
+        };
+        wire.ec2.copy_volume(&request).await.unwrap_err();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn delete_volume_sends_the_id() {
+    sends("DeleteVolume", &[("VolumeId", "vol-1")], async |wire| {
+        wire.ec2.delete_volume(&vol("vol-1")).await.unwrap_err();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn attach_volume_sends_a_card_only_when_there_are_several() {
+    let request = AttachRequest {
+        volume: vol("vol-1"),
+        instance: InstanceId::parse("i-1").unwrap(),
+        device: DeviceName::new("/dev/xvdaa"),
+        card: None,
+    };
+    let mut fields = vec![("VolumeId", "vol-1"), ("InstanceId", "i-1"), ("Device", "/dev/xvdaa")];
+    sends("AttachVolume", &fields, async |wire| {
+        wire.ec2.attach_volume(&request).await.unwrap_err();
+    })
+    .await;
+    fields.push(("EbsCardIndex", "1"));
+    sends("AttachVolume", &fields, async |wire| {
+        wire.ec2.attach_volume(&AttachRequest { card: Some(1), ..request.clone() }).await.unwrap_err();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn detach_volume_is_never_forced() {
+    sends("DetachVolume", &[("VolumeId", "vol-1"), ("InstanceId", "i-1")], async |wire| {
+        let request = DetachRequest { volume: vol("vol-1"), instance: InstanceId::parse("i-1").unwrap() };
+        wire.ec2.detach_volume(&request).await.unwrap_err();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn modify_volume_sends_only_what_changes() {
+    let mut request =
+        ModifyVolume { volume: vol("vol-1"), size: Some(Gib(9)), volume_type: None, iops: None, throughput: None };
+    sends("ModifyVolume", &[("VolumeId", "vol-1"), ("Size", "9")], async |wire| {
+        wire.ec2.modify_volume(&request).await.unwrap_err();
+    })
+    .await;
+    request = ModifyVolume {
+        size: None,
+        volume_type: Some(VolumeType::Io2),
+        iops: Some(5000),
+        throughput: Some(300),
+        ..request
+    };
+    let fields = [("VolumeId", "vol-1"), ("VolumeType", "io2"), ("Iops", "5000"), ("Throughput", "300")];
+    sends("ModifyVolume", &fields, async |wire| {
+        wire.ec2.modify_volume(&request).await.unwrap_err();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn create_snapshot_sends_description_and_tags() {
+    let mut fields = vec![("VolumeId", "vol-1"), ("Description", "words")];
+    fields.extend(TAGS);
+    fields.iter_mut().find(|(k, _)| k.ends_with("ResourceType")).unwrap().1 = "snapshot";
+    sends("CreateSnapshot", &fields, async |wire| {
+        let request =
+            CreateSnapshot { volume: vol("vol-1"), description: "words".into(), outpost_arn: None, tags: tags() };
+        wire.ec2.create_snapshot(&request).await.unwrap_err();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn delete_snapshot_sends_the_id() {
+    sends("DeleteSnapshot", &[("SnapshotId", "snap-1")], async |wire| {
+        wire.ec2.delete_snapshot(&SnapshotId::parse("snap-1").unwrap()).await.unwrap_err();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tags_are_written_with_and_deleted_without_their_values() {
+    let fields = [
+        ("ResourceId.1", "vol-1"),
+        ("Tag.1.Key", "CSIVolumeName"),
+        ("Tag.1.Value", "pvc-1"),
+        ("Tag.2.Key", "ebs.csi.aws.com/cluster"),
+        ("Tag.2.Value", "true"),
+    ];
+    sends("CreateTags", &fields, async |wire| {
+        wire.ec2.create_tags("vol-1", &tags()).await.unwrap_err();
+    })
+    .await;
+    let fields = [("ResourceId.1", "vol-1"), ("Tag.1.Key", "a"), ("Tag.2.Key", "b")];
+    sends("DeleteTags", &fields, async |wire| {
+        wire.ec2.delete_tags("vol-1", &["a".into(), "b".into()]).await.unwrap_err();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn deleting_no_tags_calls_nothing_because_ec2_would_delete_all() {
+    let wire = Wire::answering([Reply::ok("")]).await;
+    wire.ec2.delete_tags("vol-1", &[]).await.unwrap();
+    assert!(wire.requests().is_empty());
+}
+
+fn page() -> PageRequest {
+    PageRequest { max_results: Some(200), token: Some("next".into()) }
+}
+
+#[tokio::test]
+async fn volumes_are_described_by_bare_ids_without_paging_or_by_filter_with_it() {
+    let describe = async |query: VolumeQuery, fields: &[(&str, &str)]| {
+        sends("DescribeVolumes", fields, async |wire| {
+            wire.ec2.describe_volumes(&query, &page()).await.unwrap_err();
+        })
+        .await;
+    };
+    let paging = [("MaxResults", "200"), ("NextToken", "next")];
+    let with_paging = |fields: &[(&'static str, &'static str)]| [fields, &paging].concat();
+    let two = vec![vol("vol-1"), vol("vol-2")];
+    describe(VolumeQuery::Ids(two.clone()), &[("VolumeId.1", "vol-1"), ("VolumeId.2", "vol-2")]).await;
+    let filter = [("Filter.1.Name", "volume-id"), ("Filter.1.Value.1", "vol-1"), ("Filter.1.Value.2", "vol-2")];
+    describe(VolumeQuery::FilterIds(two), &with_paging(&filter)).await;
+    let tag = VolumeQuery::Tag { key: "CSIVolumeName".into(), values: vec!["a*".into()] };
+    let filter = [("Filter.1.Name", "tag:CSIVolumeName"), ("Filter.1.Value.1", "a\\*")];
+    describe(tag, &with_paging(&filter)).await;
+    describe(VolumeQuery::All, &paging).await;
+}
+
+#[tokio::test]
+async fn snapshots_are_those_of_the_own_account_except_by_id() {
+    let describe = async |query: SnapshotQuery, fields: &[(&str, &str)]| {
+        let fields = [fields, &[("MaxResults", "200"), ("NextToken", "next")]].concat();
+        sends("DescribeSnapshots", &fields, async |wire| {
+            wire.ec2.describe_snapshots(&query, &page()).await.unwrap_err();
+        })
+        .await;
+    };
+    let id = SnapshotId::parse("snap-1").unwrap();
+    let by_id = [("Filter.1.Name", "snapshot-id"), ("Filter.1.Value.1", "snap-1")];
+    describe(SnapshotQuery::FilterIds(vec![id]), &by_id).await;
+    let tag = SnapshotQuery::Tag { key: "k".into(), values: vec!["v".into()] };
+    describe(tag, &[("Owner.1", "self"), ("Filter.1.Name", "tag:k"), ("Filter.1.Value.1", "v")]).await;
+    describe(SnapshotQuery::Owned { volume: None }, &[("Owner.1", "self")]).await;
+    let of_volume = [("Owner.1", "self"), ("Filter.1.Name", "volume-id"), ("Filter.1.Value.1", "vol-1")];
+    describe(SnapshotQuery::Owned { volume: Some(vol("vol-1")) }, &of_volume).await;
+}
+
+#[tokio::test]
+async fn instances_and_modifications_are_described_by_filter() {
+    let paging = [("MaxResults", "200"), ("NextToken", "next")];
+    let fields = [&[("Filter.1.Name", "instance-id"), ("Filter.1.Value.1", "i-1")][..], &paging].concat();
+    sends("DescribeInstances", &fields, async |wire| {
+        wire.ec2.describe_instances(&[InstanceId::parse("i-1").unwrap()], &page()).await.unwrap_err();
+    })
+    .await;
+    let fields = [&[("Filter.1.Name", "volume-id"), ("Filter.1.Value.1", "vol-1")][..], &paging].concat();
+    sends("DescribeVolumesModifications", &fields, async |wire| {
+        wire.ec2.describe_modifications(&[vol("vol-1")], &page()).await.unwrap_err();
+    })
+    .await;
+    sends("DescribeInstanceTypes", &[("InstanceType.1", "m5.large")], async |wire| {
+        wire.ec2.describe_instance_type("m5.large").await.unwrap_err();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_describe_of_nothing_calls_nothing_because_ec2_would_list_all() {
+    let wire = Wire::answering([Reply::ok("")]).await;
+    let none = PageRequest::default();
+    assert!(wire.ec2.describe_volumes(&VolumeQuery::Ids(vec![]), &none).await.unwrap().items.is_empty());
+    assert!(wire.ec2.describe_volumes(&VolumeQuery::FilterIds(vec![]), &none).await.unwrap().items.is_empty());
+    let tag = VolumeQuery::Tag { key: "k".into(), values: vec![] };
+    assert!(wire.ec2.describe_volumes(&tag, &none).await.unwrap().items.is_empty());
+    assert!(wire.ec2.describe_snapshots(&SnapshotQuery::FilterIds(vec![]), &none).await.unwrap().items.is_empty());
+    let tag = SnapshotQuery::Tag { key: "k".into(), values: vec![] };
+    assert!(wire.ec2.describe_snapshots(&tag, &none).await.unwrap().items.is_empty());
+    assert!(wire.ec2.describe_instances(&[], &none).await.unwrap().items.is_empty());
+    assert!(wire.ec2.describe_modifications(&[], &none).await.unwrap().items.is_empty());
+    assert!(wire.requests().is_empty());
+}
+
+#[tokio::test]
+async fn the_health_check_is_a_dry_run_and_its_success_is_success() {
+    sends("DescribeAvailabilityZones", &[("DryRun", "true")], async |wire| {
+        wire.ec2.check_access().await.unwrap();
+    })
+    .await;
+    sends("DescribeAvailabilityZones", &[], async |wire| {
+        wire.ec2.describe_zones().await.unwrap_err();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_user_agent_names_the_driver_its_version_and_the_extra_word() {
+    let wire = Wire::answering([Reply::error(400, "DryRunOperation", "ok")]).await;
+    wire.ec2.check_access().await.unwrap();
+    let requests = wire.requests();
+    for header in ["user-agent", "x-amz-user-agent"] {
+        let agent = requests[0].headers[header].to_str().unwrap();
+        assert!(agent.contains("exec-env/aws-ebs-csi-driver-v1.2.3-helm"), "{header}: {agent}");
+    }
+    let signed = requests[0].headers["authorization"].to_str().unwrap();
+    assert!(signed.contains("/us-west-2/ec2/aws4_request"), "{signed}");
+}
+
+#[tokio::test]
+async fn the_observer_learns_of_each_call_once_with_its_outcome() {
+    let wire = Wire::answering([
+        Reply::error(500, "InternalError", "x"),
+        Reply::ok("<DescribeVolumesResponse><requestId>r</requestId><volumeSet/></DescribeVolumesResponse>"),
+        Reply::error(400, "InvalidVolume.NotFound", "x"),
+    ])
+    .await;
+    wire.ec2.describe_volumes(&VolumeQuery::All, &PageRequest::default()).await.unwrap();
+    wire.ec2.delete_volume(&vol("vol-1")).await.unwrap_err();
+    assert_eq!(wire.requests().len(), 3);
+    let seen = wire.seen.0.lock().unwrap().clone();
+    let wanted = [(Action::DescribeVolumes, None), (Action::DeleteVolume, Some(ErrorClass::VolumeNotFound))];
+    assert_eq!(seen, wanted);
+}

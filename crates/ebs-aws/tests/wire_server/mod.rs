@@ -1,0 +1,150 @@
+//! An HTTP server that says what a test tells it to say, and keeps what it was sent.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use aws_credential_types::Credentials;
+use aws_credential_types::provider::SharedCredentialsProvider;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use ebs_aws::{AwsConfig, AwsEc2, Settings, Timeouts};
+use ebs_ec2::{Action, ErrorClass, Observation, Observer};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+/// What the server does with a request.
+#[derive(Clone)]
+pub enum Reply {
+    /// Status and body.
+    Say(u16, String),
+    /// Reads the request and never answers.
+    Hang,
+}
+
+impl Reply {
+    pub fn ok(body: impl Into<String>) -> Self {
+        Self::Say(200, body.into())
+    }
+
+    /// An error as EC2 writes it.
+    pub fn error(status: u16, code: &str, message: &str) -> Self {
+        Self::Say(
+            status,
+            format!(
+                "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Response><Errors><Error><Code>{code}</Code>\
+                 <Message>{message}</Message></Error></Errors><RequestID>req-of-{code}</RequestID></Response>"
+            ),
+        )
+    }
+}
+
+/// A request that arrived: its form fields and headers.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub form: BTreeMap<String, String>,
+    pub headers: HeaderMap,
+}
+
+#[derive(Default)]
+struct Script {
+    /// Replies in order; the last one is repeated.
+    replies: VecDeque<Reply>,
+    requests: Vec<Request>,
+}
+
+/// Remembers what it was told of.
+#[derive(Default)]
+pub struct Seen(pub Mutex<Vec<(Action, Option<ErrorClass>)>>);
+
+impl Observer for Seen {
+    fn observe(&self, o: &Observation<'_>) {
+        self.0.lock().unwrap().push((o.action, o.error.map(|e| e.class)));
+    }
+}
+
+/// The server with a client for it.
+pub struct Wire {
+    script: Arc<Mutex<Script>>,
+    pub ec2: AwsEc2,
+    pub seen: Arc<Seen>,
+    _tasks: JoinSet<()>,
+}
+
+impl Wire {
+    pub async fn answering(replies: impl IntoIterator<Item = Reply>) -> Self {
+        Self::with(replies, settings()).await
+    }
+
+    pub async fn with(replies: impl IntoIterator<Item = Reply>, settings: Settings) -> Self {
+        let script = Arc::new(Mutex::new(Script { replies: replies.into_iter().collect(), requests: vec![] }));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let app = Router::new().fallback(answer).with_state(Arc::clone(&script));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move { axum::serve(listener, app).await.unwrap() });
+        let seen = Arc::new(Seen::default());
+        let config = config(&format!("http://{address}"));
+        let ec2 = AwsEc2::connect_with(&config, settings, Arc::clone(&seen) as Arc<dyn Observer>).await.unwrap();
+        Self { script, ec2, seen, _tasks: tasks }
+    }
+
+    pub fn requests(&self) -> Vec<Request> {
+        self.script.lock().unwrap().requests.clone()
+    }
+
+    /// The form of the only request, without the fields that every request has.
+    pub fn only_form(&self) -> BTreeMap<String, String> {
+        let requests = self.requests();
+        assert_eq!(requests.len(), 1, "{requests:#?}");
+        requests[0].form.clone()
+    }
+}
+
+/// The secret that no log may ever hold.
+pub const SECRET: &str = "canary-secret-key";
+pub const TOKEN: &str = "canary-session-token";
+
+/// Settings with credentials of our own, whatever the environment has.
+pub fn settings() -> Settings {
+    let credentials = Credentials::new("AKIATEST", SECRET, Some(TOKEN.into()), None, "test");
+    Settings { timeouts: Timeouts::default(), credentials: Some(SharedCredentialsProvider::new(credentials)) }
+}
+
+/// A configuration for tests.
+pub fn config(endpoint: &str) -> AwsConfig {
+    AwsConfig {
+        region: "us-west-2".into(),
+        ec2_endpoint: Some(endpoint.into()),
+        user_agent_extra: Some("helm".into()),
+        version: "v1.2.3".into(),
+    }
+}
+
+async fn answer(State(script): State<Arc<Mutex<Script>>>, headers: HeaderMap, body: Bytes) -> Response {
+    let form = parse_form(std::str::from_utf8(&body).unwrap());
+    let reply = {
+        let mut script = script.lock().unwrap();
+        script.requests.push(Request { form, headers });
+        if script.replies.len() > 1 { script.replies.pop_front() } else { script.replies.front().cloned() }
+    };
+    match reply {
+        Some(Reply::Say(status, body)) => (StatusCode::from_u16(status).unwrap(), body).into_response(),
+        Some(Reply::Hang) => std::future::pending().await,
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+fn parse_form(body: &str) -> BTreeMap<String, String> {
+    let decode =
+        |text: &str| percent_encoding::percent_decode_str(&text.replace('+', " ")).decode_utf8().unwrap().into_owned();
+    body.split('&').filter(|p| !p.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, ""))).fold(
+        BTreeMap::new(),
+        |mut form, (key, value)| {
+            assert!(form.insert(decode(key), decode(value)).is_none(), "{key} twice in {body}");
+            form
+        },
+    )
+}
