@@ -1,6 +1,9 @@
 //! The node service on real block devices: needs root, e2fsprogs, xfsprogs and util-linux, and touches loop devices of
 //! its own alone.
 
+#[cfg(test)]
 mod node;
+#[cfg(test)]
 mod publish;
+#[cfg(test)]
 mod stage;

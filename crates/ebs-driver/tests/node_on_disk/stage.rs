@@ -338,3 +338,22 @@ fn a_format_option_for_another_file_system_is_refused() {
         refused(node.stage(request).await, Code::InvalidArgument, &["numberofinodes", "xfs"]);
     });
 }
+
+#[test]
+fn a_plain_stage_of_a_clean_volume_starts_no_child_but_blkid() {
+    in_mount_namespace(|| async {
+        for (fs_type, bytes) in [("ext4", 64 * MIB), ("xfs", 600 * MIB)] {
+            let node = Node::new(bytes);
+            node.staged(fs_type).await;
+            node.unstage().await.unwrap();
+            // In this namespace every other tool fails from now on.
+            for tool in ["e2fsck", "mke2fs", "mkfs.xfs", "resize2fs", "xfs_growfs"] {
+                rustix::mount::mount_bind("/usr/bin/false", format!("/usr/sbin/{tool}")).unwrap();
+            }
+            node.staged(fs_type).await;
+            for tool in ["e2fsck", "mke2fs", "mkfs.xfs", "resize2fs", "xfs_growfs"] {
+                rustix::mount::unmount(format!("/usr/sbin/{tool}"), rustix::mount::UnmountFlags::empty()).unwrap();
+            }
+        }
+    });
+}
