@@ -78,25 +78,17 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
     Ok(Driver { bound, routes, observer: counting, operations: operations.to_vec(), background })
 }
 
-/// What is known of the machine. A controller that is told its region asks nobody.
-enum Whoami {
-    Region(String),
-    Machine { imds: Imds, metadata: NodeMetadata },
-}
-
-impl Whoami {
-    fn region(&self) -> &str {
-        match self {
-            Self::Region(region) => region,
-            Self::Machine { metadata, .. } => &metadata.region,
-        }
-    }
+/// What is known of where the process runs.
+struct Whoami {
+    region: String,
+    /// None for a controller that is told its region: it asks nobody.
+    machine: Option<(Imds, NodeMetadata)>,
 }
 
 async fn whoami(settings: &Settings) -> anyhow::Result<Whoami> {
     let region = environment("AWS_REGION");
     if let (Mode::Controller, Some(region)) = (settings.driver.mode, region) {
-        return Ok(Whoami::Region(region));
+        return Ok(Whoami { region, machine: None });
     }
     let needed = match settings.driver.mode {
         Mode::Controller => "the region is not known: set AWS_REGION, or let the driver read instance metadata",
@@ -115,7 +107,7 @@ async fn whoami(settings: &Settings) -> anyhow::Result<Whoami> {
         zone = %metadata.zone,
         "this machine, by its metadata service"
     );
-    Ok(Whoami::Machine { imds, metadata })
+    Ok(Whoami { region: metadata.region.clone(), machine: Some((imds, metadata)) })
 }
 
 /// The EC2 client and the policy over it; none where nothing would use it (`runtime.md` R-14).
@@ -128,7 +120,7 @@ async fn cloud(
         return Ok(None);
     }
     let config = AwsConfig {
-        region: whoami.region().to_owned(),
+        region: whoami.region.clone(),
         ec2_endpoint: environment("AWS_EC2_ENDPOINT"),
         user_agent_extra: settings.user_agent_extra.clone(),
         version: VERSION.to_owned(),
@@ -145,7 +137,7 @@ fn controller(settings: &Settings, cloud: Arc<Cloud<AwsEc2>>, operations: Operat
 }
 
 fn node(settings: &Settings, whoami: Whoami, operations: Operations) -> anyhow::Result<Option<NodeService>> {
-    let (Some(node), Whoami::Machine { imds, metadata }) = (&settings.node, whoami) else { return Ok(None) };
+    let (Some(node), Some((imds, metadata))) = (&settings.node, whoami.machine) else { return Ok(None) };
     let mounter = Mounter::new(mounter_config(node, &metadata)).context("the node service cannot work here")?;
     let options = NodeOptions {
         driver: settings.driver.name.clone(),
