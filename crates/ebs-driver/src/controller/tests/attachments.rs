@@ -48,7 +48,7 @@ async fn a_volume_attached_elsewhere_is_a_failed_precondition_that_names_the_ins
     let volume = world.volume("pvc-1").await;
     world.publish(&volume, world.here.as_str()).await.expect("attached");
     let result = world.publish(&volume, world.elsewhere.as_str()).await;
-    refused(result, "FailedPrecondition", &volume);
+    refused(result, "FailedPrecondition", world.here.as_str());
     assert_eq!(world.volumes().await[0].attachments.len(), 1);
 }
 
