@@ -107,7 +107,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`EngineError`] says what is in the way.
-    pub async fn start(config: EngineConfig) -> Result<Self, EngineError> {
+    pub async fn start(mut config: EngineConfig) -> Result<Self, EngineError> {
         config.check()?;
         let clock = Clock::start();
         let parts = {
@@ -115,6 +115,8 @@ impl Engine {
             blocking(move || open(&config, clock.now())).await?
         };
         let (mut sim, plane, store) = parts;
+        // Resolved, as the kernel shows the backing files in it.
+        config.state_dir = store.as_ref().map(|store| store.dir().to_owned());
         sim.resume(clock.now());
         let (commands, inbox) = mpsc::channel(QUEUE);
         let mut tasks = JoinSet::new();
@@ -148,12 +150,12 @@ impl Engine {
         self.shared.clock.now()
     }
 
-    /// What it was started with.
+    /// What it was started with; the state directory is resolved.
     pub fn config(&self) -> &EngineConfig {
         &self.shared.config
     }
 
-    /// Directory of the backing files, when there is a state directory.
+    /// Directory of the backing files, when there is a state directory; resolved, as `/sys/block/loopN` shows them.
     pub fn devices_dir(&self) -> Option<PathBuf> {
         self.config().state_dir.as_ref().map(|dir| dir.join("devices"))
     }

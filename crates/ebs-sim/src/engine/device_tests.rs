@@ -130,7 +130,7 @@ async fn a_stopped_simulator_takes_its_devices_down_and_the_next_brings_them_bac
     attach(&engine, &volume, "/dev/xvdaa").await;
     engine.shutdown().await.unwrap();
     assert!(machine.link(&volume).symlink_metadata().is_err());
-    let below = engine.devices_dir().unwrap().canonicalize().unwrap();
+    let below = engine.devices_dir().unwrap();
     let left = || {
         std::fs::read_dir("/sys/block").unwrap().flatten().any(|entry| {
             std::fs::read_to_string(entry.path().join("loop/backing_file"))

@@ -205,3 +205,13 @@ async fn many_callers_at_once_each_get_their_own_answer() {
     }
     assert_eq!(ids.len(), 100);
 }
+
+#[tokio::test]
+async fn the_devices_directory_is_named_as_the_kernel_shows_it() {
+    let dir = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(dir.path(), dir.path().join("alias")).unwrap();
+    let state_dir = Some(dir.path().join("alias/state"));
+    let engine = Engine::start(EngineConfig { state_dir, ..EngineConfig::default() }).await.unwrap();
+    let real = dir.path().canonicalize().unwrap();
+    assert_eq!(engine.devices_dir(), Some(real.join("state/devices")));
+}
