@@ -20,7 +20,7 @@ mod tests;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
@@ -38,6 +38,9 @@ use store::Store;
 
 /// Calls that may wait for the owner before callers wait themselves.
 const QUEUE: usize = 1024;
+/// How often, and how long apart, a locked state directory is asked for again.
+const LOCK_TRIES: usize = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 /// Everything there is, for the control API's `/state`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -110,11 +113,7 @@ impl Engine {
     pub async fn start(mut config: EngineConfig) -> Result<Self, EngineError> {
         config.check()?;
         let clock = Clock::start();
-        let parts = {
-            let config = config.clone();
-            blocking(move || open(&config, clock.now())).await?
-        };
-        let (mut sim, plane, store) = parts;
+        let (mut sim, plane, store) = open_soon(&config, clock).await?;
         // Resolved, as the kernel shows the backing files in it.
         config.state_dir = store.as_ref().map(|store| store.dir().to_owned());
         sim.resume(clock.now());
@@ -176,8 +175,25 @@ impl Engine {
     }
 }
 
+/// What an engine owns.
+type Parts = (Sim, Arc<Plane>, Option<Store>);
+
+/// A lock outlives its simulator for a moment, in a child that was just being started: a directory in use is asked
+/// for again before it is believed.
+async fn open_soon(config: &EngineConfig, clock: Clock) -> Result<Parts, EngineError> {
+    for _ in 0..LOCK_TRIES {
+        let config = config.clone();
+        match blocking(move || open(&config, clock.now())).await {
+            Err(EngineError::StateDirInUse(_)) => tokio::time::sleep(LOCK_PAUSE).await,
+            opened => return opened,
+        }
+    }
+    let config = config.clone();
+    blocking(move || open(&config, clock.now())).await
+}
+
 /// Opens everything that lives outside the process; blocks.
-fn open(config: &EngineConfig, now: SystemTime) -> Result<(Sim, Arc<Plane>, Option<Store>), EngineError> {
+fn open(config: &EngineConfig, now: SystemTime) -> Result<Parts, EngineError> {
     let Some(dir) = &config.state_dir else {
         return Ok((Sim::new(config, now), Arc::new(Plane::None), None));
     };

@@ -195,6 +195,8 @@ impl Owner {
             tokio::time::sleep(TAKE_DOWN_PAUSE).await;
             taken_down = self.take_down().await;
         }
+        // Whoever asked may start another engine here as soon as they are told.
+        self.store = None;
         taken_down.map_err(EngineError::Plane)
     }
 

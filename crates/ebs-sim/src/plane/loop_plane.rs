@@ -31,11 +31,14 @@ pub(crate) struct LoopPlane {
     devices: Mutex<()>,
 }
 
-/// A device that is still used.
+/// How far a device was disconnected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Disconnected {
     Yes,
-    Busy,
+    /// Somebody has it open: it goes when they close it.
+    WithLastUser,
+    /// Somebody has it mounted: nothing was done.
+    Mounted,
 }
 
 impl LoopPlane {
@@ -87,7 +90,7 @@ impl LoopPlane {
                 Err(error) => Err(error),
             },
             Effect::Disconnect { volume, .. } => match self.disconnect(volume) {
-                Ok(Disconnected::Busy) => return Outcome::Busy,
+                Ok(Disconnected::WithLastUser | Disconnected::Mounted) => return Outcome::Busy,
                 Ok(Disconnected::Yes) => Ok(()),
                 Err(error) => Err(error),
             },
@@ -133,7 +136,7 @@ impl LoopPlane {
             let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
             let exclusive = match rustix::fs::open(connected.device(), flags, Mode::empty()) {
                 Ok(exclusive) => exclusive,
-                Err(Errno::BUSY) => return Ok(Disconnected::Busy),
+                Err(Errno::BUSY) => return Ok(Disconnected::Mounted),
                 Err(error) => return Err(error.into()),
             };
             if sysfs::file_of(&connected.name).as_ref() != Some(&connected.file) {
@@ -144,11 +147,22 @@ impl LoopPlane {
             drop(exclusive);
             // Whoever has it open without mounting it keeps it until they close it.
             if sysfs::file_of(&connected.name).as_ref() == Some(&connected.file) {
-                return Ok(Disconnected::Busy);
+                return Ok(Disconnected::WithLastUser);
             }
         }
         self.by_id.remove(volume)?;
         Ok(Disconnected::Yes)
+    }
+
+    /// Marks a device to go with its last user, at once if there is none. The device is held open meanwhile: else it
+    /// could be released and connected to somebody else's file between the look at it and the deed.
+    pub(super) fn release(&self, connected: &Connected) -> io::Result<()> {
+        let held = File::open(connected.device())?;
+        if sysfs::file_of(&connected.name).as_ref() == Some(&connected.file) {
+            self.losetup.disconnect(&connected.device())?;
+        }
+        drop(held);
+        Ok(())
     }
 
     fn grow(&self, volume: &str, gib: u32) -> io::Result<()> {
@@ -196,9 +210,9 @@ impl LoopPlane {
             let Some(volume) = super::backing::id_of(&device.file) else { continue };
             match self.disconnect(volume) {
                 Ok(Disconnected::Yes) => {}
-                Ok(Disconnected::Busy) => {
-                    // Already marked when somebody merely has it open; a mounted one is marked here.
-                    let marked = self.losetup.disconnect(&device.device()).and_then(|()| self.by_id.remove(volume));
+                Ok(Disconnected::WithLastUser) => left.push(format!("{} of {volume}", device.device().display())),
+                Ok(Disconnected::Mounted) => {
+                    let marked = self.release(&device).and_then(|()| self.by_id.remove(volume));
                     let note = marked.err().map(|e| format!(" ({e})")).unwrap_or_default();
                     left.push(format!("{} of {volume}{note}", device.device().display()));
                 }

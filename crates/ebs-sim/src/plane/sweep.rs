@@ -21,7 +21,7 @@ impl LoopPlane {
         }
         for device in stale {
             tracing::info!(device = device.name, file = %device.file.display(), "removing a device of a former run");
-            if let Err(error) = self.losetup.disconnect(&device.device()) {
+            if let Err(error) = self.release(device) {
                 tracing::warn!(%error, device = device.name, "a device of a former run is left");
             }
         }
