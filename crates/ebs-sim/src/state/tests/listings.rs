@@ -73,7 +73,7 @@ fn one_missing_id_fails_the_whole_call() {
         volume_ids: ids.iter().map(|id| (*id).to_owned()).collect(),
         ..Default::default()
     };
-    assert_eq!(describe(&mut world, by(&[&volume])).unwrap().0, [volume.clone()]);
+    assert_eq!(describe(&mut world, by(&[&volume])).unwrap().0, vec![volume.clone()]);
     let fault = describe(&mut world, by(&[&volume, "vol-00000000"])).unwrap_err();
     assert_eq!(fault.code, "InvalidVolume.NotFound");
     assert!(fault.message.contains("vol-00000000") && !fault.message.contains(&volume));
