@@ -135,6 +135,7 @@ impl Cli {
             timing: self.timing,
             devices: self.devices,
             instance_type: self.instance_type.clone(),
+            zones: EngineConfig::default().zones,
             zone,
             second_zone,
             access_key: self.access_key.clone(),

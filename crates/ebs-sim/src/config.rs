@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use ebs_types::ZoneName;
 
+use crate::engine::{EngineConfig, ZoneConfig};
+
 /// Everything a [`crate::Server`] needs to know; the command line fills the same fields.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
@@ -23,6 +25,9 @@ pub struct ServerConfig {
     pub devices: DeviceMode,
     /// Type of both instances.
     pub instance_type: String,
+    /// The zones of the region. With a single availability zone (and a local one for the second instance) a volume
+    /// that nobody gave a place to is where the machine is.
+    pub zones: Vec<ZoneConfig>,
     /// Zone of the machine's own instance.
     pub zone: ZoneName,
     /// Zone of the second instance; another one of the same region.
@@ -45,6 +50,7 @@ impl ServerConfig {
             timing: TimingMode::Instant,
             devices: DeviceMode::None,
             instance_type: "m5.large".to_owned(),
+            zones: EngineConfig::default().zones,
             zone: ZoneName::parse("us-west-2a").expect("a zone name by its rule"),
             second_zone: ZoneName::parse("us-west-2b").expect("a zone name by its rule"),
             access_key: None,

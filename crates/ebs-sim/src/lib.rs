@@ -24,6 +24,7 @@ mod state;
 mod wire;
 
 pub use config::{AccessKey, DeviceMode, ServerConfig, TimingMode};
+pub use engine::ZoneConfig;
 pub use http::OpenError;
 pub use ledger::{LedgerEntry, LedgerPage};
 pub use server::{Server, ServerError};

@@ -148,6 +148,7 @@ fn engine_config(config: &ServerConfig) -> EngineConfig {
             TimingMode::Instant => Timing::Instant,
             TimingMode::Realistic => Timing::Realistic,
         },
+        zones: config.zones.clone(),
         zone: config.zone.to_string(),
         second_zone: config.second_zone.to_string(),
         instance_type: config.instance_type.clone(),

@@ -9,7 +9,8 @@ use crate::support::child::{run, simulator};
 use crate::support::request::{ec2, send};
 use crate::support::until;
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::process::Child;
 
 struct Process {
@@ -103,6 +104,23 @@ async fn either_signal_and_the_control_api_end_it_cleanly() {
 }
 
 #[tokio::test]
+async fn a_second_signal_ends_it_at_once() {
+    let mut process = Process::start(&[]);
+    let address = process.env().await["AWS_EC2_ENDPOINT"].strip_prefix("http://").unwrap().to_owned();
+    // A request that never arrives whole keeps the clean end waiting for its grace.
+    let mut stuck = TcpStream::connect(&address).await.unwrap();
+    stuck.write_all(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nAction=").await.unwrap();
+    let started = tokio::time::Instant::now();
+    process.signal(Signal::TERM);
+    until("the port closed", async || TcpStream::connect(&address).await.is_err().then_some(())).await;
+    process.signal(Signal::TERM);
+    let (status, log) = process.end().await;
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(started.elapsed() < Duration::from_secs(5), "{log}");
+    drop(stuck);
+}
+
+#[tokio::test]
 async fn a_second_simulator_on_the_same_state_directory_is_refused() {
     let mut first = Process::start(&[]);
     first.env().await;
@@ -150,7 +168,7 @@ async fn a_killed_simulator_starts_again_from_its_state_directory() {
     let url = until("a new env file", async || {
         let env = second.env().await;
         let url = env["AWS_EC2_ENDPOINT"].clone();
-        tokio::net::TcpStream::connect(url.strip_prefix("http://").unwrap()).await.ok().map(|_| url)
+        TcpStream::connect(url.strip_prefix("http://").unwrap()).await.ok().map(|_| url)
     })
     .await;
     let reply = ec2(&url, &format!("Action=DescribeVolumes&VolumeId.1={volume}")).await;
