@@ -37,7 +37,7 @@ impl LoopDevice {
     /// As [`LoopDevice::new`].
     pub fn new_in(parent: &Path, volume: &VolumeId, bytes: u64) -> io::Result<Self> {
         refuse_unless_root("a loop device")?;
-        if bytes == 0 || bytes % 512 != 0 {
+        if bytes == 0 || !bytes.is_multiple_of(512) {
             return Err(io::Error::other(format!("a loop device of {bytes} bytes: not a multiple of 512")));
         }
         let directory = tempfile::Builder::new().prefix("ebs-loop-").tempdir_in(parent)?;
