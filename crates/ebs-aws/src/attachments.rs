@@ -9,7 +9,7 @@ use crate::query::number;
 
 impl Attachments for AwsEc2 {
     async fn attach_volume(&self, request: &AttachRequest) -> Result<Attachment> {
-        let sent = Sent::default();
+        let sent = Sent::of(Action::AttachVolume);
         let operation = self
             .client
             .attach_volume()
@@ -19,11 +19,11 @@ impl Attachments for AwsEc2 {
             .set_ebs_card_index(request.card.map(number))
             .customize();
         let send = sent.once(operation).send();
-        self.call(Action::AttachVolume, sent, send, attachment).await
+        self.call(sent, send, attachment).await
     }
 
     async fn detach_volume(&self, request: &DetachRequest) -> Result<Attachment> {
-        let sent = Sent::default();
+        let sent = Sent::of(Action::DetachVolume);
         let operation = self
             .client
             .detach_volume()
@@ -31,6 +31,6 @@ impl Attachments for AwsEc2 {
             .instance_id(request.instance.as_str())
             .customize();
         let send = sent.once(operation).send();
-        self.call(Action::DetachVolume, sent, send, attachment).await
+        self.call(sent, send, attachment).await
     }
 }

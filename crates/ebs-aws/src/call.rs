@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use aws_sdk_ec2::client::customize::CustomizableOperation;
-use aws_sdk_ec2::config::interceptors::BeforeTransmitInterceptorContextRef;
+use aws_sdk_ec2::config::interceptors::{
+    AfterDeserializationInterceptorContextRef, BeforeTransmitInterceptorContextRef,
+};
 use aws_sdk_ec2::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_ec2::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_ec2::operation::RequestId;
@@ -19,9 +21,14 @@ use tracing::Instrument;
 use crate::convert::Incomplete;
 use crate::{AwsEc2, failure, retry};
 
-/// Learns whether a request was handed to the connection. What fails before that did nothing.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Sent(Arc<AtomicBool>);
+/// Watches one call: whether a request was handed to the connection (what fails before that did nothing), and
+/// whether what came back is an answer of EC2. The SDK does not look into the replies of calls that return nothing,
+/// so that any page of a proxy with status 200 would pass for a deletion.
+#[derive(Debug, Clone)]
+pub(crate) struct Sent {
+    action: Action,
+    sent: Arc<AtomicBool>,
+}
 
 #[dyn_dispatch_hint]
 impl Intercept for Sent {
@@ -35,12 +42,31 @@ impl Intercept for Sent {
         _components: &RuntimeComponents,
         _cfg: &mut ConfigBag,
     ) -> std::result::Result<(), BoxError> {
-        self.0.store(true, Ordering::SeqCst);
+        self.sent.store(true, Ordering::SeqCst);
         Ok(())
+    }
+
+    fn read_after_deserialization(
+        &self,
+        context: &AfterDeserializationInterceptorContextRef<'_>,
+        _components: &RuntimeComponents,
+        _cfg: &mut ConfigBag,
+    ) -> std::result::Result<(), BoxError> {
+        if context.output_or_error().is_err() {
+            return Ok(());
+        }
+        let body = String::from_utf8_lossy(context.response().body().bytes().unwrap_or_default());
+        let root = format!("<{}Response", self.action);
+        if body.contains(&root) { Ok(()) } else { Err(format!("the reply lacks {root}>").into()) }
     }
 }
 
 impl Sent {
+    /// For one call of this action.
+    pub(crate) fn of(action: Action) -> Self {
+        Self { action, sent: Arc::default() }
+    }
+
     /// Attaches this to an operation that changes something: one attempt, never more.
     pub(crate) fn once<T, E, B>(&self, operation: CustomizableOperation<T, E, B>) -> CustomizableOperation<T, E, B> {
         operation.interceptor(self.clone())
@@ -59,7 +85,6 @@ impl AwsEc2 {
     /// Sends one call, reads its reply and reports it.
     pub(crate) async fn call<T, U, E>(
         &self,
-        action: Action,
         sent: Sent,
         send: impl Future<Output = std::result::Result<T, SdkError<E, HttpResponse>>> + Send,
         read: impl FnOnce(T) -> std::result::Result<U, Incomplete> + Send,
@@ -69,13 +94,14 @@ impl AwsEc2 {
         U: Send,
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
     {
+        let action = sent.action;
         let answer = async {
             match Box::pin(send).await {
                 Ok(output) => {
                     let id = output.request_id().map(str::to_owned);
                     read(output).map_err(|e| failure::incomplete(action, &e.to_string(), id.as_deref()))
                 }
-                Err(error) => Err(failure::translate(action, error, sent.0.load(Ordering::SeqCst))),
+                Err(error) => Err(failure::translate(action, error, sent.sent.load(Ordering::SeqCst))),
             }
         };
         self.observed(action, answer).await

@@ -1,5 +1,6 @@
 //! What EC2's error codes mean: the one table.
 
+use ebs_ec2::ErrorClass as C;
 use ebs_ec2::{Action, ErrorClass, Limit};
 
 /// Codes that mean "slow down, nothing was done", with whatever HTTP status they come.
@@ -20,99 +21,109 @@ pub(crate) const THROTTLES: [&str; 14] = [
     "TransactionInProgressException",
 ];
 
-/// The class of an answer with a code. A code that is not in the table is definite, unless the HTTP status says that
-/// the server itself failed.
+/// Every code with a meaning of its own, but for the throttles and `InvalidParameterValue`.
+const TABLE: &[(&str, ErrorClass)] = &[
+    ("DryRunOperation", C::DryRunSucceeded),
+    ("InvalidVolume.NotFound", C::VolumeNotFound),
+    ("InvalidSnapshot.NotFound", C::SnapshotNotFound),
+    ("InvalidInstanceID.NotFound", C::InstanceNotFound),
+    ("InvalidAttachment.NotFound", C::AttachmentNotFound),
+    ("InvalidVolumeModification.NotFound", C::ModificationNotFound),
+    ("InvalidVolumeID.Malformed", C::MalformedId),
+    ("InvalidVolumeId.Malformed", C::MalformedId),
+    ("InvalidSnapshotID.Malformed", C::MalformedId),
+    ("InvalidSnapshotId.Malformed", C::MalformedId),
+    ("InvalidInstanceID.Malformed", C::MalformedId),
+    ("InvalidInstanceId.Malformed", C::MalformedId),
+    ("InvalidID", C::MalformedId),
+    ("IncorrectState", C::IncorrectState),
+    ("IncorrectInstanceState", C::IncorrectState),
+    ("IncorrectModificationState", C::IncorrectState),
+    ("VolumeInUse", C::VolumeInUse),
+    ("InvalidSnapshot.InUse", C::SnapshotInUse),
+    ("SnapshotLocked", C::SnapshotInUse),
+    ("InvalidDevice.InUse", C::DeviceNameInUse),
+    ("IdempotentParameterMismatch", C::IdempotentMismatch),
+    ("InvalidVolume.ZoneMismatch", C::ZoneMismatch),
+    ("InvalidVolumeID.ZoneMismatch", C::ZoneMismatch),
+    ("InsufficientVolumeCapacity", C::InsufficientCapacity),
+    ("InsufficientCapacityOnOutpost", C::InsufficientCapacity),
+    ("VolumeModificationRateExceeded", C::ModificationCooldown),
+    ("SnapshotCreationPerVolumeRateExceeded", C::SnapshotCooldown),
+    ("VolumeLimitExceeded", C::LimitExceeded(Limit::Volumes)),
+    ("SnapshotLimitExceeded", C::LimitExceeded(Limit::Snapshots)),
+    ("AttachmentLimitExceeded", C::LimitExceeded(Limit::Attachments)),
+    ("MaxIOPSLimitExceeded", C::LimitExceeded(Limit::Iops)),
+    ("VolumeIOPSLimit", C::LimitExceeded(Limit::Iops)),
+    ("VolumeModificationSizeLimitExceeded", C::LimitExceeded(Limit::ModificationSize)),
+    ("ConcurrentSnapshotLimitExceeded", C::LimitExceeded(Limit::ConcurrentSnapshots)),
+    ("PendingSnapshotLimitExceeded", C::LimitExceeded(Limit::ConcurrentSnapshots)),
+    ("TagLimitExceeded", C::LimitExceeded(Limit::Tags)),
+    ("InvalidNextToken", C::BadToken),
+    ("InvalidPaginationToken", C::BadToken),
+    ("InvalidParameter", C::InvalidParameter),
+    ("InvalidParameterCombination", C::InvalidParameter),
+    ("InvalidParameterDependency", C::InvalidParameter),
+    ("MissingParameter", C::InvalidParameter),
+    ("UnknownParameter", C::InvalidParameter),
+    ("ValidationError", C::InvalidParameter),
+    ("MalformedQueryString", C::InvalidParameter),
+    ("FilterLimitExceeded", C::InvalidParameter),
+    ("InvalidFilter", C::InvalidParameter),
+    ("InvalidAvailabilityZone", C::InvalidParameter),
+    ("InvalidZone.NotFound", C::InvalidParameter),
+    ("InvalidInstanceType", C::InvalidParameter),
+    ("InvalidTagKey.Malformed", C::InvalidParameter),
+    ("TagPolicyViolation", C::InvalidParameter),
+    ("RequestResourceCountExceeded", C::InvalidParameter),
+    ("UnsupportedOperation", C::Unsupported),
+    ("Unsupported", C::Unsupported),
+    ("UnknownVolumeType", C::Unsupported),
+    ("VolumeTypeNotAvailableInZone", C::Unsupported),
+    ("EncryptedVolumesNotSupported", C::Unsupported),
+    ("InvalidAction", C::Unsupported),
+    ("AuthFailure", C::Unauthenticated),
+    ("ExpiredToken", C::Unauthenticated),
+    ("ExpiredTokenException", C::Unauthenticated),
+    ("IncompleteSignature", C::Unauthenticated),
+    ("InvalidAccessKeyId", C::Unauthenticated),
+    ("InvalidClientTokenId", C::Unauthenticated),
+    ("InvalidSecurity", C::Unauthenticated),
+    ("MissingAuthenticationToken", C::Unauthenticated),
+    ("RequestExpired", C::Unauthenticated),
+    ("SignatureDoesNotMatch", C::Unauthenticated),
+    ("UnrecognizedClientException", C::Unauthenticated),
+    ("UnauthorizedOperation", C::Unauthorized),
+    ("AccessDenied", C::Unauthorized),
+    ("AccessDeniedException", C::Unauthorized),
+    ("Blocked", C::Unauthorized),
+    ("OptInRequired", C::Unauthorized),
+    ("PendingVerification", C::Unauthorized),
+    ("CustomerKeyHasBeenRevoked", C::Encryption),
+    ("InternalError", C::Ambiguous),
+    ("InternalFailure", C::Ambiguous),
+    ("InternalServerError", C::Ambiguous),
+    ("Unavailable", C::Ambiguous),
+    ("ServiceUnavailable", C::Ambiguous),
+    ("RequestTimeout", C::Ambiguous),
+    ("RequestTimeoutException", C::Ambiguous),
+];
+
+/// The class of an answer with a code. A code without a meaning of its own is definite, unless the HTTP status says
+/// that the server itself failed.
 pub(crate) fn by_code(action: Action, status: u16, code: &str, message: &str) -> ErrorClass {
-    use ErrorClass as C;
-    match code {
-        code if THROTTLES.contains(&code) => C::Throttled,
-        "DryRunOperation" => C::DryRunSucceeded,
-
-        "InvalidVolume.NotFound" => C::VolumeNotFound,
-        "InvalidSnapshot.NotFound" => C::SnapshotNotFound,
-        "InvalidInstanceID.NotFound" => C::InstanceNotFound,
-        "InvalidAttachment.NotFound" => C::AttachmentNotFound,
-        "InvalidVolumeModification.NotFound" => C::ModificationNotFound,
-        "InvalidVolumeID.Malformed"
-        | "InvalidVolumeId.Malformed"
-        | "InvalidSnapshotID.Malformed"
-        | "InvalidSnapshotId.Malformed"
-        | "InvalidInstanceID.Malformed"
-        | "InvalidInstanceId.Malformed"
-        | "InvalidID" => C::MalformedId,
-
-        "IncorrectState" | "IncorrectInstanceState" | "IncorrectModificationState" => C::IncorrectState,
-        "VolumeInUse" => C::VolumeInUse,
-        "InvalidSnapshot.InUse" | "SnapshotLocked" => C::SnapshotInUse,
-        "InvalidDevice.InUse" => C::DeviceNameInUse,
-        "IdempotentParameterMismatch" => C::IdempotentMismatch,
-        "InvalidVolume.ZoneMismatch" | "InvalidVolumeID.ZoneMismatch" => C::ZoneMismatch,
-        "InsufficientVolumeCapacity" | "InsufficientCapacityOnOutpost" => C::InsufficientCapacity,
-        "VolumeModificationRateExceeded" => C::ModificationCooldown,
-        "SnapshotCreationPerVolumeRateExceeded" => C::SnapshotCooldown,
-
-        "VolumeLimitExceeded" => C::LimitExceeded(Limit::Volumes),
-        "SnapshotLimitExceeded" => C::LimitExceeded(Limit::Snapshots),
-        "AttachmentLimitExceeded" => C::LimitExceeded(Limit::Attachments),
-        "MaxIOPSLimitExceeded" | "VolumeIOPSLimit" => C::LimitExceeded(Limit::Iops),
-        "VolumeModificationSizeLimitExceeded" => C::LimitExceeded(Limit::ModificationSize),
-        "ConcurrentSnapshotLimitExceeded" | "PendingSnapshotLimitExceeded" => {
-            C::LimitExceeded(Limit::ConcurrentSnapshots)
-        }
-        "TagLimitExceeded" => C::LimitExceeded(Limit::Tags),
-
-        "InvalidNextToken" | "InvalidPaginationToken" => C::BadToken,
-        "InvalidParameterValue" => parameter_value(action, message),
-        "InvalidParameter"
-        | "InvalidParameterCombination"
-        | "InvalidParameterDependency"
-        | "MissingParameter"
-        | "UnknownParameter"
-        | "ValidationError"
-        | "MalformedQueryString"
-        | "FilterLimitExceeded"
-        | "InvalidFilter"
-        | "InvalidAvailabilityZone"
-        | "InvalidZone.NotFound"
-        | "InvalidInstanceType"
-        | "InvalidTagKey.Malformed"
-        | "TagPolicyViolation"
-        | "RequestResourceCountExceeded" => C::InvalidParameter,
-        "UnsupportedOperation"
-        | "Unsupported"
-        | "UnknownVolumeType"
-        | "VolumeTypeNotAvailableInZone"
-        | "EncryptedVolumesNotSupported"
-        | "InvalidAction" => C::Unsupported,
-
-        "AuthFailure"
-        | "ExpiredToken"
-        | "ExpiredTokenException"
-        | "IncompleteSignature"
-        | "InvalidAccessKeyId"
-        | "InvalidClientTokenId"
-        | "InvalidSecurity"
-        | "MissingAuthenticationToken"
-        | "RequestExpired"
-        | "SignatureDoesNotMatch"
-        | "UnrecognizedClientException" => C::Unauthenticated,
-        "UnauthorizedOperation"
-        | "AccessDenied"
-        | "AccessDeniedException"
-        | "Blocked"
-        | "OptInRequired"
-        | "PendingVerification" => C::Unauthorized,
-        "CustomerKeyHasBeenRevoked" => C::Encryption,
-        code if code.to_ascii_lowercase().contains("kms") => C::Encryption,
-
-        "InternalError"
-        | "InternalFailure"
-        | "InternalServerError"
-        | "Unavailable"
-        | "ServiceUnavailable"
-        | "RequestTimeout"
-        | "RequestTimeoutException" => C::Ambiguous,
-        _ if status >= 500 => C::Ambiguous,
+    if THROTTLES.contains(&code) {
+        return C::Throttled;
+    }
+    if code == "InvalidParameterValue" {
+        return parameter_value(action, message);
+    }
+    if let Some((_, class)) = TABLE.iter().find(|(known, _)| *known == code) {
+        return *class;
+    }
+    match status {
+        _ if code.to_ascii_lowercase().contains("kms") => C::Encryption,
+        500.. => C::Ambiguous,
         _ => C::Other,
     }
 }
@@ -138,7 +149,6 @@ fn parameter_value(action: Action, message: &str) -> ErrorClass {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ErrorClass as C;
 
     /// Every row of `ebs-cloud.md` 10 and the codes below its table.
     const ROWS: &[(&str, C)] = &[
@@ -189,6 +199,14 @@ mod tests {
         // A definite code stays definite when it comes with a server error.
         for (code, class) in ROWS.iter().filter(|(code, _)| *code != "AnythingElse") {
             assert_eq!(by_code(Action::CreateVolume, 503, code, ""), *class, "{code}");
+        }
+    }
+
+    #[test]
+    fn no_code_is_in_the_table_twice() {
+        for (i, (code, _)) in TABLE.iter().enumerate() {
+            assert!(TABLE[..i].iter().all(|(other, _)| other != code), "{code}");
+            assert!(!THROTTLES.contains(code), "{code}");
         }
     }
 

@@ -15,7 +15,7 @@ impl Instances for AwsEc2 {
             // A filter without values would mean "all" to EC2.
             return Ok(Page { items: vec![], next: None });
         }
-        let sent = Sent::default();
+        let sent = Sent::of(Action::DescribeInstances);
         let operation = self
             .client
             .describe_instances()
@@ -24,7 +24,7 @@ impl Instances for AwsEc2 {
             .set_next_token(page.token.clone())
             .customize();
         let send = sent.repeatable(operation).send();
-        self.call(Action::DescribeInstances, sent, send, |reply| {
+        self.call(sent, send, |reply| {
             let reservations = reply.reservations.unwrap_or_default().into_iter();
             let list = reservations.flat_map(|r| r.instances.unwrap_or_default());
             let items = list.map(convert::instance).collect::<Read<_>>()?;
@@ -34,12 +34,12 @@ impl Instances for AwsEc2 {
     }
 
     async fn describe_instance_type(&self, instance_type: &str) -> Result<Option<InstanceTypeInfo>> {
-        let sent = Sent::default();
+        let sent = Sent::of(Action::DescribeInstanceTypes);
         let operation =
             self.client.describe_instance_types().instance_types(InstanceType::from(instance_type)).customize();
         let send = sent.repeatable(operation).send();
         let answer = self
-            .call(Action::DescribeInstanceTypes, sent, send, |reply| {
+            .call(sent, send, |reply| {
                 reply.instance_types.unwrap_or_default().into_iter().next().map(convert::instance_type).transpose()
             })
             .await;

@@ -14,7 +14,7 @@ const OWN: &str = "self";
 
 impl Snapshots for AwsEc2 {
     async fn create_snapshot(&self, request: &CreateSnapshot) -> Result<Snapshot> {
-        let sent = Sent::default();
+        let sent = Sent::of(Action::CreateSnapshot);
         let operation = self
             .client
             .create_snapshot()
@@ -24,13 +24,13 @@ impl Snapshots for AwsEc2 {
             .set_tag_specifications(tags_of(ResourceType::Snapshot, &request.tags))
             .customize();
         let send = sent.once(operation).send();
-        self.call(Action::CreateSnapshot, sent, send, convert::created).await
+        self.call(sent, send, convert::created).await
     }
 
     async fn delete_snapshot(&self, id: &SnapshotId) -> Result<()> {
-        let sent = Sent::default();
+        let sent = Sent::of(Action::DeleteSnapshot);
         let send = sent.once(self.client.delete_snapshot().snapshot_id(id.as_str()).customize()).send();
-        self.call(Action::DeleteSnapshot, sent, send, |_| Ok(())).await
+        self.call(sent, send, |_| Ok(())).await
     }
 
     async fn describe_snapshots(&self, query: &SnapshotQuery, page: &PageRequest) -> Result<Page<Snapshot>> {
@@ -51,9 +51,9 @@ impl Snapshots for AwsEc2 {
                 operation.owner_ids(OWN).filters(filter("volume-id", [volume.as_str()]))
             }
         };
-        let sent = Sent::default();
+        let sent = Sent::of(Action::DescribeSnapshots);
         let send = sent.repeatable(operation.customize()).send();
-        self.call(Action::DescribeSnapshots, sent, send, |reply| {
+        self.call(sent, send, |reply| {
             let list = reply.snapshots.unwrap_or_default();
             let items = list.into_iter().map(convert::snapshot).collect::<Read<_>>()?;
             Ok(Page { items, next: text(reply.next_token) })

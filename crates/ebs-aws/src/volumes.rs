@@ -22,7 +22,7 @@ impl Volumes for AwsEc2 {
             Place::Zone(name) => (Some(name.to_string()), None),
             Place::ZoneId(id) => (None, Some(id.to_string())),
         };
-        let sent = Sent::default();
+        let sent = Sent::of(Action::CreateVolume);
         let operation = self
             .client
             .create_volume()
@@ -43,11 +43,11 @@ impl Volumes for AwsEc2 {
             .set_dry_run(request.dry_run.then_some(true))
             .customize();
         let send = sent.once(operation).send();
-        self.call(Action::CreateVolume, sent, send, convert::created).await
+        self.call(sent, send, convert::created).await
     }
 
     async fn copy_volume(&self, request: &CopyVolume) -> Result<Volume> {
-        let sent = Sent::default();
+        let sent = Sent::of(Action::CopyVolumes);
         let operation = self
             .client
             .copy_volumes()
@@ -61,7 +61,7 @@ impl Volumes for AwsEc2 {
             .set_tag_specifications(tags_of(ResourceType::Volume, &request.tags))
             .customize();
         let send = sent.once(operation).send();
-        self.call(Action::CopyVolumes, sent, send, |reply| {
+        self.call(sent, send, |reply| {
             let mut volumes = reply.volumes.unwrap_or_default();
             match (volumes.pop(), volumes.len()) {
                 (Some(volume), 0) => convert::volume(volume),
@@ -73,9 +73,9 @@ impl Volumes for AwsEc2 {
     }
 
     async fn delete_volume(&self, id: &VolumeId) -> Result<()> {
-        let sent = Sent::default();
+        let sent = Sent::of(Action::DeleteVolume);
         let send = sent.once(self.client.delete_volume().volume_id(id.as_str()).customize()).send();
-        self.call(Action::DeleteVolume, sent, send, |_| Ok(())).await
+        self.call(sent, send, |_| Ok(())).await
     }
 
     async fn describe_volumes(&self, query: &VolumeQuery, page: &PageRequest) -> Result<Page<Volume>> {
@@ -95,9 +95,9 @@ impl Volumes for AwsEc2 {
             VolumeQuery::Tag { key, values } => paged(operation.filters(filter(format!("tag:{key}"), values))),
             VolumeQuery::All => paged(operation),
         };
-        let sent = Sent::default();
+        let sent = Sent::of(Action::DescribeVolumes);
         let send = sent.repeatable(operation.customize()).send();
-        self.call(Action::DescribeVolumes, sent, send, |reply| {
+        self.call(sent, send, |reply| {
             let list = reply.volumes.unwrap_or_default();
             let items = list.into_iter().map(convert::volume).collect::<Read<_>>()?;
             Ok(Page { items, next: text(reply.next_token) })
@@ -106,7 +106,7 @@ impl Volumes for AwsEc2 {
     }
 
     async fn modify_volume(&self, request: &ModifyVolume) -> Result<Modification> {
-        let sent = Sent::default();
+        let sent = Sent::of(Action::ModifyVolume);
         let operation = self
             .client
             .modify_volume()
@@ -117,17 +117,14 @@ impl Volumes for AwsEc2 {
             .set_throughput(request.throughput.map(number))
             .customize();
         let send = sent.once(operation).send();
-        self.call(Action::ModifyVolume, sent, send, |reply| {
-            convert::modification(required(reply.volume_modification, "modification")?)
-        })
-        .await
+        self.call(sent, send, |reply| convert::modification(required(reply.volume_modification, "modification")?)).await
     }
 
     async fn describe_modifications(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<Modification>> {
         if volumes.is_empty() {
             return Ok(Page { items: vec![], next: None });
         }
-        let sent = Sent::default();
+        let sent = Sent::of(Action::DescribeVolumesModifications);
         let operation = self
             .client
             .describe_volumes_modifications()
@@ -136,7 +133,7 @@ impl Volumes for AwsEc2 {
             .set_next_token(page.token.clone())
             .customize();
         let send = sent.repeatable(operation).send();
-        self.call(Action::DescribeVolumesModifications, sent, send, |reply| {
+        self.call(sent, send, |reply| {
             let list = reply.volumes_modifications.unwrap_or_default();
             let items = list.into_iter().map(convert::modification).collect::<Read<_>>()?;
             Ok(Page { items, next: text(reply.next_token) })
@@ -145,10 +142,10 @@ impl Volumes for AwsEc2 {
     }
 
     async fn create_tags(&self, resource: &str, tags: &Tags) -> Result<()> {
-        let sent = Sent::default();
+        let sent = Sent::of(Action::CreateTags);
         let operation = self.client.create_tags().resources(resource).set_tags(Some(tag_list(tags))).customize();
         let send = sent.once(operation).send();
-        self.call(Action::CreateTags, sent, send, |_| Ok(())).await
+        self.call(sent, send, |_| Ok(())).await
     }
 
     async fn delete_tags(&self, resource: &str, keys: &[String]) -> Result<()> {
@@ -156,10 +153,10 @@ impl Volumes for AwsEc2 {
             // Without keys EC2 deletes every tag of the resource.
             return Ok(());
         }
-        let sent = Sent::default();
+        let sent = Sent::of(Action::DeleteTags);
         let tags = keys.iter().map(|key| Tag::builder().key(key).build()).collect();
         let operation = self.client.delete_tags().resources(resource).set_tags(Some(tags)).customize();
         let send = sent.once(operation).send();
-        self.call(Action::DeleteTags, sent, send, |_| Ok(())).await
+        self.call(sent, send, |_| Ok(())).await
     }
 }

@@ -8,18 +8,18 @@ use crate::convert::{Read, instance as convert};
 
 impl Zones for AwsEc2 {
     async fn describe_zones(&self) -> Result<Vec<Zone>> {
-        let sent = Sent::default();
+        let sent = Sent::of(Action::DescribeAvailabilityZones);
         let send = sent.repeatable(self.client.describe_availability_zones().customize()).send();
-        self.call(Action::DescribeAvailabilityZones, sent, send, |reply| {
+        self.call(sent, send, |reply| {
             reply.availability_zones.unwrap_or_default().into_iter().map(convert::zone).collect::<Read<_>>()
         })
         .await
     }
 
     async fn check_access(&self) -> Result<()> {
-        let sent = Sent::default();
+        let sent = Sent::of(Action::DescribeAvailabilityZones);
         let send = sent.once(self.client.describe_availability_zones().dry_run(true).customize()).send();
-        let answer = self.call(Action::DescribeAvailabilityZones, sent, send, |_| Ok(())).await;
+        let answer = self.call(sent, send, |_| Ok(())).await;
         match answer {
             Err(error) if error.class == ErrorClass::DryRunSucceeded => Ok(()),
             answer => answer,

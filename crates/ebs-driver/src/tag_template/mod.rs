@@ -1,10 +1,10 @@
 //! Values of tags as templates: the part of Go's `text/template` language that tag values use (`controller.md` 6.7).
 //!
 //! A template is one value; its data are the names of the Kubernetes objects behind a volume or snapshot. The text
-//! becomes tokens ([`lexer`]), a tree ([`parser`], [`tree`]) and then a string ([`eval`]).
+//! becomes tokens (`lexer`), a tree (`parser`, `tree`) and then a string (`eval`).
 //!
 //! Whatever the template says, rendering ends: its length, its nesting, the work it does and the text it makes are
-//! bounded, and each bound has an error of its own ([`limits`]). Text is UTF-8 all along: where Go would cut a
+//! bounded, and each bound has an error of its own (`limits`). Text is UTF-8 all along: where Go would cut a
 //! character in two, this is an error, because EC2 takes no broken text.
 //!
 //! (No crate to build on: the one there is, `gtmpl`, lacks `break`, `continue`, ranges over integers and every bound.)

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 
 /// What the server does with a request.
 #[derive(Clone)]
-pub enum Reply {
+pub(crate) enum Reply {
     /// Status and body.
     Say(u16, String),
     /// Reads the request and never answers.
@@ -25,12 +25,12 @@ pub enum Reply {
 }
 
 impl Reply {
-    pub fn ok(body: impl Into<String>) -> Self {
+    pub(crate) fn ok(body: impl Into<String>) -> Self {
         Self::Say(200, body.into())
     }
 
     /// An error as EC2 writes it.
-    pub fn error(status: u16, code: &str, message: &str) -> Self {
+    pub(crate) fn error(status: u16, code: &str, message: &str) -> Self {
         Self::Say(
             status,
             format!(
@@ -43,9 +43,9 @@ impl Reply {
 
 /// A request that arrived: its form fields and headers.
 #[derive(Debug, Clone)]
-pub struct Request {
-    pub form: BTreeMap<String, String>,
-    pub headers: HeaderMap,
+pub(crate) struct Request {
+    pub(crate) form: BTreeMap<String, String>,
+    pub(crate) headers: HeaderMap,
 }
 
 #[derive(Default)]
@@ -57,7 +57,7 @@ struct Script {
 
 /// Remembers what it was told of.
 #[derive(Default)]
-pub struct Seen(pub Mutex<Vec<(Action, Option<ErrorClass>)>>);
+pub(crate) struct Seen(pub(crate) Mutex<Vec<(Action, Option<ErrorClass>)>>);
 
 impl Observer for Seen {
     fn observe(&self, o: &Observation<'_>) {
@@ -66,19 +66,19 @@ impl Observer for Seen {
 }
 
 /// The server with a client for it.
-pub struct Wire {
+pub(crate) struct Wire {
     script: Arc<Mutex<Script>>,
-    pub ec2: AwsEc2,
-    pub seen: Arc<Seen>,
+    pub(crate) ec2: AwsEc2,
+    pub(crate) seen: Arc<Seen>,
     _tasks: JoinSet<()>,
 }
 
 impl Wire {
-    pub async fn answering(replies: impl IntoIterator<Item = Reply>) -> Self {
+    pub(crate) async fn answering(replies: impl IntoIterator<Item = Reply>) -> Self {
         Self::with(replies, settings()).await
     }
 
-    pub async fn with(replies: impl IntoIterator<Item = Reply>, settings: Settings) -> Self {
+    pub(crate) async fn with(replies: impl IntoIterator<Item = Reply>, settings: Settings) -> Self {
         let script = Arc::new(Mutex::new(Script { replies: replies.into_iter().collect(), requests: vec![] }));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -91,12 +91,12 @@ impl Wire {
         Self { script, ec2, seen, _tasks: tasks }
     }
 
-    pub fn requests(&self) -> Vec<Request> {
+    pub(crate) fn requests(&self) -> Vec<Request> {
         self.script.lock().unwrap().requests.clone()
     }
 
     /// The form of the only request, without the fields that every request has.
-    pub fn only_form(&self) -> BTreeMap<String, String> {
+    pub(crate) fn only_form(&self) -> BTreeMap<String, String> {
         let requests = self.requests();
         assert_eq!(requests.len(), 1, "{requests:#?}");
         requests[0].form.clone()
@@ -104,17 +104,17 @@ impl Wire {
 }
 
 /// The secret that no log may ever hold.
-pub const SECRET: &str = "canary-secret-key";
-pub const TOKEN: &str = "canary-session-token";
+pub(crate) const SECRET: &str = "canary-secret-key";
+pub(crate) const TOKEN: &str = "canary-session-token";
 
 /// Settings with credentials of our own, whatever the environment has.
-pub fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     let credentials = Credentials::new("AKIATEST", SECRET, Some(TOKEN.into()), None, "test");
     Settings { timeouts: Timeouts::default(), credentials: Some(SharedCredentialsProvider::new(credentials)) }
 }
 
 /// A configuration for tests.
-pub fn config(endpoint: &str) -> AwsConfig {
+pub(crate) fn config(endpoint: &str) -> AwsConfig {
     AwsConfig {
         region: "us-west-2".into(),
         ec2_endpoint: Some(endpoint.into()),

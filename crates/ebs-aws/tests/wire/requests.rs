@@ -1,7 +1,4 @@
 //! What goes over the wire: each request, whole.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod wire_server;
 
 use std::collections::BTreeMap;
 
@@ -10,7 +7,8 @@ use ebs_ec2::{
     ModifyVolume, PageRequest, Place, SnapshotQuery, Snapshots, VolumeQuery, Volumes, Zones,
 };
 use ebs_types::{DeviceName, Gib, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName};
-use wire_server::{Reply, Wire};
+
+use crate::server::{Reply, Wire};
 
 /// The API version that the SDK speaks.
 const VERSION: &str = "2016-11-15";

@@ -1,7 +1,4 @@
 //! What a failure means: what was sent, what may have happened, and what is said of it.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod wire_server;
 
 use std::error::Error;
 use std::sync::Arc;
@@ -17,7 +14,8 @@ use ebs_ec2::{
 use ebs_types::{DeviceName, Gib, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneName};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use wire_server::{Reply, SECRET, Seen, TOKEN, Wire, config, settings};
+
+use crate::server::{Reply, SECRET, Seen, TOKEN, Wire, config, settings};
 
 fn vol() -> VolumeId {
     VolumeId::parse("vol-1").unwrap()
