@@ -40,7 +40,11 @@ impl Imds {
 
     fn respond(&self, method: &Method, path: &str, headers: &HeaderMap) -> Response<Body> {
         if path == "/latest/api/token" {
-            return if method == Method::PUT { self.new_token(headers) } else { text(StatusCode::METHOD_NOT_ALLOWED, "") };
+            return if method == Method::PUT {
+                self.new_token(headers)
+            } else {
+                text(StatusCode::METHOD_NOT_ALLOWED, "")
+            };
         }
         if method != Method::GET && method != Method::HEAD {
             return text(StatusCode::METHOD_NOT_ALLOWED, "");

@@ -59,8 +59,8 @@ struct Table {
 }
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    let file: File =
-        serde_json::from_str(include_str!("../data/instance-limits.json")).expect("the table in data/ is checked by a test");
+    let file: File = serde_json::from_str(include_str!("../data/instance-limits.json"))
+        .expect("the table in data/ is checked by a test");
     let mut limits = HashMap::new();
     for (sets, kind) in [(&file.limits.shared, LimitKind::Shared), (&file.limits.dedicated, LimitKind::Dedicated)] {
         for (limit, set) in sets {
