@@ -25,7 +25,7 @@ use report::{Report, say};
 
 /// What the demo is told.
 #[derive(Debug, clap::Args)]
-pub struct DemoArgs {
+pub(crate) struct DemoArgs {
     /// Directory for state, logs and mounts [default: demo in cargo's target directory]
     #[arg(long, env = "EBS_DEMO_DIR", value_name = "DIR")]
     state_dir: Option<PathBuf>,
@@ -70,7 +70,7 @@ impl Places {
 ///
 /// # Errors
 /// What is missing on this machine, or the first step that did not end as it should; everything is cleaned up then.
-pub fn run(args: DemoArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: DemoArgs) -> anyhow::Result<()> {
     let places = Places::of(args)?;
     preflight::check(&places)?;
     let claim = Claim::take(&places.state_dir)?;

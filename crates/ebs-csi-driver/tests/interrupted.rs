@@ -259,10 +259,24 @@ async fn a_detach_takes_over_from_an_attach_that_nobody_waits_for() -> anyhow::R
         world.control().until(BOUND, "the attachment has begun", begun).await.map(drop)
     })
     .await?;
-    volume.detach().await?;
+    // As the attacher does: until the driver has noticed that the client is gone, the attach is somebody's.
+    let detached = async {
+        let mut tick = tokio::time::interval(Duration::from_millis(50));
+        loop {
+            tick.tick().await;
+            match volume.detach().await {
+                Err(status) if status.code() == tonic::Code::Aborted => {}
+                answer => break answer,
+            }
+        }
+    };
+    tokio::time::timeout(BOUND, detached).await.context("the detach does not come to its end")??;
     let state = world.control().state().await?;
     let attachments = &state.volume(&id).context("the volume")?.attachments;
     ensure!(attachments.is_empty(), "after the detach: {attachments:?}");
+    let calls = world.calls_since(0).await?;
+    let order: Vec<&str> = calls.mutations().iter().map(|call| call.action.as_str()).collect();
+    ensure!(order == ["CreateVolume", "AttachVolume", "DetachVolume"], "{order:?}");
     world.client().delete_volume(&id).await?;
     world.finish().await
 }
@@ -282,8 +296,8 @@ async fn a_driver_that_is_asked_to_end_finishes_what_runs_and_exits_with_0() -> 
     let (answer, sent) = tokio::join!(client.create_volume(request.clone()), signalled);
     sent?;
     let volume = answer.context("the running request was answered")?;
-    let status = world.driver()?.wait(STOP_BOUND).await?;
-    ensure!(status.code() == Some(0), "the driver ended with {status}");
+    let (code, output) = world.driver_ended(STOP_BOUND).await?;
+    ensure!(code == Some(0), "the driver ended with {code:?}: {output}");
     ensure!(!world.socket().exists(), "the socket file is left");
     world.start_driver().await?;
     ensure!(world.client().create_volume(request).await? == volume, "the volume is another one now");

@@ -127,10 +127,9 @@ async fn a_node_without_metadata_ends_with_1_and_says_which_sources_it_asked() -
         .env("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1")
         .start_without_driver()
         .await?;
-    let driver = world.spawn_driver()?;
-    let status = driver.wait(Duration::from_secs(60)).await?;
-    let output = driver.output()?;
-    ensure!(status.code() == Some(1), "ended with {status}: {output}");
+    world.spawn_driver()?;
+    let (code, output) = world.driver_ended(Duration::from_secs(60)).await?;
+    ensure!(code == Some(1), "ended with {code:?}: {output}");
     ensure!(output.to_lowercase().contains("metadata") && output.contains("127.0.0.1:1"), "{output}");
-    Ok(())
+    world.finish().await
 }

@@ -12,6 +12,7 @@ use csi_proto::csi::identity_client::IdentityClient;
 use csi_proto::csi::node_client::NodeClient;
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
+use tokio::time::MissedTickBehavior;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Request, Status};
 
@@ -19,6 +20,9 @@ use crate::process::Process;
 
 /// How long one call may take, as the sidecars' `--timeout`.
 const CALL_BOUND: Duration = Duration::from_secs(60);
+
+/// The snapshotter's shortest pause between two looks at a snapshot that is not ready.
+const SNAPSHOT_RETRY: Duration = Duration::from_secs(1);
 
 /// The three services on one socket.
 #[derive(Debug, Clone)]
@@ -54,13 +58,29 @@ impl Access {
 /// Bytes in a GiB, as CSI counts.
 pub const GIB: i64 = 1 << 30;
 
-/// A request for a new volume as the provisioner would send it.
+/// The zone of the simulator's own instance, unless it is told otherwise.
+pub const HOME_ZONE: &str = "us-west-2a";
+
+/// What the provisioner adds for a pod that is to run on a node of this zone.
+pub fn in_zone(zone: &str) -> csi::TopologyRequirement {
+    let segments = [("topology.kubernetes.io/zone".to_owned(), zone.to_owned())].into();
+    let term = vec![csi::Topology { segments }];
+    csi::TopologyRequirement { requisite: term.clone(), preferred: term }
+}
+
+/// The status of a refused call as an error, in the words that a user would see.
+pub fn refused(status: Status) -> anyhow::Error {
+    anyhow::anyhow!("{:?}: {}", status.code(), status.message())
+}
+
+/// A request for a new volume as the provisioner would send it for a pod in [`HOME_ZONE`].
 pub fn new_volume(name: &str, gib: i64, access: &Access) -> csi::CreateVolumeRequest {
     csi::CreateVolumeRequest {
         name: name.to_owned(),
         capacity_range: Some(csi::CapacityRange { required_bytes: gib * GIB, limit_bytes: 0 }),
         volume_capabilities: vec![access.capability()],
         parameters: [("type".to_owned(), "gp3".to_owned())].into(),
+        accessibility_requirements: Some(in_zone(HOME_ZONE)),
         ..Default::default()
     }
 }
@@ -177,10 +197,11 @@ impl CsiClient {
     /// The driver's status, or that it took too long.
     pub async fn snapshot_ready(&self, name: &str, volume_id: &str, bound: Duration) -> anyhow::Result<csi::Snapshot> {
         let deadline = tokio::time::Instant::now() + bound;
-        let mut tick = tokio::time::interval(Duration::from_millis(250));
+        let mut tick = tokio::time::interval(SNAPSHOT_RETRY);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tick.tick().await;
-            let snapshot = self.create_snapshot(name, volume_id).await.context("CreateSnapshot")?;
+            let snapshot = self.create_snapshot(name, volume_id).await.map_err(refused).context("CreateSnapshot")?;
             if snapshot.ready_to_use {
                 return Ok(snapshot);
             }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use ebs_sim::{AccessKey, DeviceMode, Server, ServerConfig, TimingMode};
+use ebs_types::ZoneName;
 use tempfile::TempDir;
 
 use crate::control::{Control, Ledger, State, Timing};
@@ -51,6 +52,7 @@ pub struct WorldBuilder {
     devices: DeviceMode,
     timing: Option<Timing>,
     access_key: Option<AccessKey>,
+    one_zone: bool,
 }
 
 /// A running world.
@@ -125,6 +127,13 @@ impl WorldBuilder {
         self
     }
 
+    /// The region has one availability zone, that of this machine: volumes asked for without a place come here.
+    #[must_use]
+    pub fn one_zone(mut self) -> Self {
+        self.one_zone = true;
+        self
+    }
+
     /// Starts the simulator and the driver, and waits until the driver is ready.
     ///
     /// # Errors
@@ -149,6 +158,12 @@ impl WorldBuilder {
         config.devices = self.devices;
         config.timing = TimingMode::Instant;
         config.access_key = self.access_key;
+        if self.one_zone {
+            let own = config.zone.to_string();
+            config.zones.retain(|zone| zone.name == own || zone.zone_type != "availability-zone");
+            let other = config.zones.iter().find(|zone| zone.name != own).context("a zone for the second instance")?;
+            config.second_zone = ZoneName::parse(&other.name)?;
+        }
         let sim = Server::start(config).await.context("start the simulator")?;
         let sim_env = sim.env();
         let control = Control::new(sim_env.get("EBS_SIM_CONTROL").context("the simulator's EBS_SIM_CONTROL")?);
@@ -190,6 +205,7 @@ impl World {
             devices: DeviceMode::None,
             timing: None,
             access_key: None,
+            one_zone: false,
         }
     }
 
@@ -265,6 +281,18 @@ impl World {
         let ending = self.driver()?.stop(STOP_BOUND).await?;
         self.driver = None;
         Ok(ending)
+    }
+
+    /// Waits until a driver that was started ends by itself; returns its exit code and what it wrote.
+    ///
+    /// # Errors
+    /// When none runs, or it still does after `bound`.
+    pub async fn driver_ended(&mut self, bound: Duration) -> anyhow::Result<(Option<i32>, String)> {
+        let driver = self.driver()?;
+        let status = driver.wait(bound).await?;
+        let output = driver.output().context("read its log")?;
+        self.driver = None;
+        Ok((status.code(), output))
     }
 
     /// A volume on this machine's node, neither attached nor staged.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use ebs_testkit::content;
 use ebs_testkit::control::{Control, State};
-use ebs_testkit::csi_client::{Access, GIB, new_volume, restored_volume};
+use ebs_testkit::csi_client::{Access, GIB, new_volume, refused, restored_volume};
 use ebs_testkit::on_node::VolumeOnNode;
 use ebs_testkit::writer::Writer;
 
@@ -37,11 +37,11 @@ pub(super) async fn walk(cast: &mut Cast, claim: &Claim, report: &mut Report) ->
     grow(&mut life, report).await?;
     raw_block(&mut life, cast, claim, report).await?;
     take_down(&mut life, report).await?;
-    let last = report.step(None, "stop both processes; each exits with 0", async {
+    let stop = async {
         cast.stop().await?;
         cast::nothing_on_machine(claim.dir())
-    });
-    last.await
+    };
+    report.step(None, "stop both processes; each exits with 0", stop).await
 }
 
 impl Life {
@@ -50,7 +50,7 @@ impl Life {
     }
 
     async fn create(&self, name: &str, gib: i64, access: &Access) -> anyhow::Result<VolumeOnNode> {
-        let volume = self.clients.csi.create_volume(new_volume(name, gib, access)).await?;
+        let volume = self.clients.csi.create_volume(new_volume(name, gib, access)).await.map_err(refused)?;
         ensure!(volume.capacity_bytes == gib * GIB, "it has {} bytes", volume.capacity_bytes);
         self.on_node(volume, access)
     }
@@ -74,14 +74,14 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> std::io::Result<T> +
 async fn first_volume(life: &Life, report: &mut Report) -> anyhow::Result<(VolumeOnNode, String)> {
     let control = Some(life.control());
     let mut volume = report.step(control, "create a gp3 volume of 4 GiB", life.create("demo-data", 4, &ext4())).await?;
-    report.step(control, "attach it", async { Ok(volume.attach().await?) }).await?;
-    report.step(control, "stage it: format with ext4, mount", async { Ok(volume.stage().await?) }).await?;
-    report.step(control, "publish it to a pod", async { Ok(volume.publish().await?) }).await?;
+    report.step(control, "attach it", async { volume.attach().await.map_err(refused) }).await?;
+    report.step(control, "stage it: format with ext4, mount", async { volume.stage().await.map_err(refused) }).await?;
+    report.step(control, "publish it to a pod", async { volume.publish().await.map_err(refused) }).await?;
     let file = volume.target.join("data");
     let write = blocking(move || content::write_file(&file, 1, FILE_BYTES));
     let hash = report.step(control, "write 64 MiB and hash them", write).await?;
     let stats = async {
-        let (total, used) = volume.stats().await?;
+        let (total, used) = volume.stats().await.map_err(refused)?;
         ensure!(about(total, 4), "the file system has {total} bytes");
         ensure!(used >= FILE_BYTES.cast_signed(), "{used} bytes are used");
         Ok(())
@@ -105,16 +105,16 @@ async fn restore(life: &mut Life, report: &mut Report, hash: &str) -> anyhow::Re
     life.snapshot = Some(snapshot.clone());
     let create = async {
         let request = restored_volume("demo-restored", 6, &ext4(), &snapshot);
-        life.on_node(csi.create_volume(request).await?, &ext4())
+        life.on_node(csi.create_volume(request).await.map_err(refused)?, &ext4())
     };
     let mut restored = report.step(control, "restore it into a volume of 6 GiB", create).await?;
-    let up = async { Ok(restored.bring_up().await?) };
+    let up = async { restored.bring_up().await.map_err(refused) };
     report.step(control, "attach, stage and publish the restored volume", up).await?;
     let compare = async {
         let file = restored.target.join("data");
         let found = blocking(move || content::hash_file(&file)).await?;
         ensure!(found == hash, "written {hash}, restored {found}");
-        let (total, _) = restored.stats().await?;
+        let (total, _) = restored.stats().await.map_err(refused)?;
         ensure!(about(total, 6), "the file system has {total} bytes in a volume of 6 GiB");
         Ok(())
     };
@@ -129,7 +129,7 @@ async fn grow(life: &mut Life, report: &mut Report) -> anyhow::Result<()> {
     let xfs = Access::Mount("xfs".to_owned());
     let up = async {
         let mut volume = life.create("demo-xfs", 2, &xfs).await?;
-        volume.bring_up().await?;
+        volume.bring_up().await.map_err(refused)?;
         Ok(volume)
     };
     let mut volume = report.step(control, "create an xfs volume of 2 GiB; attach, stage, publish", up).await?;
@@ -137,14 +137,14 @@ async fn grow(life: &mut Life, report: &mut Report) -> anyhow::Result<()> {
         let file = volume.target.join("stream");
         let writer = Writer::start(file.clone());
         writer.progress().await?;
-        ensure!(volume.expand_in_ec2(4).await?, "the node is told to do nothing");
-        let capacity = volume.expand_on_node().await?;
+        ensure!(volume.expand_in_ec2(4).await.map_err(refused)?, "the node is told to do nothing");
+        let capacity = volume.expand_on_node().await.map_err(refused)?;
         ensure!(capacity == 4 * GIB, "the node reports {capacity} bytes");
         writer.progress().await?;
         let hash = writer.end().await?;
         let found = blocking(move || content::hash_file(&file)).await?;
         ensure!(found == hash, "what was written last is not what is read");
-        let (total, _) = volume.stats().await?;
+        let (total, _) = volume.stats().await.map_err(refused)?;
         ensure!(about(total, 4), "the file system has {total} bytes");
         Ok(())
     };
@@ -157,7 +157,7 @@ async fn raw_block(life: &mut Life, cast: &mut Cast, claim: &Claim, report: &mut
     let control = life.control().clone();
     let up = async {
         let mut volume = life.create("demo-block", 1, &Access::Block).await?;
-        volume.bring_up().await?;
+        volume.bring_up().await.map_err(refused)?;
         Ok(volume)
     };
     let mut volume = report.step(Some(&control), "create a raw block volume of 1 GiB; attach, publish", up).await?;
@@ -168,21 +168,17 @@ async fn raw_block(life: &mut Life, cast: &mut Cast, claim: &Claim, report: &mut
     });
     let (written, read) = report.step(Some(&control), "write 32 MiB to the device and read them back", data).await?;
     ensure!(read == written, "written {written}, read {read}");
-    report.step(Some(&control), "unpublish and detach it", async { Ok(volume.take_down().await?) }).await?;
+    report.step(Some(&control), "unpublish and detach it", async { volume.take_down().await.map_err(refused) }).await?;
     crash(&mut volume, cast, report, &control).await?;
-    let restart = async {
-        let csi = cast.start_driver(claim).await?;
-        Ok(csi)
-    };
-    let csi = report.step(Some(&control), "start the driver again", restart).await?;
+    let csi = report.step(Some(&control), "start the driver again", cast.start_driver(claim)).await?;
     life.clients.csi = csi.clone();
     for former in life.volumes.iter_mut().chain([&mut volume]) {
         former.set_client(&csi);
     }
     report.step(Some(&control), "retry the attach: it finishes, once only", retry(&mut volume, &control)).await?;
     let again = async {
-        volume.stage().await?;
-        volume.publish().await?;
+        volume.stage().await.map_err(refused)?;
+        volume.publish().await.map_err(refused)?;
         let target = volume.target.clone();
         let found = blocking(move || content::hash_start(&target, BLOCK_BYTES)).await?;
         ensure!(found == written, "the data of the raw block volume changed");
@@ -215,7 +211,7 @@ async fn crash(
 }
 
 async fn retry(volume: &mut VolumeOnNode, control: &Control) -> anyhow::Result<()> {
-    volume.attach().await?;
+    volume.attach().await.map_err(refused)?;
     let state = control.state().await?;
     let attachments = &state.volume(volume.id()).context("the volume in EC2")?.attachments;
     ensure!(attachments.len() == 1 && attachments[0].state == "attached", "EC2 has {attachments:?}");
@@ -231,25 +227,25 @@ async fn take_down(life: &mut Life, report: &mut Report) -> anyhow::Result<()> {
     let control = life.control().clone();
     let down = async {
         for volume in &mut life.volumes {
-            volume.unpublish().await?;
-            volume.unstage().await?;
+            volume.unpublish().await.map_err(refused)?;
+            volume.unstage().await.map_err(refused)?;
         }
         Ok(())
     };
     report.step(Some(&control), "unpublish and unstage all four volumes", down).await?;
     let detach = async {
         for volume in &mut life.volumes {
-            volume.detach().await?;
+            volume.detach().await.map_err(refused)?;
         }
         Ok(())
     };
     report.step(Some(&control), "detach them", detach).await?;
     let delete = async {
         for volume in &life.volumes {
-            life.clients.csi.delete_volume(volume.id()).await?;
+            life.clients.csi.delete_volume(volume.id()).await.map_err(refused)?;
         }
         let snapshot = life.snapshot.as_ref().context("a snapshot")?;
-        Ok(life.clients.csi.delete_snapshot(snapshot).await?)
+        life.clients.csi.delete_snapshot(snapshot).await.map_err(refused)
     };
     report.step(Some(&control), "delete them and the snapshot", delete).await?;
     let proof = async {
