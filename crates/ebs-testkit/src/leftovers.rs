@@ -16,6 +16,9 @@ use crate::process::run_tool;
 
 const BY_ID: &str = "/dev/disk/by-id";
 const LINK_PREFIX: &str = "nvme-Amazon_Elastic_Block_Store_";
+const FREE_LOOK: Duration = Duration::from_millis(50);
+/// How often is looked whether a detached device is free: 20 s in all.
+const FREE_LOOKS: u32 = 400;
 const TOOL_BOUND: Duration = Duration::from_secs(20);
 
 /// A loop device and the file behind it.
@@ -125,13 +128,22 @@ fn remove_link(link: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Detaches it unless it has got another backing file meanwhile.
+/// Detaches it unless it has got another backing file meanwhile, and waits until it is free: the kernel takes the mounts
+/// of a process that was killed apart after the process is gone, and a device goes with its last mount.
 fn detach(left: &LoopLeft) -> anyhow::Result<()> {
-    let name = left.device.file_name().unwrap_or_default();
-    if backing_of(&Path::new("/sys/block").join(name)).as_ref() != Some(&left.backing) {
+    let block = Path::new("/sys/block").join(left.device.file_name().unwrap_or_default());
+    let is_there = || backing_of(&block).as_ref() == Some(&left.backing);
+    if !is_there() {
         return Ok(());
     }
-    run_tool("/usr/sbin/losetup", &["--detach", &left.device.to_string_lossy()], TOOL_BOUND).map(drop)
+    run_tool("/usr/sbin/losetup", &["--detach", &left.device.to_string_lossy()], TOOL_BOUND)?;
+    for _ in 0..FREE_LOOKS {
+        if !is_there() {
+            return Ok(());
+        }
+        std::thread::park_timeout(FREE_LOOK);
+    }
+    anyhow::bail!("{} on {} cannot be removed; is somebody using it?", left.device.display(), left.backing.display())
 }
 
 fn loops_below(dir: &Path) -> io::Result<Vec<LoopLeft>> {
