@@ -125,8 +125,9 @@ async fn cloud(
         user_agent_extra: settings.user_agent_extra.clone(),
         version: VERSION.to_owned(),
     };
-    tracing::info!(region = config.region, ec2_endpoint = config.ec2_endpoint, "EC2");
     let ec2 = AwsEc2::connect(&config, counting).await.context("cannot build the EC2 client")?;
+    // Only now: an endpoint with a password in it was refused, and must not reach the log.
+    tracing::info!(region = config.region, ec2_endpoint = config.ec2_endpoint, "EC2");
     let config = CloudConfig { driver: settings.driver.name.clone() };
     Ok(Some(Arc::new(Cloud::new(Arc::new(ec2), config))))
 }
