@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{bail, ensure};
 use ebs_testkit::sanity::{self, SanityResult, SanitySpec};
 use ebs_testkit::world::{World, with_mounts};
 
@@ -12,14 +12,15 @@ const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const SKIPS: &str = include_str!("csi_sanity_skips.txt");
 const BOUND: Duration = Duration::from_secs(480);
 
-/// A line is `access | spec | reason`; `#` starts a remark.
+/// A line is `access | spec | csi-sanity's reason | ours`; `#` starts a remark.
 fn expected_skips(access: &str) -> anyhow::Result<BTreeMap<String, String>> {
     let lines = SKIPS.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
     let mut skips = BTreeMap::new();
     for line in lines {
-        let mut parts = line.split(" | ");
-        let mut part = || parts.next().with_context(|| format!("not `access | spec | reason`: {line}"));
-        let (of, spec, reason) = (part()?, part()?, part()?);
+        let [of, spec, reason, ours] = line.split(" | ").collect::<Vec<_>>()[..] else {
+            bail!("not `access | spec | csi-sanity's reason | ours`: {line}");
+        };
+        ensure!(!ours.trim().is_empty(), "no reason of ours: {line}");
         if of == "both" || of == access {
             skips.insert(spec.to_owned(), reason.to_owned());
         }

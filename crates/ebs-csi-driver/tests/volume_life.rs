@@ -6,9 +6,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use csi_proto::csi;
 use ebs_testkit::content;
 use ebs_testkit::csi_client::{Access, GIB, new_volume, restored_volume};
 use ebs_testkit::leftovers::Leftovers;
+use ebs_testkit::on_node::VolumeOnNode;
 use ebs_testkit::world::{World, with_mounts};
 use ebs_testkit::writer::Writer;
 
@@ -161,6 +163,36 @@ fn every_step_of_a_life_may_be_repeated_and_changes_nothing_the_second_time() {
         let calls = world.calls_since(position).await?;
         for action in ["DetachVolume", "DeleteSnapshot", "DeleteVolume"] {
             ensure!(calls.done(action) == 1, "{action}: {}", calls.summary());
+        }
+        world.finish().await
+    });
+}
+
+#[test]
+fn a_volume_in_use_is_healthy_by_its_path_and_without_one_and_one_that_is_not_here_is_not_found() {
+    with_mounts(|| async {
+        let world = World::builder(DRIVER).loop_devices().start().await?;
+        let health = |volume: &VolumeOnNode, path: &Path| {
+            let request = csi::NodeGetVolumeHealthRequest {
+                volume_id: volume.id().to_owned(),
+                volume_publish_path: path.to_string_lossy().into_owned(),
+                ..Default::default()
+            };
+            let mut node = world.client().node();
+            async move { node.node_get_volume_health(request).await }
+        };
+        for access in [ext4(), Access::Block] {
+            let volume = world.client().create_volume(new_volume(&format!("pvc-{access:?}"), 1, &access)).await?;
+            let mut volume = world.on_node(volume, &access).await?;
+            let status = health(&volume, Path::new("")).await.err().context("a volume that is not here")?;
+            ensure!(status.code() == tonic::Code::NotFound && status.message().contains(volume.id()), "{status:?}");
+            volume.bring_up().await?;
+            for path in [Path::new(""), &volume.target.clone()] {
+                let answer = health(&volume, path).await?.into_inner().volume_health.context("a health")?;
+                ensure!(answer.volume_id == volume.id() && answer.health_statuses.is_empty(), "{answer:?}");
+            }
+            volume.take_down().await?;
+            world.client().delete_volume(volume.id()).await?;
         }
         world.finish().await
     });

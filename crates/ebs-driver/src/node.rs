@@ -185,9 +185,12 @@ impl Node for NodeService {
         &self,
         request: Request<csi::NodeGetVolumeHealthRequest>,
     ) -> Result<Response<csi::NodeGetVolumeHealthResponse>, Status> {
-        let plan = request::Look::health(request.get_ref()).map_err(|e| refuse(&e))?;
+        let plan = request::Health::parse(request.get_ref()).map_err(|e| refuse(&e))?;
         let done = health::run(&self.inner, &plan).await;
-        done.map(Response::new).map_err(|cause| refuse(&NodeError::of("health", &plan.volume, &plan.path)(cause)))
+        done.map(Response::new).map_err(|cause| match plan.path {
+            Some(path) => refuse(&NodeError::of("health", &plan.volume, &path)(cause)),
+            None => refuse(&NodeError::Anywhere { rpc: "health", volume: plan.volume, cause }),
+        })
     }
 
     async fn node_get_storage_health(

@@ -15,6 +15,17 @@ pub enum NodeError {
     /// The request itself.
     #[error(transparent)]
     Request(#[from] RequestError),
+    /// A step of the work, for a request that names no path.
+    #[error("{rpc} of volume {volume}")]
+    Anywhere {
+        /// Which RPC, in lower case.
+        rpc: &'static str,
+        /// Which volume.
+        volume: VolumeId,
+        /// Why.
+        #[source]
+        cause: Cause,
+    },
     /// A step of the work.
     #[error("{rpc} of volume {volume} at {path}")]
     Work {
@@ -191,14 +202,14 @@ impl Refusal for NodeError {
     fn meaning(&self) -> Meaning {
         match self {
             Self::Request(error) => error.meaning(),
-            Self::Work { cause, .. } => meaning(cause),
+            Self::Work { cause, .. } | Self::Anywhere { cause, .. } => meaning(cause),
         }
     }
 
     fn next_step(&self) -> Option<String> {
         match self {
             Self::Request(_) => None,
-            Self::Work { cause, .. } => next_step(cause).map(str::to_owned),
+            Self::Work { cause, .. } | Self::Anywhere { cause, .. } => next_step(cause).map(str::to_owned),
         }
     }
 }

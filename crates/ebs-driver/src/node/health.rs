@@ -2,12 +2,13 @@
 
 use csi_proto::csi::volume_health::VolumeHealthEntry;
 use csi_proto::csi::{NodeGetVolumeHealthResponse, VolumeHealth, VolumeHealthErrorType};
-use ebs_mounter::{Found, MountEntry};
+use ebs_mounter::{DeviceQuery, Found, MountEntry, MountTable, NodePath};
+use ebs_types::VolumeId;
 
 use super::Inner;
 use super::error::{Cause, Refused};
 use super::owner::{self, Owner};
-use super::request::Look;
+use super::request::Health;
 
 /// What is wrong with a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,20 +19,49 @@ enum Ailment {
     Degraded { reason: &'static str, message: String },
 }
 
-/// The health of the volume at a path; no entry means healthy.
-pub(super) async fn run(node: &Inner, plan: &Look) -> Result<NodeGetVolumeHealthResponse, Cause> {
-    let found = plan.path.look().await.map_err(Cause::io("looking at the volume path"))?;
-    let (table, at) = owner::topmost(&plan.path).await?;
-    let not_published = || Refused::NotPublished { found: format!("{found}, where nothing is mounted") };
-    let entry = table.topmost(&at).ok_or_else(not_published)?;
-    let owner = owner::owner(&node.mounter, entry, &plan.volume).await?;
-    let ailment = diagnose(entry, &owner, &found);
+/// The health of the volume; no entry means healthy.
+pub(super) async fn run(node: &Inner, plan: &Health) -> Result<NodeGetVolumeHealthResponse, Cause> {
+    let ailment = match &plan.path {
+        Some(path) => at(node, &plan.volume, path).await?,
+        None => anywhere(node, &plan.volume).await?,
+    };
     if let Some(ailment) = &ailment {
-        tracing::warn!(volume = %plan.volume, path = %plan.path, ?ailment, "volume is not healthy");
+        tracing::warn!(volume = %plan.volume, path = plan.path.as_ref().map(tracing::field::display), ?ailment, "volume is not healthy");
     }
     let health_statuses = ailment.map(wire).into_iter().collect();
     let volume_health = VolumeHealth { volume_id: plan.volume.to_string(), health_statuses };
     Ok(NodeGetVolumeHealthResponse { volume_health: Some(volume_health) })
+}
+
+async fn at(node: &Inner, volume: &VolumeId, path: &NodePath) -> Result<Option<Ailment>, Cause> {
+    let found = path.look().await.map_err(Cause::io("looking at the volume path"))?;
+    let (table, at) = owner::topmost(path).await?;
+    let not_published = || Refused::NotPublished { found: format!("{found}, where nothing is mounted") };
+    let entry = table.topmost(&at).ok_or_else(not_published)?;
+    let owner = owner::owner(&node.mounter, entry, volume).await?;
+    Ok(diagnose(entry, &owner, &found))
+}
+
+/// Without a path every mount of the volume is looked at. A raw block volume has none: then it is healthy when its
+/// device is there.
+async fn anywhere(node: &Inner, volume: &VolumeId) -> Result<Option<Ailment>, Cause> {
+    let table = MountTable::read().await?;
+    let mut is_mounted = false;
+    for entry in table.entries().iter().filter(|entry| entry.device.major != 0) {
+        // A disk that cannot say what it is is somebody else's: ours would say so, or is looked for below.
+        let Ok(Owner::Volume) = owner::owner(&node.mounter, entry, volume).await else { continue };
+        let Ok(path) = NodePath::parse(&entry.target.to_string_lossy()) else { continue };
+        let found = path.look().await.map_err(Cause::io("looking at a mount of the volume"))?;
+        is_mounted = true;
+        if let Some(ailment) = diagnose(entry, &Owner::Volume, &found) {
+            return Ok(Some(ailment));
+        }
+    }
+    if !is_mounted {
+        let query = DeviceQuery { volume: volume.clone(), hint: None, partition: None };
+        node.mounter.find(&query).await?;
+    }
+    Ok(None)
 }
 
 fn diagnose(entry: &MountEntry, owner: &Owner, found: &Found) -> Option<Ailment> {
@@ -68,8 +98,6 @@ fn wire(ailment: Ailment) -> VolumeHealthEntry {
 
 #[cfg(test)]
 mod tests {
-    use ebs_mounter::MountTable;
-
     use super::*;
 
     fn entry(options: &str, super_options: &str) -> MountEntry {

@@ -246,7 +246,7 @@ impl Expand {
     }
 }
 
-/// A look at one path of a volume: NodeGetVolumeStats and NodeGetVolumeHealth.
+/// A look at one path of a volume: NodeGetVolumeStats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Look {
     pub(super) volume: VolumeId,
@@ -259,14 +259,22 @@ impl Look {
         require(&request.volume_path, "volume_path")?;
         Ok(Self { volume: volume(&request.volume_id)?, path: path_to_find(&request.volume_path)? })
     }
+}
 
-    pub(super) fn health(request: &csi::NodeGetVolumeHealthRequest) -> Result<Self, RequestError> {
+/// NodeGetVolumeHealth: at a path, or wherever the volume is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Health {
+    pub(super) volume: VolumeId,
+    pub(super) path: Option<NodePath>,
+}
+
+impl Health {
+    pub(super) fn parse(request: &csi::NodeGetVolumeHealthRequest) -> Result<Self, RequestError> {
         require(&request.volume_id, "volume_id")?;
-        // A volume that is only staged has no publish path.
-        let published = &request.volume_publish_path;
-        let text = if published.is_empty() { &request.staging_target_path } else { published };
-        require(text, "volume_publish_path or staging_target_path")?;
-        Ok(Self { volume: volume(&request.volume_id)?, path: path_to_find(text)? })
+        // Both are optional; a volume that is only staged has no publish path.
+        let paths = [&request.volume_publish_path, &request.staging_target_path];
+        let path = paths.into_iter().find(|text| !text.is_empty()).map(|text| path_to_find(text)).transpose()?;
+        Ok(Self { volume: volume(&request.volume_id)?, path })
     }
 }
 
