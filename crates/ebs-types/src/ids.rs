@@ -20,27 +20,34 @@ fn is_ec2_id(prefix: &str, text: &str) -> bool {
     })
 }
 
-macro_rules! ec2_id {
-    ($(#[$doc:meta])* $name:ident, $prefix:literal, $wanted:literal) => {
+/// A name of a zone: 1 to 64 lower-case letters, digits and hyphens.
+fn is_zone_name(text: &str) -> bool {
+    (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+}
+
+/// A text that was checked once, when it was parsed.
+macro_rules! checked_text {
+    ($(#[$doc:meta])* $name:ident, $wanted:literal, $accepts:expr) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
         pub struct $name(String);
 
         impl $name {
-            /// Accepts exactly an id: the prefix and 1 to 64 lower-case letters or digits.
+            #[doc = concat!("Accepts ", $wanted, ", and nothing around it.")]
             ///
             /// # Errors
             /// [`IdError`] names the text and what was wanted.
             pub fn parse(text: &str) -> Result<Self, IdError> {
-                if is_ec2_id($prefix, text) {
+                let accepts: fn(&str) -> bool = $accepts;
+                if accepts(text) {
                     Ok(Self(text.to_owned()))
                 } else {
                     Err(IdError { given: text.to_owned(), wanted: $wanted })
                 }
             }
 
-            /// The id as EC2 writes it.
+            /// As EC2 writes it.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -54,8 +61,8 @@ macro_rules! ec2_id {
         }
 
         impl From<$name> for String {
-            fn from(id: $name) -> String {
-                id.0
+            fn from(checked: $name) -> String {
+                checked.0
             }
         }
 
@@ -73,17 +80,25 @@ macro_rules! ec2_id {
     };
 }
 
-ec2_id!(
+checked_text!(
     /// An EBS volume, `vol-…`.
-    VolumeId, "vol-", "a volume id (vol-…)"
+    VolumeId, "a volume id (vol-…)", |text| is_ec2_id("vol-", text)
 );
-ec2_id!(
+checked_text!(
     /// An EBS snapshot, `snap-…`.
-    SnapshotId, "snap-", "a snapshot id (snap-…)"
+    SnapshotId, "a snapshot id (snap-…)", |text| is_ec2_id("snap-", text)
 );
-ec2_id!(
+checked_text!(
     /// An EC2 instance, `i-…`.
-    InstanceId, "i-", "an instance id (i-…)"
+    InstanceId, "an instance id (i-…)", |text| is_ec2_id("i-", text)
+);
+checked_text!(
+    /// An availability zone by name, `us-west-2a`: what Kubernetes schedules by. Differs between accounts.
+    ZoneName, "a zone name (us-west-2a)", is_zone_name
+);
+checked_text!(
+    /// An availability zone by id, `usw2-az2`: the same place in every account.
+    ZoneId, "a zone id (usw2-az2)", is_zone_name
 );
 
 impl VolumeId {
@@ -155,66 +170,6 @@ impl fmt::Display for NodeId {
         self.instance().fmt(f)
     }
 }
-
-macro_rules! name {
-    ($(#[$doc:meta])* $name:ident, $wanted:literal) => {
-        $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
-        pub struct $name(String);
-
-        impl $name {
-            /// Accepts 1 to 64 lower-case letters, digits and hyphens.
-            ///
-            /// # Errors
-            /// [`IdError`] names the text and what was wanted.
-            pub fn parse(text: &str) -> Result<Self, IdError> {
-                let fits = (1..=64).contains(&text.len())
-                    && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-                if fits { Ok(Self(text.to_owned())) } else { Err(IdError { given: text.to_owned(), wanted: $wanted }) }
-            }
-
-            /// The name as EC2 writes it.
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl TryFrom<String> for $name {
-            type Error = IdError;
-            fn try_from(text: String) -> Result<Self, IdError> {
-                Self::parse(&text)
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(name: $name) -> String {
-                name.0
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-    };
-}
-
-name!(
-    /// An availability zone by name, `us-west-2a`: what Kubernetes schedules by. Differs between accounts.
-    ZoneName, "a zone name (us-west-2a)"
-);
-name!(
-    /// An availability zone by id, `usw2-az2`: the same place in every account.
-    ZoneId, "a zone id (usw2-az2)"
-);
 
 #[cfg(test)]
 mod tests {
