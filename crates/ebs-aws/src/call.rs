@@ -1,8 +1,7 @@
 //! One call: its span, its observer, its error.
 
 use std::error::Error;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use aws_sdk_ec2::client::customize::CustomizableOperation;
 use aws_sdk_ec2::config::interceptors::{
@@ -27,7 +26,8 @@ use crate::{AwsEc2, failure, retry};
 #[derive(Debug, Clone)]
 pub(crate) struct Sent {
     action: Action,
-    sent: Arc<AtomicBool>,
+    /// The endpoint that a request was handed to; empty until then.
+    endpoint: Arc<OnceLock<String>>,
 }
 
 #[dyn_dispatch_hint]
@@ -38,11 +38,11 @@ impl Intercept for Sent {
 
     fn read_before_transmit(
         &self,
-        _context: &BeforeTransmitInterceptorContextRef<'_>,
+        context: &BeforeTransmitInterceptorContextRef<'_>,
         _components: &RuntimeComponents,
         _cfg: &mut ConfigBag,
     ) -> std::result::Result<(), BoxError> {
-        self.sent.store(true, Ordering::SeqCst);
+        self.endpoint.get_or_init(|| context.request().uri().trim_end_matches('/').to_owned());
         Ok(())
     }
 
@@ -64,7 +64,7 @@ impl Intercept for Sent {
 impl Sent {
     /// For one call of this action.
     pub(crate) fn of(action: Action) -> Self {
-        Self { action, sent: Arc::default() }
+        Self { action, endpoint: Arc::default() }
     }
 
     /// Attaches this to an operation that changes something: one attempt, never more.
@@ -101,7 +101,7 @@ impl AwsEc2 {
                     let id = output.request_id().map(str::to_owned);
                     read(output).map_err(|e| failure::incomplete(action, &e.to_string(), id.as_deref()))
                 }
-                Err(error) => Err(failure::translate(action, error, sent.sent.load(Ordering::SeqCst))),
+                Err(error) => Err(failure::translate(action, error, sent.endpoint.get().map(String::as_str))),
             }
         };
         self.observed(action, answer).await

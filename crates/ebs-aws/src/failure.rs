@@ -15,8 +15,8 @@ use crate::classify;
 /// How much of a reply that cannot be read goes into the message, in characters.
 const EXCERPT: usize = 160;
 
-/// What an SDK error means. `sent` tells whether the request was ever handed to the connection.
-pub(crate) fn translate<E>(action: Action, error: SdkError<E, HttpResponse>, sent: bool) -> Ec2Error
+/// What an SDK error means. `endpoint` is where the request was to go, once it was handed to the connection.
+pub(crate) fn translate<E>(action: Action, error: SdkError<E, HttpResponse>, endpoint: Option<&str>) -> Ec2Error
 where
     E: ProvideErrorMetadata + Error + Send + Sync + 'static,
 {
@@ -49,7 +49,7 @@ where
             let timed_out = matches!(&error, SdkError::TimeoutError(_))
                 || matches!(&error, SdkError::DispatchFailure(failure) if failure.is_timeout());
             let source = error.into_source().unwrap_or_else(Into::into);
-            without_reply(action, source, sent, timed_out)
+            without_reply(action, source, endpoint, timed_out)
         }
     }
 }
@@ -73,8 +73,8 @@ fn unreadable(action: Action, reply: &str, request_id: Option<String>, source: B
     }
 }
 
-fn without_reply(action: Action, source: BoxError, sent: bool, timed_out: bool) -> Ec2Error {
-    let connected = sent && !failed_to_connect(source.as_ref());
+fn without_reply(action: Action, source: BoxError, endpoint: Option<&str>, timed_out: bool) -> Ec2Error {
+    let connected = endpoint.is_some() && !failed_to_connect(source.as_ref());
     let (class, message) = match find::<CredentialsError>(source.as_ref()) {
         Some(CredentialsError::ProviderTimedOut(_)) if !connected => {
             (ErrorClass::NotSent, "the source of AWS credentials did not answer in time; nothing was sent".to_owned())
@@ -85,16 +85,22 @@ fn without_reply(action: Action, source: BoxError, sent: bool, timed_out: bool) 
              nothing was sent"
                 .to_owned(),
         ),
-        _ if !sent => (ErrorClass::NotSent, "the request could not be made; nothing was sent".to_owned()),
-        _ if !connected => (
-            ErrorClass::NotSent,
-            "EC2's endpoint could not be reached, nothing was sent; check endpoint, name resolution and network"
-                .to_owned(),
-        ),
-        _ if timed_out => (ErrorClass::Ambiguous, format!("no reply in time{}", open_outcome(action))),
-        _ => (ErrorClass::Ambiguous, format!("the connection broke before a reply{}", open_outcome(action))),
+        _ if connected && timed_out => (ErrorClass::Ambiguous, format!("no reply in time{}", open_outcome(action))),
+        _ if connected => {
+            (ErrorClass::Ambiguous, format!("the connection broke before a reply{}", open_outcome(action)))
+        }
+        _ => (ErrorClass::NotSent, not_sent(endpoint)),
     };
     Ec2Error { action, class, code: None, message, request_id: None, source: Some(Arc::from(source)) }
+}
+
+fn not_sent(endpoint: Option<&str>) -> String {
+    match endpoint {
+        Some(endpoint) => format!(
+            "{endpoint} could not be reached, nothing was sent; check the endpoint, name resolution and the network"
+        ),
+        None => "the request could not be made; nothing was sent".to_owned(),
+    }
 }
 
 fn open_outcome(action: Action) -> &'static str {

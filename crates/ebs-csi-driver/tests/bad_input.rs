@@ -286,7 +286,12 @@ async fn an_ec2_that_cannot_be_reached_is_unavailable_by_name_and_the_driver_wai
     ensure!(!first_answer(&mut world).await?, "ready without EC2");
     let request = CsiClient::within(new_volume("pvc-nowhere", 4, &ext4()), BOUND);
     let answer = world.client().controller().create_volume(request).await;
-    check("CreateVolume", answer, Code::Unavailable, &["pvc-nowhere", "EC2 cannot be reached", "endpoint"])?;
+    check(
+        "CreateVolume",
+        answer,
+        Code::Unavailable,
+        &["pvc-nowhere", "EC2 cannot be reached", "http://127.0.0.1:1 ", "endpoint"],
+    )?;
     let driver = world.driver()?;
     ensure!(driver.ended()?.is_none(), "the driver gave up");
     world.finish().await
