@@ -1,5 +1,6 @@
 //! The workspace's own tools: `cargo xtask tidy` and its like. See `cargo xtask help`.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -22,9 +23,14 @@ enum Task {
     Demo(demo::DemoArgs),
 }
 
-fn main() -> anyhow::Result<ExitCode> {
-    match Arguments::parse().task {
+fn main() -> ExitCode {
+    let ended = match Arguments::parse().task {
         Task::Tidy => tidy::run(),
         Task::Demo(arguments) => demo::run(arguments).map(|()| ExitCode::SUCCESS),
-    }
+    };
+    ended.unwrap_or_else(|error| {
+        // The chain of causes alone: what is missing on a machine is no reason for a backtrace.
+        let _ = writeln!(std::io::stderr(), "Error: {error:#}");
+        ExitCode::FAILURE
+    })
 }
