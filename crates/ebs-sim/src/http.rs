@@ -3,7 +3,7 @@
 mod ec2;
 mod listener;
 
-pub(crate) use ec2::Ec2Endpoint;
+pub use ec2::Ec2Service;
 pub(crate) use listener::Listener;
 pub use listener::OpenError;
 

@@ -25,6 +25,6 @@ mod wire;
 
 pub use config::{AccessKey, DeviceMode, ServerConfig, TimingMode};
 pub use engine::ZoneConfig;
-pub use http::OpenError;
+pub use http::{Ec2Service, OpenError};
 pub use ledger::{LedgerEntry, LedgerPage};
 pub use server::{Server, ServerError};

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{DeviceMode, ServerConfig, TimingMode};
 use crate::control::Control;
 use crate::engine::{Devices, Engine, EngineConfig, EngineError, Timing};
-use crate::http::{Ec2Endpoint, Listener, OpenError};
+use crate::http::{Ec2Service, Listener, OpenError};
 use crate::imds::{Imds, Tree};
 use crate::ledger::{Ledger, LedgerPage};
 
@@ -49,6 +49,7 @@ pub enum ServerError {
 pub struct Server {
     engine: Engine,
     ledger: Arc<Ledger>,
+    ec2: Ec2Service,
     env: BTreeMap<String, String>,
     stop: CancellationToken,
     end_wanted: CancellationToken,
@@ -83,19 +84,21 @@ impl Server {
             env.insert(name.to_owned(), listener.url());
         }
         let tree = Tree::of(own, &engine.config().region);
+        let ledger = Arc::new(Ledger::default());
+        let service = Ec2Service::with(engine.clone(), config.access_key, Arc::clone(&ledger));
         let mut server = Self {
             engine: engine.clone(),
-            ledger: Arc::new(Ledger::default()),
+            ledger: Arc::clone(&ledger),
+            ec2: service.clone(),
             env,
             stop: CancellationToken::new(),
             end_wanted: CancellationToken::new(),
             listeners: JoinSet::new(),
         };
-        let ledger = Arc::clone(&server.ledger);
         let end_wanted = server.end_wanted.clone();
-        server.serve(control, Control { engine: engine.clone(), ledger: Arc::clone(&ledger), end_wanted }.router());
+        server.serve(control, Control { engine, ledger, end_wanted }.router());
         server.serve(imds, Imds::new(tree, config.imds_v1).router());
-        server.serve(ec2, Ec2Endpoint { engine, access_key: config.access_key, ledger }.router());
+        server.serve(ec2, service.router());
         Ok(server)
     }
 
@@ -111,6 +114,11 @@ impl Server {
     /// The core, for tests that look behind the API.
     pub fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// What answers on the EC2 listener, for clients in this process that want no socket.
+    pub fn ec2(&self) -> &Ec2Service {
+        &self.ec2
     }
 
     /// The EC2 calls from number `since` on.

@@ -4,19 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
-use axum::{Router, routing};
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::api::{Fault, Reply};
 use crate::config::AccessKey;
 use crate::engine::Engine;
-use crate::http::answer;
-use crate::ledger::{Answered, Ledger};
+use crate::ledger::{Answered, Ledger, LedgerPage};
 use crate::wire::decode::{decode, signs};
 use crate::wire::encode::encode;
 use crate::wire::params::Params;
@@ -29,21 +28,48 @@ const MAX_BODY: usize = 1 << 20;
 /// How long a client may take to send its body.
 const BODY_WITHIN: Duration = Duration::from_secs(30);
 
-/// The EC2 Query API over an engine.
-#[derive(Debug)]
-pub(crate) struct Ec2Endpoint {
-    pub(crate) engine: Engine,
-    pub(crate) access_key: Option<AccessKey>,
-    pub(crate) ledger: Arc<Ledger>,
+/// The EC2 Query API over an engine, as a value: HTTP requests in, HTTP answers out, with no socket in between.
+///
+/// The listener of a [`crate::Server`] answers through it, and so may an HTTP client's in-process connector. Clones
+/// share engine and ledger.
+#[derive(Debug, Clone)]
+pub struct Ec2Service {
+    engine: Engine,
+    access_key: Option<AccessKey>,
+    ledger: Arc<Ledger>,
 }
 
-impl Ec2Endpoint {
-    /// Its routes: everything is at `/`.
-    pub(crate) fn router(self) -> Router {
-        Router::new().route("/", routing::any(handle)).with_state(Arc::new(self))
+impl Ec2Service {
+    /// Over an engine, with a ledger of its own. Any credentials are accepted.
+    pub fn new(engine: Engine) -> Self {
+        Self::with(engine, None, Arc::new(Ledger::default()))
     }
 
-    async fn answer(&self, parts: &Parts, body: &[u8]) -> Result<Reply, Fault> {
+    pub(crate) fn with(engine: Engine, access_key: Option<AccessKey>, ledger: Arc<Ledger>) -> Self {
+        Self { engine, access_key, ledger }
+    }
+
+    /// The calls from number `since` on.
+    pub fn ledger(&self, since: u64) -> LedgerPage {
+        self.ledger.since(since)
+    }
+
+    /// Answers one request, and writes it down in the ledger. Whatever comes in, a document of EC2 goes out.
+    ///
+    /// Dropped in mid-call, the call is carried out all the same, as when a client hangs up, but not written down.
+    pub async fn answer(&self, request: Request<Bytes>) -> Response<Bytes> {
+        let at = SystemTime::now();
+        let request_id = request_id();
+        let (parts, body) = request.into_parts();
+        if let Err(fault) = acceptable(&parts, &body) {
+            return respond(Err(fault), &request_id);
+        }
+        let result = self.call(&parts, &body).await;
+        self.ledger.record(entry(at, &parts, &body, &result));
+        respond(result, &request_id)
+    }
+
+    async fn call(&self, parts: &Parts, body: &[u8]) -> Result<Reply, Fault> {
         let query = parts.uri.query().unwrap_or("");
         if let Some(key) = &self.access_key {
             let signed =
@@ -53,6 +79,26 @@ impl Ec2Endpoint {
         let call = decode(Params::parse(&form(query, body)?)?)?;
         self.engine.call(call).await
     }
+
+    /// The service as an application of a listener.
+    pub(crate) fn router(self) -> Router {
+        Router::new().fallback(receive).with_state(self)
+    }
+}
+
+/// Whether it is a request to this API at all.
+fn acceptable(parts: &Parts, body: &[u8]) -> Result<(), Fault> {
+    if parts.method != Method::POST && parts.method != Method::GET {
+        return Err(Fault::with_status(405, "InvalidRequest", "Only GET and POST are allowed."));
+    }
+    if !matches!(parts.uri.path(), "" | "/") {
+        return Err(Fault::with_status(404, "InvalidRequest", "There is nothing but / here."));
+    }
+    if body.len() > MAX_BODY { Err(too_large()) } else { Ok(()) }
+}
+
+fn too_large() -> Fault {
+    Fault::with_status(413, "RequestEntityTooLarge", format!("The body has more than {MAX_BODY} bytes."))
 }
 
 /// The parameters, wherever they are.
@@ -62,29 +108,20 @@ fn form(query: &str, body: &[u8]) -> Result<String, Fault> {
     Ok(format!("{query}&{body}"))
 }
 
-async fn handle(State(endpoint): State<Arc<Ec2Endpoint>>, request: Request<Body>) -> Response<Body> {
-    let at = SystemTime::now();
-    let request_id = request_id();
+async fn receive(State(service): State<Ec2Service>, request: Request<Body>) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    if parts.method != Method::POST && parts.method != Method::GET {
-        return respond(Err(Fault::with_status(405, "InvalidRequest", "Only GET and POST are allowed.")), &request_id);
-    }
-    let body = match read(body).await {
-        Ok(body) => body,
-        Err(fault) => return respond(Err(fault), &request_id),
+    let response = match read(body).await {
+        Ok(body) => service.answer(Request::from_parts(parts, body)).await,
+        Err(fault) => respond(Err(fault), &request_id()),
     };
-    let result = endpoint.answer(&parts, &body).await;
-    endpoint.ledger.record(entry(at, &parts, &body, &result));
-    respond(result, &request_id)
+    response.map(Body::from)
 }
 
 async fn read(body: Body) -> Result<Bytes, Fault> {
     match tokio::time::timeout(BODY_WITHIN, Limited::new(body, MAX_BODY).collect()).await {
         Err(_) => Err(Fault::with_status(408, "RequestTimeout", "The body did not arrive in time.")),
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            Err(Fault::with_status(413, "RequestEntityTooLarge", format!("The body has more than {MAX_BODY} bytes.")))
-        }
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(error)) => Err(Fault::new("InvalidRequest", format!("The body cannot be read: {error}"))),
     }
 }
@@ -103,7 +140,7 @@ fn entry(at: SystemTime, parts: &Parts, body: &[u8], result: &Result<Reply, Faul
     }
 }
 
-fn respond(result: Result<Reply, Fault>, request_id: &str) -> Response<Body> {
+fn respond(result: Result<Reply, Fault>, request_id: &str) -> Response<Bytes> {
     let (status, body) = match &result {
         Ok(reply) => (StatusCode::OK, encode(reply, request_id)),
         Err(fault) => {
@@ -111,7 +148,9 @@ fn respond(result: Result<Reply, Fault>, request_id: &str) -> Response<Body> {
             (status, refusal::body(fault, request_id))
         }
     };
-    let mut response = answer(status, "text/xml;charset=UTF-8", body);
+    let mut response = Response::new(Bytes::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/xml;charset=UTF-8"));
     if let Ok(value) = HeaderValue::from_str(request_id) {
         response.headers_mut().insert("x-amzn-requestid", value);
     }
