@@ -3,7 +3,7 @@
 
 XTASK = $(or $(CARGO_TARGET_DIR),target)/debug/xtask
 
-.PHONY: help demo test test-all tidy fmt lint build ci clean-tools
+.PHONY: help bench demo test test-all tidy fmt lint build ci clean-tools
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,12 @@ test: ## All tests, csi-sanity included (needs root)
 
 test-all: test ## The tests and what takes longer; nothing does yet
 	@echo "nothing takes longer yet: make test was all"
+
+bench: ## Volume lives under load, against the targets (LIVES=500, BENCH_ARGS='--check --cases steady')
+	@scripts/setup build
+	@echo "building release programs; the first time takes long" >&2
+	cargo build --release --workspace --locked
+	$(or $(CARGO_TARGET_DIR),target)/release/xtask bench $(BENCH_ARGS)
 
 tidy: ## The rules of the house that no compiler checks
 	@scripts/setup build

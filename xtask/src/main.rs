@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod bench;
 mod demo;
+mod simulator;
 mod tidy;
 
 #[derive(Parser)]
@@ -21,11 +23,14 @@ enum Task {
     Tidy,
     /// One volume's whole life through the driver against the simulated EC2; `make demo` builds what it needs first
     Demo(demo::DemoArgs),
+    /// Volume lives under load: calls spent, latency added, memory; `make bench` builds release programs first
+    Bench(bench::BenchArgs),
 }
 
 fn main() -> ExitCode {
     let ended = match Arguments::parse().task {
         Task::Tidy => tidy::run(),
+        Task::Bench(arguments) => bench::run(arguments).map(|()| ExitCode::SUCCESS),
         Task::Demo(arguments) => demo::run(arguments).map(|()| ExitCode::SUCCESS),
     };
     ended.unwrap_or_else(|error| {

@@ -45,6 +45,9 @@ pub struct Call {
     /// True for a dry run, which does nothing.
     #[serde(default)]
     pub dry_run: bool,
+    /// How long EC2 took for it, in milliseconds, when the simulator says so.
+    #[serde(default)]
+    pub service_ms: Option<f64>,
 }
 
 impl Call {
@@ -214,6 +217,15 @@ impl Control {
         self.call(http::Method::PUT, "/timing", body).await.map(drop)
     }
 
+    /// From now on another client uses that part of every rate budget, 0 to 1.
+    ///
+    /// # Errors
+    /// When the simulator does not answer as agreed.
+    pub async fn eat(&self, fraction: f64) -> anyhow::Result<()> {
+        let body = serde_json::to_vec(&serde_json::json!({ "eat": fraction })).context("write the limits")?;
+        self.call(http::Method::PUT, "/limits", body).await.map(drop)
+    }
+
     /// Waits until `wanted` is true of EC2's state, at most `bound`.
     ///
     /// # Errors
@@ -266,7 +278,14 @@ mod tests {
     use super::*;
 
     fn call(action: &str, outcome: &str, dry_run: bool) -> Call {
-        Call { seq: 1, action: action.into(), parameters: BTreeMap::new(), outcome: outcome.into(), dry_run }
+        Call {
+            seq: 1,
+            action: action.into(),
+            parameters: BTreeMap::new(),
+            outcome: outcome.into(),
+            dry_run,
+            service_ms: None,
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use ebs_testkit::process::{Ending, Process, ProcessSpec};
 
 use super::Places;
 use super::claim::Claim;
+use crate::simulator::until_ready;
 
 const START_BOUND: Duration = Duration::from_secs(30);
 const STOP_BOUND: Duration = Duration::from_secs(30);
@@ -81,16 +82,7 @@ impl Cast {
     pub(super) async fn simulator_ready(&mut self) -> anyhow::Result<Control> {
         let simulator = self.simulator.as_mut().context("the simulator does not run")?;
         let file = self.dir.join("sim/env");
-        let deadline = tokio::time::Instant::now() + START_BOUND;
-        let mut tick = tokio::time::interval(Duration::from_millis(20));
-        while !file.exists() {
-            tick.tick().await;
-            if let Some(status) = simulator.ended()? {
-                bail!("ebs-sim ended with {status} while starting");
-            }
-            ensure!(tokio::time::Instant::now() < deadline, "ebs-sim is not ready after {START_BOUND:?}");
-        }
-        self.env = parse_env(&fs::read_to_string(&file).context("read the simulator's env file")?);
+        self.env = until_ready(simulator, &file, START_BOUND).await?;
         let control = Control::new(self.env.get("EBS_SIM_CONTROL").context("EBS_SIM_CONTROL in the env file")?);
         control.set_timing(self.timing).await?;
         Ok(control)
@@ -168,28 +160,4 @@ pub(super) fn nothing_on_machine(dir: &Path) -> anyhow::Result<()> {
     let left = Leftovers::below(dir)?;
     ensure!(left.is_empty(), "left on the machine: {left}");
     Ok(())
-}
-
-/// The lines `export NAME='value'` of a simulator's env file.
-fn parse_env(text: &str) -> BTreeMap<String, String> {
-    let lines = text.lines().filter_map(|line| line.strip_prefix("export "));
-    let pairs = lines.filter_map(|line| line.split_once('='));
-    pairs
-        .map(|(name, value)| {
-            let inner = value.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')).unwrap_or(value);
-            (name.to_owned(), inner.replace(r"'\''", "'"))
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_env_file_is_read_as_a_shell_would() {
-        let env = parse_env("# ready\nexport A='it'\\''s'\nexport B='http://127.0.0.1:1'\nexport C=plain\n");
-        let pairs: Vec<(&str, &str)> = env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        assert_eq!(pairs, [("A", "it's"), ("B", "http://127.0.0.1:1"), ("C", "plain")]);
-    }
 }

@@ -1,0 +1,130 @@
+//! `cargo xtask bench`: volume lives in open loop through a CSI driver, against the simulated EC2.
+//!
+//! A life is CreateVolume, ControllerPublishVolume, a while of use, ControllerUnpublishVolume, DeleteVolume. Lives
+//! begin at a fixed rate whether earlier ones have ended or not, so their phases overlap. Every case has a simulator
+//! and a driver of its own; what the driver spent is read from the simulator's ledger, what users waited for is
+//! measured here. [`figures`] says what is computed from it, [`ideal`] what no client could avoid.
+
+mod case;
+mod figures;
+mod ideal;
+mod life;
+mod process_stat;
+mod report;
+mod stage;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use tokio::task::JoinSet;
+
+use case::{Case, CaseName};
+use report::Outcome;
+use stage::{Places, Subject};
+
+/// What the bench is told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct BenchArgs {
+    /// Volume lives of each open-loop case
+    #[arg(long, env = "LIVES", default_value_t = 500, value_name = "N")]
+    lives: u32,
+
+    /// Lives that begin each second
+    #[arg(long, default_value_t = 4.0, value_name = "PER_SECOND")]
+    rate: f64,
+
+    /// Cases to run; the burst goes first, the others side by side
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [CaseName::Burst, CaseName::Steady, CaseName::Competitor])]
+    cases: Vec<CaseName>,
+
+    /// Lives of the burst case, all at once
+    #[arg(long, default_value_t = 1_000, value_name = "N")]
+    burst: u32,
+
+    /// Socket of another CSI driver that is measured beside ours; it must use the simulator of --sim-env
+    #[arg(long, value_name = "PATH", requires = "sim_env")]
+    endpoint: Option<PathBuf>,
+
+    /// Env file of the simulator that the other driver uses (ebs-sim --env-file)
+    #[arg(long, value_name = "FILE", requires = "endpoint")]
+    sim_env: Option<PathBuf>,
+
+    /// Do not measure our own driver
+    #[arg(long, requires = "endpoint")]
+    only_endpoint: bool,
+
+    /// Directory for state, logs and the results [default: bench in cargo's target directory]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+
+    /// Directory with the programs ebs-sim and aws-ebs-csi-driver [default: that of this program]
+    #[arg(long, value_name = "DIR")]
+    bin_dir: Option<PathBuf>,
+
+    /// End with an error when a target is missed
+    #[arg(long)]
+    check: bool,
+}
+
+/// Runs the cases and writes `results.json`.
+///
+/// # Errors
+/// A process that does not start, a life that does not end, a volume that is left behind; with `--check` also a target
+/// that is missed.
+pub(crate) fn run(args: BenchArgs) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.context("start the runtime")?.block_on(perform(args))
+}
+
+async fn perform(args: BenchArgs) -> anyhow::Result<()> {
+    let places = Places::of(args.dir.clone(), args.bin_dir.clone())?;
+    let (first, together): (Vec<Case>, Vec<Case>) =
+        args.cases.iter().map(|name| name.case(&args)).partition(|case| case.all_at_once());
+    let mut outcomes = Vec::new();
+    for case in first {
+        outcomes.extend(side_by_side(subjects(&args, &places, vec![case])).await?);
+    }
+    outcomes.extend(side_by_side(subjects(&args, &places, together)).await?);
+    outcomes.sort_by_key(|outcome| (outcome.case.clone(), outcome.subject.clone()));
+    report::write(&places.results(), &args, &outcomes)?;
+    report::print(&places.results(), &outcomes);
+    let missed: Vec<String> = outcomes.iter().flat_map(Outcome::missed).collect();
+    if args.check && !missed.is_empty() {
+        bail!("missed: {}", missed.join("; "));
+    }
+    Ok(())
+}
+
+fn subjects(args: &BenchArgs, places: &Places, cases: Vec<Case>) -> Vec<(Case, Subject)> {
+    let mut subjects = Vec::new();
+    for case in cases {
+        if let (Some(socket), Some(sim_env)) = (&args.endpoint, &args.sim_env) {
+            subjects.push((case.clone(), Subject::Other { socket: socket.clone(), sim_env: sim_env.clone() }));
+        }
+        if !args.only_endpoint {
+            subjects.push((case, Subject::Ours(places.clone())));
+        }
+    }
+    subjects
+}
+
+async fn side_by_side(subjects: Vec<(Case, Subject)>) -> anyhow::Result<Vec<Outcome>> {
+    // Another driver has one simulator: its cases run one after the other, beside ours.
+    let (others, ours): (Vec<_>, Vec<_>) = subjects.into_iter().partition(|(_, s)| matches!(s, Subject::Other { .. }));
+    let mut tasks = JoinSet::new();
+    for (case, subject) in ours {
+        tasks.spawn(async move { Ok(vec![stage::play(case, subject).await?]) });
+    }
+    tasks.spawn(async move {
+        let mut outcomes = Vec::new();
+        for (case, subject) in others {
+            outcomes.push(stage::play(case, subject).await?);
+        }
+        anyhow::Ok(outcomes)
+    });
+    let mut outcomes = Vec::new();
+    while let Some(ended) = tasks.join_next().await {
+        outcomes.extend(ended.context("a case panicked")??);
+    }
+    Ok(outcomes)
+}

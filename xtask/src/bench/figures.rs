@@ -1,0 +1,210 @@
+//! From samples and ledger to figures.
+//!
+//! Added latency of a call = what its caller waited − EC2's own service time (the API call that did the work, and the
+//! transition that it began) − the wait for a token that an ideal client would have had too ([`super::ideal`]).
+
+use std::collections::{BTreeMap, HashMap};
+
+use ebs_testkit::control::Call;
+use serde::Serialize;
+
+use super::ideal::Bucket;
+use super::life::{Rpc, Sample};
+
+/// How long EC2's transitions take, in seconds; the same for every volume of a case.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct Transitions {
+    pub(super) create: f64,
+    pub(super) attach: f64,
+    pub(super) detach: f64,
+}
+
+impl Transitions {
+    fn of(&self, rpc: Rpc) -> f64 {
+        match rpc {
+            Rpc::CreateVolume => self.create,
+            Rpc::ControllerPublishVolume => self.attach,
+            Rpc::ControllerUnpublishVolume => self.detach,
+            Rpc::DeleteVolume => 0.0,
+        }
+    }
+}
+
+/// Of one kind of call.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct RpcFigures {
+    pub(super) calls: usize,
+    /// Calls that needed more than one try.
+    pub(super) retried: usize,
+    /// Seconds from the first try to the success.
+    pub(super) whole_p50: f64,
+    pub(super) whole_p99: f64,
+    /// Seconds beyond what EC2 and an ideal client would have taken.
+    pub(super) added_p50: f64,
+    pub(super) added_p99: f64,
+    pub(super) added_max: f64,
+}
+
+/// Of the calls to EC2.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct TrafficFigures {
+    /// By action: all calls, and how many of them were throttled.
+    pub(super) calls: BTreeMap<String, (usize, usize)>,
+    pub(super) mutating_per_life: f64,
+    pub(super) describes_per_life: f64,
+    /// Throttled part of the mutating calls, 0 to 1.
+    pub(super) throttled_mutating: f64,
+    /// Throttled part of all calls, 0 to 1.
+    pub(super) throttled_all: f64,
+}
+
+/// What the driver asked of EC2, for so many lives.
+pub(super) fn traffic(calls: &[Call], lives: u32) -> TrafficFigures {
+    let mut by_action: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for call in calls {
+        let entry = by_action.entry(call.action.clone()).or_default();
+        entry.0 += 1;
+        entry.1 += usize::from(is_throttle(call));
+    }
+    let sum = |reads: bool, pick: fn(&(usize, usize)) -> usize| -> f64 {
+        let wanted = by_action.iter().filter(|(action, _)| action.starts_with("Describe") == reads);
+        to_f64(wanted.map(|(_, counts)| pick(counts)).sum())
+    };
+    let (mutating, describes) = (sum(false, |c| c.0), sum(true, |c| c.0));
+    let throttled = (sum(false, |c| c.1), sum(true, |c| c.1));
+    let lives = f64::from(lives.max(1));
+    TrafficFigures {
+        mutating_per_life: mutating / lives,
+        describes_per_life: describes / lives,
+        throttled_mutating: throttled.0 / mutating.max(1.0),
+        throttled_all: (throttled.0 + throttled.1) / (mutating + describes).max(1.0),
+        calls: by_action,
+    }
+}
+
+/// What callers waited for.
+pub(super) fn latency(
+    samples: &[Sample],
+    calls: &[Call],
+    transitions: &Transitions,
+    eaten: f64,
+) -> BTreeMap<&'static str, RpcFigures> {
+    let service = service_times(calls);
+    Rpc::ALL.into_iter().map(|rpc| (rpc.as_str(), of_rpc(rpc, samples, &service, transitions, eaten))).collect()
+}
+
+fn of_rpc(
+    rpc: Rpc,
+    samples: &[Sample],
+    service: &HashMap<(&str, &str), f64>,
+    transitions: &Transitions,
+    eaten: f64,
+) -> RpcFigures {
+    let mut mine: Vec<&Sample> = samples.iter().filter(|sample| sample.rpc == rpc).collect();
+    mine.sort_by(|a, b| a.began.total_cmp(&b.began));
+    let arrivals: Vec<f64> = mine.iter().map(|sample| sample.began).collect();
+    let waits = Bucket::of(rpc.action(), eaten).waits(&arrivals);
+    let own = |sample: &Sample| {
+        service.get(&(rpc.action(), sample.key.as_str())).copied().unwrap_or(0.0) + transitions.of(rpc)
+    };
+    let mut added: Vec<f64> = mine.iter().zip(waits).map(|(s, wait)| s.took - own(s) - wait).collect();
+    let mut whole: Vec<f64> = mine.iter().map(|sample| sample.took).collect();
+    added.sort_by(f64::total_cmp);
+    whole.sort_by(f64::total_cmp);
+    RpcFigures {
+        calls: mine.len(),
+        retried: mine.iter().filter(|sample| sample.tries > 1).count(),
+        whole_p50: percentile(&whole, 50),
+        whole_p99: percentile(&whole, 99),
+        added_p50: percentile(&added, 50),
+        added_p99: percentile(&added, 99),
+        added_max: added.last().copied().unwrap_or(0.0),
+    }
+}
+
+/// Seconds that EC2 took for the API call that did the work, by action and by every value that the call names: the
+/// volume's id, or its CSI name among the tags.
+fn service_times(calls: &[Call]) -> HashMap<(&str, &str), f64> {
+    let mut times = HashMap::new();
+    for call in calls.iter().filter(|call| call.did_work() && !call.is_read()) {
+        for value in call.parameters.values().filter_map(serde_json::Value::as_str) {
+            times.insert((call.action.as_str(), value), call.service_ms.unwrap_or(0.0) / 1_000.0);
+        }
+    }
+    times
+}
+
+fn is_throttle(call: &Call) -> bool {
+    call.outcome == "RequestLimitExceeded"
+}
+
+/// The smallest value that at least `percent` of all are not above.
+fn percentile(sorted: &[f64], percent: usize) -> f64 {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1) - 1;
+    sorted.get(rank).copied().unwrap_or(0.0)
+}
+
+/// Exact up to 2^32.
+fn to_f64(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(action: &str, outcome: &str, key: &str, ms: f64) -> Call {
+        let parameters = [("VolumeId".to_owned(), serde_json::Value::from(key))].into();
+        Call {
+            seq: 0,
+            action: action.into(),
+            parameters,
+            outcome: outcome.into(),
+            dry_run: false,
+            service_ms: Some(ms),
+        }
+    }
+
+    #[test]
+    fn a_percentile_is_a_value_that_was_measured() {
+        assert_eq!(percentile(&[1.0, 2.0, 3.0, 4.0], 50), 2.0);
+        assert_eq!(percentile(&[1.0, 2.0, 3.0, 4.0], 99), 4.0);
+        assert_eq!(percentile(&[], 50), 0.0);
+    }
+
+    #[test]
+    fn throttled_calls_and_dry_runs_count_as_calls_of_a_life() {
+        let mut dry = call("CreateVolume", "DryRunOperation", "a", 1.0);
+        dry.dry_run = true;
+        let calls = [
+            dry,
+            call("CreateVolume", "RequestLimitExceeded", "a", 1.0),
+            call("CreateVolume", "ok", "a", 1.0),
+            call("DescribeVolumes", "ok", "a", 1.0),
+        ];
+        let figures = traffic(&calls, 1);
+        assert_eq!((figures.mutating_per_life, figures.describes_per_life), (3.0, 1.0));
+        assert!((figures.throttled_mutating - 1.0 / 3.0).abs() < 1e-9);
+        assert!((figures.throttled_all - 0.25).abs() < 1e-9);
+    }
+
+    #[test]
+    fn added_latency_leaves_out_what_ec2_took_and_what_an_ideal_client_would_have_waited() {
+        let sample = |key: &str, began: f64, took: f64| Sample {
+            rpc: Rpc::ControllerPublishVolume,
+            key: key.into(),
+            began,
+            took,
+            tries: 1,
+        };
+        let calls = [call("AttachVolume", "ok", "vol-1", 400.0)];
+        let transitions = Transitions { create: 2.0, attach: 2.5, detach: 4.0 };
+        let figures = latency(&[sample("vol-1", 0.0, 3.0)], &calls, &transitions, 0.0);
+        assert!((figures["ControllerPublishVolume"].added_p50 - 0.1).abs() < 1e-9);
+        // The fifty-first at once waits 0.2 s for its token whoever asks.
+        let many: Vec<Sample> = (0..51).map(|_| sample("x", 0.0, 2.7)).collect();
+        let figures = latency(&many, &[], &transitions, 0.0);
+        assert!((figures["ControllerPublishVolume"].added_p50 - 0.2).abs() < 1e-9);
+        assert!((figures["ControllerPublishVolume"].added_max - 0.2).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,178 @@
+//! One volume's life as the sidecars would have it: every call is repeated until it succeeds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use csi_proto::csi;
+use ebs_testkit::csi_client::{Access, CsiClient, in_zone, new_volume};
+use serde::Serialize;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep, timeout};
+
+/// The pause before the second try of a call, and the longest; as the sidecars' `--retry-interval-start` and
+/// their bound on the wait for another worker's turn.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// A call that has not succeeded by then is given up, and the bench with it.
+const CALL_BOUND: Duration = Duration::from_mins(40);
+
+/// A call of a life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) enum Rpc {
+    CreateVolume,
+    ControllerPublishVolume,
+    ControllerUnpublishVolume,
+    DeleteVolume,
+}
+
+impl Rpc {
+    pub(super) const ALL: [Self; 4] =
+        [Self::CreateVolume, Self::ControllerPublishVolume, Self::ControllerUnpublishVolume, Self::DeleteVolume];
+
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::CreateVolume => "CreateVolume",
+            Self::ControllerPublishVolume => "ControllerPublishVolume",
+            Self::ControllerUnpublishVolume => "ControllerUnpublishVolume",
+            Self::DeleteVolume => "DeleteVolume",
+        }
+    }
+
+    /// The EC2 action that does its work.
+    pub(super) fn action(self) -> &'static str {
+        match self {
+            Self::CreateVolume => "CreateVolume",
+            Self::ControllerPublishVolume => "AttachVolume",
+            Self::ControllerUnpublishVolume => "DetachVolume",
+            Self::DeleteVolume => "DeleteVolume",
+        }
+    }
+}
+
+/// A call that has succeeded.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Sample {
+    pub(super) rpc: Rpc,
+    /// What the action names: the volume's CSI name for CreateVolume, else its id.
+    pub(super) key: String,
+    /// When its first try began, in seconds from the beginning of the case.
+    pub(super) began: f64,
+    /// From the first try's beginning to the success, in seconds.
+    pub(super) took: f64,
+    /// Tries, 1 when nothing went wrong.
+    pub(super) tries: u32,
+}
+
+/// A node and how many more volumes the scheduler would give it.
+#[derive(Debug, Clone)]
+pub(super) struct Node {
+    pub(super) id: String,
+    pub(super) zone: String,
+    pub(super) room: Arc<Semaphore>,
+}
+
+/// Where lives are lived.
+#[derive(Debug, Clone)]
+pub(super) struct Site {
+    pub(super) client: CsiClient,
+    pub(super) nodes: Vec<Node>,
+    /// One for each [`Rpc`]: the sidecars' workers.
+    pub(super) workers: [Arc<Semaphore>; 4],
+    pub(super) began: Instant,
+}
+
+/// The whole of a life.
+///
+/// # Errors
+/// A call that did not succeed within its bound, with its last status.
+pub(super) async fn live(site: Site, number: u32) -> anyhow::Result<Vec<Sample>> {
+    let name = format!("pvc-bench-{number}");
+    let node = &site.nodes[usize::try_from(number).unwrap_or(0) % site.nodes.len()];
+    let access = Access::Mount("ext4".to_owned());
+    let create = csi::CreateVolumeRequest {
+        accessibility_requirements: Some(in_zone(&node.zone)),
+        ..new_volume(&name, 1, &access)
+    };
+    let client = &site.client;
+    let (volume, created) = site.call(Rpc::CreateVolume, &name, || client.create_volume(create.clone())).await?;
+    let id = volume.volume_id.clone();
+    let room = node.room.acquire().await.context("room on the node")?;
+    let publish = csi::ControllerPublishVolumeRequest {
+        volume_id: id.clone(),
+        node_id: node.id.clone(),
+        volume_capability: Some(access.capability()),
+        volume_context: volume.volume_context,
+        ..Default::default()
+    };
+    let attach = || async { client.controller().controller_publish_volume(publish.clone()).await };
+    let (_, attached) = site.call(Rpc::ControllerPublishVolume, &id, attach).await?;
+    sleep(time_in_use(number)).await;
+    let unpublish =
+        csi::ControllerUnpublishVolumeRequest { volume_id: id.clone(), node_id: node.id.clone(), ..Default::default() };
+    let detach = || async { client.controller().controller_unpublish_volume(unpublish.clone()).await };
+    let (_, detached) = site.call(Rpc::ControllerUnpublishVolume, &id, detach).await?;
+    drop(room);
+    let ((), deleted) = site.call(Rpc::DeleteVolume, &id, || client.delete_volume(&id)).await?;
+    Ok(vec![created, attached, detached, deleted])
+}
+
+/// 1 to 30 s, spread evenly over the lives.
+fn time_in_use(number: u32) -> Duration {
+    Duration::from_secs(u64::from(number * 7 % 30) + 1)
+}
+
+impl Site {
+    async fn call<T, F>(&self, rpc: Rpc, key: &str, mut attempt: impl FnMut() -> F) -> anyhow::Result<(T, Sample)>
+    where
+        F: Future<Output = Result<T, tonic::Status>>,
+    {
+        let worker = self.workers[rpc as usize].acquire().await.context("a worker")?;
+        let began = Instant::now();
+        let mut pause = FIRST_PAUSE;
+        let mut tries = 1;
+        let value = loop {
+            let status = match attempt().await {
+                Ok(value) => break value,
+                Err(status) => status,
+            };
+            if began.elapsed() > CALL_BOUND {
+                bail!("{} of {key} has not succeeded after {CALL_BOUND:?}: {status}", rpc.as_str());
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            tries += 1;
+        };
+        drop(worker);
+        let took = began.elapsed().as_secs_f64();
+        let began = (began - self.began).as_secs_f64();
+        Ok((value, Sample { rpc, key: key.to_owned(), began, took, tries }))
+    }
+}
+
+/// Starts all lives in time and gathers what they measured.
+///
+/// # Errors
+/// The first life that failed.
+pub(super) async fn all(site: Site, lives: u32, every: Duration, bound: Duration) -> anyhow::Result<Vec<Sample>> {
+    let mut running = tokio::task::JoinSet::new();
+    let mut tick = tokio::time::interval_at(site.began, every.max(Duration::from_nanos(1)));
+    let at_once = every.is_zero();
+    for number in 0..lives {
+        if !at_once {
+            tick.tick().await;
+        }
+        let site = site.clone();
+        running.spawn(live(site, number));
+    }
+    let mut samples = Vec::new();
+    let gather = async {
+        while let Some(ended) = running.join_next().await {
+            samples.extend(ended.context("a life panicked")??);
+        }
+        anyhow::Ok(())
+    };
+    timeout(bound, gather).await.with_context(|| format!("lives still run after {bound:?}"))??;
+    Ok(samples)
+}

@@ -1,0 +1,82 @@
+//! What a process has used, from `/proc`.
+
+use std::fs;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use anyhow::Context;
+use serde::Serialize;
+
+/// Processor time and memory of a process so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub(super) struct Usage {
+    /// User and system time in seconds, threads included.
+    pub(super) cpu_seconds: f64,
+    /// The most memory that was ever resident, in bytes.
+    pub(super) peak_memory: u64,
+}
+
+impl Usage {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// When the process is gone or `/proc` is not as expected.
+    pub(super) fn of(pid: u32) -> anyhow::Result<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).with_context(|| format!("process {pid}"))?;
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).with_context(|| format!("process {pid}"))?;
+        let ticks = ticks(&stat).with_context(|| format!("times in /proc/{pid}/stat"))?;
+        let peak = peak_kib(&status).with_context(|| format!("VmHWM in /proc/{pid}/status"))?;
+        let per_second = rustix::param::clock_ticks_per_second();
+        Ok(Self { cpu_seconds: to_f64(ticks) / to_f64(per_second), peak_memory: peak * 1024 })
+    }
+}
+
+/// The process that listens on a unix socket.
+///
+/// # Errors
+/// When nobody listens there.
+pub(super) fn listener(socket: &Path) -> anyhow::Result<u32> {
+    let stream = UnixStream::connect(socket).with_context(|| format!("connect to {}", socket.display()))?;
+    let peer = rustix::net::sockopt::socket_peercred(stream.as_fd()).context("who listens on the socket")?;
+    u32::try_from(peer.pid.as_raw_nonzero().get()).context("a process id")
+}
+
+/// Fields 14 and 15; the second one is the program's name in brackets and may hold anything.
+fn ticks(stat: &str) -> Option<u64> {
+    let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace().skip(11);
+    let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    Some(user + system)
+}
+
+fn peak_kib(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+/// Exact up to 2^32, which is a year of processor time.
+fn to_f64(ticks: u64) -> f64 {
+    f64::from(u32::try_from(ticks).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_found_behind_a_name_with_brackets_and_blanks() {
+        let stat = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 0 0 0 7 5 0 0 20 0 1 0 987654 0 0";
+        assert_eq!(ticks(stat), Some(12));
+        assert_eq!(peak_kib("Name:\tx\nVmHWM:\t   9000 kB\n"), Some(9000));
+        assert_eq!(peak_kib("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn a_listener_is_found_by_its_socket() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("s");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        assert_eq!(listener(&socket).unwrap(), std::process::id());
+        assert!(Usage::of(std::process::id()).unwrap().peak_memory > 0);
+    }
+}
