@@ -10,6 +10,7 @@ mod attachments;
 mod call;
 mod classify;
 mod client;
+mod cluster_nodes;
 mod convert;
 mod endpoint;
 mod failure;

@@ -1,13 +1,16 @@
 //! The port's snapshots: one method, one call.
 
-use aws_sdk_ec2::types::ResourceType;
-use ebs_ec2::{Action, CreateSnapshot, Page, PageRequest, Result, Snapshot, SnapshotQuery, Snapshots};
-use ebs_types::SnapshotId;
+use aws_sdk_ec2::types::{LockMode, ResourceType};
+use aws_smithy_types::DateTime;
+use ebs_ec2::{
+    Action, CreateSnapshot, FastRestores, LockSnapshot, Page, PageRequest, Result, Snapshot, SnapshotQuery, Snapshots,
+};
+use ebs_types::{SnapshotId, ZoneName};
 
 use crate::AwsEc2;
 use crate::call::Sent;
 use crate::convert::{Read, snapshot as convert, text};
-use crate::query::{filter, max_results, tags_of};
+use crate::query::{filter, max_results, number, tags_of};
 
 /// The caller's own account, in EC2's words.
 const OWN: &str = "self";
@@ -31,6 +34,33 @@ impl Snapshots for AwsEc2 {
         let sent = Sent::of(Action::DeleteSnapshot);
         let send = sent.once(self.client.delete_snapshot().snapshot_id(id.as_str()).customize()).send();
         self.call(sent, send, |_| Ok(())).await
+    }
+
+    async fn enable_fast_snapshot_restores(&self, id: &SnapshotId, zones: &[ZoneName]) -> Result<FastRestores> {
+        let sent = Sent::of(Action::EnableFastSnapshotRestores);
+        let operation = self
+            .client
+            .enable_fast_snapshot_restores()
+            .source_snapshot_ids(id.as_str())
+            .set_availability_zones(Some(zones.iter().map(ToString::to_string).collect()))
+            .customize();
+        let send = sent.once(operation).send();
+        self.call(sent, send, |reply| convert::fast_restores(reply, id)).await
+    }
+
+    async fn lock_snapshot(&self, request: &LockSnapshot) -> Result<()> {
+        let sent = Sent::of(Action::LockSnapshot);
+        let operation = self
+            .client
+            .lock_snapshot()
+            .snapshot_id(request.snapshot.as_str())
+            .set_lock_mode(request.mode.as_deref().map(LockMode::from))
+            .set_cool_off_period(request.cool_off_hours.map(number))
+            .set_expiration_date(request.expiration.map(DateTime::from))
+            .set_lock_duration(request.duration_days.map(number))
+            .customize();
+        let send = sent.once(operation).send();
+        self.call(sent, send, |reply| convert::check_same(reply.snapshot_id.as_deref(), &request.snapshot)).await
     }
 
     async fn describe_snapshots(&self, query: &SnapshotQuery, page: &PageRequest) -> Result<Page<Snapshot>> {

@@ -3,7 +3,7 @@
 use aws_sdk_ec2::types::{ResourceType, Tag, VolumeType as SdkType};
 use ebs_ec2::{
     Action, CopyVolume, CreateVolume, Modification, ModifyVolume, Page, PageRequest, Place, Result, Volume,
-    VolumeQuery, Volumes,
+    VolumeQuery, VolumeStatus, Volumes,
 };
 use ebs_types::{Tags, VolumeId, VolumeType};
 
@@ -136,6 +136,27 @@ impl Volumes for AwsEc2 {
         self.call(sent, send, |reply| {
             let list = reply.volumes_modifications.unwrap_or_default();
             let items = list.into_iter().map(convert::modification).collect::<Read<_>>()?;
+            Ok(Page { items, next: text(reply.next_token) })
+        })
+        .await
+    }
+
+    async fn describe_volume_status(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<VolumeStatus>> {
+        if volumes.is_empty() {
+            // No ids would mean "all" to EC2.
+            return Ok(Page { items: vec![], next: None });
+        }
+        let sent = Sent::of(Action::DescribeVolumeStatus);
+        let operation = self
+            .client
+            .describe_volume_status()
+            .set_volume_ids(Some(volumes.iter().map(ToString::to_string).collect()))
+            .set_next_token(page.token.clone())
+            .customize();
+        let send = sent.repeatable(operation).send();
+        self.call(sent, send, |reply| {
+            let list = reply.volume_statuses.unwrap_or_default();
+            let items = list.into_iter().map(convert::status).collect::<Read<_>>()?;
             Ok(Page { items, next: text(reply.next_token) })
         })
         .await

@@ -1,12 +1,13 @@
-//! The EC2 actions and who is told of each call.
+//! The actions and who is told of each call.
 
 use std::fmt;
 use std::time::Duration;
 
-/// An EC2 action that the driver calls.
+/// An action that the driver calls: of EC2, and for HyperPod nodes two of SageMaker and one of STS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the names are EC2's own")]
 pub enum Action {
+    AttachClusterNodeVolume,
     AttachVolume,
     CopyVolumes,
     CreateSnapshot,
@@ -20,8 +21,13 @@ pub enum Action {
     DescribeInstanceTypes,
     DescribeSnapshots,
     DescribeVolumes,
+    DescribeVolumeStatus,
     DescribeVolumesModifications,
+    DetachClusterNodeVolume,
     DetachVolume,
+    EnableFastSnapshotRestores,
+    GetCallerIdentity,
+    LockSnapshot,
     ModifyVolume,
 }
 
@@ -29,6 +35,7 @@ impl Action {
     /// The name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::AttachClusterNodeVolume => "AttachClusterNodeVolume",
             Self::AttachVolume => "AttachVolume",
             Self::CopyVolumes => "CopyVolumes",
             Self::CreateSnapshot => "CreateSnapshot",
@@ -42,15 +49,20 @@ impl Action {
             Self::DescribeInstanceTypes => "DescribeInstanceTypes",
             Self::DescribeSnapshots => "DescribeSnapshots",
             Self::DescribeVolumes => "DescribeVolumes",
+            Self::DescribeVolumeStatus => "DescribeVolumeStatus",
             Self::DescribeVolumesModifications => "DescribeVolumesModifications",
+            Self::DetachClusterNodeVolume => "DetachClusterNodeVolume",
             Self::DetachVolume => "DetachVolume",
+            Self::EnableFastSnapshotRestores => "EnableFastSnapshotRestores",
+            Self::GetCallerIdentity => "GetCallerIdentity",
+            Self::LockSnapshot => "LockSnapshot",
             Self::ModifyVolume => "ModifyVolume",
         }
     }
 
     /// True when the action changes something: such a call is never repeated by the SDK.
     pub fn mutates(self) -> bool {
-        !self.as_str().starts_with("Describe")
+        !self.as_str().starts_with("Describe") && self != Self::GetCallerIdentity
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Attachment {
     pub volume: VolumeId,
     /// The instance; `None` when attached to something that is no instance of this account.
     pub instance: Option<InstanceId>,
+    /// What it is attached to instead of an instance of this account, by ARN: a HyperPod node, a container task.
+    pub associated_resource: Option<String>,
     /// The device name.
     pub device: Option<DeviceName>,
     /// Its state.
@@ -34,6 +36,18 @@ pub struct Attachment {
     pub card: Option<u32>,
     /// When it was requested.
     pub attach_time: Option<SystemTime>,
+}
+
+impl Attachment {
+    /// The instance behind the HyperPod node that this is attached to: the last two dash fields of
+    /// [`Attachment::associated_resource`] (`ebs-cloud.md` 5.5). `None` for everything else, a resource of another
+    /// service included.
+    pub fn cluster_node(&self) -> Option<InstanceId> {
+        let resource = self.associated_resource.as_deref()?;
+        let (before, digits) = resource.rsplit_once('-')?;
+        let prefix = before.rsplit('-').next()?;
+        InstanceId::parse(&format!("{prefix}-{digits}")).ok()
+    }
 }
 
 /// AttachVolume.

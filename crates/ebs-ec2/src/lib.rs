@@ -10,20 +10,26 @@
 
 mod action;
 mod attachments;
+mod cluster_nodes;
 mod error;
 mod instances;
 mod page;
 mod places;
 mod snapshots;
+mod volume_status;
 mod volumes;
 
 pub use action::{Action, Observation, Observer};
 pub use attachments::{AttachRequest, Attachment, AttachmentState, Attachments, DetachRequest};
+pub use cluster_nodes::ClusterNodes;
 pub use error::{Ec2Error, ErrorClass, Limit};
 pub use instances::{BlockDevice, Instance, InstanceTypeInfo, Instances};
 pub use page::{MAX_FILTER_VALUES, Page, PageRequest};
 pub use places::{Zone, Zones};
-pub use snapshots::{CreateSnapshot, Snapshot, SnapshotQuery, SnapshotState, Snapshots};
+pub use snapshots::{
+    CreateSnapshot, FastRestoreFailure, FastRestores, LockSnapshot, Snapshot, SnapshotQuery, SnapshotState, Snapshots,
+};
+pub use volume_status::VolumeStatus;
 pub use volumes::{
     CopyVolume, CreateVolume, Modification, ModificationState, ModifyVolume, Place, Volume, VolumeQuery, VolumeState,
     Volumes,
@@ -33,6 +39,6 @@ pub use volumes::{
 pub type Result<T> = std::result::Result<T, Ec2Error>;
 
 /// All of EC2 that the driver uses.
-pub trait Ec2: Volumes + Attachments + Snapshots + Instances + Zones + Send + Sync + 'static {}
+pub trait Ec2: Volumes + Attachments + ClusterNodes + Snapshots + Instances + Zones + Send + Sync + 'static {}
 
-impl<T: Volumes + Attachments + Snapshots + Instances + Zones + Send + Sync + 'static> Ec2 for T {}
+impl<T: Volumes + Attachments + ClusterNodes + Snapshots + Instances + Zones + Send + Sync + 'static> Ec2 for T {}

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use ebs_types::{Gib, SnapshotId, Tags, VolumeId};
+use ebs_types::{Gib, SnapshotId, Tags, VolumeId, ZoneName};
 
 use crate::{Page, PageRequest, Result};
 
@@ -36,6 +36,8 @@ pub struct Snapshot {
     pub encrypted: bool,
     /// Owning account.
     pub owner: Option<String>,
+    /// ARN of the Outpost that holds it.
+    pub outpost_arn: Option<String>,
     /// Its tags.
     pub tags: Tags,
 }
@@ -51,6 +53,41 @@ pub struct CreateSnapshot {
     pub outpost_arn: Option<String>,
     /// Tags.
     pub tags: Tags,
+}
+
+/// What EnableFastSnapshotRestores did, by zone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FastRestores {
+    /// Where they are being enabled, or were before.
+    pub enabled: Vec<ZoneName>,
+    /// Where they cannot be.
+    pub failures: Vec<FastRestoreFailure>,
+}
+
+/// Why fast restores cannot be enabled in a zone: EC2 reports it inside an answer that succeeded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FastRestoreFailure {
+    /// The zone as EC2 names it; `None` when it names none.
+    pub zone: Option<String>,
+    /// EC2's code.
+    pub code: Option<String>,
+    /// EC2's message.
+    pub message: String,
+}
+
+/// LockSnapshot: what is `None` is not sent, and EC2 judges the combination.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockSnapshot {
+    /// Which snapshot.
+    pub snapshot: SnapshotId,
+    /// `governance` or `compliance`, as the user wrote it.
+    pub mode: Option<String>,
+    /// Hours in which a lock in compliance mode can still be changed (EC2: 1 to 72).
+    pub cool_off_hours: Option<u32>,
+    /// When the lock ends.
+    pub expiration: Option<SystemTime>,
+    /// How long the lock lasts, in days (EC2: 1 to 36500).
+    pub duration_days: Option<u32>,
 }
 
 /// DescribeSnapshots, always of the own account except by id.
@@ -79,6 +116,16 @@ pub trait Snapshots {
 
     /// DeleteSnapshot.
     fn delete_snapshot(&self, id: &SnapshotId) -> impl Future<Output = Result<()>> + Send;
+
+    /// EnableFastSnapshotRestores of one snapshot. Zones that EC2 refuses are in the answer, not in the error.
+    fn enable_fast_snapshot_restores(
+        &self,
+        id: &SnapshotId,
+        zones: &[ZoneName],
+    ) -> impl Future<Output = Result<FastRestores>> + Send;
+
+    /// LockSnapshot.
+    fn lock_snapshot(&self, request: &LockSnapshot) -> impl Future<Output = Result<()>> + Send;
 
     /// DescribeSnapshots, one page.
     fn describe_snapshots(

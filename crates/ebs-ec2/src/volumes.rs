@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use ebs_types::{DriverName, Gib, Iops, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName};
 
-use crate::{Attachment, Page, PageRequest, Result};
+use crate::{Attachment, Page, PageRequest, Result, VolumeStatus};
 
 /// Where a volume is to be.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -223,6 +223,14 @@ pub trait Volumes {
         volumes: &[VolumeId],
         page: &PageRequest,
     ) -> impl Future<Output = Result<Page<Modification>>> + Send;
+
+    /// DescribeVolumeStatus by bare ids, because EC2 has no filter for them there: one missing id fails the whole
+    /// call, and EC2 takes no [`PageRequest::max_results`] beside ids. Of no volume: no call.
+    fn describe_volume_status(
+        &self,
+        volumes: &[VolumeId],
+        page: &PageRequest,
+    ) -> impl Future<Output = Result<Page<VolumeStatus>>> + Send;
 
     /// CreateTags on one resource (a volume or snapshot id).
     fn create_tags(&self, resource: &str, tags: &Tags) -> impl Future<Output = Result<()>> + Send;

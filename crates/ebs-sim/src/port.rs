@@ -3,6 +3,7 @@
 
 mod attachments;
 mod classify;
+mod cluster_nodes;
 mod convert;
 mod hooks;
 mod instances;
@@ -12,6 +13,7 @@ mod snapshots;
 mod tests;
 mod volumes;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -36,6 +38,10 @@ pub struct SimEc2 {
 struct Shared {
     calls: Vec<PortCall>,
     hooks: Hooks,
+    /// Instances that are HyperPod nodes, with their clusters.
+    cluster_nodes: BTreeMap<InstanceId, String>,
+    /// Attachments that SageMaker has made: it names devices by turns.
+    cluster_devices: u32,
 }
 
 /// A call that was made through the port.

@@ -12,6 +12,13 @@ pub struct IdError {
     wanted: &'static str,
 }
 
+impl IdError {
+    /// This text is not what was wanted.
+    pub(crate) fn new(given: &str, wanted: &'static str) -> Self {
+        Self { given: given.to_owned(), wanted }
+    }
+}
+
 /// EC2 ids are a prefix and 8 or 17 hexadecimal digits. EC2 stays the judge of the number: an id that is refused
 /// here names nothing (a delete of it succeeds), so the check must never be stricter than a future EC2.
 fn is_ec2_id(prefix: &str, text: &str) -> bool {

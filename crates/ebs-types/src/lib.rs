@@ -4,6 +4,7 @@
 #![warn(missing_docs)]
 
 mod device_name;
+mod hyperpod;
 mod ids;
 mod instance_limits;
 mod iops;
@@ -14,6 +15,7 @@ mod volume_type;
 mod waiters;
 
 pub use device_name::DeviceName;
+pub use hyperpod::HyperPodNode;
 pub use ids::{IdError, InstanceId, NodeId, SnapshotId, VolumeId, ZoneId, ZoneName};
 pub use instance_limits::{AttachmentLimit, LimitKind, attachment_limit, ebs_cards, is_xen};
 pub use iops::{Iops, IopsLimits, IopsRequest};

@@ -19,6 +19,7 @@ macro_rules! from_sdk {
                     volume: required_id(sdk.volume_id.as_deref(), "volume id of an attachment", VolumeId::parse)?,
                     // Not an id of an instance: attached by another service, to something of its own.
                     instance: sdk.instance_id.as_deref().and_then(|id| InstanceId::parse(id).ok()),
+                    associated_resource: text(sdk.associated_resource),
                     device: text(sdk.device).map(DeviceName::new),
                     state: state(required(sdk.state, "state of an attachment")?),
                     card: optional_number(sdk.ebs_card_index, "EBS card of an attachment")?,

@@ -1,9 +1,10 @@
 //! Snapshots.
 
 use aws_sdk_ec2::operation::create_snapshot::CreateSnapshotOutput;
+use aws_sdk_ec2::operation::enable_fast_snapshot_restores::EnableFastSnapshotRestoresOutput;
 use aws_sdk_ec2::types as sdk;
-use ebs_ec2::{Snapshot, SnapshotState};
-use ebs_types::{Gib, SnapshotId, VolumeId};
+use ebs_ec2::{FastRestoreFailure, FastRestores, Snapshot, SnapshotState};
+use ebs_types::{Gib, SnapshotId, VolumeId, ZoneName};
 
 use super::{Incomplete, Read, optional_id, optional_number, required, required_id, tags, text, time};
 
@@ -20,6 +21,7 @@ pub(crate) fn snapshot(s: sdk::Snapshot) -> Read<Snapshot> {
         started: time(s.start_time),
         encrypted: required(s.encrypted, "word on encryption").map_err(of)?,
         owner: text(s.owner_id),
+        outpost_arn: text(s.outpost_arn),
         tags: tags(s.tags).map_err(of)?,
         id,
     })
@@ -37,9 +39,43 @@ pub(crate) fn created(o: CreateSnapshotOutput) -> Read<Snapshot> {
             .set_start_time(o.start_time)
             .set_encrypted(o.encrypted)
             .set_owner_id(o.owner_id)
+            .set_outpost_arn(o.outpost_arn)
             .set_tags(o.tags)
             .build(),
     )
+}
+
+/// What EnableFastSnapshotRestores says of one snapshot; a word on another snapshot is none on this one.
+pub(crate) fn fast_restores(o: EnableFastSnapshotRestoresOutput, id: &SnapshotId) -> Read<FastRestores> {
+    let mut restores = FastRestores::default();
+    for item in o.successful.unwrap_or_default() {
+        check_same(item.snapshot_id.as_deref(), id)?;
+        restores.enabled.push(required_id(item.availability_zone.as_deref(), "zone", ZoneName::parse)?);
+    }
+    for item in o.unsuccessful.unwrap_or_default() {
+        check_same(item.snapshot_id.as_deref(), id)?;
+        let errors = item.fast_snapshot_restore_state_errors.unwrap_or_default();
+        if errors.is_empty() {
+            restores.failures.push(fast_restore_failure(None, None));
+        }
+        restores.failures.extend(errors.into_iter().map(|e| fast_restore_failure(e.availability_zone, e.error)));
+    }
+    Ok(restores)
+}
+
+fn fast_restore_failure(
+    zone: Option<String>,
+    error: Option<sdk::EnableFastSnapshotRestoreStateError>,
+) -> FastRestoreFailure {
+    let (code, message) = error.map_or((None, None), |e| (e.code, e.message));
+    let message = text(message).unwrap_or_else(|| "EC2 gives no reason".to_owned());
+    FastRestoreFailure { zone: text(zone), code: text(code), message }
+}
+
+/// The reply must be about the snapshot that was asked for.
+pub(crate) fn check_same(answered: Option<&str>, asked: &SnapshotId) -> Read<()> {
+    let answered = required_id(answered, "snapshot id", SnapshotId::parse)?;
+    if answered == *asked { Ok(()) } else { Err(Incomplete(format!("it is about {answered}, not {asked}"))) }
 }
 
 fn state(state: sdk::SnapshotState) -> SnapshotState {

@@ -1,8 +1,10 @@
 //! Volumes and their modifications.
 
+use std::time::Duration;
+
 use aws_sdk_ec2::operation::create_volume::CreateVolumeOutput;
 use aws_sdk_ec2::types as sdk;
-use ebs_ec2::{Modification, ModificationState, Volume, VolumeState};
+use ebs_ec2::{Modification, ModificationState, Volume, VolumeState, VolumeStatus};
 use ebs_types::{Gib, SnapshotId, VolumeId, VolumeType, ZoneId, ZoneName};
 
 use super::attachment::attachment;
@@ -75,6 +77,24 @@ pub(crate) fn modification(m: sdk::VolumeModification) -> Read<Modification> {
         target_iops: optional_number(m.target_iops, "target IOPS").map_err(of)?,
         target_throughput: optional_number(m.target_throughput, "target throughput").map_err(of)?,
         started: time(m.start_time),
+        volume,
+    })
+}
+
+/// A volume's status in a reply.
+pub(crate) fn status(s: sdk::VolumeStatusItem) -> Read<VolumeStatus> {
+    let volume = required_id(s.volume_id.as_deref(), "volume id of a status", VolumeId::parse)?;
+    let of = |Incomplete(what)| Incomplete(format!("{what} ({volume})"));
+    let detail = |d: sdk::VolumeStatusDetails| {
+        let name = required(d.name, "name of a status detail")?;
+        Ok((name.as_str().to_owned(), required(d.status, "status of a status detail")?))
+    };
+    let details = s.volume_status.and_then(|status| status.details);
+    let seconds = s.initialization_status_details.and_then(|d| d.estimated_time_to_complete_in_seconds);
+    let estimate = seconds.map(|n| u64::try_from(n).map_err(|_| Incomplete(format!("estimate is {n} s")))).transpose();
+    Ok(VolumeStatus {
+        details: details.map(|list| list.into_iter().map(detail).collect::<Read<_>>()).transpose().map_err(of)?,
+        estimate: estimate.map_err(of)?.map(Duration::from_secs),
         volume,
     })
 }

@@ -50,6 +50,7 @@ fn volume() -> Volume {
         attachments: vec![Attachment {
             volume: vol("vol-1"),
             instance: Some(InstanceId::parse("i-1").unwrap()),
+            associated_resource: None,
             device: Some(DeviceName::new("/dev/xvdaa")),
             state: AttachmentState::Attached,
             card: Some(1),

@@ -238,6 +238,7 @@ async fn a_volume_for_several_nodes_may_be_attached_elsewhere() {
             let elsewhere = ebs_ec2::Attachment {
                 volume: volume.id.clone(),
                 instance: Some(other.clone()),
+                associated_resource: None,
                 device: Some(DeviceName::new("/dev/xvdaa")),
                 state: AttachmentState::Attached,
                 card: None,

@@ -4,12 +4,12 @@
 use std::sync::{Mutex, PoisonError};
 
 use ebs_ec2::{
-    AttachRequest, Attachment, Attachments, CopyVolume, CreateSnapshot, CreateVolume, DetachRequest, Instance,
-    InstanceTypeInfo, Instances, Modification, ModifyVolume, Page, PageRequest, Result, Snapshot, SnapshotQuery,
-    Snapshots, Volume, VolumeQuery, Volumes, Zone, Zones,
+    AttachRequest, Attachment, Attachments, ClusterNodes, CopyVolume, CreateSnapshot, CreateVolume, DetachRequest,
+    FastRestores, Instance, InstanceTypeInfo, Instances, LockSnapshot, Modification, ModifyVolume, Page, PageRequest,
+    Result, Snapshot, SnapshotQuery, Snapshots, Volume, VolumeQuery, VolumeStatus, Volumes, Zone, Zones,
 };
 use ebs_sim::port::SimEc2;
-use ebs_types::{InstanceId, SnapshotId, Tags, VolumeId};
+use ebs_types::{DeviceName, HyperPodNode, InstanceId, SnapshotId, Tags, VolumeId, ZoneName};
 
 type Bend<T> = Mutex<Option<Box<dyn FnMut(&mut Vec<T>) + Send>>>;
 
@@ -74,6 +74,10 @@ impl Volumes for Lens {
         self.sim.describe_modifications(volumes, page).await
     }
 
+    async fn describe_volume_status(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<VolumeStatus>> {
+        self.sim.describe_volume_status(volumes, page).await
+    }
+
     async fn create_tags(&self, resource: &str, tags: &Tags) -> Result<()> {
         self.sim.create_tags(resource, tags).await
     }
@@ -93,6 +97,16 @@ impl Attachments for Lens {
     }
 }
 
+impl ClusterNodes for Lens {
+    async fn attach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<DeviceName> {
+        self.sim.attach_cluster_node_volume(node, volume).await
+    }
+
+    async fn detach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<()> {
+        self.sim.detach_cluster_node_volume(node, volume).await
+    }
+}
+
 impl Snapshots for Lens {
     async fn create_snapshot(&self, request: &CreateSnapshot) -> Result<Snapshot> {
         self.sim.create_snapshot(request).await
@@ -100,6 +114,14 @@ impl Snapshots for Lens {
 
     async fn delete_snapshot(&self, id: &SnapshotId) -> Result<()> {
         self.sim.delete_snapshot(id).await
+    }
+
+    async fn enable_fast_snapshot_restores(&self, id: &SnapshotId, zones: &[ZoneName]) -> Result<FastRestores> {
+        self.sim.enable_fast_snapshot_restores(id, zones).await
+    }
+
+    async fn lock_snapshot(&self, request: &LockSnapshot) -> Result<()> {
+        self.sim.lock_snapshot(request).await
     }
 
     async fn describe_snapshots(&self, query: &SnapshotQuery, page: &PageRequest) -> Result<Page<Snapshot>> {

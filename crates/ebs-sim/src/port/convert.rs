@@ -2,13 +2,13 @@
 
 use ebs_ec2::{
     Attachment, AttachmentState, BlockDevice, Instance, Modification, ModificationState, Page, PageRequest, Snapshot,
-    SnapshotState, Volume, VolumeState, Zone,
+    SnapshotState, Volume, VolumeState, VolumeStatus, Zone,
 };
 use ebs_types::{DeviceName, Gib, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName};
 
 use crate::api::{
-    Filter, Listing, SimAttachment, SimInstance, SimModification, SimSnapshot, SimVolume, SimZone, Tag,
-    TagSpecification,
+    Filter, Listing, SimAttachment, SimInstance, SimModification, SimSnapshot, SimVolume, SimVolumeStatus, SimZone,
+    Tag, TagSpecification,
 };
 
 const VALID: &str = "the engine makes valid ids and names";
@@ -83,6 +83,7 @@ pub(super) fn attachment(a: SimAttachment) -> Attachment {
     Attachment {
         volume: volume_id(&a.volume_id),
         instance: Some(instance_id(&a.instance_id)),
+        associated_resource: None,
         device: Some(DeviceName::new(a.device)),
         state: attachment_state(&a.state),
         card: a.ebs_card_index,
@@ -120,6 +121,14 @@ pub(super) fn modification(m: SimModification) -> Modification {
     }
 }
 
+pub(super) fn volume_status(s: SimVolumeStatus) -> VolumeStatus {
+    VolumeStatus {
+        volume: volume_id(&s.volume_id),
+        details: Some(s.details.into_iter().map(|d| (d.name, d.status)).collect()),
+        estimate: None,
+    }
+}
+
 pub(super) fn snapshot(s: SimSnapshot) -> Snapshot {
     Snapshot {
         id: SnapshotId::parse(&s.id).expect(VALID),
@@ -135,6 +144,7 @@ pub(super) fn snapshot(s: SimSnapshot) -> Snapshot {
         started: Some(s.start_time),
         encrypted: s.encrypted,
         owner: Some(s.owner_id),
+        outpost_arn: s.outpost_arn,
         tags: s.tags,
     }
 }

@@ -1,7 +1,10 @@
 //! Snapshots through the port.
 
-use ebs_ec2::{Action, CreateSnapshot, Page, PageRequest, Result, Snapshot, SnapshotQuery, Snapshots};
-use ebs_types::SnapshotId;
+use ebs_ec2::{
+    Action, CreateSnapshot, Ec2Error, ErrorClass, FastRestores, LockSnapshot, Page, PageRequest, Result, Snapshot,
+    SnapshotQuery, Snapshots,
+};
+use ebs_types::{SnapshotId, ZoneName};
 
 use crate::api::{self, Call, Reply};
 
@@ -26,6 +29,15 @@ impl Snapshots for SimEc2 {
     async fn delete_snapshot(&self, id: &SnapshotId) -> Result<()> {
         let call = api::DeleteSnapshot { snapshot_id: id.to_string(), dry_run: false };
         self.make(Action::DeleteSnapshot, Call::DeleteSnapshot(call)).await.map(drop)
+    }
+
+    async fn enable_fast_snapshot_restores(&self, _id: &SnapshotId, _zones: &[ZoneName]) -> Result<FastRestores> {
+        let action = Action::EnableFastSnapshotRestores;
+        Err(Ec2Error::new(action, ErrorClass::Unsupported, "the simulator does not have this action yet"))
+    }
+
+    async fn lock_snapshot(&self, _request: &LockSnapshot) -> Result<()> {
+        Err(Ec2Error::new(Action::LockSnapshot, ErrorClass::Unsupported, "the simulator does not have this action yet"))
     }
 
     async fn describe_snapshots(&self, query: &SnapshotQuery, page: &PageRequest) -> Result<Page<Snapshot>> {

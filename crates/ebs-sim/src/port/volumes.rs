@@ -2,7 +2,7 @@
 
 use ebs_ec2::{
     Action, CopyVolume, CreateVolume, Modification, ModifyVolume, Page, PageRequest, Place, Result, Volume,
-    VolumeQuery, Volumes,
+    VolumeQuery, VolumeStatus, Volumes,
 };
 use ebs_types::{Tags, VolumeId};
 
@@ -73,7 +73,9 @@ impl Volumes for SimEc2 {
         let (max_results, next_token) = paging(page);
         let call = api::DescribeVolumes { volume_ids, filters, max_results, next_token, dry_run: false };
         match self.make(Action::DescribeVolumes, Call::DescribeVolumes(call)).await? {
-            Reply::DescribeVolumes(listing) => Ok(convert::page(listing, convert::volume)),
+            Reply::DescribeVolumes(listing) => {
+                Ok(convert::page(listing, |v| self.with_cluster_nodes(convert::volume(v))))
+            }
             other => Err(unexpected(Action::DescribeVolumes, &other)),
         }
     }
@@ -106,6 +108,22 @@ impl Volumes for SimEc2 {
         let action = Action::DescribeVolumesModifications;
         match self.make(action, Call::DescribeVolumesModifications(call)).await? {
             Reply::DescribeVolumesModifications(listing) => Ok(convert::page(listing, convert::modification)),
+            other => Err(unexpected(action, &other)),
+        }
+    }
+
+    async fn describe_volume_status(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<VolumeStatus>> {
+        if volumes.is_empty() {
+            return Ok(Page { items: Vec::new(), next: None });
+        }
+        let call = api::DescribeVolumeStatus {
+            volume_ids: texts(volumes),
+            next_token: page.token.clone(),
+            ..Default::default()
+        };
+        let action = Action::DescribeVolumeStatus;
+        match self.make(action, Call::DescribeVolumeStatus(call)).await? {
+            Reply::DescribeVolumeStatus(listing) => Ok(convert::page(listing, convert::volume_status)),
             other => Err(unexpected(action, &other)),
         }
     }

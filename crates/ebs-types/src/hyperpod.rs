@@ -1,0 +1,100 @@
+//! Ids of SageMaker HyperPod nodes.
+
+use std::fmt;
+
+use crate::{IdError, InstanceId};
+
+/// A node of a SageMaker HyperPod cluster, `hyperpod-<cluster>-i-<digits>`: an instance in an account that is not
+/// ours, reached through its cluster.
+///
+/// The last two dash fields are the instance, so that clusters may have dashes in their names.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HyperPodNode {
+    cluster: String,
+    instance: InstanceId,
+}
+
+impl HyperPodNode {
+    /// Parses what the orchestrator sends as `node_id`.
+    ///
+    /// # Errors
+    /// [`IdError`] when the text is not `hyperpod-`, a cluster (1 to 63 letters, digits and inner dashes) and an
+    /// instance id.
+    pub fn parse(text: &str) -> Result<Self, IdError> {
+        let refuse = || IdError::new(text, "a HyperPod node id (hyperpod-<cluster>-i-…)");
+        let rest = text.strip_prefix("hyperpod-").ok_or_else(refuse)?;
+        let (before, digits) = rest.rsplit_once('-').ok_or_else(refuse)?;
+        let (cluster, prefix) = before.rsplit_once('-').ok_or_else(refuse)?;
+        let instance = InstanceId::parse(&format!("{prefix}-{digits}")).map_err(|_| refuse())?;
+        if is_cluster(cluster) { Ok(Self { cluster: cluster.to_owned(), instance }) } else { Err(refuse()) }
+    }
+
+    /// The cluster, as it stands at the end of its ARN.
+    pub fn cluster(&self) -> &str {
+        &self.cluster
+    }
+
+    /// The instance behind the node; EC2 does not describe it to our account.
+    pub fn instance(&self) -> &InstanceId {
+        &self.instance
+    }
+}
+
+impl fmt::Display for HyperPodNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "hyperpod-{}-{}", self.cluster, self.instance)
+    }
+}
+
+/// SageMaker's grammar of cluster names, which contains that of cluster ids: what passes cannot leave the last
+/// segment of an ARN.
+fn is_cluster(text: &str) -> bool {
+    (1..=63).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_a_cluster_with_or_without_dashes_and_an_instance() {
+        for (text, cluster, instance) in [
+            ("hyperpod-abc123def456-i-0123456789abcdef0", "abc123def456", "i-0123456789abcdef0"),
+            ("hyperpod-my-big-Cluster-i-0abc", "my-big-Cluster", "i-0abc"),
+            ("hyperpod-a-i-i-0abc", "a-i", "i-0abc"),
+        ] {
+            let node = HyperPodNode::parse(text).unwrap();
+            assert_eq!((node.cluster(), node.instance().as_str()), (cluster, instance));
+            assert_eq!(node.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_node_is_refused_and_never_panics() {
+        for bad in [
+            "",
+            "hyperpod-",
+            "hyperpod",
+            "hyperpod-abc",
+            "hyperpod-abc-i",
+            "hyperpod-abc-i-",
+            "hyperpod-i-0abc",
+            "hyperpod--i-0abc",
+            "hyperpod-abc--i-0abc",
+            "hyperpod--abc-i-0abc",
+            "hyperpod-abc-j-0abc",
+            "hyperpod-abc-i-0ABC",
+            "hyperpod-a/b-i-0abc",
+            "hyperpod-a:b-i-0abc",
+            "hyperpod-abc-i-0abc ",
+            "i-0abc",
+            "Hyperpod-abc-i-0abc",
+        ] {
+            assert!(HyperPodNode::parse(bad).is_err(), "{bad:?} was accepted");
+        }
+        assert!(HyperPodNode::parse(&format!("hyperpod-{}-i-0abc", "a".repeat(64))).is_err());
+    }
+}
