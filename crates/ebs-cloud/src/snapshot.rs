@@ -10,7 +10,7 @@ use crate::call::{mutate, read};
 use crate::error::refused;
 use crate::op::Op;
 use crate::recent::Mark;
-use crate::wait::Verdict;
+use crate::wait::{FirstLook, Verdict};
 use crate::{Cloud, CloudError, Object, SnapshotSpec, bounds, pages};
 
 /// EC2 takes one snapshot of a volume in 15 s; a refusal for that is tried again after this time.
@@ -60,13 +60,11 @@ impl<E: Ec2> Cloud<E> {
 
     /// The snapshot of that name; `None` only on proof that there is none.
     async fn find_snapshot(&self, op: &Op<'_>, spec: &SnapshotSpec) -> Result<Option<Snapshot>, CloudError> {
-        let query =
-            SnapshotQuery::Tag { key: DriverName::SNAPSHOT_NAME_TAG.to_owned(), values: vec![spec.name.clone()] };
         let mark = Mark::SnapshotName(spec.name.clone());
         let settled_at = self.recent.settled_for_all_at(&mark);
         let found = self
             .watch
-            .snapshots(op, &query, |found| match judge(op, spec, found) {
+            .snapshots(op, &spec.name, |found| match judge(op, spec, found) {
                 Ok(None) if Instant::now() < settled_at => Verdict::Waiting,
                 Ok(found) => Verdict::Done(found),
                 Err(e) => Verdict::Failed(e),
@@ -100,10 +98,9 @@ impl<E: Ec2> Cloud<E> {
     /// True as soon as a look shows the snapshot gone; false when it has lived on for as long as reads may lag.
     async fn is_snapshot_gone(&self, op: &Op<'_>, id: &SnapshotId) -> Result<bool, CloudError> {
         let until = Instant::now() + bounds::SETTLE;
-        let query = SnapshotQuery::FilterIds(vec![id.clone()]);
         self.watch
-            .snapshots(op, &query, |found| {
-                let gone = found.is_empty();
+            .snapshot(op, FirstLook::Now, id, |found| {
+                let gone = found.is_none();
                 if gone || Instant::now() >= until { Verdict::Done(gone) } else { Verdict::Waiting }
             })
             .await

@@ -9,6 +9,15 @@ use ebs_types::{DeviceName, DriverName, Gib, IopsRequest, SnapshotId, Tags, Volu
 pub struct CloudConfig {
     /// The driver's name; the managed tag and the IOPS tags derive from it.
     pub driver: DriverName,
+    /// Questions about several objects travel in one call (`decisions.md` D-20); false: each alone, at once.
+    pub batching: bool,
+}
+
+impl CloudConfig {
+    /// For a driver of that name; the rest as it is by default.
+    pub fn new(driver: DriverName) -> Self {
+        Self { driver, batching: true }
+    }
 }
 
 /// Whether the operation made the object or found it.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Modification, Snapshot, SnapshotQuery, Volume, VolumeQuery};
-use ebs_types::VolumeId;
+use ebs_types::{DriverName, SnapshotId, VolumeId};
 use tokio::time::{Instant, sleep_until};
 
 use crate::call::read_refused;
@@ -34,8 +34,21 @@ pub(crate) enum Verdict<T> {
 pub(crate) enum FirstLook {
     /// Now: it may be so already.
     Now,
-    /// After a usual interval: EC2 has only just begun.
-    Later,
+    /// EC2 has only just begun: not before the time that such a change usually takes at least.
+    After(Change),
+}
+
+/// What EC2 has begun to do. Each has times of its own, which are learned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// `creating` to `available`.
+    Creating,
+    /// `attaching` to `attached`.
+    Attaching,
+    /// `detaching` to gone.
+    Detaching,
+    /// `modifying` to `optimizing`.
+    Modifying,
 }
 
 /// Waits on one EC2.
@@ -76,24 +89,40 @@ impl<E: Ec2> Watch<E> {
         poll(op, first, || latest_modification(ec2, id), judge).await
     }
 
-    /// Until the judge is content with the volumes that a query finds.
+    /// Until the judge is content with all the volumes that carry that CSI name.
     pub(crate) async fn volumes<T: Send>(
         &self,
         op: &Op<'_>,
-        query: &VolumeQuery,
+        name: &str,
         judge: impl FnMut(Vec<Volume>) -> Verdict<T> + Send,
     ) -> Result<T, CloudError> {
-        poll(op, FirstLook::Now, || pages::volumes(&*self.ec2, query), judge).await
+        let query = VolumeQuery::Tag { key: DriverName::VOLUME_NAME_TAG.to_owned(), values: vec![name.to_owned()] };
+        poll(op, FirstLook::Now, || pages::volumes(&*self.ec2, &query), judge).await
     }
 
-    /// Until the judge is content with the snapshots that a query finds.
+    /// Until the judge is content with all the snapshots of the account that carry that CSI name.
     pub(crate) async fn snapshots<T: Send>(
         &self,
         op: &Op<'_>,
-        query: &SnapshotQuery,
+        name: &str,
         judge: impl FnMut(Vec<Snapshot>) -> Verdict<T> + Send,
     ) -> Result<T, CloudError> {
-        poll(op, FirstLook::Now, || pages::snapshots(&*self.ec2, query), judge).await
+        let query = SnapshotQuery::Tag { key: DriverName::SNAPSHOT_NAME_TAG.to_owned(), values: vec![name.to_owned()] };
+        poll(op, FirstLook::Now, || pages::snapshots(&*self.ec2, &query), judge).await
+    }
+
+    /// Until the judge is content with the snapshot; it sees `None` while EC2 lists no such snapshot.
+    pub(crate) async fn snapshot<T: Send>(
+        &self,
+        op: &Op<'_>,
+        first: FirstLook,
+        id: &SnapshotId,
+        judge: impl FnMut(Option<Snapshot>) -> Verdict<T> + Send,
+    ) -> Result<T, CloudError> {
+        let query = SnapshotQuery::FilterIds(vec![id.clone()]);
+        let (ec2, query) = (&*self.ec2, &query);
+        let look = || async move { Ok(pages::snapshots(ec2, query).await?.into_iter().find(|s| s.id == *id)) };
+        poll(op, first, look, judge).await
     }
 }
 
@@ -117,7 +146,8 @@ where
 {
     let started = Instant::now();
     let mut interval = FIRST_INTERVAL;
-    if matches!(first, FirstLook::Later) {
+    if let FirstLook::After(change) = first {
+        tracing::trace!(?change, "left alone for a while");
         sleep_until(started + interval).await;
     }
     loop {

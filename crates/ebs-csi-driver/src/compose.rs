@@ -128,7 +128,7 @@ async fn cloud(
     let ec2 = AwsEc2::connect(&config, counting).await.context("cannot build the EC2 client")?;
     // Only now: an endpoint with a password in it was refused, and must not reach the log.
     tracing::info!(region = config.region, ec2_endpoint = config.ec2_endpoint, "EC2");
-    let config = CloudConfig { driver: settings.driver.name.clone() };
+    let config = CloudConfig::new(settings.driver.name.clone());
     Ok(Some(Arc::new(Cloud::new(Arc::new(ec2), config))))
 }
 

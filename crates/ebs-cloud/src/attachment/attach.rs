@@ -11,7 +11,7 @@ use crate::call::{mutate, read};
 use crate::error::refused;
 use crate::op::Op;
 use crate::recent::Mark;
-use crate::wait::{FirstLook, Verdict};
+use crate::wait::{Change, FirstLook, Verdict};
 use crate::{Attached, Cloud, CloudError, Object, bounds, pages};
 
 /// So many AttachVolume calls may EC2 refuse in one operation for reasons that another try can cure.
@@ -142,7 +142,7 @@ impl<E: Ec2> Cloud<E> {
             Ok(attachment) => {
                 self.recent.note(pair.mark());
                 let there = attachment.state == AttachmentState::Attached;
-                return Ok(Begun::Yes(if there { FirstLook::Now } else { FirstLook::Later }));
+                return Ok(Begun::Yes(if there { FirstLook::Now } else { FirstLook::After(Change::Attaching) }));
             }
             Err(e) if e.class == ErrorClass::Ambiguous => {
                 self.recent.note(pair.mark());

@@ -11,7 +11,7 @@ use crate::call::mutate;
 use crate::error::refused;
 use crate::op::Op;
 use crate::recent::Mark;
-use crate::wait::{FirstLook, Verdict};
+use crate::wait::{Change, FirstLook, Verdict};
 use crate::{Cloud, CloudError, bounds};
 
 /// What is known before the wait for the end.
@@ -41,7 +41,7 @@ impl<E: Ec2> Cloud<E> {
             believed_from: self.recent.settled_at(&mark),
             seen: standing != Standing::Absent,
             refusal: None,
-            first: FirstLook::Later,
+            first: FirstLook::After(Change::Detaching),
         };
         let departure = match standing {
             Standing::Leaving(_) => departure,
@@ -68,7 +68,7 @@ impl<E: Ec2> Cloud<E> {
         match mutate(op, || self.ec2.detach_volume(&request)).await? {
             Ok(attachment) => {
                 let gone = attachment.state == AttachmentState::Detached;
-                let first = if gone { FirstLook::Now } else { FirstLook::Later };
+                let first = if gone { FirstLook::Now } else { FirstLook::After(Change::Detaching) };
                 Ok(Departure { believed_from: soon, first, ..before })
             }
             Err(e) => match e.class {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Limit, Place, Volume, VolumeQuery, VolumeState};
-use ebs_types::{DriverName, Waiters};
+use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Limit, Place, Volume, VolumeState};
+use ebs_types::Waiters;
 use tokio::time::Instant;
 
 use super::order::Order;
@@ -14,7 +14,7 @@ use crate::error::refused;
 use crate::expiring::Expiring;
 use crate::op::Op;
 use crate::recent::Mark;
-use crate::wait::{FirstLook, Verdict};
+use crate::wait::{Change, FirstLook, Verdict};
 use crate::{Cloud, CloudError, Ensured, Object, Source, VolumeSpec, bounds};
 
 /// For how long a retry sends what was sent first.
@@ -182,10 +182,9 @@ impl<E: Ec2> Cloud<E> {
     /// Looks until the volume is seen or its absence is proven. A volume that differs ends the look at once, or, when
     /// `patient`, only after the time in which ours might still appear beside it.
     async fn look_by_name(&self, op: &Op<'_>, spec: &VolumeSpec, patient: bool) -> Result<Look, CloudError> {
-        let query = VolumeQuery::Tag { key: DriverName::VOLUME_NAME_TAG.to_owned(), values: vec![spec.name.clone()] };
         let settled_at = self.recent.settled_at(&Mark::VolumeName(spec.name.clone()));
         self.watch
-            .volumes(op, &query, |found| {
+            .volumes(op, &spec.name, |found| {
                 let settled = Instant::now() >= settled_at;
                 match self.compare(spec, found) {
                     Look::Compatible(volume) => Verdict::Done(Look::Compatible(volume)),
@@ -220,7 +219,8 @@ impl<E: Ec2> Cloud<E> {
     /// token may be an old one.
     async fn fate(&self, op: &Op<'_>, volume: &Volume) -> Result<Fate, CloudError> {
         let visible_by = Instant::now() + bounds::SETTLE;
-        let first = if volume.state == VolumeState::Creating { FirstLook::Later } else { FirstLook::Now };
+        let first =
+            if volume.state == VolumeState::Creating { FirstLook::After(Change::Creating) } else { FirstLook::Now };
         self.watch
             .volume(op, first, &volume.id, |seen| match seen {
                 None if Instant::now() < visible_by => Verdict::Waiting,

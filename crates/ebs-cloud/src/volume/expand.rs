@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::call::{mutate, read};
 use crate::error::refused;
 use crate::op::Op;
-use crate::wait::{FirstLook, Verdict, latest_modification};
+use crate::wait::{Change, FirstLook, Verdict, latest_modification};
 use crate::{Cloud, CloudError, Object, bounds};
 
 /// EC2 counts modifications over this time.
@@ -27,7 +27,7 @@ impl<E: Ec2> Cloud<E> {
         let step = format!("look at the modifications of volume {id}");
         let mut latest = read(&step, || latest_modification(&*self.ec2, id)).await?;
         if latest.as_ref().is_some_and(|m| m.state == ModificationState::Modifying) {
-            latest = Some(self.modification_end(&op, FirstLook::Later, id, |_| true).await?);
+            latest = Some(self.modification_end(&op, FirstLook::After(Change::Modifying), id, |_| true).await?);
             volume = self.volume(id).await?;
         }
         if volume.size >= size {
@@ -59,7 +59,7 @@ impl<E: Ec2> Cloud<E> {
             return Ok(());
         }
         let is_ours = |m: &Modification| m.target_size >= request.size;
-        self.modification_end(op, FirstLook::Later, &request.volume, is_ours).await.map(|_| ())
+        self.modification_end(op, FirstLook::After(Change::Modifying), &request.volume, is_ours).await.map(|_| ())
     }
 
     /// Waits until the latest modification, if it is the one meant, is past `modifying`.

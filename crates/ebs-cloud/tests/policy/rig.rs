@@ -120,7 +120,7 @@ impl Rig {
 }
 
 fn over<E: Ec2>(ec2: &Arc<E>) -> Arc<Cloud<E>> {
-    Arc::new(Cloud::new(Arc::clone(ec2), CloudConfig { driver: DriverName::default() }))
+    Arc::new(Cloud::new(Arc::clone(ec2), CloudConfig::new(DriverName::default())))
 }
 
 pub(crate) fn tags(name_tag: &str, name: &str) -> Tags {

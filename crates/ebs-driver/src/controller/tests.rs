@@ -42,7 +42,7 @@ impl World {
         let ec2 = SimEc2::start(config).await.expect("an engine in memory starts");
         let [here, elsewhere] = ec2.instance_ids().await;
         let driver = DriverName::default();
-        let cloud = Cloud::new(Arc::new(ec2.clone()), CloudConfig { driver: driver.clone() });
+        let cloud = Cloud::new(Arc::new(ec2.clone()), CloudConfig::new(driver.clone()));
         let tags = TagPolicy { driver: driver.clone(), cluster_id: None, extra: Tags::new(), warn_on_invalid: false };
         let operations = Operations::new();
         let service = ControllerService::new(Arc::new(cloud), ControllerOptions { driver, tags }, operations.clone());

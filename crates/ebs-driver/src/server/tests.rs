@@ -261,7 +261,7 @@ async fn a_failed_rpc_is_one_line_in_the_log_and_its_secrets_are_none() {
 async fn controller() -> ControllerService<SimEc2> {
     let ec2 = SimEc2::start(EngineConfig::default()).await.expect("starts in memory");
     let driver = DriverName::default();
-    let cloud = Cloud::new(Arc::new(ec2), CloudConfig { driver: driver.clone() });
+    let cloud = Cloud::new(Arc::new(ec2), CloudConfig::new(driver.clone()));
     let tags = TagPolicy { driver: driver.clone(), cluster_id: None, extra: Tags::new(), warn_on_invalid: false };
     ControllerService::new(Arc::new(cloud), ControllerOptions { driver, tags }, Operations::new())
 }
