@@ -8,14 +8,16 @@ mod calls;
 mod objects;
 
 pub use calls::{
-    AttachVolume, CopyVolumes, CreateSnapshot, CreateTags, CreateVolume, DeleteSnapshot, DeleteTags, DeleteVolume,
-    DescribeAvailabilityZones, DescribeInstanceTypes, DescribeInstances, DescribeSnapshots, DescribeTags,
-    DescribeVolumeStatus, DescribeVolumes, DescribeVolumesModifications, DetachVolume, Filter, ModifyVolume, Tag,
-    TagSpecification, TagToDelete,
+    AttachVolume, BlockDeviceMapping, ClusterNodeVolume, CopyVolumes, CreateSnapshot, CreateTags, CreateVolume,
+    DeleteSnapshot, DeleteTags, DeleteVolume, DescribeAvailabilityZones, DescribeFastSnapshotRestores,
+    DescribeInstanceTypes, DescribeInstances, DescribeLockedSnapshots, DescribeSnapshots, DescribeTags,
+    DescribeVolumeStatus, DescribeVolumes, DescribeVolumesModifications, DetachVolume, EnableFastSnapshotRestores,
+    Filter, LockSnapshot, ModifyVolume, RunInstances, Tag, TagSpecification, TagToDelete, TerminateInstances,
 };
 pub use objects::{
-    Listing, SimAttachment, SimBlockDevice, SimInstance, SimInstanceType, SimModification, SimNetworkInterface,
-    SimSnapshot, SimStatusDetail, SimTag, SimVolume, SimVolumeStatus, SimZone,
+    Listing, SimAttachment, SimBlockDevice, SimFastRestore, SimFastRestoreError, SimFastRestores, SimInitialization,
+    SimInstance, SimInstanceType, SimModification, SimNetworkInterface, SimSnapshot, SimSnapshotLock, SimStateChange,
+    SimStatusDetail, SimTag, SimVolume, SimVolumeStatus, SimZone,
 };
 
 /// One call to EC2.
@@ -40,6 +42,16 @@ pub enum Call {
     DescribeInstances(DescribeInstances),
     DescribeInstanceTypes(DescribeInstanceTypes),
     DescribeAvailabilityZones(DescribeAvailabilityZones),
+    RunInstances(RunInstances),
+    TerminateInstances(TerminateInstances),
+    EnableFastSnapshotRestores(EnableFastSnapshotRestores),
+    DescribeFastSnapshotRestores(DescribeFastSnapshotRestores),
+    LockSnapshot(LockSnapshot),
+    DescribeLockedSnapshots(DescribeLockedSnapshots),
+    /// SageMaker's.
+    AttachClusterNodeVolume(ClusterNodeVolume),
+    /// SageMaker's.
+    DetachClusterNodeVolume(ClusterNodeVolume),
 }
 
 impl Call {
@@ -64,6 +76,14 @@ impl Call {
             Self::DescribeInstances(_) => "DescribeInstances",
             Self::DescribeInstanceTypes(_) => "DescribeInstanceTypes",
             Self::DescribeAvailabilityZones(_) => "DescribeAvailabilityZones",
+            Self::RunInstances(_) => "RunInstances",
+            Self::TerminateInstances(_) => "TerminateInstances",
+            Self::EnableFastSnapshotRestores(_) => "EnableFastSnapshotRestores",
+            Self::DescribeFastSnapshotRestores(_) => "DescribeFastSnapshotRestores",
+            Self::LockSnapshot(_) => "LockSnapshot",
+            Self::DescribeLockedSnapshots(_) => "DescribeLockedSnapshots",
+            Self::AttachClusterNodeVolume(_) => "AttachClusterNodeVolume",
+            Self::DetachClusterNodeVolume(_) => "DetachClusterNodeVolume",
         }
     }
 
@@ -88,6 +108,13 @@ impl Call {
             Self::DescribeInstances(c) => c.dry_run,
             Self::DescribeInstanceTypes(c) => c.dry_run,
             Self::DescribeAvailabilityZones(c) => c.dry_run,
+            Self::RunInstances(c) => c.dry_run,
+            Self::TerminateInstances(c) => c.dry_run,
+            Self::EnableFastSnapshotRestores(c) => c.dry_run,
+            Self::DescribeFastSnapshotRestores(c) => c.dry_run,
+            Self::LockSnapshot(c) => c.dry_run,
+            Self::DescribeLockedSnapshots(c) => c.dry_run,
+            Self::AttachClusterNodeVolume(_) | Self::DetachClusterNodeVolume(_) => false,
         }
     }
 }
@@ -114,6 +141,14 @@ pub enum Reply {
     DescribeInstances(Listing<SimInstance>),
     DescribeInstanceTypes(Listing<SimInstanceType>),
     DescribeAvailabilityZones(Vec<SimZone>),
+    RunInstances(Vec<SimInstance>),
+    TerminateInstances(Vec<SimStateChange>),
+    EnableFastSnapshotRestores(SimFastRestores),
+    DescribeFastSnapshotRestores(Listing<SimFastRestore>),
+    LockSnapshot(SimSnapshotLock),
+    DescribeLockedSnapshots(Listing<SimSnapshotLock>),
+    AttachClusterNodeVolume(SimAttachment),
+    DetachClusterNodeVolume(SimAttachment),
 }
 
 /// An error answer of EC2.

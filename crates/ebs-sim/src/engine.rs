@@ -30,7 +30,7 @@ use crate::api::{Call, Fault, Reply, SimInstance, SimSnapshot, SimVolume};
 use crate::plane::Plane;
 use crate::state::Sim;
 
-pub use config::{BurntToken, Devices, EngineConfig, Timing, TimingOverride, ZoneConfig};
+pub use config::{BurntToken, Consistency, Devices, EngineConfig, Timing, TimingOverride, ZoneConfig};
 
 use clock::Clock;
 use owner::{Command, Owner};

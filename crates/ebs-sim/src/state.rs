@@ -8,16 +8,22 @@
 mod account;
 mod advance;
 mod attachments;
+mod cluster_nodes;
 mod copies;
+mod disks;
 mod effects;
+mod fast_restore;
 mod faults;
 mod filters;
 mod ids;
+mod instances;
 mod listings;
+mod locks;
 mod model;
 mod modifications;
 mod paging;
 mod places;
+mod random;
 mod resume;
 mod shape;
 mod snapshots;
@@ -39,12 +45,14 @@ use crate::engine::{EngineConfig, StateView, TimingOverride};
 pub(crate) use effects::{Effect, Outcome, Source};
 
 use account::{Account, Instance};
+use instances::Started;
 use model::{Snapshot, Volume};
+use random::Random;
 use timing::Times;
 use tokens::Token;
 
 /// Version of the state file; another version is refused.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// The whole of the simulated EC2.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -55,6 +63,11 @@ pub(crate) struct Sim {
     volumes: BTreeMap<String, Volume>,
     snapshots: BTreeMap<String, Snapshot>,
     tokens: BTreeMap<String, Token>,
+    /// Client tokens of RunInstances.
+    launches: BTreeMap<String, Started>,
+    /// How many network interfaces there have been: each has its own address.
+    interfaces_made: u32,
+    ids: Random,
     /// Data of deleted snapshots from which a volume is still being filled.
     unlisted_data: BTreeSet<String>,
     times: Times,
@@ -73,6 +86,7 @@ pub(crate) struct Sim {
 pub(crate) struct Policy {
     max_volumes: usize,
     max_snapshots: usize,
+    max_fast_restores: usize,
     snapshot_interval: Option<std::time::Duration>,
     modifications_per_day: Option<u32>,
     burnt_token_repeats_reply: bool,
@@ -88,6 +102,9 @@ impl Sim {
             volumes: BTreeMap::new(),
             snapshots: BTreeMap::new(),
             tokens: BTreeMap::new(),
+            launches: BTreeMap::new(),
+            interfaces_made: 0,
+            ids: Random::new(config.state_seed(), 1),
             unlisted_data: BTreeSet::new(),
             times: Times::of(config.timing),
             policy: Policy::of(config),
@@ -111,7 +128,7 @@ impl Sim {
             Call::ModifyVolume(c) => self.modify_volume(now, &c),
             Call::DescribeVolumesModifications(c) => self.describe_volumes_modifications(&c),
             Call::CreateSnapshot(c) => self.create_snapshot(now, &c),
-            Call::DeleteSnapshot(c) => self.delete_snapshot(&c),
+            Call::DeleteSnapshot(c) => self.delete_snapshot(now, &c),
             Call::DescribeSnapshots(c) => self.describe_snapshots(now, &c),
             Call::CreateTags(c) => self.create_tags(&c),
             Call::DeleteTags(c) => self.delete_tags(&c),
@@ -119,6 +136,14 @@ impl Sim {
             Call::DescribeInstances(c) => self.describe_instances(&c),
             Call::DescribeInstanceTypes(c) => self.describe_instance_types(&c),
             Call::DescribeAvailabilityZones(c) => self.describe_availability_zones(&c),
+            Call::RunInstances(c) => self.run_instances(now, c),
+            Call::TerminateInstances(c) => self.terminate_instances(now, &c),
+            Call::EnableFastSnapshotRestores(c) => self.enable_fast_restores(now, &c),
+            Call::DescribeFastSnapshotRestores(c) => self.describe_fast_restores(now, &c),
+            Call::LockSnapshot(c) => self.lock_snapshot(now, &c),
+            Call::DescribeLockedSnapshots(c) => self.describe_locked_snapshots(now, &c),
+            Call::AttachClusterNodeVolume(c) => self.attach_node_volume(now, &c),
+            Call::DetachClusterNodeVolume(c) => self.detach_node_volume(now, &c),
         }
     }
 

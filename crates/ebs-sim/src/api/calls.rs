@@ -206,3 +206,98 @@ pub struct DeleteTags {
     pub tags: Vec<TagToDelete>,
     pub dry_run: bool,
 }
+
+/// A disk of an instance to be launched.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are EC2's own")]
+pub struct BlockDeviceMapping {
+    pub device_name: String,
+    /// The image's disk of that name is left out.
+    pub no_device: bool,
+    pub delete_on_termination: Option<bool>,
+    pub snapshot_id: Option<String>,
+    pub volume_size: Option<i64>,
+    pub volume_type: Option<String>,
+    pub iops: Option<i64>,
+    pub throughput: Option<i64>,
+    pub encrypted: Option<bool>,
+    pub kms_key_id: Option<String>,
+    pub ebs_card_index: Option<i64>,
+}
+
+/// RunInstances. What the simulator has no use for (image, key pair, subnet, user data) is left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are EC2's own")]
+pub struct RunInstances {
+    pub client_token: Option<String>,
+    pub image_id: Option<String>,
+    pub instance_type: Option<String>,
+    pub min_count: Option<i64>,
+    pub max_count: Option<i64>,
+    pub availability_zone: Option<String>,
+    pub availability_zone_id: Option<String>,
+    /// How many `NetworkInterface.N` there are; none stands for one.
+    pub network_interfaces: u32,
+    pub block_device_mappings: Vec<BlockDeviceMapping>,
+    pub disable_api_termination: bool,
+    pub tag_specifications: Vec<TagSpecification>,
+    #[serde(skip)]
+    pub dry_run: bool,
+}
+
+/// TerminateInstances.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are EC2's own")]
+pub struct TerminateInstances {
+    pub instance_ids: Vec<String>,
+    pub dry_run: bool,
+}
+
+/// EnableFastSnapshotRestores.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are EC2's own")]
+pub struct EnableFastSnapshotRestores {
+    pub availability_zones: Vec<String>,
+    pub availability_zone_ids: Vec<String>,
+    pub source_snapshot_ids: Vec<String>,
+    pub dry_run: bool,
+}
+
+/// DescribeFastSnapshotRestores.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are EC2's own")]
+pub struct DescribeFastSnapshotRestores {
+    pub filters: Vec<Filter>,
+    pub max_results: Option<i64>,
+    pub next_token: Option<String>,
+    pub dry_run: bool,
+}
+
+/// LockSnapshot.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are EC2's own")]
+pub struct LockSnapshot {
+    pub snapshot_id: String,
+    /// `governance` or `compliance`.
+    pub lock_mode: Option<String>,
+    /// Hours.
+    pub cool_off_period: Option<i64>,
+    /// Days.
+    pub lock_duration: Option<i64>,
+    /// A time as RFC 3339 has it, `2030-01-31T10:00:00Z`.
+    pub expiration_date: Option<String>,
+    pub dry_run: bool,
+}
+
+describe!(/// DescribeLockedSnapshots.
+    DescribeLockedSnapshots, snapshot_ids);
+
+/// SageMaker's AttachClusterNodeVolume and DetachClusterNodeVolume: no calls of EC2, but EC2's volumes show them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are SageMaker's own")]
+pub struct ClusterNodeVolume {
+    pub cluster_arn: String,
+    /// An instance id.
+    pub node_id: String,
+    pub volume_id: String,
+}

@@ -47,6 +47,8 @@ pub struct SimVolume {
     pub multi_attach: bool,
     /// ARN of its Outpost.
     pub outpost_arn: Option<String>,
+    /// Made from a snapshot that was enabled for fast restore in its zone.
+    pub fast_restored: bool,
     /// When it was created.
     pub created: SystemTime,
     /// Tags.
@@ -60,7 +62,7 @@ pub struct SimVolume {
 pub struct SimAttachment {
     /// The volume.
     pub volume_id: String,
-    /// The instance.
+    /// The instance; empty when it is attached to a node of a SageMaker cluster.
     pub instance_id: String,
     /// The device name, `/dev/xvdaa`.
     pub device: String,
@@ -72,6 +74,8 @@ pub struct SimAttachment {
     pub delete_on_termination: bool,
     /// The EBS card.
     pub ebs_card_index: Option<u32>,
+    /// ARN of the node of a SageMaker cluster that has it; the instance is empty then.
+    pub associated_resource: Option<String>,
     /// Not EC2's: the loop device (`/dev/loop3`) behind it on this machine, for `/state` only.
     pub loop_device: Option<String>,
 }
@@ -85,10 +89,25 @@ pub struct SimVolumeStatus {
     pub zone: String,
     /// Its zone's id.
     pub zone_id: String,
+    /// ARN of its Outpost.
+    pub outpost_arn: Option<String>,
     /// `ok`, `impaired`, `insufficient-data`.
     pub status: String,
     /// `io-enabled`, `io-performance`, `initialization-state`.
     pub details: Vec<SimStatusDetail>,
+    /// How far it has been filled from its snapshot or source; `None`: it was made blank.
+    pub initialization: Option<SimInitialization>,
+}
+
+/// `initializationStatusDetails` of DescribeVolumeStatus.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SimInitialization {
+    /// `default`, `provisioned-rate`, `volume-copy`.
+    pub initialization_type: String,
+    /// Percent.
+    pub progress: u32,
+    /// Seconds; only for a provisioned rate.
+    pub estimated_seconds: Option<u64>,
 }
 
 /// A detail of a volume's status.
@@ -263,4 +282,80 @@ pub struct SimZone {
     pub group_name: String,
     /// Network border group.
     pub network_border_group: String,
+}
+
+/// A change of an instance's state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the names are EC2's own")]
+pub struct SimStateChange {
+    pub instance_id: String,
+    pub previous_state: String,
+    pub previous_code: u16,
+    pub current_state: String,
+    pub current_code: u16,
+}
+
+/// Fast restores of a snapshot in a zone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SimFastRestore {
+    /// The snapshot.
+    pub snapshot_id: String,
+    /// The zone.
+    pub zone: String,
+    /// Its id.
+    pub zone_id: String,
+    /// `enabling`, `optimizing`, `enabled`.
+    pub state: String,
+    /// EC2's word on the last change, `Client.UserInitiated - Lifecycle state transition`.
+    pub reason: String,
+    /// Account.
+    pub owner_id: String,
+    /// When it became each state.
+    pub enabling_time: SystemTime,
+    /// Absent before.
+    pub optimizing_time: Option<SystemTime>,
+    /// Absent before.
+    pub enabled_time: Option<SystemTime>,
+}
+
+/// Why fast restores could not be enabled in a zone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct SimFastRestoreError {
+    pub zone: String,
+    pub zone_id: String,
+    pub code: String,
+    pub message: String,
+}
+
+/// Answer to EnableFastSnapshotRestores.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct SimFastRestores {
+    /// By snapshot and zone.
+    pub successful: Vec<SimFastRestore>,
+    /// Snapshots with the zones in which it failed.
+    pub unsuccessful: Vec<(String, Vec<SimFastRestoreError>)>,
+}
+
+/// A lock of a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SimSnapshotLock {
+    /// The snapshot.
+    pub snapshot_id: String,
+    /// Account.
+    pub owner_id: String,
+    /// `governance`, `compliance`, `compliance-cooloff`, `expired`.
+    pub state: String,
+    /// Days.
+    pub duration_days: u32,
+    /// Hours, for a lock that has or had a cooling-off period.
+    pub cool_off_hours: Option<u32>,
+    /// When the cooling-off period ends.
+    pub cool_off_expires: Option<SystemTime>,
+    /// When it was locked.
+    pub created: SystemTime,
+    /// From when the duration counts.
+    pub duration_start: SystemTime,
+    /// When the lock ends.
+    pub expires: SystemTime,
 }

@@ -43,6 +43,10 @@ pub struct TimingOverride {
     pub modify_ms: Option<u64>,
     /// `optimizing` → `completed`.
     pub optimize_ms: Option<u64>,
+    /// Instance `pending` → `running`.
+    pub run_ms: Option<u64>,
+    /// Instance `shutting-down` → `terminated`.
+    pub terminate_ms: Option<u64>,
 }
 
 /// A zone of the simulated region.
@@ -87,6 +91,18 @@ pub struct EngineConfig {
     pub modifications_per_day: Option<u32>,
     /// What a client token answers whose volume is gone.
     pub burnt_token: BurntToken,
+    /// Seed of everything that is left to chance. `None`: a new one each time. Ids stay random with loop devices.
+    pub seed: Option<u64>,
+    /// How far reads may lag behind.
+    pub consistency: Consistency,
+}
+
+/// Eventual consistency: what reads may show.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Consistency {
+    /// A read may show each object as it was up to this long ago, at most 15 s; zero: reads show what is.
+    pub max_lag: Duration,
 }
 
 /// The two answers that EC2 is known to give to a client token whose volume is gone; for 12 h.
@@ -126,11 +142,19 @@ impl Default for EngineConfig {
             snapshot_interval: None,
             modifications_per_day: None,
             burnt_token: BurntToken::Mismatch,
+            seed: None,
+            consistency: Consistency::default(),
         }
     }
 }
 
 impl EngineConfig {
+    /// The seed of the state. Ids are random where devices are made of them, since all simulators of a machine share
+    /// `/dev` (`decisions.md` D-64).
+    pub(crate) fn state_seed(&self) -> Option<u64> {
+        self.seed.filter(|_| self.devices == Devices::None)
+    }
+
     /// Refuses what cannot work together.
     pub(super) fn check(&self) -> Result<(), EngineError> {
         let refuse = |why: String| Err(EngineError::Config(why));

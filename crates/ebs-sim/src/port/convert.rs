@@ -82,8 +82,8 @@ pub(super) fn volume(v: SimVolume) -> Volume {
 pub(super) fn attachment(a: SimAttachment) -> Attachment {
     Attachment {
         volume: volume_id(&a.volume_id),
-        instance: Some(instance_id(&a.instance_id)),
-        associated_resource: None,
+        instance: InstanceId::parse(&a.instance_id).ok(),
+        associated_resource: a.associated_resource,
         device: Some(DeviceName::new(a.device)),
         state: attachment_state(&a.state),
         card: a.ebs_card_index,

@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::{BurntToken, EngineConfig, Timing, ZoneConfig};
 
-use super::ids::{Kind, random_hex};
+use super::ids::Kind;
 use super::model::{Attachment, AttachmentPhase, Device, Volume, VolumePhase};
 use super::{Policy, Sim};
 
 /// The one account there is.
 const ACCOUNT_ID: &str = "123456789012";
 /// Where instances have their root volume.
-const ROOT_DEVICE: &str = "/dev/xvda";
+pub(super) const ROOT_DEVICE: &str = "/dev/xvda";
 
 /// Region, zones and account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,15 +74,49 @@ pub(super) struct Instance {
     pub(super) zone_id: String,
     pub(super) reservation_id: String,
     pub(super) image_id: String,
-    pub(super) private_ip: String,
-    pub(super) interface_id: String,
-    pub(super) mac_address: String,
+    pub(super) interfaces: Vec<Interface>,
     pub(super) launch_time: SystemTime,
     pub(super) root_device: String,
     pub(super) root_volume: String,
     pub(super) tags: Tags,
+    pub(super) phase: InstancePhase,
+    /// Cannot be terminated.
+    pub(super) protected: bool,
     /// Attachments of it appear as devices of this machine.
     pub(super) local: bool,
+}
+
+/// Where an instance is in its life.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum InstancePhase {
+    /// Runs when `due` has passed.
+    Pending {
+        due: SystemTime,
+    },
+    Running,
+    /// Its attachments end when `due` has passed.
+    ShuttingDown {
+        due: SystemTime,
+    },
+    /// Still listed for a while.
+    Terminated {
+        at: SystemTime,
+    },
+}
+
+/// A network interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Interface {
+    pub(super) id: String,
+    pub(super) private_ip: String,
+    pub(super) mac_address: String,
+}
+
+impl Instance {
+    /// The address of the first interface.
+    pub(super) fn private_ip(&self) -> &str {
+        self.interfaces.first().map_or("", |i| i.private_ip.as_str())
+    }
 }
 
 impl Policy {
@@ -91,6 +125,7 @@ impl Policy {
         Self {
             max_volumes: config.max_volumes,
             max_snapshots: config.max_snapshots,
+            max_fast_restores: 50,
             snapshot_interval: config.snapshot_interval.or(realistic.then_some(Duration::from_secs(15))),
             modifications_per_day: config.modifications_per_day.or(realistic.then_some(4)),
             burnt_token_repeats_reply: config.burnt_token == BurntToken::OldReply,
@@ -101,22 +136,22 @@ impl Policy {
 impl Sim {
     /// Starts the two instances: the machine's own, and one in another zone that has no devices here.
     pub(super) fn launch(&mut self, config: &EngineConfig, now: SystemTime) {
-        for (n, zone, local) in [(10, &config.zone, true), (11, &config.second_zone, false)] {
+        for (zone, local) in [(&config.zone, true), (&config.second_zone, false)] {
             let zone_id = self.account.zone_named(zone).map(|z| z.id.clone()).unwrap_or_default();
             let instance = Instance {
-                id: Kind::Instance.new_id(),
+                id: self.ids.new_id(Kind::Instance),
                 instance_type: config.instance_type.clone(),
                 zone: zone.clone(),
                 zone_id: zone_id.clone(),
-                reservation_id: format!("r-0{}", random_hex::<8>()),
+                reservation_id: format!("r-0{}", self.ids.hex()),
                 image_id: "ami-00000000000000000".to_owned(),
-                private_ip: format!("10.0.0.{n}"),
-                interface_id: format!("eni-0{}", random_hex::<8>()),
-                mac_address: format!("02:00:00:00:00:{n:02x}"),
+                interfaces: vec![self.new_interface()],
                 launch_time: now,
                 root_device: ROOT_DEVICE.to_owned(),
-                root_volume: Kind::Volume.new_id(),
+                root_volume: self.ids.new_id(Kind::Volume),
                 tags: BTreeMap::new(),
+                phase: InstancePhase::Running,
+                protected: false,
                 local,
             };
             let root = root_volume(&instance, now);
@@ -142,6 +177,7 @@ fn root_volume(instance: &Instance, now: SystemTime) -> Volume {
         snapshot_id: None,
         source_volume_id: None,
         initialization_rate: None,
+        fast_restored: false,
         multi_attach: false,
         created: now,
         tags: BTreeMap::new(),
@@ -153,6 +189,7 @@ fn root_volume(instance: &Instance, now: SystemTime) -> Volume {
             delete_on_termination: true,
             card: None,
             backing: Device::None,
+            associated_resource: None,
         }],
         modification: None,
         modified_at: Vec::new(),

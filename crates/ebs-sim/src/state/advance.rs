@@ -3,7 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use super::Sim;
+use super::account::InstancePhase;
 use super::effects::{Effect, Outcome};
+use super::instances::LISTED_AFTERWARDS;
 use super::model::{AttachmentPhase, Device, ModificationPhase, Snapshot, SnapshotPhase, Volume, VolumePhase};
 
 /// After a device could not be connected.
@@ -33,6 +35,7 @@ impl Sim {
                 gone.push(volume.id.clone());
             }
         }
+        turn.changed |= self.settle_instances(now);
         for snapshot in self.snapshots.values_mut() {
             turn.changed |= snapshot.settle(now);
         }
@@ -63,7 +66,12 @@ impl Sim {
             SnapshotPhase::Completed { .. } | SnapshotPhase::Error { .. } => None,
         });
         // What is overdue waits for the data plane, not for time.
-        volumes.chain(snapshots).filter(|due| *due > now).min()
+        let instances = self.instances.iter().filter_map(|i| match i.phase {
+            InstancePhase::Pending { due } | InstancePhase::ShuttingDown { due } => Some(due),
+            InstancePhase::Terminated { at } => Some(at + LISTED_AFTERWARDS),
+            InstancePhase::Running => None,
+        });
+        volumes.chain(snapshots).chain(instances).filter(|due| *due > now).min()
     }
 
     /// Takes in how an effect ended.
@@ -170,6 +178,7 @@ impl Snapshot {
         match self.phase {
             SnapshotPhase::Pending { due, copied: true } if due <= now => {
                 self.phase = SnapshotPhase::Completed { at: now };
+                self.start_lock(now);
                 true
             }
             _ => false,

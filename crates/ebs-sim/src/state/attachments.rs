@@ -2,12 +2,13 @@
 
 use std::time::SystemTime;
 
-use ebs_types::{LimitKind, attachment_limit, ebs_cards};
+use ebs_types::ebs_cards;
 
 use crate::api::{AttachVolume, DetachVolume, Fault, Reply};
 
 use super::Sim;
-use super::account::Instance;
+use super::account::{Instance, InstancePhase};
+use super::cluster_nodes::managed;
 use super::effects::Effect;
 use super::faults::{self, incorrect_state, invalid_value};
 use super::ids::Kind;
@@ -15,8 +16,6 @@ use super::model::{Attachment, AttachmentPhase, Device, Volume, VolumePhase};
 
 /// Most instances that share a volume.
 const MAX_SHARERS: usize = 16;
-/// Network interfaces of every instance here; they share the slots of some instance types.
-const NETWORK_INTERFACES: usize = 1;
 
 impl Sim {
     pub(super) fn attach_volume(&mut self, now: SystemTime, call: &AttachVolume) -> Result<Reply, Fault> {
@@ -26,6 +25,9 @@ impl Sim {
         check_device_name(device)?;
         let card = card_of(call, &instance)?;
         let volume = &self.volumes[&call.volume_id];
+        if instance.phase != InstancePhase::Running {
+            return Err(incorrect_state(format!("Instance '{}' is not 'running'.", instance.id)));
+        }
         check_attachable(volume, &instance)?;
         self.check_slots(&instance, device)?;
         if call.dry_run {
@@ -39,6 +41,7 @@ impl Sim {
             delete_on_termination: false,
             card,
             backing: if instance.local { Device::Absent } else { Device::None },
+            associated_resource: None,
         };
         let reply = attachment.describe(&call.volume_id);
         self.volume_mut(&call.volume_id)?.attachments.push(attachment);
@@ -55,6 +58,27 @@ impl Sim {
         self.instances.iter().find(|i| i.id == id).ok_or_else(|| faults::no_such_instance(id))
     }
 
+    /// Ends the attachments of an instance that has been terminated. Volumes that go with it go.
+    pub(super) fn end_attachments(&mut self, now: SystemTime, instance: &str) {
+        let gone_at = now + self.times.delete;
+        let mut effects = Vec::new();
+        for volume in self.volumes.values_mut() {
+            let id = volume.id.clone();
+            let Some(attachment) = volume.attachment_to(instance) else { continue };
+            let goes_with_it = attachment.delete_on_termination;
+            if attachment.start_detaching(now) {
+                effects.push(Effect::Disconnect { volume: id, instance: instance.to_owned() });
+            }
+            if matches!(attachment.backing, Device::None | Device::Absent) {
+                volume.attachments.retain(|a| a.instance_id != instance);
+            }
+            if goes_with_it && volume.attachments.is_empty() {
+                volume.phase = VolumePhase::Deleting { due: gone_at };
+            }
+        }
+        self.effects.append(&mut effects);
+    }
+
     /// Attachments of an instance in any state, its root volume's included.
     pub(super) fn attachments_of<'a>(&'a self, instance: &'a str) -> impl Iterator<Item = (&'a str, &'a Attachment)> {
         self.volumes.values().flat_map(move |v| {
@@ -68,13 +92,8 @@ impl Sim {
                 "Invalid value '{device}' for unixDevice. Attachment point {device} is already in use"
             )));
         }
-        let limit = attachment_limit(&instance.instance_type);
-        let slots = usize::try_from(limit.limit).unwrap_or(usize::MAX);
-        let others = match limit.kind {
-            LimitKind::Shared => NETWORK_INTERFACES - 1,
-            LimitKind::Dedicated => 0,
-        };
-        if self.attachments_of(&instance.id).count() + others >= slots {
+        let slots = instance.slots();
+        if self.attachments_of(&instance.id).count() >= slots {
             return Err(Fault::new(
                 "AttachmentLimitExceeded",
                 format!("Instance {} ({}) has all of its {slots} attachments.", instance.id, instance.instance_type),
@@ -102,14 +121,26 @@ impl Sim {
         }
         let volume = self.volume_mut(&id)?;
         let attachment = volume.attachment_to(&instance_id).expect("found above");
-        attachment.phase = AttachmentPhase::Detaching { due, busy: false };
-        let mut disconnect = false;
-        match &attachment.backing {
+        let disconnect = attachment.start_detaching(due);
+        let reply = attachment.describe(&id);
+        if disconnect {
+            self.emit(Effect::Disconnect { volume: id, instance: instance_id });
+        }
+        self.touch();
+        Ok(Reply::DetachVolume(reply))
+    }
+}
+
+impl Attachment {
+    /// Lets it go; true when its device has to be taken out.
+    pub(super) fn start_detaching(&mut self, due: SystemTime) -> bool {
+        self.phase = AttachmentPhase::Detaching { due, busy: false };
+        match &self.backing {
             Device::Connected(device) => {
-                attachment.backing = Device::Disconnecting(device.clone());
-                disconnect = true;
+                self.backing = Device::Disconnecting(device.clone());
+                return true;
             }
-            Device::RetryConnect(_) => attachment.backing = Device::Absent,
+            Device::RetryConnect(_) => self.backing = Device::Absent,
             // A device on its way in is taken out as soon as it has arrived.
             Device::None
             | Device::Absent
@@ -117,12 +148,7 @@ impl Sim {
             | Device::Disconnecting(_)
             | Device::RetryDisconnect(..) => {}
         }
-        let reply = attachment.describe(&id);
-        if disconnect {
-            self.emit(Effect::Disconnect { volume: id, instance: instance_id });
-        }
-        self.touch();
-        Ok(Reply::DetachVolume(reply))
+        false
     }
 }
 
@@ -163,6 +189,9 @@ fn check_attachable(volume: &Volume, instance: &Instance) -> Result<(), Fault> {
 /// The instance from which a volume is to be detached.
 fn detachable(volume: &Volume, call: &DetachVolume) -> Result<String, Fault> {
     let not_attached = |what: String| Err(Fault::new("InvalidAttachment.NotFound", what));
+    if volume.attachments.iter().any(|a| a.associated_resource.is_some()) {
+        return Err(managed(&volume.id));
+    }
     let attachment = match (call.instance_id.as_deref().filter(|i| !i.is_empty()), volume.attachments.as_slice()) {
         (_, []) => {
             return Err(incorrect_state(format!("Volume '{}' is in the '{}' state.", volume.id, volume.state())));
@@ -184,7 +213,7 @@ fn detachable(volume: &Volume, call: &DetachVolume) -> Result<String, Fault> {
 }
 
 /// Names that EC2 takes: `/dev/sd[a-z][0-9]`, `/dev/xvd[a-z]`, and two letters up to `/dev/xvddx`.
-fn check_device_name(device: &str) -> Result<(), Fault> {
+pub(super) fn check_device_name(device: &str) -> Result<(), Fault> {
     let lower = |b: &u8| b.is_ascii_lowercase();
     let valid = if let Some(rest) = device.strip_prefix("/dev/xvd") {
         match rest.as_bytes() {

@@ -6,7 +6,6 @@ use crate::api::{CopyVolumes, Fault, Reply};
 use crate::engine::ZoneConfig;
 
 use super::Sim;
-use super::effects::Effect;
 use super::faults;
 use super::ids::Kind;
 use super::model::{Volume, VolumePhase};
@@ -28,10 +27,9 @@ impl Sim {
         if call.dry_run {
             return Err(faults::dry_run());
         }
-        let source = call.source_volume_id;
-        self.emit(Effect::CopyVolume { source, volume: copy.id.clone(), gib: copy.size_gib });
+        let copy = self.add_volume(copy);
         self.remember_token(token, usage, &copy.id);
-        Ok(Reply::CopyVolumes(vec![self.add_volume(copy)]))
+        Ok(Reply::CopyVolumes(vec![copy]))
     }
 
     fn planned_copy(&mut self, now: SystemTime, call: &CopyVolumes) -> Result<Volume, Fault> {

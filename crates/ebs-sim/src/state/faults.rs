@@ -14,6 +14,23 @@ pub(super) fn invalid_combination(message: impl Into<String>) -> Fault {
     Fault::new("InvalidParameterCombination", message)
 }
 
+pub(super) fn token_mismatch() -> Fault {
+    Fault::new(
+        "IdempotentParameterMismatch",
+        "Arguments on this idempotent request are inconsistent with arguments used in previous request(s).",
+    )
+}
+
+/// A page of a size that the action does not have.
+pub(super) fn bad_page_size(asked: i64, min: i64, max: i64) -> Fault {
+    let bound = if asked < min {
+        format!("greater than or equal to {min}")
+    } else {
+        format!("less than or equal to {max}")
+    };
+    invalid_value(format!("Value ( {asked} ) for parameter maxResults is invalid. Expecting a value {bound}."))
+}
+
 pub(super) fn missing(parameter: &str) -> Fault {
     Fault::new("MissingParameter", format!("The request must contain the parameter {parameter}"))
 }

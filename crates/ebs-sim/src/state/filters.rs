@@ -6,6 +6,9 @@ use crate::api::{Fault, Filter};
 
 use super::faults::invalid_value;
 
+/// Of what has no tags.
+pub(super) static NO_TAGS: Tags = Tags::new();
+
 /// Most filter values in one call.
 const MAX_VALUES: usize = 200;
 

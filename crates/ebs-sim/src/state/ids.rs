@@ -1,4 +1,4 @@
-//! Ids: made at random, checked as EC2 checks them.
+//! Ids, checked as EC2 checks them.
 
 use crate::api::Fault;
 
@@ -13,7 +13,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    fn prefix(self) -> &'static str {
+    pub(super) fn prefix(self) -> &'static str {
         match self {
             Self::Volume => "vol-",
             Self::Snapshot => "snap-",
@@ -33,12 +33,6 @@ impl Kind {
     /// The kind that an id claims to be of.
     pub(super) fn of(id: &str) -> Option<Self> {
         [Self::Volume, Self::Snapshot, Self::Instance].into_iter().find(|kind| id.starts_with(kind.prefix()))
-    }
-
-    /// A new id: 17 random hexadecimal digits. Random also where tests repeat themselves, since the names of devices
-    /// under `/dev` are made of ids and `/dev` is shared by all simulators of a machine (`decisions.md` D-64).
-    pub(super) fn new_id(self) -> String {
-        format!("{}0{}", self.prefix(), random_hex::<8>())
     }
 
     /// Refuses what cannot be an id of the kind; both of EC2's codes for it occur.
@@ -65,11 +59,4 @@ impl Kind {
 
 fn expected(parameter: &str, id: &str, prefix: &str) -> Fault {
     faults::invalid_value(format!("Value ({id}) for parameter {parameter} is invalid. Expected: '{prefix}...'."))
-}
-
-/// `N` random bytes as hexadecimal digits.
-pub(super) fn random_hex<const N: usize>() -> String {
-    let mut bytes = [0_u8; N];
-    getrandom::fill(&mut bytes).expect("the system's random source answers at any time after boot");
-    hex::encode(bytes)
 }

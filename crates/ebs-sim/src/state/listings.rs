@@ -91,8 +91,21 @@ impl<'a> Query<'a> {
     }
 
     pub(super) fn page(mut self, max_results: Option<i64>, next_token: Option<&'a str>) -> Self {
-        self.wanted = Wanted { max_results, next_token };
+        self.wanted = Wanted { max_results, next_token, ..Wanted::default() };
         self
+    }
+
+    /// The same for an action that takes other sizes of pages.
+    pub(super) fn page_from(mut self, least: i64, max_results: Option<i64>, next_token: Option<&'a str>) -> Self {
+        self.wanted = Wanted { least, max_results, next_token };
+        self
+    }
+
+    /// Like [`Query::check`], for objects without tags.
+    pub(super) fn check_bare(&self, kind: Kind, known: &[&str]) -> Result<(), Fault> {
+        check_count(self.ids)?;
+        self.ids.iter().try_for_each(|id| kind.check(id))?;
+        self.check_pages(known, false)
     }
 
     /// Refuses what EC2 refuses before it looks at anything: ids of no object, ids together with pages, filters that
@@ -104,11 +117,15 @@ impl<'a> Query<'a> {
     }
 
     pub(super) fn check_pages_and_filters(&self, known: &[&str]) -> Result<(), Fault> {
+        self.check_pages(known, true)
+    }
+
+    fn check_pages(&self, known: &[&str], taggable: bool) -> Result<(), Fault> {
         if !self.ids.is_empty() && self.wanted.max_results.is_some_and(|n| n != 0) {
             return Err(invalid_combination("The parameter maxResults cannot be used with a list of ids in one call."));
         }
         self.wanted.check()?;
-        filters::check(self.filters, known, true)
+        filters::check(self.filters, known, taggable)
     }
 
     pub(super) fn wants(&self, id: &str, object: &dyn Filterable) -> bool {
@@ -236,11 +253,11 @@ impl Filterable for Equipped<'_> {
             "availability-zone" => vec![i.zone.clone()],
             "availability-zone-id" => vec![i.zone_id.clone()],
             "instance-type" => vec![i.instance_type.clone()],
-            "instance-state-name" => vec!["running".to_owned()],
-            "instance-state-code" => vec!["16".to_owned()],
+            "instance-state-name" => vec![i.state().0.to_owned()],
+            "instance-state-code" => vec![i.state().1.to_string()],
             "hypervisor" => vec![super::places::hypervisor(&i.instance_type).to_owned()],
             "owner-id" => vec![self.owner.to_owned()],
-            "private-ip-address" => vec![i.private_ip.clone()],
+            "private-ip-address" => vec![i.private_ip().to_owned()],
             "private-dns-name" => vec![super::places::private_dns_name(i)],
             "reservation-id" => vec![i.reservation_id.clone()],
             "root-device-name" => vec![i.root_device.clone()],

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::api::{SimAttachment, SimModification, SimSnapshot, SimVolume};
 
 use super::account::Account;
+use super::fast_restore::FastRestore;
+use super::locks::Lock;
 
 /// Where a volume is in its life; whether it is in use its attachments say.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +46,7 @@ pub(super) struct Volume {
     pub(super) snapshot_id: Option<String>,
     pub(super) source_volume_id: Option<String>,
     pub(super) initialization_rate: Option<u32>,
+    pub(super) fast_restored: bool,
     pub(super) multi_attach: bool,
     pub(super) created: SystemTime,
     pub(super) tags: Tags,
@@ -96,6 +99,8 @@ pub(super) struct Attachment {
     pub(super) delete_on_termination: bool,
     pub(super) card: Option<u32>,
     pub(super) backing: Device,
+    /// The node of a SageMaker cluster that has it; `instance_id` is known to SageMaker alone then.
+    pub(super) associated_resource: Option<String>,
 }
 
 /// How far a modification is.
@@ -165,6 +170,8 @@ pub(super) struct Snapshot {
     pub(super) encrypted: bool,
     pub(super) kms_key_id: Option<String>,
     pub(super) tags: Tags,
+    pub(super) lock: Option<Lock>,
+    pub(super) fast_restores: Vec<FastRestore>,
 }
 
 impl Volume {
@@ -210,6 +217,7 @@ impl Volume {
             volume_initialization_rate: self.initialization_rate,
             multi_attach: self.multi_attach,
             outpost_arn: None,
+            fast_restored: self.fast_restored,
             created: self.created,
             tags: self.tags.clone(),
             attachments: self.attachments.iter().map(|a| a.describe(&self.id)).collect(),
@@ -265,12 +273,16 @@ impl Attachment {
         };
         SimAttachment {
             volume_id: volume.to_owned(),
-            instance_id: self.instance_id.clone(),
+            instance_id: match self.associated_resource {
+                Some(_) => String::new(),
+                None => self.instance_id.clone(),
+            },
             device: self.device.clone(),
             state: self.state().to_owned(),
             attach_time: self.attach_time,
             delete_on_termination: self.delete_on_termination,
             ebs_card_index: self.card,
+            associated_resource: self.associated_resource.clone(),
             loop_device,
         }
     }

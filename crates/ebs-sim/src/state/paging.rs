@@ -4,7 +4,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::api::{Fault, Listing};
 
-use super::faults::invalid_value;
+use super::faults;
 
 /// Most items in a page.
 const MAX_PAGE: usize = 1000;
@@ -12,10 +12,18 @@ const MAX_PAGE: usize = 1000;
 const MIN_ASKED: i64 = 5;
 
 /// Which page is wanted.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted<'a> {
+    /// The smallest page that the action takes.
+    pub(super) least: i64,
     pub(super) max_results: Option<i64>,
     pub(super) next_token: Option<&'a str>,
+}
+
+impl Default for Wanted<'_> {
+    fn default() -> Self {
+        Self { least: MIN_ASKED, max_results: None, next_token: None }
+    }
 }
 
 impl Wanted<'_> {
@@ -23,9 +31,7 @@ impl Wanted<'_> {
     fn size(&self) -> Result<usize, Fault> {
         match self.max_results {
             None | Some(0) => Ok(MAX_PAGE),
-            Some(n) if n < MIN_ASKED => Err(invalid_value(format!(
-                "Value ( {n} ) for parameter maxResults is invalid. Expecting a value greater than or equal to {MIN_ASKED}."
-            ))),
+            Some(n) if n < self.least => Err(faults::bad_page_size(n, self.least, i64::MAX)),
             Some(n) => Ok(usize::try_from(n).unwrap_or(MAX_PAGE).min(MAX_PAGE)),
         }
     }

@@ -11,9 +11,9 @@ use crate::api::{
 use crate::engine::ZoneConfig;
 
 use super::Sim;
-use super::account::Instance;
+use super::account::{Instance, Interface};
 use super::faults;
-use super::filters::{self, Filterable};
+use super::filters::{self, Filterable, NO_TAGS};
 use super::ids::Kind;
 use super::listings::{Equipped, INSTANCE_FILTERS, Query};
 
@@ -29,7 +29,15 @@ pub(super) fn hypervisor(instance_type: &str) -> &'static str {
 pub(super) fn private_dns_name(instance: &Instance) -> String {
     // The region is the zone without its letter.
     let region = instance.zone.trim_end_matches(|c: char| c.is_ascii_lowercase());
-    format!("ip-{}.{region}.compute.internal", instance.private_ip.replace('.', "-"))
+    format!("ip-{}.{region}.compute.internal", instance.private_ip().replace('.', "-"))
+}
+
+fn interface(interface: &Interface) -> SimNetworkInterface {
+    SimNetworkInterface {
+        id: interface.id.clone(),
+        mac_address: interface.mac_address.clone(),
+        private_ip: interface.private_ip.clone(),
+    }
 }
 
 impl Sim {
@@ -45,10 +53,11 @@ impl Sim {
                 ebs_card_index: a.card,
             })
             .collect();
+        let (state, state_code) = instance.state();
         SimInstance {
             id: instance.id.clone(),
-            state: "running".to_owned(),
-            state_code: 16,
+            state: state.to_owned(),
+            state_code,
             instance_type: instance.instance_type.clone(),
             zone: instance.zone.clone(),
             zone_id: instance.zone_id.clone(),
@@ -60,11 +69,7 @@ impl Sim {
             hypervisor: hypervisor(&instance.instance_type).to_owned(),
             root_device: instance.root_device.clone(),
             devices,
-            network_interfaces: vec![SimNetworkInterface {
-                id: instance.interface_id.clone(),
-                mac_address: instance.mac_address.clone(),
-                private_ip: instance.private_ip.clone(),
-            }],
+            network_interfaces: instance.interfaces.iter().map(interface).collect(),
             tags: instance.tags.clone(),
             local: instance.local,
         }
@@ -159,7 +164,7 @@ fn zone(config: &ZoneConfig, region: &str) -> SimZone {
 }
 
 /// EC2 knows hundreds of types; here every name of the right form is one.
-fn is_type_name(name: &str) -> bool {
+pub(super) fn is_type_name(name: &str) -> bool {
     let part = |text: &str| {
         !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
     };
@@ -215,5 +220,3 @@ impl Filterable for SimZone {
         &NO_TAGS
     }
 }
-
-static NO_TAGS: ebs_types::Tags = ebs_types::Tags::new();

@@ -21,6 +21,7 @@ impl Sim {
         if sim.format != FORMAT {
             return Err(format!("its format is {}, this simulator writes {FORMAT}", sim.format));
         }
+        sim.ids = sim.ids.resumed(config.state_seed());
         sim.times = Times::of(config.timing);
         sim.policy = Policy::of(config);
         sim.revision = 1;

@@ -33,10 +33,11 @@ impl Sim {
         if call.dry_run {
             return Err(faults::dry_run());
         }
+        let id = self.ids.new_id(Kind::Snapshot);
         let volume = self.volume_mut(&call.volume_id)?;
         volume.last_snapshot = Some(now);
         let snapshot = Snapshot {
-            id: Kind::Snapshot.new_id(),
+            id,
             volume_id: volume.id.clone(),
             size_gib: volume.size_gib,
             phase: SnapshotPhase::Pending { due, copied: false },
@@ -45,6 +46,8 @@ impl Sim {
             encrypted: volume.encrypted,
             kms_key_id: volume.kms_key_id.clone(),
             tags,
+            lock: None,
+            fast_restores: Vec::new(),
         };
         self.emit(Effect::CopyToSnapshot { volume: snapshot.volume_id.clone(), snapshot: snapshot.id.clone() });
         let reply = snapshot.describe(now, &self.account);
@@ -78,14 +81,15 @@ impl Sim {
         Ok(())
     }
 
-    pub(super) fn delete_snapshot(&mut self, call: &DeleteSnapshot) -> Result<Reply, Fault> {
+    pub(super) fn delete_snapshot(&mut self, now: SystemTime, call: &DeleteSnapshot) -> Result<Reply, Fault> {
         let id = &call.snapshot_id;
         if id.is_empty() {
             return Err(faults::missing("SnapshotId"));
         }
         Kind::Snapshot.check(id)?;
-        if !self.snapshots.contains_key(id) {
-            return Err(faults::no_such_snapshot(id));
+        let snapshot = self.snapshots.get(id).ok_or_else(|| faults::no_such_snapshot(id))?;
+        if snapshot.lock.as_ref().is_some_and(|lock| lock.holds(now)) {
+            return Err(Fault::new("SnapshotLocked", format!("The snapshot '{id}' is locked and cannot be deleted.")));
         }
         if call.dry_run {
             return Err(faults::dry_run());

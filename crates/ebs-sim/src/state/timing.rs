@@ -16,17 +16,35 @@ pub(super) struct Times {
     pub(super) snapshot: Duration,
     pub(super) modify: Duration,
     pub(super) optimize: Duration,
+    /// `pending` → `running`.
+    pub(super) run: Duration,
+    /// `shutting-down` → `terminated`.
+    pub(super) terminate: Duration,
+    /// `enabling` → `optimizing`; zero stands for no optimising either.
+    pub(super) enable_fast_restore: Duration,
 }
 
 impl Times {
     /// The times of a mode; the realistic ones are what small volumes usually take.
     pub(super) fn of(timing: Timing) -> Self {
         let millis = match timing {
-            Timing::Instant => [0; 7],
-            Timing::Realistic => [2_000, 3_000, 2_500, 4_000, 20_000, 4_000, 60_000],
+            Timing::Instant => [0; 10],
+            Timing::Realistic => [2_000, 3_000, 2_500, 4_000, 20_000, 4_000, 60_000, 10_000, 30_000, 10_000],
         };
-        let [create, delete, attach, detach, snapshot, modify, optimize] = millis.map(Duration::from_millis);
-        Self { create, delete, attach, detach, snapshot, modify, optimize }
+        let [create, delete, attach, detach, snapshot, modify, optimize, run, terminate, enable_fast_restore] =
+            millis.map(Duration::from_millis);
+        Self {
+            create,
+            delete,
+            attach,
+            detach,
+            snapshot,
+            modify,
+            optimize,
+            run,
+            terminate,
+            enable_fast_restore,
+        }
     }
 
     /// Takes over what is given.
@@ -39,6 +57,8 @@ impl Times {
             (&mut self.snapshot, with.snapshot_ms),
             (&mut self.modify, with.modify_ms),
             (&mut self.optimize, with.optimize_ms),
+            (&mut self.run, with.run_ms),
+            (&mut self.terminate, with.terminate_ms),
         ] {
             if let Some(millis) = millis {
                 // A year stands for "never": it keeps every sum of times in range.

@@ -43,26 +43,23 @@ pub(super) enum Use {
 impl Sim {
     /// Looks a token up. `request` must not depend on the token or on a dry run.
     pub(super) fn use_token<T: Serialize>(&self, token: Option<&str>, action: &str, request: &T) -> Result<Use, Fault> {
+        check_token(token)?;
         let Some(token) = token.filter(|t| !t.is_empty()) else { return Ok(Use::Untracked) };
-        if token.len() > MAX_LENGTH || !token.is_ascii() {
-            return Err(faults::invalid_value(format!(
-                "The client token must be at most {MAX_LENGTH} ASCII characters."
-            )));
-        }
         let request = serde_json::to_string(request).expect("requests are plain data");
         let fingerprint = format!("{action} {request}");
         let Some(known) = self.tokens.get(token) else { return Ok(Use::First { fingerprint }) };
         if known.fingerprint != fingerprint {
-            return Err(mismatch(
-                "Arguments on this idempotent request are inconsistent with arguments used in previous request(s).",
-            ));
+            return Err(faults::token_mismatch());
         }
         match (self.volumes.get(&known.volume), &known.gone) {
             (Some(volume), _) => Ok(Use::Repeat(Box::new(volume.describe()))),
             (None, Some(gone)) if self.policy.burnt_token_repeats_reply => {
                 Ok(Use::Repeat(Box::new(SimVolume { state: "creating".to_owned(), ..gone.volume.clone() })))
             }
-            (None, _) => Err(mismatch("The client token belongs to a volume that has been deleted.")),
+            (None, _) => Err(Fault::new(
+                "IdempotentParameterMismatch",
+                "The client token belongs to a volume that has been deleted.",
+            )),
         }
     }
 
@@ -91,6 +88,10 @@ impl Sim {
     }
 }
 
-fn mismatch(message: &str) -> Fault {
-    Fault::new("IdempotentParameterMismatch", message)
+/// Refuses what cannot be a client token.
+pub(super) fn check_token(token: Option<&str>) -> Result<(), Fault> {
+    if token.is_some_and(|token| token.len() > MAX_LENGTH || !token.is_ascii()) {
+        return Err(faults::invalid_value(format!("The client token must be at most {MAX_LENGTH} ASCII characters.")));
+    }
+    Ok(())
 }

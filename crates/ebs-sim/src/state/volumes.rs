@@ -33,13 +33,22 @@ impl Sim {
         if call.dry_run {
             return Err(faults::dry_run());
         }
-        let source = volume.snapshot_id.clone().map_or(Source::Blank, Source::Snapshot);
-        self.emit(Effect::CreateBacking { volume: volume.id.clone(), gib: volume.size_gib, source });
+        let volume = self.add_volume(volume);
         self.remember_token(token, usage, &volume.id);
-        Ok(Reply::CreateVolume(self.add_volume(volume)))
+        Ok(Reply::CreateVolume(volume))
     }
 
-    pub(super) fn add_volume(&mut self, volume: Volume) -> crate::api::SimVolume {
+    /// Takes in a volume that has been accepted: it gets its id, and the data plane is told.
+    pub(super) fn add_volume(&mut self, mut volume: Volume) -> crate::api::SimVolume {
+        volume.id = self.ids.new_id(Kind::Volume);
+        let (id, gib) = (volume.id.clone(), volume.size_gib);
+        self.emit(match volume.source_volume_id.clone() {
+            Some(source) => Effect::CopyVolume { source, volume: id, gib },
+            None => {
+                let source = volume.snapshot_id.clone().map_or(Source::Blank, Source::Snapshot);
+                Effect::CreateBacking { volume: id, gib, source }
+            }
+        });
         let described = volume.describe();
         self.volumes.insert(volume.id.clone(), volume);
         self.touch();
@@ -54,7 +63,7 @@ impl Sim {
     }
 
     /// Everything that EC2 checks before it accepts.
-    fn planned_volume(&self, now: SystemTime, call: &CreateVolume) -> Result<Volume, Fault> {
+    pub(super) fn planned_volume(&self, now: SystemTime, call: &CreateVolume) -> Result<Volume, Fault> {
         let zone = self.zone_of(call)?.clone();
         if call.outpost_arn.as_deref().is_some_and(|arn| !arn.is_empty()) {
             return Err(faults::unsupported("There is no Outpost in this account."));
@@ -215,6 +224,8 @@ fn status(volume: &Volume) -> SimVolumeStatus {
         volume_id: volume.id.clone(),
         zone: volume.zone.clone(),
         zone_id: volume.zone_id.clone(),
+        outpost_arn: None,
+        initialization: None,
         status: if ready { "ok" } else { "insufficient-data" }.to_owned(),
         details: vec![
             detail("io-enabled", "passed"),
@@ -238,7 +249,8 @@ fn initialization_rate(call: &CreateVolume) -> Result<Option<u32>, Fault> {
 /// A volume that is being made.
 pub(super) fn new_volume(properties: Properties, zone: &ZoneConfig, now: SystemTime, due: SystemTime) -> Volume {
     Volume {
-        id: Kind::Volume.new_id(),
+        // It gets one when it is accepted: a refused call must not draw a random number.
+        id: String::new(),
         phase: VolumePhase::Creating { due, data_ready: false },
         size_gib: properties.size_gib,
         volume_type: properties.volume_type,
@@ -253,6 +265,7 @@ pub(super) fn new_volume(properties: Properties, zone: &ZoneConfig, now: SystemT
         snapshot_id: None,
         source_volume_id: None,
         initialization_rate: None,
+        fast_restored: false,
         created: now,
         tags: ebs_types::Tags::new(),
         attachments: Vec::new(),

@@ -46,6 +46,15 @@ pub(crate) fn encode(reply: &Reply, request_id: &str) -> String {
             w.maybe("nextToken", page.next_token.as_ref());
         }
         Reply::DescribeAvailabilityZones(zones) => w.list("availabilityZoneInfo", zones, zone),
+        // Not decoded yet, so never answered.
+        Reply::RunInstances(_)
+        | Reply::TerminateInstances(_)
+        | Reply::EnableFastSnapshotRestores(_)
+        | Reply::DescribeFastSnapshotRestores(_)
+        | Reply::LockSnapshot(_)
+        | Reply::DescribeLockedSnapshots(_)
+        | Reply::AttachClusterNodeVolume(_)
+        | Reply::DetachClusterNodeVolume(_) => {}
     })
 }
 
@@ -69,6 +78,14 @@ fn action(reply: &Reply) -> &'static str {
         Reply::DescribeInstances(_) => "DescribeInstances",
         Reply::DescribeInstanceTypes(_) => "DescribeInstanceTypes",
         Reply::DescribeAvailabilityZones(_) => "DescribeAvailabilityZones",
+        Reply::RunInstances(_) => "RunInstances",
+        Reply::TerminateInstances(_) => "TerminateInstances",
+        Reply::EnableFastSnapshotRestores(_) => "EnableFastSnapshotRestores",
+        Reply::DescribeFastSnapshotRestores(_) => "DescribeFastSnapshotRestores",
+        Reply::LockSnapshot(_) => "LockSnapshot",
+        Reply::DescribeLockedSnapshots(_) => "DescribeLockedSnapshots",
+        Reply::AttachClusterNodeVolume(_) => "AttachClusterNodeVolume",
+        Reply::DetachClusterNodeVolume(_) => "DetachClusterNodeVolume",
     }
 }
 

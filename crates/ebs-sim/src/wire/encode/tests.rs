@@ -21,6 +21,7 @@ fn volume() -> SimVolume {
         volume_initialization_rate: None,
         multi_attach: false,
         outpost_arn: None,
+        fast_restored: false,
         created,
         tags: Tags::from([("a".into(), "<&".into())]),
         attachments: vec![SimAttachment {
@@ -31,6 +32,7 @@ fn volume() -> SimVolume {
             attach_time: created,
             delete_on_termination: false,
             ebs_card_index: None,
+            associated_resource: None,
             loop_device: Some("/dev/loop7".into()),
         }],
     }

@@ -1,0 +1,113 @@
+//! Volumes of SageMaker HyperPod nodes. The nodes are SageMaker's: EC2 shows no instance, only that the volume is
+//! attached to something (`ebs-cloud.md` 5.5).
+
+use std::time::SystemTime;
+
+use crate::api::{ClusterNodeVolume, Fault, Reply};
+
+use super::Sim;
+use super::faults::incorrect_state;
+use super::ids::Kind;
+use super::model::{Attachment, AttachmentPhase, Device, VolumePhase};
+
+/// How many volumes a node can have.
+const MAX_VOLUMES: usize = 27;
+
+impl Sim {
+    pub(super) fn attach_node_volume(&mut self, now: SystemTime, call: &ClusterNodeVolume) -> Result<Reply, Fault> {
+        let resource = check_node(call)?;
+        let due = now + self.times.attach;
+        let device = self.free_node_device(&call.node_id).ok_or_else(|| {
+            refused(&Fault::new("AttachmentLimitExceeded", format!("{} has no free slot.", call.node_id)))
+        })?;
+        let volume = self.volume_mut(&call.volume_id).map_err(|fault| refused(&fault))?;
+        if volume.phase != VolumePhase::Ready {
+            return Err(refused(&incorrect_state(format!("Volume '{}' is '{}'.", volume.id, volume.state()))));
+        }
+        if !volume.attachments.is_empty() && !volume.multi_attach {
+            let message = format!("{} is already attached to an instance", volume.id);
+            return Err(refused(&Fault::new("VolumeInUse", message)));
+        }
+        if volume.attachments.iter().any(|a| a.instance_id == call.node_id) {
+            let message = format!("{} is already attached to {}", volume.id, call.node_id);
+            return Err(refused(&Fault::new("VolumeInUse", message)));
+        }
+        let attachment = Attachment {
+            instance_id: call.node_id.clone(),
+            device,
+            phase: AttachmentPhase::Attaching { due },
+            attach_time: now,
+            delete_on_termination: false,
+            card: None,
+            backing: Device::None,
+            associated_resource: Some(resource),
+        };
+        let reply = attachment.describe(&volume.id);
+        volume.attachments.push(attachment);
+        self.touch();
+        Ok(Reply::AttachClusterNodeVolume(reply))
+    }
+
+    pub(super) fn detach_node_volume(&mut self, now: SystemTime, call: &ClusterNodeVolume) -> Result<Reply, Fault> {
+        check_node(call)?;
+        let due = now + self.times.detach;
+        let volume = self.volume_mut(&call.volume_id).map_err(|fault| refused(&fault))?;
+        let id = volume.id.clone();
+        let state = volume.state();
+        let idle = volume.attachments.is_empty();
+        let Some(attachment) = volume.attachment_to(&call.node_id).filter(|a| a.associated_resource.is_some()) else {
+            return Err(refused(&if idle {
+                incorrect_state(format!("Volume '{id}' is in the '{state}' state."))
+            } else {
+                let message = format!("Volume '{id}' is not attached to '{}'.", call.node_id);
+                Fault::new("InvalidAttachment.NotFound", message)
+            }));
+        };
+        if let AttachmentPhase::Detaching { .. } = attachment.phase {
+            return Err(refused(&incorrect_state(format!("Volume '{id}' is in the 'detaching' state."))));
+        }
+        attachment.phase = AttachmentPhase::Detaching { due, busy: false };
+        let reply = attachment.describe(&id);
+        self.touch();
+        Ok(Reply::DetachClusterNodeVolume(reply))
+    }
+
+    /// SageMaker chooses the name.
+    fn free_node_device(&self, node: &str) -> Option<String> {
+        let used: Vec<&str> = self.attachments_of(node).map(|(_, a)| a.device.as_str()).collect();
+        if used.len() >= MAX_VOLUMES {
+            return None;
+        }
+        let letters = (b'a'..=b'z').flat_map(|a| (b'a'..=b'z').map(move |b| (a, b)));
+        letters
+            .map(|(a, b)| format!("/dev/xvd{}{}", char::from(a), char::from(b)))
+            .find(|name| !used.contains(&name.as_str()))
+    }
+}
+
+/// The node's resource, as EC2 shows it: the cluster's ARN, a dash, the instance.
+fn check_node(call: &ClusterNodeVolume) -> Result<String, Fault> {
+    let arn: Vec<&str> = call.cluster_arn.split(':').collect();
+    let named = arn.len() == 6 && arn[0] == "arn" && arn[2] == "sagemaker" && arn[5].starts_with("cluster/");
+    if !named {
+        return Err(Fault::new("ValidationException", format!("'{}' is not the ARN of a cluster.", call.cluster_arn)));
+    }
+    if Kind::Instance.check(&call.node_id).is_err() {
+        return Err(Fault::new("ValidationException", format!("'{}' is not a node.", call.node_id)));
+    }
+    Ok(format!("{}-{}", call.cluster_arn, call.node_id))
+}
+
+/// How SageMaker passes EC2's refusals on.
+fn refused(fault: &Fault) -> Fault {
+    let Fault { code, message, .. } = fault;
+    Fault::new("ValidationException", format!("HyperPod - Ec2ErrCode: {code}, Ec2ErrMsg: {message}"))
+}
+
+/// A volume that SageMaker has attached is not EC2's to detach.
+pub(super) fn managed(volume: &str) -> Fault {
+    Fault::new(
+        "OperationNotPermitted",
+        format!("Volume '{volume}' is attached to a resource that another service manages."),
+    )
+}

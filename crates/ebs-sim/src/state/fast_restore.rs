@@ -1,0 +1,212 @@
+//! EnableFastSnapshotRestores and DescribeFastSnapshotRestores. Source: the EBS user guide, "fast snapshot restore".
+
+use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+use crate::api::{
+    DescribeFastSnapshotRestores, EnableFastSnapshotRestores, Fault, Reply, SimFastRestore, SimFastRestoreError,
+    SimFastRestores,
+};
+use crate::engine::ZoneConfig;
+
+use super::Sim;
+use super::faults::{self, invalid_combination};
+use super::filters::Filterable;
+use super::ids::Kind;
+use super::listings::Query;
+use super::model::Snapshot;
+
+/// Largest page.
+const MAX_PAGE: i64 = 200;
+/// Snapshots larger than this cannot be restored fast.
+const MAX_SIZE_GIB: u32 = 16 * 1024;
+/// A TiB is optimised in an hour.
+const OPTIMIZE_PER_GIB: Duration = Duration::from_millis(3_600_000 / 1024);
+const FAST_RESTORE_FILTERS: &[&str] = &["availability-zone", "availability-zone-id", "owner-id", "snapshot-id", "state"];
+
+/// Fast restores of one snapshot in one zone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct FastRestore {
+    zone: String,
+    zone_id: String,
+    enabling: SystemTime,
+    optimizing: SystemTime,
+    enabled: SystemTime,
+}
+
+impl FastRestore {
+    fn state(&self, now: SystemTime) -> &'static str {
+        match now {
+            now if self.enabled <= now => "enabled",
+            now if self.optimizing <= now => "optimizing",
+            _ => "enabling",
+        }
+    }
+}
+
+impl Snapshot {
+    /// True when volumes made from it in that zone have all their data at once.
+    pub(super) fn is_fast_in(&self, zone: &str, now: SystemTime) -> bool {
+        self.fast_restores.iter().any(|f| f.zone == zone && f.state(now) == "enabled")
+    }
+
+    pub(super) fn fast_restores<'a>(
+        &'a self,
+        now: SystemTime,
+        owner: &'a str,
+    ) -> impl Iterator<Item = SimFastRestore> + 'a {
+        self.fast_restores.iter().map(move |f| SimFastRestore {
+            snapshot_id: self.id.clone(),
+            zone: f.zone.clone(),
+            zone_id: f.zone_id.clone(),
+            state: f.state(now).to_owned(),
+            reason: if f.state(now) == "enabling" {
+                "Client.UserInitiated".to_owned()
+            } else {
+                "Client.UserInitiated - Lifecycle state transition".to_owned()
+            },
+            owner_id: owner.to_owned(),
+            enabling_time: f.enabling,
+            optimizing_time: Some(f.optimizing).filter(|at| *at <= now),
+            enabled_time: Some(f.enabled).filter(|at| *at <= now),
+        })
+    }
+}
+
+impl Sim {
+    pub(super) fn enable_fast_restores(
+        &mut self,
+        now: SystemTime,
+        call: &EnableFastSnapshotRestores,
+    ) -> Result<Reply, Fault> {
+        if call.source_snapshot_ids.is_empty() {
+            return Err(faults::missing("SourceSnapshotIds"));
+        }
+        let zones = match (call.availability_zones.is_empty(), call.availability_zone_ids.is_empty()) {
+            (true, true) => return Err(faults::missing("AvailabilityZones")),
+            (false, false) => {
+                return Err(invalid_combination("Give AvailabilityZones or AvailabilityZoneIds, not both."));
+            }
+            (false, true) => &call.availability_zones,
+            (true, false) => &call.availability_zone_ids,
+        };
+        for id in &call.source_snapshot_ids {
+            Kind::Snapshot.check(id)?;
+        }
+        if call.dry_run {
+            return Err(faults::dry_run());
+        }
+        let mut answer = SimFastRestores::default();
+        let ids: BTreeSet<&String> = call.source_snapshot_ids.iter().collect();
+        for id in ids {
+            let mut errors = Vec::new();
+            for zone in zones.iter().collect::<BTreeSet<_>>() {
+                match self.enable_fast_restore(now, id, zone) {
+                    Ok(enabled) => answer.successful.push(enabled),
+                    Err(error) => errors.push(error),
+                }
+            }
+            if !errors.is_empty() {
+                answer.unsuccessful.push((id.clone(), errors));
+            }
+        }
+        self.touch();
+        Ok(Reply::EnableFastSnapshotRestores(answer))
+    }
+
+    fn enable_fast_restore(
+        &mut self,
+        now: SystemTime,
+        id: &str,
+        zone: &str,
+    ) -> Result<SimFastRestore, SimFastRestoreError> {
+        let found = self.account.zone_named(zone).or_else(|| self.account.zone_with_id(zone)).cloned();
+        let refused = |code: &str, message: String| SimFastRestoreError {
+            zone: zone.to_owned(),
+            zone_id: found.as_ref().map(|z| z.id.clone()).unwrap_or_default(),
+            code: code.to_owned(),
+            message,
+        };
+        let Some(ZoneConfig { name, id: zone_id, zone_type }) = found.clone() else {
+            return Err(refused("InvalidParameterValue", format!("Invalid availability zone: [{zone}]")));
+        };
+        if zone_type != "availability-zone" {
+            return Err(refused("UnsupportedOperation", format!("Fast snapshot restore is not supported in {zone}.")));
+        }
+        let used = self.snapshots.values().flat_map(|s| &s.fast_restores).filter(|f| f.zone == name).count();
+        let Some(snapshot) = self.snapshots.get_mut(id) else {
+            let fault = faults::no_such_snapshot(id);
+            return Err(refused(&fault.code, fault.message));
+        };
+        if snapshot.size_gib > MAX_SIZE_GIB {
+            return Err(refused("UnsupportedOperation", format!("Snapshot '{id}' is larger than 16 TiB.")));
+        }
+        if !snapshot.fast_restores.iter().any(|f| f.zone == name) {
+            if used >= self.policy.max_fast_restores {
+                return Err(refused(
+                    "FastSnapshotRestoreLimitExceeded",
+                    format!("You have reached the limit of {used} snapshots with fast snapshot restore in {zone}."),
+                ));
+            }
+            let optimizing = now + self.times.enable_fast_restore;
+            let work = if self.times.enable_fast_restore.is_zero() {
+                Duration::ZERO
+            } else {
+                OPTIMIZE_PER_GIB * snapshot.size_gib
+            };
+            let enabled = optimizing + work;
+            let zone = name.clone();
+            snapshot.fast_restores.push(FastRestore { zone, zone_id, enabling: now, optimizing, enabled });
+        }
+        let mut all = snapshot.fast_restores(now, &self.account.id);
+        let mut enabled = all.find(|f| f.zone == name).expect("put there just now");
+        drop(all);
+        // What has just been asked for is answered as being on its way.
+        if enabled.enabling_time == now {
+            (enabled.state, enabled.reason) = ("enabling".to_owned(), "Client.UserInitiated".to_owned());
+            (enabled.optimizing_time, enabled.enabled_time) = (None, None);
+        }
+        Ok(enabled)
+    }
+
+    pub(super) fn describe_fast_restores(
+        &mut self,
+        now: SystemTime,
+        call: &DescribeFastSnapshotRestores,
+    ) -> Result<Reply, Fault> {
+        if let Some(asked) = call.max_results.filter(|n| !(0..=MAX_PAGE).contains(n)) {
+            return Err(faults::bad_page_size(asked, 0, MAX_PAGE));
+        }
+        let page = call.max_results.filter(|n| *n > 0).or(Some(MAX_PAGE));
+        let query = Query::of("DescribeFastSnapshotRestores", &[], &call.filters)
+            .page_from(1, page, call.next_token.as_deref());
+        query.check_bare(Kind::Snapshot, FAST_RESTORE_FILTERS)?;
+        if call.dry_run {
+            return Err(faults::dry_run());
+        }
+        let owner = &self.account.id;
+        let all: Vec<SimFastRestore> = self.snapshots.values().flat_map(|s| s.fast_restores(now, owner)).collect();
+        let chosen = all.into_iter().filter(|f| query.wants("", f));
+        let listing = query.paged(chosen, |f| format!("{} {}", f.snapshot_id, f.zone))?;
+        Ok(Reply::DescribeFastSnapshotRestores(listing))
+    }
+}
+
+impl Filterable for SimFastRestore {
+    fn field(&self, name: &str) -> Vec<String> {
+        match name {
+            "availability-zone" => vec![self.zone.clone()],
+            "availability-zone-id" => vec![self.zone_id.clone()],
+            "owner-id" => vec![self.owner_id.clone()],
+            "snapshot-id" => vec![self.snapshot_id.clone()],
+            "state" => vec![self.state.clone()],
+            _ => Vec::new(),
+        }
+    }
+
+    fn tags(&self) -> &ebs_types::Tags {
+        &super::filters::NO_TAGS
+    }
+}

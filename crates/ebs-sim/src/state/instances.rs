@@ -1,0 +1,266 @@
+//! RunInstances and TerminateInstances: the life of an instance.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime};
+
+use ebs_types::{LimitKind, attachment_limit};
+
+use crate::api::{Fault, Reply, RunInstances, SimStateChange, TerminateInstances};
+use crate::engine::ZoneConfig;
+
+use super::Sim;
+use super::account::{Instance, InstancePhase, Interface};
+use super::faults::{self, invalid_combination, invalid_value};
+use super::ids::Kind;
+use super::places::is_type_name;
+use super::tags::{in_order, tags_for};
+
+/// Most instances that one call starts.
+const MAX_AT_ONCE: i64 = 1000;
+/// Most network interfaces of an instance.
+const MAX_INTERFACES: u32 = 15;
+/// How long a terminated instance stays visible.
+pub(super) const LISTED_AFTERWARDS: Duration = Duration::from_hours(1);
+
+/// What a launch was found to be, each instance the same.
+struct Launch {
+    count: i64,
+    instance_type: String,
+    zone: ZoneConfig,
+    tags: ebs_types::Tags,
+    interfaces: u32,
+}
+
+impl Sim {
+    pub(super) fn run_instances(&mut self, now: SystemTime, mut call: RunInstances) -> Result<Reply, Fault> {
+        let token = call.client_token.take();
+        in_order(&mut call.tag_specifications);
+        let fingerprint = self.launch_fingerprint(token.as_deref(), &call)?;
+        if let Some(token) = &token
+            && let Some(started) = self.launches.get(token)
+        {
+            if started.fingerprint != fingerprint {
+                return Err(faults::token_mismatch());
+            }
+            let known = self.instances.iter().filter(|i| started.instances.contains(&i.id));
+            return Ok(Reply::RunInstances(known.map(|i| self.describe_instance(i)).collect()));
+        }
+        let launch = self.planned_launch(&call)?;
+        let disks = self.planned_disks(now, &call, &launch.zone)?;
+        self.check_volume_quota()?;
+        if call.dry_run {
+            return Err(faults::dry_run());
+        }
+        let reservation_id = format!("r-0{}", self.ids.hex());
+        let mut started = Vec::new();
+        for _ in 0..launch.count {
+            let id = self.start_instance(now, &launch, &reservation_id);
+            if let Some(instance) = self.instances.last_mut() {
+                instance.protected = call.disable_api_termination;
+                instance.image_id = call.image_id.clone().unwrap_or_default();
+            }
+            self.add_disks(now, &id, &disks);
+            started.push(id);
+        }
+        if let Some(token) = token.filter(|t| !t.is_empty()) {
+            let ids = started.iter().cloned().collect();
+            self.launches.insert(token, Started { fingerprint, instances: ids });
+        }
+        self.touch();
+        let all = self.instances.iter().filter(|i| started.contains(&i.id));
+        Ok(Reply::RunInstances(all.map(|i| self.describe_instance(i)).collect()))
+    }
+
+    fn launch_fingerprint(&self, token: Option<&str>, call: &RunInstances) -> Result<String, Fault> {
+        super::tokens::check_token(token)?;
+        Ok(serde_json::to_string(call).expect("requests are plain data"))
+    }
+
+    fn planned_launch(&self, call: &RunInstances) -> Result<Launch, Fault> {
+        if call.image_id.as_deref().unwrap_or_default().is_empty() {
+            return Err(faults::missing("ImageId"));
+        }
+        let (min, max) = (call.min_count, call.max_count);
+        let min = min.ok_or_else(|| faults::missing("MinCount"))?;
+        let max = max.ok_or_else(|| faults::missing("MaxCount"))?;
+        if min < 1 || max < min || max > MAX_AT_ONCE {
+            return Err(invalid_value(format!("Invalid value '{min}' for minCount or '{max}' for maxCount.")));
+        }
+        let instance_type = match call.instance_type.as_deref().filter(|t| !t.is_empty()) {
+            None => self.instances.first().map_or_else(|| "m5.large".to_owned(), |i| i.instance_type.clone()),
+            Some(name) if is_type_name(name) => name.to_owned(),
+            Some(name) => return Err(invalid_value(format!("Invalid value '{name}' for InstanceType."))),
+        };
+        if call.network_interfaces > MAX_INTERFACES {
+            return Err(Fault::new(
+                "AttachmentLimitExceeded",
+                format!("An instance has at most {MAX_INTERFACES} network interfaces."),
+            ));
+        }
+        const TAGGABLE: [&str; 4] = ["instance", "volume", "network-interface", "spot-instances-request"];
+        if let Some(other) = call.tag_specifications.iter().find(|s| !TAGGABLE.contains(&s.resource_type.as_str())) {
+            return Err(invalid_value(format!(
+                "'{}' is not a valid taggable resource type for this operation.",
+                other.resource_type
+            )));
+        }
+        let of_instance = call.tag_specifications.iter().filter(|s| s.resource_type == "instance").cloned();
+        Ok(Launch {
+            count: max,
+            instance_type,
+            zone: self.launch_zone(call)?.clone(),
+            tags: tags_for(&of_instance.collect::<Vec<_>>(), Kind::Instance)?,
+            interfaces: call.network_interfaces.max(1),
+        })
+    }
+
+    fn launch_zone(&self, call: &RunInstances) -> Result<&ZoneConfig, Fault> {
+        let name = call.availability_zone.as_deref().filter(|z| !z.is_empty());
+        let id = call.availability_zone_id.as_deref().filter(|z| !z.is_empty());
+        let found = match (name, id) {
+            (Some(_), Some(_)) => {
+                return Err(invalid_combination("Give AvailabilityZone or AvailabilityZoneId, not both."));
+            }
+            (Some(name), None) => self.account.zone_named(name),
+            (None, Some(id)) => self.account.zone_with_id(id),
+            (None, None) => self.account.zones.iter().find(|z| z.zone_type == "availability-zone"),
+        };
+        let given = name.or(id).unwrap_or_default();
+        found.ok_or_else(|| invalid_value(format!("Invalid availability zone: [{given}]")))
+    }
+
+    fn start_instance(&mut self, now: SystemTime, launch: &Launch, reservation_id: &str) -> String {
+        let id = self.ids.new_id(Kind::Instance);
+        let interfaces = (0..launch.interfaces).map(|_| self.new_interface()).collect();
+        self.instances.push(Instance {
+            id: id.clone(),
+            instance_type: launch.instance_type.clone(),
+            zone: launch.zone.name.clone(),
+            zone_id: launch.zone.id.clone(),
+            reservation_id: reservation_id.to_owned(),
+            image_id: String::new(),
+            interfaces,
+            launch_time: now,
+            root_device: super::account::ROOT_DEVICE.to_owned(),
+            root_volume: String::new(),
+            tags: launch.tags.clone(),
+            phase: InstancePhase::Pending { due: now + self.times.run },
+            protected: false,
+            local: false,
+        });
+        id
+    }
+
+    /// A network interface with an address that no other has.
+    pub(super) fn new_interface(&mut self) -> Interface {
+        self.interfaces_made += 1;
+        let n = self.interfaces_made + 9;
+        let [_, a, b, c] = n.to_be_bytes();
+        Interface {
+            id: format!("eni-0{}", self.ids.hex()),
+            private_ip: format!("10.{a}.{b}.{c}"),
+            mac_address: format!("02:00:00:{a:02x}:{b:02x}:{c:02x}"),
+        }
+    }
+
+    pub(super) fn terminate_instances(&mut self, now: SystemTime, call: &TerminateInstances) -> Result<Reply, Fault> {
+        if call.instance_ids.is_empty() {
+            return Err(faults::missing("InstanceId"));
+        }
+        // All or none: everything is checked before anything is changed.
+        for id in &call.instance_ids {
+            if self.instance(id)?.protected {
+                return Err(Fault::new(
+                    "OperationNotPermitted",
+                    format!(
+                        "The instance '{id}' may not be terminated. Modify its 'disableApiTermination' instance \
+                         attribute and try again."
+                    ),
+                ));
+            }
+        }
+        if call.dry_run {
+            return Err(faults::dry_run());
+        }
+        let ids: BTreeSet<&String> = call.instance_ids.iter().collect();
+        let changes = ids.into_iter().map(|id| self.terminate(now, id)).collect();
+        self.touch();
+        Ok(Reply::TerminateInstances(changes))
+    }
+
+    fn terminate(&mut self, now: SystemTime, id: &str) -> SimStateChange {
+        let due = now + self.times.terminate;
+        let instance = self.instances.iter_mut().find(|i| i.id == id).expect("checked by the caller");
+        let (previous_state, previous_code) = instance.state();
+        if let InstancePhase::Pending { .. } | InstancePhase::Running = instance.phase {
+            instance.phase = InstancePhase::ShuttingDown { due };
+        }
+        let (current_state, current_code) = instance.state();
+        SimStateChange {
+            instance_id: id.to_owned(),
+            previous_state: previous_state.to_owned(),
+            previous_code,
+            current_state: current_state.to_owned(),
+            current_code,
+        }
+    }
+
+    /// Starts and ends instances whose time has come, and forgets those that ended long ago.
+    pub(super) fn settle_instances(&mut self, now: SystemTime) -> bool {
+        let mut ended = Vec::new();
+        let mut changed = false;
+        for instance in &mut self.instances {
+            match instance.phase {
+                InstancePhase::Pending { due } if due <= now => {
+                    instance.phase = InstancePhase::Running;
+                    changed = true;
+                }
+                InstancePhase::ShuttingDown { due } if due <= now => {
+                    instance.phase = InstancePhase::Terminated { at: now };
+                    ended.push(instance.id.clone());
+                }
+                _ => {}
+            }
+        }
+        for id in &ended {
+            self.end_attachments(now, id);
+        }
+        let before = self.instances.len();
+        // The machine's own instance stays: without it there is nobody to whom devices belong.
+        self.instances.retain(|i| match i.phase {
+            InstancePhase::Terminated { at } => now < at + LISTED_AFTERWARDS,
+            _ => true,
+        });
+        changed || !ended.is_empty() || self.instances.len() != before
+    }
+}
+
+/// What a client token of RunInstances has started.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(super) struct Started {
+    fingerprint: String,
+    instances: BTreeSet<String>,
+}
+
+impl Instance {
+    /// EC2's word and number for its state.
+    pub(super) fn state(&self) -> (&'static str, u16) {
+        match self.phase {
+            InstancePhase::Pending { .. } => ("pending", 0),
+            InstancePhase::Running => ("running", 16),
+            InstancePhase::ShuttingDown { .. } => ("shutting-down", 32),
+            InstancePhase::Terminated { .. } => ("terminated", 48),
+        }
+    }
+
+    /// How many volumes it can have, the root volume included. Types that share their slots between volumes and
+    /// network interfaces lose one for each interface after the first.
+    pub(super) fn slots(&self) -> usize {
+        let limit = attachment_limit(&self.instance_type);
+        let slots = usize::try_from(limit.limit).unwrap_or(usize::MAX);
+        match limit.kind {
+            LimitKind::Shared => slots.saturating_sub(self.interfaces.len().saturating_sub(1)),
+            LimitKind::Dedicated => slots,
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! LockSnapshot and DescribeLockedSnapshots. Source of the rules: the EBS user guide, "Amazon EBS snapshot lock".
+
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+use crate::api::{DescribeLockedSnapshots, Fault, LockSnapshot, Reply, SimSnapshotLock};
+
+use super::Sim;
+use super::faults::{self, invalid_combination, invalid_value};
+use super::filters::Filterable;
+use super::ids::Kind;
+use super::listings::Query;
+use super::model::{Snapshot, SnapshotPhase};
+
+const DAY: Duration = Duration::from_hours(24);
+const COOL_OFF_HOURS: std::ops::RangeInclusive<i64> = 1..=72;
+const DURATION_DAYS: std::ops::RangeInclusive<i64> = 1..=36_500;
+const LOCK_FILTERS: &[&str] = &["lock-state"];
+
+/// How a snapshot is locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum Mode {
+    Governance,
+    Compliance,
+}
+
+/// When a lock ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum End {
+    /// So many days after it started to count.
+    After(u32),
+    At(SystemTime),
+}
+
+/// A lock of a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Lock {
+    mode: Mode,
+    cool_off_hours: Option<u32>,
+    created: SystemTime,
+    /// When it was last changed: the cooling-off period counts from then.
+    changed: SystemTime,
+    /// A duration counts from here; of a pending snapshot, once it is completed.
+    starts: SystemTime,
+    end: End,
+}
+
+impl Lock {
+    fn expires(&self) -> SystemTime {
+        match self.end {
+            End::After(days) => self.starts + DAY * days,
+            End::At(at) => at,
+        }
+    }
+
+    fn cool_off_expires(&self) -> Option<SystemTime> {
+        self.cool_off_hours.map(|hours| self.changed + Duration::from_hours(u64::from(hours)))
+    }
+
+    fn state(&self, now: SystemTime) -> &'static str {
+        if self.expires() <= now {
+            return "expired";
+        }
+        match self.mode {
+            Mode::Governance => "governance",
+            Mode::Compliance if self.cool_off_expires().is_some_and(|at| now < at) => "compliance-cooloff",
+            Mode::Compliance => "compliance",
+        }
+    }
+
+    /// True while nobody can delete the snapshot.
+    pub(super) fn holds(&self, now: SystemTime) -> bool {
+        now < self.expires()
+    }
+
+    fn describe(&self, now: SystemTime, snapshot: &str, owner: &str) -> SimSnapshotLock {
+        let whole = self.expires().duration_since(self.starts).unwrap_or_default().as_secs().div_ceil(DAY.as_secs());
+        SimSnapshotLock {
+            snapshot_id: snapshot.to_owned(),
+            owner_id: owner.to_owned(),
+            state: self.state(now).to_owned(),
+            duration_days: u32::try_from(whole).unwrap_or(u32::MAX),
+            cool_off_hours: self.cool_off_hours,
+            cool_off_expires: self.cool_off_expires(),
+            created: self.created,
+            duration_start: self.starts,
+            expires: self.expires(),
+        }
+    }
+}
+
+impl Snapshot {
+    /// The days of a lock count from the completion.
+    pub(super) fn start_lock(&mut self, now: SystemTime) {
+        if let Some(lock) = &mut self.lock {
+            lock.starts = now;
+        }
+    }
+}
+
+impl Sim {
+    pub(super) fn lock_snapshot(&mut self, now: SystemTime, call: &LockSnapshot) -> Result<Reply, Fault> {
+        let id = &call.snapshot_id;
+        if id.is_empty() {
+            return Err(faults::missing("SnapshotId"));
+        }
+        Kind::Snapshot.check(id)?;
+        let wanted = wanted(now, call)?;
+        let snapshot = self.snapshots.get_mut(id).ok_or_else(|| faults::no_such_snapshot(id))?;
+        if let SnapshotPhase::Error { .. } = snapshot.phase {
+            return Err(faults::incorrect_state(format!("Snapshot '{id}' is 'error'.")));
+        }
+        let mut lock = wanted;
+        if let Some(old) = snapshot.lock.as_ref().filter(|old| old.holds(now)) {
+            check_change(now, old, &lock)?;
+            lock.created = old.created;
+            lock.starts = old.starts;
+            if old.state(now) == "compliance" {
+                lock.cool_off_hours = old.cool_off_hours;
+                lock.changed = old.changed;
+            }
+        }
+        if call.dry_run {
+            return Err(faults::dry_run());
+        }
+        let reply = lock.describe(now, id, &self.account.id);
+        snapshot.lock = Some(lock);
+        self.touch();
+        Ok(Reply::LockSnapshot(reply))
+    }
+
+    pub(super) fn describe_locked_snapshots(
+        &mut self,
+        now: SystemTime,
+        call: &DescribeLockedSnapshots,
+    ) -> Result<Reply, Fault> {
+        let query = Query::of("DescribeLockedSnapshots", &call.snapshot_ids, &call.filters)
+            .page(call.max_results, call.next_token.as_deref());
+        query.check_bare(Kind::Snapshot, LOCK_FILTERS)?;
+        if let Some(missing) = call.snapshot_ids.iter().find(|id| !self.snapshots.contains_key(*id)) {
+            return Err(faults::no_such_snapshot(missing));
+        }
+        if call.dry_run {
+            return Err(faults::dry_run());
+        }
+        let owner = &self.account.id;
+        let locks = self.snapshots.values().filter_map(|s| s.lock.as_ref().map(|l| l.describe(now, &s.id, owner)));
+        let chosen: Vec<SimSnapshotLock> = locks.filter(|l| query.wants(&l.snapshot_id, l)).collect();
+        Ok(Reply::DescribeLockedSnapshots(query.paged(chosen.into_iter(), |l| l.snapshot_id.clone())?))
+    }
+}
+
+fn wanted(now: SystemTime, call: &LockSnapshot) -> Result<Lock, Fault> {
+    let mode = match call.lock_mode.as_deref().filter(|m| !m.is_empty()) {
+        None => return Err(faults::missing("LockMode")),
+        Some("governance") => Mode::Governance,
+        Some("compliance") => Mode::Compliance,
+        Some(other) => return Err(invalid_value(format!("Value ({other}) for parameter LockMode is invalid."))),
+    };
+    let cool_off_hours = match call.cool_off_period {
+        None => None,
+        Some(_) if mode == Mode::Governance => {
+            return Err(invalid_combination("CoolOffPeriod cannot be given for the governance mode."));
+        }
+        Some(hours) if COOL_OFF_HOURS.contains(&hours) => u32::try_from(hours).ok(),
+        Some(hours) => return Err(invalid_value(format!("CoolOffPeriod of {hours} hours is not within 1 to 72."))),
+    };
+    let end = match (call.lock_duration, call.expiration_date.as_deref().filter(|d| !d.is_empty())) {
+        (Some(_), Some(_)) => return Err(invalid_combination("Give LockDuration or ExpirationDate, not both.")),
+        (None, None) => return Err(faults::missing("LockDuration or ExpirationDate")),
+        (Some(days), None) if DURATION_DAYS.contains(&days) => End::After(u32::try_from(days).unwrap_or(1)),
+        (Some(days), None) => {
+            return Err(invalid_value(format!("LockDuration of {days} days is not within 1 to 36500.")));
+        }
+        (None, Some(date)) => End::At(expiration(now, date)?),
+    };
+    Ok(Lock { mode, cool_off_hours, created: now, changed: now, starts: now, end })
+}
+
+fn expiration(now: SystemTime, date: &str) -> Result<SystemTime, Fault> {
+    let at = humantime::parse_rfc3339_weak(date.trim())
+        .map_err(|_| invalid_value(format!("Value ({date}) for parameter ExpirationDate is not a time.")))?;
+    // As a duration has at least a day and at most a hundred years.
+    let longest = now + DAY * 36_500;
+    if at < now + DAY || at > longest {
+        return Err(invalid_value(format!("ExpirationDate {date} must be at least one day ahead.")));
+    }
+    Ok(at)
+}
+
+/// A compliance lock whose cooling-off period is over can only become longer.
+fn check_change(now: SystemTime, old: &Lock, new: &Lock) -> Result<(), Fault> {
+    if old.state(now) != "compliance" {
+        return Ok(());
+    }
+    let refused = |why: &str| Err(Fault::new("OperationNotPermitted", why));
+    if new.mode == Mode::Governance {
+        return refused("The mode of a lock in compliance mode cannot be changed after its cooling-off period.");
+    }
+    if new.cool_off_hours.is_some() {
+        return Err(invalid_combination(
+            "CoolOffPeriod cannot be given for a snapshot that is locked in compliance mode already.",
+        ));
+    }
+    let expires = Lock { starts: old.starts, ..new.clone() }.expires();
+    if expires < old.expires() {
+        return refused("The duration of a lock in compliance mode can only be increased.");
+    }
+    Ok(())
+}
+
+impl Filterable for SimSnapshotLock {
+    fn field(&self, name: &str) -> Vec<String> {
+        match name {
+            "lock-state" => vec![self.state.clone()],
+            _ => Vec::new(),
+        }
+    }
+
+    fn tags(&self) -> &ebs_types::Tags {
+        &super::filters::NO_TAGS
+    }
+}
