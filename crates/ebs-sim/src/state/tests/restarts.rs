@@ -82,6 +82,6 @@ fn what_is_no_state_is_refused() {
     let config = EngineConfig::default();
     assert!(Sim::load(b"{}", &config).is_err());
     assert!(Sim::load(b"", &config).is_err());
-    let other = String::from_utf8(World::instant().sim.save()).unwrap().replacen("\"format\":1", "\"format\":2", 1);
-    assert!(Sim::load(other.as_bytes(), &config).unwrap_err().contains("format is 2"));
+    let other = String::from_utf8(World::instant().sim.save()).unwrap().replacen("\"format\":2", "\"format\":3", 1);
+    assert!(Sim::load(other.as_bytes(), &config).unwrap_err().contains("format is 3"));
 }
