@@ -13,7 +13,6 @@ mod snapshots;
 mod tests;
 mod volumes;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -38,10 +37,6 @@ pub struct SimEc2 {
 struct Shared {
     calls: Vec<PortCall>,
     hooks: Hooks,
-    /// Instances that are HyperPod nodes, with their clusters.
-    cluster_nodes: BTreeMap<InstanceId, String>,
-    /// Attachments that SageMaker has made: it names devices by turns.
-    cluster_devices: u32,
 }
 
 /// A call that was made through the port.

@@ -56,9 +56,19 @@ fn class(fault: &Fault) -> ErrorClass {
         | "FilterLimitExceeded"
         | "InvalidInstanceType"
         | "InvalidZone.NotFound" => ErrorClass::InvalidParameter,
+        "ValidationException" => cluster_node_class(fault),
         _ if fault.status >= 500 => ErrorClass::Ambiguous,
         _ => ErrorClass::Other,
     }
+}
+
+/// SageMaker passes EC2's refusals on inside its own: `HyperPod - Ec2ErrCode: X`.
+fn cluster_node_class(fault: &Fault) -> ErrorClass {
+    let Some((_, rest)) = fault.message.split_once("HyperPod - Ec2ErrCode: ") else {
+        return ErrorClass::InvalidParameter;
+    };
+    let code: String = rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '.').collect();
+    class(&Fault::new(code, rest))
 }
 
 fn is_about_an_id(message: &str) -> bool {

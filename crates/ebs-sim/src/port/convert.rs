@@ -1,14 +1,16 @@
 //! Between the port's types and the simulator's vocabulary.
 
+use std::time::Duration;
+
 use ebs_ec2::{
-    Attachment, AttachmentState, BlockDevice, Instance, Modification, ModificationState, Page, PageRequest, Snapshot,
-    SnapshotState, Volume, VolumeState, VolumeStatus, Zone,
+    Attachment, AttachmentState, BlockDevice, FastRestoreFailure, FastRestores, Instance, Modification,
+    ModificationState, Page, PageRequest, Snapshot, SnapshotState, Volume, VolumeState, VolumeStatus, Zone,
 };
 use ebs_types::{DeviceName, Gib, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName};
 
 use crate::api::{
-    Filter, Listing, SimAttachment, SimInstance, SimModification, SimSnapshot, SimVolume, SimVolumeStatus, SimZone,
-    Tag, TagSpecification,
+    Filter, Listing, SimAttachment, SimFastRestoreError, SimFastRestores, SimInstance, SimModification, SimSnapshot,
+    SimVolume, SimVolumeStatus, SimZone, Tag, TagSpecification,
 };
 
 const VALID: &str = "the engine makes valid ids and names";
@@ -125,7 +127,16 @@ pub(super) fn volume_status(s: SimVolumeStatus) -> VolumeStatus {
     VolumeStatus {
         volume: volume_id(&s.volume_id),
         details: Some(s.details.into_iter().map(|d| (d.name, d.status)).collect()),
-        estimate: None,
+        estimate: s.initialization.and_then(|i| i.estimated_seconds).map(Duration::from_secs),
+    }
+}
+
+pub(super) fn fast_restores(r: SimFastRestores) -> FastRestores {
+    let failure =
+        |e: SimFastRestoreError| FastRestoreFailure { zone: Some(e.zone), code: Some(e.code), message: e.message };
+    FastRestores {
+        enabled: r.successful.iter().map(|f| ZoneName::parse(&f.zone).expect(VALID)).collect(),
+        failures: r.unsuccessful.into_iter().flat_map(|(_, errors)| errors).map(failure).collect(),
     }
 }
 

@@ -1,12 +1,12 @@
 //! Snapshots through the port.
 
 use ebs_ec2::{
-    Action, CreateSnapshot, Ec2Error, ErrorClass, FastRestores, LockSnapshot, Page, PageRequest, Result, Snapshot,
-    SnapshotQuery, Snapshots,
+    Action, CreateSnapshot, FastRestores, LockSnapshot, Page, PageRequest, Result, Snapshot, SnapshotQuery, Snapshots,
 };
 use ebs_types::{SnapshotId, ZoneName};
 
 use crate::api::{self, Call, Reply};
+use crate::wire::xml::timestamp;
 
 use super::convert::{self, filter, paging, texts};
 use super::{SimEc2, unexpected};
@@ -31,13 +31,29 @@ impl Snapshots for SimEc2 {
         self.make(Action::DeleteSnapshot, Call::DeleteSnapshot(call)).await.map(drop)
     }
 
-    async fn enable_fast_snapshot_restores(&self, _id: &SnapshotId, _zones: &[ZoneName]) -> Result<FastRestores> {
+    async fn enable_fast_snapshot_restores(&self, id: &SnapshotId, zones: &[ZoneName]) -> Result<FastRestores> {
         let action = Action::EnableFastSnapshotRestores;
-        Err(Ec2Error::new(action, ErrorClass::Unsupported, "the simulator does not have this action yet"))
+        let call = api::EnableFastSnapshotRestores {
+            availability_zones: texts(zones),
+            source_snapshot_ids: vec![id.to_string()],
+            ..Default::default()
+        };
+        match self.make(action, Call::EnableFastSnapshotRestores(call)).await? {
+            Reply::EnableFastSnapshotRestores(restores) => Ok(convert::fast_restores(restores)),
+            other => Err(unexpected(action, &other)),
+        }
     }
 
-    async fn lock_snapshot(&self, _request: &LockSnapshot) -> Result<()> {
-        Err(Ec2Error::new(Action::LockSnapshot, ErrorClass::Unsupported, "the simulator does not have this action yet"))
+    async fn lock_snapshot(&self, request: &LockSnapshot) -> Result<()> {
+        let call = api::LockSnapshot {
+            snapshot_id: request.snapshot.to_string(),
+            lock_mode: request.mode.clone(),
+            cool_off_period: request.cool_off_hours.map(i64::from),
+            lock_duration: request.duration_days.map(i64::from),
+            expiration_date: request.expiration.map(timestamp),
+            dry_run: false,
+        };
+        self.make(Action::LockSnapshot, Call::LockSnapshot(call)).await.map(drop)
     }
 
     async fn describe_snapshots(&self, query: &SnapshotQuery, page: &PageRequest) -> Result<Page<Snapshot>> {

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use ebs_ec2::{
-    AttachRequest, AttachmentState, Attachments as _, CopyVolume, CreateSnapshot, CreateVolume, DetachRequest,
-    Instances as _, ModificationState, ModifyVolume, PageRequest, Place, SnapshotQuery, SnapshotState, Snapshots as _,
-    Volume, VolumeQuery, VolumeState, Volumes as _, Zones as _,
+    AttachRequest, AttachmentState, Attachments as _, ClusterNodes as _, CopyVolume, CreateSnapshot, CreateVolume,
+    DetachRequest, Instances as _, LockSnapshot, ModificationState, ModifyVolume, PageRequest, Place, SnapshotQuery,
+    SnapshotState, Snapshots as _, Volume, VolumeQuery, VolumeState, Volumes as _, Zones as _,
 };
-use ebs_types::{DeviceName, Gib, Tags, VolumeId, VolumeType, ZoneName};
+use ebs_types::{DeviceName, Gib, HyperPodNode, Tags, VolumeId, VolumeType, ZoneName};
 
 use super::*;
 
@@ -203,4 +203,63 @@ async fn ec2s_codes_become_classes() {
     assert_eq!(sim.create_volume(&unknown).await.unwrap_err().class, ErrorClass::Unsupported);
     let page = PageRequest { max_results: None, token: Some("nonsense".into()) };
     assert_eq!(sim.describe_volumes(&VolumeQuery::All, &page).await.unwrap_err().class, ErrorClass::BadToken);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hyperpod_node_is_served_through_the_port_and_its_refusals_keep_ec2s_meaning() {
+    let sim = sim().await;
+    let node = HyperPodNode::parse("hyperpod-abc123def456-i-0123456789abcdef0").unwrap();
+    let volume = sim.create_volume(&request("pvc-1")).await.unwrap().id;
+    only(&sim, &volume).await;
+    let device = sim.attach_cluster_node_volume(&node, &volume).await.unwrap();
+    let seen = only(&sim, &volume).await.attachments.remove(0);
+    assert_eq!((seen.instance.clone(), seen.device.clone()), (None, Some(device)));
+    assert_eq!(seen.cluster_node().as_ref(), Some(node.instance()));
+    let again = sim.attach_cluster_node_volume(&node, &volume).await.unwrap_err();
+    assert_eq!(again.class, ErrorClass::VolumeInUse, "{again}");
+    sim.detach_cluster_node_volume(&node, &volume).await.unwrap();
+    assert_eq!(only(&sim, &volume).await.attachments, []);
+    let gone = sim.detach_cluster_node_volume(&node, &volume).await.unwrap_err();
+    assert_eq!(gone.class, ErrorClass::IncorrectState, "{gone}");
+    assert_eq!(gone.code.as_deref(), Some("ValidationException"));
+    let calls = (sim.count(Action::AttachClusterNodeVolume), sim.count(Action::DescribeInstances));
+    assert_eq!(calls, (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn status_fast_restores_and_locks_are_served_through_the_port() {
+    let sim = sim().await;
+    let volume = sim.create_volume(&request("pvc-1")).await.unwrap().id;
+    let status = sim.describe_volume_status(std::slice::from_ref(&volume), &PageRequest::default()).await.unwrap();
+    assert_eq!((status.items[0].volume.clone(), status.items[0].initializing()), (volume.clone(), Some(false)));
+    assert!(sim.describe_volume_status(&[], &PageRequest::default()).await.unwrap().items.is_empty());
+    let nothing = VolumeId::parse("vol-00000000").unwrap();
+    let missing = sim.describe_volume_status(&[volume.clone(), nothing], &PageRequest::default()).await.unwrap_err();
+    assert_eq!(missing.class, ErrorClass::VolumeNotFound, "one missing id fails the call");
+
+    let create = CreateSnapshot { volume, description: String::new(), outpost_arn: None, tags: Tags::new() };
+    let snapshot = sim.create_snapshot(&create).await.unwrap().id;
+    let [good, bad] = ["us-west-2a", "us-west-2z"].map(|zone| ZoneName::parse(zone).unwrap());
+    let restores = sim.enable_fast_snapshot_restores(&snapshot, std::slice::from_ref(&good)).await.unwrap();
+    assert_eq!((restores.enabled, restores.failures.len()), (vec![good], 0));
+    let outcome = sim.enable_fast_snapshot_restores(&snapshot, &[bad]).await;
+    assert!(outcome.map_or(true, |restores| !restores.failures.is_empty()), "a zone that is none");
+
+    let lock = LockSnapshot {
+        snapshot: snapshot.clone(),
+        mode: Some("governance".into()),
+        cool_off_hours: None,
+        expiration: None,
+        duration_days: Some(1),
+    };
+    sim.lock_snapshot(&lock).await.unwrap();
+    assert_eq!(sim.delete_snapshot(&snapshot).await.unwrap_err().class, ErrorClass::SnapshotInUse);
+    let until = LockSnapshot {
+        expiration: Some(sim.engine().now() + Duration::from_secs(2 * 86_400)),
+        duration_days: None,
+        ..lock.clone()
+    };
+    sim.lock_snapshot(&until).await.unwrap();
+    let nonsense = LockSnapshot { mode: Some("nonsense".into()), ..lock };
+    assert_eq!(sim.lock_snapshot(&nonsense).await.unwrap_err().class, ErrorClass::InvalidParameter);
 }

@@ -45,7 +45,10 @@ impl Sim {
         for mapping in call.block_device_mappings.iter().filter(|m| m.device_name != ROOT_DEVICE && !m.no_device) {
             check_device_name(&mapping.device_name)?;
             if disks.iter().any(|d| d.device == mapping.device_name) {
-                return Err(invalid_value(format!("The device '{}' is used in more than one mapping.", mapping.device_name)));
+                return Err(invalid_value(format!(
+                    "The device '{}' is used in more than one mapping.",
+                    mapping.device_name
+                )));
             }
             disks.push(self.disk(now, mapping, zone)?);
         }

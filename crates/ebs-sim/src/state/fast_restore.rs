@@ -24,7 +24,8 @@ const MAX_PAGE: i64 = 200;
 const MAX_SIZE_GIB: u32 = 16 * 1024;
 /// A TiB is optimised in an hour.
 const OPTIMIZE_PER_GIB: Duration = Duration::from_millis(3_600_000 / 1024);
-const FAST_RESTORE_FILTERS: &[&str] = &["availability-zone", "availability-zone-id", "owner-id", "snapshot-id", "state"];
+const FAST_RESTORE_FILTERS: &[&str] =
+    &["availability-zone", "availability-zone-id", "owner-id", "snapshot-id", "state"];
 
 /// Fast restores of one snapshot in one zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -180,8 +181,11 @@ impl Sim {
             return Err(faults::bad_page_size(asked, 0, MAX_PAGE));
         }
         let page = call.max_results.filter(|n| *n > 0).or(Some(MAX_PAGE));
-        let query = Query::of("DescribeFastSnapshotRestores", &[], &call.filters)
-            .page_from(1, page, call.next_token.as_deref());
+        let query = Query::of("DescribeFastSnapshotRestores", &[], &call.filters).page_from(
+            1,
+            page,
+            call.next_token.as_deref(),
+        );
         query.check_bare(Kind::Snapshot, FAST_RESTORE_FILTERS)?;
         if call.dry_run {
             return Err(faults::dry_run());

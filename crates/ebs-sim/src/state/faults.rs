@@ -23,11 +23,8 @@ pub(super) fn token_mismatch() -> Fault {
 
 /// A page of a size that the action does not have.
 pub(super) fn bad_page_size(asked: i64, min: i64, max: i64) -> Fault {
-    let bound = if asked < min {
-        format!("greater than or equal to {min}")
-    } else {
-        format!("less than or equal to {max}")
-    };
+    let bound =
+        if asked < min { format!("greater than or equal to {min}") } else { format!("less than or equal to {max}") };
     invalid_value(format!("Value ( {asked} ) for parameter maxResults is invalid. Expecting a value {bound}."))
 }
 

@@ -33,18 +33,7 @@ impl Times {
         };
         let [create, delete, attach, detach, snapshot, modify, optimize, run, terminate, enable_fast_restore] =
             millis.map(Duration::from_millis);
-        Self {
-            create,
-            delete,
-            attach,
-            detach,
-            snapshot,
-            modify,
-            optimize,
-            run,
-            terminate,
-            enable_fast_restore,
-        }
+        Self { create, delete, attach, detach, snapshot, modify, optimize, run, terminate, enable_fast_restore }
     }
 
     /// Takes over what is given.
