@@ -13,7 +13,12 @@ mod clock;
 mod config;
 #[cfg(test)]
 mod device_tests;
+mod gate;
+mod latency;
 mod owner;
+mod pipeline;
+#[cfg(test)]
+mod pipeline_tests;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -25,14 +30,20 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
+use tokio_util::task::TaskTracker;
 
 use crate::api::{Call, Fault, Reply, SimInstance, SimSnapshot, SimVolume};
+use crate::faults::Twist;
 use crate::plane::Plane;
 use crate::state::Sim;
 
 pub use config::{BurntToken, Consistency, Devices, EngineConfig, Timing, TimingOverride, ZoneConfig};
+pub use gate::Faults;
+
+pub(crate) use pipeline::{Answer, Served};
 
 use clock::Clock;
+use gate::Guarded;
 use owner::{Command, Owner};
 use store::Store;
 
@@ -99,6 +110,9 @@ pub struct Engine {
 struct Shared {
     config: EngineConfig,
     clock: Clock,
+    gate: Guarded,
+    /// Calls that take time: they go on when their clients leave.
+    visits: TaskTracker,
     commands: mpsc::Sender<Command>,
     /// Holds the owner: dropped with the last handle, it ends the owner, whose data plane takes its devices down.
     _owner: Mutex<JoinSet<()>>,
@@ -120,16 +134,23 @@ impl Engine {
         let (commands, inbox) = mpsc::channel(QUEUE);
         let mut tasks = JoinSet::new();
         tasks.spawn(Owner::new(sim, clock, plane, store).run(inbox));
-        Ok(Self { shared: Arc::new(Shared { config, clock, commands, _owner: Mutex::new(tasks) }) })
+        let (gate, visits) = (Guarded::new(&config), TaskTracker::new());
+        Ok(Self { shared: Arc::new(Shared { config, clock, gate, visits, commands, _owner: Mutex::new(tasks) }) })
     }
 
-    /// Carries out one call. Once it has been sent it is carried out, also when the returned future is dropped.
+    /// Makes one call, with all that may happen to it. It is carried out also when the returned future is dropped.
     ///
     /// # Errors
-    /// The [`Fault`] that EC2 would answer with.
+    /// The [`Fault`] that EC2 would answer with; `NoReply` for a reply that a fault rule took away.
     pub async fn call(&self, call: Call) -> Result<Reply, Fault> {
+        let none = || Err(Fault::with_status(504, "NoReply", "A fault rule took the reply away."));
+        self.serve(call, |_| ()).await.answer.told().unwrap_or_else(none)
+    }
+
+    /// Hands a call to the state.
+    async fn apply(&self, call: Call, twist: Twist) -> Result<Reply, Fault> {
         let ended = || Fault::with_status(503, "Unavailable", "The simulator is shutting down.");
-        self.ask(|reply| Command::Call { call: Box::new(call), reply }).await.map_err(|_| ended())?
+        self.ask(|reply| Command::Call { call: Box::new(call), twist, reply }).await.map_err(|_| ended())?
     }
 
     /// Everything there is, now; nothing once the engine has ended.
@@ -140,6 +161,7 @@ impl Engine {
 
     /// Replaces times from now on; transitions under way keep theirs.
     pub async fn set_timing(&self, timing: TimingOverride) {
+        self.shared.gate.lock().latency.replace(timing);
         // An engine that has ended has no times.
         let _ended = self.ask(|reply| Command::SetTiming { timing, reply }).await;
     }

@@ -1,8 +1,11 @@
 //! HTTP on loopback: listeners that end with a bound, and the EC2 endpoint.
 
+mod broken;
 mod ec2;
+mod line;
 mod listener;
 
+pub use broken::Broken;
 pub use ec2::Ec2Service;
 pub(crate) use listener::Listener;
 pub use listener::OpenError;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
@@ -16,14 +16,27 @@ pub struct LedgerEntry {
     pub seq: u64,
     /// When it arrived, RFC 3339 with milliseconds.
     pub at: String,
+    /// When it arrived, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// Milliseconds from its arrival to its reply.
+    pub ms: u64,
     /// The action as the client named it; empty when it named none.
     pub action: String,
     /// The parameters, without action, version and whatever signs the request.
     pub parameters: BTreeMap<String, String>,
-    /// `ok` or EC2's error code.
+    /// `ok`, EC2's error code, or `lost` for a request that never arrived. It tells what EC2 did, also where a fault
+    /// rule took the reply away.
     pub outcome: String,
     /// The client only asked whether it would work.
     pub dry_run: bool,
+    /// Id of the access key that signed it; `None`: it was not signed.
+    pub access_key: Option<String>,
+    /// EC2's id of the request.
+    pub request_id: String,
+    /// Kinds of the faults that hit it.
+    pub faults: Vec<&'static str>,
+    /// The policies that allow it, when policies are evaluated.
+    pub allowed_by: Vec<String>,
 }
 
 /// A part of the ledger.
@@ -50,11 +63,16 @@ struct Book {
 /// A call that was answered, before it has a number.
 #[derive(Debug)]
 pub(crate) struct Answered {
-    pub(crate) at: SystemTime,
+    pub(crate) arrived: SystemTime,
+    pub(crate) took: Duration,
     pub(crate) action: String,
     pub(crate) parameters: BTreeMap<String, String>,
     pub(crate) outcome: String,
     pub(crate) dry_run: bool,
+    pub(crate) access_key: Option<String>,
+    pub(crate) request_id: String,
+    pub(crate) faults: Vec<&'static str>,
+    pub(crate) allowed_by: Vec<String>,
 }
 
 impl Ledger {
@@ -68,11 +86,17 @@ impl Ledger {
         }
         book.entries.push_back(LedgerEntry {
             seq,
-            at: crate::wire::xml::timestamp(call.at),
+            at: crate::wire::xml::timestamp(call.arrived),
+            at_ms: millis(call.arrived.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()),
+            ms: millis(call.took),
             action: call.action,
             parameters: call.parameters,
             outcome: call.outcome,
             dry_run: call.dry_run,
+            access_key: call.access_key,
+            request_id: call.request_id,
+            faults: call.faults,
+            allowed_by: call.allowed_by,
         });
     }
 
@@ -80,9 +104,15 @@ impl Ledger {
     pub(crate) fn since(&self, since: u64) -> LedgerPage {
         let book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let oldest = book.entries.front().map_or(book.next, |entry| entry.seq);
-        let calls = book.entries.iter().filter(|entry| entry.seq >= since).cloned().collect();
+        // Entries are numbered without gaps.
+        let skipped = usize::try_from(since.saturating_sub(oldest)).unwrap_or(usize::MAX);
+        let calls = book.entries.iter().skip(skipped).cloned().collect();
         LedgerPage { next: book.next, forgotten: oldest.saturating_sub(since), calls }
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -91,11 +121,16 @@ mod tests {
 
     fn call(action: &str) -> Answered {
         Answered {
-            at: SystemTime::UNIX_EPOCH,
+            arrived: SystemTime::UNIX_EPOCH,
+            took: Duration::ZERO,
             action: action.into(),
             parameters: BTreeMap::new(),
             outcome: "ok".into(),
             dry_run: false,
+            access_key: None,
+            request_id: "r".into(),
+            faults: Vec::new(),
+            allowed_by: Vec::new(),
         }
     }
 

@@ -8,12 +8,16 @@
 //! It is a test double and a laptop tool: the driver never links it and reaches it over HTTP alone.
 #![warn(missing_docs)]
 
+mod actions;
 pub mod api;
+pub mod buckets;
+mod chance;
 pub mod cli;
 mod config;
 mod control;
 pub mod engine;
 pub mod env_file;
+pub mod faults;
 mod http;
 mod imds;
 mod ledger;
@@ -25,6 +29,6 @@ mod wire;
 
 pub use config::{AccessKey, DeviceMode, ServerConfig, TimingMode};
 pub use engine::ZoneConfig;
-pub use http::{Ec2Service, OpenError};
+pub use http::{Broken, Ec2Service, OpenError};
 pub use ledger::{LedgerEntry, LedgerPage};
 pub use server::{Server, ServerError};

@@ -14,13 +14,13 @@ mod tests;
 mod volumes;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use ebs_ec2::{Action, Ec2Error, ErrorClass};
 use ebs_types::InstanceId;
 
 use crate::api::{Call, Reply, SimInstance};
-use crate::engine::{Engine, EngineConfig, EngineError};
+use crate::engine::{Engine, EngineConfig, EngineError, Faults};
 
 pub use hooks::Gate;
 
@@ -46,6 +46,8 @@ pub struct PortCall {
     pub action: Action,
     /// When it was answered, on the engine's clock.
     pub at: SystemTime,
+    /// From its arrival to its answer.
+    pub took: Duration,
     /// A dry run.
     pub dry_run: bool,
     /// The request as sent.
@@ -84,6 +86,11 @@ impl SimEc2 {
         [0, 1].map(|at| convert::instance_id(&instances[at].id))
     }
 
+    /// The fault rules, which hit calls through the port and over HTTP alike.
+    pub fn faults(&self) -> Faults {
+        self.engine.faults()
+    }
+
     /// Every call so far, answered ones only, in the order of their answers.
     pub fn calls(&self) -> Vec<PortCall> {
         self.lock().calls.clone()
@@ -111,30 +118,39 @@ impl SimEc2 {
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared)
     }
 
-    /// Makes one call: hooks first, then the engine, then the ledger.
+    /// Makes one call: what the test planned first, then the way of every call through the engine.
     async fn make(&self, action: Action, call: Call) -> Result<Reply, Ec2Error> {
         let barrier = self.lock().hooks.next_barrier(action);
         if let Some(barrier) = barrier {
             barrier.pass().await;
         }
         let planned = self.lock().hooks.next_plan(action);
-        let request = call.clone();
-        let result = match planned {
-            Some(Planned { class, after_doing: false }) => Err(planned_failure(action, class)),
-            Some(Planned { class, after_doing: true }) => {
-                // Whatever came of it: its reply is lost.
-                let _lost = self.engine.call(call).await;
-                Err(planned_failure(action, class))
-            }
-            None => self.engine.call(call).await.map_err(|fault| classify::error(action, fault)),
-        };
-        let (dry_run, error) = (request.dry_run(), result.as_ref().err().map(|e| e.class));
-        self.lock().calls.push(PortCall { action, at: self.engine.now(), dry_run, request, error });
-        result
+        let (dry_run, request) = (call.dry_run(), call.clone());
+        if let Some(Planned { class, after_doing: false }) = planned {
+            let (at, error) = (self.engine.now(), Some(class));
+            self.lock().calls.push(PortCall { action, at, took: Duration::ZERO, dry_run, request, error });
+            return Err(planned_failure(action, class));
+        }
+        let shared = Arc::clone(&self.shared);
+        let served = self.engine.serve(call, move |served| {
+            let error = planned.map(|planned| planned.class).or_else(|| classify::of_answer(&served.answer));
+            let (at, took) = (served.arrived + served.took, served.took);
+            lock(&shared).calls.push(PortCall { action, at, took, dry_run, request, error });
+        });
+        let answer = served.await.answer;
+        match planned {
+            // Whatever came of it: its reply is lost.
+            Some(Planned { class, .. }) => Err(planned_failure(action, class)),
+            None => classify::understood(action, answer),
+        }
     }
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn planned_failure(action: Action, class: ErrorClass) -> Ec2Error {

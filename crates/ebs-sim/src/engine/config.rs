@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::buckets::Limits;
+
 use super::EngineError;
 
 /// What stands behind attachments of the machine's own instance.
@@ -47,6 +49,10 @@ pub struct TimingOverride {
     pub run_ms: Option<u64>,
     /// Instance `shutting-down` → `terminated`.
     pub terminate_ms: Option<u64>,
+    /// Least and most time that a call that changes something takes by itself.
+    pub mutating_call_ms: Option<[u64; 2]>,
+    /// Least and most time that a call that only reads takes by itself.
+    pub describe_call_ms: Option<[u64; 2]>,
 }
 
 /// A zone of the simulated region.
@@ -95,6 +101,8 @@ pub struct EngineConfig {
     pub seed: Option<u64>,
     /// How far reads may lag behind.
     pub consistency: Consistency,
+    /// The rates of the token buckets; `None`: by `timing` (EC2's defaults when realistic, no buckets when instant).
+    pub limits: Option<Limits>,
 }
 
 /// Eventual consistency: what reads may show.
@@ -144,6 +152,7 @@ impl Default for EngineConfig {
             burnt_token: BurntToken::Mismatch,
             seed: None,
             consistency: Consistency::default(),
+            limits: None,
         }
     }
 }
@@ -155,9 +164,20 @@ impl EngineConfig {
         self.seed.filter(|_| self.devices == Devices::None)
     }
 
+    /// The rates of the token buckets.
+    pub(super) fn limits(&self) -> Limits {
+        self.limits.clone().unwrap_or_else(|| match self.timing {
+            Timing::Instant => Limits::off(),
+            Timing::Realistic => Limits::ec2(),
+        })
+    }
+
     /// Refuses what cannot work together.
     pub(super) fn check(&self) -> Result<(), EngineError> {
         let refuse = |why: String| Err(EngineError::Config(why));
+        if let Some(limits) = &self.limits {
+            limits.check().map_err(|bad| EngineError::Config(bad.to_string()))?;
+        }
         if self.devices == Devices::Loop && self.state_dir.is_none() {
             return refuse("loop devices need a state directory for their backing files".to_owned());
         }

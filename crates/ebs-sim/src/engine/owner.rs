@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{Id, JoinSet};
 
 use crate::api::{Call, Fault, Reply};
+use crate::faults::Twist;
 use crate::plane::Plane;
 use crate::state::{Effect, Outcome, Sim};
 
@@ -26,7 +27,7 @@ pub(super) type Answer = oneshot::Sender<Result<Reply, Fault>>;
 /// What handles ask of the owner.
 #[derive(Debug)]
 pub(super) enum Command {
-    Call { call: Box<Call>, reply: Answer },
+    Call { call: Box<Call>, twist: Twist, reply: Answer },
     View(oneshot::Sender<StateView>),
     SetTiming { timing: TimingOverride, reply: oneshot::Sender<()> },
     Shutdown(oneshot::Sender<Result<(), EngineError>>),
@@ -90,7 +91,7 @@ impl Owner {
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Call { call, reply } => self.call(*call, reply),
+            Command::Call { call, twist, reply } => self.call(*call, twist, reply),
             Command::View(reply) => {
                 self.settle();
                 // Whoever asked may have left: nothing is lost.
@@ -104,7 +105,7 @@ impl Owner {
         }
     }
 
-    fn call(&mut self, call: Call, reply: Answer) {
+    fn call(&mut self, call: Call, _twist: Twist, reply: Answer) {
         self.settle();
         let result = self.sim.apply(self.clock.now(), call);
         let effects = self.sim.take_effects();

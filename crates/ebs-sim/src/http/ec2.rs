@@ -1,6 +1,5 @@
 //! The EC2 endpoint: one request in, one answer out, one line in the ledger.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -12,11 +11,15 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
-use crate::api::{Fault, Reply};
+#[cfg(doc)]
+use super::Broken;
+use super::broken;
+use super::line::Line;
+use crate::api::{Call, Fault, Reply};
 use crate::config::AccessKey;
-use crate::engine::Engine;
-use crate::ledger::{Answered, Ledger, LedgerPage};
-use crate::wire::decode::{decode, signs};
+use crate::engine::{Answer, Engine, Served};
+use crate::ledger::{Ledger, LedgerPage};
+use crate::wire::decode::decode;
 use crate::wire::encode::encode;
 use crate::wire::params::Params;
 use crate::wire::refusal;
@@ -56,28 +59,38 @@ impl Ec2Service {
 
     /// Answers one request, and writes it down in the ledger. Whatever comes in, a document of EC2 goes out.
     ///
-    /// Dropped in mid-call, the call is carried out all the same, as when a client hangs up, but not written down.
+    /// Dropped in mid-call, the call is carried out and written down all the same, as when a client hangs up. What
+    /// fault rules do to the connection itself is said by [`Broken`] in the extensions of the answer.
     pub async fn answer(&self, request: Request<Bytes>) -> Response<Bytes> {
-        let at = SystemTime::now();
+        let arrived = self.engine.now();
         let request_id = request_id();
         let (parts, body) = request.into_parts();
         if let Err(fault) = acceptable(&parts, &body) {
-            return respond(Err(fault), &request_id);
+            return respond(&Err(fault), &request_id);
         }
-        let result = self.call(&parts, &body).await;
-        self.ledger.record(entry(at, &parts, &body, &result));
-        respond(result, &request_id)
+        let line = Line::of(&parts, &body, &request_id);
+        let ledger = Arc::clone(&self.ledger);
+        match self.call(&parts, &body) {
+            Ok(call) => {
+                let witness = move |served: &Served| ledger.record(line.answered(served));
+                carry(self.engine.serve(call, witness).await.answer, &request_id)
+            }
+            Err(fault) => {
+                ledger.record(line.refused(arrived, &fault));
+                respond(&Err(fault), &request_id)
+            }
+        }
     }
 
-    async fn call(&self, parts: &Parts, body: &[u8]) -> Result<Reply, Fault> {
+    /// Authenticates and decodes.
+    fn call(&self, parts: &Parts, body: &[u8]) -> Result<Call, Fault> {
         let query = parts.uri.query().unwrap_or("");
         if let Some(key) = &self.access_key {
             let signed =
                 Signed { method: parts.method.as_str(), path: parts.uri.path(), query, headers: &parts.headers, body };
             sigv4::check(&signed, key, &self.engine.config().region, SystemTime::now())?;
         }
-        let call = decode(Params::parse(&form(query, body)?)?)?;
-        self.engine.call(call).await
+        decode(Params::parse(&form(query, body)?)?)
     }
 
     /// The service as an application of a listener.
@@ -102,7 +115,7 @@ fn too_large() -> Fault {
 }
 
 /// The parameters, wherever they are.
-fn form(query: &str, body: &[u8]) -> Result<String, Fault> {
+pub(super) fn form(query: &str, body: &[u8]) -> Result<String, Fault> {
     let body = std::str::from_utf8(body)
         .map_err(|_| Fault::with_status(404, "MalformedQueryString", "The body is not UTF-8."))?;
     Ok(format!("{query}&{body}"))
@@ -112,9 +125,9 @@ async fn receive(State(service): State<Ec2Service>, request: Request<Body>) -> R
     let (parts, body) = request.into_parts();
     let response = match read(body).await {
         Ok(body) => service.answer(Request::from_parts(parts, body)).await,
-        Err(fault) => respond(Err(fault), &request_id()),
+        Err(fault) => respond(&Err(fault), &request_id()),
     };
-    response.map(Body::from)
+    broken::on_the_wire(response)
 }
 
 async fn read(body: Body) -> Result<Bytes, Fault> {
@@ -126,22 +139,17 @@ async fn read(body: Body) -> Result<Bytes, Fault> {
     }
 }
 
-fn entry(at: SystemTime, parts: &Parts, body: &[u8], result: &Result<Reply, Fault>) -> Answered {
-    let form = form(parts.uri.query().unwrap_or(""), body).unwrap_or_default();
-    let mut parameters: BTreeMap<String, String> =
-        Params::parse(&form).map(|params| params.as_map().clone()).unwrap_or_default();
-    parameters.retain(|name, _| name != "Version" && !signs(name));
-    Answered {
-        at,
-        action: parameters.remove("Action").unwrap_or_default(),
-        dry_run: parameters.get("DryRun").is_some_and(|value| value.eq_ignore_ascii_case("true")),
-        outcome: result.as_ref().err().map_or_else(|| "ok".to_owned(), |fault| fault.code.clone()),
-        parameters,
+/// What leaves: an answer, an unreadable one, or none.
+fn carry(answer: Answer, request_id: &str) -> Response<Bytes> {
+    match answer {
+        Answer::Told(result) => respond(&result, request_id),
+        Answer::Mangled(result, how) => broken::mangle(respond(&result, request_id), how),
+        Answer::Silence => broken::silence(),
     }
 }
 
-fn respond(result: Result<Reply, Fault>, request_id: &str) -> Response<Bytes> {
-    let (status, body) = match &result {
+fn respond(result: &Result<Reply, Fault>, request_id: &str) -> Response<Bytes> {
+    let (status, body) = match result {
         Ok(reply) => (StatusCode::OK, encode(reply, request_id)),
         Err(fault) => {
             let status = StatusCode::from_u16(fault.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+
+use super::broken;
 
 /// How long requests that are under way may take to end after the stop.
 const GRACE: Duration = Duration::from_secs(5);
@@ -81,10 +84,18 @@ impl Listener {
 }
 
 async fn serve_one(stream: TcpStream, app: Router, stop: CancellationToken) {
+    let app = TowerToHyperService::new(app);
+    let service = service_fn(move |request| {
+        let answered = app.call(request);
+        async move {
+            let Ok(response) = answered.await;
+            broken::or_break(response)
+        }
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS_WITHIN)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
+        .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     let result = tokio::select! {
         result = connection.as_mut() => result,

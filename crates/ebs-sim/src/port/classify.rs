@@ -2,9 +2,28 @@
 
 use ebs_ec2::{Action, Ec2Error, ErrorClass, Limit};
 
-use crate::api::Fault;
+use crate::api::{Fault, Reply};
+use crate::engine::Answer;
 
-pub(super) fn error(action: Action, fault: Fault) -> Ec2Error {
+/// What a client makes of an answer: one that never came, or cannot be read, leaves open what was done.
+pub(super) fn understood(action: Action, answer: Answer) -> Result<Reply, Ec2Error> {
+    let unknown = |why: &str| Err(Ec2Error::new(action, ErrorClass::Ambiguous, why));
+    match answer {
+        Answer::Told(result) => result.map_err(|fault| error(action, fault)),
+        Answer::Silence => unknown("the connection broke before there was a reply"),
+        Answer::Mangled(..) => unknown("the reply cannot be read"),
+    }
+}
+
+/// The class of an answer; `None`: success.
+pub(super) fn of_answer(answer: &Answer) -> Option<ErrorClass> {
+    match answer {
+        Answer::Told(result) => result.as_ref().err().map(class),
+        Answer::Silence | Answer::Mangled(..) => Some(ErrorClass::Ambiguous),
+    }
+}
+
+fn error(action: Action, fault: Fault) -> Ec2Error {
     let class = class(&fault);
     Ec2Error {
         action,

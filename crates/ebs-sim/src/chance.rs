@@ -1,0 +1,60 @@
+//! Random choices that a seed repeats.
+
+use std::time::Duration;
+
+use rand::rngs::SmallRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+/// A source of random choices: the same seed and purpose make the same choices in the same order.
+#[derive(Debug, Clone)]
+pub(crate) struct Chance(SmallRng);
+
+impl Chance {
+    /// For one purpose, so that choices of one kind do not shift those of another. Without a seed every run differs.
+    pub(crate) fn new(seed: Option<u64>, purpose: u64) -> Self {
+        let seed = seed.unwrap_or_else(rand::random);
+        // An odd constant spreads neighbouring purposes over the whole range.
+        Self(SmallRng::seed_from_u64(seed ^ purpose.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+    }
+
+    /// True with this probability, 0 to 1.
+    pub(crate) fn happens(&mut self, probability: f64) -> bool {
+        probability >= 1.0 || (probability > 0.0 && self.0.random_bool(probability))
+    }
+
+    /// A time between two, both included; `least` when `most` is not more.
+    pub(crate) fn between(&mut self, least: Duration, most: Duration) -> Duration {
+        if most <= least {
+            return least;
+        }
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        Duration::from_micros(self.0.random_range(micros(least)..=micros(most)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draws(mut chance: Chance) -> Vec<Duration> {
+        (0..20).map(|_| chance.between(Duration::from_millis(1), Duration::from_secs(1))).collect()
+    }
+
+    #[test]
+    fn a_seed_and_a_purpose_repeat_their_choices_and_others_do_not() {
+        assert_eq!(draws(Chance::new(Some(7), 1)), draws(Chance::new(Some(7), 1)));
+        assert_ne!(draws(Chance::new(Some(7), 1)), draws(Chance::new(Some(7), 2)));
+        assert_ne!(draws(Chance::new(Some(7), 1)), draws(Chance::new(Some(8), 1)));
+        assert_ne!(draws(Chance::new(None, 1)), draws(Chance::new(None, 1)));
+    }
+
+    #[test]
+    fn certain_things_always_happen_and_impossible_ones_never() {
+        let mut chance = Chance::new(Some(1), 1);
+        assert!((0..100).all(|_| chance.happens(1.0)));
+        assert!((0..100).all(|_| !chance.happens(0.0)));
+        let often = (0..1000).filter(|_| chance.happens(0.3)).count();
+        assert!((200..400).contains(&often), "{often}");
+        assert_eq!(chance.between(Duration::from_secs(3), Duration::from_secs(1)), Duration::from_secs(3));
+    }
+}

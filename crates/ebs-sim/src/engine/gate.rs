@@ -1,0 +1,130 @@
+//! What a call meets before the state: buckets, fault rules, and the time that a call takes by itself.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use crate::api::Call;
+use crate::buckets::{Buckets, Level, Limits};
+use crate::chance::Chance;
+use crate::faults::{Arrival, BadRule, Book, Plan, Rule, RuleId, Standing};
+
+use super::latency::Latency;
+use super::{Engine, EngineConfig, Shared};
+
+/// Purposes of random choices.
+const RULES: u64 = 1;
+const LATENCY: u64 = 2;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Gate {
+    pub(super) buckets: Buckets,
+    pub(super) book: Book,
+    pub(super) latency: Latency,
+    chance: Chance,
+}
+
+/// The gate, for whoever comes first.
+#[derive(Debug)]
+pub(super) struct Guarded(Mutex<Gate>);
+
+impl Guarded {
+    pub(super) fn new(config: &EngineConfig) -> Self {
+        Self(Mutex::new(Gate {
+            buckets: Buckets::new(config.limits()),
+            book: Book::new(Chance::new(config.seed, RULES)),
+            latency: Latency::of(config.timing),
+            chance: Chance::new(config.seed, LATENCY),
+        }))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Gate> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Gate {
+    /// Decides over a call that arrives now, before the state sees it.
+    pub(super) fn admit(&mut self, now: SystemTime, call: &Call) -> Plan {
+        let share = self.book.share(now, call.action());
+        let spent = self.latency.draw(&mut self.chance, call);
+        if let Err(fault) = self.buckets.draw(now, call, share) {
+            return Plan { before: spent / 2, arrival: Arrival::Refused(fault), ..Plan::default() };
+        }
+        let mut plan = self.book.decide(now, call);
+        // The work is done in the middle of the time that the call takes.
+        plan.before += spent / 2;
+        plan.after += spent - spent / 2;
+        plan
+    }
+}
+
+/// The fault rules of an engine. Clones act on the same rules.
+#[derive(Debug, Clone)]
+pub struct Faults {
+    shared: Arc<Shared>,
+}
+
+impl Faults {
+    /// Sets a rule; its times count from now.
+    ///
+    /// # Errors
+    /// [`BadRule`] names the field.
+    pub fn add(&self, rule: Rule) -> Result<RuleId, BadRule> {
+        let ids = self.add_all(vec![rule]).map_err(|(_, bad)| bad)?;
+        Ok(ids.into_iter().next().unwrap_or_default())
+    }
+
+    /// Sets rules, all or none.
+    ///
+    /// # Errors
+    /// The place of the first bad rule, and what is wrong with it.
+    pub fn add_all(&self, rules: Vec<Rule>) -> Result<Vec<RuleId>, (usize, BadRule)> {
+        self.shared.gate.lock().book.add(self.shared.clock.now(), rules)
+    }
+
+    /// Removes a rule; false when there is none of that number.
+    pub fn remove(&self, id: RuleId) -> bool {
+        self.shared.gate.lock().book.remove(id)
+    }
+
+    /// Removes the rules of that name, and says how many there were.
+    pub fn remove_named(&self, name: &str) -> usize {
+        self.shared.gate.lock().book.remove_named(name)
+    }
+
+    /// Removes all rules.
+    pub fn clear(&self) {
+        self.shared.gate.lock().book.clear();
+    }
+
+    /// The rules in force and those that are used up, oldest first.
+    pub fn list(&self) -> Vec<Standing> {
+        self.shared.gate.lock().book.list()
+    }
+}
+
+impl Engine {
+    /// The fault rules.
+    pub fn faults(&self) -> Faults {
+        Faults { shared: Arc::clone(&self.shared) }
+    }
+
+    /// The rates of the token buckets.
+    pub fn limits(&self) -> Limits {
+        self.shared.gate.lock().buckets.limits().clone()
+    }
+
+    /// Replaces the rates; what is in the buckets stays, as far as it fits. [`Limits::check`] them first.
+    pub fn set_limits(&self, limits: Limits) {
+        self.shared.gate.lock().buckets.set_limits(limits);
+    }
+
+    /// What is in the buckets that were drawn on.
+    pub fn bucket_levels(&self) -> Vec<Level> {
+        let now = self.now();
+        let mut gate = self.shared.gate.lock();
+        let Gate { buckets, book, .. } = &mut *gate;
+        buckets.levels(now, |action| book.share(now, action))
+    }
+}

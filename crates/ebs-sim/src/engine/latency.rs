@@ -1,0 +1,44 @@
+//! The time that a call takes by itself, from its arrival to its reply.
+
+use std::time::Duration;
+
+use crate::api::Call;
+use crate::chance::Chance;
+
+use super::{Timing, TimingOverride};
+
+/// Least and most time of a call.
+type Span = (Duration, Duration);
+
+/// By kind of call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Latency {
+    mutating: Span,
+    describe: Span,
+}
+
+impl Latency {
+    pub(super) fn of(timing: Timing) -> Self {
+        let millis = |least, most| (Duration::from_millis(least), Duration::from_millis(most));
+        match timing {
+            Timing::Instant => Self { mutating: millis(0, 0), describe: millis(0, 0) },
+            Timing::Realistic => Self { mutating: millis(150, 400), describe: millis(50, 150) },
+        }
+    }
+
+    /// Takes over what is given.
+    pub(super) fn replace(&mut self, with: TimingOverride) {
+        for (span, millis) in [(&mut self.mutating, with.mutating_call_ms), (&mut self.describe, with.describe_call_ms)]
+        {
+            if let Some([least, most]) = millis {
+                *span = (Duration::from_millis(least), Duration::from_millis(most.max(least)));
+            }
+        }
+    }
+
+    /// The time of one call.
+    pub(super) fn draw(&self, chance: &mut Chance, call: &Call) -> Duration {
+        let (least, most) = if call.action().starts_with("Describe") { self.describe } else { self.mutating };
+        chance.between(least, most)
+    }
+}

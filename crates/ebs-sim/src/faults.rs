@@ -1,0 +1,21 @@
+//! What goes wrong on request: rules that say which calls are hit, how often, and by what (`decisions.md` D-62).
+//!
+//! Pure: the time is given, and all choices come from one seed, so that a run repeats.
+
+mod book;
+mod effect;
+mod parse;
+mod plan;
+mod rule;
+mod subject;
+#[cfg(test)]
+mod tests;
+
+pub use effect::Effect;
+pub use parse::rules_from_json;
+pub use rule::{BadRule, Rule};
+
+pub use book::{RuleId, Standing};
+
+pub(crate) use book::Book;
+pub(crate) use plan::{Arrival, Departure, Mangled, Plan, Twist};

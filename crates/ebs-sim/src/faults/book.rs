@@ -1,0 +1,177 @@
+//! The rules in force, and what they decide for a call.
+
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+
+use crate::api::{Call, Fault};
+use crate::buckets;
+use crate::chance::Chance;
+
+use super::plan::{Arrival, Attachment, Departure, Device, Mangled, Plan};
+use super::{BadRule, Effect, Rule, subject};
+
+/// A rule's number; never used twice.
+pub type RuleId = u64;
+
+/// A rule that was set.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Standing {
+    /// Its number.
+    pub id: RuleId,
+    /// What it says.
+    #[serde(flatten)]
+    pub rule: Rule,
+    /// Calls that fitted.
+    pub seen: u64,
+    /// Calls that it hit.
+    pub hit: u64,
+    #[serde(skip)]
+    since: SystemTime,
+}
+
+/// All rules, oldest first.
+#[derive(Debug)]
+pub(crate) struct Book {
+    rules: Vec<Standing>,
+    next: RuleId,
+    chance: Chance,
+}
+
+impl Book {
+    pub(crate) fn new(chance: Chance) -> Self {
+        Self { rules: Vec::new(), next: 1, chance }
+    }
+
+    /// Sets rules, all or none.
+    ///
+    /// # Errors
+    /// [`BadRule`], with the place of the first bad one.
+    pub(crate) fn add(&mut self, now: SystemTime, rules: Vec<Rule>) -> Result<Vec<RuleId>, (usize, BadRule)> {
+        for (at, rule) in rules.iter().enumerate() {
+            rule.check().map_err(|bad| (at, bad))?;
+        }
+        let first = self.next;
+        for rule in rules {
+            self.rules.push(Standing { id: self.next, rule, seen: 0, hit: 0, since: now });
+            self.next += 1;
+        }
+        Ok((first..self.next).collect())
+    }
+
+    /// Removes a rule; false when there is none of that number.
+    pub(crate) fn remove(&mut self, id: RuleId) -> bool {
+        let before = self.rules.len();
+        self.rules.retain(|standing| standing.id != id);
+        self.rules.len() != before
+    }
+
+    /// Removes the rules of that name; how many there were.
+    pub(crate) fn remove_named(&mut self, name: &str) -> usize {
+        let before = self.rules.len();
+        self.rules.retain(|standing| standing.rule.name.as_deref() != Some(name));
+        before - self.rules.len()
+    }
+
+    /// Removes all rules.
+    pub(crate) fn clear(&mut self) {
+        self.rules.clear();
+    }
+
+    /// All rules.
+    pub(crate) fn list(&self) -> Vec<Standing> {
+        self.rules.clone()
+    }
+
+    /// What other clients leave of the bucket of an action, 0 to 1.
+    pub(crate) fn share(&self, now: SystemTime, action: &str) -> f64 {
+        let eaten = self.rules.iter().filter_map(|standing| match standing.rule.effect {
+            Effect::Eat { fraction } if standing.in_force(now) && standing.rule.fits_action(action) => Some(fraction),
+            _ => None,
+        });
+        eaten.fold(1.0, |left, fraction| left * (1.0 - fraction))
+    }
+
+    /// What happens to this call. Counts it.
+    pub(crate) fn decide(&mut self, now: SystemTime, call: &Call) -> Plan {
+        let mut plan = Plan::default();
+        for standing in &mut self.rules {
+            if standing.hits(now, call, &mut self.chance) {
+                apply(&mut plan, &standing.rule.effect, &mut self.chance);
+            }
+        }
+        plan
+    }
+}
+
+impl Standing {
+    fn in_force(&self, now: SystemTime) -> bool {
+        self.rule.in_force(now.duration_since(self.since).unwrap_or_default())
+    }
+
+    /// True when the rule hits the call; counts it.
+    fn hits(&mut self, now: SystemTime, call: &Call, chance: &mut Chance) -> bool {
+        let rule = &self.rule;
+        if matches!(rule.effect, Effect::Eat { .. })
+            || !rule.fits_action(call.action())
+            || !self.in_force(now)
+            || rule.resource.as_deref().is_some_and(|pattern| !subject::names(call, pattern))
+        {
+            return false;
+        }
+        self.seen += 1;
+        let due = rule.nth.is_none_or(|nth| nth == self.seen) && rule.times.is_none_or(|times| self.hit < times);
+        let hit = due && chance.happens(rule.chance);
+        self.hit += u64::from(hit);
+        hit
+    }
+}
+
+/// The first rule that ends a call's way decides how; times add up.
+fn apply(plan: &mut Plan, effect: &Effect, chance: &mut Chance) {
+    plan.kinds.push(effect.kind());
+    let millis = Duration::from_millis;
+    match effect {
+        Effect::LoseRequest { after_ms } => arrive(plan, Arrival::Lost(millis(*after_ms))),
+        Effect::LoseReply { after_ms } => depart(plan, Departure::Lost(millis(*after_ms))),
+        Effect::DelayRequest { ms, spread_ms } => {
+            plan.before += chance.between(millis(*ms), millis(ms.saturating_add(*spread_ms)));
+        }
+        Effect::DelayReply { ms, spread_ms } => {
+            plan.after += chance.between(millis(*ms), millis(ms.saturating_add(*spread_ms)));
+        }
+        Effect::Throttle => arrive(plan, Arrival::Refused(buckets::exceeded())),
+        Effect::Error { code, message, status, after_doing } => {
+            let fault = Fault::with_status(*status, code, message);
+            if *after_doing {
+                depart(plan, Departure::Replaced(fault));
+            } else {
+                arrive(plan, Arrival::Refused(fault));
+            }
+        }
+        Effect::Garbage => depart(plan, Departure::Mangled(Mangled::Garbage)),
+        Effect::Truncate => depart(plan, Departure::Mangled(Mangled::Truncated)),
+        Effect::Oversize { bytes } => depart(plan, Departure::Mangled(Mangled::Oversized(*bytes))),
+        Effect::Stale { lag_ms } => plan.twist.lag = Some(millis(*lag_ms)),
+        Effect::StuckAttaching => plan.twist.attachment = Some(Attachment::StuckAttaching),
+        Effect::StuckDetaching => plan.twist.attachment = Some(Attachment::StuckDetaching),
+        Effect::Busy => plan.twist.attachment = Some(Attachment::Busy),
+        Effect::DeviceLate { ms } => plan.twist.device = Some(Device::Late(millis(*ms))),
+        Effect::DeviceOtherName => plan.twist.device = Some(Device::OtherName),
+        Effect::DeviceVanish { after_ms } => plan.twist.device = Some(Device::Vanish(millis(*after_ms))),
+        Effect::DeviceIoError { after_ms } => plan.twist.device = Some(Device::IoError(millis(*after_ms))),
+        Effect::Eat { .. } => {}
+    }
+}
+
+fn arrive(plan: &mut Plan, arrival: Arrival) {
+    if plan.arrival == Arrival::Done {
+        plan.arrival = arrival;
+    }
+}
+
+fn depart(plan: &mut Plan, departure: Departure) {
+    if plan.departure == Departure::Sent {
+        plan.departure = departure;
+    }
+}

@@ -1,0 +1,274 @@
+//! Rules, on a clock made of numbers.
+
+use std::time::{Duration, SystemTime};
+
+use super::plan::{Attachment, Device};
+use super::*;
+use crate::api::{AttachVolume, Call, CreateVolume, DescribeVolumes, DetachVolume, Filter, Tag, TagSpecification};
+use crate::chance::Chance;
+
+fn at(ms: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_millis(ms)
+}
+
+fn create(token: &str) -> Call {
+    Call::CreateVolume(CreateVolume { client_token: Some(token.into()), ..Default::default() })
+}
+
+fn attach(volume: &str) -> Call {
+    Call::AttachVolume(AttachVolume { volume_id: volume.into(), instance_id: "i-1".into(), ..Default::default() })
+}
+
+fn detach(volume: &str) -> Call {
+    Call::DetachVolume(DetachVolume { volume_id: volume.into(), ..Default::default() })
+}
+
+fn describe() -> Call {
+    Call::DescribeVolumes(DescribeVolumes::default())
+}
+
+fn book(rules: Vec<Rule>) -> Book {
+    seeded(1, rules)
+}
+
+fn seeded(seed: u64, rules: Vec<Rule>) -> Book {
+    let mut book = Book::new(Chance::new(Some(seed), 1));
+    book.add(at(0), rules).unwrap();
+    book
+}
+
+fn lost() -> Rule {
+    Rule::new(Effect::LoseReply { after_ms: 0 })
+}
+
+/// Which of so many equal calls are hit.
+fn hits(book: &mut Book, call: &Call, calls: usize) -> Vec<usize> {
+    (1..=calls).filter(|_| !book.decide(at(0), call).kinds.is_empty()).collect()
+}
+
+#[test]
+fn a_rule_hits_the_actions_that_it_names() {
+    let mut book = book(vec![lost().on("AttachVolume").on("Describe*")]);
+    assert!(!book.decide(at(0), &attach("vol-1")).kinds.is_empty());
+    assert!(!book.decide(at(0), &describe()).kinds.is_empty());
+    assert!(book.decide(at(0), &create("a")).kinds.is_empty());
+}
+
+#[test]
+fn a_rule_hits_calls_that_name_its_resource_and_no_others() {
+    let tagged = CreateVolume {
+        tag_specifications: vec![TagSpecification {
+            resource_type: "volume".into(),
+            tags: vec![Tag { key: "CSIVolumeName".into(), value: "pvc-7".into() }],
+        }],
+        ..Default::default()
+    };
+    let filters = vec![Filter { name: "volume-id".into(), values: vec!["vol-1".into()] }];
+    let filtered = Call::DescribeVolumes(DescribeVolumes { filters, ..Default::default() });
+    for (resource, call, hit) in [
+        ("vol-1", attach("vol-1"), true),
+        ("vol-1", attach("vol-12"), false),
+        ("vol-1*", attach("vol-12"), true),
+        ("i-1", attach("vol-2"), true),
+        ("vol-1", filtered, true),
+        ("vol-1", describe(), false),
+        ("token", create("token"), true),
+        ("pvc-7", Call::CreateVolume(tagged), true),
+    ] {
+        let plan = book(vec![lost().naming(resource)]).decide(at(0), &call);
+        assert_eq!(!plan.kinds.is_empty(), hit, "{resource} {call:?}");
+    }
+}
+
+#[test]
+fn a_rule_hits_the_nth_call_or_so_many_calls() {
+    assert_eq!(hits(&mut book(vec![lost().nth(3)]), &describe(), 5), [3]);
+    assert_eq!(hits(&mut book(vec![lost().times(2)]), &describe(), 5), [1, 2]);
+    let mut used = book(vec![lost().times(2)]);
+    hits(&mut used, &describe(), 5);
+    assert_eq!((used.list()[0].seen, used.list()[0].hit), (5, 2));
+}
+
+#[test]
+fn a_rule_is_in_force_from_and_until_its_times() {
+    let mut book = book(vec![lost().during(Duration::from_millis(100), Duration::from_millis(200))]);
+    let hit: Vec<u64> =
+        [0, 99, 100, 199, 200].into_iter().filter(|ms| !book.decide(at(*ms), &describe()).kinds.is_empty()).collect();
+    assert_eq!(hit, [100, 199]);
+}
+
+#[test]
+fn one_seed_hits_the_same_calls_again() {
+    let of = |seed| hits(&mut seeded(seed, vec![lost().chance(0.3)]), &describe(), 200);
+    assert_eq!(of(7), of(7));
+    assert_ne!(of(7), of(8));
+    assert!((30..90).contains(&of(7).len()), "{}", of(7).len());
+}
+
+#[test]
+fn effects_end_a_call_on_its_way_in_or_out() {
+    let fault = |plan: Plan| match (plan.arrival, plan.departure) {
+        (Arrival::Refused(fault), Departure::Sent) => ("before", fault.code, fault.status),
+        (Arrival::Done, Departure::Replaced(fault)) => ("after", fault.code, fault.status),
+        other => panic!("no fault: {other:?}"),
+    };
+    let plan = |effect| book(vec![Rule::new(effect)]).decide(at(0), &describe());
+    assert_eq!(fault(plan(Effect::Throttle)), ("before", "RequestLimitExceeded".to_owned(), 503));
+    let error = |after| fault(plan(Effect::error("InternalError", 500, after)));
+    assert_eq!(error(false), ("before", "InternalError".to_owned(), 500));
+    assert_eq!(error(true), ("after", "InternalError".to_owned(), 500));
+    assert_eq!(plan(Effect::LoseRequest { after_ms: 5 }).arrival, Arrival::Lost(Duration::from_millis(5)));
+    assert_eq!(plan(Effect::LoseReply { after_ms: 5 }).departure, Departure::Lost(Duration::from_millis(5)));
+    assert_eq!(plan(Effect::Garbage).departure, Departure::Mangled(Mangled::Garbage));
+    assert_eq!(plan(Effect::Truncate).departure, Departure::Mangled(Mangled::Truncated));
+    assert_eq!(plan(Effect::Oversize { bytes: 9 }).departure, Departure::Mangled(Mangled::Oversized(9)));
+}
+
+#[test]
+fn delays_add_up_and_the_first_ending_wins() {
+    let rules = vec![
+        Rule::new(Effect::DelayRequest { ms: 10, spread_ms: 0 }),
+        Rule::new(Effect::DelayRequest { ms: 5, spread_ms: 0 }),
+        Rule::new(Effect::DelayReply { ms: 7, spread_ms: 3 }),
+        Rule::new(Effect::Throttle),
+        Rule::new(Effect::LoseRequest { after_ms: 0 }),
+    ];
+    let plan = book(rules).decide(at(0), &describe());
+    assert_eq!(plan.before, Duration::from_millis(15));
+    assert!((7..=10).contains(&plan.after.as_millis()), "{:?}", plan.after);
+    assert!(matches!(plan.arrival, Arrival::Refused(_)));
+    assert_eq!(plan.kinds, ["delay-request", "delay-request", "delay-reply", "throttle", "lose-request"]);
+}
+
+#[test]
+fn twists_hit_only_the_calls_that_they_make_sense_for() {
+    let second = Duration::from_secs(1);
+    for (effect, call, twist) in [
+        (Effect::Stale { lag_ms: 1000 }, describe(), Twist { lag: Some(second), ..Twist::default() }),
+        (
+            Effect::StuckAttaching,
+            attach("vol-1"),
+            Twist { attachment: Some(Attachment::StuckAttaching), ..Twist::default() },
+        ),
+        (
+            Effect::StuckDetaching,
+            detach("vol-1"),
+            Twist { attachment: Some(Attachment::StuckDetaching), ..Twist::default() },
+        ),
+        (Effect::Busy, detach("vol-1"), Twist { attachment: Some(Attachment::Busy), ..Twist::default() }),
+        (
+            Effect::DeviceLate { ms: 1000 },
+            attach("vol-1"),
+            Twist { device: Some(Device::Late(second)), ..Twist::default() },
+        ),
+        (Effect::DeviceOtherName, attach("vol-1"), Twist { device: Some(Device::OtherName), ..Twist::default() }),
+        (
+            Effect::DeviceVanish { after_ms: 1000 },
+            attach("vol-1"),
+            Twist { device: Some(Device::Vanish(second)), ..Twist::default() },
+        ),
+        (
+            Effect::DeviceIoError { after_ms: 1000 },
+            attach("vol-1"),
+            Twist { device: Some(Device::IoError(second)), ..Twist::default() },
+        ),
+    ] {
+        let mut book = book(vec![Rule::new(effect.clone())]);
+        assert_eq!(book.decide(at(0), &call).twist, twist, "{effect:?}");
+        assert_eq!(book.decide(at(0), &create("a")), Plan::default(), "{effect:?} hit CreateVolume");
+    }
+}
+
+#[test]
+fn clients_that_eat_leave_what_is_left_of_the_buckets_they_draw_on() {
+    let eat = |fraction| Rule::new(Effect::Eat { fraction });
+    let mut book = book(vec![
+        eat(0.5),
+        eat(0.5).on("CreateVolume"),
+        eat(0.9).during(Duration::from_secs(1), Duration::from_secs(2)),
+    ]);
+    assert_eq!((book.share(at(0), "CreateVolume"), book.share(at(0), "DeleteVolume")), (0.25, 0.5));
+    assert!(book.share(at(1500), "DeleteVolume") < 0.06);
+    assert_eq!(book.decide(at(0), &create("a")), Plan::default(), "it hits nobody's call");
+}
+
+#[test]
+fn rules_are_set_all_or_none_and_removed_by_number_and_name() {
+    let mut book = book(vec![lost()]);
+    let named = Rule { name: Some("n".into()), ..lost() };
+    let bad = lost().chance(2.0);
+    let (place, why) = book.add(at(0), vec![named.clone(), bad]).unwrap_err();
+    assert_eq!((place, why.to_string().as_str()), (1, "chance: 2 is not between 0 and 1"));
+    assert_eq!(book.list().len(), 1);
+    let ids = book.add(at(0), vec![named.clone(), named.clone(), lost()]).unwrap();
+    assert_eq!(ids, [2, 3, 4]);
+    assert!(book.remove(4) && !book.remove(4));
+    assert_eq!((book.remove_named("n"), book.remove_named("n")), (2, 0));
+    book.clear();
+    assert_eq!(book.list(), []);
+    assert_eq!(book.add(at(0), vec![named]).unwrap(), [5], "a number is used once");
+}
+
+#[test]
+fn every_rule_reads_as_it_was_written() {
+    let effects = [
+        Effect::LoseRequest { after_ms: 1 },
+        Effect::LoseReply { after_ms: 1 },
+        Effect::DelayRequest { ms: 1, spread_ms: 2 },
+        Effect::DelayReply { ms: 1, spread_ms: 2 },
+        Effect::Throttle,
+        Effect::error("InternalError", 500, true),
+        Effect::Garbage,
+        Effect::Truncate,
+        Effect::Oversize { bytes: 1 },
+        Effect::Stale { lag_ms: 1 },
+        Effect::StuckAttaching,
+        Effect::StuckDetaching,
+        Effect::Busy,
+        Effect::DeviceLate { ms: 1 },
+        Effect::DeviceOtherName,
+        Effect::DeviceVanish { after_ms: 1 },
+        Effect::DeviceIoError { after_ms: 1 },
+        Effect::Eat { fraction: 0.5 },
+    ];
+    let mut rules: Vec<Rule> = effects.into_iter().map(Rule::new).collect();
+    let second = Duration::from_secs(1);
+    rules.push(Rule {
+        name: Some("n".into()),
+        ..lost().on("Attach*").naming("vol-*").chance(0.5).times(3).nth(2).during(second, 2 * second)
+    });
+    let json = serde_json::to_vec(&rules).unwrap();
+    assert_eq!(rules_from_json(&json).unwrap(), rules);
+    let one = br#"{"actions":["CreateVolume"],"effect":{"kind":"lose-reply"}}"#;
+    assert_eq!(rules_from_json(one).unwrap(), [lost().on("CreateVolume")]);
+}
+
+#[test]
+fn a_bad_rule_is_refused_with_its_place_and_field() {
+    let effect = r#""effect":{"kind":"throttle"}"#;
+    for (rule, words) in [
+        (r#"{"chance":0.5}"#.to_owned(), ["rule 2", "effect"]),
+        (format!(r#"{{"chance":1.5,{effect}}}"#), ["rule 2", "chance"]),
+        (format!(r#"{{"chanse":1,{effect}}}"#), ["rule 2", "chanse"]),
+        (format!(r#"{{"name":"n","actions":["CreateVolum"],{effect}}}"#), ["rule 2 (n): actions", "CreateVolum"]),
+        (format!(r#"{{"nth":0,{effect}}}"#), ["rule 2", "nth"]),
+        (format!(r#"{{"times":-1,{effect}}}"#), ["rule 2", "-1"]),
+        (format!(r#"{{"from_ms":5,"until_ms":5,{effect}}}"#), ["rule 2", "until_ms"]),
+        (format!(r#"{{"resource":"",{effect}}}"#), ["rule 2", "resource"]),
+        (r#"{"effect":{"kind":"explode"}}"#.to_owned(), ["effect", "explode"]),
+        (r#"{"effect":{"kind":"stale"}}"#.to_owned(), ["effect", "lag_ms"]),
+        (r#"{"effect":{"kind":"stale","lag_ms":20000}}"#.to_owned(), ["effect.lag_ms", "15000"]),
+        (r#"{"effect":{"kind":"stale","lag_ms":1,"more":1}}"#.to_owned(), ["effect", "more"]),
+        (r#"{"effect":{"kind":"error","code":"X","status":200}}"#.to_owned(), ["effect.status", "200"]),
+        (r#"{"effect":{"kind":"eat","fraction":2}}"#.to_owned(), ["effect.fraction", "2"]),
+        (r#"{"times":3,"effect":{"kind":"eat","fraction":0.5}}"#.to_owned(), ["effect", "times"]),
+        (r#"{"actions":["CreateVolume"],"effect":{"kind":"busy"}}"#.to_owned(), ["actions", "DetachVolume"]),
+        ("7".to_owned(), ["rule 2", "7"]),
+    ] {
+        let good = format!("{{{effect}}}");
+        let message = rules_from_json(format!("[{good},{rule}]").as_bytes()).unwrap_err();
+        assert!(words.iter().all(|word| message.contains(word)), "{rule}: {message}");
+    }
+    assert!(rules_from_json(b"[{]").unwrap_err().contains("no JSON"));
+    assert!(rules_from_json(b"3").unwrap_err().contains("neither"));
+}

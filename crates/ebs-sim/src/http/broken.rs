@@ -1,0 +1,68 @@
+//! Answers that do not arrive whole, because a fault rule says so.
+
+use std::io;
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures_util::stream;
+use http::{HeaderValue, Response, header};
+
+use crate::faults::Mangled;
+
+/// In an answer's extensions: how the connection breaks instead of carrying the answer whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Broken {
+    /// Nothing is sent.
+    Silent,
+    /// The body ends here, though the answer said that it has this many bytes.
+    Short(usize),
+}
+
+/// No XML, and no UTF-8 either.
+const GARBAGE: &[u8] = b"\xff\xfe<ebs <<garbage & \x00\x01 no document of EC2";
+
+/// No answer: whoever carries it breaks the connection.
+pub(super) fn silence() -> Response<Bytes> {
+    let mut response = Response::new(Bytes::new());
+    *response.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
+    response.extensions_mut().insert(Broken::Silent);
+    response
+}
+
+/// Makes an answer unreadable.
+pub(super) fn mangle(response: Response<Bytes>, how: Mangled) -> Response<Bytes> {
+    let (mut parts, body) = response.into_parts();
+    let body = match how {
+        Mangled::Garbage => Bytes::from_static(GARBAGE),
+        Mangled::Truncated => {
+            parts.extensions.insert(Broken::Short(body.len()));
+            body.slice(..body.len() / 2)
+        }
+        Mangled::Oversized(bytes) => {
+            let mut padded = body.to_vec();
+            // Blanks after the document are well-formed.
+            padded.resize(usize::try_from(bytes).unwrap_or(usize::MAX).max(body.len()), b' ');
+            Bytes::from(padded)
+        }
+    };
+    Response::from_parts(parts, body)
+}
+
+/// The answer as hyper sends it: a body that is too short breaks the connection after its last byte.
+pub(super) fn on_the_wire(response: Response<Bytes>) -> Response<Body> {
+    let Some(Broken::Short(whole)) = response.extensions().get().copied() else { return response.map(Body::from) };
+    let mut response = response.map(|body| {
+        let cut = io::Error::new(io::ErrorKind::UnexpectedEof, "cut by a fault rule");
+        Body::from_stream(stream::iter([Ok(body), Err(cut)]))
+    });
+    response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(whole));
+    response
+}
+
+/// Breaks the connection where the answer says so.
+pub(super) fn or_break(response: Response<Body>) -> io::Result<Response<Body>> {
+    match response.extensions().get() {
+        Some(Broken::Silent) => Err(io::Error::new(io::ErrorKind::ConnectionAborted, "cut by a fault rule")),
+        _ => Ok(response),
+    }
+}
