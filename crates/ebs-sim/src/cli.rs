@@ -58,6 +58,10 @@ pub struct Cli {
     #[arg(long, value_name = "ID:SECRET", value_parser = AccessKey::parse)]
     pub access_key: Option<AccessKey>,
 
+    /// Accept only requests that carry this session token too, as with temporary credentials
+    #[arg(long, value_name = "TOKEN", requires = "access_key")]
+    pub session_token: Option<String>,
+
     /// Answer metadata requests without a session token too
     #[arg(long)]
     pub imds_v1: bool,
@@ -138,7 +142,10 @@ impl Cli {
             zones: EngineConfig::default().zones,
             zone,
             second_zone,
-            access_key: self.access_key.clone(),
+            access_key: self
+                .access_key
+                .clone()
+                .map(|key| AccessKey { session_token: self.session_token.clone(), ..key }),
             imds_v1: self.imds_v1,
         })
     }

@@ -84,6 +84,8 @@ pub struct AccessKey {
     pub id: String,
     /// The secret, which only ever signs.
     pub secret: String,
+    /// The session token that every request must carry too, as with temporary credentials.
+    pub session_token: Option<String>,
 }
 
 impl AccessKey {
@@ -101,7 +103,7 @@ impl AccessKey {
                 "the SECRET of an access key is one or more printable ASCII characters without spaces".to_owned()
             );
         }
-        Ok(Self { id: id.to_owned(), secret: secret.to_owned() })
+        Ok(Self { id: id.to_owned(), secret: secret.to_owned(), session_token: None })
     }
 }
 

@@ -170,14 +170,17 @@ fn env_of(config: &ServerConfig, engine: &Engine) -> BTreeMap<String, String> {
         Some(key) => (key.id.as_str(), key.secret.as_str()),
         None => ANY_KEY,
     };
+    let token = config.access_key.as_ref().and_then(|key| key.session_token.clone());
     let devices = engine.devices_dir().unwrap_or_else(|| config.state_dir.join("devices"));
     let region = engine.config().region.clone();
-    BTreeMap::from([
+    let mut env = BTreeMap::from([
         ("AWS_ACCESS_KEY_ID".to_owned(), id.to_owned()),
         ("AWS_SECRET_ACCESS_KEY".to_owned(), secret.to_owned()),
         ("AWS_REGION".to_owned(), region.clone()),
         // The AWS CLI and boto3 know the region by this name only.
         ("AWS_DEFAULT_REGION".to_owned(), region),
         ("EBS_SIM_DEVICES_DIR".to_owned(), devices.display().to_string()),
-    ])
+    ]);
+    env.extend(token.map(|token| ("AWS_SESSION_TOKEN".to_owned(), token)));
+    env
 }

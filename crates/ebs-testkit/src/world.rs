@@ -123,7 +123,7 @@ impl WorldBuilder {
     /// environment, unless [`WorldBuilder::env`] says otherwise.
     #[must_use]
     pub fn access_key(mut self, id: &str, secret: &str) -> Self {
-        self.access_key = Some(AccessKey { id: id.to_owned(), secret: secret.to_owned() });
+        self.access_key = Some(AccessKey { id: id.to_owned(), secret: secret.to_owned(), session_token: None });
         self
     }
 

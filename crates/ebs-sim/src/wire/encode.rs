@@ -1,61 +1,52 @@
 //! From a typed reply to EC2's XML.
 
 mod instance;
+mod snapshot;
 mod volume;
 
-use crate::api::{Reply, SimSnapshot, SimTag, SimZone};
+use crate::api::{Listing, Reply, SimTag, SimZone};
 use crate::wire::xml::{self, Xml};
 use ebs_types::Tags;
 
 /// The body of the answer to an action that succeeded.
 pub(crate) fn encode(reply: &Reply, request_id: &str) -> String {
-    let action = action(reply);
-    xml::response(action, request_id, |w| match reply {
+    xml::response(action(reply), request_id, |w| content(w, reply))
+}
+
+fn content(w: &mut Xml, reply: &Reply) {
+    match reply {
         Reply::CreateVolume(v) => volume::volume(w, v),
         Reply::CopyVolumes(volumes) => w.list("volumeSet", volumes, volume::volume),
         Reply::DeleteVolume | Reply::DeleteSnapshot | Reply::CreateTags | Reply::DeleteTags => w.value("return", true),
-        Reply::DescribeVolumes(page) => {
-            w.list("volumeSet", &page.items, volume::volume);
-            w.maybe("nextToken", page.next_token.as_ref());
-        }
-        Reply::DescribeVolumeStatus(page) => {
-            w.list("volumeStatusSet", &page.items, volume::status);
-            w.maybe("nextToken", page.next_token.as_ref());
-        }
         Reply::AttachVolume(a) | Reply::DetachVolume(a) => volume::attachment(w, a),
         Reply::ModifyVolume(m) => w.element("volumeModification", |w| volume::modification(w, m)),
-        Reply::DescribeVolumesModifications(page) => {
-            w.list("volumeModificationSet", &page.items, volume::modification);
-            w.maybe("nextToken", page.next_token.as_ref());
-        }
-        Reply::CreateSnapshot(s) => snapshot(w, s),
-        Reply::DescribeSnapshots(page) => {
-            w.list("snapshotSet", &page.items, snapshot);
-            w.maybe("nextToken", page.next_token.as_ref());
-        }
-        Reply::DescribeTags(page) => {
-            w.list("tagSet", &page.items, tag);
-            w.maybe("nextToken", page.next_token.as_ref());
-        }
-        Reply::DescribeInstances(page) => {
-            w.list("reservationSet", &page.items, instance::reservation);
-            w.maybe("nextToken", page.next_token.as_ref());
-        }
-        Reply::DescribeInstanceTypes(page) => {
-            w.list("instanceTypeSet", &page.items, instance::instance_type);
-            w.maybe("nextToken", page.next_token.as_ref());
-        }
+        Reply::CreateSnapshot(s) => snapshot::snapshot(w, s),
+        Reply::EnableFastSnapshotRestores(restores) => snapshot::fast_restores(w, restores),
+        Reply::LockSnapshot(lock) => snapshot::lock(w, lock),
+        Reply::RunInstances(instances) => instance::started(w, instances),
+        Reply::TerminateInstances(changes) => w.list("instancesSet", changes, instance::change),
         Reply::DescribeAvailabilityZones(zones) => w.list("availabilityZoneInfo", zones, zone),
-        // Not decoded yet, so never answered.
-        Reply::RunInstances(_)
-        | Reply::TerminateInstances(_)
-        | Reply::EnableFastSnapshotRestores(_)
-        | Reply::DescribeFastSnapshotRestores(_)
-        | Reply::LockSnapshot(_)
-        | Reply::DescribeLockedSnapshots(_)
-        | Reply::AttachClusterNodeVolume(_)
-        | Reply::DetachClusterNodeVolume(_) => {}
-    })
+        Reply::DescribeVolumes(p) => page(w, "volumeSet", p, volume::volume),
+        Reply::DescribeVolumeStatus(p) => page(w, "volumeStatusSet", p, volume::status),
+        Reply::DescribeVolumesModifications(p) => page(w, "volumeModificationSet", p, volume::modification),
+        Reply::DescribeSnapshots(p) => page(w, "snapshotSet", p, snapshot::snapshot),
+        Reply::DescribeFastSnapshotRestores(p) => page(w, "fastSnapshotRestoreSet", p, snapshot::fast_restore),
+        Reply::DescribeLockedSnapshots(p) => page(w, "snapshotSet", p, snapshot::owned_lock),
+        Reply::DescribeTags(p) => page(w, "tagSet", p, tag),
+        Reply::DescribeInstanceTypes(p) => page(w, "instanceTypeSet", p, instance::instance_type),
+        Reply::DescribeInstances(p) => {
+            w.list("reservationSet", instance::by_reservation(&p.items), |w, of_one| instance::reservation(w, &of_one));
+            w.maybe("nextToken", p.next_token.as_ref());
+        }
+        // SageMaker's, which speaks JSON: `cluster_nodes` answers these.
+        Reply::AttachClusterNodeVolume(_) | Reply::DetachClusterNodeVolume(_) => {}
+    }
+}
+
+/// A list and where it goes on.
+fn page<T>(w: &mut Xml, name: &str, page: &Listing<T>, item: impl Fn(&mut Xml, &T)) {
+    w.list(name, &page.items, item);
+    w.maybe("nextToken", page.next_token.as_ref());
 }
 
 fn action(reply: &Reply) -> &'static str {
@@ -97,26 +88,6 @@ fn tag_set(w: &mut Xml, tags: &Tags) {
             w.text("value", value);
         });
     }
-}
-
-fn snapshot(w: &mut Xml, s: &SimSnapshot) {
-    w.text("snapshotId", &s.id);
-    w.text("volumeId", &s.volume_id);
-    w.text("status", &s.state);
-    w.maybe("statusMessage", s.status_message.as_ref());
-    w.time("startTime", s.start_time);
-    if let Some(time) = s.completion_time {
-        w.time("completionTime", time);
-    }
-    w.text("progress", &format!("{}%", s.progress));
-    w.text("ownerId", &s.owner_id);
-    w.value("volumeSize", s.size_gib);
-    w.text("description", &s.description);
-    w.value("encrypted", s.encrypted);
-    w.maybe("kmsKeyId", s.kms_key_id.as_ref());
-    w.maybe("outpostArn", s.outpost_arn.as_ref());
-    w.text("storageTier", "standard");
-    tag_set(w, &s.tags);
 }
 
 fn tag(w: &mut Xml, t: &SimTag) {

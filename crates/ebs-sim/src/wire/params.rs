@@ -1,11 +1,12 @@
 //! The parameters of a Query request, each of which is taken exactly once.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use percent_encoding::percent_decode_str;
 
 use crate::api::{Fault, Filter};
-use crate::wire::refusal::{invalid_value, missing};
+use crate::wire::refusal::{invalid_value, missing, unsupported};
 
 /// Flat parameters, `Filter.1.Value.2=x`; what nobody takes is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,8 +104,7 @@ impl Params {
     pub(crate) fn indices(&self, name: &str) -> Vec<u32> {
         let prefix = format!("{name}.");
         let mut indices: Vec<u32> = self
-            .0
-            .keys()
+            .below(&prefix)
             .filter_map(|key| key.strip_prefix(&prefix))
             .filter_map(|rest| rest.split('.').next())
             .filter(|index| !index.starts_with(['0', '+']))
@@ -113,6 +113,34 @@ impl Params {
         indices.sort_unstable();
         indices.dedup();
         indices
+    }
+
+    /// The names that begin with a prefix; they stand together, so that nothing else is looked at.
+    fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a String> {
+        self.0
+            .range::<str, _>((Bound::Included(prefix), Bound::Unbounded))
+            .map(|(name, _)| name)
+            .take_while(move |name| name.starts_with(prefix))
+    }
+
+    /// Whether there is `name` or anything below `name.`.
+    fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name) || self.below(&format!("{name}.")).next().is_some()
+    }
+
+    /// Drops `name` and everything below `name.`.
+    pub(crate) fn ignore(&mut self, name: &str) {
+        let below: Vec<String> = self.below(&format!("{name}.")).cloned().collect();
+        below.iter().for_each(|name| drop(self.0.remove(name)));
+        self.0.remove(name);
+    }
+
+    /// Refuses a parameter that EC2 has and the simulator has not.
+    ///
+    /// # Errors
+    /// `UnsupportedOperation` when it or anything below it is there.
+    pub(crate) fn refuse(&self, name: &str) -> Result<(), Fault> {
+        if self.has(name) { Err(unsupported(name)) } else { Ok(()) }
     }
 
     /// Ends decoding.

@@ -14,6 +14,11 @@ pub(crate) fn invalid_value(name: &str, value: &str, wanted: &str) -> Fault {
     Fault::new("InvalidParameterValue", message)
 }
 
+/// A parameter, or a value of one, that EC2 has and the simulator has not.
+pub(crate) fn unsupported(what: &str) -> Fault {
+    Fault::new("UnsupportedOperation", format!("{what} is not simulated."))
+}
+
 /// The body of an error answer.
 pub(crate) fn body(fault: &Fault, request_id: &str) -> String {
     xml::document("Response", |w| {

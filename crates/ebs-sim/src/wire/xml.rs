@@ -50,6 +50,13 @@ impl Xml {
         self.text(name, &timestamp(time));
     }
 
+    /// A time that is left out when there is none.
+    pub(crate) fn maybe_time(&mut self, name: &str, time: Option<SystemTime>) {
+        if let Some(time) = time {
+            self.time(name, time);
+        }
+    }
+
     /// A list: `name` holds one `item` for each thing; always written, so that an empty list is an empty list.
     pub(crate) fn list<T>(
         &mut self,

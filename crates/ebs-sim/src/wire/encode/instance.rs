@@ -1,28 +1,68 @@
 //! Instances and their types.
 
-use crate::api::{SimBlockDevice, SimInstance, SimInstanceType, SimNetworkInterface};
+use std::collections::HashMap;
+
+use crate::api::{SimBlockDevice, SimInstance, SimInstanceType, SimNetworkInterface, SimStateChange};
 use crate::wire::encode::tag_set;
 use crate::wire::xml::Xml;
 
-/// EC2 lists instances by the reservation that started them; here each has one of its own.
-pub(super) fn reservation(w: &mut Xml, i: &SimInstance) {
-    w.text("reservationId", &i.reservation_id);
-    w.text("ownerId", &i.owner_id);
-    w.list("groupSet", [(); 0], |_, ()| ());
-    w.list("instancesSet", [i], instance);
+/// What RunInstances answers: the one reservation that it made.
+pub(super) fn started(w: &mut Xml, instances: &[SimInstance]) {
+    reservation(w, &instances.iter().collect::<Vec<_>>());
 }
 
-fn instance(w: &mut Xml, i: &SimInstance) {
+/// EC2 lists instances by the reservation that started them, in the order in which the first of each comes.
+pub(super) fn by_reservation(instances: &[SimInstance]) -> Vec<Vec<&SimInstance>> {
+    let mut reservations: Vec<Vec<&SimInstance>> = Vec::new();
+    let mut place: HashMap<&str, usize> = HashMap::new();
+    for instance in instances {
+        match place.get(instance.reservation_id.as_str()) {
+            Some(at) => reservations[*at].push(instance),
+            None => {
+                place.insert(&instance.reservation_id, reservations.len());
+                reservations.push(vec![instance]);
+            }
+        }
+    }
+    reservations
+}
+
+/// Instances of one reservation, at least one.
+pub(super) fn reservation(w: &mut Xml, instances: &[&SimInstance]) {
+    if let Some(first) = instances.first() {
+        w.text("reservationId", &first.reservation_id);
+        w.text("ownerId", &first.owner_id);
+    }
+    w.list("groupSet", [(); 0], |_, ()| ());
+    w.list("instancesSet", instances.iter().enumerate(), |w, (index, i)| instance(w, index, i));
+}
+
+pub(super) fn change(w: &mut Xml, c: &SimStateChange) {
+    w.text("instanceId", &c.instance_id);
+    w.element("currentState", |w| state(w, c.current_code, &c.current_state));
+    w.element("previousState", |w| state(w, c.previous_code, &c.previous_state));
+}
+
+fn state(w: &mut Xml, code: u16, name: &str) {
+    w.value("code", code);
+    w.text("name", name);
+}
+
+fn instance(w: &mut Xml, index: usize, i: &SimInstance) {
     w.text("instanceId", &i.id);
     w.text("imageId", &i.image_id);
-    w.element("instanceState", |w| {
-        w.value("code", i.state_code);
-        w.text("name", &i.state);
-    });
+    w.element("instanceState", |w| state(w, i.state_code, &i.state));
     w.text("privateDnsName", &i.private_dns_name);
     w.text("dnsName", "");
-    w.text("reason", "");
-    w.value("amiLaunchIndex", 0);
+    let ended = matches!(i.state.as_str(), "shutting-down" | "terminated");
+    w.text("reason", if ended { "User initiated" } else { "" });
+    if ended {
+        w.element("stateReason", |w| {
+            w.text("code", "Client.UserInitiatedShutdown");
+            w.text("message", "Client.UserInitiatedShutdown: User initiated shutdown");
+        });
+    }
+    w.value("amiLaunchIndex", index);
     w.list("productCodes", [(); 0], |_, ()| ());
     w.text("instanceType", &i.instance_type);
     w.time("launchTime", i.launch_time);

@@ -22,13 +22,21 @@ pub(super) fn volume(w: &mut Xml, v: &SimVolume) {
     w.value("encrypted", v.encrypted);
     w.maybe("kmsKeyId", v.kms_key_id.as_ref());
     w.value("multiAttachEnabled", v.multi_attach);
+    w.maybe("fastRestored", Some(true).filter(|_| v.fast_restored));
     w.maybe("outpostArn", v.outpost_arn.as_ref());
     w.element("operator", |w| w.value("managed", false));
 }
 
 pub(super) fn attachment(w: &mut Xml, a: &SimAttachment) {
     w.text("volumeId", &a.volume_id);
-    w.text("instanceId", &a.instance_id);
+    // One of a SageMaker cluster names the node instead.
+    match &a.associated_resource {
+        None => w.text("instanceId", &a.instance_id),
+        Some(node) => {
+            w.text("associatedResource", node);
+            w.text("instanceOwningService", "sagemaker");
+        }
+    }
     w.text("device", &a.device);
     w.text("status", &a.state);
     w.time("attachTime", a.attach_time);
@@ -52,9 +60,7 @@ pub(super) fn modification(w: &mut Xml, m: &SimModification) {
     w.value("originalMultiAttachEnabled", m.original_multi_attach);
     w.value("progress", m.progress);
     w.time("startTime", m.start_time);
-    if let Some(time) = m.end_time {
-        w.time("endTime", time);
-    }
+    w.maybe_time("endTime", m.end_time);
 }
 
 pub(super) fn status(w: &mut Xml, s: &SimVolumeStatus) {
@@ -68,6 +74,14 @@ pub(super) fn status(w: &mut Xml, s: &SimVolumeStatus) {
             w.text("status", &detail.status);
         });
     });
+    if let Some(i) = &s.initialization {
+        w.element("initializationStatusDetails", |w| {
+            w.text("initializationType", &i.initialization_type);
+            w.value("progress", i.progress);
+            w.maybe("estimatedTimeToCompleteInSeconds", i.estimated_seconds);
+        });
+    }
+    w.maybe("outpostArn", s.outpost_arn.as_ref());
     w.list("eventsSet", [(); 0], |_, ()| ());
     w.list("actionsSet", [(); 0], |_, ()| ());
 }

@@ -1,0 +1,194 @@
+use http::{HeaderMap, HeaderValue};
+use proptest::prelude::*;
+
+use super::*;
+
+// The example of AWS's own documentation of Signature Version 4 (ListUsers), with its published signature.
+const STAMP: &str = "20150830T123600Z";
+const SIGNATURE: &str = "5d672d79c15b13162d9279b0855cfba6789a8edb4c82c400e06b5924a6f2b5d7";
+
+fn proof(date: &str, region: &str, service: &str, signed_headers: &str, stamp: &str) -> Proof {
+    Proof {
+        key_id: "AKIA".into(),
+        date: date.into(),
+        region: region.into(),
+        service: service.into(),
+        signed_headers: signed_headers.into(),
+        signature: String::new(),
+        stamp: stamp.into(),
+        token: None,
+        expires: None,
+    }
+}
+
+#[test]
+fn the_published_example_of_signature_version_4_verifies() {
+    let proof = proof("20150830", "us-east-1", "iam", "content-type;host;x-amz-date", STAMP);
+    let mut headers = HeaderMap::new();
+    headers.insert("host", HeaderValue::from_static("iam.amazonaws.com"));
+    let form = "application/x-www-form-urlencoded;   charset=utf-8";
+    headers.insert("content-type", HeaderValue::from_static(form));
+    headers.insert("x-amz-date", HeaderValue::from_static(STAMP));
+    let query = "Version=2010-05-08&Action=ListUsers";
+    let signed = Signed { method: "GET", path: "/", query, headers: &headers, body: b"" };
+    let canonical = canonical(&signed, &proof.signed_headers).unwrap();
+    assert_eq!(signature(&proof, &canonical, "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"), SIGNATURE);
+}
+
+fn key() -> AccessKey {
+    AccessKey { id: "AKIA".into(), secret: "right".into(), session_token: None }
+}
+
+/// Headers signed with a secret, the token among them when there is one.
+fn signed_request(secret: &str, stamp: &'static str, token: Option<&'static str>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert("host", HeaderValue::from_static("127.0.0.1:1"));
+    headers.insert("x-amz-date", HeaderValue::from_static(stamp));
+    let mut names = "host;x-amz-date".to_owned();
+    if let Some(token) = token {
+        headers.insert("x-amz-security-token", HeaderValue::from_static(token));
+        names.push_str(";x-amz-security-token");
+    }
+    let request = Signed { method: "POST", path: "/", query: "", headers: &headers, body: b"Action=X" };
+    let proof = proof(&stamp[..8], "us-west-2", "ec2", &names, stamp);
+    let signature = signature(&proof, &canonical(&request, &names).unwrap(), secret);
+    let value = format!(
+        "AWS4-HMAC-SHA256 Credential=AKIA/{}/us-west-2/ec2/aws4_request, SignedHeaders={names}, Signature={signature}",
+        &stamp[..8]
+    );
+    headers.insert("authorization", HeaderValue::from_str(&value).unwrap());
+    headers
+}
+
+fn at(time: &str) -> SystemTime {
+    humantime::parse_rfc3339(time).unwrap()
+}
+
+fn answer(headers: &HeaderMap, body: &[u8], now: &str) -> Result<(), String> {
+    let request = Signed { method: "POST", path: "/", query: "", headers, body };
+    check(&request, &key(), "us-west-2", at(now)).map_err(|fault| fault.code)
+}
+
+const SENT: &str = "20260102T030405Z";
+const NOW: &str = "2026-01-02T03:04:05Z";
+
+#[test]
+fn the_right_secret_is_accepted_and_a_wrong_one_is_an_auth_failure() {
+    assert_eq!(answer(&signed_request("right", SENT, None), b"Action=X", NOW), Ok(()));
+    assert_eq!(answer(&signed_request("wrong", SENT, None), b"Action=X", NOW), Err("AuthFailure".into()));
+}
+
+#[test]
+fn a_body_that_was_changed_after_signing_is_an_auth_failure() {
+    assert_eq!(answer(&signed_request("right", SENT, None), b"Action=Y", NOW), Err("AuthFailure".into()));
+}
+
+#[test]
+fn a_clock_more_than_fifteen_minutes_off_is_an_expired_request() {
+    let headers = signed_request("right", SENT, None);
+    for near in ["2026-01-02T03:19:05Z", "2026-01-02T02:49:05Z"] {
+        assert_eq!(answer(&headers, b"Action=X", near), Ok(()), "{near}");
+    }
+    for far in ["2026-01-02T03:19:06Z", "2026-01-02T02:49:04Z"] {
+        assert_eq!(answer(&headers, b"Action=X", far), Err("RequestExpired".into()), "{far}");
+    }
+}
+
+#[test]
+fn a_request_without_signature_lacks_a_token_and_a_garbled_one_is_incomplete() {
+    assert_eq!(answer(&HeaderMap::new(), b"", NOW), Err("MissingAuthenticationToken".into()));
+    for garbled in ["Basic YTpi", "AWS4-HMAC-SHA256 Credential=AKIA", "AWS4-HMAC-SHA256 x"] {
+        let mut headers = signed_request("right", SENT, None);
+        headers.insert("authorization", HeaderValue::from_str(garbled).unwrap());
+        assert_eq!(answer(&headers, b"", NOW), Err("IncompleteSignature".into()), "{garbled}");
+    }
+}
+
+#[test]
+fn a_session_token_must_be_the_one_that_goes_with_the_key() {
+    let answer = |given, wanted: Option<&str>| {
+        let headers = signed_request("right", SENT, given);
+        let request = Signed { method: "POST", path: "/", query: "", headers: &headers, body: b"Action=X" };
+        let key = AccessKey { session_token: wanted.map(str::to_owned), ..key() };
+        check(&request, &key, "us-west-2", at(NOW)).map_err(|fault| fault.code)
+    };
+    assert_eq!(answer(Some("t0ken"), Some("t0ken")), Ok(()));
+    for (given, wanted) in [(Some("other"), Some("t0ken")), (None, Some("t0ken")), (Some("t0ken"), None)] {
+        assert_eq!(answer(given, wanted), Err("AuthFailure".into()), "{given:?} for {wanted:?}");
+    }
+    let mut unsigned = signed_request("right", SENT, None);
+    unsigned.insert("x-amz-security-token", HeaderValue::from_static("t0ken"));
+    assert_eq!(self::answer(&unsigned, b"Action=X", NOW), Err("IncompleteSignature".into()));
+}
+
+/// A query string signed for a minute.
+fn presigned(secret: &str, more: &str) -> String {
+    let query = format!(
+        "Action=DescribeVolumes&Version=2016-11-15{more}&X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Date={SENT}\
+         &X-Amz-Credential=AKIA%2F20260102%2Fus-west-2%2Fec2%2Faws4_request&X-Amz-Expires=60&X-Amz-SignedHeaders=host"
+    );
+    let headers = HeaderMap::from_iter([(http::header::HOST, HeaderValue::from_static("127.0.0.1:1"))]);
+    let request = Signed { method: "GET", path: "/", query: &query, headers: &headers, body: b"" };
+    let proof = proof("20260102", "us-west-2", "ec2", "host", SENT);
+    let signature = signature(&proof, &canonical(&request, "host").unwrap(), secret);
+    format!("{query}&X-Amz-Signature={signature}")
+}
+
+fn answer_query(query: &str, now: &str) -> Result<(), String> {
+    let headers = HeaderMap::from_iter([(http::header::HOST, HeaderValue::from_static("127.0.0.1:1"))]);
+    let request = Signed { method: "GET", path: "/", query, headers: &headers, body: b"" };
+    check(&request, &key(), "us-west-2", at(now)).map_err(|fault| fault.code)
+}
+
+#[test]
+fn a_signed_query_string_is_accepted_until_it_expires() {
+    let query = presigned("right", "&MaxResults=5");
+    assert_eq!(answer_query(&query, NOW), Ok(()));
+    assert_eq!(answer_query(&query, "2026-01-02T03:05:05Z"), Ok(()));
+    assert_eq!(answer_query(&query, "2026-01-02T03:05:06Z"), Err("RequestExpired".into()));
+    assert_eq!(answer_query(&query, "2026-01-02T02:49:04Z"), Err("RequestExpired".into()));
+    assert_eq!(answer_query(&query.replace("MaxResults=5", "MaxResults=6"), NOW), Err("AuthFailure".into()));
+    assert_eq!(answer_query(&presigned("wrong", ""), NOW), Err("AuthFailure".into()));
+}
+
+#[test]
+fn a_signed_query_string_that_lacks_a_part_is_incomplete() {
+    let query = presigned("right", "");
+    for part in ["Algorithm", "Date", "Credential", "Expires", "SignedHeaders", "Signature"] {
+        let without = query.replace(&format!("X-Amz-{part}="), "Unrelated=");
+        assert_eq!(answer_query(&without, NOW), Err("IncompleteSignature".into()), "{part}");
+    }
+    for bad in ["X-Amz-Expires=0", "X-Amz-Expires=604801", "X-Amz-Expires=soon"] {
+        let changed = query.replace("X-Amz-Expires=60", bad);
+        assert_eq!(answer_query(&changed, NOW), Err("IncompleteSignature".into()), "{bad}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_authorization_header_is_refused_without_panic(
+        value in prop_oneof![
+            "[ -~]{0,200}",
+            "AWS4-HMAC-SHA256 ?(Credential|SignedHeaders|Signature)=[ -~]{0,40}(, ?(Credential|SignedHeaders|Signature)=[ -~]{0,60}){0,3}",
+            "AWS4-HMAC-SHA256 Credential=AKIA/[0-9]{0,9}/us-west-2/ec2/aws4_request, SignedHeaders=host(;[ -~]{0,9}){0,2}, Signature=[0-9a-f]{0,64}",
+        ],
+        stamp in prop_oneof!["[ -~]{0,20}", "[0-9]{8}T[0-9]{6}Z"],
+        body in proptest::collection::vec(any::<u8>(), 0..50),
+    ) {
+        let mut headers = HeaderMap::new();
+        headers.insert("host", HeaderValue::from_static("h"));
+        headers.insert("authorization", HeaderValue::from_str(&value).unwrap());
+        headers.insert("x-amz-date", HeaderValue::from_str(&stamp).unwrap());
+        prop_assert!(answer(&headers, &body, NOW).is_err());
+    }
+
+    #[test]
+    fn any_query_string_is_refused_without_panic(
+        query in prop_oneof![
+            "[ -~]{0,200}",
+            "(X-Amz-(Algorithm|Date|Credential|Expires|SignedHeaders|Signature|Security-Token)=[!-~]{0,30}&?){0,8}",
+        ],
+    ) {
+        prop_assert!(answer_query(&query, NOW).is_err());
+    }
+}
