@@ -104,7 +104,7 @@ async fn a_request_without_signature_is_refused_when_a_key_was_given() {
     assert_eq!((reply.status, element(&reply.body, "Code")), (403, Some("MissingAuthenticationToken")));
     let foreign = "Authorization: AWS4-HMAC-SHA256 Credential=OTHER/20260102/us-west-2/ec2/aws4_request, \
                    SignedHeaders=host, Signature=00";
-    let reply = send(&url, "POST /", &[foreign], "Action=DescribeVolumes").await;
+    let reply = send(&url, "POST /", &[foreign, "X-Amz-Date: 20260102T030405Z"], "Action=DescribeVolumes").await;
     assert_eq!((reply.status, element(&reply.body, "Code")), (401, Some("AuthFailure")));
     assert_eq!(sim.server.ledger(0).calls[0].outcome, "MissingAuthenticationToken");
     assert_eq!((sim.env("AWS_ACCESS_KEY_ID"), sim.env("AWS_SECRET_ACCESS_KEY")), ("AKIA".into(), "secret".into()));
