@@ -26,6 +26,7 @@ use crate::{AwsEc2, failure, retry};
 #[derive(Debug, Clone)]
 pub(crate) struct Sent {
     action: Action,
+    dry_run: bool,
     /// The endpoint that a request was handed to; empty until then.
     endpoint: Arc<OnceLock<String>>,
 }
@@ -64,7 +65,12 @@ impl Intercept for Sent {
 impl Sent {
     /// For one call of this action.
     pub(crate) fn of(action: Action) -> Self {
-        Self { action, endpoint: Arc::default() }
+        Self { action, dry_run: false, endpoint: Arc::default() }
+    }
+
+    /// The call only asks whether it would work.
+    pub(crate) fn as_dry_run(self, dry_run: bool) -> Self {
+        Self { dry_run, ..self }
     }
 
     /// Attaches this to an operation that changes something: one attempt, never more.
@@ -94,7 +100,7 @@ impl AwsEc2 {
         U: Send,
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
     {
-        let action = sent.action;
+        let (action, dry_run) = (sent.action, sent.dry_run);
         let answer = async {
             match Box::pin(send).await {
                 Ok(output) => {
@@ -104,13 +110,14 @@ impl AwsEc2 {
                 Err(error) => Err(failure::translate(action, error, sent.endpoint.get().map(String::as_str))),
             }
         };
-        self.observed(action, answer).await
+        self.observed(action, dry_run, answer).await
     }
 
     /// Runs one call in its span and reports it, once.
     pub(crate) async fn observed<U>(
         &self,
         action: Action,
+        dry_run: bool,
         answer: impl Future<Output = Result<U>> + Send,
     ) -> Result<U> {
         let span = tracing::debug_span!("ec2", action = action.as_str());
@@ -119,7 +126,7 @@ impl AwsEc2 {
             let answer = answer.await;
             let took = start.elapsed();
             let error = answer.as_ref().err();
-            self.observer.observe(&Observation { action, took, error });
+            self.observer.observe(&Observation { action, took, dry_run, error });
             log(took, error);
             answer
         }

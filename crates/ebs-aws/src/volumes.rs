@@ -22,7 +22,7 @@ impl Volumes for AwsEc2 {
             Place::Zone(name) => (Some(name.to_string()), None),
             Place::ZoneId(id) => (None, Some(id.to_string())),
         };
-        let sent = Sent::of(Action::CreateVolume);
+        let sent = Sent::of(Action::CreateVolume).as_dry_run(request.dry_run);
         let operation = self
             .client
             .create_volume()

@@ -17,7 +17,7 @@ impl Zones for AwsEc2 {
     }
 
     async fn check_access(&self) -> Result<()> {
-        let sent = Sent::of(Action::DescribeAvailabilityZones);
+        let sent = Sent::of(Action::DescribeAvailabilityZones).as_dry_run(true);
         let send = sent.once(self.client.describe_availability_zones().dry_run(true).customize()).send();
         let answer = self.call(sent, send, |_| Ok(())).await;
         match answer {

@@ -41,6 +41,8 @@ pub(crate) struct Settings {
     pub(crate) driver: DriverConfig,
     /// Where to serve metrics and health, if anywhere.
     pub(crate) http: Option<HttpEndpoint>,
+    /// Serve the EC2 metrics under the names of the in-tree cloud provider too.
+    pub(crate) deprecated_metrics: bool,
     /// Sources of the machine's metadata to try, in order; those of this version.
     pub(crate) imds_allowed: bool,
     /// Suffix of the user agent.

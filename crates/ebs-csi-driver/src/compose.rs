@@ -14,13 +14,13 @@ use ebs_driver::operation::Operations;
 use ebs_driver::server::{self, Bound, RpcObserver};
 use ebs_metadata::{Imds, NodeMetadata};
 use ebs_mounter::{Mounter, MounterConfig};
-use ebs_telemetry::{Metrics, Pages};
+use ebs_telemetry::{Metrics, MetricsConfig, Pages};
 use tokio::task::JoinSet;
 use tonic::service::Routes;
 
 use crate::cli::{NodeSettings, Settings};
 use crate::health;
-use crate::observers::Counting;
+use crate::observers::{Counting, EXPECTED_ACTIONS};
 use crate::version::VERSION;
 
 /// A driver that is ready to serve.
@@ -57,7 +57,7 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
     let driver = &settings.driver;
     let bound = server::bind(&driver.endpoint, driver.endpoint_mode).context("cannot listen")?;
     let pages = Pages {
-        metrics: Arc::new(Metrics::new()),
+        metrics: Arc::new(Metrics::new(metrics_config(settings))),
         readiness: ebs_telemetry::Readiness::starting("the driver is starting"),
     };
     let mut background = JoinSet::new();
@@ -76,6 +76,15 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
     background.spawn(health::watch(health, probe.clone(), pages.readiness));
     let routes = server::routes(IdentityService::new(driver, probe), controller, node);
     Ok(Driver { bound, routes, observer: counting, operations: operations.to_vec(), background })
+}
+
+fn metrics_config(settings: &Settings) -> MetricsConfig {
+    let has_controller = settings.driver.mode.has_controller();
+    MetricsConfig {
+        with_deprecated: settings.deprecated_metrics,
+        expected_actions: if has_controller { EXPECTED_ACTIONS.to_vec() } else { Vec::new() },
+        detaches: None,
+    }
 }
 
 /// What is known of where the process runs.

@@ -79,6 +79,8 @@ pub struct Observation<'a> {
     pub action: Action,
     /// From sending to the reply or its failure.
     pub took: Duration,
+    /// It only asked whether it would work.
+    pub dry_run: bool,
     /// `None` for success.
     pub error: Option<&'a crate::Ec2Error>,
 }

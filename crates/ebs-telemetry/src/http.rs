@@ -6,14 +6,24 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use tokio::net::TcpListener;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 
+use crate::rate::RateLimit;
 use crate::{Metrics, Readiness};
 
 /// How long a listener that failed is left alone before it is tried again.
 const RETRY: Duration = Duration::from_secs(10);
+/// How long a client may take to send its headers.
+const HEADERS_WITHIN: Duration = Duration::from_secs(3);
+/// `/metrics` is given away this often, all clients together: at once, and each second.
+const METRICS_BURST: u32 = 10;
+const METRICS_PER_SECOND: u32 = 5;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// A TCP listen address as the driver's users write it: `host:port`, or `:port` for all addresses.
@@ -59,8 +69,9 @@ pub struct Pages {
 
 impl Pages {
     fn router(self) -> Router {
+        let limit = Arc::new(RateLimit::new(METRICS_BURST, METRICS_PER_SECOND));
         Router::new()
-            .route("/metrics", get(metrics))
+            .route("/metrics", get(|pages| async move { metrics(&limit, pages) }))
             .route("/healthz", get(|| async { "ok\n" }))
             .route("/readyz", get(ready))
             .with_state(self)
@@ -90,13 +101,37 @@ async fn run(listener: TcpListener, pages: Pages) {
         Ok(address) => tracing::info!(%address, "serving /metrics, /healthz and /readyz"),
         Err(error) => tracing::warn!(%error, "the metrics listener does not know its address"),
     }
-    if let Err(error) = axum::serve(listener, pages.router()).await {
-        tracing::error!(%error, "the metrics listener failed; next try in 10 s");
+    let app = pages.router();
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => { connections.spawn(answer(stream, app.clone())); }
+                Err(error) => {
+                    tracing::error!(%error, "the metrics listener failed; next try in 10 s");
+                    return;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+        }
     }
 }
 
-async fn metrics(State(pages): State<Pages>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, OPEN_METRICS)], pages.metrics.page())
+async fn answer(stream: TcpStream, app: Router) {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS_WITHIN)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
+    if let Err(error) = connection.await {
+        tracing::debug!(%error, "a connection for metrics or health ended early");
+    }
+}
+
+fn metrics(limit: &RateLimit, State(pages): State<Pages>) -> Response {
+    if !limit.admit() {
+        return (StatusCode::TOO_MANY_REQUESTS, "too many requests\n").into_response();
+    }
+    ([(header::CONTENT_TYPE, OPEN_METRICS)], pages.metrics.page()).into_response()
 }
 
 async fn ready(State(pages): State<Pages>) -> impl IntoResponse {
@@ -109,13 +144,11 @@ async fn ready(State(pages): State<Pages>) -> impl IntoResponse {
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpStream;
-    use tokio::task::JoinSet;
 
     use super::*;
 
     fn pages() -> Pages {
-        Pages { metrics: Arc::new(Metrics::new()), readiness: Readiness::starting("EC2 has not answered yet") }
+        Pages { metrics: Arc::new(Metrics::default()), readiness: Readiness::starting("EC2 has not answered yet") }
     }
 
     async fn fetch(address: std::net::SocketAddr, path: &str) -> String {
@@ -145,6 +178,27 @@ mod tests {
         assert!(page.contains(OPEN_METRICS), "{page}");
         assert!(page.contains(r#"method="Probe",code="OK"} 1"#), "{page}");
         assert!(fetch(address, "/").await.starts_with("HTTP/1.1 404"));
+    }
+
+    #[tokio::test]
+    async fn more_than_the_allowed_rate_of_metrics_is_refused_with_429() {
+        let (_tasks, address) = started(pages()).await;
+        let mut refused = 0;
+        for _ in 0..200 {
+            refused += usize::from(fetch(address, "/metrics").await.starts_with("HTTP/1.1 429"));
+        }
+        assert!(refused > 0, "200 requests in a row were all answered");
+        assert!(fetch(address, "/healthz").await.starts_with("HTTP/1.1 200"), "only /metrics is limited");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_sends_no_request_is_cut_off() {
+        let (_tasks, address) = started(pages()).await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n").await.unwrap();
+        let mut reply = Vec::new();
+        let ended = tokio::time::timeout(HEADERS_WITHIN * 5, stream.read_to_end(&mut reply)).await;
+        ended.expect("the connection must be closed").unwrap();
     }
 
     #[tokio::test]

@@ -7,9 +7,10 @@
 mod http;
 mod logging;
 mod metrics;
+mod rate;
 mod readiness;
 
 pub use http::{BadHttpEndpoint, HttpEndpoint, Pages, serve};
 pub use logging::{LogConfig, LogFormat, LoggingError, init, log_panics};
-pub use metrics::Metrics;
+pub use metrics::{CallEnd, Metrics, MetricsConfig, PendingDetach, PendingDetaches};
 pub use readiness::Readiness;

@@ -1,15 +1,25 @@
 //! The counters.
 
+mod detaches;
+mod ec2_calls;
+
+use std::sync::Arc;
+use std::time::Duration;
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
+pub use detaches::{PendingDetach, PendingDetaches};
+pub use ec2_calls::CallEnd;
+
+use detaches::DetachCollector;
+use ec2_calls::Ec2Calls;
+
 /// Name, without the `_total` that the text format appends, and help of the counter of RPCs.
 const RPCS: (&str, &str) = ("aws_ebs_csi_rpc_requests", "CSI requests answered, by method and gRPC code");
-/// The same of the counter of EC2 calls.
-const EC2_CALLS: (&str, &str) = ("aws_ebs_csi_api_requests", "EC2 calls ended, by action and outcome");
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RpcLabels {
@@ -17,34 +27,42 @@ struct RpcLabels {
     code: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CallLabels {
-    request: String,
-    outcome: String,
-}
-
 /// The registry and every counter in it.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
     rpcs: Family<RpcLabels, Counter>,
-    ec2_calls: Family<CallLabels, Counter>,
+    ec2_calls: Ec2Calls,
+}
+
+/// What the page is to show besides what every driver counts.
+#[derive(Debug, Clone, Default)]
+pub struct MetricsConfig {
+    /// The same figures under the names of the in-tree cloud provider too.
+    pub with_deprecated: bool,
+    /// EC2 actions whose durations are shown from the start, at zero.
+    pub expected_actions: Vec<&'static str>,
+    /// Whoever waits for detachments.
+    pub detaches: Option<Arc<dyn PendingDetaches>>,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
-        Self::new()
+        Self::new(MetricsConfig::default())
     }
 }
 
 impl Metrics {
     /// All counters, none with a sample yet.
-    pub fn new() -> Self {
+    pub fn new(config: MetricsConfig) -> Self {
         let mut registry = Registry::default();
         let rpcs = Family::default();
-        let ec2_calls = Family::default();
         registry.register(RPCS.0, RPCS.1, rpcs.clone());
-        registry.register(EC2_CALLS.0, EC2_CALLS.1, ec2_calls.clone());
+        let ec2_calls = Ec2Calls::register(&mut registry, config.with_deprecated);
+        ec2_calls.expect(&config.expected_actions);
+        if let Some(source) = config.detaches {
+            registry.register_collector(Box::new(DetachCollector::new(source)));
+        }
         Self { registry, rpcs, ec2_calls }
     }
 
@@ -54,11 +72,9 @@ impl Metrics {
         self.rpcs.get_or_create(&RpcLabels { method: method.to_owned(), code: code.to_owned() }).inc();
     }
 
-    /// Counts an ended EC2 call. `outcome` is `ok`, EC2's error code, or the name of an error class where there was
-    /// no reply.
-    pub fn count_ec2_call(&self, action: &str, outcome: &str) {
-        let labels = CallLabels { request: action.to_owned(), outcome: outcome.to_owned() };
-        self.ec2_calls.get_or_create(&labels).inc();
+    /// Counts an ended EC2 call by its action, which must come from a closed set.
+    pub fn count_ec2_call(&self, action: &str, end: CallEnd<'_>, took: Duration) {
+        self.ec2_calls.count(action, end, took);
     }
 
     /// The page in the OpenMetrics text format.
@@ -73,27 +89,4 @@ impl Metrics {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rpcs_are_counted_by_method_and_code() {
-        let metrics = Metrics::new();
-        metrics.count_rpc("CreateVolume", "OK");
-        metrics.count_rpc("CreateVolume", "OK");
-        metrics.count_rpc("CreateVolume", "Aborted");
-        let page = metrics.page();
-        assert!(page.contains(r#"aws_ebs_csi_rpc_requests_total{method="CreateVolume",code="OK"} 2"#), "{page}");
-        assert!(page.contains(r#"aws_ebs_csi_rpc_requests_total{method="CreateVolume",code="Aborted"} 1"#), "{page}");
-    }
-
-    #[test]
-    fn ec2_calls_are_counted_by_action_and_outcome() {
-        let metrics = Metrics::new();
-        metrics.count_ec2_call("AttachVolume", "ok");
-        metrics.count_ec2_call("AttachVolume", "RequestLimitExceeded");
-        let page = metrics.page();
-        assert!(page.contains(r#"aws_ebs_csi_api_requests_total{request="AttachVolume",outcome="ok"} 1"#), "{page}");
-        assert!(page.contains(r#"outcome="RequestLimitExceeded"} 1"#), "{page}");
-    }
-}
+mod tests;

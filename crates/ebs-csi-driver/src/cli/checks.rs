@@ -43,6 +43,7 @@ pub(super) fn settings(flags: &Flags, version: &str) -> Result<Settings, Refused
     Ok(Settings {
         driver,
         http,
+        deprecated_metrics: flags.controller.as_ref().is_some_and(|controller| controller.deprecated_metrics),
         imds_allowed,
         user_agent_extra: flags.aws.as_ref().map(|aws| aws.user_agent_extra.clone()).filter(|extra| !extra.is_empty()),
         shutdown_timeout: flags.common.shutdown_timeout,
@@ -120,9 +121,7 @@ fn without_effect(flags: &Flags) -> Vec<String> {
         given.push((aws.aws_sdk_debug_log, "--aws-sdk-debug-log is not available yet: --v=5 shows each call"));
     }
     if let Some(controller) = &flags.controller {
-        let none_yet = "--deprecated-metrics is not available yet: the metrics of old names are not served";
         let no_local = "--enable-node-local-volumes is not available yet: local-ebs:// handles are refused";
-        given.push((controller.deprecated_metrics, none_yet));
         given.push((controller.enable_node_local_volumes, no_local));
     }
     if let Some(node) = &flags.node {

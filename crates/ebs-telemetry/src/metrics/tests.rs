@@ -1,0 +1,136 @@
+use std::sync::Mutex;
+
+use tokio::time::Instant;
+
+use super::*;
+
+const TOOK: Duration = Duration::from_millis(200);
+
+fn lines(page: &str, name: &str) -> Vec<String> {
+    page.lines().filter(|line| line.starts_with(name)).map(str::to_owned).collect()
+}
+
+#[test]
+fn rpcs_are_counted_by_method_and_code() {
+    let metrics = Metrics::default();
+    metrics.count_rpc("CreateVolume", "OK");
+    metrics.count_rpc("CreateVolume", "OK");
+    metrics.count_rpc("CreateVolume", "Aborted");
+    let page = metrics.page();
+    assert!(page.contains(r#"aws_ebs_csi_rpc_requests_total{method="CreateVolume",code="OK"} 2"#), "{page}");
+    assert!(page.contains(r#"aws_ebs_csi_rpc_requests_total{method="CreateVolume",code="Aborted"} 1"#), "{page}");
+}
+
+#[test]
+fn ec2_calls_are_counted_by_action_and_outcome() {
+    let metrics = Metrics::default();
+    metrics.count_ec2_call("AttachVolume", CallEnd::Done, TOOK);
+    metrics.count_ec2_call("AttachVolume", CallEnd::Throttled, TOOK);
+    metrics.count_ec2_call("AttachVolume", CallEnd::Refused("VolumeInUse"), TOOK);
+    let page = metrics.page();
+    for outcome in ["ok", "throttled", "VolumeInUse"] {
+        let line = format!(r#"aws_ebs_csi_api_requests_total{{request="AttachVolume",outcome="{outcome}"}} 1"#);
+        assert!(page.contains(&line), "{page}");
+    }
+}
+
+#[test]
+fn durations_are_those_of_successes_in_the_default_bounds() {
+    let metrics = Metrics::default();
+    metrics.count_ec2_call("AttachVolume", CallEnd::Done, TOOK);
+    metrics.count_ec2_call("AttachVolume", CallEnd::Refused("VolumeInUse"), TOOK);
+    metrics.count_ec2_call("AttachVolume", CallEnd::NoAnswer("NotSent"), TOOK);
+    let page = metrics.page();
+    let buckets = lines(&page, "aws_ebs_csi_api_request_duration_seconds_bucket");
+    let bounds: Vec<&str> = buckets.iter().filter_map(|l| l.split("le=\"").nth(1)?.split('"').next()).collect();
+    assert_eq!(bounds, ["0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1.0", "2.5", "5.0", "10.0", "+Inf"]);
+    let counts: Vec<&str> = buckets.iter().filter_map(|l| l.rsplit(' ').next()).collect();
+    assert_eq!(counts, ["0", "0", "0", "0", "0", "1", "1", "1", "1", "1", "1", "1"]);
+}
+
+#[test]
+fn errors_and_throttles_are_apart_and_what_had_no_answer_is_neither() {
+    let metrics = Metrics::default();
+    metrics.count_ec2_call("AttachVolume", CallEnd::Throttled, TOOK);
+    metrics.count_ec2_call("AttachVolume", CallEnd::Refused("VolumeInUse"), TOOK);
+    metrics.count_ec2_call("AttachVolume", CallEnd::NoAnswer("NotSent"), TOOK);
+    let page = metrics.page();
+    assert_eq!(
+        lines(&page, "aws_ebs_csi_api_request_errors_total"),
+        [r#"aws_ebs_csi_api_request_errors_total{request="AttachVolume",code="VolumeInUse"} 1"#]
+    );
+    assert_eq!(
+        lines(&page, "aws_ebs_csi_api_request_throttles_total"),
+        [r#"aws_ebs_csi_api_request_throttles_total{operation_name="AttachVolume"} 1"#]
+    );
+}
+
+#[test]
+fn old_names_are_shown_only_when_asked_for_and_say_the_same() {
+    let count = |metrics: &Metrics| {
+        metrics.count_ec2_call("AttachVolume", CallEnd::Done, TOOK);
+        metrics.count_ec2_call("AttachVolume", CallEnd::Throttled, TOOK);
+        metrics.count_ec2_call("AttachVolume", CallEnd::Refused("VolumeInUse"), TOOK);
+        metrics.page()
+    };
+    assert!(!count(&Metrics::default()).contains("cloudprovider_aws"));
+    let page = count(&Metrics::new(MetricsConfig { with_deprecated: true, ..MetricsConfig::default() }));
+    for line in [
+        r#"cloudprovider_aws_api_request_duration_seconds_count{request="AttachVolume"} 1"#,
+        r#"cloudprovider_aws_api_request_errors{request="AttachVolume",code="VolumeInUse"} 1"#,
+        r#"cloudprovider_aws_api_throttled_requests_total{operation_name="AttachVolume"} 1"#,
+    ] {
+        assert!(page.contains(line), "{line} in {page}");
+    }
+}
+
+#[test]
+fn expected_actions_have_durations_at_zero_from_the_start() {
+    let config = MetricsConfig { expected_actions: vec!["CreateVolume", "DescribeTags"], ..MetricsConfig::default() };
+    let page = Metrics::new(config).page();
+    for action in ["CreateVolume", "DescribeTags"] {
+        let line = format!(r#"aws_ebs_csi_api_request_duration_seconds_count{{request="{action}"}} 0"#);
+        assert!(page.contains(&line), "{page}");
+    }
+    assert!(!page.contains("aws_ebs_csi_api_request_errors_total{"), "{page}");
+}
+
+#[derive(Debug, Default)]
+struct Waiting(Mutex<Vec<PendingDetach>>);
+
+impl PendingDetaches for Waiting {
+    fn pending(&self) -> Vec<PendingDetach> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_detachment_is_told_after_sixty_seconds_and_until_it_ends() {
+    let waiting = Arc::new(Waiting::default());
+    waiting.0.lock().unwrap().push(PendingDetach {
+        volume_id: "vol-1".into(),
+        instance_id: "i-1".into(),
+        attachment_state: "busy".into(),
+        since: Instant::now(),
+    });
+    let detaches: Arc<dyn PendingDetaches> = Arc::clone(&waiting) as _;
+    let metrics = Metrics::new(MetricsConfig { detaches: Some(detaches), ..MetricsConfig::default() });
+    let name = "aws_ebs_csi_ec2_detach_pending_seconds_total";
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert_eq!(lines(&metrics.page(), name), Vec::<String>::new());
+    tokio::time::advance(Duration::from_secs(5)).await;
+    let labels = r#"{volume_id="vol-1",instance_id="i-1",attachment_state="busy"}"#;
+    assert_eq!(lines(&metrics.page(), name), [format!("{name}{labels} 65.0")]);
+    waiting.0.lock().unwrap().clear();
+    assert_eq!(lines(&metrics.page(), name), Vec::<String>::new());
+}
+
+#[test]
+fn each_reading_of_the_detachments_is_counted_and_timed() {
+    let detaches: Arc<dyn PendingDetaches> = Arc::new(Waiting::default());
+    let metrics = Metrics::new(MetricsConfig { detaches: Some(detaches), ..MetricsConfig::default() });
+    let _first = metrics.page();
+    let page = metrics.page();
+    assert!(page.contains("aws_ebs_csi_ec2_collector_scrapes_total 2"), "{page}");
+    assert!(page.contains(r#"aws_ebs_csi_ec2_collector_duration_seconds_bucket{le="10.0"} 2"#), "{page}");
+}

@@ -1,0 +1,51 @@
+//! How often a page is given away.
+
+use std::sync::{Mutex, PoisonError};
+
+use tokio::time::Instant;
+
+/// A token bucket on tokio's clock: refuses, never waits.
+#[derive(Debug)]
+pub(crate) struct RateLimit {
+    burst: f64,
+    per_second: f64,
+    /// Tokens at that time.
+    state: Mutex<(f64, Instant)>,
+}
+
+impl RateLimit {
+    /// A full bucket.
+    pub(crate) fn new(burst: u32, per_second: u32) -> Self {
+        let burst = f64::from(burst);
+        Self { burst, per_second: f64::from(per_second), state: Mutex::new((burst, Instant::now())) }
+    }
+
+    /// Takes a token, if there is one.
+    pub(crate) fn admit(&self) -> bool {
+        let now = Instant::now();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (tokens, at) = *state;
+        let tokens = (tokens + (now - at).as_secs_f64() * self.per_second).min(self.burst);
+        let admitted = tokens >= 1.0;
+        *state = (if admitted { tokens - 1.0 } else { tokens }, now);
+        admitted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_is_admitted_at_once_and_then_only_the_rate() {
+        let limit = RateLimit::new(10, 5);
+        let admitted = (0..20).filter(|_| limit.admit()).count();
+        assert_eq!(admitted, 10);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!((0..20).filter(|_| limit.admit()).count(), 5);
+        tokio::time::advance(Duration::from_mins(1)).await;
+        assert_eq!((0..20).filter(|_| limit.admit()).count(), 10);
+    }
+}
