@@ -46,7 +46,7 @@ pub struct Call {
     #[serde(default)]
     pub dry_run: bool,
     /// How long EC2 took for it, in milliseconds, when the simulator says so.
-    #[serde(default)]
+    #[serde(default, rename = "ms")]
     pub service_ms: Option<f64>,
 }
 
