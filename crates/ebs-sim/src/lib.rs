@@ -19,6 +19,7 @@ pub mod engine;
 pub mod env_file;
 pub mod faults;
 mod http;
+pub mod iam;
 mod imds;
 mod ledger;
 mod plane;

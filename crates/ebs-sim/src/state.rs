@@ -25,6 +25,7 @@ mod paging;
 mod places;
 mod random;
 mod resume;
+mod rights;
 mod shape;
 mod snapshots;
 mod tags;

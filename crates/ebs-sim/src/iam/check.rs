@@ -1,0 +1,285 @@
+//! What EC2 asks of the caller's policies for each call: the actions, the resources and what is known of them, as the
+//! service authorization reference of EC2 has it.
+//!
+//! Tags of the request are known only where the request makes or tags a resource: for `volume/*` of CreateVolume, not
+//! for the snapshot that it is made from.
+
+use std::collections::BTreeMap;
+
+use ebs_types::Tags;
+
+use crate::api::{Call, Tag, TagSpecification};
+
+use super::key::Key;
+use super::pattern::Lookup;
+
+/// What the simulated account knows, as far as rights depend on it.
+pub(crate) trait Known {
+    fn region(&self) -> &str;
+    fn account(&self) -> &str;
+    /// A volume, snapshot or instance; `None`: there is none of that id.
+    fn facts(&self, id: &str) -> Option<Facts<'_>>;
+    /// ARN of a key that a client names; `None` for the account's default key, which needs no rights.
+    fn customer_key(&self, given: &str) -> Option<String>;
+}
+
+/// A resource.
+#[derive(Debug, Clone)]
+pub(crate) struct Facts<'a> {
+    pub(crate) tags: &'a Tags,
+    pub(crate) volume_type: Option<&'a str>,
+    pub(crate) zone: Option<&'a str>,
+    pub(crate) encrypted: bool,
+    /// ARN of the customer's key it is encrypted with.
+    pub(crate) customer_key: Option<String>,
+}
+
+/// The tags of a resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum ResourceTags {
+    /// It does not exist yet, or is of no kind that has tags here.
+    None,
+    Of(Tags),
+    /// An id that names nothing.
+    NoSuchResource,
+}
+
+/// One question: may the caller do this to that?
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Check {
+    pub(super) action: &'static str,
+    pub(super) arn: String,
+    resource_tags: ResourceTags,
+    request_tags: Tags,
+    tag_keys: Vec<String>,
+    create_action: Option<&'static str>,
+    attributes: BTreeMap<&'static str, String>,
+}
+
+/// What a request has under a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Found {
+    Absent,
+    Values(Vec<String>),
+    /// A tag of a resource that does not exist.
+    NoSuchResource,
+}
+
+impl Check {
+    /// About no resource in particular.
+    pub(super) fn plain(action: &'static str) -> Self {
+        Self::new(action, "*".to_owned())
+    }
+
+    pub(super) fn new(action: &'static str, arn: String) -> Self {
+        Self {
+            action,
+            arn,
+            resource_tags: ResourceTags::None,
+            request_tags: Tags::new(),
+            tag_keys: Vec::new(),
+            create_action: None,
+            attributes: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn with_resource_tags(mut self, tags: &Tags) -> Self {
+        self.resource_tags = ResourceTags::Of(tags.clone());
+        self
+    }
+
+    /// With tags that the request gives to the resource.
+    pub(super) fn with_request_tags(mut self, tags: &[(&str, &str)]) -> Self {
+        self.tag_keys = tags.iter().map(|(key, _)| (*key).to_owned()).collect();
+        self.request_tags = tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        self
+    }
+
+    pub(super) fn created_by(mut self, action: &'static str) -> Self {
+        self.create_action = Some(action);
+        self
+    }
+
+    fn with(mut self, attribute: &'static str, value: impl Into<String>) -> Self {
+        self.attributes.insert(attribute, value.into());
+        self
+    }
+
+    /// What the request has under a key, the caller's own tags through `lookup`.
+    pub(super) fn find(&self, key: &Key, lookup: Lookup<'_>) -> Found {
+        match (key, &self.resource_tags) {
+            (Key::ResourceTag(_), ResourceTags::NoSuchResource) => Found::NoSuchResource,
+            (Key::TagKeys, _) if self.tag_keys.is_empty() => Found::Absent,
+            (Key::TagKeys, _) => Found::Values(self.tag_keys.clone()),
+            (key, _) => lookup(key).map_or(Found::Absent, |value| Found::Values(vec![value])),
+        }
+    }
+
+    /// The value of a key that has one at most.
+    pub(super) fn variable(&self, key: &Key, caller: &Tags) -> Option<String> {
+        match key {
+            Key::RequestTag(tag) => tag_of(&self.request_tags, tag),
+            Key::ResourceTag(tag) => match &self.resource_tags {
+                ResourceTags::Of(tags) => tag_of(tags, tag),
+                ResourceTags::None | ResourceTags::NoSuchResource => None,
+            },
+            Key::PrincipalTag(tag) => tag_of(caller, tag),
+            Key::TagKeys => None,
+            Key::CreateAction => self.create_action.map(str::to_owned),
+            Key::Attribute(name) => self.attributes.get(name).cloned(),
+        }
+    }
+}
+
+/// Names of condition keys, the tag's key in them included, are not case-sensitive.
+fn tag_of(tags: &Tags, key: &str) -> Option<String> {
+    let same = || tags.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| value);
+    tags.get(key).or_else(same).cloned()
+}
+
+/// All checks of a call.
+pub(super) fn checks(call: &Call, known: &impl Known) -> Vec<Check> {
+    let ask = Asker { known };
+    match call {
+        Call::CreateVolume(c) => {
+            let new = ask.new_volume("ec2:CreateVolume", c.volume_type.as_deref(), c.encrypted == Some(true));
+            let zone = c.availability_zone.as_deref();
+            let new = zone.into_iter().fold(new, |new, zone| new.with("ec2:AvailabilityZone", zone));
+            let mut checks = ask.tagged(new, "CreateVolume", &c.tag_specifications, "volume");
+            let source = c.snapshot_id.as_deref();
+            checks.extend(source.map(|id| ask.about("ec2:CreateVolume", id)));
+            checks.extend(ask.keys_of_creation(c.kms_key_id.as_deref(), source));
+            checks
+        }
+        Call::CopyVolumes(c) => {
+            let source = c.source_volume_id.as_str();
+            let encrypted = known.facts(source).is_some_and(|facts| facts.encrypted);
+            let new = ask.new_volume("ec2:CopyVolumes", c.volume_type.as_deref(), encrypted);
+            let mut checks = ask.tagged(new, "CopyVolumes", &c.tag_specifications, "volume");
+            checks.push(ask.about("ec2:CopyVolumes", source));
+            checks.extend(ask.keys_of_creation(None, Some(source)));
+            checks
+        }
+        Call::CreateSnapshot(c) => {
+            let new = ask.at(Check::new("ec2:CreateSnapshot", ask.arn("snapshot", "*")));
+            let mut checks = ask.tagged(new, "CreateSnapshot", &c.tag_specifications, "snapshot");
+            checks.push(ask.about("ec2:CreateSnapshot", &c.volume_id));
+            checks
+        }
+        Call::DeleteVolume(c) => vec![ask.about("ec2:DeleteVolume", &c.volume_id)],
+        Call::ModifyVolume(c) => vec![ask.about("ec2:ModifyVolume", &c.volume_id)],
+        Call::AttachVolume(c) => {
+            let mut checks = vec![ask.about("ec2:AttachVolume", &c.volume_id)];
+            checks.push(ask.about("ec2:AttachVolume", &c.instance_id));
+            let key = known.facts(&c.volume_id).and_then(|facts| facts.customer_key);
+            checks.extend(key.into_iter().flat_map(|key| ask.key(&["kms:CreateGrant", "kms:Decrypt"], &key)));
+            checks
+        }
+        Call::DetachVolume(c) => {
+            let ids = std::iter::once(&c.volume_id).chain(&c.instance_id);
+            ids.map(|id| ask.about("ec2:DetachVolume", id)).collect()
+        }
+        Call::DeleteSnapshot(c) => vec![ask.about("ec2:DeleteSnapshot", &c.snapshot_id)],
+        Call::CreateTags(c) => {
+            let tags = pairs(&c.tags);
+            c.resources.iter().map(|id| ask.about("ec2:CreateTags", id).with_request_tags(&tags)).collect()
+        }
+        Call::DeleteTags(c) => {
+            let tags: Vec<_> = c.tags.iter().map(|t| (t.key.as_str(), t.value.as_deref().unwrap_or(""))).collect();
+            c.resources.iter().map(|id| ask.about("ec2:DeleteTags", id).with_request_tags(&tags)).collect()
+        }
+        Call::DescribeVolumes(_) => vec![Check::plain("ec2:DescribeVolumes")],
+        Call::DescribeVolumeStatus(_) => vec![Check::plain("ec2:DescribeVolumeStatus")],
+        Call::DescribeVolumesModifications(_) => vec![Check::plain("ec2:DescribeVolumesModifications")],
+        Call::DescribeSnapshots(_) => vec![Check::plain("ec2:DescribeSnapshots")],
+        Call::DescribeTags(_) => vec![Check::plain("ec2:DescribeTags")],
+        Call::DescribeInstances(_) => vec![Check::plain("ec2:DescribeInstances")],
+        Call::DescribeInstanceTypes(_) => vec![Check::plain("ec2:DescribeInstanceTypes")],
+        Call::DescribeAvailabilityZones(_) => vec![Check::plain("ec2:DescribeAvailabilityZones")],
+    }
+}
+
+fn pairs(tags: &[Tag]) -> Vec<(&str, &str)> {
+    tags.iter().map(|tag| (tag.key.as_str(), tag.value.as_str())).collect()
+}
+
+/// Makes checks in one account.
+struct Asker<'a, K> {
+    known: &'a K,
+}
+
+impl<K: Known> Asker<'_, K> {
+    /// `id` is `*` for what is yet to be made. Snapshots have no account in their ARN.
+    fn arn(&self, kind: &str, id: &str) -> String {
+        let account = if kind == "snapshot" { "" } else { self.known.account() };
+        format!("arn:aws:ec2:{}:{account}:{kind}/{id}", self.known.region())
+    }
+
+    fn at(&self, check: Check) -> Check {
+        check.with("aws:RequestedRegion", self.known.region()).with("ec2:Region", self.known.region())
+    }
+
+    /// About a resource that should exist.
+    fn about(&self, action: &'static str, id: &str) -> Check {
+        let kind = match id.split_once('-').map(|(kind, _)| kind) {
+            Some("snap") => "snapshot",
+            Some("i") => "instance",
+            // What is no id at all stands for a volume: EC2 refuses it later.
+            _ => "volume",
+        };
+        let mut check = self.at(Check::new(action, self.arn(kind, id)));
+        let Some(facts) = self.known.facts(id) else {
+            check.resource_tags = ResourceTags::NoSuchResource;
+            return check;
+        };
+        if kind == "volume" {
+            check = check.with("ec2:Encrypted", facts.encrypted.to_string());
+        }
+        for (attribute, value) in [("ec2:VolumeType", facts.volume_type), ("ec2:AvailabilityZone", facts.zone)] {
+            check = value.into_iter().fold(check, |check, value| check.with(attribute, value));
+        }
+        check.with_resource_tags(facts.tags)
+    }
+
+    fn new_volume(&self, action: &'static str, volume_type: Option<&str>, encrypted: bool) -> Check {
+        let check = self.at(Check::new(action, self.arn("volume", "*")));
+        check.with("ec2:VolumeType", volume_type.unwrap_or("gp2")).with("ec2:Encrypted", encrypted.to_string())
+    }
+
+    /// The new resource with its tags, and the right to tag it if there are any.
+    fn tagged(
+        &self,
+        new: Check,
+        create_action: &'static str,
+        specifications: &[TagSpecification],
+        kind: &str,
+    ) -> Vec<Check> {
+        let tags = specifications.iter().filter(|s| s.resource_type == kind).flat_map(|s| &s.tags).cloned();
+        let tags: Vec<Tag> = tags.collect();
+        if tags.is_empty() {
+            return vec![new];
+        }
+        let tagging = self.at(Check::new("ec2:CreateTags", new.arn.clone())).created_by(create_action);
+        vec![new.with_request_tags(&pairs(&tags)), tagging.with_request_tags(&pairs(&tags))]
+    }
+
+    /// The rights on keys of the customer's own that a new volume takes: on its own key, and on that of its source.
+    fn keys_of_creation(&self, given: Option<&str>, source: Option<&str>) -> Vec<Check> {
+        let of_source = source.and_then(|id| self.known.facts(id)).and_then(|facts| facts.customer_key);
+        let given = given.and_then(|key| self.known.customer_key(key));
+        let of_volume = given.or_else(|| of_source.clone());
+        let mut checks: Vec<Check> = of_source.iter().flat_map(|key| self.key(&["kms:Decrypt"], key)).collect();
+        let make = ["kms:CreateGrant", "kms:GenerateDataKeyWithoutPlaintext"];
+        checks.extend(of_volume.iter().flat_map(|key| self.key(&make, key)));
+        checks
+    }
+
+    fn key(&self, actions: &[&'static str], arn: &str) -> Vec<Check> {
+        let through = format!("ec2.{}.amazonaws.com", self.known.region());
+        let check = |action: &&'static str| {
+            let check = self.at(Check::new(action, arn.to_owned()));
+            check.with("kms:GrantIsForAWSResource", "true").with("kms:ViaService", through.clone())
+        };
+        actions.iter().map(check).collect()
+    }
+}

@@ -1,0 +1,151 @@
+//! Conditions: an operator, a key and the values of the policy.
+
+use super::check::{Check, Found};
+use super::key::Key;
+use super::pattern::{Lookup, Pattern};
+
+/// How text is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operator {
+    /// With the text as it stands.
+    Equals { negated: bool, ignore_case: bool },
+    /// With wildcards.
+    Like { negated: bool },
+    /// `true` or `false`.
+    Bool,
+    /// Whether the key is absent.
+    Null,
+}
+
+/// What is asked of a key that may have several values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Quantifier {
+    /// `ForAnyValue:`
+    Any,
+    /// `ForAllValues:`
+    All,
+}
+
+/// One key of one operator of a statement's conditions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Condition {
+    quantifier: Option<Quantifier>,
+    operator: Operator,
+    if_exists: bool,
+    key: Key,
+    values: Vec<Pattern>,
+    /// As the document has it, for messages.
+    shown: String,
+}
+
+/// Whether a condition holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Met {
+    Yes,
+    No,
+    /// The resource does not exist: EC2 says so instead of asking its tags.
+    NoSuchResource,
+}
+
+impl Condition {
+    /// Reads `operator: { key: values }`.
+    pub(super) fn parse(operator: &str, key: &str, values: &[String]) -> Result<Self, String> {
+        let shown = format!("{operator} {key} = {}", values.join(" or "));
+        let (quantifier, name) = match operator.split_once(':') {
+            None => (None, operator),
+            Some(("ForAnyValue", name)) => (Some(Quantifier::Any), name),
+            Some(("ForAllValues", name)) => (Some(Quantifier::All), name),
+            Some((other, _)) => return Err(format!("{other:?} is neither ForAnyValue nor ForAllValues")),
+        };
+        let (name, if_exists) = name.strip_suffix("IfExists").map_or((name, false), |name| (name, true));
+        let operator = operator_named(name)?;
+        let key_text = key;
+        let key = Key::parse(key)?;
+        if quantifier.is_none() && key == Key::TagKeys && operator != Operator::Null {
+            return Err(format!("{key_text} has several values: write ForAnyValue:{name} or ForAllValues:{name}"));
+        }
+        if matches!(operator, Operator::Bool | Operator::Null)
+            && values.iter().any(|value| !["true", "false"].contains(&value.to_ascii_lowercase().as_str()))
+        {
+            return Err(format!("{name} compares with \"true\" or \"false\", not with {}", values.join(", ")));
+        }
+        if operator == Operator::Null && (if_exists || quantifier.is_some()) {
+            return Err("Null takes neither IfExists nor a quantifier".to_owned());
+        }
+        let wildcards = matches!(operator, Operator::Like { .. });
+        let values = values.iter().map(|value| Pattern::parse(value, wildcards)).collect::<Result<_, _>>()?;
+        Ok(Self { quantifier, operator, if_exists, key, values, shown })
+    }
+
+    pub(super) fn met(&self, check: &Check, lookup: Lookup<'_>) -> Met {
+        let found = check.find(&self.key, lookup);
+        if found == Found::NoSuchResource {
+            return Met::NoSuchResource;
+        }
+        let given: Vec<&str> = match &found {
+            Found::Values(values) => values.iter().map(String::as_str).collect(),
+            Found::Absent | Found::NoSuchResource => Vec::new(),
+        };
+        if self.operator == Operator::Null {
+            let absent = if given.is_empty() { "true" } else { "false" };
+            return said(self.fits_one(absent, true, lookup));
+        }
+        let negated =
+            matches!(self.operator, Operator::Equals { negated: true, .. } | Operator::Like { negated: true });
+        if given.is_empty() {
+            let holds =
+                self.if_exists || self.quantifier == Some(Quantifier::All) || (self.quantifier.is_none() && negated);
+            return said(Some(holds));
+        }
+        let ignore_case = matches!(self.operator, Operator::Equals { ignore_case: true, .. } | Operator::Bool);
+        let mut answers = given.into_iter().map(|value| Some(self.fits_one(value, ignore_case, lookup)? != negated));
+        match self.quantifier {
+            Some(Quantifier::All) => said(answers.all(|answer| answer == Some(true)).into()),
+            Some(Quantifier::Any) | None => said(answers.any(|answer| answer == Some(true)).into()),
+        }
+    }
+
+    /// Whether one of the policy's values fits; `None` when a variable of one has no value: then the condition does
+    /// not hold, negated or not.
+    fn fits_one(&self, text: &str, ignore_case: bool, lookup: Lookup<'_>) -> Option<bool> {
+        let mut fits = false;
+        for value in &self.values {
+            fits |= value.fits(text, ignore_case, lookup)?;
+        }
+        Some(fits)
+    }
+
+    /// What it wants and what there is, for people.
+    pub(super) fn explain(&self, check: &Check, lookup: Lookup<'_>) -> String {
+        let has = match check.find(&self.key, lookup) {
+            Found::Values(values) if values.is_empty() => "nothing".to_owned(),
+            Found::Values(values) => values.join(", "),
+            Found::Absent => "nothing".to_owned(),
+            Found::NoSuchResource => "a resource that does not exist".to_owned(),
+        };
+        format!("{} (the request has {has})", self.shown)
+    }
+}
+
+fn said(answer: Option<bool>) -> Met {
+    if answer == Some(true) { Met::Yes } else { Met::No }
+}
+
+fn operator_named(name: &str) -> Result<Operator, String> {
+    Ok(match name {
+        "StringEquals" => Operator::Equals { negated: false, ignore_case: false },
+        "StringNotEquals" => Operator::Equals { negated: true, ignore_case: false },
+        "StringEqualsIgnoreCase" => Operator::Equals { negated: false, ignore_case: true },
+        "StringNotEqualsIgnoreCase" => Operator::Equals { negated: true, ignore_case: true },
+        "StringLike" => Operator::Like { negated: false },
+        "StringNotLike" => Operator::Like { negated: true },
+        "Bool" => Operator::Bool,
+        "Null" => Operator::Null,
+        other => {
+            return Err(format!(
+                "the simulator does not know the condition operator {other:?}; it knows StringEquals, StringNotEquals, \
+                 StringEqualsIgnoreCase, StringNotEqualsIgnoreCase, StringLike, StringNotLike, Bool, Null"
+            ));
+        }
+    })
+}

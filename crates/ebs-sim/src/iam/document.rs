@@ -1,0 +1,223 @@
+//! Policy documents as JSON. What the simulator does not understand is refused: a policy that is half understood would
+//! allow or refuse the wrong things.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::condition::Condition;
+use super::pattern::{ArnPattern, Pattern};
+
+/// The one version of the policy language with variables.
+const VERSION: &str = "2012-10-17";
+
+/// Why a policy document cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    /// The file cannot be read.
+    #[error("cannot read the policy {path}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// It is no JSON.
+    #[error("the policy {name} is no JSON")]
+    Json {
+        /// Which policy.
+        name: String,
+        /// Where and why.
+        source: serde_json::Error,
+    },
+    /// An element is wrong or unknown.
+    #[error("the policy {name}, {place}: {problem}")]
+    Element {
+        /// Which policy.
+        name: String,
+        /// Which statement and which field.
+        place: String,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// An identity-based policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    pub(super) name: String,
+    pub(super) statements: Vec<Statement>,
+}
+
+/// One statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Statement {
+    /// Its Sid, or its number.
+    pub(super) name: String,
+    pub(super) allows: bool,
+    pub(super) actions: Vec<Pattern>,
+    /// `NotAction`: all but these.
+    pub(super) but_actions: bool,
+    pub(super) resources: Vec<ArnPattern>,
+    /// `NotResource`: all but these.
+    pub(super) but_resources: bool,
+    pub(super) conditions: Vec<Condition>,
+}
+
+impl Policy {
+    /// Reads a document from a file; it is named after the file.
+    ///
+    /// # Errors
+    /// [`PolicyError`].
+    pub fn read(path: &Path) -> Result<Self, PolicyError> {
+        let text = fs::read_to_string(path).map_err(|source| PolicyError::Read { path: path.to_owned(), source })?;
+        Self::parse(&path.display().to_string(), &text)
+    }
+
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// [`PolicyError`] names the statement and the field that are wrong, unknown or not understood here.
+    pub fn parse(name: &str, text: &str) -> Result<Self, PolicyError> {
+        let value: Value =
+            serde_json::from_str(text).map_err(|source| PolicyError::Json { name: name.to_owned(), source })?;
+        let statements = document(&value).map_err(|Wrong { place, problem }| PolicyError::Element {
+            name: name.to_owned(),
+            place,
+            problem,
+        })?;
+        Ok(Self { name: name.to_owned(), statements })
+    }
+
+    /// What it was called when it was read.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// What is wrong, and where.
+struct Wrong {
+    place: String,
+    problem: String,
+}
+
+fn wrong<T>(place: impl Into<String>, problem: impl Into<String>) -> Result<T, Wrong> {
+    Err(Wrong { place: place.into(), problem: problem.into() })
+}
+
+fn document(value: &Value) -> Result<Vec<Statement>, Wrong> {
+    let Value::Object(fields) = value else { return wrong("the document", "is no JSON object") };
+    for field in fields.keys() {
+        if !["Version", "Id", "Statement"].contains(&field.as_str()) {
+            return wrong(format!("field {field}"), "is unknown; a policy has Version, Id and Statement");
+        }
+    }
+    if fields.get("Version").and_then(Value::as_str) != Some(VERSION) {
+        return wrong("field Version", format!("must be {VERSION:?}: without it, variables are plain text"));
+    }
+    let statements = match fields.get("Statement") {
+        Some(Value::Array(statements)) => statements.as_slice(),
+        Some(one @ Value::Object(_)) => std::slice::from_ref(one),
+        _ => return wrong("field Statement", "must be a statement or a list of statements"),
+    };
+    statements.iter().enumerate().map(|(at, value)| statement(at, value)).collect()
+}
+
+fn statement(at: usize, value: &Value) -> Result<Statement, Wrong> {
+    let number = format!("statement {}", at + 1);
+    let Value::Object(fields) = value else { return wrong(number, "is no JSON object") };
+    let name = match fields.get("Sid") {
+        Some(Value::String(sid)) => format!("{number} ({sid})"),
+        Some(_) => return wrong(format!("{number}, field Sid"), "is no text"),
+        None => number,
+    };
+    for field in fields.keys() {
+        const KNOWN: [&str; 7] = ["Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Condition"];
+        if field.ends_with("Principal") {
+            return wrong(format!("{name}, field {field}"), "has no place in an identity-based policy");
+        }
+        if !KNOWN.contains(&field.as_str()) {
+            return wrong(format!("{name}, field {field}"), format!("is unknown; there are {}", KNOWN.join(", ")));
+        }
+    }
+    let allows = match fields.get("Effect").and_then(Value::as_str) {
+        Some("Allow") => true,
+        Some("Deny") => false,
+        _ => return wrong(format!("{name}, field Effect"), "must be \"Allow\" or \"Deny\""),
+    };
+    let (actions, but_actions) = one_of(&name, fields, "Action", "NotAction", action)?;
+    let (resources, but_resources) = one_of(&name, fields, "Resource", "NotResource", ArnPattern::parse)?;
+    let conditions = conditions(&name, fields.get("Condition"))?;
+    Ok(Statement { name, allows, actions, but_actions, resources, but_resources, conditions })
+}
+
+/// The values of `field` or of its opposite, exactly one of which must be there, and whether it is the opposite.
+fn one_of<T>(
+    statement: &str,
+    fields: &Map<String, Value>,
+    field: &str,
+    opposite: &str,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<(Vec<T>, bool), Wrong> {
+    let (name, value) = match (fields.get(field), fields.get(opposite)) {
+        (Some(value), None) => (field, value),
+        (None, Some(value)) => (opposite, value),
+        _ => {
+            return wrong(
+                format!("{statement}, field {field}"),
+                format!("exactly one of {field} and {opposite} is needed"),
+            );
+        }
+    };
+    let place = format!("{statement}, field {name}");
+    let texts = texts(&place, value)?;
+    let parsed = texts.iter().map(|text| parse(text)).collect::<Result<Vec<_>, _>>();
+    match parsed {
+        Ok(parsed) => Ok((parsed, name == opposite)),
+        Err(problem) => wrong(place, problem),
+    }
+}
+
+fn action(text: &str) -> Result<Pattern, String> {
+    if text != "*" && !text.contains(':') {
+        return Err(format!("{text:?} names no service: an action is \"*\" or service:Action"));
+    }
+    Pattern::parse(text, true)
+}
+
+/// A text or a list of texts; booleans count as texts, as they do for IAM.
+fn texts(place: &str, value: &Value) -> Result<Vec<String>, Wrong> {
+    let text = |value: &Value| match value {
+        Value::String(text) => Ok(text.clone()),
+        Value::Bool(truth) => Ok(truth.to_string()),
+        other => wrong(place, format!("{other} is no text")),
+    };
+    match value {
+        Value::Array(values) if values.is_empty() => wrong(place, "is an empty list"),
+        Value::Array(values) => values.iter().map(text).collect(),
+        one => Ok(vec![text(one)?]),
+    }
+}
+
+fn conditions(statement: &str, value: Option<&Value>) -> Result<Vec<Condition>, Wrong> {
+    let operators = match value {
+        None => return Ok(Vec::new()),
+        Some(Value::Object(operators)) => operators,
+        Some(_) => return wrong(format!("{statement}, field Condition"), "is no JSON object"),
+    };
+    let mut conditions = Vec::new();
+    for (operator, keys) in operators {
+        let place = format!("{statement}, field Condition.{operator}");
+        let Value::Object(keys) = keys else { return wrong(place, "is no JSON object") };
+        for (key, values) in keys {
+            let place = format!("{place}.{key}");
+            let values = texts(&place, values)?;
+            match Condition::parse(operator, key, &values) {
+                Ok(condition) => conditions.push(condition),
+                Err(problem) => return wrong(place, problem),
+            }
+        }
+    }
+    Ok(conditions)
+}

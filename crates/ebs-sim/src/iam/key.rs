@@ -1,0 +1,62 @@
+//! The condition keys that EC2, KMS and SageMaker fill here.
+
+/// Single facts about a request, by the names that policies use.
+const ATTRIBUTES: [&str; 7] = [
+    "aws:RequestedRegion",
+    "ec2:AvailabilityZone",
+    "ec2:Encrypted",
+    "ec2:Region",
+    "ec2:VolumeType",
+    "kms:GrantIsForAWSResource",
+    "kms:ViaService",
+];
+
+/// What a condition asks about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Key {
+    /// A tag of the request.
+    RequestTag(String),
+    /// A tag that the resource has.
+    ResourceTag(String),
+    /// A tag of the caller.
+    PrincipalTag(String),
+    /// The keys of all tags of the request: the one key here with several values.
+    TagKeys,
+    /// The action that tags what it creates.
+    CreateAction,
+    /// Another fact.
+    Attribute(&'static str),
+}
+
+impl Key {
+    /// Reads it; names are not case-sensitive.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let (name, tag) = text.split_once('/').map_or((text, None), |(name, tag)| (name, Some(tag)));
+        let is = |wanted: &str| name.eq_ignore_ascii_case(wanted);
+        match tag {
+            Some("") => Err(format!("{text:?} names no tag after the slash")),
+            Some(tag) if is("aws:RequestTag") => Ok(Self::RequestTag(tag.to_owned())),
+            Some(tag) if is("aws:ResourceTag") || is("ec2:ResourceTag") => Ok(Self::ResourceTag(tag.to_owned())),
+            Some(tag) if is("aws:PrincipalTag") => Ok(Self::PrincipalTag(tag.to_owned())),
+            None if is("aws:TagKeys") => Ok(Self::TagKeys),
+            None if is("ec2:CreateAction") => Ok(Self::CreateAction),
+            None if ATTRIBUTES.iter().any(|known| is(known)) => {
+                let known = ATTRIBUTES.into_iter().find(|known| is(known));
+                Ok(Self::Attribute(known.expect("the guard has found it")))
+            }
+            _ => Err(format!(
+                "the simulator does not know the condition key {text:?}; it knows aws:RequestTag/…, aws:ResourceTag/…, \
+                 ec2:ResourceTag/…, aws:PrincipalTag/…, aws:TagKeys, ec2:CreateAction, {}",
+                ATTRIBUTES.join(", ")
+            )),
+        }
+    }
+
+    /// Itself, unless it may have several values.
+    pub(super) fn single(self, text: &str) -> Result<Self, String> {
+        match self {
+            Self::TagKeys => Err(format!("{text} has several values and cannot be a variable")),
+            key => Ok(key),
+        }
+    }
+}

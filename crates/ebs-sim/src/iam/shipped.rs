@@ -1,0 +1,155 @@
+//! The policies that the project ships, compiled in, and what they say of a call.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::LazyLock;
+
+use ebs_types::Tags;
+
+use super::check::Check;
+use super::decision::{Denial, decide};
+use super::document::Policy;
+
+/// A policy of `deploy/iam`, of which a driver's role has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Shipped {
+    /// `managed-v2.json`
+    ManagedV2,
+    /// `cluster-scoped.json`
+    ClusterScoped,
+    /// `legacy-example.json`
+    LegacyExample,
+}
+
+/// An optional statement of `deploy/iam`, for one feature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Extra {
+    /// `kms.json`: keys of the customer's own.
+    Kms,
+    /// `tag-edits.json`: tags of any volume.
+    TagEdits,
+    /// `hyperpod.json`: nodes of a SageMaker cluster.
+    HyperPod,
+}
+
+impl Shipped {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::ManagedV2, Self::ClusterScoped, Self::LegacyExample];
+
+    /// The name of its file, without the ending.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ManagedV2 => "managed-v2",
+            Self::ClusterScoped => "cluster-scoped",
+            Self::LegacyExample => "legacy-example",
+        }
+    }
+
+    /// The document.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::ManagedV2 => include_str!("../../../../deploy/iam/managed-v2.json"),
+            Self::ClusterScoped => include_str!("../../../../deploy/iam/cluster-scoped.json"),
+            Self::LegacyExample => include_str!("../../../../deploy/iam/legacy-example.json"),
+        }
+    }
+}
+
+impl Extra {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Kms, Self::TagEdits, Self::HyperPod];
+
+    /// The name of its file, without the ending.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kms => "kms",
+            Self::TagEdits => "tag-edits",
+            Self::HyperPod => "hyperpod",
+        }
+    }
+
+    /// The document.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Kms => include_str!("../../../../deploy/iam/kms.json"),
+            Self::TagEdits => include_str!("../../../../deploy/iam/tag-edits.json"),
+            Self::HyperPod => include_str!("../../../../deploy/iam/hyperpod.json"),
+        }
+    }
+}
+
+/// A policy that allows a call, with the optional statements that this takes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AllowedBy {
+    /// The policy.
+    pub policy: Shipped,
+    /// What must be added to it; mostly nothing.
+    pub with: BTreeSet<Extra>,
+}
+
+impl fmt::Display for AllowedBy {
+    /// `managed-v2`, `legacy-example+kms+tag-edits`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.policy.name())?;
+        self.with.iter().try_for_each(|extra| write!(f, "+{}", extra.name()))
+    }
+}
+
+/// What the shipped policies say of one call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Audit {
+    /// Those that allow it.
+    pub allowed_by: Vec<AllowedBy>,
+    /// What the policies deny that allow it only with additions or not at all: the first failed check of each.
+    pub denied: Vec<(Shipped, Denial)>,
+}
+
+/// The documents, parsed once: they are constants of the program.
+static DOCUMENTS: LazyLock<Documents> = LazyLock::new(|| Documents {
+    policies: Shipped::ALL.map(|policy| (policy, parse(policy.name(), policy.text()))),
+    extras: Extra::ALL.map(|extra| (extra, parse(extra.name(), extra.text()))),
+});
+
+struct Documents {
+    policies: [(Shipped, Policy); 3],
+    extras: [(Extra, Policy); 3],
+}
+
+fn parse(name: &str, text: &str) -> Policy {
+    Policy::parse(name, text).expect("a test reads every document of deploy/iam")
+}
+
+impl Audit {
+    /// Holds the checks of a call, made by a caller with these tags, against all documents.
+    pub(super) fn of(checks: &[Check], caller: &Tags) -> Self {
+        let mut audit = Self { allowed_by: Vec::new(), denied: Vec::new() };
+        for (shipped, policy) in &DOCUMENTS.policies {
+            let denials: Vec<(&Check, Denial)> = checks
+                .iter()
+                .filter_map(|check| Some((check, decide(std::iter::once(policy), check, caller).err()?)))
+                .collect();
+            let additions: Option<BTreeSet<Extra>> = denials.iter().map(|(check, _)| addition(check, caller)).collect();
+            if let Some(with) = additions {
+                audit.allowed_by.push(AllowedBy { policy: *shipped, with });
+            }
+            audit.denied.extend(denials.into_iter().next().map(|(_, denial)| (*shipped, denial)));
+        }
+        audit
+    }
+
+    /// Whether some policy allows it with no more than these additions.
+    pub fn allowed_with(&self, extras: &BTreeSet<Extra>) -> bool {
+        self.allowed_by.iter().any(|allowed| allowed.with.is_subset(extras))
+    }
+
+    /// Whether this policy allows it with no more than these additions.
+    pub fn allowed_under(&self, policy: Shipped, extras: &BTreeSet<Extra>) -> bool {
+        self.allowed_by.iter().any(|allowed| allowed.policy == policy && allowed.with.is_subset(extras))
+    }
+}
+
+/// The one optional statement that allows what a policy does not.
+fn addition(check: &Check, caller: &Tags) -> Option<Extra> {
+    let allows = |policy: &Policy| decide(std::iter::once(policy), check, caller).is_ok();
+    DOCUMENTS.extras.iter().find(|(_, policy)| allows(policy)).map(|(extra, _)| *extra)
+}

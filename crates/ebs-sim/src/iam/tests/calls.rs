@@ -1,0 +1,290 @@
+//! Which checks each call makes, and what the shipped policies say of whole calls.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ebs_types::Tags;
+
+use super::tags;
+use crate::api::{self, Call, Tag, TagSpecification, TagToDelete};
+use crate::iam::check::checks;
+use crate::iam::gate::{Gate, IamConfig, LeastRights};
+use crate::iam::{Audit, Extra, Facts, Known, Policy, Shipped};
+
+const KEY: &str = "arn:aws:kms:us-west-2:123456789012:key/mine";
+
+/// An account as a table.
+#[derive(Default)]
+struct Account {
+    resources: BTreeMap<String, (Tags, bool)>,
+}
+
+impl Account {
+    /// A managed volume and snapshot, a volume and a snapshot encrypted with the customer's key, and an instance.
+    fn usual() -> Self {
+        let managed = || tags(&[("ebs.csi.aws.com/cluster", "true"), ("CSIVolumeName", "pvc-1")]);
+        let plain = ["vol-1", "snap-1"].map(|id| (id.to_owned(), (managed(), false)));
+        let secret = ["vol-2", "snap-2"].map(|id| (id.to_owned(), (managed(), true)));
+        let others = ["i-1", "vol-stranger"].map(|id| (id.to_owned(), (Tags::new(), false)));
+        Self { resources: plain.into_iter().chain(secret).chain(others).collect() }
+    }
+}
+
+impl Known for Account {
+    fn region(&self) -> &str {
+        "us-west-2"
+    }
+
+    fn account(&self) -> &str {
+        "123456789012"
+    }
+
+    fn facts(&self, id: &str) -> Option<Facts<'_>> {
+        self.resources.get(id).map(|(tags, encrypted)| Facts {
+            tags,
+            volume_type: None,
+            zone: None,
+            encrypted: *encrypted,
+            customer_key: encrypted.then(|| KEY.to_owned()),
+        })
+    }
+
+    fn customer_key(&self, given: &str) -> Option<String> {
+        (given != "alias/aws/ebs").then(|| KEY.to_owned())
+    }
+}
+
+fn specification(resource_type: &str, pairs: &[(&str, &str)]) -> Vec<TagSpecification> {
+    vec![TagSpecification { resource_type: resource_type.to_owned(), tags: list(pairs) }]
+}
+
+fn list(pairs: &[(&str, &str)]) -> Vec<Tag> {
+    pairs.iter().map(|(key, value)| Tag { key: (*key).to_owned(), value: (*value).to_owned() }).collect()
+}
+
+const DRIVERS: [(&str, &str); 2] = [("ebs.csi.aws.com/cluster", "true"), ("CSIVolumeName", "pvc-1")];
+const SNAPSHOTS: [(&str, &str); 2] = [("ebs.csi.aws.com/cluster", "true"), ("CSIVolumeSnapshotName", "s-1")];
+
+fn create() -> api::CreateVolume {
+    api::CreateVolume { tag_specifications: specification("volume", &DRIVERS), ..Default::default() }
+}
+
+fn attach(volume: &str) -> Call {
+    let (volume_id, instance_id) = (volume.to_owned(), "i-1".to_owned());
+    Call::AttachVolume(api::AttachVolume { volume_id, instance_id, ..Default::default() })
+}
+
+fn asked(call: &Call) -> Vec<String> {
+    let shown =
+        |arn: &str| arn.replace("arn:aws:ec2:us-west-2:123456789012:", "").replace("arn:aws:ec2:us-west-2::", "::");
+    checks(call, &Account::usual()).iter().map(|check| format!("{} {}", check.action, shown(&check.arn))).collect()
+}
+
+#[test]
+fn each_call_asks_for_its_actions_on_its_resources() {
+    let untagged = api::CreateVolume::default();
+    let restored = api::CreateVolume { snapshot_id: Some("snap-1".to_owned()), ..create() };
+    let copied = api::CopyVolumes {
+        source_volume_id: "vol-1".to_owned(),
+        tag_specifications: specification("volume", &DRIVERS),
+        ..Default::default()
+    };
+    let snapshot = api::CreateSnapshot {
+        volume_id: "vol-1".to_owned(),
+        tag_specifications: specification("snapshot", &SNAPSHOTS),
+        ..Default::default()
+    };
+    let volume = || "vol-1".to_owned();
+    let both = || vec!["vol-1".to_owned(), "snap-1".to_owned()];
+    let table: Vec<(Call, &[&str])> = vec![
+        (Call::CreateVolume(untagged), &["ec2:CreateVolume volume/*"]),
+        (Call::CreateVolume(create()), &["ec2:CreateVolume volume/*", "ec2:CreateTags volume/*"]),
+        (
+            Call::CreateVolume(restored),
+            &["ec2:CreateVolume volume/*", "ec2:CreateTags volume/*", "ec2:CreateVolume ::snapshot/snap-1"],
+        ),
+        (
+            Call::CopyVolumes(copied),
+            &["ec2:CopyVolumes volume/*", "ec2:CreateTags volume/*", "ec2:CopyVolumes volume/vol-1"],
+        ),
+        (
+            Call::CreateSnapshot(snapshot),
+            &["ec2:CreateSnapshot ::snapshot/*", "ec2:CreateTags ::snapshot/*", "ec2:CreateSnapshot volume/vol-1"],
+        ),
+        (attach("vol-1"), &["ec2:AttachVolume volume/vol-1", "ec2:AttachVolume instance/i-1"]),
+        (
+            Call::DetachVolume(api::DetachVolume {
+                volume_id: volume(),
+                instance_id: Some("i-1".to_owned()),
+                ..Default::default()
+            }),
+            &["ec2:DetachVolume volume/vol-1", "ec2:DetachVolume instance/i-1"],
+        ),
+        (
+            Call::ModifyVolume(api::ModifyVolume { volume_id: volume(), ..Default::default() }),
+            &["ec2:ModifyVolume volume/vol-1"],
+        ),
+        (
+            Call::DeleteVolume(api::DeleteVolume { volume_id: volume(), dry_run: true }),
+            &["ec2:DeleteVolume volume/vol-1"],
+        ),
+        (
+            Call::DeleteSnapshot(api::DeleteSnapshot { snapshot_id: "snap-1".to_owned(), dry_run: false }),
+            &["ec2:DeleteSnapshot ::snapshot/snap-1"],
+        ),
+        (
+            Call::CreateTags(api::CreateTags { resources: both(), tags: list(&[("a", "b")]), dry_run: false }),
+            &["ec2:CreateTags volume/vol-1", "ec2:CreateTags ::snapshot/snap-1"],
+        ),
+        (
+            Call::DeleteTags(api::DeleteTags { resources: both(), tags: Vec::new(), dry_run: false }),
+            &["ec2:DeleteTags volume/vol-1", "ec2:DeleteTags ::snapshot/snap-1"],
+        ),
+        (Call::DescribeVolumes(Default::default()), &["ec2:DescribeVolumes *"]),
+        (Call::DescribeTags(Default::default()), &["ec2:DescribeTags *"]),
+    ];
+    for (call, expected) in table {
+        assert_eq!(asked(&call), expected, "{call:?}");
+    }
+}
+
+#[test]
+fn keys_of_the_customer_take_rights_and_the_default_key_takes_none() {
+    let kms = |call: Call| -> Vec<String> {
+        asked(&call).into_iter().filter(|c| c.starts_with("kms:")).map(|c| c.replace(&format!(" {KEY}"), "")).collect()
+    };
+    let with = |key: Option<&str>, snapshot: Option<&str>| {
+        kms(Call::CreateVolume(api::CreateVolume {
+            kms_key_id: key.map(str::to_owned),
+            snapshot_id: snapshot.map(str::to_owned),
+            encrypted: Some(true),
+            ..create()
+        }))
+    };
+    assert!(with(None, None).is_empty());
+    assert!(with(Some("alias/aws/ebs"), None).is_empty());
+    assert_eq!(with(Some("alias/mine"), None), ["kms:CreateGrant", "kms:GenerateDataKeyWithoutPlaintext"]);
+    assert!(with(None, Some("snap-1")).is_empty());
+    assert_eq!(with(None, Some("snap-2")), ["kms:Decrypt", "kms:CreateGrant", "kms:GenerateDataKeyWithoutPlaintext"]);
+    assert_eq!(kms(attach("vol-2")), ["kms:CreateGrant", "kms:Decrypt"]);
+    assert!(kms(attach("vol-1")).is_empty());
+}
+
+fn audit(call: &Call) -> Audit {
+    audit_for(call, &Tags::new())
+}
+
+fn audit_for(call: &Call, caller: &Tags) -> Audit {
+    Audit::of(&checks(call, &Account::usual()), caller)
+}
+
+fn allowed_by(audit: &Audit) -> Vec<String> {
+    audit.allowed_by.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn an_audit_names_each_policy_that_allows_a_call_with_what_must_be_added() {
+    let named = |call: Call| allowed_by(&audit(&call));
+    assert_eq!(named(Call::CreateVolume(create())), ["managed-v2", "legacy-example"]);
+    let secret = api::CreateVolume { kms_key_id: Some("alias/mine".to_owned()), ..create() };
+    assert_eq!(named(Call::CreateVolume(secret)), ["managed-v2+kms", "legacy-example+kms"]);
+    assert_eq!(named(attach("vol-stranger")), ["legacy-example"]);
+    let edit = api::CreateTags { resources: vec!["vol-1".to_owned()], tags: list(&[("team", "red")]), dry_run: false };
+    assert_eq!(named(Call::CreateTags(edit)), ["managed-v2", "cluster-scoped+tag-edits", "legacy-example+tag-edits"]);
+    let remove = api::DeleteTags {
+        resources: vec!["vol-1".to_owned()],
+        tags: vec![TagToDelete { key: "team".to_owned(), value: None }],
+        dry_run: false,
+    };
+    assert_eq!(named(Call::DeleteTags(remove)), ["managed-v2", "legacy-example"]);
+    let untagged = audit(&Call::CreateVolume(api::CreateVolume::default()));
+    assert!(untagged.allowed_by.is_empty());
+    let (policy, denial) = &untagged.denied[0];
+    assert_eq!(*policy, Shipped::ManagedV2);
+    let text = denial.to_string();
+    assert!(text.contains("ec2:CreateVolume on arn:aws:ec2:us-west-2:123456789012:volume/*"), "{text}");
+    assert!(
+        text.contains("StringEquals aws:RequestTag/ebs.csi.aws.com/cluster = true (the request has nothing)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_iops_probe_without_the_cluster_tag_is_what_v2_denies() {
+    let probe = api::CreateVolume {
+        tag_specifications: specification("volume", &[("CSIVolumeName", "IopsLimitDryRun")]),
+        dry_run: true,
+        ..Default::default()
+    };
+    assert_eq!(allowed_by(&audit(&Call::CreateVolume(probe))), ["legacy-example"]);
+    assert_eq!(allowed_by(&audit(&Call::CreateVolume(create()))), ["managed-v2", "legacy-example"]);
+}
+
+#[test]
+fn the_cluster_scoped_policy_goes_by_the_tag_of_the_caller() {
+    let tagged = api::CreateVolume {
+        tag_specifications: specification("volume", &[("ebs.csi.aws.com/cluster-name", "blue")]),
+        ..Default::default()
+    };
+    let call = Call::CreateVolume(tagged);
+    assert_eq!(allowed_by(&audit_for(&call, &tags(&[("eks-cluster-name", "blue")]))), ["cluster-scoped"]);
+    assert!(allowed_by(&audit_for(&call, &tags(&[("eks-cluster-name", "red")]))).is_empty());
+    assert!(allowed_by(&audit(&call)).is_empty());
+}
+
+#[test]
+fn a_resource_that_does_not_exist_is_not_called_forbidden() {
+    // EC2 answers InvalidVolume.NotFound, which a driver that deletes twice depends on.
+    let gone = Call::DeleteVolume(api::DeleteVolume { volume_id: "vol-gone".to_owned(), dry_run: false });
+    assert_eq!(audit(&gone).allowed_by.len(), 3);
+    let stranger = Call::DeleteVolume(api::DeleteVolume { volume_id: "vol-stranger".to_owned(), dry_run: false });
+    assert!(audit(&stranger).allowed_by.is_empty());
+    // What may not be done at all may not be done to nothing either.
+    let snapshot =
+        Call::DeleteTags(api::DeleteTags { resources: vec!["i-gone".to_owned()], tags: Vec::new(), dry_run: false });
+    assert!(audit(&snapshot).allowed_by.is_empty());
+}
+
+fn gate(policies: Vec<Policy>) -> (Gate, LeastRights) {
+    let least_rights = LeastRights::default();
+    let config = IamConfig { policies, principal_tags: Tags::new(), audit: true };
+    (Gate::new(config, least_rights.clone()), least_rights)
+}
+
+#[test]
+fn a_refusal_reads_as_ec2s() {
+    let delete = |id: &str| Call::DeleteVolume(api::DeleteVolume { volume_id: id.to_owned(), dry_run: false });
+    let v2 = || Policy::parse("managed-v2", Shipped::ManagedV2.text()).unwrap();
+    let (allowing, _) = gate(vec![v2()]);
+    assert_eq!(allowing.judge(None, &delete("vol-1"), &Account::usual()).refusal, None);
+    let fault = allowing.judge(None, &delete("vol-stranger"), &Account::usual()).refusal.unwrap();
+    assert_eq!((fault.code.as_str(), fault.status), ("UnauthorizedOperation", 403));
+    assert_eq!(
+        fault.message,
+        "You are not authorized to perform this operation. User: arn:aws:iam::123456789012:user/ebs-sim is not \
+         authorized to perform: ec2:DeleteVolume on resource: \
+         arn:aws:ec2:us-west-2:123456789012:volume/vol-stranger because no identity-based policy allows the \
+         ec2:DeleteVolume action."
+    );
+    let deny = super::policy(r#""Effect":"Deny","Action":"ec2:DeleteVolume","Resource":"*""#);
+    let (denying, _) = gate(vec![v2(), deny]);
+    let fault = denying.judge(None, &delete("vol-1"), &Account::usual()).refusal.unwrap();
+    assert!(fault.message.ends_with("with an explicit deny in an identity-based policy."), "{}", fault.message);
+}
+
+#[test]
+fn what_no_shipped_policy_allows_is_kept_with_its_reasons_until_an_addition_covers_it() {
+    let (gate, least_rights) = gate(Vec::new());
+    let account = Account::usual();
+    gate.judge(Some("AKIA1"), &attach("vol-1"), &account);
+    assert!(least_rights.violations(&BTreeSet::new()).is_empty());
+    gate.judge(Some("AKIA1"), &attach("vol-2"), &account);
+    let found = least_rights.violations(&BTreeSet::new());
+    assert_eq!(found.len(), 1);
+    let text = found[0].to_string();
+    for word in ["AttachVolume", "vol-2", "managed-v2+kms would allow it", "kms:CreateGrant"] {
+        assert!(text.contains(word), "{text}");
+    }
+    assert_eq!(found[0].access_key.as_deref(), Some("AKIA1"));
+    assert!(least_rights.violations(&BTreeSet::from([Extra::Kms])).is_empty());
+    assert_eq!(least_rights.violations(&BTreeSet::from([Extra::TagEdits])).len(), 1);
+}

@@ -1,0 +1,113 @@
+//! What is no policy is refused, with its place.
+
+use super::document;
+use crate::iam::{Extra, Policy, Shipped};
+
+fn refused(text: &str) -> String {
+    let error = document(text).expect_err(text);
+    let mut message = error.to_string();
+    let mut source = std::error::Error::source(&error);
+    while let Some(cause) = source {
+        message = format!("{message}: {cause}");
+        source = cause.source();
+    }
+    message
+}
+
+fn of(statement: &str) -> String {
+    format!(
+        r#"{{"Version":"2012-10-17","Statement":[{{"Effect":"Allow","Action":"ec2:*","Resource":"*"}},{{{statement}}}]}}"#
+    )
+}
+
+#[test]
+fn what_the_simulator_does_not_understand_is_refused_with_statement_and_field() {
+    let table = [
+        (
+            of(r#""Sid":"Odd","Effect":"Allow","Action":"ec2:*","Resource":"*","Wen":1"#),
+            ["statement 2 (Odd)", "field Wen"],
+        ),
+        (of(r#""Effect":"allow","Action":"ec2:*","Resource":"*""#), ["statement 2", "field Effect"]),
+        (of(r#""Effect":"Allow","Resource":"*""#), ["statement 2, field Action", "NotAction"]),
+        (
+            of(r#""Effect":"Allow","Action":"ec2:*","NotAction":"ec2:*","Resource":"*""#),
+            ["field Action", "exactly one"],
+        ),
+        (of(r#""Effect":"Allow","Action":"DeleteVolume","Resource":"*""#), ["field Action", "service:Action"]),
+        (of(r#""Effect":"Allow","Action":[],"Resource":"*""#), ["field Action", "empty list"]),
+        (of(r#""Effect":"Allow","Action":[7],"Resource":"*""#), ["field Action", "7 is no text"]),
+        (of(r#""Effect":"Allow","Action":"ec2:*","Resource":"volume/*""#), ["field Resource", "ARN"]),
+        (
+            of(r#""Effect":"Allow","Action":"ec2:*","Resource":"*","Principal":"*""#),
+            ["field Principal", "identity-based"],
+        ),
+        (
+            of(r#""Effect":"Allow","Action":"ec2:*","Resource":"*","Condition":[]"#),
+            ["field Condition", "no JSON object"],
+        ),
+        (
+            of(
+                r#""Effect":"Allow","Action":"ec2:*","Resource":"*","Condition":{"NumericLessThan":{"ec2:VolumeSize":"5"}}"#,
+            ),
+            ["field Condition.NumericLessThan.ec2:VolumeSize", "StringEquals"],
+        ),
+        (
+            of(
+                r#""Effect":"Allow","Action":"ec2:*","Resource":"*","Condition":{"StringEquals":{"aws:SourceIp":"::1"}}"#,
+            ),
+            ["Condition.StringEquals.aws:SourceIp", "does not know the condition key"],
+        ),
+        (
+            of(r#""Effect":"Allow","Action":"ec2:*","Resource":"*","Condition":{"StringEquals":{"aws:TagKeys":"a"}}"#),
+            ["Condition.StringEquals.aws:TagKeys", "ForAllValues"],
+        ),
+        (
+            of(r#""Effect":"Allow","Action":"ec2:*","Resource":"*","Condition":{"Null":{"aws:TagKeys":"perhaps"}}"#),
+            ["Condition.Null.aws:TagKeys", "true"],
+        ),
+        (
+            of(
+                r#""Effect":"Allow","Action":"ec2:*","Resource":"*","Condition":{"ForSome:StringEquals":{"aws:TagKeys":"a"}}"#,
+            ),
+            ["Condition.ForSome:StringEquals", "ForAnyValue"],
+        ),
+        (
+            of(
+                r#""Effect":"Allow","Action":"ec2:*","Resource":"*","Condition":{"StringEquals":{"aws:RequestTag/a":"${aws:PrincipalTag/b"}}"#,
+            ),
+            ["aws:RequestTag/a", "closing brace"],
+        ),
+        (r#"{"Version":"2012-10-17","Statement":"all"}"#.to_owned(), ["field Statement", "list"]),
+        (r#"{"Version":"2008-10-17","Statement":[]}"#.to_owned(), ["field Version", "2012-10-17"]),
+        (r#"{"Statement":[]}"#.to_owned(), ["field Version", "2012-10-17"]),
+        (r#"{"Version":"2012-10-17","Statement":[],"Name":"x"}"#.to_owned(), ["field Name", "unknown"]),
+        ("[]".to_owned(), ["the document", "no JSON object"]),
+        ("{".to_owned(), ["test", "no JSON"]),
+    ];
+    for (text, says) in table {
+        let message = refused(&text);
+        assert!(says.iter().all(|word| message.contains(word)), "{text}\n{message}");
+    }
+}
+
+#[test]
+fn a_policy_file_that_cannot_be_read_is_named() {
+    let message = Policy::read(std::path::Path::new("/nowhere/policy.json")).unwrap_err().to_string();
+    assert!(message.contains("/nowhere/policy.json"), "{message}");
+}
+
+#[test]
+fn a_single_statement_and_single_texts_need_no_lists() {
+    let text = r#"{"Version":"2012-10-17","Id":"one","Statement":{"Effect":"Allow","Action":"*","Resource":"*"}}"#;
+    assert_eq!(document(text).unwrap().statements.len(), 1);
+}
+
+#[test]
+fn every_shipped_document_is_understood_and_none_denies_anything() {
+    let texts = Shipped::ALL.map(|p| (p.name(), p.text())).into_iter().chain(Extra::ALL.map(|e| (e.name(), e.text())));
+    for (name, text) in texts {
+        let policy = Policy::parse(name, text).unwrap();
+        // An optional statement may only be added to a policy one by one if no document denies what another allows.
+        assert!(policy.statements.iter().all(|statement| statement.allows), "{name}");
+    }
+}
