@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use ebs_types::Tags;
 
-use crate::api::{Call, Tag, TagSpecification};
+use crate::api::{AttachVolume, Call, CopyVolumes, CreateSnapshot, CreateVolume, RunInstances, Tag, TagSpecification};
 
 use super::key::Key;
 use super::pattern::Lookup;
@@ -141,40 +141,12 @@ fn tag_of(tags: &Tags, key: &str) -> Option<String> {
 pub(super) fn checks(call: &Call, known: &impl Known) -> Vec<Check> {
     let ask = Asker { known };
     match call {
-        Call::CreateVolume(c) => {
-            let new = ask.new_volume("ec2:CreateVolume", c.volume_type.as_deref(), c.encrypted == Some(true));
-            let zone = c.availability_zone.as_deref();
-            let new = zone.into_iter().fold(new, |new, zone| new.with("ec2:AvailabilityZone", zone));
-            let mut checks = ask.tagged(new, "CreateVolume", &c.tag_specifications, "volume");
-            let source = c.snapshot_id.as_deref();
-            checks.extend(source.map(|id| ask.about("ec2:CreateVolume", id)));
-            checks.extend(ask.keys_of_creation(c.kms_key_id.as_deref(), source));
-            checks
-        }
-        Call::CopyVolumes(c) => {
-            let source = c.source_volume_id.as_str();
-            let encrypted = known.facts(source).is_some_and(|facts| facts.encrypted);
-            let new = ask.new_volume("ec2:CopyVolumes", c.volume_type.as_deref(), encrypted);
-            let mut checks = ask.tagged(new, "CopyVolumes", &c.tag_specifications, "volume");
-            checks.push(ask.about("ec2:CopyVolumes", source));
-            checks.extend(ask.keys_of_creation(None, Some(source)));
-            checks
-        }
-        Call::CreateSnapshot(c) => {
-            let new = ask.at(Check::new("ec2:CreateSnapshot", ask.arn("snapshot", "*")));
-            let mut checks = ask.tagged(new, "CreateSnapshot", &c.tag_specifications, "snapshot");
-            checks.push(ask.about("ec2:CreateSnapshot", &c.volume_id));
-            checks
-        }
+        Call::CreateVolume(c) => ask.create_volume(c),
+        Call::CopyVolumes(c) => ask.copy_volumes(c),
+        Call::CreateSnapshot(c) => ask.create_snapshot(c),
         Call::DeleteVolume(c) => vec![ask.about("ec2:DeleteVolume", &c.volume_id)],
         Call::ModifyVolume(c) => vec![ask.about("ec2:ModifyVolume", &c.volume_id)],
-        Call::AttachVolume(c) => {
-            let mut checks = vec![ask.about("ec2:AttachVolume", &c.volume_id)];
-            checks.push(ask.about("ec2:AttachVolume", &c.instance_id));
-            let key = known.facts(&c.volume_id).and_then(|facts| facts.customer_key);
-            checks.extend(key.into_iter().flat_map(|key| ask.key(&["kms:CreateGrant", "kms:Decrypt"], &key)));
-            checks
-        }
+        Call::AttachVolume(c) => ask.attach(c),
         Call::DetachVolume(c) => {
             let ids = std::iter::once(&c.volume_id).chain(&c.instance_id);
             ids.map(|id| ask.about("ec2:DetachVolume", id)).collect()
@@ -188,10 +160,26 @@ pub(super) fn checks(call: &Call, known: &impl Known) -> Vec<Check> {
             let tags: Vec<_> = c.tags.iter().map(|t| (t.key.as_str(), t.value.as_deref().unwrap_or(""))).collect();
             c.resources.iter().map(|id| ask.about("ec2:DeleteTags", id).with_request_tags(&tags)).collect()
         }
+        Call::EnableFastSnapshotRestores(c) => {
+            c.source_snapshot_ids.iter().map(|id| ask.about("ec2:EnableFastSnapshotRestores", id)).collect()
+        }
+        Call::LockSnapshot(c) => vec![ask.about("ec2:LockSnapshot", &c.snapshot_id)],
+        Call::RunInstances(c) => ask.launch(c),
+        Call::TerminateInstances(c) => {
+            c.instance_ids.iter().map(|id| ask.about("ec2:TerminateInstances", id)).collect()
+        }
+        Call::AttachClusterNodeVolume(c) => {
+            vec![ask.at(Check::new("sagemaker:AttachClusterNodeVolume", c.cluster_arn.clone()))]
+        }
+        Call::DetachClusterNodeVolume(c) => {
+            vec![ask.at(Check::new("sagemaker:DetachClusterNodeVolume", c.cluster_arn.clone()))]
+        }
         Call::DescribeVolumes(_) => vec![Check::plain("ec2:DescribeVolumes")],
         Call::DescribeVolumeStatus(_) => vec![Check::plain("ec2:DescribeVolumeStatus")],
         Call::DescribeVolumesModifications(_) => vec![Check::plain("ec2:DescribeVolumesModifications")],
         Call::DescribeSnapshots(_) => vec![Check::plain("ec2:DescribeSnapshots")],
+        Call::DescribeFastSnapshotRestores(_) => vec![Check::plain("ec2:DescribeFastSnapshotRestores")],
+        Call::DescribeLockedSnapshots(_) => vec![Check::plain("ec2:DescribeLockedSnapshots")],
         Call::DescribeTags(_) => vec![Check::plain("ec2:DescribeTags")],
         Call::DescribeInstances(_) => vec![Check::plain("ec2:DescribeInstances")],
         Call::DescribeInstanceTypes(_) => vec![Check::plain("ec2:DescribeInstanceTypes")],
@@ -209,6 +197,59 @@ struct Asker<'a, K> {
 }
 
 impl<K: Known> Asker<'_, K> {
+    fn create_volume(&self, call: &CreateVolume) -> Vec<Check> {
+        let new = self.new_volume("ec2:CreateVolume", call.volume_type.as_deref(), call.encrypted == Some(true));
+        let zone = call.availability_zone.as_deref();
+        let new = zone.into_iter().fold(new, |new, zone| new.with("ec2:AvailabilityZone", zone));
+        let mut checks = self.tagged(new, "CreateVolume", &call.tag_specifications, "volume");
+        let source = call.snapshot_id.as_deref();
+        checks.extend(source.map(|id| self.about("ec2:CreateVolume", id)));
+        checks.extend(self.keys_of_creation(call.kms_key_id.as_deref(), source));
+        checks
+    }
+
+    fn copy_volumes(&self, call: &CopyVolumes) -> Vec<Check> {
+        let source = call.source_volume_id.as_str();
+        let encrypted = self.known.facts(source).is_some_and(|facts| facts.encrypted);
+        let new = self.new_volume("ec2:CopyVolumes", call.volume_type.as_deref(), encrypted);
+        let mut checks = self.tagged(new, "CopyVolumes", &call.tag_specifications, "volume");
+        checks.push(self.about("ec2:CopyVolumes", source));
+        checks.extend(self.keys_of_creation(None, Some(source)));
+        checks
+    }
+
+    fn create_snapshot(&self, call: &CreateSnapshot) -> Vec<Check> {
+        let new = self.at(Check::new("ec2:CreateSnapshot", self.arn("snapshot", "*")));
+        let mut checks = self.tagged(new, "CreateSnapshot", &call.tag_specifications, "snapshot");
+        checks.push(self.about("ec2:CreateSnapshot", &call.volume_id));
+        checks
+    }
+
+    fn attach(&self, call: &AttachVolume) -> Vec<Check> {
+        let mut checks = vec![self.about("ec2:AttachVolume", &call.volume_id)];
+        checks.push(self.about("ec2:AttachVolume", &call.instance_id));
+        let key = self.known.facts(&call.volume_id).and_then(|facts| facts.customer_key);
+        checks.extend(key.into_iter().flat_map(|key| self.key(&["kms:CreateGrant", "kms:Decrypt"], &key)));
+        checks
+    }
+
+    /// The parts of an instance that the simulator knows of, and the subnet and group that every instance is in.
+    fn launch(&self, call: &RunInstances) -> Vec<Check> {
+        let region = self.known.region();
+        let image = format!("arn:aws:ec2:{region}::image/{}", call.image_id.as_deref().unwrap_or("*"));
+        let others = ["network-interface", "security-group", "subnet"].map(|kind| self.arn(kind, "*"));
+        let plain = std::iter::once(image).chain(others).map(|arn| self.at(Check::new("ec2:RunInstances", arn)));
+        let mut checks: Vec<Check> = plain.collect();
+        let tags = &call.tag_specifications;
+        let instance = self.at(Check::new("ec2:RunInstances", self.arn("instance", "*")));
+        checks.extend(self.tagged(instance, "RunInstances", tags, "instance"));
+        let volume = self.at(Check::new("ec2:RunInstances", self.arn("volume", "*")));
+        checks.extend(self.tagged(volume, "RunInstances", tags, "volume"));
+        let snapshots = call.block_device_mappings.iter().filter_map(|mapping| mapping.snapshot_id.as_deref());
+        checks.extend(snapshots.map(|id| self.about("ec2:RunInstances", id)));
+        checks
+    }
+
     /// `id` is `*` for what is yet to be made. Snapshots have no account in their ARN.
     fn arn(&self, kind: &str, id: &str) -> String {
         let account = if kind == "snapshot" { "" } else { self.known.account() };

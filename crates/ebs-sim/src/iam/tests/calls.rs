@@ -139,6 +139,40 @@ fn each_call_asks_for_its_actions_on_its_resources() {
             Call::DeleteTags(api::DeleteTags { resources: both(), tags: Vec::new(), dry_run: false }),
             &["ec2:DeleteTags volume/vol-1", "ec2:DeleteTags ::snapshot/snap-1"],
         ),
+        (
+            Call::EnableFastSnapshotRestores(api::EnableFastSnapshotRestores {
+                source_snapshot_ids: vec!["snap-1".to_owned()],
+                ..Default::default()
+            }),
+            &["ec2:EnableFastSnapshotRestores ::snapshot/snap-1"],
+        ),
+        (
+            Call::LockSnapshot(api::LockSnapshot { snapshot_id: "snap-1".to_owned(), ..Default::default() }),
+            &["ec2:LockSnapshot ::snapshot/snap-1"],
+        ),
+        (
+            Call::RunInstances(api::RunInstances { image_id: Some("ami-1".to_owned()), ..Default::default() }),
+            &[
+                "ec2:RunInstances ::image/ami-1",
+                "ec2:RunInstances network-interface/*",
+                "ec2:RunInstances security-group/*",
+                "ec2:RunInstances subnet/*",
+                "ec2:RunInstances instance/*",
+                "ec2:RunInstances volume/*",
+            ],
+        ),
+        (
+            Call::TerminateInstances(api::TerminateInstances { instance_ids: vec!["i-1".to_owned()], dry_run: false }),
+            &["ec2:TerminateInstances instance/i-1"],
+        ),
+        (
+            Call::AttachClusterNodeVolume(api::ClusterNodeVolume {
+                cluster_arn: "arn:aws:sagemaker:us-west-2:123456789012:cluster/c".to_owned(),
+                node_id: "i-1".to_owned(),
+                volume_id: volume(),
+            }),
+            &["sagemaker:AttachClusterNodeVolume arn:aws:sagemaker:us-west-2:123456789012:cluster/c"],
+        ),
         (Call::DescribeVolumes(Default::default()), &["ec2:DescribeVolumes *"]),
         (Call::DescribeTags(Default::default()), &["ec2:DescribeTags *"]),
     ];
