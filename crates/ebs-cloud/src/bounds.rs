@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 /// EC2's reads may lag this far behind its writes: what is not seen within it may exist all the same.
 pub(crate) const SETTLE: Duration = Duration::from_secs(15);
 
@@ -30,3 +32,11 @@ pub(crate) const STUCK_ATTACHING: Duration = Duration::from_secs(90);
 pub(crate) const STUCK_WATCHED: Duration = Duration::from_secs(10);
 /// How long the probe for IOPS limits may hold up the request that needs it.
 pub(crate) const PROBE: Duration = Duration::from_secs(5);
+
+/// So long a look may take even after the end of its operation: whoever is about to end looks once more.
+const LAST_LOOK: Duration = Duration::from_secs(5);
+
+/// Until when an operation with that deadline waits for the answer to a single look that begins now.
+pub(crate) fn look_until(now: Instant, deadline: Instant) -> Instant {
+    deadline.clamp(now + LAST_LOOK, now + LOOK)
+}

@@ -8,14 +8,15 @@ use tokio::time::{Instant, sleep};
 
 use crate::error::refused;
 use crate::op::Op;
+use crate::traffic::Caller;
 use crate::{CloudError, bounds};
 
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(8);
-/// A read whose answer was lost is simply made again, this often.
+/// A read whose answer was lost is simply made again, this often and after this time.
 const UNCLEAR_READS: u32 = 3;
+const AFTER_UNCLEAR_READ: Duration = Duration::from_millis(400);
 
-/// Makes a mutating call, once, unless EC2 throttles it: then again, while somebody waits and time is left.
+/// Makes a mutating call, once, unless EC2 throttles it: then again as soon as the budget allows, while somebody waits
+/// and time is left.
 ///
 /// # Errors
 /// The outer error is [`CloudError::Abandoned`]; the inner one is EC2's answer, a throttle only at the end of the bound.
@@ -27,18 +28,15 @@ where
     T: Send,
     F: Future<Output = Result<T, Ec2Error>> + Send,
 {
-    let mut pause = FIRST_PAUSE;
+    let caller = Caller::change(op);
     loop {
         op.still_wanted()?;
         op.mutates();
-        match call().await {
-            Err(e) if e.class == ErrorClass::Throttled && Instant::now() + pause < op.deadline => {
-                tracing::debug!(step = %op.what, ?pause, "throttled");
-            }
+        match caller.scope(call()).await {
+            // Nothing was done. The next token comes later: the budget has heard of it.
+            Err(e) if e.class == ErrorClass::Throttled && Instant::now() < op.deadline => {}
             outcome => return Ok(outcome),
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
@@ -51,21 +49,25 @@ where
     T: Send,
     F: Future<Output = Result<T, Ec2Error>> + Send,
 {
-    let deadline = Instant::now() + bounds::LOOK;
-    let mut pause = FIRST_PAUSE;
+    let caller = Caller::question(bounds::LOOK);
     let mut unclear = 0;
     loop {
-        let error = match call().await {
+        let error = match caller.scope(call()).await {
             Ok(value) => return Ok(value),
             Err(e) => e,
         };
         unclear += u32::from(error.class == ErrorClass::Ambiguous);
-        let again = matches!(error.class, ErrorClass::Throttled | ErrorClass::Ambiguous) && unclear < UNCLEAR_READS;
-        if !again || Instant::now() + pause >= deadline {
+        let again = match error.class {
+            ErrorClass::Throttled => Instant::now() < caller.until,
+            ErrorClass::Ambiguous => unclear < UNCLEAR_READS && Instant::now() + AFTER_UNCLEAR_READ < caller.until,
+            _ => false,
+        };
+        if !again {
             return Err(read_refused(step, error));
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        if error.class == ErrorClass::Ambiguous {
+            sleep(AFTER_UNCLEAR_READ).await;
+        }
     }
 }
 

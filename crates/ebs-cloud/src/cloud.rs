@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use ebs_ec2::Ec2;
+use ebs_ec2::{Ec2, Observer, Zones as _};
 
 use crate::attachment::{Cards, DeviceNames};
 use crate::iops_limit::IopsLimitProbe;
 use crate::recent::Recent;
+use crate::traffic::{Budget, Desks, Lookups, Paced};
 use crate::volume::VolumeMemory;
 use crate::wait::Watch;
 use crate::wall_clock::WallClock;
@@ -26,26 +27,40 @@ use crate::{CloudConfig, CloudError};
 /// process that starts anew finds everything out again from EC2.
 #[derive(Debug)]
 pub struct Cloud<E> {
-    pub(crate) ec2: Arc<E>,
+    pub(crate) ec2: Arc<Paced<E>>,
     pub(crate) config: CloudConfig,
     pub(crate) clock: WallClock,
     pub(crate) recent: Recent,
+    pub(crate) lookups: Lookups<E>,
     pub(crate) watch: Watch<E>,
-    pub(crate) zones: Zones<E>,
-    pub(crate) iops_limits: IopsLimitProbe<E>,
+    pub(crate) zones: Zones<Paced<E>>,
+    pub(crate) iops_limits: IopsLimitProbe<Paced<E>>,
     pub(crate) volumes: VolumeMemory,
     pub(crate) devices: DeviceNames,
-    pub(crate) cards: Cards<E>,
+    pub(crate) cards: Cards<Paced<E>>,
 }
 
 impl<E: Ec2> Cloud<E> {
-    /// Policy over that EC2. Call it inside a tokio runtime, whose clock it uses.
+    /// Policy over that EC2. Call it inside a tokio runtime, whose clock it uses. One for a process: it keeps the
+    /// process's one view of how much EC2 takes.
     pub fn new(ec2: Arc<E>, config: CloudConfig) -> Self {
+        Self::build(ec2, config, None)
+    }
+
+    /// The same; the observer is told how long calls were held back ([`Observer::waited`]).
+    pub fn observed(ec2: Arc<E>, config: CloudConfig, observer: Arc<dyn Observer>) -> Self {
+        Self::build(ec2, config, Some(observer))
+    }
+
+    fn build(ec2: Arc<E>, config: CloudConfig, observer: Option<Arc<dyn Observer>>) -> Self {
+        let ec2 = Arc::new(Paced::new(ec2, Arc::new(Budget::new(observer))));
+        let desks = Arc::new(Desks::new(&ec2, config.batching));
         Self {
             config,
             clock: WallClock::new(),
             recent: Recent::new(),
-            watch: Watch::new(Arc::clone(&ec2)),
+            lookups: Lookups::new(Arc::clone(&desks)),
+            watch: Watch::new(desks),
             zones: Zones::new(Arc::clone(&ec2)),
             iops_limits: IopsLimitProbe::new(Arc::clone(&ec2)),
             volumes: VolumeMemory::default(),

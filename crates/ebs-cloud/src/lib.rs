@@ -24,6 +24,7 @@ mod pages;
 mod recent;
 mod snapshot;
 mod spec;
+mod traffic;
 mod volume;
 mod wait;
 mod wall_clock;

@@ -6,7 +6,8 @@
 use std::time::{Duration, SystemTime};
 
 use ebs_ec2::{
-    Ec2, ErrorClass, Page, PageRequest, Result as Ec2Result, Snapshot, SnapshotQuery, Volume, VolumeQuery, VolumeState,
+    Ec2, ErrorClass, Page, PageRequest, Result as Ec2Result, Snapshot, SnapshotQuery, Snapshots, Volume, VolumeQuery,
+    VolumeState, Volumes,
 };
 use ebs_types::VolumeId;
 

@@ -1,6 +1,6 @@
 //! Listings that are read to their end.
 
-use ebs_ec2::{Ec2, Page, PageRequest, Result, Snapshot, SnapshotQuery, Volume, VolumeQuery};
+use ebs_ec2::{Page, PageRequest, Result};
 
 /// With a length and a filter a describe draws on EC2's larger bucket (`decisions.md` D-21).
 const LENGTH: u32 = 500;
@@ -26,14 +26,4 @@ where
         }
         request.token = next;
     }
-}
-
-/// All volumes of a query.
-pub(crate) async fn volumes<E: Ec2>(ec2: &E, query: &VolumeQuery) -> Result<Vec<Volume>> {
-    all(|page| async move { ec2.describe_volumes(query, &page).await }).await
-}
-
-/// All snapshots of a query.
-pub(crate) async fn snapshots<E: Ec2>(ec2: &E, query: &SnapshotQuery) -> Result<Vec<Snapshot>> {
-    all(|page| async move { ec2.describe_snapshots(query, &page).await }).await
 }

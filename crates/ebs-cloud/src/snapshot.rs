@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use ebs_ec2::{CreateSnapshot, Ec2, ErrorClass, Snapshot, SnapshotQuery, SnapshotState};
+use ebs_ec2::{CreateSnapshot, Ec2, ErrorClass, Snapshot, SnapshotState, Snapshots};
 use ebs_types::{DriverName, SnapshotId, Waiters};
 use tokio::time::{Instant, sleep};
 
-use crate::call::{mutate, read};
+use crate::call::mutate;
 use crate::error::refused;
 use crate::op::Op;
 use crate::recent::Mark;
 use crate::wait::{FirstLook, Verdict};
-use crate::{Cloud, CloudError, Object, SnapshotSpec, bounds, pages};
+use crate::{Cloud, CloudError, Object, SnapshotSpec, bounds};
 
 /// EC2 takes one snapshot of a volume in 15 s; a refusal for that is tried again after this time.
 const COOLDOWN_PAUSE: Duration = Duration::from_secs(5);
@@ -111,9 +111,7 @@ impl<E: Ec2> Cloud<E> {
     /// # Errors
     /// [`CloudError::Unavailable`], [`CloudError::Unauthorized`].
     pub async fn snapshot(&self, id: &SnapshotId) -> Result<Option<Snapshot>, CloudError> {
-        let query = SnapshotQuery::FilterIds(vec![id.clone()]);
-        let found = read(&format!("look at snapshot {id}"), || pages::snapshots(&*self.ec2, &query)).await?;
-        Ok(found.into_iter().find(|s| s.id == *id))
+        self.lookups.snapshot(None, id).await
     }
 }
 

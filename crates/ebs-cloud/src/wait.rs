@@ -1,23 +1,25 @@
-//! The one home of waiting: polls what EC2 says of an object until a condition holds.
+//! The one home of waiting: looks at what EC2 says of an object until a condition holds.
 //!
 //! Callers say what they wait for and how to judge what they see; how often EC2 is asked, and for how many objects at
-//! once, is decided here only. Throttles and lost answers do not end a wait, they only cost time; nor, once the
-//! operation has changed something, does an EC2 that cannot be reached.
-//! A wait starts no mutation; it ends soon after the last waiter of its operation has left.
+//! once, is decided at the desks (`traffic`). Throttles and lost answers do not end a wait, they only cost time; nor,
+//! once the operation has changed something, does an EC2 that cannot be reached.
+//! A wait starts no mutation; it ends soon after the last waiter of its operation has left. What a judge sees was
+//! asked for after its wait began.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Modification, Snapshot, SnapshotQuery, Volume, VolumeQuery};
-use ebs_types::{DriverName, SnapshotId, VolumeId};
-use tokio::time::{Instant, sleep_until};
+use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Modification, Snapshot, Volume};
+use ebs_types::{SnapshotId, VolumeId};
+use tokio::time::{Instant, timeout_at};
 
 use crate::call::read_refused;
 use crate::op::Op;
-use crate::{CloudError, pages};
+use crate::traffic::{Desk, Desks, First, Kind, News, UsualTimes, latest};
+use crate::{CloudError, bounds};
 
-const FIRST_INTERVAL: Duration = Duration::from_millis(500);
-const LONGEST_INTERVAL: Duration = Duration::from_secs(5);
+/// How often a wait looks whether anybody still waits for it.
+const STILL_WANTED: Duration = Duration::from_secs(1);
 
 /// What a look means to the one who waits.
 pub(crate) enum Verdict<T> {
@@ -54,13 +56,14 @@ pub(crate) enum Change {
 /// Waits on one EC2.
 #[derive(Debug)]
 pub(crate) struct Watch<E> {
-    ec2: Arc<E>,
+    desks: Arc<Desks<E>>,
+    usual: UsualTimes,
 }
 
 impl<E: Ec2> Watch<E> {
-    /// Waits on that EC2.
-    pub(crate) fn new(ec2: Arc<E>) -> Self {
-        Self { ec2 }
+    /// Waits at those desks.
+    pub(crate) fn new(desks: Arc<Desks<E>>) -> Self {
+        Self { desks, usual: UsualTimes::default() }
     }
 
     /// Until the judge is content with the volume; it sees `None` while EC2 lists no such volume.
@@ -69,12 +72,10 @@ impl<E: Ec2> Watch<E> {
         op: &Op<'_>,
         first: FirstLook,
         id: &VolumeId,
-        judge: impl FnMut(Option<Volume>) -> Verdict<T> + Send,
+        mut judge: impl FnMut(Option<Volume>) -> Verdict<T> + Send,
     ) -> Result<T, CloudError> {
-        let query = VolumeQuery::FilterIds(vec![id.clone()]);
-        let (ec2, query) = (&*self.ec2, &query);
-        let look = || async move { Ok(pages::volumes(ec2, query).await?.into_iter().find(|v| v.id == *id)) };
-        poll(op, first, look, judge).await
+        let key = id.clone();
+        self.until(&self.desks.volumes, op, first, key, |mut found| judge(found.pop())).await
     }
 
     /// Until the judge is content with the volume's latest modification; `None`: EC2 knows of none.
@@ -83,10 +84,10 @@ impl<E: Ec2> Watch<E> {
         op: &Op<'_>,
         first: FirstLook,
         id: &VolumeId,
-        judge: impl FnMut(Option<Modification>) -> Verdict<T> + Send,
+        mut judge: impl FnMut(Option<Modification>) -> Verdict<T> + Send,
     ) -> Result<T, CloudError> {
-        let ec2 = &*self.ec2;
-        poll(op, first, || latest_modification(ec2, id), judge).await
+        let key = id.clone();
+        self.until(&self.desks.modifications, op, first, key, |found| judge(latest(found))).await
     }
 
     /// Until the judge is content with all the volumes that carry that CSI name.
@@ -96,8 +97,7 @@ impl<E: Ec2> Watch<E> {
         name: &str,
         judge: impl FnMut(Vec<Volume>) -> Verdict<T> + Send,
     ) -> Result<T, CloudError> {
-        let query = VolumeQuery::Tag { key: DriverName::VOLUME_NAME_TAG.to_owned(), values: vec![name.to_owned()] };
-        poll(op, FirstLook::Now, || pages::volumes(&*self.ec2, &query), judge).await
+        self.until(&self.desks.volume_names, op, FirstLook::Now, name.to_owned(), judge).await
     }
 
     /// Until the judge is content with all the snapshots of the account that carry that CSI name.
@@ -107,8 +107,7 @@ impl<E: Ec2> Watch<E> {
         name: &str,
         judge: impl FnMut(Vec<Snapshot>) -> Verdict<T> + Send,
     ) -> Result<T, CloudError> {
-        let query = SnapshotQuery::Tag { key: DriverName::SNAPSHOT_NAME_TAG.to_owned(), values: vec![name.to_owned()] };
-        poll(op, FirstLook::Now, || pages::snapshots(&*self.ec2, &query), judge).await
+        self.until(&self.desks.snapshot_names, op, FirstLook::Now, name.to_owned(), judge).await
     }
 
     /// Until the judge is content with the snapshot; it sees `None` while EC2 lists no such snapshot.
@@ -117,61 +116,75 @@ impl<E: Ec2> Watch<E> {
         op: &Op<'_>,
         first: FirstLook,
         id: &SnapshotId,
-        judge: impl FnMut(Option<Snapshot>) -> Verdict<T> + Send,
+        mut judge: impl FnMut(Option<Snapshot>) -> Verdict<T> + Send,
     ) -> Result<T, CloudError> {
-        let query = SnapshotQuery::FilterIds(vec![id.clone()]);
-        let (ec2, query) = (&*self.ec2, &query);
-        let look = || async move { Ok(pages::snapshots(ec2, query).await?.into_iter().find(|s| s.id == *id)) };
-        poll(op, first, look, judge).await
+        let key = id.clone();
+        self.until(&self.desks.snapshots, op, first, key, |mut found| judge(found.pop())).await
     }
-}
 
-/// The modification of the volume that began last.
-pub(crate) async fn latest_modification<E: Ec2>(ec2: &E, id: &VolumeId) -> ebs_ec2::Result<Option<Modification>> {
-    let ids = std::slice::from_ref(id);
-    let found = pages::all(|page| async move { ec2.describe_modifications(ids, &page).await }).await?;
-    Ok(found.into_iter().filter(|m| m.volume == *id).max_by_key(|m| m.started))
-}
-
-async fn poll<S, T, F>(
-    op: &Op<'_>,
-    first: FirstLook,
-    mut look: impl FnMut() -> F + Send,
-    mut judge: impl FnMut(S) -> Verdict<T> + Send,
-) -> Result<T, CloudError>
-where
-    S: Send,
-    T: Send,
-    F: Future<Output = Result<S, Ec2Error>> + Send,
-{
-    let started = Instant::now();
-    let mut interval = FIRST_INTERVAL;
-    if let FirstLook::After(change) = first {
-        tracing::trace!(?change, "left alone for a while");
-        sleep_until(started + interval).await;
-    }
-    loop {
-        let last_error = match look().await {
-            Ok(seen) => match judge(seen) {
-                Verdict::Done(value) => return Ok(value),
-                Verdict::Failed(error) => return Err(error),
-                Verdict::Waiting => None,
-            },
-            Err(e) if is_transient(op, e.class) => Some(e),
-            Err(e) if !op.has_mutated() => return Err(read_refused(&op.what, e)),
-            Err(e) => {
-                let message = format!("{}: EC2 does not let us see how far it is", op.what);
-                return Err(CloudError::OutcomeUnknown { message, cause: Some(Box::new(e)) });
+    async fn until<K: Kind, T: Send>(
+        &self,
+        desk: &Desk<K, E>,
+        op: &Op<'_>,
+        first: FirstLook,
+        key: K::Key,
+        mut judge: impl FnMut(Vec<K::Item>) -> Verdict<T> + Send,
+    ) -> Result<T, CloudError> {
+        let began = Instant::now();
+        let last_look = bounds::look_until(began, op.deadline);
+        let mut visit = desk.visit(key, self.first(first, began));
+        let (mut answered, mut not_yet, mut last_error) = (false, None, None);
+        loop {
+            let wake = op.deadline.max(last_look).min(Instant::now() + STILL_WANTED);
+            let news = timeout_at(wake, visit.next()).await.ok();
+            answered |= news.is_some();
+            match news {
+                None => {}
+                Some(News { sent, seen: Ok(found) }) => match judge(found) {
+                    Verdict::Done(value) => {
+                        self.learn(first, not_yet, sent - began);
+                        return Ok(value);
+                    }
+                    Verdict::Failed(error) => return Err(error),
+                    Verdict::Waiting => (not_yet, last_error) = (Some(sent - began), None),
+                },
+                Some(News { seen: Err(e), .. }) if is_transient(op, e.class) => last_error = Some(e),
+                Some(News { seen: Err(e), .. }) => return Err(cannot_see(op, e)),
             }
-        };
-        op.still_wanted()?;
-        let now = Instant::now();
-        if now >= op.deadline {
-            return Err(at_the_end(op, now - started, last_error));
+            let now = Instant::now();
+            if answered || now >= last_look {
+                op.still_wanted()?;
+                if now >= op.deadline {
+                    return Err(at_the_end(op, now - began, last_error));
+                }
+            }
         }
-        sleep_until((now + interval).min(op.deadline)).await;
-        interval = (interval * 3 / 2).min(LONGEST_INTERVAL);
     }
+
+    fn first(&self, first: FirstLook, now: Instant) -> First {
+        match first {
+            FirstLook::Now => First { at: now, patient_from: now },
+            FirstLook::After(change) => {
+                let usual = self.usual.of(change);
+                First { at: now + usual.from, patient_from: now + usual.to }
+            }
+        }
+    }
+
+    fn learn(&self, first: FirstLook, not_yet: Option<Duration>, done: Duration) {
+        if let FirstLook::After(change) = first {
+            self.usual.learn(change, not_yet, done);
+        }
+    }
+}
+
+/// A look that EC2 refuses for good.
+fn cannot_see(op: &Op<'_>, error: Ec2Error) -> CloudError {
+    if !op.has_mutated() {
+        return read_refused(&op.what, error);
+    }
+    let message = format!("{}: EC2 does not let us see how far it is", op.what);
+    CloudError::OutcomeUnknown { message, cause: Some(Box::new(error)) }
 }
 
 /// Nothing that a later look could not cure. An EC2 that was never reached is better told at once.

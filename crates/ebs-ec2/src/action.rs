@@ -89,4 +89,9 @@ pub struct Observation<'a> {
 pub trait Observer: Send + Sync + 'static {
     /// A call has ended.
     fn observe(&self, observation: &Observation<'_>);
+
+    /// A call was held back for that long, because EC2 is believed to take no more now.
+    fn waited(&self, action: Action, time: Duration) {
+        let _nobody_counts = (action, time);
+    }
 }

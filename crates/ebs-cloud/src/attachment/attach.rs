@@ -1,18 +1,19 @@
 //! Attaching a volume to an instance.
 
 use ebs_ec2::{
-    AttachRequest, Attachment, AttachmentState, DetachRequest, Ec2, Ec2Error, ErrorClass, Instance, Volume, VolumeState,
+    AttachRequest, Attachment, AttachmentState, Attachments, DetachRequest, Ec2, Ec2Error, ErrorClass, Volume,
+    VolumeState,
 };
 use ebs_types::{InstanceId, NodeId, VolumeId, Waiters};
 use tokio::time::Instant;
 
 use super::standing::{Standing, elsewhere, holder, standing};
-use crate::call::{mutate, read};
+use crate::call::mutate;
 use crate::error::refused;
 use crate::op::Op;
 use crate::recent::Mark;
 use crate::wait::{Change, FirstLook, Verdict};
-use crate::{Attached, Cloud, CloudError, Object, bounds, pages};
+use crate::{Attached, Cloud, CloudError, Object, bounds};
 
 /// So many AttachVolume calls may EC2 refuse in one operation for reasons that another try can cure.
 const MOST_REFUSALS: u32 = 5;
@@ -119,7 +120,7 @@ impl<E: Ec2> Cloud<E> {
     }
 
     async fn begin_attach(&self, op: &Op<'_>, pair: &Pair<'_>) -> Result<Begun, CloudError> {
-        let instance = self.instance(pair.instance).await?;
+        let instance = self.lookups.instance(op, pair.instance).await?;
         let cards = self.cards.of(&instance.instance_type).await;
         let Ok(holds) = self.devices.reserve(&instance, pair.volume, cards) else {
             let message = format!("{}: every device name of the instance is in use", op.what);
@@ -225,18 +226,6 @@ impl<E: Ec2> Cloud<E> {
             bounds::STUCK_ATTACHING.as_secs()
         );
         Ok(CloudError::InProgress { message, cause: outcome.err().map(Box::new) })
-    }
-
-    /// The instance as EC2 describes it now.
-    async fn instance(&self, id: &InstanceId) -> Result<Instance, CloudError> {
-        let ids = std::slice::from_ref(id);
-        let page = pages::first_page();
-        let found = read(&format!("look at instance {id}"), || self.ec2.describe_instances(ids, &page)).await?;
-        found
-            .items
-            .into_iter()
-            .find(|i| i.id == *id)
-            .ok_or_else(|| CloudError::NotFound { object: Object::Instance(id.clone()), cause: None })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use ebs_ec2::{AttachmentState, DetachRequest, Ec2, Ec2Error, ErrorClass, Volume};
+use ebs_ec2::{AttachmentState, Attachments, DetachRequest, Ec2, Ec2Error, ErrorClass, Volume};
 use ebs_types::{InstanceId, NodeId, VolumeId, Waiters};
 use tokio::time::Instant;
 

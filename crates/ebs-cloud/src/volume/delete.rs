@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ebs_ec2::{Ec2, ErrorClass, VolumeState};
+use ebs_ec2::{Ec2, ErrorClass, VolumeState, Volumes};
 use ebs_types::{VolumeId, Waiters};
 use tokio::time::Instant;
 

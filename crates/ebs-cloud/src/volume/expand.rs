@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Modification, ModificationState, ModifyVolume, Place, Volume};
+use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Modification, ModificationState, ModifyVolume, Place, Volume, Volumes};
 use ebs_types::{Gib, Iops, IopsRequest, VolumeId, Waiters};
 use tokio::time::Instant;
 
-use crate::call::{mutate, read};
+use crate::call::mutate;
 use crate::error::refused;
 use crate::op::Op;
-use crate::wait::{Change, FirstLook, Verdict, latest_modification};
+use crate::wait::{Change, FirstLook, Verdict};
 use crate::{Cloud, CloudError, Object, bounds};
 
 /// EC2 counts modifications over this time.
@@ -24,8 +24,7 @@ impl<E: Ec2> Cloud<E> {
         let op = Op::start(format!("expand volume {id} to {size}"), bounds::EXPAND, waiters);
         let mut volume = self.volume(id).await?;
         // EC2 shows the new size while a modification still runs, so the size alone proves nothing.
-        let step = format!("look at the modifications of volume {id}");
-        let mut latest = read(&step, || latest_modification(&*self.ec2, id)).await?;
+        let mut latest = self.lookups.modification(&op, id).await?;
         if latest.as_ref().is_some_and(|m| m.state == ModificationState::Modifying) {
             latest = Some(self.modification_end(&op, FirstLook::After(Change::Modifying), id, |_| true).await?);
             volume = self.volume(id).await?;

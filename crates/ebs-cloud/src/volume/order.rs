@@ -1,12 +1,11 @@
 //! The request that is sent to EC2 for a volume: computed once for a name and then kept, so that every retry sends
 //! the same (`ebs-cloud.md` E8).
 
-use ebs_ec2::{CopyVolume, CreateVolume, Ec2, Ec2Error, Place, SnapshotQuery, Volume};
+use ebs_ec2::{CopyVolume, CreateVolume, Ec2, Ec2Error, Place, Volume, Volumes};
 use ebs_types::{DriverName, Gib, Iops, SnapshotId, VolumeId};
 
 use super::{ownership, plan};
-use crate::call::read;
-use crate::{Cloud, CloudError, Object, Source, VolumeSpec, pages};
+use crate::{Cloud, CloudError, Object, Source, VolumeSpec};
 
 /// A creation without its token.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -154,9 +153,7 @@ impl<E: Ec2> Cloud<E> {
 
     /// What a snapshot needs.
     pub(super) async fn size_of(&self, id: &SnapshotId) -> Result<plan::SourceSize, CloudError> {
-        let query = SnapshotQuery::FilterIds(vec![id.clone()]);
-        let found = read(&format!("look at snapshot {id}"), || pages::snapshots(&*self.ec2, &query)).await?;
-        match found.into_iter().find(|s| s.id == *id) {
+        match self.lookups.snapshot(None, id).await? {
             Some(snapshot) => Ok(plan::SourceSize { what: format!("snapshot {id}"), size: snapshot.size }),
             None => Err(CloudError::SourceNotFound { object: Object::Snapshot(id.clone()), cause: None }),
         }

@@ -1,0 +1,117 @@
+use ebs_ec2::Action;
+use ebs_types::Waiters;
+use tokio::task::JoinSet;
+
+use super::*;
+use crate::op::Op;
+
+const LANE: Action = Action::AttachVolume;
+
+fn budget() -> Arc<Budget> {
+    Arc::new(Budget::new(None))
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_thousand_at_once_each_gets_its_token_in_the_order_of_coming() {
+    let budget = budget();
+    let mut callers = JoinSet::new();
+    let began = Instant::now();
+    for n in 0..1_000_u32 {
+        let caller = Caller::look(Duration::from_secs(1_000));
+        let budget = Arc::clone(&budget);
+        callers.spawn(async move {
+            budget.admit(Lane::of(LANE), &caller).await.expect("nobody is lost").report(None);
+            (Instant::now(), n)
+        });
+    }
+    let mut served = callers.join_all().await;
+    served.sort();
+    assert_eq!(served.iter().map(|(_, n)| *n).collect::<Vec<_>>(), (0..1_000).collect::<Vec<_>>());
+    let seconds = began.elapsed().as_secs();
+    assert!((185..=195).contains(&seconds), "950 tokens at 5/s after the 50 of the full bucket: {seconds} s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_waits_until_its_own_bound_ends_and_its_place_is_free_again() {
+    let budget = budget();
+    for _ in 0..50 {
+        budget
+            .admit(Lane::of(LANE), &Caller::look(Duration::ZERO + Duration::from_secs(9)))
+            .await
+            .unwrap()
+            .report(None);
+    }
+    let began = Instant::now();
+    assert!(budget.admit(Lane::of(LANE), &Caller::look(Duration::from_millis(10))).await.is_none());
+    assert!(began.elapsed() < Duration::from_millis(50), "{:?}", began.elapsed());
+    assert!(budget.admit(Lane::of(LANE), &Caller::look(Duration::from_secs(1))).await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_nobody_wants_any_more_takes_no_token() {
+    let budget = budget();
+    let waiters = Waiters::default();
+    let op = Op::start("attach".into(), Duration::from_secs(100), &waiters);
+    assert!(budget.admit(Lane::of(LANE), &Caller::change(&op)).await.is_none());
+    let waiter = waiters.join();
+    assert!(budget.admit(Lane::of(LANE), &Caller::change(&op)).await.is_some());
+    while budget.with(Lane::of(LANE), |line, now| line.bucket.take(now)).is_ok() {
+        tokio::time::advance(Duration::from_millis(20)).await;
+    }
+    budget.with(Lane::of(LANE), |line, now| {
+        let token = Bucket::new(Lane::of(LANE).documented(), now).take(now).unwrap();
+        (0..30).for_each(|n| {
+            line.bucket.throttled(token, now + Duration::from_millis(n));
+        });
+    });
+    let began = Instant::now();
+    let caller = Caller::change(&op);
+    let (permit, ()) = tokio::join!(budget.admit(Lane::of(LANE), &caller), async { drop(waiter) });
+    assert!(permit.is_none());
+    assert!(began.elapsed() <= Duration::from_secs(1), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttled_caller_keeps_its_place() {
+    let budget = budget();
+    let first = Caller::look(Duration::from_secs(100));
+    let permit = budget.admit(Lane::of(LANE), &first).await.unwrap();
+    permit.report(Some(ErrorClass::Throttled));
+    let later = Caller::look(Duration::from_secs(100));
+    let order = Mutex::new(Vec::new());
+    tokio::join!(
+        async {
+            budget.admit(Lane::of(LANE), &later).await.unwrap().report(None);
+            order.lock().unwrap().push("later");
+        },
+        async {
+            budget.admit(Lane::of(LANE), &first).await.unwrap().report(None);
+            order.lock().unwrap().push("first");
+        }
+    );
+    assert_eq!(*order.lock().unwrap(), ["first", "later"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_thousand_throttles_a_call_is_still_tried_again() {
+    let budget = budget();
+    let caller = Caller::look(Duration::from_secs(100_000));
+    for _ in 0..1_000 {
+        budget.admit(Lane::of(LANE), &caller).await.unwrap().report(Some(ErrorClass::Throttled));
+    }
+    let began = Instant::now();
+    budget.admit(Lane::of(LANE), &caller).await.unwrap().report(None);
+    assert!(began.elapsed() <= Duration::from_secs(11), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_whose_call_was_not_made_comes_back() {
+    let budget = budget();
+    for _ in 0..500 {
+        drop(budget.admit(Lane::of(LANE), &Caller::look(Duration::from_secs(1))).await.unwrap());
+        let mut unsent = budget.admit(Lane::of(LANE), &Caller::look(Duration::from_secs(1))).await.unwrap();
+        unsent.spend();
+        unsent.report(Some(ErrorClass::NotSent));
+    }
+    assert!(budget.with(Lane::of(LANE), |line, now| line.bucket.take(now + Duration::from_secs(1))).is_ok());
+}

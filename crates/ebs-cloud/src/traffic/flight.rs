@@ -1,0 +1,96 @@
+//! One question about several things, and to whom its answer belongs (`ebs-cloud.md` E1, E3, E4; `decisions.md` D-23).
+
+use std::collections::BTreeMap;
+
+use ebs_ec2::{Ec2, Ec2Error, ErrorClass};
+
+use super::kinds::Kind;
+use crate::pages;
+
+/// So many calls may be spent on finding out which key an error belongs to.
+const MOST_CALLS: u32 = 16;
+
+/// What is known of each key.
+pub(super) type Answers<K> = BTreeMap<<K as Kind>::Key, ebs_ec2::Result<Vec<<K as Kind>::Item>>>;
+
+/// Asks for all keys, which must be distinct. An error that concerns some of them is given to those only: the ones
+/// that it names, or else the ones that fail alone as well. What EC2 calls missing or malformed is absent.
+pub(super) async fn ask<K: Kind, E: Ec2>(ec2: &E, keys: Vec<K::Key>) -> Answers<K> {
+    let mut answers = Answers::<K>::new();
+    let mut open = vec![keys];
+    let mut calls = 0;
+    while let Some(keys) = open.pop() {
+        calls += 1;
+        let (ec2, asked) = (ec2, keys.as_slice());
+        let error = match pages::all(|page| async move { K::page(ec2, asked, &page).await }).await {
+            Ok(items) => {
+                answers.extend(keys.into_iter().map(|key| (key, Ok(Vec::new()))));
+                sort::<K>(items, &mut answers);
+                continue;
+            }
+            Err(e) => e,
+        };
+        let (mut named, mut rest): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| names(&error, key));
+        if concerns_all(error.class) || calls >= MOST_CALLS || (named.is_empty() && rest.len() == 1) {
+            named.append(&mut rest);
+        }
+        if named.is_empty() {
+            open.push(rest.split_off(rest.len() / 2));
+        }
+        answers.extend(named.into_iter().map(|key| (key, answer(&error))));
+        if !rest.is_empty() {
+            open.push(rest);
+        }
+    }
+    answers
+}
+
+fn sort<K: Kind>(items: Vec<K::Item>, answers: &mut Answers<K>) {
+    for item in items {
+        if let Some(key) = K::key(&item)
+            && let Some(Ok(found)) = answers.get_mut(&key)
+        {
+            found.push(item);
+        }
+    }
+}
+
+/// The answer for a key that the error belongs to.
+fn answer<T>(error: &Ec2Error) -> ebs_ec2::Result<Vec<T>> {
+    match error.class {
+        ErrorClass::VolumeNotFound
+        | ErrorClass::SnapshotNotFound
+        | ErrorClass::InstanceNotFound
+        | ErrorClass::ModificationNotFound
+        | ErrorClass::MalformedId => Ok(Vec::new()),
+        _ => Err(error.clone()),
+    }
+}
+
+/// True when the error has nothing to do with what was asked for.
+fn concerns_all(class: ErrorClass) -> bool {
+    matches!(
+        class,
+        ErrorClass::Throttled
+            | ErrorClass::Ambiguous
+            | ErrorClass::NotSent
+            | ErrorClass::Unauthenticated
+            | ErrorClass::Unauthorized
+            | ErrorClass::BadToken
+    )
+}
+
+/// True when EC2's message names the key, as a whole word.
+fn names(error: &Ec2Error, key: &impl std::fmt::Display) -> bool {
+    let key = key.to_string();
+    let in_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '-');
+    !key.is_empty()
+        && error.message.match_indices(&key).any(|(at, _)| {
+            let (before, after) = (&error.message[..at], &error.message[at + key.len()..]);
+            !in_word(before.chars().next_back()) && !in_word(after.chars().next())
+        })
+}
+
+#[cfg(test)]
+#[path = "flight_tests.rs"]
+mod tests;
