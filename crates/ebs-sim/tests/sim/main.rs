@@ -1,5 +1,7 @@
-//! The simulator from outside: over HTTP, as a process, and by the AWS CLI.
+//! The simulator from outside: over HTTP, as a process, and by other people's EC2 clients.
 
+#[cfg(test)]
+mod acceptance;
 #[cfg(test)]
 mod aws_cli;
 #[cfg(test)]

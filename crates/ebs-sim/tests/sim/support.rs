@@ -1,6 +1,7 @@
 //! What several test binaries need: a running simulator, requests written by hand, child processes.
 
 pub(crate) mod child;
+pub(crate) mod process;
 pub(crate) mod request;
 
 use ebs_sim::{Server, ServerConfig};

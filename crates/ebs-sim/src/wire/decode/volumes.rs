@@ -30,6 +30,8 @@ pub(super) fn create_volume(p: &mut Params) -> Result<CreateVolume, Fault> {
 }
 
 pub(super) fn copy_volumes(p: &mut Params) -> Result<CopyVolumes, Fault> {
+    p.refuse("Encrypted")?;
+    p.refuse("KmsKeyId")?;
     Ok(CopyVolumes {
         client_token: p.text("ClientToken"),
         source_volume_id: p.required("SourceVolumeId")?,

@@ -31,16 +31,26 @@ pub(crate) fn simulator<S: AsRef<OsStr>>(args: &[S]) -> Child {
     command(program, &BTreeMap::new()).args(args).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// The AWS CLI.
-pub(crate) fn aws_cli() -> PathBuf {
-    if let Some(path) = std::env::var_os("EBS_TEST_AWS_CLI") {
+/// A program of somebody else that `make test` has set up.
+///
+/// # Panics
+/// When the variable names no file, and when it is not set and `fallback` is not on the path either.
+pub(crate) fn program(variable: &str, fallback: Option<&str>, by_hand: &str) -> PathBuf {
+    if let Some(path) = std::env::var_os(variable) {
         let path = PathBuf::from(path);
-        assert!(path.is_file(), "EBS_TEST_AWS_CLI={} is no file", path.display());
+        assert!(path.is_file(), "{variable}={} is no file", path.display());
         return path;
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).map(|directory| directory.join("aws")).find(|aws| aws.is_file()).expect(
-        "this test needs the AWS CLI: run `make test`, which sets one up, or do it by hand with \
-         `python3 -m venv DIR && DIR/bin/pip install awscli` and EBS_TEST_AWS_CLI=DIR/bin/aws",
-    )
+    let found = fallback.and_then(|name| {
+        std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| file.is_file())
+    });
+    found.unwrap_or_else(|| {
+        panic!("this test needs {variable}: run `make test`, which sets it up, or do it by hand: {by_hand}")
+    })
+}
+
+/// The AWS CLI.
+pub(crate) fn aws_cli() -> PathBuf {
+    program("EBS_TEST_AWS_CLI", Some("aws"), "python3 -m venv DIR && DIR/bin/pip install awscli; DIR/bin/aws is it")
 }

@@ -1,0 +1,67 @@
+//! The simulator as a process: start it, learn what it says in its env file, end it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::AsyncReadExt;
+use tokio::process::Child;
+
+use super::child::{run, simulator};
+use super::until;
+
+/// A simulator that runs as a process; it dies with its owner.
+pub(crate) struct Process {
+    pub(crate) child: Child,
+    pub(crate) dir: tempfile::TempDir,
+}
+
+impl Process {
+    pub(crate) fn start(more: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut args = arguments(dir.path());
+        args.extend(more.iter().map(|arg| (*arg).to_owned()));
+        Self { child: simulator(&args), dir }
+    }
+
+    pub(crate) fn env_file(&self) -> PathBuf {
+        self.dir.path().join("sim env")
+    }
+
+    /// What a shell knows after sourcing the env file.
+    pub(crate) async fn env(&mut self) -> BTreeMap<String, String> {
+        let file = self.env_file();
+        until("the env file", async || file.exists().then_some(())).await;
+        let script = format!(". '{}' && env", file.display());
+        let output = run(Path::new("/bin/sh"), &["-c", &script], &BTreeMap::new()).await;
+        assert!(output.status.success(), "{output:?}");
+        let lines = String::from_utf8(output.stdout).unwrap();
+        lines.lines().filter_map(|line| line.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id().unwrap()).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+    }
+
+    /// Its exit status and log.
+    pub(crate) async fn end(mut self) -> (ExitStatus, String) {
+        let mut stderr = self.child.stderr.take().unwrap();
+        let ended = async {
+            let mut log = String::new();
+            stderr.read_to_string(&mut log).await.unwrap();
+            (self.child.wait().await.unwrap(), log)
+        };
+        tokio::time::timeout(Duration::from_secs(30), ended).await.expect("an end within 30 s")
+    }
+}
+
+/// Without devices, in a directory of its own.
+pub(crate) fn arguments(dir: &Path) -> Vec<String> {
+    let text = |path: PathBuf| path.to_str().unwrap().to_owned();
+    ["--state-dir", &text(dir.join("state")), "--env-file", &text(dir.join("sim env")), "--devices", "none"]
+        .map(str::to_owned)
+        .to_vec()
+}
