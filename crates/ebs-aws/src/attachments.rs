@@ -2,14 +2,16 @@
 
 use ebs_ec2::{Action, AttachRequest, Attachment, Attachments, DetachRequest, Result};
 
+use ebs_types::{InstanceId, VolumeId};
+
 use crate::AwsEc2;
-use crate::call::Sent;
 use crate::convert::attachment::attachment;
+use crate::convert::{Read, about, required};
 use crate::query::number;
 
 impl Attachments for AwsEc2 {
     async fn attach_volume(&self, request: &AttachRequest) -> Result<Attachment> {
-        let sent = Sent::of(Action::AttachVolume);
+        let sent = self.sent(Action::AttachVolume);
         let operation = self
             .client
             .attach_volume()
@@ -19,11 +21,11 @@ impl Attachments for AwsEc2 {
             .set_ebs_card_index(request.card.map(number))
             .customize();
         let send = sent.once(operation).send();
-        self.call(sent, send, attachment).await
+        self.call(sent, send, |reply| between(attachment(reply)?, &request.volume, &request.instance)).await
     }
 
     async fn detach_volume(&self, request: &DetachRequest) -> Result<Attachment> {
-        let sent = Sent::of(Action::DetachVolume);
+        let sent = self.sent(Action::DetachVolume);
         let operation = self
             .client
             .detach_volume()
@@ -31,6 +33,13 @@ impl Attachments for AwsEc2 {
             .instance_id(request.instance.as_str())
             .customize();
         let send = sent.once(operation).send();
-        self.call(sent, send, attachment).await
+        self.call(sent, send, |reply| between(attachment(reply)?, &request.volume, &request.instance)).await
     }
+}
+
+/// The attachment must be the one that was asked for.
+fn between(attachment: Attachment, volume: &VolumeId, instance: &InstanceId) -> Read<Attachment> {
+    about(&attachment.volume, volume)?;
+    about(required(attachment.instance.as_ref(), "instance of the attachment")?, instance)?;
+    Ok(attachment)
 }

@@ -27,6 +27,8 @@ const TABLE: &[(&str, ErrorClass)] = &[
     ("InvalidVolume.NotFound", C::VolumeNotFound),
     ("InvalidSnapshot.NotFound", C::SnapshotNotFound),
     ("InvalidInstanceID.NotFound", C::InstanceNotFound),
+    // SageMaker's word on a node or cluster that is not there.
+    ("ResourceNotFound", C::InstanceNotFound),
     ("InvalidAttachment.NotFound", C::AttachmentNotFound),
     ("InvalidVolumeModification.NotFound", C::ModificationNotFound),
     ("InvalidVolumeID.Malformed", C::MalformedId),
@@ -92,6 +94,8 @@ const TABLE: &[(&str, ErrorClass)] = &[
     ("MissingAuthenticationToken", C::Unauthenticated),
     ("RequestExpired", C::Unauthenticated),
     ("SignatureDoesNotMatch", C::Unauthenticated),
+    ("InvalidSignatureException", C::Unauthenticated),
+    ("RequestTimeTooSkewed", C::Unauthenticated),
     ("UnrecognizedClientException", C::Unauthenticated),
     ("UnauthorizedOperation", C::Unauthorized),
     ("AccessDenied", C::Unauthorized),
@@ -118,6 +122,9 @@ pub(crate) fn by_code(action: Action, status: u16, code: &str, message: &str) ->
     if code == "InvalidParameterValue" {
         return parameter_value(action, message);
     }
+    if code == "ValidationException" {
+        return ec2_code_within(message).map_or(C::InvalidParameter, |code| by_code(action, status, &code, message));
+    }
     if let Some((_, class)) = TABLE.iter().find(|(known, _)| *known == code) {
         return *class;
     }
@@ -126,6 +133,15 @@ pub(crate) fn by_code(action: Action, status: u16, code: &str, message: &str) ->
         500.. => C::Ambiguous,
         _ => C::Other,
     }
+}
+
+/// SageMaker passes EC2's refusals on inside its own: `HyperPod - Ec2ErrCode: X` (`ebs-cloud.md` 5.5).
+fn ec2_code_within(message: &str) -> Option<String> {
+    let (_, rest) = message.split_once("HyperPod - Ec2ErrCode:")?;
+    let code: String =
+        rest.trim_start().chars().take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_')).collect();
+    let code = code.trim_end_matches('.');
+    (!code.is_empty() && code != "ValidationException").then(|| code.to_owned())
 }
 
 /// `InvalidParameterValue` covers several meanings that only the message tells apart.

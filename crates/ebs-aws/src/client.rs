@@ -6,13 +6,17 @@ use std::time::Duration;
 
 use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_sdk_ec2::Client;
-use aws_sdk_ec2::config::Region;
+use aws_sdk_ec2::config::{Region, SharedHttpClient};
 use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
+use aws_types::SdkConfig;
 use ebs_ec2::Observer;
 
+use crate::cluster_nodes::Cluster;
+use crate::endpoint::{self, Endpoint};
+use crate::http_client;
+use crate::transport::Transport;
 use crate::user_agent::ExecutionEnvironment;
-use crate::{endpoint, http_client};
 
 /// What the client is built from; everything else (credentials, CA bundle, FIPS, `AWS_ENDPOINT_URL_EC2` …) is read
 /// from the environment as every AWS tool does.
@@ -22,6 +26,8 @@ pub struct AwsConfig {
     pub region: String,
     /// `AWS_EC2_ENDPOINT`; wins over the SDK's own resolution. Empty means none.
     pub ec2_endpoint: Option<String>,
+    /// `AWS_SAGEMAKER_ENDPOINT`, likewise. Called only for HyperPod nodes.
+    pub sagemaker_endpoint: Option<String>,
     /// `--user-agent-extra`; empty means none.
     pub user_agent_extra: Option<String>,
     /// The driver's version, `v1.2.3`.
@@ -53,6 +59,10 @@ pub struct Settings {
     /// Where credentials come from; `None`: the usual places (environment, web identity, pod identity, profile,
     /// instance role).
     pub credentials: Option<SharedCredentialsProvider>,
+    /// What carries the requests; `None`: the network.
+    pub transport: Option<Transport>,
+    /// Where STS is; `None`: as the SDK finds it.
+    pub sts_endpoint: Option<String>,
 }
 
 /// A configuration that no client can be built from.
@@ -71,6 +81,14 @@ pub enum ConfigError {
     /// The region is empty or cannot be one.
     #[error("region {0:?} cannot be one; set AWS_REGION to something like us-west-2")]
     Region(String),
+    /// Two settings that exclude each other.
+    #[error("{variable} and {setting}=true exclude each other: unset one of them")]
+    Contradiction {
+        /// Where an endpoint was chosen.
+        variable: &'static str,
+        /// What asks for an endpoint of AWS's own choice.
+        setting: &'static str,
+    },
     /// The file of certificates cannot be used.
     #[error("AWS_CA_BUNDLE={path:?} cannot be used: {reason}")]
     CaBundle {
@@ -86,6 +104,7 @@ pub enum ConfigError {
 pub struct AwsEc2 {
     pub(crate) client: Client,
     pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) cluster: Arc<Cluster>,
 }
 
 impl AwsEc2 {
@@ -107,23 +126,41 @@ impl AwsEc2 {
         observer: Arc<dyn Observer>,
     ) -> Result<Self, ConfigError> {
         check_region(&config.region)?;
-        let endpoint = endpoint::resolve(config.ec2_endpoint.as_deref(), |name| std::env::var(name).ok())?;
-        let mut shared = aws_config::from_env()
-            .region(Region::new(config.region.clone()))
-            .http_client(http_client::build(endpoint.loopback)?)
-            .timeout_config(limits(settings.timeouts));
-        if let Some(provider) = settings.credentials {
-            shared = shared.credentials_provider(provider);
-        }
-        let shared = shared.load().await;
-        // One attempt is the rule of the client; describes ask for more, each for itself (see `call`).
-        let mut ec2 = aws_sdk_ec2::config::Builder::from(&shared)
-            .retry_config(RetryConfig::disabled())
-            .interceptor(ExecutionEnvironment::new(&config.version, config.user_agent_extra.as_deref()));
+        let lookup = |name: &'static str| std::env::var(name).ok();
+        let endpoint = endpoint::resolve(&endpoint::EC2, config.ec2_endpoint.as_deref(), lookup)?;
+        let for_nodes = endpoint::resolve(&endpoint::SAGEMAKER, config.sagemaker_endpoint.as_deref(), lookup)?;
+        let shared = load(config, &settings, &endpoint).await?;
+        endpoint::check_with(&endpoint::EC2, &endpoint, &shared)?;
+        endpoint::check_with(&endpoint::SAGEMAKER, &for_nodes, &shared)?;
+        let agent = ExecutionEnvironment::new(&config.version, config.user_agent_extra.as_deref());
+        let nodes_http = transport(&settings, &for_nodes)?;
+        let cluster = Cluster::new(&shared, for_nodes.explicit, nodes_http, &agent, settings.sts_endpoint);
+        // One attempt is the rule of the client; describes ask for more, each for itself (see `sent`).
+        let mut ec2 =
+            aws_sdk_ec2::config::Builder::from(&shared).retry_config(RetryConfig::disabled()).interceptor(agent);
         if let Some(url) = endpoint.explicit {
             ec2 = ec2.endpoint_url(url);
         }
-        Ok(Self { client: Client::from_conf(ec2.build()), observer })
+        Ok(Self { client: Client::from_conf(ec2.build()), observer, cluster: Arc::new(cluster) })
+    }
+}
+
+/// What the environment, the profile and our own settings make together; asks nobody for credentials yet.
+async fn load(config: &AwsConfig, settings: &Settings, endpoint: &Endpoint) -> Result<SdkConfig, ConfigError> {
+    let mut shared = aws_config::from_env()
+        .region(Region::new(config.region.clone()))
+        .http_client(transport(settings, endpoint)?)
+        .timeout_config(limits(settings.timeouts));
+    if let Some(provider) = settings.credentials.clone() {
+        shared = shared.credentials_provider(provider);
+    }
+    Ok(shared.load().await)
+}
+
+fn transport(settings: &Settings, endpoint: &Endpoint) -> Result<SharedHttpClient, ConfigError> {
+    match &settings.transport {
+        Some(transport) => Ok(transport.client()),
+        None => http_client::build(endpoint.loopback),
     }
 }
 

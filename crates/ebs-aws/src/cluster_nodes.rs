@@ -1,20 +1,75 @@
-//! The port's HyperPod nodes.
+//! The port's HyperPod nodes: one method, one call of SageMaker, after one of STS the first time
+//! (`ebs-cloud.md` 5.5).
 
+use aws_sdk_ec2::config::SharedHttpClient;
+use aws_types::SdkConfig;
 use ebs_ec2::{Action, ClusterNodes, Ec2Error, ErrorClass, Result};
 use ebs_types::{DeviceName, HyperPodNode, VolumeId};
 
-use crate::AwsEc2;
+use crate::account::Account;
+use crate::convert::{Read, about, required, text};
+use crate::sagemaker::{Answer, SageMaker};
+use crate::user_agent::ExecutionEnvironment;
+use crate::{AwsEc2, partition};
 
-impl ClusterNodes for AwsEc2 {
-    async fn attach_cluster_node_volume(&self, node: &HyperPodNode, _volume: &VolumeId) -> Result<DeviceName> {
-        Err(refused(Action::AttachClusterNodeVolume, node))
-    }
+/// What is needed to reach cluster nodes; calls nobody until one is named.
+pub(crate) struct Cluster {
+    account: Account,
+    sagemaker: SageMaker,
+}
 
-    async fn detach_cluster_node_volume(&self, node: &HyperPodNode, _volume: &VolumeId) -> Result<()> {
-        Err(refused(Action::DetachClusterNodeVolume, node))
+impl Cluster {
+    pub(crate) fn new(
+        shared: &SdkConfig,
+        endpoint: Option<String>,
+        http: SharedHttpClient,
+        agent: &ExecutionEnvironment,
+        sts_endpoint: Option<String>,
+    ) -> Self {
+        Self {
+            account: Account::new(shared, agent, sts_endpoint),
+            sagemaker: SageMaker::new(shared, endpoint, http, agent.clone()),
+        }
     }
 }
 
-fn refused(action: Action, node: &HyperPodNode) -> Ec2Error {
-    Ec2Error::new(action, ErrorClass::Unsupported, format!("{node} is a HyperPod node: not supported yet"))
+impl ClusterNodes for AwsEc2 {
+    async fn attach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<DeviceName> {
+        let device = |answer: Answer| Ok(DeviceName::new(required(text(answer.device_name), "device name")?));
+        self.about_node(Action::AttachClusterNodeVolume, node, volume, device).await
+    }
+
+    async fn detach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<()> {
+        self.about_node(Action::DetachClusterNodeVolume, node, volume, |_| Ok(())).await
+    }
+}
+
+impl AwsEc2 {
+    async fn about_node<T: Send>(
+        &self,
+        action: Action,
+        node: &HyperPodNode,
+        volume: &VolumeId,
+        read: impl FnOnce(Answer) -> Read<T> + Send,
+    ) -> Result<T> {
+        let sagemaker = &self.cluster.sagemaker;
+        let account = self.cluster.account.id(self).await?;
+        let region = sagemaker.region();
+        let partition = partition::of(region).name;
+        let body = serde_json::json!({
+            "ClusterArn": format!("arn:{partition}:sagemaker:{region}:{account}:cluster/{}", node.cluster()),
+            "NodeId": node.instance().as_str(),
+            "VolumeId": volume.as_str(),
+        });
+        let sent = self.sent(action).json();
+        let operation = sagemaker
+            .operation(&sent)
+            .map_err(|reason| Ec2Error::new(action, ErrorClass::NotSent, format!("{reason}; nothing was sent")))?;
+        self.call(sent, operation.invoke(body.to_string()), |answer| {
+            about(&required(answer.volume_id.as_deref(), "volume id")?, &volume.as_str())?;
+            about(&required(answer.node_id.as_deref(), "node id")?, &node.instance().as_str())?;
+            read(answer)
+        })
+        .await
+    }
 }

@@ -1,41 +1,89 @@
-//! Which EC2 endpoint is meant, checked before anything is called.
+//! Which endpoints are meant, checked before anything is called.
 
 use std::net::IpAddr;
 
+use aws_types::SdkConfig;
+use aws_types::service_config::ServiceConfigKey;
+
 use crate::ConfigError;
 
-/// Our own variable: wins over the SDK's.
-const OWN: &str = "AWS_EC2_ENDPOINT";
+/// The SDK's variable for every service.
+const ALL: &str = "AWS_ENDPOINT_URL";
 
-/// The SDK's variables, the stronger first.
-const SDK: [&str; 2] = ["AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL"];
+/// A service whose endpoint can be chosen.
+pub(crate) struct Service {
+    /// Our own variable: wins over the SDK's.
+    own: &'static str,
+    /// The SDK's variable.
+    sdk: &'static str,
+    /// The service's name in profiles.
+    id: &'static str,
+}
 
-/// The outcome.
+pub(crate) const EC2: Service = Service { own: "AWS_EC2_ENDPOINT", sdk: "AWS_ENDPOINT_URL_EC2", id: "EC2" };
+
+pub(crate) const SAGEMAKER: Service =
+    Service { own: "AWS_SAGEMAKER_ENDPOINT", sdk: "AWS_ENDPOINT_URL_SAGEMAKER", id: "SageMaker" };
+
+/// What was chosen before the SDK has looked into profiles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
-    /// To be set on the client; `None` leaves it to the SDK, which reads its own variables and the profile.
+    /// Of our own variable, to be set on the client; `None` leaves it to the SDK, which reads its own variables and
+    /// the profile.
     pub(crate) explicit: Option<String>,
+    /// The variable that chose; `None` when none did.
+    pub(crate) variable: Option<&'static str>,
     /// The endpoint is this machine: never to be reached through a proxy.
     pub(crate) loopback: bool,
 }
 
-/// Decides and validates. `own` is the value of `AWS_EC2_ENDPOINT`, `env` looks up the SDK's variables.
+/// Decides and validates. `own` is the value of our own variable, `env` looks up the SDK's variables.
 pub(crate) fn resolve(
+    service: &Service,
     own: Option<&str>,
     env: impl Fn(&'static str) -> Option<String>,
 ) -> Result<Endpoint, ConfigError> {
     if let Some(url) = own.filter(|url| !url.is_empty()) {
-        let loopback = check(OWN, url)?;
-        return Ok(Endpoint { explicit: Some(url.to_owned()), loopback });
+        let loopback = check(service.own, url)?;
+        return Ok(Endpoint { explicit: Some(url.to_owned()), variable: Some(service.own), loopback });
     }
     let ignored = env("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS").is_some_and(|v| v.eq_ignore_ascii_case("true"));
-    let found = SDK.into_iter().find_map(|name| Some((name, env(name).filter(|url| !url.is_empty())?)));
-    let loopback = match found {
-        Some((name, url)) if !ignored => check(name, &url)?,
-        _ => false,
-    };
-    Ok(Endpoint { explicit: None, loopback })
+    let found = [service.sdk, ALL].into_iter().find_map(|name| Some((name, env(name).filter(|url| !url.is_empty())?)));
+    match found {
+        Some((name, url)) if !ignored => {
+            let loopback = check(name, &url)?;
+            Ok(Endpoint { explicit: None, variable: Some(name), loopback })
+        }
+        _ => Ok(Endpoint { explicit: None, variable: None, loopback: false }),
+    }
 }
+
+/// What the SDK makes of its variables and the profile; `None` when they choose nothing.
+pub(crate) fn configured(service: &Service, shared: &SdkConfig) -> Option<String> {
+    let key = ServiceConfigKey::builder().service_id(service.id).env(ALL).profile("endpoint_url").build().ok()?;
+    let of_service = shared.service_config().and_then(|config| config.load_config(key));
+    of_service.or_else(|| shared.endpoint_url().map(str::to_owned))
+}
+
+/// Refuses what the SDK would refuse at each call: a profile's endpoint that is no URL, and an endpoint of one's own
+/// together with a request for FIPS or dual stack, which only AWS's own host names have.
+pub(crate) fn check_with(service: &Service, endpoint: &Endpoint, shared: &SdkConfig) -> Result<(), ConfigError> {
+    let profile = configured(service, shared).filter(|_| endpoint.variable.is_none());
+    if let Some(url) = &profile {
+        check(PROFILE, url)?;
+    }
+    let Some(variable) = endpoint.variable.or(profile.map(|_| PROFILE)) else { return Ok(()) };
+    for (wanted, setting) in
+        [(shared.use_fips(), "AWS_USE_FIPS_ENDPOINT"), (shared.use_dual_stack(), "AWS_USE_DUALSTACK_ENDPOINT")]
+    {
+        if wanted == Some(true) {
+            return Err(ConfigError::Contradiction { variable, setting });
+        }
+    }
+    Ok(())
+}
+
+const PROFILE: &str = "endpoint_url of the AWS profile";
 
 /// True for a loopback host.
 fn check(variable: &'static str, url: &str) -> Result<bool, ConfigError> {
@@ -60,8 +108,8 @@ fn check(variable: &'static str, url: &str) -> Result<bool, ConfigError> {
     if authority.as_str().len() > authority.host().len() && authority.port_u16().is_none() {
         return refuse("its port is no number from 0 to 65535");
     }
-    if uri.query().is_some() {
-        return refuse("it must not contain a query");
+    if uri.query().is_some() || url.contains('#') {
+        return refuse("it must not contain a query or fragment");
     }
     let host = authority.host().trim_start_matches('[').trim_end_matches(']');
     Ok(host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()))
@@ -86,10 +134,22 @@ mod tests {
     #[test]
     fn our_own_variable_wins_over_those_of_the_sdk() {
         let sdk = |name| (name == "AWS_ENDPOINT_URL_EC2").then(|| "http://sdk.example".to_owned());
-        let endpoint = resolve(Some("http://127.0.0.1:1"), sdk).unwrap();
-        assert_eq!(endpoint, Endpoint { explicit: Some("http://127.0.0.1:1".into()), loopback: true });
-        assert_eq!(resolve(Some(""), sdk).unwrap(), Endpoint { explicit: None, loopback: false });
-        assert_eq!(resolve(None, none).unwrap(), Endpoint { explicit: None, loopback: false });
+        let endpoint = resolve(&EC2, Some("http://127.0.0.1:1"), sdk).unwrap();
+        let variable = Some("AWS_EC2_ENDPOINT");
+        assert_eq!(endpoint, Endpoint { explicit: Some("http://127.0.0.1:1".into()), variable, loopback: true });
+        let variable = Some("AWS_ENDPOINT_URL_EC2");
+        assert_eq!(resolve(&EC2, Some(""), sdk).unwrap(), Endpoint { explicit: None, variable, loopback: false });
+        let nothing = Endpoint { explicit: None, variable: None, loopback: false };
+        assert_eq!(resolve(&EC2, None, none).unwrap(), nothing);
+        assert_eq!(resolve(&SAGEMAKER, None, sdk).unwrap(), nothing, "the variable of another service");
+        let variable = Some("AWS_SAGEMAKER_ENDPOINT");
+        assert_eq!(resolve(&SAGEMAKER, Some("http://127.0.0.1:1"), sdk).unwrap().variable, variable);
+        let both = |name| match name {
+            "AWS_ENDPOINT_URL" => Some("http://all.example".to_owned()),
+            "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS" => Some("TRUE".to_owned()),
+            _ => None,
+        };
+        assert_eq!(resolve(&EC2, None, both).unwrap(), nothing);
     }
 
     #[test]
@@ -103,23 +163,33 @@ mod tests {
             "http://ho st",
             "http://user:secret@host",
             "http://host/?a=b",
+            "http://host/#a",
+            "http://:80",
+            "https:///path",
+            "http://host:",
+            "http://[::1",
+            "http://host\\path",
+            "http://ho\u{7f}st",
+            "http://host\n",
+            "//host",
+            "https:host",
         ] {
-            let error = resolve(Some(bad), none).unwrap_err();
+            let error = resolve(&EC2, Some(bad), none).unwrap_err();
             assert!(matches!(error, ConfigError::Endpoint { variable: "AWS_EC2_ENDPOINT", .. }), "{bad}: {error}");
             assert!(error.to_string().contains("AWS_EC2_ENDPOINT"), "{error}");
             assert!(!error.to_string().contains("secret"), "{error}");
         }
-        let error = resolve(None, |name| (name == "AWS_ENDPOINT_URL").then(|| "nonsense".into())).unwrap_err();
+        let error = resolve(&EC2, None, |name| (name == "AWS_ENDPOINT_URL").then(|| "nonsense".into())).unwrap_err();
         assert!(matches!(error, ConfigError::Endpoint { variable: "AWS_ENDPOINT_URL", .. }), "{error}");
     }
 
     #[test]
     fn a_loopback_endpoint_is_recognised_by_address_and_by_name() {
         for url in ["http://127.0.0.1:4566", "http://localhost:1/", "http://[::1]:80", "http://127.1.2.3"] {
-            assert!(resolve(Some(url), none).unwrap().loopback, "{url}");
+            assert!(resolve(&EC2, Some(url), none).unwrap().loopback, "{url}");
         }
         for url in ["https://ec2.us-west-2.amazonaws.com", "http://10.0.0.1:80", "http://localhost.example"] {
-            assert!(!resolve(Some(url), none).unwrap().loopback, "{url}");
+            assert!(!resolve(&EC2, Some(url), none).unwrap().loopback, "{url}");
         }
     }
 }

@@ -10,7 +10,10 @@ use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use ebs_ec2::{Action, Ec2Error, ErrorClass};
 
+use http_body_util::LengthLimitError;
+
 use crate::classify;
+use crate::sent::{MAX_REPLY, TooLarge};
 
 /// How much of a reply that cannot be read goes into the message, in characters.
 const EXCERPT: usize = 160;
@@ -40,9 +43,10 @@ where
         SdkError::ResponseError(context) => {
             let reply = describe_reply(context.raw());
             let id = request_id(context.raw());
-            match SdkError::<E, HttpResponse>::ResponseError(context).into_source() {
-                Ok(source) => unreadable(action, &reply, id, source),
-                Err(error) => unreadable(action, &reply, id, error.into()),
+            let source = SdkError::<E, HttpResponse>::ResponseError(context).into_source().unwrap_or_else(Into::into);
+            match too_large(source.as_ref()) {
+                true => unreadable(action, &format!("a reply of more than {MAX_REPLY} bytes"), id, source),
+                false => unreadable(action, &reply, id, source),
             }
         }
         error => {
@@ -112,6 +116,11 @@ fn failed_to_connect(error: &(dyn Error + 'static)) -> bool {
     find::<hyper_util::client::legacy::Error>(error).is_some_and(hyper_util::client::legacy::Error::is_connect)
 }
 
+/// True when the reply was given up because of its size.
+fn too_large(error: &(dyn Error + 'static)) -> bool {
+    find::<TooLarge>(error).is_some() || find::<LengthLimitError>(error).is_some()
+}
+
 /// The first error of type `T` in a chain.
 fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
     let mut next = Some(error);
@@ -127,7 +136,9 @@ fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a 
 /// Status and beginning of a reply.
 fn describe_reply(raw: &HttpResponse) -> String {
     let status = raw.status().as_u16();
-    let body = raw.body().bytes().unwrap_or_default();
+    let Some(body) = raw.body().bytes() else {
+        return format!("a reply with status {status} that broke off");
+    };
     if body.is_empty() {
         return format!("a reply with status {status} and no body");
     }

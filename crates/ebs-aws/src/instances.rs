@@ -5,8 +5,7 @@ use ebs_ec2::{Action, Instance, InstanceTypeInfo, Instances, Page, PageRequest, 
 use ebs_types::InstanceId;
 
 use crate::AwsEc2;
-use crate::call::Sent;
-use crate::convert::{Read, instance as convert, text};
+use crate::convert::{Read, about, among, instance as convert, required, text};
 use crate::query::{filter, max_results};
 
 impl Instances for AwsEc2 {
@@ -15,7 +14,7 @@ impl Instances for AwsEc2 {
             // A filter without values would mean "all" to EC2.
             return Ok(Page { items: vec![], next: None });
         }
-        let sent = Sent::of(Action::DescribeInstances);
+        let sent = self.sent(Action::DescribeInstances);
         let operation = self
             .client
             .describe_instances()
@@ -25,22 +24,28 @@ impl Instances for AwsEc2 {
             .customize();
         let send = sent.repeatable(operation).send();
         self.call(sent, send, |reply| {
-            let reservations = reply.reservations.unwrap_or_default().into_iter();
+            let reservations = required(reply.reservations, "list of reservations")?.into_iter();
             let list = reservations.flat_map(|r| r.instances.unwrap_or_default());
-            let items = list.map(convert::instance).collect::<Read<_>>()?;
+            let items = list.map(convert::instance).collect::<Read<Vec<_>>>()?;
+            among(&items, |i| &i.id, ids)?;
             Ok(Page { items, next: text(reply.next_token) })
         })
         .await
     }
 
     async fn describe_instance_type(&self, instance_type: &str) -> Result<Option<InstanceTypeInfo>> {
-        let sent = Sent::of(Action::DescribeInstanceTypes);
+        let sent = self.sent(Action::DescribeInstanceTypes);
         let operation =
             self.client.describe_instance_types().instance_types(InstanceType::from(instance_type)).customize();
         let send = sent.repeatable(operation).send();
         let answer = self
             .call(sent, send, |reply| {
-                reply.instance_types.unwrap_or_default().into_iter().next().map(convert::instance_type).transpose()
+                let list = required(reply.instance_types, "list of instance types")?;
+                let info = list.into_iter().next().map(convert::instance_type).transpose()?;
+                if let Some(info) = &info {
+                    about(&info.instance_type.as_str(), &instance_type)?;
+                }
+                Ok(info)
             })
             .await;
         match answer {

@@ -8,6 +8,7 @@ use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryA
 use aws_smithy_types::retry::RetryConfig;
 
 use crate::classify::THROTTLES;
+use crate::sent::code_in_xml;
 
 /// The configuration of a describe: three quick attempts on transient errors.
 pub(crate) fn of_describes() -> config::Builder {
@@ -28,10 +29,9 @@ struct ThrottlesGoToTheCaller;
 impl ClassifyRetry for ThrottlesGoToTheCaller {
     fn classify_retry(&self, context: &InterceptorContext) -> RetryAction {
         let body = context.response().and_then(|response| response.body().bytes()).unwrap_or_default();
-        let text = String::from_utf8_lossy(body);
-        let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>")).map(|(code, _)| code);
+        let code = code_in_xml(body);
         match code {
-            Some(code) if THROTTLES.contains(&code) => RetryAction::RetryForbidden,
+            Some(code) if THROTTLES.contains(&code.as_str()) => RetryAction::RetryForbidden,
             _ => RetryAction::NoActionIndicated,
         }
     }

@@ -8,8 +8,7 @@ use ebs_ec2::{
 use ebs_types::{SnapshotId, ZoneName};
 
 use crate::AwsEc2;
-use crate::call::Sent;
-use crate::convert::{Read, snapshot as convert, text};
+use crate::convert::{Read, about, among, required, snapshot as convert, text};
 use crate::query::{filter, max_results, number, tags_of};
 
 /// The caller's own account, in EC2's words.
@@ -17,7 +16,7 @@ const OWN: &str = "self";
 
 impl Snapshots for AwsEc2 {
     async fn create_snapshot(&self, request: &CreateSnapshot) -> Result<Snapshot> {
-        let sent = Sent::of(Action::CreateSnapshot);
+        let sent = self.sent(Action::CreateSnapshot);
         let operation = self
             .client
             .create_snapshot()
@@ -27,17 +26,22 @@ impl Snapshots for AwsEc2 {
             .set_tag_specifications(tags_of(ResourceType::Snapshot, &request.tags))
             .customize();
         let send = sent.once(operation).send();
-        self.call(sent, send, convert::created).await
+        self.call(sent, send, |reply| {
+            let snapshot = convert::created(reply)?;
+            about(required(snapshot.source_volume.as_ref(), "source volume")?, &request.volume)?;
+            Ok(snapshot)
+        })
+        .await
     }
 
     async fn delete_snapshot(&self, id: &SnapshotId) -> Result<()> {
-        let sent = Sent::of(Action::DeleteSnapshot);
+        let sent = self.sent(Action::DeleteSnapshot);
         let send = sent.once(self.client.delete_snapshot().snapshot_id(id.as_str()).customize()).send();
         self.call(sent, send, |_| Ok(())).await
     }
 
     async fn enable_fast_snapshot_restores(&self, id: &SnapshotId, zones: &[ZoneName]) -> Result<FastRestores> {
-        let sent = Sent::of(Action::EnableFastSnapshotRestores);
+        let sent = self.sent(Action::EnableFastSnapshotRestores);
         let operation = self
             .client
             .enable_fast_snapshot_restores()
@@ -49,7 +53,7 @@ impl Snapshots for AwsEc2 {
     }
 
     async fn lock_snapshot(&self, request: &LockSnapshot) -> Result<()> {
-        let sent = Sent::of(Action::LockSnapshot);
+        let sent = self.sent(Action::LockSnapshot);
         let operation = self
             .client
             .lock_snapshot()
@@ -81,11 +85,14 @@ impl Snapshots for AwsEc2 {
                 operation.owner_ids(OWN).filters(filter("volume-id", [volume.as_str()]))
             }
         };
-        let sent = Sent::of(Action::DescribeSnapshots);
+        let sent = self.sent(Action::DescribeSnapshots);
         let send = sent.repeatable(operation.customize()).send();
         self.call(sent, send, |reply| {
-            let list = reply.snapshots.unwrap_or_default();
-            let items = list.into_iter().map(convert::snapshot).collect::<Read<_>>()?;
+            let list = required(reply.snapshots, "list of snapshots")?;
+            let items = list.into_iter().map(convert::snapshot).collect::<Read<Vec<_>>>()?;
+            if let SnapshotQuery::FilterIds(ids) = query {
+                among(&items, |s| &s.id, ids)?;
+            }
             Ok(Page { items, next: text(reply.next_token) })
         })
         .await

@@ -8,8 +8,7 @@ use ebs_ec2::{
 use ebs_types::{Tags, VolumeId, VolumeType};
 
 use crate::AwsEc2;
-use crate::call::Sent;
-use crate::convert::{Incomplete, Read, required, text, volume as convert};
+use crate::convert::{Incomplete, Read, about, among, required, text, volume as convert};
 use crate::query::{filter, max_results, number, size, tag_list, tags_of};
 
 fn sdk_type(volume_type: &VolumeType) -> SdkType {
@@ -22,7 +21,7 @@ impl Volumes for AwsEc2 {
             Place::Zone(name) => (Some(name.to_string()), None),
             Place::ZoneId(id) => (None, Some(id.to_string())),
         };
-        let sent = Sent::of(Action::CreateVolume).as_dry_run(request.dry_run);
+        let sent = self.sent(Action::CreateVolume).as_dry_run(request.dry_run);
         let operation = self
             .client
             .create_volume()
@@ -47,7 +46,7 @@ impl Volumes for AwsEc2 {
     }
 
     async fn copy_volume(&self, request: &CopyVolume) -> Result<Volume> {
-        let sent = Sent::of(Action::CopyVolumes);
+        let sent = self.sent(Action::CopyVolumes);
         let operation = self
             .client
             .copy_volumes()
@@ -73,7 +72,7 @@ impl Volumes for AwsEc2 {
     }
 
     async fn delete_volume(&self, id: &VolumeId) -> Result<()> {
-        let sent = Sent::of(Action::DeleteVolume);
+        let sent = self.sent(Action::DeleteVolume);
         let send = sent.once(self.client.delete_volume().volume_id(id.as_str()).customize()).send();
         self.call(sent, send, |_| Ok(())).await
     }
@@ -95,18 +94,21 @@ impl Volumes for AwsEc2 {
             VolumeQuery::Tag { key, values } => paged(operation.filters(filter(format!("tag:{key}"), values))),
             VolumeQuery::All => paged(operation),
         };
-        let sent = Sent::of(Action::DescribeVolumes);
+        let sent = self.sent(Action::DescribeVolumes);
         let send = sent.repeatable(operation.customize()).send();
         self.call(sent, send, |reply| {
-            let list = reply.volumes.unwrap_or_default();
-            let items = list.into_iter().map(convert::volume).collect::<Read<_>>()?;
+            let list = required(reply.volumes, "list of volumes")?;
+            let items = list.into_iter().map(convert::volume).collect::<Read<Vec<_>>>()?;
+            if let VolumeQuery::Ids(ids) | VolumeQuery::FilterIds(ids) = query {
+                among(&items, |v| &v.id, ids)?;
+            }
             Ok(Page { items, next: text(reply.next_token) })
         })
         .await
     }
 
     async fn modify_volume(&self, request: &ModifyVolume) -> Result<Modification> {
-        let sent = Sent::of(Action::ModifyVolume);
+        let sent = self.sent(Action::ModifyVolume);
         let operation = self
             .client
             .modify_volume()
@@ -117,14 +119,19 @@ impl Volumes for AwsEc2 {
             .set_throughput(request.throughput.map(number))
             .customize();
         let send = sent.once(operation).send();
-        self.call(sent, send, |reply| convert::modification(required(reply.volume_modification, "modification")?)).await
+        self.call(sent, send, |reply| {
+            let modification = convert::modification(required(reply.volume_modification, "modification")?)?;
+            about(&modification.volume, &request.volume)?;
+            Ok(modification)
+        })
+        .await
     }
 
     async fn describe_modifications(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<Modification>> {
         if volumes.is_empty() {
             return Ok(Page { items: vec![], next: None });
         }
-        let sent = Sent::of(Action::DescribeVolumesModifications);
+        let sent = self.sent(Action::DescribeVolumesModifications);
         let operation = self
             .client
             .describe_volumes_modifications()
@@ -134,8 +141,9 @@ impl Volumes for AwsEc2 {
             .customize();
         let send = sent.repeatable(operation).send();
         self.call(sent, send, |reply| {
-            let list = reply.volumes_modifications.unwrap_or_default();
-            let items = list.into_iter().map(convert::modification).collect::<Read<_>>()?;
+            let list = required(reply.volumes_modifications, "list of modifications")?;
+            let items = list.into_iter().map(convert::modification).collect::<Read<Vec<_>>>()?;
+            among(&items, |m| &m.volume, volumes)?;
             Ok(Page { items, next: text(reply.next_token) })
         })
         .await
@@ -146,7 +154,7 @@ impl Volumes for AwsEc2 {
             // No ids would mean "all" to EC2.
             return Ok(Page { items: vec![], next: None });
         }
-        let sent = Sent::of(Action::DescribeVolumeStatus);
+        let sent = self.sent(Action::DescribeVolumeStatus);
         let operation = self
             .client
             .describe_volume_status()
@@ -155,15 +163,16 @@ impl Volumes for AwsEc2 {
             .customize();
         let send = sent.repeatable(operation).send();
         self.call(sent, send, |reply| {
-            let list = reply.volume_statuses.unwrap_or_default();
-            let items = list.into_iter().map(convert::status).collect::<Read<_>>()?;
+            let list = required(reply.volume_statuses, "list of statuses")?;
+            let items = list.into_iter().map(convert::status).collect::<Read<Vec<_>>>()?;
+            among(&items, |s| &s.volume, volumes)?;
             Ok(Page { items, next: text(reply.next_token) })
         })
         .await
     }
 
     async fn create_tags(&self, resource: &str, tags: &Tags) -> Result<()> {
-        let sent = Sent::of(Action::CreateTags);
+        let sent = self.sent(Action::CreateTags);
         let operation = self.client.create_tags().resources(resource).set_tags(Some(tag_list(tags))).customize();
         let send = sent.once(operation).send();
         self.call(sent, send, |_| Ok(())).await
@@ -174,7 +183,7 @@ impl Volumes for AwsEc2 {
             // Without keys EC2 deletes every tag of the resource.
             return Ok(());
         }
-        let sent = Sent::of(Action::DeleteTags);
+        let sent = self.sent(Action::DeleteTags);
         let tags = keys.iter().map(|key| Tag::builder().key(key).build()).collect();
         let operation = self.client.delete_tags().resources(resource).set_tags(Some(tags)).customize();
         let send = sent.once(operation).send();

@@ -3,21 +3,20 @@
 use ebs_ec2::{Action, ErrorClass, Result, Zone, Zones};
 
 use crate::AwsEc2;
-use crate::call::Sent;
-use crate::convert::{Read, instance as convert};
+use crate::convert::{Read, instance as convert, required};
 
 impl Zones for AwsEc2 {
     async fn describe_zones(&self) -> Result<Vec<Zone>> {
-        let sent = Sent::of(Action::DescribeAvailabilityZones);
+        let sent = self.sent(Action::DescribeAvailabilityZones);
         let send = sent.repeatable(self.client.describe_availability_zones().customize()).send();
         self.call(sent, send, |reply| {
-            reply.availability_zones.unwrap_or_default().into_iter().map(convert::zone).collect::<Read<_>>()
+            required(reply.availability_zones, "list of zones")?.into_iter().map(convert::zone).collect::<Read<_>>()
         })
         .await
     }
 
     async fn check_access(&self) -> Result<()> {
-        let sent = Sent::of(Action::DescribeAvailabilityZones).as_dry_run(true);
+        let sent = self.sent(Action::DescribeAvailabilityZones).as_dry_run(true);
         let send = sent.once(self.client.describe_availability_zones().dry_run(true).customize()).send();
         let answer = self.call(sent, send, |_| Ok(())).await;
         match answer {

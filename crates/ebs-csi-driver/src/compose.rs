@@ -131,6 +131,7 @@ async fn cloud(
     let config = AwsConfig {
         region: whoami.region.clone(),
         ec2_endpoint: environment("AWS_EC2_ENDPOINT"),
+        sagemaker_endpoint: environment("AWS_SAGEMAKER_ENDPOINT"),
         user_agent_extra: settings.user_agent_extra.clone(),
         version: VERSION.to_owned(),
     };

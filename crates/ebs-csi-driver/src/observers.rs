@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ebs_driver::server::RpcObserver;
-use ebs_ec2::{Action, Ec2Error, ErrorClass, Observation, Observer};
+use ebs_ec2::{Action, Attempt, AttemptOutcome, Observation, Observer};
 use ebs_telemetry::{CallEnd, Metrics};
 
 /// Counts RPCs and calls to EC2.
@@ -17,9 +17,12 @@ impl RpcObserver for Counting {
 }
 
 impl Observer for Counting {
-    fn observe(&self, observation: &Observation<'_>) {
-        if is_counted(observation) {
-            self.0.count_ec2_call(observation.action.as_str(), end(observation.error), observation.took);
+    /// A call is counted by its attempts.
+    fn observe(&self, _observation: &Observation<'_>) {}
+
+    fn attempted(&self, attempt: &Attempt<'_>) {
+        if is_counted(attempt) {
+            self.0.count_ec2_call(attempt.action.as_str(), end(attempt.outcome), attempt.took);
         }
     }
 }
@@ -50,21 +53,20 @@ pub(crate) const EXPECTED_ACTIONS: [&str; 20] = [
 ];
 
 /// Dry runs answer with an error when all is well, and calls to other services are none of EC2's: neither counts.
-fn is_counted(observation: &Observation<'_>) -> bool {
+fn is_counted(attempt: &Attempt<'_>) -> bool {
     let of_another_service = matches!(
-        observation.action,
+        attempt.action,
         Action::AttachClusterNodeVolume | Action::DetachClusterNodeVolume | Action::GetCallerIdentity
     );
-    !observation.dry_run && !of_another_service
+    !attempt.dry_run && !of_another_service
 }
 
-fn end(error: Option<&Ec2Error>) -> CallEnd<'_> {
-    let Some(error) = error else { return CallEnd::Done };
-    match (error.class, &error.code) {
-        (ErrorClass::Throttled, _) => CallEnd::Throttled,
-        (_, Some(code)) => CallEnd::Refused(code),
-        (ErrorClass::NotSent, None) => CallEnd::NoAnswer("NotSent"),
-        (_, None) => CallEnd::NoAnswer("NoAnswer"),
+fn end(outcome: AttemptOutcome<'_>) -> CallEnd<'_> {
+    match outcome {
+        AttemptOutcome::Succeeded => CallEnd::Done,
+        AttemptOutcome::Throttled => CallEnd::Throttled,
+        AttemptOutcome::Refused(code) => CallEnd::Refused(code),
+        AttemptOutcome::Unanswered => CallEnd::NoAnswer("NoAnswer"),
     }
 }
 
@@ -72,39 +74,34 @@ fn end(error: Option<&Ec2Error>) -> CallEnd<'_> {
 mod tests {
     use super::*;
 
-    fn observed(action: Action, dry_run: bool, error: Option<&Ec2Error>) -> String {
+    fn counted(action: Action, dry_run: bool, outcome: AttemptOutcome<'_>) -> String {
         let metrics = Arc::new(Metrics::default());
         let took = Duration::from_millis(10);
-        Counting(Arc::clone(&metrics)).observe(&Observation { action, took, dry_run, error });
+        Counting(Arc::clone(&metrics)).attempted(&Attempt { action, dry_run, took, outcome });
         metrics.page()
     }
 
-    fn error(class: ErrorClass, code: Option<&str>) -> Ec2Error {
-        Ec2Error { code: code.map(str::to_owned), ..Ec2Error::new(Action::AttachVolume, class, "as planned") }
-    }
-
     #[test]
-    fn calls_count_by_ec2s_code_and_throttles_by_themselves() {
-        let refused = error(ErrorClass::VolumeInUse, Some("VolumeInUse"));
-        let throttled = error(ErrorClass::Throttled, Some("RequestLimitExceeded"));
-        let lost = error(ErrorClass::Ambiguous, None);
-        let not_sent = error(ErrorClass::NotSent, None);
-        for (error, outcome, line) in [
-            (None, "ok", r#"aws_ebs_csi_api_request_duration_seconds_count{request="AttachVolume"} 1"#),
+    fn attempts_count_by_ec2s_code_and_throttles_by_themselves() {
+        for (end, outcome, line) in [
             (
-                Some(&refused),
+                AttemptOutcome::Succeeded,
+                "ok",
+                r#"aws_ebs_csi_api_request_duration_seconds_count{request="AttachVolume"} 1"#,
+            ),
+            (
+                AttemptOutcome::Refused("VolumeInUse"),
                 "VolumeInUse",
                 r#"aws_ebs_csi_api_request_errors_total{request="AttachVolume",code="VolumeInUse"} 1"#,
             ),
             (
-                Some(&throttled),
+                AttemptOutcome::Throttled,
                 "throttled",
                 r#"aws_ebs_csi_api_request_throttles_total{operation_name="AttachVolume"} 1"#,
             ),
-            (Some(&lost), "NoAnswer", ""),
-            (Some(&not_sent), "NotSent", ""),
+            (AttemptOutcome::Unanswered, "NoAnswer", ""),
         ] {
-            let page = observed(Action::AttachVolume, false, error);
+            let page = counted(Action::AttachVolume, false, end);
             let of_all = format!(r#"aws_ebs_csi_api_requests_total{{request="AttachVolume",outcome="{outcome}"}} 1"#);
             assert!(page.contains(&of_all) && page.contains(line), "{page}");
         }
@@ -112,9 +109,9 @@ mod tests {
 
     #[test]
     fn dry_runs_and_calls_to_other_services_do_not_count() {
-        assert!(!observed(Action::CreateVolume, true, None).contains("CreateVolume"));
+        assert!(!counted(Action::CreateVolume, true, AttemptOutcome::Succeeded).contains("CreateVolume"));
         for action in [Action::AttachClusterNodeVolume, Action::DetachClusterNodeVolume, Action::GetCallerIdentity] {
-            assert!(!observed(action, false, None).contains(action.as_str()));
+            assert!(!counted(action, false, AttemptOutcome::Succeeded).contains(action.as_str()));
         }
     }
 

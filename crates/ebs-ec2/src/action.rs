@@ -85,6 +85,32 @@ pub struct Observation<'a> {
     pub error: Option<&'a crate::Ec2Error>,
 }
 
+/// One HTTP request and what came of it: a call has one, a repeated describe several.
+#[derive(Debug, Clone, Copy)]
+pub struct Attempt<'a> {
+    /// What was called.
+    pub action: Action,
+    /// The call only asks whether it would work.
+    pub dry_run: bool,
+    /// From handing the request to the connection to the end of the reply, or until it was given up.
+    pub took: Duration,
+    /// What came of it.
+    pub outcome: AttemptOutcome<'a>,
+}
+
+/// What came of an HTTP request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttemptOutcome<'a> {
+    /// An answer that says yes.
+    Succeeded,
+    /// Slow down: nothing was done.
+    Throttled,
+    /// An error answer with this code.
+    Refused(&'a str),
+    /// No answer, or none that can be read.
+    Unanswered,
+}
+
 /// Is told of every call; must not block.
 pub trait Observer: Send + Sync + 'static {
     /// A call has ended.
@@ -94,4 +120,7 @@ pub trait Observer: Send + Sync + 'static {
     fn waited(&self, action: Action, time: Duration) {
         let _nobody_counts = (action, time);
     }
+
+    /// An HTTP request of a call has ended (`ebs-cloud.md` 14 counts these).
+    fn attempted(&self, _attempt: &Attempt<'_>) {}
 }

@@ -19,7 +19,7 @@ mod snapshots;
 mod volume_status;
 mod volumes;
 
-pub use action::{Action, Observation, Observer};
+pub use action::{Action, Attempt, AttemptOutcome, Observation, Observer};
 pub use attachments::{AttachRequest, Attachment, AttachmentState, Attachments, DetachRequest};
 pub use cluster_nodes::ClusterNodes;
 pub use error::{Ec2Error, ErrorClass, Limit};

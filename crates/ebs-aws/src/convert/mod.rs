@@ -47,6 +47,19 @@ pub(crate) fn optional_number(value: Option<i32>, what: &str) -> Read<Option<u32
     value.map(|n| u32::try_from(n).map_err(|_| Incomplete(format!("{what} is {n}")))).transpose()
 }
 
+/// A reply must be about what was asked: an answer about another object is none.
+pub(crate) fn about<T: PartialEq + std::fmt::Display>(answered: &T, asked: &T) -> Read<()> {
+    if answered == asked { Ok(()) } else { Err(Incomplete(format!("it is about {answered}, not {asked}"))) }
+}
+
+/// A listing by ids must not name others.
+pub(crate) fn among<T, I: PartialEq + std::fmt::Display>(items: &[T], id: impl Fn(&T) -> &I, asked: &[I]) -> Read<()> {
+    match items.iter().map(id).find(|id| !asked.contains(id)) {
+        None => Ok(()),
+        Some(stranger) => Err(Incomplete(format!("it names {stranger}, which nobody asked for"))),
+    }
+}
+
 pub(crate) fn text(value: Option<String>) -> Option<String> {
     value.filter(|text| !text.is_empty())
 }

@@ -6,7 +6,7 @@ use aws_sdk_ec2::types as sdk;
 use ebs_ec2::{FastRestoreFailure, FastRestores, Snapshot, SnapshotState};
 use ebs_types::{Gib, SnapshotId, VolumeId, ZoneName};
 
-use super::{Incomplete, Read, optional_id, optional_number, required, required_id, tags, text, time};
+use super::{Incomplete, Read, about, optional_id, optional_number, required, required_id, tags, text, time};
 
 /// A snapshot in a reply of DescribeSnapshots.
 pub(crate) fn snapshot(s: sdk::Snapshot) -> Read<Snapshot> {
@@ -74,8 +74,7 @@ fn fast_restore_failure(
 
 /// The reply must be about the snapshot that was asked for.
 pub(crate) fn check_same(answered: Option<&str>, asked: &SnapshotId) -> Read<()> {
-    let answered = required_id(answered, "snapshot id", SnapshotId::parse)?;
-    if answered == *asked { Ok(()) } else { Err(Incomplete(format!("it is about {answered}, not {asked}"))) }
+    about(&required_id(answered, "snapshot id", SnapshotId::parse)?, asked)
 }
 
 fn state(state: sdk::SnapshotState) -> SnapshotState {

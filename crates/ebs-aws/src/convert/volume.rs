@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use aws_sdk_ec2::operation::create_volume::CreateVolumeOutput;
 use aws_sdk_ec2::types as sdk;
-use ebs_ec2::{Modification, ModificationState, Volume, VolumeState, VolumeStatus};
+use ebs_ec2::{Attachment, Modification, ModificationState, Volume, VolumeState, VolumeStatus};
 use ebs_types::{Gib, SnapshotId, VolumeId, VolumeType, ZoneId, ZoneName};
 
 use super::attachment::attachment;
-use super::{Incomplete, Read, optional_id, optional_number, required, required_id, tags, text, time};
+use super::{Incomplete, Read, among, optional_id, optional_number, required, required_id, tags, text, time};
 
 /// A volume in a reply of DescribeVolumes or CopyVolumes.
 pub(crate) fn volume(v: sdk::Volume) -> Read<Volume> {
@@ -35,9 +35,15 @@ pub(crate) fn volume(v: sdk::Volume) -> Read<Volume> {
         outpost_arn: text(v.outpost_arn),
         created: time(v.create_time),
         tags: tags(v.tags).map_err(of)?,
-        attachments: v.attachments.unwrap_or_default().into_iter().map(attachment).collect::<Read<_>>().map_err(of)?,
+        attachments: attachments(v.attachments.unwrap_or_default(), &id).map_err(of)?,
         id,
     })
+}
+
+fn attachments(list: Vec<sdk::VolumeAttachment>, id: &VolumeId) -> Read<Vec<Attachment>> {
+    let list = list.into_iter().map(attachment).collect::<Read<Vec<Attachment>>>()?;
+    among(&list, |a| &a.volume, std::slice::from_ref(id))?;
+    Ok(list)
 }
 
 /// The volume in CreateVolume's reply, whose type is the SDK's volume field by field.

@@ -10,7 +10,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use ebs_aws::{AwsConfig, AwsEc2, Settings, Timeouts};
+use ebs_aws::{AwsConfig, AwsEc2, Settings};
 use ebs_ec2::{Action, ErrorClass, Observation, Observer};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -110,7 +110,7 @@ pub(crate) const TOKEN: &str = "canary-session-token";
 /// Settings with credentials of our own, whatever the environment has.
 pub(crate) fn settings() -> Settings {
     let credentials = Credentials::new("AKIATEST", SECRET, Some(TOKEN.into()), None, "test");
-    Settings { timeouts: Timeouts::default(), credentials: Some(SharedCredentialsProvider::new(credentials)) }
+    Settings { credentials: Some(SharedCredentialsProvider::new(credentials)), ..Settings::default() }
 }
 
 /// A configuration for tests.
@@ -118,6 +118,7 @@ pub(crate) fn config(endpoint: &str) -> AwsConfig {
     AwsConfig {
         region: "us-west-2".into(),
         ec2_endpoint: Some(endpoint.into()),
+        sagemaker_endpoint: Some(endpoint.into()),
         user_agent_extra: Some("helm".into()),
         version: "v1.2.3".into(),
     }

@@ -1,0 +1,66 @@
+//! Another way to EC2 than the network: a function of the same process.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use aws_sdk_ec2::config::SharedHttpClient;
+use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_types::body::SdkBody;
+use bytes::Bytes;
+
+/// What carries requests instead of the network, for tests that run the SDK on paused time: endpoints are not
+/// resolved, nothing is connected, time limits and pauses are on tokio's clock, only signatures carry the real time.
+///
+/// EC2, SageMaker, STS and the sources of credentials all go through it; their hosts tell them apart.
+#[derive(Clone)]
+pub struct Transport(SharedHttpClient);
+
+impl Transport {
+    /// Lets this function answer each request. An error stands for a connection that broke after the request was
+    /// sent; a future that never ends, for a reply that never comes.
+    pub fn answering<F, A>(answer: F) -> Self
+    where
+        F: Fn(http::Request<Bytes>) -> A + Send + Sync + 'static,
+        A: Future<Output = io::Result<http::Response<Bytes>>> + Send + 'static,
+    {
+        let connector = SharedHttpConnector::new(InProcess(Arc::new(answer)));
+        Self(http_client_fn(move |_, _| connector.clone()))
+    }
+
+    pub(crate) fn client(&self) -> SharedHttpClient {
+        self.0.clone()
+    }
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transport").finish_non_exhaustive()
+    }
+}
+
+struct InProcess<F>(Arc<F>);
+
+impl<F> fmt::Debug for InProcess<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InProcess").finish_non_exhaustive()
+    }
+}
+
+impl<F, A> HttpConnector for InProcess<F>
+where
+    F: Fn(http::Request<Bytes>) -> A + Send + Sync + 'static,
+    A: Future<Output = io::Result<http::Response<Bytes>>> + Send + 'static,
+{
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let answer = Arc::clone(&self.0);
+        HttpConnectorFuture::new(async move {
+            let request = request.try_into_http1x().map_err(|e| ConnectorError::user(e.into()))?;
+            let request = request.map(|body| body.bytes().map(Bytes::copy_from_slice).unwrap_or_default());
+            let response = answer(request).await.map_err(|e| ConnectorError::io(e.into()))?;
+            HttpResponse::try_from(response.map(SdkBody::from)).map_err(|e| ConnectorError::other(e.into(), None))
+        })
+    }
+}
