@@ -7,6 +7,8 @@
 mod calls;
 mod objects;
 
+use serde::{Deserialize, Serialize};
+
 pub use calls::{
     AttachVolume, BlockDeviceMapping, ClusterNodeVolume, CopyVolumes, CreateSnapshot, CreateTags, CreateVolume,
     DeleteSnapshot, DeleteTags, DeleteVolume, DescribeAvailabilityZones, DescribeFastSnapshotRestores,
@@ -20,8 +22,8 @@ pub use objects::{
     SimStatusDetail, SimTag, SimVolume, SimVolumeStatus, SimZone,
 };
 
-/// One call to EC2.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One call to EC2. As JSON, for the simulator's own journal, it is no dry run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are EC2's own")]
 pub enum Call {
     CreateVolume(CreateVolume),

@@ -1,29 +1,34 @@
-//! The running simulator core: one task owns the state, on tokio's clock, with a data plane beside it.
+//! The running simulator core: the state behind a lock, on tokio's clock, with a data plane beside it.
 //!
 //! **Order.** Calls are carried out one after the other in the order in which they arrive. A reply leaves after the
-//! state that it speaks of is on disk, so that a killed simulator never forgets what it has promised.
+//! change that it speaks of is in the journal, so that a killed simulator never forgets what it has promised.
 //!
 //! **Data.** Work on files and devices runs on blocking threads and reports back; a resource settles only when its work
 //! is done. CreateSnapshot and CopyVolumes are answered after their data are copied, so the copy holds the data of a
 //! moment between call and reply: writers that need a certain moment sync first and write on after the reply.
 //!
-//! **Time.** Wall clock = start of the engine + tokio's clock since then, so paused tests move EC2's time too.
+//! **Time.** Wall clock = start of the engine + tokio's clock since then, so paused tests move EC2's time too. Without
+//! a data plane nothing runs in the background: time takes effect when somebody looks.
 
 mod clock;
 mod config;
+mod core;
 #[cfg(test)]
 mod device_tests;
 mod gate;
+mod journal;
 mod latency;
-mod owner;
 mod pipeline;
 #[cfg(test)]
 mod pipeline_tests;
 mod store;
 #[cfg(test)]
+mod store_tests;
+#[cfg(test)]
 mod tests;
+mod worker;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -43,12 +48,11 @@ pub use gate::Faults;
 pub(crate) use pipeline::{Answer, Served};
 
 use clock::Clock;
+use core::{Applied, Core};
 use gate::Guarded;
-use owner::{Command, Owner};
 use store::Store;
+use worker::{Stopped, Worker};
 
-/// Calls that may wait for the owner before callers wait themselves.
-const QUEUE: usize = 1024;
 /// How often, and how long apart, a locked state directory is asked for again.
 const LOCK_TRIES: usize = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
@@ -110,12 +114,14 @@ pub struct Engine {
 struct Shared {
     config: EngineConfig,
     clock: Clock,
+    core: Core,
     gate: Guarded,
     /// Calls that take time: they go on when their clients leave.
     visits: TaskTracker,
-    commands: mpsc::Sender<Command>,
-    /// Holds the owner: dropped with the last handle, it ends the owner, whose data plane takes its devices down.
-    _owner: Mutex<JoinSet<()>>,
+    /// Asks the worker to stop; `None` without a data plane.
+    stop_worker: Option<mpsc::Sender<oneshot::Sender<Stopped>>>,
+    /// Holds the worker: dropped with the last handle, it ends the worker, whose data plane takes its devices down.
+    _worker: Mutex<JoinSet<()>>,
 }
 
 impl Engine {
@@ -126,16 +132,20 @@ impl Engine {
     /// [`EngineError`] says what is in the way.
     pub async fn start(mut config: EngineConfig) -> Result<Self, EngineError> {
         config.check()?;
-        let clock = Clock::start();
-        let (mut sim, plane, store) = open_soon(&config, clock).await?;
+        let Parts { sim, clock, plane, store } =
+            if config.state_dir.is_some() { open_soon(&config).await? } else { Parts::in_memory(&config) };
         // Resolved, as the kernel shows the backing files in it.
         config.state_dir = store.as_ref().map(|store| store.dir().to_owned());
-        sim.resume(clock.now());
-        let (commands, inbox) = mpsc::channel(QUEUE);
+        let core = Core::new(sim, clock.clone(), !plane.is_none(), store);
         let mut tasks = JoinSet::new();
-        tasks.spawn(Owner::new(sim, clock, plane, store).run(inbox));
-        let (gate, visits) = (Guarded::new(&config), TaskTracker::new());
-        Ok(Self { shared: Arc::new(Shared { config, clock, gate, visits, commands, _owner: Mutex::new(tasks) }) })
+        let stop_worker = (!plane.is_none()).then(|| {
+            let (stop, asked) = mpsc::channel(1);
+            tasks.spawn(Worker::new(core.clone(), Arc::new(plane)).run(asked));
+            stop
+        });
+        let (gate, visits, worker) = (Guarded::new(&config), TaskTracker::new(), Mutex::new(tasks));
+        let shared = Shared { config, clock, core, gate, visits, stop_worker, _worker: worker };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Makes one call, with all that may happen to it. It is carried out also when the returned future is dropped.
@@ -149,21 +159,30 @@ impl Engine {
 
     /// Hands a call to the state.
     async fn apply(&self, call: Call, twist: Twist) -> Result<Reply, Fault> {
-        let ended = || Fault::with_status(503, "Unavailable", "The simulator is shutting down.");
-        self.ask(|reply| Command::Call { call: Box::new(call), twist, reply }).await.map_err(|_| ended())?
+        let ended = || Err(Fault::with_status(503, "Unavailable", "The simulator is shutting down."));
+        match self.shared.core.apply(call, twist) {
+            Applied::Now(result) => result,
+            Applied::Later(result) => result.await.unwrap_or_else(|_| ended()),
+        }
     }
 
     /// Everything there is, now; nothing once the engine has ended.
     pub async fn snapshot_of_state(&self) -> StateView {
         let nothing = StateView { volumes: Vec::new(), snapshots: Vec::new(), instances: Vec::new() };
-        self.ask(Command::View).await.unwrap_or(nothing)
+        self.shared.core.view().unwrap_or(nothing)
     }
 
     /// Replaces times from now on; transitions under way keep theirs.
     pub async fn set_timing(&self, timing: TimingOverride) {
         self.shared.gate.lock().latency.replace(timing);
-        // An engine that has ended has no times.
-        let _ended = self.ask(|reply| Command::SetTiming { timing, reply }).await;
+        self.shared.core.set_timing(timing);
+    }
+
+    /// Lets time leap forward: what is due by then has happened when the next call arrives. Calls and delays that are
+    /// under way take as long as before.
+    pub fn advance(&self, time: Duration) {
+        self.shared.clock.leap(time);
+        self.shared.core.changed.notify_one();
     }
 
     /// Now, on the clock of the simulated EC2.
@@ -187,43 +206,68 @@ impl Engine {
     /// # Errors
     /// [`EngineError`] names what was left behind.
     pub async fn shutdown(&self) -> Result<(), EngineError> {
-        self.ask(Command::Shutdown).await?
-    }
-
-    async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, EngineError> {
-        let (reply, answer) = oneshot::channel();
-        self.shared.commands.send(command(reply)).await.map_err(|_| EngineError::Ended)?;
-        answer.await.map_err(|_| EngineError::Ended)
+        if !self.shared.core.end() {
+            return Err(EngineError::Ended);
+        }
+        let taken_down = match &self.shared.stop_worker {
+            None => Ok(()),
+            Some(stop) => {
+                let (answer, stopped) = oneshot::channel();
+                stop.send(answer).await.map_err(|_| EngineError::Ended)?;
+                stopped.await.map_err(|_| EngineError::Ended)?
+            }
+        };
+        // Whoever asked may start another engine here as soon as they are told.
+        let store = self.shared.core.lock().take_store();
+        if let Some((store, sim, now)) = store {
+            store.close(sim, now).await;
+        }
+        taken_down.map_err(EngineError::Plane)
     }
 }
 
 /// What an engine owns.
-type Parts = (Sim, Arc<Plane>, Option<Store>);
+struct Parts {
+    sim: Sim,
+    clock: Clock,
+    plane: Plane,
+    store: Option<Store>,
+}
+
+impl Parts {
+    fn in_memory(config: &EngineConfig) -> Self {
+        let clock = if config.seed.is_some() { Clock::repeatable() } else { Clock::start(None) };
+        Self { sim: Sim::new(config, clock.now()), clock, plane: Plane::None, store: None }
+    }
+
+    /// Opens everything that lives outside the process; blocks.
+    fn open(config: &EngineConfig, dir: &Path) -> Result<Self, EngineError> {
+        let mut store = Store::open(dir)?;
+        let found = store.load(config)?;
+        let clock = Clock::start(found.as_ref().map(|found| found.now));
+        let mut sim = found.map_or_else(|| Sim::new(config, clock.now()), |found| found.sim);
+        let plane = Plane::open(config, store.dir())?;
+        plane.clean(&sim.connected_volumes(), &sim.volumes_with_data(), &sim.snapshots_with_data());
+        sim.resume(clock.now());
+        store.begin(&sim, clock.now())?;
+        Ok(Self { sim, clock, plane, store: Some(store) })
+    }
+}
 
 /// A lock outlives its simulator for a moment, in a child that was just being started: a directory in use is asked
 /// for again before it is believed.
-async fn open_soon(config: &EngineConfig, clock: Clock) -> Result<Parts, EngineError> {
+async fn open_soon(config: &EngineConfig) -> Result<Parts, EngineError> {
+    let open = async || {
+        let (config, dir) = (config.clone(), config.state_dir.clone().unwrap_or_default());
+        blocking(move || Parts::open(&config, &dir)).await
+    };
     for _ in 0..LOCK_TRIES {
-        let config = config.clone();
-        match blocking(move || open(&config, clock.now())).await {
+        match open().await {
             Err(EngineError::StateDirInUse(_)) => tokio::time::sleep(LOCK_PAUSE).await,
             opened => return opened,
         }
     }
-    let config = config.clone();
-    blocking(move || open(&config, clock.now())).await
-}
-
-/// Opens everything that lives outside the process; blocks.
-fn open(config: &EngineConfig, now: SystemTime) -> Result<Parts, EngineError> {
-    let Some(dir) = &config.state_dir else {
-        return Ok((Sim::new(config, now), Arc::new(Plane::None), None));
-    };
-    let store = Store::open(dir)?;
-    let sim = store.load(config)?.unwrap_or_else(|| Sim::new(config, now));
-    let plane = Plane::open(config, store.dir())?;
-    plane.clean(&sim.connected_volumes(), &sim.volumes_with_data(), &sim.snapshots_with_data());
-    Ok((sim, Arc::new(plane), Some(store)))
+    open().await
 }
 
 /// Runs blocking work to its end.

@@ -72,8 +72,7 @@ pub(crate) struct Sim {
     /// Data of deleted snapshots from which a volume is still being filled.
     unlisted_data: BTreeSet<String>,
     times: Times,
-    /// What the configuration of this run says; not part of the state.
-    #[serde(skip)]
+    /// What the configuration of the run says; saved, since what happened after the save happened under it.
     policy: Policy,
     #[serde(skip)]
     effects: Vec<Effect>,
@@ -83,7 +82,7 @@ pub(crate) struct Sim {
 }
 
 /// Limits and choices that come from the configuration of each run.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Policy {
     max_volumes: usize,
     max_snapshots: usize,
@@ -156,6 +155,11 @@ impl Sim {
     /// Grows with every change of what would be saved.
     pub(crate) fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// Where the random choices stand: equal states that took the same way agree on it.
+    pub(crate) fn mark(&self) -> Option<u64> {
+        self.ids.mark()
     }
 
     /// Replaces times from now on.

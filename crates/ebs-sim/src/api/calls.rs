@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 /// `Filter.N.Name` and `Filter.N.Value.M`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
     /// Its name, `volume-id`, `tag:KEY`.
     pub name: String,
@@ -31,7 +31,7 @@ pub struct TagSpecification {
 }
 
 /// A tag to delete.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TagToDelete {
     /// Its key.
     pub key: String,
@@ -78,7 +78,7 @@ pub struct CopyVolumes {
 }
 
 /// DeleteVolume.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are EC2's own")]
 pub struct DeleteVolume {
     pub volume_id: String,
@@ -88,7 +88,7 @@ pub struct DeleteVolume {
 macro_rules! describe {
     ($(#[$doc:meta])* $name:ident, $ids:ident $(, $extra:ident : $type:ty)*) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Default, PartialEq, Eq)]
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[expect(missing_docs, reason = "the names are EC2's own")]
         pub struct $name {
             pub $ids: Vec<String>,
@@ -115,7 +115,7 @@ describe!(/// DescribeInstanceTypes.
     DescribeInstanceTypes, instance_types);
 
 /// DescribeTags.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are EC2's own")]
 pub struct DescribeTags {
     pub filters: Vec<Filter>,
@@ -125,7 +125,7 @@ pub struct DescribeTags {
 }
 
 /// DescribeAvailabilityZones.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are EC2's own")]
 pub struct DescribeAvailabilityZones {
     pub zone_names: Vec<String>,
@@ -136,7 +136,7 @@ pub struct DescribeAvailabilityZones {
 }
 
 /// AttachVolume.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are EC2's own")]
 pub struct AttachVolume {
     pub volume_id: String,
@@ -147,7 +147,7 @@ pub struct AttachVolume {
 }
 
 /// DetachVolume.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are EC2's own")]
 pub struct DetachVolume {
     pub volume_id: String,
@@ -158,7 +158,7 @@ pub struct DetachVolume {
 }
 
 /// ModifyVolume: what is absent stays as it is.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are EC2's own")]
 pub struct ModifyVolume {
     pub volume_id: String,
@@ -171,7 +171,7 @@ pub struct ModifyVolume {
 }
 
 /// CreateSnapshot.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are EC2's own")]
 pub struct CreateSnapshot {
     pub volume_id: String,
@@ -182,7 +182,7 @@ pub struct CreateSnapshot {
 }
 
 /// DeleteSnapshot.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are EC2's own")]
 pub struct DeleteSnapshot {
     pub snapshot_id: String,
@@ -190,7 +190,7 @@ pub struct DeleteSnapshot {
 }
 
 /// CreateTags.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are EC2's own")]
 pub struct CreateTags {
     pub resources: Vec<String>,
@@ -199,7 +199,7 @@ pub struct CreateTags {
 }
 
 /// DeleteTags: without tags, every tag of the resources goes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are EC2's own")]
 pub struct DeleteTags {
     pub resources: Vec<String>,
@@ -246,7 +246,7 @@ pub struct RunInstances {
 }
 
 /// TerminateInstances.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are EC2's own")]
 pub struct TerminateInstances {
     pub instance_ids: Vec<String>,
@@ -254,7 +254,7 @@ pub struct TerminateInstances {
 }
 
 /// EnableFastSnapshotRestores.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are EC2's own")]
 pub struct EnableFastSnapshotRestores {
     pub availability_zones: Vec<String>,
@@ -264,7 +264,7 @@ pub struct EnableFastSnapshotRestores {
 }
 
 /// DescribeFastSnapshotRestores.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are EC2's own")]
 pub struct DescribeFastSnapshotRestores {
     pub filters: Vec<Filter>,
@@ -274,7 +274,7 @@ pub struct DescribeFastSnapshotRestores {
 }
 
 /// LockSnapshot.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are EC2's own")]
 pub struct LockSnapshot {
     pub snapshot_id: String,
@@ -293,7 +293,7 @@ describe!(/// DescribeLockedSnapshots.
     DescribeLockedSnapshots, snapshot_ids);
 
 /// SageMaker's AttachClusterNodeVolume and DetachClusterNodeVolume: no calls of EC2, but EC2's volumes show them.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are SageMaker's own")]
 pub struct ClusterNodeVolume {
     pub cluster_arn: String,

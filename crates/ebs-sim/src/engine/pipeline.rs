@@ -87,6 +87,8 @@ impl Engine {
         let took = self.now().duration_since(arrived).unwrap_or_default();
         let served = Served { answer, outcome, arrived, took, faults: plan.kinds };
         witness(&served);
+        // A reply always takes a while: others go first, and a caller that leaves meanwhile never hears of it.
+        tokio::task::yield_now().await;
         served
     }
 }

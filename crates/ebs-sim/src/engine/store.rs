@@ -1,42 +1,74 @@
 //! The state directory: locked by one simulator at a time, written so that it is always whole.
+//!
+//! `state.json` is the state of some moment, and the number of the journal that goes on from it. Now and then the state
+//! is saved again and a new journal begun; the file is replaced while calls go on, and the old journals are removed
+//! when it is there. Nothing is synced: it has to survive the process, not the machine.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+use tokio::task::JoinHandle;
 
 use crate::state::Sim;
 
-use super::{EngineConfig, EngineError};
+use super::journal::{self, Input, Journal};
+use super::{EngineConfig, EngineError, blocking};
 
 const STATE: &str = "state.json";
 const NEW_STATE: &str = "state.json.new";
 const LOCK: &str = "lock";
+const JOURNAL: &str = "journal-";
+
+/// Lines of a journal before the state is saved again.
+const LINES: usize = 5_000;
+
+/// The first line of the state file; the state itself is the second.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Header {
+    /// The first journal that goes on from here.
+    journal: u64,
+    /// Not before this moment.
+    now: SystemTime,
+}
 
 /// A state directory that is ours.
 #[derive(Debug)]
 pub(super) struct Store {
     dir: PathBuf,
-    /// The lock goes with the process, however it ends.
-    _lock: File,
+    /// The lock goes with the process, however it ends, and with the last save.
+    lock: Arc<File>,
+    /// The one that is written, and its number; `None` before the first save.
+    journal: Option<(u64, Journal)>,
+    /// A save that is going on.
+    saving: Option<JoinHandle<()>>,
+}
+
+/// What was found in a state directory.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// As the former run left it.
+    pub(super) sim: Sim,
+    /// The last moment that it knew.
+    pub(super) now: SystemTime,
 }
 
 impl Store {
     /// Makes the directory when it is missing and takes its lock.
     pub(super) fn open(dir: &Path) -> Result<Self, EngineError> {
-        let io = |step, path: &Path| {
-            let path = path.to_owned();
-            move |source| EngineError::Io { step, path, source }
-        };
-        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io("create the state directory", dir))?;
-        let dir = dir.canonicalize().map_err(io("resolve the state directory", dir))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed("create the state directory", dir))?;
+        let dir = dir.canonicalize().map_err(failed("resolve the state directory", dir))?;
         let path = dir.join(LOCK);
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
-        let lock = lock.map_err(io("open the lock file", &path))?;
+        let lock = lock.map_err(failed("open the lock file", &path))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { dir, _lock: lock }),
+            Ok(()) => Ok(Self { dir, lock: Arc::new(lock), journal: None, saving: None }),
             Err(TryLockError::WouldBlock) => Err(EngineError::StateDirInUse(dir)),
-            Err(TryLockError::Error(source)) => Err(io("lock", &path)(source)),
+            Err(TryLockError::Error(source)) => Err(failed("lock", &path)(source)),
         }
     }
 
@@ -45,27 +77,133 @@ impl Store {
         &self.dir
     }
 
-    /// The state of a former run, if there was one.
-    pub(super) fn load(&self, config: &EngineConfig) -> Result<Option<Sim>, EngineError> {
+    /// The state of a former run, if there was one, with its journals replayed and the limits of this run.
+    pub(super) fn load(&self, config: &EngineConfig) -> Result<Option<Found>, EngineError> {
         let path = self.dir.join(STATE);
         let saved = match std::fs::read(&path) {
             Ok(saved) => saved,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(EngineError::Io { step: "read", path, source }),
+            Err(source) => return Err(failed("read", &path)(source)),
         };
-        Sim::load(&saved, config).map(Some).map_err(|reason| EngineError::State { path, reason })
+        let bad = |reason| EngineError::State { path: path.clone(), reason };
+        let (header, state) = split(&saved).map_err(bad)?;
+        let mut found = Found { sim: Sim::read(state).map_err(bad)?, now: header.now };
+        for number in self.journals()?.into_iter().filter(|number| *number >= header.journal) {
+            let path = self.journal(number);
+            let replayed = journal::replay(&path, &mut found.sim).map_err(failed("read", &path))?;
+            let last = replayed.map_err(|reason| EngineError::State { path, reason })?;
+            found.now = found.now.max(last.unwrap_or(found.now));
+        }
+        found.sim.adopt(config);
+        Ok(Some(found))
     }
 
-    /// Where [`write_whole`] puts the state.
-    pub(super) fn state_file(&self) -> PathBuf {
-        self.dir.join(STATE)
+    /// Saves the state of the start, and begins a journal.
+    pub(super) fn begin(&mut self, sim: &Sim, now: SystemTime) -> Result<(), EngineError> {
+        let old = self.journals()?;
+        let number = old.last().map_or(0, |last| last + 1);
+        let path = self.journal(number);
+        let journal = Journal::create(&path).map_err(failed("create", &path))?;
+        self.journal = Some((number, journal));
+        let state = self.dir.join(STATE);
+        write_state(&self.dir, Header { journal: number, now }, sim).map_err(failed("write", &state))?;
+        remove_journals(&self.dir, number);
+        Ok(())
+    }
+
+    /// Writes an input down; now and then, saves all of the state that it led to.
+    pub(super) fn write(&mut self, now: SystemTime, input: &Input, sim: &Sim) {
+        let Some((number, journal)) = &mut self.journal else { return };
+        if let Err(error) = journal.write(input) {
+            tracing::error!(%error, "a change could not be written down: a restart would forget it");
+        }
+        let number = *number;
+        if journal.lines() >= LINES && self.saving.as_ref().is_none_or(JoinHandle::is_finished) {
+            if let Err(error) = self.turn_over(number + 1, sim, now) {
+                tracing::warn!(%error, "the state could not be saved: its journal goes on");
+            }
+        }
+    }
+
+    /// Begins the next journal and saves the state that it goes on from.
+    fn turn_over(&mut self, number: u64, sim: &Sim, now: SystemTime) -> io::Result<()> {
+        let journal = Journal::create(&self.journal(number))?;
+        self.journal = Some((number, journal));
+        let (dir, sim, lock) = (self.dir.clone(), sim.clone(), Arc::clone(&self.lock));
+        self.saving = Some(tokio::task::spawn_blocking(move || {
+            // Until it is done, nobody else may use the directory.
+            let _lock = lock;
+            match write_state(&dir, Header { journal: number, now }, &sim) {
+                Ok(()) => remove_journals(&dir, number),
+                Err(error) => tracing::warn!(%error, "the state could not be saved: its journals stay"),
+            }
+        }));
+        Ok(())
+    }
+
+    /// Saves all of it for the last time, and lets the directory go.
+    pub(super) async fn close(mut self, sim: Sim, now: SystemTime) {
+        if let Some(saving) = self.saving.take() {
+            // It cannot fail in a way that it has not told of itself.
+            let _done = saving.await;
+        }
+        blocking(move || {
+            let Some((number, _)) = self.journal else { return };
+            match write_state(&self.dir, Header { journal: number + 1, now }, &sim) {
+                Ok(()) => remove_journals(&self.dir, number + 1),
+                Err(error) => tracing::warn!(%error, "the state could not be saved: its journal stays"),
+            }
+        })
+        .await;
+    }
+
+    fn journal(&self, number: u64) -> PathBuf {
+        self.dir.join(format!("{JOURNAL}{number}"))
+    }
+
+    /// Numbers of the journals there are, in order.
+    fn journals(&self) -> Result<Vec<u64>, EngineError> {
+        journals(&self.dir).map_err(failed("list", &self.dir))
     }
 }
 
-/// Writes a file so that a reader, or a simulator killed in the middle, sees the old content or the new one. Not
-/// synced: it has to survive the process, not the machine.
-pub(super) fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
-    let new = path.with_file_name(NEW_STATE);
-    File::create(&new)?.write_all(content)?;
-    std::fs::rename(new, path)
+/// The two lines of a state file.
+fn split(saved: &[u8]) -> Result<(Header, &[u8]), String> {
+    let end = saved.iter().position(|byte| *byte == b'\n').unwrap_or(saved.len());
+    let (header, state) = saved.split_at(end);
+    let header = serde_json::from_slice(header).map_err(|e| format!("it is not a state of a simulator: {e}"))?;
+    Ok((header, state.get(1..).unwrap_or_default()))
+}
+
+fn journals(dir: &Path) -> io::Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    for entry in std::fs::read_dir(dir)? {
+        let name = entry?.file_name();
+        numbers.extend(name.to_str().and_then(|n| n.strip_prefix(JOURNAL)).and_then(|n| n.parse::<u64>().ok()));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Removes the journals before that number: they are in the state file.
+fn remove_journals(dir: &Path, before: u64) {
+    for number in journals(dir).unwrap_or_default().into_iter().filter(|number| *number < before) {
+        // One that stays is left out by its number.
+        let _stays = std::fs::remove_file(dir.join(format!("{JOURNAL}{number}")));
+    }
+}
+
+/// Writes the state file so that a reader, or a simulator killed in the middle, sees the old one or the new one.
+fn write_state(dir: &Path, header: Header, sim: &Sim) -> io::Result<()> {
+    let new = dir.join(NEW_STATE);
+    let mut content = serde_json::to_vec(&header).map_err(io::Error::other)?;
+    content.push(b'\n');
+    content.append(&mut sim.save());
+    File::create(&new)?.write_all(&content)?;
+    std::fs::rename(new, dir.join(STATE))
+}
+
+fn failed(step: &'static str, path: &Path) -> impl FnOnce(io::Error) -> EngineError {
+    let path = path.to_owned();
+    move |source| EngineError::Io { step, path, source }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::api::Fault;
 
 /// What happens to the request.
@@ -42,7 +44,7 @@ pub(crate) enum Mangled {
 }
 
 /// What happens to an attachment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Attachment {
     /// It stays `attaching`.
     StuckAttaching,
@@ -53,7 +55,7 @@ pub(crate) enum Attachment {
 }
 
 /// What happens to a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Device {
     /// It appears so much later than EC2 says.
     Late(Duration),
@@ -66,7 +68,7 @@ pub(crate) enum Device {
 }
 
 /// What the state and the data plane are asked to do to this call.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Twist {
     /// A read shows things as they were so long ago.
     pub(crate) lag: Option<Duration>,

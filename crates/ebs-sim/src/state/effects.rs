@@ -1,7 +1,9 @@
 //! What the state asks of the data plane, and how it can end.
 
+use serde::{Deserialize, Serialize};
+
 /// Where the first data of a volume come from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Source {
     /// Zeros.
     Blank,
@@ -10,7 +12,7 @@ pub(crate) enum Source {
 }
 
 /// Something to be done on the data plane. Every effect may be repeated after a restart.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Effect {
     /// Make the backing data of a volume.
     CreateBacking { volume: String, gib: u32, source: Source },
@@ -38,7 +40,7 @@ impl Effect {
 }
 
 /// How an effect ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Outcome {
     /// Done; a connect names its device.
     Done(Option<String>),

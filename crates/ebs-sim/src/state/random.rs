@@ -27,6 +27,11 @@ impl Random {
         }
     }
 
+    /// Where it stands; `None`: it asks the system.
+    pub(super) fn mark(&self) -> Option<u64> {
+        self.state
+    }
+
     pub(super) fn next(&mut self) -> u64 {
         match &mut self.state {
             Some(state) => {

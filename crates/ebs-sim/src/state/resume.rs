@@ -11,20 +11,33 @@ use super::timing::Times;
 use super::{FORMAT, Policy, Sim};
 
 impl Sim {
-    /// Reads a saved state and takes the limits and times of this run.
+    /// Reads a saved state, with the limits and times of the run that saved it.
     ///
     /// # Errors
     /// A sentence for people.
-    pub(crate) fn load(saved: &[u8], config: &EngineConfig) -> Result<Self, String> {
+    pub(crate) fn read(saved: &[u8]) -> Result<Self, String> {
         let mut sim: Self =
             serde_json::from_slice(saved).map_err(|e| format!("it is not a state of a simulator: {e}"))?;
         if sim.format != FORMAT {
             return Err(format!("its format is {}, this simulator writes {FORMAT}", sim.format));
         }
-        sim.ids = sim.ids.resumed(config.state_seed());
-        sim.times = Times::of(config.timing);
-        sim.policy = Policy::of(config);
         sim.revision = 1;
+        Ok(sim)
+    }
+
+    /// Takes the limits and times of this run.
+    pub(crate) fn adopt(&mut self, config: &EngineConfig) {
+        self.ids = self.ids.clone().resumed(config.state_seed());
+        self.times = Times::of(config.timing);
+        self.policy = Policy::of(config);
+        self.touch();
+    }
+
+    /// [`Self::read`] and [`Self::adopt`].
+    #[cfg(test)]
+    pub(crate) fn load(saved: &[u8], config: &EngineConfig) -> Result<Self, String> {
+        let mut sim = Self::read(saved)?;
+        sim.adopt(config);
         Ok(sim)
     }
 

@@ -1,0 +1,195 @@
+//! The state and what follows from it, one caller at a time, without waiting.
+//!
+//! Every input of the state is written to the journal before anybody hears what came of it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use tokio::sync::{Notify, oneshot};
+
+use crate::api::{Call, Fault, Reply};
+use crate::faults::Twist;
+use crate::state::{Effect, Outcome, Sim};
+
+use super::clock::Clock;
+use super::journal::Input;
+use super::store::Store;
+use super::{StateView, TimingOverride};
+
+pub(super) type Answer = oneshot::Sender<Result<Reply, Fault>>;
+
+/// A reply that waits for the data that it speaks of.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) reply: Reply,
+    pub(super) answer: Answer,
+}
+
+/// Work for the data plane that nobody has begun.
+#[derive(Debug)]
+pub(super) struct Work {
+    pub(super) effect: Effect,
+    pub(super) held: Option<Held>,
+}
+
+/// What came of a call.
+pub(super) enum Applied {
+    /// Its result.
+    Now(Result<Reply, Fault>),
+    /// Its result comes when its data are copied.
+    Later(oneshot::Receiver<Result<Reply, Fault>>),
+}
+
+/// See the module. Clones share everything.
+#[derive(Debug, Clone)]
+pub(super) struct Core {
+    guarded: Arc<Mutex<Inner>>,
+    /// Told when there is work, or when something is due at another time.
+    pub(super) changed: Arc<Notify>,
+}
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    sim: Sim,
+    clock: Clock,
+    /// False: effects are over as soon as they begin.
+    has_plane: bool,
+    store: Option<Store>,
+    pub(super) work: Vec<Work>,
+    /// No call is taken any more.
+    pub(super) ended: bool,
+}
+
+impl Core {
+    pub(super) fn new(sim: Sim, clock: Clock, has_plane: bool, store: Option<Store>) -> Self {
+        let guarded = Inner { sim, clock, has_plane, store, work: Vec::new(), ended: false };
+        Self { guarded: Arc::new(Mutex::new(guarded)), changed: Arc::default() }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.guarded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Carries out a call.
+    pub(super) fn apply(&self, call: Call, twist: Twist) -> Applied {
+        let mut core = self.lock();
+        if core.ended {
+            return Applied::Now(Err(Fault::with_status(503, "Unavailable", "The simulator is shutting down.")));
+        }
+        let applied = core.apply(call, twist);
+        if core.has_plane {
+            self.changed.notify_one();
+        }
+        applied
+    }
+
+    /// Takes no call any more; false when that was so already.
+    pub(super) fn end(&self) -> bool {
+        !std::mem::replace(&mut self.lock().ended, true)
+    }
+
+    /// Replaces times.
+    pub(super) fn set_timing(&self, timing: TimingOverride) {
+        let mut core = self.lock();
+        core.sim.set_timing(timing);
+        let now = core.clock.now();
+        core.write(now, Input::Timing(timing));
+        self.changed.notify_one();
+    }
+
+    /// Everything there is; nothing once it has ended.
+    pub(super) fn view(&self) -> Option<StateView> {
+        let mut core = self.lock();
+        if core.ended {
+            return None;
+        }
+        core.settle();
+        if core.has_plane {
+            self.changed.notify_one();
+        }
+        Some(core.sim.view(core.clock.now()))
+    }
+}
+
+impl Inner {
+    fn apply(&mut self, call: Call, twist: Twist) -> Applied {
+        self.settle();
+        let now = self.clock.now();
+        let (revision, mark) = (self.sim.revision(), self.sim.mark());
+        let noted = self.store.is_some().then(|| call.clone());
+        let result = self.sim.apply(now, call);
+        if let Some(call) = noted
+            && (revision, mark) != (self.sim.revision(), self.sim.mark())
+        {
+            self.write(now, Input::Call { now, call, twist, mark: self.sim.mark() });
+        }
+        let effects = self.sim.take_effects();
+        match result {
+            Ok(reply) if self.has_plane && effects.iter().any(Effect::holds_reply) => {
+                let (answer, later) = oneshot::channel();
+                let mut held = Some(Held { reply, answer });
+                for effect in effects {
+                    let held = if effect.holds_reply() { held.take() } else { None };
+                    self.work.push(Work { effect, held });
+                }
+                Applied::Later(later)
+            }
+            result => {
+                effects.into_iter().for_each(|effect| self.begin(effect));
+                Applied::Now(result)
+            }
+        }
+    }
+
+    /// Lets time pass and starts what has to be done, until nothing changes any more.
+    pub(super) fn settle(&mut self) {
+        loop {
+            let now = self.clock.now();
+            let (revision, mark) = (self.sim.revision(), self.sim.mark());
+            self.sim.advance(now);
+            if (revision, mark) != (self.sim.revision(), self.sim.mark()) {
+                self.write(now, Input::Advance { now, mark: self.sim.mark() });
+            }
+            let effects = self.sim.take_effects();
+            if effects.is_empty() {
+                return;
+            }
+            effects.into_iter().for_each(|effect| self.begin(effect));
+        }
+    }
+
+    fn begin(&mut self, effect: Effect) {
+        if self.has_plane {
+            self.work.push(Work { effect, held: None });
+        } else {
+            self.finish(&effect, &Outcome::Done(None));
+        }
+    }
+
+    /// Takes in how an effect ended.
+    pub(super) fn finish(&mut self, effect: &Effect, outcome: &Outcome) {
+        let now = self.clock.now();
+        self.sim.finish(now, effect, outcome);
+        if self.store.is_some() {
+            self.write(now, Input::Finish { now, effect: effect.clone(), outcome: outcome.clone() });
+        }
+    }
+
+    /// When something settles by itself next.
+    pub(super) fn next_due(&self) -> Option<tokio::time::Instant> {
+        let due: Option<SystemTime> = self.sim.next_due(self.clock.now());
+        due.map(|at| self.clock.instant(at))
+    }
+
+    fn write(&mut self, now: SystemTime, input: Input) {
+        if let Some(store) = &mut self.store {
+            store.write(now, &input, &self.sim);
+        }
+    }
+
+    /// The state directory, with what is to be saved there for the last time.
+    pub(super) fn take_store(&mut self) -> Option<(Store, Sim, SystemTime)> {
+        let store = self.store.take()?;
+        Some((store, self.sim.clone(), self.clock.now()))
+    }
+}

@@ -1,0 +1,112 @@
+//! What the state was told since it was saved, one line of JSON for each input.
+//!
+//! The state is a function of its inputs: replaying them leads where they led, to the last id. Each line says where the
+//! random choices stood, so that a replay that goes astray is noticed.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use crate::api::Call;
+use crate::faults::Twist;
+use crate::state::{Effect, Outcome, Sim};
+
+use super::TimingOverride;
+
+/// One input of the state.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Input {
+    Call { now: SystemTime, call: Call, twist: Twist, mark: Option<u64> },
+    Advance { now: SystemTime, mark: Option<u64> },
+    Finish { now: SystemTime, effect: Effect, outcome: Outcome },
+    Timing(TimingOverride),
+}
+
+impl Input {
+    /// When it was; `None`: at no certain time.
+    fn now(&self) -> Option<SystemTime> {
+        match self {
+            Self::Call { now, .. } | Self::Advance { now, .. } | Self::Finish { now, .. } => Some(*now),
+            Self::Timing(_) => None,
+        }
+    }
+
+    /// Tells it to the state again.
+    fn replay(self, sim: &mut Sim) -> Result<(), String> {
+        let mark = match self {
+            Self::Call { now, call, twist: _, mark } => {
+                // A refusal was one the first time too.
+                let _same = sim.apply(now, call);
+                mark
+            }
+            Self::Advance { now, mark } => {
+                sim.advance(now);
+                mark
+            }
+            Self::Finish { now, effect, outcome } => {
+                sim.finish(now, &effect, &outcome);
+                return Ok(());
+            }
+            Self::Timing(timing) => {
+                sim.set_timing(timing);
+                return Ok(());
+            }
+        };
+        if sim.mark() == mark { Ok(()) } else { Err("does not lead where it led the first time".to_owned()) }
+    }
+}
+
+/// A file that grows by lines.
+#[derive(Debug)]
+pub(super) struct Journal {
+    file: File,
+    lines: usize,
+}
+
+impl Journal {
+    /// A new one; nothing may be there.
+    pub(super) fn create(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().append(true).create_new(true).open(path)?;
+        Ok(Self { file, lines: 0 })
+    }
+
+    /// Appends one line with one write, so that a kill leaves all of it or a piece that has no end.
+    pub(super) fn write(&mut self, input: &Input) -> io::Result<()> {
+        let mut line = serde_json::to_vec(input).map_err(io::Error::other)?;
+        line.push(b'\n');
+        self.lines += 1;
+        self.file.write_all(&line)
+    }
+
+    /// Lines written.
+    pub(super) fn lines(&self) -> usize {
+        self.lines
+    }
+}
+
+/// Replays a journal; the time of its last input. A last line without end was never answered: it is left out.
+pub(super) fn replay(path: &Path, sim: &mut Sim) -> io::Result<Result<Option<SystemTime>, String>> {
+    let mut reader = BufReader::new(File::open(path)?);
+    let mut last = None;
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        if reader.read_until(b'\n', &mut line)? == 0 || line.last() != Some(&b'\n') {
+            break;
+        }
+        let input: Input = match serde_json::from_slice(&line) {
+            Ok(input) => input,
+            Err(error) => return Ok(Err(format!("line {number} is none of a simulator's: {error}"))),
+        };
+        last = input.now().or(last);
+        if let Err(why) = input.replay(sim) {
+            return Ok(Err(format!("line {number} {why}")));
+        }
+        // The data plane is asked again by what the state itself says.
+        sim.take_effects();
+    }
+    Ok(Ok(last))
+}

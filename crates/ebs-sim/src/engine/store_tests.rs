@@ -1,0 +1,134 @@
+//! The state directory: what a killed simulator finds again.
+
+use std::path::Path;
+
+use super::*;
+use crate::api::{
+    AttachVolume, CreateSnapshot, CreateTags, CreateVolume, DeleteVolume, DetachVolume, ModifyVolume, Tag,
+};
+
+fn config(dir: &Path) -> EngineConfig {
+    EngineConfig { state_dir: Some(dir.join("state")), ..EngineConfig::default() }
+}
+
+fn create(token: &str) -> Call {
+    Call::CreateVolume(CreateVolume {
+        client_token: Some(token.to_owned()),
+        availability_zone: Some("us-west-2a".into()),
+        size: Some(1),
+        volume_type: Some("gp3".into()),
+        ..Default::default()
+    })
+}
+
+async fn made(engine: &Engine, token: &str) -> String {
+    match engine.call(create(token)).await {
+        Ok(Reply::CreateVolume(volume)) => volume.id,
+        other => panic!("not created: {other:?}"),
+    }
+}
+
+/// Some of everything, so that every kind of input is in the journal.
+async fn live(engine: &Engine, name: &str) {
+    let volume_id = made(engine, name).await;
+    let instance_id = engine.snapshot_of_state().await.instances[0].id.clone();
+    let tags = vec![Tag { key: "k".into(), value: name.into() }];
+    let device = Some("/dev/xvdaa".to_owned());
+    for call in [
+        Call::CreateTags(CreateTags { resources: vec![volume_id.clone()], tags, dry_run: false }),
+        Call::AttachVolume(AttachVolume { volume_id: volume_id.clone(), instance_id, device, ..Default::default() }),
+        Call::ModifyVolume(ModifyVolume { volume_id: volume_id.clone(), size: Some(2), ..Default::default() }),
+        Call::CreateSnapshot(CreateSnapshot { volume_id: volume_id.clone(), ..Default::default() }),
+        Call::DetachVolume(DetachVolume { volume_id: volume_id.clone(), ..Default::default() }),
+    ] {
+        engine.call(call).await.unwrap();
+    }
+}
+
+fn files(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir.join("state")).unwrap();
+    let mut names: Vec<String> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn a_replayed_journal_leads_where_it_led() {
+    let dir = tempfile::tempdir().unwrap();
+    for round in 0..3 {
+        let engine = Engine::start(config(dir.path())).await.unwrap();
+        live(&engine, &format!("a{round}")).await;
+        engine.set_timing(TimingOverride { attach_ms: Some(60_000), ..Default::default() }).await;
+        live(&engine, &format!("b{round}")).await;
+        engine.advance(Duration::from_secs(120));
+        let gone = made(&engine, &format!("c{round}")).await;
+        engine.call(Call::DeleteVolume(DeleteVolume { volume_id: gone, dry_run: false })).await.unwrap();
+        let before = engine.snapshot_of_state().await;
+        let now = engine.now();
+        // No farewell: what is in the directory is what a kill leaves.
+        drop(engine);
+        let engine = Engine::start(config(dir.path())).await.unwrap();
+        assert_eq!(engine.snapshot_of_state().await, before, "round {round}");
+        assert!(engine.now() >= now, "time does not go back, leaps included");
+    }
+}
+
+#[tokio::test]
+async fn a_line_that_a_kill_cut_off_is_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Engine::start(config(dir.path())).await.unwrap();
+    let kept = made(&engine, "kept").await;
+    let number = files(dir.path()).into_iter().find_map(|f| f.strip_prefix("journal-").map(str::to_owned)).unwrap();
+    drop(engine);
+    let path = dir.path().join("state").join(format!("journal-{number}"));
+    let whole = std::fs::read(&path).unwrap();
+    let piece = whole.split(|b| *b == b'\n').next().unwrap();
+    std::fs::write(&path, [&whole[..], &piece[..piece.len() - 3]].concat()).unwrap();
+    let engine = Engine::start(config(dir.path())).await.unwrap();
+    assert!(engine.snapshot_of_state().await.volumes.iter().any(|v| v.id == kept));
+    assert_eq!(made(&engine, "kept").await, kept);
+}
+
+#[tokio::test]
+async fn a_journal_that_goes_astray_is_refused_and_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Engine::start(config(dir.path())).await.unwrap();
+    made(&engine, "a").await;
+    made(&engine, "b").await;
+    drop(engine);
+    let name = files(dir.path()).into_iter().find(|f| f.starts_with("journal-")).unwrap();
+    let path = dir.path().join("state").join(&name);
+    let whole = std::fs::read_to_string(&path).unwrap();
+    // The second volume is asked for before the first.
+    let other: String = whole.lines().skip(1).map(|line| format!("{line}\n")).collect();
+    std::fs::write(&path, other).unwrap();
+    let refused = Engine::start(config(dir.path())).await.unwrap_err().to_string();
+    assert!(refused.contains(&name) && refused.contains("does not lead where it led"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_clean_end_leaves_one_state_and_no_journal() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Engine::start(config(dir.path())).await.unwrap();
+    live(&engine, "a").await;
+    let before = engine.snapshot_of_state().await;
+    engine.shutdown().await.unwrap();
+    assert_eq!(files(dir.path()), ["lock", "state.json"]);
+    let engine = Engine::start(config(dir.path())).await.unwrap();
+    assert_eq!(engine.snapshot_of_state().await, before);
+}
+
+#[tokio::test]
+async fn the_journal_is_turned_over_while_calls_go_on_and_nothing_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Engine::start(config(dir.path())).await.unwrap();
+    for n in 0..4_000 {
+        made(&engine, &format!("t{n}")).await;
+    }
+    let before = engine.snapshot_of_state().await;
+    drop(engine);
+    let names = files(dir.path());
+    assert!(!names.contains(&"journal-0".to_owned()), "{names:?}");
+    let engine = Engine::start(config(dir.path())).await.unwrap();
+    assert_eq!(engine.snapshot_of_state().await, before);
+}

@@ -1,0 +1,114 @@
+//! The task that carries effects to the data plane and back. Only engines with devices have one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{Id, JoinError, JoinSet};
+
+use crate::plane::Plane;
+use crate::state::Outcome;
+
+use super::blocking;
+use super::core::{Core, Work};
+
+/// A device may be in use for a moment only, by a prober or by a child that is just being started.
+const TAKE_DOWN_TRIES: usize = 10;
+const TAKE_DOWN_PAUSE: Duration = Duration::from_millis(100);
+
+/// How taking the data plane down ended.
+pub(super) type Stopped = Result<(), String>;
+
+/// See the module.
+pub(super) struct Worker {
+    core: Core,
+    plane: Arc<Plane>,
+    tasks: JoinSet<Outcome>,
+    running: HashMap<Id, Work>,
+}
+
+impl Worker {
+    pub(super) fn new(core: Core, plane: Arc<Plane>) -> Self {
+        Self { core, plane, tasks: JoinSet::new(), running: HashMap::new() }
+    }
+
+    /// Runs until it is asked to stop or nobody can ask any more.
+    pub(super) async fn run(mut self, mut stop: mpsc::Receiver<oneshot::Sender<Stopped>>) {
+        let changed = Arc::clone(&self.core.changed);
+        loop {
+            let due = self.begin_all();
+            let timer = async {
+                match due {
+                    Some(due) => tokio::time::sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                asked = stop.recv() => {
+                    if let Some(answer) = asked {
+                        // Whoever asked may have left.
+                        let _gone = answer.send(self.stop().await);
+                    }
+                    return;
+                }
+                () = changed.notified() => {}
+                Some(ended) = self.tasks.join_next_with_id() => self.take_in(ended),
+                () = timer => {}
+            }
+        }
+    }
+
+    /// Begins all work there is; the time at which there may be more.
+    fn begin_all(&mut self) -> Option<tokio::time::Instant> {
+        let (work, due) = {
+            let mut core = self.core.lock();
+            core.settle();
+            (std::mem::take(&mut core.work), core.next_due())
+        };
+        for work in work {
+            let (plane, effect) = (Arc::clone(&self.plane), work.effect.clone());
+            let task = self.tasks.spawn_blocking(move || plane.carry_out(&effect));
+            self.running.insert(task.id(), work);
+        }
+        due
+    }
+
+    fn take_in(&mut self, ended: Result<(Id, Outcome), JoinError>) {
+        let (id, outcome) = match ended {
+            Ok(ended) => ended,
+            Err(failed) => (failed.id(), Outcome::Failed(format!("the simulator failed: {failed}"))),
+        };
+        let Some(Work { effect, held }) = self.running.remove(&id) else { return };
+        if let Outcome::Failed(reason) = &outcome {
+            tracing::error!(?effect, reason, "work on the data plane failed");
+        }
+        self.core.lock().finish(&effect, &outcome);
+        if let Some(held) = held {
+            // Whoever asked may have left: the call is carried out all the same.
+            let _gone = held.answer.send(Ok(held.reply));
+        }
+    }
+
+    async fn stop(&mut self) -> Stopped {
+        // What is asked for is done; what follows from it is taken up by the next run.
+        self.begin_all();
+        while let Some(ended) = self.tasks.join_next_with_id().await {
+            self.take_in(ended);
+        }
+        let mut taken_down = self.take_down().await;
+        for _ in 0..TAKE_DOWN_TRIES {
+            if taken_down.is_ok() {
+                break;
+            }
+            tokio::time::sleep(TAKE_DOWN_PAUSE).await;
+            taken_down = self.take_down().await;
+        }
+        taken_down
+    }
+
+    async fn take_down(&self) -> Stopped {
+        let plane = Arc::clone(&self.plane);
+        blocking(move || plane.take_down()).await
+    }
+}
