@@ -19,7 +19,7 @@ use super::caller::Caller;
 use super::flight::{self, Answers};
 use super::kinds::Kind;
 use super::paced::Paced;
-use crate::bounds;
+use crate::{bounds, pages};
 
 pub(crate) use super::board::First;
 
@@ -183,10 +183,16 @@ async fn call<K: Kind, E: Ec2>(shared: Arc<Shared<K, E>>, promised: Option<u64>)
     if keys.is_empty() {
         return;
     }
-    let asked = flight::ask::<K, _>(&*shared.ec2, keys.into_iter().collect());
+    let ec2 = &*shared.ec2;
+    let asked = flight::ask::<K, _>(keys.into_iter().collect(), |keys| all_pages::<K, E>(ec2, keys));
     if let Ok(answers) = timeout(bounds::LOOK, caller.with(permit).scope(asked)).await {
         errand.answer(&answers);
     }
+}
+
+async fn all_pages<K: Kind, E: Ec2>(ec2: &Paced<E>, keys: Vec<K::Key>) -> ebs_ec2::Result<Vec<K::Item>> {
+    let keys = keys.as_slice();
+    pages::all(|page| async move { K::page(ec2, keys, &page).await }).await
 }
 
 /// A call for those visitors. Whatever becomes of it, each is told.
@@ -216,7 +222,3 @@ impl<K: Kind, E> Drop for Errand<'_, K, E> {
 fn unanswered<K: Kind>() -> Ec2Error {
     Ec2Error::new(K::LANE.action(), ErrorClass::Ambiguous, "no answer within the time for a look")
 }
-
-#[cfg(test)]
-#[path = "desk_tests.rs"]
-mod tests;

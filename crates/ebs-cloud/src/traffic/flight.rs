@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ebs_ec2::{Ec2, Ec2Error, ErrorClass};
+use ebs_ec2::{Ec2Error, ErrorClass};
 
 use super::kinds::Kind;
-use crate::pages;
 
 /// So many calls may be spent on finding out which key an error belongs to.
 const MOST_CALLS: u32 = 16;
@@ -13,16 +12,19 @@ const MOST_CALLS: u32 = 16;
 /// What is known of each key.
 pub(super) type Answers<K> = BTreeMap<<K as Kind>::Key, ebs_ec2::Result<Vec<<K as Kind>::Item>>>;
 
-/// Asks for all keys, which must be distinct. An error that concerns some of them is given to those only: the ones
-/// that it names, or else the ones that fail alone as well. What EC2 calls missing or malformed is absent.
-pub(super) async fn ask<K: Kind, E: Ec2>(ec2: &E, keys: Vec<K::Key>) -> Answers<K> {
+/// Asks for all keys, which must be distinct, by calls that each take some of them. An error that concerns some is
+/// given to those only: the ones that it names, or else the ones that fail alone as well. What EC2 calls missing or
+/// malformed is absent.
+pub(super) async fn ask<K: Kind, F>(keys: Vec<K::Key>, call: impl Fn(Vec<K::Key>) -> F + Send) -> Answers<K>
+where
+    F: Future<Output = ebs_ec2::Result<Vec<K::Item>>> + Send,
+{
     let mut answers = Answers::<K>::new();
     let mut open = vec![keys];
     let mut calls = 0;
     while let Some(keys) = open.pop() {
         calls += 1;
-        let (ec2, asked) = (ec2, keys.as_slice());
-        let error = match pages::all(|page| async move { K::page(ec2, asked, &page).await }).await {
+        let error = match call(keys.clone()).await {
             Ok(items) => {
                 answers.extend(keys.into_iter().map(|key| (key, Ok(Vec::new()))));
                 sort::<K>(items, &mut answers);

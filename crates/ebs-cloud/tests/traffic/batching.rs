@@ -1,0 +1,184 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use ebs_cloud::{Cloud, CloudError, Volume};
+use ebs_ec2::{Action, ErrorClass};
+use ebs_sim::api::Call;
+use ebs_sim::port::SimEc2;
+use ebs_types::{VolumeId, Waiters};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::world::{Driver, World, spec};
+
+/// The ids that each DescribeVolumes asked for.
+fn asked(world: &World) -> Vec<usize> {
+    let values = |call: &Call| match call {
+        Call::DescribeVolumes(c) => c.filters.iter().map(|f| f.values.len()).sum(),
+        _ => 0,
+    };
+    world.describes().iter().filter(|c| c.action == Action::DescribeVolumes).map(|c| values(&c.request)).collect()
+}
+
+async fn volumes(driver: &Driver, count: u32) -> Vec<VolumeId> {
+    let waiters = Waiters::default();
+    let _waiter = waiters.join();
+    let mut ids = Vec::new();
+    for n in 0..count {
+        let made = driver.cloud.create_volume(&spec(&format!("pvc-{n}")), &waiters).await;
+        ids.push(made.expect("a plain volume can be created").into_inner().id);
+    }
+    ids
+}
+
+async fn look_at_all(cloud: &Arc<Cloud<SimEc2>>, ids: &[VolumeId]) -> Vec<Result<Volume, CloudError>> {
+    let mut running = JoinSet::new();
+    for (n, id) in ids.iter().cloned().enumerate() {
+        let cloud = Arc::clone(cloud);
+        running.spawn(async move { (n, cloud.volume(&id).await) });
+    }
+    let mut found = running.join_all().await;
+    found.sort_by_key(|(n, _)| *n);
+    found.into_iter().map(|(_, volume)| volume).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn questions_that_come_together_travel_together_two_hundred_a_call() {
+    let world = World::instant().await;
+    let driver = world.driver();
+    let ids = volumes(&driver, 450).await;
+    world.sim.clear_calls();
+    let gate = world.sim.hold(Action::DescribeVolumes);
+    let (found, ()) = tokio::join!(look_at_all(&driver.cloud, &ids), async {
+        gate.reached().await;
+        gate.release();
+    });
+    for (id, volume) in ids.iter().zip(found) {
+        assert_eq!(volume.expect("it exists").id, *id);
+    }
+    let asked = asked(&world);
+    assert!(asked.len() <= 4 && asked.iter().all(|keys| *keys <= 200), "{asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_volume_is_missing_for_who_asked_for_it_and_at_once() {
+    let world = World::instant().await;
+    let driver = world.driver();
+    let mut ids = volumes(&driver, 20).await;
+    ids.push(VolumeId::parse("vol-0123456789abcdef0").unwrap());
+    ids.push(VolumeId::parse("vol-zz").unwrap());
+    let began = Instant::now();
+    let found = look_at_all(&driver.cloud, &ids).await;
+    assert!(found[..20].iter().all(Result::is_ok), "{found:?}");
+    assert!(found[20..].iter().all(|v| v.as_ref().is_err_and(CloudError::is_not_found)), "{:?}", &found[20..]);
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn questions_about_one_thing_share_an_entry() {
+    let world = World::instant().await;
+    let driver = world.driver();
+    let id = volumes(&driver, 1).await.remove(0);
+    world.sim.clear_calls();
+    let found = look_at_all(&driver.cloud, &vec![id; 30]).await;
+    assert!(found.iter().all(Result::is_ok));
+    assert!(asked(&world).iter().all(|keys| *keys == 1) && asked(&world).len() <= 2, "{:?}", asked(&world));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_batching_each_question_is_a_call_of_its_own_at_once() {
+    let world = World::instant().await;
+    let driver = world.driver_with(false);
+    let ids = volumes(&driver, 40).await;
+    world.sim.clear_calls();
+    let began = Instant::now();
+    let gate = world.sim.hold(Action::DescribeVolumes);
+    let (found, ()) = tokio::join!(look_at_all(&driver.cloud, &ids), async {
+        gate.reached().await;
+        while world.count(Action::DescribeVolumes) < 39 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        gate.release();
+    });
+    assert!(found.iter().all(Result::is_ok));
+    assert_eq!(asked(&world), [1; 40], "one that is held holds up no other");
+    assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_leaves_takes_nobodys_answer_away() {
+    let world = World::instant().await;
+    let driver = world.driver();
+    let ids = volumes(&driver, 2).await;
+    let gate = world.sim.hold(Action::DescribeVolumes);
+    let leaving = tokio::time::timeout(Duration::from_millis(5), driver.cloud.volume(&ids[0]));
+    let (left, stayed, ()) = tokio::join!(leaving, driver.cloud.volume(&ids[1]), async {
+        gate.reached().await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        gate.release();
+    });
+    assert!(left.is_err());
+    assert_eq!(stayed.unwrap().id, ids[1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_to_a_question_asked_before_is_nobodys_answer() {
+    let world = World::instant().await;
+    let driver = world.driver();
+    let id = volumes(&driver, 1).await.remove(0);
+    world.sim.clear_calls();
+    let gate = world.sim.hold(Action::DescribeVolumes);
+    let (first, second) = tokio::join!(driver.cloud.volume(&id), async {
+        gate.reached().await;
+        tokio::join!(driver.cloud.volume(&id), async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            gate.release();
+        })
+        .0
+    });
+    assert!(first.is_ok() && second.is_ok());
+    assert_eq!(world.count(Action::DescribeVolumes), 2, "the second came after the first question had left");
+}
+
+#[tokio::test(start_paused = true)]
+async fn throttles_and_lost_answers_cost_a_question_time_only() {
+    let world = World::instant().await;
+    let driver = world.driver();
+    let ids = volumes(&driver, 3).await;
+    for class in [ErrorClass::Throttled, ErrorClass::Ambiguous, ErrorClass::Throttled, ErrorClass::Ambiguous] {
+        world.sim.fail_next(Action::DescribeVolumes, class, false);
+    }
+    assert!(look_at_all(&driver.cloud, &ids).await.iter().all(Result::is_ok));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_ec2_never_answers_ends() {
+    let world = World::instant().await;
+    let driver = world.driver();
+    let ids = volumes(&driver, 1).await;
+    let gates: Vec<_> = (0..10).map(|_| world.sim.hold(Action::DescribeVolumes)).collect();
+    let began = Instant::now();
+    let error = driver.cloud.volume(&ids[0]).await.unwrap_err();
+    assert!(matches!(error, CloudError::Unavailable { .. }), "{error:?}");
+    assert!(began.elapsed() <= Duration::from_secs(21), "{:?}", began.elapsed());
+    drop(gates);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_driver_that_ends_leaves_no_task_behind() {
+    let world = World::instant().await;
+    let driver = world.driver();
+    let ids = volumes(&driver, 1).await;
+    let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let gate = world.sim.hold(Action::DescribeVolumes);
+    let left = tokio::time::timeout(Duration::from_millis(5), driver.cloud.volume(&ids[0])).await;
+    assert!(left.is_err());
+    drop(driver);
+    let until = Instant::now() + Duration::from_secs(5);
+    while tokio::runtime::Handle::current().metrics().num_alive_tasks() >= before && Instant::now() < until {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let after = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    assert!(after < before, "{after} tasks, {before} with the driver");
+    drop(gate);
+}

@@ -1,0 +1,79 @@
+use std::time::Duration;
+
+use ebs_ec2::Action;
+use ebs_sim::faults::{Effect, Rule};
+use ebs_sim::port::PortCall;
+use tokio::time::Instant;
+
+use crate::world::{Added, World, bill, lives, median};
+
+#[tokio::test(start_paused = true)]
+async fn volume_lives_at_four_a_second_cost_few_describes_and_little_time() {
+    const LIVES: u32 = 400;
+    let world = World::realistic().await;
+    let added = lives(&[world.driver()], LIVES, 4.0).await;
+    let bill = bill(&world, LIVES);
+    let of = |of: fn(&Added) -> Duration| median(added.iter().map(of).collect());
+    let (create, delete) = (of(|a| a.create), of(|a| a.delete));
+    let (attach, detach) = (of(|a| a.attach), of(|a| a.detach));
+    let told = format!("{bill:?}, median added: create {create:?}, attach {attach:?}, detach {detach:?}, {delete:?}");
+    assert!(bill.mutating <= 4.08 && bill.throttled <= 2.0, "{told}");
+    let looks = f64::from(u32::try_from(world.count(Action::DescribeVolumes)).expect("few")) / f64::from(LIVES);
+    assert!(looks <= 0.8, "{looks} looks at volumes a life; {told}");
+    assert!(create < Duration::from_millis(300) && delete < Duration::from_millis(50), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_half_of_every_bucket_eaten_few_calls_are_throttled_and_all_lives_end_well() {
+    const LIVES: u32 = 400;
+    let world = World::realistic().await;
+    world.sim.faults().add(Rule::new(Effect::Eat { fraction: 0.5 })).expect("a sound rule");
+    lives(&[world.driver()], LIVES, 4.0).await;
+    let bill = bill(&world, LIVES);
+    assert!(bill.mutating <= 4.3 && bill.throttled <= 5.0, "{bill:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_thousand_lives_at_once_none_is_lost() {
+    const LIVES: u32 = 1_000;
+    let world = World::realistic().await;
+    let began = Instant::now();
+    let all = lives(&[world.driver()], LIVES, 1e6).await;
+    assert_eq!(all.len(), 1_000);
+    let bill = bill(&world, LIVES);
+    assert!(bill.mutating <= 4.3 && bill.throttled <= 5.0, "{bill:?}");
+    // 900 creations beyond the full bucket take 180 s at 5/s.
+    assert!(began.elapsed() < Duration::from_secs(260), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_drivers_on_one_account_both_come_to_their_end_without_wasting_calls() {
+    const LIVES: u32 = 400;
+    let world = World::realistic().await;
+    let drivers = world.two_drivers();
+    lives(&drivers, LIVES, 6.0).await;
+    let bill = bill(&world, LIVES);
+    assert!(bill.mutating <= 4.3 && bill.throttled <= 5.0, "{bill:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_life_costs_in_describes_falls_with_the_load() {
+    let mut costs = Vec::new();
+    for per_second in [0.05, 1.0, 4.0] {
+        let world = World::realistic().await;
+        lives(&[world.driver()], 40, per_second).await;
+        costs.push(bill(&world, 40).describes);
+    }
+    assert!(costs.is_sorted_by(|a, b| a > b), "{costs:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_load_calls_of_one_kind_keep_their_distance() {
+    let world = World::realistic().await;
+    lives(&[world.driver()], 120, 4.0).await;
+    let looks: Vec<PortCall> = world.describes().into_iter().filter(|c| c.action == Action::DescribeVolumes).collect();
+    let busy = &looks[looks.len() / 4..looks.len() / 2];
+    let span = busy[busy.len() - 1].at.duration_since(busy[0].at).expect("in order");
+    let mean = span / u32::try_from(busy.len() - 1).expect("few");
+    assert!(mean >= Duration::from_millis(395), "{mean:?} between calls");
+}

@@ -1,0 +1,7 @@
+//! What the policy costs EC2 and its callers under load, over the simulated EC2 with realistic times and limits, on
+//! paused time (`decisions.md` D-20 to D-24).
+
+mod batching;
+mod load;
+mod waits;
+mod world;

@@ -1,0 +1,69 @@
+use std::time::Duration;
+
+use ebs_ec2::Action;
+use ebs_sim::engine::TimingOverride;
+use ebs_types::Waiters;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::world::{Driver, World, spec};
+
+async fn create(driver: Driver, name: String) -> Duration {
+    let waiters = Waiters::default();
+    let _waiter = waiters.join();
+    let began = Instant::now();
+    let made = driver.cloud.create_volume(&spec(&name), &waiters).await;
+    made.expect("a plain volume can be created").into_inner();
+    began.elapsed()
+}
+
+async fn create_all(driver: &Driver, names: impl Iterator<Item = String>) {
+    let mut running = JoinSet::new();
+    for name in names {
+        running.spawn(create(driver.clone(), name));
+    }
+    running.join_all().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_waits_of_a_kind_share_their_looks() {
+    let world = World::instant().await;
+    let timing = TimingOverride { create_ms: Some(3_000), ..TimingOverride::default() };
+    world.sim.engine().set_timing(timing).await;
+    create_all(&world.driver(), (0..100).map(|n| format!("pvc-{n}"))).await;
+    let looks = world.count(Action::DescribeVolumes);
+    assert!(looks <= 14, "{looks} looks at 100 volumes that are created within 5 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_usual_time_of_a_change_is_learned() {
+    let world = World::instant().await;
+    let timing = TimingOverride { create_ms: Some(5_000), ..TimingOverride::default() };
+    world.sim.engine().set_timing(timing).await;
+    let driver = world.driver();
+    for n in 0..20 {
+        create(driver.clone(), format!("pvc-{n}")).await;
+    }
+    world.sim.clear_calls();
+    let took = create(driver.clone(), "pvc-last".into()).await;
+    let looks = world.count(Action::DescribeVolumes);
+    assert!(looks <= 3, "{looks} looks at a change that always takes 5 s");
+    assert!(took < Duration::from_millis(5_500), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_become_faster_is_noticed() {
+    let world = World::instant().await;
+    let timing = |ms| TimingOverride { create_ms: Some(ms), ..TimingOverride::default() };
+    world.sim.engine().set_timing(timing(5_000)).await;
+    let driver = world.driver();
+    for n in 0..20 {
+        create(driver.clone(), format!("slow-{n}")).await;
+    }
+    world.sim.engine().set_timing(timing(0)).await;
+    let mut took = Duration::MAX;
+    for n in 0..20 {
+        took = create(driver.clone(), format!("fast-{n}")).await;
+    }
+    assert!(took < Duration::from_millis(300), "{took:?}");
+}

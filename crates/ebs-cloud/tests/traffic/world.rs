@@ -1,0 +1,214 @@
+//! An account under load: one EC2, one or more drivers, and volume lives.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ebs_cloud::{CapacityRequest, Cloud, CloudConfig, CloudError, Source, Term, Topology, VolumeSpec};
+use ebs_ec2::{Action, ErrorClass};
+use ebs_sim::api::{Call, RunInstances};
+use ebs_sim::engine::{EngineConfig, Timing, TimingOverride};
+use ebs_sim::port::{PortCall, SimEc2};
+use ebs_types::{DriverName, Gib, InstanceId, IopsRequest, NodeId, VolumeType, Waiters, ZoneName};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// Times of the simulated EC2, all fixed so that what a driver adds can be told apart.
+const MUTATING: Duration = Duration::from_millis(250);
+const CREATE: Duration = Duration::from_secs(2);
+const ATTACH: Duration = Duration::from_millis(2_500);
+const DETACH: Duration = Duration::from_secs(4);
+/// How long a sidecar leaves an RPC alone that failed and may be tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+pub(crate) struct World {
+    pub(crate) sim: SimEc2,
+    nodes: Vec<NodeId>,
+}
+
+impl World {
+    /// EC2's own limits and usual times.
+    pub(crate) async fn realistic() -> Self {
+        let config = EngineConfig {
+            timing: Timing::Realistic,
+            instance_type: "m7i.48xlarge".to_owned(),
+            seed: Some(4),
+            ..EngineConfig::default()
+        };
+        let world = Self::with(config).await;
+        world.sim.engine().set_timing(times()).await;
+        world
+    }
+
+    /// No limits, and everything is done at once.
+    pub(crate) async fn instant() -> Self {
+        Self::with(EngineConfig::default()).await
+    }
+
+    async fn with(config: EngineConfig) -> Self {
+        let sim = SimEc2::start(config).await.expect("an engine in memory starts");
+        let more = RunInstances {
+            instance_type: Some("m7i.48xlarge".to_owned()),
+            image_id: Some("ami-12345678".to_owned()),
+            min_count: Some(15),
+            max_count: Some(15),
+            availability_zone: Some("us-west-2a".to_owned()),
+            ..RunInstances::default()
+        };
+        sim.engine().call(Call::RunInstances(more)).await.expect("instances can be run");
+        sleep(Duration::from_secs(60)).await;
+        let here = sim.instances().await.into_iter().filter(|i| i.zone == "us-west-2a");
+        let nodes = here.map(|i| NodeId::Instance(InstanceId::parse(&i.id).expect("an id"))).collect();
+        Self { sim, nodes }
+    }
+
+    /// One more driver process on the account.
+    /// Two drivers of two clusters: each with its own half of the instances.
+    pub(crate) fn two_drivers(&self) -> [Driver; 2] {
+        let (one, two) = self.nodes.split_at(self.nodes.len() / 2);
+        [one, two].map(|nodes| Driver { nodes: nodes.to_vec(), ..self.driver() })
+    }
+
+    pub(crate) fn driver(&self) -> Driver {
+        self.driver_with(true)
+    }
+
+    pub(crate) fn driver_with(&self, batching: bool) -> Driver {
+        let config = CloudConfig { batching, ..CloudConfig::new(DriverName::default()) };
+        Driver { cloud: Arc::new(Cloud::new(Arc::new(self.sim.clone()), config)), nodes: self.nodes.clone() }
+    }
+
+    pub(crate) fn describes(&self) -> Vec<PortCall> {
+        self.sim.calls().into_iter().filter(|c| !c.action.mutates()).collect()
+    }
+
+    pub(crate) fn count(&self, action: Action) -> usize {
+        self.sim.count(action)
+    }
+}
+
+fn times() -> TimingOverride {
+    let ms = |time: Duration| Some(u64::try_from(time.as_millis()).expect("short"));
+    TimingOverride {
+        create_ms: ms(CREATE),
+        attach_ms: ms(ATTACH),
+        detach_ms: ms(DETACH),
+        mutating_call_ms: ms(MUTATING).map(|ms| [ms, ms]),
+        describe_call_ms: Some([100, 100]),
+        ..TimingOverride::default()
+    }
+}
+
+/// One driver process.
+#[derive(Clone)]
+pub(crate) struct Driver {
+    pub(crate) cloud: Arc<Cloud<SimEc2>>,
+    nodes: Vec<NodeId>,
+}
+
+/// What the RPCs of one life took beyond what EC2 itself takes.
+pub(crate) struct Added {
+    pub(crate) create: Duration,
+    pub(crate) attach: Duration,
+    pub(crate) detach: Duration,
+    pub(crate) delete: Duration,
+}
+
+impl Driver {
+    /// A whole life of one volume, every RPC tried again as a sidecar does.
+    pub(crate) async fn life(&self, n: usize) -> Added {
+        let (name, node) = (&format!("pvc-{n}"), &self.nodes[n % self.nodes.len()]);
+        let waiters = Waiters::default();
+        let _waiter = waiters.join();
+        let (cloud, spec) = (&self.cloud, spec(name));
+        // EC2 begins its work half way through a mutating call.
+        let begun = MUTATING / 2;
+        let (volume, create) = timed(|| cloud.create_volume(&spec, &waiters)).await;
+        let id = volume.into_inner().id;
+        let (_, attach) = timed(|| cloud.attach(&id, node, &waiters)).await;
+        sleep(Duration::from_secs(1)).await;
+        let ((), detach) = timed(|| cloud.detach(&id, node, &waiters)).await;
+        let ((), delete) = timed(|| cloud.delete_volume(&id, &waiters)).await;
+        Added {
+            create: create.saturating_sub(begun + CREATE),
+            attach: attach.saturating_sub(begun + ATTACH),
+            detach: detach.saturating_sub(begun + DETACH),
+            delete: delete.saturating_sub(MUTATING),
+        }
+    }
+}
+
+async fn timed<T, F: Future<Output = Result<T, CloudError>>>(mut rpc: impl FnMut() -> F) -> (T, Duration) {
+    let began = Instant::now();
+    loop {
+        match rpc().await {
+            Ok(value) => return (value, began.elapsed()),
+            Err(CloudError::Unavailable { .. } | CloudError::InProgress { .. } | CloudError::OutcomeUnknown { .. }) => {
+                sleep(RETRY).await
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+}
+
+pub(crate) fn spec(name: &str) -> VolumeSpec {
+    let zone = ZoneName::parse("us-west-2a").expect("a zone");
+    let terms = vec![Term { zone: Some(zone), zone_id: None }];
+    let tags = [("CSIVolumeName", name), ("ebs.csi.aws.com/cluster", "true")];
+    VolumeSpec {
+        name: name.to_owned(),
+        capacity: CapacityRequest { required: Some(Gib(4)), fallback: Gib(4), limit: None },
+        volume_type: VolumeType::Gp3,
+        iops: IopsRequest::Default,
+        raise_iops_to_min: false,
+        throughput: None,
+        encrypted: false,
+        kms_key_id: None,
+        source: Source::Blank,
+        topology: Topology { preferred: terms.clone(), requisite: terms },
+        multi_attach: false,
+        initialization_rate: None,
+        tags: tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+    }
+}
+
+/// Lives that begin at a fixed rate, whatever becomes of those before; the drivers take turns.
+pub(crate) async fn lives(drivers: &[Driver], count: u32, per_second: f64) -> Vec<Added> {
+    let mut running = JoinSet::new();
+    let start = Instant::now();
+    for (n, driver) in (0..count).zip(drivers.iter().cycle()) {
+        let driver = driver.clone();
+        running.spawn(async move {
+            sleep_until(start + Duration::from_secs_f64(f64::from(n) / per_second)).await;
+            driver.life(usize::try_from(n).expect("few")).await
+        });
+    }
+    running.join_all().await
+}
+
+/// What a load has cost.
+#[derive(Debug)]
+pub(crate) struct Bill {
+    /// Mutating calls a life, throttled ones included.
+    pub(crate) mutating: f64,
+    /// Describes of all kinds a life.
+    pub(crate) describes: f64,
+    /// Of all calls, percent.
+    pub(crate) throttled: f64,
+}
+
+pub(crate) fn bill(world: &World, lives: u32) -> Bill {
+    let calls = world.sim.calls();
+    let count =
+        |of: &dyn Fn(&PortCall) -> bool| f64::from(u32::try_from(calls.iter().filter(|c| of(c)).count()).expect("few"));
+    Bill {
+        mutating: count(&|c| c.action.mutates()) / f64::from(lives),
+        describes: count(&|c| !c.action.mutates()) / f64::from(lives),
+        throttled: 100.0 * count(&|c| c.error == Some(ErrorClass::Throttled)) / count(&|_| true),
+    }
+}
+
+/// The middle one.
+pub(crate) fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
