@@ -1,10 +1,17 @@
-//! Attachments of volumes to instances.
+//! Attachments of volumes to nodes.
 
 mod attach;
+mod begin;
 mod cards;
 mod detach;
 mod device_name;
+mod instances;
+mod pairs;
+mod proof;
+mod refusal;
 mod standing;
 
 pub(crate) use cards::Cards;
 pub(crate) use device_name::DeviceNames;
+pub(crate) use instances::KnownInstances;
+pub(crate) use pairs::PairMemory;

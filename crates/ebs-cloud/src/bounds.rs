@@ -19,6 +19,8 @@ pub(crate) const DETACH: Duration = Duration::from_secs(300);
 pub(crate) const EXPAND: Duration = Duration::from_secs(300);
 /// CreateSnapshot, not the wait for `completed`: that is the orchestrator's.
 pub(crate) const SNAPSHOT: Duration = Duration::from_secs(90);
+/// The wait for a volume to be initialised: it can take hours, the orchestrator asks again.
+pub(crate) const INITIALIZED: Duration = Duration::from_secs(150);
 /// A single look, throttles included.
 pub(crate) const LOOK: Duration = Duration::from_secs(20);
 
@@ -28,8 +30,8 @@ pub(crate) const ATTACHED_ELSEWHERE: Duration = Duration::from_secs(10);
 pub(crate) const DETACHING_ELSEWHERE: Duration = Duration::from_secs(60);
 /// An attachment that is still `attaching` after this long will not come: it is detached and begun anew.
 pub(crate) const STUCK_ATTACHING: Duration = Duration::from_secs(90);
-/// And it must have been watched for this long, so that a wrong clock of ours breaks off no sound attachment.
-pub(crate) const STUCK_WATCHED: Duration = Duration::from_secs(10);
+/// And it must have been watched for this long, so that a wrong clock of ours breaks off no sound attachment and no look shows an earlier one.
+pub(crate) const STUCK_WATCHED: Duration = Duration::from_secs(16);
 /// How long the probe for IOPS limits may hold up the request that needs it.
 pub(crate) const PROBE: Duration = Duration::from_secs(5);
 

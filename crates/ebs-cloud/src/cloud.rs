@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use ebs_ec2::{Ec2, Observer, Zones as _};
 
-use crate::attachment::{Cards, DeviceNames};
+use crate::attachment::{Cards, DeviceNames, KnownInstances, PairMemory};
+use crate::initialization::Initialization;
 use crate::iops_limit::IopsLimitProbe;
 use crate::recent::Recent;
 use crate::traffic::{Budget, Desks, Lookups, Paced};
@@ -36,7 +37,10 @@ pub struct Cloud<E> {
     pub(crate) zones: Zones<Paced<E>>,
     pub(crate) iops_limits: IopsLimitProbe<Paced<E>>,
     pub(crate) volumes: VolumeMemory,
+    pub(crate) initialization: Initialization,
     pub(crate) devices: DeviceNames,
+    pub(crate) instances: KnownInstances,
+    pub(crate) pairs: PairMemory,
     pub(crate) cards: Cards<Paced<E>>,
 }
 
@@ -64,7 +68,10 @@ impl<E: Ec2> Cloud<E> {
             zones: Zones::new(Arc::clone(&ec2)),
             iops_limits: IopsLimitProbe::new(Arc::clone(&ec2)),
             volumes: VolumeMemory::default(),
+            initialization: Initialization::default(),
             devices: DeviceNames::default(),
+            instances: KnownInstances::default(),
+            pairs: PairMemory::default(),
             cards: Cards::new(Arc::clone(&ec2)),
             ec2,
         }

@@ -40,6 +40,14 @@ impl<K: Eq + Hash, V: Clone> Expiring<K, V> {
         entries.insert(key, (now + lifetime, value));
     }
 
+    /// Changes the value, unless it has ended; when it ends stays as it is.
+    pub(crate) fn change(&self, key: &K, change: impl FnOnce(&mut V)) {
+        let now = Instant::now();
+        if let Some((_, value)) = self.live().get_mut(key).filter(|(end, _)| *end > now) {
+            change(value);
+        }
+    }
+
     /// Ends the entry.
     pub(crate) fn remove(&self, key: &K) {
         self.live().remove(key);

@@ -1,12 +1,14 @@
 //! How many IOPS a volume type may have in a place: asked of EC2 by a dry run that asks for too many and is told the
 //! maximum (`ebs-cloud.md` 3.3). Only asked when a request names IOPS at all.
 
+use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use ebs_ec2::{CreateVolume, Ec2, Ec2Error, Place};
-use ebs_types::{DriverName, Gib, Iops, IopsLimits, Tags, VolumeType};
+use ebs_types::{DriverName, Gib, Iops, IopsLimits, IopsRequest, Tags, VolumeType};
 use regex_lite::Regex;
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use crate::bounds;
@@ -24,42 +26,87 @@ static TOO_HIGH: LazyLock<Regex> = LazyLock::new(|| {
 static THOUSANDS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?i)([0-9]+)k iops").expect("the pattern is constant and tested"));
 
+/// Where a volume is or is to be.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Site {
+    /// Zone.
+    pub(crate) place: Place,
+    /// Outpost in it.
+    pub(crate) outpost_arn: Option<String>,
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let zone = match &self.place {
+            Place::Zone(zone) => zone.as_str(),
+            Place::ZoneId(id) => id.as_str(),
+        };
+        match &self.outpost_arn {
+            None => f.write_str(zone),
+            Some(outpost) => write!(f, "{outpost} in {zone}"),
+        }
+    }
+}
+
+/// IOPS that are asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wish<'a> {
+    /// For a volume of that type,
+    pub(crate) volume_type: &'a VolumeType,
+    /// there,
+    pub(crate) site: &'a Site,
+    /// so many,
+    pub(crate) iops: IopsRequest,
+    /// with that size.
+    pub(crate) size: Gib,
+}
+
 /// Asks for limits and remembers the answers; failures briefly.
 #[derive(Debug)]
 pub(crate) struct IopsLimitProbe<E> {
     ec2: Arc<E>,
-    known: Expiring<(VolumeType, Place), Option<Iops>>,
+    known: Expiring<(VolumeType, Site), Option<Iops>>,
+    /// One question at a time: those who wait for the same answer find it.
+    asking: Mutex<()>,
 }
 
 impl<E: Ec2> IopsLimitProbe<E> {
     pub(crate) fn new(ec2: Arc<E>) -> Self {
-        Self { ec2, known: Expiring::default() }
+        Self { ec2, known: Expiring::default(), asking: Mutex::default() }
     }
 
-    /// The limits of the type there; `None` for types whose IOPS cannot be chosen. Never fails: without an answer
-    /// within [`bounds::PROBE`] the published limits count. `tags` are those that EC2 permissions may ask for.
-    pub(crate) async fn limits(&self, volume_type: &VolumeType, place: &Place, tags: Tags) -> Option<IopsLimits> {
-        let published = volume_type.iops_limits()?;
-        let key = (volume_type.clone(), place.clone());
-        let max = match self.known.get(&key) {
-            Some(known) => known,
-            None => {
-                let max = self.ask(volume_type, place, tags).await;
-                let lifetime = if max.is_some() { LIFETIME } else { LIFETIME_OF_FAILURE };
-                self.known.insert(key, max, lifetime);
-                max
+    /// The limits of the type there; `None` for types whose IOPS cannot be chosen. EC2 is asked only when the wish
+    /// is for more than the type can have everywhere. Never fails: without an answer within [`bounds::PROBE`] the
+    /// published limits count. `tags` are those that EC2 permissions may ask for.
+    pub(crate) async fn limits(&self, wish: &Wish<'_>, tags: Tags) -> Option<IopsLimits> {
+        let published = wish.volume_type.iops_limits()?;
+        let without_max = IopsLimits { max: 0, ..published };
+        if wish.iops.resolve(wish.size, Some(without_max), false) <= Some(safe_everywhere(wish.volume_type)) {
+            return Some(published);
+        }
+        let key = (wish.volume_type.clone(), wish.site.clone());
+        let mut max = self.known.get(&key);
+        if max.is_none() {
+            let _turn = self.asking.lock().await;
+            max = self.known.get(&key);
+            if max.is_none() {
+                let answer = self.ask(wish, tags).await;
+                let lifetime = if answer.is_some() { LIFETIME } else { LIFETIME_OF_FAILURE };
+                self.known.insert(key, answer, lifetime);
+                max = Some(answer);
             }
-        };
-        Some(IopsLimits { max: max.unwrap_or(published.max), ..published })
+        }
+        Some(IopsLimits { max: max.flatten().unwrap_or(published.max), ..published })
     }
 
-    async fn ask(&self, volume_type: &VolumeType, place: &Place, mut tags: Tags) -> Option<Iops> {
+    async fn ask(&self, wish: &Wish<'_>, mut tags: Tags) -> Option<Iops> {
+        let Wish { volume_type, site, .. } = wish;
         tags.insert(DriverName::VOLUME_NAME_TAG.to_owned(), PROBE_NAME.to_owned());
         let request = CreateVolume {
-            client_token: token(&format!("{PROBE_NAME}|{volume_type}|{place:?}")),
-            place: place.clone(),
+            client_token: token(&format!("{PROBE_NAME}|{volume_type}|{site}")),
+            place: site.place.clone(),
             size: Gib(4),
-            volume_type: volume_type.clone(),
+            volume_type: (*volume_type).clone(),
             iops: Some(FAR_TOO_MANY),
             throughput: None,
             encrypted: false,
@@ -67,7 +114,7 @@ impl<E: Ec2> IopsLimitProbe<E> {
             snapshot: None,
             initialization_rate: None,
             multi_attach: false,
-            outpost_arn: None,
+            outpost_arn: site.outpost_arn.clone(),
             tags,
             dry_run: true,
         };
@@ -78,9 +125,18 @@ impl<E: Ec2> IopsLimitProbe<E> {
             Ok(Ok(_)) | Err(_) => None,
         };
         if max.is_none() {
-            tracing::info!(%volume_type, ?answer, "EC2 did not tell the IOPS limit, the published one is assumed");
+            tracing::info!(%volume_type, %site, ?answer, "EC2 did not tell the IOPS limit, the published one is assumed");
         }
         max
+    }
+}
+
+/// What a volume of the type can have wherever the type exists.
+fn safe_everywhere(volume_type: &VolumeType) -> Iops {
+    match volume_type {
+        VolumeType::Gp3 => 16_000,
+        VolumeType::Io1 | VolumeType::Io2 => 64_000,
+        _ => 0,
     }
 }
 

@@ -17,12 +17,16 @@ mod client_token;
 mod cloud;
 mod error;
 mod expiring;
+mod initialization;
+mod instance_facts;
 mod iops_limit;
 mod listing;
+mod modification;
 mod op;
 mod pages;
 mod recent;
 mod snapshot;
+mod snapshot_features;
 mod spec;
 mod traffic;
 mod volume;
@@ -31,6 +35,9 @@ mod wall_clock;
 mod zones;
 
 pub use cloud::Cloud;
-pub use ebs_ec2::{Ec2, Page, Snapshot, SnapshotState, Volume, VolumeState};
+pub use ebs_ec2::{Ec2, LockSnapshot, Page, Snapshot, SnapshotState, Volume, VolumeState};
 pub use error::{CloudError, Object};
-pub use spec::{Attached, CapacityRequest, CloudConfig, Ensured, SnapshotSpec, Source, Term, Topology, VolumeSpec};
+pub use instance_facts::InstanceFacts;
+pub use spec::{
+    Attached, CapacityRequest, CloudConfig, Ensured, ModifySpec, SnapshotSpec, Source, Term, Topology, VolumeSpec,
+};

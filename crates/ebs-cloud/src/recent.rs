@@ -1,20 +1,22 @@
 //! What was changed so recently that a look may not show it yet.
 
-use ebs_types::{InstanceId, VolumeId};
+use ebs_types::VolumeId;
 use tokio::time::Instant;
 
 use crate::bounds::SETTLE;
 use crate::expiring::Expiring;
 
-/// What a mutating call may have brought into being.
+/// What a mutating call may have brought about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Mark {
     /// A volume of that name.
     VolumeName(String),
     /// A snapshot of that name.
     SnapshotName(String),
-    /// An attachment.
-    Attachment(VolumeId, InstanceId),
+    /// A modification of that volume.
+    Modification(VolumeId),
+    /// The end of that volume.
+    Deletion(VolumeId),
 }
 
 /// Remembers mutating calls for [`SETTLE`].
@@ -33,6 +35,11 @@ impl Recent {
     /// A call was accepted, or may have been.
     pub(crate) fn note(&self, mark: Mark) {
         self.marks.insert(mark, Instant::now() + SETTLE, SETTLE);
+    }
+
+    /// True when such a call was made within the last [`SETTLE`].
+    pub(crate) fn is_marked(&self, mark: &Mark) -> bool {
+        self.marks.get(mark).is_some()
     }
 
     /// A look has shown what the call did: from now on looks count.

@@ -1,53 +1,57 @@
 //! Snapshots. CreateSnapshot has no client token: it is idempotent by looking for the name (`decisions.md` D-13).
 
-use std::time::Duration;
-
 use ebs_ec2::{CreateSnapshot, Ec2, ErrorClass, Snapshot, SnapshotState, Snapshots};
 use ebs_types::{DriverName, SnapshotId, Waiters};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use crate::call::mutate;
 use crate::error::refused;
 use crate::op::Op;
 use crate::recent::Mark;
 use crate::wait::{FirstLook, Verdict};
-use crate::{Cloud, CloudError, Object, SnapshotSpec, bounds};
-
-/// EC2 takes one snapshot of a volume in 15 s; a refusal for that is tried again after this time.
-const COOLDOWN_PAUSE: Duration = Duration::from_secs(5);
+use crate::{Cloud, CloudError, Ensured, Object, SnapshotSpec, bounds};
 
 impl<E: Ec2> Cloud<E> {
-    /// Sees to it that a snapshot of that name and source exists; it may still be `pending`.
+    /// Sees to it that a snapshot of that name and source exists; it may still be `pending`. Fast restores and locks
+    /// are [`Cloud::enable_fast_restores`] and [`Cloud::lock_snapshot`], to be called after every success of this.
     ///
     /// # Errors
     /// [`CloudError`]; final ones only when it is proven that no snapshot was left behind.
-    pub async fn create_snapshot(&self, spec: &SnapshotSpec, waiters: &Waiters) -> Result<Snapshot, CloudError> {
+    pub async fn create_snapshot(
+        &self,
+        spec: &SnapshotSpec,
+        waiters: &Waiters,
+    ) -> Result<Ensured<Snapshot>, CloudError> {
         let op = Op::start(format!("create snapshot {:?} of {}", spec.name, spec.volume), bounds::SNAPSHOT, waiters);
         let request = CreateSnapshot {
             volume: spec.volume.clone(),
             description: format!("Created by AWS EBS CSI driver for volume {}", spec.volume),
-            outpost_arn: None,
+            outpost_arn: spec.outpost_arn.clone(),
             tags: spec.tags.clone(),
         };
+        let mut made_by_us = false;
         loop {
             if let Some(existing) = self.find_snapshot(&op, spec).await? {
-                return Ok(existing);
+                return Ok(if made_by_us { Ensured::Created(existing) } else { Ensured::Existing(existing) });
             }
             let mark = Mark::SnapshotName(spec.name.clone());
             let error = match mutate(&op, || self.ec2.create_snapshot(&request)).await? {
                 Ok(snapshot) => {
                     self.recent.note(mark);
-                    return Ok(snapshot);
+                    return Ok(Ensured::Created(snapshot));
                 }
                 Err(e) => e,
             };
             match error.class {
                 ErrorClass::Ambiguous => {
                     tracing::info!(name = %spec.name, %error, "looking for the snapshot by its name");
+                    made_by_us = true;
                     self.recent.note(mark);
                 }
-                ErrorClass::SnapshotCooldown if Instant::now() + COOLDOWN_PAUSE < op.deadline => {
-                    sleep(COOLDOWN_PAUSE).await;
+                // EC2 takes one snapshot of a volume in 15 s. The one that was taken may be ours, by another process
+                // and not shown yet, so this too is followed by looks until it would be (`ebs-cloud.md` E24).
+                ErrorClass::SnapshotCooldown if Instant::now() + bounds::SETTLE < op.deadline => {
+                    self.recent.note(mark);
                 }
                 ErrorClass::VolumeNotFound | ErrorClass::MalformedId => {
                     let object = Object::Volume(spec.volume.clone());
@@ -64,10 +68,13 @@ impl<E: Ec2> Cloud<E> {
         let settled_at = self.recent.settled_for_all_at(&mark);
         let found = self
             .watch
-            .snapshots(op, &spec.name, |found| match judge(op, spec, found) {
-                Ok(None) if Instant::now() < settled_at => Verdict::Waiting,
-                Ok(found) => Verdict::Done(found),
-                Err(e) => Verdict::Failed(e),
+            .snapshots(op, &spec.name, |found, sent| {
+                let settled = sent >= settled_at;
+                match judge(op, spec, found) {
+                    Ok(None) if !settled => Verdict::Waiting,
+                    Ok(found) => Verdict::Done(found),
+                    Err(e) => Verdict::Failed(e),
+                }
             })
             .await
             .map_err(unproven)?;
@@ -95,13 +102,14 @@ impl<E: Ec2> Cloud<E> {
         }
     }
 
-    /// True as soon as a look shows the snapshot gone; false when it has lived on for as long as reads may lag.
+    /// Whether the snapshot is gone, once looks can neither show the time before the call nor that before the snapshot
+    /// was taken.
     async fn is_snapshot_gone(&self, op: &Op<'_>, id: &SnapshotId) -> Result<bool, CloudError> {
-        let until = Instant::now() + bounds::SETTLE;
+        let settled_at = Instant::now() + bounds::SETTLE;
         self.watch
-            .snapshot(op, FirstLook::Now, id, |found| {
-                let gone = found.is_none();
-                if gone || Instant::now() >= until { Verdict::Done(gone) } else { Verdict::Waiting }
+            .snapshot(op, FirstLook::Now, id, |found, sent| {
+                let settled = sent >= settled_at;
+                if settled { Verdict::Done(found.is_none()) } else { Verdict::Waiting }
             })
             .await
     }
@@ -143,6 +151,10 @@ fn judge(op: &Op<'_>, spec: &SnapshotSpec, found: Vec<Snapshot>) -> Result<Optio
     if snapshot.source_volume.as_ref() != Some(&spec.volume) {
         let source = snapshot.source_volume.as_ref().map_or("another volume", |v| v.as_str());
         return other(format!("{}: {id} carries that name and is of {source}", op.what));
+    }
+    if spec.outpost_arn.is_some() && snapshot.outpost_arn != spec.outpost_arn {
+        let place = snapshot.outpost_arn.as_deref().unwrap_or("the region");
+        return other(format!("{}: {id} carries that name and is in {place}", op.what));
     }
     if snapshot.state == SnapshotState::Error {
         let why = snapshot.status_message.as_deref().unwrap_or("EC2 does not say why");

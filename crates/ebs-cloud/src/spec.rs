@@ -1,5 +1,6 @@
 //! What is asked for, and what is given back: the vocabulary of the operations.
 
+use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use ebs_types::{DeviceName, DriverName, Gib, IopsRequest, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName};
@@ -68,6 +69,8 @@ pub struct Term {
     pub zone: Option<ZoneName>,
     /// By id.
     pub zone_id: Option<ZoneId>,
+    /// An Outpost in that zone, by ARN.
+    pub outpost_arn: Option<String>,
 }
 
 /// Where a volume may be.
@@ -110,6 +113,55 @@ pub struct VolumeSpec {
     pub tags: Tags,
 }
 
+/// What a volume is to become: the typed plan of ControllerExpandVolume and ControllerModifyVolume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModifySpec {
+    /// At least this size.
+    pub size: Option<Gib>,
+    /// Type.
+    pub volume_type: Option<VolumeType>,
+    /// IOPS; those that the type cannot have are brought within its limits.
+    pub iops: IopsRequest,
+    /// Whether the ratio in the volume's tags may raise its IOPS now; `None`: as its tags say.
+    pub auto_iops: Option<bool>,
+    /// MiB/s; `None` and 0: as it is.
+    pub throughput: Option<u32>,
+    /// Tags to set.
+    pub tags: Tags,
+    /// Keys of tags to delete; a key in both ends set.
+    pub deleted_tags: BTreeSet<String>,
+}
+
+impl Default for ModifySpec {
+    /// Nothing.
+    fn default() -> Self {
+        Self {
+            size: None,
+            volume_type: None,
+            iops: IopsRequest::Default,
+            auto_iops: None,
+            throughput: None,
+            tags: Tags::new(),
+            deleted_tags: BTreeSet::new(),
+        }
+    }
+}
+
+impl ModifySpec {
+    /// Only the size.
+    pub fn size(size: Gib) -> Self {
+        Self { size: Some(size), ..Self::default() }
+    }
+
+    /// True when more than tags is asked for.
+    pub fn asks_for_properties(&self) -> bool {
+        self.size.is_some()
+            || self.volume_type.is_some()
+            || self.throughput.is_some_and(|throughput| throughput > 0)
+            || !matches!(self.iops, IopsRequest::Default | IopsRequest::Explicit(0) | IopsRequest::PerGib(0))
+    }
+}
+
 /// A snapshot that is to exist: the typed plan of CreateSnapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotSpec {
@@ -117,6 +169,8 @@ pub struct SnapshotSpec {
     pub name: String,
     /// Of which volume.
     pub volume: VolumeId,
+    /// Kept on this Outpost, by ARN.
+    pub outpost_arn: Option<String>,
     /// All its tags, name and ownership tags included.
     pub tags: Tags,
 }

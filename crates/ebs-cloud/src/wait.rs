@@ -4,7 +4,7 @@
 //! once, is decided at the desks (`traffic`). Throttles and lost answers do not end a wait, they only cost time; nor,
 //! once the operation has changed something, does an EC2 that cannot be reached.
 //! A wait starts no mutation; it ends soon after the last waiter of its operation has left. What a judge sees was
-//! asked for after its wait began.
+//! asked for after its wait began; it is told when: what a look shows may be 15 s older than that ([`bounds::SETTLE`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,10 +72,10 @@ impl<E: Ec2> Watch<E> {
         op: &Op<'_>,
         first: FirstLook,
         id: &VolumeId,
-        mut judge: impl FnMut(Option<Volume>) -> Verdict<T> + Send,
+        mut judge: impl FnMut(Option<Volume>, Instant) -> Verdict<T> + Send,
     ) -> Result<T, CloudError> {
         let key = id.clone();
-        self.until(&self.desks.volumes, op, first, key, |mut found| judge(found.pop())).await
+        self.until(&self.desks.volumes, op, first, key, |mut found, sent| judge(found.pop(), sent)).await
     }
 
     /// Until the judge is content with the volume's latest modification; `None`: EC2 knows of none.
@@ -84,10 +84,10 @@ impl<E: Ec2> Watch<E> {
         op: &Op<'_>,
         first: FirstLook,
         id: &VolumeId,
-        mut judge: impl FnMut(Option<Modification>) -> Verdict<T> + Send,
+        mut judge: impl FnMut(Option<Modification>, Instant) -> Verdict<T> + Send,
     ) -> Result<T, CloudError> {
         let key = id.clone();
-        self.until(&self.desks.modifications, op, first, key, |found| judge(latest(found))).await
+        self.until(&self.desks.modifications, op, first, key, |found, sent| judge(latest(found), sent)).await
     }
 
     /// Until the judge is content with all the volumes that carry that CSI name.
@@ -95,7 +95,7 @@ impl<E: Ec2> Watch<E> {
         &self,
         op: &Op<'_>,
         name: &str,
-        judge: impl FnMut(Vec<Volume>) -> Verdict<T> + Send,
+        judge: impl FnMut(Vec<Volume>, Instant) -> Verdict<T> + Send,
     ) -> Result<T, CloudError> {
         self.until(&self.desks.volume_names, op, FirstLook::Now, name.to_owned(), judge).await
     }
@@ -105,7 +105,7 @@ impl<E: Ec2> Watch<E> {
         &self,
         op: &Op<'_>,
         name: &str,
-        judge: impl FnMut(Vec<Snapshot>) -> Verdict<T> + Send,
+        judge: impl FnMut(Vec<Snapshot>, Instant) -> Verdict<T> + Send,
     ) -> Result<T, CloudError> {
         self.until(&self.desks.snapshot_names, op, FirstLook::Now, name.to_owned(), judge).await
     }
@@ -116,10 +116,10 @@ impl<E: Ec2> Watch<E> {
         op: &Op<'_>,
         first: FirstLook,
         id: &SnapshotId,
-        mut judge: impl FnMut(Option<Snapshot>) -> Verdict<T> + Send,
+        mut judge: impl FnMut(Option<Snapshot>, Instant) -> Verdict<T> + Send,
     ) -> Result<T, CloudError> {
         let key = id.clone();
-        self.until(&self.desks.snapshots, op, first, key, |mut found| judge(found.pop())).await
+        self.until(&self.desks.snapshots, op, first, key, |mut found, sent| judge(found.pop(), sent)).await
     }
 
     async fn until<K: Kind, T: Send>(
@@ -128,7 +128,7 @@ impl<E: Ec2> Watch<E> {
         op: &Op<'_>,
         first: FirstLook,
         key: K::Key,
-        mut judge: impl FnMut(Vec<K::Item>) -> Verdict<T> + Send,
+        mut judge: impl FnMut(Vec<K::Item>, Instant) -> Verdict<T> + Send,
     ) -> Result<T, CloudError> {
         let began = Instant::now();
         let last_look = bounds::look_until(began, op.deadline);
@@ -140,7 +140,7 @@ impl<E: Ec2> Watch<E> {
             answered |= news.is_some();
             match news {
                 None => {}
-                Some(News { sent, seen: Ok(found) }) => match judge(found) {
+                Some(News { sent, seen: Ok(found) }) => match judge(found, sent) {
                     Verdict::Done(value) => {
                         self.learn(first, not_yet, sent - began);
                         return Ok(value);

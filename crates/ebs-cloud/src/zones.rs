@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebs_ec2::Ec2;
+use ebs_ec2::{Ec2, Zone};
 use ebs_types::ZoneName;
 use sha2::{Digest, Sha256};
 
@@ -17,7 +17,7 @@ const LIFETIME: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub(crate) struct Zones<E> {
     ec2: Arc<E>,
-    known: Expiring<(), Vec<ZoneName>>,
+    known: Expiring<(), Vec<Zone>>,
 }
 
 impl<E: Ec2> Zones<E> {
@@ -25,20 +25,35 @@ impl<E: Ec2> Zones<E> {
         Self { ec2, known: Expiring::default() }
     }
 
-    /// The availability zones (no local or wavelength zones) that are available, by name.
-    pub(crate) async fn available(&self) -> Result<Vec<ZoneName>, CloudError> {
+    async fn all(&self) -> Result<Vec<Zone>, CloudError> {
         if let Some(zones) = self.known.get(&()) {
             return Ok(zones);
         }
         let zones = read("list the zones of the region", || self.ec2.describe_zones()).await?;
-        let mut names: Vec<_> =
-            zones.into_iter().filter(|z| z.is_availability_zone && z.available).map(|z| z.name).collect();
+        if !zones.is_empty() {
+            self.known.insert((), zones.clone(), LIFETIME);
+        }
+        Ok(zones)
+    }
+
+    /// The availability zones (no local or wavelength zones) that are available, by name.
+    pub(crate) async fn available(&self) -> Result<Vec<ZoneName>, CloudError> {
+        let zones = self.all().await?.into_iter();
+        let mut names: Vec<_> = zones.filter(|z| z.is_availability_zone && z.available).map(|z| z.name).collect();
         names.sort();
         names.dedup();
-        if !names.is_empty() {
-            self.known.insert((), names.clone(), LIFETIME);
-        }
         Ok(names)
+    }
+
+    /// Those among the names that no zone of the region has. None when EC2 does not tell: then it judges them itself.
+    pub(crate) async fn unknown_among(&self, names: &[ZoneName]) -> Vec<ZoneName> {
+        match self.all().await {
+            Ok(zones) => names.iter().filter(|name| zones.iter().all(|z| z.name != **name)).cloned().collect(),
+            Err(error) => {
+                tracing::warn!(%error, "the zones cannot be checked, EC2 is left to judge them");
+                Vec::new()
+            }
+        }
     }
 }
 

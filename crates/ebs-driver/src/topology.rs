@@ -84,14 +84,14 @@ fn parse_term(segments: &HashMap<String, String>, driver: &DriverName) -> Result
     for key in [DriverName::ZONE_KEY, &driver.legacy_zone_key()] {
         if let Some(zone) = given(key) {
             let zone = ZoneName::parse(zone).map_err(|cause| TopologyError::Zone { key: key.to_owned(), cause })?;
-            return Ok(Term { zone: Some(zone), zone_id: None });
+            return Ok(Term { zone: Some(zone), zone_id: None, outpost_arn: None });
         }
     }
     let key = DriverName::ZONE_ID_KEY;
     let zone_id = given(key)
         .map(|id| ZoneId::parse(id).map_err(|cause| TopologyError::Zone { key: key.to_owned(), cause }))
         .transpose()?;
-    Ok(Term { zone: None, zone_id })
+    Ok(Term { zone: None, zone_id, outpost_arn: None })
 }
 
 #[cfg(test)]
@@ -107,7 +107,7 @@ mod tests {
     }
 
     fn zone(name: &str) -> Term {
-        Term { zone: Some(ZoneName::parse(name).expect("a zone")), zone_id: None }
+        Term { zone: Some(ZoneName::parse(name).expect("a zone")), zone_id: None, outpost_arn: None }
     }
 
     #[test]
@@ -121,7 +121,7 @@ mod tests {
             vec![term(&[("kubernetes.io/os", "linux")])],
         )
         .expect("understood");
-        let id = Term { zone: None, zone_id: Some(ZoneId::parse("usw2-az3").expect("an id")) };
+        let id = Term { zone: None, zone_id: Some(ZoneId::parse("usw2-az3").expect("an id")), outpost_arn: None };
         assert_eq!(got.preferred, [zone("us-west-2b"), zone("us-west-2a"), id]);
         assert!(got.requisite.is_empty());
     }

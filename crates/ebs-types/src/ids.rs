@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::HyperPodNode;
+
 /// A text that cannot be an id of the wanted kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{given:?} is not {wanted}")]
@@ -148,12 +150,13 @@ fn last_segment(handle: &str) -> &str {
     handle.rsplit('/').next().unwrap_or(handle)
 }
 
-/// A node as the orchestrator names it to us: what NodeGetInfo reported. An EC2 instance today; HyperPod ids
-/// (`hyperpod-<cluster>-i-…`) are recognised as text and refused until they are supported.
+/// A node as the orchestrator names it to us: what NodeGetInfo reported.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NodeId {
     /// An EC2 instance.
     Instance(InstanceId),
+    /// A node of a SageMaker HyperPod cluster.
+    HyperPod(HyperPodNode),
 }
 
 impl NodeId {
@@ -162,19 +165,27 @@ impl NodeId {
     /// # Errors
     /// [`IdError`] when the text cannot be a node of this driver.
     pub fn parse(text: &str) -> Result<Self, IdError> {
+        if text.starts_with("hyperpod-") {
+            return HyperPodNode::parse(text).map(Self::HyperPod);
+        }
         InstanceId::parse(text).map(Self::Instance)
     }
 
-    /// The EC2 instance behind the node.
+    /// The EC2 instance behind the node. That of a HyperPod node is in an account that is not ours.
     pub fn instance(&self) -> &InstanceId {
-        let Self::Instance(id) = self;
-        id
+        match self {
+            Self::Instance(id) => id,
+            Self::HyperPod(node) => node.instance(),
+        }
     }
 }
 
 impl fmt::Display for NodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.instance().fmt(f)
+        match self {
+            Self::Instance(id) => id.fmt(f),
+            Self::HyperPod(node) => node.fmt(f),
+        }
     }
 }
 
@@ -206,5 +217,16 @@ mod tests {
         assert_eq!(VolumeId::from_serial("vol0abc").unwrap(), id);
         assert_eq!(VolumeId::from_serial("vol-0abc").unwrap(), id);
         assert!(VolumeId::from_serial("AWS1234").is_err());
+    }
+
+    #[test]
+    fn a_node_is_an_instance_or_a_hyperpod_node() {
+        assert!(matches!(NodeId::parse("i-0abc"), Ok(NodeId::Instance(_))));
+        let node = NodeId::parse("hyperpod-my-cluster-i-0abc").unwrap();
+        assert!(matches!(node, NodeId::HyperPod(_)));
+        assert_eq!((node.instance().as_str(), node.to_string().as_str()), ("i-0abc", "hyperpod-my-cluster-i-0abc"));
+        for bad in ["", "hyperpod-", "hyperpod-i-0abc", "hyperpod-a-b", "hyper-a-i-0abc", "vol-0abc"] {
+            assert!(NodeId::parse(bad).is_err(), "{bad:?} was accepted");
+        }
     }
 }

@@ -1,47 +1,30 @@
-//! Attaching a volume to an instance.
+//! Attaching a volume to a node.
 
-use ebs_ec2::{
-    AttachRequest, Attachment, AttachmentState, Attachments, DetachRequest, Ec2, Ec2Error, ErrorClass, Volume,
-    VolumeState,
-};
-use ebs_types::{InstanceId, NodeId, VolumeId, Waiters};
+use ebs_ec2::{Attachment, AttachmentState, Attachments, ClusterNodes, DetachRequest, Ec2, ErrorClass, Volume};
+use ebs_types::{NodeId, VolumeId, Waiters};
 use tokio::time::Instant;
 
-use super::standing::{Standing, elsewhere, holder, standing};
+use super::begin::Begun;
+use super::pairs::Pair;
+use super::proof::{Expected, is_same};
+use super::refusal::Next;
+use super::standing::{Standing, standing};
 use crate::call::mutate;
 use crate::error::refused;
 use crate::op::Op;
-use crate::recent::Mark;
 use crate::wait::{Change, FirstLook, Verdict};
 use crate::{Attached, Cloud, CloudError, Object, bounds};
 
-/// So many AttachVolume calls may EC2 refuse in one operation for reasons that another try can cure.
+/// So many calls may EC2 refuse in one operation for reasons that another try can cure.
 const MOST_REFUSALS: u32 = 5;
-
-/// What became of an AttachVolume call.
-enum Begun {
-    /// EC2 took it, or may have: an attachment is to be waited for.
-    Yes(FirstLook),
-    /// It did nothing; the state of the volume may be another than thought.
-    LookAgain(Ec2Error),
-}
 
 /// What the wait for an attachment ended with.
 enum Arrival {
     Attached(Box<Volume>, Attachment),
-    Stuck,
-}
-
-/// The pair that one operation is about.
-struct Pair<'a> {
-    volume: &'a VolumeId,
-    instance: &'a InstanceId,
-}
-
-impl Pair<'_> {
-    fn mark(&self) -> Mark {
-        Mark::Attachment(self.volume.clone(), self.instance.clone())
-    }
+    /// It stays `attaching`.
+    Stuck(Attachment),
+    /// EC2 lists no such attachment, and would.
+    None,
 }
 
 impl<E: Ec2> Cloud<E> {
@@ -51,39 +34,122 @@ impl<E: Ec2> Cloud<E> {
     /// [`CloudError::NotFound`] names the volume or the instance; [`CloudError::FailedPrecondition`] names the
     /// instance to which the volume is attached instead.
     pub async fn attach(&self, volume: &VolumeId, node: &NodeId, waiters: &Waiters) -> Result<Attached, CloudError> {
-        let pair = Pair { volume, instance: node.instance() };
-        let op = Op::start(format!("attach {volume} to {}", pair.instance), bounds::ATTACH, waiters);
-        let mut refusals = 0;
-        let first = loop {
-            if self.until_here_or_free(&op, &pair).await? {
-                break FirstLook::Now;
+        let pair = Pair { volume: volume.clone(), node: node.clone() };
+        let op = Op::start(format!("attach {volume} to {node}"), bounds::ATTACH, waiters);
+        if let Some(expected) = self.unfinished(&op, &pair).await? {
+            match self.arrival(&op, &pair, &expected, FirstLook::Now).await? {
+                Arrival::None => self.forget(&pair),
+                arrival => return self.end(&op, &pair, arrival).await,
             }
-            match self.begin_attach(&op, &pair).await? {
-                Begun::Yes(first) => break first,
-                Begun::LookAgain(error) => {
-                    refusals += 1;
-                    let name_taken = error.class == ErrorClass::DeviceNameInUse;
-                    if refusals >= MOST_REFUSALS || !(name_taken || self.now_taken(&op, &pair).await?) {
-                        return Err(refused(&op.what, error));
-                    }
-                }
+        }
+        let mut refusals = 0;
+        let (expected, first) = loop {
+            let error = match self.begin_attach(&op, &pair).await? {
+                Begun::Yes(expected) if expected.certain => break (expected, FirstLook::After(Change::Attaching)),
+                Begun::Yes(expected) => break (expected, FirstLook::Now),
+                Begun::Refused(error) => error,
+            };
+            refusals += 1;
+            if refusals >= MOST_REFUSALS {
+                return Err(refused(&op.what, error));
+            }
+            match self.after_refusal(&op, &pair, error).await? {
+                Next::Here(expected) => break (expected, FirstLook::Now),
+                Next::Again => {}
             }
         };
-        match self.arrival(&op, &pair, first).await? {
-            Arrival::Attached(volume, attachment) => self.attached(&op, &pair, *volume, attachment),
-            Arrival::Stuck => Err(self.clear_stuck(&op, &pair).await?),
+        let arrival = self.arrival(&op, &pair, &expected, first).await?;
+        self.end(&op, &pair, arrival).await
+    }
+
+    /// An attachment that is to be looked for before anything is asked of EC2. That is one whose call got no answer:
+    /// such a call is never repeated blindly (`decisions.md` D-14). And any to a HyperPod node: SageMaker has no answer
+    /// that tells an attachment which is there already from other failures (`ebs-cloud.md` E14).
+    async fn unfinished(&self, op: &Op<'_>, pair: &Pair) -> Result<Option<Expected>, CloudError> {
+        if self.pairs.is_unclear(pair) {
+            return Ok(Some(Expected::unclear()));
         }
+        if matches!(pair.node, NodeId::Instance(_)) {
+            return Ok(None);
+        }
+        let found = self.lookups.volume(op, &pair.volume).await?;
+        match found.map_or(Standing::Absent, |volume| standing(&volume, &pair.node)) {
+            Standing::Absent => Ok(None),
+            Standing::Attached(_) | Standing::Arriving(_) | Standing::Leaving(_) => {
+                let known = self.pairs.last_known(pair).and_then(|known| known.attach_time);
+                Ok(Some(Expected::accepted(known)))
+            }
+        }
+    }
+
+    async fn arrival(
+        &self,
+        op: &Op<'_>,
+        pair: &Pair,
+        expected: &Expected,
+        first: FirstLook,
+    ) -> Result<Arrival, CloudError> {
+        let (began, watched) = (self.clock.now(), Instant::now());
+        self.watch
+            .volume(op, first, &pair.volume, |seen, sent| {
+                let settled = sent >= expected.settled;
+                let Some(volume) = seen else {
+                    let object = Object::Volume(pair.volume.clone());
+                    let gone = Verdict::Failed(CloudError::NotFound { object, cause: None });
+                    return if settled { gone } else { Verdict::Waiting };
+                };
+                match standing(&volume, &pair.node) {
+                    Standing::Attached(attachment) if expected.is_shown_by(&attachment, sent) => {
+                        Verdict::Done(Arrival::Attached(Box::new(volume), attachment))
+                    }
+                    Standing::Attached(_) => Verdict::Waiting,
+                    Standing::Arriving(attachment) => {
+                        let since = attachment.attach_time.unwrap_or(began);
+                        let age = self.clock.now().duration_since(since).unwrap_or_default();
+                        let stuck = attachment.state == AttachmentState::Attaching
+                            && age > bounds::STUCK_ATTACHING
+                            && watched.elapsed() > bounds::STUCK_WATCHED;
+                        if stuck { Verdict::Done(Arrival::Stuck(attachment)) } else { Verdict::Waiting }
+                    }
+                    // Somebody else takes it away.
+                    Standing::Leaving(a) if settled || is_same(a.attach_time, expected.attach_time) => {
+                        Verdict::Done(Arrival::None)
+                    }
+                    Standing::Absent if settled => Verdict::Done(Arrival::None),
+                    Standing::Leaving(_) | Standing::Absent => Verdict::Waiting,
+                }
+            })
+            .await
+    }
+
+    async fn end(&self, op: &Op<'_>, pair: &Pair, arrival: Arrival) -> Result<Attached, CloudError> {
+        match arrival {
+            Arrival::Attached(volume, attachment) => self.attached(op, pair, *volume, attachment),
+            Arrival::Stuck(attachment) => Err(self.clear_stuck(op, pair, &attachment).await?),
+            Arrival::None => {
+                self.forget(pair);
+                let what = &op.what;
+                let message = format!("{what}: EC2 lists no such attachment (any more); the next attempt begins anew");
+                Err(CloudError::OutcomeUnknown { message, cause: None })
+            }
+        }
+    }
+
+    /// There is no attachment (any more).
+    fn forget(&self, pair: &Pair) {
+        self.pairs.gone(pair);
+        self.devices.release(pair.node.instance(), &pair.volume);
     }
 
     fn attached(
         &self,
         op: &Op<'_>,
-        pair: &Pair<'_>,
+        pair: &Pair,
         volume: Volume,
         attachment: Attachment,
     ) -> Result<Attached, CloudError> {
-        self.recent.confirm(&pair.mark());
-        self.devices.settle(pair.instance, pair.volume);
+        self.pairs.existed(pair, attachment.attach_time);
+        self.devices.settle(pair.node.instance(), &pair.volume);
         let Some(device) = attachment.device else {
             let message = format!("{}: EC2 lists the attachment without a device name", op.what);
             return Err(CloudError::Internal { message, cause: None });
@@ -91,135 +157,25 @@ impl<E: Ec2> Cloud<E> {
         Ok(Attached { device, attach_time: attachment.attach_time, volume })
     }
 
-    /// True when the volume is attached to the instance or on its way to it; false when nothing keeps it from being
-    /// attached. Waits, bounded, for attachments that are on their way out.
-    async fn until_here_or_free(&self, op: &Op<'_>, pair: &Pair<'_>) -> Result<bool, CloudError> {
-        let settled_at = self.recent.settled_at(&pair.mark());
-        let began = Instant::now();
-        self.watch
-            .volume(op, FirstLook::Now, pair.volume, |seen| {
-                let is_there = |v: &Volume| !matches!(v.state, VolumeState::Deleting | VolumeState::Deleted);
-                let Some(volume) = seen.filter(is_there) else {
-                    let object = Object::Volume(pair.volume.clone());
-                    return Verdict::Failed(CloudError::NotFound { object, cause: None });
-                };
-                match standing(&volume, pair.instance) {
-                    Standing::Attached(_) | Standing::Arriving(_) => Verdict::Done(true),
-                    Standing::Leaving(_) => Verdict::Waiting,
-                    Standing::Absent => match elsewhere(&volume, pair.instance) {
-                        Some(other) if began.elapsed() >= patience(other) => Verdict::Failed(is_elsewhere(op, other)),
-                        Some(_) => Verdict::Waiting,
-                        None if Instant::now() < settled_at || volume.state == VolumeState::Creating => {
-                            Verdict::Waiting
-                        }
-                        None => Verdict::Done(false),
-                    },
-                }
-            })
-            .await
-    }
-
-    async fn begin_attach(&self, op: &Op<'_>, pair: &Pair<'_>) -> Result<Begun, CloudError> {
-        let instance = self.lookups.instance(op, pair.instance).await?;
-        let cards = self.cards.of(&instance.instance_type).await;
-        let Ok(holds) = self.devices.reserve(&instance, pair.volume, cards) else {
-            let message = format!("{}: every device name of the instance is in use", op.what);
-            return Err(CloudError::LimitExceeded { message, cause: None });
-        };
-        let request = AttachRequest {
-            volume: pair.volume.clone(),
-            instance: pair.instance.clone(),
-            device: holds.device,
-            card: holds.card,
-        };
-        let answer = match mutate(op, || self.ec2.attach_volume(&request)).await {
-            Ok(answer) => answer,
-            Err(abandoned) => {
-                self.devices.release(pair.instance, pair.volume);
-                return Err(abandoned);
-            }
-        };
-        let error = match answer {
-            Ok(attachment) => {
-                self.recent.note(pair.mark());
-                let there = attachment.state == AttachmentState::Attached;
-                return Ok(Begun::Yes(if there { FirstLook::Now } else { FirstLook::After(Change::Attaching) }));
-            }
-            Err(e) if e.class == ErrorClass::Ambiguous => {
-                self.recent.note(pair.mark());
-                tracing::info!(volume = %pair.volume, instance = %pair.instance, error = %e, "looking whether the volume is attached");
-                return Ok(Begun::Yes(FirstLook::Now));
-            }
-            Err(e) => e,
-        };
-        self.devices.release(pair.instance, pair.volume);
-        match error.class {
-            ErrorClass::DeviceNameInUse => {
-                self.devices.mark_likely_bad(pair.instance, &request.device);
-                Ok(Begun::LookAgain(error))
-            }
-            ErrorClass::VolumeInUse | ErrorClass::IncorrectState => Ok(Begun::LookAgain(error)),
-            _ => Err(attach_refused(op, pair, error)),
-        }
-    }
-
-    /// EC2 says that the volume cannot be attached now: true as soon as a look shows the attachment behind it.
-    async fn now_taken(&self, op: &Op<'_>, pair: &Pair<'_>) -> Result<bool, CloudError> {
-        let visible_by = Instant::now() + bounds::SETTLE;
-        self.watch
-            .volume(op, FirstLook::Now, pair.volume, |seen| {
-                let taken = seen.as_ref().is_some_and(|v| {
-                    standing(v, pair.instance) != Standing::Absent || elsewhere(v, pair.instance).is_some()
-                });
-                if taken || Instant::now() >= visible_by { Verdict::Done(taken) } else { Verdict::Waiting }
-            })
-            .await
-    }
-
-    async fn arrival(&self, op: &Op<'_>, pair: &Pair<'_>, first: FirstLook) -> Result<Arrival, CloudError> {
-        let settled_at = self.recent.settled_at(&pair.mark());
-        let (began, watched) = (self.clock.now(), Instant::now());
-        let ended = self
-            .watch
-            .volume(op, first, pair.volume, |seen| {
-                let settled = Instant::now() >= settled_at;
-                let Some(volume) = seen else {
-                    let object = Object::Volume(pair.volume.clone());
-                    let gone = Verdict::Failed(CloudError::NotFound { object, cause: None });
-                    return if settled { gone } else { Verdict::Waiting };
-                };
-                match standing(&volume, pair.instance) {
-                    Standing::Attached(attachment) => {
-                        Verdict::Done(Some(Arrival::Attached(Box::new(volume), attachment)))
-                    }
-                    Standing::Arriving(attachment) => {
-                        let since = attachment.attach_time.unwrap_or(began);
-                        let age = self.clock.now().duration_since(since).unwrap_or_default();
-                        let stuck = attachment.state == AttachmentState::Attaching
-                            && age > bounds::STUCK_ATTACHING
-                            && watched.elapsed() > bounds::STUCK_WATCHED;
-                        if stuck { Verdict::Done(Some(Arrival::Stuck)) } else { Verdict::Waiting }
-                    }
-                    Standing::Leaving(_) | Standing::Absent if settled => Verdict::Done(None),
-                    Standing::Leaving(_) | Standing::Absent => Verdict::Waiting,
-                }
-            })
-            .await?;
-        if let Some(arrival) = ended {
-            return Ok(arrival);
-        }
-        self.devices.release(pair.instance, pair.volume);
-        let message = format!("{}: EC2 lists no such attachment (any more); the next attempt begins anew", op.what);
-        Err(CloudError::OutcomeUnknown { message, cause: None })
-    }
-
     /// An attachment that does not come is taken back, so that the next attempt can begin anew, with another name.
     /// Returns the error of this attempt.
-    async fn clear_stuck(&self, op: &Op<'_>, pair: &Pair<'_>) -> Result<CloudError, CloudError> {
-        let request = DetachRequest { volume: pair.volume.clone(), instance: pair.instance.clone() };
-        let outcome = mutate(op, || self.ec2.detach_volume(&request)).await?;
-        self.devices.settle(pair.instance, pair.volume);
-        self.recent.confirm(&pair.mark());
+    async fn clear_stuck(&self, op: &Op<'_>, pair: &Pair, stuck: &Attachment) -> Result<CloudError, CloudError> {
+        let outcome = match &pair.node {
+            NodeId::Instance(id) => {
+                let request = DetachRequest { volume: pair.volume.clone(), instance: id.clone() };
+                mutate(op, || self.ec2.detach_volume(&request)).await?.map(|_| ())
+            }
+            NodeId::HyperPod(node) => {
+                mutate(op, || self.ec2.detach_cluster_node_volume(node, &pair.volume)).await?.map(|_| ())
+            }
+        };
+        if outcome.is_ok() || outcome.as_ref().is_err_and(|e| e.class == ErrorClass::Ambiguous) {
+            self.pairs.leaving(pair);
+        }
+        self.devices.release(pair.node.instance(), &pair.volume);
+        if let Some(device) = &stuck.device {
+            self.devices.mark_likely_bad(pair.node.instance(), device);
+        }
         let message = format!(
             "{}: EC2 did not get beyond \"attaching\" within {} s, so the attachment is being taken back; try again",
             op.what,
@@ -227,36 +183,4 @@ impl<E: Ec2> Cloud<E> {
         );
         Ok(CloudError::InProgress { message, cause: outcome.err().map(Box::new) })
     }
-}
-
-/// How long a volume that is elsewhere is waited for.
-fn patience(other: &Attachment) -> std::time::Duration {
-    match other.state {
-        AttachmentState::Detaching | AttachmentState::Busy => bounds::DETACHING_ELSEWHERE,
-        _ => bounds::ATTACHED_ELSEWHERE,
-    }
-}
-
-fn is_elsewhere(op: &Op<'_>, other: &Attachment) -> CloudError {
-    let state = match &other.state {
-        AttachmentState::Detaching => "is still being detached from",
-        AttachmentState::Busy => "is busy, and so not yet detached, on",
-        _ => "is attached to",
-    };
-    let holder = holder(other);
-    let message = format!("{}: the volume {state} {holder}; detach it there first", op.what);
-    CloudError::FailedPrecondition { message, cause: None }
-}
-
-fn attach_refused(op: &Op<'_>, pair: &Pair<'_>, error: Ec2Error) -> CloudError {
-    let object = match error.class {
-        ErrorClass::VolumeNotFound => Object::Volume(pair.volume.clone()),
-        ErrorClass::InstanceNotFound => Object::Instance(pair.instance.clone()),
-        ErrorClass::MalformedId if error.code.as_deref().is_some_and(|c| c.contains("Instance")) => {
-            Object::Instance(pair.instance.clone())
-        }
-        ErrorClass::MalformedId => Object::Volume(pair.volume.clone()),
-        _ => return refused(&op.what, error),
-    };
-    CloudError::NotFound { object, cause: Some(Box::new(error)) }
 }

@@ -1,29 +1,41 @@
-//! Detaching a volume from an instance. Never forced, and never reported done before EC2 lists no attachment.
+//! Detaching a volume from a node. Never forced, and never reported done before it is proven that nothing is attached:
+//! what proves it is in [`super::proof`].
 
 use std::time::SystemTime;
 
-use ebs_ec2::{AttachmentState, Attachments, DetachRequest, Ec2, Ec2Error, ErrorClass, Volume};
-use ebs_types::{InstanceId, NodeId, VolumeId, Waiters};
-use tokio::time::Instant;
+use ebs_ec2::{AttachmentState, Attachments, ClusterNodes, DetachRequest, Ec2, Ec2Error, ErrorClass};
+use ebs_types::{NodeId, VolumeId, Waiters};
+use tokio::time::{Instant, sleep_until};
 
+use super::pairs::Pair;
+use super::proof::{end_is_believed_from, says_not_attached};
 use super::standing::{Standing, standing};
 use crate::call::mutate;
 use crate::error::refused;
 use crate::op::Op;
-use crate::recent::Mark;
 use crate::wait::{Change, FirstLook, Verdict};
 use crate::{Cloud, CloudError, bounds};
 
+/// So many DetachVolume calls may one operation make: an attachment that comes back after EC2 agreed to end it is odd.
+const MOST_CALLS: u32 = 3;
+
 /// What is known before the wait for the end.
 struct Departure {
-    /// From when on "nothing listed" proves that nothing is there: EC2 may not yet list what it accepted lately.
+    /// From when on "nothing listed" proves that nothing is there.
     believed_from: Instant,
-    /// EC2 listed the attachment at some time: after that, "nothing listed" is the end of it.
-    seen: bool,
-    /// What EC2 answered to DetachVolume, when it refused.
+    /// Looks sent from then on show what the answer to DetachVolume has changed.
+    answer_shows_from: Instant,
+    /// What EC2 answered, when it refused.
     refusal: Option<Ec2Error>,
     /// When to look for the first time.
     first: FirstLook,
+}
+
+/// What the wait ended with.
+enum End {
+    Gone,
+    /// EC2 lists an attachment that is not on its way out, although it would show one that is.
+    StillAttached,
 }
 
 impl<E: Ec2> Cloud<E> {
@@ -32,102 +44,105 @@ impl<E: Ec2> Cloud<E> {
     /// # Errors
     /// [`CloudError::InProgress`] when the device stays busy.
     pub async fn detach(&self, volume: &VolumeId, node: &NodeId, waiters: &Waiters) -> Result<(), CloudError> {
-        let instance = node.instance();
-        let op = Op::start(format!("detach {volume} from {instance}"), bounds::DETACH, waiters);
-        let mark = Mark::Attachment(volume.clone(), instance.clone());
-        let before = self.watch.volume(&op, FirstLook::Now, volume, Verdict::Done).await?;
-        let standing = before.as_ref().map_or(Standing::Absent, |v| standing(v, instance));
-        let departure = Departure {
-            believed_from: self.recent.settled_at(&mark),
-            seen: standing != Standing::Absent,
-            refusal: None,
-            first: FirstLook::After(Change::Detaching),
-        };
-        let departure = match standing {
-            Standing::Leaving(_) => departure,
-            // Also when nothing is listed: EC2's answer to the call is never behind the times.
-            Standing::Attached(_) | Standing::Arriving(_) | Standing::Absent => {
-                self.begin_detach(&op, volume, instance, departure).await?
+        let pair = Pair { volume: volume.clone(), node: node.clone() };
+        let op = Op::start(format!("detach {volume} from {node}"), bounds::DETACH, waiters);
+        op.still_wanted()?;
+        if let Some(settled) = self.pairs.unclear_until(&pair) {
+            // Its call may still be on the way.
+            sleep_until(settled).await;
+        }
+        let mut departure =
+            if self.pairs.is_leaving(&pair) { already_leaving() } else { self.begin_detach(&op, &pair).await? };
+        let mut calls = 1;
+        loop {
+            let (end, refusal) = (self.end_of(&op, &pair, &departure).await?, departure.refusal);
+            match (end, refusal) {
+                (End::Gone, _) => break,
+                (End::StillAttached, Some(error)) => return Err(still_listed(&op, error)),
+                (End::StillAttached, None) if calls >= MOST_CALLS => return Err(comes_back(&op)),
+                (End::StillAttached, None) => {
+                    calls += 1;
+                    departure = self.begin_detach(&op, &pair).await?;
+                }
             }
-        };
-        self.end_of(&op, volume, instance, departure).await?;
-        self.recent.confirm(&mark);
-        self.devices.release(instance, volume);
+        }
+        self.pairs.gone(&pair);
+        self.devices.release(pair.node.instance(), &pair.volume);
+        self.instances.take_out(pair.node.instance(), &pair.volume);
         Ok(())
     }
 
-    async fn begin_detach(
-        &self,
-        op: &Op<'_>,
-        volume: &VolumeId,
-        instance: &InstanceId,
-        before: Departure,
-    ) -> Result<Departure, CloudError> {
-        let request = DetachRequest { volume: volume.clone(), instance: instance.clone() };
-        let soon = Instant::now() + bounds::SETTLE;
-        match mutate(op, || self.ec2.detach_volume(&request)).await? {
-            Ok(attachment) => {
-                let gone = attachment.state == AttachmentState::Detached;
-                let first = if gone { FirstLook::Now } else { FirstLook::After(Change::Detaching) };
-                Ok(Departure { believed_from: soon, first, ..before })
+    /// Asks EC2 at once: its answer is about what is, and no look would tell more.
+    async fn begin_detach(&self, op: &Op<'_>, pair: &Pair) -> Result<Departure, CloudError> {
+        let answer = match &pair.node {
+            NodeId::Instance(id) => {
+                let request = DetachRequest { volume: pair.volume.clone(), instance: id.clone() };
+                mutate(op, || self.ec2.detach_volume(&request)).await?.map(|a| a.attach_time)
             }
-            Err(e) => match e.class {
-                ErrorClass::Ambiguous => {
-                    Ok(Departure { believed_from: soon, refusal: Some(e), first: FirstLook::Now, ..before })
-                }
-                ErrorClass::IncorrectState
-                | ErrorClass::AttachmentNotFound
-                | ErrorClass::VolumeNotFound
-                | ErrorClass::InstanceNotFound
-                | ErrorClass::MalformedId => Ok(Departure { refusal: Some(e), first: FirstLook::Now, ..before }),
-                _ => Err(refused(&op.what, e)),
-            },
+            NodeId::HyperPod(node) => {
+                mutate(op, || self.ec2.detach_cluster_node_volume(node, &pair.volume)).await?.map(|_| None)
+            }
+        };
+        let now = Instant::now();
+        let soon = now + bounds::SETTLE;
+        let error = match answer {
+            Ok(attach_time) => {
+                let known = self.pairs.last_known(pair);
+                let believed_from = end_is_believed_from(now, attach_time, known, self.clock.now());
+                self.pairs.leaving(pair);
+                let first = FirstLook::After(Change::Detaching);
+                return Ok(Departure { believed_from, answer_shows_from: soon, refusal: None, first });
+            }
+            Err(error) => error,
+        };
+        match error.class {
+            ErrorClass::Ambiguous
+            | ErrorClass::IncorrectState
+            | ErrorClass::AttachmentNotFound
+            | ErrorClass::VolumeNotFound
+            | ErrorClass::InstanceNotFound
+            | ErrorClass::MalformedId => {
+                let believed_from = if says_not_attached(&error) { now } else { soon };
+                let first = FirstLook::Now;
+                Ok(Departure { believed_from, answer_shows_from: soon, refusal: Some(error), first })
+            }
+            _ => Err(refused(&op.what, error)),
         }
     }
 
-    /// Waits until EC2 lists no attachment. When EC2 refused the call and goes on listing one, that is the error.
-    async fn end_of(
-        &self,
-        op: &Op<'_>,
-        volume: &VolumeId,
-        instance: &InstanceId,
-        departure: Departure,
-    ) -> Result<(), CloudError> {
-        let Departure { believed_from, mut seen, refusal, first } = departure;
-        let contradicted_by = Instant::now() + bounds::SETTLE;
+    /// Waits until it is proven that nothing is attached, or that the answer to DetachVolume did not end it.
+    async fn end_of(&self, op: &Op<'_>, pair: &Pair, departure: &Departure) -> Result<End, CloudError> {
         let mut busy_since = None;
         let ended = self
             .watch
-            .volume(op, first, volume, |now| {
-                let standing = now.as_ref().map_or(Standing::Absent, |v: &Volume| standing(v, instance));
-                match standing {
-                    Standing::Absent if seen || Instant::now() >= believed_from => return Verdict::Done(None),
-                    Standing::Absent => return Verdict::Waiting,
-                    Standing::Leaving(a) => {
-                        if a.state == AttachmentState::Busy && busy_since.is_none() {
-                            busy_since = Some(self.clock.now());
-                        }
+            .volume(op, departure.first, &pair.volume, |seen, sent| {
+                match seen.as_ref().map_or(Standing::Absent, |volume| standing(volume, &pair.node)) {
+                    Standing::Absent if sent >= departure.believed_from => return Verdict::Done(End::Gone),
+                    Standing::Attached(_) | Standing::Arriving(_) if sent >= departure.answer_shows_from => {
+                        return Verdict::Done(End::StillAttached);
                     }
-                    Standing::Attached(_) | Standing::Arriving(_) => {
-                        if refusal.is_some() && Instant::now() >= contradicted_by {
-                            return Verdict::Done(Some(()));
-                        }
+                    Standing::Leaving(a) if a.state == AttachmentState::Busy => {
+                        busy_since.get_or_insert_with(|| self.clock.now());
                     }
+                    Standing::Absent | Standing::Leaving(_) | Standing::Attached(_) | Standing::Arriving(_) => {}
                 }
-                seen = true;
                 Verdict::Waiting
             })
             .await;
-        match (ended, refusal) {
-            (Ok(None), _) => Ok(()),
-            (Ok(Some(())), Some(error)) => Err(still_listed(op, error)),
-            (Ok(Some(())), None) => Err(CloudError::Internal { message: op.what.clone(), cause: None }),
-            (Err(CloudError::InProgress { message, cause }), _) => {
-                Err(CloudError::InProgress { message: with_busy(message, busy_since), cause })
+        ended.map_err(|error| match error {
+            CloudError::InProgress { message, cause } => {
+                CloudError::InProgress { message: with_busy(message, busy_since), cause }
             }
-            (Err(error), _) => Err(error),
-        }
+            other => other,
+        })
     }
+}
+
+/// An earlier operation asked EC2 and did not see the end. Since then another driver may have attached anew, so only
+/// looks that show a time within this operation count.
+fn already_leaving() -> Departure {
+    let soon = Instant::now() + bounds::SETTLE;
+    Departure { believed_from: soon, answer_shows_from: soon, refusal: None, first: FirstLook::Now }
 }
 
 /// EC2 refused to detach what it goes on listing.
@@ -139,6 +154,11 @@ fn still_listed(op: &Op<'_>, error: Ec2Error) -> CloudError {
     } else {
         CloudError::FailedPrecondition { message, cause }
     }
+}
+
+fn comes_back(op: &Op<'_>) -> CloudError {
+    let message = format!("{}: EC2 agrees to it and yet goes on listing the attachment; try again", op.what);
+    CloudError::InProgress { message, cause: None }
 }
 
 fn with_busy(message: String, busy_since: Option<SystemTime>) -> String {

@@ -8,6 +8,7 @@ use ebs_ec2::Instance;
 use ebs_types::{DeviceName, InstanceId, VolumeId};
 use tokio::time::Instant;
 
+use super::instances;
 use crate::bounds::SETTLE;
 
 /// A name that EC2 said is taken although it lists nothing there is avoided for this long.
@@ -73,12 +74,18 @@ impl DeviceNames {
         shelves
     }
 
-    /// Takes a name, and on instances with several cards the card with the fewest volumes. What the volume held
-    /// before is given back: EC2 has shown that it is not attached.
+    /// Takes a name, and on instances with several cards the card with the fewest volumes. A volume that holds some
+    /// already, from an attempt whose end is not known, keeps them unless the name is listed as taken.
     pub(crate) fn reserve(&self, instance: &Instance, volume: &VolumeId, cards: u32) -> Result<Reservation, NoName> {
         let mut shelves = self.live();
         let shelf = shelves.entry(instance.id.clone()).or_default();
-        shelf.in_flight.remove(volume);
+        if let Some(entry) = shelf.in_flight.remove(volume)
+            && !instance.devices.iter().any(|d| d.device == entry.holds.device)
+        {
+            let holds = entry.holds.clone();
+            shelf.in_flight.insert(volume.clone(), entry);
+            return Ok(holds);
+        }
         let listed = instance.devices.iter().map(|d| &d.device);
         let in_use: HashSet<&DeviceName> = listed.chain(shelf.in_flight.values().map(|e| &e.holds.device)).collect();
         let likely_bad: Vec<&DeviceName> = shelf.likely_bad.iter().map(|(name, _)| name).collect();
@@ -90,12 +97,18 @@ impl DeviceNames {
         Ok(holds)
     }
 
-    /// EC2 shows the attachment: soon it is in every description of the instance too, and the entry may go.
+    /// True when the volume holds a name on the instance.
+    pub(crate) fn holds(&self, instance: &InstanceId, volume: &VolumeId) -> bool {
+        self.live().get(instance).is_some_and(|shelf| shelf.in_flight.contains_key(volume))
+    }
+
+    /// EC2 shows the attachment: soon every description of the instance that is used shows it too (reads lag, and
+    /// descriptions are kept for a while), and the entry may go (`ebs-cloud.md` E18).
     pub(crate) fn settle(&self, instance: &InstanceId, volume: &VolumeId) {
         let mut shelves = self.live();
         let Some(shelf) = shelves.get_mut(instance) else { return };
         if let Some(entry) = shelf.in_flight.get_mut(volume) {
-            entry.until = Instant::now() + SETTLE;
+            entry.until = Instant::now() + SETTLE + instances::LIFETIME;
             let name = entry.holds.device.clone();
             shelf.likely_bad.retain(|(bad, _)| *bad != name);
         }

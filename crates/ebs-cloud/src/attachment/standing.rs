@@ -1,9 +1,9 @@
-//! How a volume stands towards an instance, by what EC2 lists.
+//! How a volume stands towards a node, by what EC2 lists.
 
 use ebs_ec2::{Attachment, AttachmentState, Volume};
-use ebs_types::InstanceId;
+use ebs_types::NodeId;
 
-/// How a volume stands towards one instance.
+/// How a volume stands towards one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// Attached to it.
@@ -16,9 +16,9 @@ pub(crate) enum Standing {
     Absent,
 }
 
-/// What EC2 lists for the instance; of several entries the last counts.
-pub(crate) fn standing(volume: &Volume, instance: &InstanceId) -> Standing {
-    let here = volume.attachments.iter().rfind(|a| a.instance.as_ref() == Some(instance) && is_live(a));
+/// What EC2 lists for the node; of several entries the last counts.
+pub(crate) fn standing(volume: &Volume, node: &NodeId) -> Standing {
+    let here = volume.attachments.iter().rfind(|a| is_at(a, node) && is_live(a));
     let Some(here) = here.cloned() else { return Standing::Absent };
     match here.state {
         AttachmentState::Attached => Standing::Attached(here),
@@ -27,19 +27,27 @@ pub(crate) fn standing(volume: &Volume, instance: &InstanceId) -> Standing {
     }
 }
 
-/// What keeps a volume that only one instance may have from this one.
-pub(crate) fn elsewhere<'a>(volume: &'a Volume, instance: &InstanceId) -> Option<&'a Attachment> {
+/// What keeps a volume that only one node may have from this one.
+pub(crate) fn elsewhere<'a>(volume: &'a Volume, node: &NodeId) -> Option<&'a Attachment> {
     if volume.multi_attach == Some(true) {
         return None;
     }
-    volume.attachments.iter().find(|a| a.instance.as_ref() != Some(instance) && is_live(a))
+    volume.attachments.iter().find(|a| !is_at(a, node) && is_live(a))
 }
 
-/// For messages: the instance of an attachment.
+/// For messages: whom an attachment belongs to.
 pub(crate) fn holder(attachment: &Attachment) -> String {
-    match &attachment.instance {
-        Some(instance) => format!("instance {instance}"),
-        None => "something that is no instance of this account".to_owned(),
+    match (&attachment.instance, &attachment.associated_resource) {
+        (Some(instance), _) => format!("instance {instance}"),
+        (None, Some(resource)) => resource.clone(),
+        (None, None) => "something that is no instance of this account".to_owned(),
+    }
+}
+
+fn is_at(attachment: &Attachment, node: &NodeId) -> bool {
+    match node {
+        NodeId::Instance(id) => attachment.instance.as_ref() == Some(id),
+        NodeId::HyperPod(node) => attachment.cluster_node().as_ref() == Some(node.instance()),
     }
 }
 

@@ -47,7 +47,9 @@ pub(super) fn differences(driver: &DriverName, spec: &VolumeSpec, found: &Volume
     must(found.volume_type == spec.volume_type, &format!("its type is {}", found.volume_type));
     must(has_encryption(found, spec), "its encryption or KMS key is another");
     must(found.multi_attach.unwrap_or(false) == spec.multi_attach, "its multi-attach setting is another");
-    must(found.outpost_arn.is_none(), "it is on an Outpost");
+    // A clone is where its source is.
+    let may_be_on_outpost = plan::asks_for_outpost(&spec.topology) || matches!(spec.source, Source::Volume(_));
+    must(found.outpost_arn.is_none() || may_be_on_outpost, "it is on an Outpost");
     all
 }
 

@@ -84,7 +84,7 @@ fn a_volume_that_differs_in_what_matters_is_not_adopted() {
         assert!(!is_adopted(&spec(), &different), "{different:?}");
     }
     let limit = CapacityRequest { required: None, fallback: Gib(1), limit: Some(Gib(9)) };
-    let elsewhere = vec![Term { zone: Some(ZoneName::parse("us-west-2b").unwrap()), zone_id: None }];
+    let elsewhere = vec![Term { zone: Some(ZoneName::parse("us-west-2b").unwrap()), ..Term::default() }];
     for different in [
         VolumeSpec { encrypted: true, ..spec() },
         VolumeSpec { source: Source::Snapshot(snapshot), ..spec() },
@@ -93,6 +93,20 @@ fn a_volume_that_differs_in_what_matters_is_not_adopted() {
     ] {
         assert!(!is_adopted(&different, &found()), "{different:?}");
     }
+}
+
+#[test]
+fn a_volume_on_an_outpost_is_adopted_where_that_outpost_was_asked_for() {
+    let on = |arn: &str| Volume { outpost_arn: Some(arn.to_owned()), ..found() };
+    let term = Term {
+        zone: Some(ZoneName::parse("us-west-2a").unwrap()),
+        outpost_arn: Some("arn:1".to_owned()),
+        ..Term::default()
+    };
+    let spec = VolumeSpec { topology: Topology { preferred: vec![term.clone()], requisite: vec![term] }, ..spec() };
+    assert!(is_adopted(&spec, &on("arn:1")));
+    assert!(!is_adopted(&spec, &on("arn:2")));
+    assert!(!is_adopted(&spec, &found()));
 }
 
 #[test]

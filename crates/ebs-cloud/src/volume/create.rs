@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Limit, Place, Volume, VolumeState};
+use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Limit, Volume, VolumeState};
 use ebs_types::Waiters;
 use tokio::time::Instant;
 
@@ -12,6 +12,7 @@ use crate::call::mutate;
 use crate::client_token::ClientTokens;
 use crate::error::refused;
 use crate::expiring::Expiring;
+use crate::iops_limit::Site;
 use crate::op::Op;
 use crate::recent::Mark;
 use crate::wait::{Change, FirstLook, Verdict};
@@ -31,7 +32,7 @@ const MOST_ROLLS: u32 = 2;
 pub(crate) struct VolumeMemory {
     tokens: ClientTokens,
     orders: Expiring<String, (VolumeSpec, Order)>,
-    without_room: Expiring<String, Vec<Place>>,
+    without_room: Expiring<String, Vec<Site>>,
     unproven: Expiring<String, ()>,
 }
 
@@ -44,18 +45,18 @@ impl VolumeMemory {
         self.orders.insert(spec.name.clone(), (spec.clone(), order.clone()), ORDER_LIFETIME);
     }
 
-    pub(super) fn places_without_room(&self, name: &String) -> Vec<Place> {
+    pub(super) fn sites_without_room(&self, name: &String) -> Vec<Site> {
         self.without_room.get(name).unwrap_or_default()
     }
 
-    fn note_without_room(&self, name: &String, place: &Place) -> Vec<Place> {
-        let mut places = self.places_without_room(name);
-        if places.contains(place) {
-            places.clear();
+    fn note_without_room(&self, name: &String, site: Site) -> Vec<Site> {
+        let mut sites = self.sites_without_room(name);
+        if sites.contains(&site) {
+            sites.clear();
         }
-        places.push(place.clone());
-        self.without_room.insert(name.clone(), places.clone(), NO_ROOM_LIFETIME);
-        places
+        sites.push(site);
+        self.without_room.insert(name.clone(), sites.clone(), NO_ROOM_LIFETIME);
+        sites
     }
 }
 
@@ -182,10 +183,10 @@ impl<E: Ec2> Cloud<E> {
     /// Looks until the volume is seen or its absence is proven. A volume that differs ends the look at once, or, when
     /// `patient`, only after the time in which ours might still appear beside it.
     async fn look_by_name(&self, op: &Op<'_>, spec: &VolumeSpec, patient: bool) -> Result<Look, CloudError> {
-        let settled_at = self.recent.settled_at(&Mark::VolumeName(spec.name.clone()));
+        let settled_at = self.recent.settled_for_all_at(&Mark::VolumeName(spec.name.clone()));
         self.watch
-            .volumes(op, &spec.name, |found| {
-                let settled = Instant::now() >= settled_at;
+            .volumes(op, &spec.name, |found, sent| {
+                let settled = sent >= settled_at;
                 match self.compare(spec, found) {
                     Look::Compatible(volume) => Verdict::Done(Look::Compatible(volume)),
                     Look::Different(how) if settled || !patient => Verdict::Done(Look::Different(how)),
@@ -218,19 +219,24 @@ impl<E: Ec2> Cloud<E> {
     /// Waits until the volume is usable or will never be. EC2's first answer is no proof that it still exists: the
     /// token may be an old one.
     async fn fate(&self, op: &Op<'_>, volume: &Volume) -> Result<Fate, CloudError> {
+        if self.recent.is_marked(&Mark::Deletion(volume.id.clone())) {
+            // The answer to an old token: looks may still show what we have deleted.
+            return Ok(Fate::Gone);
+        }
         let visible_by = Instant::now() + bounds::SETTLE;
         let first =
             if volume.state == VolumeState::Creating { FirstLook::After(Change::Creating) } else { FirstLook::Now };
         self.watch
-            .volume(op, first, &volume.id, |seen| match seen {
-                None if Instant::now() < visible_by => Verdict::Waiting,
-                None => Verdict::Done(Fate::Gone),
-                Some(v) => match v.state {
+            .volume(op, first, &volume.id, |seen, sent| {
+                let Some(v) = seen else {
+                    return if sent < visible_by { Verdict::Waiting } else { Verdict::Done(Fate::Gone) };
+                };
+                match v.state {
                     VolumeState::Available | VolumeState::InUse => Verdict::Done(Fate::Usable(v)),
                     VolumeState::Deleting | VolumeState::Deleted => Verdict::Done(Fate::Gone),
                     VolumeState::Error => Verdict::Done(Fate::Broken(v)),
                     VolumeState::Creating | VolumeState::Other(_) => Verdict::Waiting,
-                },
+                }
             })
             .await
     }
@@ -264,23 +270,16 @@ impl<E: Ec2> Cloud<E> {
     }
 
     fn no_room(&self, op: &Op<'_>, spec: &VolumeSpec, order: &Order, error: Ec2Error) -> CloudError {
-        let tried = match order.place() {
+        let tried = match order.site() {
             None => "the zone of the source".to_owned(),
-            Some(place) => {
-                let tried = self.volumes.note_without_room(&spec.name, place);
-                let names: Vec<_> = tried.iter().map(place_name).collect();
+            Some(site) => {
+                let tried = self.volumes.note_without_room(&spec.name, site);
+                let names: Vec<_> = tried.iter().map(ToString::to_string).collect();
                 names.join(", ")
             }
         };
         let message = format!("{}: no room for such a volume in {tried}", op.what);
         CloudError::InsufficientCapacity { message, cause: Some(Box::new(error)) }
-    }
-}
-
-fn place_name(place: &Place) -> &str {
-    match place {
-        Place::Zone(zone) => zone.as_str(),
-        Place::ZoneId(id) => id.as_str(),
     }
 }
 

@@ -1,7 +1,5 @@
 //! DeleteVolume.
 
-use std::time::Duration;
-
 use ebs_ec2::{Ec2, ErrorClass, VolumeState, Volumes};
 use ebs_types::{VolumeId, Waiters};
 use tokio::time::Instant;
@@ -9,11 +7,23 @@ use tokio::time::Instant;
 use crate::call::mutate;
 use crate::error::refused;
 use crate::op::Op;
+use crate::recent::Mark;
 use crate::wait::{FirstLook, Verdict};
 use crate::{Cloud, CloudError, bounds};
 
+/// What a look after a refusal or a lost answer shows.
+enum Found {
+    /// The volume is gone, or on its way out: nothing brings it back.
+    Going,
+    /// It is there and could be deleted.
+    There,
+    /// What was in the way has passed.
+    Again,
+}
+
 impl<E: Ec2> Cloud<E> {
-    /// Sees to it that the volume is deleted or being deleted. A volume that does not exist is a success.
+    /// Sees to it that the volume is deleted or being deleted. A volume that does not exist is a success, when EC2 says
+    /// so or looks have listed nothing for so long that they cannot show the time before its creation.
     ///
     /// # Errors
     /// [`CloudError::FailedPrecondition`] while it is attached.
@@ -21,33 +31,44 @@ impl<E: Ec2> Cloud<E> {
         let op = Op::start(format!("delete volume {id}"), bounds::DELETE, waiters);
         loop {
             let error = match mutate(&op, || self.ec2.delete_volume(id)).await? {
-                Ok(()) => return Ok(()),
+                Ok(()) => break,
                 Err(e) => e,
             };
-            let still_there = match error.class {
-                ErrorClass::VolumeNotFound | ErrorClass::MalformedId => return Ok(()),
-                // Being deleted already is such a state.
-                ErrorClass::IncorrectState => Duration::ZERO,
-                ErrorClass::Ambiguous => bounds::SETTLE,
+            match error.class {
+                ErrorClass::VolumeNotFound | ErrorClass::MalformedId => break,
+                // Being created or being deleted are such states.
+                ErrorClass::IncorrectState | ErrorClass::Ambiguous => {}
                 _ => return Err(refused(&op.what, error)),
-            };
-            if self.is_going(&op, id, still_there).await? {
-                return Ok(());
             }
-            if error.class != ErrorClass::Ambiguous || Instant::now() >= op.deadline {
-                return Err(refused(&op.what, error));
+            match self.after_failed_deletion(&op, id).await? {
+                Found::Going => break,
+                Found::There if error.class == ErrorClass::IncorrectState => return Err(refused(&op.what, error)),
+                Found::There | Found::Again if Instant::now() < op.deadline => {}
+                Found::There | Found::Again => return Err(refused(&op.what, error)),
             }
         }
+        self.recent.note(Mark::Deletion(id.clone()));
+        Ok(())
     }
 
-    /// True as soon as a look shows the volume gone or going; false when it has lived on for that long.
-    async fn is_going(&self, op: &Op<'_>, id: &VolumeId, patience: Duration) -> Result<bool, CloudError> {
-        let until = Instant::now() + patience;
+    /// Looks until the volume is seen going, or for as long as looks may lag behind.
+    async fn after_failed_deletion(&self, op: &Op<'_>, id: &VolumeId) -> Result<Found, CloudError> {
+        let settled_at = Instant::now() + bounds::SETTLE;
+        let mut was_creating = false;
         self.watch
-            .volume(op, FirstLook::Now, id, |seen| match seen.map(|v| v.state) {
-                None | Some(VolumeState::Deleting | VolumeState::Deleted) => Verdict::Done(true),
-                Some(_) if Instant::now() >= until => Verdict::Done(false),
-                Some(_) => Verdict::Waiting,
+            .volume(op, FirstLook::Now, id, |seen, sent| {
+                let settled = sent >= settled_at;
+                match seen.map(|v| v.state) {
+                    Some(VolumeState::Deleting | VolumeState::Deleted) => Verdict::Done(Found::Going),
+                    Some(VolumeState::Creating) => {
+                        was_creating = true;
+                        Verdict::Waiting
+                    }
+                    Some(_) if was_creating => Verdict::Done(Found::Again),
+                    Some(_) if settled => Verdict::Done(Found::There),
+                    None if settled => Verdict::Done(Found::Going),
+                    None | Some(_) => Verdict::Waiting,
+                }
             })
             .await
     }

@@ -12,8 +12,11 @@ impl<E: Ec2> Cloud<E> {
     /// [`CloudError::NotFound`] also for one that is being deleted.
     pub async fn volume(&self, id: &VolumeId) -> Result<Volume, CloudError> {
         let found = self.lookups.volume(None, id).await?;
-        found
-            .filter(|v| !matches!(v.state, VolumeState::Deleting | VolumeState::Deleted))
-            .ok_or_else(|| CloudError::NotFound { object: Object::Volume(id.clone()), cause: None })
+        found.filter(exists).ok_or_else(|| CloudError::NotFound { object: Object::Volume(id.clone()), cause: None })
     }
+}
+
+/// True for a volume that is not on its way out of existence.
+pub(crate) fn exists(volume: &Volume) -> bool {
+    !matches!(volume.state, VolumeState::Deleting | VolumeState::Deleted)
 }

@@ -5,6 +5,7 @@ use ebs_ec2::{CopyVolume, CreateVolume, Ec2, Ec2Error, Place, Volume, Volumes};
 use ebs_types::{DriverName, Gib, Iops, SnapshotId, VolumeId};
 
 use super::{ownership, plan};
+use crate::iops_limit::{Site, Wish};
 use crate::{Cloud, CloudError, Object, Source, VolumeSpec};
 
 /// A creation without its token.
@@ -26,9 +27,11 @@ impl Order {
     }
 
     /// Where it creates; `None`: where the source is.
-    pub(super) fn place(&self) -> Option<&Place> {
+    pub(super) fn site(&self) -> Option<Site> {
         match self {
-            Self::Create(request) => Some(&request.place),
+            Self::Create(CreateVolume { place, outpost_arn, .. }) => {
+                Some(Site { place: place.clone(), outpost_arn: outpost_arn.clone() })
+            }
             Self::Copy(_) => None,
         }
     }
@@ -72,11 +75,11 @@ impl<E: Ec2> Cloud<E> {
             _ => None,
         };
         let size = plan::size(&spec.capacity, &spec.volume_type, source.as_ref())?;
-        let place = self.place(spec).await?;
-        let iops = self.iops(spec, size, &place).await;
+        let site = self.site(spec).await?;
+        let iops = self.iops(spec, size, &site).await;
         Ok(CreateVolume {
             client_token: String::new(),
-            place,
+            place: site.place,
             size,
             volume_type: spec.volume_type.clone(),
             iops,
@@ -86,7 +89,7 @@ impl<E: Ec2> Cloud<E> {
             snapshot: snapshot.cloned(),
             initialization_rate: spec.initialization_rate.filter(|r| *r > 0),
             multi_attach: spec.multi_attach,
-            outpost_arn: None,
+            outpost_arn: site.outpost_arn,
             tags: spec.tags.clone(),
             dry_run: false,
         })
@@ -101,7 +104,10 @@ impl<E: Ec2> Cloud<E> {
         let needs = plan::SourceSize { what: format!("volume {id}"), size: source.size };
         let size = plan::size(&spec.capacity, &spec.volume_type, Some(&needs))?;
         let iops = match source.zone {
-            Some(zone) => self.iops(spec, size, &Place::Zone(zone)).await,
+            Some(zone) => {
+                let site = Site { place: Place::Zone(zone), outpost_arn: source.outpost_arn };
+                self.iops(spec, size, &site).await
+            }
             None => spec.iops.resolve(size, spec.volume_type.iops_limits(), spec.raise_iops_to_min),
         };
         Ok(CopyVolume {
@@ -116,34 +122,32 @@ impl<E: Ec2> Cloud<E> {
         })
     }
 
-    async fn place(&self, spec: &VolumeSpec) -> Result<Place, CloudError> {
-        let mut places = plan::named_places(&spec.topology);
-        if places.is_empty() {
-            places = plan::open_places(&spec.name, &self.zones.available().await?);
+    async fn site(&self, spec: &VolumeSpec) -> Result<Site, CloudError> {
+        let mut sites = plan::named_sites(&spec.topology);
+        if sites.is_empty() {
+            sites = plan::open_sites(&spec.name, &self.zones.available().await?);
         }
-        let without_room = self.volumes.places_without_room(&spec.name);
-        plan::pick(&places, &without_room).cloned().ok_or_else(|| {
+        let without_room = self.volumes.sites_without_room(&spec.name);
+        plan::pick(&sites, &without_room).cloned().ok_or_else(|| {
             let message = format!("create volume {:?}: EC2 lists no availability zone that is available", spec.name);
             CloudError::InsufficientCapacity { message, cause: None }
         })
     }
 
     /// The IOPS to ask for, within the limits of the type there; a number that was lowered is logged.
-    async fn iops(&self, spec: &VolumeSpec, size: Gib, place: &Place) -> Option<Iops> {
-        if !plan::asks_for_iops(spec.iops) {
-            return None;
-        }
-        let limits = self.iops_limits.limits(&spec.volume_type, place, self.probe_tags(&spec.tags)).await;
+    async fn iops(&self, spec: &VolumeSpec, size: Gib, site: &Site) -> Option<Iops> {
+        let asked = spec.iops.resolve(size, None, false)?;
+        let wish = Wish { volume_type: &spec.volume_type, site, iops: spec.iops, size };
+        let limits = self.iops_limits.limits(&wish, self.probe_tags(&spec.tags)).await;
         let iops = spec.iops.resolve(size, limits, spec.raise_iops_to_min);
-        let asked = spec.iops.resolve(size, None, false);
-        if iops < asked {
-            tracing::warn!(volume = %spec.name, ?asked, ?iops, ?limits, "more IOPS were asked for than the type can have: lowered");
+        if iops < Some(asked) {
+            tracing::warn!(volume = %spec.name, asked, ?iops, ?limits, "more IOPS were asked for than the type can have: lowered");
         }
         iops
     }
 
     /// Tags by which EC2 permissions recognise the driver.
-    pub(super) fn probe_tags(&self, of: &ebs_types::Tags) -> ebs_types::Tags {
+    pub(crate) fn probe_tags(&self, of: &ebs_types::Tags) -> ebs_types::Tags {
         let mut tags: ebs_types::Tags =
             ownership(&self.config.driver, of).map(|(k, v)| (k.clone(), v.clone())).collect();
         tags.insert(self.config.driver.managed_tag(), "true".to_owned());

@@ -1,8 +1,9 @@
 //! The pure part of creating a volume: what follows from the request alone.
 
 use ebs_ec2::{Place, Volume};
-use ebs_types::{Gib, IopsRequest, VolumeType, ZoneName};
+use ebs_types::{Gib, VolumeType, ZoneName};
 
+use crate::iops_limit::Site;
 use crate::{CapacityRequest, CloudError, Source, Term, Topology, VolumeSpec, zones};
 
 /// What the source says about the size.
@@ -47,30 +48,33 @@ pub(crate) fn size(
     Ok(capacity.fallback.max(floor).min(limit))
 }
 
-/// The places that the request names, better ones first; empty when it leaves the place open.
-pub(crate) fn named_places(topology: &Topology) -> Vec<Place> {
-    let mut places = Vec::new();
+/// The sites that the request names, better ones first; empty when it leaves the place open. A term gives all of its
+/// site: zone, or zone id where it has no zone, and Outpost (`controller.md` C6, C7).
+pub(crate) fn named_sites(topology: &Topology) -> Vec<Site> {
+    let mut sites = Vec::new();
     for term in topology.preferred.iter().chain(&topology.requisite) {
-        let place = match term {
-            Term { zone: Some(zone), .. } => Place::Zone(zone.clone()),
-            Term { zone: None, zone_id: Some(id) } => Place::ZoneId(id.clone()),
-            Term { zone: None, zone_id: None } => continue,
+        let place = match (&term.zone, &term.zone_id) {
+            (Some(zone), _) => Place::Zone(zone.clone()),
+            (None, Some(id)) => Place::ZoneId(id.clone()),
+            (None, None) => continue,
         };
-        if !places.contains(&place) {
-            places.push(place);
+        let site = Site { place, outpost_arn: term.outpost_arn.clone() };
+        if !sites.contains(&site) {
+            sites.push(site);
         }
     }
-    places
+    sites
 }
 
-/// All zones as places, in the order that the volume's name gives them.
-pub(crate) fn open_places(name: &str, available: &[ZoneName]) -> Vec<Place> {
-    zones::in_order_of(name, available).into_iter().map(Place::Zone).collect()
+/// All zones as sites, in the order that the volume's name gives them.
+pub(crate) fn open_sites(name: &str, available: &[ZoneName]) -> Vec<Site> {
+    let zones = zones::in_order_of(name, available).into_iter();
+    zones.map(|zone| Site { place: Place::Zone(zone), outpost_arn: None }).collect()
 }
 
-/// The first place that had room when last asked; when none had, the first again.
-pub(crate) fn pick<'a>(places: &'a [Place], without_room: &[Place]) -> Option<&'a Place> {
-    places.iter().find(|p| !without_room.contains(p)).or_else(|| places.first())
+/// The first site that had room when last asked; when none had, the first again.
+pub(crate) fn pick<'a>(sites: &'a [Site], without_room: &[Site]) -> Option<&'a Site> {
+    sites.iter().find(|s| !without_room.contains(s)).or_else(|| sites.first())
 }
 
 /// True when the request allows a volume to be where this one is.
@@ -81,24 +85,22 @@ pub(crate) fn allows_place_of(topology: &Topology, volume: &Volume) -> bool {
 }
 
 fn is_at(term: &Term, volume: &Volume) -> bool {
-    match (&term.zone, &term.zone_id) {
+    let is_in_zone = match (&term.zone, &term.zone_id) {
         (Some(zone), _) => volume.zone.as_ref() == Some(zone),
         (None, id) => id.is_some() && volume.zone_id == *id,
-    }
+    };
+    is_in_zone && (term.outpost_arn.is_none() || term.outpost_arn == volume.outpost_arn)
+}
+
+/// True when the request names an Outpost.
+pub(crate) fn asks_for_outpost(topology: &Topology) -> bool {
+    topology.preferred.iter().chain(&topology.requisite).any(|term| term.outpost_arn.is_some())
 }
 
 /// True when a source volume is where its clone may be: only what is required counts, not what is preferred.
 pub(crate) fn allows_clone_of(topology: &Topology, source: &Volume) -> bool {
     let required = Topology { preferred: Vec::new(), requisite: topology.requisite.clone() };
     allows_place_of(&required, source)
-}
-
-/// True when the request names IOPS, so that their limits matter.
-pub(crate) fn asks_for_iops(request: IopsRequest) -> bool {
-    match request {
-        IopsRequest::Default => false,
-        IopsRequest::Explicit(n) | IopsRequest::PerGib(n) => n > 0,
-    }
 }
 
 /// What no EC2 would accept, found before anything is asked.

@@ -20,6 +20,10 @@ fn zone_id(id: &str) -> ZoneId {
     ZoneId::parse(id).unwrap()
 }
 
+fn in_zone(name: &str) -> Site {
+    Site { place: Place::Zone(zone(name)), outpost_arn: None }
+}
+
 pub(crate) fn volume(zone_name: &str, id: &str) -> Volume {
     Volume {
         id: VolumeId::parse("vol-1").unwrap(),
@@ -98,39 +102,48 @@ proptest! {
 fn the_place_comes_whole_from_one_term_preferred_ones_first() {
     let preferred = vec![
         Term::default(),
-        Term { zone: None, zone_id: Some(zone_id("usw2-az2")) },
-        Term { zone: Some(zone("us-west-2a")), zone_id: Some(zone_id("usw2-az1")) },
+        Term { zone_id: Some(zone_id("usw2-az2")), ..Term::default() },
+        Term { zone: Some(zone("us-west-2a")), zone_id: Some(zone_id("usw2-az1")), ..Term::default() },
+        Term { zone: Some(zone("us-west-2c")), outpost_arn: Some("arn:1".to_owned()), ..Term::default() },
     ];
-    let requisite = vec![Term { zone: Some(zone("us-west-2a")), zone_id: None }];
-    let places = named_places(&Topology { preferred, requisite });
-    assert_eq!(places, [Place::ZoneId(zone_id("usw2-az2")), Place::Zone(zone("us-west-2a"))]);
+    let requisite = vec![Term { zone: Some(zone("us-west-2a")), ..Term::default() }];
+    let sites = named_sites(&Topology { preferred, requisite });
+    let on_outpost = Site { outpost_arn: Some("arn:1".to_owned()), ..in_zone("us-west-2c") };
+    let by_id = Site { place: Place::ZoneId(zone_id("usw2-az2")), outpost_arn: None };
+    assert_eq!(sites, [by_id, in_zone("us-west-2a"), on_outpost]);
 }
 
 #[test]
 fn a_request_without_zones_leaves_the_place_open() {
     let topology = Topology { preferred: vec![Term::default()], requisite: vec![Term::default()] };
-    assert!(named_places(&topology).is_empty());
+    assert!(named_sites(&topology).is_empty());
     assert!(allows_place_of(&topology, &volume("us-west-2a", "usw2-az1")));
 }
 
 #[test]
 fn a_place_without_room_is_passed_over_until_none_is_left() {
-    let places: Vec<Place> = ["us-west-2a", "us-west-2b"].iter().map(|z| Place::Zone(zone(z))).collect();
-    assert_eq!(pick(&places, &[]), Some(&places[0]));
-    assert_eq!(pick(&places, &places[..1]), Some(&places[1]));
-    assert_eq!(pick(&places, &places), Some(&places[0]));
+    let sites = ["us-west-2a", "us-west-2b"].map(in_zone);
+    assert_eq!(pick(&sites, &[]), Some(&sites[0]));
+    assert_eq!(pick(&sites, &sites[..1]), Some(&sites[1]));
+    assert_eq!(pick(&sites, &sites), Some(&sites[0]));
     assert_eq!(pick(&[], &[]), None);
 }
 
 #[test]
 fn a_clone_may_be_where_a_required_term_is_by_name_or_by_id() {
     let source = volume("us-west-2a", "usw2-az1");
-    let require = |zone, zone_id| Topology { preferred: Vec::new(), requisite: vec![Term { zone, zone_id }] };
+    let require =
+        |zone, zone_id| Topology { preferred: Vec::new(), requisite: vec![Term { zone, zone_id, outpost_arn: None }] };
     assert!(allows_clone_of(&Topology::default(), &source));
     assert!(allows_clone_of(&require(Some(zone("us-west-2a")), None), &source));
     assert!(allows_clone_of(&require(None, Some(zone_id("usw2-az1"))), &source));
     assert!(!allows_clone_of(&require(Some(zone("us-west-2b")), None), &source));
     assert!(!allows_clone_of(&require(None, Some(zone_id("usw2-az2"))), &source));
-    let preferred = vec![Term { zone: Some(zone("us-west-2b")), zone_id: None }];
+    let preferred = vec![Term { zone: Some(zone("us-west-2b")), ..Term::default() }];
     assert!(allows_clone_of(&Topology { preferred, requisite: Vec::new() }, &source));
+    let on = |arn: &str| Term { zone: Some(zone("us-west-2a")), outpost_arn: Some(arn.to_owned()), ..Term::default() };
+    let topology = Topology { preferred: Vec::new(), requisite: vec![on("arn:1")] };
+    assert!(!allows_clone_of(&topology, &source));
+    assert!(allows_clone_of(&topology, &Volume { outpost_arn: Some("arn:1".to_owned()), ..source.clone() }));
+    assert!(!allows_clone_of(&topology, &Volume { outpost_arn: Some("arn:2".to_owned()), ..source }));
 }

@@ -381,8 +381,12 @@ async fn a_missing_source_is_named() {
 async fn a_size_below_the_snapshot_is_out_of_range_and_an_open_size_holds_it() {
     let rig = Rig::new().await;
     let origin = rig.volume("origin").await;
-    let snapshot =
-        rig.cloud.create_snapshot(&crate::rig::snapshot_spec("snap", &origin.id), &rig.waiters).await.unwrap();
+    let snapshot = rig
+        .cloud
+        .create_snapshot(&crate::rig::snapshot_spec("snap", &origin.id), &rig.waiters)
+        .await
+        .unwrap()
+        .into_inner();
     rig.pass(1).await;
     let source = Source::Snapshot(snapshot.id.clone());
     let sized = |required, fallback, limit| VolumeSpec {

@@ -78,7 +78,11 @@ async fn snapshots_are_listed_all_or_by_their_volume_in_short_pages_too() {
     let (one, two) = (rig.volume("pvc-1").await, rig.volume("pvc-2").await);
     for n in 0..6 {
         let source = if n < 4 { &one } else { &two };
-        rig.cloud.create_snapshot(&snapshot_spec(&format!("snap-{n}"), &source.id), &rig.waiters).await.unwrap();
+        rig.cloud
+            .create_snapshot(&snapshot_spec(&format!("snap-{n}"), &source.id), &rig.waiters)
+            .await
+            .unwrap()
+            .into_inner();
         rig.pass(1).await;
     }
     let all = rig.cloud.list_snapshots(None, 0, None).await.unwrap();

@@ -1,13 +1,13 @@
 //! One policy over one EC2, and what tests ask of both.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ebs_cloud::{
     CapacityRequest, Cloud, CloudConfig, CloudError, SnapshotSpec, Source, Term, Topology, Volume, VolumeSpec,
 };
-use ebs_ec2::{Action, Ec2, Volumes};
-use ebs_sim::api::{Call, CreateVolume, SimVolume};
+use ebs_ec2::{Action, Ec2, ErrorClass, Volumes};
+use ebs_sim::api::{Call, CreateVolume, Reply, RunInstances, SimVolume};
 use ebs_sim::engine::{EngineConfig, TimingOverride};
 use ebs_sim::port::SimEc2;
 use ebs_types::{DriverName, Gib, IopsRequest, NodeId, Tags, VolumeId, VolumeType, Waiter, Waiters, ZoneId, ZoneName};
@@ -33,7 +33,7 @@ pub(crate) struct Rig {
     /// Somebody waits for as long as the rig lives.
     pub(crate) waiters: Waiters,
     _waiter: Waiter,
-    root_volumes: Vec<String>,
+    root_volumes: Mutex<Vec<String>>,
 }
 
 impl Rig {
@@ -49,6 +49,7 @@ impl Rig {
         let waiters = Waiters::default();
         let waiter = waiters.join();
         let root_volumes = sim.engine().snapshot_of_state().await.volumes.into_iter().map(|v| v.id).collect();
+        let root_volumes = Mutex::new(root_volumes);
         let rig = Self { sim, lens, cloud, waiters, _waiter: waiter, root_volumes };
         rig.pass(20).await;
         rig
@@ -69,8 +70,9 @@ impl Rig {
 
     /// The volumes that are not the instances' own, those being deleted included.
     pub(crate) async fn volumes(&self) -> Vec<SimVolume> {
-        let all = self.sim.engine().snapshot_of_state().await.volumes;
-        all.into_iter().filter(|v| !self.root_volumes.contains(&v.id)).collect()
+        let all = self.all_volumes().await;
+        let roots = self.root_volumes.lock().expect("no test panics with it");
+        all.into_iter().filter(|v| !roots.contains(&v.id)).collect()
     }
 
     /// How many calls changed something or tried to; dry runs do not count.
@@ -80,6 +82,12 @@ impl Rig {
 
     pub(crate) fn count(&self, action: Action) -> usize {
         self.sim.count(action)
+    }
+
+    /// How many calls of an action EC2 took, whatever it answered.
+    pub(crate) fn accepted(&self, action: Action) -> usize {
+        let accepted = |error| matches!(error, None | Some(ErrorClass::Ambiguous));
+        self.sim.calls().iter().filter(|c| c.action == action && accepted(c.error)).count()
     }
 
     /// The CreateVolume requests so far, dry runs excluded.
@@ -111,6 +119,28 @@ impl Rig {
     /// The machine's own instance and the one in another zone.
     pub(crate) async fn nodes(&self) -> [NodeId; 2] {
         self.sim.instance_ids().await.map(NodeId::Instance)
+    }
+
+    /// Another instance in the zone of the machine's own.
+    pub(crate) async fn neighbour(&self) -> NodeId {
+        let call = RunInstances {
+            image_id: Some("ami-12345678".to_owned()),
+            min_count: Some(1),
+            max_count: Some(1),
+            availability_zone: Some("us-west-2a".to_owned()),
+            ..RunInstances::default()
+        };
+        let before: Vec<String> = self.all_volumes().await.into_iter().map(|v| v.id).collect();
+        let reply = self.sim.engine().call(Call::RunInstances(call)).await.expect("an instance can be started");
+        let Reply::RunInstances(started) = reply else { panic!("{reply:?}") };
+        self.pass(120).await;
+        let roots = self.all_volumes().await.into_iter().map(|v| v.id).filter(|id| !before.contains(id));
+        self.root_volumes.lock().expect("no test panics with it").extend(roots);
+        NodeId::parse(&started[0].id).expect("the simulator makes valid ids")
+    }
+
+    async fn all_volumes(&self) -> Vec<SimVolume> {
+        self.sim.engine().snapshot_of_state().await.volumes
     }
 
     /// Makes a volume behind the policy's back.
@@ -149,7 +179,12 @@ pub(crate) fn spec(name: &str) -> VolumeSpec {
 }
 
 pub(crate) fn snapshot_spec(name: &str, volume: &VolumeId) -> SnapshotSpec {
-    SnapshotSpec { name: name.to_owned(), volume: volume.clone(), tags: tags("CSIVolumeSnapshotName", name) }
+    SnapshotSpec {
+        name: name.to_owned(),
+        volume: volume.clone(),
+        outpost_arn: None,
+        tags: tags("CSIVolumeSnapshotName", name),
+    }
 }
 
 pub(crate) fn zone(name: &str) -> ZoneName {
@@ -157,12 +192,16 @@ pub(crate) fn zone(name: &str) -> ZoneName {
 }
 
 pub(crate) fn in_zone(spec: VolumeSpec, name: &str) -> VolumeSpec {
-    let terms = vec![Term { zone: Some(zone(name)), zone_id: None }];
+    let terms = vec![Term { zone: Some(zone(name)), zone_id: None, outpost_arn: None }];
     VolumeSpec { topology: Topology { preferred: terms.clone(), requisite: terms }, ..spec }
 }
 
 pub(crate) fn in_zone_with_id(spec: VolumeSpec, id: &str) -> VolumeSpec {
-    let terms = vec![Term { zone: None, zone_id: Some(ZoneId::parse(id).expect("tests name zones correctly")) }];
+    let terms = vec![Term {
+        zone: None,
+        zone_id: Some(ZoneId::parse(id).expect("tests name zones correctly")),
+        outpost_arn: None,
+    }];
     VolumeSpec { topology: Topology { preferred: terms.clone(), requisite: terms }, ..spec }
 }
 

@@ -1,4 +1,4 @@
-use ebs_cloud::{CloudError, Object, SnapshotState};
+use ebs_cloud::{CloudError, Ensured, Object, SnapshotState};
 use ebs_ec2::{Action, ErrorClass, Snapshots};
 use ebs_sim::engine::{EngineConfig, Timing, TimingOverride};
 use ebs_types::{SnapshotId, VolumeId, Waiters};
@@ -16,11 +16,11 @@ async fn a_repeated_snapshot_is_the_same_snapshot_also_after_a_restart() {
     rig.timing(TimingOverride { snapshot_ms: Some(60_000), ..TimingOverride::default() }).await;
     let volume = rig.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
-    let first = rig.cloud.create_snapshot(&spec, &rig.waiters).await.unwrap();
+    let first = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
     assert_eq!(first.state, SnapshotState::Pending, "completion is not waited for");
-    assert_eq!(rig.cloud.create_snapshot(&spec, &rig.waiters).await.unwrap().id, first.id);
+    assert_eq!(rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap().id, first.id);
     rig.restart();
-    let again = rig.cloud.create_snapshot(&spec, &rig.waiters).await.unwrap();
+    let again = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
     assert_eq!((again.id, again.source_volume), (first.id, Some(volume.id)));
     assert_eq!(snapshots(&rig).await, 1);
 }
@@ -29,8 +29,18 @@ async fn a_repeated_snapshot_is_the_same_snapshot_also_after_a_restart() {
 async fn a_name_used_for_another_source_already_exists() {
     let rig = Rig::new().await;
     let (one, two) = (rig.volume("pvc-1").await, rig.volume("pvc-2").await);
-    let first = rig.cloud.create_snapshot(&snapshot_spec("snap-a", &one.id), &rig.waiters).await.unwrap();
-    let error = rig.cloud.create_snapshot(&snapshot_spec("snap-a", &two.id), &rig.waiters).await.unwrap_err();
+    let first = rig
+        .cloud
+        .create_snapshot(&snapshot_spec("snap-a", &one.id), &rig.waiters)
+        .await
+        .map(Ensured::into_inner)
+        .unwrap();
+    let error = rig
+        .cloud
+        .create_snapshot(&snapshot_spec("snap-a", &two.id), &rig.waiters)
+        .await
+        .map(Ensured::into_inner)
+        .unwrap_err();
     assert!(matches!(error, CloudError::AlreadyExists { .. }), "{error:?}");
     assert!(told(&error).contains(first.id.as_str()) && told(&error).contains(one.id.as_str()), "{}", told(&error));
     assert_eq!(snapshots(&rig).await, 1);
@@ -41,7 +51,11 @@ async fn a_snapshot_whose_reply_was_lost_is_found_by_its_name() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     rig.sim.fail_next(Action::CreateSnapshot, ErrorClass::Ambiguous, true);
-    rig.cloud.create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters).await.unwrap();
+    rig.cloud
+        .create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters)
+        .await
+        .map(Ensured::into_inner)
+        .unwrap();
     assert_eq!(snapshots(&rig).await, 1);
     assert_eq!(rig.count(Action::CreateSnapshot), 1);
 }
@@ -52,7 +66,11 @@ async fn an_unclear_snapshot_that_was_not_taken_is_taken_after_fifteen_seconds_o
     let volume = rig.volume("pvc-1").await;
     rig.sim.fail_next(Action::CreateSnapshot, ErrorClass::Ambiguous, false);
     let began = Instant::now();
-    rig.cloud.create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters).await.unwrap();
+    rig.cloud
+        .create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters)
+        .await
+        .map(Ensured::into_inner)
+        .unwrap();
     assert!(began.elapsed().as_secs() >= 15, "{:?}", began.elapsed());
     assert_eq!(snapshots(&rig).await, 1);
 }
@@ -62,14 +80,14 @@ async fn a_snapshot_that_looks_do_not_show_yet_is_not_taken_twice() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
-    let first = rig.cloud.create_snapshot(&spec, &rig.waiters).await.unwrap();
+    let first = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
     let began = Instant::now();
     rig.lens.bend_snapshots(move |snapshots| {
         if began.elapsed().as_secs() < 14 {
             snapshots.clear();
         }
     });
-    assert_eq!(rig.cloud.create_snapshot(&spec, &rig.waiters).await.unwrap().id, first.id);
+    assert_eq!(rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap().id, first.id);
 }
 
 #[tokio::test(start_paused = true)]
@@ -77,7 +95,7 @@ async fn a_process_that_has_just_started_does_not_trust_an_absence() {
     let mut rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
-    let first = rig.cloud.create_snapshot(&spec, &rig.waiters).await.unwrap();
+    let first = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
     rig.restart();
     let began = Instant::now();
     rig.lens.bend_snapshots(move |snapshots| {
@@ -85,7 +103,7 @@ async fn a_process_that_has_just_started_does_not_trust_an_absence() {
             snapshots.clear();
         }
     });
-    assert_eq!(rig.cloud.create_snapshot(&spec, &rig.waiters).await.unwrap().id, first.id);
+    assert_eq!(rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap().id, first.id);
     assert_eq!(snapshots(&rig).await, 1);
 }
 
@@ -94,14 +112,14 @@ async fn a_failed_snapshot_is_a_failure_and_says_what_to_do() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
-    let first = rig.cloud.create_snapshot(&spec, &rig.waiters).await.unwrap();
+    let first = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
     rig.lens.bend_snapshots(|snapshots| {
         for snapshot in snapshots {
             snapshot.state = SnapshotState::Error;
             snapshot.status_message = Some("out of disks".into());
         }
     });
-    let error = rig.cloud.create_snapshot(&spec, &rig.waiters).await.unwrap_err();
+    let error = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap_err();
     assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
     assert!(told(&error).contains(first.id.as_str()) && told(&error).contains("out of disks"), "{}", told(&error));
 }
@@ -111,7 +129,7 @@ async fn several_snapshots_of_one_name_are_all_named() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
-    let first = rig.cloud.create_snapshot(&spec, &rig.waiters).await.unwrap();
+    let first = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
     let request = ebs_ec2::CreateSnapshot {
         volume: volume.id.clone(),
         description: String::new(),
@@ -119,7 +137,7 @@ async fn several_snapshots_of_one_name_are_all_named() {
         tags: spec.tags.clone(),
     };
     let second = rig.sim.create_snapshot(&request).await.unwrap();
-    let error = rig.cloud.create_snapshot(&spec, &rig.waiters).await.unwrap_err();
+    let error = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap_err();
     assert!(matches!(error, CloudError::AlreadyExists { .. }), "{error:?}");
     assert!([first.id, second.id].iter().all(|id| told(&error).contains(id.as_str())), "{}", told(&error));
 }
@@ -128,7 +146,13 @@ async fn several_snapshots_of_one_name_are_all_named() {
 async fn a_missing_source_is_named() {
     let rig = Rig::new().await;
     let missing = VolumeId::parse("vol-0123456789abcdef0").unwrap();
-    match rig.cloud.create_snapshot(&snapshot_spec("snap-a", &missing), &rig.waiters).await.unwrap_err() {
+    match rig
+        .cloud
+        .create_snapshot(&snapshot_spec("snap-a", &missing), &rig.waiters)
+        .await
+        .map(Ensured::into_inner)
+        .unwrap_err()
+    {
         CloudError::SourceNotFound { object, .. } => assert_eq!(object, Object::Volume(missing)),
         other => panic!("{other:?}"),
     }
@@ -139,8 +163,16 @@ async fn a_second_snapshot_of_a_volume_waits_for_the_cooldown() {
     let rig = Rig::with(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }).await;
     let volume = rig.volume("pvc-1").await;
     let began = Instant::now();
-    rig.cloud.create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters).await.unwrap();
-    rig.cloud.create_snapshot(&snapshot_spec("snap-b", &volume.id), &rig.waiters).await.unwrap();
+    rig.cloud
+        .create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters)
+        .await
+        .map(Ensured::into_inner)
+        .unwrap();
+    rig.cloud
+        .create_snapshot(&snapshot_spec("snap-b", &volume.id), &rig.waiters)
+        .await
+        .map(Ensured::into_inner)
+        .unwrap();
     assert!((15..30).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
     assert_eq!(snapshots(&rig).await, 2);
 }
@@ -152,7 +184,12 @@ async fn an_endless_cooldown_is_no_final_error() {
     for _ in 0..100 {
         rig.sim.fail_next(Action::CreateSnapshot, ErrorClass::SnapshotCooldown, false);
     }
-    let error = rig.cloud.create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters).await.unwrap_err();
+    let error = rig
+        .cloud
+        .create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters)
+        .await
+        .map(Ensured::into_inner)
+        .unwrap_err();
     assert!(matches!(error, CloudError::Unavailable { .. }), "{error:?}");
 }
 
@@ -160,7 +197,12 @@ async fn an_endless_cooldown_is_no_final_error() {
 async fn deleting_a_snapshot_that_is_gone_or_never_was_succeeds() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
-    let snapshot = rig.cloud.create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters).await.unwrap();
+    let snapshot = rig
+        .cloud
+        .create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters)
+        .await
+        .map(Ensured::into_inner)
+        .unwrap();
     rig.pass(1).await;
     assert_eq!(rig.cloud.snapshot(&snapshot.id).await.unwrap().map(|s| s.id), Some(snapshot.id.clone()));
     for _ in 0..2 {
@@ -178,7 +220,7 @@ async fn a_deletion_of_a_snapshot_with_a_lost_reply_is_looked_at() {
     let volume = rig.volume("pvc-1").await;
     for done in [true, false] {
         let spec = snapshot_spec(&format!("snap-{done}"), &volume.id);
-        let snapshot = rig.cloud.create_snapshot(&spec, &rig.waiters).await.unwrap();
+        let snapshot = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
         rig.pass(1).await;
         rig.sim.fail_next(Action::DeleteSnapshot, ErrorClass::Ambiguous, done);
         rig.cloud.delete_snapshot(&snapshot.id, &rig.waiters).await.unwrap();
@@ -191,7 +233,12 @@ async fn a_deletion_of_a_snapshot_with_a_lost_reply_is_looked_at() {
 async fn a_snapshot_in_use_is_not_deleted() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
-    let snapshot = rig.cloud.create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters).await.unwrap();
+    let snapshot = rig
+        .cloud
+        .create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters)
+        .await
+        .map(Ensured::into_inner)
+        .unwrap();
     rig.sim.fail_next(Action::DeleteSnapshot, ErrorClass::SnapshotInUse, false);
     let error = rig.cloud.delete_snapshot(&snapshot.id, &rig.waiters).await.unwrap_err();
     assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
@@ -213,7 +260,7 @@ async fn a_refused_look_for_a_snapshot_is_no_final_error() {
     let volume = rig.volume("pvc-1").await;
     rig.sim.fail_next(Action::DescribeSnapshots, ErrorClass::Unauthorized, false);
     let spec = snapshot_spec("snap-a", &volume.id);
-    let error = rig.cloud.create_snapshot(&spec, &rig.waiters).await.unwrap_err();
+    let error = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap_err();
     assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
     assert_eq!(rig.count(Action::CreateSnapshot), 0);
 }

@@ -6,8 +6,6 @@ use super::ControllerError;
 
 /// Prefix of handles of node-local volumes, which later versions support.
 const NODE_LOCAL: &str = "local-ebs://";
-/// Prefix of HyperPod node ids, which later versions support.
-const HYPERPOD: &str = "hyperpod-";
 
 pub(super) fn is_node_local(handle: &str) -> bool {
     handle.starts_with(NODE_LOCAL)
@@ -38,8 +36,5 @@ pub(super) fn snapshot(handle: &str) -> Result<SnapshotId, ControllerError> {
 
 /// The node of an id.
 pub(super) fn node(id: &str) -> Result<NodeId, ControllerError> {
-    if id.starts_with(HYPERPOD) {
-        return Err(ControllerError::NotYet { what: "HyperPod node", id: id.to_owned() });
-    }
     NodeId::parse(id).map_err(|_| ControllerError::NoSuchId { kind: "node", id: id.to_owned() })
 }

@@ -69,8 +69,10 @@ async fn refuse_single_attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish) -> Resul
     if volume.multi_attach != Some(false) {
         return Ok(());
     }
-    let node = plan.node.instance();
-    let published = volume.attachments.iter().any(|a| a.instance.as_ref() == Some(node));
+    let published = volume.attachments.iter().any(|a| match &plan.node {
+        NodeId::Instance(id) => a.instance.as_ref() == Some(id),
+        NodeId::HyperPod(node) => a.cluster_node().as_ref() == Some(node.instance()),
+    });
     let why = if published {
         "it is published to this node for one node only"
     } else {

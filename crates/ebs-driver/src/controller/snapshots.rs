@@ -30,7 +30,9 @@ pub(super) async fn create<E: Ec2>(
     let work = {
         let spec = spec.clone();
         move |waiters| async move {
-            cloud.create_snapshot(&spec, &waiters).await.map_err(ControllerError::at(Step::CreateSnapshot))
+            let made =
+                cloud.create_snapshot(&spec, &waiters).await.map_err(ControllerError::at(Step::CreateSnapshot))?;
+            Ok(made.into_inner())
         }
     };
     let key = Key::CreateSnapshot(request.name);
@@ -45,7 +47,7 @@ fn spec(request: &CreateSnapshotRequest, options: &ControllerOptions) -> Result<
     let parameters = SnapshotParameters::parse(&request.parameters)?;
     let tags = options.tags.of_snapshot(&request.name, &parameters)?;
     let volume = handle::volume(&request.source_volume_id)?;
-    Ok(SnapshotSpec { name: request.name.clone(), volume, tags })
+    Ok(SnapshotSpec { name: request.name.clone(), volume, outpost_arn: None, tags })
 }
 
 pub(super) async fn delete<E: Ec2>(

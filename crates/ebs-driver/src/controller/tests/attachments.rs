@@ -68,7 +68,8 @@ async fn what_does_not_exist_cannot_be_published() {
     refused(world.publish(&volume, no_node).await, "NotFound", no_node);
     refused(world.publish("disk-7", world.here.as_str()).await, "NotFound", "disk-7");
     refused(world.publish(&volume, "node-7").await, "NotFound", "node-7");
-    assert_eq!(world.mutations(), [Action::CreateVolume]);
+    refused(world.publish(&volume, "hyperpod-no-node").await, "NotFound", "hyperpod-no-node");
+    assert!(world.volumes().await[0].attachments.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,7 +99,6 @@ async fn a_publish_that_cannot_be_changes_nothing() {
         ),
         (ControllerPublishVolumeRequest { readonly: true, ..good() }, "read-only"),
         (ControllerPublishVolumeRequest { volume_id: "local-ebs://dev/x".to_owned(), ..good() }, "not supported yet"),
-        (ControllerPublishVolumeRequest { node_id: "hyperpod-a-i-0abc".to_owned(), ..good() }, "not supported yet"),
     ];
     for (request, says) in rows {
         refused(world.publish_as(request).await, "InvalidArgument", says);
@@ -120,6 +120,24 @@ async fn a_volume_for_one_node_is_not_promised_to_several() {
     assert_eq!(world.mutations(), [Action::CreateVolume]);
     world.publish(&volume, world.here.as_str()).await.expect("attached");
     refused(world.publish_as(shared).await, "AlreadyExists", "one node only");
+}
+
+#[tokio::test(start_paused = true)]
+async fn volumes_are_published_to_hyperpod_nodes_through_their_cluster() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    let node = "hyperpod-my-cluster-i-0123456789abcdef0";
+    for _ in 0..2 {
+        let context = world.publish(&volume, node).await.expect("attached");
+        assert!(context["devicePath"].starts_with("/dev/"), "{context:?}");
+    }
+    refused(world.publish(&volume, world.here.as_str()).await, "FailedPrecondition", "my-cluster");
+    for _ in 0..2 {
+        world.unpublish(&volume, node).await.expect("detached");
+    }
+    let nodes_actions = [Action::AttachClusterNodeVolume, Action::DetachClusterNodeVolume];
+    assert!(nodes_actions.iter().all(|action| world.ec2.count(*action) > 0));
+    assert!(world.volumes().await[0].attachments.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -145,7 +163,7 @@ async fn nothing_is_attached_to_or_of_what_does_not_exist() {
     world.unpublish("local-ebs://dev/xvdbz", node).await.expect("is never attached by us");
     refused(world.unpublish("", node).await, "InvalidArgument", "volume_id");
     refused(world.unpublish(&volume, "").await, "InvalidArgument", "node_id");
-    refused(world.unpublish(&volume, "hyperpod-a-i-0abc").await, "InvalidArgument", "not supported yet");
+    world.unpublish(&volume, "hyperpod-no-node").await.expect("cannot be a node");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,93 @@
+//! The call that attaches, without a look before it: EC2's refusal tells what a look would have told
+//! (`decisions.md` D-20, D-24).
+
+use ebs_ec2::{AttachRequest, Attachments, ClusterNodes, Ec2, Ec2Error, ErrorClass};
+use ebs_types::{HyperPodNode, InstanceId, NodeId};
+
+use super::device_name::Reservation;
+use super::pairs::Pair;
+use super::proof::Expected;
+use crate::call::mutate;
+use crate::op::Op;
+use crate::{Cloud, CloudError};
+
+/// What became of the call.
+pub(super) enum Begun {
+    /// EC2 took it, or may have: this attachment is to be waited for.
+    Yes(Expected),
+    /// It did nothing.
+    Refused(Ec2Error),
+}
+
+impl<E: Ec2> Cloud<E> {
+    /// Asks for the attachment, once.
+    pub(super) async fn begin_attach(&self, op: &Op<'_>, pair: &Pair) -> Result<Begun, CloudError> {
+        let begun = match &pair.node {
+            NodeId::Instance(id) => self.attach_to_instance(op, pair, id).await?,
+            NodeId::HyperPod(node) => self.attach_to_cluster_node(op, pair, node).await?,
+        };
+        if let Begun::Yes(expected) = &begun {
+            self.pairs.arriving(pair, expected);
+        }
+        Ok(begun)
+    }
+
+    async fn attach_to_instance(&self, op: &Op<'_>, pair: &Pair, id: &InstanceId) -> Result<Begun, CloudError> {
+        // An earlier attempt that EC2 took holds its name: this one must not give it back.
+        let held = self.devices.holds(id, &pair.volume);
+        let holds = self.reserve(op, pair, id).await?;
+        let request =
+            AttachRequest { volume: pair.volume.clone(), instance: id.clone(), device: holds.device, card: holds.card };
+        let answer = match mutate(op, || self.ec2.attach_volume(&request)).await {
+            Ok(answer) => answer,
+            Err(abandoned) => {
+                if !held {
+                    self.devices.release(id, &pair.volume);
+                }
+                return Err(abandoned);
+            }
+        };
+        match answer {
+            Ok(attachment) => Ok(Begun::Yes(Expected::accepted(attachment.attach_time))),
+            Err(e) if e.class == ErrorClass::Ambiguous => Ok(Begun::Yes(unclear(op, &e))),
+            Err(e) => {
+                if !held || e.class == ErrorClass::DeviceNameInUse {
+                    self.devices.release(id, &pair.volume);
+                }
+                if e.class == ErrorClass::DeviceNameInUse {
+                    self.devices.mark_likely_bad(id, &request.device);
+                    self.instances.forget(id);
+                }
+                Ok(Begun::Refused(e))
+            }
+        }
+    }
+
+    /// A name, and on instances with several cards a card. A description that has no free name is looked at again.
+    async fn reserve(&self, op: &Op<'_>, pair: &Pair, id: &InstanceId) -> Result<Reservation, CloudError> {
+        for _ in 0..2 {
+            let instance = self.instance(op, id).await?;
+            let cards = self.cards.of(&instance.instance_type).await;
+            match self.devices.reserve(&instance, &pair.volume, cards) {
+                Ok(holds) => return Ok(holds),
+                Err(_) => self.instances.forget(id),
+            }
+        }
+        let message = format!("{}: every device name of the instance is in use", op.what);
+        Err(CloudError::LimitExceeded { message, cause: None })
+    }
+
+    /// SageMaker chooses the device name and says nothing of the attach time.
+    async fn attach_to_cluster_node(&self, op: &Op<'_>, pair: &Pair, node: &HyperPodNode) -> Result<Begun, CloudError> {
+        match mutate(op, || self.ec2.attach_cluster_node_volume(node, &pair.volume)).await? {
+            Ok(_device) => Ok(Begun::Yes(Expected::accepted(None))),
+            Err(e) if e.class == ErrorClass::Ambiguous => Ok(Begun::Yes(unclear(op, &e))),
+            Err(e) => Ok(Begun::Refused(e)),
+        }
+    }
+}
+
+fn unclear(op: &Op<'_>, error: &Ec2Error) -> Expected {
+    tracing::info!(step = %op.what, %error, "looking whether the volume is attached");
+    Expected::unclear()
+}

@@ -1,0 +1,49 @@
+//! Instances as described a short while ago: an attachment needs to know which device names are in use, and what it
+//! does not know EC2 tells it by refusing the name.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ebs_ec2::{Ec2, Instance};
+use ebs_types::{InstanceId, VolumeId};
+
+use crate::expiring::Expiring;
+use crate::op::Op;
+use crate::{Cloud, CloudError};
+
+/// For how long a description is used.
+pub(super) const LIFETIME: Duration = Duration::from_secs(30);
+
+/// Descriptions by instance.
+#[derive(Debug, Default)]
+pub(crate) struct KnownInstances {
+    known: Expiring<InstanceId, Arc<Instance>>,
+}
+
+impl KnownInstances {
+    /// EC2 contradicted the description, or it does not do: the next one is fresh.
+    pub(super) fn forget(&self, id: &InstanceId) {
+        self.known.remove(id);
+    }
+
+    /// The volume has left the instance, whatever the description says.
+    pub(super) fn take_out(&self, id: &InstanceId, volume: &VolumeId) {
+        self.known.change(id, |instance| {
+            let mut rest = Instance::clone(instance);
+            rest.devices.retain(|d| d.volume.as_ref() != Some(volume));
+            *instance = Arc::new(rest);
+        });
+    }
+}
+
+impl<E: Ec2> Cloud<E> {
+    /// The instance as EC2 described it at most [`LIFETIME`] ago.
+    pub(super) async fn instance(&self, op: &Op<'_>, id: &InstanceId) -> Result<Arc<Instance>, CloudError> {
+        if let Some(instance) = self.instances.known.get(id) {
+            return Ok(instance);
+        }
+        let instance = Arc::new(self.lookups.instance(op, id).await?);
+        self.instances.known.insert(id.clone(), Arc::clone(&instance), LIFETIME);
+        Ok(instance)
+    }
+}

@@ -1,0 +1,112 @@
+//! Waiting for modifications.
+
+use std::time::SystemTime;
+
+use ebs_ec2::{Ec2, Modification, ModificationState, ModifyVolume, Volume};
+use ebs_types::VolumeId;
+use tokio::time::Instant;
+
+use super::plan;
+use crate::op::Op;
+use crate::recent::Mark;
+use crate::wait::{Change, FirstLook, Verdict};
+use crate::{Cloud, CloudError, Object, bounds};
+
+impl<E: Ec2> Cloud<E> {
+    /// The latest modification once none runs; EC2 shows the targets of a running one as if they were reached, so what
+    /// it shows of the volume meanwhile proves nothing.
+    pub(super) async fn latest_at_rest(&self, op: &Op<'_>, id: &VolumeId) -> Result<Option<Modification>, CloudError> {
+        let settled_at = self.recent.settled_for_all_at(&Mark::Modification(id.clone()));
+        self.watch
+            .modification(op, FirstLook::Now, id, |seen, sent| {
+                let settled = sent >= settled_at;
+                match seen.as_ref().map(|m| &m.state) {
+                    Some(ModificationState::Modifying | ModificationState::Other(_)) => Verdict::Waiting,
+                    _ if settled => Verdict::Done(seen),
+                    _ => Verdict::Waiting,
+                }
+            })
+            .await
+    }
+
+    /// The volume, once it is sure that there is one or none.
+    pub(super) async fn volume_for_sure(&self, op: &Op<'_>, id: &VolumeId) -> Result<Volume, CloudError> {
+        let settled_at = Instant::now() + bounds::SETTLE;
+        self.watch
+            .volume(op, FirstLook::Now, id, |seen, sent| {
+                let settled = sent >= settled_at;
+                match seen {
+                    Some(volume) if crate::volume::exists(&volume) => Verdict::Done(volume),
+                    None if !settled => Verdict::Waiting,
+                    None | Some(_) => Verdict::Failed(missing(id)),
+                }
+            })
+            .await
+    }
+
+    /// Waits until the modification asked for is past `modifying`. It began after `latest_before`; one that leads
+    /// elsewhere is not it.
+    pub(super) async fn modification_end(
+        &self,
+        op: &Op<'_>,
+        request: &ModifyVolume,
+        latest_before: Option<SystemTime>,
+    ) -> Result<(), CloudError> {
+        let visible_by = Instant::now() + bounds::SETTLE;
+        let first = FirstLook::After(Change::Modifying);
+        self.watch
+            .modification(op, first, &request.volume, |seen, sent| match seen {
+                Some(m) if plan::is_after(&m, latest_before) && plan::leads_to(request, &m) => match m.state {
+                    ModificationState::Failed => Verdict::Failed(has_failed(op, &m)),
+                    ModificationState::Completed | ModificationState::Optimizing => Verdict::Done(()),
+                    ModificationState::Modifying | ModificationState::Other(_) => Verdict::Waiting,
+                },
+                _ if sent < visible_by => Verdict::Waiting,
+                _ => Verdict::Failed(CloudError::OutcomeUnknown {
+                    message: format!("{}: EC2 shows no such modification; the next attempt looks again", op.what),
+                    cause: None,
+                }),
+            })
+            .await
+    }
+
+    /// After a refusal: true when the modification asked for is there already, made by another process or by a call
+    /// whose answer was lost, and merely not shown before.
+    pub(super) async fn is_made_already(
+        &self,
+        op: &Op<'_>,
+        request: &ModifyVolume,
+        latest_before: Option<SystemTime>,
+    ) -> Result<bool, CloudError> {
+        let visible_by = Instant::now() + bounds::SETTLE;
+        self.watch
+            .modification(op, FirstLook::Now, &request.volume, |seen, sent| match seen {
+                Some(m) if latest_before.is_none() || plan::is_after(&m, latest_before) => {
+                    Verdict::Done(plan::leads_to(request, &m))
+                }
+                _ if sent < visible_by => Verdict::Waiting,
+                _ => Verdict::Done(false),
+            })
+            .await
+    }
+
+    /// The volume once EC2 describes it as asked for.
+    pub(super) async fn reached(&self, op: &Op<'_>, request: &ModifyVolume) -> Result<Volume, CloudError> {
+        self.watch
+            .volume(op, FirstLook::Now, &request.volume, |seen, _| match seen {
+                Some(v) if plan::is_met(request, &v) => Verdict::Done(v),
+                // What is not listed a moment after it was modified is merely not shown; the bound ends the wait.
+                Some(_) | None => Verdict::Waiting,
+            })
+            .await
+    }
+}
+
+fn missing(id: &VolumeId) -> CloudError {
+    CloudError::NotFound { object: Object::Volume(id.clone()), cause: None }
+}
+
+fn has_failed(op: &Op<'_>, modification: &Modification) -> CloudError {
+    let why = modification.status_message.as_deref().unwrap_or("EC2 does not say why");
+    CloudError::Internal { message: format!("{}: the modification has failed: {why}", op.what), cause: None }
+}

@@ -1,0 +1,134 @@
+//! Modifying a volume: from what is asked for to EC2's word that it is so.
+
+use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Modification, ModificationState, ModifyVolume, Place, Volume, Volumes};
+use ebs_types::{Gib, Iops, VolumeId, VolumeType, Waiters};
+
+use super::cooldown::when_possible;
+use super::plan;
+use crate::call::mutate;
+use crate::error::refused;
+use crate::iops_limit::{Site, Wish};
+use crate::op::Op;
+use crate::recent::Mark;
+use crate::{Cloud, CloudError, ModifySpec, Object, bounds};
+
+impl<E: Ec2> Cloud<E> {
+    /// Sees to it that the volume has at least this size; returns the size it has.
+    ///
+    /// # Errors
+    /// [`CloudError::FailedPrecondition`] says when the next modification is possible.
+    pub async fn expand(&self, id: &VolumeId, size: Gib, waiters: &Waiters) -> Result<Gib, CloudError> {
+        let op = Op::start(format!("expand volume {id} to {size}"), bounds::EXPAND, waiters);
+        Ok(self.change_properties(&op, id, &ModifySpec::size(size)).await?.size)
+    }
+
+    /// Sees to it that the volume has the properties and tags asked for, and returns it; `None` when nothing but tags
+    /// was asked for. Tags are changed first.
+    ///
+    /// # Errors
+    /// [`CloudError::FailedPrecondition`] says when the next modification is possible. A property that EC2 refuses
+    /// after tags were changed is [`CloudError::Internal`]: "invalid" would say that nothing was done.
+    pub async fn modify_volume(
+        &self,
+        id: &VolumeId,
+        spec: &ModifySpec,
+        waiters: &Waiters,
+    ) -> Result<Option<Volume>, CloudError> {
+        let op = Op::start(format!("modify volume {id}"), bounds::EXPAND, waiters);
+        let has_changed_tags = self.change_tags(&op, id, spec).await?;
+        if !spec.asks_for_properties() {
+            return Ok(None);
+        }
+        match self.change_properties(&op, id, spec).await {
+            Err(CloudError::InvalidArgument { message, cause }) if has_changed_tags => {
+                let message = format!("{message}; its tags have been changed");
+                Err(CloudError::Internal { message, cause })
+            }
+            other => other.map(Some),
+        }
+    }
+
+    async fn change_properties(&self, op: &Op<'_>, id: &VolumeId, spec: &ModifySpec) -> Result<Volume, CloudError> {
+        let latest = self.latest_at_rest(op, id).await?;
+        let volume = self.volume_for_sure(op, id).await?;
+        let request = self.request(spec, &volume).await;
+        if plan::is_nothing(&request) {
+            return Ok(volume);
+        }
+        let before = latest.as_ref().and_then(|m| m.started);
+        let answer = mutate(op, || self.ec2.modify_volume(&request)).await?;
+        match answer {
+            Ok(modification) => {
+                self.recent.note(Mark::Modification(id.clone()));
+                if !is_past_modifying(&modification) {
+                    self.modification_end(op, &request, before).await?;
+                }
+            }
+            Err(e) if e.class == ErrorClass::Ambiguous => {
+                self.recent.note(Mark::Modification(id.clone()));
+                self.modification_end(op, &request, before).await?;
+            }
+            Err(e) => {
+                let may_be_ours = matches!(e.class, ErrorClass::ModificationCooldown | ErrorClass::IncorrectState);
+                if !(may_be_ours && self.is_made_already(op, &request, before).await?) {
+                    return Err(modification_refused(op, id, latest.as_ref(), e));
+                }
+                self.modification_end(op, &request, before).await?;
+            }
+        }
+        self.reached(op, &request).await
+    }
+
+    async fn request(&self, spec: &ModifySpec, volume: &Volume) -> ModifyVolume {
+        let wish = plan::iops_wish(spec, volume, &self.config.driver);
+        let volume_type = spec.volume_type.as_ref().unwrap_or(&volume.volume_type);
+        let iops = self.wished_iops(volume, volume_type, plan::size(spec, volume), wish).await;
+        plan::request(spec, volume, wish, iops)
+    }
+
+    /// The IOPS that the wish comes to for the type and size to be; a number that was lowered is logged.
+    async fn wished_iops(
+        &self,
+        volume: &Volume,
+        volume_type: &VolumeType,
+        size: Gib,
+        wish: plan::IopsWish,
+    ) -> Option<Iops> {
+        let asked = wish.request.resolve(size, None, false)?;
+        let place = volume.zone.clone().map(Place::Zone).or_else(|| volume.zone_id.clone().map(Place::ZoneId));
+        let limits = match place {
+            Some(place) => {
+                let site = &Site { place, outpost_arn: volume.outpost_arn.clone() };
+                let wish = Wish { volume_type, site, iops: wish.request, size };
+                self.iops_limits.limits(&wish, self.probe_tags(&volume.tags)).await
+            }
+            None => volume_type.iops_limits(),
+        };
+        if wish.only_raises && limits.is_none() {
+            // The type has no IOPS to choose.
+            return None;
+        }
+        let iops = wish.request.resolve(size, limits, true);
+        if iops < Some(asked) {
+            tracing::warn!(volume = %volume.id, asked, ?iops, ?limits, "more IOPS were asked for than the type can have: lowered");
+        }
+        iops
+    }
+}
+
+fn is_past_modifying(modification: &Modification) -> bool {
+    matches!(modification.state, ModificationState::Optimizing | ModificationState::Completed)
+}
+
+fn modification_refused(op: &Op<'_>, id: &VolumeId, latest: Option<&Modification>, error: Ec2Error) -> CloudError {
+    match error.class {
+        ErrorClass::VolumeNotFound | ErrorClass::MalformedId => {
+            CloudError::NotFound { object: Object::Volume(id.clone()), cause: Some(Box::new(error)) }
+        }
+        ErrorClass::ModificationCooldown | ErrorClass::IncorrectState => {
+            let message = format!("{}: {}", op.what, when_possible(latest));
+            CloudError::FailedPrecondition { message, cause: Some(Box::new(error)) }
+        }
+        _ => refused(&op.what, error),
+    }
+}
