@@ -48,6 +48,11 @@ impl Ec2Service {
         Self::with(engine, None, Arc::new(Ledger::default()))
     }
 
+    /// The same service, which accepts only requests signed with this key.
+    pub fn with_access_key(self, key: AccessKey) -> Self {
+        Self { access_key: Some(key), ..self }
+    }
+
     pub(crate) fn with(engine: Engine, access_key: Option<AccessKey>, ledger: Arc<Ledger>) -> Self {
         Self { engine, access_key, ledger }
     }

@@ -5,6 +5,8 @@ mod acceptance;
 #[cfg(test)]
 mod aws_cli;
 #[cfg(test)]
+mod bad_input;
+#[cfg(test)]
 mod http;
 #[cfg(test)]
 mod process;

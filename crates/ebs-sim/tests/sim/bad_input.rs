@@ -1,0 +1,510 @@
+//! Whatever comes in, an answer of EC2 goes out: a well-formed document, no panic, no error of the server.
+//!
+//! `tests/corpus/requests` keeps requests that are worth keeping, each with its answer: first line `STATUS CODE` (`-`:
+//! any), second line `METHOD TARGET`, header lines, an empty line, the body. All are always replayed.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use ebs_sim::engine::{Engine, EngineConfig};
+use ebs_sim::{AccessKey, Ec2Service};
+use http::{Request, Response};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use quick_xml::events::Event;
+use quick_xml::{Reader, XmlVersion};
+
+const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/requests");
+
+/// A service with a few objects, and a runtime to ask it on.
+struct Desk {
+    runtime: tokio::runtime::Runtime,
+    service: Ec2Service,
+    instance: String,
+}
+
+impl Desk {
+    fn open() -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let engine = runtime.block_on(Engine::start(EngineConfig::default())).unwrap();
+        let instance = runtime.block_on(engine.snapshot_of_state()).instances[0].id.clone();
+        Self { runtime, service: Ec2Service::new(engine), instance }
+    }
+
+    fn ask(&self, request: Request<Bytes>) -> Response<Bytes> {
+        let answer = async { tokio::time::timeout(Duration::from_secs(20), self.service.answer(request)).await };
+        self.runtime.block_on(answer).expect("an answer within 20 s")
+    }
+
+    fn form(&self, body: impl Into<Bytes>) -> Response<Bytes> {
+        self.ask(Request::post("/").body(body.into()).unwrap())
+    }
+}
+
+/// What an answer says in its elements, by path: `Response/Errors/Error/Code`.
+fn elements(body: &[u8]) -> Result<Vec<(String, String)>, String> {
+    let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
+    let mut reader = Reader::from_str(text);
+    let (mut path, mut found): (Vec<String>, Vec<(String, String)>) = (Vec::new(), Vec::new());
+    let mut roots = 0;
+    loop {
+        match reader.read_event().map_err(|error| format!("{error} in {text}"))? {
+            Event::Start(start) => {
+                roots += usize::from(path.is_empty());
+                path.push(start.name().as_ref().to_owned());
+                found.push((path.join("/"), String::new()));
+            }
+            Event::End(_) => drop(path.pop()),
+            Event::Text(piece) => {
+                let piece = piece.xml_content(XmlVersion::Explicit1_0);
+                if !path.is_empty() {
+                    found.last_mut().expect("an element is open").1.push_str(&piece);
+                }
+            }
+            Event::GeneralRef(name) => {
+                let resolved = match &*name {
+                    "lt" => "<",
+                    "gt" => ">",
+                    "amp" => "&",
+                    "quot" => "\"",
+                    "apos" => "'",
+                    other => return Err(format!("an entity {other:?}")),
+                };
+                found.last_mut().expect("an element is open").1.push_str(resolved);
+            }
+            Event::Eof if path.is_empty() && roots == 1 => return Ok(found),
+            Event::Eof => return Err(format!("ends inside of {path:?}, {roots} roots: {text}")),
+            _ => {}
+        }
+    }
+}
+
+/// The code of an answer, `-` for success, when it is one that EC2 could give.
+fn code(answer: &Response<Bytes>) -> Result<String, String> {
+    let status = answer.status().as_u16();
+    let elements = elements(answer.body())?;
+    let of = |path: &str| elements.iter().find(|(p, _)| p == path).map(|(_, text)| text.clone()).unwrap_or_default();
+    if status == 200 {
+        let root = &elements[0].0;
+        return if root.ends_with("Response") && !of(&format!("{root}/requestId")).is_empty() {
+            Ok("-".to_owned())
+        } else {
+            Err(format!("no answer to an action: {elements:?}"))
+        };
+    }
+    let code = of("Response/Errors/Error/Code");
+    let complete =
+        !code.is_empty() && !of("Response/Errors/Error/Message").is_empty() && !of("Response/RequestID").is_empty();
+    let header = answer.headers().get("x-amzn-requestid").and_then(|id| id.to_str().ok());
+    if (400..500).contains(&status) && complete && header == Some(&of("Response/RequestID")) {
+        Ok(code)
+    } else {
+        Err(format!("{status} with {header:?}: {elements:?}"))
+    }
+}
+
+fn request_of(file: &[u8]) -> (String, Request<Bytes>) {
+    let end = file.windows(2).position(|two| two == b"\n\n").expect("an empty line before the body");
+    let head = std::str::from_utf8(&file[..end]).unwrap();
+    let mut lines = head.lines();
+    let expected = lines.next().unwrap().to_owned();
+    let (method, target) = lines.next().unwrap().split_once(' ').unwrap();
+    let mut request = Request::builder().method(method).uri(target);
+    for line in lines {
+        let (name, value) = line.split_once(": ").unwrap();
+        request = request.header(name, value);
+    }
+    (expected, request.body(Bytes::copy_from_slice(&file[end + 2..])).unwrap())
+}
+
+#[test]
+fn every_request_of_the_corpus_is_answered_as_it_says() {
+    let desk = Desk::open();
+    let mut replayed = 0;
+    let mut wrong = Vec::new();
+    for entry in walk(CORPUS) {
+        let (expected, request) = request_of(&std::fs::read(&entry).unwrap());
+        let answer = desk.ask(request);
+        let found = code(&answer);
+        let (status, wanted) = expected.split_once(' ').unwrap();
+        let right =
+            answer.status().as_str() == status && found.as_deref().is_ok_and(|code| wanted == "-" || wanted == code);
+        if !right {
+            wrong.push(format!("{}: {} {found:?}, not {expected}", entry.display(), answer.status()));
+        }
+        replayed += 1;
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(replayed >= 50, "{replayed} requests in {CORPUS}");
+}
+
+fn walk(dir: &str) -> Vec<std::path::PathBuf> {
+    let mut files: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+const ACTIONS: [&str; 24] = [
+    "AttachVolume",
+    "CopyVolumes",
+    "CreateSnapshot",
+    "CreateTags",
+    "CreateVolume",
+    "DeleteSnapshot",
+    "DeleteTags",
+    "DeleteVolume",
+    "DescribeAvailabilityZones",
+    "DescribeFastSnapshotRestores",
+    "DescribeInstanceTypes",
+    "DescribeInstances",
+    "DescribeLockedSnapshots",
+    "DescribeSnapshots",
+    "DescribeTags",
+    "DescribeVolumeStatus",
+    "DescribeVolumes",
+    "DescribeVolumesModifications",
+    "DetachVolume",
+    "EnableFastSnapshotRestores",
+    "LockSnapshot",
+    "ModifyVolume",
+    "RunInstances",
+    "TerminateInstances",
+];
+
+/// Names of parameters, `#` for an index.
+const NAMES: [&str; 52] = [
+    "AvailabilityZone",
+    "AvailabilityZone.#",
+    "AvailabilityZoneId",
+    "BlockDeviceMapping.#.DeviceName",
+    "BlockDeviceMapping.#.Ebs.VolumeSize",
+    "BlockDeviceMapping.#.NoDevice",
+    "ClientToken",
+    "CoolOffPeriod",
+    "Description",
+    "Device",
+    "DryRun",
+    "EbsCardIndex",
+    "Encrypted",
+    "ExpirationDate",
+    "Filter.#",
+    "Filter.#.Name",
+    "Filter.#.Value.#",
+    "Force",
+    "ImageId",
+    "InstanceId",
+    "InstanceId.#",
+    "InstanceType",
+    "InstanceType.#",
+    "Iops",
+    "KmsKeyId",
+    "Location",
+    "LockDuration",
+    "LockMode",
+    "MaxCount",
+    "MaxResults",
+    "MinCount",
+    "MultiAttachEnabled",
+    "NetworkInterface.#.DeviceIndex",
+    "NextToken",
+    "OutpostArn",
+    "Owner.#",
+    "Placement.AvailabilityZone",
+    "ResourceId.#",
+    "Size",
+    "SnapshotId",
+    "SnapshotId.#",
+    "SourceSnapshotId.#",
+    "SourceVolumeId",
+    "Tag.#.Key",
+    "Tag.#.Value",
+    "TagSpecification.#.ResourceType",
+    "TagSpecification.#.Tag.#.Key",
+    "TagSpecification.#.Tag.#.Value",
+    "Throughput",
+    "VolumeId",
+    "VolumeId.#",
+    "VolumeType",
+];
+
+const VALUES: [&str; 36] = [
+    "",
+    "0",
+    "1",
+    "4",
+    "5",
+    "100",
+    "-1",
+    "2147483647",
+    "-2147483648",
+    "4294967296",
+    "1.5",
+    "true",
+    "false",
+    "x",
+    "us-west-2a",
+    "usw2-az1",
+    "gp3",
+    "io2",
+    "standard",
+    "vol-0123456789abcdef0",
+    "vol-",
+    "snap-0123456789abcdef0",
+    "i-0123456789abcdef0",
+    "/dev/xvdaa",
+    "/dev/xvd",
+    "volume",
+    "instance",
+    "status",
+    "tag:a",
+    "tag-key",
+    "*",
+    "*a?\\",
+    "governance",
+    "2030-01-01T00:00:00Z",
+    "arn:aws:kms:us-west-2:123456789012:key/x",
+    "self",
+];
+
+fn index() -> impl Strategy<Value = String> {
+    prop_oneof![
+        6 => (1_u32..4).prop_map(|n| n.to_string()),
+        1 => any::<u64>().prop_map(|n| n.to_string()),
+        1 => prop::sample::select(vec!["0", "01", "+1", "-1", "", "x", "4294967295", "4294967296", "99999999999999999999"])
+            .prop_map(str::to_owned),
+    ]
+}
+
+fn name() -> impl Strategy<Value = String> {
+    let known = (prop::sample::select(NAMES.to_vec()), index(), index())
+        .prop_map(|(name, first, second)| name.replacen('#', &first, 1).replacen('#', &second, 1));
+    prop_oneof![12 => known, 1 => "\\PC{0,12}"]
+}
+
+fn value() -> impl Strategy<Value = String> {
+    prop_oneof![8 => prop::sample::select(VALUES.to_vec()).prop_map(str::to_owned), 2 => "\\PC{0,20}", 1 => any::<String>()]
+}
+
+/// How a client may write a text: as it is where that is possible, all in percent signs, or broken.
+fn written(text: &str, how: u8) -> Vec<u8> {
+    let all = || text.bytes().flat_map(|byte| format!("%{byte:02x}").into_bytes()).collect();
+    match how {
+        0..=5 => {
+            percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string().into_bytes()
+        }
+        6 => all(),
+        7 => text.as_bytes().to_vec(),
+        8 => [text.as_bytes(), b"%f", &[0xff, 0x00]].concat(),
+        _ => [&all()[..], b"%zz%"].concat(),
+    }
+}
+
+/// A request that looks like one.
+fn structured() -> impl Strategy<Value = Vec<u8>> {
+    let action = prop_oneof![20 => prop::sample::select(ACTIONS.to_vec()).prop_map(str::to_owned), 1 => "\\PC{0,12}"];
+    let parameter = (name(), value(), 0_u8..6, prop_oneof![30 => 0_u8..8, 1 => 8_u8..10]);
+    (action, prop::collection::vec(parameter, 0..8)).prop_map(|(action, parameters)| {
+        let mut body = [b"Version=2016-11-15&Action=".to_vec(), written(&action, 0)].concat();
+        for (name, value, name_how, value_how) in parameters {
+            body.extend([b"&".to_vec(), written(&name, name_how), b"=".to_vec(), written(&value, value_how)].concat());
+        }
+        body
+    })
+}
+
+/// Calls that are right, with every parameter that the simulator knows; `VOLUME`, `SNAPSHOT` and `INSTANCE` exist.
+const CALLS: [&str; 25] = [
+    "CreateVolume AvailabilityZone=us-west-2a Size=8 VolumeType=gp3 Iops=3000 Throughput=125 Encrypted=true \
+     KmsKeyId=alias/k SnapshotId=SNAPSHOT VolumeInitializationRate=100 MultiAttachEnabled=false ClientToken=t \
+     TagSpecification.1.ResourceType=volume TagSpecification.1.Tag.1.Key=a TagSpecification.1.Tag.1.Value=b",
+    "CreateVolume AvailabilityZoneId=usw2-az1 Size=4 VolumeType=io2 Iops=100 MultiAttachEnabled=true",
+    "CopyVolumes SourceVolumeId=VOLUME Size=9 VolumeType=gp3 Iops=3000 Throughput=125 ClientToken=c",
+    "AttachVolume VolumeId=VOLUME InstanceId=INSTANCE Device=/dev/xvdba EbsCardIndex=0",
+    "DetachVolume VolumeId=VOLUME InstanceId=INSTANCE Device=/dev/xvdba Force=true",
+    "ModifyVolume VolumeId=VOLUME Size=10 VolumeType=gp3 Iops=4000 Throughput=200 MultiAttachEnabled=false",
+    "CreateSnapshot VolumeId=VOLUME Description=d Location=regional TagSpecification.1.ResourceType=snapshot \
+     TagSpecification.1.Tag.1.Key=a TagSpecification.1.Tag.1.Value=b",
+    "DeleteSnapshot SnapshotId=snap-0123456789abcdef0",
+    "DeleteVolume VolumeId=vol-0123456789abcdef0",
+    "EnableFastSnapshotRestores AvailabilityZone.1=us-west-2a AvailabilityZone.2=us-west-2b SourceSnapshotId.1=SNAPSHOT",
+    "LockSnapshot SnapshotId=SNAPSHOT LockMode=compliance CoolOffPeriod=1 LockDuration=1",
+    "LockSnapshot SnapshotId=SNAPSHOT LockMode=governance ExpirationDate=2040-01-01T00:00:00Z",
+    "CreateTags ResourceId.1=VOLUME ResourceId.2=SNAPSHOT Tag.1.Key=a Tag.1.Value=b Tag.2.Key=c Tag.2.Value=d",
+    "DeleteTags ResourceId.1=VOLUME Tag.1.Key=a Tag.1.Value=b",
+    "RunInstances ImageId=ami-1 InstanceType=m5.large MinCount=1 MaxCount=2 Placement.AvailabilityZone=us-west-2a \
+     ClientToken=r BlockDeviceMapping.1.DeviceName=/dev/sdf BlockDeviceMapping.1.Ebs.VolumeSize=4 \
+     BlockDeviceMapping.1.Ebs.VolumeType=gp3 BlockDeviceMapping.1.Ebs.Iops=3000 NetworkInterface.1.DeviceIndex=0 \
+     TagSpecification.1.ResourceType=instance TagSpecification.1.Tag.1.Key=a TagSpecification.1.Tag.1.Value=b",
+    "TerminateInstances InstanceId.1=i-0123456789abcdef0",
+    "DescribeVolumes Filter.1.Name=tag:a Filter.1.Value.1=b MaxResults=5 NextToken=n",
+    "DescribeVolumes VolumeId.1=VOLUME Filter.1.Name=create-time Filter.1.Value.1=20*",
+    "DescribeVolumeStatus VolumeId.1=VOLUME Filter.1.Name=volume-status.status Filter.1.Value.1=ok",
+    "DescribeVolumesModifications VolumeId.1=VOLUME Filter.1.Name=target-size Filter.1.Value.1=10 MaxResults=5",
+    "DescribeSnapshots Owner.1=self RestorableBy.1=self Filter.1.Name=volume-id Filter.1.Value.1=VOLUME MaxResults=5",
+    "DescribeFastSnapshotRestores Filter.1.Name=snapshot-id Filter.1.Value.1=SNAPSHOT MaxResults=5",
+    "DescribeInstances InstanceId.1=INSTANCE Filter.1.Name=instance-state-name Filter.1.Value.1=running",
+    "DescribeInstanceTypes InstanceType.1=m5.large Filter.1.Name=hypervisor Filter.1.Value.1=nitro",
+    "DescribeAvailabilityZones ZoneName.1=us-west-2a ZoneId.1=usw2-az1 Filter.1.Name=zone-type Filter.1.Value.1=*",
+];
+
+/// A right call with one or two values that may be wrong, or parameters left out.
+fn nearly_right() -> impl Strategy<Value = (&'static str, Vec<(prop::sample::Index, Option<String>)>)> {
+    let change = (any::<prop::sample::Index>(), prop::option::weighted(0.8, value()));
+    (prop::sample::select(CALLS.to_vec()), prop::collection::vec(change, 0..3))
+}
+
+fn form_of(call: &str, changes: &[(prop::sample::Index, Option<String>)], known: &[(&str, &str)]) -> String {
+    let mut words = call.split_whitespace();
+    let action = words.next().unwrap();
+    let mut parameters: Vec<(String, String)> = words
+        .map(|word| word.split_once('=').unwrap())
+        .map(|(name, value)| {
+            (name.to_owned(), known.iter().find(|(n, _)| *n == value).map_or(value, |(_, id)| id).to_owned())
+        })
+        .collect();
+    for (at, change) in changes {
+        let at = at.index(parameters.len());
+        match change {
+            Some(value) => parameters[at].1.clone_from(value),
+            None if parameters.len() > 1 => drop(parameters.remove(at)),
+            None => {}
+        }
+    }
+    let pairs =
+        parameters.iter().map(|(name, value)| format!("&{name}={}", String::from_utf8(written(value, 0)).unwrap()));
+    format!("Action={action}&Version=2016-11-15{}", pairs.collect::<String>())
+}
+
+fn fuzz<S: Strategy>(cases: u32, strategy: &S, check: impl Fn(S::Value) -> Result<(), String>) {
+    // A request that fails is printed smallest; it then goes into the corpus by hand, with the answer that it must have.
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let result = TestRunner::new(config).run(strategy, |value| check(value).map_err(TestCaseError::fail));
+    result.unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn any_bytes_are_answered_with_a_document_of_ec2() {
+    let desk = Desk::open();
+    fuzz(2000, &prop::collection::vec(any::<u8>(), 0..400), |body| code(&desk.form(body)).map(drop));
+}
+
+#[test]
+fn any_parameters_are_answered_with_a_document_of_ec2() {
+    let desk = Desk::open();
+    fuzz(3000, &structured(), |body| {
+        code(&desk.form(body.clone())).map(drop).map_err(|why| format!("{why} to {}", String::from_utf8_lossy(&body)))
+    });
+}
+
+#[test]
+fn a_right_call_with_wrong_values_is_answered_with_a_document_of_ec2() {
+    let desk = Desk::open();
+    let made = |form: &str, name: &str| {
+        let answer = desk.form(form.to_owned());
+        let found = elements(answer.body()).unwrap();
+        let id = found.iter().find(|(path, _)| path.ends_with(name)).unwrap_or_else(|| panic!("{found:?}"));
+        id.1.clone()
+    };
+    let volume = made("Action=CreateVolume&AvailabilityZone=us-west-2a&Size=4&VolumeType=gp3", "/volumeId");
+    let snapshot = made(&format!("Action=CreateSnapshot&VolumeId={volume}"), "/snapshotId");
+    let known = [("VOLUME", &*volume), ("SNAPSHOT", &*snapshot), ("INSTANCE", &*desk.instance)];
+    for call in CALLS {
+        let found = code(&desk.form(form_of(call, &[], &known))).unwrap();
+        assert!(!matches!(&*found, "UnknownParameter" | "MissingParameter" | "InvalidAction"), "{call}: {found}");
+    }
+    fuzz(4000, &nearly_right(), |(call, changes)| {
+        let form = form_of(call, &changes, &known);
+        code(&desk.form(form.clone())).map(drop).map_err(|why| format!("{why} to {form}"))
+    });
+}
+
+#[test]
+fn any_request_target_and_headers_are_answered_with_a_document_of_ec2() {
+    let desk = Desk::open();
+    let locked = desk.service.clone().with_access_key(AccessKey::parse("AKIA:secret").unwrap());
+    let locked = Desk { service: locked, ..desk };
+    let target = prop_oneof![
+        "/\\?[!-~&&[^#<>\"`{}|\\\\^]]{0,120}",
+        "/[a-z/]{0,9}",
+        "/\\?(X-Amz-[A-Za-z]{4,13}=[!-~&&[^#<>\"`{}|\\\\^&]]{0,30}&?){0,6}"
+    ];
+    let headers = ("[ -~]{0,120}", "[ -~]{0,30}", "[ -~]{0,30}");
+    fuzz(2000, &(target, headers), |(target, (authorization, date, token))| {
+        let request = Request::get(target)
+            .header("host", "h")
+            .header("authorization", authorization)
+            .header("x-amz-date", date)
+            .header("x-amz-security-token", token);
+        // What is no HTTP request never gets here: the listener refuses it.
+        let Ok(request) = request.body(Bytes::new()) else { return Ok(()) };
+        match code(&locked.ask(request))?.as_str() {
+            "-" => Err("somebody got in".to_owned()),
+            _ => Ok(()),
+        }
+    });
+}
+
+/// XML 1.0 can carry it; what it cannot is replaced, and cannot come back.
+fn carried(text: &str) -> bool {
+    text.chars()
+        .all(|c| matches!(c, '\t' | '\n') || (c >= ' ' && !matches!(c, '\u{fffe}' | '\u{ffff}' | '\u{7f}'..='\u{9f}')))
+}
+
+#[test]
+fn any_tag_comes_back_as_it_was_given() {
+    let desk = Desk::open();
+    let key = "\\PC{1,60}".prop_filter("aws: is EC2's own", |key| !key.to_lowercase().starts_with("aws:"));
+    fuzz(1000, &(key, any::<String>()), |(key, value)| {
+        let encode = |text: &str| String::from_utf8(written(text, 0)).unwrap();
+        let form = format!(
+            "Action=CreateVolume&AvailabilityZone=us-west-2a&Size=1&TagSpecification.1.ResourceType=volume\
+             &TagSpecification.1.Tag.1.Key={}&TagSpecification.1.Tag.1.Value={}",
+            encode(&key),
+            encode(&value)
+        );
+        let answer = desk.form(form);
+        if code(&answer)? != "-" || !carried(&value) {
+            return Ok(());
+        }
+        let found = elements(answer.body())?;
+        let of =
+            |name: &str| found.iter().find(|(path, _)| path.ends_with(&format!("tagSet/item/{name}"))).map(|(_, t)| t);
+        let (same_key, same_value) = (of("key") == Some(&key), of("value") == Some(&value));
+        if same_key && same_value {
+            Ok(())
+        } else {
+            Err(format!("{key:?}={value:?} became {:?}={:?}", of("key"), of("value")))
+        }
+    });
+}
+
+#[test]
+fn a_mebibyte_of_anything_is_answered_in_time() {
+    let desk = Desk::open();
+    let whole = |pattern: &dyn Fn(usize) -> String| {
+        let mut body = "Action=DescribeVolumes&Version=2016-11-15".to_owned();
+        let mut n = 1;
+        while body.len() < (1 << 20) - 64 {
+            body.push_str(&pattern(n));
+            n += 1;
+        }
+        body
+    };
+    let patterns: [(&str, &dyn Fn(usize) -> String); 6] = [
+        ("FilterLimitExceeded", &|n| {
+            format!("&Filter.1.Value.{n}=x{}", if n == 1 { "&Filter.1.Name=status" } else { "" })
+        }),
+        ("InvalidParameterValue", &|n| format!("&VolumeId.{n}=vol-0123456789abcdef0")),
+        ("InvalidParameterValue", &|n| format!("&Filter.{n}.Name=x&Filter.{n}.Value.1=x")),
+        ("UnknownParameter", &|n| format!("&Tag.{n}.Key=x")),
+        ("UnknownParameter", &|n| format!("&{n}.{n}.{n}.{n}=x")),
+        ("InvalidNextToken", &|n| if n == 1 { "&NextToken=".to_owned() } else { "%41".to_owned() }),
+    ];
+    for (expected, pattern) in patterns {
+        let began = tokio::time::Instant::now();
+        assert_eq!(code(&desk.form(whole(pattern))).as_deref(), Ok(expected), "{}", pattern(2));
+        // Far above what it takes, and far below what anything quadratic would.
+        assert!(began.elapsed() < Duration::from_secs(10), "{}: {:?}", pattern(2), began.elapsed());
+    }
+    assert_eq!(code(&desk.form(vec![b'x'; (1 << 20) + 1])).as_deref(), Ok("RequestEntityTooLarge"));
+}

@@ -1,0 +1,81 @@
+//! Ids come from users, orchestrators, kernels and EC2: whatever the text, it is an id or it is refused.
+
+use ebs_types::{HyperPodNode, InstanceId, SnapshotId, VolumeId, ZoneId, ZoneName};
+use proptest::prelude::*;
+
+/// Texts worth keeping, each behind what it is: `volume`, `snapshot`, `instance`, `hyperpod`, `zone` (whatever could be
+/// the name of one), or `nothing`.
+const CORPUS: &str = include_str!("corpus/ids.txt");
+
+/// What a text is, by all parsers together.
+fn kinds(text: &str) -> Vec<&'static str> {
+    let mut kinds = Vec::new();
+    let mut note = |kind, parsed: Option<String>| {
+        if let Some(written) = parsed {
+            assert_eq!(written, text, "a {kind} is written as it was read");
+            kinds.push(kind);
+        }
+    };
+    note("volume", VolumeId::parse(text).ok().map(|id| id.to_string()));
+    note("snapshot", SnapshotId::parse(text).ok().map(|id| id.to_string()));
+    note("instance", InstanceId::parse(text).ok().map(|id| id.to_string()));
+    note("hyperpod", HyperPodNode::parse(text).ok().map(|id| id.to_string()));
+    note("zone", ZoneName::parse(text).ok().map(|id| id.to_string()));
+    let zone = ZoneId::parse(text).is_ok();
+    // Every other id has the letters of a zone too.
+    if kinds.len() > 1 || !zone {
+        kinds.retain(|kind| *kind != "zone");
+    }
+    kinds
+}
+
+/// What an id must never be able to do where it is put into a path, an ARN, a filter or a log line.
+fn harmless(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 160 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+}
+
+#[test]
+fn every_text_of_the_corpus_is_what_it_says() {
+    let mut seen = 0;
+    for line in CORPUS.lines() {
+        let (wanted, text) = line.split_once(' ').unwrap();
+        let text = text.replace("\\n", "\n").replace("\\0", "\0");
+        let found = kinds(&text);
+        assert_eq!(found.first().copied().unwrap_or("nothing"), wanted, "{text:?}");
+        seen += 1;
+    }
+    assert!(seen > 40, "{seen} texts");
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_an_id_or_is_refused(text in prop_oneof![
+        any::<String>(),
+        "(vol|snap|i|hyperpod|us-west-2)?-?\\PC{0,30}",
+        "(vol|snap|i|hyperpod-[a-zA-Z0-9-]{0,70}-i)-[a-zA-Z0-9/.-]{0,80}",
+    ]) {
+        if !kinds(&text).is_empty() {
+            prop_assert!(harmless(&text), "{text:?} passes as an id");
+        }
+        prop_assert!(kinds(&text).len() <= 1, "{text:?} is {:?}", kinds(&text));
+    }
+
+    #[test]
+    fn a_handle_names_its_last_segment_or_nothing(before in "\\PC{0,20}", last in "\\PC{0,20}") {
+        let handle = format!("{before}/{last}");
+        match VolumeId::from_handle(&handle) {
+            Ok(id) => prop_assert_eq!(Some(id.as_str()), handle.rsplit('/').next()),
+            Err(_) => prop_assert!(VolumeId::parse(handle.rsplit('/').next().unwrap()).is_err()),
+        }
+        prop_assert_eq!(SnapshotId::from_handle(&handle).is_ok(), SnapshotId::parse(last.rsplit('/').next().unwrap()).is_ok());
+    }
+
+    #[test]
+    fn a_serial_number_leads_to_its_volume_and_no_other(text in "\\PC{0,24}", digits in "[0-9a-f]{8}|[0-9a-f]{17}") {
+        let id = VolumeId::parse(&format!("vol-{digits}")).unwrap();
+        prop_assert_eq!(VolumeId::from_serial(&id.serial()).unwrap(), id);
+        if let Ok(found) = VolumeId::from_serial(&text) {
+            prop_assert_eq!(found.serial(), text.replacen("vol-", "vol", 1));
+        }
+    }
+}
