@@ -53,6 +53,12 @@ pub(crate) enum Change {
     Modifying,
 }
 
+/// One wait: of which operation, and when it looks for the first time.
+struct Wait<'a> {
+    op: &'a Op<'a>,
+    first: FirstLook,
+}
+
 /// Waits on one EC2.
 #[derive(Debug)]
 pub(crate) struct Watch<E> {
@@ -75,7 +81,7 @@ impl<E: Ec2> Watch<E> {
         mut judge: impl FnMut(Option<Volume>, Instant) -> Verdict<T> + Send,
     ) -> Result<T, CloudError> {
         let key = id.clone();
-        self.until(&self.desks.volumes, op, first, key, |mut found, sent| judge(found.pop(), sent)).await
+        self.until(&self.desks.volumes, Wait { op, first }, key, |mut found, sent| judge(found.pop(), sent)).await
     }
 
     /// Until the judge is content with the volume's latest modification; `None`: EC2 knows of none.
@@ -87,7 +93,7 @@ impl<E: Ec2> Watch<E> {
         mut judge: impl FnMut(Option<Modification>, Instant) -> Verdict<T> + Send,
     ) -> Result<T, CloudError> {
         let key = id.clone();
-        self.until(&self.desks.modifications, op, first, key, |found, sent| judge(latest(found), sent)).await
+        self.until(&self.desks.modifications, Wait { op, first }, key, |found, sent| judge(latest(found), sent)).await
     }
 
     /// Until the judge is content with all the volumes that carry that CSI name.
@@ -97,7 +103,7 @@ impl<E: Ec2> Watch<E> {
         name: &str,
         judge: impl FnMut(Vec<Volume>, Instant) -> Verdict<T> + Send,
     ) -> Result<T, CloudError> {
-        self.until(&self.desks.volume_names, op, FirstLook::Now, name.to_owned(), judge).await
+        self.until(&self.desks.volume_names, Wait { op, first: FirstLook::Now }, name.to_owned(), judge).await
     }
 
     /// Until the judge is content with all the snapshots of the account that carry that CSI name.
@@ -107,7 +113,7 @@ impl<E: Ec2> Watch<E> {
         name: &str,
         judge: impl FnMut(Vec<Snapshot>, Instant) -> Verdict<T> + Send,
     ) -> Result<T, CloudError> {
-        self.until(&self.desks.snapshot_names, op, FirstLook::Now, name.to_owned(), judge).await
+        self.until(&self.desks.snapshot_names, Wait { op, first: FirstLook::Now }, name.to_owned(), judge).await
     }
 
     /// Until the judge is content with the snapshot; it sees `None` while EC2 lists no such snapshot.
@@ -119,17 +125,17 @@ impl<E: Ec2> Watch<E> {
         mut judge: impl FnMut(Option<Snapshot>, Instant) -> Verdict<T> + Send,
     ) -> Result<T, CloudError> {
         let key = id.clone();
-        self.until(&self.desks.snapshots, op, first, key, |mut found, sent| judge(found.pop(), sent)).await
+        self.until(&self.desks.snapshots, Wait { op, first }, key, |mut found, sent| judge(found.pop(), sent)).await
     }
 
     async fn until<K: Kind, T: Send>(
         &self,
         desk: &Desk<K, E>,
-        op: &Op<'_>,
-        first: FirstLook,
+        wait: Wait<'_>,
         key: K::Key,
         mut judge: impl FnMut(Vec<K::Item>, Instant) -> Verdict<T> + Send,
     ) -> Result<T, CloudError> {
+        let Wait { op, first } = wait;
         let began = Instant::now();
         let last_look = bounds::look_until(began, op.deadline);
         let mut visit = desk.visit(key, self.first(first, began));

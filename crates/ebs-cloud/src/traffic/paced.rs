@@ -33,7 +33,11 @@ impl<E> Paced<E> {
         &self.budget
     }
 
-    async fn call<T, F: Future<Output = Result<T>> + Send>(&self, lane: Lane, call: F) -> Result<T> {
+    async fn call<T, F: Future<Output = Result<T>> + Send>(
+        &self,
+        lane: Lane,
+        call: impl FnOnce() -> F + Send,
+    ) -> Result<T> {
         let caller = Caller::current();
         let permit = match caller.take_permit(lane) {
             Some(permit) => Some(permit),
@@ -41,7 +45,8 @@ impl<E> Paced<E> {
         };
         let Some(mut permit) = permit else { return Err(not_sent(lane.action())) };
         permit.spend();
-        let outcome = call.await;
+        // On the heap, and only now: an operation spends its time waiting, and must be small meanwhile.
+        let outcome = Box::pin(call()).await;
         permit.report(outcome.as_ref().err().map(|e| e.class));
         outcome
     }
@@ -60,15 +65,15 @@ fn describe(action: Action, filtered: bool, page: &PageRequest) -> Lane {
 
 impl<E: Ec2> Volumes for Paced<E> {
     async fn create_volume(&self, request: &CreateVolume) -> Result<Volume> {
-        self.call(Lane::of(Action::CreateVolume), self.ec2.create_volume(request)).await
+        self.call(Lane::of(Action::CreateVolume), || self.ec2.create_volume(request)).await
     }
 
     async fn copy_volume(&self, request: &CopyVolume) -> Result<Volume> {
-        self.call(Lane::of(Action::CopyVolumes), self.ec2.copy_volume(request)).await
+        self.call(Lane::of(Action::CopyVolumes), || self.ec2.copy_volume(request)).await
     }
 
     async fn delete_volume(&self, id: &VolumeId) -> Result<()> {
-        self.call(Lane::of(Action::DeleteVolume), self.ec2.delete_volume(id)).await
+        self.call(Lane::of(Action::DeleteVolume), || self.ec2.delete_volume(id)).await
     }
 
     async fn describe_volumes(&self, query: &VolumeQuery, page: &PageRequest) -> Result<Page<Volume>> {
@@ -77,96 +82,96 @@ impl<E: Ec2> Volumes for Paced<E> {
             VolumeQuery::FilterIds(_) | VolumeQuery::Tag { .. } => Lane::of(Action::DescribeVolumes),
             VolumeQuery::All => describe(Action::DescribeVolumes, false, page),
         };
-        self.call(lane, self.ec2.describe_volumes(query, page)).await
+        self.call(lane, || self.ec2.describe_volumes(query, page)).await
     }
 
     async fn modify_volume(&self, request: &ModifyVolume) -> Result<Modification> {
-        self.call(Lane::of(Action::ModifyVolume), self.ec2.modify_volume(request)).await
+        self.call(Lane::of(Action::ModifyVolume), || self.ec2.modify_volume(request)).await
     }
 
     async fn describe_modifications(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<Modification>> {
         let lane = Lane::of(Action::DescribeVolumesModifications);
-        self.call(lane, self.ec2.describe_modifications(volumes, page)).await
+        self.call(lane, || self.ec2.describe_modifications(volumes, page)).await
     }
 
     async fn describe_volume_status(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<VolumeStatus>> {
         let lane = Lane::bare(Action::DescribeVolumeStatus);
-        self.call(lane, self.ec2.describe_volume_status(volumes, page)).await
+        self.call(lane, || self.ec2.describe_volume_status(volumes, page)).await
     }
 
     async fn create_tags(&self, resource: &str, tags: &Tags) -> Result<()> {
-        self.call(Lane::of(Action::CreateTags), self.ec2.create_tags(resource, tags)).await
+        self.call(Lane::of(Action::CreateTags), || self.ec2.create_tags(resource, tags)).await
     }
 
     async fn delete_tags(&self, resource: &str, keys: &[String]) -> Result<()> {
-        self.call(Lane::of(Action::DeleteTags), self.ec2.delete_tags(resource, keys)).await
+        self.call(Lane::of(Action::DeleteTags), || self.ec2.delete_tags(resource, keys)).await
     }
 }
 
 impl<E: Ec2> Attachments for Paced<E> {
     async fn attach_volume(&self, request: &AttachRequest) -> Result<Attachment> {
-        self.call(Lane::of(Action::AttachVolume), self.ec2.attach_volume(request)).await
+        self.call(Lane::of(Action::AttachVolume), || self.ec2.attach_volume(request)).await
     }
 
     async fn detach_volume(&self, request: &DetachRequest) -> Result<Attachment> {
-        self.call(Lane::of(Action::DetachVolume), self.ec2.detach_volume(request)).await
+        self.call(Lane::of(Action::DetachVolume), || self.ec2.detach_volume(request)).await
     }
 }
 
 impl<E: Ec2> ClusterNodes for Paced<E> {
     async fn attach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<DeviceName> {
         let lane = Lane::of(Action::AttachClusterNodeVolume);
-        self.call(lane, self.ec2.attach_cluster_node_volume(node, volume)).await
+        self.call(lane, || self.ec2.attach_cluster_node_volume(node, volume)).await
     }
 
     async fn detach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<()> {
         let lane = Lane::of(Action::DetachClusterNodeVolume);
-        self.call(lane, self.ec2.detach_cluster_node_volume(node, volume)).await
+        self.call(lane, || self.ec2.detach_cluster_node_volume(node, volume)).await
     }
 }
 
 impl<E: Ec2> Snapshots for Paced<E> {
     async fn create_snapshot(&self, request: &CreateSnapshot) -> Result<Snapshot> {
-        self.call(Lane::of(Action::CreateSnapshot), self.ec2.create_snapshot(request)).await
+        self.call(Lane::of(Action::CreateSnapshot), || self.ec2.create_snapshot(request)).await
     }
 
     async fn delete_snapshot(&self, id: &SnapshotId) -> Result<()> {
-        self.call(Lane::of(Action::DeleteSnapshot), self.ec2.delete_snapshot(id)).await
+        self.call(Lane::of(Action::DeleteSnapshot), || self.ec2.delete_snapshot(id)).await
     }
 
     async fn enable_fast_snapshot_restores(&self, id: &SnapshotId, zones: &[ZoneName]) -> Result<FastRestores> {
         let lane = Lane::of(Action::EnableFastSnapshotRestores);
-        self.call(lane, self.ec2.enable_fast_snapshot_restores(id, zones)).await
+        self.call(lane, || self.ec2.enable_fast_snapshot_restores(id, zones)).await
     }
 
     async fn lock_snapshot(&self, request: &LockSnapshot) -> Result<()> {
-        self.call(Lane::of(Action::LockSnapshot), self.ec2.lock_snapshot(request)).await
+        self.call(Lane::of(Action::LockSnapshot), || self.ec2.lock_snapshot(request)).await
     }
 
     async fn describe_snapshots(&self, query: &SnapshotQuery, page: &PageRequest) -> Result<Page<Snapshot>> {
         let filtered = !matches!(query, SnapshotQuery::Owned { volume: None });
         let lane = describe(Action::DescribeSnapshots, filtered, page);
-        self.call(lane, self.ec2.describe_snapshots(query, page)).await
+        self.call(lane, || self.ec2.describe_snapshots(query, page)).await
     }
 }
 
 impl<E: Ec2> Instances for Paced<E> {
     async fn describe_instances(&self, ids: &[InstanceId], page: &PageRequest) -> Result<Page<Instance>> {
-        self.call(Lane::of(Action::DescribeInstances), self.ec2.describe_instances(ids, page)).await
+        self.call(Lane::of(Action::DescribeInstances), || self.ec2.describe_instances(ids, page)).await
     }
 
     async fn describe_instance_type(&self, instance_type: &str) -> Result<Option<InstanceTypeInfo>> {
         let lane = Lane::bare(Action::DescribeInstanceTypes);
-        self.call(lane, self.ec2.describe_instance_type(instance_type)).await
+        self.call(lane, || self.ec2.describe_instance_type(instance_type)).await
     }
 }
 
 impl<E: Ec2> Zones for Paced<E> {
     async fn describe_zones(&self) -> Result<Vec<Zone>> {
-        self.call(Lane::bare(Action::DescribeAvailabilityZones), self.ec2.describe_zones()).await
+        self.call(Lane::bare(Action::DescribeAvailabilityZones), || self.ec2.describe_zones()).await
     }
 
     async fn check_access(&self) -> Result<()> {
-        self.call(Lane::bare(Action::DescribeAvailabilityZones), self.ec2.check_access()).await
+        self.call(Lane::bare(Action::DescribeAvailabilityZones), || self.ec2.check_access()).await
     }
 }
