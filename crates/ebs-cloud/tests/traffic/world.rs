@@ -152,7 +152,7 @@ async fn timed<T, F: Future<Output = Result<T, CloudError>>>(mut rpc: impl FnMut
 
 pub(crate) fn spec(name: &str) -> VolumeSpec {
     let zone = ZoneName::parse("us-west-2a").expect("a zone");
-    let terms = vec![Term { zone: Some(zone), zone_id: None }];
+    let terms = vec![Term { zone: Some(zone), ..Term::default() }];
     let tags = [("CSIVolumeName", name), ("ebs.csi.aws.com/cluster", "true")];
     VolumeSpec {
         name: name.to_owned(),
