@@ -9,6 +9,7 @@ import contextlib
 import datetime
 import json
 import os
+import re
 import sys
 import time
 import urllib.error
@@ -520,6 +521,32 @@ def tags_have_rules():
             TagSpecifications=tagged("snapshot", wrong="kind"))
 
 
+def nodes_of_clusters_have_volumes_too():
+    config = botocore.config.Config(retries={"total_max_attempts": 1})
+    account = boto3.client("sts", config=config).get_caller_identity()["Account"]
+    equal(account, EC2.describe_instances(InstanceIds=[INSTANCE])["Reservations"][0]["OwnerId"], "the account")
+    sagemaker = boto3.client("sagemaker", config=config)
+    it = volume()
+    node = {"ClusterArn": f"arn:aws:sagemaker:us-west-2:{account}:cluster/abc123def456", "NodeId": NO_INSTANCE}
+    answer = sagemaker.attach_cluster_node_volume(**node, VolumeId=it)
+    equal({key: answer[key] for key in ("ClusterArn", "NodeId", "VolumeId", "Status")},
+          {**node, "VolumeId": it, "Status": "attaching"}, "the answer")
+    expect(abs(answer["AttachTime"] - now()) < datetime.timedelta(minutes=1), "AttachTime is not now")
+    expect(re.fullmatch("/dev/(xvd[a-z]|sd[b-z]|sd[f-p][1-6])", answer["DeviceName"]), answer["DeviceName"])
+    wait("volume_in_use", VolumeIds=[it])
+    attachment = the_volume(it)["Attachments"][0]
+    equal(attachment["AssociatedResource"], f"{node['ClusterArn']}-{NO_INSTANCE}", "what EC2 shows")
+    expect("InstanceId" not in attachment, "EC2 shows an instance that is not ours")
+    refused("OperationNotPermitted", EC2.detach_volume, VolumeId=it)
+    refused("ValidationException", sagemaker.attach_cluster_node_volume, says="HyperPod - Ec2ErrCode: VolumeInUse",
+            **node, VolumeId=it)
+    refused("ValidationException", sagemaker.detach_cluster_node_volume, says="Ec2ErrCode: InvalidVolume.NotFound",
+            **node, VolumeId=NO_VOLUME)
+    equal(sagemaker.detach_cluster_node_volume(**node, VolumeId=it)["Status"], "detaching", "state of the attachment")
+    wait("volume_available", VolumeIds=[it])
+    refused("UnknownOperationException", sagemaker.list_clusters)
+
+
 def zones_are_listed():
     zones = {zone["ZoneName"]: zone for zone in EC2.describe_availability_zones()["AvailabilityZones"]}
     equal((zones[ZONE]["ZoneId"], zones[ZONE]["State"], zones[ZONE]["RegionName"], zones[ZONE]["ZoneType"]),
@@ -609,6 +636,7 @@ SCENES = [
     locked_snapshots_stay,
     volumes_are_copied,
     tags_have_rules,
+    nodes_of_clusters_have_volumes_too,
     zones_are_listed,
     nobody_gets_in_without_the_secret,
     signed_links_work_until_they_expire,

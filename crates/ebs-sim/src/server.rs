@@ -78,6 +78,9 @@ impl Server {
         for (name, listener) in [
             ("AWS_EC2_ENDPOINT", &ec2),
             ("AWS_ENDPOINT_URL_EC2", &ec2),
+            // Nodes of a SageMaker cluster are reached through SageMaker, and the account's number comes from STS.
+            ("AWS_ENDPOINT_URL_SAGEMAKER", &ec2),
+            ("AWS_ENDPOINT_URL_STS", &ec2),
             ("AWS_EC2_METADATA_SERVICE_ENDPOINT", &imds),
             ("EBS_SIM_CONTROL", &control),
         ] {

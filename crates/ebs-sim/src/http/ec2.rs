@@ -20,10 +20,11 @@ use crate::config::AccessKey;
 use crate::engine::{Answer, Engine, Served};
 use crate::ledger::{Ledger, LedgerPage};
 use crate::wire::decode::decode;
+use crate::wire::dialect::Dialect;
 use crate::wire::encode::encode;
 use crate::wire::params::Params;
-use crate::wire::refusal;
 use crate::wire::sigv4::{self, Signed};
+use crate::wire::{cluster_nodes, identity};
 
 /// Largest body; EC2's own requests of this kind stay far below.
 const MAX_BODY: usize = 1 << 20;
@@ -71,36 +72,70 @@ impl Ec2Service {
         let request_id = request_id();
         let (parts, body) = request.into_parts();
         if let Err(fault) = acceptable(&parts, &body) {
-            return respond(&Err(fault), &request_id);
+            return respond(Dialect::Ec2, &Err(fault), &request_id);
         }
         let line = Line::of(&parts, &body, &request_id);
+        let form = form(parts.uri.query().unwrap_or(""), &body);
+        let dialect = Dialect::of(&parts.headers, form.as_deref().unwrap_or(""));
+        let asked = self.admitted(&parts, &body, dialect).and_then(|()| asked(dialect, &parts, &body, form));
         let ledger = Arc::clone(&self.ledger);
-        match self.call(&parts, &body) {
-            Ok(call) => {
+        match asked {
+            Ok(Asked::Call(call)) => {
                 let witness = move |served: &Served| ledger.record(line.answered(served));
-                carry(self.engine.serve(call, witness).await.answer, &request_id)
+                carry(dialect, self.engine.serve(*call, witness).await.answer, &request_id)
+            }
+            Ok(Asked::Identity) => {
+                let account = self.engine.snapshot_of_state().await.instances.into_iter().next().map(|i| i.owner_id);
+                let body = identity::caller(&account.unwrap_or_default(), line.access_key(), &request_id);
+                ledger.record(line.told(arrived));
+                document(dialect, StatusCode::OK, body, &request_id)
             }
             Err(fault) => {
                 ledger.record(line.refused(arrived, &fault));
-                respond(&Err(fault), &request_id)
+                respond(dialect, &Err(fault), &request_id)
             }
         }
     }
 
-    /// Authenticates and decodes.
-    fn call(&self, parts: &Parts, body: &[u8]) -> Result<Call, Fault> {
-        let query = parts.uri.query().unwrap_or("");
-        if let Some(key) = &self.access_key {
-            let signed =
-                Signed { method: parts.method.as_str(), path: parts.uri.path(), query, headers: &parts.headers, body };
-            sigv4::check(&signed, key, &self.engine.config().region, SystemTime::now())?;
-        }
-        decode(Params::parse(&form(query, body)?)?)
+    /// Checks the signature, where one is wanted.
+    fn admitted(&self, parts: &Parts, body: &[u8], dialect: Dialect) -> Result<(), Fault> {
+        let Some(key) = &self.access_key else { return Ok(()) };
+        let signed = Signed {
+            method: parts.method.as_str(),
+            path: parts.uri.path(),
+            query: parts.uri.query().unwrap_or(""),
+            headers: &parts.headers,
+            body,
+        };
+        let scope = (dialect.signing_name(), self.engine.config().region.as_str());
+        sigv4::check(&signed, key, scope, SystemTime::now())
     }
 
     /// The service as an application of a listener.
     pub(crate) fn router(self) -> Router {
         Router::new().fallback(receive).with_state(self)
+    }
+}
+
+/// What a request asks.
+enum Asked {
+    Call(Box<Call>),
+    /// STS's one question.
+    Identity,
+}
+
+/// Decodes, in the words of the dialect.
+fn asked(dialect: Dialect, parts: &Parts, body: &[u8], form: Result<String, Fault>) -> Result<Asked, Fault> {
+    match dialect {
+        Dialect::SageMaker => {
+            let target = parts.headers.get(cluster_nodes::TARGET).and_then(|value| value.to_str().ok());
+            Ok(Asked::Call(Box::new(cluster_nodes::decode(target.unwrap_or_default(), body)?)))
+        }
+        Dialect::Ec2 => Ok(Asked::Call(Box::new(decode(Params::parse(&form?)?)?))),
+        Dialect::Sts => match Params::parse(&form?)?.text("Action").as_deref() {
+            Some(identity::ACTION) => Ok(Asked::Identity),
+            other => Err(Fault::new("InvalidAction", format!("Could not find operation {}.", other.unwrap_or("")))),
+        },
     }
 }
 
@@ -130,7 +165,7 @@ async fn receive(State(service): State<Ec2Service>, request: Request<Body>) -> R
     let (parts, body) = request.into_parts();
     let response = match read(body).await {
         Ok(body) => service.answer(Request::from_parts(parts, body)).await,
-        Err(fault) => respond(&Err(fault), &request_id()),
+        Err(fault) => respond(Dialect::Ec2, &Err(fault), &request_id()),
     };
     broken::on_the_wire(response)
 }
@@ -145,25 +180,30 @@ async fn read(body: Body) -> Result<Bytes, Fault> {
 }
 
 /// What leaves: an answer, an unreadable one, or none.
-fn carry(answer: Answer, request_id: &str) -> Response<Bytes> {
+fn carry(dialect: Dialect, answer: Answer, request_id: &str) -> Response<Bytes> {
     match answer {
-        Answer::Told(result) => respond(&result, request_id),
-        Answer::Mangled(result, how) => broken::mangle(respond(&result, request_id), how),
+        Answer::Told(result) => respond(dialect, &result, request_id),
+        Answer::Mangled(result, how) => broken::mangle(respond(dialect, &result, request_id), how),
         Answer::Silence => broken::silence(),
     }
 }
 
-fn respond(result: &Result<Reply, Fault>, request_id: &str) -> Response<Bytes> {
+fn respond(dialect: Dialect, result: &Result<Reply, Fault>, request_id: &str) -> Response<Bytes> {
     let (status, body) = match result {
+        Ok(reply) if dialect == Dialect::SageMaker => (StatusCode::OK, cluster_nodes::encode(reply)),
         Ok(reply) => (StatusCode::OK, encode(reply, request_id)),
         Err(fault) => {
             let status = StatusCode::from_u16(fault.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-            (status, refusal::body(fault, request_id))
+            (status, dialect.refusal(fault, request_id))
         }
     };
+    document(dialect, status, body, request_id)
+}
+
+fn document(dialect: Dialect, status: StatusCode, body: String, request_id: &str) -> Response<Bytes> {
     let mut response = Response::new(Bytes::from(body));
     *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/xml;charset=UTF-8"));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(dialect.content_type()));
     if let Ok(value) = HeaderValue::from_str(request_id) {
         response.headers_mut().insert("x-amzn-requestid", value);
     }

@@ -9,6 +9,7 @@ use http::request::Parts;
 use crate::api::Fault;
 use crate::engine::Served;
 use crate::ledger::Answered;
+use crate::wire::cluster_nodes;
 use crate::wire::decode::signs;
 use crate::wire::params::Params;
 
@@ -25,6 +26,16 @@ pub(super) struct Line {
 
 impl Line {
     pub(super) fn of(parts: &Parts, body: &[u8], request_id: &str) -> Self {
+        let target = parts.headers.get(cluster_nodes::TARGET).and_then(|value| value.to_str().ok());
+        if let Some(target) = target {
+            return Self {
+                action: cluster_nodes::action(target).to_owned(),
+                parameters: cluster_nodes::texts(body),
+                dry_run: false,
+                access_key: access_key(parts, &BTreeMap::new()),
+                request_id: request_id.to_owned(),
+            };
+        }
         let form = form(parts.uri.query().unwrap_or(""), body).unwrap_or_default();
         let mut parameters: BTreeMap<String, String> =
             Params::parse(&form).map(|params| params.as_map().clone()).unwrap_or_default();
@@ -50,6 +61,16 @@ impl Line {
         answered.took = served.took;
         answered.faults = served.faults.clone();
         answered
+    }
+
+    /// The id of the key that signed the request; empty when nothing did.
+    pub(super) fn access_key(&self) -> &str {
+        self.access_key.as_deref().unwrap_or("")
+    }
+
+    /// The line of a question that needs no engine.
+    pub(super) fn told(self, arrived: SystemTime) -> Answered {
+        self.with(arrived, "ok")
     }
 
     /// The line of a call that was refused before it began.

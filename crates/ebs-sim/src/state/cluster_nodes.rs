@@ -78,10 +78,9 @@ impl Sim {
         if used.len() >= MAX_VOLUMES {
             return None;
         }
-        let letters = (b'a'..=b'z').flat_map(|a| (b'a'..=b'z').map(move |b| (a, b)));
-        letters
-            .map(|(a, b)| format!("/dev/xvd{}{}", char::from(a), char::from(b)))
-            .find(|name| !used.contains(&name.as_str()))
+        // The names that SageMaker's model of its own answers has.
+        let names = ["/dev/xvd", "/dev/sd"].into_iter().flat_map(|stem| ('b'..='z').map(move |c| format!("{stem}{c}")));
+        names.into_iter().find(|name| !used.contains(&name.as_str()))
     }
 }
 

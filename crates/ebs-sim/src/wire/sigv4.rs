@@ -65,7 +65,12 @@ fn incomplete(what: &str) -> Fault {
 /// `MissingAuthenticationToken` without a signature, `IncompleteSignature` for one that cannot be read, `AuthFailure`
 /// for an unknown key, a wrong secret, a wrong session token or a foreign scope, `RequestExpired` when the clocks are
 /// more than 15 min apart or the time of a signed query string is over.
-pub(crate) fn check(request: &Signed<'_>, key: &AccessKey, region: &str, now: SystemTime) -> Result<(), Fault> {
+pub(crate) fn check(
+    request: &Signed<'_>,
+    key: &AccessKey,
+    (service, region): (&str, &str),
+    now: SystemTime,
+) -> Result<(), Fault> {
     let proof = proof::of(request)?.ok_or_else(|| {
         Fault::with_status(
             403,
@@ -76,8 +81,8 @@ pub(crate) fn check(request: &Signed<'_>, key: &AccessKey, region: &str, now: Sy
     if proof.key_id != key.id || !same_token(proof.token.as_deref(), key.session_token.as_deref()) {
         return Err(not_validated());
     }
-    if proof.service != "ec2" || proof.region != region {
-        return Err(auth_failure(&format!("Credential should be scoped to region {region} and service ec2")));
+    if proof.service != service || proof.region != region {
+        return Err(auth_failure(&format!("Credential should be scoped to region {region} and service {service}")));
     }
     if !proof.stamp.starts_with(&proof.date) {
         return Err(incomplete("the date of the credential scope is not that of the request"));

@@ -97,12 +97,16 @@ pub(crate) fn document(root: &str, content: impl FnOnce(&mut Xml)) -> String {
     write(BytesStart::new(root), content)
 }
 
+/// A document in a name space.
+pub(crate) fn document_in(root: &str, namespace: &str, content: impl FnOnce(&mut Xml)) -> String {
+    let mut root = BytesStart::new(root);
+    root.push_attribute(("xmlns", namespace));
+    write(root, content)
+}
+
 /// The answer to an action: `<ActionResponse xmlns=…><requestId>…`.
 pub(crate) fn response(action: &str, request_id: &str, content: impl FnOnce(&mut Xml)) -> String {
-    let name = format!("{action}Response");
-    let mut root = BytesStart::new(name.as_str());
-    root.push_attribute(("xmlns", NAMESPACE));
-    write(root, |w| {
+    document_in(&format!("{action}Response"), NAMESPACE, |w| {
         w.text("requestId", request_id);
         content(w);
     })

@@ -82,7 +82,15 @@ fn elements(body: &[u8]) -> Result<Vec<(String, String)>, String> {
 /// The code of an answer, `-` for success, when it is one that EC2 could give.
 fn code(answer: &Response<Bytes>) -> Result<String, String> {
     let status = answer.status().as_u16();
+    let header = answer.headers().get("x-amzn-requestid").and_then(|id| id.to_str().ok());
+    if answer.headers()["content-type"] == "application/x-amz-json-1.1" {
+        return json_code(status, answer.body()).filter(|_| header.is_some()).ok_or_else(|| format!("{answer:?}"));
+    }
     let elements = elements(answer.body())?;
+    if elements[0].0 == "ErrorResponse" {
+        let code = elements.iter().find(|(path, _)| path == "ErrorResponse/Error/Code").map(|(_, code)| code.clone());
+        return code.filter(|_| (400..500).contains(&status)).ok_or_else(|| format!("no error of STS: {elements:?}"));
+    }
     let of = |path: &str| elements.iter().find(|(p, _)| p == path).map(|(_, text)| text.clone()).unwrap_or_default();
     if status == 200 {
         let root = &elements[0].0;
@@ -95,11 +103,20 @@ fn code(answer: &Response<Bytes>) -> Result<String, String> {
     let code = of("Response/Errors/Error/Code");
     let complete =
         !code.is_empty() && !of("Response/Errors/Error/Message").is_empty() && !of("Response/RequestID").is_empty();
-    let header = answer.headers().get("x-amzn-requestid").and_then(|id| id.to_str().ok());
     if (400..500).contains(&status) && complete && header == Some(&of("Response/RequestID")) {
         Ok(code)
     } else {
         Err(format!("{status} with {header:?}: {elements:?}"))
+    }
+}
+
+/// The code of an answer of SageMaker's, `-` for success.
+fn json_code(status: u16, body: &[u8]) -> Option<String> {
+    let body: serde_json::Value = serde_json::from_slice(body).ok()?;
+    match status {
+        200 => body["DeviceName"].is_string().then(|| "-".to_owned()),
+        400..500 => body["message"].as_str().and_then(|_| body["__type"].as_str()).map(str::to_owned),
+        _ => None,
     }
 }
 
@@ -386,6 +403,14 @@ fn fuzz<S: Strategy>(cases: u32, strategy: &S, check: impl Fn(S::Value) -> Resul
 fn any_bytes_are_answered_with_a_document_of_ec2() {
     let desk = Desk::open();
     fuzz(2000, &prop::collection::vec(any::<u8>(), 0..400), |body| code(&desk.form(body)).map(drop));
+    let json = prop_oneof![
+        "\\PC{0,80}",
+        "\\{(\"(ClusterArn|NodeId|VolumeId)\": ?(\"(arn:aws:sagemaker:us-west-2:1:cluster/[a-zé-]{0,9}|i-[0-9]{8}|vol-[0-9]{8})\"|[0-9\\[{null]{1,9}),?){0,3}\\}",
+    ];
+    fuzz(1000, &("[!-~]{0,20}|SageMaker\\.(Attach|Detach)ClusterNodeVolume", json), |(target, body)| {
+        let request = Request::post("/").header("x-amz-target", target).body(Bytes::from(body)).unwrap();
+        code(&desk.ask(request)).map(drop)
+    });
 }
 
 #[test]

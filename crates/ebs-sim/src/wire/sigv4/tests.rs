@@ -66,7 +66,7 @@ fn at(time: &str) -> SystemTime {
 
 fn answer(headers: &HeaderMap, body: &[u8], now: &str) -> Result<(), String> {
     let request = Signed { method: "POST", path: "/", query: "", headers, body };
-    check(&request, &key(), "us-west-2", at(now)).map_err(|fault| fault.code)
+    check(&request, &key(), ("ec2", "us-west-2"), at(now)).map_err(|fault| fault.code)
 }
 
 const SENT: &str = "20260102T030405Z";
@@ -110,7 +110,7 @@ fn a_session_token_must_be_the_one_that_goes_with_the_key() {
         let headers = signed_request("right", SENT, given);
         let request = Signed { method: "POST", path: "/", query: "", headers: &headers, body: b"Action=X" };
         let key = AccessKey { session_token: wanted.map(str::to_owned), ..key() };
-        check(&request, &key, "us-west-2", at(NOW)).map_err(|fault| fault.code)
+        check(&request, &key, ("ec2", "us-west-2"), at(NOW)).map_err(|fault| fault.code)
     };
     assert_eq!(answer(Some("t0ken"), Some("t0ken")), Ok(()));
     for (given, wanted) in [(Some("other"), Some("t0ken")), (None, Some("t0ken")), (Some("t0ken"), None)] {
@@ -137,7 +137,7 @@ fn presigned(secret: &str, more: &str) -> String {
 fn answer_query(query: &str, now: &str) -> Result<(), String> {
     let headers = HeaderMap::from_iter([(http::header::HOST, HeaderValue::from_static("127.0.0.1:1"))]);
     let request = Signed { method: "GET", path: "/", query, headers: &headers, body: b"" };
-    check(&request, &key(), "us-west-2", at(now)).map_err(|fault| fault.code)
+    check(&request, &key(), ("ec2", "us-west-2"), at(now)).map_err(|fault| fault.code)
 }
 
 #[test]

@@ -1,0 +1,106 @@
+//! SageMaker's AttachClusterNodeVolume and DetachClusterNodeVolume: JSON in, JSON out.
+
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use crate::api::{Call, ClusterNodeVolume, Fault, Reply};
+
+/// The header that names the action.
+pub(crate) const TARGET: &str = "x-amz-target";
+pub(crate) const CONTENT_TYPE: &str = "application/x-amz-json-1.1";
+
+/// The action in a target, `SageMaker.AttachClusterNodeVolume`.
+pub(crate) fn action(target: &str) -> &str {
+    target.strip_prefix("SageMaker.").unwrap_or(target)
+}
+
+/// The members of a request that are texts; none when it cannot be read.
+pub(crate) fn texts(body: &[u8]) -> BTreeMap<String, String> {
+    let members = serde_json::from_slice::<BTreeMap<String, Value>>(body).unwrap_or_default();
+    members.into_iter().filter_map(|(name, value)| Some((name, value.as_str()?.to_owned()))).collect()
+}
+
+/// Decodes the call.
+///
+/// # Errors
+/// `UnknownOperationException`, `SerializationException` and `ValidationException`, SageMaker's words for what EC2
+/// calls an invalid action, a malformed request and a missing parameter.
+pub(crate) fn decode(target: &str, body: &[u8]) -> Result<Call, Fault> {
+    let action = action(target);
+    let make = match action {
+        "AttachClusterNodeVolume" => Call::AttachClusterNodeVolume,
+        "DetachClusterNodeVolume" => Call::DetachClusterNodeVolume,
+        _ => return Err(Fault::new("UnknownOperationException", format!("There is no {action}."))),
+    };
+    let members: BTreeMap<String, Value> = serde_json::from_slice(body)
+        .map_err(|error| Fault::new("SerializationException", format!("The body cannot be read: {error}")))?;
+    let text = |name: &str| match members.get(name) {
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(_) => Err(Fault::new("SerializationException", format!("{name} is no text."))),
+        None => Err(Fault::new("ValidationException", format!("{name} must not be null."))),
+    };
+    Ok(make(ClusterNodeVolume {
+        cluster_arn: text("ClusterArn")?,
+        node_id: text("NodeId")?,
+        volume_id: text("VolumeId")?,
+    }))
+}
+
+/// The answer; nothing for replies that are not SageMaker's.
+pub(crate) fn encode(reply: &Reply) -> String {
+    let (Reply::AttachClusterNodeVolume(a) | Reply::DetachClusterNodeVolume(a)) = reply else { return String::new() };
+    // The resource is the cluster's ARN, a dash and the instance, whose id has a dash of its own.
+    let resource = a.associated_resource.as_deref().unwrap_or_default();
+    let node = resource.rmatch_indices('-').nth(1).map_or(resource.len(), |(at, _)| at);
+    json!({
+        "ClusterArn": &resource[..node],
+        "NodeId": resource[node..].trim_start_matches('-'),
+        "VolumeId": a.volume_id,
+        "AttachTime": seconds(a.attach_time),
+        "Status": a.state,
+        "DeviceName": a.device,
+    })
+    .to_string()
+}
+
+/// The body of an error answer.
+pub(crate) fn refusal(fault: &Fault) -> String {
+    json!({"__type": fault.code, "message": fault.message}).to_string()
+}
+
+/// Seconds since 1970, with a fraction.
+fn seconds(time: SystemTime) -> f64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ATTACH: &str = "SageMaker.AttachClusterNodeVolume";
+
+    #[test]
+    fn a_call_names_cluster_node_and_volume() {
+        let body = br#"{"ClusterArn": "arn:c", "NodeId": "i-1", "VolumeId": "vol-1", "Later": [1]}"#;
+        let Ok(Call::AttachClusterNodeVolume(call)) = decode(ATTACH, body) else { panic!("not decoded") };
+        assert_eq!(
+            (call.cluster_arn.as_str(), call.node_id.as_str(), call.volume_id.as_str()),
+            ("arn:c", "i-1", "vol-1")
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_a_call_is_refused_in_sagemakers_words() {
+        for (target, body, code) in [
+            ("SageMaker.ListClusters", "{}", "UnknownOperationException"),
+            (ATTACH, "", "SerializationException"),
+            (ATTACH, "[]", "SerializationException"),
+            (ATTACH, r#"{"ClusterArn": 1}"#, "SerializationException"),
+            (ATTACH, "{}", "ValidationException"),
+        ] {
+            assert_eq!(decode(target, body.as_bytes()).unwrap_err().code, code, "{target} {body}");
+        }
+    }
+}

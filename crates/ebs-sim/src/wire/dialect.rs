@@ -1,0 +1,54 @@
+//! Which of its neighbours a request takes EC2 for: they share one port here, where AWS has a host for each.
+
+use http::HeaderMap;
+
+use crate::api::Fault;
+use crate::wire::{cluster_nodes, identity, refusal};
+
+/// How requests and answers are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// EC2's Query protocol, version 2016-11-15.
+    Ec2,
+    /// STS's, version 2011-06-15: the one action GetCallerIdentity.
+    Sts,
+    /// SageMaker's JSON, the two actions that attach volumes to nodes of a cluster.
+    SageMaker,
+}
+
+impl Dialect {
+    /// SageMaker names its action in a header, STS its version among the parameters.
+    pub(crate) fn of(headers: &HeaderMap, form: &str) -> Self {
+        if headers.contains_key(cluster_nodes::TARGET) {
+            return Self::SageMaker;
+        }
+        let version = format!("Version={}", identity::VERSION);
+        if form.split('&').any(|pair| pair == version) { Self::Sts } else { Self::Ec2 }
+    }
+
+    /// The service in the scope of a signature.
+    pub(crate) fn signing_name(self) -> &'static str {
+        match self {
+            Self::Ec2 => "ec2",
+            Self::Sts => "sts",
+            Self::SageMaker => "sagemaker",
+        }
+    }
+
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            Self::Ec2 => "text/xml;charset=UTF-8",
+            Self::Sts => "text/xml",
+            Self::SageMaker => cluster_nodes::CONTENT_TYPE,
+        }
+    }
+
+    /// The body of an error answer.
+    pub(crate) fn refusal(self, fault: &Fault, request_id: &str) -> String {
+        match self {
+            Self::Ec2 => refusal::body(fault, request_id),
+            Self::Sts => identity::refusal(fault, request_id),
+            Self::SageMaker => cluster_nodes::refusal(fault),
+        }
+    }
+}

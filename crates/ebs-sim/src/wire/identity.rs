@@ -1,0 +1,35 @@
+//! STS, as far as a driver asks it: whose account is this?
+
+use crate::api::Fault;
+use crate::wire::xml;
+
+/// Version of the API that is spoken.
+pub(crate) const VERSION: &str = "2011-06-15";
+const NAMESPACE: &str = "https://sts.amazonaws.com/doc/2011-06-15/";
+
+/// The one action.
+pub(crate) const ACTION: &str = "GetCallerIdentity";
+
+/// Who calls, as far as anybody here can tell: a user of that account, by the name of the key.
+pub(crate) fn caller(account: &str, key_id: &str, request_id: &str) -> String {
+    xml::document_in(&format!("{ACTION}Response"), NAMESPACE, |w| {
+        w.element(&format!("{ACTION}Result"), |w| {
+            w.text("Arn", &format!("arn:aws:iam::{account}:user/{key_id}"));
+            w.text("UserId", key_id);
+            w.text("Account", account);
+        });
+        w.element("ResponseMetadata", |w| w.text("RequestId", request_id));
+    })
+}
+
+/// The body of an error answer.
+pub(crate) fn refusal(fault: &Fault, request_id: &str) -> String {
+    xml::document_in("ErrorResponse", NAMESPACE, |w| {
+        w.element("Error", |w| {
+            w.text("Type", if fault.status < 500 { "Sender" } else { "Receiver" });
+            w.text("Code", &fault.code);
+            w.text("Message", &fault.message);
+        });
+        w.text("RequestId", request_id);
+    })
+}
