@@ -1,6 +1,7 @@
 //! The operations' common ground.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use ebs_ec2::{Ec2, Observer, Zones as _};
 
@@ -60,8 +61,8 @@ impl<E: Ec2> Cloud<E> {
         let ec2 = Arc::new(Paced::new(ec2, Arc::new(Budget::new(observer))));
         let desks = Arc::new(Desks::new(&ec2, config.batching));
         Self {
+            clock: WallClock::from(config.time_of_day.unwrap_or_else(SystemTime::now)),
             config,
-            clock: WallClock::new(),
             recent: Recent::new(),
             lookups: Lookups::new(Arc::clone(&desks)),
             watch: Watch::new(desks),

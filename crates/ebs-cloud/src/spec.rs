@@ -12,12 +12,14 @@ pub struct CloudConfig {
     pub driver: DriverName,
     /// Questions about several objects travel in one call (`decisions.md` D-20); false: each alone, at once.
     pub batching: bool,
+    /// The time of day now; `None`: that of the machine. For tests whose time is not real.
+    pub time_of_day: Option<SystemTime>,
 }
 
 impl CloudConfig {
     /// For a driver of that name; the rest as it is by default.
     pub fn new(driver: DriverName) -> Self {
-        Self { driver, batching: true }
+        Self { driver, batching: true, time_of_day: None }
     }
 }
 

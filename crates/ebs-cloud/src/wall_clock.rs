@@ -12,9 +12,9 @@ pub(crate) struct WallClock {
 }
 
 impl WallClock {
-    /// Reads the time of day.
-    pub(crate) fn new() -> Self {
-        Self { base: SystemTime::now(), since: Instant::now() }
+    /// Runs on from that time of day.
+    pub(crate) fn from(base: SystemTime) -> Self {
+        Self { base, since: Instant::now() }
     }
 
     /// The time of day now.

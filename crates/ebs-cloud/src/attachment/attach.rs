@@ -107,7 +107,7 @@ impl<E: Ec2> Cloud<E> {
                         let since = attachment.attach_time.unwrap_or(began);
                         let age = self.clock.now().duration_since(since).unwrap_or_default();
                         let stuck = attachment.state == AttachmentState::Attaching
-                            && age > bounds::STUCK_ATTACHING
+                            && age.max(watched.elapsed()) > bounds::STUCK_ATTACHING
                             && watched.elapsed() > bounds::STUCK_WATCHED;
                         if stuck { Verdict::Done(Arrival::Stuck(attachment)) } else { Verdict::Waiting }
                     }

@@ -485,3 +485,124 @@ async fn a_bad_parameter_is_an_invalid_argument_with_ec2s_own_words() {
     );
     assert!(rig.sim.describe_volumes(&ebs_ec2::VolumeQuery::All, &ebs_ec2::PageRequest::default()).await.is_ok());
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_refusals_of_a_creation_keep_their_meaning() {
+    let rig = Rig::new().await;
+    type Fits = fn(&CloudError) -> bool;
+    let argument: Fits = |e| matches!(e, CloudError::InvalidArgument { .. });
+    let limit: Fits = |e| matches!(e, CloudError::LimitExceeded { .. });
+    let room: Fits = |e| matches!(e, CloudError::InsufficientCapacity { .. });
+    let rights: Fits = |e| matches!(e, CloudError::Unauthorized { .. });
+    let state: Fits = |e| matches!(e, CloudError::FailedPrecondition { .. });
+    let other: Fits = |e| matches!(e, CloudError::Internal { .. });
+    for (class, fits) in [
+        (ErrorClass::InvalidParameter, argument),
+        (ErrorClass::Unsupported, argument),
+        (ErrorClass::LimitExceeded(Limit::Volumes), limit),
+        (ErrorClass::LimitExceeded(Limit::Iops), limit),
+        (ErrorClass::LimitExceeded(Limit::Tags), limit),
+        (ErrorClass::InsufficientCapacity, room),
+        (ErrorClass::Unauthorized, rights),
+        (ErrorClass::Unauthenticated, rights),
+        (ErrorClass::Encryption, state),
+        (ErrorClass::Other, other),
+    ] {
+        rig.sim.fail_next(Action::CreateVolume, class, false);
+        let error = rig.create(&in_zone(spec("pvc-1"), "us-west-2a")).await.unwrap_err();
+        assert!(fits(&error), "{class:?}: {error:?}");
+        assert!(error.ec2().is_some_and(|e| e.class == class), "EC2's words are kept: {error:?}");
+    }
+    assert_eq!(rig.volumes().await.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_deleted_while_it_is_created_is_made_anew_under_the_next_token() {
+    let rig = Rig::new().await;
+    rig.timing(TimingOverride { create_ms: Some(3_000), ..TimingOverride::default() }).await;
+    let mut first = None;
+    rig.lens.bend_volumes(move |volumes| {
+        for volume in volumes {
+            let first = first.get_or_insert_with(|| volume.id.clone());
+            if volume.id == *first {
+                volume.state = VolumeState::Deleting;
+            }
+        }
+    });
+    let began = tokio::time::Instant::now();
+    rig.create(&spec("pvc-1")).await.unwrap();
+    assert!(began.elapsed().as_secs() < 15, "what is deleting fails fast: {:?}", began.elapsed());
+    let orders = rig.creations();
+    assert_eq!(orders.len(), 2);
+    assert_ne!(orders[0].client_token, orders[1].client_token);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_to_an_old_token_is_not_taken_for_a_volume_that_we_have_just_deleted() {
+    let rig = Rig::with(EngineConfig { burnt_token: BurntToken::OldReply, ..EngineConfig::default() }).await;
+    let old = rig.create(&spec("pvc-1")).await.unwrap();
+    rig.cloud.delete_volume(&old.id, &rig.waiters).await.unwrap();
+    let (stale, began) = (old.clone(), tokio::time::Instant::now());
+    rig.lens.bend_volumes(move |volumes| {
+        if began.elapsed().as_secs() < 14 {
+            volumes.retain(|v| v.id != stale.id);
+            volumes.push(stale.clone());
+        }
+    });
+    let new = rig.create(&spec("pvc-1")).await.unwrap();
+    assert_ne!(new.id, old.id);
+    assert_eq!(rig.volumes().await.iter().filter(|v| v.id == new.id.as_str()).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outpost_travels_with_its_zone_and_its_own_limits() {
+    let rig = Rig::new().await;
+    let outpost = "arn:aws:outposts:us-west-2:123456789012:outpost/op-1";
+    let mut spec = in_zone(spec("pvc-1"), "us-west-2a");
+    spec.iops = IopsRequest::Explicit(900_000);
+    spec.topology.preferred[0].outpost_arn = Some(outpost.to_owned());
+    spec.topology.requisite[0].outpost_arn = Some(outpost.to_owned());
+    // The simulated account has no Outpost.
+    rig.create(&spec).await.unwrap_err();
+    for request in [rig.probes().remove(0), rig.creations().remove(0)] {
+        assert_eq!(request.outpost_arn.as_deref(), Some(outpost));
+        assert_eq!(request.availability_zone.as_deref(), Some("us-west-2a"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_term_with_zone_and_zone_id_sends_the_zone_only() {
+    let rig = Rig::new().await;
+    let mut spec = in_zone(spec("pvc-1"), "us-west-2a");
+    for term in spec.topology.preferred.iter_mut().chain(&mut spec.topology.requisite) {
+        term.zone_id = Some(ebs_types::ZoneId::parse("usw2-az1").unwrap());
+    }
+    rig.create(&spec).await.unwrap();
+    let order = &rig.creations()[0];
+    assert_eq!((order.availability_zone.as_deref(), order.availability_zone_id.as_deref()), (Some("us-west-2a"), None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn iops_that_every_place_allows_are_not_asked_about_and_greedy_ones_once_for_all() {
+    let rig = Rig::new().await;
+    let modest = VolumeSpec { iops: IopsRequest::Explicit(16_000), ..in_zone(spec("pvc-1"), "us-west-2a") };
+    let capacity = CapacityRequest { required: Some(Gib(200)), fallback: Gib(200), limit: None };
+    rig.create(&VolumeSpec { capacity: capacity.clone(), ..modest }).await.unwrap();
+    assert_eq!(rig.probes().len(), 0);
+    let greedy = |name: &str| VolumeSpec {
+        iops: IopsRequest::Explicit(900_000),
+        capacity: capacity.clone(),
+        ..in_zone(spec(name), "us-west-2a")
+    };
+    let specs: Vec<_> = (0..8).map(|n| greedy(&format!("greedy-{n}"))).collect();
+    assert_eq!(made_at_once(&rig, &specs).await, 8);
+    assert_eq!(rig.probes().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_region_that_lists_no_zone_is_an_error_and_no_end_of_the_process() {
+    let rig = Rig::new().await;
+    rig.lens.hide_zones();
+    let error = rig.create(&spec("pvc-1")).await.unwrap_err();
+    assert!(matches!(error, CloudError::InsufficientCapacity { .. }), "{error:?}");
+}

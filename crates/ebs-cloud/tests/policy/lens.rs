@@ -1,7 +1,9 @@
 //! The simulated EC2 seen through a lens: what it says of volumes and snapshots can be bent, as stale reads and odd
 //! states do. Everything else passes.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use ebs_ec2::{
     AttachRequest, Attachment, Attachments, ClusterNodes, CopyVolume, CreateSnapshot, CreateVolume, DetachRequest,
@@ -10,6 +12,7 @@ use ebs_ec2::{
 };
 use ebs_sim::port::SimEc2;
 use ebs_types::{DeviceName, HyperPodNode, InstanceId, SnapshotId, Tags, VolumeId, ZoneName};
+use tokio::time::Instant;
 
 type Bend<T> = Mutex<Option<Box<dyn FnMut(&mut Vec<T>) + Send>>>;
 
@@ -18,11 +21,21 @@ pub(crate) struct Lens {
     pub(crate) sim: SimEc2,
     volumes: Bend<Volume>,
     snapshots: Bend<Snapshot>,
+    modifications: Bend<Modification>,
+    statuses: Bend<VolumeStatus>,
+    without_zones: AtomicBool,
 }
 
 impl Lens {
     pub(crate) fn over(sim: SimEc2) -> Self {
-        Self { sim, volumes: Mutex::default(), snapshots: Mutex::default() }
+        Self {
+            sim,
+            volumes: Mutex::default(),
+            snapshots: Mutex::default(),
+            modifications: Mutex::default(),
+            statuses: Mutex::default(),
+            without_zones: AtomicBool::new(false),
+        }
     }
 
     /// From now on every description of volumes passes through this.
@@ -33,6 +46,31 @@ impl Lens {
     /// From now on every description of snapshots passes through this.
     pub(crate) fn bend_snapshots(&self, bend: impl FnMut(&mut Vec<Snapshot>) + Send + 'static) {
         *self.snapshots.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(bend));
+    }
+
+    /// From now on every description of modifications passes through this.
+    pub(crate) fn bend_modifications(&self, bend: impl FnMut(&mut Vec<Modification>) + Send + 'static) {
+        *self.modifications.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(bend));
+    }
+
+    /// From now on every status of volumes passes through this.
+    pub(crate) fn bend_statuses(&self, bend: impl FnMut(&mut Vec<VolumeStatus>) + Send + 'static) {
+        *self.statuses.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(bend));
+    }
+
+    /// From now on the region lists no zones.
+    pub(crate) fn hide_zones(&self) {
+        self.without_zones.store(true, Ordering::SeqCst);
+    }
+
+    /// For so long from now descriptions of volumes show none attached, as if it were the time before.
+    pub(crate) fn hide_attachments(&self, time: Duration) {
+        let until = Instant::now() + time;
+        self.bend_volumes(move |volumes| {
+            if Instant::now() < until {
+                volumes.iter_mut().for_each(|v| v.attachments.clear());
+            }
+        });
     }
 
     /// From now on everything is seen as it is.
@@ -71,11 +109,11 @@ impl Volumes for Lens {
     }
 
     async fn describe_modifications(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<Modification>> {
-        self.sim.describe_modifications(volumes, page).await
+        Ok(bent(&self.modifications, self.sim.describe_modifications(volumes, page).await?))
     }
 
     async fn describe_volume_status(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<VolumeStatus>> {
-        self.sim.describe_volume_status(volumes, page).await
+        Ok(bent(&self.statuses, self.sim.describe_volume_status(volumes, page).await?))
     }
 
     async fn create_tags(&self, resource: &str, tags: &Tags) -> Result<()> {
@@ -141,6 +179,9 @@ impl Instances for Lens {
 
 impl Zones for Lens {
     async fn describe_zones(&self) -> Result<Vec<Zone>> {
+        if self.without_zones.load(Ordering::SeqCst) {
+            return Ok(Vec::new());
+        }
         self.sim.describe_zones().await
     }
 

@@ -3,9 +3,16 @@
 mod attach;
 mod create;
 mod detach;
+mod detach_proof;
 mod expand;
+mod hyperpod;
+mod initialization;
+mod instances;
 mod lens;
 mod lists;
+mod modify;
+mod republish;
 mod rig;
+mod snapshot_features;
 mod snapshots;
 mod volumes;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use ebs_cloud::{
     CapacityRequest, Cloud, CloudConfig, CloudError, SnapshotSpec, Source, Term, Topology, Volume, VolumeSpec,
 };
-use ebs_ec2::{Action, Ec2, ErrorClass, Volumes};
-use ebs_sim::api::{Call, CreateVolume, Reply, RunInstances, SimVolume};
+use ebs_ec2::{Action, ErrorClass, Volumes};
+use ebs_sim::api::{Call, CreateVolume, Reply, RunInstances, SimVolume, TerminateInstances};
 use ebs_sim::engine::{EngineConfig, TimingOverride};
 use ebs_sim::port::SimEc2;
 use ebs_types::{DriverName, Gib, IopsRequest, NodeId, Tags, VolumeId, VolumeType, Waiter, Waiters, ZoneId, ZoneName};
@@ -121,6 +121,16 @@ impl Rig {
         self.sim.instance_ids().await.map(NodeId::Instance)
     }
 
+    /// Another process over the same EC2.
+    pub(crate) fn twin(&self) -> Arc<Cloud<Lens>> {
+        over(&self.lens)
+    }
+
+    /// The actions called since the last [`SimEc2::clear_calls`].
+    pub(crate) fn actions(&self) -> Vec<Action> {
+        self.sim.calls().iter().map(|c| c.action).collect()
+    }
+
     /// Another instance in the zone of the machine's own.
     pub(crate) async fn neighbour(&self) -> NodeId {
         let call = RunInstances {
@@ -139,6 +149,14 @@ impl Rig {
         NodeId::parse(&started[0].id).expect("the simulator makes valid ids")
     }
 
+    /// Ends an instance, until EC2 shows it terminated.
+    pub(crate) async fn terminate(&self, node: &NodeId) {
+        let instance_ids = vec![node.instance().to_string()];
+        let call = Call::TerminateInstances(TerminateInstances { instance_ids, dry_run: false });
+        self.sim.engine().call(call).await.expect("the instance can be terminated");
+        self.pass(300).await;
+    }
+
     async fn all_volumes(&self) -> Vec<SimVolume> {
         self.sim.engine().snapshot_of_state().await.volumes
     }
@@ -149,8 +167,10 @@ impl Rig {
     }
 }
 
-fn over<E: Ec2>(ec2: &Arc<E>) -> Arc<Cloud<E>> {
-    Arc::new(Cloud::new(Arc::clone(ec2), CloudConfig::new(DriverName::default())))
+fn over(ec2: &Arc<Lens>) -> Arc<Cloud<Lens>> {
+    let now = Some(ec2.sim.engine().now());
+    let config = CloudConfig { time_of_day: now, ..CloudConfig::new(DriverName::default()) };
+    Arc::new(Cloud::new(Arc::clone(ec2), config))
 }
 
 pub(crate) fn tags(name_tag: &str, name: &str) -> Tags {

@@ -77,3 +77,28 @@ async fn the_access_check_tells_a_refusal_from_an_unreachable_ec2() {
     }
     assert_eq!(rig.count(Action::DescribeAvailabilityZones), 4, "asked once each time, never again");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_that_looks_do_not_show_yet_is_not_taken_for_deleted() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let began = tokio::time::Instant::now();
+    rig.lens.bend_volumes(move |volumes| {
+        if began.elapsed().as_secs() < 14 {
+            volumes.clear();
+        }
+    });
+    rig.sim.fail_next(Action::DeleteVolume, ErrorClass::Ambiguous, false);
+    rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
+    assert!(rig.volumes().await.is_empty(), "reported deleted while it is there");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_still_being_created_is_deleted_when_it_can_be() {
+    let rig = Rig::new().await;
+    rig.timing(TimingOverride { create_ms: Some(20_000), ..TimingOverride::default() }).await;
+    let id = rig.stranger(crate::rig::request(&crate::rig::spec("pvc-1"), "token")).await;
+    rig.cloud.delete_volume(&id, &rig.waiters).await.unwrap();
+    rig.pass(60).await;
+    assert!(rig.volumes().await.is_empty());
+}

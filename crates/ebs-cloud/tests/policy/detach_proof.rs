@@ -1,0 +1,214 @@
+//! What proves the end of an attachment while looks lag behind.
+
+use std::time::Duration;
+
+use ebs_ec2::{Action, Attachments, DetachRequest, ErrorClass};
+use ebs_sim::engine::TimingOverride;
+use ebs_types::{NodeId, VolumeId, Waiters};
+use tokio::time::Instant;
+
+use crate::rig::Rig;
+
+const FOURTEEN: Duration = Duration::from_secs(14);
+
+async fn with_detach_seconds(seconds: u64) -> Rig {
+    let rig = Rig::new().await;
+    rig.timing(TimingOverride { detach_ms: Some(seconds * 1000), ..TimingOverride::default() }).await;
+    rig
+}
+
+async fn volume_and_node(rig: &Rig) -> (VolumeId, NodeId) {
+    let volume = rig.volume("pvc-1").await.id;
+    let [node, _] = rig.nodes().await;
+    (volume, node)
+}
+
+async fn is_attached(rig: &Rig) -> bool {
+    rig.volumes().await.iter().any(|v| !v.attachments.is_empty())
+}
+
+/// Detaches, and sees to it that nothing was attached when that was reported.
+async fn detach_for_real(rig: &Rig, volume: &VolumeId, node: &NodeId) -> Duration {
+    let began = Instant::now();
+    rig.cloud.detach(volume, node, &rig.waiters).await.unwrap();
+    assert!(!is_attached(rig).await, "reported detached while attached, after {:?}", began.elapsed());
+    began.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_attachment_is_gone_at_the_first_look_that_lists_nothing_and_costs_two_calls() {
+    let rig = with_detach_seconds(2).await;
+    let (volume, node) = volume_and_node(&rig).await;
+    rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.pass(16).await;
+    rig.sim.clear_calls();
+    let took = detach_for_real(&rig, &volume, &node).await;
+    assert!(took < Duration::from_secs(8), "{took:?}");
+    let actions = rig.actions();
+    assert_eq!(actions[0], Action::DetachVolume, "nothing is looked at before");
+    assert_eq!(rig.count(Action::DetachVolume), 1);
+    assert!(actions[1..].iter().all(|a| *a == Action::DescribeVolumes), "{actions:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attachment_of_moments_ago_is_not_gone_because_looks_do_not_list_it_yet() {
+    for who in ["this process", "one that ended", "another one"] {
+        let mut rig = with_detach_seconds(20).await;
+        let (volume, node) = volume_and_node(&rig).await;
+        match who {
+            "another one" => rig.twin().attach(&volume, &node, &rig.waiters).await.map(drop).unwrap(),
+            _ => rig.cloud.attach(&volume, &node, &rig.waiters).await.map(drop).unwrap(),
+        }
+        if who == "one that ended" {
+            rig.restart();
+        }
+        rig.lens.hide_attachments(FOURTEEN);
+        let took = detach_for_real(&rig, &volume, &node).await;
+        assert!(took >= Duration::from_secs(20), "{who}: {took:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn having_seen_it_detaching_proves_nothing_about_the_next_look() {
+    let rig = with_detach_seconds(12).await;
+    let (volume, node) = volume_and_node(&rig).await;
+    rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
+    let (until, mut looks) = (Instant::now() + FOURTEEN, 0);
+    rig.lens.bend_volumes(move |volumes| {
+        looks += 1;
+        if looks > 1 && Instant::now() < until {
+            volumes.iter_mut().for_each(|v| v.attachments.clear());
+        }
+    });
+    detach_for_real(&rig, &volume, &node).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_memory_of_an_earlier_attachment_proves_nothing_about_one_that_another_process_made() {
+    let rig = with_detach_seconds(1).await;
+    let (volume, node) = volume_and_node(&rig).await;
+    rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.pass(40).await;
+    let twin = rig.twin();
+    twin.detach(&volume, &node, &rig.waiters).await.unwrap();
+    twin.attach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.timing(TimingOverride { detach_ms: Some(20_000), ..TimingOverride::default() }).await;
+    rig.lens.hide_attachments(FOURTEEN);
+    detach_for_real(&rig, &volume, &node).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_the_attach_time_tells_whether_looks_can_show_the_time_before() {
+    for (age, at_once) in [(400, true), (200, false)] {
+        let mut rig = with_detach_seconds(1).await;
+        let (volume, node) = volume_and_node(&rig).await;
+        rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
+        rig.pass(age).await;
+        rig.restart();
+        let took = detach_for_real(&rig, &volume, &node).await;
+        assert_eq!(took < Duration::from_secs(8), at_once, "{age} s old: {took:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_ec2_calls_available_or_not_attached_is_detached_at_the_first_look() {
+    let rig = with_detach_seconds(1).await;
+    let (volume, node) = volume_and_node(&rig).await;
+    let took = detach_for_real(&rig, &volume, &node).await;
+    assert!(took < Duration::from_secs(1), "IncorrectState, 'available': {took:?}");
+    for class in [ErrorClass::AttachmentNotFound, ErrorClass::VolumeNotFound, ErrorClass::InstanceNotFound] {
+        rig.sim.fail_next(Action::DetachVolume, class, false);
+        let took = detach_for_real(&rig, &volume, &node).await;
+        assert!(took < Duration::from_secs(1), "{class:?}: {took:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_somebody_else_is_detaching_is_waited_for_whatever_looks_show() {
+    let rig = with_detach_seconds(20).await;
+    let (volume, node) = volume_and_node(&rig).await;
+    let twin = rig.twin();
+    twin.attach(&volume, &node, &rig.waiters).await.unwrap();
+    let request = DetachRequest { volume: volume.clone(), instance: node.instance().clone() };
+    rig.sim.detach_volume(&request).await.expect("it is attached");
+    rig.lens.hide_attachments(FOURTEEN);
+    detach_for_real(&rig, &volume, &node).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_detach_that_was_given_up_is_waited_for_by_the_next_without_another_call() {
+    let rig = with_detach_seconds(30).await;
+    let (volume, node) = volume_and_node(&rig).await;
+    rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
+    let waiters = Waiters::default();
+    let waiter = waiters.join();
+    let gate = rig.sim.hold(Action::DetachVolume);
+    let (given_up, ()) = tokio::join!(rig.cloud.detach(&volume, &node, &waiters), async {
+        gate.reached().await;
+        drop(waiter);
+        gate.release();
+    });
+    given_up.unwrap_err();
+    rig.lens.hide_attachments(FOURTEEN);
+    detach_for_real(&rig, &volume, &node).await;
+    assert_eq!(rig.count(Action::DetachVolume), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attachment_that_comes_back_after_a_given_up_detach_is_detached_again() {
+    let rig = with_detach_seconds(1).await;
+    let (volume, node) = volume_and_node(&rig).await;
+    rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
+    let waiters = Waiters::default();
+    let waiter = waiters.join();
+    let gate = rig.sim.hold(Action::DetachVolume);
+    let (given_up, ()) = tokio::join!(rig.cloud.detach(&volume, &node, &waiters), async {
+        gate.reached().await;
+        drop(waiter);
+        gate.release();
+    });
+    given_up.unwrap_err();
+    rig.pass(5).await;
+    rig.twin().attach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.lens.hide_attachments(FOURTEEN);
+    detach_for_real(&rig, &volume, &node).await;
+    assert_eq!(rig.count(Action::DetachVolume), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attach_whose_answer_was_lost_cannot_come_after_the_detach() {
+    let rig = with_detach_seconds(1).await;
+    let (volume, node) = volume_and_node(&rig).await;
+    let waiters = Waiters::default();
+    let waiter = waiters.join();
+    let gate = rig.sim.hold(Action::AttachVolume);
+    rig.sim.fail_next(Action::AttachVolume, ErrorClass::Ambiguous, false);
+    let (lost, ()) = tokio::join!(rig.cloud.attach(&volume, &node, &waiters), async {
+        gate.reached().await;
+        drop(waiter);
+        gate.release();
+    });
+    lost.unwrap_err();
+    // EC2 carries the lost call out late.
+    let late = async {
+        rig.pass(10).await;
+        rig.twin().attach(&volume, &node, &rig.waiters).await.map(drop)
+    };
+    let (detached, late) = tokio::join!(rig.cloud.detach(&volume, &node, &rig.waiters), late);
+    late.unwrap();
+    detached.unwrap();
+    assert!(!is_attached(&rig).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_terminated_instance_has_nothing_attached() {
+    let rig = with_detach_seconds(1).await;
+    let volume = rig.volume("pvc-1").await.id;
+    let node = rig.neighbour().await;
+    rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.pass(20).await;
+    rig.terminate(&node).await;
+    detach_for_real(&rig, &volume, &node).await;
+    let error = rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap_err();
+    assert!(error.ec2().is_some() || error.is_not_found(), "{error:?}");
+}

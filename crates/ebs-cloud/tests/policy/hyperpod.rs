@@ -1,0 +1,79 @@
+//! Volumes of HyperPod nodes, which SageMaker attaches.
+
+use ebs_cloud::CloudError;
+use ebs_ec2::{Action, ErrorClass, Limit};
+use ebs_sim::engine::TimingOverride;
+use ebs_types::NodeId;
+
+use crate::rig::{Rig, told};
+
+fn node(cluster: &str) -> NodeId {
+    NodeId::parse(&format!("hyperpod-{cluster}-i-0123456789abcdef0")).expect("a node")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_node_gets_its_volume_through_sagemaker_and_repeats_are_one_attachment() {
+    let rig = Rig::new().await;
+    rig.timing(TimingOverride { attach_ms: Some(4_000), detach_ms: Some(4_000), ..TimingOverride::default() }).await;
+    let volume = rig.volume("pvc-1").await;
+    let node = node("my-big-cluster");
+    let first = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let again = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let after_restart = rig.twin().attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    assert_eq!((&first.device, &again.device), (&after_restart.device, &first.device));
+    assert_eq!(rig.count(Action::AttachClusterNodeVolume), 1, "what is there is looked at first");
+    assert_eq!(rig.count(Action::AttachVolume) + rig.count(Action::DescribeInstances), 0);
+    for _ in 0..2 {
+        rig.cloud.detach(&volume.id, &node, &rig.waiters).await.unwrap();
+        assert!(rig.volumes().await[0].attachments.is_empty());
+    }
+    assert_eq!(rig.accepted(Action::DetachClusterNodeVolume), 1);
+    assert_eq!(rig.count(Action::DetachVolume), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_of_a_cluster_node_is_attached_elsewhere_for_others() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let [instance, _] = rig.nodes().await;
+    rig.cloud.attach(&volume.id, &node("blue"), &rig.waiters).await.unwrap();
+    let other = NodeId::parse("hyperpod-blue-i-0fedcba9876543210").unwrap();
+    for other in [instance, other] {
+        let error = rig.cloud.attach(&volume.id, &other, &rig.waiters).await.unwrap_err();
+        assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
+        assert!(told(&error).contains("cluster/blue"), "{}", told(&error));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_to_attach_to_a_cluster_node_keep_their_meaning() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    type Fits = fn(&CloudError) -> bool;
+    let limit: Fits = |e| matches!(e, CloudError::LimitExceeded { .. });
+    let missing: Fits = |e| matches!(e, CloudError::NotFound { .. });
+    let argument: Fits = |e| matches!(e, CloudError::InvalidArgument { .. });
+    for (class, fits) in [
+        (ErrorClass::LimitExceeded(Limit::Attachments), limit),
+        (ErrorClass::VolumeNotFound, missing),
+        (ErrorClass::InstanceNotFound, missing),
+        (ErrorClass::InvalidParameter, argument),
+    ] {
+        rig.sim.fail_next(Action::AttachClusterNodeVolume, class, false);
+        let error = rig.cloud.attach(&volume.id, &node("blue"), &rig.waiters).await.unwrap_err();
+        assert!(fits(&error), "{class:?}: {error:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_node_without_the_volume_is_detached_and_other_refusals_are_errors() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    for class in [ErrorClass::IncorrectState, ErrorClass::AttachmentNotFound, ErrorClass::VolumeNotFound] {
+        rig.sim.fail_next(Action::DetachClusterNodeVolume, class, false);
+        rig.cloud.detach(&volume.id, &node("blue"), &rig.waiters).await.unwrap();
+    }
+    rig.sim.fail_next(Action::DetachClusterNodeVolume, ErrorClass::InvalidParameter, false);
+    let error = rig.cloud.detach(&volume.id, &node("blue"), &rig.waiters).await.unwrap_err();
+    assert!(matches!(error, CloudError::InvalidArgument { .. }), "{error:?}");
+}

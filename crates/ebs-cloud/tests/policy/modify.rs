@@ -1,0 +1,252 @@
+//! ModifyVolume: type, IOPS, throughput and tags.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ebs_cloud::{CloudError, ModifySpec, Object};
+use ebs_ec2::{Action, ErrorClass, Limit, ModificationState, ModifyVolume, Volumes};
+use ebs_sim::api::Call;
+use ebs_sim::engine::{EngineConfig, TimingOverride};
+use ebs_types::{Gib, IopsRequest, Tags, VolumeId, VolumeType, Waiters};
+use tokio::time::Instant;
+
+use crate::rig::{Rig, told};
+
+fn modify_ms(modify: u64) -> TimingOverride {
+    TimingOverride { modify_ms: Some(modify), optimize_ms: Some(0), ..TimingOverride::default() }
+}
+
+fn tags(entries: &[(&str, &str)]) -> Tags {
+    entries.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+}
+
+fn throughput(throughput: u32) -> ModifySpec {
+    ModifySpec { throughput: Some(throughput), ..ModifySpec::default() }
+}
+
+/// The ModifyVolume requests so far: size, type, IOPS, throughput.
+fn requests(rig: &Rig) -> Vec<(Option<i64>, Option<String>, Option<i64>, Option<i64>)> {
+    let calls = rig.sim.calls().into_iter();
+    calls
+        .filter_map(|c| match c.request {
+            Call::ModifyVolume(r) => Some((r.size, r.volume_type, r.iops, r.throughput)),
+            _ => None,
+        })
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_modified_volume_is_as_asked_for_and_a_repeat_changes_nothing() {
+    let rig = Rig::new().await;
+    rig.timing(modify_ms(9_000)).await;
+    let volume = rig.volume("pvc-1").await;
+    let spec = ModifySpec {
+        size: Some(Gib(20)),
+        iops: IopsRequest::Explicit(4000),
+        throughput: Some(200),
+        ..ModifySpec::default()
+    };
+    for _ in 0..2 {
+        let now = rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap().unwrap();
+        assert_eq!((now.size, now.iops, now.throughput), (Gib(20), Some(4000), Some(200)));
+    }
+    assert_eq!(requests(&rig), [(Some(20), None, Some(4000), Some(200))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_differs_is_sent() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let spec = ModifySpec {
+        size: Some(Gib(2)),
+        volume_type: Some(VolumeType::Gp3),
+        iops: IopsRequest::Explicit(3000),
+        throughput: Some(250),
+        ..ModifySpec::default()
+    };
+    rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap();
+    assert_eq!(requests(&rig), [(None, None, None, Some(250))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tags_are_deleted_then_set_then_the_volume_is_modified() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    rig.sim.clear_calls();
+    let spec = ModifySpec {
+        tags: tags(&[("both", "new"), ("team", "storage")]),
+        deleted_tags: BTreeSet::from(["both".to_owned(), "Name".to_owned()]),
+        ..throughput(250)
+    };
+    rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap();
+    let changes: Vec<Action> = rig.actions().into_iter().filter(|a| a.mutates()).collect();
+    assert_eq!(changes, [Action::DeleteTags, Action::CreateTags, Action::ModifyVolume]);
+    let now = rig.cloud.volume(&volume.id).await.unwrap().tags;
+    assert_eq!((now.get("both").map(String::as_str), now.get("Name")), (Some("new"), None));
+    assert_eq!(now.get("team").map(String::as_str), Some("storage"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn tags_alone_modify_nothing_and_nothing_at_all_calls_nothing() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let spec = ModifySpec { tags: tags(&[("team", "storage")]), ..ModifySpec::default() };
+    assert_eq!(rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap(), None);
+    assert_eq!(rig.count(Action::ModifyVolume), 0);
+    rig.sim.clear_calls();
+    let flag_only = ModifySpec { auto_iops: Some(true), throughput: Some(0), ..ModifySpec::default() };
+    assert_eq!(rig.cloud.modify_volume(&volume.id, &flag_only, &rig.waiters).await.unwrap(), None);
+    assert_eq!(rig.actions(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_of_a_modification_keep_their_meaning() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    type Fits = fn(&CloudError) -> bool;
+    let argument: Fits = |e| matches!(e, CloudError::InvalidArgument { .. });
+    let limit: Fits = |e| matches!(e, CloudError::LimitExceeded { .. });
+    let missing: Fits = |e| matches!(e, CloudError::NotFound { .. });
+    let state: Fits = |e| matches!(e, CloudError::FailedPrecondition { .. });
+    let rights: Fits = |e| matches!(e, CloudError::Unauthorized { .. });
+    for (class, fits) in [
+        (ErrorClass::InvalidParameter, argument),
+        (ErrorClass::Unsupported, argument),
+        (ErrorClass::LimitExceeded(Limit::ModificationSize), limit),
+        (ErrorClass::LimitExceeded(Limit::Iops), limit),
+        (ErrorClass::VolumeNotFound, missing),
+        (ErrorClass::MalformedId, missing),
+        (ErrorClass::ModificationCooldown, state),
+        (ErrorClass::IncorrectState, state),
+        (ErrorClass::Encryption, state),
+        (ErrorClass::Unauthorized, rights),
+    ] {
+        rig.sim.fail_next(Action::ModifyVolume, class, false);
+        let before = rig.count(Action::ModifyVolume);
+        let error = rig.cloud.modify_volume(&volume.id, &throughput(250), &rig.waiters).await.unwrap_err();
+        assert!(fits(&error), "{class:?}: {error:?}");
+        assert_eq!(rig.count(Action::ModifyVolume), before + 1, "{class:?} is not repeated");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_after_tags_were_changed_does_not_say_that_nothing_was_done() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let spec = ModifySpec { tags: tags(&[("team", "storage")]), ..throughput(90_000) };
+    let error = rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error, CloudError::Internal { .. }), "{error:?}");
+    assert!(told(&error).contains("tags have been changed"), "{}", told(&error));
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_of_tags_keep_their_meaning() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let spec = ModifySpec { tags: tags(&[("team", "storage")]), ..ModifySpec::default() };
+    rig.sim.fail_next(Action::CreateTags, ErrorClass::LimitExceeded(Limit::Tags), false);
+    let error = rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error, CloudError::LimitExceeded { .. }), "{error:?}");
+    rig.sim.fail_next(Action::CreateTags, ErrorClass::Ambiguous, true);
+    let error = rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
+    let missing = VolumeId::parse("vol-0123456789abcdef0").unwrap();
+    match rig.cloud.modify_volume(&missing, &spec, &rig.waiters).await.unwrap_err() {
+        CloudError::NotFound { object, .. } => assert_eq!(object, Object::Volume(missing)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn iops_above_the_limit_of_the_type_are_lowered_and_the_limit_is_asked_for_the_volumes_place() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let spec =
+        ModifySpec { size: Some(Gib(200)), iops: IopsRequest::Explicit(900_000), ..ModifySpec::default() };
+    let now = rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap().unwrap();
+    assert!(now.iops.is_some_and(|iops| (3000..900_000).contains(&iops)), "{:?}", now.iops);
+    let probes = rig.probes();
+    assert_eq!(probes.len(), 1);
+    assert_eq!(probes[0].availability_zone.as_deref(), Some("us-west-2a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn iops_that_every_place_allows_are_not_asked_about_and_lifted_to_the_minimum() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let to_io2 = ModifySpec {
+        volume_type: Some(VolumeType::Io2),
+        iops: IopsRequest::PerGib(10),
+        ..ModifySpec::default()
+    };
+    let now = rig.cloud.modify_volume(&volume.id, &to_io2, &rig.waiters).await.unwrap().unwrap();
+    assert_eq!((now.volume_type, now.iops), (VolumeType::Io2, Some(100)), "40 are below the type's minimum");
+    assert_eq!(rig.probes().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_modification_that_fails_is_told_with_ec2s_reason() {
+    let rig = Rig::new().await;
+    rig.timing(modify_ms(60_000)).await;
+    let volume = rig.volume("pvc-1").await;
+    rig.lens.bend_modifications(|modifications| {
+        for modification in modifications {
+            modification.state = ModificationState::Failed;
+            modification.status_message = Some("no such disk".to_owned());
+        }
+    });
+    let began = Instant::now();
+    let error = rig.cloud.modify_volume(&volume.id, &throughput(250), &rig.waiters).await.unwrap_err();
+    assert!(matches!(error, CloudError::Internal { .. }), "{error:?}");
+    assert!(told(&error).contains("no such disk"), "{}", told(&error));
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_modification_that_looks_do_not_show_yet_is_not_taken_for_done() {
+    let rig = Rig::new().await;
+    rig.timing(modify_ms(30_000)).await;
+    let volume = rig.volume("pvc-1").await;
+    let waiters = Waiters::default();
+    let waiter = waiters.join();
+    let gate = rig.sim.hold(Action::ModifyVolume);
+    let (given_up, ()) = tokio::join!(rig.cloud.expand(&volume.id, Gib(10), &waiters), async {
+        gate.reached().await;
+        drop(waiter);
+        gate.release();
+    });
+    given_up.unwrap_err();
+    let began = Instant::now();
+    rig.lens.bend_modifications(move |modifications| {
+        if began.elapsed() < Duration::from_secs(14) {
+            modifications.clear();
+        }
+    });
+    rig.cloud.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap();
+    assert!(began.elapsed() >= Duration::from_secs(25), "{:?}", began.elapsed());
+    assert_eq!(rig.count(Action::ModifyVolume), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_modification_that_another_process_has_just_made_is_followed_instead_of_refused() {
+    let rig = Rig::with(EngineConfig { modifications_per_day: Some(1), ..EngineConfig::default() }).await;
+    rig.timing(modify_ms(20_000)).await;
+    let volume = rig.volume("pvc-1").await;
+    let request =
+        ModifyVolume { volume: volume.id.clone(), size: Some(Gib(10)), volume_type: None, iops: None, throughput: None };
+    rig.sim.modify_volume(&request).await.expect("it can be modified");
+    let began = Instant::now();
+    let old = volume.size;
+    rig.lens.bend_volumes(move |volumes| {
+        if began.elapsed() < Duration::from_secs(5) {
+            volumes.iter_mut().for_each(|v| v.size = old);
+        }
+    });
+    rig.lens.bend_modifications(move |modifications| {
+        if began.elapsed() < Duration::from_secs(5) {
+            modifications.clear();
+        }
+    });
+    assert_eq!(rig.cloud.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap(), Gib(10));
+    assert!(began.elapsed() >= Duration::from_secs(20), "{:?}", began.elapsed());
+}

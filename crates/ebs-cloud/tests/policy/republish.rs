@@ -1,0 +1,265 @@
+//! Attaching without a look first: what refusals lead to, also beside another process.
+
+use std::time::Duration;
+
+use ebs_cloud::CloudError;
+use ebs_ec2::{Action, AttachRequest, Attachments, ErrorClass, Limit};
+use ebs_sim::engine::TimingOverride;
+use ebs_types::{DeviceName, NodeId, VolumeId};
+use tokio::time::Instant;
+
+use crate::rig::{Rig, told};
+
+async fn attach_by_hand(rig: &Rig, volume: &VolumeId, node: &NodeId, device: &str) {
+    let request = AttachRequest {
+        volume: volume.clone(),
+        instance: node.instance().clone(),
+        device: DeviceName::new(device),
+        card: None,
+    };
+    rig.sim.attach_volume(&request).await.expect("the attachment is possible");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_asked_of_a_volume_before_it_is_attached() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    rig.sim.clear_calls();
+    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let actions = rig.actions();
+    let attach = actions.iter().position(|a| *a == Action::AttachVolume).expect("it was attached");
+    assert!(!actions[..attach].contains(&Action::DescribeVolumes), "{actions:?}");
+    assert_eq!(actions[attach + 1..], [Action::DescribeVolumes], "one look shows it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_is_described_once_for_many_attachments_and_anew_after_a_while() {
+    let rig = Rig::new().await;
+    let [node, _] = rig.nodes().await;
+    let mut names = Vec::new();
+    for n in 0..6 {
+        let volume = rig.volume(&format!("pvc-{n}")).await;
+        names.push(rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap().device);
+    }
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 6);
+    assert_eq!(rig.count(Action::DescribeInstances), 1);
+    rig.pass(60).await;
+    let volume = rig.volume("pvc-later").await;
+    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    assert_eq!(rig.count(Action::DescribeInstances), 2);
+    assert_eq!(rig.accepted(Action::AttachVolume), rig.count(Action::AttachVolume), "no name was taken twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_somebody_else_took_meanwhile_leads_to_a_fresh_look_and_another_name() {
+    let rig = Rig::new().await;
+    let [node, _] = rig.nodes().await;
+    let (one, stranger, two) = (rig.volume("a").await, rig.volume("b").await, rig.volume("c").await);
+    rig.cloud.attach(&one.id, &node, &rig.waiters).await.unwrap();
+    attach_by_hand(&rig, &stranger.id, &node, "/dev/xvdab").await;
+    let attached = rig.cloud.attach(&two.id, &node, &rig.waiters).await.unwrap();
+    assert_eq!(attached.device.as_str(), "/dev/xvdac");
+    assert_eq!(rig.count(Action::DescribeInstances), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_for_any_reason_is_a_success_when_the_volume_is_attached_there_already() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    let first = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    for class in [
+        ErrorClass::LimitExceeded(Limit::Attachments),
+        ErrorClass::ZoneMismatch,
+        ErrorClass::InvalidParameter,
+        ErrorClass::Unsupported,
+        ErrorClass::IncorrectState,
+        ErrorClass::VolumeInUse,
+        ErrorClass::Other,
+    ] {
+        rig.sim.fail_next(Action::AttachVolume, class, false);
+        let again = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        assert_eq!((again.device, again.attach_time), (first.device.clone(), first.attach_time), "{class:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_keeps_its_meaning_when_the_volume_is_not_attached_there() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    type Fits = fn(&CloudError) -> bool;
+    let limit: Fits = |e| matches!(e, CloudError::LimitExceeded { .. });
+    let state: Fits = |e| matches!(e, CloudError::FailedPrecondition { .. });
+    let argument: Fits = |e| matches!(e, CloudError::InvalidArgument { .. });
+    let missing: Fits = |e| matches!(e, CloudError::NotFound { .. });
+    let rights: Fits = |e| matches!(e, CloudError::Unauthorized { .. });
+    let later: Fits = |e| matches!(e, CloudError::Unavailable { .. });
+    let other: Fits = |e| matches!(e, CloudError::Internal { .. });
+    for (class, fits) in [
+        (ErrorClass::LimitExceeded(Limit::Attachments), limit),
+        (ErrorClass::ZoneMismatch, state),
+        (ErrorClass::VolumeInUse, state),
+        (ErrorClass::IncorrectState, state),
+        (ErrorClass::Encryption, state),
+        (ErrorClass::InvalidParameter, argument),
+        (ErrorClass::Unsupported, argument),
+        (ErrorClass::VolumeNotFound, missing),
+        (ErrorClass::InstanceNotFound, missing),
+        (ErrorClass::MalformedId, missing),
+        (ErrorClass::Unauthorized, rights),
+        (ErrorClass::Unauthenticated, rights),
+        (ErrorClass::NotSent, later),
+        (ErrorClass::Other, other),
+    ] {
+        rig.sim.fail_next(Action::AttachVolume, class, false);
+        let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
+        assert!(fits(&error), "{class:?}: {error:?}");
+        assert!(error.ec2().is_some_and(|e| e.class == class), "{class:?}: {error:?}");
+    }
+    let device = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap().device;
+    assert_eq!(device.as_str(), "/dev/xvdaa", "no refused attempt has kept its name");
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_that_are_all_refused_end_the_attempt() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    for _ in 0..5 {
+        rig.sim.fail_next(Action::AttachVolume, ErrorClass::DeviceNameInUse, false);
+    }
+    let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
+    assert_eq!(rig.count(Action::AttachVolume), 5);
+    assert_eq!(rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap().device.as_str(), "/dev/xvdaf");
+}
+
+#[tokio::test(start_paused = true)]
+async fn our_own_attachment_is_believed_at_once_and_one_of_others_when_looks_cannot_show_the_past() {
+    let mut rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let began = Instant::now();
+    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    rig.restart();
+    let began = Instant::now();
+    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    assert!((15..25).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attachment_that_is_over_is_not_reported_because_looks_still_list_it() {
+    let mut rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    let neighbour = rig.neighbour().await;
+    let old = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap().volume.attachments;
+    rig.pass(20).await;
+    rig.cloud.detach(&volume.id, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attach(&volume.id, &neighbour, &rig.waiters).await.unwrap();
+    rig.restart();
+    let until = Instant::now() + Duration::from_secs(14);
+    rig.lens.bend_volumes(move |volumes| {
+        for volume in volumes.iter_mut().filter(|v| !v.attachments.is_empty()) {
+            if Instant::now() < until {
+                volume.attachments.clone_from(&old);
+            }
+        }
+    });
+    let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error, CloudError::OutcomeUnknown { .. } | CloudError::FailedPrecondition { .. }), "{error:?}");
+    let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
+    assert!(told(&error).contains(&neighbour.to_string()), "{}", told(&error));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_earlier_attachment_still_listed_is_not_taken_for_the_new_one() {
+    let rig = Rig::new().await;
+    rig.timing(TimingOverride { attach_ms: Some(8_000), ..TimingOverride::default() }).await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    let old = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    rig.pass(20).await;
+    rig.cloud.detach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let began = Instant::now();
+    let stale = old.volume.attachments.clone();
+    rig.lens.bend_volumes(move |volumes| {
+        if began.elapsed() < Duration::from_secs(6) {
+            volumes.iter_mut().for_each(|v| v.attachments.clone_from(&stale));
+        }
+    });
+    let new = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    assert!(began.elapsed() >= Duration::from_secs(8), "{:?}", began.elapsed());
+    assert_ne!(new.attach_time, old.attach_time);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_is_not_followed_by_a_blind_second_call_of_the_next_attempt() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    rig.sim.fail_next(Action::AttachVolume, ErrorClass::Ambiguous, true);
+    let waiters = ebs_types::Waiters::default();
+    let waiter = waiters.join();
+    let gate = rig.sim.hold(Action::AttachVolume);
+    let (given_up, ()) = tokio::join!(rig.cloud.attach(&volume.id, &node, &waiters), async {
+        gate.reached().await;
+        drop(waiter);
+        gate.release();
+    });
+    given_up.unwrap_err();
+    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    assert_eq!(rig.count(Action::AttachVolume), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_processes_do_not_hurt_each_other() {
+    let rig = Rig::new().await;
+    rig.timing(TimingOverride { attach_ms: Some(3_000), detach_ms: Some(3_000), ..TimingOverride::default() }).await;
+    let [node, _] = rig.nodes().await;
+    let clouds = [rig.cloud.clone(), rig.twin()];
+    let mut running = tokio::task::JoinSet::new();
+    for n in 0..10 {
+        for cloud in &clouds {
+            let volume = rig.volume(&format!("pvc-{n}-{}", running.len())).await.id;
+            let (cloud, waiters, node) = (cloud.clone(), rig.waiters.clone(), node.clone());
+            running.spawn(async move {
+                let device = cloud.attach(&volume, &node, &waiters).await.unwrap().device;
+                (volume, device)
+            });
+        }
+    }
+    let made = running.join_all().await;
+    let mut names: Vec<_> = made.iter().map(|(_, device)| device.clone()).collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 20);
+    for (n, (volume, _)) in made.iter().enumerate() {
+        clouds[n % 2].detach(volume, &node, &rig.waiters).await.unwrap();
+    }
+    assert!(rig.volumes().await.iter().all(|v| v.attachments.is_empty()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stuck_attachment_of_another_process_is_taken_back_too() {
+    let rig = Rig::new().await;
+    rig.timing(TimingOverride { attach_ms: Some(100_000_000), ..TimingOverride::default() }).await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    attach_by_hand(&rig, &volume.id, &node, "/dev/xvdaa").await;
+    rig.pass(100).await;
+    let began = Instant::now();
+    let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error, CloudError::InProgress { .. }), "{error:?}");
+    assert!((15..30).contains(&began.elapsed().as_secs()), "only what looks show for certain: {:?}", began.elapsed());
+    assert_eq!(rig.accepted(Action::DetachVolume), 1);
+    rig.timing(TimingOverride { attach_ms: Some(0), ..TimingOverride::default() }).await;
+    let fresh = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    assert_eq!(fresh.device.as_str(), "/dev/xvdab");
+}
