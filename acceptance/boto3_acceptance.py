@@ -5,6 +5,8 @@ Reads what the simulator's env file exports (AWS_ENDPOINT_URL_EC2, credentials, 
 two instances). Ends with 1 at the first thing that is not as EC2 has it, and says what.
 """
 
+import collections
+import concurrent.futures
 import contextlib
 import datetime
 import json
@@ -619,6 +621,33 @@ def sample(shape, depth=0):
     return {"boolean": False, "timestamp": now(), "float": 1.0, "double": 1.0, "blob": b"x"}[kind]
 
 
+def rates_are_limited():
+    """For a simulator with realistic timing, which has EC2's rate limits too."""
+    put("/timing", dict.fromkeys(["create_ms", "snapshot_ms", "modify_ms", "optimize_ms"], 0))
+    it = volume(Size=1)
+    EC2.create_snapshot(VolumeId=it)
+    refused("SnapshotCreationPerVolumeRateExceeded", EC2.create_snapshot, VolumeId=it)
+    for size in (2, 3, 4, 5):
+        EC2.modify_volume(VolumeId=it, Size=size)
+        until("modified", lambda: modification(it)["ModificationState"] == "completed")
+    refused("VolumeModificationRateExceeded", EC2.modify_volume, VolumeId=it, Size=6)
+
+    def code_of_a_list(_):
+        try:
+            EC2.describe_volumes()
+        except botocore.exceptions.ClientError as error:
+            equal(error.response["ResponseMetadata"]["HTTPStatusCode"], 503, "status of a throttle")
+            return error.response["Error"]["Code"]
+        return "ok"
+
+    with concurrent.futures.ThreadPoolExecutor(20) as threads:
+        codes = collections.Counter(threads.map(code_of_a_list, range(200)))
+    expect(set(codes) == {"ok", "RequestLimitExceeded"} and codes["ok"] >= 50, f"200 lists at once: {codes}")
+    # A client that retries as the SDKs do gets through.
+    patient = boto3.client("ec2", config=botocore.config.Config(retries={"mode": "standard", "max_attempts": 10}))
+    expect(any(v["VolumeId"] == it for v in patient.describe_volumes()["Volumes"]), "the volume is not listed")
+
+
 SCENES = [
     a_volume_lives_its_life,
     tokens_make_creation_idempotent,
@@ -644,8 +673,17 @@ SCENES = [
 ]
 
 
+# Played only when asked for: each needs a simulator that is started for it.
+SPECIAL = [
+    rates_are_limited,
+]
+
+
 def main(names):
-    wanted = [scene for scene in SCENES if not names or scene.__name__ in names]
+    wanted = [scene for scene in SCENES + SPECIAL if scene.__name__ in names] if names else SCENES
+    if len(wanted) < len(names):
+        print(f"unknown scenes among {names}", file=sys.stderr)
+        return 2
     for scene in wanted:
         began = time.monotonic()
         try:

@@ -55,6 +55,12 @@ async fn boto3_works_with_temporary_credentials() {
 }
 
 #[tokio::test]
+async fn boto3_meets_ec2s_rate_limits_where_timing_is_realistic() {
+    let sim = [&SIGNED[..], &["--timing", "realistic"]].concat();
+    assert_passed(&against(&sim, &python(), &["-B", SCRIPT, "rates_are_limited"]).await);
+}
+
+#[tokio::test]
 async fn the_go_sdk_finds_the_simulator_as_it_finds_ec2() {
     let by_hand = "cd acceptance/go && go build -o FILE .; FILE is it";
     assert_passed(&against(&SIGNED, &program("EBS_TEST_GO_SDK", None, by_hand), &[]).await);

@@ -133,6 +133,40 @@ async fn the_aws_cli_snapshots_restores_and_modifies() {
 }
 
 #[tokio::test]
+async fn the_aws_cli_runs_instances_copies_volumes_and_keeps_snapshots() {
+    let sim = Sim::start().await;
+    let aws = Aws::of(&sim);
+    let run = "run-instances --image-id ami-0123456789abcdef0 --instance-type m5.large --count 1 --key-name k \
+               --placement AvailabilityZone=us-west-2a --client-token run \
+               --block-device-mappings DeviceName=/dev/sdf,Ebs={VolumeSize=2,DeleteOnTermination=true}";
+    let instance = text(&aws.ok(run).await["Instances"][0], "InstanceId").to_owned();
+    assert_eq!(text(&aws.ok(run).await["Instances"][0], "InstanceId"), instance, "the same token");
+    aws.ok(&format!("wait instance-running --instance-ids {instance}")).await;
+    let disks =
+        "describe-volumes --filters Name=attachment.instance-id,Values={i} Name=attachment.device,Values=/dev/sdf";
+    let disks = aws.ok(&disks.replace("{i}", &instance)).await;
+    let disk = text(&disks["Volumes"][0], "VolumeId").to_owned();
+
+    let copied = aws.ok(&format!("copy-volumes --source-volume-id {disk} --size 3")).await;
+    assert_eq!((text(&copied["Volumes"][0], "SourceVolumeId"), &copied["Volumes"][0]["Size"]), (&*disk, &3.into()));
+    let snapshot = aws.ok(&format!("create-snapshot --volume-id {disk}")).await;
+    let snapshot = text(&snapshot, "SnapshotId").to_owned();
+    aws.ok(&format!("wait snapshot-completed --snapshot-ids {snapshot}")).await;
+    let fast = "enable-fast-snapshot-restores --availability-zones us-west-2a us-west-2b --source-snapshot-ids";
+    let fast = aws.ok(&format!("{fast} {snapshot}")).await;
+    assert_eq!((fast["Successful"].as_array().unwrap().len(), &fast["Unsuccessful"]), (2, &serde_json::json!([])));
+    let lock = format!("lock-snapshot --snapshot-id {snapshot} --lock-mode governance --lock-duration 1");
+    assert_eq!(text(&aws.ok(&lock).await, "LockState"), "governance");
+    assert_eq!(aws.code(&format!("delete-snapshot --snapshot-id {snapshot}")).await, "SnapshotLocked");
+
+    let ended = aws.ok(&format!("terminate-instances --instance-ids {instance}")).await;
+    assert_eq!(ended["TerminatingInstances"][0]["PreviousState"]["Name"], "running");
+    aws.ok(&format!("wait instance-terminated --instance-ids {instance}")).await;
+    aws.ok(&format!("wait volume-deleted --volume-ids {disk}")).await;
+    sim.server.shutdown().await.unwrap();
+}
+
+#[tokio::test]
 async fn the_aws_cli_pages_through_a_listing() {
     let sim = Sim::start().await;
     let aws = Aws::of(&sim);
