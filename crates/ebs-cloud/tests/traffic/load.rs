@@ -1,6 +1,5 @@
 use std::time::Duration;
 
-use ebs_ec2::Action;
 use ebs_sim::faults::{Effect, Rule};
 use ebs_sim::port::PortCall;
 use tokio::time::Instant;
@@ -14,13 +13,12 @@ async fn volume_lives_at_four_a_second_cost_few_describes_and_little_time() {
     let added = lives(&[world.driver()], LIVES, 4.0).await;
     let bill = bill(&world, LIVES);
     let of = |of: fn(&Added) -> Duration| median(added.iter().map(of).collect());
-    let (create, delete) = (of(|a| a.create), of(|a| a.delete));
-    let (attach, detach) = (of(|a| a.attach), of(|a| a.detach));
-    let told = format!("{bill:?}, median added: create {create:?}, attach {attach:?}, detach {detach:?}, {delete:?}");
-    assert!(bill.mutating <= 4.08 && bill.throttled <= 2.0, "{told}");
-    let looks = f64::from(u32::try_from(world.count(Action::DescribeVolumes)).expect("few")) / f64::from(LIVES);
-    assert!(looks <= 0.8, "{looks} looks at volumes a life; {told}");
-    assert!(create < Duration::from_millis(300) && delete < Duration::from_millis(50), "{told}");
+    let each = [of(|a| a.create), of(|a| a.attach), of(|a| a.detach), of(|a| a.delete)];
+    let all = median(added.iter().flat_map(|a| [a.create, a.attach, a.detach, a.delete]).collect());
+    let told = format!("{bill:?}; added in the median {all:?}, by create, attach, detach, delete {each:?}");
+    assert!(bill.mutating <= 4.08 && bill.throttled <= 2.0 && bill.describes <= 0.8, "{told}");
+    assert!(all < Duration::from_millis(300) && each.iter().all(|a| *a < Duration::from_millis(400)), "{told}");
+    println!("{told}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -30,6 +28,7 @@ async fn with_half_of_every_bucket_eaten_few_calls_are_throttled_and_all_lives_e
     world.sim.faults().add(Rule::new(Effect::Eat { fraction: 0.5 })).expect("a sound rule");
     lives(&[world.driver()], LIVES, 4.0).await;
     let bill = bill(&world, LIVES);
+    println!("{bill:?}");
     assert!(bill.mutating <= 4.3 && bill.throttled <= 5.0, "{bill:?}");
 }
 
@@ -41,6 +40,7 @@ async fn of_a_thousand_lives_at_once_none_is_lost() {
     let all = lives(&[world.driver()], LIVES, 1e6).await;
     assert_eq!(all.len(), 1_000);
     let bill = bill(&world, LIVES);
+    println!("{bill:?}");
     assert!(bill.mutating <= 4.3 && bill.throttled <= 5.0, "{bill:?}");
     // 900 creations beyond the full bucket take 180 s at 5/s.
     assert!(began.elapsed() < Duration::from_secs(260), "{:?}", began.elapsed());
@@ -53,6 +53,7 @@ async fn two_drivers_on_one_account_both_come_to_their_end_without_wasting_calls
     let drivers = world.two_drivers();
     lives(&drivers, LIVES, 6.0).await;
     let bill = bill(&world, LIVES);
+    println!("{bill:?}");
     assert!(bill.mutating <= 4.3 && bill.throttled <= 5.0, "{bill:?}");
 }
 
@@ -64,6 +65,7 @@ async fn what_a_life_costs_in_describes_falls_with_the_load() {
         lives(&[world.driver()], 40, per_second).await;
         costs.push(bill(&world, 40).describes);
     }
+    println!("{costs:?}");
     assert!(costs.is_sorted_by(|a, b| a > b), "{costs:?}");
 }
 
@@ -71,7 +73,8 @@ async fn what_a_life_costs_in_describes_falls_with_the_load() {
 async fn under_load_calls_of_one_kind_keep_their_distance() {
     let world = World::realistic().await;
     lives(&[world.driver()], 120, 4.0).await;
-    let looks: Vec<PortCall> = world.describes().into_iter().filter(|c| c.action == Action::DescribeVolumes).collect();
+    let looks: Vec<PortCall> =
+        world.describes().into_iter().filter(|c| c.action == ebs_ec2::Action::DescribeVolumes).collect();
     let busy = &looks[looks.len() / 4..looks.len() / 2];
     let span = busy[busy.len() - 1].at.duration_since(busy[0].at).expect("in order");
     let mean = span / u32::try_from(busy.len() - 1).expect("few");
