@@ -37,17 +37,6 @@ impl<E: Ec2> Lookups<E> {
         Ok(ask(&self.desks.volumes, &step, op.into(), id.clone()).await?.pop())
     }
 
-    /// The volume's latest modification; `None` when EC2 lists none.
-    pub(crate) async fn modification<'o>(
-        &self,
-        op: impl Into<Option<&'o Op<'o>>>,
-        id: &VolumeId,
-    ) -> Result<Option<Modification>, CloudError> {
-        let step = format!("look at the modifications of volume {id}");
-        let found = ask(&self.desks.modifications, &step, op.into(), id.clone()).await?;
-        Ok(latest(found))
-    }
-
     /// The volume's status; `None` when EC2 lists no such volume.
     pub(crate) async fn volume_status<'o>(
         &self,

@@ -18,7 +18,6 @@ async fn volume_lives_at_four_a_second_cost_few_describes_and_little_time() {
     let told = format!("{bill:?}; added in the median {all:?}, by create, attach, detach, delete {each:?}");
     assert!(bill.mutating <= 4.08 && bill.throttled <= 2.0 && bill.describes <= 0.8, "{told}");
     assert!(all < Duration::from_millis(300) && each.iter().all(|a| *a < Duration::from_millis(400)), "{told}");
-    println!("{told}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -28,7 +27,6 @@ async fn with_half_of_every_bucket_eaten_few_calls_are_throttled_and_all_lives_e
     world.sim.faults().add(Rule::new(Effect::Eat { fraction: 0.5 })).expect("a sound rule");
     lives(&[world.driver()], LIVES, 4.0).await;
     let bill = bill(&world, LIVES);
-    println!("{bill:?}");
     assert!(bill.mutating <= 4.3 && bill.throttled <= 5.0, "{bill:?}");
 }
 
@@ -40,7 +38,6 @@ async fn of_a_thousand_lives_at_once_none_is_lost() {
     let all = lives(&[world.driver()], LIVES, 1e6).await;
     assert_eq!(all.len(), 1_000);
     let bill = bill(&world, LIVES);
-    println!("{bill:?}");
     assert!(bill.mutating <= 4.3 && bill.throttled <= 5.0, "{bill:?}");
     // 900 creations beyond the full bucket take 180 s at 5/s.
     assert!(began.elapsed() < Duration::from_secs(260), "{:?}", began.elapsed());
@@ -53,7 +50,6 @@ async fn two_drivers_on_one_account_both_come_to_their_end_without_wasting_calls
     let drivers = world.two_drivers();
     lives(&drivers, LIVES, 6.0).await;
     let bill = bill(&world, LIVES);
-    println!("{bill:?}");
     assert!(bill.mutating <= 4.3 && bill.throttled <= 5.0, "{bill:?}");
 }
 
@@ -65,7 +61,6 @@ async fn what_a_life_costs_in_describes_falls_with_the_load() {
         lives(&[world.driver()], 40, per_second).await;
         costs.push(bill(&world, 40).describes);
     }
-    println!("{costs:?}");
     assert!(costs.is_sorted_by(|a, b| a > b), "{costs:?}");
 }
 
