@@ -26,6 +26,12 @@ bench: ## Volume lives under load, against the targets (LIVES=500, BENCH_ARGS='-
 	cargo build --release --workspace --locked
 	$(or $(CARGO_TARGET_DIR),target)/release/xtask bench $(BENCH_ARGS)
 
+SECONDS ?= 60
+soak: ## The model test with new seeds for SECONDS=60; prints the seeds that fail
+	@scripts/setup build
+	cargo build --workspace --locked --quiet
+	$(or $(CARGO_TARGET_DIR),target)/debug/ebs-model --seconds $(SECONDS)
+
 tidy: ## The rules of the house that no compiler checks
 	@scripts/setup build
 	cargo build --workspace --locked --quiet

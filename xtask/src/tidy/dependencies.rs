@@ -17,7 +17,7 @@ struct Rule {
     never: &'static [&'static str],
 }
 
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 14] = [
     Rule { name: "ebs-types", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
     Rule { name: "csi-proto", ours: &[], tests: &[], never: &["tokio", "aws-*"] },
     Rule { name: "ebs-ec2", ours: &["ebs-types"], tests: &[], never: &["aws-*", "tonic"] },
@@ -45,6 +45,12 @@ const RULES: [Rule; 13] = [
         never: &["aws-*", "kube"],
     },
     Rule {
+        name: "ebs-model",
+        ours: &["csi-proto", "ebs-cloud", "ebs-driver", "ebs-ec2", "ebs-sim", "ebs-testkit", "ebs-types"],
+        tests: &[],
+        never: &["aws-*", "kube", "axum"],
+    },
+    Rule {
         name: "ebs-csi-driver",
         ours: &[
             "csi-proto",
@@ -57,7 +63,7 @@ const RULES: [Rule; 13] = [
             "ebs-telemetry",
             "ebs-types",
         ],
-        tests: &["ebs-sim", "ebs-testkit"],
+        tests: &["ebs-model", "ebs-sim", "ebs-testkit"],
         never: &["aws-*"],
     },
     Rule { name: "xtask", ours: &["csi-proto", "ebs-testkit", "ebs-types"], tests: &[], never: &["aws-*", "kube"] },
@@ -78,7 +84,7 @@ const SINGLE: [&str; 2] = ["hyper", "rustls"];
 const SDK: (&str, &str) = ("aws-sdk-ec2", "ebs-aws");
 
 /// The driver binary, and what must not be linked into it.
-const DRIVER: (&str, [&str; 3]) = ("ebs-csi-driver", ["ebs-sim", "ebs-testkit", "loopdev-3"]);
+const DRIVER: (&str, [&str; 4]) = ("ebs-csi-driver", ["ebs-model", "ebs-sim", "ebs-testkit", "loopdev-3"]);
 
 pub(super) fn check(workspace: &Workspace) -> Vec<Finding> {
     let ours: BTreeSet<&str> = workspace.crates.iter().map(|member| member.name.as_str()).collect();

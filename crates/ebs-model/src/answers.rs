@@ -1,0 +1,388 @@
+//! What the orchestrator makes of an answer, and what an answer must not say.
+
+use ebs_ec2::Ec2;
+use ebs_sim::engine::StateView;
+
+use crate::beliefs::{Claimed, Disk, Held, Snapped};
+use crate::calls::{Call, Target};
+use crate::content::{self, Origin, VolumeOrder};
+use crate::driver::{Answer, Heard, Refused, Reply};
+use crate::truth::{attachment, is_live, named_snapshots, named_volumes};
+use crate::world::{Checked, World, broken};
+
+impl<E: Ec2> World<E> {
+    /// Takes in the answer to a call.
+    pub(crate) async fn take_in(&mut self, id: u64, answer: Answer) -> Checked {
+        let Some(call) = self.calls.remove(&id) else { return Ok(()) };
+        match &answer {
+            Ok(reply) => self.tell(format!("#{id} ok: {}", short(reply))),
+            Err(refused) => self.tell(format!("#{id} {:?}: {}", refused.code, refused.message)),
+        }
+        let truth = self.sim.engine().snapshot_of_state().await;
+        match (call.target.clone(), answer) {
+            (Target::Create { claim, order }, answer) => self.created(&call, claim, &order, (answer, &truth)),
+            (Target::Delete { claim, id }, answer) => self.deleted(&call, claim, &id, (answer, &truth)),
+            (Target::Publish { id, node, .. }, answer) => self.published(&call, &id, node, (answer, &truth)),
+            (Target::Unpublish { id, node }, answer) => self.unpublished(&call, &id, node, (answer, &truth)),
+            (Target::Expand { id, gib, .. }, answer) => self.expanded(&call, &id, gib, (answer, &truth)),
+            (Target::Snapshot { snap, source }, answer) => self.snapshotted(&call, snap, &source, (answer, &truth)),
+            (Target::DropSnapshot { snap, id }, answer) => self.snapshot_dropped(snap, &id, (answer, &truth)),
+        }
+    }
+
+    fn created(
+        &mut self,
+        call: &Call,
+        at: usize,
+        order: &VolumeOrder,
+        (answer, truth): (Answer, &StateView),
+    ) -> Checked {
+        self.beliefs.claims[at].creating -= 1;
+        let name = order.name.clone();
+        match answer {
+            Ok(Reply::Volume(volume)) => {
+                if call.is_contrary {
+                    return broken(format!("CreateVolume of {name} succeeded although its content is another"));
+                }
+                match &self.beliefs.claims[at].state {
+                    Claimed::Exists(disk) | Claimed::Deleting(disk) if disk.id != volume.volume_id => {
+                        broken(format!("{name} is {} and now {}", disk.id, volume.volume_id))
+                    }
+                    Claimed::Exists(_) | Claimed::Deleting(_) => Ok(()),
+                    Claimed::Absent | Claimed::Unknown => {
+                        let disk = self.check_created(order, &volume, truth)?;
+                        self.beliefs.claims[at].state = Claimed::Exists(disk);
+                        Ok(())
+                    }
+                }
+            }
+            Ok(_) => broken("CreateVolume was answered with something else"),
+            Err(refused) => self.creation_refused(call, at, &refused, truth),
+        }
+    }
+
+    fn check_created(&self, order: &VolumeOrder, volume: &csi_proto::csi::Volume, truth: &StateView) -> Checked<Disk> {
+        let (id, name) = (&volume.volume_id, &order.name);
+        if self.foreign.contains_key(id) {
+            return broken(format!("a stranger's volume was adopted: {id} for {name}"));
+        }
+        if self.beliefs.deleted.contains(id) {
+            return broken(format!("{name} was answered with {id}, which was deleted"));
+        }
+        let Some(real) = truth.volumes.iter().find(|v| v.id == *id).filter(|v| is_live(v)) else {
+            return broken(format!("{name} was answered with {id}, which EC2 does not have"));
+        };
+        let zone = volume.accessible_topology.first().and_then(|t| t.segments.values().next()).cloned();
+        let origin = match (&real.snapshot_id, &real.source_volume_id) {
+            (Some(snapshot), None) => Origin::Snapshot(snapshot.clone()),
+            (None, Some(volume)) => Origin::Volume(volume.clone()),
+            _ => Origin::Blank,
+        };
+        let size = i64::from(real.size_gib);
+        let kind = if order.shared { "io2" } else { "gp3" };
+        let rules = [
+            (zone.as_ref() == Some(&real.zone), "the zone told is not the volume's"),
+            (order.origin != Origin::Blank || order.zones.contains(&real.zone), "the zone is none that was asked for"),
+            (content::gib(volume.capacity_bytes) == size, "the size told is not the volume's"),
+            (size >= order.gib, "the volume is smaller than asked for"),
+            (real.multi_attach == order.shared, "multi-attach is not as asked for"),
+            (real.volume_type == kind, "the type is not as asked for"),
+            (origin == order.origin, "the source is not the one asked for"),
+            (matches!(real.state.as_str(), "available" | "in-use"), "the volume is not usable yet"),
+        ];
+        if let Some((_, rule)) = rules.iter().find(|(holds, _)| !holds) {
+            return broken(format!("CreateVolume of {name} gave {id}, but {rule}: {order:?}, {real:?}"));
+        }
+        Ok(Disk {
+            id: id.clone(),
+            gib: size,
+            wanted_gib: size,
+            zone: real.zone.clone(),
+            shared: order.shared,
+            tags: order.tags(),
+            holds: Default::default(),
+            home: None,
+            deleting: 0,
+        })
+    }
+
+    fn creation_refused(&mut self, call: &Call, at: usize, refused: &Refused, truth: &StateView) -> Checked {
+        if !refused.code.is_final(true) {
+            return Ok(());
+        }
+        let claim = &self.beliefs.claims[at];
+        let has_origin = claim.order.origin != Origin::Blank;
+        let expected = match refused.code {
+            Heard::ResourceExhausted => self.quota_is_small || self.has_full_zones() || call.is_contrary,
+            Heard::AlreadyExists => call.is_contrary || claim.has_stranger,
+            // The source is gone, or going.
+            Heard::NotFound | Heard::FailedPrecondition if !call.is_contrary => {
+                has_origin && !(call.was_sure && self.origin_is_sure(&claim.order))
+            }
+            Heard::OutOfRange => has_origin,
+            Heard::InvalidArgument | Heard::FailedPrecondition => call.is_contrary,
+            _ => false,
+        };
+        if !expected {
+            return unexpected("CreateVolume", &claim.name, refused);
+        }
+        if call.is_contrary {
+            return Ok(());
+        }
+        if let Claimed::Exists(disk) = &claim.state {
+            return broken(format!("{} exists as {}, and the same request for it is refused: {refused:?}", claim.name, disk.id));
+        }
+        if claim.creating > 0 {
+            return Ok(());
+        }
+        let left: Vec<_> = self.live_of(&claim.name, truth);
+        if !left.is_empty() {
+            let name = &claim.name;
+            return broken(format!("CreateVolume of {name} was refused for good ({refused:?}) and left {left:?} behind"));
+        }
+        self.beliefs.claims[at].state = Claimed::Absent;
+        Ok(())
+    }
+
+    /// Volumes of that name that are alive and not strangers'.
+    pub(crate) fn live_of(&self, name: &str, truth: &StateView) -> Vec<String> {
+        named_volumes(truth, name).filter(|v| is_live(v) && !self.foreign.contains_key(&v.id)).map(|v| v.id.clone()).collect()
+    }
+
+    fn deleted(&mut self, call: &Call, at: usize, id: &str, (answer, truth): (Answer, &StateView)) -> Checked {
+        if let Some(disk) = self.beliefs.claims[at].disk_mut(id) {
+            disk.deleting -= 1;
+        }
+        match answer {
+            Ok(_) => {
+                if truth.volumes.iter().any(|v| v.id == id && is_live(v)) {
+                    return broken(format!("DeleteVolume of {id} succeeded, and EC2 still has it"));
+                }
+                self.beliefs.deleted.insert(id.to_owned());
+                if self.beliefs.claims[at].disk().is_some_and(|disk| disk.id == id) {
+                    self.beliefs.claims[at].state = Claimed::Absent;
+                }
+                Ok(())
+            }
+            Err(refused) if !refused.code.is_final(false) => Ok(()),
+            // Attached, or it was when the call arrived.
+            Err(refused) if refused.code == Heard::FailedPrecondition && call.is_loose => Ok(()),
+            Err(refused) => unexpected("DeleteVolume", id, &refused),
+        }
+    }
+
+    fn published(&mut self, call: &Call, id: &str, node: usize, (answer, truth): (Answer, &StateView)) -> Checked {
+        let instance = self.nodes[node].id.clone();
+        let others = self.beliefs.disk(id).map(|disk| disk.nodes().into_iter().any(|n| n != node));
+        let Some(disk) = self.beliefs.disk(id) else { return Ok(()) };
+        let is_in_doubt = disk.deleting > 0;
+        let hold = disk.hold(node);
+        hold.publishing -= 1;
+        match answer {
+            Ok(Reply::Published(context)) => {
+                let undisturbed = hold.returned == call.others_before && hold.unpublishing == 0;
+                if !undisturbed {
+                    return Ok(());
+                }
+                let device = context.get("devicePath").cloned().unwrap_or_default();
+                hold.state = Held::Attached(device.clone());
+                match attachment(truth, id, &instance) {
+                    Some(real) if real.state == "attached" && real.device == device => Ok(()),
+                    real => broken(format!("{id} was published to {instance} as {device}, but EC2 has {real:?}")),
+                }
+            }
+            Ok(_) => broken("Publish was answered with something else"),
+            Err(refused) => {
+                let expected = match refused.code {
+                    Heard::NotFound => !call.was_sure || is_in_doubt,
+                    Heard::FailedPrecondition => others == Some(true) || call.is_loose || is_in_doubt,
+                    code => !code.is_final(false),
+                };
+                if expected { Ok(()) } else { unexpected("ControllerPublishVolume", id, &refused) }
+            }
+        }
+    }
+
+    fn unpublished(&mut self, call: &Call, id: &str, node: usize, (answer, truth): (Answer, &StateView)) -> Checked {
+        let instance = self.nodes[node].id.clone();
+        let mut disturbed = false;
+        if let Some(disk) = self.beliefs.disk(id) {
+            let hold = disk.hold(node);
+            hold.unpublishing -= 1;
+            disturbed = hold.asked != call.others_before || hold.publishing > 0;
+            match (&answer, disturbed) {
+                (Ok(_), false) => hold.state = Held::Not,
+                (Ok(_), true) if hold.state == Held::Leaving => hold.state = Held::Maybe,
+                _ => {}
+            }
+        }
+        match answer {
+            Ok(_) if disturbed => Ok(()),
+            Ok(_) => match attachment(truth, id, &instance) {
+                None => Ok(()),
+                Some(real) => broken(format!("{id} was told to be detached from {instance}, but EC2 has {real:?}")),
+            },
+            Err(refused) if !refused.code.is_final(false) => Ok(()),
+            Err(refused) => unexpected("ControllerUnpublishVolume", id, &refused),
+        }
+    }
+
+    fn expanded(&mut self, call: &Call, id: &str, gib: i64, (answer, truth): (Answer, &StateView)) -> Checked {
+        match answer {
+            Ok(Reply::Expanded(bytes)) => {
+                let told = content::gib(bytes);
+                let real = truth.volumes.iter().find(|v| v.id == id).map(|v| i64::from(v.size_gib));
+                if told < gib {
+                    return broken(format!("{id} was to have {gib} GiB and is told to have {told}"));
+                }
+                if let Some(disk) = self.beliefs.disk(id) {
+                    disk.gib = disk.gib.max(told);
+                    if real.is_none_or(|real| real < told) {
+                        return broken(format!("{id} is told to have {told} GiB and has {real:?}"));
+                    }
+                }
+                Ok(())
+            }
+            Ok(_) => broken("Expand was answered with something else"),
+            Err(refused) => {
+                let expected = match refused.code {
+                    // Too many modifications in a day, or one too soon.
+                    Heard::FailedPrecondition => true,
+                    Heard::NotFound => !call.was_sure || !self.beliefs.is_sure_of(id),
+                    code => !code.is_final(false),
+                };
+                if expected { Ok(()) } else { unexpected("ControllerExpandVolume", id, &refused) }
+            }
+        }
+    }
+
+    fn snapshotted(
+        &mut self,
+        call: &Call,
+        at: usize,
+        source: &str,
+        (answer, truth): (Answer, &StateView),
+    ) -> Checked {
+        let snap = &mut self.beliefs.snaps[at];
+        snap.creating -= 1;
+        let name = snap.name.clone();
+        if snap.twinned {
+            return Ok(());
+        }
+        match answer {
+            Ok(Reply::Snapshot(told)) => {
+                if call.is_contrary {
+                    return broken(format!("CreateSnapshot of {name} succeeded although its source is another"));
+                }
+                match &mut snap.state {
+                    Snapped::Exists { id, .. } | Snapped::Deleting { id, .. } if *id != told.snapshot_id => {
+                        return broken(format!("{name} is {id} and now {}", told.snapshot_id));
+                    }
+                    Snapped::Exists { ready, .. } => *ready |= told.ready_to_use,
+                    Snapped::Deleting { .. } => {}
+                    Snapped::Absent | Snapped::Unknown => {
+                        let (id, gib) = (told.snapshot_id.clone(), content::gib(told.size_bytes));
+                        snap.state = Snapped::Exists { id, ready: told.ready_to_use, gib };
+                    }
+                }
+                self.check_snapshot(&name, source, &told, truth)
+            }
+            Ok(_) => broken("CreateSnapshot was answered with something else"),
+            Err(refused) => self.snapshot_refused(call, at, &refused, truth),
+        }
+    }
+
+    fn check_snapshot(
+        &self,
+        name: &str,
+        source: &str,
+        told: &csi_proto::csi::Snapshot,
+        truth: &StateView,
+    ) -> Checked {
+        let id = &told.snapshot_id;
+        let is_deleting = self.beliefs.snaps.iter().any(|s| matches!(&s.state, Snapped::Deleting { id: d, .. } if d == id));
+        let Some(real) = truth.snapshots.iter().find(|s| s.id == *id) else {
+            let what = format!("{name} was answered with {id}, which EC2 does not have");
+            return if is_deleting { Ok(()) } else { broken(what) };
+        };
+        let rules = [
+            (!self.foreign_snapshots.contains(id), "it is a stranger's"),
+            (told.source_volume_id == source && real.volume_id == source, "its source is another"),
+            (content::gib(told.size_bytes) == i64::from(real.size_gib), "the size told is not the snapshot's"),
+            (!told.ready_to_use || real.state == "completed", "it is told to be ready and is not"),
+        ];
+        match rules.iter().find(|(holds, _)| !holds) {
+            Some((_, rule)) => broken(format!("CreateSnapshot of {name} gave {id}, but {rule}: {told:?}, {real:?}")),
+            None => Ok(()),
+        }
+    }
+
+    fn snapshot_refused(&mut self, call: &Call, at: usize, refused: &Refused, truth: &StateView) -> Checked {
+        let snap = &self.beliefs.snaps[at];
+        if !refused.code.is_final(false) {
+            return Ok(());
+        }
+        let has_stranger = named_snapshots(truth, &snap.name).any(|s| self.foreign_snapshots.contains(&s.id));
+        let expected = match refused.code {
+            Heard::AlreadyExists => call.is_contrary || has_stranger,
+            Heard::NotFound | Heard::FailedPrecondition => !(call.was_sure && self.beliefs.is_sure_of(&snap.source)),
+            _ => false,
+        };
+        if !expected {
+            return unexpected("CreateSnapshot", &snap.name, refused);
+        }
+        let name = &snap.name;
+        match snap.state {
+            _ if call.is_contrary => return Ok(()),
+            Snapped::Exists { .. } => {
+                return broken(format!("{name} exists, and the same request for it is refused: {refused:?}"));
+            }
+            _ if snap.creating > 0 => return Ok(()),
+            _ => {}
+        }
+        let left: Vec<_> =
+            named_snapshots(truth, name).filter(|s| !self.foreign_snapshots.contains(&s.id)).map(|s| &s.id).collect();
+        if !left.is_empty() {
+            return broken(format!("CreateSnapshot of {name} was refused for good ({refused:?}) and left {left:?} behind"));
+        }
+        self.beliefs.snaps[at].state = Snapped::Absent;
+        Ok(())
+    }
+
+    fn snapshot_dropped(&mut self, at: usize, id: &str, (answer, truth): (Answer, &StateView)) -> Checked {
+        let snap = &mut self.beliefs.snaps[at];
+        if let Snapped::Deleting { id: known, calls } = &mut snap.state
+            && known == id
+        {
+            *calls -= 1;
+        }
+        match answer {
+            Ok(_) => {
+                if truth.snapshots.iter().any(|s| s.id == id) {
+                    return broken(format!("DeleteSnapshot of {id} succeeded, and EC2 still has it"));
+                }
+                if matches!(&snap.state, Snapped::Deleting { id: known, .. } if known == id) {
+                    snap.state = Snapped::Absent;
+                }
+                self.beliefs.deleted.insert(id.to_owned());
+                Ok(())
+            }
+            Err(refused) if !refused.code.is_final(false) => Ok(()),
+            Err(refused) => unexpected("DeleteSnapshot", id, &refused),
+        }
+    }
+}
+
+fn unexpected(rpc: &str, what: &str, refused: &Refused) -> Checked {
+    broken(format!("{rpc} of {what} ended with {:?} without a reason for it: {}", refused.code, refused.message))
+}
+
+fn short(reply: &Reply) -> String {
+    match reply {
+        Reply::Volume(volume) => format!("{} of {} GiB", volume.volume_id, content::gib(volume.capacity_bytes)),
+        Reply::Published(context) => context.get("devicePath").cloned().unwrap_or_default(),
+        Reply::Expanded(bytes) => format!("{} GiB", content::gib(*bytes)),
+        Reply::Snapshot(s) => format!("{}{}", s.snapshot_id, if s.ready_to_use { ", ready" } else { "" }),
+        Reply::Done => String::new(),
+    }
+}

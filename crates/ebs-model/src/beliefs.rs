@@ -1,0 +1,170 @@
+//! What the orchestrator believes, by CSI's rules alone.
+//!
+//! A belief is certain only when the last word was a success, or an error that the sidecars take for final
+//! (`sidecars.md` 1). In between, a call may have been carried out, may be on its way, or may come to nothing: then
+//! the only way on is the same request again, or the request that undoes it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ebs_types::Tags;
+
+use crate::content::VolumeOrder;
+
+/// Everything the orchestrator believes.
+#[derive(Debug, Default)]
+pub(crate) struct Beliefs {
+    pub(crate) claims: Vec<Claim>,
+    pub(crate) snaps: Vec<SnapClaim>,
+    /// Volumes and snapshots that were deleted for certain: they must never be seen alive again.
+    pub(crate) deleted: BTreeSet<String>,
+}
+
+/// A volume by its name.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    pub(crate) name: String,
+    /// The content of the request that goes with the present state.
+    pub(crate) order: VolumeOrder,
+    pub(crate) wish: bool,
+    pub(crate) state: Claimed,
+    /// CreateVolume calls in flight.
+    pub(crate) creating: usize,
+    /// Somebody else's volume carries the name.
+    pub(crate) has_stranger: bool,
+}
+
+/// What is believed of a volume.
+#[derive(Debug, Clone)]
+pub(crate) enum Claimed {
+    /// There is none: never asked for, deleted, or refused for good.
+    Absent,
+    /// Asked for, not answered for good.
+    Unknown,
+    Exists(Disk),
+    /// To be deleted, not confirmed.
+    Deleting(Disk),
+}
+
+/// A volume that was once confirmed.
+#[derive(Debug, Clone)]
+pub(crate) struct Disk {
+    pub(crate) id: String,
+    /// At least so large.
+    pub(crate) gib: i64,
+    /// The largest size asked for.
+    pub(crate) wanted_gib: i64,
+    pub(crate) zone: String,
+    pub(crate) shared: bool,
+    pub(crate) tags: Tags,
+    /// By node.
+    pub(crate) holds: BTreeMap<usize, Hold>,
+    /// The node on which the orchestrator wants it in the end.
+    pub(crate) home: Option<usize>,
+    pub(crate) deleting: usize,
+}
+
+/// A volume on a node; a node that is not listed does not have it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Hold {
+    pub(crate) state: Held,
+    pub(crate) publishing: usize,
+    pub(crate) unpublishing: usize,
+    /// How often it was asked for, and given back, since the run began.
+    pub(crate) asked: u64,
+    pub(crate) returned: u64,
+}
+
+/// What is believed of a volume on a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// Not there, for certain.
+    #[default]
+    Not,
+    /// Publish was called and has not succeeded.
+    Maybe,
+    /// There, as this device.
+    Attached(String),
+    /// Unpublish was called and has not succeeded.
+    Leaving,
+}
+
+/// A snapshot by its name.
+#[derive(Debug)]
+pub(crate) struct SnapClaim {
+    pub(crate) name: String,
+    /// The volume it is to be taken of.
+    pub(crate) source: String,
+    pub(crate) wish: bool,
+    pub(crate) state: Snapped,
+    pub(crate) creating: usize,
+    /// Two drivers have taken it at once: what a lost lease allows. Nothing is expected of it any more.
+    pub(crate) twinned: bool,
+}
+
+/// What is believed of a snapshot.
+#[derive(Debug, Clone)]
+pub(crate) enum Snapped {
+    Absent,
+    Unknown,
+    Exists { id: String, ready: bool, gib: i64 },
+    Deleting { id: String, calls: usize },
+}
+
+impl Claim {
+    pub(crate) fn disk(&self) -> Option<&Disk> {
+        match &self.state {
+            Claimed::Exists(disk) | Claimed::Deleting(disk) => Some(disk),
+            Claimed::Absent | Claimed::Unknown => None,
+        }
+    }
+
+    pub(crate) fn disk_mut(&mut self, id: &str) -> Option<&mut Disk> {
+        match &mut self.state {
+            Claimed::Exists(disk) | Claimed::Deleting(disk) if disk.id == id => Some(disk),
+            _ => None,
+        }
+    }
+}
+
+impl Disk {
+    /// The nodes that have it or may have it.
+    pub(crate) fn nodes(&self) -> Vec<usize> {
+        self.holds.iter().filter(|(_, hold)| hold.state != Held::Not).map(|(node, _)| *node).collect()
+    }
+
+    pub(crate) fn hold(&mut self, node: usize) -> &mut Hold {
+        self.holds.entry(node).or_default()
+    }
+}
+
+impl Hold {
+    /// Attached for certain, and nobody has asked for anything else.
+    pub(crate) fn is_firm(&self) -> bool {
+        matches!(self.state, Held::Attached(_)) && self.unpublishing == 0
+    }
+
+    /// Detached for certain, and nobody has asked for anything else.
+    pub(crate) fn is_free(&self) -> bool {
+        self.state == Held::Not && self.publishing == 0
+    }
+}
+
+impl Beliefs {
+    /// The claim that a volume belongs to.
+    pub(crate) fn owner(&mut self, id: &str) -> Option<&mut Claim> {
+        self.claims.iter_mut().find(|claim| claim.disk().is_some_and(|disk| disk.id == id))
+    }
+
+    pub(crate) fn disk(&mut self, id: &str) -> Option<&mut Disk> {
+        self.owner(id)?.disk_mut(id)
+    }
+
+    pub(crate) fn by_name(&mut self, name: &str) -> Option<&mut Claim> {
+        self.claims.iter_mut().find(|claim| claim.name == name)
+    }
+
+    /// Whether a volume exists for certain and nobody is deleting it.
+    pub(crate) fn is_sure_of(&self, volume: &str) -> bool {
+        self.claims.iter().any(|c| matches!(&c.state, Claimed::Exists(disk) if disk.id == volume))
+    }
+}

@@ -1,0 +1,172 @@
+//! What the orchestrator asks for, as requests.
+
+use std::collections::HashMap;
+
+use csi_proto::csi::volume_capability::access_mode::Mode;
+use csi_proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
+use csi_proto::csi::volume_content_source::{SnapshotSource, Type, VolumeSource};
+use csi_proto::csi::{
+    CapacityRange, ControllerExpandVolumeRequest, ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest,
+    CreateSnapshotRequest, CreateVolumeRequest, DeleteSnapshotRequest, DeleteVolumeRequest, Topology,
+    TopologyRequirement, VolumeCapability, VolumeContentSource,
+};
+use ebs_types::{DeviceName, DriverName, Tags};
+
+use crate::dice::Dice;
+
+const GIB: i64 = 1 << 30;
+/// The cluster that the drivers of a run belong to.
+pub(crate) const CLUSTER: &str = "blue";
+
+/// The tags by which volumes of our cluster are known.
+pub(crate) fn ownership() -> Tags {
+    tags(&[
+        (&DriverName::default().managed_tag(), "true"),
+        (&format!("kubernetes.io/cluster/{CLUSTER}"), "owned"),
+        (DriverName::CLUSTER_NAME_TAG, CLUSTER),
+        ("KubernetesCluster", CLUSTER),
+    ])
+}
+
+pub(crate) fn tags(pairs: &[(&str, &str)]) -> Tags {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+/// A device name that no attachment of a run gets.
+pub(crate) fn some_device() -> DeviceName {
+    DeviceName::new("/dev/xvddx")
+}
+
+/// What a volume is to be made from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Blank,
+    Snapshot(String),
+    Volume(String),
+}
+
+/// The content of a CreateVolume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct VolumeOrder {
+    pub(crate) name: String,
+    pub(crate) gib: i64,
+    /// For several nodes.
+    pub(crate) shared: bool,
+    pub(crate) zones: Vec<String>,
+    pub(crate) origin: Origin,
+    pub(crate) team: String,
+}
+
+impl VolumeOrder {
+    pub(crate) fn draw(dice: &mut Dice, name: &str, zones: &[String]) -> Self {
+        let first = dice.pick(zones).cloned().unwrap_or_default();
+        let mut allowed = vec![first];
+        if dice.mille(200) {
+            allowed.extend(zones.iter().filter(|zone| !allowed.contains(zone)).cloned().collect::<Vec<_>>());
+        }
+        Self {
+            name: name.to_owned(),
+            gib: i64::try_from(dice.between(4, 9)).unwrap_or(4),
+            shared: dice.mille(150),
+            zones: allowed,
+            origin: Origin::Blank,
+            team: format!("t{}", dice.below(3)),
+        }
+    }
+
+    /// Something else under the same name.
+    pub(crate) fn other_content(&self, dice: &mut Dice) -> Self {
+        match dice.below(3) {
+            0 => Self { gib: self.gib + 20, ..self.clone() },
+            1 => Self { shared: !self.shared, gib: self.gib, ..self.clone() },
+            _ => Self { zones: vec!["us-west-2c".to_owned()], ..self.clone() },
+        }
+    }
+
+    pub(crate) fn request(&self) -> CreateVolumeRequest {
+        let kind = if self.shared { "io2" } else { "gp3" };
+        let mut parameters = map(&[("type", kind), ("tagSpecification_1", &format!("team={}", self.team))]);
+        if self.shared {
+            parameters.insert("iops".to_owned(), "200".to_owned());
+        }
+        let terms: Vec<Topology> =
+            self.zones.iter().map(|zone| Topology { segments: map(&[(DriverName::ZONE_KEY, zone)]) }).collect();
+        let source = match &self.origin {
+            Origin::Blank => None,
+            Origin::Snapshot(id) => Some(Type::Snapshot(SnapshotSource { snapshot_id: id.clone() })),
+            Origin::Volume(id) => Some(Type::Volume(VolumeSource { volume_id: id.clone() })),
+        };
+        CreateVolumeRequest {
+            name: self.name.clone(),
+            capacity_range: Some(CapacityRange { required_bytes: self.gib * GIB, limit_bytes: 0 }),
+            volume_capabilities: vec![capability(self.shared)],
+            parameters,
+            volume_content_source: source.map(|source| VolumeContentSource { r#type: Some(source) }),
+            accessibility_requirements: Some(TopologyRequirement { requisite: terms.clone(), preferred: terms }),
+            ..Default::default()
+        }
+    }
+
+    /// The tags that the volume must always have.
+    pub(crate) fn tags(&self) -> Tags {
+        let mut all = ownership();
+        all.extend(tags(&[(DriverName::VOLUME_NAME_TAG, &self.name), ("team", &self.team)]));
+        all
+    }
+}
+
+fn map(pairs: &[(&str, &str)]) -> HashMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+pub(crate) fn capability(shared: bool) -> VolumeCapability {
+    let (access, mode) = if shared {
+        (AccessType::Block(BlockVolume {}), Mode::MultiNodeMultiWriter)
+    } else {
+        (AccessType::Mount(MountVolume { fs_type: "ext4".to_owned(), ..Default::default() }), Mode::SingleNodeWriter)
+    };
+    VolumeCapability { access_type: Some(access), access_mode: Some(AccessMode { mode: mode.into() }) }
+}
+
+pub(crate) fn delete_volume(id: &str) -> DeleteVolumeRequest {
+    DeleteVolumeRequest { volume_id: id.to_owned(), ..Default::default() }
+}
+
+pub(crate) fn publish(volume: &str, node: &str, shared: bool) -> ControllerPublishVolumeRequest {
+    ControllerPublishVolumeRequest {
+        volume_id: volume.to_owned(),
+        node_id: node.to_owned(),
+        volume_capability: Some(capability(shared)),
+        ..Default::default()
+    }
+}
+
+pub(crate) fn unpublish(volume: &str, node: &str) -> ControllerUnpublishVolumeRequest {
+    ControllerUnpublishVolumeRequest {
+        volume_id: volume.to_owned(),
+        node_id: node.to_owned(),
+        ..Default::default()
+    }
+}
+
+pub(crate) fn expand(volume: &str, gib: i64, shared: bool) -> ControllerExpandVolumeRequest {
+    ControllerExpandVolumeRequest {
+        volume_id: volume.to_owned(),
+        capacity_range: Some(CapacityRange { required_bytes: gib * GIB, limit_bytes: 0 }),
+        volume_capability: Some(capability(shared)),
+        ..Default::default()
+    }
+}
+
+pub(crate) fn create_snapshot(name: &str, volume: &str) -> CreateSnapshotRequest {
+    CreateSnapshotRequest { name: name.to_owned(), source_volume_id: volume.to_owned(), ..Default::default() }
+}
+
+pub(crate) fn delete_snapshot(id: &str) -> DeleteSnapshotRequest {
+    DeleteSnapshotRequest { snapshot_id: id.to_owned(), ..Default::default() }
+}
+
+/// Whole GiB of a size in bytes.
+pub(crate) fn gib(bytes: i64) -> i64 {
+    bytes / GIB
+}

@@ -1,0 +1,173 @@
+//! A driver process under test: its controller service, called without a transport.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use csi_proto::csi::controller_server::Controller;
+use csi_proto::csi::{
+    ControllerExpandVolumeRequest, ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest,
+    CreateSnapshotRequest, CreateVolumeRequest, DeleteSnapshotRequest, DeleteVolumeRequest, Snapshot, Volume,
+};
+use ebs_cloud::{Cloud, CloudConfig};
+use ebs_driver::controller::{ControllerOptions, ControllerService};
+use ebs_driver::operation::Operations;
+use ebs_driver::tags::TagPolicy;
+use ebs_ec2::Ec2;
+use ebs_types::{DriverName, Tags};
+use tonic::{Request, Status};
+
+use crate::content::CLUSTER;
+use crate::field::{Field, Line};
+use crate::link::Link;
+use crate::planted::Planted;
+
+/// A call of the orchestrator.
+#[derive(Debug, Clone)]
+pub(crate) enum Rpc {
+    CreateVolume(CreateVolumeRequest),
+    DeleteVolume(DeleteVolumeRequest),
+    Publish(ControllerPublishVolumeRequest),
+    Unpublish(ControllerUnpublishVolumeRequest),
+    Expand(ControllerExpandVolumeRequest),
+    CreateSnapshot(CreateSnapshotRequest),
+    DeleteSnapshot(DeleteSnapshotRequest),
+}
+
+/// What a driver answered with success.
+#[derive(Debug, Clone)]
+pub(crate) enum Reply {
+    Volume(Volume),
+    Published(HashMap<String, String>),
+    Expanded(i64),
+    Snapshot(Snapshot),
+    Done,
+}
+
+/// What the caller of an RPC hears: CSI's codes, by gRPC's numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Heard {
+    Canceled,
+    InvalidArgument,
+    DeadlineExceeded,
+    NotFound,
+    AlreadyExists,
+    ResourceExhausted,
+    FailedPrecondition,
+    Aborted,
+    OutOfRange,
+    Unavailable,
+    /// Unknown, Internal, PermissionDenied … with its number.
+    Other(i32),
+}
+
+/// A refusal.
+#[derive(Debug, Clone)]
+pub(crate) struct Refused {
+    pub(crate) code: Heard,
+    pub(crate) message: String,
+}
+
+impl Heard {
+    /// The sidecars take it for certain that the driver does not work on the request any more (`sidecars.md` 1).
+    /// CreateVolume alone counts ResourceExhausted among these.
+    pub(crate) fn is_final(self, is_create_volume: bool) -> bool {
+        match self {
+            Self::Canceled | Self::DeadlineExceeded | Self::Unavailable | Self::Aborted => false,
+            Self::ResourceExhausted => is_create_volume,
+            _ => true,
+        }
+    }
+}
+
+impl From<Status> for Refused {
+    fn from(status: Status) -> Self {
+        let code = match i32::from(status.code()) {
+            1 => Heard::Canceled,
+            3 => Heard::InvalidArgument,
+            4 => Heard::DeadlineExceeded,
+            5 => Heard::NotFound,
+            6 => Heard::AlreadyExists,
+            8 => Heard::ResourceExhausted,
+            9 => Heard::FailedPrecondition,
+            10 => Heard::Aborted,
+            11 => Heard::OutOfRange,
+            14 => Heard::Unavailable,
+            other => Heard::Other(other),
+        };
+        Self { code, message: status.message().to_owned() }
+    }
+}
+
+pub(crate) type Answer = Result<Reply, Refused>;
+
+/// A driver process.
+pub(crate) struct Driver<E> {
+    service: ControllerService<Link<E>>,
+    pub(crate) line: Arc<Line>,
+    field: Arc<Field>,
+}
+
+impl<E> Clone for Driver<E> {
+    fn clone(&self) -> Self {
+        Self { service: self.service.clone(), line: Arc::clone(&self.line), field: Arc::clone(&self.field) }
+    }
+}
+
+impl<E: Ec2> Driver<E> {
+    /// A process that starts now.
+    pub(crate) fn start(id: usize, ec2: Arc<E>, field: &Arc<Field>) -> Self {
+        let line = Arc::new(Line::new(id));
+        let driver = DriverName::default();
+        let link = Arc::new(Link::new(ec2, Arc::clone(field), Arc::clone(&line)));
+        let cloud = Cloud::new(link, CloudConfig { driver: driver.clone(), batching: true });
+        let cluster_id = Some(CLUSTER.to_owned());
+        let tags = TagPolicy { driver: driver.clone(), cluster_id, extra: Tags::new(), warn_on_invalid: false };
+        let options = ControllerOptions { driver, tags };
+        let service = ControllerService::new(Arc::new(cloud), options, Operations::new());
+        Self { service, line, field: Arc::clone(field) }
+    }
+
+    /// Calls, waits for the answer as long as the deadline allows, and leaves.
+    pub(crate) async fn call(self, rpc: Rpc, deadline: Duration) -> Answer {
+        let _caller = self.line.caller();
+        if self.field.is_planted(Planted::WorkWithoutCallers) {
+            let (forgotten, rpc) = (self.clone(), rpc.clone());
+            self.field.dispatch(async move { drop(forgotten.answer(rpc).await) });
+        }
+        tokio::select! {
+            biased;
+            answer = self.answer(rpc) => answer,
+            () = self.line.left() => Err(refused(Heard::Unavailable, "the connection is lost")),
+            () = tokio::time::sleep(deadline) => Err(refused(Heard::DeadlineExceeded, "the deadline has passed")),
+        }
+    }
+
+    async fn answer(&self, rpc: Rpc) -> Answer {
+        let service = &self.service;
+        let reply = match rpc {
+            Rpc::CreateVolume(r) => {
+                let volume = service.create_volume(Request::new(r)).await?.into_inner().volume;
+                Reply::Volume(volume.ok_or_else(|| refused(Heard::Other(-1), "an answer without a volume"))?)
+            }
+            Rpc::DeleteVolume(r) => service.delete_volume(Request::new(r)).await.map(|_| Reply::Done)?,
+            Rpc::Publish(r) => {
+                Reply::Published(service.controller_publish_volume(Request::new(r)).await?.into_inner().publish_context)
+            }
+            Rpc::Unpublish(r) => service.controller_unpublish_volume(Request::new(r)).await.map(|_| Reply::Done)?,
+            Rpc::Expand(r) => {
+                Reply::Expanded(service.controller_expand_volume(Request::new(r)).await?.into_inner().capacity_bytes)
+            }
+            Rpc::CreateSnapshot(r) => {
+                let snapshot = service.create_snapshot(Request::new(r)).await?.into_inner().snapshot;
+                Reply::Snapshot(snapshot.ok_or_else(|| refused(Heard::Other(-1), "an answer without a snapshot"))?)
+            }
+            Rpc::DeleteSnapshot(r) => service.delete_snapshot(Request::new(r)).await.map(|_| Reply::Done)?,
+        };
+        Ok(reply)
+    }
+}
+
+fn refused(code: Heard, message: &str) -> Refused {
+    Refused { code, message: message.to_owned() }
+}

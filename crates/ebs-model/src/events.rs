@@ -1,0 +1,91 @@
+//! What happens to driver processes: they die and are started again, and the lease goes from one to another.
+//!
+//! **What a lost lease allows.** A driver that loses its lease lives on, but its callers leave at that moment (the
+//! sidecar that held the lease exits). By `decisions.md` D-10 it starts no mutation from then on; that is checked. What it
+//! had sent before may still reach EC2 for a short while, and the new driver, a process that has been running all along,
+//! cannot know of it. So exactly this is allowed, and counted in the story of a run:
+//!
+//! 1. an AttachVolume sent before the loss takes effect after the new driver has reported the volume detached;
+//! 2. a DetachVolume sent before the loss takes effect after the new driver has reported the volume attached;
+//! 3. a CreateVolume sent before the loss takes effect after the new driver has refused the volume for good;
+//! 4. a CreateSnapshot sent before the loss, and one of the new driver which could not see it yet, make two.
+//!
+//! A process that *died* is another matter: the one that is started for it knows when it was started, and waits for
+//! what may still come where it would otherwise promise too much. Only (2) is allowed to it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ebs_ec2::Ec2;
+use tokio::time::Instant;
+
+use crate::driver::Driver;
+use crate::world::World;
+
+impl<E: Ec2> World<E> {
+    /// The process dies, and another is started in its place.
+    pub(crate) fn restart_driver(&mut self) {
+        if self.driver().is_none() {
+            return;
+        }
+        self.drivers[self.active].line.die();
+        let gap = self.dice.millis(0, 5_000);
+        self.tell(format!("driver {} dies; the next is there in {gap:?}", self.drivers[self.active].line.id));
+        self.start_driver();
+        self.no_driver_until = Instant::now() + gap;
+    }
+
+    /// The lease goes to another process, that has been there for a while or is new.
+    pub(crate) fn hand_over(&mut self) {
+        if self.driver().is_none() {
+            return;
+        }
+        self.drivers[self.active].line.lose_lease();
+        let old = self.drivers[self.active].line.id;
+        self.next_holder();
+        let gap = self.dice.millis(0, 20_000);
+        self.tell(format!("driver {old} loses the lease to {} in {gap:?}", self.drivers[self.active].line.id));
+        self.no_driver_until = Instant::now() + gap;
+    }
+
+    /// The process dies with the lease, which another gets when it has run out.
+    pub(crate) fn crash_and_hand_over(&mut self) {
+        if self.driver().is_none() {
+            return;
+        }
+        let line = Arc::clone(&self.drivers[self.active].line);
+        line.lose_lease();
+        line.die();
+        self.next_holder();
+        let gap = self.dice.millis(10_000, 20_000);
+        self.tell(format!("driver {} dies, and {} has the lease in {gap:?}", line.id, self.drivers[self.active].line.id));
+        self.no_driver_until = Instant::now() + gap;
+    }
+
+    fn next_holder(&mut self) {
+        let others: Vec<usize> =
+            (0..self.drivers.len()).filter(|at| *at != self.active && !self.drivers[*at].line.is_dead()).collect();
+        match self.dice.pick(&others) {
+            Some(other) => self.active = *other,
+            None => self.start_driver(),
+        }
+    }
+
+    /// A new process, which is the one that is called.
+    pub(crate) fn start_driver(&mut self) {
+        let driver = Driver::start(self.drivers.len(), (self.client)(&self.sim), &self.field);
+        self.drivers.push(driver);
+        self.active = self.drivers.len() - 1;
+    }
+
+    /// Time until the next step.
+    pub(crate) fn pause(&mut self) -> Duration {
+        match self.dice.below(20) {
+            0..=7 => Duration::ZERO,
+            8..=12 => self.dice.millis(1, 1_500),
+            13..=17 => self.dice.millis(1_500, 12_000),
+            18 => self.dice.millis(12_000, 60_000),
+            _ => self.dice.millis(60_000, 400_000),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The model test: the controller service under random orders, faults, restarts and lost leases, on virtual time.
+//!
+//! A run is made of one number. It puts the real controller service, with the real layer of operations and the real EC2
+//! policy, before a simulated EC2, and lets a small orchestrator call it as Kubernetes' sidecars would, and worse. The
+//! orchestrator knows only what CSI's answers say ([`beliefs`]); after every answer and every pause that is compared
+//! with what EC2 really has ([`truth`]): no leaked and no second volume or snapshot, never "detached" while attached, no
+//! attach after a successful detach, no device name twice, no stranger touched, no tag lost, no size below what was
+//! told, no final code without a reason. Then the faults end, and every wish must be met or refused for good, and a
+//! deletion of everything must leave nothing.
+//!
+//! Between driver and EC2 lies a port that loses requests and replies, delays them beyond every deadline, lets them
+//! take effect after their caller has given up, throttles, and forgets the caller ([`link`], [`weather`]). Together, a
+//! late effect and a stale read stay within the 15 s of `decisions.md` D-12. What a lost lease allows stands in [`events`].
+//!
+//! That the model finds bugs is shown by planting some ([`Planted`]).
+#![warn(missing_docs)]
+
+mod answers;
+mod beliefs;
+mod calls;
+mod content;
+mod dice;
+mod driver;
+mod events;
+mod field;
+mod link;
+mod planted;
+mod run;
+mod steps;
+mod truth;
+mod weather;
+mod world;
+
+pub use planted::Planted;
+pub use run::{Failure, Options, run};

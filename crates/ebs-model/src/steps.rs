@@ -1,0 +1,317 @@
+//! What the orchestrator does next: what its controllers would do, and now and then what they should not.
+
+use std::time::Duration;
+
+use ebs_ec2::Ec2;
+
+use crate::beliefs::{Claimed, Disk, Held, Snapped};
+use crate::calls::Target;
+use crate::content::{Origin, VolumeOrder};
+use crate::world::World;
+
+/// The largest growth that a run asks for in one step, in GiB.
+const GROWTH: u64 = 3;
+
+impl<E: Ec2> World<E> {
+    /// One step.
+    pub(crate) fn step(&mut self) {
+        match self.dice.below(100) {
+            0..=9 => self.change_a_wish(),
+            10..=39 => self.work_on_a_claim(),
+            40..=66 => self.move_a_volume(),
+            67..=73 => self.grow_a_volume(),
+            74..=83 => self.work_on_a_snapshot(),
+            84..=91 => self.repeat_a_call(),
+            92..=95 => self.ask_for_other_content(),
+            _ => self.meddle(),
+        }
+    }
+
+    /// How long the orchestrator waits for an answer: now and then it leaves at once.
+    pub(crate) fn deadline(&mut self) -> Duration {
+        match self.dice.below(10) {
+            0 => self.dice.millis(0, 300),
+            1..=3 => self.dice.millis(300, 10_000),
+            4..=8 => Duration::from_secs(60),
+            _ => Duration::from_secs(360),
+        }
+    }
+
+    fn change_a_wish(&mut self) {
+        let at = self.dice.below(self.beliefs.claims.len());
+        let claim = &mut self.beliefs.claims[at];
+        claim.wish = !claim.wish;
+        let text = format!("{} is {}wanted", claim.name, if claim.wish { "" } else { "no longer " });
+        self.tell(text);
+    }
+
+    fn work_on_a_claim(&mut self) {
+        let at = self.dice.below(self.beliefs.claims.len());
+        let deadline = self.deadline();
+        self.advance_claim(at, deadline);
+    }
+
+    /// The next call of the provisioner for a volume. False: nothing is left to do.
+    pub(crate) fn advance_claim(&mut self, at: usize, deadline: Duration) -> bool {
+        let claim = &self.beliefs.claims[at];
+        match claim.state.clone() {
+            Claimed::Absent if !claim.wish => false,
+            Claimed::Absent | Claimed::Unknown if claim.creating > 0 => true,
+            Claimed::Absent => {
+                self.new_order(at);
+                let order = self.beliefs.claims[at].order.clone();
+                self.send(Target::Create { claim: at, order }, deadline);
+                true
+            }
+            Claimed::Unknown => {
+                let order = claim.order.clone();
+                self.send(Target::Create { claim: at, order }, deadline);
+                true
+            }
+            Claimed::Exists(_) if claim.wish => false,
+            Claimed::Exists(disk) | Claimed::Deleting(disk) => {
+                self.remove(at, &disk, deadline);
+                true
+            }
+        }
+    }
+
+    /// Towards the end of a volume: off all nodes, then away.
+    fn remove(&mut self, at: usize, disk: &Disk, deadline: Duration) {
+        match disk.nodes().first() {
+            Some(node) if disk.holds[node].unpublishing > 0 => {}
+            Some(node) => self.send(Target::Unpublish { id: disk.id.clone(), node: *node }, deadline),
+            // The provisioner is done with one request before it begins another.
+            None if disk.deleting == 0 && self.beliefs.claims[at].creating == 0 => {
+                self.send(Target::Delete { claim: at, id: disk.id.clone() }, deadline);
+            }
+            None => {}
+        }
+    }
+
+    /// What the name stands for from now on; nothing of it exists.
+    fn new_order(&mut self, at: usize) {
+        if self.dice.mille(300) {
+            return;
+        }
+        let (name, zones) = (self.beliefs.claims[at].name.clone(), self.zones());
+        let mut order = VolumeOrder::draw(&mut self.dice, &name, &zones);
+        if self.dice.mille(250) {
+            self.add_origin(&mut order);
+        }
+        self.beliefs.claims[at].order = order;
+    }
+
+    fn add_origin(&mut self, order: &mut VolumeOrder) {
+        let snapshots: Vec<(String, i64)> = self
+            .beliefs
+            .snaps
+            .iter()
+            .filter_map(|s| match &s.state {
+                Snapped::Exists { id, ready: true, gib } if !s.twinned => Some((id.clone(), *gib)),
+                _ => None,
+            })
+            .collect();
+        let disks: Vec<Disk> = self
+            .beliefs
+            .claims
+            .iter()
+            .filter_map(|c| if let Claimed::Exists(disk) = &c.state { Some(disk.clone()) } else { None })
+            .collect();
+        let snapshot = self.dice.pick(&snapshots).cloned();
+        let disk = self.dice.pick(&disks).cloned();
+        match (snapshot, disk) {
+            (Some((id, gib)), _) if self.dice.mille(600) => {
+                order.gib = order.gib.max(gib);
+                order.origin = Origin::Snapshot(id);
+            }
+            (_, Some(disk)) => {
+                order.gib = order.gib.max(disk.wanted_gib);
+                order.zones = vec![disk.zone];
+                order.origin = Origin::Volume(disk.id);
+            }
+            _ => {}
+        }
+    }
+
+    /// A volume that exists and is wanted, if there is one.
+    fn some_disk(&mut self) -> Option<Disk> {
+        let claims = self.beliefs.claims.iter();
+        let disks: Vec<&Disk> =
+            claims.filter_map(|c| if let Claimed::Exists(disk) = &c.state { Some(disk) } else { None }).collect();
+        self.dice.pick(&disks).map(|disk| (*disk).clone())
+    }
+
+    fn move_a_volume(&mut self) {
+        let Some(disk) = self.some_disk() else { return self.work_on_a_claim() };
+        let deadline = self.deadline();
+        let nodes = disk.nodes();
+        let near: Vec<usize> = (0..self.nodes.len()).filter(|n| self.nodes[*n].zone == disk.zone).collect();
+        let Some(node) = nodes.first().copied() else {
+            if let Some(node) = self.dice.pick(&near).copied() {
+                self.set_home(&disk.id, Some(node));
+                self.send(Target::Publish { id: disk.id, node, shared: disk.shared }, deadline);
+            }
+            return;
+        };
+        let hold = disk.holds[&node].clone();
+        let chance = self.dice.below(100);
+        let publish = |node| Target::Publish { id: disk.id.clone(), node, shared: disk.shared };
+        let unpublish = Target::Unpublish { id: disk.id.clone(), node };
+        match hold.state {
+            Held::Maybe if chance < 50 && hold.publishing == 0 => self.send(publish(node), deadline),
+            Held::Attached(_) if chance < 20 => self.send(publish(node), deadline),
+            // A second node for a volume for several; for others it is refused while the first has it.
+            Held::Attached(_) if chance < 40 => {
+                let other = near.iter().copied().find(|n| !nodes.contains(n));
+                if let Some(other) = other {
+                    self.send(publish(other), deadline);
+                }
+            }
+            _ if hold.unpublishing == 0 => {
+                self.set_home(&disk.id, None);
+                self.send(unpublish, deadline);
+            }
+            _ => {}
+        }
+    }
+
+    fn set_home(&mut self, id: &str, home: Option<usize>) {
+        if let Some(disk) = self.beliefs.disk(id) {
+            disk.home = home;
+        }
+    }
+
+    fn grow_a_volume(&mut self) {
+        let Some(disk) = self.some_disk() else { return self.work_on_a_claim() };
+        let more = if disk.wanted_gib > disk.gib { 0 } else { self.dice.between(1, GROWTH) };
+        let gib = disk.wanted_gib + i64::try_from(more).unwrap_or(1);
+        let deadline = self.deadline();
+        self.send(Target::Expand { id: disk.id, gib, shared: disk.shared }, deadline);
+    }
+
+    fn work_on_a_snapshot(&mut self) {
+        let at = self.dice.below(self.beliefs.snaps.len());
+        if self.dice.mille(300) {
+            self.beliefs.snaps[at].wish = !self.beliefs.snaps[at].wish;
+        }
+        let deadline = self.deadline();
+        self.advance_snapshot(at, deadline);
+    }
+
+    /// The next call of the snapshotter for a snapshot. False: nothing is left to do.
+    pub(crate) fn advance_snapshot(&mut self, at: usize, deadline: Duration) -> bool {
+        let snap = &self.beliefs.snaps[at];
+        if snap.twinned {
+            return false;
+        }
+        match snap.state.clone() {
+            Snapped::Absent if !snap.wish => false,
+            Snapped::Absent => {
+                let Some(disk) = self.some_disk() else { return false };
+                self.beliefs.snaps[at].source.clone_from(&disk.id);
+                self.send(Target::Snapshot { snap: at, source: disk.id }, deadline);
+                true
+            }
+            Snapped::Unknown | Snapped::Exists { ready: false, .. } if snap.creating > 0 => true,
+            Snapped::Unknown => {
+                let source = snap.source.clone();
+                self.send(Target::Snapshot { snap: at, source }, deadline);
+                true
+            }
+            Snapped::Exists { ready: false, .. } if snap.wish => {
+                let source = snap.source.clone();
+                self.send(Target::Snapshot { snap: at, source }, deadline);
+                true
+            }
+            Snapped::Exists { .. } if snap.wish => false,
+            Snapped::Exists { id, .. } if snap.creating == 0 => {
+                self.send(Target::DropSnapshot { snap: at, id }, deadline);
+                true
+            }
+            Snapped::Deleting { id, calls: 0 } => {
+                self.send(Target::DropSnapshot { snap: at, id }, deadline);
+                true
+            }
+            Snapped::Exists { .. } | Snapped::Deleting { .. } => true,
+        }
+    }
+
+    /// A late duplicate of an earlier call, where a CSI orchestrator may send one.
+    fn repeat_a_call(&mut self) {
+        let recent = self.history.len().saturating_sub(12);
+        let Some(target) = self.dice.pick(&self.history[recent..]).cloned() else { return };
+        let is_legal = match &target {
+            Target::Create { claim, order } => {
+                let claim = &self.beliefs.claims[*claim];
+                *order == claim.order && !matches!(claim.state, Claimed::Deleting(_))
+            }
+            Target::Delete { claim, id } => match &self.beliefs.claims[*claim].state {
+                Claimed::Exists(disk) => disk.id != *id,
+                Claimed::Deleting(_) | Claimed::Absent | Claimed::Unknown => true,
+            },
+            Target::Publish { id, node, .. } => match self.beliefs.disk(id) {
+                Some(disk) => disk.hold(*node).state != Held::Leaving && disk.hold(*node).unpublishing == 0,
+                None => self.beliefs.deleted.contains(id),
+            },
+            Target::Unpublish { .. } | Target::Expand { .. } => true,
+            Target::Snapshot { snap, source } => {
+                let snap = &self.beliefs.snaps[*snap];
+                !snap.twinned && *source == snap.source && !matches!(snap.state, Snapped::Deleting { .. })
+            }
+            Target::DropSnapshot { snap, id } => match &self.beliefs.snaps[*snap].state {
+                Snapped::Exists { id: known, .. } => known != id,
+                _ => !self.beliefs.snaps[*snap].twinned,
+            },
+        };
+        if is_legal {
+            let deadline = self.deadline();
+            self.send(target, deadline);
+        }
+    }
+
+    /// Another request under the name of something that exists: it must be refused and change nothing.
+    fn ask_for_other_content(&mut self) {
+        let deadline = self.deadline();
+        if self.dice.mille(300) {
+            let at = self.dice.below(self.beliefs.snaps.len());
+            let Some(disk) = self.some_disk() else { return };
+            let snap = &self.beliefs.snaps[at];
+            if matches!(snap.state, Snapped::Exists { .. }) && snap.source != disk.id && !snap.twinned {
+                self.send(Target::Snapshot { snap: at, source: disk.id }, deadline);
+            }
+            return;
+        }
+        let at = self.dice.below(self.beliefs.claims.len());
+        let claim = &self.beliefs.claims[at];
+        let Claimed::Exists(disk) = &claim.state else { return };
+        if claim.order.origin != Origin::Blank || disk.wanted_gib > claim.order.gib {
+            return;
+        }
+        let order = claim.order.other_content(&mut self.dice);
+        self.send(Target::Create { claim: at, order }, deadline);
+    }
+
+    /// What happens to drivers, and what a careless administrator does.
+    fn meddle(&mut self) {
+        match self.dice.below(8) {
+            0..=3 => self.restart_driver(),
+            4..=5 => self.hand_over(),
+            6 => self.crash_and_hand_over(),
+            _ => {
+                let Some(disk) = self.some_disk() else { return };
+                let at = self.beliefs.claims.iter().position(|c| c.disk().is_some_and(|d| d.id == disk.id));
+                let (Some(at), deadline) = (at, self.deadline()) else { return };
+                if self.beliefs.claims[at].creating == 0 {
+                    self.beliefs.claims[at].wish = false;
+                    self.send(Target::Delete { claim: at, id: disk.id }, deadline);
+                }
+            }
+        }
+    }
+
+    /// The zones that have nodes, those with more nodes more often.
+    fn zones(&self) -> Vec<String> {
+        self.nodes.iter().map(|node| node.zone.clone()).collect()
+    }
+}

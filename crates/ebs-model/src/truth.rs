@@ -1,0 +1,260 @@
+//! What EC2 really has, against what was promised.
+
+use std::collections::BTreeMap;
+
+use ebs_ec2::Ec2;
+use ebs_sim::api::{SimAttachment, SimSnapshot, SimVolume};
+use ebs_sim::engine::StateView;
+use ebs_types::DriverName;
+
+use crate::beliefs::{Claimed, Disk, Held, Snapped};
+use crate::field::{Deed, What};
+use crate::world::{Checked, World, broken};
+
+/// Something that lives and costs money.
+pub(crate) fn is_live(volume: &SimVolume) -> bool {
+    !matches!(volume.state.as_str(), "deleting" | "deleted")
+}
+
+/// What EC2 lists for the pair, in any state.
+pub(crate) fn attachment<'a>(truth: &'a StateView, volume: &str, instance: &str) -> Option<&'a SimAttachment> {
+    let volume = truth.volumes.iter().find(|v| v.id == volume)?;
+    volume.attachments.iter().find(|a| a.instance_id == instance)
+}
+
+pub(crate) fn named_volumes<'a>(truth: &'a StateView, name: &'a str) -> impl Iterator<Item = &'a SimVolume> {
+    truth.volumes.iter().filter(move |v| v.tags.get(DriverName::VOLUME_NAME_TAG).is_some_and(|n| n == name))
+}
+
+pub(crate) fn named_snapshots<'a>(truth: &'a StateView, name: &'a str) -> impl Iterator<Item = &'a SimSnapshot> {
+    truth.snapshots.iter().filter(move |s| s.tags.get(DriverName::SNAPSHOT_NAME_TAG).is_some_and(|n| n == name))
+}
+
+impl<E: Ec2> World<E> {
+    /// Every rule that must hold at all times.
+    pub(crate) async fn check(&mut self) -> Checked {
+        self.take_in_deeds()?;
+        if let Some(rule) = self.field.take_violations().into_iter().next() {
+            return broken(rule);
+        }
+        let truth = self.sim.engine().snapshot_of_state().await;
+        self.check_volumes(&truth)?;
+        self.check_devices(&truth)?;
+        self.check_snapshots(&truth)?;
+        self.check_strangers(&truth)
+    }
+
+    fn check_volumes(&self, truth: &StateView) -> Checked {
+        for claim in &self.beliefs.claims {
+            let live = self.live_of(&claim.name, truth);
+            if live.len() > 1 {
+                return broken(format!("{} has several volumes: {live:?}", claim.name));
+            }
+            match &claim.state {
+                Claimed::Absent if !live.is_empty() => {
+                    return broken(format!("{} was given up for good, and there is {live:?}", claim.name));
+                }
+                Claimed::Exists(disk) => self.check_disk(&claim.name, disk, truth)?,
+                Claimed::Absent | Claimed::Unknown | Claimed::Deleting(_) => {}
+            }
+        }
+        let back = truth.volumes.iter().find(|v| self.beliefs.deleted.contains(&v.id) && is_live(v));
+        if let Some(volume) = back {
+            return broken(format!("{} was deleted for good and lives", volume.id));
+        }
+        let known = |v: &&SimVolume| {
+            self.foreign.contains_key(&v.id)
+                || self.beliefs.claims.iter().any(|c| v.tags.get(DriverName::VOLUME_NAME_TAG) == Some(&c.name))
+        };
+        match truth.volumes.iter().find(|v| is_live(v) && !known(v)) {
+            Some(volume) => broken(format!("a volume that carries no name: {volume:?}")),
+            None => Ok(()),
+        }
+    }
+
+    fn check_disk(&self, name: &str, disk: &Disk, truth: &StateView) -> Checked {
+        let Some(real) = truth.volumes.iter().find(|v| v.id == disk.id && is_live(v)) else {
+            return broken(format!("{name} is lost: nobody asked to delete {}", disk.id));
+        };
+        if i64::from(real.size_gib) < disk.gib {
+            return broken(format!("{name} had {} GiB and has {}", disk.gib, real.size_gib));
+        }
+        if let Some((key, value)) = disk.tags.iter().find(|(key, value)| real.tags.get(*key) != Some(*value)) {
+            return broken(format!("{name}, {}, has lost its tag {key}={value}: {:?}", disk.id, real.tags));
+        }
+        for (node, hold) in &disk.holds {
+            let instance = &self.nodes[*node].id;
+            let attachment = attachment(truth, &disk.id, instance);
+            match (&hold.state, attachment) {
+                (Held::Attached(device), real) if hold.is_firm() => {
+                    if real.is_none_or(|a| a.state != "attached" || a.device != *device) {
+                        return broken(format!("{} was published to {instance} as {device}, now EC2 has {real:?}", disk.id));
+                    }
+                }
+                (Held::Not, Some(real)) if hold.is_free() => {
+                    return broken(format!("{} was detached from {instance}, now EC2 has {real:?}", disk.id));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn check_devices(&self, truth: &StateView) -> Checked {
+        let mut taken = BTreeMap::new();
+        for volume in &truth.volumes {
+            for a in &volume.attachments {
+                if let Some(other) = taken.insert((&a.instance_id, &a.device), &volume.id) {
+                    return broken(format!("{} on {} is {other} and {}", a.device, a.instance_id, volume.id));
+                }
+            }
+            if volume.attachments.len() > 1 && !volume.multi_attach {
+                return broken(format!("{} is attached twice: {:?}", volume.id, volume.attachments));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_snapshots(&mut self, truth: &StateView) -> Checked {
+        for snap in &self.beliefs.snaps {
+            if snap.twinned {
+                continue;
+            }
+            let ours = |s: &&SimSnapshot| !self.foreign_snapshots.contains(&s.id);
+            let found: Vec<&SimSnapshot> = named_snapshots(truth, &snap.name).filter(ours).collect();
+            if found.len() > 1 {
+                let ids: Vec<&String> = found.iter().map(|s| &s.id).collect();
+                return broken(format!("{} has several snapshots: {ids:?}", snap.name));
+            }
+            match &snap.state {
+                Snapped::Absent if !found.is_empty() => {
+                    return broken(format!("{} was given up for good, and there is {}", snap.name, found[0].id));
+                }
+                Snapped::Exists { id, .. } if found.first().is_none_or(|s| s.id != *id) => {
+                    return broken(format!("{} is lost: nobody asked to delete {id}", snap.name));
+                }
+                Snapped::Exists { gib, .. } if i64::from(found[0].size_gib) != *gib => {
+                    return broken(format!("{} had {gib} GiB and has {}", snap.name, found[0].size_gib));
+                }
+                _ => {}
+            }
+            let ownership = crate::content::ownership();
+            for key in ["ebs.csi.aws.com/cluster", "kubernetes.io/cluster/blue"] {
+                if let Some(real) = found.iter().find(|s| s.tags.get(key) != ownership.get(key)) {
+                    return broken(format!("{}, {}, has lost its tag {key}: {:?}", snap.name, real.id, real.tags));
+                }
+            }
+        }
+        let back = truth.snapshots.iter().find(|s| self.beliefs.deleted.contains(&s.id));
+        match back {
+            Some(snapshot) => broken(format!("{} was deleted for good and is there", snapshot.id)),
+            None => Ok(()),
+        }
+    }
+
+    /// Nobody touches what is not the drivers'.
+    fn check_strangers(&self, truth: &StateView) -> Checked {
+        for (id, before) in &self.foreign {
+            let now = truth.volumes.iter().find(|v| v.id == *id);
+            let same = now.is_some_and(|now| {
+                (now.size_gib, &now.tags, now.attachments.len())
+                    == (before.size_gib, &before.tags, before.attachments.len())
+            });
+            if !same {
+                return broken(format!("a stranger's volume was touched: {before:?} is {now:?}"));
+            }
+        }
+        match self.foreign_snapshots.iter().find(|id| !truth.snapshots.iter().any(|s| s.id == **id)) {
+            Some(id) => broken(format!("a stranger's snapshot was deleted: {id}")),
+            None => Ok(()),
+        }
+    }
+
+    /// What EC2 did since the last time, against what the orchestrator believed then.
+    pub(crate) fn take_in_deeds(&mut self) -> Checked {
+        for deed in self.field.take_deeds() {
+            match &deed.what {
+                What::Created { name, id } => self.saw_created(&deed, name, id)?,
+                What::Attached { volume, instance } => self.saw_attached(&deed, volume, instance)?,
+                What::Detached { volume, instance } => self.saw_detached(&deed, volume, instance),
+                What::Snapshotted { name, id } => self.saw_snapshotted(&deed, name, id)?,
+                What::Other => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn saw_created(&mut self, deed: &Deed, name: &str, id: &str) -> Checked {
+        let is_excused = deed.line.had_in_flight_at_loss(deed.sent);
+        let Some(claim) = self.beliefs.by_name(name) else { return broken(format!("nobody asked for {name}: {id}")) };
+        let is_old = self.made.contains(id);
+        self.made.insert(id.to_owned());
+        match &claim.state {
+            _ if is_old => Ok(()),
+            Claimed::Unknown => Ok(()),
+            Claimed::Absent if is_excused => {
+                claim.state = Claimed::Unknown;
+                self.tell(format!("{id} comes late, as a lost lease allows"));
+                Ok(())
+            }
+            state => broken(format!("{name} is {state:?}, and driver {} makes {id}", deed.line.id)),
+        }
+    }
+
+    fn saw_attached(&mut self, deed: &Deed, volume: &str, instance: &str) -> Checked {
+        let node = self.nodes.iter().position(|n| n.id == instance);
+        let (Some(node), Some(disk)) = (node, self.beliefs.disk(volume)) else {
+            return broken(format!("driver {} attaches {volume} to {instance}, which nobody asked for", deed.line.id));
+        };
+        let hold = disk.hold(node);
+        if hold.state != Held::Not {
+            return Ok(());
+        }
+        if deed.line.had_in_flight_at_loss(deed.sent) {
+            hold.state = Held::Maybe;
+            self.tell(format!("{volume} comes late to {instance}, as a lost lease allows"));
+            return Ok(());
+        }
+        broken(format!("driver {} attaches {volume} to {instance} after a successful detach", deed.line.id))
+    }
+
+    /// A detach that a process had in flight when it ended may undo what the next one has done.
+    fn saw_detached(&mut self, deed: &Deed, volume: &str, instance: &str) {
+        let node = self.nodes.iter().position(|n| n.id == instance);
+        let is_excused = deed.line.had_in_flight(deed.sent);
+        if let (Some(node), Some(disk)) = (node, self.beliefs.disk(volume))
+            && is_excused
+            && matches!(disk.hold(node).state, Held::Attached(_))
+        {
+            disk.hold(node).state = Held::Maybe;
+            self.tell(format!("{volume} leaves {instance} late, as a lost process or lease allows"));
+        }
+    }
+
+    fn saw_snapshotted(&mut self, deed: &Deed, name: &str, id: &str) -> Checked {
+        let before = self.snapshot_deeds.iter().rfind(|(n, _, _)| n == name).cloned();
+        self.snapshot_deeds.push((name.to_owned(), id.to_owned(), deed.clone()));
+        let is_excused = deed.line.had_in_flight_at_loss(deed.sent)
+            || before.as_ref().is_some_and(|(_, id, earlier)| {
+                // The other driver could not see it yet, and has no start of its own to wait after.
+                earlier.line.id != deed.line.id
+                    && earlier.line.had_in_flight_at_loss(earlier.sent)
+                    && deed.line.started <= earlier.at
+                    && !self.beliefs.deleted.contains(id)
+            });
+        let Some(snap) = self.beliefs.snaps.iter_mut().find(|s| s.name == name) else {
+            return broken(format!("nobody asked for {name}: {id}"));
+        };
+        let is_second = before.is_some_and(|(_, id, _)| !self.beliefs.deleted.contains(&id));
+        let was_expected = matches!(snap.state, Snapped::Unknown) && !is_second;
+        if was_expected || snap.twinned {
+            return Ok(());
+        }
+        if is_excused {
+            snap.twinned = true;
+            self.tell(format!("{name} was taken twice, as a lost lease allows"));
+            return Ok(());
+        }
+        broken(format!("{name} is {:?}, and driver {} takes {id}", snap.state, deed.line.id))
+    }
+}

@@ -1,0 +1,147 @@
+//! How badly the way to EC2 behaves, and what becomes of one call.
+
+use std::time::Duration;
+
+use ebs_ec2::Action;
+
+use crate::dice::Dice;
+
+/// EC2's reads may lag this far behind its writes (`decisions.md` D-61), and no proof is one before (D-12).
+pub(crate) const SETTLE: Duration = Duration::from_secs(15);
+
+/// The faults of a run, each in times per thousand calls.
+#[derive(Debug, Clone)]
+pub(crate) struct Weather {
+    lost_request: u64,
+    lost_reply: u64,
+    late: u64,
+    not_sent: u64,
+    throttled: u64,
+    slow: u64,
+    no_room: u64,
+    /// A call whose caller has got an unclear answer, or has died or lost its lease, may take effect for so long
+    /// after that. Together with `max_lag` it is at most [`SETTLE`]: that is what "15 s after a mutating call its
+    /// effect is visible or never comes" means.
+    pub(crate) latest: Duration,
+    /// How far reads lag.
+    pub(crate) max_lag: Duration,
+}
+
+/// What becomes of a call.
+#[derive(Debug, Clone)]
+pub(crate) struct Fate {
+    /// On the way there.
+    pub(crate) before: Duration,
+    pub(crate) reach: Reach,
+    /// On the way back.
+    pub(crate) after: Duration,
+    pub(crate) told: Told,
+}
+
+/// Whether a call reaches EC2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    Now,
+    Never,
+    /// So long after its caller was told something else.
+    Late(Duration),
+}
+
+/// What the caller is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// EC2's own answer.
+    Answer,
+    Unclear,
+    NotSent,
+    Throttled,
+    NoRoom,
+}
+
+impl Weather {
+    /// From fine to foul.
+    pub(crate) fn draw(dice: &mut Dice) -> Self {
+        let foul = [0, 1, 1, 2, 2, 4][dice.below(6)];
+        let mut times = |most: u64| if dice.mille(700) { foul * dice.between(0, most) } else { 0 };
+        let [lost_request, lost_reply, late] = [times(40), times(60), times(40)];
+        let [not_sent, throttled, slow, no_room] = [times(25), times(60), times(80), times(40)];
+        let max_lag = Duration::from_secs([0, 0, 3, 10, 15][dice.below(5)]);
+        let latest = (SETTLE - max_lag).min(Duration::from_secs(dice.between(0, 12)));
+        Self { lost_request, lost_reply, late, not_sent, throttled, slow, no_room, latest, max_lag }
+    }
+
+    /// No faults any more; what is under way may still come late.
+    pub(crate) fn clear_up(&mut self) {
+        let Self { latest, max_lag, .. } = *self;
+        let none = 0;
+        *self = Self {
+            lost_request: none,
+            lost_reply: none,
+            late: none,
+            not_sent: none,
+            throttled: none,
+            slow: none,
+            no_room: none,
+            latest,
+            max_lag,
+        };
+    }
+
+    /// True in runs where zones can be full.
+    pub(crate) fn can_lack_room(&self) -> bool {
+        self.no_room > 0
+    }
+
+    pub(crate) fn fate(&self, dice: &mut Dice, action: Action) -> Fate {
+        let quick = Fate { before: Duration::ZERO, reach: Reach::Now, after: Duration::ZERO, told: Told::Answer };
+        let slow = dice.mille(self.slow);
+        let (before, after) = if slow { (some_time(dice), some_time(dice)) } else { (quick.before, quick.after) };
+        let fate = Fate { before, after, ..quick };
+        let unclear = |dice: &mut Dice, reach| {
+            let after = if dice.mille(500) { Duration::ZERO } else { some_time(dice) };
+            Fate { before, reach, after, told: Told::Unclear }
+        };
+        if dice.mille(self.throttled) {
+            return Fate { reach: Reach::Never, told: Told::Throttled, ..fate };
+        }
+        if dice.mille(self.not_sent) {
+            return Fate { reach: Reach::Never, told: Told::NotSent, ..fate };
+        }
+        if dice.mille(self.lost_request) {
+            return unclear(dice, Reach::Never);
+        }
+        if dice.mille(self.lost_reply) {
+            return unclear(dice, Reach::Now);
+        }
+        if action.mutates() && dice.mille(self.late) && !self.latest.is_zero() {
+            let late = dice.millis(0, u64::try_from(self.latest.as_millis()).unwrap_or(0));
+            return unclear(dice, Reach::Late(late));
+        }
+        if action == Action::CreateVolume && dice.mille(self.no_room) {
+            return Fate { reach: Reach::Never, told: Told::NoRoom, ..fate };
+        }
+        fate
+    }
+}
+
+/// Mostly seconds, sometimes minutes: longer than any deadline of an RPC.
+fn some_time(dice: &mut Dice) -> Duration {
+    match dice.below(10) {
+        0..=5 => dice.millis(20, 3_000),
+        6..=8 => dice.millis(3_000, 40_000),
+        _ => dice.millis(40_000, 240_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_effects_and_lagging_reads_together_stay_within_the_time_to_settle() {
+        for seed in 0..500 {
+            let weather = Weather::draw(&mut Dice::new(seed));
+            assert!(weather.latest + weather.max_lag <= SETTLE, "{seed}: {weather:?}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! One run: an EC2, drivers, nodes, and the orchestrator that uses them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ebs_ec2::Ec2;
+use ebs_sim::port::SimEc2;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::beliefs::Beliefs;
+use crate::calls::{Call, Target};
+use crate::dice::Dice;
+use crate::driver::{Answer, Driver};
+use crate::field::{Deed, Field, lock};
+
+/// A node of the orchestrator.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) id: String,
+    pub(crate) zone: String,
+}
+
+/// A rule that was broken; the run ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Violation(pub(crate) String);
+
+pub(crate) type Checked<T = ()> = Result<T, Violation>;
+
+/// A violation.
+pub(crate) fn broken<T>(rule: impl Into<String>) -> Checked<T> {
+    Err(Violation(rule.into()))
+}
+
+/// Everything of a run.
+pub(crate) struct World<E> {
+    pub(crate) sim: SimEc2,
+    /// The client that a new driver process makes itself.
+    pub(crate) client: Box<dyn Fn(&SimEc2) -> Arc<E> + Send>,
+    pub(crate) field: Arc<Field>,
+    pub(crate) dice: Dice,
+    pub(crate) beliefs: Beliefs,
+    pub(crate) nodes: Vec<Node>,
+    /// Not the drivers': root volumes and strangers, as they have to stay.
+    pub(crate) foreign: BTreeMap<String, ebs_sim::api::SimVolume>,
+    pub(crate) foreign_snapshots: BTreeSet<String>,
+    pub(crate) drivers: Vec<Driver<E>>,
+    /// The driver that the orchestrator calls.
+    pub(crate) active: usize,
+    /// No calls before this: the orchestrator has no driver to call.
+    pub(crate) no_driver_until: Instant,
+    pub(crate) calls: BTreeMap<u64, Call>,
+    pub(crate) next_call: u64,
+    pub(crate) running: JoinSet<(u64, Answer)>,
+    /// Calls of before, for late duplicates.
+    pub(crate) history: Vec<Target>,
+    /// Every volume that was ever made for a driver.
+    pub(crate) made: BTreeSet<String>,
+    pub(crate) snapshot_deeds: Vec<(String, String, Deed)>,
+    pub(crate) quota_is_small: bool,
+    pub(crate) trace: Vec<String>,
+    pub(crate) can_lack_room: bool,
+}
+
+impl<E: Ec2> World<E> {
+    /// One line of the story.
+    pub(crate) fn tell(&mut self, text: impl AsRef<str>) {
+        self.trace.append(&mut self.field.take_told());
+        let at = self.field.elapsed().as_secs_f64();
+        self.trace.push(format!("{at:>9.3} {}", text.as_ref()));
+    }
+
+    /// Lets that much time pass and takes in every answer that comes meanwhile.
+    pub(crate) async fn pass(&mut self, time: Duration) -> Checked {
+        let end = Instant::now() + time;
+        loop {
+            let ended = tokio::select! {
+                biased;
+                Some(ended) = self.running.join_next(), if !self.running.is_empty() => Some(ended),
+                () = tokio::time::sleep_until(end) => None,
+            };
+            self.take_in_deeds()?;
+            match ended {
+                None => return self.check().await,
+                Some(Ok((id, answer))) => self.take_in(id, answer).await?,
+                Some(Err(failed)) => return broken(format!("a call panicked: {failed}")),
+            }
+        }
+    }
+
+    /// Waits for answers until no call is in flight any more.
+    pub(crate) async fn quiet(&mut self, at_most: Duration) -> Checked {
+        let end = Instant::now() + at_most;
+        while !self.running.is_empty() {
+            if Instant::now() >= end {
+                return broken("a call outlived its deadline");
+            }
+            self.pass(Duration::from_secs(1)).await?;
+        }
+        Ok(())
+    }
+
+    /// The driver that is called now, if there is one.
+    pub(crate) fn driver(&self) -> Option<Driver<E>> {
+        (Instant::now() >= self.no_driver_until).then(|| self.drivers[self.active].clone())
+    }
+
+    /// No faults from now on.
+    pub(crate) fn clear_up(&mut self) {
+        lock(&self.field.weather).clear_up();
+        self.tell("-- the faults are over");
+    }
+}

@@ -1,0 +1,104 @@
+//! The model test over the port: no SDK, no gRPC, on virtual time.
+//!
+//! `EBS_MODEL_SEED=n` runs one seed and tells every call; `EBS_MODEL_SEEDS=n` runs another number of seeds.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ebs_model::{Failure, Options, Planted, run};
+
+/// How many seeds `make test` runs.
+const SEEDS: u64 = 10_000;
+/// Within so many seeds every planted bug must be found.
+const SEEDS_FOR_A_BUG: u64 = 400;
+/// Lines of the story that a failure tells; the whole of it with `EBS_MODEL_SEED`.
+const LINES: usize = 60;
+/// After so many failures it ends.
+const MOST_FAILURES: usize = 12;
+
+fn one(seed: u64, options: &Options) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime starts").block_on(run(seed, options, |sim| Arc::new(sim.clone())))
+}
+
+/// Runs the seeds on all cores until so many have failed; the failures, lowest seed first.
+fn failures(seeds: std::ops::Range<u64>, options: &Options, most: usize) -> Vec<Failure> {
+    let (next, failed) = (AtomicU64::new(seeds.start), Mutex::new(Vec::new()));
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        return;
+                    }
+                    let result = one(seed, options);
+                    let mut failed = failed.lock().expect("no thread panics here");
+                    failed.extend(result.err());
+                    if failed.len() >= most {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let mut failed = failed.into_inner().expect("no thread panics here");
+    failed.sort_by_key(|failure: &Failure| failure.seed);
+    failed
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|n| n.parse().expect("a number"))
+}
+
+/// The end of the story, and how to see all of it.
+fn told(failure: &Failure) -> String {
+    let mut text = format!("seed {}: {}\n", failure.seed, failure.rule);
+    let skipped = failure.story.len().saturating_sub(LINES);
+    if skipped > 0 {
+        let _ = writeln!(text, "  ({skipped} lines before)");
+    }
+    for line in &failure.story[skipped..] {
+        let _ = writeln!(text, "  {line}");
+    }
+    let _ = writeln!(text, "again: EBS_MODEL_SEED={} cargo test --workspace --test port", failure.seed);
+    text
+}
+
+#[test]
+fn every_rule_holds_in_ten_thousand_runs() {
+    if let Some(seed) = number("EBS_MODEL_SEED") {
+        let result = one(seed, &Options { verbose: true, ..Options::default() });
+        return result.unwrap_or_else(|failure| panic!("{failure}"));
+    }
+    let seeds = number("EBS_MODEL_SEEDS").unwrap_or(SEEDS);
+    let failed = failures(0..seeds, &Options::default(), MOST_FAILURES);
+    if let Some(first) = failed.first() {
+        let others: String = failed[1..].iter().map(|f| format!("seed {}: {}\n", f.seed, f.rule)).collect();
+        panic!("{}{others}", told(first));
+    }
+}
+
+#[test]
+fn every_planted_bug_is_found() {
+    let unseen: Vec<Planted> = Planted::ALL
+        .into_iter()
+        .filter(|bug| {
+            let options = Options { planted: Some(*bug), ..Options::default() };
+            failures(0..SEEDS_FOR_A_BUG, &options, 1).is_empty()
+        })
+        .collect();
+    assert!(unseen.is_empty(), "not found within {SEEDS_FOR_A_BUG} seeds each: {unseen:?}");
+}
+
+#[test]
+fn a_seed_gives_the_same_story_every_time() {
+    let options = Options { planted: Some(Planted::UnclearIsRefused), ..Options::default() };
+    let failed = failures(0..SEEDS_FOR_A_BUG, &options, 1);
+    let failure = failed.first().expect("the planted bug is found");
+    let again = one(failure.seed, &options).expect_err("the same seed fails again");
+    assert_eq!((again.rule, again.story), (failure.rule.clone(), failure.story.clone()));
+}
