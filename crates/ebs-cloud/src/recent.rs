@@ -52,7 +52,12 @@ impl Recent {
         self.marks.get(mark).unwrap_or(self.since)
     }
 
-    /// The same, counting the start of the process as a mutating call: another process may have made one just before.
+    /// True while what a process before this one had under way may still take effect.
+    pub(crate) fn is_young(&self) -> bool {
+        Instant::now() < self.since + SETTLE
+    }
+
+    /// As [`Recent::settled_at`], counting the start of the process as a mutating call: another process may have made one just before.
     pub(crate) fn settled_for_all_at(&self, mark: &Mark) -> Instant {
         self.settled_at(mark).max(self.since + SETTLE)
     }

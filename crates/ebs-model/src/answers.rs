@@ -119,8 +119,10 @@ impl<E: Ec2> World<E> {
             Heard::NotFound | Heard::FailedPrecondition if !call.is_contrary => {
                 has_origin && !(call.was_sure && self.origin_is_sure(&claim.order))
             }
+            // The source may have grown since, and a look that lags does not show it.
             Heard::OutOfRange => has_origin,
-            Heard::InvalidArgument | Heard::FailedPrecondition => call.is_contrary,
+            Heard::InvalidArgument => call.is_contrary || matches!(claim.order.origin, Origin::Volume(_)),
+            Heard::FailedPrecondition => call.is_contrary,
             _ => false,
         };
         if !expected {

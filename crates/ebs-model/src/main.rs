@@ -10,6 +10,8 @@ use clap::Parser;
 use ebs_model::{Options, run};
 use tokio::time::Instant;
 
+const STACK: usize = 16 << 20;
+
 /// The model test, for longer than `make test` has time for.
 #[derive(Debug, Parser)]
 #[command(name = "ebs-model")]
@@ -32,7 +34,8 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let mut out = std::io::stdout();
     if let Some(seed) = arguments.seed {
-        let failed = one(seed, true);
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn(move || one(seed, true));
+        let failed = thread.expect("a thread starts").join().expect("no run panics");
         let _closed = match &failed {
             Some(failure) => write!(out, "{failure}"),
             None => writeln!(out, "seed {seed} passes"),
@@ -44,7 +47,8 @@ fn main() -> ExitCode {
     let end = Instant::now() + Duration::from_secs(arguments.seconds);
     std::thread::scope(|threads| {
         for _ in 0..arguments.threads {
-            threads.spawn(|| {
+            // Unoptimised futures are large.
+            let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(threads, || {
                 while Instant::now() < end {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     if let Some(failure) = one(seed, false) {
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
                     }
                 }
             });
+            thread.expect("a thread starts");
         }
     });
     let (runs, failures) = (next.load(Ordering::Relaxed) - from, failures.load(Ordering::Relaxed));

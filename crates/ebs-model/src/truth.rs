@@ -245,6 +245,10 @@ impl<E: Ec2> World<E> {
         let Some(snap) = self.beliefs.snaps.iter_mut().find(|s| s.name == name) else {
             return broken(format!("nobody asked for {name}: {id}"));
         };
+        if matches!(&snap.state, Snapped::Exists { id: known, .. } | Snapped::Deleting { id: known, .. } if known == id) {
+            // Somebody saw it before its own caller heard of it.
+            return Ok(());
+        }
         let is_second = before.is_some_and(|(_, id, _)| !self.beliefs.deleted.contains(&id));
         let was_expected = matches!(snap.state, Snapped::Unknown) && !is_second;
         if was_expected || snap.twinned {

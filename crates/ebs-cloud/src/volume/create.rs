@@ -93,7 +93,10 @@ impl<E: Ec2> Cloud<E> {
         let op = Op::start(format!("create volume {:?}", spec.name), bounds::CREATE, waiters);
         let mut rolls = 0;
         loop {
-            let order = self.order(spec).await?;
+            let order = match self.order(spec).await {
+                Ok(order) => order,
+                Err(error) => return self.made_before(&op, spec, error).await.map(Ensured::Existing),
+            };
             let (volume, made) = match self.place_order(&op, spec, &order).await? {
                 Placed::Accepted(volume) => (volume, true),
                 Placed::Found(volume) => (volume, false),
@@ -118,6 +121,28 @@ impl<E: Ec2> Cloud<E> {
                     tracing::info!(volume = %volume.id, name = %spec.name, "the volume of this token is gone, taking the next token");
                 }
             }
+        }
+    }
+
+    /// What its source is like now does not tell whether the volume was made before: the source may have gone or
+    /// grown since. Without a source the request alone decides, and nothing can have been made of it.
+    async fn made_before(&self, op: &Op<'_>, spec: &VolumeSpec, error: CloudError) -> Result<Volume, CloudError> {
+        let is_final = match &error {
+            CloudError::SourceNotFound { .. }
+            | CloudError::OutOfRange { .. }
+            | CloudError::InvalidArgument { .. }
+            | CloudError::InsufficientCapacity { .. } => spec.source != Source::Blank,
+            _ => false,
+        };
+        if !is_final {
+            return Err(error);
+        }
+        match self.look_by_name(op, spec, true).await? {
+            Look::Compatible(found) => match self.fate(op, &found).await? {
+                Fate::Usable(volume) => Ok(volume),
+                Fate::Gone | Fate::Broken(_) => Err(error),
+            },
+            Look::Different(_) | Look::Absent => Err(error),
         }
     }
 
@@ -147,7 +172,7 @@ impl<E: Ec2> Cloud<E> {
             ErrorClass::IdempotentMismatch => self.recent.note(mark),
             ErrorClass::LimitExceeded(Limit::Volumes | Limit::Iops) => {}
             ErrorClass::Throttled | ErrorClass::NotSent => return Err(refused(&op.what, error)),
-            _ if self.volumes.unproven.get(&spec.name).is_some() => {}
+            _ if self.volumes.unproven.get(&spec.name).is_some() || self.recent.is_young() => {}
             _ => return Err(self.order_refused(op, spec, order, error).await),
         }
         self.after_unclear_answer(op, spec, order, error).await
