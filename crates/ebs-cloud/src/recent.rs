@@ -57,7 +57,8 @@ impl Recent {
         Instant::now() < self.since + SETTLE
     }
 
-    /// As [`Recent::settled_at`], counting the start of the process as a mutating call: another process may have made one just before.
+    /// As [`Recent::settled_at`], counting the start of the process as a mutating call: another process may have made
+    /// one just before.
     pub(crate) fn settled_for_all_at(&self, mark: &Mark) -> Instant {
         self.settled_at(mark).max(self.since + SETTLE)
     }

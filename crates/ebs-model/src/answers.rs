@@ -132,7 +132,10 @@ impl<E: Ec2> World<E> {
             return Ok(());
         }
         if let Claimed::Exists(disk) = &claim.state {
-            return broken(format!("{} exists as {}, and the same request for it is refused: {refused:?}", claim.name, disk.id));
+            return broken(format!(
+                "{} exists as {}, and the same request for it is refused: {refused:?}",
+                claim.name, disk.id
+            ));
         }
         if claim.creating > 0 {
             return Ok(());
@@ -140,7 +143,9 @@ impl<E: Ec2> World<E> {
         let left: Vec<_> = self.live_of(&claim.name, truth);
         if !left.is_empty() {
             let name = &claim.name;
-            return broken(format!("CreateVolume of {name} was refused for good ({refused:?}) and left {left:?} behind"));
+            return broken(format!(
+                "CreateVolume of {name} was refused for good ({refused:?}) and left {left:?} behind"
+            ));
         }
         self.beliefs.claims[at].state = Claimed::Absent;
         Ok(())
@@ -148,7 +153,10 @@ impl<E: Ec2> World<E> {
 
     /// Volumes of that name that are alive and not strangers'.
     pub(crate) fn live_of(&self, name: &str, truth: &StateView) -> Vec<String> {
-        named_volumes(truth, name).filter(|v| is_live(v) && !self.foreign.contains_key(&v.id)).map(|v| v.id.clone()).collect()
+        named_volumes(truth, name)
+            .filter(|v| is_live(v) && !self.foreign.contains_key(&v.id))
+            .map(|v| v.id.clone())
+            .collect()
     }
 
     fn deleted(&mut self, call: &Call, at: usize, id: &str, (answer, truth): (Answer, &StateView)) -> Checked {
@@ -258,13 +266,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    fn snapshotted(
-        &mut self,
-        call: &Call,
-        at: usize,
-        source: &str,
-        (answer, truth): (Answer, &StateView),
-    ) -> Checked {
+    fn snapshotted(&mut self, call: &Call, at: usize, source: &str, (answer, truth): (Answer, &StateView)) -> Checked {
         let snap = &mut self.beliefs.snaps[at];
         snap.creating -= 1;
         let name = snap.name.clone();
@@ -294,15 +296,10 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    fn check_snapshot(
-        &self,
-        name: &str,
-        source: &str,
-        told: &csi_proto::csi::Snapshot,
-        truth: &StateView,
-    ) -> Checked {
+    fn check_snapshot(&self, name: &str, source: &str, told: &csi_proto::csi::Snapshot, truth: &StateView) -> Checked {
         let id = &told.snapshot_id;
-        let is_deleting = self.beliefs.snaps.iter().any(|s| matches!(&s.state, Snapped::Deleting { id: d, .. } if d == id));
+        let is_deleting =
+            self.beliefs.snaps.iter().any(|s| matches!(&s.state, Snapped::Deleting { id: d, .. } if d == id));
         let Some(real) = truth.snapshots.iter().find(|s| s.id == *id) else {
             let what = format!("{name} was answered with {id}, which EC2 does not have");
             return if is_deleting { Ok(()) } else { broken(what) };
@@ -345,7 +342,9 @@ impl<E: Ec2> World<E> {
         let left: Vec<_> =
             named_snapshots(truth, name).filter(|s| !self.foreign_snapshots.contains(&s.id)).map(|s| &s.id).collect();
         if !left.is_empty() {
-            return broken(format!("CreateSnapshot of {name} was refused for good ({refused:?}) and left {left:?} behind"));
+            return broken(format!(
+                "CreateSnapshot of {name} was refused for good ({refused:?}) and left {left:?} behind"
+            ));
         }
         self.beliefs.snaps[at].state = Snapped::Absent;
         Ok(())

@@ -53,9 +53,7 @@ impl<E: Ec2> World<E> {
         match target {
             Target::Create { order, .. } => Rpc::CreateVolume(order.request()),
             Target::Delete { id, .. } => Rpc::DeleteVolume(content::delete_volume(id)),
-            Target::Publish { id, node, shared } => {
-                Rpc::Publish(content::publish(id, &self.nodes[*node].id, *shared))
-            }
+            Target::Publish { id, node, shared } => Rpc::Publish(content::publish(id, &self.nodes[*node].id, *shared)),
             Target::Unpublish { id, node } => Rpc::Unpublish(content::unpublish(id, &self.nodes[*node].id)),
             Target::Expand { id, gib, shared } => Rpc::Expand(content::expand(id, *gib, *shared)),
             Target::Snapshot { snap, source } => {
@@ -150,11 +148,9 @@ impl<E: Ec2> World<E> {
         match &order.origin {
             content::Origin::Blank => true,
             content::Origin::Volume(id) => self.beliefs.is_sure_of(id),
-            content::Origin::Snapshot(id) => self
-                .beliefs
-                .snaps
-                .iter()
-                .any(|s| !s.twinned && matches!(&s.state, Snapped::Exists { id: known, ready: true, .. } if known == id)),
+            content::Origin::Snapshot(id) => self.beliefs.snaps.iter().any(|s| {
+                !s.twinned && matches!(&s.state, Snapped::Exists { id: known, ready: true, .. } if known == id)
+            }),
         }
     }
 }

@@ -142,11 +142,7 @@ pub(crate) fn publish(volume: &str, node: &str, shared: bool) -> ControllerPubli
 }
 
 pub(crate) fn unpublish(volume: &str, node: &str) -> ControllerUnpublishVolumeRequest {
-    ControllerUnpublishVolumeRequest {
-        volume_id: volume.to_owned(),
-        node_id: node.to_owned(),
-        ..Default::default()
-    }
+    ControllerUnpublishVolumeRequest { volume_id: volume.to_owned(), node_id: node.to_owned(), ..Default::default() }
 }
 
 pub(crate) fn expand(volume: &str, gib: i64, shared: bool) -> ControllerExpandVolumeRequest {

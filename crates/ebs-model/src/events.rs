@@ -58,7 +58,10 @@ impl<E: Ec2> World<E> {
         line.die();
         self.next_holder();
         let gap = self.dice.millis(10_000, 20_000);
-        self.tell(format!("driver {} dies, and {} has the lease in {gap:?}", line.id, self.drivers[self.active].line.id));
+        self.tell(format!(
+            "driver {} dies, and {} has the lease in {gap:?}",
+            line.id, self.drivers[self.active].line.id
+        ));
         self.no_driver_until = Instant::now() + gap;
     }
 

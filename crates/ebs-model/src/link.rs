@@ -80,7 +80,8 @@ impl<E: Ec2> Link<E> {
         let fate = fate.unwrap_or_else(|| self.field.fate(action));
         let sent = Instant::now();
         let carried = self.carried(action, (sent, did, subject.clone()), send);
-        let answer = if fate.is_plain() { carried.await } else { self.through_weather(action, dry, &fate, carried).await };
+        let answer =
+            if fate.is_plain() { carried.await } else { self.through_weather(action, dry, &fate, carried).await };
         self.line.alive().await;
         self.field.tell(|| {
             let id = self.line.id;

@@ -305,8 +305,7 @@ impl<E: Ec2> World<E> {
 
     /// Snapshots that two drivers took at once are an administrator's.
     async fn remove_twins(&mut self) {
-        let names: Vec<String> =
-            self.beliefs.snaps.iter().filter(|s| s.twinned).map(|s| s.name.clone()).collect();
+        let names: Vec<String> = self.beliefs.snaps.iter().filter(|s| s.twinned).map(|s| s.name.clone()).collect();
         let truth = self.sim.engine().snapshot_of_state().await;
         for name in names {
             for twin in crate::truth::named_snapshots(&truth, &name) {

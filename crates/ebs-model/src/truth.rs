@@ -88,7 +88,10 @@ impl<E: Ec2> World<E> {
             match (&hold.state, attachment) {
                 (Held::Attached(device), real) if hold.is_firm() => {
                     if real.is_none_or(|a| a.state != "attached" || a.device != *device) {
-                        return broken(format!("{} was published to {instance} as {device}, now EC2 has {real:?}", disk.id));
+                        return broken(format!(
+                            "{} was published to {instance} as {device}, now EC2 has {real:?}",
+                            disk.id
+                        ));
                     }
                 }
                 (Held::Not, Some(real)) if hold.is_free() => {
@@ -245,7 +248,8 @@ impl<E: Ec2> World<E> {
         let Some(snap) = self.beliefs.snaps.iter_mut().find(|s| s.name == name) else {
             return broken(format!("nobody asked for {name}: {id}"));
         };
-        if matches!(&snap.state, Snapped::Exists { id: known, .. } | Snapped::Deleting { id: known, .. } if known == id) {
+        if matches!(&snap.state, Snapped::Exists { id: known, .. } | Snapped::Deleting { id: known, .. } if known == id)
+        {
             // Somebody saw it before its own caller heard of it.
             return Ok(());
         }
