@@ -7,12 +7,17 @@ use std::{fs, io};
 use clap::Parser;
 use ebs_types::ZoneName;
 
+use crate::buckets::Limits;
 use crate::config::{AccessKey, DeviceMode, ServerConfig, TimingMode};
 use crate::engine::EngineConfig;
+use crate::scenario::Scenario;
 
 /// A simulated EC2 for Amazon EBS volumes: API, instance metadata and disks, on this machine alone.
+///
+/// It listens on 127.0.0.1 and speaks the EC2 Query API: the AWS CLI, boto3, the SDKs and CSI drivers work against it
+/// unchanged. It never contacts AWS. When it is ready it writes the env file, which says how to reach it.
 #[derive(Debug, Parser)]
-#[command(name = "ebs-sim", version, about)]
+#[command(name = "ebs-sim", version, about, after_long_help = EXAMPLES)]
 pub struct Cli {
     /// Directory for state and backing files; created when missing, used by one simulator at a time
     #[arg(long, value_name = "DIR")]
@@ -34,9 +39,23 @@ pub struct Cli {
     #[arg(long, value_name = "ADDR")]
     pub control_listen: Option<SocketAddr>,
 
-    /// How long things take
+    /// How long things take: no time at all, as long as in EC2 (calls included), or as the scenario says
     #[arg(long, value_enum, default_value_t = TimingMode::Instant)]
     pub timing: TimingMode,
+
+    /// Token buckets of the API: EC2's defaults, none, or a JSON file, {"enabled": true, "rates": {"CreateVolume":
+    /// {"capacity": 100, "per_second": 5}}} [default: EC2's with --timing realistic, else none]
+    #[arg(long, value_name = "default|off|FILE")]
+    pub limits: Option<String>,
+
+    /// JSON file, a list of what happens at which time, such as [{"at_ms": 5000, "rule": {"actions": ["AttachVolume"],
+    /// "chance": 0.1, "effect": {"kind": "lose-reply"}}}]
+    #[arg(long, value_name = "FILE")]
+    pub scenario: Option<PathBuf>,
+
+    /// Repeat the random choices of another run: latencies, faults, and ids with --devices none
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
 
     /// What attached volumes are on this machine: loop devices (needs root), or nothing
     #[arg(long, value_enum, default_value_t = DeviceMode::Loop)]
@@ -67,6 +86,19 @@ pub struct Cli {
     pub imds_v1: bool,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  ebs-sim --state-dir /tmp/sim --env-file /tmp/sim.env --devices none &
+  until [ -e /tmp/sim.env ]; do sleep 0.1; done; . /tmp/sim.env
+  aws ec2 create-volume --availability-zone us-west-2a --size 4 --volume-type gp3
+  curl -s $EBS_SIM_CONTROL/                        # what the control API offers
+  curl -s \"$EBS_SIM_CONTROL/ledger?since=0\"       # every call so far
+  curl -s $EBS_SIM_CONTROL/faults -d '{\"actions\":[\"CreateVolume\"],\"times\":1,\"effect\":{\"kind\":\"lose-reply\"}}'
+
+It ends on SIGTERM, SIGINT or POST /shutdown of the control API, and takes its devices with it. The state survives any
+other end, and the next start on the same directory goes on with it. RUST_LOG=debug shows more.
+Exit codes: 0 after a clean end, 1 when something failed, 2 when the command line is wrong.";
+
 /// A command line that cannot be carried out; nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
@@ -86,6 +118,19 @@ pub enum CliError {
     /// An instance type that cannot be one.
     #[error("--instance-type {0:?} cannot be an instance type: it looks like m5.large")]
     InstanceType(String),
+    /// A file that is not what it must be.
+    #[error("{flag} {path}: {why}")]
+    Content {
+        /// Which flag.
+        flag: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Timing that needs a scenario.
+    #[error("--timing scripted needs --scenario FILE, with a step that sets timing")]
+    NoScript,
     /// The state directory cannot be used.
     #[error("--state-dir {path}: cannot {step} it")]
     StateDir {
@@ -109,7 +154,7 @@ pub enum CliError {
 impl CliError {
     /// True when the command line itself is wrong, false when the machine is not as it must be.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Zone { .. } | Self::SameZone(_) | Self::InstanceType(_))
+        !matches!(self, Self::StateDir { .. } | Self::Devices { .. })
     }
 }
 
@@ -127,6 +172,10 @@ impl Cli {
             None => zones.iter().find(|other| **other != zone).expect("a region has several zones").clone(),
         };
         check_instance_type(&self.instance_type)?;
+        let (limits, scenario) = (self.limits()?, self.scenario()?);
+        if self.timing == TimingMode::Scripted && !scenario.sets_times() {
+            return Err(CliError::NoScript);
+        }
         if self.devices == DeviceMode::Loop {
             check_loop_devices()?;
         }
@@ -147,7 +196,31 @@ impl Cli {
                 .clone()
                 .map(|key| AccessKey { session_token: self.session_token.clone(), ..key }),
             imds_v1: self.imds_v1,
+            limits,
+            seed: self.seed,
+            scenario,
         })
+    }
+
+    fn limits(&self) -> Result<Option<Limits>, CliError> {
+        match self.limits.as_deref() {
+            None => Ok(None),
+            Some("default") => Ok(Some(Limits::ec2())),
+            Some("off") => Ok(Some(Limits::off())),
+            Some(file) => {
+                let read = |json: &[u8]| {
+                    let limits: Limits = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+                    limits.check().map_err(|bad| bad.to_string())?;
+                    Ok(limits)
+                };
+                content("--limits", Path::new(file), read).map(Some)
+            }
+        }
+    }
+
+    fn scenario(&self) -> Result<Scenario, CliError> {
+        let file = self.scenario.as_deref();
+        file.map_or_else(|| Ok(Scenario::default()), |file| content("--scenario", file, Scenario::from_json))
     }
 
     /// What is allowed and still worth a word.
@@ -178,6 +251,12 @@ fn find_zone(flag: &'static str, given: &str, zones: &[ZoneName]) -> Result<Zone
         let known: Vec<&str> = zones.iter().map(ZoneName::as_str).collect();
         CliError::Zone { flag, given: given.to_owned(), known: known.join(", ") }
     })
+}
+
+/// A file's content, understood.
+fn content<T>(flag: &'static str, path: &Path, read: impl FnOnce(&[u8]) -> Result<T, String>) -> Result<T, CliError> {
+    let bytes = fs::read(path).map_err(|error| format!("cannot read it: {error}"));
+    bytes.and_then(|bytes| read(&bytes)).map_err(|why| CliError::Content { flag, path: path.to_owned(), why })
 }
 
 /// `family.size`; which ones exist is EC2's business, and unknown ones get the usual limits.
@@ -272,6 +351,36 @@ mod tests {
     fn listening_for_other_machines_is_warned_of() {
         assert!(parse(&["--ec2-listen", "127.0.0.1:0"]).warnings().is_empty());
         assert_eq!(parse(&["--ec2-listen", "0.0.0.0:0"]).warnings().len(), 1);
+    }
+
+    #[test]
+    fn files_are_understood_before_anything_starts() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, content: &str| {
+            let path = dir.path().join(name);
+            fs::write(&path, content).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let limits = file("limits", r#"{"enabled":true,"rates":{"CreateVolume":{"capacity":1,"per_second":2}}}"#);
+        let script = file("script", r#"[{"at_ms":0,"timing":{"attach_ms":1}}]"#);
+        let other = file("other", r#"[{"at_ms":0,"advance_ms":1}]"#);
+        let config = parse(&["--limits", &limits, "--scenario", &script, "--timing", "scripted"]).config().unwrap();
+        assert_eq!(config.limits.unwrap().rates["CreateVolume"].per_second, 2);
+        assert_eq!(config.scenario.steps().len(), 1);
+        assert_eq!(parse(&["--limits", "default"]).config().unwrap().limits, Some(Limits::ec2()));
+        assert_eq!(parse(&["--limits", "off"]).config().unwrap().limits, Some(Limits::off()));
+        let bad = file("bad", r#"{"enabled":true,"rates":{"CreateVolum":{"capacity":1,"per_second":2}}}"#);
+        for (args, words) in [
+            (&["--limits", &bad][..], ["--limits", "CreateVolum"]),
+            (&["--limits", "/nowhere/limits"], ["--limits", "cannot read"]),
+            (&["--scenario", &bad], ["--scenario", "list"]),
+            (&["--timing", "scripted"], ["--timing scripted", "--scenario"]),
+            (&["--timing", "scripted", "--scenario", &other], ["--timing scripted", "timing"]),
+        ] {
+            let error = parse(args).config().unwrap_err();
+            let message = error.to_string();
+            assert!(error.is_usage() && words.iter().all(|word| message.contains(word)), "{args:?}: {message}");
+        }
     }
 
     #[test]

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use ebs_types::ZoneName;
 
+use crate::buckets::Limits;
 use crate::engine::{EngineConfig, ZoneConfig};
+use crate::scenario::Scenario;
 
 /// Everything a [`crate::Server`] needs to know; the command line fills the same fields.
 #[derive(Debug, Clone)]
@@ -36,6 +38,12 @@ pub struct ServerConfig {
     pub access_key: Option<AccessKey>,
     /// Whether the metadata service also answers without a session token.
     pub imds_v1: bool,
+    /// The token buckets; `None`: EC2's own with realistic timing, none with others.
+    pub limits: Option<Limits>,
+    /// All random choices but ids of volumes with devices come from it; `None`: every run differs.
+    pub seed: Option<u64>,
+    /// What happens when, from the start on.
+    pub scenario: Scenario,
 }
 
 impl ServerConfig {
@@ -55,6 +63,9 @@ impl ServerConfig {
             second_zone: ZoneName::parse("us-west-2b").expect("a zone name by its rule"),
             access_key: None,
             imds_v1: false,
+            limits: None,
+            seed: None,
+            scenario: Scenario::default(),
         }
     }
 }
@@ -64,8 +75,10 @@ impl ServerConfig {
 pub enum TimingMode {
     /// Every change of state is over at once.
     Instant,
-    /// As long as EC2 usually takes.
+    /// As long as EC2 usually takes, calls included, with EC2's rate limits.
     Realistic,
+    /// As the scenario says; at once until it says something.
+    Scripted,
 }
 
 /// What stands for the disks of the machine's own instance.

@@ -1,23 +1,43 @@
-//! The control API, for tests and scripts: what was called, what there is, how long things take, and the end.
+//! The control API, for tests and scripts: what was called, what there is, what goes wrong, how long things take, and
+//! the end. JSON both ways; what is refused has changed nothing, and the answer says why.
+
+mod calls;
+mod settings;
+mod view;
 
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{RawQuery, State};
-use axum::routing::{get, post, put};
+use axum::routing::{get, post};
 use axum::{Router, body};
 use http::{Response, StatusCode};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{SimAttachment, SimInstance, SimSnapshot, SimVolume};
-use crate::engine::{Engine, StateView, TimingOverride};
+use crate::engine::Engine;
 use crate::http::answer;
 use crate::ledger::Ledger;
-use crate::wire::xml::timestamp;
 
 /// Largest body that is read.
-const MAX_BODY: usize = 64 << 10;
+const MAX_BODY: usize = 1 << 20;
+
+/// What there is to ask for.
+const ROUTES: &[&str] = &[
+    "GET /ledger?since=SEQ&limit=N",
+    "GET /state",
+    "GET /faults",
+    "POST /faults",
+    "DELETE /faults",
+    "DELETE /faults/ID",
+    "DELETE /faults?name=NAME",
+    "GET /limits",
+    "PUT /limits",
+    "GET /timing",
+    "PUT /timing",
+    "POST /advance",
+    "POST /shutdown",
+];
 
 /// The control API over an engine.
 #[derive(Debug)]
@@ -32,10 +52,18 @@ impl Control {
     /// Its routes.
     pub(crate) fn router(self) -> Router {
         Router::new()
-            .route("/ledger", get(ledger))
-            .route("/state", get(state))
-            .route("/timing", put(timing))
-            .route("/shutdown", post(shutdown))
+            .route("/", get(async || reply(StatusCode::OK, &json!({ "routes": ROUTES }))))
+            .route("/ledger", get(calls::ledger))
+            .route("/state", get(calls::state))
+            .route("/faults", get(calls::rules).post(calls::add_rules).delete(calls::remove_rules))
+            .route("/faults/{id}", axum::routing::delete(calls::remove_rule))
+            .route("/limits", get(settings::limits).put(settings::set_limits))
+            .route("/timing", get(settings::timing).put(settings::set_timing))
+            .route("/advance", post(settings::advance))
+            .route("/shutdown", post(settings::shutdown))
+            .fallback(async || {
+                reply(StatusCode::NOT_FOUND, &json!({"error": "there is nothing here", "routes": ROUTES}))
+            })
             .with_state(Arc::new(self))
     }
 }
@@ -44,80 +72,21 @@ fn reply(status: StatusCode, value: &Value) -> Response<Body> {
     answer(status, "application/json", value.to_string())
 }
 
+fn done() -> Response<Body> {
+    reply(StatusCode::OK, &json!({}))
+}
+
 fn refuse(message: impl std::fmt::Display) -> Response<Body> {
     reply(StatusCode::BAD_REQUEST, &json!({"error": message.to_string()}))
 }
 
-async fn ledger(State(control): State<Arc<Control>>, RawQuery(query): RawQuery) -> Response<Body> {
-    let query = query.unwrap_or_default();
-    let since = match query.split_once('=') {
-        None if query.is_empty() => Ok(0),
-        Some(("since", number)) => number.parse().map_err(|_| format!("since={number} is no number")),
-        _ => Err(format!("{query:?} is not understood: the one parameter is since=NUMBER")),
-    };
-    match since {
-        Ok(since) => reply(StatusCode::OK, &json!(control.ledger.since(since))),
-        Err(message) => refuse(message),
-    }
+/// The whole body.
+async fn bytes(body: Body) -> Result<Vec<u8>, Response<Body>> {
+    let bytes = body::to_bytes(body, MAX_BODY).await;
+    bytes.map(Into::into).map_err(|_| refuse(format!("the body cannot be read, or has more than {MAX_BODY} bytes")))
 }
 
-async fn state(State(control): State<Arc<Control>>) -> Response<Body> {
-    reply(StatusCode::OK, &view(&control.engine.snapshot_of_state().await))
-}
-
-async fn timing(State(control): State<Arc<Control>>, body: Body) -> Response<Body> {
-    let Ok(bytes) = body::to_bytes(body, MAX_BODY).await else { return refuse("the body cannot be read") };
-    match serde_json::from_slice::<TimingOverride>(&bytes) {
-        Ok(times) => {
-            control.engine.set_timing(times).await;
-            tracing::info!(?times, "times changed");
-            reply(StatusCode::OK, &json!({}))
-        }
-        Err(error) => refuse(format!("the body is no set of times in milliseconds: {error}")),
-    }
-}
-
-async fn shutdown(State(control): State<Arc<Control>>) -> Response<Body> {
-    control.end_wanted.cancel();
-    reply(StatusCode::ACCEPTED, &json!({}))
-}
-
-fn view(state: &StateView) -> Value {
-    json!({
-        "volumes": state.volumes.iter().map(volume).collect::<Vec<_>>(),
-        "snapshots": state.snapshots.iter().map(snapshot).collect::<Vec<_>>(),
-        "instances": state.instances.iter().map(instance).collect::<Vec<_>>(),
-    })
-}
-
-fn volume(v: &SimVolume) -> Value {
-    json!({
-        "id": v.id, "state": v.state, "size_gib": v.size_gib, "type": v.volume_type, "iops": v.iops,
-        "throughput": v.throughput, "zone": v.zone, "snapshot": v.snapshot_id, "source_volume": v.source_volume_id,
-        "created": timestamp(v.created), "tags": v.tags,
-        "attachments": v.attachments.iter().map(attachment).collect::<Vec<_>>(),
-    })
-}
-
-fn attachment(a: &SimAttachment) -> Value {
-    json!({
-        "instance": a.instance_id, "device": a.device, "state": a.state, "loop": a.loop_device,
-        "attach_time": timestamp(a.attach_time),
-    })
-}
-
-fn snapshot(s: &SimSnapshot) -> Value {
-    json!({
-        "id": s.id, "state": s.state, "volume": s.volume_id, "size_gib": s.size_gib, "progress": s.progress,
-        "tags": s.tags,
-    })
-}
-
-fn instance(i: &SimInstance) -> Value {
-    json!({
-        "id": i.id, "state": i.state, "type": i.instance_type, "zone": i.zone, "local": i.local,
-        "devices": i.devices.iter().map(|d| json!({
-            "device": d.device, "volume": d.volume_id, "state": d.state,
-        })).collect::<Vec<_>>(),
-    })
+/// The body as what it must be.
+async fn json_of<T: DeserializeOwned>(body: Body, what: &str) -> Result<T, Response<Body>> {
+    serde_json::from_slice(&bytes(body).await?).map_err(|error| refuse(format!("the body is no {what}: {error}")))
 }

@@ -174,8 +174,20 @@ impl Engine {
 
     /// Replaces times from now on; transitions under way keep theirs.
     pub async fn set_timing(&self, timing: TimingOverride) {
+        self.replace_timing(timing);
+    }
+
+    /// Like [`Engine::set_timing`], for callers that cannot wait.
+    pub fn replace_timing(&self, timing: TimingOverride) {
         self.shared.gate.lock().latency.replace(timing);
         self.shared.core.set_timing(timing);
+    }
+
+    /// The times in force.
+    pub fn timing(&self) -> TimingOverride {
+        let mut times = self.shared.core.timing();
+        self.shared.gate.lock().latency.show(&mut times);
+        times
     }
 
     /// Lets time leap forward: what is due by then has happened when the next call arrives. Calls and delays that are

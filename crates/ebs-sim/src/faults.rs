@@ -18,4 +18,5 @@ pub use rule::{BadRule, Rule};
 pub use book::{RuleId, Standing};
 
 pub(crate) use book::Book;
+pub(crate) use parse::check_rule;
 pub(crate) use plan::{Arrival, Departure, Mangled, Plan, Twist};

@@ -1,18 +1,28 @@
 //! Every call that reached the EC2 API, for tests and benches to read.
+//!
+//! Kept as lines of JSON, as the control API sends them and as the file keeps them: a page is copied, not made.
+
+mod file;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::io;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use file::LedgerFile;
 
 /// Calls that are kept; older ones are forgotten and counted.
 const KEPT: usize = 100_000;
 
 /// One call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerEntry {
-    /// Its number; the first call of a run has 0.
+    /// Its number, from 0. It goes on over restarts from the same state directory.
     pub seq: u64,
     /// When it arrived, RFC 3339 with milliseconds.
     pub at: String,
@@ -34,13 +44,13 @@ pub struct LedgerEntry {
     /// EC2's id of the request.
     pub request_id: String,
     /// Kinds of the faults that hit it.
-    pub faults: Vec<&'static str>,
+    pub faults: Vec<String>,
     /// The policies that allow it, when policies are evaluated.
     pub allowed_by: Vec<String>,
 }
 
 /// A part of the ledger.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerPage {
     /// Ask from here next time.
     pub next: u64,
@@ -50,14 +60,16 @@ pub struct LedgerPage {
     pub calls: Vec<LedgerEntry>,
 }
 
-/// The ledger; bounded in memory.
+/// The ledger; bounded in memory and on disk.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger(Mutex<Book>);
 
 #[derive(Debug, Default)]
 struct Book {
     next: u64,
-    entries: VecDeque<LedgerEntry>,
+    /// Entries as JSON, numbered without gaps up to `next`.
+    lines: VecDeque<Box<str>>,
+    file: Option<LedgerFile>,
 }
 
 /// A call that was answered, before it has a number.
@@ -75,84 +87,92 @@ pub(crate) struct Answered {
     pub(crate) allowed_by: Vec<String>,
 }
 
-impl Ledger {
-    /// Writes a call down.
-    pub(crate) fn record(&self, call: Answered) {
-        let mut book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let seq = book.next;
-        book.next += 1;
-        if book.entries.len() == KEPT {
-            book.entries.pop_front();
-        }
-        book.entries.push_back(LedgerEntry {
+impl Answered {
+    fn numbered(self, seq: u64) -> LedgerEntry {
+        LedgerEntry {
             seq,
-            at: crate::wire::xml::timestamp(call.arrived),
-            at_ms: millis(call.arrived.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()),
-            ms: millis(call.took),
-            action: call.action,
-            parameters: call.parameters,
-            outcome: call.outcome,
-            dry_run: call.dry_run,
-            access_key: call.access_key,
-            request_id: call.request_id,
-            faults: call.faults,
-            allowed_by: call.allowed_by,
-        });
+            at: crate::wire::xml::timestamp(self.arrived),
+            at_ms: millis(self.arrived.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()),
+            ms: millis(self.took),
+            action: self.action,
+            parameters: self.parameters,
+            outcome: self.outcome,
+            dry_run: self.dry_run,
+            access_key: self.access_key,
+            request_id: self.request_id,
+            faults: self.faults.into_iter().map(str::to_owned).collect(),
+            allowed_by: self.allowed_by,
+        }
+    }
+}
+
+impl Ledger {
+    /// A ledger that goes on where the former run in this directory stopped. Blocks.
+    ///
+    /// # Errors
+    /// What the system said of its files.
+    pub(crate) fn open(dir: &Path) -> io::Result<Self> {
+        let (file, lines) = LedgerFile::open(dir, KEPT)?;
+        let next = lines.back().and_then(|line| seq_of(line)).map_or(0, |seq| seq + 1);
+        Ok(Self(Mutex::new(Book { next, lines, file: Some(file) })))
+    }
+
+    /// Writes a call down. A kill after this loses nothing of it.
+    pub(crate) fn record(&self, call: Answered) {
+        let mut book = self.lock();
+        let entry = call.numbered(book.next);
+        book.next += 1;
+        if book.lines.len() == KEPT {
+            book.lines.pop_front();
+        }
+        let line = serde_json::to_string(&entry).expect("an entry is plain data");
+        if let Some(file) = &mut book.file
+            && let Err(error) = file.append(&line)
+        {
+            tracing::error!(%error, "a call could not be written to the ledger file: a restart would forget it");
+        }
+        book.lines.push_back(line.into_boxed_str());
     }
 
     /// The calls from number `since` on.
     pub(crate) fn since(&self, since: u64) -> LedgerPage {
-        let book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let oldest = book.entries.front().map_or(book.next, |entry| entry.seq);
-        // Entries are numbered without gaps.
-        let skipped = usize::try_from(since.saturating_sub(oldest)).unwrap_or(usize::MAX);
-        let calls = book.entries.iter().skip(skipped).cloned().collect();
-        LedgerPage { next: book.next, forgotten: oldest.saturating_sub(since), calls }
+        serde_json::from_str(&self.page(since, usize::MAX)).expect("a page is made of entries")
     }
+
+    /// The calls from number `since` on, at most so many, as JSON.
+    pub(crate) fn page(&self, since: u64, limit: usize) -> String {
+        let book = self.lock();
+        let oldest = book.next - u64::try_from(book.lines.len()).unwrap_or(0);
+        let skipped = usize::try_from(since.saturating_sub(oldest)).unwrap_or(usize::MAX);
+        let wanted = book.lines.iter().skip(skipped).take(limit);
+        let taken = wanted.clone().count();
+        let next = match book.lines.len().checked_sub(skipped) {
+            Some(left) => book.next - u64::try_from(left - taken).unwrap_or(0),
+            None => book.next,
+        };
+        let bytes: usize = wanted.clone().map(|line| line.len() + 1).sum();
+        let mut page = String::with_capacity(bytes + 100);
+        page.push_str(&format!("{{\"next\":{next},\"forgotten\":{},\"calls\":[", oldest.saturating_sub(since)));
+        for (at, line) in wanted.enumerate() {
+            if at > 0 {
+                page.push(',');
+            }
+            page.push_str(line);
+        }
+        page.push_str("]}");
+        page
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Book> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The number of an entry, when it is one.
+fn seq_of(line: &str) -> Option<u64> {
+    serde_json::from_str::<LedgerEntry>(line).ok().map(|entry| entry.seq)
 }
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn call(action: &str) -> Answered {
-        Answered {
-            arrived: SystemTime::UNIX_EPOCH,
-            took: Duration::ZERO,
-            action: action.into(),
-            parameters: BTreeMap::new(),
-            outcome: "ok".into(),
-            dry_run: false,
-            access_key: None,
-            request_id: "r".into(),
-            faults: Vec::new(),
-            allowed_by: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn a_reader_that_comes_back_sees_every_call_once() {
-        let ledger = Ledger::default();
-        ledger.record(call("A"));
-        let first = ledger.since(0);
-        ledger.record(call("B"));
-        let second = ledger.since(first.next);
-        assert_eq!(first.calls[0].action, "A");
-        assert_eq!(second.calls.len(), 1);
-        assert_eq!((second.calls[0].action.as_str(), second.calls[0].seq, second.next), ("B", 1, 2));
-    }
-
-    #[test]
-    fn a_full_ledger_forgets_the_oldest_calls_and_says_how_many() {
-        let ledger = Ledger::default();
-        for _ in 0..KEPT + 3 {
-            ledger.record(call("A"));
-        }
-        let page = ledger.since(1);
-        assert_eq!((page.calls.len(), page.forgotten, page.calls[0].seq), (KEPT, 2, 3));
-    }
 }

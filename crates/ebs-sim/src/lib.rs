@@ -24,6 +24,7 @@ mod imds;
 mod ledger;
 mod plane;
 pub mod port;
+pub mod scenario;
 pub mod server;
 mod state;
 mod wire;

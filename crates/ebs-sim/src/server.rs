@@ -1,6 +1,7 @@
 //! A running simulator: its three listeners, its engine, and how they end.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use crate::engine::{Devices, Engine, EngineConfig, EngineError, Timing};
 use crate::http::{Ec2Service, Listener, OpenError};
 use crate::imds::{Imds, Tree};
 use crate::ledger::{Ledger, LedgerPage};
+use crate::scenario::Scenario;
 
 /// How long the engine may take to put devices and state away.
 const ENGINE_WITHIN: Duration = Duration::from_secs(60);
@@ -33,6 +35,14 @@ pub enum ServerError {
     /// The state names no instance for this machine or none besides it.
     #[error("the state directory knows {0} instances, two are needed: remove the directory and start afresh")]
     Instances(usize),
+    /// The ledger's files cannot be used.
+    #[error("cannot open the ledger in {path}")]
+    Ledger {
+        /// The state directory.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// Something was left behind.
     #[error("the simulated EC2 did not end cleanly")]
     Stop(#[source] EngineError),
@@ -53,7 +63,30 @@ pub struct Server {
     env: BTreeMap<String, String>,
     stop: CancellationToken,
     end_wanted: CancellationToken,
-    listeners: JoinSet<()>,
+    /// Listeners, and the scenario.
+    tasks: JoinSet<()>,
+}
+
+/// Where it listens.
+struct Sockets {
+    ec2: Listener,
+    imds: Listener,
+    control: Listener,
+}
+
+impl Sockets {
+    fn env(&self) -> [(String, String); 6] {
+        [
+            ("AWS_EC2_ENDPOINT", &self.ec2),
+            ("AWS_ENDPOINT_URL_EC2", &self.ec2),
+            // Nodes of a SageMaker cluster are reached through SageMaker, and the account's number comes from STS.
+            ("AWS_ENDPOINT_URL_SAGEMAKER", &self.ec2),
+            ("AWS_ENDPOINT_URL_STS", &self.ec2),
+            ("AWS_EC2_METADATA_SERVICE_ENDPOINT", &self.imds),
+            ("EBS_SIM_CONTROL", &self.control),
+        ]
+        .map(|(name, listener)| (name.to_owned(), listener.url()))
+    }
 }
 
 impl Server {
@@ -66,28 +99,24 @@ impl Server {
         let imds = Listener::open(config.imds_listen, "the metadata service").await?;
         let control = Listener::open(config.control_listen, "the control API").await?;
         let engine = Engine::start(engine_config(&config)).await.map_err(ServerError::Start)?;
+        match Self::over(&engine, config, Sockets { ec2, imds, control }).await {
+            Ok(server) => Ok(server),
+            Err(error) => {
+                engine.shutdown().await.map_err(ServerError::Stop)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Over an engine, which its caller ends when this fails.
+    async fn over(engine: &Engine, config: ServerConfig, sockets: Sockets) -> Result<Self, ServerError> {
         let instances = engine.snapshot_of_state().await.instances;
-        let [own, second, ..] = &instances[..] else {
-            let found = instances.len();
-            engine.shutdown().await.map_err(ServerError::Stop)?;
-            return Err(ServerError::Instances(found));
-        };
-        let mut env = env_of(&config, &engine);
+        let [own, second, ..] = &instances[..] else { return Err(ServerError::Instances(instances.len())) };
+        let mut env = env_of(&config, engine);
         env.insert("EBS_SIM_INSTANCE_ID".to_owned(), own.id.clone());
         env.insert("EBS_SIM_SECOND_INSTANCE_ID".to_owned(), second.id.clone());
-        for (name, listener) in [
-            ("AWS_EC2_ENDPOINT", &ec2),
-            ("AWS_ENDPOINT_URL_EC2", &ec2),
-            // Nodes of a SageMaker cluster are reached through SageMaker, and the account's number comes from STS.
-            ("AWS_ENDPOINT_URL_SAGEMAKER", &ec2),
-            ("AWS_ENDPOINT_URL_STS", &ec2),
-            ("AWS_EC2_METADATA_SERVICE_ENDPOINT", &imds),
-            ("EBS_SIM_CONTROL", &control),
-        ] {
-            env.insert(name.to_owned(), listener.url());
-        }
-        let tree = Tree::of(own, &engine.config().region);
-        let ledger = Arc::new(Ledger::default());
+        env.extend(sockets.env());
+        let ledger = Arc::new(open_ledger(&config.state_dir).await?);
         let service = Ec2Service::with(engine.clone(), config.access_key, Arc::clone(&ledger));
         let mut server = Self {
             engine: engine.clone(),
@@ -96,17 +125,30 @@ impl Server {
             env,
             stop: CancellationToken::new(),
             end_wanted: CancellationToken::new(),
-            listeners: JoinSet::new(),
+            tasks: JoinSet::new(),
         };
         let end_wanted = server.end_wanted.clone();
-        server.serve(control, Control { engine, ledger, end_wanted }.router());
-        server.serve(imds, Imds::new(tree, config.imds_v1).router());
-        server.serve(ec2, service.router());
+        // Before the first call.
+        server.follow(config.scenario.begin(engine));
+        server.serve(sockets.control, Control { engine: engine.clone(), ledger, end_wanted }.router());
+        server.serve(sockets.imds, Imds::new(Tree::of(own, &engine.config().region), config.imds_v1).router());
+        server.serve(sockets.ec2, service.router());
         Ok(server)
     }
 
+    /// Takes the later steps of a scenario at their times.
+    fn follow(&mut self, scenario: Scenario) {
+        let (engine, stop) = (self.engine.clone(), self.stop.clone());
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = scenario.run(&engine) => {}
+            }
+        });
+    }
+
     fn serve(&mut self, listener: Listener, app: Router) {
-        self.listeners.spawn(listener.serve(app, self.stop.clone()));
+        self.tasks.spawn(listener.serve(app, self.stop.clone()));
     }
 
     /// What a client needs to reach it, the content of the env file.
@@ -140,12 +182,20 @@ impl Server {
     /// [`ServerError`] says what was left behind.
     pub async fn shutdown(mut self) -> Result<(), ServerError> {
         self.stop.cancel();
-        while self.listeners.join_next().await.is_some() {}
+        while self.tasks.join_next().await.is_some() {}
         match tokio::time::timeout(ENGINE_WITHIN, self.engine.shutdown()).await {
             Ok(result) => result.map_err(ServerError::Stop),
             Err(_) => Err(ServerError::StopTooLate(ENGINE_WITHIN)),
         }
     }
+}
+
+/// Opens the ledger away from the runtime: the one of a former run may be long.
+async fn open_ledger(dir: &Path) -> Result<Ledger, ServerError> {
+    let path = dir.to_owned();
+    let opened = tokio::task::spawn_blocking(move || Ledger::open(&path)).await;
+    let opened = opened.unwrap_or_else(|failed| Err(std::io::Error::other(failed)));
+    opened.map_err(|source| ServerError::Ledger { path: dir.to_owned(), source })
 }
 
 fn engine_config(config: &ServerConfig) -> EngineConfig {
@@ -156,13 +206,15 @@ fn engine_config(config: &ServerConfig) -> EngineConfig {
             DeviceMode::None => Devices::None,
         },
         timing: match config.timing {
-            TimingMode::Instant => Timing::Instant,
+            TimingMode::Instant | TimingMode::Scripted => Timing::Instant,
             TimingMode::Realistic => Timing::Realistic,
         },
         zones: config.zones.clone(),
         zone: config.zone.to_string(),
         second_zone: config.second_zone.to_string(),
         instance_type: config.instance_type.clone(),
+        limits: config.limits.clone(),
+        seed: config.seed,
         ..EngineConfig::default()
     }
 }

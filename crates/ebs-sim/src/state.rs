@@ -168,6 +168,11 @@ impl Sim {
         self.touch();
     }
 
+    /// The times in force.
+    pub(crate) fn timing(&self) -> TimingOverride {
+        self.times.shown()
+    }
+
     /// Everything there is.
     pub(crate) fn view(&self, now: SystemTime) -> StateView {
         StateView {

@@ -97,6 +97,11 @@ impl Core {
         self.changed.notify_one();
     }
 
+    /// The times in force.
+    pub(super) fn timing(&self) -> TimingOverride {
+        self.lock().sim.timing()
+    }
+
     /// Everything there is; nothing once it has ended.
     pub(super) fn view(&self) -> Option<StateView> {
         let mut core = self.lock();

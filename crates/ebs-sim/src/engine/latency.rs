@@ -36,6 +36,14 @@ impl Latency {
         }
     }
 
+    /// Shows them among other times.
+    pub(super) fn show(&self, times: &mut TimingOverride) {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let span = |(least, most): Span| Some([millis(least), millis(most)]);
+        times.mutating_call_ms = span(self.mutating);
+        times.describe_call_ms = span(self.describe);
+    }
+
     /// The time of one call.
     pub(super) fn draw(&self, chance: &mut Chance, call: &Call) -> Duration {
         let (least, most) = if call.action().starts_with("Describe") { self.describe } else { self.mutating };

@@ -25,7 +25,7 @@ const LOCK: &str = "lock";
 const JOURNAL: &str = "journal-";
 
 /// Lines of a journal before the state is saved again.
-const LINES: usize = 5_000;
+const LINES: usize = 2_000;
 
 /// The first line of the state file; the state itself is the second.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]

@@ -19,16 +19,24 @@ pub fn rules_from_json(json: &[u8]) -> Result<Vec<Rule>, String> {
 }
 
 /// One rule of a list; `at` is its place, from 0.
-pub(crate) fn rule(at: usize, value: Value) -> Result<Rule, String> {
+fn rule(at: usize, value: Value) -> Result<Rule, String> {
     let name = value.get("name").and_then(Value::as_str).map(str::to_owned);
     let rule = Rule::deserialize_checked(value);
     rule.map_err(|why| format!("{}: {why}", place(at, name.as_deref())))
 }
 
 /// `rule 2 (slow attach)`.
-pub(crate) fn place(at: usize, name: Option<&str>) -> String {
+fn place(at: usize, name: Option<&str>) -> String {
     let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
     format!("rule {}{name}", at + 1)
+}
+
+/// Refuses what is no good rule.
+///
+/// # Errors
+/// A sentence that names the field.
+pub(crate) fn check_rule(value: Value) -> Result<(), String> {
+    Rule::deserialize_checked(value).map(drop)
 }
 
 impl Rule {

@@ -4,7 +4,7 @@ use std::io;
 
 use axum::body::Body;
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use http::{HeaderValue, Response, header};
 
 use crate::faults::Mangled;
@@ -52,8 +52,12 @@ pub(super) fn mangle(response: Response<Bytes>, how: Mangled) -> Response<Bytes>
 pub(super) fn on_the_wire(response: Response<Bytes>) -> Response<Body> {
     let Some(Broken::Short(whole)) = response.extensions().get().copied() else { return response.map(Body::from) };
     let mut response = response.map(|body| {
-        let cut = io::Error::new(io::ErrorKind::UnexpectedEof, "cut by a fault rule");
-        Body::from_stream(stream::iter([Ok(body), Err(cut)]))
+        let cut = stream::once(async {
+            // What there is leaves before the connection breaks.
+            tokio::task::yield_now().await;
+            Err(io::Error::new(io::ErrorKind::UnexpectedEof, "cut by a fault rule"))
+        });
+        Body::from_stream(stream::iter([Ok(body)]).chain(cut))
     });
     response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(whole));
     response

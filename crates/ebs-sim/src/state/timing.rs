@@ -36,6 +36,23 @@ impl Times {
         Self { create, delete, attach, detach, snapshot, modify, optimize, run, terminate, enable_fast_restore }
     }
 
+    /// As they could be given.
+    pub(super) fn shown(&self) -> TimingOverride {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).ok();
+        TimingOverride {
+            create_ms: millis(self.create),
+            delete_ms: millis(self.delete),
+            attach_ms: millis(self.attach),
+            detach_ms: millis(self.detach),
+            snapshot_ms: millis(self.snapshot),
+            modify_ms: millis(self.modify),
+            optimize_ms: millis(self.optimize),
+            run_ms: millis(self.run),
+            terminate_ms: millis(self.terminate),
+            ..TimingOverride::default()
+        }
+    }
+
     /// Takes over what is given.
     pub(super) fn replace(&mut self, with: TimingOverride) {
         for (time, millis) in [

@@ -7,6 +7,8 @@ mod aws_cli;
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]
+mod control;
+#[cfg(test)]
 mod http;
 #[cfg(test)]
 mod process;

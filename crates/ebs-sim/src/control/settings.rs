@@ -1,0 +1,84 @@
+//! How long things take, how much is allowed, what time it is, and the end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use http::{Response, StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::buckets::Limits;
+use crate::engine::TimingOverride;
+use crate::wire::xml::timestamp;
+
+use super::{Control, done, json_of, refuse, reply};
+
+/// The furthest leap, ten years.
+const MAX_LEAP_MS: u64 = 10 * 365 * 24 * 3_600_000;
+
+/// Limits as a client may give them: a word, or all of them.
+fn given(value: Value) -> Result<Limits, String> {
+    let limits: Limits = match value.as_str() {
+        Some("default") => Limits::ec2(),
+        Some("off") => Limits::off(),
+        Some(other) => return Err(format!("limits are \"default\", \"off\" or an object, not {other:?}")),
+        None => serde_json::from_value(value).map_err(|error| format!("these are no limits: {error}"))?,
+    };
+    limits.check().map_err(|bad| bad.to_string())?;
+    Ok(limits)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Leap {
+    ms: u64,
+}
+
+pub(super) async fn limits(State(control): State<Arc<Control>>) -> Response<Body> {
+    let engine = &control.engine;
+    reply(StatusCode::OK, &json!({"limits": engine.limits(), "buckets": engine.bucket_levels()}))
+}
+
+pub(super) async fn set_limits(State(control): State<Arc<Control>>, body: Body) -> Response<Body> {
+    let limits = match json_of::<Value>(body, "JSON").await.map(given) {
+        Ok(Ok(limits)) => limits,
+        Ok(Err(why)) => return refuse(why),
+        Err(refusal) => return refusal,
+    };
+    tracing::info!(?limits, "limits changed");
+    control.engine.set_limits(limits);
+    done()
+}
+
+pub(super) async fn timing(State(control): State<Arc<Control>>) -> Response<Body> {
+    reply(StatusCode::OK, &json!(control.engine.timing()))
+}
+
+pub(super) async fn set_timing(State(control): State<Arc<Control>>, body: Body) -> Response<Body> {
+    match json_of::<TimingOverride>(body, "set of times in milliseconds").await {
+        Ok(times) => {
+            control.engine.replace_timing(times);
+            tracing::info!(?times, "times changed");
+            done()
+        }
+        Err(refusal) => refusal,
+    }
+}
+
+pub(super) async fn advance(State(control): State<Arc<Control>>, body: Body) -> Response<Body> {
+    match json_of::<Leap>(body, "leap, {\"ms\": NUMBER}").await {
+        Ok(Leap { ms }) if ms <= MAX_LEAP_MS => {
+            control.engine.advance(Duration::from_millis(ms));
+            reply(StatusCode::OK, &json!({"now": timestamp(control.engine.now())}))
+        }
+        Ok(Leap { ms }) => refuse(format!("ms: {ms} is more than {MAX_LEAP_MS}, ten years")),
+        Err(refusal) => refusal,
+    }
+}
+
+pub(super) async fn shutdown(State(control): State<Arc<Control>>) -> Response<Body> {
+    control.end_wanted.cancel();
+    reply(StatusCode::ACCEPTED, &json!({}))
+}

@@ -1,0 +1,69 @@
+//! The ledger on disk: a file of lines, and one older file when it has grown too large.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+const NAME: &str = "ledger.jsonl";
+const OLDER: &str = "ledger.1.jsonl";
+
+/// Bytes of one file; there are two at most.
+const LARGEST: u64 = 64 << 20;
+
+/// The file that is written.
+#[derive(Debug)]
+pub(super) struct LedgerFile {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    largest: u64,
+}
+
+impl LedgerFile {
+    /// Opens it, and reads the last lines of former runs. A last line that a kill cut off is removed.
+    pub(super) fn open(dir: &Path, most: usize) -> io::Result<(Self, VecDeque<Box<str>>)> {
+        Self::with(dir, most, LARGEST)
+    }
+
+    pub(super) fn with(dir: &Path, most: usize, largest: u64) -> io::Result<(Self, VecDeque<Box<str>>)> {
+        let path = dir.join(NAME);
+        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
+        let content = read(&path)?;
+        let whole = content.rfind('\n').map_or(0, |end| end + 1);
+        let bytes = u64::try_from(whole).unwrap_or(u64::MAX);
+        file.set_len(bytes)?;
+        file.seek(SeekFrom::End(0))?;
+        let older = read(&dir.join(OLDER))?;
+        let mut lines: VecDeque<Box<str>> =
+            content[..whole].lines().rev().chain(older.lines().rev()).take(most).map(Box::from).collect();
+        lines.make_contiguous().reverse();
+        Ok((Self { path, file, bytes, largest }, lines))
+    }
+
+    /// Appends one line with one write.
+    pub(super) fn append(&mut self, line: &str) -> io::Result<()> {
+        if self.bytes >= self.largest {
+            self.turn_over()?;
+        }
+        let line = format!("{line}\n");
+        self.bytes += u64::try_from(line.len()).unwrap_or(0);
+        self.file.write_all(line.as_bytes())
+    }
+
+    fn turn_over(&mut self) -> io::Result<()> {
+        std::fs::rename(&self.path, self.path.with_file_name(OLDER))?;
+        self.file = OpenOptions::new().write(true).create_new(true).open(&self.path)?;
+        self.bytes = 0;
+        Ok(())
+    }
+}
+
+/// A file's text; nothing when there is none, or where it is no text.
+fn read(path: &Path) -> io::Result<String> {
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,58 @@
+//! What happens to the simulated EC2 at which time, written down beforehand.
+
+mod step;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::engine::Engine;
+
+pub use step::Step;
+
+/// Steps in the order of their times.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Scenario {
+    steps: Vec<Step>,
+}
+
+impl Scenario {
+    /// Reads a list of steps.
+    ///
+    /// # Errors
+    /// A sentence that names the step and the field.
+    pub fn from_json(json: &[u8]) -> Result<Self, String> {
+        let mut steps = step::list(json)?;
+        // Steps of one time keep their order.
+        steps.sort_by_key(|step| step.at_ms);
+        Ok(Self { steps })
+    }
+
+    /// Its steps, in the order of their times.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// True when some step sets times.
+    pub fn sets_times(&self) -> bool {
+        self.steps.iter().any(|step| step.timing.is_some())
+    }
+
+    /// Takes the steps of the very start, so that no call comes before them; the others are left.
+    pub fn begin(mut self, engine: &Engine) -> Self {
+        let later = self.steps.iter().position(|step| step.at_ms > 0).unwrap_or(self.steps.len());
+        self.steps.drain(..later).for_each(|step| step.take(engine));
+        self
+    }
+
+    /// Takes every step at its time, counted from now. Dropped, it takes no further one.
+    pub async fn run(self, engine: &Engine) {
+        let start = Instant::now();
+        for step in self.steps {
+            tokio::time::sleep_until(start + Duration::from_millis(step.at_ms)).await;
+            step.take(engine);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! One step of a scenario.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::buckets::Limits;
+use crate::engine::{Engine, TimingOverride};
+use crate::faults::{self, Rule};
+
+/// What happens at a time: exactly one of these.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// Milliseconds after the start.
+    pub at_ms: u64,
+    /// A fault rule is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<Rule>,
+    /// The fault rules of this name are removed; `*` for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remove: Option<String>,
+    /// Times are replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing: Option<TimingOverride>,
+    /// The token buckets are replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Limits>,
+    /// The clock leaps forward by so many milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advance_ms: Option<u64>,
+}
+
+/// Reads a list of steps and checks each.
+pub(super) fn list(json: &[u8]) -> Result<Vec<Step>, String> {
+    let values: Vec<Value> = serde_json::from_slice(json).map_err(|e| format!("no list of steps: {e}"))?;
+    values
+        .into_iter()
+        .enumerate()
+        .map(|(at, value)| one(value).map_err(|why| format!("step {}: {why}", at + 1)))
+        .collect()
+}
+
+fn one(value: Value) -> Result<Step, String> {
+    if let Some(rule) = value.get("rule") {
+        // A bad rule names its own field better than the step could.
+        faults::check_rule(rule.clone()).map_err(|why| format!("rule: {why}"))?;
+    }
+    let step: Step = serde_json::from_value(value).map_err(|error| error.to_string())?;
+    step.check()?;
+    Ok(step)
+}
+
+impl Step {
+    fn check(&self) -> Result<(), String> {
+        let given = [
+            self.rule.is_some(),
+            self.remove.is_some(),
+            self.timing.is_some(),
+            self.limits.is_some(),
+            self.advance_ms.is_some(),
+        ];
+        if given.into_iter().filter(|given| *given).count() != 1 {
+            return Err("needs exactly one of rule, remove, timing, limits, advance_ms".to_owned());
+        }
+        self.limits.as_ref().map_or(Ok(()), |limits| limits.check().map_err(|bad| format!("limits: {bad}")))
+    }
+
+    pub(super) fn take(self, engine: &Engine) {
+        tracing::info!(step = serde_json::to_string(&self).unwrap_or_default(), "a step of the scenario");
+        if let Some(rule) = self.rule
+            && let Err(bad) = engine.faults().add(rule)
+        {
+            tracing::error!(%bad, "a rule of the scenario was refused");
+        }
+        match self.remove.as_deref() {
+            Some("*") => engine.faults().clear(),
+            Some(name) => drop(engine.faults().remove_named(name)),
+            None => {}
+        }
+        if let Some(timing) = self.timing {
+            engine.replace_timing(timing);
+        }
+        if let Some(limits) = self.limits {
+            engine.set_limits(limits);
+        }
+        if let Some(ms) = self.advance_ms {
+            engine.advance(Duration::from_millis(ms));
+        }
+    }
+}

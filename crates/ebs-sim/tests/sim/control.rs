@@ -1,0 +1,192 @@
+//! The control API over HTTP: faults, limits, times, leaps, and what they do on the wire.
+
+use std::time::Duration;
+
+use crate::support::request::{ec2, json, send};
+use crate::support::{Sim, element};
+use ebs_sim::{Server, ServerConfig};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const CREATE: &str = "Action=CreateVolume&AvailabilityZone=us-west-2a&Size=1";
+
+/// Whatever comes back for a call, until the connection ends.
+async fn raw(url: &str, form: &str) -> Vec<u8> {
+    let host = url.strip_prefix("http://").unwrap();
+    let form = format!("{form}&Version=2016-11-15");
+    let request =
+        format!("POST / HTTP/1.1\r\nHost: {host}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{form}", form.len());
+    let exchange = async {
+        let mut stream = TcpStream::connect(host).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut bytes = Vec::new();
+        let _cut = stream.read_to_end(&mut bytes).await;
+        bytes
+    };
+    tokio::time::timeout(Duration::from_secs(20), exchange).await.expect("an end within 20 s")
+}
+
+async fn set(control: &str, rule: serde_json::Value) {
+    let reply = send(control, "POST /faults", &[], &rule.to_string()).await;
+    assert_eq!(reply.status, 200, "{}", reply.body);
+}
+
+/// Volumes that are attached to nothing.
+async fn made(control: &str) -> usize {
+    let state = json(control, "/state").await;
+    state["volumes"].as_array().unwrap().iter().filter(|v| v["attachments"] == json!([])).count()
+}
+
+#[tokio::test]
+async fn rules_are_set_listed_and_removed() {
+    let sim = Sim::start().await;
+    let control = sim.env("EBS_SIM_CONTROL");
+    let rules = json!([
+        {"name": "a b", "effect": {"kind": "throttle"}, "times": 1},
+        {"effect": {"kind": "delay-reply", "ms": 1}},
+        {"effect": {"kind": "garbage"}},
+    ]);
+    let reply = send(&control, "POST /faults", &[], &rules.to_string()).await;
+    assert_eq!((reply.status, reply.body.as_str()), (200, r#"{"ids":[1,2,3]}"#));
+    ec2(&sim.env("AWS_EC2_ENDPOINT"), "Action=DescribeVolumes").await;
+    let listed = json(&control, "/faults").await;
+    assert_eq!(listed["rules"].as_array().unwrap().len(), 3);
+    let first = &listed["rules"][0];
+    assert_eq!((&first["id"], &first["seen"], &first["hit"]), (&json!(1), &json!(1), &json!(1)));
+    assert_eq!(first["effect"], json!({"kind": "throttle"}));
+    for (request, status, left) in [
+        ("DELETE /faults/2", 200, 2),
+        ("DELETE /faults/2", 404, 2),
+        ("DELETE /faults/two", 400, 2),
+        ("DELETE /faults?name=a%20b", 200, 1),
+        ("DELETE /faults?name=a%20b", 404, 1),
+        ("DELETE /faults?nam=x", 400, 1),
+        ("DELETE /faults", 200, 0),
+    ] {
+        assert_eq!(send(&control, request, &[], "").await.status, status, "{request}");
+        assert_eq!(json(&control, "/faults").await["rules"].as_array().unwrap().len(), left, "{request}");
+    }
+    sim.server.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn bad_input_is_refused_with_rule_and_field_and_changes_nothing() {
+    let sim = Sim::start().await;
+    let control = sim.env("EBS_SIM_CONTROL");
+    let before = (json(&control, "/limits").await, json(&control, "/timing").await);
+    let good = r#"{"effect":{"kind":"throttle"}}"#;
+    for (request, body, words) in [
+        ("POST /faults", &format!("[{good},{{\"chance\":7,{}]", &good[1..]), ["rule 2", "chance"]),
+        ("POST /faults", &"{".to_owned(), ["no JSON", ""]),
+        ("PUT /limits", &"\"some\"".to_owned(), ["default", "some"]),
+        (
+            "PUT /limits",
+            &r#"{"enabled":true,"rates":{"Fly":{"capacity":1,"per_second":1}}}"#.to_owned(),
+            ["Fly", "no action"],
+        ),
+        ("PUT /limits", &r#"{"enabled":true,"rates":{"*":{"capacity":1}}}"#.to_owned(), ["per_second", ""]),
+        ("PUT /timing", &r#"{"atach_ms":1}"#.to_owned(), ["atach_ms", ""]),
+        ("POST /advance", &r#"{"ms":-1}"#.to_owned(), ["-1", ""]),
+        ("POST /advance", &r#"{"ms":99999999999999}"#.to_owned(), ["ms", "ten years"]),
+        ("POST /advance", &String::new(), ["leap", ""]),
+        ("GET /ledger?sins=1", &String::new(), ["sins", "since"]),
+    ] {
+        let reply = send(&control, request, &[], body).await;
+        assert_eq!(reply.status, 400, "{request} {body}: {}", reply.body);
+        assert!(words.iter().all(|word| reply.body.contains(word)), "{request} {body}: {}", reply.body);
+    }
+    assert_eq!(json(&control, "/faults").await, json!({"rules": []}));
+    assert_eq!((json(&control, "/limits").await, json(&control, "/timing").await), before);
+    assert_eq!(send(&control, "GET /nothing", &[], "").await.status, 404);
+    assert!(json(&control, "/").await["routes"].as_array().unwrap().len() > 10);
+    sim.server.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lost_reply_breaks_the_connection_after_the_work() {
+    let sim = Sim::start().await;
+    let (url, control) = (sim.env("AWS_EC2_ENDPOINT"), sim.env("EBS_SIM_CONTROL"));
+    for (kind, volumes, outcome) in [("lose-request", 0, "lost"), ("lose-reply", 1, "ok")] {
+        set(&control, json!({"times": 1, "effect": {"kind": kind}})).await;
+        assert_eq!(raw(&url, CREATE).await, b"", "{kind}");
+        assert_eq!(made(&control).await, volumes, "{kind}");
+        let call = sim.server.ledger(0).calls.pop().unwrap();
+        assert_eq!((call.outcome.as_str(), call.faults), (outcome, vec![kind.to_owned()]));
+    }
+    sim.server.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn unreadable_replies_are_unreadable_on_the_wire() {
+    let sim = Sim::start().await;
+    let (url, control) = (sim.env("AWS_EC2_ENDPOINT"), sim.env("EBS_SIM_CONTROL"));
+    let whole = raw(&url, "Action=DescribeVolumes").await;
+    let body_at = |bytes: &[u8]| bytes.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4;
+    let body = whole.len() - body_at(&whole);
+
+    set(&control, json!({"times": 1, "effect": {"kind": "truncate"}})).await;
+    let cut = raw(&url, "Action=DescribeVolumes").await;
+    assert_eq!(cut.len() - body_at(&cut), body / 2);
+    assert!(String::from_utf8_lossy(&cut).to_ascii_lowercase().contains(&format!("content-length: {body}\r\n")));
+
+    set(&control, json!({"times": 1, "effect": {"kind": "garbage"}})).await;
+    let garbage = raw(&url, "Action=DescribeVolumes").await;
+    assert!(garbage.starts_with(b"HTTP/1.1 200") && garbage[body_at(&garbage)..].starts_with(b"\xff\xfe"));
+
+    set(&control, json!({"times": 1, "effect": {"kind": "oversize", "bytes": 3_000_000}})).await;
+    let large = raw(&url, "Action=DescribeVolumes").await;
+    assert_eq!(large.len() - body_at(&large), 3_000_000);
+    sim.server.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn limits_throttle_and_another_client_eats_from_them() {
+    let sim = Sim::start().await;
+    let (url, control) = (sim.env("AWS_EC2_ENDPOINT"), sim.env("EBS_SIM_CONTROL"));
+    let limits = json!({"enabled": true, "rates": {"CreateVolume": {"capacity": 2, "per_second": 0}}});
+    assert_eq!(send(&control, "PUT /limits", &[], &limits.to_string()).await.status, 200);
+    set(&control, json!({"name": "eater", "effect": {"kind": "eat", "fraction": 0.5}})).await;
+    assert_eq!(ec2(&url, CREATE).await.status, 200);
+    let throttled = ec2(&url, CREATE).await;
+    assert_eq!((throttled.status, element(&throttled.body, "Code")), (503, Some("RequestLimitExceeded")));
+    let shown = json(&control, "/limits").await;
+    assert_eq!(shown["limits"], limits);
+    assert_eq!(
+        shown["buckets"],
+        json!([{"bucket": "CreateVolume", "rate": limits["rates"]["CreateVolume"], "tokens": 0.0}])
+    );
+    assert_eq!(send(&control, "PUT /limits", &[], "\"off\"").await.status, 200);
+    assert_eq!(ec2(&url, CREATE).await.status, 200);
+    sim.server.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_clock_leaps_and_times_are_shown() {
+    let sim = Sim::start().await;
+    let (url, control) = (sim.env("AWS_EC2_ENDPOINT"), sim.env("EBS_SIM_CONTROL"));
+    send(&control, "PUT /timing", &[], r#"{"create_ms": 3600000, "describe_call_ms": [1, 2]}"#).await;
+    let timing = json(&control, "/timing").await;
+    assert_eq!((&timing["create_ms"], &timing["describe_call_ms"]), (&json!(3_600_000), &json!([1, 2])));
+    ec2(&url, CREATE).await;
+    assert!(ec2(&url, "Action=DescribeVolumes").await.body.contains("<status>creating</status>"));
+    assert_eq!(send(&control, "POST /advance", &[], r#"{"ms": 3600000}"#).await.status, 200);
+    assert!(!ec2(&url, "Action=DescribeVolumes").await.body.contains("<status>creating</status>"));
+    sim.server.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_ledger_goes_on_after_a_restart_and_names_the_caller() {
+    let state = tempfile::tempdir().unwrap();
+    for round in 0..2 {
+        let server = Server::start(ServerConfig::new(state.path())).await.unwrap();
+        let url = server.env().remove("AWS_EC2_ENDPOINT").unwrap();
+        let signed =
+            "Authorization: AWS4-HMAC-SHA256 Credential=AKIA7/20260102/us-west-2/ec2/aws4_request, Signature=00";
+        send(&url, "POST /", &[signed], "Action=DescribeVolumes&Version=2016-11-15").await;
+        let page = server.ledger(0);
+        assert_eq!((page.next, page.calls.len()), (round + 1, usize::try_from(round).unwrap() + 1));
+        assert!(page.calls.iter().all(|call| call.access_key.as_deref() == Some("AKIA7") && call.at_ms > 0));
+        server.shutdown().await.unwrap();
+    }
+}
