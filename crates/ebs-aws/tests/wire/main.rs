@@ -1,7 +1,16 @@
 //! The client against an HTTP server that records what it is sent and answers what a test tells it to.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod attempts;
+mod bad_replies;
+mod classes;
+mod corpus;
 mod failures;
+mod hyperpod;
+mod in_process;
+mod mutated;
 mod replies;
 mod requests;
 mod server;
+mod settings;
+mod signature;

@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use ebs_ec2::{
     AttachRequest, Attachment, AttachmentState, Attachments, BlockDevice, CopyVolume, CreateSnapshot, CreateVolume,
-    Ec2Error, ErrorClass, Instances, ModificationState, ModifyVolume, PageRequest, Place, SnapshotQuery, SnapshotState,
-    Snapshots, Volume, VolumeQuery, VolumeState, Volumes, Zones,
+    Ec2Error, ErrorClass, Instances, LockSnapshot, ModificationState, ModifyVolume, PageRequest, Place, SnapshotQuery,
+    SnapshotState, Snapshots, Volume, VolumeQuery, VolumeState, Volumes, Zones,
 };
 use ebs_types::{DeviceName, Gib, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName};
 
@@ -327,4 +327,85 @@ async fn a_modification_is_read_in_all_its_fields() {
     let empty = Reply::ok("<ModifyVolumeResponse/>");
     let error = Wire::answering([empty]).await.ec2.modify_volume(&request).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Ambiguous, "{error}");
+}
+
+#[tokio::test]
+async fn an_attachment_to_a_hyperpod_node_names_its_instance_in_its_resource() {
+    let arn = "arn:aws:sagemaker:us-west-2:123456789012:cluster/my-cluster-i-0abc";
+    let node = VOLUME.replace(
+        "<instanceId>i-1</instanceId>",
+        &format!(
+            "<associatedResource>{arn}</associatedResource><instanceOwningService>sagemaker</instanceOwningService>"
+        ),
+    );
+    let page = describe(volumes(&format!("<item>{node}</item>"), "")).await.unwrap();
+    let attachment = &page.items[0].attachments[0];
+    assert_eq!((attachment.instance.as_ref(), attachment.associated_resource.as_deref()), (None, Some(arn)));
+    assert_eq!(attachment.cluster_node(), Some(InstanceId::parse("i-0abc").unwrap()));
+    for other in ["arn:aws:ecs:us-west-2:1:task/c/0123", "", "i", "-", "i-", "cluster/i-0abc", "a-j-0abc", "a-i-0ABC"] {
+        let attachment = Attachment { associated_resource: Some(other.to_owned()), ..attachment.clone() };
+        assert_eq!(attachment.cluster_node(), None, "{other}");
+    }
+}
+
+#[tokio::test]
+async fn a_snapshot_tells_its_outpost() {
+    let arn = "arn:aws:outposts:us-west-2:1:outpost/op-1";
+    let body = crate::corpus::read("describe_snapshots")
+        .replace("<encrypted>", &format!("<outpostArn>{arn}</outpostArn><encrypted>"));
+    let wire = Wire::answering([Reply::ok(body)]).await;
+    let query = SnapshotQuery::Owned { volume: None };
+    let page = wire.ec2.describe_snapshots(&query, &PageRequest::default()).await.unwrap();
+    assert_eq!(page.items[0].outpost_arn.as_deref(), Some(arn));
+}
+
+#[tokio::test]
+async fn a_volumes_status_tells_whether_it_initialises_and_for_how_long() {
+    let body = crate::corpus::read("describe_volume_status");
+    let status = async |body: String| {
+        let wire = Wire::answering([Reply::ok(body)]).await;
+        let volumes = [vol("vol-0aaa1111bbb22222c")];
+        Ok::<_, Ec2Error>(wire.ec2.describe_volume_status(&volumes, &PageRequest::default()).await?.items.remove(0))
+    };
+    let whole = status(body.clone()).await.unwrap();
+    assert_eq!((whole.initializing(), whole.estimate), (Some(true), Some(Duration::from_secs(300))));
+    let done = status(body.replace("<status>initializing<", "<status>completed<")).await.unwrap();
+    assert_eq!(done.initializing(), Some(false));
+    let (head, tail) = body.split_once("<details>").unwrap();
+    let (_, tail) = tail.split_once("</details>").unwrap();
+    assert_eq!(status(format!("{head}{tail}")).await.unwrap().initializing(), None, "no details say nothing");
+    let negative = status(body.replace(">300<", ">-300<")).await.unwrap_err();
+    assert!(negative.to_string().contains("estimate is -300 s"), "{negative}");
+}
+
+#[tokio::test]
+async fn fast_restores_tell_zones_that_work_and_zones_that_do_not() {
+    let snapshot = SnapshotId::parse("snap-0123456789abcdef0").unwrap();
+    let zones = ["us-west-2a", "us-west-2b"].map(|zone| ZoneName::parse(zone).unwrap());
+    let wire = Wire::answering([Reply::ok(crate::corpus::read("enable_fast_snapshot_restores"))]).await;
+    let restores = wire.ec2.enable_fast_snapshot_restores(&snapshot, &zones).await.unwrap();
+    assert_eq!(restores.enabled, [zones[0].clone()]);
+    let [failure] = restores.failures.as_slice() else { panic!("{restores:?}") };
+    assert_eq!(failure.zone.as_deref(), Some("us-west-2b"));
+    assert_eq!(
+        (failure.code.as_deref(), failure.message.as_str()),
+        (Some("FastSnapshotRestoreLimitExceeded"), "too many")
+    );
+    let other = SnapshotId::parse("snap-1").unwrap();
+    let error = wire.ec2.enable_fast_snapshot_restores(&other, &zones).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Ambiguous, "{error}");
+}
+
+#[tokio::test]
+async fn a_lock_is_only_believed_of_the_snapshot_that_was_to_be_locked() {
+    let lock = |id: &str| LockSnapshot {
+        snapshot: SnapshotId::parse(id).unwrap(),
+        mode: Some("governance".into()),
+        cool_off_hours: None,
+        expiration: None,
+        duration_days: Some(1),
+    };
+    let wire = Wire::answering([Reply::ok(crate::corpus::read("lock_snapshot"))]).await;
+    wire.ec2.lock_snapshot(&lock("snap-0123456789abcdef0")).await.unwrap();
+    assert_eq!(wire.ec2.lock_snapshot(&lock("snap-1")).await.unwrap_err().class, ErrorClass::Ambiguous);
 }

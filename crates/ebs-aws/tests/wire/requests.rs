@@ -1,10 +1,11 @@
 //! What goes over the wire: each request, whole.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
 
 use ebs_ec2::{
     Action, AttachRequest, Attachments, CopyVolume, CreateSnapshot, CreateVolume, DetachRequest, ErrorClass, Instances,
-    ModifyVolume, PageRequest, Place, SnapshotQuery, Snapshots, VolumeQuery, Volumes, Zones,
+    LockSnapshot, ModifyVolume, PageRequest, Place, SnapshotQuery, Snapshots, VolumeQuery, Volumes, Zones,
 };
 use ebs_types::{DeviceName, Gib, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName};
 
@@ -146,6 +147,31 @@ async fn copy_volumes_sends_its_fields_and_no_zone_or_encryption() {
 }
 
 #[tokio::test]
+async fn copy_volumes_leaves_out_what_is_not_given() {
+    let fields = [
+        ("ClientToken", "token"),
+        ("SourceVolumeId", "vol-1"),
+        ("Size", "8"),
+        ("VolumeType", "io2"),
+        ("MultiAttachEnabled", "true"),
+    ];
+    sends("CopyVolumes", &fields, async |wire| {
+        let request = CopyVolume {
+            client_token: "token".into(),
+            source: vol("vol-1"),
+            size: Gib(8),
+            volume_type: VolumeType::Io2,
+            iops: None,
+            throughput: None,
+            multi_attach: true,
+            tags: Tags::new(),
+        };
+        wire.ec2.copy_volume(&request).await.unwrap_err();
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn delete_volume_sends_the_id() {
     sends("DeleteVolume", &[("VolumeId", "vol-1")], async |wire| {
         wire.ec2.delete_volume(&vol("vol-1")).await.unwrap_err();
@@ -213,6 +239,73 @@ async fn create_snapshot_sends_description_and_tags() {
         let request =
             CreateSnapshot { volume: vol("vol-1"), description: "words".into(), outpost_arn: None, tags: tags() };
         wire.ec2.create_snapshot(&request).await.unwrap_err();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn create_snapshot_sends_the_outpost_when_given_and_no_tags_when_there_are_none() {
+    let outpost = "arn:aws:outposts:us-west-2:1:outpost/op-1";
+    let fields = [("VolumeId", "vol-1"), ("Description", "words"), ("OutpostArn", outpost)];
+    sends("CreateSnapshot", &fields, async |wire| {
+        let outpost_arn = Some(outpost.to_owned());
+        let request =
+            CreateSnapshot { volume: vol("vol-1"), description: "words".into(), outpost_arn, tags: Tags::new() };
+        wire.ec2.create_snapshot(&request).await.unwrap_err();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn fast_restores_are_enabled_for_one_snapshot_in_all_its_zones() {
+    let fields =
+        [("SourceSnapshotId.1", "snap-1"), ("AvailabilityZone.1", "us-west-2a"), ("AvailabilityZone.2", "us-west-2b")];
+    sends("EnableFastSnapshotRestores", &fields, async |wire| {
+        let zones = ["us-west-2a", "us-west-2b"].map(|zone| ZoneName::parse(zone).unwrap());
+        let snapshot = SnapshotId::parse("snap-1").unwrap();
+        wire.ec2.enable_fast_snapshot_restores(&snapshot, &zones).await.unwrap_err();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_lock_sends_what_is_given_and_nothing_else() {
+    let nothing = LockSnapshot {
+        snapshot: SnapshotId::parse("snap-1").unwrap(),
+        mode: None,
+        cool_off_hours: None,
+        expiration: None,
+        duration_days: None,
+    };
+    sends("LockSnapshot", &[("SnapshotId", "snap-1")], async |wire| {
+        wire.ec2.lock_snapshot(&nothing).await.unwrap_err();
+    })
+    .await;
+    let everything = LockSnapshot {
+        mode: Some("compliance".into()),
+        cool_off_hours: Some(24),
+        expiration: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_323_045)),
+        duration_days: Some(365),
+        ..nothing
+    };
+    let fields = [
+        ("SnapshotId", "snap-1"),
+        ("LockMode", "compliance"),
+        ("CoolOffPeriod", "24"),
+        ("ExpirationDate", "2026-01-02T03:04:05Z"),
+        ("LockDuration", "365"),
+    ];
+    sends("LockSnapshot", &fields, async |wire| {
+        wire.ec2.lock_snapshot(&everything).await.unwrap_err();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_status_of_volumes_is_asked_by_bare_ids_because_ec2_has_no_filter_for_them() {
+    let fields = [("VolumeId.1", "vol-1"), ("VolumeId.2", "vol-2"), ("NextToken", "next")];
+    sends("DescribeVolumeStatus", &fields, async |wire| {
+        wire.ec2.describe_volume_status(&[vol("vol-1"), vol("vol-2")], &page()).await.unwrap_err();
     })
     .await;
 }
@@ -327,6 +420,7 @@ async fn a_describe_of_nothing_calls_nothing_because_ec2_would_list_all() {
     assert!(wire.ec2.describe_snapshots(&tag, &none).await.unwrap().items.is_empty());
     assert!(wire.ec2.describe_instances(&[], &none).await.unwrap().items.is_empty());
     assert!(wire.ec2.describe_modifications(&[], &none).await.unwrap().items.is_empty());
+    assert!(wire.ec2.describe_volume_status(&[], &none).await.unwrap().items.is_empty());
     assert!(wire.requests().is_empty());
 }
 

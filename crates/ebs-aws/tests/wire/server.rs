@@ -8,10 +8,10 @@ use aws_credential_types::provider::SharedCredentialsProvider;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::response::{AppendHeaders, IntoResponse, Response};
 use ebs_aws::{AwsConfig, AwsEc2, Settings};
-use ebs_ec2::{Action, ErrorClass, Observation, Observer};
+use ebs_ec2::{Action, Attempt, ErrorClass, Observation, Observer};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -20,6 +20,8 @@ use tokio::task::JoinSet;
 pub(crate) enum Reply {
     /// Status and body.
     Say(u16, String),
+    /// Status, headers and body.
+    SayWith(u16, Vec<(&'static str, String)>, String),
     /// Reads the request and never answers.
     Hang,
 }
@@ -41,11 +43,15 @@ impl Reply {
     }
 }
 
-/// A request that arrived: its form fields and headers.
+/// A request that arrived.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
-    pub(crate) form: BTreeMap<String, String>,
+    pub(crate) method: Method,
+    pub(crate) uri: Uri,
     pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    /// The body's fields, when it is a form.
+    pub(crate) form: BTreeMap<String, String>,
 }
 
 #[derive(Default)]
@@ -55,13 +61,18 @@ struct Script {
     requests: Vec<Request>,
 }
 
-/// Remembers what it was told of.
+/// Remembers what it was told of: calls, and attempts in words.
 #[derive(Default)]
-pub(crate) struct Seen(pub(crate) Mutex<Vec<(Action, Option<ErrorClass>)>>);
+pub(crate) struct Seen(pub(crate) Mutex<Vec<(Action, Option<ErrorClass>)>>, pub(crate) Mutex<Vec<String>>);
 
 impl Observer for Seen {
     fn observe(&self, o: &Observation<'_>) {
         self.0.lock().unwrap().push((o.action, o.error.map(|e| e.class)));
+    }
+
+    fn attempted(&self, a: &Attempt<'_>) {
+        let dry = if a.dry_run { " (dry run)" } else { "" };
+        self.1.lock().unwrap().push(format!("{}{dry}: {:?}", a.action, a.outcome));
     }
 }
 
@@ -87,6 +98,7 @@ impl Wire {
         tasks.spawn(async move { axum::serve(listener, app).await.unwrap() });
         let seen = Arc::new(Seen::default());
         let config = config(&format!("http://{address}"));
+        let settings = Settings { sts_endpoint: config.ec2_endpoint.clone(), ..settings };
         let ec2 = AwsEc2::connect_with(&config, settings, Arc::clone(&seen) as Arc<dyn Observer>).await.unwrap();
         Self { script, ec2, seen, _tasks: tasks }
     }
@@ -124,15 +136,25 @@ pub(crate) fn config(endpoint: &str) -> AwsConfig {
     }
 }
 
-async fn answer(State(script): State<Arc<Mutex<Script>>>, headers: HeaderMap, body: Bytes) -> Response {
-    let form = parse_form(std::str::from_utf8(&body).unwrap());
+async fn answer(
+    State(script): State<Arc<Mutex<Script>>>,
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let is_form = headers["content-type"] == "application/x-www-form-urlencoded";
+    let form = if is_form { parse_form(std::str::from_utf8(&body).unwrap()) } else { BTreeMap::new() };
     let reply = {
         let mut script = script.lock().unwrap();
-        script.requests.push(Request { form, headers });
+        script.requests.push(Request { method, uri, headers, body, form });
         if script.replies.len() > 1 { script.replies.pop_front() } else { script.replies.front().cloned() }
     };
     match reply {
         Some(Reply::Say(status, body)) => (StatusCode::from_u16(status).unwrap(), body).into_response(),
+        Some(Reply::SayWith(status, headers, body)) => {
+            (StatusCode::from_u16(status).unwrap(), AppendHeaders(headers), body).into_response()
+        }
         Some(Reply::Hang) => std::future::pending().await,
         None => StatusCode::NOT_FOUND.into_response(),
     }

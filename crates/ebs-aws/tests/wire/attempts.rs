@@ -1,0 +1,48 @@
+//! What the observer learns of each HTTP attempt (`ebs-cloud.md` 14).
+
+use std::time::Duration;
+
+use ebs_aws::{Settings, Timeouts};
+use ebs_ec2::{PageRequest, VolumeQuery, Volumes, Zones};
+use ebs_types::VolumeId;
+
+use crate::server::{Reply, Wire, settings};
+
+#[tokio::test]
+async fn every_attempt_is_reported_with_its_own_outcome() {
+    let wire = Wire::answering([
+        Reply::error(500, "InternalError", "x"),
+        Reply::Say(502, "<html/>".into()),
+        Reply::ok("<DescribeVolumesResponse><volumeSet/></DescribeVolumesResponse>"),
+        Reply::error(503, "RequestLimitExceeded", "x"),
+        Reply::error(400, "InvalidVolume.NotFound", "x"),
+        Reply::ok("<html/>"),
+        Reply::error(400, "DryRunOperation", "x"),
+    ])
+    .await;
+    let vol = VolumeId::parse("vol-1").unwrap();
+    wire.ec2.describe_volumes(&VolumeQuery::All, &PageRequest::default()).await.unwrap();
+    for _ in 0..3 {
+        wire.ec2.delete_volume(&vol).await.unwrap_err();
+    }
+    wire.ec2.check_access().await.unwrap();
+    let wanted = [
+        "DescribeVolumes: Refused(\"InternalError\")",
+        "DescribeVolumes: Unanswered",
+        "DescribeVolumes: Succeeded",
+        "DeleteVolume: Throttled",
+        "DeleteVolume: Refused(\"InvalidVolume.NotFound\")",
+        "DeleteVolume: Unanswered",
+        "DescribeAvailabilityZones (dry run): Refused(\"DryRunOperation\")",
+    ];
+    assert_eq!(*wire.seen.1.lock().unwrap(), wanted);
+    assert_eq!(wire.seen.0.lock().unwrap().len(), 5, "calls");
+}
+
+#[tokio::test]
+async fn an_attempt_without_an_answer_in_time_is_reported_too() {
+    let timeouts = Timeouts { attempt: Duration::from_millis(200), ..Timeouts::default() };
+    let wire = Wire::with([Reply::Hang], Settings { timeouts, ..settings() }).await;
+    wire.ec2.delete_volume(&VolumeId::parse("vol-1").unwrap()).await.unwrap_err();
+    assert_eq!(*wire.seen.1.lock().unwrap(), ["DeleteVolume: Unanswered"]);
+}

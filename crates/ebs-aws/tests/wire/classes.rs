@@ -1,0 +1,132 @@
+//! What each code of EC2 means, over the wire: the rows of `ebs-cloud.md` 10 and the codes below its table.
+
+use ebs_ec2::ErrorClass::{self, *};
+use ebs_ec2::{
+    AttachRequest, Attachments, Ec2Error, Limit, ModifyVolume, PageRequest, SnapshotQuery, Snapshots, VolumeQuery,
+    Volumes,
+};
+use ebs_types::{DeviceName, Gib, InstanceId, VolumeId};
+
+use crate::server::{Reply, Wire};
+
+fn vol() -> VolumeId {
+    VolumeId::parse("vol-1").unwrap()
+}
+
+/// What a deletion and a description that get this answer end with.
+async fn answers(status: u16, code: &str, message: &str) -> [Ec2Error; 2] {
+    let wire = Wire::answering([Reply::error(status, code, message)]).await;
+    let errors = [
+        wire.ec2.delete_volume(&vol()).await.unwrap_err(),
+        wire.ec2.describe_volumes(&VolumeQuery::All, &PageRequest::default()).await.unwrap_err(),
+    ];
+    if status < 500 {
+        assert_eq!(wire.requests().len(), 2, "{code} was sent again");
+    }
+    errors
+}
+
+/// A code means its class, whoever gets it, and is passed on with its message and request id.
+async fn means(status: u16, code: &str, class: ErrorClass) {
+    for error in answers(status, code, "EC2's words").await {
+        assert_eq!(error.class, class, "{error}");
+        assert_eq!(error.code.as_deref(), Some(code));
+        assert_eq!(error.message, "EC2's words");
+        assert_eq!(error.request_id, Some(format!("req-of-{code}")));
+    }
+}
+
+macro_rules! rows {
+    ($($name:ident: $status:literal $code:literal => $class:expr;)*) => {
+        $(#[tokio::test]
+        async fn $name() {
+            means($status, $code, $class).await;
+        })*
+    };
+}
+
+rows! {
+    a_missing_instance: 400 "InvalidInstanceID.NotFound" => InstanceNotFound;
+    a_missing_volume: 400 "InvalidVolume.NotFound" => VolumeNotFound;
+    a_missing_snapshot: 400 "InvalidSnapshot.NotFound" => SnapshotNotFound;
+    a_missing_attachment: 400 "InvalidAttachment.NotFound" => AttachmentNotFound;
+    a_state_that_forbids_it: 400 "IncorrectState" => IncorrectState;
+    a_volume_never_modified: 400 "InvalidVolumeModification.NotFound" => ModificationNotFound;
+    a_token_used_with_other_parameters: 400 "IdempotentParameterMismatch" => IdempotentMismatch;
+    too_many_volumes: 400 "VolumeLimitExceeded" => LimitExceeded(Limit::Volumes);
+    too_many_iops: 400 "MaxIOPSLimitExceeded" => LimitExceeded(Limit::Iops);
+    too_much_in_modification: 400 "VolumeModificationSizeLimitExceeded" => LimitExceeded(Limit::ModificationSize);
+    too_many_attachments: 400 "AttachmentLimitExceeded" => LimitExceeded(Limit::Attachments);
+    too_many_snapshots: 400 "SnapshotLimitExceeded" => LimitExceeded(Limit::Snapshots);
+    too_many_tags: 400 "TagLimitExceeded" => LimitExceeded(Limit::Tags);
+    too_many_snapshots_at_once: 400 "ConcurrentSnapshotLimitExceeded" => LimitExceeded(Limit::ConcurrentSnapshots);
+    parameters_that_exclude_each_other: 400 "InvalidParameterCombination" => InvalidParameter;
+    a_parameter: 400 "InvalidParameter" => InvalidParameter;
+    a_parameter_that_needs_another: 400 "InvalidParameterDependency" => InvalidParameter;
+    a_parameters_value: 400 "InvalidParameterValue" => InvalidParameter;
+    a_parameter_that_is_none: 400 "UnknownParameter" => InvalidParameter;
+    what_is_not_valid: 400 "ValidationError" => InvalidParameter;
+    too_many_filter_values: 400 "FilterLimitExceeded" => InvalidParameter;
+    a_type_that_is_none: 400 "UnknownVolumeType" => Unsupported;
+    what_is_not_offered: 400 "UnsupportedOperation" => Unsupported;
+    a_dry_run_that_would_succeed: 412 "DryRunOperation" => DryRunSucceeded;
+    an_attached_volume: 400 "VolumeInUse" => VolumeInUse;
+    another_zone: 400 "InvalidVolume.ZoneMismatch" => ZoneMismatch;
+    no_room: 400 "InsufficientVolumeCapacity" => InsufficientCapacity;
+    a_modification_too_soon: 400 "VolumeModificationRateExceeded" => ModificationCooldown;
+    a_snapshot_too_soon: 400 "SnapshotCreationPerVolumeRateExceeded" => SnapshotCooldown;
+    a_missing_right: 403 "UnauthorizedOperation" => Unauthorized;
+    a_key_that_cannot_be_used: 400 "KmsKeyDisabledException" => Encryption;
+    another_code_about_kms: 400 "InvalidKmsKeyId.Malformed" => Encryption;
+    wrong_credentials: 401 "AuthFailure" => Unauthenticated;
+    old_credentials: 400 "RequestExpired" => Unauthenticated;
+    a_snapshot_in_use: 400 "InvalidSnapshot.InUse" => SnapshotInUse;
+    a_locked_snapshot: 400 "SnapshotLocked" => SnapshotInUse;
+    a_server_that_failed: 500 "InternalError" => Ambiguous;
+    a_server_that_is_away: 503 "Unavailable" => Ambiguous;
+    an_unknown_code_with_a_server_error: 500 "SomethingNew" => Ambiguous;
+    an_unknown_code: 400 "SomethingNew" => Other;
+    throttling: 400 "Throttling" => Throttled;
+    throttling_exception: 400 "ThrottlingException" => Throttled;
+    throttled_exception: 400 "ThrottledException" => Throttled;
+    request_throttled_exception: 400 "RequestThrottledException" => Throttled;
+    request_throttled: 400 "RequestThrottled" => Throttled;
+    too_many_requests_exception: 400 "TooManyRequestsException" => Throttled;
+    provisioned_throughput_exceeded: 400 "ProvisionedThroughputExceededException" => Throttled;
+    transaction_in_progress: 400 "TransactionInProgressException" => Throttled;
+    request_limit_exceeded: 503 "RequestLimitExceeded" => Throttled;
+    bandwidth_limit_exceeded: 400 "BandwidthLimitExceeded" => Throttled;
+    limit_exceeded_exception: 400 "LimitExceededException" => Throttled;
+    slow_down: 503 "SlowDown" => Throttled;
+    prior_request_not_complete: 400 "PriorRequestNotComplete" => Throttled;
+    ec2_throttled_exception: 400 "EC2ThrottledException" => Throttled;
+}
+
+#[tokio::test]
+async fn a_taken_device_name_is_told_from_other_bad_values_by_its_words() {
+    let taken = "Invalid value '/dev/xvdaa' for unixDevice. Attachment point /dev/xvdaa is already in use";
+    let wire = Wire::answering([Reply::error(400, "InvalidParameterValue", taken)]).await;
+    let (volume, device) = (vol(), DeviceName::new("/dev/xvdaa"));
+    let attach = AttachRequest { volume, instance: InstanceId::parse("i-1").unwrap(), device, card: None };
+    assert_eq!(wire.ec2.attach_volume(&attach).await.unwrap_err().class, DeviceNameInUse);
+    let modify = ModifyVolume { volume: vol(), size: Some(Gib(2)), volume_type: None, iops: None, throughput: None };
+    assert_eq!(wire.ec2.modify_volume(&modify).await.unwrap_err().class, InvalidParameter);
+}
+
+#[tokio::test]
+async fn a_malformed_id_is_told_from_other_bad_values_by_its_words() {
+    let malformed = "Value (vol-zz) for parameter volumeId is invalid. Expected: 'vol-...'.";
+    for error in answers(400, "InvalidParameterValue", malformed).await {
+        assert_eq!(error.class, MalformedId, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_paging_token_that_ec2_does_not_know_is_told_so() {
+    for (code, message) in [("InvalidPaginationToken", "x"), ("InvalidNextToken", "x")] {
+        let wire = Wire::answering([Reply::error(400, code, message)]).await;
+        let page = PageRequest { max_results: Some(5), token: Some("t".into()) };
+        let query = SnapshotQuery::Owned { volume: None };
+        assert_eq!(wire.ec2.describe_snapshots(&query, &page).await.unwrap_err().class, BadToken);
+    }
+}

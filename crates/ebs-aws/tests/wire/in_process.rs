@@ -1,0 +1,65 @@
+//! The SDK without a network: another transport, on paused time.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use ebs_aws::{AwsEc2, Settings, Transport};
+use ebs_ec2::{ErrorClass, PageRequest, VolumeQuery, Volumes};
+use ebs_types::VolumeId;
+use tokio::time::Instant;
+
+use crate::server::{Reply, Seen, config, settings};
+
+/// A client whose requests go to a function.
+pub(crate) async fn client(transport: Transport) -> AwsEc2 {
+    let settings = Settings { transport: Some(transport), ..settings() };
+    AwsEc2::connect_with(&config("http://ec2.invalid"), settings, Arc::new(Seen::default())).await.unwrap()
+}
+
+fn response(reply: Reply) -> http::Response<Bytes> {
+    let Reply::Say(status, body) = reply else { panic!("a plain reply") };
+    http::Response::builder().status(status).body(Bytes::from(body)).unwrap()
+}
+
+const EMPTY: &str = "<DescribeVolumesResponse><volumeSet/></DescribeVolumesResponse>";
+
+#[tokio::test(start_paused = true)]
+async fn requests_arrive_signed_and_whole_and_answers_come_back() {
+    let transport = Transport::answering(|request: http::Request<Bytes>| async move {
+        assert_eq!(request.uri().host(), Some("ec2.invalid"));
+        assert!(request.headers()["authorization"].to_str().unwrap().contains("/us-west-2/ec2/aws4_request"));
+        assert!(request.body().starts_with(b"Action=DescribeVolumes&"));
+        Ok(response(Reply::ok(EMPTY)))
+    });
+    let page = client(transport).await.describe_volumes(&VolumeQuery::All, &PageRequest::default()).await.unwrap();
+    assert_eq!(page.items, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_limits_are_on_the_paused_clock_and_a_lost_reply_leaves_the_outcome_open() {
+    let ec2 = client(Transport::answering(|_| std::future::pending())).await;
+    let start = Instant::now();
+    let error = ec2.delete_volume(&VolumeId::parse("vol-1").unwrap()).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Ambiguous, "{error}");
+    let took = start.elapsed();
+    assert!(took >= Duration::from_secs(30) && took < Duration::from_secs(31), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_connection_leaves_the_outcome_open_and_a_describe_is_repeated() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let ec2 = client(Transport::answering(move |_| {
+        let first = counted.fetch_add(1, Ordering::Relaxed) == 0;
+        async move { if first { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(response(Reply::ok(EMPTY))) } }
+    }))
+    .await;
+    ec2.describe_volumes(&VolumeQuery::All, &PageRequest::default()).await.unwrap();
+    assert_eq!(calls.load(Ordering::Relaxed), 2);
+    calls.store(0, Ordering::Relaxed);
+    let error = ec2.delete_volume(&VolumeId::parse("vol-1").unwrap()).await.unwrap_err();
+    assert_eq!((error.class, calls.load(Ordering::Relaxed)), (ErrorClass::Ambiguous, 1), "{error}");
+}

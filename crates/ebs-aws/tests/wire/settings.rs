@@ -1,0 +1,193 @@
+//! What the environment decides: region, endpoints, FIPS, dual stack, attempts. Each case runs in a process of its
+//! own, because a process has one environment.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use ebs_aws::{AwsConfig, AwsEc2, Settings, Transport};
+use ebs_ec2::{ClusterNodes, PageRequest, VolumeQuery, Volumes};
+use ebs_types::{HyperPodNode, VolumeId};
+
+use crate::server::{Seen, settings};
+
+/// Set in the processes that these tests start.
+const CHILD: &str = "EBS_AWS_TEST_CHILD";
+
+/// Not a test of its own: what the others start. Says where each service was called, or why there is no client.
+#[tokio::test(start_paused = true)]
+async fn as_a_child_it_says_where_it_calls() {
+    let Ok(region) = std::env::var(CHILD) else { return };
+    let hosts = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&hosts);
+    let transport = Transport::answering(move |request: http::Request<Bytes>| {
+        let uri = request.uri().to_string();
+        let body = String::from_utf8_lossy(request.body()).into_owned();
+        seen.lock().unwrap().push(uri);
+        let reply = match body {
+            body if body.contains("GetCallerIdentity") => {
+                "<GetCallerIdentityResponse><GetCallerIdentityResult><Account>123456789012</Account>\
+                 </GetCallerIdentityResult></GetCallerIdentityResponse>"
+            }
+            body if body.contains("DescribeVolumes") => "<DescribeVolumesResponse><broken",
+            body => {
+                println!("\nARN {body}");
+                r#"{"NodeId":"i-0abc","VolumeId":"vol-1","DeviceName":"/dev/xvdba"}"#
+            }
+        };
+        async move { Ok(http::Response::new(Bytes::from(reply))) }
+    });
+    let variable = |name: &str| std::env::var(name).ok();
+    let config = AwsConfig {
+        region,
+        ec2_endpoint: variable("AWS_EC2_ENDPOINT"),
+        sagemaker_endpoint: variable("AWS_SAGEMAKER_ENDPOINT"),
+        user_agent_extra: None,
+        version: "v1".into(),
+    };
+    let settings = Settings { transport: Some(transport), ..settings() };
+    let ec2 = match AwsEc2::connect_with(&config, settings, Arc::new(Seen::default())).await {
+        Ok(ec2) => ec2,
+        Err(error) => return println!("\nREFUSED {error}"),
+    };
+    ec2.describe_volumes(&VolumeQuery::All, &PageRequest::default()).await.unwrap_err();
+    let node = HyperPodNode::parse("hyperpod-abc-i-0abc").unwrap();
+    match ec2.attach_cluster_node_volume(&node, &VolumeId::parse("vol-1").unwrap()).await {
+        Ok(_) => {}
+        Err(error) => println!("\nNODE {error}"),
+    }
+    let hosts = hosts.lock().unwrap().clone();
+    println!("\nCALLS {}", hosts.join(" "));
+}
+
+/// The lines of a child with this environment, by their first word.
+fn child(region: &str, environment: &[(&str, &str)]) -> BTreeMap<String, String> {
+    #[expect(clippy::disallowed_methods, reason = "a process of its own has an environment of its own")]
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "settings::as_a_child_it_says_where_it_calls", "--nocapture", "--test-threads=1"])
+        .env_clear()
+        .env(CHILD, region)
+        .env("AWS_CONFIG_FILE", "/nonexistent")
+        .env("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+        .envs(environment.iter().copied())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let words = ["CALLS", "REFUSED", "NODE", "ARN"];
+    text.lines()
+        .filter_map(|line| line.split_once(' '))
+        .filter(|(word, _)| words.contains(word))
+        .map(|(word, rest)| (word.to_owned(), rest.to_owned()))
+        .collect()
+}
+
+/// Where EC2, STS and SageMaker are called.
+fn called(region: &str, environment: &[(&str, &str)]) -> Vec<String> {
+    let lines = child(region, environment);
+    lines.get("CALLS").unwrap_or_else(|| panic!("{lines:?}")).split(' ').map(str::to_owned).collect()
+}
+
+fn refused(environment: &[(&str, &str)]) -> String {
+    let lines = child("us-west-2", environment);
+    lines.get("REFUSED").unwrap_or_else(|| panic!("{lines:?}")).clone()
+}
+
+#[test]
+fn without_settings_each_service_is_called_in_its_region() {
+    let wanted = [
+        "https://ec2.us-west-2.amazonaws.com/",
+        "https://sts.us-west-2.amazonaws.com/",
+        "https://api.sagemaker.us-west-2.amazonaws.com/",
+    ];
+    assert_eq!(called("us-west-2", &[]), wanted);
+    let wanted = [
+        "https://ec2.cn-north-1.amazonaws.com.cn/",
+        "https://sts.cn-north-1.amazonaws.com.cn/",
+        "https://api.sagemaker.cn-north-1.amazonaws.com.cn/",
+    ];
+    assert_eq!(called("cn-north-1", &[]), wanted);
+}
+
+#[test]
+fn fips_endpoints_are_used_when_the_sdks_variable_asks_for_them() {
+    let wanted = [
+        "https://ec2-fips.us-west-2.amazonaws.com/",
+        "https://sts-fips.us-west-2.amazonaws.com/",
+        "https://api-fips.sagemaker.us-west-2.amazonaws.com/",
+    ];
+    assert_eq!(called("us-west-2", &[("AWS_USE_FIPS_ENDPOINT", "true")]), wanted);
+}
+
+#[test]
+fn dual_stack_endpoints_are_used_when_the_sdks_variable_asks_for_them() {
+    let wanted = [
+        "https://ec2.us-west-2.api.aws/",
+        "https://sts.us-west-2.api.aws/",
+        "https://api.sagemaker.us-west-2.api.aws/",
+    ];
+    assert_eq!(called("us-west-2", &[("AWS_USE_DUALSTACK_ENDPOINT", "true")]), wanted);
+}
+
+#[test]
+fn an_endpoint_for_one_service_is_for_that_service() {
+    let environment = [("AWS_EC2_ENDPOINT", "http://own:1"), ("AWS_ENDPOINT_URL_EC2", "http://sdk:1")];
+    assert_eq!(called("us-west-2", &environment)[0], "http://own:1/", "ours wins");
+    let environment = [
+        ("AWS_EC2_ENDPOINT", ""),
+        ("AWS_ENDPOINT_URL_EC2", "http://sdk:1"),
+        ("AWS_SAGEMAKER_ENDPOINT", "http://sage:1"),
+        ("AWS_ENDPOINT_URL_SAGEMAKER", "http://other:1"),
+        ("AWS_ENDPOINT_URL_STS", "http://sts:1"),
+    ];
+    assert_eq!(called("us-west-2", &environment), ["http://sdk:1/", "http://sts:1/", "http://sage:1/"]);
+    let environment = [("AWS_ENDPOINT_URL", "http://all:1"), ("AWS_ENDPOINT_URL_SAGEMAKER", "http://sage:1")];
+    assert_eq!(called("us-west-2", &environment), ["http://all:1/", "http://all:1/", "http://sage:1/"]);
+}
+
+#[test]
+fn a_profile_may_choose_the_endpoint_and_is_checked_too() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap().to_owned();
+    std::fs::write(&path, "[default]\nendpoint_url = http://profile:1\n").unwrap();
+    let wanted = ["http://profile:1/", "http://profile:1/", "http://profile:1/"];
+    assert_eq!(called("us-west-2", &[("AWS_CONFIG_FILE", &path)]), wanted);
+    std::fs::write(&path, "[default]\nendpoint_url = nonsense\n").unwrap();
+    assert!(refused(&[("AWS_CONFIG_FILE", &path)]).contains("endpoint_url of the AWS profile=\"nonsense\""));
+}
+
+#[test]
+fn an_endpoint_of_ones_own_and_fips_or_dual_stack_contradict_each_other_from_the_start() {
+    for endpoint in ["AWS_EC2_ENDPOINT", "AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL", "AWS_SAGEMAKER_ENDPOINT"] {
+        for setting in ["AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT"] {
+            let said = refused(&[(endpoint, "http://own:1"), (setting, "true")]);
+            assert!(said.contains(endpoint) && said.contains(setting), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_malformed_endpoint_is_refused_naming_its_variable() {
+    for endpoint in ["AWS_EC2_ENDPOINT", "AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL", "AWS_SAGEMAKER_ENDPOINT"] {
+        let said = refused(&[(endpoint, "127.0.0.1:4566")]);
+        assert!(said.contains(endpoint) && said.contains("http"), "{said}");
+    }
+}
+
+#[test]
+fn the_number_of_attempts_is_ours_whatever_the_sdks_variables_say() {
+    let environment = [("AWS_MAX_ATTEMPTS", "9"), ("AWS_RETRY_MODE", "adaptive")];
+    assert_eq!(called("us-west-2", &environment).len(), 3, "one each: the broken reply to EC2's was not repeated");
+}
+
+#[test]
+fn the_arn_of_a_cluster_is_in_the_partition_of_its_region() {
+    for (region, partition) in
+        [("us-west-2", "aws"), ("cn-north-1", "aws-cn"), ("us-gov-west-1", "aws-us-gov"), ("us-iso-east-1", "aws-iso")]
+    {
+        let environment = [("AWS_ENDPOINT_URL", "http://all:1")];
+        let body = child(region, &environment)["ARN"].clone();
+        let arn = format!("arn:{partition}:sagemaker:{region}:123456789012:cluster/abc");
+        assert!(body.contains(&arn), "{body}");
+    }
+}
