@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use ebs_ec2::{Ec2, Observer, Zones as _};
 
-use crate::attachment::{Cards, DeviceNames, KnownInstances, PairMemory};
+use crate::attachment::{Cards, DeviceNames, KnownInstances, PairMemory, PendingDetach, PendingDetaches};
 use crate::initialization::Initialization;
 use crate::iops_limit::IopsLimitProbe;
 use crate::recent::Recent;
@@ -42,6 +42,7 @@ pub struct Cloud<E> {
     pub(crate) devices: DeviceNames,
     pub(crate) instances: KnownInstances,
     pub(crate) pairs: PairMemory,
+    pub(crate) pending_detaches: PendingDetaches,
     pub(crate) cards: Cards<Paced<E>>,
 }
 
@@ -73,9 +74,15 @@ impl<E: Ec2> Cloud<E> {
             devices: DeviceNames::default(),
             instances: KnownInstances::default(),
             pairs: PairMemory::default(),
+            pending_detaches: PendingDetaches::default(),
             cards: Cards::new(Arc::clone(&ec2)),
             ec2,
         }
+    }
+
+    /// The detachments that were asked for and have not ended.
+    pub fn pending_detaches(&self) -> Vec<PendingDetach> {
+        self.pending_detaches.all()
     }
 
     /// Asks EC2 once, without retry, whether it answers and knows us.

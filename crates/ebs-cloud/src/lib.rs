@@ -34,6 +34,7 @@ mod wait;
 mod wall_clock;
 mod zones;
 
+pub use attachment::PendingDetach;
 pub use cloud::Cloud;
 pub use ebs_ec2::{Ec2, LockSnapshot, Page, Snapshot, SnapshotState, Volume, VolumeState};
 pub use error::{CloudError, Object};

@@ -41,6 +41,8 @@ pub(crate) struct Settings {
     pub(crate) driver: DriverConfig,
     /// Where to serve metrics and health, if anywhere.
     pub(crate) http: Option<HttpEndpoint>,
+    /// Questions to EC2 about several objects travel in one call.
+    pub(crate) batching: bool,
     /// Serve the EC2 metrics under the names of the in-tree cloud provider too.
     pub(crate) deprecated_metrics: bool,
     /// Sources of the machine's metadata to try, in order; those of this version.
@@ -210,11 +212,12 @@ fn command() -> Command {
         let usage = usage(mode.get_name());
         mode.args_override_self(true).override_usage(usage).after_help(MODES).mut_args(|flag| match flag.get_action() {
             ArgAction::SetTrue => flag
+                .clone()
                 .action(ArgAction::Set)
                 .num_args(0..=1)
                 .require_equals(true)
                 .value_name("BOOL")
-                .default_value("false")
+                .default_value(if flag.get_default_values().is_empty() { "false" } else { "true" })
                 .default_missing_value("true")
                 .hide_default_value(true)
                 .hide_possible_values(true)

@@ -20,7 +20,7 @@ use tonic::service::Routes;
 
 use crate::cli::{NodeSettings, Settings};
 use crate::health;
-use crate::observers::{Counting, EXPECTED_ACTIONS};
+use crate::observers::{Counting, Detaches, EXPECTED_ACTIONS};
 use crate::version::VERSION;
 
 /// A driver that is ready to serve.
@@ -56,8 +56,9 @@ impl HealthCheck for Ec2Health {
 pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
     let driver = &settings.driver;
     let bound = server::bind(&driver.endpoint, driver.endpoint_mode).context("cannot listen")?;
+    let detaches = Arc::new(Detaches::default());
     let pages = Pages {
-        metrics: Arc::new(Metrics::new(metrics_config(settings))),
+        metrics: Arc::new(Metrics::new(metrics_config(settings, &detaches))),
         readiness: ebs_telemetry::Readiness::starting("the driver is starting"),
     };
     let mut background = JoinSet::new();
@@ -68,6 +69,9 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
     let counting = Arc::new(Counting(Arc::clone(&pages.metrics)));
 
     let cloud = cloud(settings, &whoami, Arc::clone(&counting)).await?;
+    if let Some(cloud) = &cloud {
+        detaches.of(cloud);
+    }
     let health = cloud.clone().map_or(Ec2Health::NotNeeded, Ec2Health::Asked);
     let probe = Readiness::new(health.clone());
     let operations = [Operations::new(), Operations::new()];
@@ -78,12 +82,12 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
     Ok(Driver { bound, routes, observer: counting, operations: operations.to_vec(), background })
 }
 
-fn metrics_config(settings: &Settings) -> MetricsConfig {
+fn metrics_config(settings: &Settings, detaches: &Arc<Detaches>) -> MetricsConfig {
     let has_controller = settings.driver.mode.has_controller();
     MetricsConfig {
         with_deprecated: settings.deprecated_metrics,
         expected_actions: if has_controller { EXPECTED_ACTIONS.to_vec() } else { Vec::new() },
-        detaches: None,
+        detaches: has_controller.then(|| Arc::clone(detaches) as _),
     }
 }
 
@@ -135,11 +139,12 @@ async fn cloud(
         user_agent_extra: settings.user_agent_extra.clone(),
         version: VERSION.to_owned(),
     };
-    let ec2 = AwsEc2::connect(&config, counting).await.context("cannot build the EC2 client")?;
+    let observer = Arc::clone(&counting);
+    let ec2 = AwsEc2::connect(&config, observer).await.context("cannot build the EC2 client")?;
     // Only now: an endpoint with a password in it was refused, and must not reach the log.
     tracing::info!(region = config.region, ec2_endpoint = config.ec2_endpoint, "EC2");
-    let config = CloudConfig::new(settings.driver.name.clone());
-    Ok(Some(Arc::new(Cloud::new(Arc::new(ec2), config))))
+    let config = CloudConfig { batching: settings.batching, ..CloudConfig::new(settings.driver.name.clone()) };
+    Ok(Some(Arc::new(Cloud::observed(Arc::new(ec2), config, counting))))
 }
 
 fn controller(settings: &Settings, cloud: Arc<Cloud<AwsEc2>>, operations: Operations) -> ControllerService<AwsEc2> {

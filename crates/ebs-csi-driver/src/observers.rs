@@ -1,11 +1,13 @@
 //! What the other crates tell of their work, counted.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use ebs_aws::AwsEc2;
+use ebs_cloud::Cloud;
 use ebs_driver::server::RpcObserver;
-use ebs_ec2::{Action, Attempt, AttemptOutcome, Observation, Observer};
-use ebs_telemetry::{CallEnd, Metrics};
+use ebs_ec2::{Action, AttachmentState, Attempt, AttemptOutcome, Observation, Observer};
+use ebs_telemetry::{CallEnd, Metrics, PendingDetach, PendingDetaches};
 
 /// Counts RPCs and calls to EC2.
 pub(crate) struct Counting(pub(crate) Arc<Metrics>);
@@ -20,10 +22,47 @@ impl Observer for Counting {
     /// A call is counted by its attempts.
     fn observe(&self, _observation: &Observation<'_>) {}
 
+    fn waited(&self, action: Action, time: Duration) {
+        self.0.count_ec2_wait(action.as_str(), time);
+    }
+
     fn attempted(&self, attempt: &Attempt<'_>) {
         if is_counted(attempt) {
             self.0.count_ec2_call(attempt.action.as_str(), end(attempt.outcome), attempt.took);
         }
+    }
+}
+
+/// Detachments that the cloud waits for, once there is one.
+#[derive(Debug, Default)]
+pub(crate) struct Detaches(OnceLock<Arc<Cloud<AwsEc2>>>);
+
+impl Detaches {
+    pub(crate) fn of(&self, cloud: &Arc<Cloud<AwsEc2>>) {
+        self.0.get_or_init(|| Arc::clone(cloud));
+    }
+}
+
+impl PendingDetaches for Detaches {
+    fn pending(&self) -> Vec<PendingDetach> {
+        let pending = self.0.get().map(|cloud| cloud.pending_detaches()).unwrap_or_default();
+        pending.into_iter().map(detach).collect()
+    }
+}
+
+fn detach(detach: ebs_cloud::PendingDetach) -> PendingDetach {
+    PendingDetach {
+        volume_id: detach.volume.to_string(),
+        instance_id: detach.node.to_string(),
+        attachment_state: match detach.state {
+            AttachmentState::Attaching => "attaching".to_owned(),
+            AttachmentState::Attached => "attached".to_owned(),
+            AttachmentState::Detaching => "detaching".to_owned(),
+            AttachmentState::Detached => "detached".to_owned(),
+            AttachmentState::Busy => "busy".to_owned(),
+            AttachmentState::Other(state) => state,
+        },
+        since: detach.since,
     }
 }
 
@@ -113,6 +152,14 @@ mod tests {
         for action in [Action::AttachClusterNodeVolume, Action::DetachClusterNodeVolume, Action::GetCallerIdentity] {
             assert!(!counted(action, false, AttemptOutcome::Succeeded).contains(action.as_str()));
         }
+    }
+
+    #[test]
+    fn the_time_for_which_calls_are_held_back_is_counted() {
+        let metrics = Arc::new(Metrics::default());
+        Counting(Arc::clone(&metrics)).waited(Action::AttachVolume, Duration::from_secs(2));
+        let line = r#"aws_ebs_csi_api_held_back_seconds_total{request="AttachVolume"} 2.0"#;
+        assert!(metrics.page().contains(line), "{}", metrics.page());
     }
 
     #[test]

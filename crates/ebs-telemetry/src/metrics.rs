@@ -77,6 +77,11 @@ impl Metrics {
         self.ec2_calls.count(action, end, took);
     }
 
+    /// Adds the time for which a call was held back.
+    pub fn count_ec2_wait(&self, action: &str, time: Duration) {
+        self.ec2_calls.count_wait(action, time);
+    }
+
     /// The page in the OpenMetrics text format.
     pub fn page(&self) -> String {
         let mut page = String::new();

@@ -66,6 +66,7 @@ impl<E: Ec2> Cloud<E> {
                 }
             }
         }
+        self.pending_detaches.ended(&pair);
         self.pairs.gone(&pair);
         self.devices.release(pair.node.instance(), &pair.volume);
         self.instances.take_out(pair.node.instance(), &pair.volume);
@@ -116,7 +117,11 @@ impl<E: Ec2> Cloud<E> {
         let ended = self
             .watch
             .volume(op, departure.first, &pair.volume, |seen, sent| {
-                match seen.as_ref().map_or(Standing::Absent, |volume| standing(volume, &pair.node)) {
+                let standing = seen.as_ref().map_or(Standing::Absent, |volume| standing(volume, &pair.node));
+                if let Some(attachment) = standing.listed() {
+                    self.pending_detaches.still(pair, &attachment.state);
+                }
+                match standing {
                     Standing::Absent if sent >= departure.believed_from => return Verdict::Done(End::Gone),
                     Standing::Attached(_) | Standing::Arriving(_) if sent >= departure.answer_shows_from => {
                         return Verdict::Done(End::StillAttached);

@@ -16,6 +16,16 @@ pub(crate) enum Standing {
     Absent,
 }
 
+impl Standing {
+    /// The attachment that EC2 lists, if it does.
+    pub(crate) fn listed(&self) -> Option<&Attachment> {
+        match self {
+            Self::Attached(attachment) | Self::Arriving(attachment) | Self::Leaving(attachment) => Some(attachment),
+            Self::Absent => None,
+        }
+    }
+}
+
 /// What EC2 lists for the node; of several entries the last counts.
 pub(crate) fn standing(volume: &Volume, node: &NodeId) -> Standing {
     let here = volume.attachments.iter().rfind(|a| is_at(a, node) && is_live(a));

@@ -43,6 +43,7 @@ pub(super) fn settings(flags: &Flags, version: &str) -> Result<Settings, Refused
     Ok(Settings {
         driver,
         http,
+        batching: flags.controller.as_ref().is_none_or(|controller| controller.batching),
         deprecated_metrics: flags.controller.as_ref().is_some_and(|controller| controller.deprecated_metrics),
         imds_allowed,
         user_agent_extra: flags.aws.as_ref().map(|aws| aws.user_agent_extra.clone()).filter(|extra| !extra.is_empty()),

@@ -116,8 +116,8 @@ pub(super) struct ControllerFlags {
     /// Leave out a tag that EC2 would refuse, with a warning, instead of failing the request
     #[arg(long)]
     pub(super) warn_on_invalid_tag: bool,
-    /// Describe several objects with one call to EC2 (no effect yet: waits always share their calls)
-    #[arg(long)]
+    /// Questions to EC2 about several objects travel in one call (the default); false: each alone, at once
+    #[arg(long, default_value = "true")]
     pub(super) batching: bool,
     /// How long modifications of one volume are collected (not available yet)
     #[arg(long, default_value = "2s", value_name = "DURATION", value_parser = values::positive_duration)]

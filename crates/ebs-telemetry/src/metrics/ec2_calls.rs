@@ -4,6 +4,7 @@
 //! in-tree cloud provider come with `--deprecated-metrics`. The labels differ among the three (E19) and stay so; the
 //! consistent series is `aws_ebs_csi_api_requests_total`.
 
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -78,6 +79,7 @@ pub(super) struct Ec2Calls {
     seconds: Family<Request, Histogram, Seconds>,
     errors: Family<RequestCode, Counter>,
     throttles: Family<OperationName, Counter>,
+    held_back: Family<Request, Counter<f64, AtomicU64>>,
     /// The old name of the errors has no `_total`, which no counter of the text format can do without.
     deprecated_errors: Option<Family<RequestCode, Gauge>>,
 }
@@ -93,6 +95,9 @@ impl Ec2Calls {
         let help = "EC2 calls refused, by code, throttles not counted";
         registry.register("aws_ebs_csi_api_request_errors", help, errors.clone());
         registry.register("aws_ebs_csi_api_request_throttles", "EC2 calls throttled", throttles.clone());
+        let held_back = Family::default();
+        let help = "Seconds that EC2 calls were held back, because EC2 is believed to take no more";
+        registry.register("aws_ebs_csi_api_held_back_seconds", help, held_back.clone());
         let deprecated_errors = with_deprecated.then(|| {
             let old = "The same under the name of the in-tree cloud provider";
             registry.register("cloudprovider_aws_api_request_duration_seconds", old, seconds.clone());
@@ -101,7 +106,7 @@ impl Ec2Calls {
             registry.register("cloudprovider_aws_api_request_errors", old, errors.clone());
             errors
         });
-        Self { all, seconds, errors, throttles, deprecated_errors }
+        Self { all, seconds, errors, throttles, held_back, deprecated_errors }
     }
 
     /// Makes the duration series exist at zero, so that a rate over them is known from the start.
@@ -109,6 +114,10 @@ impl Ec2Calls {
         for action in actions {
             drop(self.seconds.get_or_create(&Request { request: (*action).to_owned() }));
         }
+    }
+
+    pub(super) fn count_wait(&self, action: &str, time: Duration) {
+        self.held_back.get_or_create(&Request { request: action.to_owned() }).inc_by(time.as_secs_f64());
     }
 
     pub(super) fn count(&self, action: &str, end: CallEnd<'_>, took: Duration) {

@@ -95,6 +95,15 @@ fn expected_actions_have_durations_at_zero_from_the_start() {
     assert!(!page.contains("aws_ebs_csi_api_request_errors_total{"), "{page}");
 }
 
+#[test]
+fn the_time_for_which_calls_are_held_back_adds_up_by_action() {
+    let metrics = Metrics::default();
+    metrics.count_ec2_wait("AttachVolume", TOOK);
+    metrics.count_ec2_wait("AttachVolume", TOOK);
+    let page = metrics.page();
+    assert!(page.contains(r#"aws_ebs_csi_api_held_back_seconds_total{request="AttachVolume"} 0.4"#), "{page}");
+}
+
 #[derive(Debug, Default)]
 struct Waiting(Mutex<Vec<PendingDetach>>);
 
