@@ -10,6 +10,9 @@ mod volumes;
 use crate::api::{Call, Fault};
 use crate::wire::params::Params;
 
+/// The version of the API that is spoken.
+const VERSION: &str = "2016-11-15";
+
 /// Parameters that sign a request in its query string; they say nothing about the call.
 const SIGNING: [&str; 7] =
     ["AWSAccessKeyId", "Signature", "SignatureVersion", "SignatureMethod", "Timestamp", "Expires", "SecurityToken"];
@@ -22,14 +25,18 @@ pub(crate) fn signs(name: &str) -> bool {
 /// Decodes the call.
 ///
 /// # Errors
-/// `MissingAction`, `InvalidAction`, `MissingParameter`, `UnknownParameter`, `InvalidParameterValue`, and
+/// `MissingAction`, `InvalidAction`, `NoSuchVersion`, `MissingParameter`, `UnknownParameter`, `InvalidParameterValue`, and
 /// `UnsupportedOperation` for parameters that EC2 has and the simulator has not.
 pub(crate) fn decode(mut p: Params) -> Result<Call, Fault> {
     p.drop_where(signs);
     let action = p.text("Action").filter(|name| !name.is_empty());
     let action = action
         .ok_or_else(|| Fault::new("MissingAction", "The request is missing an action or a required parameter"))?;
-    p.text("Version");
+    // EC2 still answers older versions, each in its own shape; here there is but one.
+    if let Some(version) = p.text("Version").filter(|version| version != VERSION) {
+        let message = format!("The requested version ({version}) of service AmazonEC2 does not exist");
+        return Err(Fault::new("NoSuchVersion", message));
+    }
     let call = if action.starts_with("Describe") { describe(&action, &mut p) } else { mutate(&action, &mut p) }?;
     p.finish()?;
     Ok(call)

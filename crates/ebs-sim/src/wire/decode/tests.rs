@@ -121,3 +121,9 @@ fn what_ec2_has_and_the_simulator_has_not_is_refused_by_name() {
     assert_eq!(code("Action=CreateSnapshot&VolumeId=v&Location=moon"), "InvalidParameterValue");
     assert!(call("Action=CreateSnapshot&VolumeId=v&Location=regional").is_ok());
 }
+
+#[test]
+fn one_version_of_the_api_is_spoken() {
+    assert!(call("Action=DescribeVolumes&Version=2016-11-15").is_ok());
+    assert_eq!(code("Action=DescribeVolumes&Version=2016-09-15"), "NoSuchVersion");
+}

@@ -1,7 +1,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::*;
-use crate::api::{Listing, SimAttachment, SimVolume};
+use crate::api::{Listing, SimAttachment, SimFastRestoreError, SimFastRestores, SimInstance, SimVolume};
 
 fn volume() -> SimVolume {
     let created = SystemTime::UNIX_EPOCH + Duration::from_millis(1_767_323_045_000);
@@ -61,4 +61,58 @@ fn a_volume_without_tags_and_attachments_lists_no_tags_and_an_empty_attachment_s
 #[test]
 fn an_action_without_result_answers_true() {
     assert!(encode(&Reply::DeleteVolume, "r").contains("<requestId>r</requestId><return>true</return>"));
+}
+
+#[test]
+fn the_instances_of_a_launch_share_their_reservation() {
+    let instance = |id: &str, reservation: &str| SimInstance {
+        id: id.into(),
+        state: "running".into(),
+        state_code: 16,
+        instance_type: "m5.large".into(),
+        zone: "us-west-2a".into(),
+        zone_id: "usw2-az1".into(),
+        reservation_id: reservation.into(),
+        owner_id: "1".into(),
+        image_id: "ami-1".into(),
+        private_dns_name: String::new(),
+        launch_time: SystemTime::UNIX_EPOCH,
+        hypervisor: "nitro".into(),
+        root_device: "/dev/xvda".into(),
+        devices: vec![],
+        network_interfaces: vec![],
+        tags: Tags::new(),
+        local: false,
+    };
+    let items = vec![instance("i-1", "r-1"), instance("i-2", "r-2"), instance("i-3", "r-1")];
+    let body = encode(&Reply::DescribeInstances(Listing { items, next_token: None }), "r");
+    let places: Vec<usize> =
+        ["r-1", "i-1", "i-3", "r-2", "i-2"].map(|id| body.find(&format!(">{id}<")).unwrap()).into();
+    assert!(places.is_sorted(), "{body}");
+    assert_eq!(body.matches("<reservationId>").count(), 2);
+}
+
+#[test]
+fn a_volume_of_a_cluster_node_names_the_node_and_no_instance() {
+    let mut bare = volume();
+    bare.attachments[0].associated_resource = Some("arn:c-i-1".into());
+    let body = encode(&Reply::CreateVolume(bare), "r");
+    assert!(body.contains("<associatedResource>arn:c-i-1</associatedResource>"), "{body}");
+    assert!(!body.contains("<instanceId>"), "{body}");
+}
+
+#[test]
+fn a_fast_restore_that_failed_says_where_and_why() {
+    let error = SimFastRestoreError {
+        zone: "us-west-2a".into(),
+        zone_id: String::new(),
+        code: "InvalidParameterValue".into(),
+        message: "no <zone>".into(),
+    };
+    let restores = SimFastRestores { successful: vec![], unsuccessful: vec![("snap-1".into(), vec![error])] };
+    assert!(encode(&Reply::EnableFastSnapshotRestores(restores), "r").contains(
+        "<successful></successful><unsuccessful><item><snapshotId>snap-1</snapshotId><fastSnapshotRestoreStateErrorSet>\
+         <item><availabilityZone>us-west-2a</availabilityZone><error><code>InvalidParameterValue</code>\
+         <message>no &lt;zone&gt;</message></error></item></fastSnapshotRestoreStateErrorSet></item></unsuccessful>"
+    ));
 }
