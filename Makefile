@@ -3,7 +3,7 @@
 
 XTASK = $(or $(CARGO_TARGET_DIR),target)/debug/xtask
 
-.PHONY: help bench demo test test-all tidy fmt lint build ci clean-tools
+.PHONY: help bench demo test test-all soak tidy fmt lint build ci clean-tools
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -82,8 +82,22 @@ def times(**milliseconds):
 
 
 def put(path, body):
-    request = urllib.request.Request(CONTROL + path, json.dumps(body).encode(), method="PUT")
+    send("PUT", path, body)
+
+
+def send(method, path, body):
+    request = urllib.request.Request(CONTROL + path, json.dumps(body).encode(), method=method)
     urllib.request.urlopen(request, timeout=10).close()
+
+
+@contextlib.contextmanager
+def fault(effect, *actions, **more):
+    """Something goes wrong with these actions, until the end of the block."""
+    send("POST", "/faults", [{"name": "boto3", "actions": list(actions), "effect": effect, **more}])
+    try:
+        yield
+    finally:
+        send("DELETE", "/faults?name=boto3", None)
 
 
 def wait(name, **arguments):
@@ -648,6 +662,35 @@ def rates_are_limited():
     expect(any(v["VolumeId"] == it for v in patient.describe_volumes()["Volumes"]), "the volume is not listed")
 
 
+def a_lost_reply_does_not_make_a_second_volume():
+    config = botocore.config.Config(retries={"mode": "standard", "max_attempts": 5})
+    patient = boto3.client("ec2", config=config)
+    before = ledger_end()
+    with fault({"kind": "lose-reply"}, "CreateVolume", times=2):
+        made = patient.create_volume(AvailabilityZone=ZONE, Size=1, TagSpecifications=tagged("volume", lost="reply"))
+    equal(len([entry for entry in ledger(before) if entry["action"] == "CreateVolume"]), 3, "tries")
+    equal(found(tag__lost=["reply"]), {made["VolumeId"]}, "volumes after two lost replies")
+
+
+def what_ec2_is_short_of_is_said_in_its_codes():
+    create = {"AvailabilityZone": ZONE, "Size": 1}
+    for code, status in (("InsufficientVolumeCapacity", 500), ("InternalError", 500), ("Unavailable", 503),
+                         ("VolumeLimitExceeded", 400), ("MaxIOPSLimitExceeded", 400), ("RequestLimitExceeded", 503)):
+        with fault({"kind": "error", "code": code, "status": status}, "CreateVolume"):
+            refused(code, EC2.create_volume, status=status, **create)
+
+
+def a_burnt_token_is_good_again_after_twelve_hours():
+    """The last scene: the simulator's clock runs ahead of ours afterwards."""
+    ask = {"AvailabilityZone": ZONE, "Size": 1, "ClientToken": "boto3-burnt"}
+    first = EC2.create_volume(**ask)["VolumeId"]
+    wait("volume_available", VolumeIds=[first])
+    gone(first)
+    refused("IdempotentParameterMismatch", EC2.create_volume, **ask)
+    send("POST", "/advance", {"ms": (12 * 3600 + 60) * 1000})
+    expect(EC2.create_volume(**ask)["VolumeId"] != first, "a volume came back")
+
+
 SCENES = [
     a_volume_lives_its_life,
     tokens_make_creation_idempotent,
@@ -669,7 +712,10 @@ SCENES = [
     zones_are_listed,
     nobody_gets_in_without_the_secret,
     signed_links_work_until_they_expire,
+    a_lost_reply_does_not_make_a_second_volume,
+    what_ec2_is_short_of_is_said_in_its_codes,
     every_parameter_of_the_model_is_known,
+    a_burnt_token_is_good_again_after_twelve_hours,
 ]
 
 
