@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use csi_proto::csi::controller_server::Controller;
 use csi_proto::csi::{
@@ -115,12 +115,12 @@ impl<E> Clone for Driver<E> {
 }
 
 impl<E: Ec2> Driver<E> {
-    /// A process that starts now.
-    pub(crate) fn start(id: usize, ec2: Arc<E>, field: &Arc<Field>) -> Self {
+    /// A process that starts now, by EC2's clock.
+    pub(crate) fn start(id: usize, ec2: Arc<E>, field: &Arc<Field>, now: SystemTime) -> Self {
         let line = Arc::new(Line::new(id));
         let driver = DriverName::default();
         let link = Arc::new(Link::new(ec2, Arc::clone(field), Arc::clone(&line)));
-        let cloud = Cloud::new(link, CloudConfig { driver: driver.clone(), batching: true });
+        let cloud = Cloud::new(link, CloudConfig { time_of_day: Some(now), ..CloudConfig::new(driver.clone()) });
         let cluster_id = Some(CLUSTER.to_owned());
         let tags = TagPolicy { driver: driver.clone(), cluster_id, extra: Tags::new(), warn_on_invalid: false };
         let options = ControllerOptions { driver, tags };

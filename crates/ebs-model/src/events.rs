@@ -76,7 +76,8 @@ impl<E: Ec2> World<E> {
 
     /// A new process, which is the one that is called.
     pub(crate) fn start_driver(&mut self) {
-        let driver = Driver::start(self.drivers.len(), (self.client)(&self.sim), &self.field);
+        let now = self.sim.engine().now();
+        let driver = Driver::start(self.drivers.len(), (self.client)(&self.sim), &self.field, now);
         self.drivers.push(driver);
         self.active = self.drivers.len() - 1;
     }

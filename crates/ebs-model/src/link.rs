@@ -8,6 +8,7 @@ mod instances;
 mod snapshots;
 mod volumes;
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use ebs_ec2::{Action, Ec2, Ec2Error, Result};
@@ -24,6 +25,9 @@ pub(crate) struct Link<E> {
     field: Arc<Field>,
     line: Arc<Line>,
 }
+
+/// A call on its way; boxed, for it is large and passes through many hands.
+type Sent<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 
 /// What a call is, and what it did if it succeeded.
 struct Trip<T> {
@@ -64,11 +68,7 @@ impl<E: Ec2> Link<E> {
     }
 
     /// Makes the call that `send` is.
-    async fn make<T, F>(&self, trip: Trip<T>, send: F) -> Result<T>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T>> + Send + 'static,
-    {
+    async fn make<T: Send + 'static>(&self, trip: Trip<T>, send: Sent<T>) -> Result<T> {
         self.line.alive().await;
         let Trip { action, dry, fate, did, subject } = trip;
         if !dry && !self.line.has_callers() {
@@ -96,20 +96,15 @@ impl<E: Ec2> Link<E> {
     }
 
     /// The call itself and the record of what it did, as one future that needs no caller.
-    fn carried<T, F>(
+    fn carried<T: Send + 'static>(
         &self,
         action: Action,
-        record: (Instant, fn(&T, &Subject) -> What, Subject),
-        send: F,
-    ) -> impl Future<Output = Result<T>> + Send + use<T, F, E>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T>> + Send + 'static,
-    {
+        (sent, did, subject): (Instant, fn(&T, &Subject) -> What, Subject),
+        send: Sent<T>,
+    ) -> Sent<T> {
         let (field, line) = (Arc::clone(&self.field), Arc::clone(&self.line));
-        async move {
+        Box::pin(async move {
             let answer = send.await;
-            let (sent, did, subject) = record;
             if let Ok(done) = &answer {
                 let what = did(done, &subject);
                 if what != What::Other {
@@ -118,14 +113,16 @@ impl<E: Ec2> Link<E> {
                 }
             }
             answer
-        }
+        })
     }
 
-    async fn through_weather<T, F>(&self, action: Action, dry: bool, fate: &Fate, carried: F) -> Result<T>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T>> + Send + 'static,
-    {
+    async fn through_weather<T: Send + 'static>(
+        &self,
+        action: Action,
+        dry: bool,
+        fate: &Fate,
+        carried: Sent<T>,
+    ) -> Result<T> {
         let sent = Instant::now();
         let unclear = || Ec2Error::new(action, ebs_ec2::ErrorClass::Ambiguous, "the reply was lost");
         let answer = match fate.reach {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::Parser;
-use ebs_model::{Options, run};
+use ebs_model::{Options, run_on_port};
 use tokio::time::Instant;
 
 const STACK: usize = 16 << 20;
@@ -73,7 +73,5 @@ fn new_seeds() -> u64 {
 
 /// The failure of a seed, if it fails.
 fn one(seed: u64, verbose: bool) -> Option<ebs_model::Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    let options = Options { verbose, ..Options::default() };
-    runtime.expect("a runtime without threads starts").block_on(run(seed, &options, |sim| Arc::new(sim.clone()))).err()
+    run_on_port(seed, &Options { verbose, ..Options::default() }).err()
 }

@@ -57,6 +57,17 @@ const TO_CONVERGE: Duration = Duration::from_secs(3600);
 /// Between two tries of the orchestrator then.
 const RETRY: Duration = Duration::from_secs(5);
 
+/// Runs one seed over the port, without an SDK, on a runtime of its own with paused time. Needs a stack of 16 MiB in
+/// an unoptimised build.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_on_port(seed: u64, options: &Options) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime = runtime.expect("a runtime without threads starts");
+    runtime.block_on(run(seed, options, |sim| Arc::new(sim.clone())))
+}
+
 /// Runs one seed on the simulated EC2; `client` makes each driver process its client of it. Needs a current-thread
 /// runtime with paused time.
 ///

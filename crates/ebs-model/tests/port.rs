@@ -3,11 +3,10 @@
 //! `EBS_MODEL_SEED=n` runs one seed and tells every call; `EBS_MODEL_SEEDS=n` runs another number of seeds.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ebs_model::{Failure, Options, Planted, run};
+use ebs_model::{Failure, Options, Planted, run_on_port};
 
 /// How many seeds `make test` runs.
 const SEEDS: u64 = 300;
@@ -18,11 +17,6 @@ const LINES: usize = 60;
 const STACK: usize = 16 << 20;
 /// After so many failures it ends.
 const MOST_FAILURES: usize = 12;
-
-fn one(seed: u64, options: &Options) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime starts").block_on(run(seed, options, |sim| Arc::new(sim.clone())))
-}
 
 /// Runs the seeds on all cores until so many have failed; the failures, lowest seed first.
 fn failures(seeds: std::ops::Range<u64>, options: &Options, most: usize) -> Vec<Failure> {
@@ -38,7 +32,7 @@ fn failures(seeds: std::ops::Range<u64>, options: &Options, most: usize) -> Vec<
                     if seed >= seeds.end {
                         return;
                     }
-                    let result = one(seed, options);
+                    let result = run_on_port(seed, options);
                     let mut failed = failed.lock().expect("no thread panics here");
                     failed.extend(result.err());
                     if failed.len() >= most {

@@ -32,7 +32,7 @@ impl<E: Ec2> Link<E> {
     fn attach_again_later(&self, request: &AttachRequest) {
         let (ec2, request) = (self.ec2(), request.clone());
         let subject = pair(&request.volume, &request.instance);
-        let again = async move { ec2.attach_volume(&request).await };
+        let again = Box::pin(async move { ec2.attach_volume(&request).await });
         let record = (tokio::time::Instant::now(), attached as fn(&Attachment, &Subject) -> What, subject);
         let carried = self.carried(Action::AttachVolume, record, again);
         let line = Arc::clone(&self.line);
@@ -51,7 +51,7 @@ impl<E: Ec2> Attachments for Link<E> {
             self.attach_again_later(&request);
         }
         let trip = Trip::change(Action::AttachVolume, pair(&request.volume, &request.instance), attached);
-        self.make(trip, async move { ec2.attach_volume(&request).await }).await
+        self.make(trip, Box::pin(async move { ec2.attach_volume(&request).await })).await
     }
 
     async fn detach_volume(&self, request: &DetachRequest) -> Result<Attachment> {
@@ -68,7 +68,7 @@ impl<E: Ec2> Attachments for Link<E> {
             });
         }
         let trip = Trip::change(Action::DetachVolume, pair(&request.volume, &request.instance), detached);
-        self.make(trip, async move { ec2.detach_volume(&request).await }).await
+        self.make(trip, Box::pin(async move { ec2.detach_volume(&request).await })).await
     }
 }
 
@@ -76,13 +76,13 @@ impl<E: Ec2> ClusterNodes for Link<E> {
     async fn attach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<DeviceName> {
         let (ec2, node, volume) = (self.ec2(), node.clone(), volume.clone());
         let trip = Trip::change(Action::AttachClusterNodeVolume, pair(&volume, format!("{node:?}")), attached);
-        self.make(trip, async move { ec2.attach_cluster_node_volume(&node, &volume).await }).await
+        self.make(trip, Box::pin(async move { ec2.attach_cluster_node_volume(&node, &volume).await })).await
     }
 
     async fn detach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<()> {
         let (ec2, node, volume) = (self.ec2(), node.clone(), volume.clone());
         let subject = pair(&volume, format!("{node:?}"));
         let trip = Trip::change(Action::DetachClusterNodeVolume, subject, |(), _| What::Other);
-        self.make(trip, async move { ec2.detach_cluster_node_volume(&node, &volume).await }).await
+        self.make(trip, Box::pin(async move { ec2.detach_cluster_node_volume(&node, &volume).await })).await
     }
 }

@@ -67,13 +67,13 @@ impl<E: Ec2> Volumes for Link<E> {
         if self.field.is_planted(Planted::TagsDropped) {
             request.tags.retain(|key, _| key != "team");
         }
-        self.make(trip, async move { ec2.create_volume(&request).await }).await
+        self.make(trip, Box::pin(async move { ec2.create_volume(&request).await })).await
     }
 
     async fn copy_volume(&self, request: &CopyVolume) -> Result<Volume> {
         let (ec2, request) = (self.ec2(), request.clone());
         let trip = Trip::change(Action::CopyVolumes, name_of(&request.tags), created);
-        self.make(trip, async move { ec2.copy_volume(&request).await }).await
+        self.make(trip, Box::pin(async move { ec2.copy_volume(&request).await })).await
     }
 
     async fn delete_volume(&self, id: &VolumeId) -> Result<()> {
@@ -82,43 +82,43 @@ impl<E: Ec2> Volumes for Link<E> {
             return Ok(());
         }
         let trip = Trip::change(Action::DeleteVolume, of(&id), |(), _| What::Other);
-        self.make(trip, async move { ec2.delete_volume(&id).await }).await
+        self.make(trip, Box::pin(async move { ec2.delete_volume(&id).await })).await
     }
 
     async fn describe_volumes(&self, query: &VolumeQuery, page: &PageRequest) -> Result<Page<Volume>> {
         let (ec2, query, page) = (self.ec2(), query.clone(), page.clone());
         let trip = Trip { subject: of(format!("{query:?}")), ..Trip::ask(Action::DescribeVolumes) };
-        let answer = self.make(trip, async move { ec2.describe_volumes(&query, &page).await }).await;
+        let answer = self.make(trip, Box::pin(async move { ec2.describe_volumes(&query, &page).await })).await;
         answer.map(|page| self.bent(page))
     }
 
     async fn modify_volume(&self, request: &ModifyVolume) -> Result<Modification> {
         let (ec2, request) = (self.ec2(), request.clone());
         let trip = Trip::change(Action::ModifyVolume, of(&request.volume), |_, _| What::Other);
-        self.make(trip, async move { ec2.modify_volume(&request).await }).await
+        self.make(trip, Box::pin(async move { ec2.modify_volume(&request).await })).await
     }
 
     async fn describe_modifications(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<Modification>> {
         let (ec2, volumes, page) = (self.ec2(), volumes.to_vec(), page.clone());
         let trip = Trip { subject: of(format!("{volumes:?}")), ..Trip::ask(Action::DescribeVolumesModifications) };
-        self.make(trip, async move { ec2.describe_modifications(&volumes, &page).await }).await
+        self.make(trip, Box::pin(async move { ec2.describe_modifications(&volumes, &page).await })).await
     }
 
     async fn describe_volume_status(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<VolumeStatus>> {
         let (ec2, volumes, page) = (self.ec2(), volumes.to_vec(), page.clone());
         let trip = Trip::ask(Action::DescribeVolumeStatus);
-        self.make(trip, async move { ec2.describe_volume_status(&volumes, &page).await }).await
+        self.make(trip, Box::pin(async move { ec2.describe_volume_status(&volumes, &page).await })).await
     }
 
     async fn create_tags(&self, resource: &str, tags: &Tags) -> Result<()> {
         let (ec2, resource, tags) = (self.ec2(), resource.to_owned(), tags.clone());
         let trip = Trip::change(Action::CreateTags, of(&resource), |(), _| What::Other);
-        self.make(trip, async move { ec2.create_tags(&resource, &tags).await }).await
+        self.make(trip, Box::pin(async move { ec2.create_tags(&resource, &tags).await })).await
     }
 
     async fn delete_tags(&self, resource: &str, keys: &[String]) -> Result<()> {
         let (ec2, resource, keys) = (self.ec2(), resource.to_owned(), keys.to_vec());
         let trip = Trip::change(Action::DeleteTags, of(&resource), |(), _| What::Other);
-        self.make(trip, async move { ec2.delete_tags(&resource, &keys).await }).await
+        self.make(trip, Box::pin(async move { ec2.delete_tags(&resource, &keys).await })).await
     }
 }
