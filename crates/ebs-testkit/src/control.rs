@@ -217,13 +217,22 @@ impl Control {
         self.call(http::Method::PUT, "/timing", body).await.map(drop)
     }
 
-    /// From now on another client uses that part of every rate budget, 0 to 1.
+    /// From now on another client of the account uses that part of every rate budget, above 0 and up to 1.
     ///
     /// # Errors
     /// When the simulator does not answer as agreed.
-    pub async fn eat(&self, fraction: f64) -> anyhow::Result<()> {
-        let body = serde_json::to_vec(&serde_json::json!({ "eat": fraction })).context("write the limits")?;
-        self.call(http::Method::PUT, "/limits", body).await.map(drop)
+    pub async fn compete(&self, fraction: f64) -> anyhow::Result<()> {
+        let rules = serde_json::json!([{ "name": "competitor", "effect": { "kind": "eat", "fraction": fraction } }]);
+        let body = serde_json::to_vec(&rules).context("write the rule")?;
+        self.call(http::Method::POST, "/faults", body).await.map(drop)
+    }
+
+    /// Takes back every fault, the competing client included.
+    ///
+    /// # Errors
+    /// When the simulator does not answer as agreed.
+    pub async fn no_faults(&self) -> anyhow::Result<()> {
+        self.call(http::Method::DELETE, "/faults", Vec::new()).await.map(drop)
     }
 
     /// Waits until `wanted` is true of EC2's state, at most `bound`.

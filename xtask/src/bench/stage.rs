@@ -95,11 +95,11 @@ pub(super) async fn play(case: Case, subject: Subject) -> anyhow::Result<Outcome
     };
     running.control.set_timing(TRANSITIONS).await?;
     if case.eaten > 0.0 {
-        running.control.eat(case.eaten).await?;
+        running.control.compete(case.eaten).await?;
     }
     let played = perform(&case, name, &running).await;
     if case.eaten > 0.0 {
-        running.control.eat(0.0).await?;
+        running.control.no_faults().await?;
     }
     // The driver goes first, so that nothing of it is refused for want of a simulator.
     for mut process in running.started.drain(..).rev() {
