@@ -35,4 +35,4 @@ mod volumes;
 mod zones;
 
 pub use client::{AwsConfig, AwsEc2, ConfigError, Settings, Timeouts};
-pub use transport::Transport;
+pub use transport::{Transport, fixed_credentials};

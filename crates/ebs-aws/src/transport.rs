@@ -4,12 +4,19 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use aws_credential_types::Credentials;
+use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_sdk_ec2::config::SharedHttpClient;
 use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn};
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_types::body::SdkBody;
 use bytes::Bytes;
+
+/// Credentials that are known from the start and never change, for [`crate::Settings::credentials`].
+pub fn fixed_credentials(key_id: &str, secret: &str) -> SharedCredentialsProvider {
+    SharedCredentialsProvider::new(Credentials::new(key_id, secret, None, None, "fixed"))
+}
 
 /// What carries requests instead of the network, for tests that run the SDK on paused time: endpoints are not
 /// resolved, nothing is connected, time limits and pauses are on tokio's clock, only signatures carry the real time.

@@ -161,8 +161,7 @@ async fn refusals_of_tags_keep_their_meaning() {
 async fn iops_above_the_limit_of_the_type_are_lowered_and_the_limit_is_asked_for_the_volumes_place() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
-    let spec =
-        ModifySpec { size: Some(Gib(200)), iops: IopsRequest::Explicit(900_000), ..ModifySpec::default() };
+    let spec = ModifySpec { size: Some(Gib(200)), iops: IopsRequest::Explicit(900_000), ..ModifySpec::default() };
     let now = rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap().unwrap();
     assert!(now.iops.is_some_and(|iops| (3000..900_000).contains(&iops)), "{:?}", now.iops);
     let probes = rig.probes();
@@ -174,11 +173,8 @@ async fn iops_above_the_limit_of_the_type_are_lowered_and_the_limit_is_asked_for
 async fn iops_that_every_place_allows_are_not_asked_about_and_lifted_to_the_minimum() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
-    let to_io2 = ModifySpec {
-        volume_type: Some(VolumeType::Io2),
-        iops: IopsRequest::PerGib(10),
-        ..ModifySpec::default()
-    };
+    let to_io2 =
+        ModifySpec { volume_type: Some(VolumeType::Io2), iops: IopsRequest::PerGib(10), ..ModifySpec::default() };
     let now = rig.cloud.modify_volume(&volume.id, &to_io2, &rig.waiters).await.unwrap().unwrap();
     assert_eq!((now.volume_type, now.iops), (VolumeType::Io2, Some(100)), "40 are below the type's minimum");
     assert_eq!(rig.probes().len(), 0);
@@ -232,8 +228,13 @@ async fn a_modification_that_another_process_has_just_made_is_followed_instead_o
     let rig = Rig::with(EngineConfig { modifications_per_day: Some(1), ..EngineConfig::default() }).await;
     rig.timing(modify_ms(20_000)).await;
     let volume = rig.volume("pvc-1").await;
-    let request =
-        ModifyVolume { volume: volume.id.clone(), size: Some(Gib(10)), volume_type: None, iops: None, throughput: None };
+    let request = ModifyVolume {
+        volume: volume.id.clone(),
+        size: Some(Gib(10)),
+        volume_type: None,
+        iops: None,
+        throughput: None,
+    };
     rig.sim.modify_volume(&request).await.expect("it can be modified");
     let began = Instant::now();
     let old = volume.size;

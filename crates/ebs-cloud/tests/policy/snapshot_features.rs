@@ -101,8 +101,7 @@ async fn a_local_snapshot_names_its_outpost() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     let outpost = "arn:aws:outposts:us-west-2:123456789012:outpost/op-1";
-    let local =
-        SnapshotSpec { outpost_arn: Some(outpost.to_owned()), ..snapshot_spec("snap-a", &volume.id) };
+    let local = SnapshotSpec { outpost_arn: Some(outpost.to_owned()), ..snapshot_spec("snap-a", &volume.id) };
     // The simulated account has no Outpost.
     rig.cloud.create_snapshot(&local, &rig.waiters).await.unwrap_err();
     let asked = rig.sim.calls().into_iter().find_map(|c| match c.request {
