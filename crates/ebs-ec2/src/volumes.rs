@@ -48,6 +48,28 @@ pub struct CreateVolume {
     pub dry_run: bool,
 }
 
+impl CreateVolume {
+    /// An unencrypted blank volume without tags, with everything else as EC2 has it by default.
+    pub fn plain(client_token: impl Into<String>, place: Place, size: Gib, volume_type: VolumeType) -> Self {
+        Self {
+            client_token: client_token.into(),
+            place,
+            size,
+            volume_type,
+            iops: None,
+            throughput: None,
+            encrypted: false,
+            kms_key_id: None,
+            snapshot: None,
+            initialization_rate: None,
+            multi_attach: false,
+            outpost_arn: None,
+            tags: Tags::new(),
+            dry_run: false,
+        }
+    }
+}
+
 /// CopyVolumes: a copy of a volume in its own zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyVolume {

@@ -153,6 +153,17 @@ pub enum Reply {
     DetachClusterNodeVolume(SimAttachment),
 }
 
+impl Reply {
+    /// Ids of the volumes that the call made; for a call that was made before, those of the first time.
+    pub(crate) fn new_volumes(&self) -> Vec<String> {
+        match self {
+            Self::CreateVolume(volume) => vec![volume.id.clone()],
+            Self::CopyVolumes(volumes) => volumes.iter().map(|volume| volume.id.clone()).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
 /// An error answer of EC2.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {message}")]

@@ -10,6 +10,7 @@ use ebs_types::ZoneName;
 use crate::buckets::Limits;
 use crate::config::{AccessKey, DeviceMode, ServerConfig, TimingMode};
 use crate::engine::EngineConfig;
+use crate::iam::{IamConfig, Policy, PolicyError};
 use crate::scenario::Scenario;
 
 /// A simulated EC2 for Amazon EBS volumes: API, instance metadata and disks, on this machine alone.
@@ -81,6 +82,18 @@ pub struct Cli {
     #[arg(long, value_name = "TOKEN", requires = "access_key")]
     pub session_token: Option<String>,
 
+    /// Refuse what this IAM policy does not allow; several together are one [default: allow everything]
+    #[arg(long, value_name = "FILE")]
+    pub policy: Vec<PathBuf>,
+
+    /// Tag of the caller, for ${aws:PrincipalTag/KEY} in policies
+    #[arg(long, value_name = "KEY=VALUE", value_parser = principal_tag)]
+    pub principal_tag: Vec<(String, String)>,
+
+    /// Write into the ledger which of the project's own policies allow each call
+    #[arg(long)]
+    pub audit_policies: bool,
+
     /// Answer metadata requests without a session token too
     #[arg(long)]
     pub imds_v1: bool,
@@ -131,6 +144,9 @@ pub enum CliError {
     /// Timing that needs a scenario.
     #[error("--timing scripted needs --scenario FILE, with a step that sets timing")]
     NoScript,
+    /// A policy cannot be used.
+    #[error("--policy")]
+    Policy(#[from] PolicyError),
     /// The state directory cannot be used.
     #[error("--state-dir {path}: cannot {step} it")]
     StateDir {
@@ -196,6 +212,7 @@ impl Cli {
                 .clone()
                 .map(|key| AccessKey { session_token: self.session_token.clone(), ..key }),
             imds_v1: self.imds_v1,
+            iam: self.iam()?,
             limits,
             seed: self.seed,
             scenario,
@@ -223,6 +240,12 @@ impl Cli {
         file.map_or_else(|| Ok(Scenario::default()), |file| content("--scenario", file, Scenario::from_json))
     }
 
+    fn iam(&self) -> Result<IamConfig, CliError> {
+        let policies = self.policy.iter().map(|path| Policy::read(path)).collect::<Result<_, _>>()?;
+        let principal_tags = self.principal_tag.iter().cloned().collect();
+        Ok(IamConfig { policies, principal_tags, audit: self.audit_policies })
+    }
+
     /// What is allowed and still worth a word.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -244,6 +267,13 @@ fn zones() -> Vec<ZoneName> {
     let all = EngineConfig::default().zones;
     let zones = all.iter().filter(|zone| zone.zone_type == "availability-zone");
     zones.map(|zone| ZoneName::parse(&zone.name).expect("the engine's own zones are zone names")).collect()
+}
+
+fn principal_tag(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("a tag of the caller is KEY=VALUE".to_owned()),
+    }
 }
 
 fn find_zone(flag: &'static str, given: &str, zones: &[ZoneName]) -> Result<ZoneName, CliError> {

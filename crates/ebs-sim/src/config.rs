@@ -8,6 +8,7 @@ use ebs_types::ZoneName;
 
 use crate::buckets::Limits;
 use crate::engine::{EngineConfig, ZoneConfig};
+use crate::iam::IamConfig;
 use crate::scenario::Scenario;
 
 /// Everything a [`crate::Server`] needs to know; the command line fills the same fields.
@@ -36,6 +37,8 @@ pub struct ServerConfig {
     pub second_zone: ZoneName,
     /// When given, only requests signed with it are accepted; else any credentials are.
     pub access_key: Option<AccessKey>,
+    /// Who may call what.
+    pub iam: IamConfig,
     /// Whether the metadata service also answers without a session token.
     pub imds_v1: bool,
     /// The token buckets; `None`: EC2's own with realistic timing, none with others.
@@ -47,7 +50,8 @@ pub struct ServerConfig {
 }
 
 impl ServerConfig {
-    /// Defaults: free ports on 127.0.0.1, instant timing, no devices, an m5.large in us-west-2a, any credentials.
+    /// Defaults: free ports on 127.0.0.1, instant timing, no devices, an m5.large in us-west-2a, any credentials, all
+    /// calls allowed and audited.
     pub fn new(state_dir: impl Into<PathBuf>) -> Self {
         let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         Self {
@@ -62,6 +66,7 @@ impl ServerConfig {
             zone: ZoneName::parse("us-west-2a").expect("a zone name by its rule"),
             second_zone: ZoneName::parse("us-west-2b").expect("a zone name by its rule"),
             access_key: None,
+            iam: IamConfig::default(),
             imds_v1: false,
             limits: None,
             seed: None,

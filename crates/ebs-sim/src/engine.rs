@@ -39,6 +39,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::api::{Call, Fault, Reply, SimInstance, SimSnapshot, SimVolume};
 use crate::faults::Twist;
+use crate::iam::{Audit, Caller, LeastRights, Rights};
 use crate::plane::Plane;
 use crate::state::Sim;
 
@@ -116,6 +117,7 @@ struct Shared {
     clock: Clock,
     core: Core,
     gate: Guarded,
+    rights: Rights,
     /// Calls that take time: they go on when their clients leave.
     visits: TaskTracker,
     /// Asks the worker to stop; `None` without a data plane.
@@ -143,27 +145,44 @@ impl Engine {
             tasks.spawn(Worker::new(core.clone(), Arc::new(plane)).run(asked));
             stop
         });
-        let (gate, visits, worker) = (Guarded::new(&config), TaskTracker::new(), Mutex::new(tasks));
-        let shared = Shared { config, clock, core, gate, visits, stop_worker, _worker: worker };
+        let (gate, rights) = (Guarded::new(&config), Rights::new(config.iam.clone()));
+        let (visits, worker) = (TaskTracker::new(), Mutex::new(tasks));
+        let shared = Shared { config, clock, core, gate, rights, visits, stop_worker, _worker: worker };
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Makes one call, with all that may happen to it. It is carried out also when the returned future is dropped.
+    /// Makes one call with the simulator's own hand, which needs no rights, and with all that may happen to it. It is
+    /// carried out also when the returned future is dropped.
     ///
     /// # Errors
     /// The [`Fault`] that EC2 would answer with; `NoReply` for a reply that a fault rule took away.
     pub async fn call(&self, call: Call) -> Result<Reply, Fault> {
         let none = || Err(Fault::with_status(504, "NoReply", "A fault rule took the reply away."));
-        self.serve(call, |_| ()).await.answer.told().unwrap_or_else(none)
+        self.serve(Caller::Own, call, |_| ()).await.answer.told().unwrap_or_else(none)
     }
 
-    /// Hands a call to the state.
-    async fn apply(&self, call: Call, twist: Twist) -> Result<Reply, Fault> {
+    /// Hands a call to the state, if the caller has the right to it; returns also what the shipped policies say.
+    async fn apply(&self, caller: Caller, call: Call, twist: Twist) -> (Result<Reply, Fault>, Option<Audit>) {
         let ended = || Err(Fault::with_status(503, "Unavailable", "The simulator is shutting down."));
-        match self.shared.core.apply(call, twist) {
-            Applied::Now(result) => result,
-            Applied::Later(result) => result.await.unwrap_or_else(|_| ended()),
-        }
+        let judgement = self.shared.core.judge(&self.shared.rights, &caller, &call);
+        let result = match judgement.refusal {
+            Some(fault) => Err(fault),
+            None => match self.shared.core.apply(call, judgement.key_refused, twist) {
+                Applied::Now(result) => result,
+                Applied::Later(result) => result.await.unwrap_or_else(|_| ended()),
+            },
+        };
+        (result, judgement.audit)
+    }
+
+    /// Audits a call that never gets to the state.
+    pub(crate) fn audit(&self, caller: &Caller, call: &Call) -> Option<Audit> {
+        self.shared.core.judge(&self.shared.rights, caller, call).audit
+    }
+
+    /// Whether clients got along with the rights that the shipped policies give.
+    pub fn least_rights(&self) -> &LeastRights {
+        self.shared.rights.least_rights()
     }
 
     /// Everything there is, now; nothing once the engine has ended.

@@ -45,8 +45,11 @@ pub struct LedgerEntry {
     pub request_id: String,
     /// Kinds of the faults that hit it.
     pub faults: Vec<String>,
-    /// The policies that allow it, when policies are evaluated.
+    /// The project's policies that allow it, with what must be added to them (`managed-v2`, `legacy-example+kms`), when
+    /// calls are audited.
     pub allowed_by: Vec<String>,
+    /// Why, when none allows it without additions.
+    pub denied: Vec<String>,
 }
 
 /// A part of the ledger.
@@ -85,6 +88,7 @@ pub(crate) struct Answered {
     pub(crate) request_id: String,
     pub(crate) faults: Vec<&'static str>,
     pub(crate) allowed_by: Vec<String>,
+    pub(crate) denied: Vec<String>,
 }
 
 impl Answered {
@@ -102,6 +106,7 @@ impl Answered {
             request_id: self.request_id,
             faults: self.faults.into_iter().map(str::to_owned).collect(),
             allowed_by: self.allowed_by,
+            denied: self.denied,
         }
     }
 }

@@ -21,15 +21,18 @@ use ebs_types::InstanceId;
 
 use crate::api::{Call, Reply, SimInstance};
 use crate::engine::{Engine, EngineConfig, EngineError, Faults};
+use crate::iam::{Caller, Extra};
 
 pub use hooks::Gate;
 
 use hooks::{Hooks, Planned};
 
-/// EC2 in this process. Clones share everything.
+/// EC2 in this process. Clones share everything. Dropping one panics when a call so far was allowed by none of the
+/// policies that the project ships, see [`SimEc2::declare`] and [`SimEc2::by_test`].
 #[derive(Debug, Clone)]
 pub struct SimEc2 {
     engine: Engine,
+    caller: Caller,
     shared: Arc<Mutex<Shared>>,
 }
 
@@ -67,7 +70,19 @@ impl SimEc2 {
 
     /// Over an engine that runs already.
     pub fn over(engine: Engine) -> Self {
-        Self { engine, shared: Arc::default() }
+        Self { engine, caller: Caller::Client(None), shared: Arc::default() }
+    }
+
+    /// The same EC2 in the hands of the test: it may do everything, and its calls need not keep to the policies that
+    /// the project ships.
+    #[must_use]
+    pub fn by_test(&self) -> Self {
+        Self { engine: self.engine.clone(), caller: Caller::Own, shared: Arc::clone(&self.shared) }
+    }
+
+    /// Says that the test uses a feature for which an optional statement is added to the policies.
+    pub fn declare(&self, extra: Extra) {
+        self.engine.least_rights().declare(extra);
     }
 
     /// The engine, for [`Engine::set_timing`] and [`Engine::snapshot_of_state`].
@@ -130,12 +145,13 @@ impl SimEc2 {
         let planned = self.lock().hooks.next_plan(action);
         let (dry_run, request) = (call.dry_run(), call.clone());
         if let Some(Planned { class, after_doing: false }) = planned {
+            self.engine.audit(&self.caller, &call);
             let (at, error) = (self.engine.now(), Some(class));
             self.lock().calls.push(PortCall { action, at, took: Duration::ZERO, dry_run, request, error });
             return Err(planned_failure(action, class));
         }
         let shared = Arc::clone(&self.shared);
-        let served = self.engine.serve(call, move |served| {
+        let served = self.engine.serve(self.caller.clone(), call, move |served| {
             let error = planned.map(|planned| planned.class).or_else(|| classify::of_answer(&served.answer));
             let (at, took) = (served.arrived + served.took, served.took);
             lock(&shared).calls.push(PortCall { action, at, took, dry_run, request, error });
@@ -145,6 +161,19 @@ impl SimEc2 {
             // Whatever came of it: its reply is lost.
             Some(Planned { class, .. }) => Err(planned_failure(action, class)),
             None => classify::understood(action, answer),
+        }
+    }
+}
+
+impl Drop for SimEc2 {
+    /// Every suite keeps to the rights that the project's policies give its driver (`decisions.md` D-1), and nobody can
+    /// forget to look: whoever lets go of its EC2 fails if a call was made that none of the three allows.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        if let Err(told) = self.engine.least_rights().check() {
+            panic!("{told}");
         }
     }
 }

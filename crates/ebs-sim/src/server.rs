@@ -215,6 +215,7 @@ fn engine_config(config: &ServerConfig) -> EngineConfig {
         instance_type: config.instance_type.clone(),
         limits: config.limits.clone(),
         seed: config.seed,
+        iam: config.iam.clone(),
         ..EngineConfig::default()
     }
 }

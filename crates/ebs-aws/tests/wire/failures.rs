@@ -30,20 +30,8 @@ async fn every_mutation(ec2: &AwsEc2) -> Vec<Ec2Error> {
     let instance = InstanceId::parse("i-1").unwrap();
     let tags = Tags::from([("k".to_owned(), "v".to_owned())]);
     let create = CreateVolume {
-        client_token: "t".into(),
-        place: Place::Zone(ZoneName::parse("us-west-2a").unwrap()),
-        size: Gib(1),
-        volume_type: VolumeType::Gp3,
-        iops: None,
-        throughput: None,
-        encrypted: false,
-        kms_key_id: None,
-        snapshot: None,
-        initialization_rate: None,
-        multi_attach: false,
-        outpost_arn: None,
         tags: tags.clone(),
-        dry_run: false,
+        ..CreateVolume::plain("t", Place::Zone(ZoneName::parse("us-west-2a").unwrap()), Gib(1), VolumeType::Gp3)
     };
     let copy = CopyVolume {
         client_token: "t".into(),

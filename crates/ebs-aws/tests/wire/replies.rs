@@ -71,22 +71,7 @@ async fn describe(reply: Reply) -> Result<ebs_ec2::Page<Volume>, Ec2Error> {
 }
 
 fn create() -> CreateVolume {
-    CreateVolume {
-        client_token: "t".into(),
-        place: Place::Zone(ZoneName::parse("us-west-2a").unwrap()),
-        size: Gib(4),
-        volume_type: VolumeType::Gp3,
-        iops: None,
-        throughput: None,
-        encrypted: false,
-        kms_key_id: None,
-        snapshot: None,
-        initialization_rate: None,
-        multi_attach: false,
-        outpost_arn: None,
-        tags: Tags::new(),
-        dry_run: false,
-    }
+    CreateVolume::plain("t", Place::Zone(ZoneName::parse("us-west-2a").unwrap()), Gib(4), VolumeType::Gp3)
 }
 
 #[tokio::test]

@@ -37,20 +37,8 @@ async fn sends(action: &str, fields: &[(&str, &str)], call: impl AsyncFnOnce(&Wi
 
 fn plain_volume() -> CreateVolume {
     CreateVolume {
-        client_token: "token".into(),
-        place: Place::Zone(ZoneName::parse("us-west-2a").unwrap()),
-        size: Gib(4),
-        volume_type: VolumeType::Gp3,
-        iops: None,
-        throughput: None,
-        encrypted: false,
-        kms_key_id: None,
-        snapshot: None,
-        initialization_rate: None,
-        multi_attach: false,
-        outpost_arn: None,
         tags: tags(),
-        dry_run: false,
+        ..CreateVolume::plain("token", Place::Zone(ZoneName::parse("us-west-2a").unwrap()), Gib(4), VolumeType::Gp3)
     }
 }
 

@@ -23,7 +23,7 @@ async fn attach_by_hand(rig: &Rig, volume: &VolumeId, node: &NodeId, device: &st
         device: DeviceName::new(device),
         card: None,
     };
-    rig.sim.attach_volume(&request).await.expect("the attachment is possible");
+    rig.sim.by_test().attach_volume(&request).await.expect("the attachment is possible");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 use ebs_cloud::{CapacityRequest, CloudError, Ensured, Object, Source, VolumeSpec, VolumeState};
 use ebs_ec2::{Action, ErrorClass, Limit, Volumes};
 use ebs_sim::engine::{BurntToken, EngineConfig, TimingOverride};
+use ebs_sim::iam::Extra;
 use ebs_types::{Gib, IopsRequest, SnapshotId, VolumeId, VolumeType};
 
 use crate::rig::{Rig, in_zone, in_zone_with_id, request, spec, told, zone};
@@ -155,6 +156,7 @@ async fn the_token_changes_only_when_fifteen_seconds_have_shown_no_volume() {
 #[tokio::test(start_paused = true)]
 async fn a_key_that_cannot_be_used_is_named_and_the_next_attempt_takes_the_next_token() {
     let rig = Rig::new().await;
+    rig.sim.declare(Extra::Kms);
     let spec = VolumeSpec { encrypted: true, kms_key_id: Some("no-such-key".into()), ..spec("pvc-1") };
     for _ in 0..2 {
         let error = rig.create(&spec).await.unwrap_err();

@@ -3,6 +3,7 @@
 use ebs_cloud::CloudError;
 use ebs_ec2::{Action, ErrorClass, Limit};
 use ebs_sim::engine::TimingOverride;
+use ebs_sim::iam::Extra;
 use ebs_types::NodeId;
 
 use crate::rig::{Rig, told};
@@ -11,9 +12,16 @@ fn node(cluster: &str) -> NodeId {
     NodeId::parse(&format!("hyperpod-{cluster}-i-0123456789abcdef0")).expect("a node")
 }
 
+/// With the rights that HyperPod takes.
+async fn rig() -> Rig {
+    let rig = Rig::new().await;
+    rig.sim.declare(Extra::HyperPod);
+    rig
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_cluster_node_gets_its_volume_through_sagemaker_and_repeats_are_one_attachment() {
-    let rig = Rig::new().await;
+    let rig = rig().await;
     rig.timing(TimingOverride { attach_ms: Some(4_000), detach_ms: Some(4_000), ..TimingOverride::default() }).await;
     let volume = rig.volume("pvc-1").await;
     let node = node("my-big-cluster");
@@ -33,7 +41,7 @@ async fn a_cluster_node_gets_its_volume_through_sagemaker_and_repeats_are_one_at
 
 #[tokio::test(start_paused = true)]
 async fn a_volume_of_a_cluster_node_is_attached_elsewhere_for_others() {
-    let rig = Rig::new().await;
+    let rig = rig().await;
     let volume = rig.volume("pvc-1").await;
     let [instance, _] = rig.nodes().await;
     rig.cloud.attach(&volume.id, &node("blue"), &rig.waiters).await.unwrap();
@@ -47,7 +55,7 @@ async fn a_volume_of_a_cluster_node_is_attached_elsewhere_for_others() {
 
 #[tokio::test(start_paused = true)]
 async fn refusals_to_attach_to_a_cluster_node_keep_their_meaning() {
-    let rig = Rig::new().await;
+    let rig = rig().await;
     let volume = rig.volume("pvc-1").await;
     type Fits = fn(&CloudError) -> bool;
     let limit: Fits = |e| matches!(e, CloudError::LimitExceeded { .. });
@@ -67,7 +75,7 @@ async fn refusals_to_attach_to_a_cluster_node_keep_their_meaning() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_node_without_the_volume_is_detached_and_other_refusals_are_errors() {
-    let rig = Rig::new().await;
+    let rig = rig().await;
     let volume = rig.volume("pvc-1").await;
     for class in [ErrorClass::IncorrectState, ErrorClass::AttachmentNotFound, ErrorClass::VolumeNotFound] {
         rig.sim.fail_next(Action::DetachClusterNodeVolume, class, false);

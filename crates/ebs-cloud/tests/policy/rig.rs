@@ -163,7 +163,7 @@ impl Rig {
 
     /// Makes a volume behind the policy's back.
     pub(crate) async fn stranger(&self, request: ebs_ec2::CreateVolume) -> VolumeId {
-        self.sim.create_volume(&request).await.expect("a plain volume can be created").id
+        self.sim.by_test().create_volume(&request).await.expect("a plain volume can be created").id
     }
 }
 
@@ -227,21 +227,14 @@ pub(crate) fn in_zone_with_id(spec: VolumeSpec, id: &str) -> VolumeSpec {
 
 /// What a plan of the policy would send, under a token of somebody else.
 pub(crate) fn request(spec: &VolumeSpec, token: &str) -> ebs_ec2::CreateVolume {
+    let size = spec.capacity.required.unwrap_or(spec.capacity.fallback);
+    let place = ebs_ec2::Place::Zone(zone("us-west-2a"));
     ebs_ec2::CreateVolume {
-        client_token: token.to_owned(),
-        place: ebs_ec2::Place::Zone(zone("us-west-2a")),
-        size: spec.capacity.required.unwrap_or(spec.capacity.fallback),
-        volume_type: spec.volume_type.clone(),
-        iops: None,
-        throughput: None,
         encrypted: spec.encrypted,
         kms_key_id: spec.kms_key_id.clone(),
-        snapshot: None,
-        initialization_rate: None,
         multi_attach: spec.multi_attach,
-        outpost_arn: None,
         tags: spec.tags.clone(),
-        dry_run: false,
+        ..ebs_ec2::CreateVolume::plain(token, place, size, spec.volume_type.clone())
     }
 }
 

@@ -136,7 +136,7 @@ async fn several_snapshots_of_one_name_are_all_named() {
         outpost_arn: None,
         tags: spec.tags.clone(),
     };
-    let second = rig.sim.create_snapshot(&request).await.unwrap();
+    let second = rig.sim.by_test().create_snapshot(&request).await.unwrap();
     let error = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap_err();
     assert!(matches!(error, CloudError::AlreadyExists { .. }), "{error:?}");
     assert!([first.id, second.id].iter().all(|id| told(&error).contains(id.as_str())), "{}", told(&error));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::buckets::Limits;
+use crate::iam::IamConfig;
 
 use super::EngineError;
 
@@ -103,6 +104,8 @@ pub struct EngineConfig {
     pub consistency: Consistency,
     /// The rates of the token buckets; `None`: by `timing` (EC2's defaults when realistic, no buckets when instant).
     pub limits: Option<Limits>,
+    /// Who may call what.
+    pub iam: IamConfig,
 }
 
 /// Eventual consistency: what reads may show.
@@ -153,6 +156,7 @@ impl Default for EngineConfig {
             seed: None,
             consistency: Consistency::default(),
             limits: None,
+            iam: IamConfig::default(),
         }
     }
 }

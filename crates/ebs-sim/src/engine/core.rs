@@ -9,6 +9,7 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::api::{Call, Fault, Reply};
 use crate::faults::Twist;
+use crate::iam::{Caller, Judgement, Rights};
 use crate::state::{Effect, Outcome, Sim};
 
 use super::clock::Clock;
@@ -70,13 +71,23 @@ impl Core {
         self.guarded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Carries out a call.
-    pub(super) fn apply(&self, call: Call, twist: Twist) -> Applied {
+    /// Decides on the rights to a call as the state is now.
+    pub(super) fn judge(&self, rights: &Rights, caller: &Caller, call: &Call) -> Judgement {
+        if rights.are_unlimited(caller) {
+            return Judgement::default();
+        }
+        let mut core = self.lock();
+        core.settle();
+        rights.judge(caller, call, &core.sim)
+    }
+
+    /// Carries out a call; `key_refused`: with a key that may not be used.
+    pub(super) fn apply(&self, call: Call, key_refused: bool, twist: Twist) -> Applied {
         let mut core = self.lock();
         if core.ended {
             return Applied::Now(Err(Fault::with_status(503, "Unavailable", "The simulator is shutting down.")));
         }
-        let applied = core.apply(call, twist);
+        let applied = core.apply(call, key_refused, twist);
         if core.has_plane {
             self.changed.notify_one();
         }
@@ -117,7 +128,7 @@ impl Core {
 }
 
 impl Inner {
-    fn apply(&mut self, call: Call, twist: Twist) -> Applied {
+    fn apply(&mut self, call: Call, key_refused: bool, twist: Twist) -> Applied {
         self.settle();
         let now = self.clock.now();
         let (revision, mark) = (self.sim.revision(), self.sim.mark());
@@ -127,6 +138,11 @@ impl Inner {
             && (revision, mark) != (self.sim.revision(), self.sim.mark())
         {
             self.write(now, Input::Call { now, call, twist, mark: self.sim.mark() });
+        }
+        if key_refused && let Ok(reply) = &result {
+            let volumes = reply.new_volumes();
+            self.sim.refuse_key(&volumes);
+            self.write(now, Input::KeyRefused { volumes });
         }
         let effects = self.sim.take_effects();
         match result {

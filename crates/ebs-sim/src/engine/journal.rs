@@ -23,6 +23,7 @@ pub(super) enum Input {
     Advance { now: SystemTime, mark: Option<u64> },
     Finish { now: SystemTime, effect: Effect, outcome: Outcome },
     Timing(TimingOverride),
+    KeyRefused { volumes: Vec<String> },
 }
 
 impl Input {
@@ -30,7 +31,7 @@ impl Input {
     fn now(&self) -> Option<SystemTime> {
         match self {
             Self::Call { now, .. } | Self::Advance { now, .. } | Self::Finish { now, .. } => Some(*now),
-            Self::Timing(_) => None,
+            Self::Timing(_) | Self::KeyRefused { .. } => None,
         }
     }
 
@@ -52,6 +53,10 @@ impl Input {
             }
             Self::Timing(timing) => {
                 sim.set_timing(timing);
+                return Ok(());
+            }
+            Self::KeyRefused { volumes } => {
+                sim.refuse_key(&volumes);
                 return Ok(());
             }
         };

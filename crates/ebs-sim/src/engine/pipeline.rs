@@ -4,7 +4,8 @@
 //! 2. The token bucket of the action: an empty one refuses with `RequestLimitExceeded`, and nothing is done. It comes
 //!    before the question of rights, as the gatekeeper in front of everything.
 //! 3. Fault rules on the request: it is late, lost, or refused.
-//! 4. The state, with dry run, validation and effects.
+//! 4. The caller's rights, at the moment when the state sees the call; then the state, with dry run, validation and
+//!    effects.
 //! 5. Fault rules on the reply: it is late, lost, another, or unreadable.
 //! 6. The front end's witness writes the call down.
 //! 7. The reply leaves.
@@ -13,6 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::api::{Call, Fault, Reply};
 use crate::faults::{Arrival, Departure, Mangled, Plan};
+use crate::iam::{Audit, Caller};
 
 use super::Engine;
 
@@ -40,19 +42,27 @@ pub(crate) struct Served {
     pub(crate) took: Duration,
     /// Kinds of the faults that hit it.
     pub(crate) faults: Vec<&'static str>,
+    /// What the shipped policies say of it, when calls are audited.
+    pub(crate) audit: Option<Audit>,
 }
 
 impl Engine {
     /// Serves one call. Once this was polled the call is carried out and witnessed, also when the returned future is
     /// dropped: a client that hangs up takes nothing back.
-    pub(crate) async fn serve(&self, call: Call, witness: impl FnOnce(&Served) + Send + 'static) -> Served {
+    pub(crate) async fn serve(
+        &self,
+        caller: Caller,
+        call: Call,
+        witness: impl FnOnce(&Served) + Send + 'static,
+    ) -> Served {
         let arrived = self.now();
         let plan = self.shared.gate.lock().admit(arrived, &call);
         if !plan.takes_time() {
-            return self.carry_out(call, plan, arrived, witness).await;
+            return self.carry_out((caller, call), plan, arrived, witness).await;
         }
         let engine = self.clone();
-        let visit = self.shared.visits.spawn(async move { engine.carry_out(call, plan, arrived, witness).await });
+        let visit =
+            self.shared.visits.spawn(async move { engine.carry_out((caller, call), plan, arrived, witness).await });
         // Only a runtime that ends stops a visit.
         visit.await.unwrap_or_else(|_| Served {
             answer: Answer::Silence,
@@ -60,32 +70,34 @@ impl Engine {
             arrived,
             took: Duration::ZERO,
             faults: Vec::new(),
+            audit: None,
         })
     }
 
     async fn carry_out(
         &self,
-        call: Call,
+        (caller, call): (Caller, Call),
         plan: Plan,
         arrived: SystemTime,
         witness: impl FnOnce(&Served) + Send,
     ) -> Served {
         pause(plan.before).await;
-        let (answer, outcome) = match plan.arrival {
+        let (answer, outcome, audit) = match plan.arrival {
             Arrival::Done => {
-                let result = self.apply(call, plan.twist).await;
+                let (result, audit) = self.apply(caller, call, plan.twist).await;
                 pause(plan.after).await;
                 let outcome = result.as_ref().map(|_| ()).map_err(Fault::clone);
-                (depart(plan.departure, result).await, Some(outcome))
+                (depart(plan.departure, result).await, Some(outcome), audit)
             }
-            Arrival::Refused(fault) => (Answer::Told(Err(fault.clone())), Some(Err(fault))),
+            Arrival::Refused(fault) => (Answer::Told(Err(fault.clone())), Some(Err(fault)), self.audit(&caller, &call)),
             Arrival::Lost(after) => {
+                let audit = self.audit(&caller, &call);
                 pause(after).await;
-                (Answer::Silence, None)
+                (Answer::Silence, None, audit)
             }
         };
         let took = self.now().duration_since(arrived).unwrap_or_default();
-        let served = Served { answer, outcome, arrived, took, faults: plan.kinds };
+        let served = Served { answer, outcome, arrived, took, faults: plan.kinds, audit };
         witness(&served);
         // A reply always takes a while: others go first, and a caller that leaves meanwhile never hears of it.
         tokio::task::yield_now().await;

@@ -32,10 +32,10 @@ async fn made(engine: &Engine) -> usize {
 #[tokio::test(start_paused = true)]
 async fn a_lost_request_does_nothing_and_a_lost_reply_everything() {
     let engine = with(Effect::LoseRequest { after_ms: 0 }).await;
-    let served = engine.serve(create(), |_| ()).await;
+    let served = engine.serve(Caller::Own, create(), |_| ()).await;
     assert_eq!((served.answer, served.outcome, made(&engine).await), (Answer::Silence, None, 0));
     let engine = with(Effect::LoseReply { after_ms: 0 }).await;
-    let served = engine.serve(create(), |_| ()).await;
+    let served = engine.serve(Caller::Own, create(), |_| ()).await;
     assert_eq!((served.answer, served.outcome, made(&engine).await), (Answer::Silence, Some(Ok(())), 1));
     assert_eq!(served.faults, ["lose-reply"]);
 }
@@ -53,7 +53,7 @@ async fn an_error_instead_of_the_work_does_nothing_and_one_after_it_everything()
 async fn unreadable_replies_are_of_work_that_was_done() {
     for effect in [Effect::Garbage, Effect::Truncate, Effect::Oversize { bytes: 10 }] {
         let engine = with(effect).await;
-        let served = engine.serve(create(), |_| ()).await;
+        let served = engine.serve(Caller::Own, create(), |_| ()).await;
         assert!(matches!(served.answer, Answer::Mangled(Ok(_), _)), "{served:?}");
         assert_eq!(made(&engine).await, 1);
     }
@@ -68,7 +68,7 @@ async fn a_late_request_is_done_late_and_a_late_reply_at_once() {
         let engine = with(effect).await;
         let other = engine.clone();
         let mut tasks = JoinSet::new();
-        tasks.spawn(async move { other.serve(create(), |_| ()).await });
+        tasks.spawn(async move { other.serve(Caller::Own, create(), |_| ()).await });
         tokio::time::sleep(half).await;
         assert_eq!(made(&engine).await, volumes);
         let served = tasks.join_next().await.unwrap().unwrap();
@@ -82,7 +82,7 @@ async fn a_call_whose_client_left_is_done_and_witnessed_all_the_same() {
     let engine = with(Effect::DelayRequest { ms: 10_000, spread_ms: 0 }).await;
     let witnessed = Arc::new(Mutex::new(Vec::new()));
     let book = Arc::clone(&witnessed);
-    let left = engine.serve(create(), move |served| book.lock().unwrap().push(served.took));
+    let left = engine.serve(Caller::Own, create(), move |served| book.lock().unwrap().push(served.took));
     tokio::time::timeout(Duration::from_secs(1), left).await.unwrap_err();
     assert_eq!(made(&engine).await, 0);
     tokio::time::sleep(Duration::from_secs(10)).await;
@@ -113,7 +113,7 @@ async fn realistic_calls_take_their_time_and_draw_on_buckets() {
     for (call, range) in [(create(), 150..=400), (describe(), 50..=150)] {
         let mut times = std::collections::BTreeSet::new();
         for _ in 0..20 {
-            let took = engine.serve(call.clone(), |_| ()).await.took.as_millis();
+            let took = engine.serve(Caller::Own, call.clone(), |_| ()).await.took.as_millis();
             assert!(range.contains(&took), "{took} of {call:?}");
             times.insert(took);
         }

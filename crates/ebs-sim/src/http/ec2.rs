@@ -18,6 +18,7 @@ use super::line::Line;
 use crate::api::{Call, Fault, Reply};
 use crate::config::AccessKey;
 use crate::engine::{Answer, Engine, Served};
+use crate::iam::Caller;
 use crate::ledger::{Ledger, LedgerPage};
 use crate::wire::decode::decode;
 use crate::wire::dialect::Dialect;
@@ -81,12 +82,13 @@ impl Ec2Service {
         let ledger = Arc::clone(&self.ledger);
         match asked {
             Ok(Asked::Call(call)) => {
+                let caller = Caller::Client(line.access_key().map(str::to_owned));
                 let witness = move |served: &Served| ledger.record(line.answered(served));
-                carry(dialect, self.engine.serve(*call, witness).await.answer, &request_id)
+                carry(dialect, self.engine.serve(caller, *call, witness).await.answer, &request_id)
             }
             Ok(Asked::Identity) => {
                 let account = self.engine.snapshot_of_state().await.instances.into_iter().next().map(|i| i.owner_id);
-                let body = identity::caller(&account.unwrap_or_default(), line.access_key(), &request_id);
+                let body = identity::caller(&account.unwrap_or_default(), line.access_key().unwrap_or(""), &request_id);
                 ledger.record(line.told(arrived));
                 document(dialect, StatusCode::OK, body, &request_id)
             }

@@ -50,6 +50,11 @@ impl Line {
         }
     }
 
+    /// Id of the access key that signed the request.
+    pub(super) fn access_key(&self) -> Option<&str> {
+        self.access_key.as_deref()
+    }
+
     /// The line of a call that went its way.
     pub(super) fn answered(self, served: &Served) -> Answered {
         let outcome = match &served.outcome {
@@ -60,12 +65,11 @@ impl Line {
         let mut answered = self.with(served.arrived, outcome);
         answered.took = served.took;
         answered.faults = served.faults.clone();
+        if let Some(audit) = &served.audit {
+            answered.allowed_by = audit.allowed_by.iter().map(ToString::to_string).collect();
+            answered.denied = audit.reasons();
+        }
         answered
-    }
-
-    /// The id of the key that signed the request; empty when nothing did.
-    pub(super) fn access_key(&self) -> &str {
-        self.access_key.as_deref().unwrap_or("")
     }
 
     /// The line of a question that needs no engine.
@@ -90,6 +94,7 @@ impl Line {
             request_id: self.request_id,
             faults: Vec::new(),
             allowed_by: Vec::new(),
+            denied: Vec::new(),
         }
     }
 }

@@ -137,6 +137,14 @@ impl Audit {
         audit
     }
 
+    /// What each policy denies, for people; nothing when one allows the call as it is.
+    pub(crate) fn reasons(&self) -> Vec<String> {
+        if self.allowed_with(&BTreeSet::new()) {
+            return Vec::new();
+        }
+        self.denied.iter().map(|(policy, denial)| format!("{} denies {denial}", policy.name())).collect()
+    }
+
     /// Whether some policy allows it with no more than these additions.
     pub fn allowed_with(&self, extras: &BTreeSet<Extra>) -> bool {
         self.allowed_by.iter().any(|allowed| allowed.with.is_subset(extras))

@@ -14,6 +14,7 @@ fn call(action: &str) -> Answered {
         request_id: "r".into(),
         faults: vec!["delay-reply"],
         allowed_by: vec!["managed-v2".into()],
+        denied: Vec::new(),
     }
 }
 

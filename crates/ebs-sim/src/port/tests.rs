@@ -11,27 +11,15 @@ use ebs_types::{DeviceName, Gib, HyperPodNode, Tags, VolumeId, VolumeType, ZoneN
 
 use super::*;
 
+/// In the hands of a test, whose calls need no rights.
 async fn sim() -> SimEc2 {
-    SimEc2::start(EngineConfig::default()).await.unwrap()
+    SimEc2::start(EngineConfig::default()).await.unwrap().by_test()
 }
 
 fn request(token: &str) -> CreateVolume {
-    CreateVolume {
-        client_token: token.to_owned(),
-        place: Place::Zone(ZoneName::parse("us-west-2a").unwrap()),
-        size: Gib(4),
-        volume_type: VolumeType::Gp3,
-        iops: None,
-        throughput: None,
-        encrypted: false,
-        kms_key_id: None,
-        snapshot: None,
-        initialization_rate: None,
-        multi_attach: false,
-        outpost_arn: None,
-        tags: Tags::from([("CSIVolumeName".to_owned(), token.to_owned())]),
-        dry_run: false,
-    }
+    let place = Place::Zone(ZoneName::parse("us-west-2a").unwrap());
+    let tags = Tags::from([("CSIVolumeName".to_owned(), token.to_owned())]);
+    CreateVolume { tags, ..CreateVolume::plain(token, place, Gib(4), VolumeType::Gp3) }
 }
 
 async fn only(sim: &SimEc2, id: &VolumeId) -> Volume {
@@ -262,4 +250,104 @@ async fn status_fast_restores_and_locks_are_served_through_the_port() {
     sim.lock_snapshot(&until).await.unwrap();
     let nonsense = LockSnapshot { mode: Some("nonsense".into()), ..lock };
     assert_eq!(sim.lock_snapshot(&nonsense).await.unwrap_err().class, ErrorClass::InvalidParameter);
+}
+
+/// What a suite is told that lets go of an EC2 which got these calls.
+async fn told_at_the_end(calls: impl AsyncFnOnce(&SimEc2)) -> Option<String> {
+    let sim = SimEc2::start(EngineConfig::default()).await.unwrap();
+    calls(&sim).await;
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || drop(sim)));
+    ended.err().map(|panic| panic.downcast_ref::<String>().cloned().unwrap_or_default())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_no_policy_allows_fails_the_suite_that_made_it() {
+    let untagged = || CreateVolume { tags: Tags::new(), ..request("a") };
+    let told = told_at_the_end(async |sim| drop(sim.create_volume(&untagged()).await.unwrap())).await.unwrap();
+    for word in ["CreateVolume", "us-west-2a", "aws:RequestTag/ebs.csi.aws.com/cluster = true"] {
+        assert!(told.contains(word), "{told}");
+    }
+    assert_eq!(told_at_the_end(async |sim| drop(sim.create_volume(&request("a")).await.unwrap())).await, None);
+    let by_test = async |sim: &SimEc2| drop(sim.by_test().create_volume(&untagged()).await.unwrap());
+    assert_eq!(told_at_the_end(by_test).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_never_arrived_is_held_against_the_policies_too() {
+    let untagged = || CreateVolume { tags: Tags::new(), ..request("a") };
+    let planned = async |sim: &SimEc2| {
+        sim.fail_next(Action::CreateVolume, ErrorClass::Throttled, false);
+        sim.create_volume(&untagged()).await.unwrap_err();
+    };
+    assert!(told_at_the_end(planned).await.unwrap().contains("CreateVolume"));
+    let lost = async |sim: &SimEc2| {
+        let rule = crate::faults::Rule::new(crate::faults::Effect::LoseRequest { after_ms: 0 });
+        sim.faults().add(rule).unwrap();
+        sim.create_volume(&untagged()).await.unwrap_err();
+    };
+    assert!(told_at_the_end(lost).await.unwrap().contains("CreateVolume"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_declared_feature_adds_its_statement_to_the_policies() {
+    let secret = || CreateVolume { encrypted: true, kms_key_id: Some("alias/mine".to_owned()), ..request("a") };
+    let create = async |sim: &SimEc2| drop(sim.create_volume(&secret()).await.unwrap());
+    assert!(told_at_the_end(create).await.unwrap().contains("legacy-example+kms would allow it"));
+    let declared = async |sim: &SimEc2| {
+        sim.declare(Extra::Kms);
+        sim.create_volume(&secret()).await.unwrap();
+    };
+    assert_eq!(told_at_the_end(declared).await, None);
+}
+
+/// An EC2 that enforces the managed policy.
+async fn strict() -> SimEc2 {
+    let policy = crate::iam::Policy::parse("managed-v2", crate::iam::Shipped::ManagedV2.text()).unwrap();
+    let iam = crate::iam::IamConfig { policies: vec![policy], ..Default::default() };
+    SimEc2::start(EngineConfig { iam, ..EngineConfig::default() }).await.unwrap()
+}
+
+fn managed(token: &str) -> CreateVolume {
+    let tags = Tags::from([("ebs.csi.aws.com/cluster".to_owned(), "true".to_owned())]);
+    CreateVolume { tags, ..request(token) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_enforced_policy_refuses_and_nothing_is_done() {
+    let sim = strict().await;
+    let own = sim.create_volume(&managed("a")).await.unwrap().id;
+    let strangers = sim.by_test().create_volume(&request("b")).await.unwrap().id;
+    let [instance, _] = sim.instance_ids().await;
+    let attach = |volume: &VolumeId| {
+        let device = DeviceName::new("/dev/xvdaa");
+        AttachRequest { volume: volume.clone(), instance: instance.clone(), device, card: None }
+    };
+    let error = sim.attach_volume(&attach(&strangers)).await.unwrap_err();
+    assert_eq!((error.class, error.code.as_deref()), (ErrorClass::Unauthorized, Some("UnauthorizedOperation")));
+    assert!(only(&sim, &strangers).await.attachments.is_empty());
+    sim.attach_volume(&attach(&own)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_tells_whether_the_caller_has_the_right() {
+    let sim = strict().await;
+    let ask = async |request: CreateVolume| {
+        let error = sim.create_volume(&CreateVolume { dry_run: true, ..request }).await.unwrap_err();
+        error.code.unwrap_or_default()
+    };
+    assert_eq!(ask(managed("a")).await, "DryRunOperation");
+    assert_eq!(ask(request("a")).await, "UnauthorizedOperation");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_whose_key_may_not_be_used_vanishes_after_the_answer() {
+    let sim = strict().await;
+    sim.declare(Extra::Kms);
+    let secret = CreateVolume { encrypted: true, kms_key_id: Some("alias/mine".to_owned()), ..managed("a") };
+    let volume = sim.create_volume(&secret).await.unwrap();
+    let query = VolumeQuery::FilterIds(vec![volume.id]);
+    assert!(sim.describe_volumes(&query, &PageRequest::default()).await.unwrap().items.is_empty());
+    let default_key = CreateVolume { encrypted: true, ..managed("b") };
+    let kept = sim.create_volume(&default_key).await.unwrap();
+    assert_eq!(only(&sim, &kept.id).await.state, VolumeState::Available);
 }

@@ -47,3 +47,16 @@ impl Known for Sim {
         (key != default).then_some(key)
     }
 }
+
+impl Sim {
+    /// EC2 asks for the right to use a key only after it has answered: the new volumes go away instead of becoming
+    /// available.
+    pub(crate) fn refuse_key(&mut self, volumes: &[String]) {
+        for id in volumes {
+            if let Some(volume) = self.volumes.get_mut(id) {
+                volume.vanishes = true;
+            }
+        }
+        self.touch();
+    }
+}

@@ -125,6 +125,7 @@ async fn a_volume_for_one_node_is_not_promised_to_several() {
 #[tokio::test(start_paused = true)]
 async fn volumes_are_published_to_hyperpod_nodes_through_their_cluster() {
     let world = World::start().await;
+    world.ec2.declare(ebs_sim::iam::Extra::HyperPod);
     let volume = world.volume("pvc-1").await;
     let node = "hyperpod-my-cluster-i-0123456789abcdef0";
     for _ in 0..2 {

@@ -11,23 +11,9 @@ async fn list(world: &World, max_entries: i32, token: &str) -> Result<(Vec<csi::
 
 /// A volume that somebody else made.
 async fn foreign(world: &World) {
-    let request = CreateVolume {
-        client_token: "theirs".to_owned(),
-        place: Place::Zone(ZoneName::parse("us-west-2a").expect("a zone")),
-        size: Gib(1),
-        volume_type: VolumeType::Gp3,
-        iops: None,
-        throughput: None,
-        encrypted: false,
-        kms_key_id: None,
-        snapshot: None,
-        initialization_rate: None,
-        multi_attach: false,
-        outpost_arn: None,
-        tags: Tags::new(),
-        dry_run: false,
-    };
-    world.ec2.create_volume(&request).await.expect("created");
+    let place = Place::Zone(ZoneName::parse("us-west-2a").expect("a zone"));
+    let request = CreateVolume::plain("theirs", place, Gib(1), VolumeType::Gp3);
+    world.ec2.by_test().create_volume(&request).await.expect("created");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,14 +1,13 @@
 //! Which checks each call makes, and what the shipped policies say of whole calls.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use ebs_types::Tags;
 
 use super::tags;
 use crate::api::{self, Call, Tag, TagSpecification, TagToDelete};
 use crate::iam::check::checks;
-use crate::iam::gate::{Gate, IamConfig, LeastRights};
-use crate::iam::{Audit, Extra, Facts, Known, Policy, Shipped};
+use crate::iam::{Audit, Caller, Extra, Facts, IamConfig, Known, LeastRights, Policy, Rights, Shipped};
 
 const KEY: &str = "arn:aws:kms:us-west-2:123456789012:key/mine";
 
@@ -278,19 +277,29 @@ fn a_resource_that_does_not_exist_is_not_called_forbidden() {
     assert!(audit(&snapshot).allowed_by.is_empty());
 }
 
-fn gate(policies: Vec<Policy>) -> (Gate, LeastRights) {
-    let least_rights = LeastRights::default();
-    let config = IamConfig { policies, principal_tags: Tags::new(), audit: true };
-    (Gate::new(config, least_rights.clone()), least_rights)
+fn rights(policies: Vec<Policy>) -> (Rights, LeastRights) {
+    let rights = Rights::new(IamConfig { policies, principal_tags: Tags::new(), audit: true });
+    let least_rights = rights.least_rights().clone();
+    (rights, least_rights)
+}
+
+fn client() -> Caller {
+    Caller::Client(Some("AKIA1".to_owned()))
+}
+
+fn v2() -> Policy {
+    Policy::parse("managed-v2", Shipped::ManagedV2.text()).unwrap()
+}
+
+fn delete(id: &str) -> Call {
+    Call::DeleteVolume(api::DeleteVolume { volume_id: id.to_owned(), dry_run: false })
 }
 
 #[test]
 fn a_refusal_reads_as_ec2s() {
-    let delete = |id: &str| Call::DeleteVolume(api::DeleteVolume { volume_id: id.to_owned(), dry_run: false });
-    let v2 = || Policy::parse("managed-v2", Shipped::ManagedV2.text()).unwrap();
-    let (allowing, _) = gate(vec![v2()]);
-    assert_eq!(allowing.judge(None, &delete("vol-1"), &Account::usual()).refusal, None);
-    let fault = allowing.judge(None, &delete("vol-stranger"), &Account::usual()).refusal.unwrap();
+    let (rights_of_v2, _) = rights(vec![v2()]);
+    assert_eq!(rights_of_v2.judge(&client(), &delete("vol-1"), &Account::usual()).refusal, None);
+    let fault = rights_of_v2.judge(&client(), &delete("vol-stranger"), &Account::usual()).refusal.unwrap();
     assert_eq!((fault.code.as_str(), fault.status), ("UnauthorizedOperation", 403));
     assert_eq!(
         fault.message,
@@ -300,25 +309,73 @@ fn a_refusal_reads_as_ec2s() {
          ec2:DeleteVolume action."
     );
     let deny = super::policy(r#""Effect":"Deny","Action":"ec2:DeleteVolume","Resource":"*""#);
-    let (denying, _) = gate(vec![v2(), deny]);
-    let fault = denying.judge(None, &delete("vol-1"), &Account::usual()).refusal.unwrap();
+    let (denying, _) = rights(vec![v2(), deny]);
+    let fault = denying.judge(&client(), &delete("vol-1"), &Account::usual()).refusal.unwrap();
     assert!(fault.message.ends_with("with an explicit deny in an identity-based policy."), "{}", fault.message);
 }
 
 #[test]
+fn a_key_that_may_not_be_used_is_no_reason_to_refuse_the_call() {
+    let (rights, _) = rights(vec![v2()]);
+    let secret = api::CreateVolume { kms_key_id: Some("alias/mine".to_owned()), ..create() };
+    let judgement = rights.judge(&client(), &Call::CreateVolume(secret), &Account::usual());
+    assert_eq!((judgement.refusal, judgement.key_refused), (None, true));
+    let plain = rights.judge(&client(), &Call::CreateVolume(create()), &Account::usual());
+    assert!(!plain.key_refused);
+}
+
+#[test]
+fn the_simulators_own_hand_needs_no_rights() {
+    let (rights, least_rights) = rights(vec![v2()]);
+    assert_eq!(rights.judge(&Caller::Own, &delete("vol-stranger"), &Account::usual()).refusal, None);
+    assert!(least_rights.violations().is_empty());
+}
+
+#[test]
 fn what_no_shipped_policy_allows_is_kept_with_its_reasons_until_an_addition_covers_it() {
-    let (gate, least_rights) = gate(Vec::new());
+    let (rights, least_rights) = rights(Vec::new());
     let account = Account::usual();
-    gate.judge(Some("AKIA1"), &attach("vol-1"), &account);
-    assert!(least_rights.violations(&BTreeSet::new()).is_empty());
-    gate.judge(Some("AKIA1"), &attach("vol-2"), &account);
-    let found = least_rights.violations(&BTreeSet::new());
+    rights.judge(&client(), &attach("vol-1"), &account);
+    assert!(least_rights.violations().is_empty());
+    rights.judge(&client(), &attach("vol-2"), &account);
+    let found = least_rights.violations();
     assert_eq!(found.len(), 1);
     let text = found[0].to_string();
     for word in ["AttachVolume", "vol-2", "managed-v2+kms would allow it", "kms:CreateGrant"] {
         assert!(text.contains(word), "{text}");
     }
     assert_eq!(found[0].access_key.as_deref(), Some("AKIA1"));
-    assert!(least_rights.violations(&BTreeSet::from([Extra::Kms])).is_empty());
-    assert_eq!(least_rights.violations(&BTreeSet::from([Extra::TagEdits])).len(), 1);
+    assert!(least_rights.check().unwrap_err().contains("none of the policies"));
+    least_rights.declare(Extra::TagEdits);
+    assert_eq!(least_rights.violations().len(), 1);
+    least_rights.declare(Extra::Kms);
+    assert!(least_rights.violations().is_empty());
+}
+
+#[test]
+fn one_policy_can_be_demanded_of_all_calls() {
+    let (rights, least_rights) = rights(Vec::new());
+    rights.judge(&client(), &attach("vol-stranger"), &Account::usual());
+    assert!(least_rights.check().is_ok(), "the legacy policy allows it");
+    least_rights.demand(Shipped::ManagedV2);
+    rights.judge(&client(), &attach("vol-1"), &Account::usual());
+    assert!(least_rights.check().is_ok());
+    rights.judge(&client(), &attach("vol-stranger"), &Account::usual());
+    rights.judge(&client(), &attach("vol-stranger"), &Account::usual());
+    let text = least_rights.check().unwrap_err();
+    assert!(
+        text.contains("managed-v2.json does not allow") && text.contains("legacy-example would allow it"),
+        "{text}"
+    );
+    assert_eq!(text.matches("AttachVolume(").count(), 1, "the same call is told twice: {text}");
+}
+
+#[test]
+fn calls_of_an_excepted_key_are_nobodys_business() {
+    let (rights, least_rights) = rights(Vec::new());
+    least_rights.except("AKIA1");
+    rights.judge(&client(), &delete("vol-stranger"), &Account::usual());
+    assert!(least_rights.check().is_ok());
+    rights.judge(&Caller::Client(Some("AKIA2".to_owned())), &delete("vol-stranger"), &Account::usual());
+    assert!(least_rights.check().is_err());
 }

@@ -1,0 +1,232 @@
+//! Where calls meet policies: refused by those that are enforced, audited by those that are shipped.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ebs_types::Tags;
+
+use crate::api::{Call, Fault};
+
+use super::check::{Check, Known, checks};
+use super::decision::{Denial, decide};
+use super::document::Policy;
+use super::shipped::{Audit, Extra, Shipped};
+
+/// The only identity that calls.
+const USER: &str = "ebs-sim";
+
+/// Who may call what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IamConfig {
+    /// Enforced, together as one; with none, everything is allowed.
+    pub policies: Vec<Policy>,
+    /// Tags of the caller, `${aws:PrincipalTag/…}` in policies.
+    pub principal_tags: Tags,
+    /// Whether each call is held against the shipped policies.
+    pub audit: bool,
+}
+
+impl Default for IamConfig {
+    /// Nothing enforced, everything audited.
+    fn default() -> Self {
+        Self { policies: Vec::new(), principal_tags: Tags::new(), audit: true }
+    }
+}
+
+/// Who makes a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Caller {
+    /// The test or the simulator itself, behind everybody's back: it may do everything, and nothing is audited.
+    Own,
+    /// Somebody at the port, or over HTTP with the id of the key that signed the request, if it was signed.
+    Client(Option<String>),
+}
+
+/// A call that goes beyond the rights of the shipped policies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unallowed {
+    /// Id of the access key that signed it; `None` when it came through the port or unsigned.
+    pub access_key: Option<String>,
+    /// The call.
+    pub call: Call,
+    /// What the policies say of it.
+    pub audit: Audit,
+}
+
+impl fmt::Display for Unallowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {:?}", self.call.action(), self.call)?;
+        for allowed in &self.audit.allowed_by {
+            write!(f, "\n  {allowed} would allow it")?;
+        }
+        self.audit.denied.iter().try_for_each(|(policy, denial)| write!(f, "\n  {} denies {denial}", policy.name()))
+    }
+}
+
+/// Whether clients got along with the rights that a shipped policy gives. Clones share everything.
+#[derive(Debug, Clone, Default)]
+pub struct LeastRights(Arc<Mutex<Book>>);
+
+#[derive(Debug, Default)]
+struct Book {
+    /// What the user of this simulator has added to the policies.
+    extras: BTreeSet<Extra>,
+    /// The one policy that must allow everything; else any of them may.
+    demanded: Option<Shipped>,
+    /// Keys of those whose rights are of no interest.
+    excepted: BTreeSet<String>,
+    /// What may be more than the policies allow.
+    doubtful: Vec<Unallowed>,
+}
+
+impl LeastRights {
+    /// Says that a feature is in use for which an optional statement has been added.
+    pub fn declare(&self, extra: Extra) {
+        self.lock().extras.insert(extra);
+    }
+
+    /// From now on this policy must allow every call, whatever the others allow.
+    pub fn demand(&self, policy: Shipped) {
+        self.lock().demanded = Some(policy);
+    }
+
+    /// Calls signed with this key are left out from now on: they are those of the test itself.
+    pub fn except(&self, access_key: &str) {
+        self.lock().excepted.insert(access_key.to_owned());
+    }
+
+    /// The calls so far that no shipped policy allows with what has been declared.
+    pub fn violations(&self) -> Vec<Unallowed> {
+        let book = self.lock();
+        book.doubtful.iter().filter(|call| !book.satisfied(&call.audit, &book.extras)).cloned().collect()
+    }
+
+    /// Nothing, if there were no violations; else all of them, for people.
+    ///
+    /// # Errors
+    /// The text.
+    pub fn check(&self) -> Result<(), String> {
+        // The same call, made again, says nothing new.
+        let mut told = Vec::new();
+        for violation in self.violations() {
+            let text = violation.to_string();
+            if !told.contains(&text) {
+                told.push(text);
+            }
+        }
+        if told.is_empty() {
+            return Ok(());
+        }
+        let who = match self.lock().demanded {
+            None => "none of the policies in deploy/iam allows".to_owned(),
+            Some(policy) => format!("deploy/iam/{}.json does not allow", policy.name()),
+        };
+        Err(format!("calls that {who}:\n{}", told.join("\n")))
+    }
+
+    fn record(&self, unallowed: Unallowed) {
+        let mut book = self.lock();
+        let excepted = unallowed.access_key.as_ref().is_some_and(|key| book.excepted.contains(key));
+        if !excepted && !book.satisfied(&unallowed.audit, &BTreeSet::new()) {
+            book.doubtful.push(unallowed);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Book> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Book {
+    fn satisfied(&self, audit: &Audit, extras: &BTreeSet<Extra>) -> bool {
+        match self.demanded {
+            Some(policy) => audit.allowed_under(policy, extras),
+            None => audit.allowed_with(extras),
+        }
+    }
+}
+
+/// The place in the simulated EC2 where rights are decided.
+#[derive(Debug)]
+pub(crate) struct Rights {
+    config: IamConfig,
+    least_rights: LeastRights,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Judgement {
+    /// The answer, when the call is refused.
+    pub(crate) refusal: Option<Fault>,
+    /// The customer's key may not be used: EC2 finds out only after its answer, and the new volume goes away.
+    pub(crate) key_refused: bool,
+    /// What the shipped policies say, when calls are audited.
+    pub(crate) audit: Option<Audit>,
+}
+
+impl Rights {
+    pub(crate) fn new(config: IamConfig) -> Self {
+        Self { config, least_rights: LeastRights::default() }
+    }
+
+    pub(crate) fn least_rights(&self) -> &LeastRights {
+        &self.least_rights
+    }
+
+    /// True when there is nothing to decide or to write down about any call of this caller.
+    pub(crate) fn are_unlimited(&self, caller: &Caller) -> bool {
+        *caller == Caller::Own || (self.config.policies.is_empty() && !self.config.audit)
+    }
+
+    /// Decides on a call.
+    pub(crate) fn judge(&self, caller: &Caller, call: &Call, known: &impl Known) -> Judgement {
+        let Caller::Client(access_key) = caller else { return Judgement::default() };
+        let checks = checks(call, known);
+        let caller = &self.config.principal_tags;
+        let audit = self.config.audit.then(|| Audit::of(&checks, caller));
+        // Most calls are allowed by all, and need not be remembered.
+        if let Some(audit) = &audit
+            && !Shipped::ALL.iter().all(|policy| audit.allowed_under(*policy, &BTreeSet::new()))
+        {
+            let access_key = access_key.clone();
+            self.least_rights.record(Unallowed { access_key, call: call.clone(), audit: audit.clone() });
+        }
+        let mut judgement = Judgement { audit, ..Judgement::default() };
+        if !self.config.policies.is_empty() {
+            self.enforce(&checks, known.account(), &mut judgement);
+        }
+        judgement
+    }
+
+    fn enforce(&self, checks: &[Check], account: &str, judgement: &mut Judgement) {
+        for check in checks {
+            let Err(denial) = decide(self.config.policies.iter(), check, &self.config.principal_tags) else { continue };
+            tracing::info!(%denial, "refused by policy");
+            if check.action.starts_with("kms:") {
+                judgement.key_refused = true;
+            } else {
+                judgement.refusal = Some(refusal(&denial, account));
+                return;
+            }
+        }
+    }
+}
+
+/// EC2's answer to a caller without rights; SageMaker's has another code.
+fn refusal(denial: &Denial, account: &str) -> Fault {
+    let Denial { action, resource, .. } = denial;
+    let because = if denial.explicit {
+        "with an explicit deny in an identity-based policy".to_owned()
+    } else {
+        format!("because no identity-based policy allows the {action} action")
+    };
+    let sentence = format!(
+        "User: arn:aws:iam::{account}:user/{USER} is not authorized to perform: {action} on resource: {resource} {because}"
+    );
+    if action.starts_with("sagemaker:") {
+        return Fault::new("AccessDeniedException", sentence);
+    }
+    let message = format!("You are not authorized to perform this operation. {sentence}.");
+    Fault::with_status(403, "UnauthorizedOperation", message)
+}
