@@ -69,6 +69,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn changing_an_entry_does_not_prolong_it() {
+        let map = Expiring::default();
+        map.insert("a", 1, Duration::from_secs(10));
+        tokio::time::advance(Duration::from_secs(6)).await;
+        map.change(&"a", |value| *value = 2);
+        assert_eq!(map.get(&"a"), Some(2));
+        tokio::time::advance(Duration::from_secs(6)).await;
+        map.change(&"a", |value| *value = 3);
+        assert_eq!(map.get(&"a"), None);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn entries_that_have_ended_do_not_pile_up() {
         let map = Expiring::default();
         for n in 0..10_000 {

@@ -8,7 +8,7 @@ use super::begin::Begun;
 use super::pairs::Pair;
 use super::proof::{Expected, is_same};
 use super::refusal::Next;
-use super::standing::{Standing, standing};
+use super::standing::{Standing, elsewhere, holder, standing};
 use crate::call::mutate;
 use crate::error::refused;
 use crate::op::Op;
@@ -98,6 +98,12 @@ impl<E: Ec2> Cloud<E> {
                     let gone = Verdict::Failed(CloudError::NotFound { object, cause: None });
                     return if settled { gone } else { Verdict::Waiting };
                 };
+                if settled
+                    && elsewhere(&volume, &pair.node).is_some()
+                    && standing(&volume, &pair.node) != Standing::Absent
+                {
+                    return Verdict::Failed(listed_twice(op, &volume));
+                }
                 match standing(&volume, &pair.node) {
                     Standing::Attached(attachment) if expected.is_shown_by(&attachment, sent) => {
                         Verdict::Done(Arrival::Attached(Box::new(volume), attachment))
@@ -183,4 +189,11 @@ impl<E: Ec2> Cloud<E> {
         );
         Ok(CloudError::InProgress { message, cause: outcome.err().map(Box::new) })
     }
+}
+
+/// What cannot be: then nothing that EC2 lists of the volume is to be relied upon.
+fn listed_twice(op: &Op<'_>, volume: &Volume) -> CloudError {
+    let holders: Vec<String> = volume.attachments.iter().map(holder).collect();
+    let message = format!("{}: EC2 lists several attachments of a volume for one: {}", op.what, holders.join(", "));
+    CloudError::Internal { message, cause: None }
 }

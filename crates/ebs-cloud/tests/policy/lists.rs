@@ -103,3 +103,22 @@ async fn a_listing_that_is_throttled_is_only_late() {
     rig.sim.fail_next(Action::DescribeVolumes, ErrorClass::Ambiguous, false);
     assert_eq!(rig.cloud.list_volumes(0, None).await.unwrap().items.len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_page_with_a_token_is_followed_and_not_taken_for_the_end() {
+    let rig = Rig::new().await;
+    let source = rig.volume("pvc-1").await;
+    for n in 0..7 {
+        let spec = snapshot_spec(&format!("snap-{n}"), &source.id);
+        rig.cloud.create_snapshot(&spec, &rig.waiters).await.unwrap().into_inner();
+    }
+    let mut pages = 0;
+    rig.lens.bend_snapshots(move |snapshots| {
+        pages += 1;
+        if pages == 1 {
+            snapshots.clear();
+        }
+    });
+    let page = rig.cloud.list_snapshots(None, 5, None).await.unwrap();
+    assert_eq!((page.items.len(), page.next), (2, None), "those of the second page");
+}

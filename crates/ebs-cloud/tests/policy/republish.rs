@@ -263,3 +263,25 @@ async fn a_stuck_attachment_of_another_process_is_taken_back_too() {
     let fresh = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     assert_eq!(fresh.device.as_str(), "/dev/xvdab");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_for_one_node_that_ec2_lists_at_two_is_an_error_that_names_both() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, other] = rig.nodes().await;
+    rig.timing(TimingOverride { attach_ms: Some(20_000), ..TimingOverride::default() }).await;
+    let second = other.instance().clone();
+    rig.lens.bend_volumes(move |volumes| {
+        for volume in volumes {
+            let also = volume.attachments.first().cloned().map(|a| ebs_ec2::Attachment {
+                instance: Some(second.clone()),
+                state: ebs_ec2::AttachmentState::Attached,
+                ..a
+            });
+            volume.attachments.extend(also);
+        }
+    });
+    let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error, CloudError::Internal { .. }), "{error:?}");
+    assert!([&node, &other].iter().all(|n| told(&error).contains(&n.to_string())), "{}", told(&error));
+}

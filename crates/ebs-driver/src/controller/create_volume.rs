@@ -9,6 +9,7 @@ use ebs_cloud::{Ec2, Source, Topology, Volume, VolumeSpec};
 use ebs_types::{IopsRequest, VolumeType};
 
 use super::handle::{not_node_local, require};
+use super::publish::BLOCK_UNTIL_INITIALIZED;
 use super::refusal::refused;
 use super::{ControllerError, ControllerOptions, ControllerService, Step, handle};
 use crate::bounds::{Operation, bound};
@@ -93,6 +94,9 @@ fn plan(request: &CreateVolumeRequest, options: &ControllerOptions) -> Result<Pl
     let capacity = capacity::for_new_volume(request.capacity_range.as_ref(), &volume_type)?;
     let mut context = HashMap::new();
     parameters.formatting.write_to(&mut context);
+    if parameters.block_until_initialized {
+        context.insert(BLOCK_UNTIL_INITIALIZED.to_owned(), "true".to_owned());
+    }
     if parameters.format_blank_restore {
         context.insert(FORMAT_BLANK_RESTORE.to_owned(), "true".to_owned());
     }

@@ -14,8 +14,8 @@ use crate::bounds::{Operation, bound};
 use crate::capability::{Capability, CapabilityError};
 use crate::operation::{Key, OperationError};
 
-/// Context key of volumes that are to be attached only when initialised; a later version waits for it.
-const BLOCK_UNTIL_INITIALIZED: &str = "blockattachuntilinitialized";
+/// Context key of volumes that are to be attached only when initialised.
+pub(super) const BLOCK_UNTIL_INITIALIZED: &str = "blockattachuntilinitialized";
 
 /// The whole request, typed.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +23,7 @@ struct Publish {
     volume: VolumeId,
     node: NodeId,
     capability: Capability,
+    only_initialized: bool,
 }
 
 pub(super) async fn run<E: Ec2>(
@@ -50,15 +51,18 @@ fn plan(request: &ControllerPublishVolumeRequest) -> Result<Publish, ControllerE
     if request.readonly {
         return Err(ControllerError::Readonly { volume: request.volume_id.clone() });
     }
-    if request.volume_context.get(BLOCK_UNTIL_INITIALIZED).is_some_and(|v| v == "true") {
-        tracing::warn!("{BLOCK_UNTIL_INITIALIZED} is not supported yet: attaching without waiting for initialization");
-    }
-    Ok(Publish { volume: handle::volume(&request.volume_id)?, node: handle::node(&request.node_id)?, capability })
+    let only_initialized = request.volume_context.get(BLOCK_UNTIL_INITIALIZED).is_some_and(|v| v == "true");
+    let (volume, node) = (handle::volume(&request.volume_id)?, handle::node(&request.node_id)?);
+    Ok(Publish { volume, node, capability, only_initialized })
 }
 
 async fn attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish, waiters: &Waiters) -> Result<Attached, ControllerError> {
     if plan.capability.multi_node {
         refuse_single_attach(cloud, plan).await?;
+    }
+    if plan.only_initialized {
+        // Before it is attached, not after: a volume that nobody can use yet need not be taken back (C21).
+        cloud.await_initialized(&plan.volume, waiters).await.map_err(ControllerError::at(Step::Publish))?;
     }
     cloud.attach(&plan.volume, &plan.node, waiters).await.map_err(ControllerError::at(Step::Publish))
 }

@@ -7,8 +7,8 @@ use csi_proto::csi::{
     self, CreateSnapshotRequest, CreateSnapshotResponse, DeleteSnapshotRequest, DeleteSnapshotResponse,
     GetSnapshotRequest, GetSnapshotResponse, ListSnapshotsRequest, ListSnapshotsResponse,
 };
-use ebs_cloud::{Ec2, Snapshot, SnapshotSpec, SnapshotState};
-use ebs_types::{SnapshotId, VolumeId};
+use ebs_cloud::{Cloud, CloudError, Ec2, Ensured, Snapshot, SnapshotSpec, SnapshotState};
+use ebs_types::{SnapshotId, VolumeId, Waiters, ZoneName};
 
 use super::handle::{not_node_local, require};
 use super::list_volumes::max_entries;
@@ -16,7 +16,8 @@ use super::refusal::refused;
 use super::{ControllerError, ControllerOptions, ControllerService, Step, handle};
 use crate::bounds::{Operation, bound};
 use crate::operation::{Key, OperationError};
-use crate::parameters::SnapshotParameters;
+use crate::parameters::{Lock, SnapshotParameters};
+use crate::status::chain;
 
 #[derive(PartialEq)]
 struct Delete;
@@ -25,29 +26,88 @@ pub(super) async fn create<E: Ec2>(
     service: &ControllerService<E>,
     request: CreateSnapshotRequest,
 ) -> Result<CreateSnapshotResponse, OperationError<ControllerError>> {
-    let spec = spec(&request, &service.options).map_err(refused)?;
+    let plan = plan(&request, &service.options).map_err(refused)?;
     let cloud = Arc::clone(&service.cloud);
     let work = {
-        let spec = spec.clone();
-        move |waiters| async move {
-            let made =
-                cloud.create_snapshot(&spec, &waiters).await.map_err(ControllerError::at(Step::CreateSnapshot))?;
-            Ok(made.into_inner())
-        }
+        let plan = plan.clone();
+        move |waiters| async move { make(&cloud, &plan, &waiters).await.map_err(ControllerError::at(Step::CreateSnapshot)) }
     };
     let key = Key::CreateSnapshot(request.name);
-    let snapshot = service.operations.run(key, spec, bound(Operation::CreateSnapshot), work).await?;
+    let snapshot = service.operations.run(key, plan, bound(Operation::CreateSnapshot), work).await?;
     Ok(CreateSnapshotResponse { snapshot: Some(wire(&snapshot)) })
 }
 
-fn spec(request: &CreateSnapshotRequest, options: &ControllerOptions) -> Result<SnapshotSpec, ControllerError> {
+/// The whole request, typed.
+#[derive(Debug, Clone, PartialEq)]
+struct Plan {
+    spec: SnapshotSpec,
+    fast_restore_zones: Vec<ZoneName>,
+    lock: Lock,
+}
+
+fn plan(request: &CreateSnapshotRequest, options: &ControllerOptions) -> Result<Plan, ControllerError> {
     require(&request.name, "name")?;
     require(&request.source_volume_id, "source_volume_id")?;
     not_node_local(&request.source_volume_id)?;
     let parameters = SnapshotParameters::parse(&request.parameters)?;
     let tags = options.tags.of_snapshot(&request.name, &parameters)?;
     let volume = handle::volume(&request.source_volume_id)?;
-    Ok(SnapshotSpec { name: request.name.clone(), volume, outpost_arn: None, tags })
+    let SnapshotParameters { fast_restore_zones, outpost_arn, lock, .. } = parameters;
+    let spec = SnapshotSpec { name: request.name.clone(), volume, outpost_arn, tags };
+    Ok(Plan { spec, fast_restore_zones, lock })
+}
+
+/// Takes the snapshot and gives it what it is to have; a repeat does so again until it is complete, because the first
+/// attempt may have died in between (C19).
+async fn make<E: Ec2>(cloud: &Cloud<E>, plan: &Plan, waiters: &Waiters) -> Result<Snapshot, CloudError> {
+    if !plan.fast_restore_zones.is_empty() {
+        cloud.check_fast_restore_zones(&plan.fast_restore_zones).await?;
+    }
+    let made = cloud.create_snapshot(&plan.spec, waiters).await?;
+    let is_new = matches!(made, Ensured::Created(_));
+    let snapshot = made.into_inner();
+    if !is_new && snapshot.state == SnapshotState::Completed {
+        return Ok(snapshot);
+    }
+    match furnish(cloud, plan, &snapshot.id, waiters).await {
+        Ok(()) => Ok(snapshot),
+        // One that was there before may be known and in use.
+        Err(error) if is_new && is_final(&error) => Err(undone(cloud, &snapshot.id, error, waiters).await),
+        Err(error) => Err(error),
+    }
+}
+
+async fn furnish<E: Ec2>(cloud: &Cloud<E>, plan: &Plan, id: &SnapshotId, waiters: &Waiters) -> Result<(), CloudError> {
+    if !plan.fast_restore_zones.is_empty() {
+        cloud.enable_fast_restores(id, &plan.fast_restore_zones, waiters).await?;
+    }
+    match plan.lock.of(id) {
+        Some(lock) => cloud.lock_snapshot(&lock, waiters).await,
+        None => Ok(()),
+    }
+}
+
+/// False when the next attempt will look what became of it.
+fn is_final(error: &CloudError) -> bool {
+    !matches!(
+        error,
+        CloudError::InProgress { .. }
+            | CloudError::OutcomeUnknown { .. }
+            | CloudError::Abandoned { .. }
+            | CloudError::Unavailable { .. }
+    )
+}
+
+/// Deletes the snapshot that could not be had as asked for, so that it is not left behind; when that fails too, both
+/// are told (C20), and the answer is not final.
+async fn undone<E: Ec2>(cloud: &Cloud<E>, id: &SnapshotId, error: CloudError, waiters: &Waiters) -> CloudError {
+    match cloud.delete_snapshot(id, waiters).await {
+        Ok(()) => error,
+        Err(second) => {
+            let message = format!("{}; and snapshot {id} could not be deleted: {}", chain(&error), chain(&second));
+            CloudError::OutcomeUnknown { message, cause: None }
+        }
+    }
 }
 
 pub(super) async fn delete<E: Ec2>(

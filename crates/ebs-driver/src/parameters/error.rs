@@ -62,13 +62,15 @@ pub enum ParameterError {
         /// Per GiB.
         per_gib: u32,
     },
-    /// A feature that later versions bring.
-    #[error("parameter {key} ({feature}) is not supported yet by this version of the driver")]
-    NotYet {
+    /// Not what it is to be.
+    #[error("parameter {key}: {value:?} is not {wanted}")]
+    Malformed {
         /// As spelt.
         key: String,
-        /// What it is about.
-        feature: &'static str,
+        /// As given.
+        value: String,
+        /// What it is to be.
+        wanted: &'static str,
     },
     /// A formatting option that the capability rules out.
     #[error("parameter {key} cannot be used with {with}")]

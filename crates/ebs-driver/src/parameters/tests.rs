@@ -108,22 +108,38 @@ fn formatting_values_are_letters_and_digits() {
 }
 
 #[test]
-fn what_is_not_supported_yet_is_refused_as_such() {
-    let error = volume(&[("blockAttachUntilInitialized", "true")]).expect_err("later").to_string();
-    assert!(error.contains("not supported yet"), "{error}");
-    assert!(volume(&[("blockAttachUntilInitialized", "false")]).is_ok());
-    for key in [
-        "fastSnapshotRestoreAvailabilityZones",
-        "outpostArn",
-        "lockMode",
-        "lockDuration",
-        "lockExpirationDate",
-        "lockCoolOffPeriod",
+fn the_parameters_of_a_snapshot_are_read_in_any_case_and_bad_ones_are_refused_by_name() {
+    let parse = |entries: &[(&str, &str)]| SnapshotParameters::parse(&map(entries));
+    let got = parse(&[
+        ("fastSnapshotRestoreAvailabilityZones", "us-west-2a, us-west-2b"),
+        ("outpostArn", "arn:aws:outposts:us-west-2:1:outpost/op-1"),
+        ("lockMode", "governance"),
+        ("lockDuration", "7"),
+        ("lockExpirationDate", "2030-01-02T03:04:05+02:00"),
+        ("LOCKCOOLOFFPERIOD", "3"),
+    ])
+    .expect("understood");
+    let zones: Vec<&str> = got.fast_restore_zones.iter().map(|z| z.as_str()).collect();
+    assert_eq!(zones, ["us-west-2a", "us-west-2b"]);
+    assert_eq!(got.outpost_arn.as_deref(), Some("arn:aws:outposts:us-west-2:1:outpost/op-1"));
+    assert_eq!((got.lock.mode.as_deref(), got.lock.duration_days), (Some("governance"), Some(7)));
+    let expiration = got.lock.expiration.map(|t| humantime::format_rfc3339_seconds(t).to_string());
+    assert_eq!((expiration.as_deref(), got.lock.cool_off_hours), (Some("2030-01-02T01:04:05Z"), Some(3)));
+    let none = parse(&[("lockMode", "")]).expect("an empty mode asks for no lock");
+    assert_eq!(none.lock.of(&ebs_types::SnapshotId::parse("snap-1").expect("an id")), None);
+    for (key, value) in [
+        ("fastSnapshotRestoreAvailabilityZones", ""),
+        ("fastSnapshotRestoreAvailabilityZones", "us-west-2a,"),
+        ("outpostArn", "arn:aws"),
+        ("outpostArn", "outpost/op-1"),
+        ("lockDuration", "soon"),
+        ("lockExpirationDate", "tomorrow"),
+        ("lockExpirationDate", "2030-01-02T03:04:05+99:00"),
+        ("lockCoolOffPeriod", "1.5"),
     ] {
-        let error = SnapshotParameters::parse(&map(&[(key, "1")])).expect_err("later").to_string();
-        assert!(error.contains(key) && error.contains("not supported yet"), "{error}");
+        let error = parse(&[(key, value)]).expect_err(value).to_string();
+        assert!(error.contains(key) && error.contains(value), "{error}");
     }
-    assert!(SnapshotParameters::parse(&map(&[("lockMode", "")])).is_ok(), "an empty mode asks for no lock");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Single values.
 
-use ebs_types::VolumeType;
+use std::time::{Duration, SystemTime};
+
+use ebs_types::{VolumeType, ZoneName};
 
 use super::{Entry, ParameterError};
 
@@ -47,11 +49,49 @@ impl Entry<'_> {
         VolumeType::parse_known(self.value).map(Some).ok_or_else(unknown)
     }
 
+    /// Zones, separated by commas; spaces do not count.
+    pub(super) fn zones(&self) -> Result<Vec<ZoneName>, ParameterError> {
+        let without_spaces = self.value.replace(' ', "");
+        let zones = without_spaces.split(',').map(ZoneName::parse).collect::<Result<_, _>>();
+        zones.map_err(|_| self.malformed("a list of zones, us-west-2a,us-west-2b"))
+    }
+
+    /// An ARN, as far as its form goes: EC2 judges the rest.
+    pub(super) fn arn(&self) -> Result<String, ParameterError> {
+        if self.value.starts_with("arn:") && self.value.matches(':').count() >= 5 {
+            return Ok(self.value.to_owned());
+        }
+        Err(self.malformed("an ARN (arn:…)"))
+    }
+
+    /// A time as RFC 3339 writes it, with any offset.
+    pub(super) fn time(&self) -> Result<SystemTime, ParameterError> {
+        rfc3339(self.value).ok_or_else(|| self.malformed("a time (2030-12-31T23:59:59Z)"))
+    }
+
+    fn malformed(&self, wanted: &'static str) -> ParameterError {
+        ParameterError::Malformed { key: self.key.to_owned(), value: self.value.to_owned(), wanted }
+    }
+
     pub(super) fn unknown(&self) -> ParameterError {
         ParameterError::Unknown { key: self.key.to_owned() }
     }
+}
 
-    pub(super) fn not_yet(&self, feature: &'static str) -> ParameterError {
-        ParameterError::NotYet { key: self.key.to_owned(), feature }
+/// `humantime` reads UTC only.
+fn rfc3339(text: &str) -> Option<SystemTime> {
+    if let Ok(time) = humantime::parse_rfc3339(text) {
+        return Some(time);
+    }
+    let (local, offset) = text.split_at_checked(text.len().checked_sub(6)?)?;
+    let utc = humantime::parse_rfc3339(&format!("{local}Z")).ok()?;
+    let (hours, minutes) = offset.get(1..)?.split_once(':')?;
+    let (hours, minutes): (u64, u64) = (hours.parse().ok()?, minutes.parse().ok()?);
+    let offset_by = Duration::from_secs(hours * 3600 + minutes * 60);
+    match offset.as_bytes().first()? {
+        _ if hours > 23 || minutes > 59 => None,
+        b'+' => utc.checked_sub(offset_by),
+        b'-' => utc.checked_add(offset_by),
+        _ => None,
     }
 }

@@ -34,6 +34,8 @@ pub struct VolumeParameters {
     pub formatting: Formatting,
     /// A volume from a snapshot or clone may be formatted when it is blank (`decisions.md` D-31).
     pub format_blank_restore: bool,
+    /// Attach it only when it is initialised.
+    pub block_until_initialized: bool,
     /// Tags, by parameter key.
     pub tags: Vec<TagTemplate>,
 }
@@ -130,11 +132,7 @@ impl VolumeParameters {
             Parameter::ClusterSize => self.formatting.cluster_size = entry.alphanumeric()?,
             Parameter::EncryptionSupport => self.formatting.encryption_support = entry.boolean()?.unwrap_or(false),
             Parameter::FormatBlankRestore => self.format_blank_restore = entry.boolean()?.unwrap_or(false),
-            Parameter::BlockUntilInitialized => {
-                if entry.boolean()? == Some(true) {
-                    return Err(entry.not_yet("attaching only after initialization"));
-                }
-            }
+            Parameter::BlockUntilInitialized => self.block_until_initialized = entry.boolean()?.unwrap_or(false),
         }
         Ok(())
     }

@@ -168,14 +168,25 @@ async fn nothing_is_attached_to_or_of_what_does_not_exist() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_old_volume_that_was_to_wait_for_initialization_is_attached_all_the_same() {
+async fn a_volume_that_is_to_wait_for_initialization_is_looked_at_before_it_is_attached() {
     let world = World::start().await;
+    let parameters = map(&[("blockAttachUntilInitialized", "true")]);
+    let volume = world.create(CreateVolumeRequest { parameters, ..in_zone(named("pvc-1"), "us-west-2a") }).await;
+    let volume = volume.expect("created");
+    assert_eq!(volume.volume_context.get("blockattachuntilinitialized").map(String::as_str), Some("true"));
+    world.ec2.clear_calls();
     let request = ControllerPublishVolumeRequest {
-        volume_id: world.volume("pvc-1").await,
+        volume_id: volume.volume_id,
         node_id: world.here.to_string(),
         volume_capability: Some(mount("ext4")),
-        volume_context: map(&[("blockattachuntilinitialized", "true")]),
+        volume_context: volume.volume_context,
         ..Default::default()
     };
     world.publish_as(request).await.expect("attached");
+    let actions: Vec<Action> = world.ec2.calls().iter().map(|c| c.action).collect();
+    let at = |action| actions.iter().position(|a| *a == action);
+    assert!(
+        at(Action::DescribeVolumeStatus).is_some_and(|asked| Some(asked) < at(Action::AttachVolume)),
+        "{actions:?}"
+    );
 }

@@ -60,7 +60,7 @@ async fn a_snapshot_that_cannot_be_changes_nothing() {
     refused(take(&world, "s", "", &[]).await, "InvalidArgument", "source_volume_id");
     refused(take(&world, "s", "local-ebs://dev/x", &[]).await, "InvalidArgument", "not supported yet");
     refused(take(&world, "s", &volume, &[("what", "1")]).await, "InvalidArgument", "what");
-    refused(take(&world, "s", &volume, &[("lockMode", "governance")]).await, "InvalidArgument", "not supported yet");
+    refused(take(&world, "s", &volume, &[("lockDuration", "soon")]).await, "InvalidArgument", "lockDuration");
     refused(take(&world, "s", "disk-7", &[]).await, "NotFound", "disk-7");
     assert_eq!(world.ec2.calls(), []);
     let missing = "vol-0123456789abcdef0";
@@ -149,4 +149,58 @@ async fn a_snapshot_can_be_asked_for_by_id() {
     refused(get("").await, "InvalidArgument", "snapshot_id");
     refused(get("backup-7").await, "NotFound", "backup-7");
     refused(get("snap-0123456789abcdef0").await, "NotFound", "snap-0123456789abcdef0");
+}
+
+const FAST: (&str, &str) = ("fastSnapshotRestoreAvailabilityZones", "us-west-2a,us-west-2b");
+const LOCK: [(&str, &str); 2] = [("lockMode", "governance"), ("lockDuration", "3")];
+
+async fn snapshots_there(world: &World) -> usize {
+    world.ec2.engine().snapshot_of_state().await.snapshots.len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_gets_fast_restores_and_its_lock() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    let made = take(&world, "snapshot-1", &volume, &[FAST, LOCK[0], LOCK[1]]).await.expect("taken");
+    let actions = [Action::CreateSnapshot, Action::EnableFastSnapshotRestores, Action::LockSnapshot];
+    assert_eq!(world.mutations()[1..], actions);
+    refused(delete(&world, &made.snapshot_id).await, "FailedPrecondition", "locked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn zones_that_do_not_exist_are_refused_before_a_snapshot_is_taken() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    let zones = [("fastSnapshotRestoreAvailabilityZones", "us-west-2a,us-east-9z")];
+    refused(take(&world, "snapshot-1", &volume, &zones).await, "InvalidArgument", "us-east-9z");
+    assert_eq!(snapshots_there(&world).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_snapshot_that_cannot_be_had_as_asked_for_is_deleted_again_and_both_errors_are_told() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    let nonsense = [("lockMode", "nonsense"), LOCK[1]];
+    refused(take(&world, "snapshot-1", &volume, &nonsense).await, "InvalidArgument", "nonsense");
+    assert_eq!(snapshots_there(&world).await, 0);
+    world.ec2.fail_next(Action::DeleteSnapshot, ebs_ec2::ErrorClass::Unauthorized, false);
+    refused(take(&world, "snapshot-2", &volume, &nonsense).await, "Aborted", "could not be deleted");
+    assert_eq!(snapshots_there(&world).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeat_gives_a_pending_snapshot_what_it_lacks_and_never_deletes_one_that_was_there() {
+    let world = World::start().await;
+    let slow = ebs_sim::engine::TimingOverride { snapshot_ms: Some(600_000), ..Default::default() };
+    world.ec2.engine().set_timing(slow).await;
+    let volume = world.volume("pvc-1").await;
+    world.ec2.fail_next(Action::LockSnapshot, ebs_ec2::ErrorClass::Ambiguous, false);
+    refused(take(&world, "snapshot-1", &volume, &LOCK).await, "Aborted", "lock snapshot");
+    world.ec2.fail_next(Action::LockSnapshot, ebs_ec2::ErrorClass::Unauthorized, false);
+    refused(take(&world, "snapshot-1", &volume, &LOCK).await, "PermissionDenied", "lock snapshot");
+    assert_eq!(snapshots_there(&world).await, 1);
+    take(&world, "snapshot-1", &volume, &LOCK).await.expect("locked");
+    assert_eq!(world.ec2.count(Action::LockSnapshot), 3);
+    assert_eq!(world.ec2.count(Action::CreateSnapshot), 1);
 }

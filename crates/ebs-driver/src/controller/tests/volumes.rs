@@ -113,7 +113,7 @@ async fn a_request_that_cannot_be_changes_nothing() {
         (class(&[("iops", "many")]), "InvalidArgument", "many"),
         (class(&[("tagSpecification_1", "CSIVolumeName=x")]), "InvalidArgument", "reserved"),
         (class(&[("ext4ClusterSize", "65536")]), "InvalidArgument", "ext4bigalloc"),
-        (class(&[("blockAttachUntilInitialized", "true")]), "InvalidArgument", "not supported yet"),
+        (class(&[("blockAttachUntilInitialized", "maybe")]), "InvalidArgument", "blockAttachUntilInitialized"),
         (class(&[("volumeInitializationRate", "200")]), "InvalidArgument", "snapshot"),
         (shared(&[]), "InvalidArgument", "io2"),
         (shared(&[("type", "io2"), ("blockSize", "4096")]), "InvalidArgument", "blocksize"),
