@@ -719,9 +719,34 @@ SCENES = [
 ]
 
 
+def a_policy_is_kept():
+    """For a simulator that is started with the driver's own policy."""
+    create = {"AvailabilityZone": ZONE, "Size": 1}
+    ours = tagged("volume", **{"ebs.csi.aws.com/cluster": "true"})
+    refused("UnauthorizedOperation", EC2.create_volume, status=403, **create)
+    refused("UnauthorizedOperation", EC2.create_volume, status=403, DryRun=True, **create)
+    refused("DryRunOperation", EC2.create_volume, status=412, DryRun=True, TagSpecifications=ours, **create)
+    it = volume(TagSpecifications=ours)
+    EC2.attach_volume(VolumeId=it, InstanceId=INSTANCE, Device="/dev/xvdaa")
+    wait("volume_in_use", VolumeIds=[it])
+    EC2.detach_volume(VolumeId=it, InstanceId=INSTANCE)
+    wait("volume_available", VolumeIds=[it])
+    gone(it)
+    root = EC2.describe_instances(InstanceIds=[INSTANCE])["Reservations"][0]["Instances"][0]["BlockDeviceMappings"][0]
+    refused("UnauthorizedOperation", EC2.create_snapshot, status=403, VolumeId=root["Ebs"]["VolumeId"])
+    for call, arguments in (
+        (EC2.describe_tags, {}),
+        (EC2.terminate_instances, {"InstanceIds": [INSTANCE]}),
+        (EC2.run_instances, {"ImageId": "ami-0123456789abcdef0", "MinCount": 1, "MaxCount": 1}),
+        (EC2.detach_volume, {"VolumeId": root["Ebs"]["VolumeId"], "InstanceId": INSTANCE}),
+    ):
+        refused("UnauthorizedOperation", call, status=403, **arguments)
+
+
 # Played only when asked for: each needs a simulator that is started for it.
 SPECIAL = [
     rates_are_limited,
+    a_policy_is_kept,
 ]
 
 

@@ -61,6 +61,13 @@ async fn boto3_meets_ec2s_rate_limits_where_timing_is_realistic() {
 }
 
 #[tokio::test]
+async fn boto3_is_held_to_the_policy_that_the_simulator_was_started_with() {
+    const POLICY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/iam/managed-v2.json");
+    let sim = [&SIGNED[..], &["--policy", POLICY]].concat();
+    assert_passed(&against(&sim, &python(), &["-B", SCRIPT, "a_policy_is_kept"]).await);
+}
+
+#[tokio::test]
 async fn the_go_sdk_finds_the_simulator_as_it_finds_ec2() {
     let by_hand = "cd acceptance/go && go build -o FILE .; FILE is it";
     assert_passed(&against(&SIGNED, &program("EBS_TEST_GO_SDK", None, by_hand), &[]).await);
