@@ -186,6 +186,35 @@ async fn the_aws_cli_pages_through_a_listing() {
 }
 
 #[tokio::test]
+async fn the_aws_cli_filters_and_repeats_itself() {
+    let sim = Sim::start().await;
+    let aws = Aws::of(&sim);
+    let create = "create-volume --availability-zone us-west-2a --client-token again --size";
+    let made = aws.ok(&format!("{create} 2")).await;
+    let id = text(&made, "VolumeId");
+    assert_eq!(text(&aws.ok(&format!("{create} 2")).await, "VolumeId"), id);
+    assert_eq!(aws.code(&format!("{create} 3")).await, "IdempotentParameterMismatch");
+
+    aws.ok(&format!("create-tags --resources {id} --tags Key=name,Value=alpha*1")).await;
+    let ids = |found: &Value| -> Vec<String> {
+        found["Volumes"].as_array().unwrap().iter().map(|volume| text(volume, "VolumeId").to_owned()).collect()
+    };
+    for (pattern, wanted) in [("al?ha*", vec![id.to_owned()]), (r"alpha\*1", vec![id.to_owned()]), ("beta*", vec![])] {
+        let found = aws.ok(&format!("describe-volumes --filters Name=tag:name,Values={pattern}")).await;
+        assert_eq!(ids(&found), wanted, "{pattern}");
+    }
+    let values = |n: usize| vec![id; n].join(",");
+    let found = aws.ok(&format!("describe-volumes --filters Name=volume-id,Values={}", values(200))).await;
+    assert_eq!(ids(&found), [id]);
+    let many = format!("describe-volumes --filters Name=volume-id,Values={}", values(201));
+    assert_eq!(aws.code(&many).await, "FilterLimitExceeded");
+    assert_eq!(aws.code("describe-volumes --filters Name=colour,Values=red").await, "InvalidParameterValue");
+    assert_eq!(aws.code(&format!("detach-volume --volume-id {id}")).await, "IncorrectState");
+    assert_eq!(aws.code("delete-volume --volume-id vol-xyz").await, "InvalidVolumeID.Malformed");
+    sim.server.shutdown().await.unwrap();
+}
+
+#[tokio::test]
 async fn the_aws_cli_reads_what_there_is() {
     let sim = Sim::start().await;
     let aws = Aws::of(&sim);
