@@ -106,7 +106,7 @@ impl Sim {
             interfaces_made: 0,
             ids: Random::new(config.state_seed(), 1),
             unlisted_data: BTreeSet::new(),
-            times: Times::of(config.timing),
+            times: Times::of(config),
             policy: Policy::of(config),
             effects: Vec::new(),
             revision: 1,

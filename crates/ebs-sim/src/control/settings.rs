@@ -59,6 +59,9 @@ pub(super) async fn timing(State(control): State<Arc<Control>>) -> Response<Body
 pub(super) async fn set_timing(State(control): State<Arc<Control>>, body: Body) -> Response<Body> {
     match json_of::<TimingOverride>(body, "set of times in milliseconds").await {
         Ok(times) => {
+            if let Err(why) = times.check() {
+                return refuse(why);
+            }
             control.engine.replace_timing(times);
             tracing::info!(?times, "times changed");
             done()

@@ -50,10 +50,50 @@ pub struct TimingOverride {
     pub run_ms: Option<u64>,
     /// Instance `shutting-down` → `terminated`.
     pub terminate_ms: Option<u64>,
+    /// By how much of themselves all times above are off at most, each way; 0 to 100. Without it, giving one of the
+    /// times above makes all of them exact.
+    pub spread_percent: Option<u32>,
     /// Least and most time that a call that changes something takes by itself.
     pub mutating_call_ms: Option<[u64; 2]>,
     /// Least and most time that a call that only reads takes by itself.
     pub describe_call_ms: Option<[u64; 2]>,
+}
+
+impl TimingOverride {
+    /// True when it gives the time of a transition.
+    pub(crate) fn sets_transitions(&self) -> bool {
+        let times = [
+            self.create_ms,
+            self.delete_ms,
+            self.attach_ms,
+            self.detach_ms,
+            self.snapshot_ms,
+            self.modify_ms,
+            self.optimize_ms,
+            self.run_ms,
+            self.terminate_ms,
+        ];
+        times.iter().any(Option::is_some)
+    }
+
+    /// Refuses what makes no sense.
+    ///
+    /// # Errors
+    /// A sentence that names the field.
+    pub fn check(&self) -> Result<(), String> {
+        if let Some(percent) = self.spread_percent.filter(|percent| *percent > 100) {
+            return Err(format!("spread_percent: {percent} is more than 100"));
+        }
+        for (field, span) in [("mutating_call_ms", self.mutating_call_ms), ("describe_call_ms", self.describe_call_ms)]
+        {
+            if let Some([least, most]) = span
+                && least > most
+            {
+                return Err(format!("{field}: {least} is more than {most}: the first is the least"));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A zone of the simulated region.

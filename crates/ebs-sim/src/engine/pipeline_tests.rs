@@ -133,3 +133,75 @@ async fn another_client_leaves_less_for_us() {
     }
     assert_eq!(done, 50);
 }
+
+/// A life with everything that is left to chance: ids, latencies, transitions, faults.
+async fn history(seed: Option<u64>) -> (Vec<String>, String) {
+    let config = EngineConfig { timing: Timing::Realistic, seed, ..EngineConfig::default() };
+    let engine = Engine::start(config).await.unwrap();
+    engine.faults().add(Rule::new(Effect::error("InternalError", 500, true)).chance(0.3)).unwrap();
+    engine.faults().add(Rule::new(Effect::DelayReply { ms: 1, spread_ms: 1000 }).chance(0.5)).unwrap();
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = JoinSet::new();
+    for worker in 0..4 {
+        let (engine, lines) = (engine.clone(), Arc::clone(&lines));
+        tasks.spawn(async move {
+            for n in 0..20 {
+                let call = if n % 3 == 0 { create() } else { describe() };
+                let lines = Arc::clone(&lines);
+                let line = move |served: &Served| lines.lock().unwrap().push(format!("{worker} {served:?}"));
+                engine.serve(call, line).await;
+            }
+        });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.unwrap();
+    }
+    let lines = lines.lock().unwrap().clone();
+    (lines, format!("{:?}", engine.snapshot_of_state().await))
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_seed_has_one_history() {
+    let first = history(Some(11)).await;
+    assert_eq!(first.0.len(), 80);
+    assert_eq!(history(Some(11)).await, first);
+    assert_ne!(history(Some(12)).await, first);
+    assert_ne!(history(None).await.0, history(None).await.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn realistic_transitions_take_about_as_long_as_usual_each_its_own_time() {
+    let engine = Engine::start(EngineConfig { timing: Timing::Realistic, seed: Some(5), ..EngineConfig::default() });
+    let engine = engine.await.unwrap();
+    engine.set_timing(TimingOverride { mutating_call_ms: Some([0, 0]), ..Default::default() }).await;
+    for _ in 0..20 {
+        engine.call(create()).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let creating = async |at: u64| {
+        let volumes = engine.snapshot_of_state().await.volumes;
+        (at, volumes.iter().filter(|v| v.state == "creating").count())
+    };
+    tokio::time::sleep(Duration::from_millis(1_475)).await;
+    let (early, mid) = (creating(1_495).await, {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        creating(1_995).await
+    });
+    tokio::time::sleep(Duration::from_millis(525)).await;
+    let late = creating(2_520).await;
+    assert_eq!((early.1, late.1), (20, 0));
+    assert!((3..18).contains(&mid.1), "about half are done: {mid:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_given_time_is_exact_unless_its_spread_is_given_too() {
+    let engine = Engine::start(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }).await.unwrap();
+    let given = |spread_percent| TimingOverride { create_ms: Some(9_000), spread_percent, ..Default::default() };
+    assert_eq!(engine.timing().spread_percent, Some(25));
+    engine.set_timing(TimingOverride { describe_call_ms: Some([1, 1]), ..Default::default() }).await;
+    assert_eq!(engine.timing().spread_percent, Some(25), "no transition was given");
+    engine.set_timing(given(None)).await;
+    assert_eq!((engine.timing().create_ms, engine.timing().spread_percent), (Some(9_000), Some(0)));
+    engine.set_timing(given(Some(10))).await;
+    assert_eq!((engine.timing().create_ms, engine.timing().spread_percent), (Some(9_000), Some(10)));
+}

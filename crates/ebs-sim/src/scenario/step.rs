@@ -64,6 +64,9 @@ impl Step {
         if given.into_iter().filter(|given| *given).count() != 1 {
             return Err("needs exactly one of rule, remove, timing, limits, advance_ms".to_owned());
         }
+        if let Some(timing) = &self.timing {
+            timing.check().map_err(|why| format!("timing: {why}"))?;
+        }
         self.limits.as_ref().map_or(Ok(()), |limits| limits.check().map_err(|bad| format!("limits: {bad}")))
     }
 

@@ -46,6 +46,8 @@ fn a_bad_step_is_refused_with_its_place_and_field() {
         (r#"{"at_ms":0,"advance_ms":1,"remove":"x"}"#, ["step 2", "exactly one"]),
         (r#"{"at_ms":0,"rules":[]}"#, ["step 2", "rules"]),
         (r#"{"at_ms":0,"timing":{"atach_ms":1}}"#, ["step 2", "atach_ms"]),
+        (r#"{"at_ms":0,"timing":{"spread_percent":101}}"#, ["step 2: timing: spread_percent", "101"]),
+        (r#"{"at_ms":0,"timing":{"describe_call_ms":[2,1]}}"#, ["step 2: timing: describe_call_ms", "2"]),
         (
             r#"{"at_ms":0,"limits":{"enabled":true,"rates":{"X":{"capacity":1,"per_second":1}}}}"#,
             ["step 2: limits", "\"X\""],

@@ -7,6 +7,7 @@ use super::account::InstancePhase;
 use super::effects::{Effect, Outcome};
 use super::instances::LISTED_AFTERWARDS;
 use super::model::{AttachmentPhase, Device, ModificationPhase, Snapshot, SnapshotPhase, Volume, VolumePhase};
+use super::timing::Times;
 
 /// After a device could not be connected.
 const RETRY_CONNECT: Duration = Duration::from_secs(1);
@@ -24,13 +25,13 @@ struct Turn {
 impl Sim {
     /// Settles everything whose time has come.
     pub(crate) fn advance(&mut self, now: SystemTime) {
-        let optimize = self.times.optimize;
+        let times = self.times.clone();
         let mut gone = Vec::new();
         let mut turn = Turn::default();
         for volume in self.volumes.values_mut() {
             volume.settle(now, &mut turn);
             volume.settle_attachments(now, &mut turn);
-            volume.settle_modification(now, optimize, &mut turn);
+            volume.settle_modification(now, &times, &mut turn);
             if std::mem::take(&mut turn.gone) {
                 gone.push(volume.id.clone());
             }
@@ -239,12 +240,12 @@ impl Volume {
         turn.changed |= self.attachments.len() != before;
     }
 
-    fn settle_modification(&mut self, now: SystemTime, optimize: Duration, turn: &mut Turn) {
+    fn settle_modification(&mut self, now: SystemTime, times: &Times, turn: &mut Turn) {
         let Some(modification) = &mut self.modification else { return };
         if let ModificationPhase::Modifying { due, grown: true } = modification.phase
             && due <= now
         {
-            modification.phase = ModificationPhase::Optimizing { due: now + optimize };
+            modification.phase = ModificationPhase::Optimizing { due: times.due(now, times.optimize, Some(&self.id)) };
             turn.changed = true;
         }
         if let ModificationPhase::Optimizing { due } = modification.phase

@@ -36,7 +36,7 @@ impl Sim {
         let attachment = Attachment {
             instance_id: instance.id.clone(),
             device: device.to_owned(),
-            phase: AttachmentPhase::Attaching { due: now + self.times.attach },
+            phase: AttachmentPhase::Attaching { due: self.times.due(now, self.times.attach, Some(&call.volume_id)) },
             attach_time: now,
             delete_on_termination: false,
             card,
@@ -60,7 +60,7 @@ impl Sim {
 
     /// Ends the attachments of an instance that has been terminated. Volumes that go with it go.
     pub(super) fn end_attachments(&mut self, now: SystemTime, instance: &str) {
-        let gone_at = now + self.times.delete;
+        let gone_at = self.times.due(now, self.times.delete, Some(instance));
         let mut effects = Vec::new();
         for volume in self.volumes.values_mut() {
             let id = volume.id.clone();
@@ -103,7 +103,7 @@ impl Sim {
     }
 
     pub(super) fn detach_volume(&mut self, now: SystemTime, call: &DetachVolume) -> Result<Reply, Fault> {
-        let due = now + self.times.detach;
+        let due = self.times.due(now, self.times.detach, Some(&call.volume_id));
         if let Some(instance) = call.instance_id.as_deref().filter(|i| !i.is_empty()) {
             Kind::Instance.check(instance)?;
         }

@@ -16,7 +16,7 @@ const MAX_VOLUMES: usize = 27;
 impl Sim {
     pub(super) fn attach_node_volume(&mut self, now: SystemTime, call: &ClusterNodeVolume) -> Result<Reply, Fault> {
         let resource = check_node(call)?;
-        let due = now + self.times.attach;
+        let due = self.times.due(now, self.times.attach, Some(&call.volume_id));
         let device = self.free_node_device(&call.node_id).ok_or_else(|| {
             refused(&Fault::new("AttachmentLimitExceeded", format!("{} has no free slot.", call.node_id)))
         })?;
@@ -50,7 +50,7 @@ impl Sim {
 
     pub(super) fn detach_node_volume(&mut self, now: SystemTime, call: &ClusterNodeVolume) -> Result<Reply, Fault> {
         check_node(call)?;
-        let due = now + self.times.detach;
+        let due = self.times.due(now, self.times.detach, Some(&call.volume_id));
         let volume = self.volume_mut(&call.volume_id).map_err(|fault| refused(&fault))?;
         let id = volume.id.clone();
         let state = volume.state();

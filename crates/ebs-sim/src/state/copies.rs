@@ -33,7 +33,7 @@ impl Sim {
     }
 
     fn planned_copy(&mut self, now: SystemTime, call: &CopyVolumes) -> Result<Volume, Fault> {
-        let due = now + self.times.create;
+        let due = self.times.due(now, self.times.create, call.client_token.as_deref());
         let source = self.volume_mut(&call.source_volume_id)?;
         if source.phase != VolumePhase::Ready {
             return Err(faults::incorrect_state(format!("The volume '{}' is '{}'.", source.id, source.state())));

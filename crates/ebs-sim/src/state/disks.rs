@@ -83,7 +83,7 @@ impl Sim {
 
     /// Makes the volumes and attaches them; they are attached when the instance runs.
     pub(super) fn add_disks(&mut self, now: SystemTime, instance: &str, disks: &[Disk]) {
-        let due = now + self.times.run;
+        let due = self.times.due(now, self.times.run, None);
         for disk in disks {
             let mut volume = disk.volume.clone();
             volume.attachments.push(Attachment {

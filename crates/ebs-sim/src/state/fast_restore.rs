@@ -151,7 +151,7 @@ impl Sim {
                     format!("You have reached the limit of {used} snapshots with fast snapshot restore in {zone}."),
                 ));
             }
-            let optimizing = now + self.times.enable_fast_restore;
+            let optimizing = self.times.due(now, self.times.enable_fast_restore, Some(id));
             let work = if self.times.enable_fast_restore.is_zero() {
                 Duration::ZERO
             } else {

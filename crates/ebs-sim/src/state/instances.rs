@@ -144,7 +144,7 @@ impl Sim {
             root_device: super::account::ROOT_DEVICE.to_owned(),
             root_volume: String::new(),
             tags: launch.tags.clone(),
-            phase: InstancePhase::Pending { due: now + self.times.run },
+            phase: InstancePhase::Pending { due: self.times.due(now, self.times.run, None) },
             protected: false,
             local: false,
         });
@@ -189,7 +189,7 @@ impl Sim {
     }
 
     fn terminate(&mut self, now: SystemTime, id: &str) -> SimStateChange {
-        let due = now + self.times.terminate;
+        let due = self.times.due(now, self.times.terminate, None);
         let instance = self.instances.iter_mut().find(|i| i.id == id).expect("checked by the caller");
         let (previous_state, previous_code) = instance.state();
         if let InstancePhase::Pending { .. } | InstancePhase::Running = instance.phase {

@@ -20,7 +20,7 @@ const WINDOW: Duration = Duration::from_hours(24);
 
 impl Sim {
     pub(super) fn modify_volume(&mut self, now: SystemTime, call: &ModifyVolume) -> Result<Reply, Fault> {
-        let due = now + self.times.modify;
+        let due = self.times.due(now, self.times.modify, Some(&call.volume_id));
         let per_day = self.policy.modifications_per_day;
         let volume = self.volume_mut(&call.volume_id)?;
         let target = target(volume, call)?;

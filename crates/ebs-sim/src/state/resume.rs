@@ -28,7 +28,7 @@ impl Sim {
     /// Takes the limits and times of this run.
     pub(crate) fn adopt(&mut self, config: &EngineConfig) {
         self.ids = self.ids.clone().resumed(config.state_seed());
-        self.times = Times::of(config.timing);
+        self.times = Times::of(config);
         self.policy = Policy::of(config);
         self.touch();
     }

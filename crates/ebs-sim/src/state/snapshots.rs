@@ -19,7 +19,7 @@ const MAX_DESCRIPTION: usize = 255;
 
 impl Sim {
     pub(super) fn create_snapshot(&mut self, now: SystemTime, call: &CreateSnapshot) -> Result<Reply, Fault> {
-        let due = now + self.times.snapshot;
+        let due = self.times.due(now, self.times.snapshot, Some(&call.volume_id));
         let description = call.description.clone().unwrap_or_default();
         if description.chars().count() > MAX_DESCRIPTION {
             return Err(faults::invalid_value(format!("A description has at most {MAX_DESCRIPTION} characters.")));

@@ -15,7 +15,7 @@ use crate::api::{
     AttachVolume, Call, CreateSnapshot, CreateVolume, DescribeVolumes, DetachVolume, Fault, Filter, Reply,
     SimAttachment, SimVolume,
 };
-use crate::engine::{EngineConfig, Timing};
+use crate::engine::{EngineConfig, Timing, TimingOverride};
 
 use super::{Effect, Outcome, Sim};
 
@@ -32,7 +32,10 @@ impl World {
     }
 
     fn realistic() -> Self {
-        Self::of(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() })
+        let mut world = Self::of(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() });
+        // Tests here count on exact times.
+        world.sim.set_timing(TimingOverride { spread_percent: Some(0), ..TimingOverride::default() });
+        world
     }
 
     fn of(config: EngineConfig) -> Self {

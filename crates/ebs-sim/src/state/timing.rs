@@ -1,10 +1,13 @@
 //! How long things take.
 
-use std::time::Duration;
+use std::hash::{Hash as _, Hasher};
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{Timing, TimingOverride};
+use crate::engine::{EngineConfig, Timing, TimingOverride};
+
+use super::random::mixed;
 
 /// Time of each transition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,18 +25,66 @@ pub(super) struct Times {
     pub(super) terminate: Duration,
     /// `enabling` → `optimizing`; zero stands for no optimising either.
     pub(super) enable_fast_restore: Duration,
+    /// How far the times are off at most, each way; 100 at most.
+    spread_percent: u32,
+    /// Of the seed: what makes the spread of one run another than that of others.
+    salt: u64,
+}
+
+/// FNV-1a, which is the same everywhere and for ever.
+struct Fnv(u64);
+
+impl Hasher for Fnv {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
 }
 
 impl Times {
-    /// The times of a mode; the realistic ones are what small volumes usually take.
-    pub(super) fn of(timing: Timing) -> Self {
-        let millis = match timing {
-            Timing::Instant => [0; 10],
-            Timing::Realistic => [2_000, 3_000, 2_500, 4_000, 20_000, 4_000, 60_000, 10_000, 30_000, 10_000],
+    /// The times of a mode; the realistic ones are what small volumes usually take, give or take a quarter.
+    pub(super) fn of(config: &EngineConfig) -> Self {
+        let (millis, spread_percent) = match config.timing {
+            Timing::Instant => ([0; 10], 0),
+            Timing::Realistic => ([2_000, 3_000, 2_500, 4_000, 20_000, 4_000, 60_000, 10_000, 30_000, 10_000], 25),
         };
         let [create, delete, attach, detach, snapshot, modify, optimize, run, terminate, enable_fast_restore] =
             millis.map(Duration::from_millis);
-        Self { create, delete, attach, detach, snapshot, modify, optimize, run, terminate, enable_fast_restore }
+        let salt = config.seed.unwrap_or_else(rand::random);
+        Self {
+            create,
+            delete,
+            attach,
+            detach,
+            snapshot,
+            modify,
+            optimize,
+            run,
+            terminate,
+            enable_fast_restore,
+            spread_percent,
+            salt,
+        }
+    }
+
+    /// When something is over that begins now and usually takes this long. `what` it happens to, and when, decide how
+    /// far it is off the usual time: so time can pass in any number of steps, and a run still repeats itself.
+    pub(super) fn due(&self, now: SystemTime, usual: Duration, what: Option<&str>) -> SystemTime {
+        let whole = usual.saturating_mul(self.spread_percent) / 100;
+        if whole.is_zero() {
+            return now + usual;
+        }
+        let mut hasher = Fnv(self.salt);
+        now.hash(&mut hasher);
+        what.hash(&mut hasher);
+        // Per mille of the way from the earliest to the latest time.
+        let place = u32::try_from(mixed(hasher.finish()) % 1001).unwrap_or(500);
+        now + usual.saturating_sub(whole) + whole * 2 * place / 1000
     }
 
     /// As they could be given.
@@ -49,12 +100,17 @@ impl Times {
             optimize_ms: millis(self.optimize),
             run_ms: millis(self.run),
             terminate_ms: millis(self.terminate),
+            spread_percent: Some(self.spread_percent),
             ..TimingOverride::default()
         }
     }
 
-    /// Takes over what is given.
+    /// Takes over what is given. Given times are exact, unless a spread is given with them.
     pub(super) fn replace(&mut self, with: TimingOverride) {
+        let unchanged = with.spread_percent.is_none() && !with.sets_transitions();
+        if !unchanged {
+            self.spread_percent = with.spread_percent.unwrap_or(0).min(100);
+        }
         for (time, millis) in [
             (&mut self.create, with.create_ms),
             (&mut self.delete, with.delete_ms),

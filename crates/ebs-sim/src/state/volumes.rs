@@ -78,7 +78,7 @@ impl Sim {
             vanishes,
             snapshot_id: call.snapshot_id.clone().filter(|s| !s.is_empty()),
             initialization_rate: initialization_rate(call)?,
-            ..new_volume(properties, &zone, now, now + self.times.create)
+            ..new_volume(properties, &zone, now, self.times.due(now, self.times.create, call.client_token.as_deref()))
         })
     }
 
@@ -145,7 +145,7 @@ impl Sim {
     }
 
     pub(super) fn delete_volume(&mut self, now: SystemTime, call: &DeleteVolume) -> Result<Reply, Fault> {
-        let gone_at = now + self.times.delete;
+        let gone_at = self.times.due(now, self.times.delete, Some(&call.volume_id));
         let volume = self.volume_mut(&call.volume_id)?;
         match volume.phase {
             VolumePhase::Deleting { .. } => return Err(faults::no_such_volume(&call.volume_id)),
