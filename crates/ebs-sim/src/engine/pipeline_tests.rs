@@ -149,7 +149,7 @@ async fn history(seed: Option<u64>) -> (Vec<String>, String) {
                 let call = if n % 3 == 0 { create() } else { describe() };
                 let lines = Arc::clone(&lines);
                 let line = move |served: &Served| lines.lock().unwrap().push(format!("{worker} {served:?}"));
-                engine.serve(call, line).await;
+                engine.serve(Caller::Own, call, line).await;
             }
         });
     }

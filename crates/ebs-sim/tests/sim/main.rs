@@ -11,6 +11,8 @@ mod control;
 #[cfg(test)]
 mod http;
 #[cfg(test)]
+mod killed;
+#[cfg(test)]
 mod process;
 #[cfg(test)]
 mod support;
