@@ -55,7 +55,12 @@ async fn a_second_signal_ends_it_at_once() {
     let address = process.env().await["AWS_EC2_ENDPOINT"].strip_prefix("http://").unwrap().to_owned();
     // A request that never arrives whole keeps the clean end waiting for its grace.
     let mut stuck = TcpStream::connect(&address).await.unwrap();
-    stuck.write_all(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nAction=").await.unwrap();
+    let head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n";
+    stuck.write_all(head).await.unwrap();
+    // It asks for the body: the request has begun.
+    let mut begun = [0; 12];
+    stuck.read_exact(&mut begun).await.unwrap();
+    assert_eq!(&begun, b"HTTP/1.1 100");
     let started = tokio::time::Instant::now();
     process.signal(Signal::TERM);
     until("the port closed", async || TcpStream::connect(&address).await.is_err().then_some(())).await;
