@@ -8,7 +8,7 @@ use crate::support::process::{Process, arguments};
 use crate::support::request::{ec2, send};
 use crate::support::until;
 use rustix::process::Signal;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 #[tokio::test]
