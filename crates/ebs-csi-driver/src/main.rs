@@ -17,8 +17,11 @@ mod version;
 use cli::{Flags, Refused, Settings};
 use supervise::Signals;
 
-/// Something went wrong while running (`decisions.md` D-50); usage errors are 2.
+/// Something went wrong while running (`decisions.md` D-50).
 const FAILED: u8 = 1;
+
+/// The driver was told something that cannot be.
+const USAGE: u8 = 2;
 
 /// Worker threads of a node, whatever its number of cores (`decisions.md` D-54).
 const NODE_THREADS: usize = 2;
@@ -37,7 +40,9 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(error = format!("{error:#}"), "the driver ends");
-            ExitCode::from(FAILED)
+            // The variables of the AWS SDK are as much a matter of usage as flags are.
+            let told = error.downcast_ref::<ebs_aws::ConfigError>().is_some();
+            ExitCode::from(if told { USAGE } else { FAILED })
         }
     }
 }

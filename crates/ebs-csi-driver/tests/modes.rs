@@ -133,3 +133,26 @@ async fn a_node_without_metadata_ends_with_1_and_says_which_sources_it_asked() -
     ensure!(output.to_lowercase().contains("metadata") && output.contains("127.0.0.1:1"), "{output}");
     world.finish().await
 }
+
+#[tokio::test]
+async fn an_endpoint_that_is_none_is_a_usage_error_that_names_its_variable() -> anyhow::Result<()> {
+    for variable in ["AWS_EC2_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_SAGEMAKER_ENDPOINT"] {
+        let dir = tempfile::tempdir()?;
+        let socket = dir.path().join("csi.sock");
+        let mut process = Process::spawn(ProcessSpec {
+            name: "driver".to_owned(),
+            program: DRIVER.into(),
+            args: vec!["controller".into(), format!("--endpoint=unix://{}", socket.display()).into()],
+            env: BTreeMap::from(
+                [("AWS_REGION", "us-west-2"), (variable, "127.0.0.1:4566")].map(|(k, v)| (k.into(), v.into())),
+            ),
+            log: dir.path().join("log"),
+        })?;
+        let code = process.wait(BOUND).await?.code();
+        let output = process.output()?;
+        ensure!(code == Some(2), "{variable}: {code:?}\n{output}");
+        ensure!(output.contains(variable) && output.contains("https://"), "{output}");
+        ensure!(!socket.exists(), "the socket was left behind");
+    }
+    Ok(())
+}
