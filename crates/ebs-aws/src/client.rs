@@ -32,6 +32,9 @@ pub struct AwsConfig {
     pub user_agent_extra: Option<String>,
     /// The driver's version, `v1.2.3`.
     pub version: String,
+    /// `--aws-sdk-debug-log`: log every request and reply with its body, those of STS excepted. Headers, which hold
+    /// what proves who is calling, are never logged.
+    pub log_bodies: bool,
 }
 
 /// How long to wait for EC2.
@@ -105,6 +108,7 @@ pub struct AwsEc2 {
     pub(crate) client: Client,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) cluster: Arc<Cluster>,
+    pub(crate) log_bodies: bool,
 }
 
 impl AwsEc2 {
@@ -144,7 +148,12 @@ impl AwsEc2 {
         if let Some(url) = endpoint.explicit {
             ec2 = ec2.endpoint_url(url);
         }
-        Ok(Self { client: Client::from_conf(ec2.build()), observer, cluster: Arc::new(cluster) })
+        Ok(Self {
+            client: Client::from_conf(ec2.build()),
+            observer,
+            cluster: Arc::new(cluster),
+            log_bodies: config.log_bodies,
+        })
     }
 }
 

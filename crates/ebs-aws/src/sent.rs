@@ -44,6 +44,8 @@ pub(crate) struct Sent {
     pub(crate) action: Action,
     protocol: Protocol,
     pub(crate) dry_run: bool,
+    /// Requests and replies are logged with their bodies.
+    log_bodies: bool,
     observer: Arc<dyn Observer>,
     /// The endpoint that a request was handed to; empty until then.
     endpoint: Arc<OnceLock<String>>,
@@ -71,6 +73,10 @@ impl Intercept for Sent {
     ) -> Result<(), BoxError> {
         self.endpoint.get_or_init(|| context.request().uri().trim_end_matches('/').to_owned());
         *self.started.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        if self.log_bodies {
+            let body = String::from_utf8_lossy(context.request().body().bytes().unwrap_or_default());
+            tracing::info!(action = self.action.as_str(), %body, "request to AWS");
+        }
         Ok(())
     }
 
@@ -110,6 +116,10 @@ impl Intercept for Sent {
         _cfg: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let Some(started) = self.started.lock().unwrap_or_else(PoisonError::into_inner).take() else { return Ok(()) };
+        if let Some(response) = context.response().filter(|_| self.log_bodies) {
+            let body = String::from_utf8_lossy(response.body().bytes().unwrap_or_default());
+            tracing::info!(action = self.action.as_str(), status = response.status().as_u16(), %body, "reply of AWS");
+        }
         let code = context.response().and_then(|response| self.code_in(response));
         let outcome = match (context.output_or_error(), &code) {
             (Some(Ok(_)), _) => AttemptOutcome::Succeeded,
@@ -175,6 +185,8 @@ impl AwsEc2 {
             action,
             protocol: Protocol::Query,
             dry_run: false,
+            // What STS says of the caller is nobody else's business (`decisions.md` D-41).
+            log_bodies: self.log_bodies && action != Action::GetCallerIdentity,
             observer: Arc::clone(&self.observer),
             endpoint: Arc::default(),
             started: Arc::default(),

@@ -49,6 +49,8 @@ pub(crate) struct Settings {
     pub(crate) imds_allowed: bool,
     /// Suffix of the user agent.
     pub(crate) user_agent_extra: Option<String>,
+    /// Log requests to AWS and replies with their bodies.
+    pub(crate) log_aws_bodies: bool,
     /// How long a stop waits for running mutations.
     pub(crate) shutdown_timeout: Duration,
     /// What only the node service needs.

@@ -138,6 +138,7 @@ async fn cloud(
         sagemaker_endpoint: environment("AWS_SAGEMAKER_ENDPOINT"),
         user_agent_extra: settings.user_agent_extra.clone(),
         version: VERSION.to_owned(),
+        log_bodies: settings.log_aws_bodies,
     };
     let observer = Arc::clone(&counting);
     let ec2 = AwsEc2::connect(&config, observer).await.context("cannot build the EC2 client")?;

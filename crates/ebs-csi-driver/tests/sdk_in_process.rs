@@ -49,6 +49,7 @@ impl Both {
             sagemaker_endpoint: Some("http://sim.invalid".into()),
             user_agent_extra: None,
             version: "v0".into(),
+            log_bodies: false,
         };
         let wire = AwsEc2::connect_with(&config, settings, Arc::new(Nobody)).await.unwrap();
         Self { wire, port: SimEc2::over(engine) }

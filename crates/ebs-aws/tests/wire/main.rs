@@ -8,6 +8,7 @@ mod corpus;
 mod failures;
 mod hyperpod;
 mod in_process;
+mod logs;
 mod mutated;
 mod replies;
 mod requests;

@@ -90,6 +90,15 @@ impl Wire {
     }
 
     pub(crate) async fn with(replies: impl IntoIterator<Item = Reply>, settings: Settings) -> Self {
+        Self::configured(replies, settings, config).await
+    }
+
+    /// With the configuration that a function makes for the server's endpoint.
+    pub(crate) async fn configured(
+        replies: impl IntoIterator<Item = Reply>,
+        settings: Settings,
+        config: impl FnOnce(&str) -> AwsConfig,
+    ) -> Self {
         let script = Arc::new(Mutex::new(Script { replies: replies.into_iter().collect(), requests: vec![] }));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -133,6 +142,7 @@ pub(crate) fn config(endpoint: &str) -> AwsConfig {
         sagemaker_endpoint: Some(endpoint.into()),
         user_agent_extra: Some("helm".into()),
         version: "v1.2.3".into(),
+        log_bodies: false,
     }
 }
 

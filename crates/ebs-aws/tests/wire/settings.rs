@@ -15,6 +15,7 @@ use crate::server::{Seen, settings};
 const CHILD: &str = "EBS_AWS_TEST_CHILD";
 
 /// Not a test of its own: what the others start. Says where each service was called, or why there is no client.
+#[expect(clippy::print_stdout, reason = "a child talks to its parent so")]
 #[tokio::test(start_paused = true)]
 async fn as_a_child_it_says_where_it_calls() {
     let Ok(region) = std::env::var(CHILD) else { return };
@@ -44,6 +45,7 @@ async fn as_a_child_it_says_where_it_calls() {
         sagemaker_endpoint: variable("AWS_SAGEMAKER_ENDPOINT"),
         user_agent_extra: None,
         version: "v1".into(),
+        log_bodies: false,
     };
     let settings = Settings { transport: Some(transport), ..settings() };
     let ec2 = match AwsEc2::connect_with(&config, settings, Arc::new(Seen::default())).await {

@@ -46,6 +46,7 @@ pub(super) fn settings(flags: &Flags, version: &str) -> Result<Settings, Refused
         batching: flags.controller.as_ref().is_none_or(|controller| controller.batching),
         deprecated_metrics: flags.controller.as_ref().is_some_and(|controller| controller.deprecated_metrics),
         imds_allowed,
+        log_aws_bodies: flags.aws.as_ref().is_some_and(|aws| aws.aws_sdk_debug_log),
         user_agent_extra: flags.aws.as_ref().map(|aws| aws.user_agent_extra.clone()).filter(|extra| !extra.is_empty()),
         shutdown_timeout: flags.common.shutdown_timeout,
         node,
@@ -118,9 +119,6 @@ fn without_effect(flags: &Flags) -> Vec<String> {
         (common.log.logtostderr, "--logtostderr has no effect: everything goes to standard error anyway"),
         (!common.log.vmodule.is_empty(), "--vmodule has no effect: use RUST_LOG, such as RUST_LOG=ebs_driver=trace"),
     ];
-    if let Some(aws) = &flags.aws {
-        given.push((aws.aws_sdk_debug_log, "--aws-sdk-debug-log is not available yet: --v=5 shows each call"));
-    }
     if let Some(controller) = &flags.controller {
         let no_local = "--enable-node-local-volumes is not available yet: local-ebs:// handles are refused";
         given.push((controller.enable_node_local_volumes, no_local));

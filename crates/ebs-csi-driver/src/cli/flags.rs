@@ -95,7 +95,7 @@ pub(super) struct AwsFlags {
     /// Added to the user agent of calls to AWS
     #[arg(long, default_value = "", value_name = "TEXT", hide_default_value = true)]
     pub(super) user_agent_extra: String,
-    /// Log each call to AWS with its bodies (not available yet)
+    /// Log each call to AWS with its bodies
     #[arg(long)]
     pub(super) aws_sdk_debug_log: bool,
 }
