@@ -37,7 +37,7 @@ impl Account {
         let id = self.id.get_or_try_init(|| async {
             let sent = ec2.sent(Action::GetCallerIdentity);
             let client = aws_sdk_sts::Client::from_conf(self.config.clone().interceptor(sent.clone()).build());
-            let send = client.get_caller_identity().send();
+            let send = Box::pin(client.get_caller_identity().send());
             ec2.call(sent, send, account_in).await.map_err(|mut error| {
                 if matches!(error.class, ErrorClass::Ambiguous | ErrorClass::Other) {
                     error.class = ErrorClass::NotSent;

@@ -65,7 +65,7 @@ impl AwsEc2 {
         let operation = sagemaker
             .operation(&sent)
             .map_err(|reason| Ec2Error::new(action, ErrorClass::NotSent, format!("{reason}; nothing was sent")))?;
-        self.call(sent, operation.invoke(body.to_string()), |answer| {
+        self.call(sent, Box::pin(operation.invoke(body.to_string())), |answer| {
             about(&required(answer.volume_id.as_deref(), "volume id")?, &volume.as_str())?;
             about(&required(answer.node_id.as_deref(), "node id")?, &node.instance().as_str())?;
             read(answer)

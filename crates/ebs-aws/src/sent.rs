@@ -135,7 +135,7 @@ impl Intercept for Sent {
 
 impl Sent {
     /// The call is a dry run.
-    pub(crate) fn as_dry_run(self, dry_run: bool) -> Self {
+    pub(crate) fn maybe_dry_run(self, dry_run: bool) -> Self {
         Self { dry_run, ..self }
     }
 

@@ -21,7 +21,7 @@ impl Volumes for AwsEc2 {
             Place::Zone(name) => (Some(name.to_string()), None),
             Place::ZoneId(id) => (None, Some(id.to_string())),
         };
-        let sent = self.sent(Action::CreateVolume).as_dry_run(request.dry_run);
+        let sent = self.sent(Action::CreateVolume).maybe_dry_run(request.dry_run);
         let operation = self
             .client
             .create_volume()

@@ -16,7 +16,7 @@ impl Zones for AwsEc2 {
     }
 
     async fn check_access(&self) -> Result<()> {
-        let sent = self.sent(Action::DescribeAvailabilityZones).as_dry_run(true);
+        let sent = self.sent(Action::DescribeAvailabilityZones).maybe_dry_run(true);
         let send = sent.once(self.client.describe_availability_zones().dry_run(true).customize()).send();
         let answer = self.call(sent, send, |_| Ok(())).await;
         match answer {
