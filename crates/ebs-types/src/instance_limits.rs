@@ -144,4 +144,14 @@ mod tests {
         assert_eq!(TABLE.limits.len(), 1028 + 74);
         assert_eq!(TABLE.cards.len(), 33);
     }
+
+    #[test]
+    fn a_forced_type_is_in_the_table_and_counts_as_dedicated_whatever_ec2_reports() {
+        let file: File = serde_json::from_str(include_str!("../data/instance-limits.json")).unwrap();
+        let forced: Vec<String> = types(&file.force_dedicated).collect();
+        assert_eq!(forced.len(), 48);
+        for name in forced {
+            assert_eq!(TABLE.limits.get(&name).map(|l| l.kind), Some(LimitKind::Dedicated), "{name}");
+        }
+    }
 }

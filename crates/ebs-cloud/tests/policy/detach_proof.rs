@@ -30,7 +30,7 @@ async fn is_attached(rig: &Rig) -> bool {
 /// Detaches, and sees to it that nothing was attached when that was reported.
 async fn detach_for_real(rig: &Rig, volume: &VolumeId, node: &NodeId) -> Duration {
     let began = Instant::now();
-    rig.cloud.detach(volume, node, &rig.waiters).await.unwrap();
+    rig.cloud.detach(volume, node, &rig.waiters).await.expect("it can be detached");
     assert!(!is_attached(rig).await, "reported detached while attached, after {:?}", began.elapsed());
     began.elapsed()
 }

@@ -24,8 +24,11 @@ fn throughput(throughput: u32) -> ModifySpec {
     ModifySpec { throughput: Some(throughput), ..ModifySpec::default() }
 }
 
-/// The ModifyVolume requests so far: size, type, IOPS, throughput.
-fn requests(rig: &Rig) -> Vec<(Option<i64>, Option<String>, Option<i64>, Option<i64>)> {
+/// Size, type, IOPS and throughput of a ModifyVolume request.
+type Asked = (Option<i64>, Option<String>, Option<i64>, Option<i64>);
+
+/// The ModifyVolume requests so far.
+fn requests(rig: &Rig) -> Vec<Asked> {
     let calls = rig.sim.calls().into_iter();
     calls
         .filter_map(|c| match c.request {
