@@ -14,6 +14,7 @@ use ebs_ec2::{
 };
 use ebs_sim::Ec2Service;
 use ebs_sim::engine::{Engine, EngineConfig};
+use ebs_sim::iam::Extra;
 use ebs_sim::port::SimEc2;
 use ebs_types::{DeviceName, Gib, HyperPodNode, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneName};
 
@@ -52,7 +53,9 @@ impl Both {
             log_bodies: false,
         };
         let wire = AwsEc2::connect_with(&config, settings, Arc::new(Nobody)).await.unwrap();
-        Self { wire, port: SimEc2::over(engine) }
+        let port = SimEc2::over(engine);
+        port.declare(Extra::HyperPod);
+        Self { wire, port }
     }
 
     /// The volume by both ways, which must agree.
@@ -96,6 +99,12 @@ fn modification_to_the_ms(mut modification: Modification) -> Modification {
     modification
 }
 
+/// Tags of an object that the driver may change, and these.
+fn managed<const N: usize>(tags: [(&str, &str); N]) -> Tags {
+    let managed = ("ebs.csi.aws.com/cluster", "true");
+    tags.into_iter().chain([managed]).map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
 fn create(token: &str) -> CreateVolume {
     CreateVolume {
         client_token: token.to_owned(),
@@ -110,7 +119,7 @@ fn create(token: &str) -> CreateVolume {
         initialization_rate: None,
         multi_attach: false,
         outpost_arn: None,
-        tags: Tags::from([("CSIVolumeName".into(), token.into()), ("odd & <key>".into(), "ü \"'\n*?".into())]),
+        tags: managed([("CSIVolumeName", token), ("odd & <key>", "ü \"'\n*?")]),
         dry_run: false,
     }
 }
@@ -120,7 +129,7 @@ fn snapshot_of(volume: &VolumeId) -> CreateSnapshot {
         volume: volume.clone(),
         description: "words".into(),
         outpost_arn: None,
-        tags: Tags::from([("CSIVolumeSnapshotName".into(), "s".into())]),
+        tags: managed([("CSIVolumeSnapshotName", "s")]),
     }
 }
 
@@ -157,7 +166,10 @@ async fn volumes_attachments_and_modifications_are_the_same_through_the_sdk_and_
 
     both.wire.create_tags(id.as_str(), &Tags::from([("new".into(), String::new())])).await.unwrap();
     both.wire.delete_tags(id.as_str(), &["odd & <key>".into()]).await.unwrap();
-    assert_eq!(both.volume(&id).await.tags.keys().collect::<Vec<_>>(), ["CSIVolumeName", "new"]);
+    assert_eq!(
+        both.volume(&id).await.tags.keys().collect::<Vec<_>>(),
+        ["CSIVolumeName", "ebs.csi.aws.com/cluster", "new"]
+    );
     both.wire.detach_volume(&DetachRequest { volume: id.clone(), instance }).await.unwrap();
     assert!(both.volume(&id).await.attachments.is_empty());
     both.wire.delete_volume(&id).await.unwrap();
@@ -193,7 +205,7 @@ async fn snapshots_copies_and_places_are_the_same_through_the_sdk_and_through_th
         iops: None,
         throughput: None,
         multi_attach: false,
-        tags: Tags::new(),
+        tags: managed([]),
     };
     let copied = both.wire.copy_volume(&copy).await.unwrap().id;
     assert_eq!(both.volume(&copied).await.source_volume, Some(id));
