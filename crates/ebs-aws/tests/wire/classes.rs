@@ -37,7 +37,7 @@ async fn means(status: u16, code: &str, class: ErrorClass) {
 }
 
 macro_rules! rows {
-    ($($name:ident: $status:literal $code:literal => $class:expr;)*) => {
+    ($(fn $name:ident() = $status:literal $code:literal => $class:expr;)*) => {
         $(#[tokio::test]
         async fn $name() {
             means($status, $code, $class).await;
@@ -46,60 +46,60 @@ macro_rules! rows {
 }
 
 rows! {
-    a_missing_instance: 400 "InvalidInstanceID.NotFound" => InstanceNotFound;
-    a_missing_volume: 400 "InvalidVolume.NotFound" => VolumeNotFound;
-    a_missing_snapshot: 400 "InvalidSnapshot.NotFound" => SnapshotNotFound;
-    a_missing_attachment: 400 "InvalidAttachment.NotFound" => AttachmentNotFound;
-    a_state_that_forbids_it: 400 "IncorrectState" => IncorrectState;
-    a_volume_never_modified: 400 "InvalidVolumeModification.NotFound" => ModificationNotFound;
-    a_token_used_with_other_parameters: 400 "IdempotentParameterMismatch" => IdempotentMismatch;
-    too_many_volumes: 400 "VolumeLimitExceeded" => LimitExceeded(Limit::Volumes);
-    too_many_iops: 400 "MaxIOPSLimitExceeded" => LimitExceeded(Limit::Iops);
-    too_much_in_modification: 400 "VolumeModificationSizeLimitExceeded" => LimitExceeded(Limit::ModificationSize);
-    too_many_attachments: 400 "AttachmentLimitExceeded" => LimitExceeded(Limit::Attachments);
-    too_many_snapshots: 400 "SnapshotLimitExceeded" => LimitExceeded(Limit::Snapshots);
-    too_many_tags: 400 "TagLimitExceeded" => LimitExceeded(Limit::Tags);
-    too_many_snapshots_at_once: 400 "ConcurrentSnapshotLimitExceeded" => LimitExceeded(Limit::ConcurrentSnapshots);
-    parameters_that_exclude_each_other: 400 "InvalidParameterCombination" => InvalidParameter;
-    a_parameter: 400 "InvalidParameter" => InvalidParameter;
-    a_parameter_that_needs_another: 400 "InvalidParameterDependency" => InvalidParameter;
-    a_parameters_value: 400 "InvalidParameterValue" => InvalidParameter;
-    a_parameter_that_is_none: 400 "UnknownParameter" => InvalidParameter;
-    what_is_not_valid: 400 "ValidationError" => InvalidParameter;
-    too_many_filter_values: 400 "FilterLimitExceeded" => InvalidParameter;
-    a_type_that_is_none: 400 "UnknownVolumeType" => Unsupported;
-    what_is_not_offered: 400 "UnsupportedOperation" => Unsupported;
-    a_dry_run_that_would_succeed: 412 "DryRunOperation" => DryRunSucceeded;
-    an_attached_volume: 400 "VolumeInUse" => VolumeInUse;
-    another_zone: 400 "InvalidVolume.ZoneMismatch" => ZoneMismatch;
-    no_room: 400 "InsufficientVolumeCapacity" => InsufficientCapacity;
-    a_modification_too_soon: 400 "VolumeModificationRateExceeded" => ModificationCooldown;
-    a_snapshot_too_soon: 400 "SnapshotCreationPerVolumeRateExceeded" => SnapshotCooldown;
-    a_missing_right: 403 "UnauthorizedOperation" => Unauthorized;
-    a_key_that_cannot_be_used: 400 "KmsKeyDisabledException" => Encryption;
-    another_code_about_kms: 400 "InvalidKmsKeyId.Malformed" => Encryption;
-    wrong_credentials: 401 "AuthFailure" => Unauthenticated;
-    old_credentials: 400 "RequestExpired" => Unauthenticated;
-    a_snapshot_in_use: 400 "InvalidSnapshot.InUse" => SnapshotInUse;
-    a_locked_snapshot: 400 "SnapshotLocked" => SnapshotInUse;
-    a_server_that_failed: 500 "InternalError" => Ambiguous;
-    a_server_that_is_away: 503 "Unavailable" => Ambiguous;
-    an_unknown_code_with_a_server_error: 500 "SomethingNew" => Ambiguous;
-    an_unknown_code: 400 "SomethingNew" => Other;
-    throttling: 400 "Throttling" => Throttled;
-    throttling_exception: 400 "ThrottlingException" => Throttled;
-    throttled_exception: 400 "ThrottledException" => Throttled;
-    request_throttled_exception: 400 "RequestThrottledException" => Throttled;
-    request_throttled: 400 "RequestThrottled" => Throttled;
-    too_many_requests_exception: 400 "TooManyRequestsException" => Throttled;
-    provisioned_throughput_exceeded: 400 "ProvisionedThroughputExceededException" => Throttled;
-    transaction_in_progress: 400 "TransactionInProgressException" => Throttled;
-    request_limit_exceeded: 503 "RequestLimitExceeded" => Throttled;
-    bandwidth_limit_exceeded: 400 "BandwidthLimitExceeded" => Throttled;
-    limit_exceeded_exception: 400 "LimitExceededException" => Throttled;
-    slow_down: 503 "SlowDown" => Throttled;
-    prior_request_not_complete: 400 "PriorRequestNotComplete" => Throttled;
-    ec2_throttled_exception: 400 "EC2ThrottledException" => Throttled;
+    fn a_missing_instance() = 400 "InvalidInstanceID.NotFound" => InstanceNotFound;
+    fn a_missing_volume() = 400 "InvalidVolume.NotFound" => VolumeNotFound;
+    fn a_missing_snapshot() = 400 "InvalidSnapshot.NotFound" => SnapshotNotFound;
+    fn a_missing_attachment() = 400 "InvalidAttachment.NotFound" => AttachmentNotFound;
+    fn a_state_that_forbids_it() = 400 "IncorrectState" => IncorrectState;
+    fn a_volume_never_modified() = 400 "InvalidVolumeModification.NotFound" => ModificationNotFound;
+    fn a_token_used_with_other_parameters() = 400 "IdempotentParameterMismatch" => IdempotentMismatch;
+    fn too_many_volumes() = 400 "VolumeLimitExceeded" => LimitExceeded(Limit::Volumes);
+    fn too_many_iops() = 400 "MaxIOPSLimitExceeded" => LimitExceeded(Limit::Iops);
+    fn too_much_in_modification() = 400 "VolumeModificationSizeLimitExceeded" => LimitExceeded(Limit::ModificationSize);
+    fn too_many_attachments() = 400 "AttachmentLimitExceeded" => LimitExceeded(Limit::Attachments);
+    fn too_many_snapshots() = 400 "SnapshotLimitExceeded" => LimitExceeded(Limit::Snapshots);
+    fn too_many_tags() = 400 "TagLimitExceeded" => LimitExceeded(Limit::Tags);
+    fn too_many_snapshots_at_once() = 400 "ConcurrentSnapshotLimitExceeded" => LimitExceeded(Limit::ConcurrentSnapshots);
+    fn parameters_that_exclude_each_other() = 400 "InvalidParameterCombination" => InvalidParameter;
+    fn a_parameter() = 400 "InvalidParameter" => InvalidParameter;
+    fn a_parameter_that_needs_another() = 400 "InvalidParameterDependency" => InvalidParameter;
+    fn a_parameters_value() = 400 "InvalidParameterValue" => InvalidParameter;
+    fn a_parameter_that_is_none() = 400 "UnknownParameter" => InvalidParameter;
+    fn what_is_not_valid() = 400 "ValidationError" => InvalidParameter;
+    fn too_many_filter_values() = 400 "FilterLimitExceeded" => InvalidParameter;
+    fn a_type_that_is_none() = 400 "UnknownVolumeType" => Unsupported;
+    fn what_is_not_offered() = 400 "UnsupportedOperation" => Unsupported;
+    fn a_dry_run_that_would_succeed() = 412 "DryRunOperation" => DryRunSucceeded;
+    fn an_attached_volume() = 400 "VolumeInUse" => VolumeInUse;
+    fn another_zone() = 400 "InvalidVolume.ZoneMismatch" => ZoneMismatch;
+    fn no_room() = 400 "InsufficientVolumeCapacity" => InsufficientCapacity;
+    fn a_modification_too_soon() = 400 "VolumeModificationRateExceeded" => ModificationCooldown;
+    fn a_snapshot_too_soon() = 400 "SnapshotCreationPerVolumeRateExceeded" => SnapshotCooldown;
+    fn a_missing_right() = 403 "UnauthorizedOperation" => Unauthorized;
+    fn a_key_that_cannot_be_used() = 400 "KmsKeyDisabledException" => Encryption;
+    fn another_code_about_kms() = 400 "InvalidKmsKeyId.Malformed" => Encryption;
+    fn wrong_credentials() = 401 "AuthFailure" => Unauthenticated;
+    fn old_credentials() = 400 "RequestExpired" => Unauthenticated;
+    fn a_snapshot_in_use() = 400 "InvalidSnapshot.InUse" => SnapshotInUse;
+    fn a_locked_snapshot() = 400 "SnapshotLocked" => SnapshotInUse;
+    fn a_server_that_failed() = 500 "InternalError" => Ambiguous;
+    fn a_server_that_is_away() = 503 "Unavailable" => Ambiguous;
+    fn an_unknown_code_with_a_server_error() = 500 "SomethingNew" => Ambiguous;
+    fn an_unknown_code() = 400 "SomethingNew" => Other;
+    fn throttling() = 400 "Throttling" => Throttled;
+    fn throttling_exception() = 400 "ThrottlingException" => Throttled;
+    fn throttled_exception() = 400 "ThrottledException" => Throttled;
+    fn request_throttled_exception() = 400 "RequestThrottledException" => Throttled;
+    fn request_throttled() = 400 "RequestThrottled" => Throttled;
+    fn too_many_requests_exception() = 400 "TooManyRequestsException" => Throttled;
+    fn provisioned_throughput_exceeded() = 400 "ProvisionedThroughputExceededException" => Throttled;
+    fn transaction_in_progress() = 400 "TransactionInProgressException" => Throttled;
+    fn request_limit_exceeded() = 503 "RequestLimitExceeded" => Throttled;
+    fn bandwidth_limit_exceeded() = 400 "BandwidthLimitExceeded" => Throttled;
+    fn limit_exceeded_exception() = 400 "LimitExceededException" => Throttled;
+    fn slow_down() = 503 "SlowDown" => Throttled;
+    fn prior_request_not_complete() = 400 "PriorRequestNotComplete" => Throttled;
+    fn ec2_throttled_exception() = 400 "EC2ThrottledException" => Throttled;
 }
 
 #[tokio::test]
