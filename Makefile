@@ -22,7 +22,7 @@ test-all: test soak ## The tests, and the model test on new seeds
 bench: ## Volume lives under load, against the targets (LIVES=500, BENCH_ARGS='--check --cases steady')
 	@scripts/setup build
 	@echo "building release programs; the first time takes long" >&2
-	cargo build --release --workspace --locked
+	cargo build --release --workspace --locked --bin aws-ebs-csi-driver --bin ebs-sim --bin xtask
 	$(or $(CARGO_TARGET_DIR),target)/release/xtask bench $(BENCH_ARGS)
 
 SECONDS ?= 60
