@@ -34,6 +34,7 @@ pub(super) struct Work {
 }
 
 /// What came of a call.
+#[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made: a box would cost more")]
 pub(super) enum Applied {
     /// Its result.
     Now(Result<Reply, Fault>),

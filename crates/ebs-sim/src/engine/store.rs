@@ -118,10 +118,9 @@ impl Store {
             tracing::error!(%error, "a change could not be written down: a restart would forget it");
         }
         let number = *number;
-        if journal.lines() >= LINES && self.saving.as_ref().is_none_or(JoinHandle::is_finished) {
-            if let Err(error) = self.turn_over(number + 1, sim, now) {
-                tracing::warn!(%error, "the state could not be saved: its journal goes on");
-            }
+        let full = journal.lines() >= LINES && self.saving.as_ref().is_none_or(JoinHandle::is_finished);
+        if full && let Err(error) = self.turn_over(number + 1, sim, now) {
+            tracing::warn!(%error, "the state could not be saved: its journal goes on");
         }
     }
 
