@@ -10,6 +10,7 @@
 //! **Time.** Wall clock = start of the engine + tokio's clock since then, so paused tests move EC2's time too. Without
 //! a data plane nothing runs in the background: time takes effect when somebody looks.
 
+mod account;
 mod clock;
 mod config;
 mod core;
@@ -43,6 +44,7 @@ use crate::iam::{Audit, Caller, LeastRights, Rights};
 use crate::plane::Plane;
 use crate::state::Sim;
 
+pub use account::{AccountSettings, Quotas};
 pub use config::{BurntToken, Consistency, Devices, EngineConfig, Timing, TimingOverride, ZoneConfig};
 pub use gate::Faults;
 
@@ -214,6 +216,22 @@ impl Engine {
     pub fn advance(&self, time: Duration) {
         self.shared.clock.leap(time);
         self.shared.core.changed.notify_one();
+    }
+
+    /// Lets an attachment go on that a fault rule has stuck; without an instance, the volume's only one.
+    ///
+    /// # Errors
+    /// `IncorrectState` when there is no such attachment.
+    pub fn release_attachment(&self, volume: &str, instance: Option<&str>) -> Result<(), Fault> {
+        self.shared.core.release(volume, instance)
+    }
+
+    /// Brings back a device that a fault rule let vanish, and ends its I/O errors.
+    ///
+    /// # Errors
+    /// `IncorrectState` when the volume is not attached.
+    pub fn heal_device(&self, volume: &str) -> Result<(), Fault> {
+        self.shared.core.heal(volume)
     }
 
     /// Now, on the clock of the simulated EC2.

@@ -19,4 +19,4 @@ pub use book::{RuleId, Standing};
 
 pub(crate) use book::Book;
 pub(crate) use parse::check_rule;
-pub(crate) use plan::{Arrival, Departure, Mangled, Plan, Twist};
+pub(crate) use plan::{Arrival, Attachment, Departure, Device, Mangled, Plan, Twist};

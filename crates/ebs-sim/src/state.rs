@@ -12,6 +12,7 @@ mod cluster_nodes;
 mod copies;
 mod disks;
 mod effects;
+mod encryption;
 mod fast_restore;
 mod faults;
 mod filters;
@@ -21,18 +22,23 @@ mod listings;
 mod locks;
 mod model;
 mod modifications;
+mod outposts;
 mod paging;
+mod past;
 mod places;
+mod quotas;
 mod random;
 mod resume;
 mod rights;
 mod shape;
 mod snapshots;
+mod status;
 mod tags;
 #[cfg(test)]
 mod tests;
 mod timing;
 mod tokens;
+mod twist;
 mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,13 +47,14 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Call, Fault, Reply};
-use crate::engine::{EngineConfig, StateView, TimingOverride};
+use crate::engine::{AccountSettings, EngineConfig, StateView, TimingOverride};
 
 pub(crate) use effects::{Effect, Outcome, Source};
 
 use account::{Account, Instance};
 use instances::Started;
 use model::{Snapshot, Volume};
+use past::Past;
 use random::Random;
 use timing::Times;
 use tokens::Token;
@@ -76,6 +83,14 @@ pub(crate) struct Sim {
     policy: Policy,
     #[serde(skip)]
     effects: Vec<Effect>,
+    /// Of reads that lag; not part of the state, since reads change nothing.
+    #[serde(skip)]
+    lags: Random,
+    #[serde(skip)]
+    past: Past,
+    /// The revision that was settled, and until when nothing of it settles by itself.
+    #[serde(skip)]
+    settled: Option<(u64, Option<SystemTime>)>,
     /// Grows with every change, so that an unchanged state need not be saved.
     #[serde(skip)]
     revision: u64,
@@ -86,7 +101,7 @@ pub(crate) struct Sim {
 pub(crate) struct Policy {
     max_volumes: usize,
     max_snapshots: usize,
-    max_fast_restores: usize,
+    account: AccountSettings,
     snapshot_interval: Option<std::time::Duration>,
     modifications_per_day: Option<u32>,
     burnt_token_repeats_reply: bool,
@@ -109,20 +124,30 @@ impl Sim {
             times: Times::of(config),
             policy: Policy::of(config),
             effects: Vec::new(),
+            lags: Random::new(config.seed, 3),
+            past: Past::lagging(config.consistency.max_lag),
+            settled: None,
             revision: 1,
         };
         sim.launch(config, now);
+        sim.lag_from(now);
         sim
     }
 
     /// Carries out one call. Effects collect until [`Sim::take_effects`].
+    #[cfg(test)]
     pub(crate) fn apply(&mut self, now: SystemTime, call: Call) -> Result<Reply, Fault> {
+        self.apply_with(now, call, &crate::faults::Twist::default())
+    }
+
+    /// Carries out one call on the books as they are.
+    fn carry_out(&mut self, now: SystemTime, call: Call) -> Result<Reply, Fault> {
         match call {
             Call::CreateVolume(c) => self.create_volume(now, c),
             Call::CopyVolumes(c) => self.copy_volumes(now, c),
             Call::DeleteVolume(c) => self.delete_volume(now, &c),
             Call::DescribeVolumes(c) => self.describe_volumes(&c),
-            Call::DescribeVolumeStatus(c) => self.describe_volume_status(&c),
+            Call::DescribeVolumeStatus(c) => self.describe_volume_status(now, &c),
             Call::AttachVolume(c) => self.attach_volume(now, &c),
             Call::DetachVolume(c) => self.detach_volume(now, &c),
             Call::ModifyVolume(c) => self.modify_volume(now, &c),

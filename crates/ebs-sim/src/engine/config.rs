@@ -9,6 +9,7 @@ use crate::buckets::Limits;
 use crate::iam::IamConfig;
 
 use super::EngineError;
+use super::account::AccountSettings;
 
 /// What stands behind attachments of the machine's own instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +47,8 @@ pub struct TimingOverride {
     pub modify_ms: Option<u64>,
     /// `optimizing` → `completed`.
     pub optimize_ms: Option<u64>,
+    /// Until a volume made of a snapshot or a volume has all data of its own.
+    pub fill_ms: Option<u64>,
     /// Instance `pending` → `running`.
     pub run_ms: Option<u64>,
     /// Instance `shutting-down` → `terminated`.
@@ -140,6 +143,8 @@ pub struct EngineConfig {
     pub burnt_token: BurntToken,
     /// Seed of everything that is left to chance. `None`: a new one each time. Ids stay random with loop devices.
     pub seed: Option<u64>,
+    /// Encryption, keys, quotas.
+    pub account: AccountSettings,
     /// How far reads may lag behind.
     pub consistency: Consistency,
     /// The rates of the token buckets; `None`: by `timing` (EC2's defaults when realistic, no buckets when instant).
@@ -194,6 +199,7 @@ impl Default for EngineConfig {
             modifications_per_day: None,
             burnt_token: BurntToken::Mismatch,
             seed: None,
+            account: AccountSettings::default(),
             consistency: Consistency::default(),
             limits: None,
             iam: IamConfig::default(),

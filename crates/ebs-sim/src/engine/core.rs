@@ -60,11 +60,14 @@ pub(super) struct Inner {
     pub(super) work: Vec<Work>,
     /// No call is taken any more.
     pub(super) ended: bool,
+    /// Everything due until then has been settled.
+    settled_at: SystemTime,
 }
 
 impl Core {
     pub(super) fn new(sim: Sim, clock: Clock, has_plane: bool, store: Option<Store>) -> Self {
-        let guarded = Inner { sim, clock, has_plane, store, work: Vec::new(), ended: false };
+        let settled_at = clock.now();
+        let guarded = Inner { sim, clock, has_plane, store, work: Vec::new(), ended: false, settled_at };
         Self { guarded: Arc::new(Mutex::new(guarded)), changed: Arc::default() }
     }
 
@@ -114,6 +117,38 @@ impl Core {
         self.lock().sim.timing()
     }
 
+    /// Keeps what was, for reads that are made to lag.
+    pub(super) fn keep_past(&self) {
+        let mut core = self.lock();
+        core.settle();
+        let now = core.clock.now();
+        core.sim.keep_past(now);
+    }
+
+    /// Lets a stuck attachment go on.
+    pub(super) fn release(&self, volume: &str, instance: Option<&str>) -> Result<(), Fault> {
+        let mut core = self.lock();
+        core.settle();
+        let now = core.clock.now();
+        core.sim.release(now, volume, instance)?;
+        let (volume, instance) = (volume.to_owned(), instance.map(str::to_owned));
+        core.write(now, Input::Release { now, volume, instance });
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// Repairs a volume's device.
+    pub(super) fn heal(&self, volume: &str) -> Result<(), Fault> {
+        let mut core = self.lock();
+        core.settle();
+        let now = core.clock.now();
+        core.sim.heal_device(volume)?;
+        core.write(now, Input::Heal { volume: volume.to_owned() });
+        core.start_effects(now);
+        self.changed.notify_one();
+        Ok(())
+    }
+
     /// Everything there is; nothing once it has ended.
     pub(super) fn view(&self) -> Option<StateView> {
         let mut core = self.lock();
@@ -134,7 +169,7 @@ impl Inner {
         let now = self.clock.now();
         let (revision, mark) = (self.sim.revision(), self.sim.mark());
         let noted = self.store.is_some().then(|| call.clone());
-        let result = self.sim.apply(now, call);
+        let result = self.sim.apply_with(now, call, &twist);
         if let Some(call) = noted
             && (revision, mark) != (self.sim.revision(), self.sim.mark())
         {
@@ -157,7 +192,7 @@ impl Inner {
                 Applied::Later(later)
             }
             result => {
-                effects.into_iter().for_each(|effect| self.begin(effect));
+                effects.into_iter().for_each(|effect| self.begin(now, effect));
                 Applied::Now(result)
             }
         }
@@ -165,32 +200,55 @@ impl Inner {
 
     /// Lets time pass and starts what has to be done, until nothing changes any more.
     pub(super) fn settle(&mut self) {
+        let now = self.clock.now();
+        if self.sim.is_settled(now) {
+            self.settled_at = now;
+            return;
+        }
+        // Everything at its own time, however long nobody has looked.
+        while let Some(due) = self.sim.next_due(self.settled_at).filter(|due| *due < now) {
+            self.settle_at(due);
+            self.settled_at = due;
+        }
+        self.settle_at(now);
+        self.settled_at = now;
+    }
+
+    fn settle_at(&mut self, now: SystemTime) {
         loop {
-            let now = self.clock.now();
             let (revision, mark) = (self.sim.revision(), self.sim.mark());
             self.sim.advance(now);
             if (revision, mark) != (self.sim.revision(), self.sim.mark()) {
                 self.write(now, Input::Advance { now, mark: self.sim.mark() });
             }
-            let effects = self.sim.take_effects();
-            if effects.is_empty() {
+            if !self.start_effects(now) {
                 return;
             }
-            effects.into_iter().for_each(|effect| self.begin(effect));
         }
     }
 
-    fn begin(&mut self, effect: Effect) {
+    /// False when there are none.
+    fn start_effects(&mut self, now: SystemTime) -> bool {
+        let effects = self.sim.take_effects();
+        let any = !effects.is_empty();
+        effects.into_iter().for_each(|effect| self.begin(now, effect));
+        any
+    }
+
+    fn begin(&mut self, now: SystemTime, effect: Effect) {
         if self.has_plane {
             self.work.push(Work { effect, held: None });
         } else {
-            self.finish(&effect, &Outcome::Done(None));
+            self.finish_at(now, &effect, &Outcome::Done(None));
         }
     }
 
     /// Takes in how an effect ended.
     pub(super) fn finish(&mut self, effect: &Effect, outcome: &Outcome) {
-        let now = self.clock.now();
+        self.finish_at(self.clock.now(), effect, outcome);
+    }
+
+    fn finish_at(&mut self, now: SystemTime, effect: &Effect, outcome: &Outcome) {
         self.sim.finish(now, effect, outcome);
         if self.store.is_some() {
             self.write(now, Input::Finish { now, effect: effect.clone(), outcome: outcome.clone() });

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use crate::api::Call;
 use crate::buckets::{Buckets, Level, Limits};
 use crate::chance::Chance;
-use crate::faults::{Arrival, BadRule, Book, Plan, Rule, RuleId, Standing};
+use crate::faults::{Arrival, BadRule, Book, Effect, Plan, Rule, RuleId, Standing};
 
 use super::latency::Latency;
 use super::{Engine, EngineConfig, Shared};
@@ -80,6 +80,9 @@ impl Faults {
     /// # Errors
     /// The place of the first bad rule, and what is wrong with it.
     pub fn add_all(&self, rules: Vec<Rule>) -> Result<Vec<RuleId>, (usize, BadRule)> {
+        if rules.iter().any(|rule| matches!(rule.effect, Effect::Stale { .. })) {
+            self.shared.core.keep_past();
+        }
         self.shared.gate.lock().book.add(self.shared.clock.now(), rules)
     }
 

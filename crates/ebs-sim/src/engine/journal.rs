@@ -24,23 +24,28 @@ pub(super) enum Input {
     Finish { now: SystemTime, effect: Effect, outcome: Outcome },
     Timing(TimingOverride),
     KeyRefused { volumes: Vec<String> },
+    Release { now: SystemTime, volume: String, instance: Option<String> },
+    Heal { volume: String },
 }
 
 impl Input {
     /// When it was; `None`: at no certain time.
     fn now(&self) -> Option<SystemTime> {
         match self {
-            Self::Call { now, .. } | Self::Advance { now, .. } | Self::Finish { now, .. } => Some(*now),
-            Self::Timing(_) | Self::KeyRefused { .. } => None,
+            Self::Call { now, .. }
+            | Self::Advance { now, .. }
+            | Self::Finish { now, .. }
+            | Self::Release { now, .. } => Some(*now),
+            Self::Timing(_) | Self::Heal { .. } | Self::KeyRefused { .. } => None,
         }
     }
 
     /// Tells it to the state again.
     fn replay(self, sim: &mut Sim) -> Result<(), String> {
         let mark = match self {
-            Self::Call { now, call, twist: _, mark } => {
+            Self::Call { now, call, twist, mark } => {
                 // A refusal was one the first time too.
-                let _same = sim.apply(now, call);
+                let _same = sim.apply_with(now, call, &twist);
                 mark
             }
             Self::Advance { now, mark } => {
@@ -59,6 +64,10 @@ impl Input {
                 sim.refuse_key(&volumes);
                 return Ok(());
             }
+            Self::Release { now, volume, instance } => {
+                return sim.release(now, &volume, instance.as_deref()).map_err(|fault| fault.to_string());
+            }
+            Self::Heal { volume } => return sim.heal_device(&volume).map_err(|fault| fault.to_string()),
         };
         if sim.mark() == mark { Ok(()) } else { Err("does not lead where it led the first time".to_owned()) }
     }

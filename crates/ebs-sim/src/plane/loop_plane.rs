@@ -68,7 +68,7 @@ impl LoopPlane {
         })
     }
 
-    fn lock_devices(&self) -> MutexGuard<'_, ()> {
+    pub(super) fn lock_devices(&self) -> MutexGuard<'_, ()> {
         // Nothing is guarded but the order of things, so a panic leaves nothing half done behind.
         self.devices.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -85,17 +85,23 @@ impl LoopPlane {
             Effect::CopyToSnapshot { volume, snapshot } => {
                 self.at_one_moment(volume, || self.snapshots.make_copy(snapshot, &self.volumes.file(volume), None))
             }
-            Effect::Connect { volume, .. } => match self.connect(volume) {
+            Effect::Connect { volume, linked, .. } => match self.connect(volume, *linked) {
                 Ok(device) => return Outcome::Done(Some(device)),
                 Err(error) => Err(error),
             },
-            Effect::Disconnect { volume, .. } => match self.disconnect(volume) {
+            Effect::Disconnect { volume, force, .. } => match self.disconnect(volume) {
+                Ok(Disconnected::WithLastUser | Disconnected::Mounted) if *force => self.cut(volume),
                 Ok(Disconnected::WithLastUser | Disconnected::Mounted) => return Outcome::Busy,
                 Ok(Disconnected::Yes) => Ok(()),
                 Err(error) => Err(error),
             },
             Effect::Grow { volume, gib } => self.grow(volume, *gib),
-            Effect::DeleteBacking { volume } => self.volumes.remove(volume),
+            Effect::Vanish { volume } => self.cut(volume),
+            Effect::BreakIo { volume } => self.break_io(volume),
+            Effect::HealIo { volume } => self.heal_io(volume),
+            Effect::DeleteBacking { volume } => {
+                self.volumes.remove(volume).and_then(|()| self.forget_kept(volume))
+            }
             Effect::DeleteSnapshotData { snapshot } => self.snapshots.remove(snapshot),
         };
         match done {
@@ -105,12 +111,12 @@ impl LoopPlane {
     }
 
     /// The devices over a volume's file: one, or none.
-    fn devices_of(&self, volume: &str) -> io::Result<Vec<Connected>> {
+    pub(super) fn devices_of(&self, volume: &str) -> io::Result<Vec<Connected>> {
         let file = self.volumes.file(volume);
         Ok(sysfs::connected_below(self.volumes.dir())?.into_iter().filter(|c| c.file == file).collect())
     }
 
-    fn connect(&self, volume: &str) -> io::Result<String> {
+    fn connect(&self, volume: &str, linked: bool) -> io::Result<String> {
         let _devices = self.lock_devices();
         let device = match self.devices_of(volume)?.into_iter().next() {
             // It would vanish under its new user, and a second device over one file would corrupt it.
@@ -125,7 +131,11 @@ impl LoopPlane {
             None => self.losetup.connect(&self.volumes.file(volume))?,
         };
         let name = device.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-        self.by_id.point(volume, name)?;
+        if linked {
+            self.by_id.point(volume, name)?;
+        } else {
+            self.by_id.remove(volume)?;
+        }
         Ok(device.to_string_lossy().into_owned())
     }
 

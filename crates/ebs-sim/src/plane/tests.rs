@@ -68,11 +68,11 @@ impl Bench {
 }
 
 fn connect(volume: &str) -> Effect {
-    Effect::Connect { volume: volume.to_owned(), instance: "i-1".to_owned() }
+    Effect::Connect { volume: volume.to_owned(), instance: "i-1".to_owned(), linked: true }
 }
 
 fn disconnect(volume: &str) -> Effect {
-    Effect::Disconnect { volume: volume.to_owned(), instance: "i-1".to_owned() }
+    Effect::Disconnect { volume: volume.to_owned(), instance: "i-1".to_owned(), force: false }
 }
 
 fn open(device: &PathBuf) -> File {

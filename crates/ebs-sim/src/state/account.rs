@@ -37,32 +37,6 @@ impl Account {
     pub(super) fn zone_with_id(&self, id: &str) -> Option<&ZoneConfig> {
         self.zones.iter().find(|z| z.id == id)
     }
-
-    /// The ARN of the key behind what a client may name it by, and whether such a key can exist.
-    pub(super) fn kms_key(&self, given: Option<&str>) -> (String, bool) {
-        let prefix = format!("arn:aws:kms:{}:{}:key/", self.region, self.id);
-        match given {
-            None => (format!("{prefix}{}", key_of_alias("alias/aws/ebs")), true),
-            Some(key) if key.starts_with("alias/") => (format!("{prefix}{}", key_of_alias(key)), true),
-            Some(key) if key.starts_with("arn:") => {
-                let fits = key.split(':').nth(2) == Some("kms") && key.split(':').nth(3) == Some(self.region.as_str());
-                (key.to_owned(), fits)
-            }
-            Some(key) => (format!("{prefix}{key}"), is_uuid(key)),
-        }
-    }
-}
-
-fn is_uuid(text: &str) -> bool {
-    let groups: Vec<usize> = text.split('-').map(str::len).collect();
-    groups == [8, 4, 4, 4, 12] && text.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit())
-}
-
-/// Every alias stands for a key of its own, always the same.
-fn key_of_alias(alias: &str) -> String {
-    use sha2::Digest as _;
-    let digest = hex::encode(sha2::Sha256::digest(alias.as_bytes()));
-    format!("{}-{}-{}-{}-{}", &digest[..8], &digest[8..12], &digest[12..16], &digest[16..20], &digest[20..32])
 }
 
 /// An instance; its volumes know that they are attached to it.
@@ -125,7 +99,7 @@ impl Policy {
         Self {
             max_volumes: config.max_volumes,
             max_snapshots: config.max_snapshots,
-            max_fast_restores: 50,
+            account: config.account.clone(),
             snapshot_interval: config.snapshot_interval.or(realistic.then_some(Duration::from_secs(15))),
             modifications_per_day: config.modifications_per_day.or(realistic.then_some(4)),
             burnt_token_repeats_reply: config.burnt_token == BurntToken::OldReply,
@@ -182,17 +156,16 @@ fn root_volume(instance: &Instance, now: SystemTime) -> Volume {
         created: now,
         tags: BTreeMap::new(),
         attachments: vec![Attachment {
-            instance_id: instance.id.clone(),
-            device: instance.root_device.clone(),
             phase: AttachmentPhase::Attached,
-            attach_time: now,
             delete_on_termination: true,
-            card: None,
             backing: Device::None,
-            associated_resource: None,
+            ..Attachment::new(instance, &instance.root_device, now, now)
         }],
         modification: None,
         modified_at: Vec::new(),
         last_snapshot: None,
+        impaired: false,
+        outpost_arn: None,
+        filling: None,
     }
 }

@@ -23,20 +23,32 @@ struct Turn {
 }
 
 impl Sim {
+    /// True when nothing has changed since it was settled, nothing is due and nothing to be done: so most calls meet
+    /// it.
+    pub(crate) fn is_settled(&self, now: SystemTime) -> bool {
+        let settled = self.settled.filter(|(revision, _)| *revision == self.revision);
+        self.effects.is_empty() && settled.is_some_and(|(_, until)| until.is_none_or(|until| now < until))
+    }
+
     /// Settles everything whose time has come.
     pub(crate) fn advance(&mut self, now: SystemTime) {
+        if self.is_settled(now) {
+            return;
+        }
         let times = self.times.clone();
+        // First: volumes go with instances.
+        let instances_changed = self.settle_instances(now);
         let mut gone = Vec::new();
-        let mut turn = Turn::default();
+        let mut turn = Turn { changed: instances_changed, ..Turn::default() };
         for volume in self.volumes.values_mut() {
             volume.settle(now, &mut turn);
             volume.settle_attachments(now, &mut turn);
+            turn.changed |= volume.disturb_devices(now, &mut turn.effects);
             volume.settle_modification(now, &times, &mut turn);
             if std::mem::take(&mut turn.gone) {
                 gone.push(volume.id.clone());
             }
         }
-        turn.changed |= self.settle_instances(now);
         for snapshot in self.snapshots.values_mut() {
             turn.changed |= snapshot.settle(now);
         }
@@ -51,6 +63,8 @@ impl Sim {
         if turn.changed {
             self.touch();
         }
+        self.note_changes(now);
+        self.settled = Some((self.revision, self.next_due(now)));
     }
 
     fn forget_volume(&mut self, id: &str, now: SystemTime) {
@@ -83,11 +97,16 @@ impl Sim {
                 self.finish_creation(volume, outcome);
             }
             Effect::CopyToSnapshot { snapshot, .. } => self.finish_copy(snapshot, outcome),
-            Effect::Connect { volume, instance } => self.finish_connect(now, volume, instance, outcome),
-            Effect::Disconnect { volume, instance } => self.finish_disconnect(now, volume, instance, outcome),
+            Effect::Connect { volume, instance, .. } => self.finish_connect(now, volume, instance, outcome),
+            Effect::Disconnect { volume, instance, .. } => self.finish_disconnect(now, volume, instance, outcome),
             Effect::Grow { volume, .. } => self.finish_growth(now, volume, outcome),
-            Effect::DeleteBacking { .. } | Effect::DeleteSnapshotData { .. } => {}
+            Effect::DeleteBacking { .. }
+            | Effect::DeleteSnapshotData { .. }
+            | Effect::Vanish { .. }
+            | Effect::BreakIo { .. }
+            | Effect::HealIo { .. } => {}
         }
+        self.note_changes(now);
     }
 
     fn finish_creation(&mut self, volume: &str, outcome: &Outcome) {
@@ -124,6 +143,7 @@ impl Sim {
             }
             Outcome::Done(device) => {
                 attachment.backing = Device::Connected(device.clone().unwrap_or_default());
+                attachment.arrived(now);
                 false
             }
             Outcome::Busy | Outcome::Failed(_) if detaching => {
@@ -135,8 +155,9 @@ impl Sim {
                 false
             }
         };
+        let force = attachment.forced;
         if disconnect {
-            self.emit(Effect::Disconnect { volume: volume.to_owned(), instance: instance.to_owned() });
+            self.emit(Effect::Disconnect { volume: volume.to_owned(), instance: instance.to_owned(), force });
         }
     }
 
@@ -203,27 +224,41 @@ impl Volume {
     fn settle_attachments(&mut self, now: SystemTime, turn: &mut Turn) {
         let volume = &self.id;
         for attachment in &mut self.attachments {
-            let connect = || Effect::Connect { volume: volume.clone(), instance: attachment.instance_id.clone() };
+            let (volume, instance) = (volume.clone(), attachment.instance_id.clone());
+            let (linked, force) = (attachment.linked, attachment.forced);
+            let late = attachment.device_due.is_some_and(|due| now < due);
             match (&attachment.phase, &attachment.backing) {
-                (AttachmentPhase::Attaching { due }, Device::None | Device::Connected(_)) if *due <= now => {
+                (AttachmentPhase::Attaching { due }, Device::None | Device::Connected(_))
+                    if *due <= now && !attachment.stuck =>
+                {
+                    attachment.phase = AttachmentPhase::Attached;
+                    attachment.arrived(now);
+                    turn.changed = true;
+                }
+                (AttachmentPhase::Attaching { due }, Device::Absent) if *due <= now && late && !attachment.stuck => {
                     attachment.phase = AttachmentPhase::Attached;
                     turn.changed = true;
                 }
-                (AttachmentPhase::Attaching { due }, Device::Absent) if *due <= now => {
-                    turn.effects.push(connect());
+                (AttachmentPhase::Attaching { due }, Device::Absent) if *due <= now && !attachment.stuck => {
+                    turn.effects.push(Effect::Connect { volume, instance, linked });
+                    attachment.backing = Device::Connecting;
+                    turn.changed = true;
+                }
+                // It was late, or had vanished.
+                (AttachmentPhase::Attached, Device::Absent) if !late => {
+                    turn.effects.push(Effect::Connect { volume, instance, linked });
                     attachment.backing = Device::Connecting;
                     turn.changed = true;
                 }
                 (AttachmentPhase::Attaching { .. } | AttachmentPhase::Attached, Device::RetryConnect(at))
                     if *at <= now =>
                 {
-                    turn.effects.push(connect());
+                    turn.effects.push(Effect::Connect { volume, instance, linked });
                     attachment.backing = Device::Connecting;
                     turn.changed = true;
                 }
                 (AttachmentPhase::Detaching { .. }, Device::RetryDisconnect(device, at)) if *at <= now => {
-                    turn.effects
-                        .push(Effect::Disconnect { volume: volume.clone(), instance: attachment.instance_id.clone() });
+                    turn.effects.push(Effect::Disconnect { volume, instance, force });
                     attachment.backing = Device::Disconnecting(device.clone());
                     turn.changed = true;
                 }
@@ -234,7 +269,7 @@ impl Volume {
         self.attachments.retain(|a| {
             !matches!(
                 (&a.phase, &a.backing),
-                (AttachmentPhase::Detaching { due, .. }, Device::None | Device::Absent) if *due <= now
+                (AttachmentPhase::Detaching { due, .. }, Device::None | Device::Absent) if *due <= now && !a.stuck
             )
         });
         turn.changed |= self.attachments.len() != before;
@@ -268,8 +303,9 @@ impl Volume {
         });
         let attachments = self.attachments.iter().flat_map(|a| {
             let phase = match a.phase {
+                _ if a.stuck => None,
                 AttachmentPhase::Attaching { due } | AttachmentPhase::Detaching { due, .. } => Some(due),
-                AttachmentPhase::Attached => None,
+                AttachmentPhase::Attached => a.device_due,
             };
             let retry = match a.backing {
                 Device::RetryConnect(at) | Device::RetryDisconnect(_, at) => Some(at),
@@ -277,9 +313,10 @@ impl Volume {
                 | Device::Absent
                 | Device::Connecting
                 | Device::Connected(_)
-                | Device::Disconnecting(_) => None,
+                | Device::Disconnecting(_)
+                | Device::Vanished => None,
             };
-            phase.into_iter().chain(retry)
+            phase.into_iter().chain(retry).chain(a.disturbed_at())
         });
         own.into_iter().chain(modification).chain(attachments)
     }

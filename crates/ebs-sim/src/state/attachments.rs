@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use ebs_types::ebs_cards;
+use ebs_types::{ebs_cards, is_xen};
 
 use crate::api::{AttachVolume, DetachVolume, Fault, Reply};
 
@@ -33,16 +33,8 @@ impl Sim {
         if call.dry_run {
             return Err(faults::dry_run());
         }
-        let attachment = Attachment {
-            instance_id: instance.id.clone(),
-            device: device.to_owned(),
-            phase: AttachmentPhase::Attaching { due: self.times.due(now, self.times.attach, Some(&call.volume_id)) },
-            attach_time: now,
-            delete_on_termination: false,
-            card,
-            backing: if instance.local { Device::Absent } else { Device::None },
-            associated_resource: None,
-        };
+        let due = self.times.due(now, self.times.attach, Some(&call.volume_id));
+        let attachment = Attachment { card, ..Attachment::new(&instance, device, now, due) };
         let reply = attachment.describe(&call.volume_id);
         self.volume_mut(&call.volume_id)?.attachments.push(attachment);
         self.touch();
@@ -66,8 +58,9 @@ impl Sim {
             let id = volume.id.clone();
             let Some(attachment) = volume.attachment_to(instance) else { continue };
             let goes_with_it = attachment.delete_on_termination;
+            attachment.forced = true;
             if attachment.start_detaching(now) {
-                effects.push(Effect::Disconnect { volume: id, instance: instance.to_owned() });
+                effects.push(Effect::Disconnect { volume: id, instance: instance.to_owned(), force: true });
             }
             if matches!(attachment.backing, Device::None | Device::Absent) {
                 volume.attachments.retain(|a| a.instance_id != instance);
@@ -121,10 +114,12 @@ impl Sim {
         }
         let volume = self.volume_mut(&id)?;
         let attachment = volume.attachment_to(&instance_id).expect("found above");
+        attachment.forced = call.force;
+        let due = if call.force { now } else { due };
         let disconnect = attachment.start_detaching(due);
         let reply = attachment.describe(&id);
         if disconnect {
-            self.emit(Effect::Disconnect { volume: id, instance: instance_id });
+            self.emit(Effect::Disconnect { volume: id, instance: instance_id, force: call.force });
         }
         self.touch();
         Ok(Reply::DetachVolume(reply))
@@ -135,18 +130,15 @@ impl Attachment {
     /// Lets it go; true when its device has to be taken out.
     pub(super) fn start_detaching(&mut self, due: SystemTime) -> bool {
         self.phase = AttachmentPhase::Detaching { due, busy: false };
+        self.stuck = false;
         match &self.backing {
-            Device::Connected(device) => {
+            Device::Connected(device) | Device::RetryDisconnect(device, _) => {
                 self.backing = Device::Disconnecting(device.clone());
                 return true;
             }
-            Device::RetryConnect(_) => self.backing = Device::Absent,
+            Device::RetryConnect(_) | Device::Vanished => self.backing = Device::Absent,
             // A device on its way in is taken out as soon as it has arrived.
-            Device::None
-            | Device::Absent
-            | Device::Connecting
-            | Device::Disconnecting(_)
-            | Device::RetryDisconnect(..) => {}
+            Device::None | Device::Absent | Device::Connecting | Device::Disconnecting(_) => {}
         }
         false
     }
@@ -178,6 +170,12 @@ fn check_attachable(volume: &Volume, instance: &Instance) -> Result<(), Fault> {
     if volume.attachments.iter().any(|a| a.instance_id == instance.id) {
         return in_use(format!("{} is already attached to instance {}", volume.id, instance.id));
     }
+    if volume.multi_attach && is_xen(&instance.instance_type) {
+        return Err(faults::unsupported(format!(
+            "Multi-Attach volumes can only be attached to instances built on Nitro, not to {}.",
+            instance.instance_type
+        )));
+    }
     match volume.attachments.len() {
         0 => Ok(()),
         _ if !volume.multi_attach => in_use(format!("{} is already attached to an instance", volume.id)),
@@ -206,7 +204,9 @@ fn detachable(volume: &Volume, call: &DetachVolume) -> Result<String, Fault> {
     if let Some(device) = call.device.as_deref().filter(|d| !d.is_empty() && *d != attachment.device) {
         return not_attached(format!("Volume '{}' is not attached as device '{device}'.", volume.id));
     }
-    if let AttachmentPhase::Detaching { .. } = attachment.phase {
+    if let AttachmentPhase::Detaching { .. } = attachment.phase
+        && !call.force
+    {
         return Err(incorrect_state(format!("Volume '{}' is in the 'detaching' state.", volume.id)));
     }
     Ok(attachment.instance_id.clone())

@@ -8,7 +8,7 @@ use crate::api::{ClusterNodeVolume, Fault, Reply};
 use super::Sim;
 use super::faults::incorrect_state;
 use super::ids::Kind;
-use super::model::{Attachment, AttachmentPhase, Device, VolumePhase};
+use super::model::{Attachment, AttachmentPhase, VolumePhase};
 
 /// How many volumes a node can have.
 const MAX_VOLUMES: usize = 27;
@@ -35,12 +35,8 @@ impl Sim {
         let attachment = Attachment {
             instance_id: call.node_id.clone(),
             device,
-            phase: AttachmentPhase::Attaching { due },
-            attach_time: now,
-            delete_on_termination: false,
-            card: None,
-            backing: Device::None,
             associated_resource: Some(resource),
+            ..Attachment::elsewhere(now, due)
         };
         let reply = attachment.describe(&volume.id);
         volume.attachments.push(attachment);

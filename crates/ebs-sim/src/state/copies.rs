@@ -18,12 +18,13 @@ impl Sim {
     pub(super) fn copy_volumes(&mut self, now: SystemTime, mut call: CopyVolumes) -> Result<Reply, Fault> {
         let token = call.client_token.take();
         in_order(&mut call.tag_specifications);
-        let usage = self.use_token(token.as_deref(), "CopyVolumes", &call)?;
+        let usage = self.use_token(now, token.as_deref(), "CopyVolumes", &call)?;
         if let Use::Repeat(volume) = usage {
             return if call.dry_run { Err(faults::dry_run()) } else { Ok(Reply::CopyVolumes(vec![*volume])) };
         }
         let copy = self.planned_copy(now, &call)?;
-        self.check_volume_quota()?;
+        self.check_volume_quotas(&copy.properties(), 1, None)?;
+        self.check_copy_quota()?;
         if call.dry_run {
             return Err(faults::dry_run());
         }
@@ -34,7 +35,8 @@ impl Sim {
 
     fn planned_copy(&mut self, now: SystemTime, call: &CopyVolumes) -> Result<Volume, Fault> {
         let due = self.times.due(now, self.times.create, call.client_token.as_deref());
-        let source = self.volume_mut(&call.source_volume_id)?;
+        self.volume_mut(&call.source_volume_id)?;
+        let source = &self.volumes[&call.source_volume_id];
         if source.phase != VolumePhase::Ready {
             return Err(faults::incorrect_state(format!("The volume '{}' is '{}'.", source.id, source.state())));
         }
@@ -52,10 +54,16 @@ impl Sim {
         let multi_attach = call.multi_attach_enabled.unwrap_or(false);
         let wish = Wish { size_gib, volume_type, iops: call.iops, throughput: call.throughput, multi_attach };
         let zone = ZoneConfig { name: source.zone.clone(), id: source.zone_id.clone(), zone_type: String::new() };
+        if source.outpost_arn.is_some() {
+            return Err(faults::unsupported("Volumes on an Outpost cannot be copied."));
+        }
+        let encryption = self.encryption_of_copy(source.kms_key_id.as_deref());
         Ok(Volume {
             tags: tags_for(&call.tag_specifications, Kind::Volume)?,
-            encrypted: source.encrypted,
-            kms_key_id: source.kms_key_id.clone(),
+            encrypted: encryption.key.is_some(),
+            kms_key_id: encryption.key,
+            vanishes: !encryption.usable,
+            filling: Some(self.filled_from_volume(now, source.size_gib)),
             source_volume_id: Some(source.id.clone()),
             ..new_volume(wish.fulfil()?, &zone, now, due)
         })

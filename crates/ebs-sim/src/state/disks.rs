@@ -6,11 +6,11 @@ use crate::api::{BlockDeviceMapping, CreateVolume, Fault, RunInstances};
 use crate::engine::ZoneConfig;
 
 use super::Sim;
-use super::account::ROOT_DEVICE;
+use super::account::{Instance, ROOT_DEVICE};
 use super::attachments::check_device_name;
 use super::faults::invalid_value;
 use super::ids::Kind;
-use super::model::{Attachment, AttachmentPhase, Device, Volume, VolumePhase};
+use super::model::{Attachment, Properties, Volume, VolumePhase};
 use super::tags::tags_for;
 
 /// Size of the image's root volume.
@@ -23,6 +23,12 @@ pub(super) struct Disk {
     volume: Volume,
     delete_on_termination: bool,
     card: Option<u32>,
+}
+
+impl Disk {
+    pub(super) fn properties(&self) -> Properties {
+        self.volume.properties()
+    }
 }
 
 impl Sim {
@@ -82,23 +88,18 @@ impl Sim {
     }
 
     /// Makes the volumes and attaches them; they are attached when the instance runs.
-    pub(super) fn add_disks(&mut self, now: SystemTime, instance: &str, disks: &[Disk]) {
+    pub(super) fn add_disks(&mut self, now: SystemTime, instance: &Instance, disks: &[Disk]) {
         let due = self.times.due(now, self.times.run, None);
         for disk in disks {
             let mut volume = disk.volume.clone();
             volume.attachments.push(Attachment {
-                instance_id: instance.to_owned(),
-                device: disk.device.clone(),
-                phase: AttachmentPhase::Attaching { due },
-                attach_time: now,
                 delete_on_termination: disk.delete_on_termination,
                 card: disk.card,
-                backing: Device::None,
-                associated_resource: None,
+                ..Attachment::new(instance, &disk.device, now, due)
             });
             let volume = self.add_volume(volume);
             if disk.device == ROOT_DEVICE
-                && let Some(instance) = self.instances.iter_mut().find(|i| i.id == instance)
+                && let Some(instance) = self.instances.iter_mut().find(|i| i.id == instance.id)
             {
                 instance.root_volume = volume.id;
             }

@@ -20,12 +20,18 @@ pub(crate) enum Effect {
     CopyVolume { source: String, volume: String, gib: u32 },
     /// Copy a volume's data, as they are now, into a snapshot. The reply waits for it.
     CopyToSnapshot { volume: String, snapshot: String },
-    /// Make a volume appear as a device of this machine.
-    Connect { volume: String, instance: String },
-    /// Take the device away, unless somebody uses it.
-    Disconnect { volume: String, instance: String },
+    /// Make a volume appear as a device of this machine; `linked`: with the link that udev would make.
+    Connect { volume: String, instance: String, linked: bool },
+    /// Take the device away, unless somebody uses it; by `force` also then.
+    Disconnect { volume: String, instance: String, force: bool },
     /// Make a volume, and its device, larger.
     Grow { volume: String, gib: u32 },
+    /// Take the device away under its users.
+    Vanish { volume: String },
+    /// Let reads of a volume fail.
+    BreakIo { volume: String },
+    /// End that.
+    HealIo { volume: String },
     /// Remove a volume's data.
     DeleteBacking { volume: String },
     /// Remove a snapshot's data.

@@ -145,7 +145,7 @@ impl Sim {
             return Err(refused("UnsupportedOperation", format!("Snapshot '{id}' is larger than 16 TiB.")));
         }
         if !snapshot.fast_restores.iter().any(|f| f.zone == name) {
-            if used >= self.policy.max_fast_restores {
+            if self.policy.account.quotas.fast_restores.is_some_and(|most| used >= most) {
                 return Err(refused(
                     "FastSnapshotRestoreLimitExceeded",
                     format!("You have reached the limit of {used} snapshots with fast snapshot restore in {zone}."),

@@ -29,6 +29,8 @@ struct Launch {
     zone: ZoneConfig,
     tags: ebs_types::Tags,
     interfaces: u32,
+    image_id: String,
+    protected: bool,
 }
 
 impl Sim {
@@ -47,20 +49,24 @@ impl Sim {
         }
         let launch = self.planned_launch(&call)?;
         let disks = self.planned_disks(now, &call, &launch.zone)?;
-        self.check_volume_quota()?;
+        let most = self.policy.account.quotas.instances.unwrap_or(usize::MAX);
+        if self.instances.len() + usize::try_from(launch.count).unwrap_or(usize::MAX) > most {
+            return Err(Fault::new("InstanceLimitExceeded", format!("You have requested more instances than {most}.")));
+        }
+        for disk in &disks {
+            let count = usize::try_from(launch.count).unwrap_or(usize::MAX);
+            self.check_volume_quotas(&disk.properties(), count, None)?;
+        }
         if call.dry_run {
             return Err(faults::dry_run());
         }
         let reservation_id = format!("r-0{}", self.ids.hex());
         let mut started = Vec::new();
         for _ in 0..launch.count {
-            let id = self.start_instance(now, &launch, &reservation_id);
-            if let Some(instance) = self.instances.last_mut() {
-                instance.protected = call.disable_api_termination;
-                instance.image_id = call.image_id.clone().unwrap_or_default();
-            }
-            self.add_disks(now, &id, &disks);
-            started.push(id);
+            let instance = self.new_instance(now, &launch, &reservation_id);
+            self.instances.push(instance.clone());
+            self.add_disks(now, &instance, &disks);
+            started.push(instance.id);
         }
         if let Some(token) = token.filter(|t| !t.is_empty()) {
             let ids = started.iter().cloned().collect();
@@ -111,6 +117,8 @@ impl Sim {
             zone: self.launch_zone(call)?.clone(),
             tags: tags_for(&of_instance.collect::<Vec<_>>(), Kind::Instance)?,
             interfaces: call.network_interfaces.max(1),
+            image_id: call.image_id.clone().unwrap_or_default(),
+            protected: call.disable_api_termination,
         })
     }
 
@@ -129,26 +137,25 @@ impl Sim {
         found.ok_or_else(|| invalid_value(format!("Invalid availability zone: [{given}]")))
     }
 
-    fn start_instance(&mut self, now: SystemTime, launch: &Launch, reservation_id: &str) -> String {
+    fn new_instance(&mut self, now: SystemTime, launch: &Launch, reservation_id: &str) -> Instance {
         let id = self.ids.new_id(Kind::Instance);
         let interfaces = (0..launch.interfaces).map(|_| self.new_interface()).collect();
-        self.instances.push(Instance {
-            id: id.clone(),
+        Instance {
+            id,
             instance_type: launch.instance_type.clone(),
             zone: launch.zone.name.clone(),
             zone_id: launch.zone.id.clone(),
             reservation_id: reservation_id.to_owned(),
-            image_id: String::new(),
+            image_id: launch.image_id.clone(),
             interfaces,
             launch_time: now,
             root_device: super::account::ROOT_DEVICE.to_owned(),
             root_volume: String::new(),
             tags: launch.tags.clone(),
             phase: InstancePhase::Pending { due: self.times.due(now, self.times.run, None) },
-            protected: false,
+            protected: launch.protected,
             local: false,
-        });
-        id
+        }
     }
 
     /// A network interface with an address that no other has.

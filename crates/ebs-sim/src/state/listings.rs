@@ -30,8 +30,22 @@ pub(super) const VOLUME_FILTERS: &[&str] = &[
     "volume-id",
     "volume-type",
 ];
-pub(super) const VOLUME_STATUS_FILTERS: &[&str] =
-    &["availability-zone", "availability-zone-id", "volume-id", "volume-status.status"];
+/// There is none by volume id: bare ids are the only way.
+pub(super) const VOLUME_STATUS_FILTERS: &[&str] = &[
+    "action.code",
+    "action.description",
+    "action.event-id",
+    "availability-zone",
+    "availability-zone-id",
+    "event.description",
+    "event.event-id",
+    "event.event-type",
+    "event.not-after",
+    "event.not-before",
+    "volume-status.details-name",
+    "volume-status.details-status",
+    "volume-status.status",
+];
 pub(super) const MODIFICATION_FILTERS: &[&str] = &[
     "modification-state",
     "original-iops",
@@ -160,7 +174,7 @@ impl Filterable for Volume {
         let attachments = |f: fn(&Attachment) -> String| on_each(&self.attachments, f);
         match name {
             "volume-id" => vec![self.id.clone()],
-            "status" | "volume-status.status" => vec![self.state().to_owned()],
+            "status" => vec![self.state().to_owned()],
             "availability-zone" => vec![self.zone.clone()],
             "availability-zone-id" => vec![self.zone_id.clone()],
             "size" => vec![self.size_gib.to_string()],
@@ -170,7 +184,7 @@ impl Filterable for Volume {
             "encrypted" => vec![self.encrypted.to_string()],
             "multi-attach-enabled" => vec![self.multi_attach.to_string()],
             "create-time" => vec![time(self.created)],
-            "fast-restored" => vec!["false".to_owned()],
+            "fast-restored" => vec![self.fast_restored.to_string()],
             "attachment.instance-id" => attachments(|a| a.instance_id.clone()),
             "attachment.device" => attachments(|a| a.device.clone()),
             "attachment.status" => attachments(|a| a.state().to_owned()),

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{SimAttachment, SimModification, SimSnapshot, SimVolume};
 
-use super::account::Account;
+use super::account::{Account, Instance};
 use super::fast_restore::FastRestore;
 use super::locks::Lock;
+use super::status::Filling;
 
 /// Where a volume is in its life; whether it is in use its attachments say.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +56,11 @@ pub(super) struct Volume {
     /// Times of the modifications of the last day.
     pub(super) modified_at: Vec<SystemTime>,
     pub(super) last_snapshot: Option<SystemTime>,
+    /// How it gets the data of its source.
+    pub(super) filling: Option<Filling>,
+    pub(super) outpost_arn: Option<String>,
+    /// Its I/O fails.
+    pub(super) impaired: bool,
 }
 
 /// Where an attachment is in its life.
@@ -87,6 +93,8 @@ pub(super) enum Device {
     RetryConnect(SystemTime),
     /// It was in use; the next try is at this time.
     RetryDisconnect(String, SystemTime),
+    /// It has gone by itself.
+    Vanished,
 }
 
 /// An attachment of the volume that holds it.
@@ -101,6 +109,16 @@ pub(super) struct Attachment {
     pub(super) backing: Device,
     /// The node of a SageMaker cluster that has it; `instance_id` is known to SageMaker alone then.
     pub(super) associated_resource: Option<String>,
+    /// Time alone does not change it.
+    pub(super) stuck: bool,
+    /// It is being detached by force.
+    pub(super) forced: bool,
+    /// What is to happen to the device.
+    pub(super) disturbance: Option<super::twist::Plan>,
+    /// The device comes only then.
+    pub(super) device_due: Option<SystemTime>,
+    /// The device gets its link.
+    pub(super) linked: bool,
 }
 
 /// How far a modification is.
@@ -170,6 +188,7 @@ pub(super) struct Snapshot {
     pub(super) encrypted: bool,
     pub(super) kms_key_id: Option<String>,
     pub(super) tags: Tags,
+    pub(super) outpost_arn: Option<String>,
     pub(super) lock: Option<Lock>,
     pub(super) fast_restores: Vec<FastRestore>,
 }
@@ -216,7 +235,7 @@ impl Volume {
             source_volume_id: self.source_volume_id.clone(),
             volume_initialization_rate: self.initialization_rate,
             multi_attach: self.multi_attach,
-            outpost_arn: None,
+            outpost_arn: self.outpost_arn.clone(),
             fast_restored: self.fast_restored,
             created: self.created,
             tags: self.tags.clone(),
@@ -254,6 +273,32 @@ impl Volume {
 }
 
 impl Attachment {
+    /// An attachment that is being made.
+    pub(super) fn new(instance: &Instance, device: &str, now: SystemTime, due: SystemTime) -> Self {
+        let backing = if instance.local { Device::Absent } else { Device::None };
+        let (instance_id, device) = (instance.id.clone(), device.to_owned());
+        Self { instance_id, device, backing, ..Self::elsewhere(now, due) }
+    }
+
+    /// An attachment that is being made to what is no instance of ours; both names are to be filled in.
+    pub(super) fn elsewhere(now: SystemTime, due: SystemTime) -> Self {
+        Self {
+            instance_id: String::new(),
+            device: String::new(),
+            phase: AttachmentPhase::Attaching { due },
+            attach_time: now,
+            delete_on_termination: false,
+            card: None,
+            backing: Device::None,
+            associated_resource: None,
+            stuck: false,
+            forced: false,
+            disturbance: None,
+            device_due: None,
+            linked: true,
+        }
+    }
+
     /// EC2's word for its state.
     pub(super) fn state(&self) -> &'static str {
         match self.phase {
@@ -269,7 +314,7 @@ impl Attachment {
             Device::Connected(device) | Device::Disconnecting(device) | Device::RetryDisconnect(device, _) => {
                 Some(device.clone()).filter(|d| !d.is_empty())
             }
-            Device::None | Device::Absent | Device::Connecting | Device::RetryConnect(_) => None,
+            Device::None | Device::Absent | Device::Connecting | Device::RetryConnect(_) | Device::Vanished => None,
         };
         SimAttachment {
             volume_id: volume.to_owned(),
@@ -317,14 +362,14 @@ impl Snapshot {
             description: self.description.clone(),
             encrypted: self.encrypted,
             kms_key_id: self.kms_key_id.clone(),
-            outpost_arn: None,
+            outpost_arn: self.outpost_arn.clone(),
             tags: self.tags.clone(),
         }
     }
 }
 
 /// How much of the time from `start` to `due` has passed, at most 99.
-fn percent(start: SystemTime, now: SystemTime, due: SystemTime) -> u32 {
+pub(super) fn percent(start: SystemTime, now: SystemTime, due: SystemTime) -> u32 {
     let passed = now.duration_since(start).unwrap_or_default().as_millis();
     let whole = due.duration_since(start).unwrap_or_default().as_millis();
     let percent = (passed * 100).checked_div(whole).unwrap_or(99);

@@ -5,6 +5,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use ebs_types::VolumeType;
+
 use crate::api::{DescribeVolumesModifications, Fault, ModifyVolume, Reply};
 
 use super::Sim;
@@ -15,6 +17,8 @@ use super::listings::{MODIFICATION_FILTERS, Modified, Query};
 use super::model::{Modification, ModificationPhase, Properties, Volume, VolumePhase};
 use super::shape::{Wish, known_type};
 
+/// Largest page.
+const MAX_PAGE: i64 = 500;
 /// In which modifications are counted.
 const WINDOW: Duration = Duration::from_hours(24);
 
@@ -22,12 +26,16 @@ impl Sim {
     pub(super) fn modify_volume(&mut self, now: SystemTime, call: &ModifyVolume) -> Result<Reply, Fault> {
         let due = self.times.due(now, self.times.modify, Some(&call.volume_id));
         let per_day = self.policy.modifications_per_day;
-        let volume = self.volume_mut(&call.volume_id)?;
+        self.volume_mut(&call.volume_id)?;
+        let volume = &self.volumes[&call.volume_id];
         let target = target(volume, call)?;
         check_rate(volume, now, per_day)?;
+        self.check_volume_quotas(&target, 1, Some(&call.volume_id))?;
+        self.check_modification_quota(&target)?;
         if call.dry_run {
             return Err(faults::dry_run());
         }
+        let volume = self.volume_mut(&call.volume_id)?;
         let original = volume.properties();
         let grows = target.size_gib > original.size_gib;
         volume.size_gib = target.size_gib;
@@ -53,8 +61,8 @@ impl Sim {
         call: &DescribeVolumesModifications,
     ) -> Result<Reply, Fault> {
         let query = Query::of("DescribeVolumesModifications", &call.volume_ids, &call.filters)
-            .page(call.max_results, call.next_token.as_deref());
-        query.check(Kind::Volume, MODIFICATION_FILTERS)?;
+            .page(call.max_results.map(|n| n.min(MAX_PAGE)), call.next_token.as_deref());
+        query.check_bare(Kind::Volume, MODIFICATION_FILTERS)?;
         for id in &call.volume_ids {
             if self.volume_mut(id)?.modification.is_none() {
                 return Err(Fault::new(
@@ -99,9 +107,12 @@ fn target(volume: &Volume, call: &ModifyVolume) -> Result<Properties, Fault> {
     }
     let same_type = volume_type == volume.volume_type;
     // What the client does not name stays, unless it belongs to the old type. gp2 computes its IOPS by itself.
-    let kept_iops = volume.iops.filter(|_| same_type && volume.volume_type != ebs_types::VolumeType::Gp2);
+    let kept_iops = volume.iops.filter(|_| same_type && volume.volume_type != VolumeType::Gp2);
     let kept_throughput = volume.throughput.filter(|_| same_type);
     let multi_attach = call.multi_attach_enabled.unwrap_or(volume.multi_attach);
+    if volume.volume_type == VolumeType::Io1 && (volume.multi_attach || multi_attach) {
+        return Err(faults::unsupported("io1 volumes with Multi-Attach, or towards it, cannot be modified."));
+    }
     if multi_attach != volume.multi_attach && !volume.attachments.is_empty() {
         return Err(incorrect_state("Multi-Attach can only be changed while the volume is not attached."));
     }

@@ -21,6 +21,9 @@ const ZONE_FILTERS: &[&str] =
     &["group-name", "opt-in-status", "region-name", "state", "zone-id", "zone-name", "zone-type"];
 const TYPE_FILTERS: &[&str] = &["ebs-info.nvme-support", "hypervisor", "instance-type"];
 
+/// Largest page of instance types.
+const MAX_TYPES_PAGE: i64 = 100;
+
 /// `nitro` or `xen`.
 pub(super) fn hypervisor(instance_type: &str) -> &'static str {
     if is_xen(instance_type) { "xen" } else { "nitro" }
@@ -97,6 +100,9 @@ impl Sim {
     pub(super) fn describe_instance_types(&self, call: &DescribeInstanceTypes) -> Result<Reply, Fault> {
         let query = Query::of("DescribeInstanceTypes", &call.instance_types, &call.filters)
             .page(call.max_results, call.next_token.as_deref());
+        if let Some(asked) = call.max_results.filter(|n| *n > MAX_TYPES_PAGE) {
+            return Err(faults::bad_page_size(asked, 5, MAX_TYPES_PAGE));
+        }
         query.check_pages_and_filters(TYPE_FILTERS)?;
         let wrong: Vec<&str> =
             call.instance_types.iter().map(String::as_str).filter(|name| !is_type_name(name)).collect();

@@ -6,7 +6,7 @@ use super::ids::Kind;
 
 /// A stream of random numbers (SplitMix64). It is as good as its one word of state, which is saved with the rest, so
 /// that a state that is loaded again does not draw the same numbers twice.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Random {
     /// `None`: ask the system each time.
     state: Option<u64>,

@@ -6,7 +6,9 @@ use std::time::SystemTime;
 use crate::engine::EngineConfig;
 
 use super::effects::{Effect, Source};
-use super::model::{AttachmentPhase, Device, ModificationPhase, SnapshotPhase, VolumePhase};
+use super::model::{Attachment, AttachmentPhase, Device, ModificationPhase, SnapshotPhase, VolumePhase};
+use super::past::Past;
+use super::random::Random;
 use super::timing::Times;
 use super::{FORMAT, Policy, Sim};
 
@@ -30,6 +32,8 @@ impl Sim {
         self.ids = self.ids.clone().resumed(config.state_seed());
         self.times = Times::of(config);
         self.policy = Policy::of(config);
+        self.lags = Random::new(config.seed, 4);
+        self.past = Past::lagging(config.consistency.max_lag);
         self.touch();
     }
 
@@ -48,7 +52,7 @@ impl Sim {
 
     /// Volumes whose devices belong on this machine.
     pub(crate) fn connected_volumes(&self) -> BTreeSet<String> {
-        let connected = |d: &Device| !matches!(d, Device::None | Device::Absent);
+        let connected = |d: &Device| !matches!(d, Device::None | Device::Absent | Device::Vanished);
         let volumes = self.volumes.values().filter(|v| v.attachments.iter().any(|a| connected(&a.backing)));
         volumes.map(|v| v.id.clone()).collect()
     }
@@ -65,6 +69,7 @@ impl Sim {
 
     /// Picks up after a restart, once at the start.
     pub(crate) fn resume(&mut self, now: SystemTime) {
+        self.lag_from(now);
         self.touch();
         // The call that wanted these copies has not been answered, and its point in time is lost.
         self.snapshots.retain(|_, s| !matches!(s.phase, SnapshotPhase::Pending { copied: false, .. }));
@@ -93,17 +98,20 @@ impl Sim {
             {
                 effects.push(Effect::Grow { volume: id.clone(), gib: m.target.size_gib });
             }
-            for attachment in volume.attachments.iter_mut().filter(|a| a.backing != Device::None) {
+            let there = |a: &&mut Attachment| !matches!(a.backing, Device::None | Device::Vanished);
+            for attachment in volume.attachments.iter_mut().filter(there) {
                 let instance = attachment.instance_id.clone();
                 match attachment.phase {
                     AttachmentPhase::Attaching { .. } => attachment.backing = Device::Absent,
                     AttachmentPhase::Attached => {
                         attachment.backing = Device::Connecting;
-                        effects.push(Effect::Connect { volume: id.clone(), instance });
+                        let linked = attachment.linked;
+                        effects.push(Effect::Connect { volume: id.clone(), instance, linked });
                     }
                     AttachmentPhase::Detaching { .. } => {
                         attachment.backing = Device::Disconnecting(String::new());
-                        effects.push(Effect::Disconnect { volume: id.clone(), instance });
+                        let force = attachment.forced;
+                        effects.push(Effect::Disconnect { volume: id.clone(), instance, force });
                     }
                 }
             }

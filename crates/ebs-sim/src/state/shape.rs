@@ -66,25 +66,25 @@ impl Wish {
     /// The volume that EC2 would make of it.
     pub(super) fn fulfil(self) -> Result<Properties, Fault> {
         let ranges = ranges(&self.volume_type);
-        let size_gib = self.size()?;
-        let iops = match ranges.iops {
-            Some(range) => Some(self.iops_within(&range, size_gib)?),
-            None if self.iops.is_some() => {
+        // Parameters that the type does not have come before their values.
+        for (name, given, has) in [
+            ("iops", self.iops, ranges.iops.is_some()),
+            ("throughput", self.throughput, ranges.throughput.is_some()),
+        ] {
+            if given.is_some() && !has {
                 return Err(invalid_combination(format!(
-                    "The parameter iops is not supported for {} volumes.",
+                    "The parameter {name} is not supported for {} volumes.",
                     self.volume_type
                 )));
             }
+        }
+        let size_gib = self.size()?;
+        let iops = match ranges.iops {
+            Some(range) => Some(self.iops_within(&range, size_gib)?),
             None => gp2_baseline(&self.volume_type, size_gib),
         };
         let throughput = match ranges.throughput {
             Some(range) => Some(self.throughput_within(range, iops.unwrap_or(0))?),
-            None if self.throughput.is_some() => {
-                return Err(invalid_combination(format!(
-                    "The parameter throughput is not supported for {} volumes.",
-                    self.volume_type
-                )));
-            }
             None => None,
         };
         if self.multi_attach && !ranges.multi_attach {

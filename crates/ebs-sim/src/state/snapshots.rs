@@ -24,11 +24,9 @@ impl Sim {
         if description.chars().count() > MAX_DESCRIPTION {
             return Err(faults::invalid_value(format!("A description has at most {MAX_DESCRIPTION} characters.")));
         }
-        if call.outpost_arn.as_deref().is_some_and(|arn| !arn.is_empty()) {
-            return Err(faults::unsupported("There is no Outpost in this account."));
-        }
         let tags = tags_for(&call.tag_specifications, Kind::Snapshot)?;
         self.volume_mut(&call.volume_id)?;
+        let outpost_arn = self.outpost_of_snapshot(call, &self.volumes[&call.volume_id])?;
         self.check_snapshot_limits(now, &self.volumes[&call.volume_id])?;
         if call.dry_run {
             return Err(faults::dry_run());
@@ -46,6 +44,7 @@ impl Sim {
             encrypted: volume.encrypted,
             kms_key_id: volume.kms_key_id.clone(),
             tags,
+            outpost_arn,
             lock: None,
             fast_restores: Vec::new(),
         };

@@ -1,13 +1,19 @@
 //! The state as a table of calls and answers; the data plane is played by the test.
 
+mod account;
 mod attachments;
 mod creation;
+mod fast_restores;
+mod instances;
+mod invariants;
 mod listings;
+mod locks;
 mod modifications;
 mod restarts;
 mod snapshots;
 mod tags;
 mod tokens;
+mod twists;
 
 use std::time::{Duration, SystemTime};
 

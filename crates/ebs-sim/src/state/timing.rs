@@ -9,6 +9,9 @@ use crate::engine::{EngineConfig, Timing, TimingOverride};
 
 use super::random::mixed;
 
+/// A year stands for "never": it keeps every sum of times in range.
+const NEVER: Duration = Duration::from_hours(365 * 24);
+
 /// Time of each transition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Times {
@@ -29,6 +32,8 @@ pub(super) struct Times {
     spread_percent: u32,
     /// Of the seed: what makes the spread of one run another than that of others.
     salt: u64,
+    /// Until a volume has the data of its source; `None`: by size and rate.
+    pub(super) fill: Option<Duration>,
 }
 
 /// FNV-1a, which is the same everywhere and for ever.
@@ -55,6 +60,7 @@ impl Times {
         };
         let [create, delete, attach, detach, snapshot, modify, optimize, run, terminate, enable_fast_restore] =
             millis.map(Duration::from_millis);
+        let fill = (config.timing == Timing::Instant).then_some(Duration::ZERO);
         let salt = config.seed.unwrap_or_else(rand::random);
         Self {
             create,
@@ -67,6 +73,7 @@ impl Times {
             run,
             terminate,
             enable_fast_restore,
+            fill,
             spread_percent,
             salt,
         }
@@ -101,12 +108,16 @@ impl Times {
             run_ms: millis(self.run),
             terminate_ms: millis(self.terminate),
             spread_percent: Some(self.spread_percent),
+            fill_ms: self.fill.and_then(millis),
             ..TimingOverride::default()
         }
     }
 
     /// Takes over what is given. Given times are exact, unless a spread is given with them.
     pub(super) fn replace(&mut self, with: TimingOverride) {
+        if let Some(millis) = with.fill_ms {
+            self.fill = Some(Duration::from_millis(millis).min(NEVER));
+        }
         let unchanged = with.spread_percent.is_none() && !with.sets_transitions();
         if !unchanged {
             self.spread_percent = with.spread_percent.unwrap_or(0).min(100);
@@ -123,8 +134,7 @@ impl Times {
             (&mut self.terminate, with.terminate_ms),
         ] {
             if let Some(millis) = millis {
-                // A year stands for "never": it keeps every sum of times in range.
-                *time = Duration::from_millis(millis).min(Duration::from_hours(365 * 24));
+                *time = Duration::from_millis(millis).min(NEVER);
             }
         }
     }

@@ -30,6 +30,12 @@ struct Gone {
     volume: SimVolume,
 }
 
+impl Token {
+    fn is_over(&self, now: SystemTime) -> bool {
+        self.gone.as_ref().is_some_and(|gone| gone.at + BURNT_FOR <= now)
+    }
+}
+
 /// What a call with a token is to do.
 pub(super) enum Use {
     /// Go on, and remember the token under the new volume.
@@ -42,12 +48,18 @@ pub(super) enum Use {
 
 impl Sim {
     /// Looks a token up. `request` must not depend on the token or on a dry run.
-    pub(super) fn use_token<T: Serialize>(&self, token: Option<&str>, action: &str, request: &T) -> Result<Use, Fault> {
+    pub(super) fn use_token<T: Serialize>(
+        &self,
+        now: SystemTime,
+        token: Option<&str>,
+        action: &str,
+        request: &T,
+    ) -> Result<Use, Fault> {
         check_token(token)?;
         let Some(token) = token.filter(|t| !t.is_empty()) else { return Ok(Use::Untracked) };
         let request = serde_json::to_string(request).expect("requests are plain data");
         let fingerprint = format!("{action} {request}");
-        let Some(known) = self.tokens.get(token) else { return Ok(Use::First { fingerprint }) };
+        let Some(known) = self.tokens.get(token).filter(|t| !t.is_over(now)) else { return Ok(Use::First { fingerprint }) };
         if known.fingerprint != fingerprint {
             return Err(faults::token_mismatch());
         }
@@ -81,9 +93,15 @@ impl Sim {
         self.tokens.retain(|_, t| t.volume != volume);
     }
 
+    /// Tokens that still stand for a volume, alive or gone.
+    #[cfg(test)]
+    pub(super) fn tokens_and_volumes(&self) -> impl Iterator<Item = (&String, String)> {
+        self.tokens.iter().map(|(token, of)| (token, of.volume.clone()))
+    }
+
     pub(super) fn expire_tokens(&mut self, now: SystemTime) -> bool {
         let before = self.tokens.len();
-        self.tokens.retain(|_, t| t.gone.as_ref().is_none_or(|gone| now < gone.at + BURNT_FOR));
+        self.tokens.retain(|_, t| !t.is_over(now));
         self.tokens.len() != before
     }
 }

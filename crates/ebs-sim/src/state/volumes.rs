@@ -1,9 +1,12 @@
 //! CreateVolume, DeleteVolume and the descriptions of volumes.
 
+use std::collections::BTreeSet;
 use std::time::SystemTime;
 
+use ebs_types::VolumeType;
+
 use crate::api::{
-    CreateVolume, DeleteVolume, DescribeVolumeStatus, DescribeVolumes, Fault, Reply, SimStatusDetail, SimVolumeStatus,
+    CreateVolume, DeleteVolume, DescribeVolumes, Fault, Reply,
 };
 use crate::engine::ZoneConfig;
 
@@ -11,7 +14,7 @@ use super::Sim;
 use super::effects::{Effect, Source};
 use super::faults::{self, invalid_combination, invalid_value};
 use super::ids::Kind;
-use super::listings::{Query, VOLUME_FILTERS, VOLUME_STATUS_FILTERS};
+use super::listings::{Query, VOLUME_FILTERS};
 use super::model::{Properties, SnapshotPhase, Volume, VolumePhase};
 use super::shape::{Wish, known_type};
 use super::tags::{in_order, tags_for};
@@ -24,12 +27,12 @@ impl Sim {
     pub(super) fn create_volume(&mut self, now: SystemTime, mut call: CreateVolume) -> Result<Reply, Fault> {
         let token = call.client_token.take();
         in_order(&mut call.tag_specifications);
-        let usage = self.use_token(token.as_deref(), "CreateVolume", &call)?;
+        let usage = self.use_token(now, token.as_deref(), "CreateVolume", &call)?;
         if let Use::Repeat(volume) = usage {
             return if call.dry_run { Err(faults::dry_run()) } else { Ok(Reply::CreateVolume(*volume)) };
         }
         let volume = self.planned_volume(now, &call)?;
-        self.check_volume_quota()?;
+        self.check_volume_quotas(&volume.properties(), 1, None)?;
         if call.dry_run {
             return Err(faults::dry_run());
         }
@@ -55,29 +58,26 @@ impl Sim {
         described
     }
 
-    pub(super) fn check_volume_quota(&self) -> Result<(), Fault> {
-        if self.volumes.len() < self.policy.max_volumes {
-            return Ok(());
-        }
-        Err(Fault::new("VolumeLimitExceeded", "You have exceeded your maximum number of volumes in this region."))
-    }
-
     /// Everything that EC2 checks before it accepts.
     pub(super) fn planned_volume(&self, now: SystemTime, call: &CreateVolume) -> Result<Volume, Fault> {
         let zone = self.zone_of(call)?.clone();
-        if call.outpost_arn.as_deref().is_some_and(|arn| !arn.is_empty()) {
-            return Err(faults::unsupported("There is no Outpost in this account."));
-        }
         let tags = tags_for(&call.tag_specifications, Kind::Volume)?;
         let properties = self.wanted_properties(call)?;
-        let (encrypted, kms_key_id, vanishes) = self.encryption(call)?;
+        self.check_type_in(&properties.volume_type, &zone)?;
+        let outpost_arn = self.outpost_of_volume(call)?;
+        let encryption = self.encryption(call)?;
+        let rate = initialization_rate(call)?;
+        let snapshot = call.snapshot_id.as_ref().and_then(|id| self.snapshots.get(id));
         Ok(Volume {
             tags,
-            encrypted,
-            kms_key_id,
-            vanishes,
-            snapshot_id: call.snapshot_id.clone().filter(|s| !s.is_empty()),
-            initialization_rate: initialization_rate(call)?,
+            encrypted: encryption.key.is_some(),
+            kms_key_id: encryption.key,
+            vanishes: !encryption.usable,
+            snapshot_id: snapshot.map(|s| s.id.clone()),
+            fast_restored: snapshot.is_some_and(|s| s.is_fast_in(&zone.name, now)),
+            filling: snapshot.map(|s| self.filled_from_snapshot(now, s, &zone.name, rate)),
+            initialization_rate: rate,
+            outpost_arn,
             ..new_volume(properties, &zone, now, self.times.due(now, self.times.create, call.client_token.as_deref()))
         })
     }
@@ -94,6 +94,19 @@ impl Sim {
             }
         };
         found.ok_or_else(|| Fault::new("InvalidZone.NotFound", format!("The zone '{given}' does not exist.")))
+    }
+
+    /// Not every zone has every type.
+    fn check_type_in(&self, volume_type: &VolumeType, zone: &ZoneConfig) -> Result<(), Fault> {
+        let missing = self.policy.account.missing_volume_types.get(&zone.name);
+        let lacks = zone.zone_type != "availability-zone" && matches!(volume_type, VolumeType::Io2 | VolumeType::Standard);
+        if lacks || missing.is_some_and(|types| types.iter().any(|name| name == volume_type.as_str())) {
+            return Err(Fault::new(
+                "UnsupportedOperation",
+                format!("The volume type '{volume_type}' is not supported in the zone '{}'.", zone.name),
+            ));
+        }
+        Ok(())
     }
 
     fn wanted_properties(&self, call: &CreateVolume) -> Result<Properties, Fault> {
@@ -119,27 +132,6 @@ impl Sim {
             SnapshotPhase::Completed { .. } => Ok(snapshot.size_gib),
             SnapshotPhase::Pending { .. } | SnapshotPhase::Error { .. } => {
                 Err(faults::incorrect_state(format!("Snapshot '{id}' is '{}', not 'completed'.", snapshot.state())))
-            }
-        }
-    }
-
-    fn encryption(&self, call: &CreateVolume) -> Result<(bool, Option<String>, bool), Fault> {
-        let key = call.kms_key_id.as_deref().filter(|k| !k.is_empty());
-        if key.is_some() && call.encrypted != Some(true) {
-            return Err(Fault::new(
-                "InvalidParameterDependency",
-                "The parameter KmsKeyId requires the parameter Encrypted to be set.",
-            ));
-        }
-        let of_snapshot = call.snapshot_id.as_ref().and_then(|id| self.snapshots.get(id)).filter(|s| s.encrypted);
-        if call.encrypted != Some(true) && of_snapshot.is_none() {
-            return Ok((false, None, false));
-        }
-        match (key, of_snapshot.and_then(|s| s.kms_key_id.clone())) {
-            (None, Some(inherited)) => Ok((true, Some(inherited), false)),
-            (key, _) => {
-                let (arn, exists) = self.account.kms_key(key);
-                Ok((true, Some(arn), !exists))
             }
         }
     }
@@ -190,6 +182,12 @@ impl Sim {
     /// The volumes that a query asks for; a missing id fails it, a missing filter value does not.
     pub(super) fn chosen_volumes(&self, query: &Query<'_>, known: &[&str]) -> Result<Vec<&Volume>, Fault> {
         query.check(Kind::Volume, known)?;
+        let named = self.named_volumes(query)?;
+        Ok(named.into_iter().filter(|v| query.wants(&v.id, *v)).collect())
+    }
+
+    /// The volumes that a query names, all when it names none.
+    pub(super) fn named_volumes(&self, query: &Query<'_>) -> Result<Vec<&Volume>, Fault> {
         let missing: Vec<&str> =
             query.ids.iter().filter(|id| !self.volumes.contains_key(*id)).map(String::as_str).collect();
         match missing.as_slice() {
@@ -202,36 +200,10 @@ impl Sim {
                 ));
             }
         }
-        Ok(self.volumes.values().filter(|v| query.wants(&v.id, *v)).collect())
-    }
-
-    pub(super) fn describe_volume_status(&self, call: &DescribeVolumeStatus) -> Result<Reply, Fault> {
-        let query = Query::of("DescribeVolumeStatus", &call.volume_ids, &call.filters)
-            .page(call.max_results, call.next_token.as_deref());
-        let chosen = self.chosen_volumes(&query, VOLUME_STATUS_FILTERS)?;
-        if call.dry_run {
-            return Err(faults::dry_run());
+        if query.ids.is_empty() {
+            return Ok(self.volumes.values().collect());
         }
-        Ok(Reply::DescribeVolumeStatus(query.paged(chosen.into_iter().map(status), |s| s.volume_id.clone())?))
-    }
-}
-
-/// Volumes here have all their data from the start, so none is ever initialising.
-fn status(volume: &Volume) -> SimVolumeStatus {
-    let detail = |name: &str, status: &str| SimStatusDetail { name: name.to_owned(), status: status.to_owned() };
-    let ready = volume.phase == VolumePhase::Ready;
-    SimVolumeStatus {
-        volume_id: volume.id.clone(),
-        zone: volume.zone.clone(),
-        zone_id: volume.zone_id.clone(),
-        outpost_arn: None,
-        initialization: None,
-        status: if ready { "ok" } else { "insufficient-data" }.to_owned(),
-        details: vec![
-            detail("io-enabled", "passed"),
-            detail("io-performance", "not-applicable"),
-            detail("initialization-state", "completed"),
-        ],
+        Ok(query.ids.iter().collect::<BTreeSet<_>>().into_iter().filter_map(|id| self.volumes.get(id)).collect())
     }
 }
 
@@ -272,5 +244,8 @@ pub(super) fn new_volume(properties: Properties, zone: &ZoneConfig, now: SystemT
         modification: None,
         modified_at: Vec::new(),
         last_snapshot: None,
+        impaired: false,
+        outpost_arn: None,
+        filling: None,
     }
 }

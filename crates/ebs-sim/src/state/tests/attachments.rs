@@ -14,7 +14,7 @@ fn an_attachment_is_attached_when_its_time_has_passed_and_its_device_is_connecte
     world.now += Duration::from_secs(10);
     world.sim.advance(world.now);
     let effects = world.sim.take_effects();
-    assert_eq!(effects, [Effect::Connect { volume: volume.clone(), instance }]);
+    assert_eq!(effects, [Effect::Connect { volume: volume.clone(), instance, linked: true }]);
     assert_eq!(world.volume(&volume).attachments[0].state, "attaching", "no device yet");
     world.sim.finish(world.now, &effects[0], &Outcome::Done(Some("/dev/loop3".into())));
     world.settle();
@@ -206,7 +206,7 @@ fn a_detach_is_busy_while_the_device_is_used_and_ends_when_it_is_not() {
     world.apply(detach(&volume, &instance)).unwrap();
     for _ in 0..3 {
         let effects = world.sim.take_effects();
-        assert_eq!(effects, [Effect::Disconnect { volume: volume.clone(), instance: instance.clone() }]);
+        assert_eq!(effects, [Effect::Disconnect { volume: volume.clone(), instance: instance.clone(), force: false }]);
         world.sim.finish(world.now, &effects[0], &Outcome::Busy);
         world.sim.advance(world.now);
         assert_eq!(world.volume(&volume).attachments[0].state, "busy");
@@ -231,7 +231,7 @@ fn an_attachment_on_its_way_in_can_be_detached_and_its_device_goes_when_it_has_c
     assert_eq!(world.volume(&volume).state, "in-use", "and may still come");
     world.sim.finish(world.now, &connect[0], &Outcome::Done(Some("/dev/loop3".into())));
     let disconnect = world.sim.take_effects();
-    assert_eq!(disconnect, [Effect::Disconnect { volume: volume.clone(), instance }]);
+    assert_eq!(disconnect, [Effect::Disconnect { volume: volume.clone(), instance, force: false }]);
     world.sim.finish(world.now, &disconnect[0], &Outcome::Done(None));
     world.settle();
     assert_eq!(world.volume(&volume).state, "available");

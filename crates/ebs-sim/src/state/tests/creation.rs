@@ -130,7 +130,7 @@ fn what_no_volume_can_be_is_refused_with_the_code_of_ec2() {
         (CreateVolume { size: None, ..gp3() }, "MissingParameter"),
         (CreateVolume { multi_attach_enabled: Some(true), ..gp3() }, "InvalidParameterCombination"),
         (CreateVolume { kms_key_id: Some("alias/k".into()), ..gp3() }, "InvalidParameterDependency"),
-        (CreateVolume { outpost_arn: Some("arn:aws:outposts:x".into()), ..gp3() }, "UnsupportedOperation"),
+        (CreateVolume { outpost_arn: Some("arn:aws:outposts:x".into()), ..gp3() }, "InvalidParameterValue"),
         (CreateVolume { volume_initialization_rate: Some(200), ..gp3() }, "InvalidParameterCombination"),
         (CreateVolume { snapshot_id: Some("snap-00000000000000000".into()), ..gp3() }, "InvalidSnapshot.NotFound"),
         (CreateVolume { snapshot_id: Some("snap-x".into()), ..gp3() }, "InvalidSnapshotID.Malformed"),
@@ -182,7 +182,17 @@ fn a_volume_with_a_key_that_cannot_be_used_is_accepted_and_then_vanishes() {
     let volume = world.create(with("arn:aws:kms:eu-west-1:123456789012:key/nowhere"));
     assert_eq!(volume.state, "creating");
     assert!(!world.sim.volumes.contains_key(&volume.id));
-    for good in ["alias/mine", "12345678-1234-1234-1234-123456789012", "arn:aws:kms:us-west-2:1:key/k"] {
+    for bad in ["nonsense", "arn:aws:kms:us-west-2:1:key/12345678-1234-1234-1234-123456789012", "arn:aws:s3:::bucket"] {
+        let volume = world.create(with(bad));
+        assert!(!world.sim.volumes.contains_key(&volume.id), "{bad}");
+    }
+    for good in [
+        "alias/mine",
+        "12345678-1234-1234-1234-123456789012",
+        "mrk-12345678123412341234123456789012",
+        "arn:aws:kms:us-west-2:999999999999:key/12345678-1234-1234-1234-123456789012",
+        "arn:aws:kms:us-west-2:123456789012:alias/mine",
+    ] {
         let volume = world.create(with(good));
         assert!(world.volume(&volume.id).kms_key_id.unwrap().starts_with("arn:aws:kms:us-west-2:"), "{good}");
     }

@@ -31,7 +31,7 @@ fn an_attached_volume_gets_its_device_back() {
     world.attach(&volume, "/dev/xvdaa");
     assert_eq!(world.sim.connected_volumes(), [volume.clone()].into());
     let effects = world.restart();
-    assert_eq!(effects, [Effect::Connect { volume: volume.clone(), instance }]);
+    assert_eq!(effects, [Effect::Connect { volume: volume.clone(), instance, linked: true }]);
     assert_eq!(world.volume(&volume).attachments[0].state, "attached");
     world.sim.finish(world.now, &effects[0], &Outcome::Done(Some("/dev/loop5".into())));
     assert_eq!(world.volume(&volume).attachments[0].loop_device.as_deref(), Some("/dev/loop5"));
@@ -44,7 +44,7 @@ fn a_detach_in_progress_goes_on() {
     world.attach(&volume, "/dev/xvdaa");
     world.apply(detach(&volume, &instance)).unwrap();
     let effects = world.restart();
-    assert_eq!(effects, [Effect::Disconnect { volume: volume.clone(), instance }]);
+    assert_eq!(effects, [Effect::Disconnect { volume: volume.clone(), instance, force: false }]);
     world.sim.finish(world.now, &effects[0], &Outcome::Done(None));
     world.settle();
     assert_eq!(world.volume(&volume).state, "available");

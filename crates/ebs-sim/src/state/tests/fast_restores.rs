@@ -1,0 +1,176 @@
+//! Fast snapshot restores, and volumes that are filled from snapshots.
+
+use super::*;
+use crate::api::{
+    CopyVolumes, DescribeFastSnapshotRestores, DescribeVolumeStatus, EnableFastSnapshotRestores, SimFastRestore,
+    SimFastRestores, SimVolumeStatus,
+};
+use crate::engine::{AccountSettings, Quotas, TimingOverride};
+
+fn enable(snapshots: &[&str], zones: &[&str]) -> Call {
+    Call::EnableFastSnapshotRestores(EnableFastSnapshotRestores {
+        availability_zones: zones.iter().map(|z| (*z).to_owned()).collect(),
+        source_snapshot_ids: snapshots.iter().map(|s| (*s).to_owned()).collect(),
+        ..Default::default()
+    })
+}
+
+impl World {
+    fn enabled(&mut self, snapshots: &[&str], zones: &[&str]) -> SimFastRestores {
+        match self.call(enable(snapshots, zones)) {
+            Ok(Reply::EnableFastSnapshotRestores(answer)) => answer,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn fast_restores(&mut self, state: &str) -> Vec<SimFastRestore> {
+        let filters = vec![filter_of("state", &[state])];
+        let call = DescribeFastSnapshotRestores { filters, ..Default::default() };
+        match self.call(Call::DescribeFastSnapshotRestores(call)) {
+            Ok(Reply::DescribeFastSnapshotRestores(listing)) => listing.items,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn status(&mut self, volume: &str) -> SimVolumeStatus {
+        let call = DescribeVolumeStatus { volume_ids: vec![volume.to_owned()], ..Default::default() };
+        match self.call(Call::DescribeVolumeStatus(call)) {
+            Ok(Reply::DescribeVolumeStatus(mut listing)) => listing.items.remove(0),
+            other => panic!("no status: {other:?}"),
+        }
+    }
+
+    /// A completed snapshot of so many GiB.
+    fn snapshot_of(&mut self, gib: i64) -> String {
+        let volume = self.create(CreateVolume { size: Some(gib), ..gp3() }).id;
+        self.pass(Duration::from_secs(30));
+        let snapshot = self.snapshot(&volume);
+        self.pass(Duration::from_secs(30));
+        snapshot
+    }
+
+    fn restore(&mut self, snapshot: &str, rate: Option<i64>) -> String {
+        let snapshot_id = Some(snapshot.to_owned());
+        let call = CreateVolume { snapshot_id, size: None, volume_initialization_rate: rate, ..gp3() };
+        let id = self.create(call).id;
+        self.pass(Duration::from_secs(2));
+        id
+    }
+}
+
+fn initialization(status: &SimVolumeStatus) -> String {
+    status.details.iter().find(|d| d.name == "initialization-state").unwrap().status.clone()
+}
+
+#[test]
+fn fast_restores_are_enabling_then_optimizing_then_enabled_and_make_volumes_that_are_complete() {
+    let mut world = World::realistic();
+    let snapshot = world.snapshot_of(100);
+    let answer = world.enabled(&[&snapshot], &["us-west-2a"]);
+    assert_eq!(answer.successful[0].state, "enabling");
+    assert_eq!(answer.unsuccessful, []);
+    assert_eq!(world.fast_restores("enabling").len(), 1);
+    world.pass(Duration::from_secs(10));
+    assert_eq!(world.fast_restores("optimizing").len(), 1);
+    let slow = world.restore(&snapshot, None);
+    assert_eq!(initialization(&world.status(&slow)), "initializing");
+    world.pass(Duration::from_mins(10));
+    assert_eq!(world.fast_restores("enabled").len(), 1);
+    let fast = world.restore(&snapshot, None);
+    assert_eq!(initialization(&world.status(&fast)), "completed");
+    assert!(world.volume(&fast).fast_restored && !world.volume(&slow).fast_restored);
+    assert_eq!(world.enabled(&[&snapshot], &["us-west-2a"]).successful[0].state, "enabled", "twice is once");
+}
+
+#[test]
+fn each_zone_and_snapshot_that_fails_has_its_own_error() {
+    let fast_restores = Some(1);
+    let account =
+        AccountSettings { quotas: Quotas { fast_restores, ..Quotas::default() }, ..AccountSettings::default() };
+    let mut world = World::of(EngineConfig { account, ..EngineConfig::default() });
+    let (first, second) = (world.snapshot_of(1), world.snapshot_of(1));
+    let answer = world.enabled(&[&first], &["us-west-2a", "us-west-2z", "us-west-2-lax-1a"]);
+    let codes = |answer: &SimFastRestores| {
+        let errors = answer.unsuccessful.iter().flat_map(|(_, errors)| errors);
+        errors.map(|e| (e.zone.clone(), e.code.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(answer.successful.len(), 1);
+    let expected = [("us-west-2-lax-1a", "UnsupportedOperation"), ("us-west-2z", "InvalidParameterValue")];
+    assert_eq!(codes(&answer), expected.map(|(zone, code)| (zone.to_owned(), code.to_owned())));
+    let answer = world.enabled(&[&second, "snap-00000000000000000"], &["us-west-2a"]);
+    let codes: Vec<String> = codes(&answer).into_iter().map(|(_, code)| code).collect();
+    assert!(codes.contains(&"FastSnapshotRestoreLimitExceeded".to_owned()), "{codes:?}");
+    assert!(codes.contains(&"InvalidSnapshot.NotFound".to_owned()), "{codes:?}");
+    assert_eq!(world.refused(enable(&[], &["us-west-2a"])), "MissingParameter");
+    assert_eq!(world.refused(enable(&[&first], &[])), "MissingParameter");
+    assert_eq!(world.refused(enable(&["vol-1"], &["us-west-2a"])), "InvalidParameterValue");
+}
+
+#[test]
+fn a_volume_of_a_snapshot_is_initializing_for_as_long_as_its_rate_takes() {
+    let mut world = World::realistic();
+    let snapshot = world.snapshot_of(100);
+    let volume = world.restore(&snapshot, Some(100));
+    let details = |world: &mut World| {
+        let status = world.status(&volume);
+        let details = status.initialization.clone().unwrap();
+        (initialization(&status), details.initialization_type, details.progress, details.estimated_seconds)
+    };
+    assert_eq!(details(&mut world), ("initializing".into(), "provisioned-rate".into(), 0, Some(1024)));
+    world.pass(Duration::from_secs(512));
+    assert_eq!(details(&mut world), ("initializing".into(), "provisioned-rate".into(), 50, Some(512)));
+    world.pass(Duration::from_secs(512));
+    assert_eq!(details(&mut world), ("completed".into(), "provisioned-rate".into(), 100, None));
+}
+
+#[test]
+fn blank_volumes_are_complete_and_copies_are_filled() {
+    let mut world = World::realistic();
+    let blank = world.create(CreateVolume { size: Some(100), ..gp3() }).id;
+    world.pass(Duration::from_secs(2));
+    assert_eq!(world.status(&blank).initialization, None);
+    assert_eq!(initialization(&world.status(&blank)), "completed");
+    let call = CopyVolumes { source_volume_id: blank, ..Default::default() };
+    let Ok(Reply::CopyVolumes(copies)) = world.call(Call::CopyVolumes(call)) else { panic!() };
+    world.pass(Duration::from_secs(2));
+    let status = world.status(&copies[0].id);
+    assert_eq!(initialization(&status), "initializing");
+    assert_eq!(status.initialization.unwrap().initialization_type, "volume-copy");
+}
+
+#[test]
+fn the_time_of_filling_can_be_chosen() {
+    let mut world = World::instant();
+    let snapshot = world.snapshot_of(1);
+    let volume = world.restore(&snapshot, None);
+    assert_eq!(initialization(&world.status(&volume)), "completed");
+    world.sim.set_timing(TimingOverride { fill_ms: Some(60_000), ..Default::default() });
+    let volume = world.restore(&snapshot, None);
+    assert_eq!(initialization(&world.status(&volume)), "initializing");
+    world.pass(Duration::from_secs(60));
+    assert_eq!(initialization(&world.status(&volume)), "completed");
+}
+
+#[test]
+fn volume_status_has_filters_of_its_own() {
+    let mut world = World::instant();
+    let volume = world.gp3();
+    let by = |name: &str, value: &str| {
+        let filters = vec![filter_of(name, &[value])];
+        Call::DescribeVolumeStatus(DescribeVolumeStatus { filters, ..Default::default() })
+    };
+    assert_eq!(world.refused(by("volume-id", &volume)), "InvalidParameterValue");
+    assert_eq!(world.refused(by("tag:a", "b")), "InvalidParameterValue");
+    for (name, value, count) in [
+        ("volume-status.status", "ok", 3),
+        ("volume-status.status", "impaired", 0),
+        ("volume-status.details-name", "io-enabled", 3),
+        ("volume-status.details-status", "passed", 3),
+        ("availability-zone", "us-west-2b", 1),
+    ] {
+        let Ok(Reply::DescribeVolumeStatus(listing)) = world.call(by(name, value)) else { panic!("{name}") };
+        assert_eq!(listing.items.len(), count, "{name}={value}");
+    }
+    let missing = DescribeVolumeStatus { volume_ids: vec![volume, "vol-00000000000000000".into()], ..Default::default() };
+    assert_eq!(world.refused(Call::DescribeVolumeStatus(missing)), "InvalidVolume.NotFound");
+}

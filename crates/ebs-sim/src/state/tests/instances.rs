@@ -1,0 +1,187 @@
+//! RunInstances, TerminateInstances, and what they do to volumes.
+
+use super::*;
+use crate::api::{BlockDeviceMapping, DescribeInstances, RunInstances, SimInstance, Tag, TagSpecification};
+use crate::api::{SimStateChange, TerminateInstances};
+
+fn run() -> RunInstances {
+    RunInstances {
+        image_id: Some("ami-00000000000000000".into()),
+        instance_type: Some("m5.large".into()),
+        min_count: Some(1),
+        max_count: Some(1),
+        availability_zone: Some("us-west-2a".into()),
+        ..Default::default()
+    }
+}
+
+fn terminate(id: &str) -> Call {
+    Call::TerminateInstances(TerminateInstances { instance_ids: vec![id.to_owned()], dry_run: false })
+}
+
+impl World {
+    fn launch(&mut self, call: RunInstances) -> Vec<SimInstance> {
+        match self.call(Call::RunInstances(call)) {
+            Ok(Reply::RunInstances(instances)) => instances,
+            other => panic!("not launched: {other:?}"),
+        }
+    }
+
+    fn described(&mut self, id: &str) -> Result<SimInstance, String> {
+        let call = DescribeInstances { instance_ids: vec![id.to_owned()], ..Default::default() };
+        match self.call(Call::DescribeInstances(call)) {
+            Ok(Reply::DescribeInstances(mut listing)) => Ok(listing.items.remove(0)),
+            Ok(other) => panic!("not described: {other:?}"),
+            Err(fault) => Err(fault.code),
+        }
+    }
+
+    fn state_of(&mut self, id: &str) -> (String, u16) {
+        self.described(id).map(|i| (i.state, i.state_code)).unwrap()
+    }
+}
+
+#[test]
+fn an_instance_is_pending_then_running_then_shutting_down_then_terminated_and_listed_for_an_hour() {
+    let mut world = World::realistic();
+    let id = world.launch(run()).remove(0).id;
+    let volume = world.gp3();
+    assert_eq!(world.state_of(&id), ("pending".into(), 0));
+    world.pass(Duration::from_secs(5));
+    assert_eq!(world.refused(attach(&volume, &id, "/dev/xvdaa")), "IncorrectState", "it does not run yet");
+    world.pass(Duration::from_secs(5));
+    assert_eq!(world.state_of(&id), ("running".into(), 16));
+    let Ok(Reply::TerminateInstances(changes)) = world.call(terminate(&id)) else { panic!() };
+    let change = SimStateChange {
+        instance_id: id.clone(),
+        previous_state: "running".into(),
+        previous_code: 16,
+        current_state: "shutting-down".into(),
+        current_code: 32,
+    };
+    assert_eq!(changes, [change]);
+    assert_eq!(world.refused(attach(&volume, &id, "/dev/xvdaa")), "IncorrectState");
+    world.pass(Duration::from_secs(30));
+    assert_eq!(world.state_of(&id), ("terminated".into(), 48));
+    assert!(world.call(terminate(&id)).is_ok(), "terminating twice is terminating once");
+    world.pass(Duration::from_mins(59));
+    assert_eq!(world.state_of(&id), ("terminated".into(), 48));
+    world.pass(Duration::from_mins(2));
+    assert_eq!(world.described(&id), Err("InvalidInstanceID.NotFound".into()));
+    assert_eq!(world.refused(terminate(&id)), "InvalidInstanceID.NotFound");
+}
+
+#[test]
+fn a_terminated_instance_lets_its_volumes_go_and_takes_along_those_that_go_with_it() {
+    let mut world = World::instant();
+    let data = BlockDeviceMapping {
+        device_name: "/dev/xvdb".into(),
+        volume_size: Some(10),
+        delete_on_termination: Some(false),
+        ..Default::default()
+    };
+    let scratch = BlockDeviceMapping {
+        device_name: "/dev/xvdc".into(),
+        delete_on_termination: Some(true),
+        ..data.clone()
+    };
+    let instance = world.launch(RunInstances { block_device_mappings: vec![data, scratch], ..run() }).remove(0);
+    let volume = world.gp3();
+    world.call(attach(&volume, &instance.id, "/dev/xvdaa")).unwrap();
+    let devices = world.described(&instance.id).unwrap().devices;
+    let names: Vec<&str> = devices.iter().map(|d| d.device.as_str()).collect();
+    assert_eq!(names.len(), 4, "{names:?}");
+    world.call(terminate(&instance.id)).unwrap();
+    assert_eq!(world.described(&instance.id).unwrap().devices, []);
+    assert_eq!(world.volume(&volume).state, "available");
+    let left = |world: &World, name: &str| {
+        let device = devices.iter().find(|d| d.device == name).unwrap();
+        world.sim.volumes.contains_key(&device.volume_id)
+    };
+    assert_eq!(["/dev/xvda", "/dev/xvdb", "/dev/xvdc"].map(|name| left(&world, name)), [false, true, false]);
+}
+
+#[test]
+fn terminating_ends_attachments_that_are_stuck_too() {
+    let mut world = World::instant();
+    let id = world.launch(run()).remove(0).id;
+    let volume = world.gp3();
+    let attachment = Some(crate::faults::Attachment::StuckAttaching);
+    let twist = crate::faults::Twist { attachment, ..Default::default() };
+    world.sim.apply_with(world.now, attach(&volume, &id, "/dev/xvdaa"), &twist).unwrap();
+    world.call(terminate(&id)).unwrap();
+    assert_eq!(world.volume(&volume).state, "available");
+}
+
+#[test]
+fn launching_is_idempotent_by_token_and_tags_instances_and_volumes() {
+    let mut world = World::instant();
+    let tags = |resource: &str| TagSpecification {
+        resource_type: resource.into(),
+        tags: vec![Tag { key: "of".into(), value: resource.into() }],
+    };
+    let call = RunInstances {
+        client_token: Some("launch".into()),
+        max_count: Some(3),
+        tag_specifications: vec![tags("instance"), tags("volume")],
+        network_interfaces: 2,
+        ..run()
+    };
+    let started = world.launch(call.clone());
+    assert_eq!(started.len(), 3);
+    let ids = |all: &[SimInstance]| all.iter().map(|i| i.id.clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&world.launch(call.clone())), ids(&started));
+    let other = RunInstances { max_count: Some(2), ..call };
+    assert_eq!(world.refused(Call::RunInstances(other)), "IdempotentParameterMismatch");
+    assert!(started.iter().all(|i| i.reservation_id == started[0].reservation_id && i.tags["of"] == "instance"));
+    assert_eq!(started[0].network_interfaces.len(), 2);
+    let root = &world.described(&started[0].id).unwrap().devices[0];
+    assert_eq!(world.volume(&root.volume_id).tags["of"], "volume");
+}
+
+#[test]
+fn network_interfaces_take_slots_where_the_type_shares_them() {
+    let mut world = World::instant();
+    for (instance_type, interfaces, slots) in [("m5.large", 1, 27), ("m5.large", 3, 25), ("m7i.48xlarge", 3, 128)] {
+        let launch = RunInstances {
+            instance_type: Some(instance_type.into()),
+            network_interfaces: interfaces,
+            ..run()
+        };
+        let id = world.launch(launch).remove(0).id;
+        let mut attached = 1;
+        let code = loop {
+            let n = u8::try_from(attached).unwrap();
+            let name = format!("/dev/sd{}{}", char::from(b'b' + n % 24), n / 24 + 1);
+            let volume = world.gp3();
+            match world.call(attach(&volume, &id, &name)) {
+                Ok(_) => attached += 1,
+                Err(fault) => break fault.code,
+            }
+        };
+        assert_eq!((attached, code.as_str()), (slots, "AttachmentLimitExceeded"), "{instance_type} {interfaces}");
+    }
+}
+
+#[test]
+fn what_cannot_be_launched_or_terminated_is_refused_as_a_whole() {
+    let mut world = World::instant();
+    for (call, code) in [
+        (RunInstances { image_id: None, ..run() }, "MissingParameter"),
+        (RunInstances { min_count: None, ..run() }, "MissingParameter"),
+        (RunInstances { min_count: Some(2), ..run() }, "InvalidParameterValue"),
+        (RunInstances { min_count: Some(0), ..run() }, "InvalidParameterValue"),
+        (RunInstances { instance_type: Some("M5".into()), ..run() }, "InvalidParameterValue"),
+        (RunInstances { availability_zone: Some("us-west-2z".into()), ..run() }, "InvalidParameterValue"),
+        (RunInstances { availability_zone_id: Some("usw2-az1".into()), ..run() }, "InvalidParameterCombination"),
+        (RunInstances { network_interfaces: 99, ..run() }, "AttachmentLimitExceeded"),
+        (RunInstances { dry_run: true, ..run() }, "DryRunOperation"),
+    ] {
+        assert_eq!(world.refused(Call::RunInstances(call.clone())), code, "{call:?}");
+    }
+    let free = world.launch(run()).remove(0).id;
+    let protected = world.launch(RunInstances { disable_api_termination: true, ..run() }).remove(0).id;
+    let both = TerminateInstances { instance_ids: vec![free.clone(), protected], dry_run: false };
+    assert_eq!(world.refused(Call::TerminateInstances(both)), "OperationNotPermitted");
+    assert_eq!(world.state_of(&free), ("running".into(), 16));
+}

@@ -1,0 +1,218 @@
+//! Stuck attachments, devices that come late or otherwise, and reads that lag.
+
+use super::*;
+use crate::api::{DeleteVolume, DescribeInstances, DescribeVolumeStatus, SimVolumeStatus};
+use crate::engine::Consistency;
+use crate::faults::{Attachment as Stuck, Device, Twist};
+
+fn stuck(how: Stuck) -> Twist {
+    Twist { attachment: Some(how), ..Twist::default() }
+}
+
+impl World {
+    fn twisted(&mut self, call: Call, twist: &Twist) -> Result<Reply, Fault> {
+        let reply = self.sim.apply_with(self.now, call, twist);
+        self.settle();
+        reply
+    }
+
+    fn health(&mut self, volume: &str) -> SimVolumeStatus {
+        let call = DescribeVolumeStatus { volume_ids: vec![volume.to_owned()], ..Default::default() };
+        match self.apply(Call::DescribeVolumeStatus(call)) {
+            Ok(Reply::DescribeVolumeStatus(mut listing)) => listing.items.remove(0),
+            other => panic!("no status: {other:?}"),
+        }
+    }
+
+    fn attachment_state(&self, volume: &str) -> Option<String> {
+        self.volume(volume).attachments.first().map(|a| a.state.clone())
+    }
+
+    fn lagged(&mut self, volume: &str, lag: Duration) -> Option<SimVolume> {
+        let filters = vec![filter_of("volume-id", &[volume])];
+        let call = Call::DescribeVolumes(DescribeVolumes { filters, ..Default::default() });
+        match self.twisted(call, &Twist { lag: Some(lag), ..Twist::default() }) {
+            Ok(Reply::DescribeVolumes(listing)) => listing.items.into_iter().next(),
+            other => panic!("not described: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_stuck_attachment_stays_attaching_until_it_is_released() {
+    let mut world = World::realistic();
+    let (volume, instance) = (world.gp3(), world.instance(0));
+    world.pass(Duration::from_secs(5));
+    world.twisted(attach(&volume, &instance, "/dev/xvdaa"), &stuck(Stuck::StuckAttaching)).unwrap();
+    world.pass(Duration::from_hours(3));
+    assert_eq!(world.attachment_state(&volume).as_deref(), Some("attaching"));
+    world.sim.release(world.now, &volume, None).unwrap();
+    world.settle();
+    assert_eq!(world.attachment_state(&volume).as_deref(), Some("attached"));
+}
+
+#[test]
+fn detaching_frees_an_attachment_that_is_stuck_attaching() {
+    let mut world = World::instant();
+    let (volume, instance) = (world.gp3(), world.instance(0));
+    world.twisted(attach(&volume, &instance, "/dev/xvdaa"), &stuck(Stuck::StuckAttaching)).unwrap();
+    world.call(detach(&volume, &instance)).unwrap();
+    assert_eq!(world.volume(&volume).state, "available");
+}
+
+#[test]
+fn only_force_ends_a_stuck_or_busy_detachment() {
+    for (how, state) in [(Stuck::StuckDetaching, "detaching"), (Stuck::Busy, "busy")] {
+        let mut world = World::instant();
+        let (volume, instance) = (world.gp3(), world.instance(0));
+        world.attach(&volume, "/dev/xvdaa");
+        let reply = world.twisted(detach(&volume, &instance), &stuck(how)).unwrap();
+        assert!(matches!(reply, Reply::DetachVolume(a) if a.state == state));
+        world.pass(Duration::from_hours(24));
+        assert_eq!(world.attachment_state(&volume).as_deref(), Some(state));
+        assert_eq!(world.refused(detach(&volume, &instance)), "IncorrectState");
+        let force = DetachVolume { volume_id: volume.clone(), force: true, ..Default::default() };
+        world.call(Call::DetachVolume(force)).unwrap();
+        assert_eq!(world.volume(&volume).state, "available", "{state}");
+    }
+}
+
+#[test]
+fn a_released_detachment_goes_on() {
+    let mut world = World::instant();
+    let (volume, instance) = (world.gp3(), world.instance(0));
+    world.attach(&volume, "/dev/xvdaa");
+    world.twisted(detach(&volume, &instance), &stuck(Stuck::Busy)).unwrap();
+    world.sim.release(world.now, &volume, Some(&instance)).unwrap();
+    world.settle();
+    assert_eq!(world.attachment_state(&volume), None);
+    assert!(world.sim.release(world.now, &volume, None).is_err());
+}
+
+#[test]
+fn a_late_device_comes_after_the_attachment_is_attached() {
+    let mut world = World::instant();
+    let (volume, instance) = (world.gp3(), world.instance(0));
+    let late = Twist { device: Some(Device::Late(Duration::from_secs(30))), ..Twist::default() };
+    world.twisted(attach(&volume, &instance, "/dev/xvdaa"), &late).unwrap();
+    let device = |world: &World| world.volume(&volume).attachments[0].loop_device.clone();
+    assert_eq!((world.attachment_state(&volume).as_deref(), device(&world)), (Some("attached"), None));
+    world.pass(Duration::from_secs(29));
+    assert_eq!(device(&world), None);
+    world.pass(Duration::from_secs(1));
+    assert_eq!(device(&world).as_deref(), Some("/dev/loop9"));
+}
+
+#[test]
+fn a_device_can_come_without_its_link() {
+    let mut world = World::instant();
+    let (volume, instance) = (world.gp3(), world.instance(0));
+    let twist = Twist { device: Some(Device::OtherName), ..Twist::default() };
+    world.sim.apply_with(world.now, attach(&volume, &instance, "/dev/xvdaa"), &twist).unwrap();
+    world.sim.advance(world.now);
+    let effects = world.sim.take_effects();
+    assert!(effects.contains(&Effect::Connect { volume, instance, linked: false }), "{effects:?}");
+}
+
+#[test]
+fn a_device_that_vanished_comes_back_when_it_is_healed_and_can_be_detached_without() {
+    let mut world = World::instant();
+    let (volume, instance) = (world.gp3(), world.instance(0));
+    let twist = Twist { device: Some(Device::Vanish(Duration::from_secs(9))), ..Twist::default() };
+    let seen = |world: &World| world.volume(&volume).attachments.remove(0);
+    world.twisted(attach(&volume, &instance, "/dev/xvdaa"), &twist).unwrap();
+    world.pass(Duration::from_secs(8));
+    assert!(seen(&world).loop_device.is_some());
+    world.pass(Duration::from_secs(1));
+    assert_eq!((seen(&world).state.as_str(), seen(&world).loop_device), ("attached", None));
+    world.sim.heal_device(&volume).unwrap();
+    world.settle();
+    assert!(seen(&world).loop_device.is_some());
+    world.call(detach(&volume, &instance)).unwrap();
+    world.twisted(attach(&volume, &instance, "/dev/xvdaa"), &twist).unwrap();
+    world.pass(Duration::from_secs(10));
+    world.call(detach(&volume, &instance)).unwrap();
+    assert_eq!(world.volume(&volume).state, "available");
+}
+
+#[test]
+fn a_volume_with_io_errors_is_impaired_until_it_is_healed() {
+    let mut world = World::instant();
+    let (volume, instance) = (world.gp3(), world.instance(0));
+    let twist = Twist { device: Some(Device::IoError(Duration::from_secs(9))), ..Twist::default() };
+    world.twisted(attach(&volume, &instance, "/dev/xvdaa"), &twist).unwrap();
+    assert_eq!(world.health(&volume).status, "ok");
+    world.now += Duration::from_secs(9);
+    world.sim.advance(world.now);
+    assert_eq!(world.sim.take_effects(), [Effect::BreakIo { volume: volume.clone() }]);
+    assert_eq!(world.health(&volume).status, "impaired");
+    world.sim.heal_device(&volume).unwrap();
+    assert_eq!(world.sim.take_effects(), [Effect::HealIo { volume: volume.clone() }]);
+    assert_eq!(world.health(&volume).status, "ok");
+}
+
+#[test]
+fn a_lagging_read_shows_each_object_as_it_was() {
+    let mut world = World::instant();
+    world.sim.keep_past(world.now);
+    let second = Duration::from_secs(1);
+    world.pass(second);
+    let volume = world.gp3();
+    world.pass(second);
+    world.attach(&volume, "/dev/xvdaa");
+    world.pass(second);
+    let seen = |world: &mut World, seconds| world.lagged(&volume, second * seconds).map(|v| v.state);
+    assert_eq!(seen(&mut world, 0).as_deref(), Some("in-use"));
+    assert_eq!(seen(&mut world, 1).as_deref(), Some("in-use"));
+    assert_eq!(seen(&mut world, 2).as_deref(), Some("available"));
+    assert_eq!(seen(&mut world, 3), None, "not there yet");
+    let instance = world.instance(0);
+    world.call(detach(&volume, &instance)).unwrap();
+    world.call(Call::DeleteVolume(DeleteVolume { volume_id: volume.clone(), dry_run: false })).unwrap();
+    assert_eq!(seen(&mut world, 0), None);
+    world.pass(second);
+    assert_eq!(seen(&mut world, 1), None);
+    assert_eq!(seen(&mut world, 2).as_deref(), Some("in-use"), "still there");
+    assert_eq!(world.refused(detach(&volume, &instance)), "InvalidVolume.NotFound", "mutating calls see what is");
+}
+
+#[test]
+fn the_block_devices_of_an_instance_lag_with_its_volumes() {
+    let mut world = World::instant();
+    world.sim.keep_past(world.now);
+    let (volume, instance) = (world.gp3(), world.instance(0));
+    world.pass(Duration::from_secs(20));
+    world.attach(&volume, "/dev/xvdaa");
+    world.pass(Duration::from_secs(1));
+    let devices = |world: &mut World, lag| {
+        let call = DescribeInstances { instance_ids: vec![instance.clone()], ..Default::default() };
+        let twist = Twist { lag: Some(Duration::from_secs(lag)), ..Twist::default() };
+        match world.twisted(Call::DescribeInstances(call), &twist) {
+            Ok(Reply::DescribeInstances(listing)) => listing.items[0].devices.len(),
+            other => panic!("not described: {other:?}"),
+        }
+    };
+    assert_eq!((devices(&mut world, 0), devices(&mut world, 2)), (2, 1));
+    assert_eq!(world.volume(&volume).attachments.len(), 1, "a read changes nothing");
+}
+
+#[test]
+fn reads_lag_at_random_up_to_fifteen_seconds_and_the_same_for_one_seed() {
+    let run = |seed| {
+        let consistency = Consistency { max_lag: Duration::from_secs(3600) };
+        let config = EngineConfig { seed: Some(seed), consistency, ..EngineConfig::default() };
+        let mut world = World::of(config);
+        let volume = world.gp3();
+        let mut history = Vec::new();
+        for _ in 0..40 {
+            history.push(world.volumes_by("volume-id", &[&volume]).len());
+            world.pass(Duration::from_millis(500));
+        }
+        (volume, history)
+    };
+    let (id, history) = run(7);
+    assert!(history[..28].contains(&0) && history[..28].contains(&1), "{history:?}");
+    assert!(history[30..].iter().all(|n| *n == 1), "after 15 s everybody sees it: {history:?}");
+    assert_eq!(run(7), (id.clone(), history));
+    assert_ne!(run(8).0, id);
+}
