@@ -15,6 +15,7 @@ mod effects;
 mod encryption;
 mod fast_restore;
 mod faults;
+mod filter_names;
 mod filters;
 mod ids;
 mod instances;

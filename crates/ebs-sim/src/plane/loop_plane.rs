@@ -99,9 +99,7 @@ impl LoopPlane {
             Effect::Vanish { volume } => self.cut(volume),
             Effect::BreakIo { volume } => self.break_io(volume),
             Effect::HealIo { volume } => self.heal_io(volume),
-            Effect::DeleteBacking { volume } => {
-                self.volumes.remove(volume).and_then(|()| self.forget_kept(volume))
-            }
+            Effect::DeleteBacking { volume } => self.volumes.remove(volume).and_then(|()| self.forget_kept(volume)),
             Effect::DeleteSnapshotData { snapshot } => self.snapshots.remove(snapshot),
         };
         match done {

@@ -1,5 +1,6 @@
 //! Real loop devices. Needs root; touches only what it has made below its own temporary directory.
 
+mod broken;
 mod copies;
 mod devices;
 mod sweeping;

@@ -23,6 +23,8 @@ pub(super) const VOLUME_FILTERS: &[&str] = &[
     "encrypted",
     "fast-restored",
     "multi-attach-enabled",
+    "operator.managed",
+    "operator.principal",
     "size",
     "snapshot-id",
     "source-volume-id",
@@ -69,27 +71,10 @@ pub(super) const SNAPSHOT_FILTERS: &[&str] = &[
     "start-time",
     "status",
     "storage-tier",
+    "transfer-type",
     "volume-id",
     "volume-size",
 ];
-pub(super) const INSTANCE_FILTERS: &[&str] = &[
-    "availability-zone",
-    "availability-zone-id",
-    "block-device-mapping.device-name",
-    "block-device-mapping.status",
-    "block-device-mapping.volume-id",
-    "hypervisor",
-    "instance-id",
-    "instance-state-code",
-    "instance-state-name",
-    "instance-type",
-    "owner-id",
-    "private-dns-name",
-    "private-ip-address",
-    "reservation-id",
-    "root-device-name",
-];
-
 /// A describe call.
 #[derive(Debug, Clone)]
 pub(super) struct Query<'a> {
@@ -132,6 +117,11 @@ impl<'a> Query<'a> {
 
     pub(super) fn check_pages_and_filters(&self, known: &[&str]) -> Result<(), Fault> {
         self.check_pages(known, true)
+    }
+
+    /// The same for objects without tags.
+    pub(super) fn check_bare_filters(&self, known: &[&str]) -> Result<(), Fault> {
+        self.check_pages(known, false)
     }
 
     fn check_pages(&self, known: &[&str], taggable: bool) -> Result<(), Fault> {
@@ -184,6 +174,7 @@ impl Filterable for Volume {
             "encrypted" => vec![self.encrypted.to_string()],
             "multi-attach-enabled" => vec![self.multi_attach.to_string()],
             "create-time" => vec![time(self.created)],
+            "operator.managed" => vec!["false".to_owned()],
             "fast-restored" => vec![self.fast_restored.to_string()],
             "attachment.instance-id" => attachments(|a| a.instance_id.clone()),
             "attachment.device" => attachments(|a| a.device.clone()),
@@ -242,6 +233,7 @@ impl Filterable for Owned<'_> {
             "volume-size" => vec![snapshot.size_gib.to_string()],
             "start-time" => vec![time(snapshot.started)],
             "progress" => vec![if snapshot.state() == "completed" { "100%" } else { "0%" }.to_owned()],
+            "transfer-type" => vec!["standard".to_owned()],
             "storage-tier" => vec!["standard".to_owned()],
             _ => Vec::new(),
         }
@@ -274,6 +266,20 @@ impl Filterable for Equipped<'_> {
             "private-ip-address" => vec![i.private_ip().to_owned()],
             "private-dns-name" => vec![super::places::private_dns_name(i)],
             "reservation-id" => vec![i.reservation_id.clone()],
+            "root-device-type" => vec!["ebs".to_owned()],
+            "architecture" => vec!["x86_64".to_owned()],
+            "virtualization-type" => vec!["hvm".to_owned()],
+            "image-id" => vec![i.image_id.clone()],
+            "launch-time" => vec![time(i.launch_time)],
+            "network-interface.network-interface-id" => on_each(&i.interfaces, |n| n.id.clone()),
+            "network-interface.mac-address" => on_each(&i.interfaces, |n| n.mac_address.clone()),
+            "network-interface.addresses.private-ip-address" | "network-interface.private-ip-address" => {
+                on_each(&i.interfaces, |n| n.private_ip.clone())
+            }
+            "block-device-mapping.attach-time" => on_each(&self.attachments, |(_, a)| time(a.attach_time)),
+            "block-device-mapping.delete-on-termination" => {
+                on_each(&self.attachments, |(_, a)| a.delete_on_termination.to_string())
+            }
             "root-device-name" => vec![i.root_device.clone()],
             "block-device-mapping.volume-id" => on_each(&self.attachments, |(volume, _)| (*volume).to_owned()),
             "block-device-mapping.device-name" => on_each(&self.attachments, |(_, a)| a.device.clone()),

@@ -15,7 +15,9 @@ impl Sim {
             (_, None) => {}
             (Some(given), Some(local)) if given == local => {}
             (_, Some(local)) => {
-                return Err(invalid_combination(format!("The snapshot is on {local}, and can only be restored there.")));
+                return Err(invalid_combination(format!(
+                    "The snapshot is on {local}, and can only be restored there."
+                )));
             }
         }
         if given.is_some() && call.multi_attach_enabled == Some(true) {

@@ -13,13 +13,24 @@ use crate::engine::ZoneConfig;
 use super::Sim;
 use super::account::{Instance, Interface};
 use super::faults;
+use super::filter_names::{INSTANCE_FILTERS, TYPE_FILTERS};
 use super::filters::{self, Filterable, NO_TAGS};
 use super::ids::Kind;
-use super::listings::{Equipped, INSTANCE_FILTERS, Query};
+use super::listings::{Equipped, Query};
 
-const ZONE_FILTERS: &[&str] =
-    &["group-name", "opt-in-status", "region-name", "state", "zone-id", "zone-name", "zone-type"];
-const TYPE_FILTERS: &[&str] = &["ebs-info.nvme-support", "hypervisor", "instance-type"];
+const ZONE_FILTERS: &[&str] = &[
+    "group-long-name",
+    "group-name",
+    "message",
+    "opt-in-status",
+    "parent-zone-id",
+    "parent-zone-name",
+    "region-name",
+    "state",
+    "zone-id",
+    "zone-name",
+    "zone-type",
+];
 
 /// Largest page of instance types.
 const MAX_TYPES_PAGE: i64 = 100;
@@ -103,7 +114,7 @@ impl Sim {
         if let Some(asked) = call.max_results.filter(|n| *n > MAX_TYPES_PAGE) {
             return Err(faults::bad_page_size(asked, 5, MAX_TYPES_PAGE));
         }
-        query.check_pages_and_filters(TYPE_FILTERS)?;
+        query.check_bare_filters(TYPE_FILTERS)?;
         let wrong: Vec<&str> =
             call.instance_types.iter().map(String::as_str).filter(|name| !is_type_name(name)).collect();
         if !wrong.is_empty() {
@@ -198,6 +209,11 @@ impl Filterable for SimInstanceType {
         match name {
             "instance-type" => vec![self.name.clone()],
             "hypervisor" => vec![self.hypervisor.clone()],
+            "ebs-info.maximum-ebs-attachments" => vec![self.maximum_ebs_attachments.to_string()],
+            "ebs-info.attachment-limit-type" => vec![self.attachment_limit_type.clone()],
+            "ebs-info.encryption-support" => vec!["supported".to_owned()],
+            "current-generation" => vec![(self.hypervisor == "nitro").to_string()],
+            "bare-metal" => vec![self.name.contains(".metal").to_string()],
             "ebs-info.nvme-support" => vec![self.nvme_support.clone()],
             _ => Vec::new(),
         }

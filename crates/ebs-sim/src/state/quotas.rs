@@ -18,7 +18,10 @@ impl Sim {
         instead_of: Option<&str>,
     ) -> Result<(), Fault> {
         if instead_of.is_none() && self.volumes.len() + count > self.policy.max_volumes {
-            return Err(Fault::new("VolumeLimitExceeded", "You have exceeded your maximum number of volumes in this region."));
+            return Err(Fault::new(
+                "VolumeLimitExceeded",
+                "You have exceeded your maximum number of volumes in this region.",
+            ));
         }
         let quotas = &self.policy.account.quotas;
         let name = wanted.volume_type.as_str();
@@ -64,9 +67,10 @@ impl Sim {
     /// Refuses a copy when too many are being made.
     pub(super) fn check_copy_quota(&self) -> Result<(), Fault> {
         let Some(most) = self.policy.account.quotas.concurrent_copies else { return Ok(()) };
-        let under_way = self.volumes.values().filter(|v| {
-            v.source_volume_id.is_some() && matches!(v.phase, VolumePhase::Creating { .. })
-        });
+        let under_way = self
+            .volumes
+            .values()
+            .filter(|v| v.source_volume_id.is_some() && matches!(v.phase, VolumePhase::Creating { .. }));
         if under_way.count() < most {
             return Ok(());
         }

@@ -67,10 +67,9 @@ impl Wish {
     pub(super) fn fulfil(self) -> Result<Properties, Fault> {
         let ranges = ranges(&self.volume_type);
         // Parameters that the type does not have come before their values.
-        for (name, given, has) in [
-            ("iops", self.iops, ranges.iops.is_some()),
-            ("throughput", self.throughput, ranges.throughput.is_some()),
-        ] {
+        for (name, given, has) in
+            [("iops", self.iops, ranges.iops.is_some()), ("throughput", self.throughput, ranges.throughput.is_some())]
+        {
             if given.is_some() && !has {
                 return Err(invalid_combination(format!(
                     "The parameter {name} is not supported for {} volumes.",

@@ -91,11 +91,7 @@ impl Sim {
         Filling { way: Way::VolumeCopy, from, until: from + time }
     }
 
-    pub(super) fn describe_volume_status(
-        &self,
-        now: SystemTime,
-        call: &DescribeVolumeStatus,
-    ) -> Result<Reply, Fault> {
+    pub(super) fn describe_volume_status(&self, now: SystemTime, call: &DescribeVolumeStatus) -> Result<Reply, Fault> {
         let query = Query::of("DescribeVolumeStatus", &call.volume_ids, &call.filters)
             .page(call.max_results, call.next_token.as_deref());
         query.check_bare(Kind::Volume, VOLUME_STATUS_FILTERS)?;

@@ -59,7 +59,9 @@ impl Sim {
         let Some(token) = token.filter(|t| !t.is_empty()) else { return Ok(Use::Untracked) };
         let request = serde_json::to_string(request).expect("requests are plain data");
         let fingerprint = format!("{action} {request}");
-        let Some(known) = self.tokens.get(token).filter(|t| !t.is_over(now)) else { return Ok(Use::First { fingerprint }) };
+        let Some(known) = self.tokens.get(token).filter(|t| !t.is_over(now)) else {
+            return Ok(Use::First { fingerprint });
+        };
         if known.fingerprint != fingerprint {
             return Err(faults::token_mismatch());
         }

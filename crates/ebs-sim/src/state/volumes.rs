@@ -5,9 +5,7 @@ use std::time::SystemTime;
 
 use ebs_types::VolumeType;
 
-use crate::api::{
-    CreateVolume, DeleteVolume, DescribeVolumes, Fault, Reply,
-};
+use crate::api::{CreateVolume, DeleteVolume, DescribeVolumes, Fault, Reply};
 use crate::engine::ZoneConfig;
 
 use super::Sim;
@@ -99,7 +97,8 @@ impl Sim {
     /// Not every zone has every type.
     fn check_type_in(&self, volume_type: &VolumeType, zone: &ZoneConfig) -> Result<(), Fault> {
         let missing = self.policy.account.missing_volume_types.get(&zone.name);
-        let lacks = zone.zone_type != "availability-zone" && matches!(volume_type, VolumeType::Io2 | VolumeType::Standard);
+        let lacks =
+            zone.zone_type != "availability-zone" && matches!(volume_type, VolumeType::Io2 | VolumeType::Standard);
         if lacks || missing.is_some_and(|types| types.iter().any(|name| name == volume_type.as_str())) {
             return Err(Fault::new(
                 "UnsupportedOperation",

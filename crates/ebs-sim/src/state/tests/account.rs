@@ -23,11 +23,8 @@ fn of(name: &str, number: u64) -> std::collections::BTreeMap<String, u64> {
 #[test]
 fn an_account_that_encrypts_by_default_encrypts_every_volume() {
     let key = "12345678-1234-1234-1234-123456789012";
-    let account = AccountSettings {
-        encrypt_by_default: true,
-        default_kms_key: Some(key.into()),
-        ..AccountSettings::default()
-    };
+    let account =
+        AccountSettings { encrypt_by_default: true, default_kms_key: Some(key.into()), ..AccountSettings::default() };
     let mut world = world(account);
     for encrypted in [None, Some(false), Some(true)] {
         let volume = world.create(CreateVolume { encrypted, ..gp3() });

@@ -171,6 +171,7 @@ fn volume_status_has_filters_of_its_own() {
         let Ok(Reply::DescribeVolumeStatus(listing)) = world.call(by(name, value)) else { panic!("{name}") };
         assert_eq!(listing.items.len(), count, "{name}={value}");
     }
-    let missing = DescribeVolumeStatus { volume_ids: vec![volume, "vol-00000000000000000".into()], ..Default::default() };
+    let missing =
+        DescribeVolumeStatus { volume_ids: vec![volume, "vol-00000000000000000".into()], ..Default::default() };
     assert_eq!(world.refused(Call::DescribeVolumeStatus(missing)), "InvalidVolume.NotFound");
 }

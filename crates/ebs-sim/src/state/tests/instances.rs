@@ -80,11 +80,8 @@ fn a_terminated_instance_lets_its_volumes_go_and_takes_along_those_that_go_with_
         delete_on_termination: Some(false),
         ..Default::default()
     };
-    let scratch = BlockDeviceMapping {
-        device_name: "/dev/xvdc".into(),
-        delete_on_termination: Some(true),
-        ..data.clone()
-    };
+    let scratch =
+        BlockDeviceMapping { device_name: "/dev/xvdc".into(), delete_on_termination: Some(true), ..data.clone() };
     let instance = world.launch(RunInstances { block_device_mappings: vec![data, scratch], ..run() }).remove(0);
     let volume = world.gp3();
     world.call(attach(&volume, &instance.id, "/dev/xvdaa")).unwrap();
@@ -143,11 +140,8 @@ fn launching_is_idempotent_by_token_and_tags_instances_and_volumes() {
 fn network_interfaces_take_slots_where_the_type_shares_them() {
     let mut world = World::instant();
     for (instance_type, interfaces, slots) in [("m5.large", 1, 27), ("m5.large", 3, 25), ("m7i.48xlarge", 3, 128)] {
-        let launch = RunInstances {
-            instance_type: Some(instance_type.into()),
-            network_interfaces: interfaces,
-            ..run()
-        };
+        let launch =
+            RunInstances { instance_type: Some(instance_type.into()), network_interfaces: interfaces, ..run() };
         let id = world.launch(launch).remove(0).id;
         let mut attached = 1;
         let code = loop {

@@ -219,3 +219,60 @@ fn a_volumes_status_says_that_it_is_initialised() {
     let detail = listing.items[0].details.iter().find(|d| d.name == "initialization-state").unwrap();
     assert_eq!(detail.status, "completed");
 }
+
+#[test]
+fn instances_are_found_by_every_filter_that_ec2_has() {
+    let mut world = World::instant();
+    let volume = world.gp3();
+    world.attach(&volume, "/dev/xvdaa");
+    let by = |name: &str, value: &str| {
+        let filters = vec![filter_of(name, &[value])];
+        Call::DescribeInstances(DescribeInstances { filters, ..Default::default() })
+    };
+    for (name, value, count) in [
+        ("instance-state-name", "running", 2),
+        ("instance-state-code", "16", 2),
+        ("availability-zone", "us-west-2a", 1),
+        ("block-device-mapping.volume-id", volume.as_str(), 1),
+        ("block-device-mapping.delete-on-termination", "false", 1),
+        ("private-ip-address", "10.0.0.10", 1),
+        ("network-interface.mac-address", "02:00:00:00:00:0a", 1),
+        ("vpc-id", "*", 0),
+        ("tag:Name", "node", 0),
+    ] {
+        let Ok(Reply::DescribeInstances(listing)) = world.call(by(name, value)) else { panic!("{name}") };
+        assert_eq!(listing.items.len(), count, "{name}={value}");
+    }
+    assert_eq!(world.refused(by("colour", "red")), "InvalidParameterValue");
+}
+
+#[test]
+fn each_action_has_pages_of_its_own_sizes() {
+    let mut world = World::instant();
+    let types = |max_results| {
+        Call::DescribeInstanceTypes(DescribeInstanceTypes { max_results: Some(max_results), ..Default::default() })
+    };
+    for bad in [4, 101] {
+        assert_eq!(world.refused(types(bad)), "InvalidParameterValue", "{bad}");
+    }
+    for good in [5, 100] {
+        assert!(world.call(types(good)).is_ok(), "{good}");
+    }
+    let fast = |max_results| {
+        let max_results = Some(max_results);
+        Call::DescribeFastSnapshotRestores(crate::api::DescribeFastSnapshotRestores {
+            max_results,
+            ..Default::default()
+        })
+    };
+    assert_eq!(world.refused(fast(201)), "InvalidParameterValue");
+    assert!(world.call(fast(1)).is_ok());
+}
+
+#[test]
+fn modifications_have_no_filters_by_tag() {
+    let mut world = World::instant();
+    let filters = vec![filter_of("tag:a", &["b"])];
+    let call = crate::api::DescribeVolumesModifications { filters, ..Default::default() };
+    assert_eq!(world.refused(Call::DescribeVolumesModifications(call)), "InvalidParameterValue");
+}

@@ -67,7 +67,10 @@ fn a_compliance_lock_can_be_changed_in_its_cooling_off_period_and_only_grow_afte
     assert_eq!(world.locks(&["compliance"]).len(), 1);
     assert_eq!(world.lock(lock(&id, "governance", 20)), Err("OperationNotPermitted".into()));
     assert_eq!(world.lock(lock(&id, "compliance", 9)), Err("OperationNotPermitted".into()));
-    assert_eq!(world.lock(LockSnapshot { lock_duration: Some(20), ..cooling }), Err("InvalidParameterCombination".into()));
+    assert_eq!(
+        world.lock(LockSnapshot { lock_duration: Some(20), ..cooling }),
+        Err("InvalidParameterCombination".into())
+    );
     assert_eq!(world.lock(lock(&id, "compliance", 20)).unwrap().duration_days, 20);
 }
 

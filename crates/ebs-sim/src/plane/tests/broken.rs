@@ -1,0 +1,71 @@
+//! Devices that vanish, fail, or are taken by force.
+
+use std::io::Read as _;
+use std::os::unix::fs::FileExt as _;
+
+use super::*;
+
+fn first_page(device: &PathBuf) -> std::io::Result<[u8; 4096]> {
+    let mut page = [0; 4096];
+    File::open(device)?.read_exact(&mut page)?;
+    Ok(page)
+}
+
+#[test]
+fn a_device_can_come_without_its_link() {
+    let bench = Bench::new();
+    let volume = "vol-0a0000000000000d1";
+    bench.create(volume, 1);
+    let (volume_id, instance) = (volume.to_owned(), "i-1".to_owned());
+    let connected = bench.done(&Effect::Connect { volume: volume_id, instance, linked: false });
+    assert_eq!(size(&PathBuf::from(connected.unwrap())), GIB);
+    assert!(bench.link(volume).symlink_metadata().is_err());
+    bench.disconnect(volume);
+}
+
+#[test]
+fn a_volume_whose_reads_fail_gets_its_data_back_when_it_heals() {
+    let bench = Bench::new();
+    let volume = "vol-0a0000000000000d2";
+    bench.create(volume, 1);
+    let device = bench.connect(volume);
+    let user = open(&device);
+    user.write_all_at(&[7; 4096], 0).unwrap();
+    user.sync_all().unwrap();
+    bench.done(&Effect::BreakIo { volume: volume.to_owned() });
+    bench.done(&Effect::BreakIo { volume: volume.to_owned() });
+    assert!(first_page(&device).is_err(), "reads fail");
+    bench.done(&Effect::HealIo { volume: volume.to_owned() });
+    assert_eq!(first_page(&device).unwrap(), [7; 4096]);
+    drop(user);
+    bench.disconnect(volume);
+}
+
+#[test]
+fn what_was_kept_of_a_broken_volume_goes_with_it() {
+    let bench = Bench::new();
+    let volume = "vol-0a0000000000000d3";
+    bench.create(volume, 1);
+    bench.done(&Effect::BreakIo { volume: volume.to_owned() });
+    bench.done(&Effect::DeleteBacking { volume: volume.to_owned() });
+    assert_eq!(std::fs::read_dir(bench.image(volume).parent().unwrap()).unwrap().count(), 0);
+}
+
+#[test]
+fn force_and_vanishing_take_a_device_away_under_its_user() {
+    let bench = Bench::new();
+    let volume = "vol-0a0000000000000d4";
+    let (volume_id, instance) = (volume.to_owned(), "i-1".to_owned());
+    let by_force = Effect::Disconnect { volume: volume_id.clone(), instance, force: true };
+    for effect in [by_force, Effect::Vanish { volume: volume_id }] {
+        bench.create(volume, 1);
+        let device = bench.connect(volume);
+        let mount = open_exclusively(&device);
+        bench.done(&effect);
+        assert!(bench.link(volume).symlink_metadata().is_err());
+        drop(mount);
+        let name = device.file_name().unwrap().to_str().unwrap();
+        let gone = || sysfs::file_of(name).is_none_or(|file| file != bench.image(volume));
+        assert!(soon(gone), "gone with its last user: {effect:?}");
+    }
+}
