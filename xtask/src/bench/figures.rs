@@ -22,10 +22,10 @@ pub(super) struct Transitions {
 impl Transitions {
     fn of(&self, rpc: Rpc) -> f64 {
         match rpc {
-            Rpc::CreateVolume => self.create,
-            Rpc::ControllerPublishVolume => self.attach,
-            Rpc::ControllerUnpublishVolume => self.detach,
-            Rpc::DeleteVolume => 0.0,
+            Rpc::Create => self.create,
+            Rpc::Publish => self.attach,
+            Rpc::Unpublish => self.detach,
+            Rpc::Delete => 0.0,
         }
     }
 }
@@ -190,13 +190,8 @@ mod tests {
 
     #[test]
     fn added_latency_leaves_out_what_ec2_took_and_what_an_ideal_client_would_have_waited() {
-        let sample = |key: &str, began: f64, took: f64| Sample {
-            rpc: Rpc::ControllerPublishVolume,
-            key: key.into(),
-            began,
-            took,
-            tries: 1,
-        };
+        let sample =
+            |key: &str, began: f64, took: f64| Sample { rpc: Rpc::Publish, key: key.into(), began, took, tries: 1 };
         let calls = [call("AttachVolume", "ok", "vol-1", 400.0)];
         let transitions = Transitions { create: 2.0, attach: 2.5, detach: 4.0 };
         let figures = latency(&[sample("vol-1", 0.0, 3.0)], &calls, &transitions, 0.0);

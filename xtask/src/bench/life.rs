@@ -6,7 +6,6 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use csi_proto::csi;
 use ebs_testkit::csi_client::{Access, CsiClient, in_zone, new_volume};
-use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -18,35 +17,33 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const CALL_BOUND: Duration = Duration::from_mins(40);
 
 /// A call of a life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "PascalCase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Rpc {
-    CreateVolume,
-    ControllerPublishVolume,
-    ControllerUnpublishVolume,
-    DeleteVolume,
+    Create,
+    Publish,
+    Unpublish,
+    Delete,
 }
 
 impl Rpc {
-    pub(super) const ALL: [Self; 4] =
-        [Self::CreateVolume, Self::ControllerPublishVolume, Self::ControllerUnpublishVolume, Self::DeleteVolume];
+    pub(super) const ALL: [Self; 4] = [Self::Create, Self::Publish, Self::Unpublish, Self::Delete];
 
     pub(super) fn as_str(self) -> &'static str {
         match self {
-            Self::CreateVolume => "CreateVolume",
-            Self::ControllerPublishVolume => "ControllerPublishVolume",
-            Self::ControllerUnpublishVolume => "ControllerUnpublishVolume",
-            Self::DeleteVolume => "DeleteVolume",
+            Self::Create => "CreateVolume",
+            Self::Publish => "ControllerPublishVolume",
+            Self::Unpublish => "ControllerUnpublishVolume",
+            Self::Delete => "DeleteVolume",
         }
     }
 
     /// The EC2 action that does its work.
     pub(super) fn action(self) -> &'static str {
         match self {
-            Self::CreateVolume => "CreateVolume",
-            Self::ControllerPublishVolume => "AttachVolume",
-            Self::ControllerUnpublishVolume => "DetachVolume",
-            Self::DeleteVolume => "DeleteVolume",
+            Self::Create => "CreateVolume",
+            Self::Publish => "AttachVolume",
+            Self::Unpublish => "DetachVolume",
+            Self::Delete => "DeleteVolume",
         }
     }
 }
@@ -96,7 +93,7 @@ pub(super) async fn live(site: Site, number: u32) -> anyhow::Result<Vec<Sample>>
         ..new_volume(&name, 1, &access)
     };
     let client = &site.client;
-    let (volume, created) = site.call(Rpc::CreateVolume, &name, || client.create_volume(create.clone())).await?;
+    let (volume, created) = site.call(Rpc::Create, &name, || client.create_volume(create.clone())).await?;
     let id = volume.volume_id.clone();
     let room = node.room.acquire().await.context("room on the node")?;
     let publish = csi::ControllerPublishVolumeRequest {
@@ -107,14 +104,14 @@ pub(super) async fn live(site: Site, number: u32) -> anyhow::Result<Vec<Sample>>
         ..Default::default()
     };
     let attach = || async { client.controller().controller_publish_volume(publish.clone()).await };
-    let (_, attached) = site.call(Rpc::ControllerPublishVolume, &id, attach).await?;
+    let (_, attached) = site.call(Rpc::Publish, &id, attach).await?;
     sleep(time_in_use(number)).await;
     let unpublish =
         csi::ControllerUnpublishVolumeRequest { volume_id: id.clone(), node_id: node.id.clone(), ..Default::default() };
     let detach = || async { client.controller().controller_unpublish_volume(unpublish.clone()).await };
-    let (_, detached) = site.call(Rpc::ControllerUnpublishVolume, &id, detach).await?;
+    let (_, detached) = site.call(Rpc::Unpublish, &id, detach).await?;
     drop(room);
-    let ((), deleted) = site.call(Rpc::DeleteVolume, &id, || client.delete_volume(&id)).await?;
+    let ((), deleted) = site.call(Rpc::Delete, &id, || client.delete_volume(&id)).await?;
     Ok(vec![created, attached, detached, deleted])
 }
 

@@ -170,7 +170,7 @@ fn a_variable_in_a_resource_is_the_callers() {
     let policy =
         policy(r#""Effect":"Allow","Action":"ec2:*","Resource":"arn:aws:ec2:*:*:volume/${aws:PrincipalTag/volume}""#);
     let check = Check::new("ec2:DeleteVolume", VOLUME.to_owned());
-    assert!(allows_caller(&[policy.clone()], &check, &tags(&[("volume", "vol-0123456789abcdef0")])));
-    assert!(!allows_caller(&[policy.clone()], &check, &tags(&[("volume", "vol-*")])));
+    assert!(allows_caller(std::slice::from_ref(&policy), &check, &tags(&[("volume", "vol-0123456789abcdef0")])));
+    assert!(!allows_caller(std::slice::from_ref(&policy), &check, &tags(&[("volume", "vol-*")])));
     assert!(!allows(&[policy], &check));
 }

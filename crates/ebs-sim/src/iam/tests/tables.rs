@@ -26,13 +26,16 @@ fn arn(resource: &str) -> String {
     format!("arn:aws:ec2:us-west-2:{account}:{resource}")
 }
 
+/// The tags of a request or a resource, and which of the three then allow it.
+type Row<'a> = (&'a [(&'a str, &'a str)], [bool; 3]);
+
 /// Rows of one action and resource: with which tag which of the three allows it.
 #[track_caller]
 fn rows(
     actions: &[&'static str],
     resource: &str,
     tagged: impl Fn(Check, &[(&str, &str)]) -> Check,
-    expected: &[(&[(&str, &str)], [bool; 3])],
+    expected: &[Row<'_>],
 ) {
     for action in actions {
         for (with, answers) in expected {
