@@ -1,7 +1,11 @@
 //! The command line, checked before anything is opened or written.
 
+#[cfg(test)]
+mod tests;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::{fs, io};
 
 use clap::Parser;
@@ -9,7 +13,7 @@ use ebs_types::ZoneName;
 
 use crate::buckets::Limits;
 use crate::config::{AccessKey, DeviceMode, ServerConfig, TimingMode};
-use crate::engine::EngineConfig;
+use crate::engine::{AccountSettings, EngineConfig};
 use crate::iam::{IamConfig, Policy, PolicyError};
 use crate::scenario::Scenario;
 
@@ -53,6 +57,15 @@ pub struct Cli {
     /// "chance": 0.1, "effect": {"kind": "lose-reply"}}}]
     #[arg(long, value_name = "FILE")]
     pub scenario: Option<PathBuf>,
+
+    /// Eventual consistency: reads may show objects as they were up to so many milliseconds ago, at most 15000
+    #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=15_000))]
+    pub max_lag: u64,
+
+    /// JSON file with settings of the account: encrypt_by_default, default_kms_key, unusable_kms_keys,
+    /// missing_volume_types, quotas
+    #[arg(long, value_name = "FILE")]
+    pub account: Option<PathBuf>,
 
     /// Repeat the random choices of another run: latencies, faults, and ids with --devices none
     #[arg(long, value_name = "N")]
@@ -189,6 +202,7 @@ impl Cli {
         };
         check_instance_type(&self.instance_type)?;
         let (limits, scenario) = (self.limits()?, self.scenario()?);
+        let account = self.account()?;
         if self.timing == TimingMode::Scripted && !scenario.sets_times() {
             return Err(CliError::NoScript);
         }
@@ -214,6 +228,8 @@ impl Cli {
             imds_v1: self.imds_v1,
             iam: self.iam()?,
             limits,
+            max_lag: Duration::from_millis(self.max_lag),
+            account,
             seed: self.seed,
             scenario,
         })
@@ -233,6 +249,12 @@ impl Cli {
                 content("--limits", Path::new(file), read).map(Some)
             }
         }
+    }
+
+    fn account(&self) -> Result<AccountSettings, CliError> {
+        let read = |json: &[u8]| serde_json::from_slice(json).map_err(|error| error.to_string());
+        let file = self.account.as_deref();
+        file.map_or_else(|| Ok(AccountSettings::default()), |file| content("--account", file, read))
     }
 
     fn scenario(&self) -> Result<Scenario, CliError> {
@@ -319,102 +341,4 @@ fn check_loop_devices() -> Result<(), CliError> {
         missing.push("/dev/loop-control (modprobe loop, or a container with access to loop devices)");
     }
     if missing.is_empty() { Ok(()) } else { Err(CliError::Devices { missing: missing.join(" and ") }) }
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::*;
-
-    fn parse(more: &[&str]) -> Cli {
-        let dir = tempfile::tempdir().unwrap();
-        let state = dir.path().join("state");
-        let mut args = vec!["ebs-sim", "--state-dir", state.to_str().unwrap(), "--env-file", "/dev/null"];
-        args.extend(["--devices", "none"]);
-        args.extend(more);
-        Cli::try_parse_from(args).unwrap()
-    }
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn the_second_instance_is_in_another_zone() {
-        let config = parse(&["--zone", "us-west-2b"]).config().unwrap();
-        assert_eq!(config.zone.as_str(), "us-west-2b");
-        assert_eq!(config.second_zone.as_str(), "us-west-2a");
-        let same = parse(&["--second-zone", "us-west-2a"]).config();
-        assert!(matches!(same, Err(CliError::SameZone(_))));
-    }
-
-    #[test]
-    fn a_zone_that_does_not_exist_is_refused_with_those_that_do() {
-        for flag in ["--zone", "--second-zone"] {
-            let message = parse(&[flag, "us-west-2z"]).config().unwrap_err().to_string();
-            assert!(message.contains("us-west-2z") && message.contains("us-west-2c"), "{message}");
-        }
-    }
-
-    #[test]
-    fn any_instance_type_of_the_right_shape_is_accepted() {
-        assert!(parse(&["--instance-type", "x99.metal-24xl"]).config().is_ok());
-        for bad in ["", "m5", "m5.", ".large", "m5.large; rm"] {
-            assert!(parse(&["--instance-type", bad]).config().is_err(), "{bad:?} was accepted");
-        }
-    }
-
-    #[test]
-    fn a_state_directory_that_cannot_be_made_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("file");
-        fs::write(&file, "x").unwrap();
-        let mut cli = parse(&[]);
-        cli.state_dir = file.join("below");
-        let message = cli.config().unwrap_err().to_string();
-        assert!(message.contains("--state-dir") && message.contains("below"), "{message}");
-    }
-
-    #[test]
-    fn listening_for_other_machines_is_warned_of() {
-        assert!(parse(&["--ec2-listen", "127.0.0.1:0"]).warnings().is_empty());
-        assert_eq!(parse(&["--ec2-listen", "0.0.0.0:0"]).warnings().len(), 1);
-    }
-
-    #[test]
-    fn files_are_understood_before_anything_starts() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = |name: &str, content: &str| {
-            let path = dir.path().join(name);
-            fs::write(&path, content).unwrap();
-            path.to_str().unwrap().to_owned()
-        };
-        let limits = file("limits", r#"{"enabled":true,"rates":{"CreateVolume":{"capacity":1,"per_second":2}}}"#);
-        let script = file("script", r#"[{"at_ms":0,"timing":{"attach_ms":1}}]"#);
-        let other = file("other", r#"[{"at_ms":0,"advance_ms":1}]"#);
-        let config = parse(&["--limits", &limits, "--scenario", &script, "--timing", "scripted"]).config().unwrap();
-        assert_eq!(config.limits.unwrap().rates["CreateVolume"].per_second, 2);
-        assert_eq!(config.scenario.steps().len(), 1);
-        assert_eq!(parse(&["--limits", "default"]).config().unwrap().limits, Some(Limits::ec2()));
-        assert_eq!(parse(&["--limits", "off"]).config().unwrap().limits, Some(Limits::off()));
-        let bad = file("bad", r#"{"enabled":true,"rates":{"CreateVolum":{"capacity":1,"per_second":2}}}"#);
-        for (args, words) in [
-            (&["--limits", &bad][..], ["--limits", "CreateVolum"]),
-            (&["--limits", "/nowhere/limits"], ["--limits", "cannot read"]),
-            (&["--scenario", &bad], ["--scenario", "list"]),
-            (&["--timing", "scripted"], ["--timing scripted", "--scenario"]),
-            (&["--timing", "scripted", "--scenario", &other], ["--timing scripted", "timing"]),
-        ] {
-            let error = parse(args).config().unwrap_err();
-            let message = error.to_string();
-            assert!(error.is_usage() && words.iter().all(|word| message.contains(word)), "{args:?}: {message}");
-        }
-    }
-
-    #[test]
-    fn the_help_names_every_flag() {
-        insta::assert_snapshot!(Cli::command().term_width(110).render_long_help().to_string());
-    }
 }

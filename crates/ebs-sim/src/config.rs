@@ -3,11 +3,12 @@
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ebs_types::ZoneName;
 
 use crate::buckets::Limits;
-use crate::engine::{EngineConfig, ZoneConfig};
+use crate::engine::{AccountSettings, EngineConfig, ZoneConfig};
 use crate::iam::IamConfig;
 use crate::scenario::Scenario;
 
@@ -43,6 +44,10 @@ pub struct ServerConfig {
     pub imds_v1: bool,
     /// The token buckets; `None`: EC2's own with realistic timing, none with others.
     pub limits: Option<Limits>,
+    /// Reads may show objects as they were up to this long ago; at most 15 s.
+    pub max_lag: Duration,
+    /// Encryption, keys, quotas.
+    pub account: AccountSettings,
     /// All random choices but ids of volumes with devices come from it; `None`: every run differs.
     pub seed: Option<u64>,
     /// What happens when, from the start on.
@@ -69,6 +74,8 @@ impl ServerConfig {
             iam: IamConfig::default(),
             imds_v1: false,
             limits: None,
+            max_lag: Duration::ZERO,
+            account: AccountSettings::default(),
             seed: None,
             scenario: Scenario::default(),
         }

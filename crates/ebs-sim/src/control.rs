@@ -3,6 +3,7 @@
 
 mod calls;
 mod settings;
+mod twists;
 mod view;
 
 use std::sync::Arc;
@@ -35,6 +36,10 @@ const ROUTES: &[&str] = &[
     "PUT /limits",
     "GET /timing",
     "PUT /timing",
+    "GET /consistency",
+    "PUT /consistency",
+    "POST /release",
+    "POST /heal",
     "POST /advance",
     "POST /shutdown",
 ];
@@ -59,6 +64,9 @@ impl Control {
             .route("/faults/{id}", axum::routing::delete(calls::remove_rule))
             .route("/limits", get(settings::limits).put(settings::set_limits))
             .route("/timing", get(settings::timing).put(settings::set_timing))
+            .route("/consistency", get(twists::consistency).put(twists::set_consistency))
+            .route("/release", post(twists::release))
+            .route("/heal", post(twists::heal))
             .route("/advance", post(settings::advance))
             .route("/shutdown", post(settings::shutdown))
             .fallback(async || {

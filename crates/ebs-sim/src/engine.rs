@@ -218,6 +218,25 @@ impl Engine {
         self.shared.core.changed.notify_one();
     }
 
+    /// How far reads may lag behind from now on.
+    pub fn set_consistency(&self, consistency: Consistency) {
+        self.shared.core.set_max_lag(consistency.max_lag);
+    }
+
+    /// How far reads may lag behind.
+    pub fn consistency(&self) -> Consistency {
+        Consistency { max_lag: self.shared.core.max_lag() }
+    }
+
+    /// Lets all attachments go on that fault rules have stuck.
+    pub fn release_all(&self) {
+        let volumes = self.shared.core.view().map(|view| view.volumes).unwrap_or_default();
+        for attachment in volumes.into_iter().flat_map(|volume| volume.attachments) {
+            // One that left meanwhile is released all the more.
+            let _gone = self.release_attachment(&attachment.volume_id, Some(&attachment.instance_id));
+        }
+    }
+
     /// Lets an attachment go on that a fault rule has stuck; without an instance, the volume's only one.
     ///
     /// # Errors

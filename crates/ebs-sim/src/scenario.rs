@@ -1,5 +1,6 @@
 //! What happens to the simulated EC2 at which time, written down beforehand.
 
+mod attachment;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -10,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::engine::Engine;
 
+pub use attachment::{Lag, Stuck};
 pub use step::Step;
 
 /// Steps in the order of their times.

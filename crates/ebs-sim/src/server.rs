@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{DeviceMode, ServerConfig, TimingMode};
 use crate::control::Control;
-use crate::engine::{Devices, Engine, EngineConfig, EngineError, Timing};
+use crate::engine::{Consistency, Devices, Engine, EngineConfig, EngineError, Timing};
 use crate::http::{Ec2Service, Listener, OpenError};
 use crate::imds::{Imds, Tree};
 use crate::ledger::{Ledger, LedgerPage};
@@ -215,6 +215,8 @@ fn engine_config(config: &ServerConfig) -> EngineConfig {
         instance_type: config.instance_type.clone(),
         limits: config.limits.clone(),
         seed: config.seed,
+        consistency: Consistency { max_lag: config.max_lag },
+        account: config.account.clone(),
         iam: config.iam.clone(),
         ..EngineConfig::default()
     }

@@ -75,6 +75,7 @@ impl TimingOverride {
             self.optimize_ms,
             self.run_ms,
             self.terminate_ms,
+            self.fill_ms,
         ];
         times.iter().any(Option::is_some)
     }

@@ -3,7 +3,7 @@
 //! Every input of the state is written to the journal before anybody hears what came of it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::{Notify, oneshot};
 
@@ -123,6 +123,19 @@ impl Core {
         core.settle();
         let now = core.clock.now();
         core.sim.keep_past(now);
+    }
+
+    /// How long reads may lag by themselves, which no restart remembers.
+    pub(super) fn set_max_lag(&self, max_lag: Duration) {
+        let mut core = self.lock();
+        core.settle();
+        let now = core.clock.now();
+        core.sim.set_max_lag(now, max_lag);
+    }
+
+    /// How long reads may lag by themselves.
+    pub(super) fn max_lag(&self) -> Duration {
+        self.lock().sim.max_lag()
     }
 
     /// Lets a stuck attachment go on.

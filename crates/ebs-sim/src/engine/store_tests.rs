@@ -6,6 +6,7 @@ use super::*;
 use crate::api::{
     AttachVolume, CreateSnapshot, CreateTags, CreateVolume, DeleteVolume, DetachVolume, ModifyVolume, Tag,
 };
+use crate::faults::{Effect, Rule};
 
 fn config(dir: &Path) -> EngineConfig {
     EngineConfig { state_dir: Some(dir.join("state")), ..EngineConfig::default() }
@@ -135,4 +136,32 @@ async fn the_journal_is_turned_over_while_calls_go_on_and_nothing_is_lost() {
     drop(engine);
     let engine = Engine::start(config(dir.path())).await.unwrap();
     assert_eq!(engine.snapshot_of_state().await, before);
+}
+
+#[tokio::test]
+async fn stuck_attachments_and_their_release_are_replayed() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Engine::start(config(dir.path())).await.unwrap();
+    engine.faults().add(Rule::new(Effect::StuckAttaching)).unwrap();
+    engine.faults().add(Rule::new(Effect::Stale { lag_ms: 15_000 }).chance(0.5)).unwrap();
+    let instance_id = engine.snapshot_of_state().await.instances[0].id.clone();
+    let mut volumes = Vec::new();
+    for (name, device) in [("a", "/dev/xvdaa"), ("b", "/dev/xvdab")] {
+        let volume_id = made(&engine, name).await;
+        let (instance_id, device) = (instance_id.clone(), Some(device.to_owned()));
+        let attach = AttachVolume { volume_id: volume_id.clone(), instance_id, device, ..Default::default() };
+        engine.call(Call::AttachVolume(attach)).await.unwrap();
+        volumes.push(volume_id);
+    }
+    engine.release_attachment(&volumes[0], None).unwrap();
+    let before = engine.snapshot_of_state().await;
+    drop(engine);
+    let engine = Engine::start(config(dir.path())).await.unwrap();
+    assert_eq!(engine.snapshot_of_state().await, before);
+    let state = |id: &str| before.volumes.iter().find(|v| v.id == id).unwrap().attachments[0].state.clone();
+    assert_eq!([state(&volumes[0]), state(&volumes[1])], ["attached", "attaching"]);
+    engine.release_all();
+    assert!(
+        engine.snapshot_of_state().await.volumes.iter().all(|v| v.attachments.iter().all(|a| a.state == "attached"))
+    );
 }

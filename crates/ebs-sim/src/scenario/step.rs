@@ -9,6 +9,8 @@ use crate::buckets::Limits;
 use crate::engine::{Engine, TimingOverride};
 use crate::faults::{self, Rule};
 
+use super::{Lag, Stuck};
+
 /// What happens at a time: exactly one of these.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,6 +29,12 @@ pub struct Step {
     /// The token buckets are replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
+    /// How far reads may lag behind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consistency: Option<Lag>,
+    /// An attachment that a rule has stuck goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release: Option<Stuck>,
     /// The clock leaps forward by so many milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advance_ms: Option<u64>,
@@ -59,10 +67,17 @@ impl Step {
             self.remove.is_some(),
             self.timing.is_some(),
             self.limits.is_some(),
+            self.consistency.is_some(),
+            self.release.is_some(),
             self.advance_ms.is_some(),
         ];
         if given.into_iter().filter(|given| *given).count() != 1 {
-            return Err("needs exactly one of rule, remove, timing, limits, advance_ms".to_owned());
+            return Err(
+                "needs exactly one of rule, remove, timing, limits, consistency, release, advance_ms".to_owned()
+            );
+        }
+        if let Some(lag) = self.consistency {
+            lag.check().map_err(|why| format!("consistency: {why}"))?;
         }
         if let Some(timing) = &self.timing {
             timing.check().map_err(|why| format!("timing: {why}"))?;
@@ -87,6 +102,12 @@ impl Step {
         }
         if let Some(limits) = self.limits {
             engine.set_limits(limits);
+        }
+        if let Some(lag) = self.consistency {
+            engine.set_consistency(lag.consistency());
+        }
+        if let Some(Err(fault)) = self.release.map(|stuck| stuck.release(engine)) {
+            tracing::warn!(%fault, "nothing to release");
         }
         if let Some(ms) = self.advance_ms {
             engine.advance(Duration::from_millis(ms));

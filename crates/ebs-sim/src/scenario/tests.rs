@@ -46,6 +46,8 @@ fn a_bad_step_is_refused_with_its_place_and_field() {
         (r#"{"at_ms":0,"advance_ms":1,"remove":"x"}"#, ["step 2", "exactly one"]),
         (r#"{"at_ms":0,"rules":[]}"#, ["step 2", "rules"]),
         (r#"{"at_ms":0,"timing":{"atach_ms":1}}"#, ["step 2", "atach_ms"]),
+        (r#"{"at_ms":0,"consistency":{"max_lag_ms":15001}}"#, ["step 2: consistency: max_lag_ms", "15001"]),
+        (r#"{"at_ms":0,"release":{"volum":"*"}}"#, ["step 2", "volum"]),
         (r#"{"at_ms":0,"timing":{"spread_percent":101}}"#, ["step 2: timing: spread_percent", "101"]),
         (r#"{"at_ms":0,"timing":{"describe_call_ms":[2,1]}}"#, ["step 2: timing: describe_call_ms", "2"]),
         (

@@ -108,6 +108,17 @@ impl Past {
 }
 
 impl Sim {
+    /// How long reads may lag by themselves from now on; what lags now may be older.
+    pub(crate) fn set_max_lag(&mut self, now: SystemTime, max_lag: Duration) {
+        self.past.max_lag = max_lag.min(MAX_LAG);
+        self.lag_from(now);
+    }
+
+    /// How long reads may lag by themselves.
+    pub(crate) fn max_lag(&self) -> Duration {
+        self.past.max_lag
+    }
+
     /// Begins to lag, when reads are to.
     pub(super) fn lag_from(&mut self, now: SystemTime) {
         if !self.past.max_lag.is_zero() {

@@ -190,3 +190,77 @@ async fn the_ledger_goes_on_after_a_restart_and_names_the_caller() {
         server.shutdown().await.unwrap();
     }
 }
+
+/// The state of a volume's only attachment; empty without one.
+async fn attachment(control: &str, volume: &str) -> String {
+    let state = json(control, "/state").await;
+    let found = state["volumes"].as_array().unwrap().iter().find(|v| v["id"] == volume).unwrap().clone();
+    found["attachments"][0]["state"].as_str().unwrap_or("").to_owned()
+}
+
+#[tokio::test]
+async fn attachments_stick_until_they_are_released() {
+    let sim = Sim::start().await;
+    let (url, control, instance) =
+        (sim.env("AWS_EC2_ENDPOINT"), sim.env("EBS_SIM_CONTROL"), sim.env("EBS_SIM_INSTANCE_ID"));
+    let created = ec2(&url, CREATE).await;
+    let volume = element(&created.body, "volumeId").unwrap().to_owned();
+    let release = json!({"volume": volume}).to_string();
+    let attach = format!("Action=AttachVolume&VolumeId={volume}&InstanceId={instance}&Device=%2Fdev%2Fxvdaa");
+    let detach = format!("Action=DetachVolume&VolumeId={volume}");
+
+    set(&control, json!({"times": 1, "effect": {"kind": "stuck-attaching"}})).await;
+    assert_eq!(ec2(&url, &attach).await.status, 200);
+    assert_eq!(attachment(&control, &volume).await, "attaching");
+    assert_eq!(send(&control, "POST /release", &[], &release).await.status, 200);
+    assert_eq!(attachment(&control, &volume).await, "attached");
+    for (kind, state) in [("stuck-detaching", "detaching"), ("busy", "busy")] {
+        set(&control, json!({"times": 1, "resource": volume, "effect": {"kind": kind}})).await;
+        assert_eq!(ec2(&url, &detach).await.status, 200);
+        assert_eq!(attachment(&control, &volume).await, state);
+        send(&control, "POST /advance", &[], r#"{"ms": 3600000}"#).await;
+        assert_eq!(attachment(&control, &volume).await, state, "time alone does not help");
+        assert_eq!(send(&control, "POST /release", &[], r#"{"volume": "*"}"#).await.status, 200);
+        assert_eq!(attachment(&control, &volume).await, "");
+        assert_eq!(ec2(&url, &attach).await.status, 200);
+    }
+    for bad in [r#"{"volume": "vol-0"}"#, r#"{"vol": "x"}"#, ""] {
+        assert_eq!(send(&control, "POST /release", &[], bad).await.status, 400, "{bad}");
+    }
+    assert_eq!(send(&control, "POST /heal", &[], r#"{"volume": "vol-0"}"#).await.status, 400);
+    sim.server.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn reads_lag_when_a_rule_or_the_consistency_says_so() {
+    let sim = Sim::start().await;
+    let (url, control) = (sim.env("AWS_EC2_ENDPOINT"), sim.env("EBS_SIM_CONTROL"));
+    let seen = async |volume: &str| {
+        let filter = format!("Action=DescribeVolumes&Filter.1.Name=volume-id&Filter.1.Value.1={volume}");
+        ec2(&url, &filter).await.body.contains(volume)
+    };
+    set(&control, json!({"name": "old", "effect": {"kind": "stale", "lag_ms": 10_000}})).await;
+    let volume = element(&ec2(&url, CREATE).await.body, "volumeId").unwrap().to_owned();
+    assert!(!seen(&volume).await, "a moment ago there was no such volume");
+    send(&control, "POST /advance", &[], r#"{"ms": 10001}"#).await;
+    assert!(seen(&volume).await);
+    send(&control, "DELETE /faults", &[], "").await;
+
+    assert_eq!(json(&control, "/consistency").await, json!({"max_lag_ms": 0}));
+    assert_eq!(send(&control, "PUT /consistency", &[], r#"{"max_lag_ms": 15000}"#).await.status, 200);
+    assert_eq!(json(&control, "/consistency").await, json!({"max_lag_ms": 15_000}));
+    let volume = element(&ec2(&url, CREATE).await.body, "volumeId").unwrap().to_owned();
+    let mut looks = std::collections::BTreeSet::new();
+    for _ in 0..60 {
+        looks.insert(seen(&volume).await);
+    }
+    assert_eq!(looks.len(), 2, "some reads are fresh, some are not");
+    send(&control, "POST /advance", &[], r#"{"ms": 15001}"#).await;
+    for _ in 0..20 {
+        assert!(seen(&volume).await, "no read lags longer");
+    }
+    for bad in [r#"{"max_lag_ms": 15001}"#, r#"{"lag": 1}"#] {
+        assert_eq!(send(&control, "PUT /consistency", &[], bad).await.status, 400, "{bad}");
+    }
+    sim.server.shutdown().await.unwrap();
+}

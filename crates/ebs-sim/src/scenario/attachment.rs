@@ -1,0 +1,62 @@
+//! Reads that lag and attachments that stick, as scenarios and the control API tell of them.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::api::Fault;
+use crate::engine::{Consistency, Engine};
+
+/// The longest that EC2 is known to lag behind itself (`decisions.md` D-61).
+const MAX_LAG_MS: u64 = 15_000;
+
+/// How far reads may lag behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lag {
+    /// Milliseconds, at most 15,000.
+    pub max_lag_ms: u64,
+}
+
+impl Lag {
+    /// Refuses a lag that EC2 does not have.
+    ///
+    /// # Errors
+    /// A sentence that names the field.
+    pub fn check(self) -> Result<(), String> {
+        if self.max_lag_ms > MAX_LAG_MS {
+            return Err(format!("max_lag_ms: {} is more than {MAX_LAG_MS}, EC2's longest lag", self.max_lag_ms));
+        }
+        Ok(())
+    }
+
+    /// As the engine takes it.
+    pub fn consistency(self) -> Consistency {
+        Consistency { max_lag: Duration::from_millis(self.max_lag_ms) }
+    }
+}
+
+/// An attachment that is stuck, or has a device that broke.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stuck {
+    /// The volume's id; `*` for all.
+    pub volume: String,
+    /// The instance, when the volume is attached to several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
+}
+
+impl Stuck {
+    /// Lets it go on.
+    ///
+    /// # Errors
+    /// There is no such attachment.
+    pub fn release(&self, engine: &Engine) -> Result<(), Fault> {
+        if self.volume == "*" {
+            engine.release_all();
+            return Ok(());
+        }
+        engine.release_attachment(&self.volume, self.instance.as_deref())
+    }
+}
