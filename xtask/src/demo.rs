@@ -74,7 +74,8 @@ pub(crate) fn run(args: DemoArgs) -> anyhow::Result<()> {
     let places = Places::of(args)?;
     preflight::check(&places)?;
     let claim = Claim::take(&places.state_dir)?;
-    for line in claim.clean()? {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("a runtime")?;
+    for line in runtime.block_on(claim.clean())? {
         say(&format!("left by a former run and removed: {line}"));
     }
     // The simulator stays in the machine's own mount namespace: the kernel then names its files as everybody sees them.

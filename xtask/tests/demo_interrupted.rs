@@ -103,7 +103,7 @@ struct CleanOnDrop(PathBuf);
 
 impl Drop for CleanOnDrop {
     fn drop(&mut self) {
-        let _ = Leftovers::clean_below(&self.0);
+        let _ = Leftovers::release_below(&self.0);
         let _ = self.0.parent().map(fs::remove_dir_all);
     }
 }

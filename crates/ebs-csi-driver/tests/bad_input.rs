@@ -308,8 +308,8 @@ async fn wrong_credentials_are_named_as_such_and_nothing_is_made() -> anyhow::Re
     ensure!(!first_answer(&mut world).await?, "ready with wrong credentials");
     let status = world.client().create_volume(new_volume("pvc-denied", 4, &ext4())).await.err();
     let status = status.context("wrong credentials made a volume")?;
-    let refusals = [Code::Unauthenticated, Code::PermissionDenied];
-    ensure!(refusals.contains(&status.code()), "{status:?}");
+    // A driver that has just begun may not see whether a former one made it: nothing is final then (D-16).
+    ensure!(status.code() == Code::Aborted, "{status:?}");
     let text = status.message();
     ensure!(text.contains("SignatureDoesNotMatch") || text.contains("AuthFailure"), "{text}");
     ensure!(text.to_lowercase().contains("credentials"), "what to do next is not in {text}");

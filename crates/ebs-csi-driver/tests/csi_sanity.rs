@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
+use ebs_sim::iam::Shipped;
 use ebs_testkit::sanity::{self, SanityResult, SanitySpec};
 use ebs_testkit::world::{World, with_mounts};
 
@@ -31,7 +32,7 @@ fn expected_skips(access: &str) -> anyhow::Result<BTreeMap<String, String>> {
 async fn run(access: &'static str) -> anyhow::Result<()> {
     let program = sanity::program()?;
     // csi-sanity asks for no zone, and publishes on this machine whatever it got.
-    let world = World::builder(DRIVER).loop_devices().one_zone().start().await?;
+    let world = World::builder(DRIVER).under(Shipped::ManagedV2).loop_devices().one_zone().start().await?;
     let spec = SanitySpec {
         socket: world.socket().to_owned(),
         dir: world.dir().join("sanity"),

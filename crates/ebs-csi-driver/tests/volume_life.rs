@@ -7,16 +7,22 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use csi_proto::csi;
+use ebs_sim::iam::Shipped;
 use ebs_testkit::content;
 use ebs_testkit::csi_client::{Access, GIB, new_volume, restored_volume};
 use ebs_testkit::leftovers::Leftovers;
 use ebs_testkit::on_node::VolumeOnNode;
-use ebs_testkit::world::{World, with_mounts};
+use ebs_testkit::world::{World, WorldBuilder, with_mounts};
 use ebs_testkit::writer::Writer;
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const DATA: u64 = 8 << 20;
 const BOUND: Duration = Duration::from_secs(60);
+
+/// Whatever a life needs, the managed policy must allow (`decisions.md` D-1).
+fn world() -> WorldBuilder {
+    World::builder(DRIVER).under(Shipped::ManagedV2)
+}
 
 fn ext4() -> Access {
     Access::Mount("ext4".to_owned())
@@ -42,7 +48,7 @@ fn an_xfs_volume_is_made_used_snapshotted_restored_larger_with_the_same_data_and
 }
 
 async fn life_with_a_restore(access: Access) -> anyhow::Result<()> {
-    let world = World::builder(DRIVER).loop_devices().start().await?;
+    let world = world().loop_devices().start().await?;
     let client = world.client();
     let volume = client.create_volume(new_volume("pvc-life", 1, &access)).await?;
     ensure!(volume.capacity_bytes == GIB, "capacity {}", volume.capacity_bytes);
@@ -79,7 +85,7 @@ async fn life_with_a_restore(access: Access) -> anyhow::Result<()> {
 #[test]
 fn an_xfs_volume_grows_online_while_it_is_written() {
     with_mounts(|| async {
-        let world = World::builder(DRIVER).loop_devices().start().await?;
+        let world = world().loop_devices().start().await?;
         let volume = world.client().create_volume(new_volume("pvc-grows", 1, &xfs())).await?;
         let mut volume = world.on_node(volume, &xfs()).await?;
         volume.bring_up().await?;
@@ -103,7 +109,7 @@ fn an_xfs_volume_grows_online_while_it_is_written() {
 #[test]
 fn a_raw_block_volume_keeps_its_data_over_detach_and_attach_and_grows_without_the_node() {
     with_mounts(|| async {
-        let world = World::builder(DRIVER).loop_devices().start().await?;
+        let world = world().loop_devices().start().await?;
         let volume = world.client().create_volume(new_volume("pvc-block", 1, &Access::Block)).await?;
         let mut volume = world.on_node(volume, &Access::Block).await?;
         volume.bring_up().await?;
@@ -128,7 +134,7 @@ fn a_raw_block_volume_keeps_its_data_over_detach_and_attach_and_grows_without_th
 #[test]
 fn every_step_of_a_life_may_be_repeated_and_changes_nothing_the_second_time() {
     with_mounts(|| async {
-        let world = World::builder(DRIVER).loop_devices().start().await?;
+        let world = world().loop_devices().start().await?;
         let client = world.client();
         let volume = client.create_volume(new_volume("pvc-again", 1, &ext4())).await?;
         let again = client.create_volume(new_volume("pvc-again", 1, &ext4())).await?;
@@ -171,7 +177,7 @@ fn every_step_of_a_life_may_be_repeated_and_changes_nothing_the_second_time() {
 #[test]
 fn a_volume_in_use_is_healthy_by_its_path_and_without_one_and_one_that_is_not_here_is_not_found() {
     with_mounts(|| async {
-        let world = World::builder(DRIVER).loop_devices().start().await?;
+        let world = world().loop_devices().start().await?;
         let health = |volume: &VolumeOnNode, path: &Path| {
             let request = csi::NodeGetVolumeHealthRequest {
                 volume_id: volume.id().to_owned(),
@@ -193,6 +199,35 @@ fn a_volume_in_use_is_healthy_by_its_path_and_without_one_and_one_that_is_not_he
             }
             volume.take_down().await?;
             world.client().delete_volume(volume.id()).await?;
+        }
+        world.finish().await
+    });
+}
+
+#[test]
+fn a_driver_that_knows_its_cluster_gets_along_with_the_rights_of_that_cluster_alone() {
+    with_mounts(|| async {
+        let world = World::builder(DRIVER)
+            .loop_devices()
+            .arg("--k8s-tag-cluster-id=blue")
+            .under(Shipped::ClusterScoped)
+            .principal_tag("eks-cluster-name", "blue")
+            .start_without_driver();
+        let mut world = world.await?;
+        // The policy goes by tags of the instance too, which EKS sets.
+        world.tag_instances("eks:cluster-name", "blue").await?;
+        world.start_driver().await?;
+        let client = world.client();
+        let volume = client.create_volume(new_volume("pvc-blue", 1, &ext4())).await?;
+        let mut volume = world.on_node(volume, &ext4()).await?;
+        volume.bring_up().await?;
+        let snapshot = client.snapshot_ready("snapshot-blue", volume.id(), BOUND).await?;
+        let restored = client.create_volume(restored_volume("pvc-again", 1, &ext4(), &snapshot.snapshot_id)).await?;
+        volume.expand_in_ec2(2).await?;
+        volume.take_down().await?;
+        client.delete_snapshot(&snapshot.snapshot_id).await?;
+        for id in [volume.id(), &restored.volume_id] {
+            client.delete_volume(id).await?;
         }
         world.finish().await
     });

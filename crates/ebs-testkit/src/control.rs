@@ -48,6 +48,12 @@ pub struct Call {
     /// How long EC2 took for it, in milliseconds, when the simulator says so.
     #[serde(default, rename = "ms")]
     pub service_ms: Option<f64>,
+    /// The policies of `deploy/iam` that allow it (`managed-v2`, `legacy-example+kms`), when the simulator audits.
+    #[serde(default)]
+    pub allowed_by: Vec<String>,
+    /// Why, when none allows it without additions.
+    #[serde(default)]
+    pub denied: Vec<String>,
 }
 
 impl Call {
@@ -71,6 +77,18 @@ impl Ledger {
     /// The calls that changed or tried to change something, dry runs left out.
     pub fn mutations(&self) -> Vec<&Call> {
         self.calls.iter().filter(|call| !call.is_read() && !call.dry_run).collect()
+    }
+
+    /// The calls that a policy of `deploy/iam` does not allow as it is, for people; the simulator must audit
+    /// (`--audit-policies`), or all calls are among them.
+    pub fn beyond(&self, policy: &str) -> Vec<String> {
+        let calls = self.calls.iter().filter(|call| !call.allowed_by.iter().any(|allowed| allowed == policy));
+        let told = |call: &Call| {
+            let why =
+                if call.denied.is_empty() { "another policy allows it".to_owned() } else { call.denied.join("; ") };
+            format!("{} {:?} is not allowed by {policy}: {why}", call.action, call.parameters)
+        };
+        calls.map(told).collect()
     }
 
     /// The calls by action, for people: `CreateVolume 1, DescribeVolumes 2`.
@@ -294,6 +312,8 @@ mod tests {
             outcome: outcome.into(),
             dry_run,
             service_ms: None,
+            allowed_by: Vec::new(),
+            denied: Vec::new(),
         }
     }
 
@@ -315,5 +335,18 @@ mod tests {
     fn an_absent_time_is_not_sent() {
         let timing = Timing { attach_ms: Some(5), ..Timing::default() };
         assert_eq!(serde_json::to_string(&timing).unwrap(), r#"{"attach_ms":5}"#);
+    }
+
+    #[test]
+    fn a_call_goes_beyond_a_policy_that_does_not_allow_it_without_additions() {
+        let allowed = |by: &[&str]| Call {
+            allowed_by: by.iter().map(|&name| name.to_owned()).collect(),
+            denied: vec!["no statement is about it".to_owned()],
+            ..call("CreateVolume", "ok", false)
+        };
+        let calls = vec![allowed(&["managed-v2", "legacy-example"]), allowed(&["managed-v2+kms"]), allowed(&[])];
+        let beyond = Ledger { next: 3, calls }.beyond("managed-v2");
+        assert_eq!(beyond.len(), 2);
+        assert!(beyond[0].contains("CreateVolume") && beyond[0].contains("no statement is about it"), "{}", beyond[0]);
     }
 }

@@ -17,8 +17,8 @@ use crate::process::run_tool;
 const BY_ID: &str = "/dev/disk/by-id";
 const LINK_PREFIX: &str = "nvme-Amazon_Elastic_Block_Store_";
 const FREE_LOOK: Duration = Duration::from_millis(50);
-/// How often is looked whether a detached device is free: 20 s in all.
-const FREE_LOOKS: u32 = 400;
+/// How long a detached device may take to be free.
+const FREE_BOUND: Duration = Duration::from_secs(20);
 const TOOL_BOUND: Duration = Duration::from_secs(20);
 
 /// A loop device and the file behind it.
@@ -63,11 +63,25 @@ impl Leftovers {
         self.mounts.is_empty() && self.loops.is_empty() && self.links.is_empty()
     }
 
-    /// Removes what was found: mounts (the newest first), links, loop devices.
+    /// Removes what was found, and waits until it is gone.
     ///
     /// # Errors
     /// The first thing that could not be removed; the others are removed all the same.
-    pub fn clean(&self) -> anyhow::Result<()> {
+    pub async fn clean(&self) -> anyhow::Result<()> {
+        let mut first = self.release();
+        for left in &self.loops {
+            let gone = left.gone().await;
+            first = first.and(gone);
+        }
+        first
+    }
+
+    /// Takes everything down, mounts (the newest first), links, loop devices, and does not wait: a device that
+    /// somebody still uses goes with its last user. For where nothing can be awaited, when a test ends in a panic.
+    ///
+    /// # Errors
+    /// As [`Leftovers::clean`].
+    pub fn release(&self) -> anyhow::Result<()> {
         let mut first: anyhow::Result<()> = Ok(());
         let mut keep = |result: anyhow::Result<()>| {
             if first.is_ok() {
@@ -81,7 +95,7 @@ impl Leftovers {
             keep(remove_link(link));
         }
         for left in &self.loops {
-            keep(detach(left));
+            keep(left.detach());
         }
         first
     }
@@ -90,9 +104,19 @@ impl Leftovers {
     ///
     /// # Errors
     /// Those of [`Leftovers::below`] and [`Leftovers::clean`].
-    pub fn clean_below(dir: &Path) -> anyhow::Result<Self> {
+    pub async fn clean_below(dir: &Path) -> anyhow::Result<Self> {
         let found = Self::below(dir)?;
-        found.clean()?;
+        found.clean().await?;
+        Ok(found)
+    }
+
+    /// As [`Leftovers::clean_below`], without waiting.
+    ///
+    /// # Errors
+    /// Those of [`Leftovers::below`] and [`Leftovers::release`].
+    pub fn release_below(dir: &Path) -> anyhow::Result<Self> {
+        let found = Self::below(dir)?;
+        found.release()?;
         Ok(found)
     }
 }
@@ -128,22 +152,33 @@ fn remove_link(link: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Detaches it unless it has got another backing file meanwhile, and waits until it is free: the kernel takes the mounts
-/// of a process that was killed apart after the process is gone, and a device goes with its last mount.
-fn detach(left: &LoopLeft) -> anyhow::Result<()> {
-    let block = Path::new("/sys/block").join(left.device.file_name().unwrap_or_default());
-    let is_there = || backing_of(&block).as_ref() == Some(&left.backing);
-    if !is_there() {
-        return Ok(());
-    }
-    run_tool("/usr/sbin/losetup", &["--detach", &left.device.to_string_lossy()], TOOL_BOUND)?;
-    for _ in 0..FREE_LOOKS {
-        if !is_there() {
+impl LoopLeft {
+    /// Detaches it unless it has got another backing file meanwhile.
+    fn detach(&self) -> anyhow::Result<()> {
+        if !self.is_there() {
             return Ok(());
         }
-        std::thread::park_timeout(FREE_LOOK);
+        run_tool("/usr/sbin/losetup", &["--detach", &self.device.to_string_lossy()], TOOL_BOUND).map(drop)
     }
-    anyhow::bail!("{} on {} cannot be removed; is somebody using it?", left.device.display(), left.backing.display())
+
+    /// Waits until it is free: the kernel takes the mounts of a process that was killed apart after the process is gone,
+    /// and a device goes with its last mount.
+    async fn gone(&self) -> anyhow::Result<()> {
+        let mut tick = tokio::time::interval(FREE_LOOK);
+        let free = async {
+            while self.is_there() {
+                tick.tick().await;
+            }
+        };
+        let within = tokio::time::timeout(FREE_BOUND, free).await;
+        let (device, backing) = (self.device.display(), self.backing.display());
+        within.with_context(|| format!("{device} on {backing} cannot be removed; is somebody using it?"))
+    }
+
+    fn is_there(&self) -> bool {
+        let block = Path::new("/sys/block").join(self.device.file_name().unwrap_or_default());
+        backing_of(&block).as_ref() == Some(&self.backing)
+    }
 }
 
 fn loops_below(dir: &Path) -> io::Result<Vec<LoopLeft>> {
@@ -283,14 +318,14 @@ mod tests {
                 rustix::mount::mount("none", &at, "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
                 at
             });
-            let found = Leftovers::clean_below(ours.directory()).unwrap();
+            let found = Leftovers::clean_below(ours.directory()).await.unwrap();
             assert_eq!(found.mounts, mounts[..1]);
             assert_eq!(found.links, links[..1]);
             assert_eq!(found.loops.iter().map(|l| l.device.as_path()).collect::<Vec<_>>(), [ours.path()]);
             assert!(Leftovers::below(ours.directory()).unwrap().is_empty());
             let others = Leftovers::below(theirs.directory()).unwrap();
             assert_eq!((others.mounts.len(), others.loops.len(), others.links.len()), (1, 1, 1), "{others}");
-            others.clean().unwrap();
+            others.clean().await.unwrap();
         });
     }
 

@@ -1,7 +1,8 @@
 //! One test's world: a directory, a simulator in this process, the driver as a child, a CSI client. No Kubernetes.
 //!
-//! Ends in one of two ways: [`World::finish`] proves that nothing is left, in EC2 or on the machine; dropping it (the
-//! test failed) shows the end of the driver's log and cleans up.
+//! Ends in one of two ways: [`World::finish`] proves that nothing is left, in EC2 or on the machine, and that the driver
+//! kept to its rights; dropping it (the test failed, or forgot to finish) shows the end of the driver's log, cleans up
+//! and panics if the driver did not keep to its rights.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -9,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use ebs_sim::api::{Call, CreateTags, Tag};
+use ebs_sim::iam::{Extra, LeastRights, Shipped};
 use ebs_sim::{AccessKey, DeviceMode, Server, ServerConfig, TimingMode};
 use ebs_types::ZoneName;
 use tempfile::TempDir;
@@ -24,6 +27,10 @@ use crate::process::{Ending, Process, ProcessSpec, log_tail};
 pub const READY_BOUND: Duration = Duration::from_secs(30);
 /// How long a driver may take to drain and end; its own limit is 20 s.
 pub const STOP_BOUND: Duration = Duration::from_secs(30);
+
+/// Id of the access key of calls that a test makes itself, past the driver: `Credential=EBSTESTSOWNCALLS0001/…`. They
+/// need no rights; with any other key, or without one, a call counts as the driver's.
+pub const TESTS_OWN_KEY: &str = "EBSTESTSOWNCALLS0001";
 
 /// Runs a test that makes real devices and mounts: as root, in a mount namespace of its own.
 ///
@@ -53,6 +60,9 @@ pub struct WorldBuilder {
     timing: Option<Timing>,
     access_key: Option<AccessKey>,
     one_zone: bool,
+    policy: Option<Shipped>,
+    extras: BTreeSet<Extra>,
+    principal_tags: BTreeMap<String, String>,
 }
 
 /// A running world.
@@ -63,6 +73,7 @@ pub struct World {
     control: Control,
     spec: ProcessSpec,
     baseline: Baseline,
+    least_rights: LeastRights,
     sim: Option<Server>,
     dir: TempDir,
     path: PathBuf,
@@ -134,6 +145,28 @@ impl WorldBuilder {
         self
     }
 
+    /// The one policy of `deploy/iam` that must allow all calls of the driver; unless said, each call must be allowed by
+    /// any of the three.
+    #[must_use]
+    pub fn under(mut self, policy: Shipped) -> Self {
+        self.policy = Some(policy);
+        self
+    }
+
+    /// The test uses a feature for which an optional statement is added to the policies.
+    #[must_use]
+    pub fn uses(mut self, extra: Extra) -> Self {
+        self.extras.insert(extra);
+        self
+    }
+
+    /// A tag of the driver's role, `${aws:PrincipalTag/…}` in policies.
+    #[must_use]
+    pub fn principal_tag(mut self, key: &str, value: &str) -> Self {
+        self.principal_tags.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
     /// Starts the simulator and the driver, and waits until the driver is ready.
     ///
     /// # Errors
@@ -158,6 +191,7 @@ impl WorldBuilder {
         config.devices = self.devices;
         config.timing = TimingMode::Instant;
         config.access_key = self.access_key;
+        config.iam.principal_tags = self.principal_tags;
         if self.one_zone {
             let own = config.zone.to_string();
             config.zones.retain(|zone| zone.name == own || zone.zone_type != "availability-zone");
@@ -165,6 +199,10 @@ impl WorldBuilder {
             config.second_zone = ZoneName::parse(&other.name)?;
         }
         let sim = Server::start(config).await.context("start the simulator")?;
+        let least_rights = sim.engine().least_rights().clone();
+        least_rights.except(TESTS_OWN_KEY);
+        self.extras.into_iter().for_each(|extra| least_rights.declare(extra));
+        self.policy.into_iter().for_each(|policy| least_rights.demand(policy));
         let sim_env = sim.env();
         let control = Control::new(sim_env.get("EBS_SIM_CONTROL").context("the simulator's EBS_SIM_CONTROL")?);
         if let Some(timing) = self.timing {
@@ -189,7 +227,8 @@ impl WorldBuilder {
             log: path.join("driver.log"),
         };
         let client = CsiClient::lazy(&socket);
-        Ok(World { driver: None, client, control, spec, baseline, sim: Some(sim), dir, path, finished: false })
+        let (sim, finished) = (Some(sim), false);
+        Ok(World { driver: None, client, control, spec, baseline, least_rights, sim, dir, path, finished })
     }
 }
 
@@ -206,6 +245,9 @@ impl World {
             timing: None,
             access_key: None,
             one_zone: false,
+            policy: None,
+            extras: BTreeSet::new(),
+            principal_tags: BTreeMap::new(),
         }
     }
 
@@ -316,6 +358,18 @@ impl World {
         self.control.ledger(position).await
     }
 
+    /// Tags all instances, as whoever launched them would.
+    ///
+    /// # Errors
+    /// EC2's refusal, or that the simulator has ended.
+    pub async fn tag_instances(&self, key: &str, value: &str) -> anyhow::Result<()> {
+        let engine = self.sim.as_ref().context("the simulator has ended")?.engine();
+        let resources = engine.snapshot_of_state().await.instances.into_iter().map(|instance| instance.id).collect();
+        let tags = vec![Tag { key: key.to_owned(), value: value.to_owned() }];
+        engine.call(Call::CreateTags(CreateTags { resources, tags, dry_run: false })).await?;
+        Ok(())
+    }
+
     /// What the test made in EC2 and did not remove.
     ///
     /// # Errors
@@ -324,10 +378,11 @@ impl World {
         Ok(self.baseline.new_in(&self.control.state().await?))
     }
 
-    /// Proves that nothing is left in EC2 and on the machine, then ends the driver (exit code 0) and the simulator.
+    /// Proves that nothing is left in EC2 and on the machine, ends the driver (exit code 0) and the simulator, and proves
+    /// that the driver made no call that the policies do not allow.
     ///
     /// # Errors
-    /// Names what is left, or how the driver ended.
+    /// Names what is left, how the driver ended, or the calls with the conditions that they miss.
     pub async fn finish(mut self) -> anyhow::Result<()> {
         let in_ec2 = self.left_in_ec2().await?;
         ensure!(in_ec2.is_empty(), "left in EC2: {}", in_ec2.join(", "));
@@ -345,7 +400,7 @@ impl World {
         let after = Leftovers::below(&self.path)?;
         ensure!(after.is_empty(), "left on the machine by the simulator: {after}");
         self.finished = true;
-        Ok(())
+        self.least_rights.check().map_err(anyhow::Error::msg)
     }
 }
 
@@ -366,8 +421,17 @@ impl Drop for World {
                 writeln!(std::io::stderr(), "--- the driver's log ({}) ends:\n{tail}\n---", self.spec.log.display());
         }
         self.driver = None;
-        if let Err(error) = Leftovers::clean_below(&self.path) {
+        if let Err(error) = Leftovers::release_below(&self.path) {
             let _ = writeln!(std::io::stderr(), "{}: {error:#}", self.dir.path().display());
+        }
+        if !self.finished
+            && !std::thread::panicking()
+            && let Err(told) = self.least_rights.check()
+        {
+            panic!("{told}");
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

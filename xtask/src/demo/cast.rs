@@ -64,6 +64,7 @@ impl Cast {
             "realistic".into(),
             "--devices".into(),
             "loop".into(),
+            "--audit-policies".into(),
         ];
         let simulator = Process::spawn(ProcessSpec {
             name: "ebs-sim".to_owned(),
@@ -134,12 +135,12 @@ impl Cast {
         // Mounts go first: the simulator can then let go of its disks.
         let dir = claim.dir().to_owned();
         for point in Leftovers::below(&dir)?.mounts.into_iter().rev() {
-            Leftovers { mounts: vec![point], ..Leftovers::default() }.clean()?;
+            Leftovers { mounts: vec![point], ..Leftovers::default() }.clean().await?;
         }
         if let Some(mut simulator) = self.simulator.take() {
             simulator.stop(STOP_BOUND).await?;
         }
-        Leftovers::clean_below(&dir)?;
+        Leftovers::clean_below(&dir).await?;
         let still = Leftovers::below(&dir)?;
         ensure!(still.is_empty(), "still there: {still}");
         Ok(())

@@ -67,14 +67,14 @@ impl Claim {
     }
 
     /// Removes all that a former run left, here and on the machine; returns what there was to remove on the machine.
-    pub(super) fn clean(&self) -> anyhow::Result<Vec<String>> {
+    pub(super) async fn clean(&self) -> anyhow::Result<Vec<String>> {
         let mut lines = Vec::new();
         for record in self.records()? {
             if record.kill()? {
                 lines.push(format!("process {} ({})", record.pid, record.name));
             }
         }
-        let found = Leftovers::clean_below(&self.dir)?;
+        let found = Leftovers::clean_below(&self.dir).await?;
         if !found.is_empty() {
             lines.push(found.to_string());
         }
@@ -132,14 +132,14 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
-    #[test]
-    fn one_run_at_a_time_holds_the_directory_and_the_next_one_may_when_it_is_over() {
+    #[tokio::test]
+    async fn one_run_at_a_time_holds_the_directory_and_the_next_one_may_when_it_is_over() {
         let dir = tempfile::tempdir().unwrap();
         let first = Claim::take(dir.path()).unwrap();
         let error = Claim::take(dir.path()).unwrap_err().to_string();
         assert!(error.contains("another demo runs"), "{error}");
         drop(first);
-        Claim::take(dir.path()).unwrap().clean().unwrap();
+        Claim::take(dir.path()).unwrap().clean().await.unwrap();
     }
 
     #[test]

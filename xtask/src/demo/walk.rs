@@ -16,6 +16,8 @@ use super::report::{Report, say};
 const BOUND: Duration = Duration::from_secs(60);
 const FILE_BYTES: u64 = 64 << 20;
 const BLOCK_BYTES: u64 = 32 << 20;
+/// The driver's rights, as most clusters have them.
+const POLICY: &str = "managed-v2";
 
 /// Volumes and what was written to them.
 struct Life {
@@ -258,5 +260,11 @@ async fn take_down(life: &mut Life, report: &mut Report) -> anyhow::Result<()> {
         control.until(BOUND, "nothing is left in EC2", |state| mine(state) == 0).await?;
         cast::nothing_on_machine(life.clients.kubelet.parent().context("the state directory")?)
     };
-    report.step(Some(&control), "nothing left: EC2, loop devices, links, mounts", proof).await
+    report.step(Some(&control), "nothing left: EC2, loop devices, links, mounts", proof).await?;
+    let rights = async {
+        let beyond = control.ledger(0).await?.beyond(POLICY);
+        ensure!(beyond.is_empty(), "calls that {POLICY} does not allow:\n{}", beyond.join("\n"));
+        Ok(())
+    };
+    report.step(Some(&control), "every call was allowed by deploy/iam/managed-v2.json", rights).await
 }

@@ -21,6 +21,9 @@ pub(crate) trait Known {
     fn facts(&self, id: &str) -> Option<Facts<'_>>;
     /// ARN of a key that a client names; `None` for the account's default key, which needs no rights.
     fn customer_key(&self, given: &str) -> Option<String>;
+    /// ARN of the customer's key with which the account encrypts a new volume that names none; `asked`: its maker asked
+    /// for encryption.
+    fn default_customer_key(&self, asked: bool) -> Option<String>;
 }
 
 /// A resource.
@@ -204,7 +207,8 @@ impl<K: Known> Asker<'_, K> {
         let mut checks = self.tagged(new, "CreateVolume", &call.tag_specifications, "volume");
         let source = call.snapshot_id.as_deref();
         checks.extend(source.map(|id| self.about("ec2:CreateVolume", id)));
-        checks.extend(self.keys_of_creation(call.kms_key_id.as_deref(), source));
+        let key = self.key_of(call.kms_key_id.as_deref(), call.encrypted == Some(true));
+        checks.extend(self.keys_of_creation(key, source));
         checks
     }
 
@@ -214,7 +218,7 @@ impl<K: Known> Asker<'_, K> {
         let new = self.new_volume("ec2:CopyVolumes", call.volume_type.as_deref(), encrypted);
         let mut checks = self.tagged(new, "CopyVolumes", &call.tag_specifications, "volume");
         checks.push(self.about("ec2:CopyVolumes", source));
-        checks.extend(self.keys_of_creation(None, Some(source)));
+        checks.extend(self.keys_of_creation(self.key_of(None, encrypted), Some(source)));
         checks
     }
 
@@ -304,11 +308,15 @@ impl<K: Known> Asker<'_, K> {
         vec![new.with_request_tags(&pairs(&tags)), tagging.with_request_tags(&pairs(&tags))]
     }
 
+    /// The customer's key that a new volume gets, if it is not its source's.
+    fn key_of(&self, given: Option<&str>, asked: bool) -> Option<String> {
+        given.map_or_else(|| self.known.default_customer_key(asked), |key| self.known.customer_key(key))
+    }
+
     /// The rights on keys of the customer's own that a new volume takes: on its own key, and on that of its source.
-    fn keys_of_creation(&self, given: Option<&str>, source: Option<&str>) -> Vec<Check> {
+    fn keys_of_creation(&self, own: Option<String>, source: Option<&str>) -> Vec<Check> {
         let of_source = source.and_then(|id| self.known.facts(id)).and_then(|facts| facts.customer_key);
-        let given = given.and_then(|key| self.known.customer_key(key));
-        let of_volume = given.or_else(|| of_source.clone());
+        let of_volume = own.or_else(|| of_source.clone());
         let mut checks: Vec<Check> = of_source.iter().flat_map(|key| self.key(&["kms:Decrypt"], key)).collect();
         let make = ["kms:CreateGrant", "kms:GenerateDataKeyWithoutPlaintext"];
         checks.extend(of_volume.iter().flat_map(|key| self.key(&make, key)));

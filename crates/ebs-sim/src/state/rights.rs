@@ -46,6 +46,12 @@ impl Known for Sim {
         let (key, _) = self.account.kms_key(Some(given));
         (key != default).then_some(key)
     }
+
+    fn default_customer_key(&self, asked: bool) -> Option<String> {
+        let settings = &self.policy.account;
+        let key = settings.default_kms_key.as_deref().filter(|_| asked || settings.encrypt_by_default)?;
+        self.customer_key(key)
+    }
 }
 
 impl Sim {

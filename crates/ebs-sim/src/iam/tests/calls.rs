@@ -15,6 +15,7 @@ const KEY: &str = "arn:aws:kms:us-west-2:123456789012:key/mine";
 #[derive(Default)]
 struct Account {
     resources: BTreeMap<String, (Tags, bool)>,
+    own_default_key: bool,
 }
 
 impl Account {
@@ -24,7 +25,7 @@ impl Account {
         let plain = ["vol-1", "snap-1"].map(|id| (id.to_owned(), (managed(), false)));
         let secret = ["vol-2", "snap-2"].map(|id| (id.to_owned(), (managed(), true)));
         let others = ["i-1", "vol-stranger"].map(|id| (id.to_owned(), (Tags::new(), false)));
-        Self { resources: plain.into_iter().chain(secret).chain(others).collect() }
+        Self { resources: plain.into_iter().chain(secret).chain(others).collect(), own_default_key: false }
     }
 }
 
@@ -49,6 +50,10 @@ impl Known for Account {
 
     fn customer_key(&self, given: &str) -> Option<String> {
         (given != "alias/aws/ebs").then(|| KEY.to_owned())
+    }
+
+    fn default_customer_key(&self, asked: bool) -> Option<String> {
+        (asked && self.own_default_key).then(|| KEY.to_owned())
     }
 }
 
@@ -200,6 +205,16 @@ fn keys_of_the_customer_take_rights_and_the_default_key_takes_none() {
     assert_eq!(with(None, Some("snap-2")), ["kms:Decrypt", "kms:CreateGrant", "kms:GenerateDataKeyWithoutPlaintext"]);
     assert_eq!(kms(attach("vol-2")), ["kms:CreateGrant", "kms:Decrypt"]);
     assert!(kms(attach("vol-1")).is_empty());
+}
+
+#[test]
+fn a_key_that_the_account_encrypts_with_by_default_takes_the_same_rights() {
+    let account = Account { own_default_key: true, ..Account::usual() };
+    let about_keys = |encrypted: Option<bool>| {
+        let call = Call::CreateVolume(api::CreateVolume { encrypted, ..create() });
+        checks(&call, &account).iter().filter(|check| check.arn == KEY).count()
+    };
+    assert_eq!((about_keys(Some(true)), about_keys(None)), (2, 0));
 }
 
 fn audit(call: &Call) -> Audit {
