@@ -2,6 +2,7 @@
 
 mod account;
 mod attachments;
+mod cluster_nodes;
 mod creation;
 mod fast_restores;
 mod instances;

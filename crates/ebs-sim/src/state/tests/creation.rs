@@ -83,6 +83,8 @@ fn a_dry_run_with_huge_iops_names_the_maximum_of_the_type() {
         ("io1", "Volume iops of 2147483647 is too high; maximum is 64000."),
         ("io2", "Volume iops of 2147483647 is too high; maximum is 256000."),
         ("gp2", "The parameter iops is not supported for gp2 volumes."),
+        // Too small for the type as well: that comes second.
+        ("st1", "The parameter iops is not supported for st1 volumes."),
     ] {
         let call = CreateVolume { iops: Some(2_147_483_647), dry_run: true, ..of_type(volume_type, 4) };
         assert_eq!(world.call(Call::CreateVolume(call)).unwrap_err().message, text);
