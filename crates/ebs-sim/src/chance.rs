@@ -22,6 +22,14 @@ impl Chance {
         probability >= 1.0 || (probability > 0.0 && self.0.random_bool(probability))
     }
 
+    /// A random id in the shape of EC2's request ids.
+    pub(crate) fn request_id(&mut self) -> String {
+        let mut bytes = [0_u8; 16];
+        self.0.fill(&mut bytes);
+        let text = hex::encode(bytes);
+        format!("{}-{}-{}-{}-{}", &text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..])
+    }
+
     /// A time between two, both included; `least` when `most` is not more.
     pub(crate) fn between(&mut self, least: Duration, most: Duration) -> Duration {
         if most <= least {

@@ -14,6 +14,7 @@ use super::{Engine, EngineConfig, Shared};
 /// Purposes of random choices.
 const RULES: u64 = 1;
 const LATENCY: u64 = 2;
+const REQUEST_IDS: u64 = 3;
 
 /// See the module.
 #[derive(Debug)]
@@ -22,6 +23,7 @@ pub(super) struct Gate {
     pub(super) book: Book,
     pub(super) latency: Latency,
     chance: Chance,
+    request_ids: Chance,
 }
 
 /// The gate, for whoever comes first.
@@ -35,6 +37,7 @@ impl Guarded {
             book: Book::new(Chance::new(config.seed, RULES)),
             latency: Latency::of(config.timing),
             chance: Chance::new(config.seed, LATENCY),
+            request_ids: Chance::new(config.seed, REQUEST_IDS),
         }))
     }
 
@@ -108,6 +111,11 @@ impl Faults {
 }
 
 impl Engine {
+    /// EC2's id of the next request.
+    pub(crate) fn request_id(&self) -> String {
+        self.shared.gate.lock().request_ids.request_id()
+    }
+
     /// The fault rules.
     pub fn faults(&self) -> Faults {
         Faults { shared: Arc::clone(&self.shared) }

@@ -205,3 +205,32 @@ async fn a_given_time_is_exact_unless_its_spread_is_given_too() {
     engine.set_timing(given(Some(10))).await;
     assert_eq!((engine.timing().create_ms, engine.timing().spread_percent), (Some(9_000), Some(10)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_seed_has_one_ledger() {
+    let ledger = async |seed| {
+        let config = EngineConfig { timing: Timing::Realistic, seed: Some(seed), ..EngineConfig::default() };
+        let engine = Engine::start(config).await.unwrap();
+        engine.faults().add(Rule::new(Effect::LoseReply { after_ms: 10 }).chance(0.3)).unwrap();
+        let service = crate::Ec2Service::new(engine);
+        for n in 0..20 {
+            let form = format!("Action=CreateVolume&AvailabilityZone=us-west-2a&Size={n}&Version=2016-11-15");
+            let request = http::Request::post("/").body(bytes::Bytes::from(form)).unwrap();
+            service.answer(request).await;
+        }
+        service.ledger(0)
+    };
+    let first = ledger(3).await;
+    assert_eq!(first.calls.len(), 20);
+    assert_eq!(ledger(3).await, first);
+    assert_ne!(ledger(4).await, first);
+}
+
+#[test]
+fn ids_come_from_the_seed_but_never_where_devices_are_made_of_them() {
+    let seed_of = |config: &EngineConfig| config.state_seed();
+    let none = EngineConfig { seed: Some(1), ..EngineConfig::default() };
+    assert_eq!(seed_of(&none), Some(1));
+    let devices = EngineConfig { devices: Devices::Loop, state_dir: Some("/nowhere".into()), ..none };
+    assert_ne!(seed_of(&devices), seed_of(&devices), "another one each time");
+}

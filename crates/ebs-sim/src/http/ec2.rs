@@ -70,7 +70,7 @@ impl Ec2Service {
     /// fault rules do to the connection itself is said by [`Broken`] in the extensions of the answer.
     pub async fn answer(&self, request: Request<Bytes>) -> Response<Bytes> {
         let arrived = self.engine.now();
-        let request_id = request_id();
+        let request_id = self.engine.request_id();
         let (parts, body) = request.into_parts();
         if let Err(fault) = acceptable(&parts, &body) {
             return respond(Dialect::Ec2, &Err(fault), &request_id);
@@ -167,7 +167,7 @@ async fn receive(State(service): State<Ec2Service>, request: Request<Body>) -> R
     let (parts, body) = request.into_parts();
     let response = match read(body).await {
         Ok(body) => service.answer(Request::from_parts(parts, body)).await,
-        Err(fault) => respond(Dialect::Ec2, &Err(fault), &request_id()),
+        Err(fault) => respond(Dialect::Ec2, &Err(fault), &service.engine.request_id()),
     };
     broken::on_the_wire(response)
 }
@@ -210,10 +210,4 @@ fn document(dialect: Dialect, status: StatusCode, body: String, request_id: &str
         response.headers_mut().insert("x-amzn-requestid", value);
     }
     response
-}
-
-/// A random id in the shape of EC2's.
-fn request_id() -> String {
-    let text = hex::encode(rand::random::<[u8; 16]>());
-    format!("{}-{}-{}-{}-{}", &text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..])
 }
