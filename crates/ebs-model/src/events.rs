@@ -17,10 +17,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ebs_ec2::Ec2;
+use ebs_sim::engine::TimingOverride;
 use tokio::time::Instant;
 
 use crate::driver::Driver;
 use crate::world::World;
+
+/// As the simulator's times go, in milliseconds.
+const NEVER: u64 = u64::MAX;
 
 impl<E: Ec2> World<E> {
     /// The process dies, and another is started in its place.
@@ -80,6 +84,27 @@ impl<E: Ec2> World<E> {
         let driver = Driver::start(self.drivers.len(), (self.client)(&self.sim), &self.field, now);
         self.drivers.push(driver);
         self.active = self.drivers.len() - 1;
+    }
+
+    /// For a while, attachments that begin stay `attaching` for ever, or those that end stay `detaching` for long.
+    pub(crate) fn make_attachments_stick(&mut self) {
+        let stuck = if self.dice.mille(500) {
+            TimingOverride { attach_ms: Some(NEVER), ..self.timing }
+        } else {
+            TimingOverride { detach_ms: Some(self.dice.between(60_000, 900_000)), ..self.timing }
+        };
+        self.sim.engine().replace_timing(stuck);
+        let time = self.dice.millis(5_000, 120_000);
+        self.sticky_until = Some(Instant::now() + time);
+        self.tell(format!("for {time:?} attachments stick: {:?}, {:?}", stuck.attach_ms, stuck.detach_ms));
+    }
+
+    /// Ends that when its time has come, or now. What sticks already goes on sticking.
+    pub(crate) fn unstick(&mut self, now: bool) {
+        if self.sticky_until.is_some_and(|until| now || Instant::now() >= until) {
+            self.sim.engine().replace_timing(self.timing);
+            self.sticky_until = None;
+        }
     }
 
     /// Time until the next step.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ebs_ec2::Ec2;
 use ebs_sim::api::{self, Call, Reply};
+use ebs_sim::buckets::{Limits, Rate};
 use ebs_sim::engine::{BurntToken, Consistency, EngineConfig, Timing, TimingOverride};
 use ebs_sim::port::SimEc2;
 use tokio::task::JoinSet;
@@ -100,16 +101,19 @@ impl<E: Ec2> World<E> {
         let can_lack_room = weather.can_lack_room();
         let mut setup = dice.fork();
         let quota_is_small = setup.mille(150);
-        let config = EngineConfig {
+        let timing = timing(&mut setup);
+        let sim = SimEc2::start(EngineConfig {
             timing: Timing::Realistic,
             burnt_token: if setup.mille(500) { BurntToken::Mismatch } else { BurntToken::OldReply },
             max_volumes: if quota_is_small { 8 } else { 100_000 },
             seed: Some(seed),
             consistency: Consistency { max_lag: weather.max_lag },
+            limits: setup.mille(150).then(|| small_buckets(&mut setup)),
             ..EngineConfig::default()
-        };
-        let sim = SimEc2::start(config).await.expect("an engine in memory starts");
-        sim.engine().set_timing(timing(&mut setup)).await;
+        })
+        .await
+        .expect("an engine in memory starts");
+        sim.engine().set_timing(timing).await;
         let field = Arc::new(Field::new(dice.fork(), weather, options.planted, options.verbose));
         let mut world = Self {
             sim,
@@ -132,6 +136,8 @@ impl<E: Ec2> World<E> {
             quota_is_small,
             trace: Vec::new(),
             can_lack_room,
+            timing,
+            sticky_until: None,
         };
         world.furnish(&mut setup).await;
         // As on a process that has run for a while, or one that was started just now.
@@ -331,6 +337,13 @@ impl<E: Ec2> World<E> {
     pub(crate) fn has_full_zones(&self) -> bool {
         self.can_lack_room
     }
+}
+
+/// Buckets so small that a few calls empty them.
+fn small_buckets(dice: &mut Dice) -> Limits {
+    let capacity = u32::try_from(dice.between(2, 6)).unwrap_or(2);
+    let rates = BTreeMap::from([("*".to_owned(), Rate { capacity, per_second: 1 })]);
+    Limits { enabled: true, rates }
 }
 
 /// Times a little different from run to run.

@@ -294,10 +294,11 @@ impl<E: Ec2> World<E> {
 
     /// What happens to drivers, and what a careless administrator does.
     fn meddle(&mut self) {
-        match self.dice.below(8) {
+        match self.dice.below(9) {
             0..=3 => self.restart_driver(),
             4..=5 => self.hand_over(),
             6 => self.crash_and_hand_over(),
+            7 => self.make_attachments_stick(),
             _ => {
                 let Some(disk) = self.some_disk() else { return };
                 let at = self.beliefs.claims.iter().position(|c| c.disk().is_some_and(|d| d.id == disk.id));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ebs_ec2::Ec2;
+use ebs_sim::engine::TimingOverride;
 use ebs_sim::port::SimEc2;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -61,6 +62,10 @@ pub(crate) struct World<E> {
     pub(crate) quota_is_small: bool,
     pub(crate) trace: Vec<String>,
     pub(crate) can_lack_room: bool,
+    /// How long things take in this run.
+    pub(crate) timing: TimingOverride,
+    /// Until then attachments begin or end much later than they should, or never.
+    pub(crate) sticky_until: Option<Instant>,
 }
 
 impl<E: Ec2> World<E> {
@@ -74,6 +79,7 @@ impl<E: Ec2> World<E> {
     /// Lets that much time pass and takes in every answer that comes meanwhile.
     pub(crate) async fn pass(&mut self, time: Duration) -> Checked {
         let end = Instant::now() + time;
+        self.unstick(false);
         loop {
             let ended = tokio::select! {
                 biased;
@@ -109,6 +115,7 @@ impl<E: Ec2> World<E> {
     /// No faults from now on.
     pub(crate) fn clear_up(&mut self) {
         lock(&self.field.weather).clear_up();
+        self.unstick(true);
         self.tell("-- the faults are over");
     }
 }
