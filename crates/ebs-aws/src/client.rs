@@ -68,6 +68,15 @@ pub struct Settings {
     pub sts_endpoint: Option<String>,
 }
 
+impl Settings {
+    /// The same with this access key, instead of one from the usual places.
+    #[must_use]
+    pub fn with_access_key(self, id: &str, secret: &str) -> Self {
+        let key = aws_credential_types::Credentials::new(id, secret, None, None, "given");
+        Self { credentials: Some(SharedCredentialsProvider::new(key)), ..self }
+    }
+}
+
 /// A configuration that no client can be built from.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {

@@ -103,6 +103,7 @@ impl<E: Ec2> World<E> {
             holds: Default::default(),
             home: None,
             deleting: 0,
+            deleted_in_use: false,
         })
     }
 
@@ -183,9 +184,9 @@ impl<E: Ec2> World<E> {
 
     fn published(&mut self, call: &Call, id: &str, node: usize, (answer, truth): (Answer, &StateView)) -> Checked {
         let instance = self.nodes[node].id.clone();
+        let is_in_doubt = !self.beliefs.is_sure_of(id);
         let others = self.beliefs.disk(id).map(|disk| disk.nodes().into_iter().any(|n| n != node));
         let Some(disk) = self.beliefs.disk(id) else { return Ok(()) };
-        let is_in_doubt = disk.deleting > 0;
         let hold = disk.hold(node);
         hold.publishing -= 1;
         match answer {
@@ -196,6 +197,7 @@ impl<E: Ec2> World<E> {
                 }
                 let device = context.get("devicePath").cloned().unwrap_or_default();
                 hold.state = Held::Attached(device.clone());
+                hold.asked_in_vain = false;
                 match attachment(truth, id, &instance) {
                     Some(real) if real.state == "attached" && real.device == device => Ok(()),
                     real => broken(format!("{id} was published to {instance} as {device}, but EC2 has {real:?}")),

@@ -61,6 +61,8 @@ pub(crate) struct Disk {
     /// The node on which the orchestrator wants it in the end.
     pub(crate) home: Option<usize>,
     pub(crate) deleting: usize,
+    /// A deletion was asked for while it was on a node: one that joins it may hear of that.
+    pub(crate) deleted_in_use: bool,
 }
 
 /// A volume on a node; a node that is not listed does not have it.
@@ -72,6 +74,8 @@ pub(crate) struct Hold {
     /// How often it was asked for, and given back, since the run began.
     pub(crate) asked: u64,
     pub(crate) returned: u64,
+    /// It was asked for while it could not be had: a call that joins that one may hear of it.
+    pub(crate) asked_in_vain: bool,
 }
 
 /// What is believed of a volume on a node.

@@ -89,7 +89,8 @@ impl<E: Ec2> World<E> {
             Target::Delete { claim, id } => {
                 let claim = &mut self.beliefs.claims[*claim];
                 if let Some(disk) = claim.disk_mut(id) {
-                    is_loose = !disk.nodes().is_empty();
+                    disk.deleted_in_use |= !disk.nodes().is_empty();
+                    is_loose = disk.deleted_in_use;
                     disk.deleting += 1;
                     claim.state = Claimed::Deleting(disk.clone());
                 }
@@ -98,6 +99,8 @@ impl<E: Ec2> World<E> {
                 if let Some(disk) = self.beliefs.disk(id) {
                     is_loose = disk.zone != zone_of(*node) || disk.nodes().into_iter().any(|other| other != *node);
                     let hold = disk.hold(*node);
+                    hold.asked_in_vain |= is_loose;
+                    is_loose = hold.asked_in_vain;
                     hold.publishing += 1;
                     hold.asked += 1;
                     others_before = hold.returned;

@@ -28,39 +28,39 @@ const NEVER: u64 = u64::MAX;
 
 impl<E: Ec2> World<E> {
     /// The process dies, and another is started in its place.
-    pub(crate) fn restart_driver(&mut self) {
+    pub(crate) async fn restart_driver(&mut self) {
         if self.driver().is_none() {
             return;
         }
         self.drivers[self.active].line.die();
         let gap = self.dice.millis(0, 5_000);
         self.tell(format!("driver {} dies; the next is there in {gap:?}", self.drivers[self.active].line.id));
-        self.start_driver();
+        self.start_driver().await;
         self.no_driver_until = Instant::now() + gap;
     }
 
     /// The lease goes to another process, that has been there for a while or is new.
-    pub(crate) fn hand_over(&mut self) {
+    pub(crate) async fn hand_over(&mut self) {
         if self.driver().is_none() {
             return;
         }
         self.drivers[self.active].line.lose_lease();
         let old = self.drivers[self.active].line.id;
-        self.next_holder();
+        self.next_holder().await;
         let gap = self.dice.millis(0, 20_000);
         self.tell(format!("driver {old} loses the lease to {} in {gap:?}", self.drivers[self.active].line.id));
         self.no_driver_until = Instant::now() + gap;
     }
 
     /// The process dies with the lease, which another gets when it has run out.
-    pub(crate) fn crash_and_hand_over(&mut self) {
+    pub(crate) async fn crash_and_hand_over(&mut self) {
         if self.driver().is_none() {
             return;
         }
         let line = Arc::clone(&self.drivers[self.active].line);
         line.lose_lease();
         line.die();
-        self.next_holder();
+        self.next_holder().await;
         let gap = self.dice.millis(10_000, 20_000);
         self.tell(format!(
             "driver {} dies, and {} has the lease in {gap:?}",
@@ -69,19 +69,19 @@ impl<E: Ec2> World<E> {
         self.no_driver_until = Instant::now() + gap;
     }
 
-    fn next_holder(&mut self) {
+    async fn next_holder(&mut self) {
         let others: Vec<usize> =
             (0..self.drivers.len()).filter(|at| *at != self.active && !self.drivers[*at].line.is_dead()).collect();
         match self.dice.pick(&others) {
             Some(other) => self.active = *other,
-            None => self.start_driver(),
+            None => self.start_driver().await,
         }
     }
 
     /// A new process, which is the one that is called.
-    pub(crate) fn start_driver(&mut self) {
+    pub(crate) async fn start_driver(&mut self) {
         let now = self.sim.engine().now();
-        let driver = Driver::start(self.drivers.len(), (self.client)(&self.sim), &self.field, now);
+        let driver = Driver::start(self.drivers.len(), (self.client)(self.sim.clone()).await, &self.field, now);
         self.drivers.push(driver);
         self.active = self.drivers.len() - 1;
     }

@@ -32,4 +32,4 @@ mod weather;
 mod world;
 
 pub use planted::Planted;
-pub use run::{Failure, Options, run, run_on_port};
+pub use run::{Failure, Made, Options, run, run_on_port};

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,8 +67,11 @@ const RETRY: Duration = Duration::from_secs(5);
 pub fn run_on_port(seed: u64, options: &Options) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime without threads starts");
-    runtime.block_on(run(seed, options, |sim| Arc::new(sim.clone())))
+    runtime.block_on(run(seed, options, |sim| Box::pin(async move { Arc::new(sim) })))
 }
+
+/// A client of EC2 that is being made.
+pub type Made<E> = Pin<Box<dyn Future<Output = Arc<E>> + Send>>;
 
 /// Runs one seed on the simulated EC2; `client` makes each driver process its client of it. Needs a current-thread
 /// runtime with paused time.
@@ -77,7 +81,7 @@ pub fn run_on_port(seed: u64, options: &Options) -> Result<(), Failure> {
 pub async fn run<E: Ec2>(
     seed: u64,
     options: &Options,
-    client: impl Fn(&SimEc2) -> Arc<E> + Send + 'static,
+    client: impl Fn(SimEc2) -> Made<E> + Send + 'static,
 ) -> Result<(), Failure> {
     let mut dice = Dice::new(seed);
     let mut world = World::begin(&mut dice, seed, options, Box::new(client)).await;
@@ -95,7 +99,7 @@ impl<E: Ec2> World<E> {
         dice: &mut Dice,
         seed: u64,
         options: &Options,
-        client: Box<dyn Fn(&SimEc2) -> Arc<E> + Send>,
+        client: Box<dyn Fn(SimEc2) -> Made<E> + Send>,
     ) -> Self {
         let weather = Weather::draw(&mut dice.fork());
         let can_lack_room = weather.can_lack_room();
@@ -141,7 +145,7 @@ impl<E: Ec2> World<E> {
         };
         world.furnish(&mut setup).await;
         // As on a process that has run for a while, or one that was started just now.
-        world.start_driver();
+        world.start_driver().await;
         if setup.mille(700) {
             tokio::time::sleep(Duration::from_secs(30)).await;
         }
@@ -222,7 +226,7 @@ impl<E: Ec2> World<E> {
     async fn live(&mut self) -> Checked {
         let steps = self.dice.between(12, 45);
         for _ in 0..steps {
-            self.step();
+            self.step().await;
             let pause = self.pause();
             self.pass(pause).await?;
         }

@@ -14,7 +14,7 @@ const GROWTH: u64 = 3;
 
 impl<E: Ec2> World<E> {
     /// One step.
-    pub(crate) fn step(&mut self) {
+    pub(crate) async fn step(&mut self) {
         match self.dice.below(100) {
             0..=9 => self.change_a_wish(),
             10..=39 => self.work_on_a_claim(),
@@ -23,7 +23,7 @@ impl<E: Ec2> World<E> {
             74..=83 => self.work_on_a_snapshot(),
             84..=91 => self.repeat_a_call(),
             92..=95 => self.ask_for_other_content(),
-            _ => self.meddle(),
+            _ => self.meddle().await,
         }
     }
 
@@ -293,11 +293,11 @@ impl<E: Ec2> World<E> {
     }
 
     /// What happens to drivers, and what a careless administrator does.
-    fn meddle(&mut self) {
+    async fn meddle(&mut self) {
         match self.dice.below(9) {
-            0..=3 => self.restart_driver(),
-            4..=5 => self.hand_over(),
-            6 => self.crash_and_hand_over(),
+            0..=3 => self.restart_driver().await,
+            4..=5 => self.hand_over().await,
+            6 => self.crash_and_hand_over().await,
             7 => self.make_attachments_stick(),
             _ => {
                 let Some(disk) = self.some_disk() else { return };

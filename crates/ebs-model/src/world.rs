@@ -15,6 +15,7 @@ use crate::calls::{Call, Target};
 use crate::dice::Dice;
 use crate::driver::{Answer, Driver};
 use crate::field::{Deed, Field, lock};
+use crate::run::Made;
 
 /// A node of the orchestrator.
 #[derive(Debug, Clone)]
@@ -38,7 +39,7 @@ pub(crate) fn broken<T>(rule: impl Into<String>) -> Checked<T> {
 pub(crate) struct World<E> {
     pub(crate) sim: SimEc2,
     /// The client that a new driver process makes itself.
-    pub(crate) client: Box<dyn Fn(&SimEc2) -> Arc<E> + Send>,
+    pub(crate) client: Box<dyn Fn(SimEc2) -> Made<E> + Send>,
     pub(crate) field: Arc<Field>,
     pub(crate) dice: Dice,
     pub(crate) beliefs: Beliefs,

@@ -1,0 +1,86 @@
+//! The model test once more, through the real SDK: every call is signed, sent as EC2's Query protocol to the simulator's
+//! HTTP service inside this process, and its XML is read back. Time is paused.
+//!
+//! `EBS_MODEL_SEED=n` runs one seed and tells every call; `EBS_MODEL_SEEDS=n` runs another number of seeds.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use ebs_aws::{AwsConfig, AwsEc2, Settings, Transport};
+use ebs_ec2::{Observation, Observer};
+use ebs_model::{Failure, Options, run};
+use ebs_sim::Ec2Service;
+use ebs_sim::port::SimEc2;
+
+/// How many seeds `make test` runs: other ones than over the port.
+const SEEDS: std::ops::Range<u64> = 20_000..20_300;
+/// Unoptimised futures are large, and the SDK's larger.
+const STACK: usize = 32 << 20;
+
+struct Unseen;
+
+impl Observer for Unseen {
+    fn observe(&self, _observation: &Observation<'_>) {}
+}
+
+/// A client as a new driver process makes it, whose requests end in the simulator's HTTP service.
+async fn client(sim: SimEc2) -> Arc<AwsEc2> {
+    let service = Ec2Service::new(sim.engine().clone());
+    let transport = Transport::answering(move |request: http::Request<Bytes>| {
+        let service = service.clone();
+        async move { Ok(service.answer(request).await) }
+    });
+    let settings =
+        Settings { transport: Some(transport), ..Settings::default() }.with_access_key("AKIDMODEL", "secret");
+    let config = AwsConfig {
+        region: "us-west-2".to_owned(),
+        ec2_endpoint: Some("http://127.0.0.1:1".to_owned()),
+        sagemaker_endpoint: None,
+        user_agent_extra: None,
+        version: "v0.0.0".to_owned(),
+    };
+    Arc::new(AwsEc2::connect_with(&config, settings, Arc::new(Unseen)).await.expect("a plain configuration"))
+}
+
+fn one(seed: u64, options: &Options) -> Option<Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    runtime.expect("a runtime starts").block_on(run(seed, options, |sim| Box::pin(client(sim)))).err()
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|n| n.parse().expect("a number"))
+}
+
+#[test]
+fn every_rule_holds_through_the_sdk_over_the_wire() {
+    let given = number("EBS_MODEL_SEED");
+    let seeds = match (given, number("EBS_MODEL_SEEDS")) {
+        (Some(seed), _) => seed..seed + 1,
+        (None, Some(count)) => SEEDS.start..SEEDS.start + count,
+        (None, None) => SEEDS,
+    };
+    let options = Options { verbose: given.is_some(), ..Options::default() };
+    let (next, failed) = (AtomicU64::new(seeds.start), Mutex::new(Vec::new()));
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end || !failed.lock().expect("no thread panics here").is_empty() {
+                        return;
+                    }
+                    let failure = one(seed, &options);
+                    failed.lock().expect("no thread panics here").extend(failure);
+                }
+            });
+            thread.expect("a thread starts");
+        }
+    });
+    let failed = failed.into_inner().expect("no thread panics here");
+    if let Some(failure) = failed.first() {
+        let again = "again: EBS_MODEL_SEED={} cargo test --workspace --test model_over_sdk";
+        panic!("{failure}{}", again.replace("{}", &failure.seed.to_string()));
+    }
+}
