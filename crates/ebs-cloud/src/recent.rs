@@ -54,13 +54,18 @@ impl Recent {
 
     /// True while what a process before this one had under way may still take effect.
     pub(crate) fn is_young(&self) -> bool {
-        Instant::now() < self.since + SETTLE
+        Instant::now() < self.grown_up_at()
+    }
+
+    /// From when on all that has taken effect or never will.
+    pub(crate) fn grown_up_at(&self) -> Instant {
+        self.since + SETTLE
     }
 
     /// As [`Recent::settled_at`], counting the start of the process as a mutating call: another process may have made
     /// one just before.
     pub(crate) fn settled_for_all_at(&self, mark: &Mark) -> Instant {
-        self.settled_at(mark).max(self.since + SETTLE)
+        self.settled_at(mark).max(self.grown_up_at())
     }
 }
 

@@ -98,6 +98,8 @@ impl<E: Ec2> World<E> {
             Target::Publish { id, node, .. } => {
                 if let Some(disk) = self.beliefs.disk(id) {
                     is_loose = disk.zone != zone_of(*node) || disk.nodes().into_iter().any(|other| other != *node);
+                    // A deletion that is on its way may meet it.
+                    disk.deleted_in_use |= disk.deleting > 0;
                     let hold = disk.hold(*node);
                     hold.asked_in_vain |= is_loose;
                     is_loose = hold.asked_in_vain;

@@ -226,7 +226,7 @@ impl<E: Ec2> World<E> {
     async fn live(&mut self) -> Checked {
         let steps = self.dice.between(12, 45);
         for _ in 0..steps {
-            self.step().await;
+            self.step().await?;
             let pause = self.pause();
             self.pass(pause).await?;
         }

@@ -3,20 +3,22 @@
 use std::time::Duration;
 
 use ebs_ec2::Ec2;
+use tokio::time::Instant;
 
 use crate::beliefs::{Claimed, Disk, Held, Snapped};
 use crate::calls::Target;
 use crate::content::{Origin, VolumeOrder};
-use crate::world::World;
+use crate::world::{Checked, World};
 
 /// The largest growth that a run asks for in one step, in GiB.
 const GROWTH: u64 = 3;
 
 impl<E: Ec2> World<E> {
     /// One step.
-    pub(crate) async fn step(&mut self) {
+    pub(crate) async fn step(&mut self) -> Checked {
         match self.dice.below(100) {
-            0..=9 => self.change_a_wish(),
+            0..=3 => self.interrupt().await?,
+            4..=9 => self.change_a_wish(),
             10..=39 => self.work_on_a_claim(),
             40..=66 => self.move_a_volume(),
             67..=73 => self.grow_a_volume(),
@@ -25,6 +27,47 @@ impl<E: Ec2> World<E> {
             92..=95 => self.ask_for_other_content(),
             _ => self.meddle().await,
         }
+        Ok(())
+    }
+
+    /// The driver goes in the middle of something, and the next one is asked to undo it, or for the same.
+    async fn interrupt(&mut self) -> Checked {
+        let kind = self.dice.below(4);
+        let before = self.next_call;
+        match kind {
+            0 => self.work_on_a_claim(),
+            1 => self.work_on_a_snapshot(),
+            _ => self.move_a_volume(),
+        }
+        if self.next_call == before {
+            return Ok(());
+        }
+        let target = self.history.last().cloned();
+        let meanwhile = self.dice.millis(0, 1_500);
+        self.pass(meanwhile).await?;
+        if self.dice.mille(700) {
+            self.restart_driver().await;
+        } else {
+            self.hand_over().await;
+        }
+        let left = self.no_driver_until.saturating_duration_since(Instant::now());
+        let then = self.dice.millis(0, 2_000);
+        self.pass(left + then).await?;
+        let deadline = Duration::from_secs(60);
+        match target {
+            Some(Target::Publish { id, node, .. }) if self.dice.mille(700) => {
+                self.set_home(&id, None);
+                self.send(Target::Unpublish { id, node }, deadline);
+            }
+            Some(Target::Create { claim, .. }) => {
+                self.advance_claim(claim, deadline);
+            }
+            Some(Target::Snapshot { snap, .. }) => {
+                self.advance_snapshot(snap, deadline);
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// How long the orchestrator waits for an answer: now and then it leaves at once.

@@ -8,7 +8,7 @@ use ebs_types::{NodeId, VolumeId, Waiters};
 use tokio::time::{Instant, sleep_until};
 
 use super::pairs::Pair;
-use super::proof::{end_is_believed_from, says_not_attached};
+use super::proof::{end_is_believed_from, is_attachable, says_not_attached};
 use super::standing::{Standing, standing};
 use crate::call::mutate;
 use crate::error::refused;
@@ -53,6 +53,11 @@ impl<E: Ec2> Cloud<E> {
         }
         let mut departure =
             if self.pairs.is_leaving(&pair) { already_leaving() } else { self.begin_detach(&op, &pair).await? };
+        if departure.refusal.as_ref().is_some_and(is_attachable) && self.recent.is_young() {
+            // An attach of the process before this one may still be on the way.
+            sleep_until(self.recent.grown_up_at()).await;
+            departure = self.begin_detach(&op, &pair).await?;
+        }
         let mut calls = 1;
         loop {
             let (end, refusal) = (self.end_of(&op, &pair, &departure).await?, departure.refusal);

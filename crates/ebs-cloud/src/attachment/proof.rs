@@ -108,6 +108,13 @@ pub(crate) fn says_not_attached(refusal: &Ec2Error) -> bool {
     }
 }
 
+/// True for answers to DetachVolume that say that nothing is attached now, and leave it open that something will be.
+pub(crate) fn is_attachable(refusal: &Ec2Error) -> bool {
+    let nothing_to_attach =
+        matches!(refusal.class, ErrorClass::VolumeNotFound | ErrorClass::InstanceNotFound | ErrorClass::MalformedId);
+    says_not_attached(refusal) && !nothing_to_attach
+}
+
 #[cfg(test)]
 mod tests {
     use ebs_ec2::Action;

@@ -421,6 +421,25 @@ async fn a_clone_is_in_the_zone_of_its_source_and_repeats_are_one_clone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_clone_that_was_made_is_found_also_when_its_source_has_gone_or_grown() {
+    let mut rig = Rig::new().await;
+    for (n, is_gone) in [(1, true), (2, false)] {
+        let origin = rig.volume(&format!("origin-{n}")).await;
+        let clone = VolumeSpec { source: Source::Volume(origin.id.clone()), ..spec(&format!("pvc-{n}")) };
+        let made = rig.create(&clone).await.unwrap();
+        if is_gone {
+            rig.cloud.delete_volume(&origin.id, &rig.waiters).await.unwrap();
+        } else {
+            rig.cloud.expand(&origin.id, Gib(9), &rig.waiters).await.unwrap();
+        }
+        rig.pass(20).await;
+        rig.restart();
+        assert_eq!(rig.create(&clone).await.unwrap().id, made.id, "the source is gone: {is_gone}");
+    }
+    assert_eq!(rig.volumes().await.iter().filter(|v| v.source_volume_id.is_some()).count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_clone_that_is_to_be_encrypted_needs_an_encrypted_source_and_its_key() {
     let rig = Rig::new().await;
     let plain = rig.volume("plain").await;

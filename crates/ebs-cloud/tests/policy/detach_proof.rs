@@ -201,6 +201,22 @@ async fn an_attach_whose_answer_was_lost_cannot_come_after_the_detach() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_new_process_waits_for_an_attach_that_the_one_before_it_may_have_on_its_way() {
+    let mut rig = with_detach_seconds(1).await;
+    let (volume, node) = volume_and_node(&rig).await;
+    rig.restart();
+    // What the process before had sent arrives only now.
+    let late = async {
+        rig.pass(10).await;
+        rig.twin().attach(&volume, &node, &rig.waiters).await.map(drop)
+    };
+    let (detached, late) = tokio::join!(rig.cloud.detach(&volume, &node, &rig.waiters), late);
+    late.unwrap();
+    detached.unwrap();
+    assert!(!is_attached(&rig).await);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_terminated_instance_has_nothing_attached() {
     let rig = with_detach_seconds(1).await;
     let volume = rig.volume("pvc-1").await.id;
