@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::expiring::Expiring;
 use crate::op::Op;
-use crate::{Cloud, CloudError, Object, bounds};
+use crate::{Cloud, CloudError, bounds};
 
 /// For how long an answer is kept. A volume that is initialised stays so.
 const LIFETIME: Duration = Duration::from_secs(6 * 3600);
@@ -59,8 +59,11 @@ impl<E: Ec2> Cloud<E> {
 
     async fn ask_progress(&self, op: &Op<'_>, id: &VolumeId) -> Result<Progress, CloudError> {
         let status = self.lookups.volume_status(op, id).await?;
-        let missing = || CloudError::NotFound { object: Object::Volume(id.clone()), cause: None };
-        let Some(progress) = progress(&status.ok_or_else(missing)?) else {
+        if status.is_none() {
+            // One made a moment ago may not be shown yet.
+            self.volume_for_sure(op, id).await?;
+        }
+        let Some(progress) = status.as_ref().and_then(progress) else {
             let message = format!("{}: EC2 says nothing of it", op.what);
             return Err(CloudError::Unavailable { message, cause: None });
         };

@@ -1,6 +1,6 @@
 //! What was changed so recently that a look may not show it yet.
 
-use ebs_types::VolumeId;
+use ebs_types::{SnapshotId, VolumeId};
 use tokio::time::Instant;
 
 use crate::bounds::SETTLE;
@@ -17,6 +17,8 @@ pub(crate) enum Mark {
     Modification(VolumeId),
     /// The end of that volume.
     Deletion(VolumeId),
+    /// The end of that snapshot.
+    SnapshotDeletion(SnapshotId),
 }
 
 /// Remembers mutating calls for [`SETTLE`].
@@ -40,11 +42,6 @@ impl Recent {
     /// True when such a call was made within the last [`SETTLE`].
     pub(crate) fn is_marked(&self, mark: &Mark) -> bool {
         self.marks.get(mark).is_some()
-    }
-
-    /// A look has shown what the call did: from now on looks count.
-    pub(crate) fn confirm(&self, mark: &Mark) {
-        self.marks.remove(mark);
     }
 
     /// From when on an absence is a proof, as far as this process knows.

@@ -70,7 +70,9 @@ impl<E: Ec2> Cloud<E> {
             .watch
             .snapshots(op, &spec.name, |found, sent| {
                 let settled = sent >= settled_at;
-                match judge(op, spec, found) {
+                // Looks may still show what we have deleted.
+                let found = found.into_iter().filter(|s| !self.recent.is_marked(&Mark::SnapshotDeletion(s.id.clone())));
+                match judge(op, spec, found.collect()) {
                     Ok(None) if !settled => Verdict::Waiting,
                     Ok(found) => Verdict::Done(found),
                     Err(e) => Verdict::Failed(e),
@@ -78,7 +80,6 @@ impl<E: Ec2> Cloud<E> {
             })
             .await
             .map_err(unproven)?;
-        self.recent.confirm(&mark);
         Ok(found)
     }
 
@@ -90,16 +91,28 @@ impl<E: Ec2> Cloud<E> {
         let op = Op::start(format!("delete snapshot {id}"), bounds::DELETE, waiters);
         loop {
             let error = match mutate(&op, || self.ec2.delete_snapshot(id)).await? {
-                Ok(()) => return Ok(()),
+                Ok(()) => break,
                 Err(e) => e,
             };
             match error.class {
-                ErrorClass::SnapshotNotFound | ErrorClass::MalformedId => return Ok(()),
-                ErrorClass::Ambiguous if self.is_snapshot_gone(&op, id).await? => return Ok(()),
+                ErrorClass::SnapshotNotFound | ErrorClass::MalformedId => break,
+                ErrorClass::Ambiguous if self.is_snapshot_gone(&op, id).await? => break,
                 ErrorClass::Ambiguous if Instant::now() < op.deadline => {}
                 _ => return Err(refused(&op.what, error)),
             }
         }
+        self.recent.note(Mark::SnapshotDeletion(id.clone()));
+        Ok(())
+    }
+
+    /// The snapshot, once it is sure that there is one or none: one taken a moment ago may not be shown yet.
+    pub(crate) async fn snapshot_for_sure(&self, op: &Op<'_>, id: &SnapshotId) -> Result<Option<Snapshot>, CloudError> {
+        let settled_at = Instant::now() + bounds::SETTLE;
+        self.watch
+            .snapshot(op, FirstLook::Now, id, |found, sent| {
+                if found.is_some() || sent >= settled_at { Verdict::Done(found) } else { Verdict::Waiting }
+            })
+            .await
     }
 
     /// Whether the snapshot is gone, once looks can neither show the time before the call nor that before the snapshot

@@ -2,6 +2,7 @@
 
 use ebs_ec2::Ec2;
 use ebs_sim::engine::StateView;
+use tokio::time::Instant;
 
 use crate::beliefs::{Claimed, Disk, Held, Snapped};
 use crate::calls::{Call, Target};
@@ -26,7 +27,7 @@ impl<E: Ec2> World<E> {
             (Target::Unpublish { id, node }, answer) => self.unpublished(&call, &id, node, (answer, &truth)),
             (Target::Expand { id, gib, .. }, answer) => self.expanded(&call, &id, gib, (answer, &truth)),
             (Target::Snapshot { snap, source }, answer) => self.snapshotted(&call, snap, &source, (answer, &truth)),
-            (Target::DropSnapshot { snap, id }, answer) => self.snapshot_dropped(snap, &id, (answer, &truth)),
+            (Target::DropSnapshot { snap, id }, answer) => self.snapshot_dropped(&call, snap, &id, (answer, &truth)),
         }
     }
 
@@ -170,8 +171,10 @@ impl<E: Ec2> World<E> {
                     return broken(format!("DeleteVolume of {id} succeeded, and EC2 still has it"));
                 }
                 self.beliefs.deleted.insert(id.to_owned());
-                if self.beliefs.claims[at].disk().is_some_and(|disk| disk.id == id) {
-                    self.beliefs.claims[at].state = Claimed::Absent;
+                let claim = &mut self.beliefs.claims[at];
+                if claim.disk().is_some_and(|disk| disk.id == id) {
+                    claim.state = Claimed::Absent;
+                    self.beliefs.freed.insert(claim.name.clone(), (Instant::now(), call.driver));
                 }
                 Ok(())
             }
@@ -352,7 +355,7 @@ impl<E: Ec2> World<E> {
         Ok(())
     }
 
-    fn snapshot_dropped(&mut self, at: usize, id: &str, (answer, truth): (Answer, &StateView)) -> Checked {
+    fn snapshot_dropped(&mut self, call: &Call, at: usize, id: &str, (answer, truth): (Answer, &StateView)) -> Checked {
         let snap = &mut self.beliefs.snaps[at];
         if let Snapped::Deleting { id: known, calls } = &mut snap.state
             && known == id
@@ -366,6 +369,7 @@ impl<E: Ec2> World<E> {
                 }
                 if matches!(&snap.state, Snapped::Deleting { id: known, .. } if known == id) {
                     snap.state = Snapped::Absent;
+                    self.beliefs.freed.insert(snap.name.clone(), (Instant::now(), call.driver));
                 }
                 self.beliefs.deleted.insert(id.to_owned());
                 Ok(())

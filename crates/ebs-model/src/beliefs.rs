@@ -7,8 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ebs_types::Tags;
+use tokio::time::Instant;
 
 use crate::content::VolumeOrder;
+use crate::weather::SETTLE;
 
 /// Everything the orchestrator believes.
 #[derive(Debug, Default)]
@@ -17,6 +19,8 @@ pub(crate) struct Beliefs {
     pub(crate) snaps: Vec<SnapClaim>,
     /// Volumes and snapshots that were deleted for certain: they must never be seen alive again.
     pub(crate) deleted: BTreeSet<String>,
+    /// When a name became free, and at which driver.
+    pub(crate) freed: BTreeMap<String, (Instant, usize)>,
 }
 
 /// A volume by its name.
@@ -165,6 +169,12 @@ impl Beliefs {
 
     pub(crate) fn by_name(&mut self, name: &str) -> Option<&mut Claim> {
         self.claims.iter_mut().find(|claim| claim.name == name)
+    }
+
+    /// Whether a name may be used anew at that driver: another one than deleted what carried it cannot know that looks
+    /// may still show it. (No orchestrator takes a name twice at all.)
+    pub(crate) fn is_free(&self, name: &str, driver: usize) -> bool {
+        self.freed.get(name).is_none_or(|(since, by)| *by == driver || since.elapsed() > SETTLE)
     }
 
     /// Whether a volume exists for certain and nobody is deleting it.

@@ -25,6 +25,8 @@ pub(crate) enum Target {
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) target: Target,
+    /// The driver it went to.
+    pub(crate) driver: usize,
     /// Publish and Unpublish: how often the other had been called for the pair by then.
     pub(crate) others_before: u64,
     /// The volume or source was certain to exist when it was sent.
@@ -39,8 +41,16 @@ impl<E: Ec2> World<E> {
     /// Sends a call; nothing when there is no driver to call.
     pub(crate) fn send(&mut self, target: Target, deadline: Duration) {
         let Some(driver) = self.driver() else { return };
+        let name = match &target {
+            Target::Create { claim, .. } => &self.beliefs.claims[*claim].name,
+            Target::Snapshot { snap, .. } => &self.beliefs.snaps[*snap].name,
+            _ => "",
+        };
+        if !self.beliefs.is_free(name, driver.line.id) {
+            return;
+        }
         let rpc = self.rpc(&target);
-        let call = self.expect(target.clone());
+        let call = self.expect(target.clone(), driver.line.id);
         let id = self.next_call;
         self.next_call += 1;
         self.tell(format!("#{id} {target:?} within {deadline:?}{}", if call.is_contrary { ", contrary" } else { "" }));
@@ -64,7 +74,7 @@ impl<E: Ec2> World<E> {
     }
 
     /// What is believed once a call is on its way.
-    fn expect(&mut self, target: Target) -> Call {
+    fn expect(&mut self, target: Target, driver: usize) -> Call {
         let (mut others_before, mut is_contrary, mut is_loose) = (0, false, false);
         let was_sure = match &target {
             Target::Create { order, .. } => self.origin_is_sure(order),
@@ -146,7 +156,7 @@ impl<E: Ec2> World<E> {
                 }
             }
         }
-        Call { target, others_before, was_sure, is_contrary, is_loose }
+        Call { target, driver, others_before, was_sure, is_contrary, is_loose }
     }
 
     pub(crate) fn origin_is_sure(&self, order: &VolumeOrder) -> bool {

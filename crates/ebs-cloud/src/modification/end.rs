@@ -29,8 +29,8 @@ impl<E: Ec2> Cloud<E> {
             .await
     }
 
-    /// The volume, once it is sure that there is one or none.
-    pub(super) async fn volume_for_sure(&self, op: &Op<'_>, id: &VolumeId) -> Result<Volume, CloudError> {
+    /// The volume, once it is sure that there is one or none: one made a moment ago may not be shown yet.
+    pub(crate) async fn volume_for_sure(&self, op: &Op<'_>, id: &VolumeId) -> Result<Volume, CloudError> {
         let settled_at = Instant::now() + bounds::SETTLE;
         self.watch
             .volume(op, FirstLook::Now, id, |seen, sent| {

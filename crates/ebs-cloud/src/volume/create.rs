@@ -93,7 +93,7 @@ impl<E: Ec2> Cloud<E> {
         let op = Op::start(format!("create volume {:?}", spec.name), bounds::CREATE, waiters);
         let mut rolls = 0;
         loop {
-            let order = match self.order(spec).await {
+            let order = match self.order(&op, spec).await {
                 Ok(order) => order,
                 Err(error) => return self.made_before(&op, spec, error).await.map(Ensured::Existing),
             };
@@ -187,7 +187,7 @@ impl<E: Ec2> Cloud<E> {
         error: Ec2Error,
     ) -> Result<Placed, CloudError> {
         tracing::info!(name = %spec.name, %error, "looking for the volume by its name");
-        let patient = error.class != ErrorClass::IdempotentMismatch;
+        let patient = error.class != ErrorClass::IdempotentMismatch || self.recent.is_young();
         match self.look_by_name(op, spec, patient).await? {
             Look::Compatible(volume) => Ok(Placed::Found(*volume)),
             Look::Different(message) => Err(CloudError::AlreadyExists { message, cause: Some(Box::new(error)) }),
@@ -223,8 +223,10 @@ impl<E: Ec2> Cloud<E> {
     }
 
     fn compare(&self, spec: &VolumeSpec, found: Vec<Volume>) -> Look {
-        let live: Vec<Volume> =
-            found.into_iter().filter(|v| v.csi_name() == Some(&spec.name) && adopt::lives(v)).collect();
+        // Looks may still show what we have deleted.
+        let deleted = |v: &Volume| self.recent.is_marked(&Mark::Deletion(v.id.clone()));
+        let is_live = |v: &Volume| v.csi_name() == Some(&spec.name) && adopt::lives(v) && !deleted(v);
+        let live: Vec<Volume> = found.into_iter().filter(is_live).collect();
         let difference = |v: &Volume| adopt::differences(&self.config.driver, spec, v).join("; ");
         let mut same: Vec<&Volume> = live.iter().filter(|v| difference(v).is_empty()).collect();
         match (same.pop(), same.is_empty()) {
@@ -281,7 +283,7 @@ impl<E: Ec2> Cloud<E> {
             }
             (ErrorClass::InvalidParameter | ErrorClass::Unsupported, Source::Snapshot(id)) => {
                 // EC2 does not tell a size that is too small from any other bad parameter: look which it is.
-                let needs = self.size_of(id).await.ok();
+                let needs = self.size_of(op, id).await.ok();
                 let asked = crate::CapacityRequest { required: Some(order.size()), ..spec.capacity.clone() };
                 match plan::size(&asked, &spec.volume_type, needs.as_ref()) {
                     Err(CloudError::OutOfRange { message, .. }) => {

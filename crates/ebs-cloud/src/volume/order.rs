@@ -6,6 +6,7 @@ use ebs_types::{DriverName, Gib, Iops, SnapshotId, VolumeId};
 
 use super::{ownership, plan};
 use crate::iops_limit::{Site, Wish};
+use crate::op::Op;
 use crate::{Cloud, CloudError, Object, Source, VolumeSpec};
 
 /// A creation without its token.
@@ -55,23 +56,28 @@ impl<E: Ec2> Cloud<E> {
     }
 
     /// The order for a request: the one that went out before, or a new one.
-    pub(super) async fn order(&self, spec: &VolumeSpec) -> Result<Order, CloudError> {
+    pub(super) async fn order(&self, op: &Op<'_>, spec: &VolumeSpec) -> Result<Order, CloudError> {
         if let Some(order) = self.volumes.order_of(spec) {
             return Ok(order);
         }
         plan::check(spec)?;
         let order = match &spec.source {
-            Source::Volume(source) => Order::Copy(self.copy(spec, source).await?),
-            Source::Blank => Order::Create(self.creation(spec, None).await?),
-            Source::Snapshot(id) => Order::Create(self.creation(spec, Some(id)).await?),
+            Source::Volume(source) => Order::Copy(self.copy(op, spec, source).await?),
+            Source::Blank => Order::Create(self.creation(op, spec, None).await?),
+            Source::Snapshot(id) => Order::Create(self.creation(op, spec, Some(id)).await?),
         };
         self.volumes.keep_order(spec, &order);
         Ok(order)
     }
 
-    async fn creation(&self, spec: &VolumeSpec, snapshot: Option<&SnapshotId>) -> Result<CreateVolume, CloudError> {
+    async fn creation(
+        &self,
+        op: &Op<'_>,
+        spec: &VolumeSpec,
+        snapshot: Option<&SnapshotId>,
+    ) -> Result<CreateVolume, CloudError> {
         let source = match snapshot {
-            Some(id) if plan::size_depends_on_snapshot(spec) => Some(self.size_of(id).await?),
+            Some(id) if plan::size_depends_on_snapshot(spec) => Some(self.size_of(op, id).await?),
             _ => None,
         };
         let size = plan::size(&spec.capacity, &spec.volume_type, source.as_ref())?;
@@ -95,8 +101,8 @@ impl<E: Ec2> Cloud<E> {
         })
     }
 
-    async fn copy(&self, spec: &VolumeSpec, id: &VolumeId) -> Result<CopyVolume, CloudError> {
-        let source = self.volume(id).await.map_err(|e| match e {
+    async fn copy(&self, op: &Op<'_>, spec: &VolumeSpec, id: &VolumeId) -> Result<CopyVolume, CloudError> {
+        let source = self.volume_for_sure(op, id).await.map_err(|e| match e {
             CloudError::NotFound { object, cause } => CloudError::SourceNotFound { object, cause },
             other => other,
         })?;
@@ -156,8 +162,8 @@ impl<E: Ec2> Cloud<E> {
     }
 
     /// What a snapshot needs.
-    pub(super) async fn size_of(&self, id: &SnapshotId) -> Result<plan::SourceSize, CloudError> {
-        match self.lookups.snapshot(None, id).await? {
+    pub(super) async fn size_of(&self, op: &Op<'_>, id: &SnapshotId) -> Result<plan::SourceSize, CloudError> {
+        match self.snapshot_for_sure(op, id).await? {
             Some(snapshot) => Ok(plan::SourceSize { what: format!("snapshot {id}"), size: snapshot.size }),
             None => Err(CloudError::SourceNotFound { object: Object::Snapshot(id.clone()), cause: None }),
         }

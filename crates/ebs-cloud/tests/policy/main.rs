@@ -8,6 +8,7 @@ mod expand;
 mod hyperpod;
 mod initialization;
 mod instances;
+mod lagging;
 mod lens;
 mod lists;
 mod modify;

@@ -69,7 +69,12 @@ async fn attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish, waiters: &Waiters) -> 
 
 /// A volume that only one node can have must not be promised to several.
 async fn refuse_single_attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish) -> Result<(), ControllerError> {
-    let volume = cloud.volume(&plan.volume).await.map_err(ControllerError::at(Step::Publish))?;
+    let volume = match cloud.volume(&plan.volume).await {
+        Ok(volume) => volume,
+        // It may have been made a moment ago and not be shown yet: the attach tells.
+        Err(error) if error.is_not_found() => return Ok(()),
+        Err(error) => return Err(ControllerError::at(Step::Publish)(error)),
+    };
     if volume.multi_attach != Some(false) {
         return Ok(());
     }

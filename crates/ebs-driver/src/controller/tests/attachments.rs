@@ -1,3 +1,5 @@
+use ebs_sim::faults::{Effect, Rule};
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -189,4 +191,23 @@ async fn a_volume_that_is_to_wait_for_initialization_is_looked_at_before_it_is_a
         at(Action::DescribeVolumeStatus).is_some_and(|asked| Some(asked) < at(Action::AttachVolume)),
         "{actions:?}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_for_several_nodes_is_published_also_before_looks_show_it() {
+    let world = World::start().await;
+    let request = CreateVolumeRequest {
+        volume_capabilities: vec![block(Mode::MultiNodeMultiWriter)],
+        ..in_zone(with_parameters(named("pvc-1"), &[("type", "io2"), ("iops", "200")]), "us-west-2a")
+    };
+    let volume = world.create(request).await.expect("created").volume_id;
+    let lag = Rule::new(Effect::Stale { lag_ms: 15_000 }).on("DescribeVolumes").times(1);
+    world.ec2.faults().add(lag).expect("a rule");
+    let request = ControllerPublishVolumeRequest {
+        volume_id: volume,
+        node_id: world.here.to_string(),
+        volume_capability: Some(block(Mode::MultiNodeMultiWriter)),
+        ..Default::default()
+    };
+    world.publish_as(request).await.expect("attached");
 }
