@@ -39,6 +39,7 @@ async fn client(sim: SimEc2) -> Arc<AwsEc2> {
         sagemaker_endpoint: None,
         user_agent_extra: None,
         version: "v0.0.0".to_owned(),
+        log_bodies: false,
     };
     Arc::new(AwsEc2::connect_with(&config, settings, Arc::new(Unseen)).await.expect("a plain configuration"))
 }
