@@ -44,6 +44,7 @@ impl Rig {
     /// On a process that has run for a while.
     pub(crate) async fn with(config: EngineConfig) -> Self {
         let sim = SimEc2::start(config).await.expect("an engine in memory starts");
+        sim.engine().least_rights().demand(ebs_sim::iam::Shipped::ManagedV2);
         let lens = Arc::new(Lens::over(sim.clone()));
         let cloud = over(&lens);
         let waiters = Waiters::default();

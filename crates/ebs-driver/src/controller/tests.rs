@@ -40,6 +40,7 @@ impl World {
 
     async fn with(config: EngineConfig) -> Self {
         let ec2 = SimEc2::start(config).await.expect("an engine in memory starts");
+        ec2.engine().least_rights().demand(ebs_sim::iam::Shipped::ManagedV2);
         let [here, elsewhere] = ec2.instance_ids().await;
         let driver = DriverName::default();
         let cloud = Cloud::new(Arc::new(ec2.clone()), CloudConfig::new(driver.clone()));
