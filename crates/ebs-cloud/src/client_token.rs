@@ -52,4 +52,14 @@ mod tests {
         assert_eq!(tokens.current(name), "1bee5a79d83981c0041df2c414bb02e0c10aeb49343b63f50f71470edbaa736b");
         assert_eq!(tokens.current("another"), token("another"));
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_name_keeps_its_next_token_for_as_long_as_the_old_one_is_burnt() {
+        let tokens = ClientTokens::default();
+        tokens.roll("pvc-1");
+        tokio::time::advance(COUNTER_LIFETIME - Duration::from_secs(1)).await;
+        assert_eq!(tokens.current("pvc-1"), token("pvc-1-2"));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(tokens.current("pvc-1"), token("pvc-1"));
+    }
 }

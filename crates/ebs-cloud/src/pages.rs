@@ -27,3 +27,32 @@ where
         request.token = next;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn every_page_is_asked_for_once_until_no_token_comes_back() {
+        let asked = Mutex::new(Vec::new());
+        let found = all(async |request: PageRequest| {
+            assert_eq!(request.max_results, Some(LENGTH));
+            let token = request.token;
+            let (items, next) = match token.as_deref() {
+                None => (vec![1, 2], Some("second")),
+                // A page may be empty though another follows.
+                Some("second") => (Vec::new(), Some("third")),
+                _ => (vec![3], None),
+            };
+            asked.lock().expect("nobody panics with it").push(token);
+            Ok(Page { items, next: next.map(str::to_owned) })
+        })
+        .await
+        .expect("no page fails");
+        assert_eq!(found, [1, 2, 3]);
+        let expected = [None, Some("second"), Some("third")].map(|token| token.map(str::to_owned));
+        assert_eq!(asked.into_inner().expect("nobody panics with it"), expected);
+    }
+}

@@ -119,4 +119,36 @@ mod tests {
         assert_eq!(VolumeType::parse_known("gp9"), None);
         assert_eq!(VolumeType::from("gp9".to_owned()), VolumeType::Other("gp9".into()));
     }
+
+    #[test]
+    fn three_types_have_iops_to_choose_within_their_published_limits() {
+        for t in VolumeType::known() {
+            let expected = match t.as_str() {
+                "io1" => Some((100, 64_000, 50)),
+                "io2" => Some((100, 256_000, 1000)),
+                "gp3" => Some((3000, 16_000, 500)),
+                _ => None,
+            };
+            assert_eq!(t.iops_limits().map(|l| (l.min, l.max, l.per_gib)), expected, "{t}");
+        }
+    }
+
+    #[test]
+    fn each_known_type_has_its_published_range_of_sizes() {
+        let ranges: Vec<_> = VolumeType::known()
+            .iter()
+            .filter_map(|t| t.size_range().map(|(least, most)| (t.as_str(), least.0, most.0)))
+            .collect();
+        for expected in [
+            ("gp2", 1, 16_384),
+            ("gp3", 1, 65_536),
+            ("io1", 4, 16_384),
+            ("io2", 4, 65_536),
+            ("st1", 125, 16_384),
+            ("sc1", 125, 16_384),
+            ("standard", 1, 1024),
+        ] {
+            assert!(ranges.contains(&expected), "{expected:?} in {ranges:?}");
+        }
+    }
 }

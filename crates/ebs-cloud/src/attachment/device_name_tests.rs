@@ -63,6 +63,17 @@ async fn a_likely_bad_name_is_the_last_resort_and_forgiven_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_likely_bad_name_is_good_again_once_a_volume_is_attached_under_it() {
+    let names = DeviceNames::default();
+    let bare = instance(Vec::new());
+    assert_eq!(names.reserve(&bare, &volume(1), 1).unwrap().device, NAMES[0]);
+    names.mark_likely_bad(&bare.id, &NAMES[0]);
+    names.settle(&bare.id, &volume(1));
+    names.release(&bare.id, &volume(1));
+    assert_eq!(names.reserve(&bare, &volume(2), 1).unwrap().device, NAMES[0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_name_stays_taken_until_ec2_has_had_time_to_list_it() {
     let names = DeviceNames::default();
     let bare = instance(Vec::new());

@@ -115,3 +115,29 @@ async fn a_token_whose_call_was_not_made_comes_back() {
     }
     assert!(budget.with(Lane::of(LANE), |line, now| line.bucket.take(now + Duration::from_secs(1))).is_ok());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_throttled_action_holds_up_no_other() {
+    let budget = budget();
+    let caller = Caller::look(Duration::from_secs(1_000));
+    for _ in 0..20 {
+        budget.admit(Lane::of(LANE), &caller).await.unwrap().report(Some(ErrorClass::Throttled));
+    }
+    let began = Instant::now();
+    for other in [
+        Action::CopyVolumes,
+        Action::CreateSnapshot,
+        Action::CreateVolume,
+        Action::DeleteSnapshot,
+        Action::DeleteVolume,
+        Action::DetachVolume,
+        Action::EnableFastSnapshotRestores,
+        Action::ModifyVolume,
+        Action::DescribeVolumesModifications,
+    ] {
+        budget.admit(Lane::of(other), &caller).await.unwrap().report(None);
+        assert_eq!(began.elapsed(), Duration::ZERO, "{other}");
+    }
+    budget.admit(Lane::of(LANE), &caller).await.unwrap().report(None);
+    assert!(began.elapsed() > Duration::ZERO, "the action itself is held back");
+}

@@ -1,6 +1,7 @@
 //! The policy over the simulated EC2, in memory and on paused time.
 
 mod attach;
+mod beliefs;
 mod create;
 mod detach;
 mod detach_proof;

@@ -1,5 +1,6 @@
 use ebs_cloud::{CloudError, Ensured, Object, SnapshotState};
 use ebs_ec2::{Action, ErrorClass, Snapshots};
+use ebs_sim::api::Call;
 use ebs_sim::engine::{EngineConfig, Timing, TimingOverride};
 use ebs_types::{SnapshotId, VolumeId, Waiters};
 use tokio::time::Instant;
@@ -23,6 +24,23 @@ async fn a_repeated_snapshot_is_the_same_snapshot_also_after_a_restart() {
     let again = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
     assert_eq!((again.id, again.source_volume), (first.id, Some(volume.id)));
     assert_eq!(snapshots(&rig).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_is_described_by_its_volume_and_carries_its_name_and_owner() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    rig.cloud.create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters).await.unwrap().into_inner();
+    let calls = rig.sim.calls().into_iter();
+    let mut requests =
+        calls.filter_map(|c| if let Call::CreateSnapshot(request) = c.request { Some(request) } else { None });
+    let request = requests.next().expect("one was taken");
+    assert_eq!(request.description, Some(format!("Created by AWS EBS CSI driver for volume {}", volume.id)));
+    let [tags] = request.tag_specifications.as_slice() else { panic!("{request:?}") };
+    assert_eq!(tags.resource_type, "snapshot");
+    for (key, value) in [("CSIVolumeSnapshotName", "snap-a"), ("ebs.csi.aws.com/cluster", "true")] {
+        assert!(tags.tags.iter().any(|tag| tag.key == key && tag.value == value), "{tags:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -143,6 +143,13 @@ async fn an_attributes_class_is_stronger_than_the_storage_class() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_volume_of_no_particular_type_is_gp3() {
+    let world = World::start().await;
+    world.create(named("pvc-1")).await.expect("created");
+    assert_eq!(world.volumes().await[0].volume_type, "gp3");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_copy_of_a_volume_names_its_source() {
     let world = World::start().await;
     let source = world.volume("pvc-1").await;

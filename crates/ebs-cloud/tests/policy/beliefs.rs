@@ -1,0 +1,152 @@
+//! How long an answer of EC2 is believed, and what a look that shows nothing means.
+
+use ebs_cloud::{CapacityRequest, CloudError, Object, VolumeSpec};
+use ebs_ec2::{Action, ErrorClass};
+use ebs_sim::api::Call;
+use ebs_sim::engine::{EngineConfig, TimingOverride};
+use ebs_types::{Gib, IopsRequest};
+
+use crate::rig::{Rig, in_zone, spec};
+
+/// Asks for more IOPS than any place gives.
+fn greedy(name: &str, zone: &str) -> VolumeSpec {
+    let capacity = CapacityRequest { required: Some(Gib(200)), fallback: Gib(200), limit: None };
+    VolumeSpec { iops: IopsRequest::Explicit(900_000), capacity, ..in_zone(spec(name), zone) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_iops_limit_is_believed_for_twelve_hours_in_its_zone_and_a_missing_answer_for_five_minutes() {
+    let rig = Rig::new().await;
+    let asked = async |name: &str, zone: &str| {
+        rig.create(&greedy(name, zone)).await.unwrap();
+        rig.probes().len()
+    };
+    rig.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
+    assert_eq!(asked("pvc-1", "us-west-2a").await, 1);
+    rig.pass(240).await;
+    assert_eq!(asked("pvc-2", "us-west-2a").await, 1, "no answer is kept for a short while too");
+    rig.pass(61).await;
+    assert_eq!(asked("pvc-3", "us-west-2a").await, 2, "and then asked for again");
+    rig.pass(11 * 3600).await;
+    assert_eq!(asked("pvc-4", "us-west-2a").await, 2);
+    assert_eq!(asked("pvc-5", "us-west-2b").await, 3, "another zone may have another limit");
+    rig.pass(3601).await;
+    assert_eq!(asked("pvc-6", "us-west-2a").await, 4, "reading does not prolong it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_question_for_an_iops_limit_is_a_dry_run_of_a_small_volume_and_names_nothing_else() {
+    let rig = Rig::new().await;
+    rig.create(&VolumeSpec { throughput: Some(200), ..greedy("pvc-1", "us-west-2a") }).await.unwrap();
+    let probe = rig.probes().remove(0);
+    assert!(probe.dry_run);
+    assert_eq!((probe.size, probe.iops), (Some(4), Some(2_147_483_647)));
+    assert_eq!(probe.volume_type.as_deref(), Some("gp3"));
+    assert_eq!((probe.availability_zone.as_deref(), probe.availability_zone_id), (Some("us-west-2a"), None));
+    assert_eq!((probe.kms_key_id, probe.snapshot_id, probe.outpost_arn), (None, None, None));
+    assert_eq!((probe.throughput, probe.volume_initialization_rate), (None, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_number_of_cards_is_believed_for_an_hour_and_that_of_the_table_for_two_minutes() {
+    let config = EngineConfig { instance_type: "r8gb.48xlarge".to_owned(), ..EngineConfig::default() };
+    let rig = Rig::with(config).await;
+    let [node, _] = rig.nodes().await;
+    let asked = async |name: &str| {
+        let volume = rig.volume(name).await;
+        rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        rig.count(Action::DescribeInstanceTypes)
+    };
+    rig.sim.fail_next(Action::DescribeInstanceTypes, ErrorClass::Unauthorized, false);
+    assert_eq!(asked("pvc-1").await, 1);
+    rig.pass(60).await;
+    assert_eq!(asked("pvc-2").await, 1);
+    rig.pass(61).await;
+    assert_eq!(asked("pvc-3").await, 2);
+    rig.pass(3000).await;
+    assert_eq!(asked("pvc-4").await, 2);
+    rig.pass(601).await;
+    assert_eq!(asked("pvc-5").await, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_with_one_card_is_sent_no_card() {
+    let rig = Rig::new().await;
+    let [node, _] = rig.nodes().await;
+    let volume = rig.volume("pvc-1").await;
+    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let cards: Vec<_> = rig
+        .sim
+        .calls()
+        .into_iter()
+        .filter_map(|c| if let Call::AttachVolume(r) = c.request { Some(r.ebs_card_index) } else { None })
+        .collect();
+    assert_eq!(cards, [None]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_looks_do_not_end_an_attach() {
+    let rig = Rig::new().await;
+    rig.timing(TimingOverride { attach_ms: Some(5_000), ..TimingOverride::default() }).await;
+    let [node, _] = rig.nodes().await;
+    let volume = rig.volume("pvc-1").await;
+    let gate = rig.sim.hold(Action::AttachVolume);
+    let (ended, ()) = tokio::join!(rig.cloud.attach(&volume.id, &node, &rig.waiters), async {
+        gate.reached().await;
+        for class in [ErrorClass::NotSent, ErrorClass::Throttled, ErrorClass::Ambiguous] {
+            rig.sim.fail_next(Action::DescribeVolumes, class, false);
+        }
+        gate.release();
+    });
+    ended.unwrap();
+    assert_eq!(rig.count(Action::AttachVolume), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_that_is_no_longer_there_ends_its_attach_when_looks_can_be_trusted() {
+    let rig = Rig::new().await;
+    rig.timing(TimingOverride { attach_ms: Some(60_000), ..TimingOverride::default() }).await;
+    let [node, _] = rig.nodes().await;
+    let volume = rig.volume("pvc-1").await;
+    rig.pass(20).await;
+    rig.lens.bend_volumes(Vec::clear);
+    let began = tokio::time::Instant::now();
+    match rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err() {
+        CloudError::NotFound { object, .. } => assert_eq!(object, Object::Volume(volume.id)),
+        other => panic!("{other:?}"),
+    }
+    assert!((15..30).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_creation_is_repeated_as_well_when_its_volume_is_in_use_already() {
+    let rig = Rig::new().await;
+    let [node, _] = rig.nodes().await;
+    let volume = rig.volume("pvc-1").await;
+    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    assert_eq!(rig.volume("pvc-1").await.id, volume.id);
+    assert_eq!(rig.volumes().await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_modification_that_takes_too_long_ends_non_final_and_is_followed_by_the_next_attempt() {
+    let rig = Rig::new().await;
+    let modify_ms = Some(600_000);
+    rig.timing(TimingOverride { modify_ms, ..TimingOverride::default() }).await;
+    let volume = rig.volume("pvc-1").await;
+    let error = rig.cloud.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap_err();
+    assert!(matches!(error, CloudError::InProgress { .. }), "{error:?}");
+    rig.pass(200).await;
+    assert_eq!(rig.cloud.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap(), Gib(10));
+    assert_eq!(rig.count(Action::ModifyVolume), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_modification_that_ec2_does_not_list_is_neither_done_nor_the_end_of_the_process() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    rig.lens.bend_modifications(Vec::clear);
+    let error = rig.cloud.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap_err();
+    assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
+    assert_eq!(rig.count(Action::ModifyVolume), 1);
+}
