@@ -95,3 +95,19 @@ fn files_are_understood_before_anything_starts() {
 fn the_help_names_every_flag() {
     insta::assert_snapshot!(Cli::command().term_width(110).render_long_help().to_string());
 }
+
+#[test]
+fn policies_are_read_at_the_start_and_one_that_cannot_be_used_is_a_usage_error_that_names_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (good, bad) = (dir.path().join("good.json"), dir.path().join("bad.json"));
+    fs::write(&good, crate::iam::Shipped::ManagedV2.text()).unwrap();
+    fs::write(&bad, r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"ec2:*","Resurce":"*"}]}"#)
+        .unwrap();
+    let (good, bad) = (good.to_str().unwrap(), bad.to_str().unwrap());
+    let iam = parse(&["--policy", good, "--principal-tag", "team=red=blue"]).config().unwrap().iam;
+    assert_eq!((iam.policies.len(), iam.principal_tags["team"].as_str(), iam.audit), (1, "red=blue", false));
+    assert!(parse(&["--audit-policies"]).config().unwrap().iam.audit);
+    let error = parse(&["--policy", good, "--policy", bad]).config().unwrap_err();
+    let text = format!("{error}: {}", std::error::Error::source(&error).unwrap());
+    assert!(error.is_usage() && text.contains(bad) && text.contains("statement 1, field Resurce"), "{text}");
+}

@@ -13,6 +13,9 @@ use super::decision::{Denial, decide};
 use super::document::Policy;
 use super::shipped::{Audit, Extra, Shipped};
 
+/// Doubtful calls that are kept: more would not be read.
+const KEPT: usize = 1_000;
+
 /// The only identity that calls.
 const USER: &str = "ebs-sim";
 
@@ -76,7 +79,7 @@ struct Book {
     demanded: Option<Shipped>,
     /// Keys of those whose rights are of no interest.
     excepted: BTreeSet<String>,
-    /// What may be more than the policies allow.
+    /// What may be more than the policies allow, the first of it.
     doubtful: Vec<Unallowed>,
 }
 
@@ -128,7 +131,7 @@ impl LeastRights {
     fn record(&self, unallowed: Unallowed) {
         let mut book = self.lock();
         let excepted = unallowed.access_key.as_ref().is_some_and(|key| book.excepted.contains(key));
-        if !excepted && !book.satisfied(&unallowed.audit, &BTreeSet::new()) {
+        if !excepted && book.doubtful.len() < KEPT && !book.satisfied(&unallowed.audit, &book.extras) {
             book.doubtful.push(unallowed);
         }
     }

@@ -15,4 +15,6 @@ mod killed;
 #[cfg(test)]
 mod process;
 #[cfg(test)]
+mod rights;
+#[cfg(test)]
 mod support;

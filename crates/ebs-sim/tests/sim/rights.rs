@@ -1,0 +1,71 @@
+//! IAM over HTTP: policies that are enforced, and what the ledger tells of the project's own.
+
+use ebs_sim::iam::{IamConfig, Policy, Shipped};
+
+use crate::support::Sim;
+use crate::support::element;
+use crate::support::request::{ec2, send};
+
+const UNTAGGED: &str = "Action=CreateVolume&AvailabilityZone=us-west-2a&Size=1";
+
+fn managed() -> String {
+    format!(
+        "{UNTAGGED}&TagSpecification.1.ResourceType=volume&TagSpecification.1.Tag.1.Key=ebs.csi.aws.com/cluster\
+         &TagSpecification.1.Tag.1.Value=true"
+    )
+}
+
+async fn under(policies: &[Shipped], audit: bool) -> Sim {
+    let policies = policies.iter().map(|policy| Policy::parse(policy.name(), policy.text()).unwrap()).collect();
+    Sim::start_with(|config| config.iam = IamConfig { policies, audit, ..IamConfig::default() }).await
+}
+
+#[tokio::test]
+async fn an_enforced_policy_answers_403_and_a_dry_run_asks_without_doing() {
+    let sim = under(&[Shipped::ManagedV2], false).await;
+    let url = sim.env("AWS_EC2_ENDPOINT");
+    let refused = ec2(&url, UNTAGGED).await;
+    assert_eq!((refused.status, element(&refused.body, "Code")), (403, Some("UnauthorizedOperation")));
+    let message = element(&refused.body, "Message").unwrap();
+    assert!(message.starts_with("You are not authorized to perform this operation. User: arn:aws:iam::"), "{message}");
+    assert!(message.contains("because no identity-based policy allows the ec2:CreateVolume action"), "{message}");
+    for (form, code) in [(UNTAGGED, "UnauthorizedOperation"), (&managed(), "DryRunOperation")] {
+        let asked = ec2(&url, &format!("{form}&DryRun=true")).await;
+        assert_eq!(element(&asked.body, "Code"), Some(code), "{form}");
+    }
+    assert_eq!(ec2(&url, &managed()).await.status, 200);
+    let volumes = sim.server.engine().snapshot_of_state().await.volumes;
+    assert_eq!(volumes.iter().filter(|v| v.attachments.is_empty()).count(), 1, "refused calls did nothing");
+}
+
+#[tokio::test]
+async fn several_policies_are_one_and_the_answer_to_sagemaker_is_its_own() {
+    let sim = under(&[Shipped::ClusterScoped, Shipped::ManagedV2], false).await;
+    let url = sim.env("AWS_EC2_ENDPOINT");
+    assert_eq!(ec2(&url, &managed()).await.status, 200, "the second one allows it");
+    let target = "X-Amz-Target: SageMaker.AttachClusterNodeVolume";
+    let body = r#"{"ClusterArn":"arn:aws:sagemaker:us-west-2:123456789012:cluster/abc123def456","NodeId":"i-0123456789abcdef0","VolumeId":"vol-0123456789abcdef0"}"#;
+    let refused = send(&url, "POST /", &[target, "Content-Type: application/x-amz-json-1.1"], body).await;
+    assert!(refused.status == 400 && refused.body.contains("AccessDeniedException"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn the_ledger_tells_which_of_the_projects_policies_allow_a_call_and_why_none_does() {
+    let sim = under(&[], true).await;
+    let url = sim.env("AWS_EC2_ENDPOINT");
+    assert_eq!(ec2(&url, UNTAGGED).await.status, 200, "an audit refuses nothing");
+    ec2(&url, &managed()).await;
+    ec2(&url, &format!("{}&Encrypted=true&KmsKeyId=alias/mine", managed())).await;
+    let calls = sim.server.ledger(0).calls;
+    assert!(calls[0].allowed_by.is_empty());
+    let why = calls[0].denied.join("\n");
+    assert!(why.contains("managed-v2 denies ec2:CreateVolume") && why.contains("aws:RequestTag"), "{why}");
+    assert_eq!(
+        (&calls[1].allowed_by[..], calls[1].denied.len()),
+        (&["managed-v2", "legacy-example"].map(str::to_owned)[..], 0)
+    );
+    assert_eq!(calls[2].allowed_by, ["managed-v2+kms", "legacy-example+kms"]);
+    let silent = under(&[], false).await;
+    ec2(&silent.env("AWS_EC2_ENDPOINT"), UNTAGGED).await;
+    assert!(silent.server.ledger(0).calls[0].denied.is_empty(), "nothing is audited unless asked for");
+}
