@@ -162,8 +162,10 @@ impl<E: Ec2> World<E> {
     }
 
     fn deleted(&mut self, call: &Call, at: usize, id: &str, (answer, truth): (Answer, &StateView)) -> Checked {
+        let mut is_loose = call.is_loose;
         if let Some(disk) = self.beliefs.claims[at].disk_mut(id) {
             disk.deleting -= 1;
+            is_loose |= disk.deleted_in_use;
         }
         match answer {
             Ok(_) => {
@@ -180,7 +182,7 @@ impl<E: Ec2> World<E> {
             }
             Err(refused) if !refused.code.is_final(false) => Ok(()),
             // Attached, or it was when the call arrived.
-            Err(refused) if refused.code == Heard::FailedPrecondition && call.is_loose => Ok(()),
+            Err(refused) if refused.code == Heard::FailedPrecondition && is_loose => Ok(()),
             Err(refused) => unexpected("DeleteVolume", id, &refused),
         }
     }

@@ -56,7 +56,8 @@ impl<E: Ec2> World<E> {
         self.tell(format!("#{id} {target:?} within {deadline:?}{}", if call.is_contrary { ", contrary" } else { "" }));
         self.calls.insert(id, call);
         self.history.push(target);
-        self.running.spawn(async move { (id, driver.call(rpc, deadline).await) });
+        let called = driver.call(rpc, deadline);
+        self.running.spawn(async move { (id, called.await) });
     }
 
     fn rpc(&self, target: &Target) -> Rpc {

@@ -15,10 +15,11 @@ use ebs_driver::operation::Operations;
 use ebs_driver::tags::TagPolicy;
 use ebs_ec2::Ec2;
 use ebs_types::{DriverName, Tags};
+use tokio::sync::watch;
 use tonic::{Request, Status};
 
 use crate::content::CLUSTER;
-use crate::field::{Field, Line};
+use crate::field::{Caller, Field, Line};
 use crate::link::Link;
 use crate::planted::Planted;
 
@@ -128,17 +129,22 @@ impl<E: Ec2> Driver<E> {
         Self { service, line, field: Arc::clone(field) }
     }
 
-    /// Calls, waits for the answer as long as the deadline allows, and leaves.
-    pub(crate) async fn call(self, rpc: Rpc, deadline: Duration) -> Answer {
-        let _caller = self.line.caller();
+    /// Calls, waits for the answer as long as the deadline allows, and leaves. It counts as a caller from now on.
+    pub(crate) fn call(self, rpc: Rpc, deadline: Duration) -> impl Future<Output = Answer> + Send {
+        let (caller, term) = (self.line.caller(), self.line.term());
+        self.called(rpc, deadline, (caller, term))
+    }
+
+    async fn called(self, rpc: Rpc, deadline: Duration, (_caller, mut term): (Caller, watch::Receiver<u64>)) -> Answer {
         if self.field.is_planted(Planted::WorkWithoutCallers) {
             let (forgotten, rpc) = (self.clone(), rpc.clone());
             self.field.dispatch(async move { drop(forgotten.answer(rpc).await) });
         }
         tokio::select! {
             biased;
+            // The sender lives as long as the line.
+            _changed = term.changed() => Err(refused(Heard::Unavailable, "the connection is lost")),
             answer = self.answer(rpc) => answer,
-            () = self.line.left() => Err(refused(Heard::Unavailable, "the connection is lost")),
             () = tokio::time::sleep(deadline) => Err(refused(Heard::DeadlineExceeded, "the deadline has passed")),
         }
     }

@@ -55,9 +55,9 @@ struct Cuts {
 }
 
 /// A request in flight at a driver.
-pub(crate) struct Caller<'a>(&'a Line);
+pub(crate) struct Caller(Arc<Line>);
 
-impl Drop for Caller<'_> {
+impl Drop for Caller {
     fn drop(&mut self) {
         self.0.callers.fetch_sub(1, Ordering::SeqCst);
     }
@@ -69,9 +69,9 @@ impl Line {
         Self { id, started: Instant::now(), callers: AtomicUsize::new(0), cuts: Mutex::default(), term }
     }
 
-    pub(crate) fn caller(&self) -> Caller<'_> {
+    pub(crate) fn caller(self: &Arc<Self>) -> Caller {
         self.callers.fetch_add(1, Ordering::SeqCst);
-        Caller(self)
+        Caller(Arc::clone(self))
     }
 
     pub(crate) fn has_callers(&self) -> bool {
@@ -94,12 +94,9 @@ impl Line {
         self.term.send_modify(|term| *term += 1);
     }
 
-    /// Ends when the callers of now have to leave.
-    pub(crate) async fn left(&self) {
-        let mut term = self.term.subscribe();
-        term.mark_unchanged();
-        // The sender lives as long as the line.
-        let _closed = term.changed().await;
+    /// Changes when the callers of now have to leave.
+    pub(crate) fn term(&self) -> watch::Receiver<u64> {
+        self.term.subscribe()
     }
 
     /// Comes back only in a process that lives.

@@ -29,13 +29,16 @@ pub enum Planted {
     ReadyTooSoon,
     /// A size is told that is not yet there.
     SizeAhead,
+    /// What has no answer may take effect a minute and a half later: no driver can wait for so long, so this shows
+    /// that it is the time of 15 s which the rules hang on.
+    LateBeyondBelief,
     /// The driver goes on with new mutations when its callers have left: work that is not tied to anybody's waiting.
     WorkWithoutCallers,
 }
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::DetachForgotten,
         Self::DeleteForgotten,
         Self::AttachmentsUnseen,
@@ -49,6 +52,7 @@ impl Planted {
         Self::SnapshotsUnseen,
         Self::ReadyTooSoon,
         Self::SizeAhead,
+        Self::LateBeyondBelief,
         Self::WorkWithoutCallers,
     ];
 }

@@ -101,7 +101,10 @@ impl<E: Ec2> World<E> {
         options: &Options,
         client: Box<dyn Fn(SimEc2) -> Made<E> + Send>,
     ) -> Self {
-        let weather = Weather::draw(&mut dice.fork());
+        let mut weather = Weather::draw(&mut dice.fork());
+        if options.planted == Some(Planted::LateBeyondBelief) {
+            weather = weather.late_beyond_belief();
+        }
         let can_lack_room = weather.can_lack_room();
         let mut setup = dice.fork();
         let quota_is_small = setup.mille(150);

@@ -70,6 +70,11 @@ impl Weather {
         Self { lost_request, lost_reply, late, not_sent, throttled, slow, no_room, latest, max_lag }
     }
 
+    /// Calls that take effect when nobody counts on it any more.
+    pub(crate) fn late_beyond_belief(self) -> Self {
+        Self { late: self.late.max(100), latest: 6 * SETTLE, ..self }
+    }
+
     /// No faults any more; what is under way may still come late.
     pub(crate) fn clear_up(&mut self) {
         let Self { latest, max_lag, .. } = *self;
