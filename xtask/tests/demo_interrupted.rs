@@ -16,7 +16,7 @@ use ebs_types::VolumeId;
 use rustix::process::Signal;
 
 const XTASK: &str = env!("CARGO_BIN_EXE_xtask");
-const BOUND: Duration = Duration::from_secs(120);
+const BOUND: Duration = Duration::from_secs(240);
 
 fn start(dir: &Path, log: &Path) -> anyhow::Result<Process> {
     Process::spawn(ProcessSpec {

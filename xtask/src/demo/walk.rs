@@ -8,6 +8,7 @@ use ebs_testkit::control::{Control, State};
 use ebs_testkit::csi_client::{Access, GIB, new_volume, refused, restored_volume};
 use ebs_testkit::on_node::VolumeOnNode;
 use ebs_testkit::writer::Writer;
+use futures_util::future::try_join_all;
 
 use super::cast::{self, Cast, Clients};
 use super::claim::Claim;
@@ -236,9 +237,8 @@ async fn take_down(life: &mut Life, report: &mut Report) -> anyhow::Result<()> {
     };
     report.step(Some(&control), "unpublish and unstage all four volumes", down).await?;
     let detach = async {
-        for volume in &mut life.volumes {
-            volume.detach().await.map_err(refused)?;
-        }
+        // All at once, as an orchestrator would: each may have to wait until EC2's answers cannot be old ones.
+        try_join_all(life.volumes.iter_mut().map(|volume| volume.detach())).await.map_err(refused)?;
         Ok(())
     };
     report.step(Some(&control), "detach them", detach).await?;
