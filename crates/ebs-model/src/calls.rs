@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ebs_ec2::Ec2;
 
-use crate::beliefs::{Claimed, Held, Snapped};
+use crate::beliefs::{Claim, Claimed, Disk, Held, SnapClaim, Snapped};
 use crate::content::{self, VolumeOrder};
 use crate::driver::Rpc;
 use crate::world::World;
@@ -35,6 +35,77 @@ pub(crate) struct Call {
     pub(crate) is_contrary: bool,
     /// The orchestrator itself knows that it may be refused: the volume is elsewhere, or in use.
     pub(crate) is_loose: bool,
+}
+
+/// What there is to remember of a call beside its target.
+#[derive(Debug, Default)]
+struct Expected {
+    others_before: u64,
+    is_contrary: bool,
+    is_loose: bool,
+}
+
+fn expect_volume(claim: &mut Claim, order: &VolumeOrder) -> Expected {
+    claim.creating += 1;
+    let is_contrary = *order != claim.order;
+    if matches!(claim.state, Claimed::Absent) {
+        claim.state = Claimed::Unknown;
+    }
+    Expected { is_contrary, ..Expected::default() }
+}
+
+fn expect_no_volume(claim: &mut Claim, id: &str) -> Expected {
+    let Some(disk) = claim.disk_mut(id) else { return Expected::default() };
+    disk.deleted_in_use |= !disk.nodes().is_empty();
+    disk.deleting += 1;
+    let disk = disk.clone();
+    let is_loose = disk.deleted_in_use;
+    claim.state = Claimed::Deleting(disk);
+    Expected { is_loose, ..Expected::default() }
+}
+
+fn expect_on(disk: &mut Disk, node: usize, zone: &str) -> Expected {
+    // A deletion that is on its way may meet it.
+    disk.deleted_in_use |= disk.deleting > 0;
+    let in_vain = disk.zone != zone || disk.nodes().into_iter().any(|other| other != node);
+    let hold = disk.hold(node);
+    hold.asked_in_vain |= in_vain;
+    hold.publishing += 1;
+    hold.asked += 1;
+    if hold.state == Held::Not {
+        hold.state = Held::Maybe;
+    }
+    Expected { others_before: hold.returned, is_loose: hold.asked_in_vain, ..Expected::default() }
+}
+
+fn expect_off(disk: &mut Disk, node: usize) -> Expected {
+    let hold = disk.hold(node);
+    hold.unpublishing += 1;
+    hold.returned += 1;
+    if hold.state != Held::Not {
+        hold.state = Held::Leaving;
+    }
+    Expected { others_before: hold.asked, ..Expected::default() }
+}
+
+fn expect_snapshot(snap: &mut SnapClaim, source: &str) -> Expected {
+    snap.creating += 1;
+    let is_contrary = source != snap.source;
+    if matches!(snap.state, Snapped::Absent) {
+        snap.state = Snapped::Unknown;
+    }
+    Expected { is_contrary, ..Expected::default() }
+}
+
+fn expect_no_snapshot(snap: &mut SnapClaim, id: &str) -> Expected {
+    match &mut snap.state {
+        Snapped::Exists { id: known, .. } if known == id => {
+            snap.state = Snapped::Deleting { id: id.to_owned(), calls: 1 };
+        }
+        Snapped::Deleting { id: known, calls } if known == id => *calls += 1,
+        _ => {}
+    }
+    Expected::default()
 }
 
 impl<E: Ec2> World<E> {
@@ -76,7 +147,6 @@ impl<E: Ec2> World<E> {
 
     /// What is believed once a call is on its way.
     fn expect(&mut self, target: Target, driver: usize) -> Call {
-        let (mut others_before, mut is_contrary, mut is_loose) = (0, false, false);
         let was_sure = match &target {
             Target::Create { order, .. } => self.origin_is_sure(order),
             Target::Snapshot { source, .. } => self.beliefs.is_sure_of(source),
@@ -86,77 +156,25 @@ impl<E: Ec2> World<E> {
             | Target::Expand { id, .. } => self.beliefs.is_sure_of(id),
             Target::DropSnapshot { .. } => false,
         };
-        let zones: Vec<String> = self.nodes.iter().map(|node| node.zone.clone()).collect();
-        let zone_of = |node: usize| zones[node].as_str();
-        match &target {
-            Target::Create { claim, order } => {
-                let claim = &mut self.beliefs.claims[*claim];
-                claim.creating += 1;
-                is_contrary = *order != claim.order;
-                if matches!(claim.state, Claimed::Absent) {
-                    claim.state = Claimed::Unknown;
-                }
-            }
-            Target::Delete { claim, id } => {
-                let claim = &mut self.beliefs.claims[*claim];
-                if let Some(disk) = claim.disk_mut(id) {
-                    disk.deleted_in_use |= !disk.nodes().is_empty();
-                    is_loose = disk.deleted_in_use;
-                    disk.deleting += 1;
-                    claim.state = Claimed::Deleting(disk.clone());
-                }
-            }
+        let Expected { others_before, is_contrary, is_loose } = match &target {
+            Target::Create { claim, order } => expect_volume(&mut self.beliefs.claims[*claim], order),
+            Target::Delete { claim, id } => expect_no_volume(&mut self.beliefs.claims[*claim], id),
             Target::Publish { id, node, .. } => {
-                if let Some(disk) = self.beliefs.disk(id) {
-                    is_loose = disk.zone != zone_of(*node) || disk.nodes().into_iter().any(|other| other != *node);
-                    // A deletion that is on its way may meet it.
-                    disk.deleted_in_use |= disk.deleting > 0;
-                    let hold = disk.hold(*node);
-                    hold.asked_in_vain |= is_loose;
-                    is_loose = hold.asked_in_vain;
-                    hold.publishing += 1;
-                    hold.asked += 1;
-                    others_before = hold.returned;
-                    if hold.state == Held::Not {
-                        hold.state = Held::Maybe;
-                    }
-                }
+                let zone = self.nodes[*node].zone.clone();
+                self.beliefs.disk(id).map(|disk| expect_on(disk, *node, &zone)).unwrap_or_default()
             }
             Target::Unpublish { id, node } => {
-                if let Some(disk) = self.beliefs.disk(id) {
-                    let hold = disk.hold(*node);
-                    hold.unpublishing += 1;
-                    hold.returned += 1;
-                    others_before = hold.asked;
-                    if hold.state != Held::Not {
-                        hold.state = Held::Leaving;
-                    }
-                }
+                self.beliefs.disk(id).map(|disk| expect_off(disk, *node)).unwrap_or_default()
             }
             Target::Expand { id, gib, .. } => {
                 if let Some(disk) = self.beliefs.disk(id) {
                     disk.wanted_gib = disk.wanted_gib.max(*gib);
                 }
+                Expected::default()
             }
-            Target::Snapshot { snap, source } => {
-                let snap = &mut self.beliefs.snaps[*snap];
-                snap.creating += 1;
-                is_contrary = *source != snap.source;
-                if matches!(snap.state, Snapped::Absent) {
-                    snap.state = Snapped::Unknown;
-                }
-            }
-            Target::DropSnapshot { snap, id } => {
-                let snap = &mut self.beliefs.snaps[*snap];
-                match &mut snap.state {
-                    Snapped::Exists { id: known, .. } if known == id => {
-                        snap.state = Snapped::Deleting { id: id.clone(), calls: 1 };
-                    }
-                    Snapped::Deleting { id: known, calls } if known == id => *calls += 1,
-                    _ => {}
-                }
-            }
-        }
+            Target::Snapshot { snap, source } => expect_snapshot(&mut self.beliefs.snaps[*snap], source),
+            Target::DropSnapshot { snap, id } => expect_no_snapshot(&mut self.beliefs.snaps[*snap], id),
+        };
         Call { target, driver, others_before, was_sure, is_contrary, is_loose }
     }
 

@@ -86,13 +86,13 @@ impl<E: Ec2> World<E> {
             let instance = &self.nodes[*node].id;
             let attachment = attachment(truth, &disk.id, instance);
             match (&hold.state, attachment) {
-                (Held::Attached(device), real) if hold.is_firm() => {
-                    if real.is_none_or(|a| a.state != "attached" || a.device != *device) {
-                        return broken(format!(
-                            "{} was published to {instance} as {device}, now EC2 has {real:?}",
-                            disk.id
-                        ));
-                    }
+                (Held::Attached(device), real)
+                    if hold.is_firm() && real.is_none_or(|a| a.state != "attached" || a.device != *device) =>
+                {
+                    return broken(format!(
+                        "{} was published to {instance} as {device}, now EC2 has {real:?}",
+                        disk.id
+                    ));
                 }
                 (Held::Not, Some(real)) if hold.is_free() => {
                     return broken(format!("{} was detached from {instance}, now EC2 has {real:?}", disk.id));

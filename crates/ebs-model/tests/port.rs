@@ -74,7 +74,10 @@ fn told(failure: &Failure) -> String {
 fn every_rule_holds_in_ten_thousand_runs() {
     if let Some(seed) = number("EBS_MODEL_SEED") {
         let failed = failures(seed..seed + 1, &Options { verbose: true, ..Options::default() }, |_| false);
-        return failed.iter().for_each(|failure| panic!("{failure}"));
+        if let Some(failure) = failed.first() {
+            panic!("{failure}");
+        }
+        return;
     }
     let seeds = number("EBS_MODEL_SEEDS").unwrap_or(SEEDS);
     let failed = failures(0..seeds, &Options::default(), |failed| failed.len() >= MOST_FAILURES);
