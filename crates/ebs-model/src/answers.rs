@@ -189,15 +189,14 @@ impl<E: Ec2> World<E> {
 
     fn published(&mut self, call: &Call, id: &str, node: usize, (answer, truth): (Answer, &StateView)) -> Checked {
         let instance = self.nodes[node].id.clone();
-        let node_gone = self.nodes[node].is_gone;
-        let is_in_doubt = !self.beliefs.is_sure_of(id) || node_gone;
+        let is_in_doubt = !self.beliefs.is_sure_of(id);
         let others = self.beliefs.disk(id).map(|disk| disk.nodes().into_iter().any(|n| n != node));
         let Some(disk) = self.beliefs.disk(id) else { return Ok(()) };
         let hold = disk.hold(node);
         hold.publishing -= 1;
         match answer {
             Ok(Reply::Published(context)) => {
-                let undisturbed = hold.returned == call.others_before && hold.unpublishing == 0 && !node_gone;
+                let undisturbed = hold.returned == call.others_before && hold.unpublishing == 0;
                 if !undisturbed {
                     return Ok(());
                 }

@@ -140,18 +140,6 @@ impl Disk {
         self.holds.iter().filter(|(_, hold)| hold.state != Held::Not).map(|(node, _)| *node).collect()
     }
 
-    /// The node is no more: what was there is in doubt until it has been given back.
-    pub(crate) fn lose_node(&mut self, node: usize) {
-        if let Some(hold) = self.holds.get_mut(&node)
-            && hold.state != Held::Not
-        {
-            hold.state = Held::Maybe;
-        }
-        if self.home == Some(node) {
-            self.home = None;
-        }
-    }
-
     pub(crate) fn hold(&mut self, node: usize) -> &mut Hold {
         self.holds.entry(node).or_default()
     }

@@ -160,8 +160,7 @@ impl<E: Ec2> World<E> {
             Target::Create { claim, order } => expect_volume(&mut self.beliefs.claims[*claim], order),
             Target::Delete { claim, id } => expect_no_volume(&mut self.beliefs.claims[*claim], id),
             Target::Publish { id, node, .. } => {
-                let node_gone = self.nodes[*node].is_gone;
-                let zone = if node_gone { String::new() } else { self.nodes[*node].zone.clone() };
+                let zone = self.nodes[*node].zone.clone();
                 self.beliefs.disk(id).map(|disk| expect_on(disk, *node, &zone)).unwrap_or_default()
             }
             Target::Unpublish { id, node } => {

@@ -17,16 +17,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ebs_ec2::Ec2;
-use ebs_sim::api::{self, Call};
-use ebs_sim::faults::{Effect, Rule};
+use ebs_sim::engine::TimingOverride;
 use tokio::time::Instant;
 
-use crate::beliefs::Claimed;
 use crate::driver::Driver;
 use crate::world::World;
 
-/// The name of the fault rules that make attachments stick.
-const STICKY: &str = "sticky";
+/// As the simulator's times go, in milliseconds.
+const NEVER: u64 = u64::MAX;
 
 impl<E: Ec2> World<E> {
     /// The process dies, and another is started in its place.
@@ -88,58 +86,24 @@ impl<E: Ec2> World<E> {
         self.active = self.drivers.len() - 1;
     }
 
-    /// For a while, attachments that begin stay `attaching`, or those that end stay `detaching` or `busy`: until they are
-    /// released, some other time.
+    /// For a while, attachments that begin stay `attaching` for ever, or those that end stay `detaching` for long.
     pub(crate) fn make_attachments_stick(&mut self) {
-        let effect = match self.dice.below(3) {
-            0 => Effect::StuckAttaching,
-            1 => Effect::StuckDetaching,
-            _ => Effect::Busy,
+        let stuck = if self.dice.mille(500) {
+            TimingOverride { attach_ms: Some(NEVER), ..self.timing }
+        } else {
+            TimingOverride { detach_ms: Some(self.dice.between(60_000, 900_000)), ..self.timing }
         };
+        self.sim.engine().replace_timing(stuck);
         let time = self.dice.millis(5_000, 120_000);
-        self.tell(format!("for {time:?} attachments stick: {}", effect.kind()));
         self.sticky_until = Some(Instant::now() + time);
-        let rule = Rule { name: Some(STICKY.to_owned()), ..Rule::new(effect).chance(0.7) };
-        let set = self.sim.faults().add(rule);
-        assert!(set.is_ok(), "a rule for attachments: {set:?}");
+        self.tell(format!("for {time:?} attachments stick: {:?}, {:?}", stuck.attach_ms, stuck.detach_ms));
     }
 
-    /// Ends that when its time has come; what sticks goes on sticking.
-    pub(crate) fn unstick(&mut self) {
-        if self.sticky_until.is_some_and(|until| Instant::now() >= until) {
-            self.sim.faults().remove_named(STICKY);
+    /// Ends that when its time has come, or now. What sticks already goes on sticking.
+    pub(crate) fn unstick(&mut self, now: bool) {
+        if self.sticky_until.is_some_and(|until| now || Instant::now() >= until) {
+            self.sim.engine().replace_timing(self.timing);
             self.sticky_until = None;
-        }
-    }
-
-    /// What sticks goes on.
-    pub(crate) fn release(&mut self) {
-        self.sim.engine().release_all();
-        self.tell("what sticks is released");
-    }
-
-    /// An instance is terminated: its attachments end by themselves, and the orchestrator knows nothing of them for sure.
-    pub(crate) async fn terminate_a_node(&mut self) {
-        let at = self.dice.below(self.nodes.len());
-        // Its zone keeps another one, so that volumes have a place to go.
-        let zone = self.nodes[at].zone.clone();
-        if self.nodes.iter().filter(|node| node.zone == zone && !node.is_gone).count() < 2 || self.nodes[at].is_gone {
-            return;
-        }
-        let id = self.nodes[at].id.clone();
-        let call = api::TerminateInstances { instance_ids: vec![id.clone()], ..Default::default() };
-        let gone = self.sim.by_test().engine().call(Call::TerminateInstances(call)).await;
-        if gone.is_err() {
-            // Throttled, as the driver may be.
-            return;
-        }
-        self.tell(format!("{id}, node {at}, is terminated"));
-        self.nodes[at].is_gone = true;
-        self.foreign.retain(|_, volume| !volume.attachments.iter().any(|a| a.instance_id == id));
-        for claim in &mut self.beliefs.claims {
-            if let Claimed::Exists(disk) | Claimed::Deleting(disk) = &mut claim.state {
-                disk.lose_node(at);
-            }
         }
     }
 

@@ -59,13 +59,12 @@ const TO_CONVERGE: Duration = Duration::from_secs(3600);
 /// Between two tries of the orchestrator then.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Runs one seed over the port, without an SDK, on a runtime of its own with paused time; returns what happened, a
-/// line each. Needs a stack of 16 MiB in
+/// Runs one seed over the port, without an SDK, on a runtime of its own with paused time. Needs a stack of 16 MiB in
 /// an unoptimised build.
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_on_port(seed: u64, options: &Options) -> Result<Vec<String>, Failure> {
+pub fn run_on_port(seed: u64, options: &Options) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime without threads starts");
     runtime.block_on(run(seed, options, |sim| Box::pin(async move { Arc::new(sim) })))
@@ -74,7 +73,7 @@ pub fn run_on_port(seed: u64, options: &Options) -> Result<Vec<String>, Failure>
 /// A client of EC2 that is being made.
 pub type Made<E> = Pin<Box<dyn Future<Output = Arc<E>> + Send>>;
 
-/// Runs one seed on the simulated EC2 and returns what happened, a line each; `client` makes each driver process its client of it. Needs a current-thread
+/// Runs one seed on the simulated EC2; `client` makes each driver process its client of it. Needs a current-thread
 /// runtime with paused time.
 ///
 /// # Errors
@@ -83,11 +82,11 @@ pub async fn run<E: Ec2>(
     seed: u64,
     options: &Options,
     client: impl Fn(SimEc2) -> Made<E> + Send + 'static,
-) -> Result<Vec<String>, Failure> {
+) -> Result<(), Failure> {
     let mut dice = Dice::new(seed);
     let mut world = World::begin(&mut dice, seed, options, Box::new(client)).await;
     match world.live().await {
-        Ok(()) => Ok(world.trace),
+        Ok(()) => Ok(()),
         Err(Violation(rule)) => {
             world.tell("-- broken");
             Err(Failure { seed, rule, story: world.trace })
@@ -144,6 +143,7 @@ impl<E: Ec2> World<E> {
             quota_is_small,
             trace: Vec::new(),
             can_lack_room,
+            timing,
             sticky_until: None,
         };
         world.furnish(&mut setup).await;
@@ -164,8 +164,7 @@ impl<E: Ec2> World<E> {
             self.launch(zones[usize::from(dice.mille(250))]).await;
         }
         let state = self.sim.engine().snapshot_of_state().await;
-        self.nodes =
-            state.instances.iter().map(|i| Node { id: i.id.clone(), zone: i.zone.clone(), is_gone: false }).collect();
+        self.nodes = state.instances.iter().map(|i| Node { id: i.id.clone(), zone: i.zone.clone() }).collect();
         let zones: Vec<String> = self.nodes.iter().map(|node| node.zone.clone()).collect();
         for n in 0..dice.between(2, 4) {
             let name = format!("pvc-{n}");
@@ -245,8 +244,6 @@ impl<E: Ec2> World<E> {
         self.quiet(Duration::from_secs(600)).await?;
         let mut tried: BTreeMap<usize, u32> = BTreeMap::new();
         loop {
-            // What was on its way when the faults ended may have stuck since.
-            self.sim.engine().release_all();
             let mut open = Vec::new();
             for at in 0..self.beliefs.claims.len() {
                 // A creation that is refused for good is tried a second time: by then nothing may stand in its way.

@@ -189,8 +189,7 @@ impl<E: Ec2> World<E> {
         let Some(disk) = self.some_disk() else { return self.work_on_a_claim() };
         let deadline = self.deadline();
         let nodes = disk.nodes();
-        let near: Vec<usize> =
-            (0..self.nodes.len()).filter(|n| self.nodes[*n].zone == disk.zone && !self.nodes[*n].is_gone).collect();
+        let near: Vec<usize> = (0..self.nodes.len()).filter(|n| self.nodes[*n].zone == disk.zone).collect();
         let Some(node) = nodes.first().copied() else {
             if let Some(node) = self.dice.pick(&near).copied() {
                 self.set_home(&disk.id, Some(node));
@@ -203,9 +202,7 @@ impl<E: Ec2> World<E> {
         let publish = |node| Target::Publish { id: disk.id.clone(), node, shared: disk.shared };
         let unpublish = Target::Unpublish { id: disk.id.clone(), node };
         match hold.state {
-            Held::Maybe if chance < 50 && hold.publishing == 0 && !self.nodes[node].is_gone => {
-                self.send(publish(node), deadline)
-            }
+            Held::Maybe if chance < 50 && hold.publishing == 0 => self.send(publish(node), deadline),
             Held::Attached(_) if chance < 20 => self.send(publish(node), deadline),
             // A second node for a volume for several; for others it is refused while the first has it.
             Held::Attached(_) if chance < 40 => {
@@ -340,13 +337,11 @@ impl<E: Ec2> World<E> {
 
     /// What happens to drivers, and what a careless administrator does.
     async fn meddle(&mut self) {
-        match self.dice.below(11) {
+        match self.dice.below(9) {
             0..=3 => self.restart_driver().await,
             4..=5 => self.hand_over().await,
             6 => self.crash_and_hand_over().await,
             7 => self.make_attachments_stick(),
-            8 => self.release(),
-            9 => self.terminate_a_node().await,
             _ => {
                 let Some(disk) = self.some_disk() else { return };
                 let at = self.beliefs.claims.iter().position(|c| c.disk().is_some_and(|d| d.id == disk.id));

@@ -64,7 +64,6 @@ impl<E: Ec2> World<E> {
         }
         let known = |v: &&SimVolume| {
             self.foreign.contains_key(&v.id)
-                || v.attachments.iter().any(|a| a.delete_on_termination)
                 || self.beliefs.claims.iter().any(|c| v.tags.get(DriverName::VOLUME_NAME_TAG) == Some(&c.name))
         };
         match truth.volumes.iter().find(|v| is_live(v) && !known(v)) {

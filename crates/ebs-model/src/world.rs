@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ebs_ec2::Ec2;
+use ebs_sim::engine::TimingOverride;
 use ebs_sim::port::SimEc2;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -21,8 +22,6 @@ use crate::run::Made;
 pub(crate) struct Node {
     pub(crate) id: String,
     pub(crate) zone: String,
-    /// Terminated: nothing can be attached to it, and what was goes by itself.
-    pub(crate) is_gone: bool,
 }
 
 /// A rule that was broken; the run ends.
@@ -64,7 +63,9 @@ pub(crate) struct World<E> {
     pub(crate) quota_is_small: bool,
     pub(crate) trace: Vec<String>,
     pub(crate) can_lack_room: bool,
-    /// Until then attachments stick on their way.
+    /// How long things take in this run.
+    pub(crate) timing: TimingOverride,
+    /// Until then attachments begin or end much later than they should, or never.
     pub(crate) sticky_until: Option<Instant>,
 }
 
@@ -79,7 +80,7 @@ impl<E: Ec2> World<E> {
     /// Lets that much time pass and takes in every answer that comes meanwhile.
     pub(crate) async fn pass(&mut self, time: Duration) -> Checked {
         let end = Instant::now() + time;
-        self.unstick();
+        self.unstick(false);
         loop {
             let ended = tokio::select! {
                 biased;
@@ -115,8 +116,7 @@ impl<E: Ec2> World<E> {
     /// No faults from now on.
     pub(crate) fn clear_up(&mut self) {
         lock(&self.field.weather).clear_up();
-        self.sim.faults().clear();
-        self.release();
+        self.unstick(true);
         self.tell("-- the faults are over");
     }
 }
