@@ -3,7 +3,7 @@
 
 XTASK = $(or $(CARGO_TARGET_DIR),target)/debug/xtask
 
-.PHONY: help bench demo test test-all soak tidy fmt lint build ci clean-tools
+.PHONY: help bench demo test test-all soak torture tidy fmt lint build ci clean-tools
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,7 +19,7 @@ test: ## All tests, csi-sanity included (needs root)
 
 test-all: test soak ## The tests, and the model test on new seeds
 
-bench: ## Volume lives under load, against the targets (LIVES=500, BENCH_ARGS='--check --cases steady')
+bench: ## Volume lives under load, against the targets (LIVES=500, BENCH_ARGS='--cases steady')
 	@scripts/setup build
 	@echo "building release programs; the first time takes long" >&2
 	cargo build --release --workspace --locked --bin aws-ebs-csi-driver --bin ebs-sim --bin xtask
@@ -30,6 +30,12 @@ soak: ## The model test with new seeds for SECONDS=60; prints the seeds that fai
 	@scripts/setup build
 	cargo build --workspace --locked --quiet
 	$(or $(CARGO_TARGET_DIR),target)/debug/ebs-model --seconds $(SECONDS)
+
+CYCLES ?= 1000
+torture: ## The node torture: CYCLES=1000 of stage, publish, write and kill -9 on real disks (needs root)
+	@scripts/setup test >/dev/null
+	cargo build --workspace --locked --quiet
+	unshare --mount --propagation private -- $(or $(CARGO_TARGET_DIR),target)/debug/ebs-torture --cycles $(CYCLES)
 
 tidy: ## The rules of the house that no compiler checks
 	@scripts/setup build

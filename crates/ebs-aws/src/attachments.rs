@@ -8,6 +8,7 @@ use crate::AwsEc2;
 use crate::convert::attachment::attachment;
 use crate::convert::{Read, about, required};
 use crate::query::number;
+use crate::sent::Sent;
 
 impl Attachments for AwsEc2 {
     async fn attach_volume(&self, request: &AttachRequest) -> Result<Attachment> {
@@ -21,7 +22,9 @@ impl Attachments for AwsEc2 {
             .set_ebs_card_index(request.card.map(number))
             .customize();
         let send = sent.once(operation).send();
-        self.call(sent, send, |reply| between(attachment(reply)?, &request.volume, &request.instance)).await
+        let watch = sent.clone();
+        let read = |reply| between(dated(attachment(reply)?, &watch), &request.volume, &request.instance);
+        self.call(sent, send, read).await
     }
 
     async fn detach_volume(&self, request: &DetachRequest) -> Result<Attachment> {
@@ -33,8 +36,15 @@ impl Attachments for AwsEc2 {
             .instance_id(request.instance.as_str())
             .customize();
         let send = sent.once(operation).send();
-        self.call(sent, send, |reply| between(attachment(reply)?, &request.volume, &request.instance)).await
+        let watch = sent.clone();
+        let read = |reply| between(dated(attachment(reply)?, &watch), &request.volume, &request.instance);
+        self.call(sent, send, read).await
     }
+}
+
+/// With the time of day of the reply.
+pub(crate) fn dated(attachment: Attachment, sent: &Sent) -> Attachment {
+    Attachment { said_at: sent.date(), ..attachment }
 }
 
 /// The attachment must be the one that was asked for.

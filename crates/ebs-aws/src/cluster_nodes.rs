@@ -1,9 +1,11 @@
 //! The port's HyperPod nodes: one method, one call of SageMaker, after one of STS the first time
 //! (`ebs-cloud.md` 5.5).
 
+use std::time::SystemTime;
+
 use aws_sdk_ec2::config::SharedHttpClient;
 use aws_types::SdkConfig;
-use ebs_ec2::{Action, ClusterNodes, Ec2Error, ErrorClass, Result};
+use ebs_ec2::{Action, ClusterNodeDevice, ClusterNodes, Ec2Error, ErrorClass, Result};
 use ebs_types::{DeviceName, HyperPodNode, VolumeId};
 
 use crate::account::Account;
@@ -34,13 +36,16 @@ impl Cluster {
 }
 
 impl ClusterNodes for AwsEc2 {
-    async fn attach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<DeviceName> {
-        let device = |answer: Answer| Ok(DeviceName::new(required(text(answer.device_name), "device name")?));
+    async fn attach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<ClusterNodeDevice> {
+        let device = |answer: Answer, said_at| {
+            let device = DeviceName::new(required(text(answer.device_name), "device name")?);
+            Ok(ClusterNodeDevice { device, said_at })
+        };
         self.about_node(Action::AttachClusterNodeVolume, node, volume, device).await
     }
 
     async fn detach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<()> {
-        self.about_node(Action::DetachClusterNodeVolume, node, volume, |_| Ok(())).await
+        self.about_node(Action::DetachClusterNodeVolume, node, volume, |_, _| Ok(())).await
     }
 }
 
@@ -50,7 +55,7 @@ impl AwsEc2 {
         action: Action,
         node: &HyperPodNode,
         volume: &VolumeId,
-        read: impl FnOnce(Answer) -> Read<T> + Send,
+        read: impl FnOnce(Answer, Option<SystemTime>) -> Read<T> + Send,
     ) -> Result<T> {
         let sagemaker = &self.cluster.sagemaker;
         let account = self.cluster.account.id(self).await?;
@@ -65,10 +70,11 @@ impl AwsEc2 {
         let operation = sagemaker
             .operation(&sent)
             .map_err(|reason| Ec2Error::new(action, ErrorClass::NotSent, format!("{reason}; nothing was sent")))?;
+        let watch = sent.clone();
         self.call(sent, Box::pin(operation.invoke(body.to_string())), |answer| {
             about(&required(answer.volume_id.as_deref(), "volume id")?, &volume.as_str())?;
             about(&required(answer.node_id.as_deref(), "node id")?, &node.instance().as_str())?;
-            read(answer)
+            read(answer, watch.date())
         })
         .await
     }

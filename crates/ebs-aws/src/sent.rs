@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::SystemTime;
 
 use aws_sdk_ec2::client::customize::CustomizableOperation;
 use aws_sdk_ec2::config::interceptors::{
@@ -13,6 +14,7 @@ use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::interceptors::dyn_dispatch_hint;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::date_time::{DateTime, Format};
 use ebs_ec2::{Action, Attempt, AttemptOutcome, Observer};
 use http_body_util::Limited;
 use tokio::time::Instant;
@@ -51,6 +53,8 @@ pub(crate) struct Sent {
     endpoint: Arc<OnceLock<String>>,
     /// When the attempt that is under way was handed to the connection.
     started: Arc<Mutex<Option<Instant>>>,
+    /// The `Date` of the last reply.
+    date: Arc<Mutex<Option<SystemTime>>>,
 }
 
 impl fmt::Debug for Sent {
@@ -87,6 +91,8 @@ impl Intercept for Sent {
         _cfg: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let response = context.response_mut();
+        *self.date.lock().unwrap_or_else(PoisonError::into_inner) =
+            response.headers().get("date").and_then(time_of_day);
         let length = response.headers().get("content-length").and_then(|n| n.parse::<u64>().ok());
         if let Some(length) = length.filter(|n| usize::try_from(*n).map_or(true, |n| n > MAX_REPLY)) {
             *response.body_mut() = SdkBody::taken();
@@ -144,6 +150,11 @@ impl Sent {
         Self { protocol: Protocol::Json, ..self }
     }
 
+    /// AWS's own time of day when it sent the last reply, if that said so.
+    pub(crate) fn date(&self) -> Option<SystemTime> {
+        *self.date.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Where a request was handed to the connection for; `None` while none was.
     pub(crate) fn endpoint(&self) -> Option<&str> {
         self.endpoint.get().map(String::as_str)
@@ -170,6 +181,11 @@ impl Sent {
     }
 }
 
+/// A `Date` header.
+fn time_of_day(header: &str) -> Option<SystemTime> {
+    SystemTime::try_from(DateTime::from_str(header, Format::HttpDate).ok()?).ok()
+}
+
 /// The code in an error answer of EC2 or STS.
 pub(crate) fn code_in_xml(body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?;
@@ -190,6 +206,7 @@ impl AwsEc2 {
             observer: Arc::clone(&self.observer),
             endpoint: Arc::default(),
             started: Arc::default(),
+            date: Arc::default(),
         }
     }
 }

@@ -96,9 +96,11 @@ impl Volumes for AwsEc2 {
         };
         let sent = self.sent(Action::DescribeVolumes);
         let send = sent.repeatable(operation.customize()).send();
+        let watch = sent.clone();
         self.call(sent, send, |reply| {
             let list = required(reply.volumes, "list of volumes")?;
-            let items = list.into_iter().map(convert::volume).collect::<Read<Vec<_>>>()?;
+            let mut items = list.into_iter().map(convert::volume).collect::<Read<Vec<_>>>()?;
+            items.iter_mut().flat_map(|v| &mut v.attachments).for_each(|a| a.said_at = watch.date());
             if let VolumeQuery::Ids(ids) | VolumeQuery::FilterIds(ids) = query {
                 among(&items, |v| &v.id, ids)?;
             }

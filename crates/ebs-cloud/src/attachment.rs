@@ -10,6 +10,7 @@ mod pairs;
 mod pending;
 mod proof;
 mod refusal;
+mod spare;
 mod standing;
 
 pub(crate) use cards::Cards;

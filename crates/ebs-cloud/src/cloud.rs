@@ -9,10 +9,12 @@ use crate::attachment::{Cards, DeviceNames, KnownInstances, PairMemory, PendingD
 use crate::initialization::Initialization;
 use crate::iops_limit::IopsLimitProbe;
 use crate::recent::Recent;
+use crate::snapshot_memory::SnapshotMemory;
 use crate::traffic::{Budget, Desks, Lookups, Paced};
 use crate::volume::VolumeMemory;
 use crate::wait::Watch;
 use crate::wall_clock::WallClock;
+use crate::witness::Witness;
 use crate::zones::Zones;
 use crate::{CloudConfig, CloudError};
 
@@ -22,8 +24,9 @@ use crate::{CloudConfig, CloudError};
 /// (volume name, volume, volume and instance, snapshot name). Each operation has its own bound and ends with
 /// [`CloudError::InProgress`], [`CloudError::OutcomeUnknown`] or [`CloudError::Unavailable`] at its end.
 ///
-/// **Cancellation.** Methods that take [`ebs_types::Waiters`] must be run to their end, never dropped: they stop by
-/// themselves with [`CloudError::Abandoned`] soon after the last waiter has left, and then start no further mutation.
+/// **Cancellation.** Methods that take [`ebs_types::Waiters`] must be run to their end, never dropped. Without waiters
+/// they start no further mutation and end with [`CloudError::Abandoned`] before it, but go on looking to their own end;
+/// only when another operation is to run in their place ([`ebs_types::Waiters::supersede`]) do they end at once.
 ///
 /// What it remembers (client tokens that had to change, device names in use, limits) is for this process only: a
 /// process that starts anew finds everything out again from EC2.
@@ -38,12 +41,14 @@ pub struct Cloud<E> {
     pub(crate) zones: Zones<Paced<E>>,
     pub(crate) iops_limits: IopsLimitProbe<Paced<E>>,
     pub(crate) volumes: VolumeMemory,
+    pub(crate) snapshots: SnapshotMemory,
     pub(crate) initialization: Initialization,
     pub(crate) devices: DeviceNames,
     pub(crate) instances: KnownInstances,
     pub(crate) pairs: PairMemory,
     pub(crate) pending_detaches: PendingDetaches,
     pub(crate) cards: Cards<Paced<E>>,
+    pub(crate) witness: Witness,
 }
 
 impl<E: Ec2> Cloud<E> {
@@ -53,12 +58,14 @@ impl<E: Ec2> Cloud<E> {
         Self::build(ec2, config, None)
     }
 
-    /// The same; the observer is told how long calls were held back ([`Observer::waited`]).
+    /// The same; the observer is told how long calls were held back ([`Observer::waited`]), of spare calls
+    /// ([`Observer::spared`]) and of waits that were ended by time ([`Observer::ended_by_time`]).
     pub fn observed(ec2: Arc<E>, config: CloudConfig, observer: Arc<dyn Observer>) -> Self {
         Self::build(ec2, config, Some(observer))
     }
 
     fn build(ec2: Arc<E>, config: CloudConfig, observer: Option<Arc<dyn Observer>>) -> Self {
+        let witness = Witness(observer.clone());
         let ec2 = Arc::new(Paced::new(ec2, Arc::new(Budget::new(observer))));
         let desks = Arc::new(Desks::new(&ec2, config.batching));
         Self {
@@ -70,12 +77,14 @@ impl<E: Ec2> Cloud<E> {
             zones: Zones::new(Arc::clone(&ec2)),
             iops_limits: IopsLimitProbe::new(Arc::clone(&ec2)),
             volumes: VolumeMemory::default(),
+            snapshots: SnapshotMemory::default(),
             initialization: Initialization::default(),
             devices: DeviceNames::default(),
             instances: KnownInstances::default(),
             pairs: PairMemory::default(),
             pending_detaches: PendingDetaches::default(),
             cards: Cards::new(Arc::clone(&ec2)),
+            witness,
             ec2,
         }
     }

@@ -192,6 +192,22 @@ impl CloudError {
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
     }
+
+    /// True when a sidecar forgets what it asked for after this (`sidecars.md` 1).
+    pub fn is_final(&self) -> bool {
+        !matches!(
+            self,
+            Self::InProgress { .. } | Self::OutcomeUnknown { .. } | Self::Abandoned { .. } | Self::Unavailable { .. }
+        )
+    }
+
+    /// The same, but never final: a look could not be had, so that what an earlier attempt has left behind is unknown.
+    pub(crate) fn unproven(self) -> Self {
+        if !self.is_final() {
+            return self;
+        }
+        Self::OutcomeUnknown { message: self.to_string(), cause: self.ec2().cloned().map(Box::new) }
+    }
 }
 
 /// What a refused call means where the operation has no rule of its own for its class. `step` says what was being

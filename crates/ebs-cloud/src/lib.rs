@@ -6,8 +6,9 @@
 //! - **A mutation is never repeated blindly.** A call whose outcome is unknown is followed by looks. What is not
 //!   seen within 15 s of a mutating call may still exist: EC2's reads may lag that far behind its writes.
 //! - **No final error while something may have been left behind.** Final errors are given on proof only.
-//! - **An operation outlives its request, but not the interest in it.** Before each mutation it asks whether
-//!   anybody still waits, and a call in flight is always awaited to its end.
+//! - **An operation outlives its request.** Before each mutation it asks whether anybody still waits, and a call in
+//!   flight is always awaited to its end. Looking goes on without waiters, so that clients with short deadlines find
+//!   done what took longer.
 #![warn(missing_docs)]
 
 mod attachment;
@@ -27,11 +28,14 @@ mod pages;
 mod recent;
 mod snapshot;
 mod snapshot_features;
+mod snapshot_memory;
+mod snapshot_provide;
 mod spec;
 mod traffic;
 mod volume;
 mod wait;
 mod wall_clock;
+mod witness;
 mod zones;
 
 pub use attachment::PendingDetach;
@@ -40,5 +44,6 @@ pub use ebs_ec2::{Ec2, LockSnapshot, Page, Snapshot, SnapshotState, Volume, Volu
 pub use error::{CloudError, Object};
 pub use instance_facts::InstanceFacts;
 pub use spec::{
-    Attached, CapacityRequest, CloudConfig, Ensured, ModifySpec, SnapshotSpec, Source, Term, Topology, VolumeSpec,
+    Attached, CapacityRequest, CloudConfig, Ensured, Lock, ModifySpec, SnapshotFeatures, SnapshotSpec, Source, Term,
+    Topology, VolumeSpec,
 };

@@ -37,8 +37,27 @@ impl<'a> Op<'a> {
         self.has_mutated.store(true, Ordering::Relaxed);
     }
 
-    /// Asked before each mutation.
+    /// Asked before each mutation, and only then: an operation that only looks goes on to its end for those who come
+    /// after (`decisions.md` D-26).
     pub(crate) fn still_wanted(&self) -> Result<(), CloudError> {
-        if self.waiters.any() { Ok(()) } else { Err(CloudError::Abandoned { step: self.what.clone() }) }
+        if self.waiters.any() && !self.waiters.is_superseded() { Ok(()) } else { Err(self.abandoned()) }
+    }
+
+    /// Does what starts no mutation, unless another operation is to run in place of this one.
+    pub(crate) async fn unless_superseded<F: Future>(&self, looking: F) -> Result<F::Output, CloudError> {
+        tokio::select! {
+            biased;
+            () = self.waiters.superseded() => Err(self.abandoned()),
+            done = looking => Ok(done),
+        }
+    }
+
+    /// Waits, for what needs no look.
+    pub(crate) async fn sleep_until(&self, instant: Instant) -> Result<(), CloudError> {
+        self.unless_superseded(tokio::time::sleep_until(instant)).await
+    }
+
+    fn abandoned(&self) -> CloudError {
+        CloudError::Abandoned { step: self.what.clone() }
     }
 }

@@ -1,10 +1,19 @@
-//! What was changed so recently that a look may not show it yet.
+//! What this process knows of things that a look may not show yet, or may still show (`decisions.md` D-26, D-27).
+
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use ebs_types::{SnapshotId, VolumeId};
 use tokio::time::Instant;
 
+use crate::Object;
 use crate::bounds::SETTLE;
 use crate::expiring::Expiring;
+
+/// For how long is remembered since when an object is known, and that a name has none. Whoever comes later than that
+/// waits, or looks, once more.
+const MEMORY: Duration = Duration::from_secs(3600);
 
 /// What a mutating call may have brought about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -21,21 +30,57 @@ pub(crate) enum Mark {
     SnapshotDeletion(SnapshotId),
 }
 
-/// Remembers mutating calls for [`SETTLE`].
+/// Which requests a lease brings to a process: those of one sidecar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sidecar {
+    /// CreateVolume and DeleteVolume.
+    Provisioner,
+    /// CreateSnapshot and DeleteSnapshot.
+    Snapshotter,
+}
+
+/// A time in which one sidecar has asked this process again and again, so that it can have asked no other.
+#[derive(Debug, Clone, Copy)]
+struct Term {
+    began: Instant,
+    last_asked: Instant,
+}
+
+/// Remembers mutating calls for [`SETTLE`], and longer what has been proven.
 #[derive(Debug)]
 pub(crate) struct Recent {
     since: Instant,
     marks: Expiring<Mark, Instant>,
+    /// From when on an absence of the object is a proof.
+    known: Expiring<Object, Instant>,
+    /// [`SETTLE`] after a name was first asked for here.
+    asked: Expiring<Mark, Instant>,
+    /// When the look was sent that proved the absence of a name.
+    absent: Expiring<Mark, Instant>,
+    /// [`SETTLE`] after the first refusal of a modification.
+    refused: Expiring<VolumeId, Instant>,
+    provisioner: Mutex<Option<Term>>,
+    snapshotter: Mutex<Option<Term>>,
 }
 
 impl Recent {
     /// The process starts: what one before it did in its last seconds is unknown.
     pub(crate) fn new() -> Self {
-        Self { since: Instant::now(), marks: Expiring::default() }
+        Self {
+            since: Instant::now(),
+            marks: Expiring::default(),
+            known: Expiring::default(),
+            asked: Expiring::default(),
+            absent: Expiring::default(),
+            refused: Expiring::default(),
+            provisioner: Mutex::default(),
+            snapshotter: Mutex::default(),
+        }
     }
 
     /// A call was accepted, or may have been.
     pub(crate) fn note(&self, mark: Mark) {
+        self.absent.remove(&mark);
         self.marks.insert(mark, Instant::now() + SETTLE, SETTLE);
     }
 
@@ -47,6 +92,11 @@ impl Recent {
     /// From when on an absence is a proof, as far as this process knows.
     pub(crate) fn settled_at(&self, mark: &Mark) -> Instant {
         self.marks.get(mark).unwrap_or(self.since)
+    }
+
+    /// When this process began.
+    pub(crate) fn began(&self) -> Instant {
+        self.since
     }
 
     /// True while what a process before this one had under way may still take effect.
@@ -64,31 +114,101 @@ impl Recent {
     pub(crate) fn settled_for_all_at(&self, mark: &Mark) -> Instant {
         self.settled_at(mark).max(self.grown_up_at())
     }
+
+    /// EC2 has answered a creation with that object. The answer to a repeated order is no news of the name.
+    pub(crate) fn note_made(&self, name: Mark, object: Object) {
+        if self.known.get(&object).is_none() {
+            self.note(name);
+            self.heard_of(&object);
+        }
+    }
+
+    /// The object is seen to exist.
+    pub(crate) fn sees(&self, object: &Object) {
+        self.known.insert(object.clone(), Instant::now() + SETTLE, MEMORY);
+    }
+
+    /// From when on an absence of the object is a proof. It existed before somebody named it, so the wait begins when
+    /// this process first heard of it, not anew with each request.
+    pub(crate) fn heard_of(&self, object: &Object) -> Instant {
+        first(&self.known, object)
+    }
+
+    /// From when on "not found" proves that the object is gone. Where this process has not heard of it, another one may
+    /// have made it just before this one was asked.
+    pub(crate) fn gone_from(&self, object: &Object, sidecar: Sidecar) -> Instant {
+        self.known.get(object).unwrap_or_else(|| self.heard_of(object).min(self.sole_from(sidecar)))
+    }
+
+    /// A modification of the volume was refused; until when what stood in its way may not be shown. Repeated refusals
+    /// do not begin it anew.
+    pub(crate) fn refusal_settles_at(&self, volume: &VolumeId) -> Instant {
+        first(&self.refused, volume)
+    }
+
+    /// A modification of the volume was accepted.
+    pub(crate) fn forget_refusal(&self, volume: &VolumeId) {
+        self.refused.remove(volume);
+    }
+
+    /// A mutating request of the sidecar is served, or was until now. After a pause in which its lease may have been another's, a new term
+    /// begins: how old the process is says nothing about that.
+    pub(crate) fn serves(&self, sidecar: Sidecar) {
+        let now = Instant::now();
+        let mut term = self.term(sidecar).lock().unwrap_or_else(PoisonError::into_inner);
+        let began = term.filter(|t| now < t.last_asked + SETTLE).map_or(now, |t| t.began);
+        *term = Some(Term { began, last_asked: now });
+    }
+
+    /// When the present term began.
+    pub(crate) fn term_began(&self, sidecar: Sidecar) -> Instant {
+        let term = self.term(sidecar).lock().unwrap_or_else(PoisonError::into_inner);
+        term.map_or_else(Instant::now, |t| t.began)
+    }
+
+    /// From when on everything shows that another process has done for the sidecar.
+    pub(crate) fn sole_from(&self, sidecar: Sidecar) -> Instant {
+        self.term_began(sidecar) + SETTLE
+    }
+
+    fn term(&self, sidecar: Sidecar) -> &Mutex<Option<Term>> {
+        match sidecar {
+            Sidecar::Provisioner => &self.provisioner,
+            Sidecar::Snapshotter => &self.snapshotter,
+        }
+    }
+
+    /// From when on looks show what other processes have made of the name. That wait is made once for a name, however
+    /// far apart the requests for it come.
+    pub(crate) fn others_shown_from(&self, name: &Mark, sidecar: Sidecar) -> Instant {
+        first(&self.asked, name).min(self.sole_from(sidecar))
+    }
+
+    /// From when on a look that shows nothing of the name proves that there is nothing, whoever was asked for it before.
+    pub(crate) fn absence_proven_from(&self, name: &Mark, sidecar: Sidecar) -> Instant {
+        self.settled_at(name).max(self.others_shown_from(name, sidecar))
+    }
+
+    /// A look sent then has shown nothing of the name.
+    pub(crate) fn note_absence(&self, name: &Mark, sidecar: Sidecar, sent: Instant) {
+        if sent >= self.absence_proven_from(name, sidecar) {
+            self.absent.insert(name.clone(), sent, MEMORY);
+        }
+    }
+
+    /// True when this process has proven that there is nothing of the name, and nothing can have been made since.
+    pub(crate) fn is_absent(&self, name: &Mark, sidecar: Sidecar) -> bool {
+        self.absent.get(name).is_some_and(|sent| sent >= self.term_began(sidecar))
+    }
+}
+
+/// [`SETTLE`] after the first time; kept for as long as somebody asks.
+fn first<K: Clone + Eq + Hash>(times: &Expiring<K, Instant>, key: &K) -> Instant {
+    let settled = times.get(key).unwrap_or_else(|| Instant::now() + SETTLE);
+    times.insert(key.clone(), settled, MEMORY);
+    settled
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn an_absence_is_no_proof_until_fifteen_seconds_after_the_call() {
-        let recent = Recent::new();
-        let mark = Mark::VolumeName("a".into());
-        tokio::time::advance(Duration::from_secs(100)).await;
-        assert!(recent.settled_at(&mark) <= Instant::now());
-        recent.note(mark.clone());
-        assert_eq!(recent.settled_at(&mark), Instant::now() + SETTLE);
-        tokio::time::advance(Duration::from_secs(15)).await;
-        assert!(recent.settled_at(&mark) <= Instant::now());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_a_former_process_did_counts_for_the_first_fifteen_seconds() {
-        let recent = Recent::new();
-        let mark = Mark::SnapshotName("a".into());
-        assert_eq!(recent.settled_for_all_at(&mark), Instant::now() + SETTLE);
-        assert_eq!(recent.settled_at(&mark), Instant::now());
-    }
-}
+#[path = "recent_tests.rs"]
+mod tests;

@@ -1,19 +1,19 @@
 //! Snapshots. CreateSnapshot has no client token: it is idempotent by looking for the name (`decisions.md` D-13).
 
-use ebs_ec2::{CreateSnapshot, Ec2, ErrorClass, Snapshot, SnapshotState, Snapshots};
+use ebs_ec2::{CreateSnapshot, Ec2, Ec2Error, ErrorClass, Snapshot, SnapshotState, Snapshots};
 use ebs_types::{DriverName, SnapshotId, Waiters};
 use tokio::time::Instant;
 
 use crate::call::mutate;
 use crate::error::refused;
 use crate::op::Op;
-use crate::recent::Mark;
+use crate::recent::{Mark, Sidecar};
 use crate::wait::{FirstLook, Verdict};
 use crate::{Cloud, CloudError, Ensured, Object, SnapshotSpec, bounds};
 
 impl<E: Ec2> Cloud<E> {
     /// Sees to it that a snapshot of that name and source exists; it may still be `pending`. Fast restores and locks
-    /// are [`Cloud::enable_fast_restores`] and [`Cloud::lock_snapshot`], to be called after every success of this.
+    /// come with [`Cloud::provide_snapshot`].
     ///
     /// # Errors
     /// [`CloudError`]; final ones only when it is proven that no snapshot was left behind.
@@ -22,22 +22,27 @@ impl<E: Ec2> Cloud<E> {
         spec: &SnapshotSpec,
         waiters: &Waiters,
     ) -> Result<Ensured<Snapshot>, CloudError> {
-        let op = Op::start(format!("create snapshot {:?} of {}", spec.name, spec.volume), bounds::SNAPSHOT, waiters);
+        self.recent.serves(Sidecar::Snapshotter);
+        let op = snapshot_op(spec, waiters);
         let request = CreateSnapshot {
             volume: spec.volume.clone(),
             description: format!("Created by AWS EBS CSI driver for volume {}", spec.volume),
             outpost_arn: spec.outpost_arn.clone(),
             tags: spec.tags.clone(),
         };
+        let name = Mark::SnapshotName(spec.name.clone());
+        self.recent.others_shown_from(&name, Sidecar::Snapshotter);
         let mut made_by_us = false;
         loop {
-            if let Some(existing) = self.find_snapshot(&op, spec).await? {
+            let settled_at = self.recent.settled_for_all_at(&name);
+            if let Some(existing) = self.find_snapshot(&op, spec, settled_at).await? {
+                let existing = self.unless_failed(&op, existing).await?;
                 return Ok(if made_by_us { Ensured::Created(existing) } else { Ensured::Existing(existing) });
             }
-            let mark = Mark::SnapshotName(spec.name.clone());
             let error = match mutate(&op, || self.ec2.create_snapshot(&request)).await? {
                 Ok(snapshot) => {
-                    self.recent.note(mark);
+                    self.recent.note_made(name, Object::Snapshot(snapshot.id.clone()));
+                    self.snapshots.note_taken(&snapshot.id);
                     return Ok(Ensured::Created(snapshot));
                 }
                 Err(e) => e,
@@ -46,41 +51,81 @@ impl<E: Ec2> Cloud<E> {
                 ErrorClass::Ambiguous => {
                     tracing::info!(name = %spec.name, %error, "looking for the snapshot by its name");
                     made_by_us = true;
-                    self.recent.note(mark);
+                    if self.recent.is_absent(&name, Sidecar::Snapshotter) {
+                        self.snapshots.note_unclear(&spec.name);
+                    }
+                    self.recent.note(name.clone());
                 }
                 // EC2 takes one snapshot of a volume in 15 s. The one that was taken may be ours, by another process
                 // and not shown yet, so this too is followed by looks until it would be (`ebs-cloud.md` E24).
                 ErrorClass::SnapshotCooldown if Instant::now() + bounds::SETTLE < op.deadline => {
-                    self.recent.note(mark);
+                    self.recent.note(name.clone());
                 }
-                ErrorClass::VolumeNotFound | ErrorClass::MalformedId => {
-                    let object = Object::Volume(spec.volume.clone());
-                    return Err(CloudError::SourceNotFound { object, cause: Some(Box::new(error)) });
+                _ => {
+                    let found = self.refused_unless_taken(&op, spec, creation_refused(&op, spec, error)).await?;
+                    return self.unless_failed(&op, found).await.map(Ensured::Existing);
                 }
-                _ => return Err(refused(&op.what, error)),
             }
         }
     }
 
-    /// The snapshot of that name; `None` only on proof that there is none.
-    async fn find_snapshot(&self, op: &Op<'_>, spec: &SnapshotSpec) -> Result<Option<Snapshot>, CloudError> {
-        let mark = Mark::SnapshotName(spec.name.clone());
-        let settled_at = self.recent.settled_for_all_at(&mark);
+    /// Gives the error on proof that there is no snapshot of the name; otherwise the snapshot, or an error that is not
+    /// final (`decisions.md` D-27).
+    pub(crate) async fn refused_unless_taken(
+        &self,
+        op: &Op<'_>,
+        spec: &SnapshotSpec,
+        error: CloudError,
+    ) -> Result<Snapshot, CloudError> {
+        let name = Mark::SnapshotName(spec.name.clone());
+        if !error.is_final() || self.recent.is_absent(&name, Sidecar::Snapshotter) {
+            return Err(error);
+        }
+        let proven_from = self.recent.absence_proven_from(&name, Sidecar::Snapshotter);
+        self.find_snapshot(op, spec, proven_from).await?.ok_or(error)
+    }
+
+    /// The snapshot of that name; `None` when a look sent from then on shows none.
+    async fn find_snapshot(
+        &self,
+        op: &Op<'_>,
+        spec: &SnapshotSpec,
+        settled_at: Instant,
+    ) -> Result<Option<Snapshot>, CloudError> {
+        let name = Mark::SnapshotName(spec.name.clone());
         let found = self
             .watch
             .snapshots(op, &spec.name, |found, sent| {
-                let settled = sent >= settled_at;
                 // Looks may still show what we have deleted.
                 let found = found.into_iter().filter(|s| !self.recent.is_marked(&Mark::SnapshotDeletion(s.id.clone())));
                 match judge(op, spec, found.collect()) {
-                    Ok(None) if !settled => Verdict::Waiting,
-                    Ok(found) => Verdict::Done(found),
-                    Err(e) => Verdict::Failed(e),
+                    Ok(None) if sent < settled_at => Verdict::Waiting,
+                    Ok(None) => {
+                        self.recent.note_absence(&name, Sidecar::Snapshotter, sent);
+                        Verdict::Done(Ok(None))
+                    }
+                    found => Verdict::Done(found),
                 }
             })
             .await
-            .map_err(unproven)?;
+            .map_err(CloudError::unproven)??;
+        if let Some(snapshot) = &found {
+            self.recent.sees(&Object::Snapshot(snapshot.id.clone()));
+            self.snapshots.note_found(&spec.name, &snapshot.id);
+        }
         Ok(found)
+    }
+
+    /// A snapshot that has failed is of no use. One that this process has taken and told nobody about is deleted before
+    /// that is final; one that somebody may know stays, and the error is not final (`decisions.md` D-28).
+    async fn unless_failed(&self, op: &Op<'_>, found: Snapshot) -> Result<Snapshot, CloudError> {
+        if found.state != SnapshotState::Error {
+            return Ok(found);
+        }
+        let why = found.status_message.as_deref().unwrap_or("EC2 does not say why");
+        let message = format!("{}: {} has failed ({why})", op.what, found.id);
+        let error = CloudError::FailedPrecondition { message, cause: None };
+        Err(self.cannot_be_had(op, &found.id, error).await)
     }
 
     /// Sees to it that the snapshot is deleted. One that does not exist is a success.
@@ -88,17 +133,42 @@ impl<E: Ec2> Cloud<E> {
     /// # Errors
     /// [`CloudError::FailedPrecondition`] while it is in use or locked.
     pub async fn delete_snapshot(&self, id: &SnapshotId, waiters: &Waiters) -> Result<(), CloudError> {
+        self.recent.serves(Sidecar::Snapshotter);
         let op = Op::start(format!("delete snapshot {id}"), bounds::DELETE, waiters);
+        let outcome = self.remove_snapshot(&op, id).await;
+        if waiters.any() {
+            self.recent.serves(Sidecar::Snapshotter);
+        }
+        outcome
+    }
+
+    /// The same as a part of another operation.
+    pub(crate) async fn remove_snapshot(&self, op: &Op<'_>, id: &SnapshotId) -> Result<(), CloudError> {
         loop {
-            let error = match mutate(&op, || self.ec2.delete_snapshot(id)).await? {
+            let asked = Instant::now();
+            let error = match mutate(op, || self.ec2.delete_snapshot(id)).await? {
                 Ok(()) => break,
                 Err(e) => e,
             };
-            match error.class {
-                ErrorClass::SnapshotNotFound | ErrorClass::MalformedId => break,
-                ErrorClass::Ambiguous if self.is_snapshot_gone(&op, id).await? => break,
-                ErrorClass::Ambiguous if Instant::now() < op.deadline => {}
+            let gone_from = match error.class {
+                ErrorClass::MalformedId => break,
+                ErrorClass::SnapshotNotFound if self.recent.is_marked(&Mark::SnapshotDeletion(id.clone())) => break,
+                // No better than a look: it may be an answer from before the creation (`decisions.md` D-26).
+                ErrorClass::SnapshotNotFound => {
+                    let gone_from = self.recent.gone_from(&Object::Snapshot(id.clone()), Sidecar::Snapshotter);
+                    if asked >= gone_from {
+                        break;
+                    }
+                    gone_from
+                }
+                ErrorClass::Ambiguous => Instant::now() + bounds::SETTLE,
                 _ => return Err(refused(&op.what, error)),
+            };
+            if self.is_snapshot_gone(op, id, gone_from).await? {
+                break;
+            }
+            if Instant::now() >= op.deadline {
+                return Err(refused(&op.what, error).unproven());
             }
         }
         self.recent.note(Mark::SnapshotDeletion(id.clone()));
@@ -107,22 +177,29 @@ impl<E: Ec2> Cloud<E> {
 
     /// The snapshot, once it is sure that there is one or none: one taken a moment ago may not be shown yet.
     pub(crate) async fn snapshot_for_sure(&self, op: &Op<'_>, id: &SnapshotId) -> Result<Option<Snapshot>, CloudError> {
-        let settled_at = Instant::now() + bounds::SETTLE;
+        let object = Object::Snapshot(id.clone());
+        let settled_at = self.recent.heard_of(&object);
         self.watch
             .snapshot(op, FirstLook::Now, id, |found, sent| {
-                if found.is_some() || sent >= settled_at { Verdict::Done(found) } else { Verdict::Waiting }
+                if found.is_some() {
+                    self.recent.sees(&object);
+                } else if sent < settled_at {
+                    return Verdict::Waiting;
+                }
+                Verdict::Done(found)
             })
             .await
     }
 
-    /// Whether the snapshot is gone, once looks can neither show the time before the call nor that before the snapshot
-    /// was taken.
-    async fn is_snapshot_gone(&self, op: &Op<'_>, id: &SnapshotId) -> Result<bool, CloudError> {
+    /// Whether the snapshot is gone, once looks cannot show the time before the call any more, nor, from `gone_from` on,
+    /// that before the snapshot was taken.
+    async fn is_snapshot_gone(&self, op: &Op<'_>, id: &SnapshotId, gone_from: Instant) -> Result<bool, CloudError> {
         let settled_at = Instant::now() + bounds::SETTLE;
         self.watch
-            .snapshot(op, FirstLook::Now, id, |found, sent| {
-                let settled = sent >= settled_at;
-                if settled { Verdict::Done(found.is_none()) } else { Verdict::Waiting }
+            .snapshot(op, FirstLook::Now, id, |found, sent| match found {
+                Some(_) if sent >= settled_at => Verdict::Done(false),
+                None if sent >= gone_from => Verdict::Done(true),
+                None | Some(_) => Verdict::Waiting,
             })
             .await
     }
@@ -136,13 +213,19 @@ impl<E: Ec2> Cloud<E> {
     }
 }
 
-/// Without a look it is not known whether an earlier attempt has left a snapshot behind, so the error must not be final.
-fn unproven(error: CloudError) -> CloudError {
-    match error {
-        CloudError::Unauthorized { message, cause } | CloudError::Internal { message, cause } => {
-            CloudError::OutcomeUnknown { message, cause }
+/// The operation of taking a snapshot.
+pub(crate) fn snapshot_op<'a>(spec: &SnapshotSpec, waiters: &'a Waiters) -> Op<'a> {
+    Op::start(format!("create snapshot {:?} of {}", spec.name, spec.volume), bounds::SNAPSHOT, waiters)
+}
+
+/// What EC2's refusal to take a snapshot means.
+fn creation_refused(op: &Op<'_>, spec: &SnapshotSpec, error: Ec2Error) -> CloudError {
+    match error.class {
+        ErrorClass::VolumeNotFound | ErrorClass::MalformedId => {
+            let object = Object::Volume(spec.volume.clone());
+            CloudError::SourceNotFound { object, cause: Some(Box::new(error)) }
         }
-        other => other,
+        _ => refused(&op.what, error),
     }
 }
 
@@ -168,11 +251,6 @@ fn judge(op: &Op<'_>, spec: &SnapshotSpec, found: Vec<Snapshot>) -> Result<Optio
     if spec.outpost_arn.is_some() && snapshot.outpost_arn != spec.outpost_arn {
         let place = snapshot.outpost_arn.as_deref().unwrap_or("the region");
         return other(format!("{}: {id} carries that name and is in {place}", op.what));
-    }
-    if snapshot.state == SnapshotState::Error {
-        let why = snapshot.status_message.as_deref().unwrap_or("EC2 does not say why");
-        let message = format!("{}: {id} has failed ({why}); delete it, then try again", op.what);
-        return Err(CloudError::FailedPrecondition { message, cause: None });
     }
     Ok(Some(snapshot))
 }

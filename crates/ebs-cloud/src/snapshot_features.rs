@@ -1,9 +1,5 @@
 //! What a snapshot can be given once it exists: fast restores and a lock. Both may be asked for again and again, so a
 //! repeated request asks for them anew, also where the first attempt died in between (`controller.md` C19).
-//!
-//! When one of them cannot be had, the snapshot is there all the same. Whoever asked for it decides what becomes of it:
-//! one that this request made ([`crate::Ensured::Created`]) and has told nobody about is to be deleted again, one that
-//! was there before is not.
 
 use ebs_ec2::{Ec2, Ec2Error, ErrorClass, FastRestoreFailure, LockSnapshot, Snapshots};
 use ebs_types::{SnapshotId, Waiters, ZoneName};

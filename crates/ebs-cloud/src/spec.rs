@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
+use ebs_ec2::LockSnapshot;
 use ebs_types::{DeviceName, DriverName, Gib, IopsRequest, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName};
 
 /// What does not change while the process lives.
@@ -175,6 +176,44 @@ pub struct SnapshotSpec {
     pub outpost_arn: Option<String>,
     /// All its tags, name and ownership tags included.
     pub tags: Tags,
+}
+
+/// What a snapshot is to have besides its data.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SnapshotFeatures {
+    /// Zones in which volumes are to be restored fast.
+    pub fast_restore_zones: Vec<ZoneName>,
+    /// Lock.
+    pub lock: Lock,
+}
+
+/// A lock, as given: EC2 judges the combination. Empty: none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lock {
+    /// `governance` or `compliance`.
+    pub mode: Option<String>,
+    /// Days.
+    pub duration_days: Option<u32>,
+    /// Until then.
+    pub expiration: Option<SystemTime>,
+    /// Hours in which a lock in compliance mode can be changed.
+    pub cool_off_hours: Option<u32>,
+}
+
+impl Lock {
+    /// The lock of that snapshot; `None` when none was asked for.
+    pub fn of(&self, snapshot: &SnapshotId) -> Option<LockSnapshot> {
+        if *self == Self::default() {
+            return None;
+        }
+        Some(LockSnapshot {
+            snapshot: snapshot.clone(),
+            mode: self.mode.clone(),
+            cool_off_hours: self.cool_off_hours,
+            expiration: self.expiration,
+            duration_days: self.duration_days,
+        })
+    }
 }
 
 /// An attachment that EC2 reports as `attached`.

@@ -22,6 +22,7 @@ pub(crate) use budget::Budget;
 pub(crate) use caller::Caller;
 pub(crate) use desk::{Desk, First, News};
 pub(crate) use kinds::{Desks, Kind};
+pub(crate) use lane::Lane;
 pub(crate) use lookups::{Lookups, latest};
 pub(crate) use paced::Paced;
 pub(crate) use usual::UsualTimes;

@@ -3,8 +3,10 @@
 //! Callers say what they wait for and how to judge what they see; how often EC2 is asked, and for how many objects at
 //! once, is decided at the desks (`traffic`). Throttles and lost answers do not end a wait, they only cost time; nor,
 //! once the operation has changed something, does an EC2 that cannot be reached.
-//! A wait starts no mutation; it ends soon after the last waiter of its operation has left. What a judge sees was
-//! asked for after its wait began; it is told when: what a look shows may be 15 s older than that ([`bounds::SETTLE`]).
+//! A wait starts no mutation, so it goes on when nobody waits for its operation any more: the next attempt joins it or
+//! uses what it has learnt (`decisions.md` D-26). It ends at once when another operation is to run in its place.
+//! What a judge sees was asked for after its wait began; it is told when: what a look shows may be 15 s older than that
+//! ([`bounds::SETTLE`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,9 +19,6 @@ use crate::call::read_refused;
 use crate::op::Op;
 use crate::traffic::{Desk, Desks, First, Kind, News, UsualTimes, latest};
 use crate::{CloudError, bounds};
-
-/// How often a wait looks whether anybody still waits for it.
-const STILL_WANTED: Duration = Duration::from_secs(1);
 
 /// What a look means to the one who waits.
 pub(crate) enum Verdict<T> {
@@ -141,8 +140,8 @@ impl<E: Ec2> Watch<E> {
         let mut visit = desk.visit(key, self.first(first, began));
         let (mut answered, mut not_yet, mut last_error) = (false, None, None);
         loop {
-            let wake = op.deadline.max(last_look).min(Instant::now() + STILL_WANTED);
-            let news = timeout_at(wake, visit.next()).await.ok();
+            let wake = if answered { op.deadline } else { op.deadline.max(last_look) };
+            let news = op.unless_superseded(timeout_at(wake, visit.next())).await?.ok();
             answered |= news.is_some();
             match news {
                 None => {}
@@ -158,11 +157,8 @@ impl<E: Ec2> Watch<E> {
                 Some(News { seen: Err(e), .. }) => return Err(cannot_see(op, e)),
             }
             let now = Instant::now();
-            if answered || now >= last_look {
-                op.still_wanted()?;
-                if now >= op.deadline {
-                    return Err(at_the_end(op, now - began, last_error));
-                }
+            if now >= op.deadline && (answered || now >= last_look) {
+                return Err(at_the_end(op, now - began, last_error));
             }
         }
     }

@@ -26,6 +26,14 @@ impl Observer for Counting {
         self.0.count_ec2_wait(action.as_str(), time);
     }
 
+    fn spared(&self, action: Action) {
+        self.0.count_spare_call(action.as_str());
+    }
+
+    fn ended_by_time(&self, action: Action) {
+        self.0.count_wait_ended_by_time(action.as_str());
+    }
+
     fn attempted(&self, attempt: &Attempt<'_>) {
         if is_counted(attempt) {
             self.0.count_ec2_call(attempt.action.as_str(), end(attempt.outcome), attempt.took);
@@ -160,6 +168,19 @@ mod tests {
         Counting(Arc::clone(&metrics)).waited(Action::AttachVolume, Duration::from_secs(2));
         let line = r#"aws_ebs_csi_api_held_back_seconds_total{request="AttachVolume"} 2.0"#;
         assert!(metrics.page().contains(line), "{}", metrics.page());
+    }
+
+    #[test]
+    fn spare_calls_and_waits_that_time_ended_are_counted_apart() {
+        let metrics = Arc::new(Metrics::default());
+        Counting(Arc::clone(&metrics)).spared(Action::DetachVolume);
+        Counting(Arc::clone(&metrics)).ended_by_time(Action::AttachVolume);
+        for line in [
+            r#"aws_ebs_csi_spare_calls_total{request="DetachVolume"} 1"#,
+            r#"aws_ebs_csi_waits_ended_by_time_total{request="AttachVolume"} 1"#,
+        ] {
+            assert!(metrics.page().contains(line), "{}", metrics.page());
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use ebs_aws::{AwsConfig, AwsEc2, Settings, Transport};
 use ebs_ec2::{Observation, Observer};
-use ebs_model::{Failure, Options, run};
+use ebs_model::{Failure, Options, caught, run};
 use ebs_sim::Ec2Service;
 use ebs_sim::port::SimEc2;
 
@@ -45,8 +45,11 @@ async fn client(sim: SimEc2) -> Arc<AwsEc2> {
 }
 
 fn one(seed: u64, options: &Options) -> Option<Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
-    runtime.expect("a runtime starts").block_on(run(seed, options, |sim| Box::pin(client(sim)))).err()
+    let run = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+        runtime.expect("a runtime starts").block_on(run(seed, options, |sim| Box::pin(client(sim))))
+    };
+    caught(seed, run).err()
 }
 
 fn number(variable: &str) -> Option<u64> {

@@ -12,7 +12,7 @@ use ebs_testkit::world::World;
 use tonic::Code;
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
-const BOUND: Duration = Duration::from_secs(30);
+const BOUND: Duration = Duration::from_secs(120);
 
 /// Runs the driver with arguments that end it at once; returns its exit code and all that it wrote.
 async fn run(args: &[&str]) -> anyhow::Result<(Option<i32>, String)> {
@@ -128,7 +128,7 @@ async fn a_node_without_metadata_ends_with_1_and_says_which_sources_it_asked() -
         .start_without_driver()
         .await?;
     world.spawn_driver()?;
-    let (code, output) = world.driver_ended(Duration::from_secs(60)).await?;
+    let (code, output) = world.driver_ended(BOUND).await?;
     ensure!(code == Some(1), "ended with {code:?}: {output}");
     ensure!(output.to_lowercase().contains("metadata") && output.contains("127.0.0.1:1"), "{output}");
     world.finish().await

@@ -223,7 +223,7 @@ async fn a_hyperpod_node_is_the_same_through_sagemaker_and_through_the_port() {
     let node = HyperPodNode::parse("hyperpod-abc123def456-i-0123456789abcdef0").unwrap();
     let id = both.wire.create_volume(&create("pvc-1")).await.unwrap().id;
     both.volume(&id).await;
-    let device = both.wire.attach_cluster_node_volume(&node, &id).await.unwrap();
+    let device = both.wire.attach_cluster_node_volume(&node, &id).await.unwrap().device;
     let attachment = both.volume(&id).await.attachments.remove(0);
     assert_eq!((attachment.cluster_node().as_ref(), attachment.device), (Some(node.instance()), Some(device)));
     both.wire.detach_cluster_node_volume(&node, &id).await.unwrap();

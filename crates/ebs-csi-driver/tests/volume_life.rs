@@ -17,7 +17,7 @@ use ebs_testkit::writer::Writer;
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const DATA: u64 = 8 << 20;
-const BOUND: Duration = Duration::from_secs(60);
+const BOUND: Duration = Duration::from_secs(180);
 
 /// Whatever a life needs, the managed policy must allow (`decisions.md` D-1).
 fn world() -> WorldBuilder {

@@ -41,3 +41,13 @@ pub const fn bound(operation: Operation) -> Duration {
     };
     Duration::from_secs(seconds)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_proof_that_a_disk_is_blank_may_take_as_long_as_a_stage() {
+        assert_eq!(ebs_mounter::PROOF_BOUND, bound(Operation::NodeStageVolume));
+    }
+}

@@ -9,6 +9,7 @@ mod error;
 mod expand;
 mod health;
 mod info;
+mod other_use;
 mod owner;
 mod publish;
 mod request;
@@ -23,7 +24,7 @@ use csi_proto::csi;
 use csi_proto::csi::node_server::Node;
 use csi_proto::csi::node_service_capability::{Rpc, Type, rpc};
 use ebs_metadata::{Imds, LimitFlags, NodeMetadata};
-use ebs_mounter::Mounter;
+use ebs_mounter::{Mounter, NodePath};
 use ebs_types::{DriverName, VolumeId};
 use tonic::{Request, Response, Status};
 
@@ -33,7 +34,7 @@ use crate::request_log;
 use crate::status::{refuse, unimplemented_rpc};
 
 pub use error::{Cause, NodeError, Refused};
-pub use request::RequestError;
+pub use request::{Handle, RequestError};
 
 /// What the node service is told once, at start.
 #[derive(Debug, Clone)]
@@ -74,8 +75,16 @@ impl NodeService {
 }
 
 /// The key of publish and unpublish: a volume may be published at several targets at once.
-fn target_key(volume: &VolumeId, target: &ebs_mounter::NodePath) -> Key {
+fn target_key(volume: &VolumeId, target: &NodePath) -> Key {
     Key::NodeTarget { volume: volume.clone(), target: target.as_path().to_owned() }
+}
+
+/// The key of unstage and unpublish: of a volume of EC2's the one given, of another one its own.
+fn unmount_key(plan: &request::Unmount, of_volume: impl FnOnce(&VolumeId) -> Key) -> Key {
+    match &plan.volume {
+        Handle::Volume(volume) => of_volume(volume),
+        Handle::NodeLocal(handle) => Key::NodeLocal { handle: handle.clone(), path: plan.path.as_path().to_owned() },
+    }
 }
 
 #[tonic::async_trait]
@@ -106,10 +115,10 @@ impl Node for NodeService {
         let request = request.into_inner();
         request_log::received(&request);
         let plan = request::Unmount::unstage(&request).map_err(|e| refuse(&e))?;
-        let key = Key::NodeVolume(plan.volume.clone());
+        let key = unmount_key(&plan, |volume| Key::NodeVolume(volume.clone()));
         let (node, work) = (Arc::clone(&self.inner), plan.clone());
         let work = move |waiters| async move {
-            let outcome = unmount::unstage(&node, &work, &waiters).await;
+            let outcome = Box::pin(unmount::unstage(&node, &work, &waiters)).await;
             outcome.map_err(NodeError::of("unstaging", &work.volume, &work.path))
         };
         let done = self.inner.operations.take_over(key, plan, bound(Operation::NodeUnstageVolume), work).await;
@@ -140,7 +149,7 @@ impl Node for NodeService {
         let request = request.into_inner();
         request_log::received(&request);
         let plan = request::Unmount::unpublish(&request).map_err(|e| refuse(&e))?;
-        let key = target_key(&plan.volume, &plan.path);
+        let key = unmount_key(&plan, |volume| target_key(volume, &plan.path));
         let (node, work) = (Arc::clone(&self.inner), plan.clone());
         let work = move |waiters| async move {
             let outcome = unmount::unpublish(&node, &work, &waiters).await;
@@ -161,7 +170,7 @@ impl Node for NodeService {
             // A raw device follows its volume; there is nothing to grow.
             return Ok(Response::new(csi::NodeExpandVolumeResponse { capacity_bytes: 0 }));
         }
-        let key = Key::NodeVolume(plan.volume.clone());
+        let key = Key::NodeGrowth(plan.volume.clone());
         let (node, work) = (Arc::clone(&self.inner), plan.clone());
         let work = move |waiters| async move {
             let outcome = Box::pin(expand::run(&node, &work, &waiters)).await;

@@ -2,10 +2,13 @@
 //!
 //! A mutating RPC runs in a task of its own that holds its [`Key`] until its future has ended. The request only waits
 //! for it. When the client goes away, its deadline passes or the bound of `bounds` is reached, the wait ends and the
-//! work goes on; the work sees through [`Waiters::any`] that nobody waits and starts no further mutation.
+//! work goes on; the work sees through [`Waiters::any`] that nobody waits and starts no further mutation. What needs
+//! none goes on to its end: a client with a short deadline joins it with its next call, or finds it done.
 //!
 //! - Same key, equal plan: the caller *joins* and shares the result.
-//! - Same key, another plan: [`OperationError::Busy`].
+//! - Same key, another plan: [`OperationError::Busy`], or, for one that nobody waits for, [`Operations::take_over`]: the
+//!   other hears of it ([`Waiters::superseded`]) and ends as soon as its call in flight has ended.
+//! - Another key that excludes this one ([`Key`]): the same.
 //! - A panic frees the key and is [`OperationError::OutcomeUnknown`] for everyone who waits.
 //! - A finished result is never replayed: the next call runs again.
 
@@ -18,7 +21,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ebs_types::{Waiter, Waiters};
+use ebs_types::{Successor, Waiter, Waiters};
 use futures_util::FutureExt;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -28,10 +31,13 @@ use tracing::Instrument;
 pub use key::Key;
 use slot::{Plan, Running, Slots};
 
+/// How often a shutdown looks for operations whose last waiter has left.
+const DRAIN_GLANCE: Duration = Duration::from_millis(100);
+
 /// Why an operation gave no result to this caller.
 #[derive(Debug, thiserror::Error)]
 pub enum OperationError<E> {
-    /// Another operation holds the key; nothing was started.
+    /// Another operation holds this key, which is the caller's or excludes it; nothing was started.
     #[error("another operation with other content is running for {0}")]
     Busy(Key),
     /// The wait has reached its bound; the work goes on and a retry joins it.
@@ -80,9 +86,10 @@ type Receiver<T, E> = watch::Receiver<Option<Outcome<T, E>>>;
 /// What a call found under its key.
 enum Entry<T, E> {
     Wait(Receiver<T, E>, Waiter),
-    Busy,
+    /// This key is held by an operation that somebody waits for.
+    Busy(Key),
     /// Nobody waits for the other operation: it ends when this channel closes.
-    Ending(watch::Receiver<()>, slot::Successor),
+    Ending(watch::Receiver<()>, Successor),
     Closing,
 }
 
@@ -121,14 +128,15 @@ impl Operations {
     {
         match self.enter(&key, plan, false, work) {
             Entry::Wait(outcome, waiter) => wait(key, outcome, waiter, bound).await,
-            Entry::Busy | Entry::Ending(..) => Err(OperationError::Busy(key)),
+            Entry::Busy(held) => Err(OperationError::Busy(held)),
+            Entry::Ending(..) => Err(OperationError::Busy(key)),
             Entry::Closing => Err(OperationError::ShuttingDown(key)),
         }
     }
 
-    /// Like [`Operations::run`], but when the key is held by another operation that nobody waits for, waits until it
-    /// has ended and then runs: how Unpublish takes over from a Publish whose caller has left. While it waits, nobody
-    /// can join the operation that is to end.
+    /// Like [`Operations::run`], but when the key is held by another operation that nobody waits for, asks it to end,
+    /// waits until it has and then runs: how Unpublish takes over from a Publish whose caller has left. While it waits,
+    /// nobody can join the operation that is to end.
     ///
     /// # Errors
     /// As [`Operations::run`]; `Busy` when somebody still waits for the other operation, `StillRunning` when it did
@@ -152,7 +160,7 @@ impl Operations {
             let left = bound.saturating_sub(start.elapsed());
             match self.enter(&key, plan.clone(), true, work.clone()) {
                 Entry::Wait(outcome, waiter) => return wait(key, outcome, waiter, left).await,
-                Entry::Busy => return Err(OperationError::Busy(key)),
+                Entry::Busy(held) => return Err(OperationError::Busy(held)),
                 Entry::Closing => return Err(OperationError::ShuttingDown(key)),
                 Entry::Ending(mut ended, _successor) => {
                     // The sender is dropped when the operation ends: an error is what is waited for.
@@ -174,12 +182,20 @@ impl Operations {
         self.slots().get(key).is_some_and(|running| running.waiters.any())
     }
 
-    /// Refuses new operations from now on and waits until the running ones have ended, at most for `limit`. Returns
-    /// the keys of those that have not: what a shutdown leaves behind.
+    /// Refuses new operations from now on and waits until the running ones have ended, at most for `limit`; those that
+    /// nobody waits for are asked to. Returns the keys of those that have not: what a shutdown leaves behind.
     pub async fn drain(&self, limit: Duration) -> Vec<Key> {
         self.slots().close();
         self.tasks.close();
-        if tokio::time::timeout(limit, self.tasks.wait()).await.is_ok() { Vec::new() } else { self.running() }
+        let ended = async {
+            loop {
+                let _asked_to_end = self.slots().supersede_unawaited();
+                if tokio::time::timeout(DRAIN_GLANCE, self.tasks.wait()).await.is_ok() {
+                    return;
+                }
+            }
+        };
+        if tokio::time::timeout(limit, ended).await.is_ok() { Vec::new() } else { self.running() }
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
@@ -199,14 +215,17 @@ impl Operations {
         if let Some(running) = slots.get(key) {
             let outcome = running.outcome.downcast_ref::<Receiver<T, E>>();
             return match outcome {
-                Some(outcome) if running.plan.same(&plan) && !running.is_superseded() => {
+                Some(outcome) if running.plan.same(&plan) && !running.waiters.is_superseded() => {
                     Entry::Wait(outcome.clone(), running.waiters.join())
                 }
                 _ if may_take_over && !running.waiters.any() && !running.plan.same(&plan) => {
-                    Entry::Ending(running.ended.clone(), running.supersede())
+                    Entry::Ending(running.ended.clone(), running.waiters.supersede())
                 }
-                _ => Entry::Busy,
+                _ => Entry::Busy(key.clone()),
             };
+        }
+        if let Some(other) = excluded(&slots, key, may_take_over) {
+            return other;
         }
         if slots.is_closing() {
             return Entry::Closing;
@@ -234,6 +253,18 @@ impl Operations {
         self.tasks.spawn(task.in_current_span());
         Entry::Wait(outcome, waiter)
     }
+}
+
+/// What stands in the way of an operation under a key that nobody holds: one under a key that excludes it.
+fn excluded<T, E>(slots: &Slots, key: &Key, may_take_over: bool) -> Option<Entry<T, E>> {
+    let mut in_the_way: Vec<_> = slots.excluded_by(key).collect();
+    // Who is waited for decides first, then the order of the keys: the answer does not depend on a hash.
+    in_the_way.sort_by_key(|(held, running)| (!running.waiters.any(), (*held).clone()));
+    let (held, running) = in_the_way.first()?;
+    Some(match may_take_over && !running.waiters.any() {
+        true => Entry::Ending(running.ended.clone(), running.waiters.supersede()),
+        false => Entry::Busy((*held).clone()),
+    })
 }
 
 /// Frees the key when the task ends, in whatever way.

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 pub use error::ParameterError;
 pub use formatting::Formatting;
 pub use mutable::MutableParameters;
-pub use snapshot::{Lock, SnapshotParameters};
+pub use snapshot::SnapshotParameters;
 pub use volume::VolumeParameters;
 
 use crate::tags::TagTemplate;

@@ -121,6 +121,16 @@ pub trait Observer: Send + Sync + 'static {
         let _nobody_counts = (action, time);
     }
 
+    /// One more call was made, with a token that nobody needed, to learn at once what time would have told.
+    fn spared(&self, action: Action) {
+        let _nobody_counts = action;
+    }
+
+    /// A wait for what that action had begun was ended by time, although EC2 had said how to know the end itself.
+    fn ended_by_time(&self, action: Action) {
+        let _nobody_counts = action;
+    }
+
     /// An HTTP request of a call has ended (`ebs-cloud.md` 14 counts these).
     fn attempted(&self, _attempt: &Attempt<'_>) {}
 }

@@ -36,6 +36,9 @@ pub struct Attachment {
     pub card: Option<u32>,
     /// When it was requested.
     pub attach_time: Option<SystemTime>,
+    /// AWS's own time of day when it said all this, in whole seconds: the `Date` of the reply to AttachVolume,
+    /// DetachVolume and DescribeVolumes; `None` elsewhere and where a reply had none.
+    pub said_at: Option<SystemTime>,
 }
 
 impl Attachment {

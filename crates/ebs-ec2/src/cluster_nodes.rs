@@ -1,8 +1,19 @@
 //! HyperPod nodes: instances of another account, which SageMaker attaches volumes to on our behalf.
 
+use std::time::SystemTime;
+
 use ebs_types::{DeviceName, HyperPodNode, VolumeId};
 
 use crate::Result;
+
+/// What SageMaker has attached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterNodeDevice {
+    /// The device name that it chose.
+    pub device: DeviceName,
+    /// Its own time of day when it said so, in whole seconds; `None` when the reply had no `Date`.
+    pub said_at: Option<SystemTime>,
+}
 
 /// What SageMaker does with volumes and cluster nodes (`ebs-cloud.md` 5.5). Its errors carry EC2's meaning where it
 /// reports one. The first call asks STS for the account, once for the process.
@@ -13,7 +24,7 @@ pub trait ClusterNodes {
         &self,
         node: &HyperPodNode,
         volume: &VolumeId,
-    ) -> impl Future<Output = Result<DeviceName>> + Send;
+    ) -> impl Future<Output = Result<ClusterNodeDevice>> + Send;
 
     /// DetachClusterNodeVolume; the attachment is `detaching` at first.
     fn detach_cluster_node_volume(

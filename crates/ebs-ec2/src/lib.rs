@@ -21,7 +21,7 @@ mod volumes;
 
 pub use action::{Action, Attempt, AttemptOutcome, Observation, Observer};
 pub use attachments::{AttachRequest, Attachment, AttachmentState, Attachments, DetachRequest};
-pub use cluster_nodes::ClusterNodes;
+pub use cluster_nodes::{ClusterNodeDevice, ClusterNodes};
 pub use error::{Ec2Error, ErrorClass, Limit};
 pub use instances::{BlockDevice, Instance, InstanceTypeInfo, Instances};
 pub use page::{MAX_FILTER_VALUES, Page, PageRequest};

@@ -6,8 +6,9 @@ use tokio::time::Instant;
 
 use crate::beliefs::{Claimed, Disk, Held, Snapped};
 use crate::calls::{Call, Target};
-use crate::content::{self, Origin, VolumeOrder};
+use crate::content::{self, Origin, SnapOrder, VolumeOrder};
 use crate::driver::{Answer, Heard, Refused, Reply};
+use crate::sidecar::Sidecar;
 use crate::truth::{attachment, is_live, named_snapshots, named_volumes};
 use crate::world::{Checked, World, broken};
 
@@ -19,6 +20,8 @@ impl<E: Ec2> World<E> {
             Ok(reply) => self.tell(format!("#{id} ok: {}", short(reply))),
             Err(refused) => self.tell(format!("#{id} {:?}: {}", refused.code, refused.message)),
         }
+        let is_done = answer.as_ref().is_ok_and(|reply| !matches!(reply, Reply::Snapshot(s) if !s.ready_to_use));
+        self.patience.note(&call.target, is_done);
         let truth = self.sim.engine().snapshot_of_state().await;
         match (call.target.clone(), answer) {
             (Target::Create { claim, order }, answer) => self.created(&call, claim, &order, (answer, &truth)),
@@ -26,7 +29,7 @@ impl<E: Ec2> World<E> {
             (Target::Publish { id, node, .. }, answer) => self.published(&call, &id, node, (answer, &truth)),
             (Target::Unpublish { id, node }, answer) => self.unpublished(&call, &id, node, (answer, &truth)),
             (Target::Expand { id, gib, .. }, answer) => self.expanded(&call, &id, gib, (answer, &truth)),
-            (Target::Snapshot { snap, source }, answer) => self.snapshotted(&call, snap, &source, (answer, &truth)),
+            (Target::Snapshot { snap, order }, answer) => self.snapshotted(&call, snap, &order, (answer, &truth)),
             (Target::DropSnapshot { snap, id }, answer) => self.snapshot_dropped(&call, snap, &id, (answer, &truth)),
         }
     }
@@ -89,6 +92,7 @@ impl<E: Ec2> World<E> {
             (real.multi_attach == order.shared, "multi-attach is not as asked for"),
             (real.volume_type == kind, "the type is not as asked for"),
             (origin == order.origin, "the source is not the one asked for"),
+            (order.key.is_none() || real.encrypted, "it is not encrypted"),
             (matches!(real.state.as_str(), "available" | "in-use"), "the volume is not usable yet"),
         ];
         if let Some((_, rule)) = rules.iter().find(|(holds, _)| !holds) {
@@ -103,6 +107,8 @@ impl<E: Ec2> World<E> {
             tags: order.tags(),
             holds: Default::default(),
             home: None,
+            growing: 0,
+            growth_refusals: 0,
             deleting: 0,
             deleted_in_use: false,
         })
@@ -112,14 +118,19 @@ impl<E: Ec2> World<E> {
         if !refused.code.is_final(true) {
             return Ok(());
         }
+        let is_denial = self.is_denial(refused);
         let claim = &self.beliefs.claims[at];
         let has_origin = claim.order.origin != Origin::Blank;
         let expected = match refused.code {
+            _ if is_denial => true,
+            // Its key cannot be used, or it broke.
+            Heard::FailedPrecondition | Heard::Internal if claim.order.key.is_some() || self.field.has_broken() => true,
             Heard::ResourceExhausted => self.quota_is_small || self.has_full_zones() || call.is_contrary,
             Heard::AlreadyExists => call.is_contrary || claim.has_stranger,
             // The source is gone, or going.
             Heard::NotFound | Heard::FailedPrecondition if !call.is_contrary => {
-                has_origin && !(call.was_sure && self.origin_is_sure(&claim.order))
+                has_origin
+                    && (self.origin_was_unknown(&claim.order) || !(call.was_sure && self.origin_is_sure(&claim.order)))
             }
             // The source may have grown since, and a look that lags does not show it.
             Heard::OutOfRange => has_origin,
@@ -149,7 +160,9 @@ impl<E: Ec2> World<E> {
                 "CreateVolume of {name} was refused for good ({refused:?}) and left {left:?} behind"
             ));
         }
-        self.beliefs.claims[at].state = Claimed::Absent;
+        let refused_in = self.drivers[call.driver].line.served_since(Sidecar::Provisioner);
+        let claim = &mut self.beliefs.claims[at];
+        (claim.state, claim.refused_in) = (Claimed::Absent, refused_in);
         Ok(())
     }
 
@@ -180,7 +193,7 @@ impl<E: Ec2> World<E> {
                 }
                 Ok(())
             }
-            Err(refused) if !refused.code.is_final(false) => Ok(()),
+            Err(refused) if !refused.code.is_final(false) || self.is_denial(&refused) => Ok(()),
             // Attached, or it was when the call arrived.
             Err(refused) if refused.code == Heard::FailedPrecondition && is_loose => Ok(()),
             Err(refused) => unexpected("DeleteVolume", id, &refused),
@@ -189,14 +202,16 @@ impl<E: Ec2> World<E> {
 
     fn published(&mut self, call: &Call, id: &str, node: usize, (answer, truth): (Answer, &StateView)) -> Checked {
         let instance = self.nodes[node].id.clone();
-        let is_in_doubt = !self.beliefs.is_sure_of(id);
+        let node_gone = self.nodes[node].is_gone;
+        let is_in_doubt = !self.beliefs.is_sure_of(id) || node_gone;
+        let is_denial = answer.as_ref().is_err_and(|refused| self.is_denial(refused));
         let others = self.beliefs.disk(id).map(|disk| disk.nodes().into_iter().any(|n| n != node));
         let Some(disk) = self.beliefs.disk(id) else { return Ok(()) };
         let hold = disk.hold(node);
         hold.publishing -= 1;
         match answer {
             Ok(Reply::Published(context)) => {
-                let undisturbed = hold.returned == call.others_before && hold.unpublishing == 0;
+                let undisturbed = hold.returned == call.others_before && hold.unpublishing == 0 && !node_gone;
                 if !undisturbed {
                     return Ok(());
                 }
@@ -211,9 +226,10 @@ impl<E: Ec2> World<E> {
             Ok(_) => broken("Publish was answered with something else"),
             Err(refused) => {
                 let expected = match refused.code {
-                    Heard::NotFound => !call.was_sure || is_in_doubt,
+                    // EC2 said so of what was made a moment ago: nothing is lost when an attacher hears it.
+                    Heard::NotFound => !call.was_sure || is_in_doubt || self.field.was_unknown(id),
                     Heard::FailedPrecondition => others == Some(true) || call.is_loose || is_in_doubt,
-                    code => !code.is_final(false),
+                    code => is_denial || !code.is_final(false),
                 };
                 if expected { Ok(()) } else { unexpected("ControllerPublishVolume", id, &refused) }
             }
@@ -223,12 +239,13 @@ impl<E: Ec2> World<E> {
     fn unpublished(&mut self, call: &Call, id: &str, node: usize, (answer, truth): (Answer, &StateView)) -> Checked {
         let instance = self.nodes[node].id.clone();
         let mut disturbed = false;
+        let freed_in = self.drivers[call.driver].line.served_since(Sidecar::Attacher);
         if let Some(disk) = self.beliefs.disk(id) {
             let hold = disk.hold(node);
             hold.unpublishing -= 1;
             disturbed = hold.asked != call.others_before || hold.publishing > 0;
             match (&answer, disturbed) {
-                (Ok(_), false) => hold.state = Held::Not,
+                (Ok(_), false) => (hold.state, hold.freed_in) = (Held::Not, freed_in),
                 (Ok(_), true) if hold.state == Held::Leaving => hold.state = Held::Maybe,
                 _ => {}
             }
@@ -239,12 +256,16 @@ impl<E: Ec2> World<E> {
                 None => Ok(()),
                 Some(real) => broken(format!("{id} was told to be detached from {instance}, but EC2 has {real:?}")),
             },
-            Err(refused) if !refused.code.is_final(false) => Ok(()),
+            Err(refused) if !refused.code.is_final(false) || self.is_denial(&refused) => Ok(()),
             Err(refused) => unexpected("ControllerUnpublishVolume", id, &refused),
         }
     }
 
     fn expanded(&mut self, call: &Call, id: &str, gib: i64, (answer, truth): (Answer, &StateView)) -> Checked {
+        if let Some(disk) = self.beliefs.disk(id) {
+            disk.growing = disk.growing.saturating_sub(1);
+            disk.growth_refusals += u32::from(matches!(&answer, Err(e) if e.code == Heard::FailedPrecondition));
+        }
         match answer {
             Ok(Reply::Expanded(bytes)) => {
                 let told = content::gib(bytes);
@@ -265,15 +286,21 @@ impl<E: Ec2> World<E> {
                 let expected = match refused.code {
                     // Too many modifications in a day, or one too soon.
                     Heard::FailedPrecondition => true,
-                    Heard::NotFound => !call.was_sure || !self.beliefs.is_sure_of(id),
-                    code => !code.is_final(false),
+                    Heard::NotFound => !call.was_sure || !self.beliefs.is_sure_of(id) || self.field.was_unknown(id),
+                    code => self.is_denial(&refused) || !code.is_final(false),
                 };
                 if expected { Ok(()) } else { unexpected("ControllerExpandVolume", id, &refused) }
             }
         }
     }
 
-    fn snapshotted(&mut self, call: &Call, at: usize, source: &str, (answer, truth): (Answer, &StateView)) -> Checked {
+    fn snapshotted(
+        &mut self,
+        call: &Call,
+        at: usize,
+        order: &SnapOrder,
+        (answer, truth): (Answer, &StateView),
+    ) -> Checked {
         let snap = &mut self.beliefs.snaps[at];
         snap.creating -= 1;
         let name = snap.name.clone();
@@ -296,15 +323,23 @@ impl<E: Ec2> World<E> {
                         snap.state = Snapped::Exists { id, ready: told.ready_to_use, gib };
                     }
                 }
-                self.check_snapshot(&name, source, &told, truth)
+                self.check_snapshot(&name, order, &told, truth)
             }
             Ok(_) => broken("CreateSnapshot was answered with something else"),
             Err(refused) => self.snapshot_refused(call, at, &refused, truth),
         }
     }
 
-    fn check_snapshot(&self, name: &str, source: &str, told: &csi_proto::csi::Snapshot, truth: &StateView) -> Checked {
-        let id = &told.snapshot_id;
+    fn check_snapshot(
+        &self,
+        name: &str,
+        order: &SnapOrder,
+        told: &csi_proto::csi::Snapshot,
+        truth: &StateView,
+    ) -> Checked {
+        let (id, source) = (&told.snapshot_id, &order.source);
+        let is_furnished = (!order.locked || self.field.is_locked(id))
+            && order.fast_in.iter().all(|zone| self.field.is_restored_fast(id, zone));
         let is_deleting =
             self.beliefs.snaps.iter().any(|s| matches!(&s.state, Snapped::Deleting { id: d, .. } if d == id));
         let Some(real) = truth.snapshots.iter().find(|s| s.id == *id) else {
@@ -313,9 +348,10 @@ impl<E: Ec2> World<E> {
         };
         let rules = [
             (!self.foreign_snapshots.contains(id), "it is a stranger's"),
-            (told.source_volume_id == source && real.volume_id == source, "its source is another"),
+            (told.source_volume_id == *source && real.volume_id == *source, "its source is another"),
             (content::gib(told.size_bytes) == i64::from(real.size_gib), "the size told is not the snapshot's"),
             (!told.ready_to_use || real.state == "completed", "it is told to be ready and is not"),
+            (!told.ready_to_use || is_furnished, "it is told to be ready without its lock or fast restores"),
         ];
         match rules.iter().find(|(holds, _)| !holds) {
             Some((_, rule)) => broken(format!("CreateSnapshot of {name} gave {id}, but {rule}: {told:?}, {real:?}")),
@@ -330,8 +366,14 @@ impl<E: Ec2> World<E> {
         }
         let has_stranger = named_snapshots(truth, &snap.name).any(|s| self.foreign_snapshots.contains(&s.id));
         let expected = match refused.code {
+            _ if self.is_denial(refused) => true,
             Heard::AlreadyExists => call.is_contrary || has_stranger,
-            Heard::NotFound | Heard::FailedPrecondition => !(call.was_sure && self.beliefs.is_sure_of(&snap.source)),
+            Heard::NotFound | Heard::FailedPrecondition => {
+                self.field.was_unknown(&snap.order.source)
+                    || !(call.was_sure && self.beliefs.is_sure_of(&snap.order.source))
+            }
+            // No room for more fast restores.
+            Heard::Internal => self.few_fast_restores && !snap.order.fast_in.is_empty(),
             _ => false,
         };
         if !expected {
@@ -376,9 +418,23 @@ impl<E: Ec2> World<E> {
                 self.beliefs.deleted.insert(id.to_owned());
                 Ok(())
             }
-            Err(refused) if !refused.code.is_final(false) => Ok(()),
+            Err(refused) if !refused.code.is_final(false) || self.is_denial(&refused) => Ok(()),
+            Err(refused) if refused.code == Heard::FailedPrecondition && self.field.is_locked(id) => Ok(()),
             Err(refused) => unexpected("DeleteSnapshot", id, &refused),
         }
+    }
+
+    /// EC2 did not know, once, what the volume is to be made from.
+    fn origin_was_unknown(&self, order: &VolumeOrder) -> bool {
+        match &order.origin {
+            Origin::Blank => false,
+            Origin::Snapshot(id) | Origin::Volume(id) => self.field.was_unknown(id),
+        }
+    }
+
+    /// The driver lacked a right, and says so.
+    fn is_denial(&self, refused: &Refused) -> bool {
+        refused.code == Heard::PermissionDenied && self.field.was_denied()
     }
 }
 

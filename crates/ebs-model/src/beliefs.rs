@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ebs_types::Tags;
 use tokio::time::Instant;
 
-use crate::content::VolumeOrder;
+use crate::content::{SnapOrder, VolumeOrder};
 use crate::weather::SETTLE;
 
 /// Everything the orchestrator believes.
@@ -33,6 +33,8 @@ pub(crate) struct Claim {
     pub(crate) state: Claimed,
     /// CreateVolume calls in flight.
     pub(crate) creating: usize,
+    /// Refused for good by a driver that the provisioner had called since then.
+    pub(crate) refused_in: Option<Instant>,
     /// Somebody else's volume carries the name.
     pub(crate) has_stranger: bool,
 }
@@ -64,6 +66,10 @@ pub(crate) struct Disk {
     pub(crate) holds: BTreeMap<usize, Hold>,
     /// The node on which the orchestrator wants it in the end.
     pub(crate) home: Option<usize>,
+    /// Expand calls in flight.
+    pub(crate) growing: usize,
+    /// So often growth was refused for good since a sidecar began to try.
+    pub(crate) growth_refusals: u32,
     pub(crate) deleting: usize,
     /// A deletion was asked for while it was on a node: one that joins it may hear of that.
     pub(crate) deleted_in_use: bool,
@@ -78,6 +84,8 @@ pub(crate) struct Hold {
     /// How often it was asked for, and given back, since the run began.
     pub(crate) asked: u64,
     pub(crate) returned: u64,
+    /// Given back by a driver that the attacher had called since then.
+    pub(crate) freed_in: Option<Instant>,
     /// It was asked for while it could not be had: a call that joins that one may hear of it.
     pub(crate) asked_in_vain: bool,
 }
@@ -100,8 +108,8 @@ pub(crate) enum Held {
 #[derive(Debug)]
 pub(crate) struct SnapClaim {
     pub(crate) name: String,
-    /// The volume it is to be taken of.
-    pub(crate) source: String,
+    /// What goes with the present state.
+    pub(crate) order: SnapOrder,
     pub(crate) wish: bool,
     pub(crate) state: Snapped,
     pub(crate) creating: usize,
@@ -138,6 +146,18 @@ impl Disk {
     /// The nodes that have it or may have it.
     pub(crate) fn nodes(&self) -> Vec<usize> {
         self.holds.iter().filter(|(_, hold)| hold.state != Held::Not).map(|(node, _)| *node).collect()
+    }
+
+    /// The node is no more: what was there is in doubt until it has been given back.
+    pub(crate) fn lose_node(&mut self, node: usize) {
+        if let Some(hold) = self.holds.get_mut(&node)
+            && hold.state != Held::Not
+        {
+            hold.state = Held::Maybe;
+        }
+        if self.home == Some(node) {
+            self.home = None;
+        }
     }
 
     pub(crate) fn hold(&mut self, node: usize) -> &mut Hold {

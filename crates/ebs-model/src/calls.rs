@@ -1,12 +1,12 @@
 //! The orchestrator's calls: how one is sent, and what it means to have sent it.
 
-use std::time::Duration;
-
 use ebs_ec2::Ec2;
 
 use crate::beliefs::{Claim, Claimed, Disk, Held, SnapClaim, Snapped};
-use crate::content::{self, VolumeOrder};
+use crate::content::{self, SnapOrder, VolumeOrder};
 use crate::driver::Rpc;
+use crate::patience::Deadline;
+use crate::sidecar::Sidecar;
 use crate::world::World;
 
 /// What a call is about.
@@ -17,7 +17,7 @@ pub(crate) enum Target {
     Publish { id: String, node: usize, shared: bool },
     Unpublish { id: String, node: usize },
     Expand { id: String, gib: i64, shared: bool },
-    Snapshot { snap: usize, source: String },
+    Snapshot { snap: usize, order: SnapOrder },
     DropSnapshot { snap: usize, id: String },
 }
 
@@ -88,9 +88,9 @@ fn expect_off(disk: &mut Disk, node: usize) -> Expected {
     Expected { others_before: hold.asked, ..Expected::default() }
 }
 
-fn expect_snapshot(snap: &mut SnapClaim, source: &str) -> Expected {
+fn expect_snapshot(snap: &mut SnapClaim, order: &SnapOrder) -> Expected {
     snap.creating += 1;
-    let is_contrary = source != snap.source;
+    let is_contrary = *order != snap.order;
     if matches!(snap.state, Snapped::Absent) {
         snap.state = Snapped::Unknown;
     }
@@ -109,9 +109,14 @@ fn expect_no_snapshot(snap: &mut SnapClaim, id: &str) -> Expected {
 }
 
 impl<E: Ec2> World<E> {
-    /// Sends a call; nothing when there is no driver to call.
-    pub(crate) fn send(&mut self, target: Target, deadline: Duration) {
-        let Some(driver) = self.driver() else { return };
+    /// Sends a call; nothing when there is no driver to call, or while the sidecar pauses.
+    pub(crate) fn send(&mut self, target: Target, deadline: Deadline) {
+        let Some(driver) = self.driver(Sidecar::behind(&target)) else { return };
+        let deadline = match deadline {
+            Deadline::Within(time) => time,
+            Deadline::Sidecar if self.patience.is_over(&target) => self.patience.time_out(&target),
+            Deadline::Sidecar => return,
+        };
         let name = match &target {
             Target::Create { claim, .. } => &self.beliefs.claims[*claim].name,
             Target::Snapshot { snap, .. } => &self.beliefs.snaps[*snap].name,
@@ -138,9 +143,7 @@ impl<E: Ec2> World<E> {
             Target::Publish { id, node, shared } => Rpc::Publish(content::publish(id, &self.nodes[*node].id, *shared)),
             Target::Unpublish { id, node } => Rpc::Unpublish(content::unpublish(id, &self.nodes[*node].id)),
             Target::Expand { id, gib, shared } => Rpc::Expand(content::expand(id, *gib, *shared)),
-            Target::Snapshot { snap, source } => {
-                Rpc::CreateSnapshot(content::create_snapshot(&self.beliefs.snaps[*snap].name, source))
-            }
+            Target::Snapshot { snap, order } => Rpc::CreateSnapshot(order.request(&self.beliefs.snaps[*snap].name)),
             Target::DropSnapshot { id, .. } => Rpc::DeleteSnapshot(content::delete_snapshot(id)),
         }
     }
@@ -149,7 +152,7 @@ impl<E: Ec2> World<E> {
     fn expect(&mut self, target: Target, driver: usize) -> Call {
         let was_sure = match &target {
             Target::Create { order, .. } => self.origin_is_sure(order),
-            Target::Snapshot { source, .. } => self.beliefs.is_sure_of(source),
+            Target::Snapshot { order, .. } => self.beliefs.is_sure_of(&order.source),
             Target::Delete { id, .. }
             | Target::Publish { id, .. }
             | Target::Unpublish { id, .. }
@@ -160,7 +163,8 @@ impl<E: Ec2> World<E> {
             Target::Create { claim, order } => expect_volume(&mut self.beliefs.claims[*claim], order),
             Target::Delete { claim, id } => expect_no_volume(&mut self.beliefs.claims[*claim], id),
             Target::Publish { id, node, .. } => {
-                let zone = self.nodes[*node].zone.clone();
+                let node_gone = self.nodes[*node].is_gone;
+                let zone = if node_gone { String::new() } else { self.nodes[*node].zone.clone() };
                 self.beliefs.disk(id).map(|disk| expect_on(disk, *node, &zone)).unwrap_or_default()
             }
             Target::Unpublish { id, node } => {
@@ -169,10 +173,11 @@ impl<E: Ec2> World<E> {
             Target::Expand { id, gib, .. } => {
                 if let Some(disk) = self.beliefs.disk(id) {
                     disk.wanted_gib = disk.wanted_gib.max(*gib);
+                    disk.growing += 1;
                 }
                 Expected::default()
             }
-            Target::Snapshot { snap, source } => expect_snapshot(&mut self.beliefs.snaps[*snap], source),
+            Target::Snapshot { snap, order } => expect_snapshot(&mut self.beliefs.snaps[*snap], order),
             Target::DropSnapshot { snap, id } => expect_no_snapshot(&mut self.beliefs.snaps[*snap], id),
         };
         Call { target, driver, others_before, was_sure, is_contrary, is_loose }

@@ -55,6 +55,33 @@ pub(crate) struct VolumeOrder {
     pub(crate) zones: Vec<String>,
     pub(crate) origin: Origin,
     pub(crate) team: String,
+    /// Encrypted with this key.
+    pub(crate) key: Option<Key>,
+}
+
+/// A KMS key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Key {
+    Sound,
+    /// EC2 accepts the volume, and then it vanishes.
+    Disabled,
+}
+
+impl Key {
+    pub(crate) fn alias(self) -> &'static str {
+        match self {
+            Self::Sound => "alias/sound",
+            Self::Disabled => "alias/disabled",
+        }
+    }
+
+    fn draw(dice: &mut Dice) -> Option<Self> {
+        match dice.below(20) {
+            0..=2 => Some(Self::Sound),
+            3 => Some(Self::Disabled),
+            _ => None,
+        }
+    }
 }
 
 impl VolumeOrder {
@@ -71,13 +98,16 @@ impl VolumeOrder {
             zones: allowed,
             origin: Origin::Blank,
             team: format!("t{}", dice.below(3)),
+            key: Key::draw(dice),
         }
     }
 
     /// Something else under the same name.
     pub(crate) fn other_content(&self, dice: &mut Dice) -> Self {
-        match dice.below(3) {
-            0 => Self { gib: self.gib + 20, ..self.clone() },
+        match dice.below(4) {
+            // What nobody asked to encrypt EC2 may encrypt all the same.
+            0 if self.key.is_none() => Self { key: Some(Key::Sound), ..self.clone() },
+            0 | 3 => Self { gib: self.gib + 20, ..self.clone() },
             1 => Self { shared: !self.shared, gib: self.gib, ..self.clone() },
             _ => Self { zones: vec!["us-west-2c".to_owned()], ..self.clone() },
         }
@@ -88,6 +118,9 @@ impl VolumeOrder {
         let mut parameters = map(&[("type", kind), ("tagSpecification_1", &format!("team={}", self.team))]);
         if self.shared {
             parameters.insert("iops".to_owned(), "200".to_owned());
+        }
+        if let Some(key) = self.key {
+            parameters.extend(map(&[("encrypted", "true"), ("kmsKeyId", key.alias())]));
         }
         let terms: Vec<Topology> =
             self.zones.iter().map(|zone| Topology { segments: map(&[(DriverName::ZONE_KEY, zone)]) }).collect();
@@ -154,8 +187,39 @@ pub(crate) fn expand(volume: &str, gib: i64, shared: bool) -> ControllerExpandVo
     }
 }
 
-pub(crate) fn create_snapshot(name: &str, volume: &str) -> CreateSnapshotRequest {
-    CreateSnapshotRequest { name: name.to_owned(), source_volume_id: volume.to_owned(), ..Default::default() }
+/// A snapshot that is to be taken.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct SnapOrder {
+    /// Of this volume.
+    pub(crate) source: String,
+    /// Nobody may delete it for a day.
+    pub(crate) locked: bool,
+    /// Volumes are to be restored fast from it, in these zones.
+    pub(crate) fast_in: Vec<String>,
+}
+
+impl SnapOrder {
+    pub(crate) fn draw(dice: &mut Dice, source: &str) -> Self {
+        let fast_in: &[&str] = match dice.below(10) {
+            0 => &["us-west-2a"],
+            1 => &["us-west-2a", "us-west-2b"],
+            _ => &[],
+        };
+        let fast_in = fast_in.iter().map(|zone| (*zone).to_owned()).collect();
+        Self { source: source.to_owned(), locked: dice.mille(200), fast_in }
+    }
+
+    pub(crate) fn request(&self, name: &str) -> CreateSnapshotRequest {
+        let mut parameters = HashMap::new();
+        if self.locked {
+            parameters.extend(map(&[("lockMode", "governance"), ("lockDuration", "1")]));
+        }
+        if !self.fast_in.is_empty() {
+            parameters.extend(map(&[("fastSnapshotRestoreAvailabilityZones", &self.fast_in.join(","))]));
+        }
+        let (name, source_volume_id) = (name.to_owned(), self.source.clone());
+        CreateSnapshotRequest { name, source_volume_id, parameters, ..Default::default() }
+    }
 }
 
 pub(crate) fn delete_snapshot(id: &str) -> DeleteSnapshotRequest {

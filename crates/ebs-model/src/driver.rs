@@ -19,9 +19,12 @@ use tokio::sync::watch;
 use tonic::{Request, Status};
 
 use crate::content::CLUSTER;
-use crate::field::{Caller, Field, Line};
+use crate::field::Field;
+use crate::line::{Caller, Line};
 use crate::link::Link;
+use crate::misled::Memory;
 use crate::planted::Planted;
+use crate::sidecar::Sidecar;
 
 /// A call of the orchestrator.
 #[derive(Debug, Clone)]
@@ -58,7 +61,9 @@ pub(crate) enum Heard {
     Aborted,
     OutOfRange,
     Unavailable,
-    /// Unknown, Internal, PermissionDenied … with its number.
+    PermissionDenied,
+    Internal,
+    /// Unknown, Unauthenticated … with its number.
     Other(i32),
 }
 
@@ -89,10 +94,12 @@ impl From<Status> for Refused {
             4 => Heard::DeadlineExceeded,
             5 => Heard::NotFound,
             6 => Heard::AlreadyExists,
+            7 => Heard::PermissionDenied,
             8 => Heard::ResourceExhausted,
             9 => Heard::FailedPrecondition,
             10 => Heard::Aborted,
             11 => Heard::OutOfRange,
+            13 => Heard::Internal,
             14 => Heard::Unavailable,
             other => Heard::Other(other),
         };
@@ -107,16 +114,22 @@ pub(crate) struct Driver<E> {
     service: ControllerService<Link<E>>,
     pub(crate) line: Arc<Line>,
     field: Arc<Field>,
+    memory: Arc<Memory>,
 }
 
 impl<E> Clone for Driver<E> {
     fn clone(&self) -> Self {
-        Self { service: self.service.clone(), line: Arc::clone(&self.line), field: Arc::clone(&self.field) }
+        Self {
+            service: self.service.clone(),
+            line: Arc::clone(&self.line),
+            field: Arc::clone(&self.field),
+            memory: Arc::clone(&self.memory),
+        }
     }
 }
 
 impl<E: Ec2> Driver<E> {
-    /// A process that starts now, by EC2's clock.
+    /// A process that starts now, when its own clock shows this.
     pub(crate) fn start(id: usize, ec2: Arc<E>, field: &Arc<Field>, now: SystemTime) -> Self {
         let line = Arc::new(Line::new(id));
         let driver = DriverName::default();
@@ -126,12 +139,13 @@ impl<E: Ec2> Driver<E> {
         let tags = TagPolicy { driver: driver.clone(), cluster_id, extra: Tags::new(), warn_on_invalid: false };
         let options = ControllerOptions { driver, tags };
         let service = ControllerService::new(Arc::new(cloud), options, Operations::new());
-        Self { service, line, field: Arc::clone(field) }
+        Self { service, line, field: Arc::clone(field), memory: Arc::default() }
     }
 
     /// Calls, waits for the answer as long as the deadline allows, and leaves. It counts as a caller from now on.
     pub(crate) fn call(self, rpc: Rpc, deadline: Duration) -> impl Future<Output = Answer> + Send {
-        let (caller, term) = (self.line.caller(), self.line.term());
+        self.line.serve(Sidecar::calling(&rpc));
+        let (caller, term) = (self.line.caller(), self.line.term(Sidecar::calling(&rpc)));
         self.called(rpc, deadline, (caller, term))
     }
 
@@ -150,6 +164,15 @@ impl<E: Ec2> Driver<E> {
     }
 
     async fn answer(&self, rpc: Rpc) -> Answer {
+        let bug = self.field.planted;
+        if let Some(reply) = self.memory.recall(bug, &rpc) {
+            return Ok(reply);
+        }
+        let answer = self.carry_out(rpc.clone()).await;
+        self.memory.bend(bug, &rpc, answer)
+    }
+
+    async fn carry_out(&self, rpc: Rpc) -> Answer {
         let service = &self.service;
         let reply = match rpc {
             Rpc::CreateVolume(r) => {

@@ -1,7 +1,7 @@
 //! What happens to driver processes: they die and are started again, and the lease goes from one to another.
 //!
-//! **What a lost lease allows.** A driver that loses its lease lives on, but its callers leave at that moment (the
-//! sidecar that held the lease exits). By `decisions.md` D-10 it starts no mutation from then on; that is checked. What it
+//! **What a lost lease allows.** A driver whose sidecar loses its lease lives on, but that sidecar's calls end at that moment
+//! (it exits); each sidecar has a lease of its own. By `decisions.md` D-10 it starts no mutation from then on; that is checked. What it
 //! had sent before may still reach EC2 for a short while, and the new driver, a process that has been running all along,
 //! cannot know of it. So exactly this is allowed, and counted in the story of a run:
 //!
@@ -10,101 +10,195 @@
 //! 3. a CreateVolume sent before the loss takes effect after the new driver has refused the volume for good;
 //! 4. a CreateSnapshot sent before the loss, and one of the new driver which could not see it yet, make two.
 //!
+//! (1) and (3) are allowed only where the sidecar has called the new driver without a pause of 15 s since before the call
+//! was sent: it has lost the lease and got it back meanwhile. Any other new driver, however long it has been running,
+//! begins to serve after the loss and has to wait for what may still come, as a process that was just started does
+//! (D-27).
+//!
 //! A process that *died* is another matter: the one that is started for it knows when it was started, and waits for
 //! what may still come where it would otherwise promise too much. Only (2) is allowed to it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebs_ec2::Ec2;
-use ebs_sim::engine::TimingOverride;
+use ebs_ec2::{Action, Ec2};
+use ebs_sim::api::{self, Call};
+use ebs_sim::faults::{Effect, Rule};
 use tokio::time::Instant;
 
+use crate::beliefs::Claimed;
 use crate::driver::Driver;
+use crate::sidecar::Sidecar;
 use crate::world::World;
 
-/// As the simulator's times go, in milliseconds.
-const NEVER: u64 = u64::MAX;
+/// By so much, in milliseconds, may a machine's clock be wrong.
+const CLOCK_ERROR_MS: u64 = 290_000;
+const CLOCK_ERROR: Duration = Duration::from_millis(CLOCK_ERROR_MS);
+/// What a policy may forget.
+const RIGHTS: [Action; 16] = [
+    Action::AttachVolume,
+    Action::CopyVolumes,
+    Action::CreateSnapshot,
+    Action::CreateVolume,
+    Action::CreateVolume,
+    Action::DeleteSnapshot,
+    Action::DeleteVolume,
+    Action::DescribeAvailabilityZones,
+    Action::DescribeInstances,
+    Action::DescribeSnapshots,
+    Action::DescribeVolumes,
+    Action::DescribeVolumesModifications,
+    Action::DetachVolume,
+    Action::EnableFastSnapshotRestores,
+    Action::LockSnapshot,
+    Action::ModifyVolume,
+];
+/// The name of the fault rules that make attachments stick.
+const STICKY: &str = "sticky";
 
 impl<E: Ec2> World<E> {
-    /// The process dies, and another is started in its place.
+    /// A process dies, and another is started in its place.
     pub(crate) async fn restart_driver(&mut self) {
-        if self.driver().is_none() {
-            return;
-        }
-        self.drivers[self.active].line.die();
-        let gap = self.dice.millis(0, 5_000);
-        self.tell(format!("driver {} dies; the next is there in {gap:?}", self.drivers[self.active].line.id));
-        self.start_driver().await;
-        self.no_driver_until = Instant::now() + gap;
-    }
-
-    /// The lease goes to another process, that has been there for a while or is new.
-    pub(crate) async fn hand_over(&mut self) {
-        if self.driver().is_none() {
-            return;
-        }
-        self.drivers[self.active].line.lose_lease();
-        let old = self.drivers[self.active].line.id;
-        self.next_holder().await;
-        let gap = self.dice.millis(0, 20_000);
-        self.tell(format!("driver {old} loses the lease to {} in {gap:?}", self.drivers[self.active].line.id));
-        self.no_driver_until = Instant::now() + gap;
-    }
-
-    /// The process dies with the lease, which another gets when it has run out.
-    pub(crate) async fn crash_and_hand_over(&mut self) {
-        if self.driver().is_none() {
-            return;
-        }
-        let line = Arc::clone(&self.drivers[self.active].line);
-        line.lose_lease();
+        let Some(died) = self.some_holder() else { return };
+        let line = Arc::clone(&self.drivers[died].line);
         line.die();
-        self.next_holder().await;
-        let gap = self.dice.millis(10_000, 20_000);
-        self.tell(format!(
-            "driver {} dies, and {} has the lease in {gap:?}",
-            line.id, self.drivers[self.active].line.id
-        ));
+        let held = self.leases_of(died);
+        let gap = self.dice.millis(0, 5_000);
+        let next = self.start_driver().await;
+        held.iter().for_each(|sidecar| self.holders[sidecar.place()] = next);
+        self.tell(format!("driver {} dies; the next is there in {gap:?}", line.id));
         self.no_driver_until = Instant::now() + gap;
     }
 
-    async fn next_holder(&mut self) {
-        let others: Vec<usize> =
-            (0..self.drivers.len()).filter(|at| *at != self.active && !self.drivers[*at].line.is_dead()).collect();
-        match self.dice.pick(&others) {
-            Some(other) => self.active = *other,
-            None => self.start_driver().await,
+    /// One lease, or all that a process has, go to another, that has been there for a while or is new.
+    pub(crate) async fn hand_over(&mut self) {
+        let Some(old) = self.some_holder() else { return };
+        let mut leases = self.leases_of(old);
+        if self.dice.mille(500) {
+            let kept = self.dice.below(leases.len());
+            leases = vec![leases[kept]];
         }
+        leases.iter().for_each(|sidecar| self.drivers[old].line.lose_lease(*sidecar));
+        let next = self.next_holder(old, &leases).await;
+        let gap = self.dice.millis(0, 20_000);
+        self.tell(format!("driver {old} loses the leases of {leases:?} to {next} in {gap:?}"));
+        self.no_driver_until = Instant::now() + gap;
     }
 
-    /// A new process, which is the one that is called.
-    pub(crate) async fn start_driver(&mut self) {
-        let now = self.sim.engine().now();
-        let driver = Driver::start(self.drivers.len(), (self.client)(self.sim.clone()).await, &self.field, now);
-        self.drivers.push(driver);
-        self.active = self.drivers.len() - 1;
+    /// A process dies with its leases, which another gets when they have run out.
+    pub(crate) async fn crash_and_hand_over(&mut self) {
+        let Some(died) = self.some_holder() else { return };
+        let leases = self.leases_of(died);
+        let line = Arc::clone(&self.drivers[died].line);
+        leases.iter().for_each(|sidecar| line.lose_lease(*sidecar));
+        line.die();
+        let next = self.next_holder(died, &leases).await;
+        let gap = self.dice.millis(10_000, 20_000);
+        self.tell(format!("driver {died} dies, and {next} has the leases of {leases:?} in {gap:?}"));
+        self.no_driver_until = Instant::now() + gap;
     }
 
-    /// For a while, attachments that begin stay `attaching` for ever, or those that end stay `detaching` for long.
-    pub(crate) fn make_attachments_stick(&mut self) {
-        let stuck = if self.dice.mille(500) {
-            TimingOverride { attach_ms: Some(NEVER), ..self.timing }
-        } else {
-            TimingOverride { detach_ms: Some(self.dice.between(60_000, 900_000)), ..self.timing }
+    /// A driver that some sidecar calls now.
+    fn some_holder(&mut self) -> Option<usize> {
+        if Instant::now() < self.no_driver_until {
+            return None;
+        }
+        let holders = self.holders;
+        self.dice.pick(&holders).copied()
+    }
+
+    fn leases_of(&self, driver: usize) -> Vec<Sidecar> {
+        Sidecar::ALL.into_iter().filter(|sidecar| self.holders[sidecar.place()] == driver).collect()
+    }
+
+    async fn next_holder(&mut self, old: usize, leases: &[Sidecar]) -> usize {
+        let others: Vec<usize> =
+            (0..self.drivers.len()).filter(|at| *at != old && !self.drivers[*at].line.is_dead()).collect();
+        let next = match self.dice.pick(&others) {
+            Some(other) => *other,
+            None => self.start_driver().await,
         };
-        self.sim.engine().replace_timing(stuck);
-        let time = self.dice.millis(5_000, 120_000);
-        self.sticky_until = Some(Instant::now() + time);
-        self.tell(format!("for {time:?} attachments stick: {:?}, {:?}", stuck.attach_ms, stuck.detach_ms));
+        leases.iter().for_each(|sidecar| self.holders[sidecar.place()] = next);
+        next
     }
 
-    /// Ends that when its time has come, or now. What sticks already goes on sticking.
-    pub(crate) fn unstick(&mut self, now: bool) {
-        if self.sticky_until.is_some_and(|until| now || Instant::now() >= until) {
-            self.sim.engine().replace_timing(self.timing);
+    /// A new process, which nobody calls yet.
+    pub(crate) async fn start_driver(&mut self) -> usize {
+        let now = self.sim.engine().now() + CLOCK_ERROR;
+        // Its machine's clock may be wrong, though not by so much that EC2 would refuse its requests.
+        let time_of_day =
+            if self.dice.mille(500) { now - self.dice.millis(0, 2 * CLOCK_ERROR_MS) } else { now - CLOCK_ERROR };
+        let driver = Driver::start(self.drivers.len(), (self.client)(self.sim.clone()).await, &self.field, time_of_day);
+        self.drivers.push(driver);
+        self.drivers.len() - 1
+    }
+
+    /// A new process, which every sidecar calls from now on.
+    pub(crate) async fn call_a_new_driver(&mut self) {
+        self.holders = [self.start_driver().await; 4];
+    }
+
+    /// For a while, attachments that begin stay `attaching`, or those that end stay `detaching` or `busy`: until they are
+    /// released, some other time.
+    pub(crate) fn make_attachments_stick(&mut self) {
+        let effect = match self.dice.below(3) {
+            0 => Effect::StuckAttaching,
+            1 => Effect::StuckDetaching,
+            _ => Effect::Busy,
+        };
+        let time = self.dice.millis(5_000, 120_000);
+        self.tell(format!("for {time:?} attachments stick: {}", effect.kind()));
+        self.sticky_until = Some(Instant::now() + time);
+        let rule = Rule { name: Some(STICKY.to_owned()), ..Rule::new(effect).chance(0.7) };
+        let set = self.sim.faults().add(rule);
+        assert!(set.is_ok(), "a rule for attachments: {set:?}");
+    }
+
+    /// Ends that when its time has come; what sticks goes on sticking.
+    pub(crate) fn unstick(&mut self) {
+        if self.sticky_until.is_some_and(|until| Instant::now() >= until) {
+            self.sim.faults().remove_named(STICKY);
             self.sticky_until = None;
         }
+    }
+
+    /// What sticks goes on.
+    pub(crate) fn release(&mut self) {
+        self.sim.engine().release_all();
+        self.tell("what sticks is released");
+    }
+
+    /// An instance is terminated: its attachments end by themselves, and the orchestrator knows nothing of them for sure.
+    pub(crate) async fn terminate_a_node(&mut self) {
+        let at = self.dice.below(self.nodes.len());
+        // Its zone keeps another one, so that volumes have a place to go.
+        let zone = self.nodes[at].zone.clone();
+        if self.nodes.iter().filter(|node| node.zone == zone && !node.is_gone).count() < 2 || self.nodes[at].is_gone {
+            return;
+        }
+        let id = self.nodes[at].id.clone();
+        let call = api::TerminateInstances { instance_ids: vec![id.clone()], ..Default::default() };
+        let gone = self.sim.by_test().engine().call(Call::TerminateInstances(call)).await;
+        if gone.is_err() {
+            // Throttled, as the driver may be.
+            return;
+        }
+        self.tell(format!("{id}, node {at}, is terminated"));
+        self.nodes[at].is_gone = true;
+        self.foreign.retain(|_, volume| !volume.attachments.iter().any(|a| a.instance_id == id));
+        for claim in &mut self.beliefs.claims {
+            if let Claimed::Exists(disk) | Claimed::Deleting(disk) = &mut claim.state {
+                disk.lose_node(at);
+            }
+        }
+    }
+
+    /// For a while the drivers lack a right, as after a mistake in a policy.
+    pub(crate) fn take_a_right(&mut self) {
+        let Some(action) = self.dice.pick(&RIGHTS).copied() else { return };
+        let time = self.dice.millis(1_000, 200_000);
+        self.field.take_right(action, time);
+        self.tell(format!("for {time:?} there is no right to {action}"));
     }
 
     /// Time until the next step.

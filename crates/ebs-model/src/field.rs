@@ -1,16 +1,15 @@
 //! What lies between the drivers and EC2: the weather, the calls under way, and a record of what EC2 did.
 
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ebs_ec2::{Action, Ec2Error, ErrorClass};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::dice::Dice;
+use crate::line::Line;
 use crate::planted::Planted;
 use crate::weather::{Fate, Reach, Told, Weather};
 
@@ -28,104 +27,41 @@ pub(crate) struct Deed {
 /// Successful calls only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum What {
-    Created { name: String, id: String },
-    Attached { volume: String, instance: String },
-    Detached { volume: String, instance: String },
-    Snapshotted { name: String, id: String },
+    Created {
+        name: String,
+        id: String,
+    },
+    Attached {
+        volume: String,
+        instance: String,
+    },
+    Detached {
+        volume: String,
+        instance: String,
+    },
+    Snapshotted {
+        name: String,
+        id: String,
+    },
+    /// A volume or snapshot was deleted.
+    Gone {
+        id: String,
+    },
+    /// EC2 refused a device name, which is another volume's there.
+    NameTaken {
+        volume: String,
+        instance: String,
+        device: String,
+    },
+    Locked {
+        snapshot: String,
+    },
+    /// Volumes can be restored fast from it, in these zones.
+    Restoring {
+        snapshot: String,
+        zones: Vec<String>,
+    },
     Other,
-}
-
-/// One driver's line to EC2.
-#[derive(Debug)]
-pub(crate) struct Line {
-    pub(crate) id: usize,
-    pub(crate) started: Instant,
-    /// Requests of the orchestrator in flight at this driver.
-    callers: AtomicUsize,
-    cuts: Mutex<Cuts>,
-    /// Grows whenever its callers have to leave.
-    term: watch::Sender<u64>,
-}
-
-/// When a process lost its callers.
-#[derive(Debug, Default)]
-struct Cuts {
-    lease_lost: Vec<Instant>,
-    died: Option<Instant>,
-}
-
-/// A request in flight at a driver.
-pub(crate) struct Caller(Arc<Line>);
-
-impl Drop for Caller {
-    fn drop(&mut self) {
-        self.0.callers.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-impl Line {
-    pub(crate) fn new(id: usize) -> Self {
-        let term = watch::Sender::new(0);
-        Self { id, started: Instant::now(), callers: AtomicUsize::new(0), cuts: Mutex::default(), term }
-    }
-
-    pub(crate) fn caller(self: &Arc<Self>) -> Caller {
-        self.callers.fetch_add(1, Ordering::SeqCst);
-        Caller(Arc::clone(self))
-    }
-
-    pub(crate) fn has_callers(&self) -> bool {
-        self.callers.load(Ordering::SeqCst) > 0
-    }
-
-    /// From now on no call of this process returns, and those under way have little time left to reach EC2.
-    pub(crate) fn die(&self) {
-        lock(&self.cuts).died = Some(Instant::now());
-        self.dismiss();
-    }
-
-    /// The lease is lost: all callers leave. The process lives on.
-    pub(crate) fn lose_lease(&self) {
-        lock(&self.cuts).lease_lost.push(Instant::now());
-        self.dismiss();
-    }
-
-    fn dismiss(&self) {
-        self.term.send_modify(|term| *term += 1);
-    }
-
-    /// Changes when the callers of now have to leave.
-    pub(crate) fn term(&self) -> watch::Receiver<u64> {
-        self.term.subscribe()
-    }
-
-    /// Comes back only in a process that lives.
-    pub(crate) async fn alive(&self) {
-        if self.is_dead() {
-            std::future::pending::<()>().await;
-        }
-    }
-
-    /// What a lost lease allows: that calls which the driver had in flight when it lost it have their effect still.
-    pub(crate) fn had_in_flight_at_loss(&self, sent: Instant) -> bool {
-        lock(&self.cuts).lease_lost.iter().any(|lost| sent <= *lost)
-    }
-
-    pub(crate) fn is_dead(&self) -> bool {
-        lock(&self.cuts).died.is_some()
-    }
-
-    /// Whether it had this in flight when its process died or lost its lease.
-    pub(crate) fn had_in_flight(&self, sent: Instant) -> bool {
-        self.had_in_flight_at_loss(sent) || lock(&self.cuts).died.is_some_and(|died| sent <= died)
-    }
-
-    /// Whether a call sent then can still reach EC2 now.
-    fn reaches(&self, sent: Instant, latest: Duration) -> bool {
-        let cuts = lock(&self.cuts);
-        let first = cuts.lease_lost.iter().chain(&cuts.died).filter(|cut| sent <= **cut).min();
-        first.is_none_or(|cut| Instant::now() <= *cut + latest)
-    }
 }
 
 /// Shared by all lines of a run.
@@ -134,6 +70,10 @@ pub(crate) struct Field {
     dice: Mutex<Dice>,
     pub(crate) weather: Mutex<Weather>,
     deeds: Mutex<Vec<Deed>>,
+    /// What EC2 did that no description tells the model.
+    facts: Mutex<Facts>,
+    /// Until when drivers have no right to an action.
+    rights_missing: Mutex<BTreeMap<Action, Instant>>,
     /// Tokens with which EC2 may have made a volume: it would repeat its answer to them, not refuse for want of room.
     tokens: Mutex<BTreeSet<String>>,
     /// Calls on their way whose callers may be gone.
@@ -145,12 +85,31 @@ pub(crate) struct Field {
     verbose: bool,
 }
 
+/// What EC2 did.
+#[derive(Debug, Default)]
+struct Facts {
+    made: BTreeSet<String>,
+    /// Since when volumes, snapshots and attachments are there, these by volume and instance.
+    born: BTreeMap<(String, String), Instant>,
+    /// What EC2 has told a driver that it does not know, although it was there.
+    unknown: BTreeSet<String>,
+    gone: BTreeSet<String>,
+    locked: BTreeSet<String>,
+    restoring: BTreeSet<(String, String)>,
+    /// Volumes that end in state `error`.
+    broken: BTreeSet<String>,
+    /// A driver was told that it lacks a right.
+    denied: bool,
+}
+
 impl Field {
     pub(crate) fn new(dice: Dice, weather: Weather, planted: Option<Planted>, verbose: bool) -> Self {
         Self {
             dice: Mutex::new(dice),
             weather: Mutex::new(weather),
             deeds: Mutex::default(),
+            facts: Mutex::default(),
+            rights_missing: Mutex::default(),
             tokens: Mutex::default(),
             couriers: Mutex::default(),
             violations: Mutex::default(),
@@ -162,7 +121,86 @@ impl Field {
     }
 
     pub(crate) fn fate(&self, action: Action) -> Fate {
-        lock(&self.weather).fate(&mut lock(&self.dice), action)
+        let mut fate = lock(&self.weather).fate(&mut lock(&self.dice), action);
+        if lock(&self.rights_missing).get(&action).is_some_and(|until| Instant::now() < *until) {
+            (fate.reach, fate.told) = (Reach::Never, Told::Denied);
+        }
+        lock(&self.facts).denied |= fate.told == Told::Denied;
+        fate
+    }
+
+    /// For that long drivers have no right to the action.
+    pub(crate) fn take_right(&self, action: Action, time: Duration) {
+        lock(&self.rights_missing).insert(action, Instant::now() + time);
+    }
+
+    /// Drivers have all rights again.
+    pub(crate) fn give_rights(&self) {
+        lock(&self.rights_missing).clear();
+    }
+
+    /// A driver was told that it lacks a right, some time in this run.
+    pub(crate) fn was_denied(&self) -> bool {
+        lock(&self.facts).denied
+    }
+
+    /// EC2 refuses for other reasons before it looks at a client token.
+    pub(crate) fn looks_at_tokens_last(&self) -> bool {
+        lock(&self.weather).token_last
+    }
+
+    /// EC2 shows it in state `error`.
+    pub(crate) fn is_broken(&self, id: &str) -> bool {
+        lock(&self.facts).broken.contains(id)
+    }
+
+    /// Some volume of this run has ended in state `error`.
+    pub(crate) fn has_broken(&self) -> bool {
+        !lock(&self.facts).broken.is_empty()
+    }
+
+    pub(crate) fn is_gone(&self, id: &str) -> bool {
+        lock(&self.facts).gone.contains(id)
+    }
+
+    /// It was locked, and may be still.
+    pub(crate) fn is_locked(&self, snapshot: &str) -> bool {
+        lock(&self.facts).locked.contains(snapshot)
+    }
+
+    /// Volumes can be restored fast from it in that zone.
+    pub(crate) fn is_restored_fast(&self, snapshot: &str, zone: &str) -> bool {
+        lock(&self.facts).restoring.contains(&(snapshot.to_owned(), zone.to_owned()))
+    }
+
+    /// EC2 does not know yet, this time, what was made a moment ago.
+    pub(crate) fn is_behind(&self, id: &str) -> bool {
+        let born = lock(&self.facts).born.get(&(id.to_owned(), String::new())).copied();
+        let is_behind = born.is_some_and(|born| lock(&self.weather).is_behind(&mut lock(&self.dice), born.elapsed()));
+        if is_behind {
+            lock(&self.facts).unknown.insert(id.to_owned());
+        }
+        is_behind
+    }
+
+    /// EC2 has told a driver, once, that it does not know this, although it was there.
+    pub(crate) fn was_unknown(&self, id: &str) -> bool {
+        lock(&self.facts).unknown.contains(id)
+    }
+
+    /// The fate of a change of something that may be too young for EC2 to know everywhere: of one of these, given by id and
+    /// maybe the instance that it is attached to.
+    pub(crate) fn fate_of_change(&self, action: Action, of: &[(&str, &str)]) -> Fate {
+        let mut fate = self.fate(action);
+        let born = |(id, instance): &(&str, &str)| {
+            lock(&self.facts).born.get(&((*id).to_owned(), (*instance).to_owned())).map(Instant::elapsed)
+        };
+        let Some(age) = of.iter().filter_map(born).min() else { return fate };
+        if fate.told == Told::Answer && lock(&self.weather).is_behind(&mut lock(&self.dice), age) {
+            (fate.reach, fate.told) = (Reach::Never, Told::NotYet);
+            lock(&self.facts).unknown.extend(of.iter().map(|(id, _)| (*id).to_owned()));
+        }
+        fate
     }
 
     /// From now on a volume may exist under the token.
@@ -194,6 +232,27 @@ impl Field {
     }
 
     pub(crate) fn note(&self, deed: Deed) {
+        let mut facts = lock(&self.facts);
+        match &deed.what {
+            What::Attached { volume, instance } => {
+                facts.born.insert((volume.clone(), instance.clone()), deed.at);
+            }
+            What::Snapshotted { id, .. } => drop(facts.born.entry((id.clone(), String::new())).or_insert(deed.at)),
+            What::Created { id, .. } => {
+                facts.born.entry((id.clone(), String::new())).or_insert(deed.at);
+                let is_new = facts.made.insert(id.clone());
+                if is_new && lock(&self.weather).breaks(&mut lock(&self.dice)) {
+                    facts.broken.insert(id.clone());
+                }
+            }
+            What::Gone { id } => drop(facts.gone.insert(id.clone())),
+            What::Locked { snapshot } => drop(facts.locked.insert(snapshot.clone())),
+            What::Restoring { snapshot, zones } => {
+                facts.restoring.extend(zones.iter().map(|zone| (snapshot.clone(), zone.clone())));
+            }
+            _ => {}
+        }
+        drop(facts);
         lock(&self.deeds).push(deed);
     }
 
@@ -229,6 +288,11 @@ impl Field {
 pub(crate) fn made_up(action: Action, told: Told, planted: Option<Planted>) -> Option<Ec2Error> {
     let (class, message) = match told {
         Told::Answer => return None,
+        Told::Denied => (ErrorClass::Unauthorized, "You are not authorized to perform this operation."),
+        Told::NoKey => (ErrorClass::Encryption, "The key is disabled."),
+        Told::NotYet => (not_found(action), "It does not exist."),
+        Told::NoSource if action == Action::CopyVolumes => (ErrorClass::VolumeNotFound, "The volume does not exist."),
+        Told::NoSource => (ErrorClass::SnapshotNotFound, "The snapshot does not exist."),
         Told::Unclear if planted == Some(Planted::UnclearIsRefused) => (ErrorClass::Other, "it did not work"),
         Told::Unclear => (ErrorClass::Ambiguous, "the reply was lost"),
         Told::NotSent => (ErrorClass::NotSent, "the connection was refused"),
@@ -236,6 +300,17 @@ pub(crate) fn made_up(action: Action, told: Told, planted: Option<Planted>) -> O
         Told::NoRoom => (ErrorClass::InsufficientCapacity, "There is not enough room in the zone."),
     };
     Some(Ec2Error::new(action, class, message))
+}
+
+/// How EC2 says that it does not know what an action is about.
+fn not_found(action: Action) -> ErrorClass {
+    match action {
+        Action::DetachVolume => ErrorClass::AttachmentNotFound,
+        Action::DeleteSnapshot | Action::LockSnapshot | Action::EnableFastSnapshotRestores => {
+            ErrorClass::SnapshotNotFound
+        }
+        _ => ErrorClass::VolumeNotFound,
+    }
 }
 
 impl Fate {

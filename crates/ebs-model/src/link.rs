@@ -15,7 +15,8 @@ use ebs_ec2::{Action, Ec2, Ec2Error, Result};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-use crate::field::{Deed, Field, Line, What, made_up};
+use crate::field::{Deed, Field, What, made_up};
+use crate::line::Line;
 use crate::weather::{Fate, Reach, Told};
 
 /// One driver's port.
@@ -39,6 +40,14 @@ struct Trip<T> {
     subject: Subject,
 }
 
+/// What decides over the fate of a creation.
+struct Creation<'a> {
+    token: &'a str,
+    dry: bool,
+    encrypted: bool,
+    source: Option<&'a str>,
+}
+
 /// Whom a call is about, for the record.
 #[derive(Debug, Clone, Default)]
 struct Subject {
@@ -50,6 +59,11 @@ impl<T> Trip<T> {
     /// A question.
     fn ask(action: Action) -> Self {
         Self { action, dry: true, fate: None, did: |_, _| What::Other, subject: Subject::default() }
+    }
+
+    /// The same with its fate decided.
+    fn with(self, fate: Fate) -> Self {
+        Self { fate: Some(fate), ..self }
     }
 
     /// A change.
@@ -167,11 +181,22 @@ impl<E: Ec2> Link<E> {
         }
     }
 
-    /// The fate of a creation: a full zone refuses only what EC2 does not know already.
-    fn fate_of_creation(&self, token: &str, dry: bool) -> Fate {
-        let mut fate = self.field.fate(Action::CreateVolume);
-        if fate.told == Told::NoRoom && (dry || self.field.knows_token(token)) {
+    /// The fate of a creation. `source`: what it is to be made from.
+    fn fate_of_creation(&self, action: Action, creation: &Creation<'_>) -> Fate {
+        let mut fate = self.field.fate(action);
+        let Creation { token, dry, encrypted, source } = *creation;
+        let is_known = self.field.knows_token(token) && !self.field.looks_at_tokens_last();
+        let is_idle = (fate.told == Told::NoRoom && (dry || is_known)) || (fate.told == Told::NoKey && !encrypted);
+        if is_idle {
             (fate.told, fate.reach) = (Told::Answer, Reach::Now);
+        }
+        let source_is_new = source.is_some_and(|source| self.field.is_behind(source));
+        if source_is_new && fate.told == Told::Answer {
+            (fate.told, fate.reach) = (Told::NoSource, Reach::Never);
+        }
+        let source_is_gone = source.is_some_and(|source| self.field.is_gone(source));
+        if source_is_gone && self.field.looks_at_tokens_last() && fate.told == Told::Answer {
+            (fate.told, fate.reach) = (Told::NoSource, Reach::Never);
         }
         if !dry && fate.reach != Reach::Never {
             self.field.use_token(token);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::Parser;
-use ebs_model::{Options, run_on_port};
+use ebs_model::{Failure, Options, Planted, run_on_port};
 use tokio::time::Instant;
 
 const STACK: usize = 16 << 20;
@@ -25,6 +25,9 @@ struct Arguments {
     /// Run this seed only, and tell every call.
     #[arg(long)]
     seed: Option<u64>,
+    /// Plant this bug, to see what the model makes of it.
+    #[arg(long, value_parser = planted)]
+    planted: Option<Planted>,
     /// Threads; each runs seeds of its own.
     #[arg(long, default_value_t = 2)]
     threads: u64,
@@ -34,13 +37,14 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let mut out = std::io::stdout();
     if let Some(seed) = arguments.seed {
-        let thread = std::thread::Builder::new().stack_size(STACK).spawn(move || one(seed, true));
-        let failed = thread.expect("a thread starts").join().expect("no run panics");
-        let _closed = match &failed {
-            Some(failure) => write!(out, "{failure}"),
-            None => writeln!(out, "seed {seed} passes"),
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn(move || one(seed, arguments.planted, true));
+        let ended = thread.expect("a thread starts").join().expect("no run panics");
+        let (told, code) = match ended {
+            Ok(story) => (format!("{}\nseed {seed} passes\n", story.join("\n")), ExitCode::SUCCESS),
+            Err(failure) => (failure.to_string(), ExitCode::FAILURE),
         };
-        return if failed.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+        let _closed = out.write_all(told.as_bytes());
+        return code;
     }
     let from = arguments.from.unwrap_or_else(new_seeds);
     let (next, failures) = (Arc::new(AtomicU64::new(from)), Arc::new(AtomicU64::new(0)));
@@ -51,7 +55,7 @@ fn main() -> ExitCode {
             let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(threads, || {
                 while Instant::now() < end {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if let Some(failure) = one(seed, false) {
+                    if let Err(failure) = one(seed, arguments.planted, false) {
                         failures.fetch_add(1, Ordering::Relaxed);
                         let _closed = writeln!(std::io::stdout(), "seed {}: {}", failure.seed, failure.rule);
                     }
@@ -71,7 +75,12 @@ fn new_seeds() -> u64 {
     since.map_or(0, |since| since.as_secs() * 1_000_000)
 }
 
-/// The failure of a seed, if it fails.
-fn one(seed: u64, verbose: bool) -> Option<ebs_model::Failure> {
-    run_on_port(seed, &Options { verbose, ..Options::default() }).err()
+/// Runs one seed: its story, or its failure.
+fn one(seed: u64, planted: Option<Planted>, verbose: bool) -> Result<Vec<String>, Failure> {
+    run_on_port(seed, &Options { planted, verbose })
+}
+
+fn planted(name: &str) -> Result<Planted, String> {
+    let named = |bug: &&Planted| format!("{bug:?}").eq_ignore_ascii_case(name);
+    Planted::ALL.iter().find(named).copied().ok_or_else(|| format!("no such bug; choose one of {:?}", Planted::ALL))
 }

@@ -1,28 +1,79 @@
-//! Bugs that are planted on the way between a driver and EC2, so that it is known that the model finds them.
+//! Bugs that are planted in a driver or on its way to EC2, so that it is known that the model finds them.
 
-/// A planted bug.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Planted {
+macro_rules! planted {
+    ($($(#[doc = $text:literal])+ $bug:ident,)+) => {
+        /// A planted bug.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Planted {
+            $($(#[doc = $text])+ $bug,)+
+        }
+
+        impl Planted {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$bug,)+];
+        }
+    };
+}
+
+planted! {
     /// DetachVolume is answered and forgotten.
     DetachForgotten,
     /// DeleteVolume is answered and forgotten.
     DeleteForgotten,
+    /// DeleteSnapshot is answered and forgotten.
+    SnapshotDeleteForgotten,
+    /// LockSnapshot is answered and forgotten.
+    LockForgotten,
+    /// EnableFastSnapshotRestores is answered and forgotten.
+    FastRestoresForgotten,
     /// No description of a volume shows attachments, as if an error were read as "none".
     AttachmentsUnseen,
     /// An attachment that is on its way out is taken for gone.
     DetachingIsDetached,
     /// An attach is tried again by itself, whatever has happened since.
     AttachTwice,
+    /// A while after an attach it is taken back, though nobody asked.
+    DetachUnasked,
+    /// A while after a detach the volume is deleted, though nobody asked.
+    DeleteUnasked,
+    /// A deletion takes everything along that carries the same name.
+    DeleteByName,
     /// Descriptions name another device than the one attached.
     WrongDevice,
+    /// Every attachment asks for the same device name.
+    SameDevice,
     /// Every CreateVolume has a client token of its own.
     TokenForEachCall,
+    /// A volume is made once more by itself, whatever has happened since.
+    CreateTwice,
+    /// A snapshot is taken once more, without its name.
+    SnapshotTwice,
+    /// A volume is made somewhere else than asked for.
+    ZoneIgnored,
+    /// A volume is made smaller than asked for.
+    SizeCut,
+    /// A volume for several nodes is made for one.
+    SharingForgotten,
+    /// A volume is made of another type.
+    TypeForgotten,
+    /// A volume is made without what it is to be made from.
+    SourceForgotten,
+    /// A volume is made in the clear.
+    EncryptionForgotten,
+    /// What is being made is taken for made.
+    CreatingIsUsable,
     /// An unclear answer is taken for "nothing was done".
     UnclearIsRefused,
     /// A tag of the class is not written.
     TagsDropped,
+    /// The tag that says whose it is is missing from snapshots.
+    SnapshotTagsDropped,
+    /// The tag with the name is missing.
+    NameDropped,
     /// Everybody's volumes look like ours.
     OwnershipUnseen,
+    /// The look for a volume by its name finds nothing.
+    VolumesUnseen,
     /// The look for a snapshot by its name finds nothing.
     SnapshotsUnseen,
     /// A pending snapshot is told as completed.
@@ -34,25 +85,24 @@ pub enum Planted {
     LateBeyondBelief,
     /// The driver goes on with new mutations when its callers have left: work that is not tied to anybody's waiting.
     WorkWithoutCallers,
-}
-
-impl Planted {
-    /// All of them.
-    pub const ALL: [Self; 15] = [
-        Self::DetachForgotten,
-        Self::DeleteForgotten,
-        Self::AttachmentsUnseen,
-        Self::DetachingIsDetached,
-        Self::AttachTwice,
-        Self::WrongDevice,
-        Self::TokenForEachCall,
-        Self::UnclearIsRefused,
-        Self::TagsDropped,
-        Self::OwnershipUnseen,
-        Self::SnapshotsUnseen,
-        Self::ReadyTooSoon,
-        Self::SizeAhead,
-        Self::LateBeyondBelief,
-        Self::WorkWithoutCallers,
-    ];
+    /// The driver makes a call that its policies do not allow.
+    BeyondThePolicies,
+    /// Every call goes to a process that was started just now: nothing is remembered from attempt to attempt.
+    NothingRemembered,
+    /// What is there under the name is taken for what is asked for.
+    AnyContentWillDo,
+    /// The answer to a name is remembered and given again, whatever has happened since.
+    AnswersRemembered,
+    /// An unknown outcome is answered with a success.
+    HopeForTheBest,
+    /// An unknown outcome is answered with a final code.
+    DespairTooSoon,
+    /// A second answer to the same name tells another id.
+    IdChanges,
+    /// The zone told is another.
+    ZoneMistold,
+    /// The size told of snapshots and of grown volumes is smaller.
+    SizeMistold,
+    /// The source told of snapshots is another.
+    SourceMistold,
 }

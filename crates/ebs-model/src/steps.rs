@@ -7,7 +7,8 @@ use tokio::time::Instant;
 
 use crate::beliefs::{Claimed, Disk, Held, Snapped};
 use crate::calls::Target;
-use crate::content::{Origin, VolumeOrder};
+use crate::content::{Origin, SnapOrder, VolumeOrder};
+use crate::patience::Deadline;
 use crate::world::{Checked, World};
 
 /// The largest growth that a run asks for in one step, in GiB.
@@ -45,7 +46,7 @@ impl<E: Ec2> World<E> {
         let target = self.history.last().cloned();
         let meanwhile = self.dice.millis(0, 1_500);
         self.pass(meanwhile).await?;
-        if self.dice.mille(700) {
+        if self.dice.mille(500) {
             self.restart_driver().await;
         } else {
             self.hand_over().await;
@@ -53,7 +54,7 @@ impl<E: Ec2> World<E> {
         let left = self.no_driver_until.saturating_duration_since(Instant::now());
         let then = self.dice.millis(0, 2_000);
         self.pass(left + then).await?;
-        let deadline = Duration::from_secs(60);
+        let deadline = Deadline::Within(Duration::from_secs(60));
         match target {
             Some(Target::Publish { id, node, .. }) if self.dice.mille(700) => {
                 self.set_home(&id, None);
@@ -71,13 +72,16 @@ impl<E: Ec2> World<E> {
     }
 
     /// How long the orchestrator waits for an answer: now and then it leaves at once.
-    pub(crate) fn deadline(&mut self) -> Duration {
-        match self.dice.below(10) {
+    pub(crate) fn deadline(&mut self) -> Deadline {
+        Deadline::Within(match self.dice.below(12) {
             0 => self.dice.millis(0, 300),
-            1..=3 => self.dice.millis(300, 10_000),
-            4..=8 => Duration::from_secs(60),
+            1..=2 => self.dice.millis(300, 2_000),
+            3..=4 => self.dice.millis(1_000, 10_000),
+            5..=6 => Duration::from_secs(10),
+            7..=8 => Duration::from_secs(15),
+            9..=10 => Duration::from_secs(60),
             _ => Duration::from_secs(360),
-        }
+        })
     }
 
     fn change_a_wish(&mut self) {
@@ -95,7 +99,7 @@ impl<E: Ec2> World<E> {
     }
 
     /// The next call of the provisioner for a volume. False: nothing is left to do.
-    pub(crate) fn advance_claim(&mut self, at: usize, deadline: Duration) -> bool {
+    pub(crate) fn advance_claim(&mut self, at: usize, deadline: Deadline) -> bool {
         let claim = &self.beliefs.claims[at];
         match claim.state.clone() {
             Claimed::Absent if !claim.wish => false,
@@ -120,7 +124,7 @@ impl<E: Ec2> World<E> {
     }
 
     /// Towards the end of a volume: off all nodes, then away.
-    fn remove(&mut self, at: usize, disk: &Disk, deadline: Duration) {
+    fn remove(&mut self, at: usize, disk: &Disk, deadline: Deadline) {
         match disk.nodes().first() {
             Some(node) if disk.holds[node].unpublishing > 0 => {}
             Some(node) => self.send(Target::Unpublish { id: disk.id.clone(), node: *node }, deadline),
@@ -146,6 +150,8 @@ impl<E: Ec2> World<E> {
     }
 
     fn add_origin(&mut self, order: &mut VolumeOrder) {
+        // Copies are encrypted as their source is.
+        order.key = None;
         let snapshots: Vec<(String, i64)> = self
             .beliefs
             .snaps
@@ -189,7 +195,8 @@ impl<E: Ec2> World<E> {
         let Some(disk) = self.some_disk() else { return self.work_on_a_claim() };
         let deadline = self.deadline();
         let nodes = disk.nodes();
-        let near: Vec<usize> = (0..self.nodes.len()).filter(|n| self.nodes[*n].zone == disk.zone).collect();
+        let near: Vec<usize> =
+            (0..self.nodes.len()).filter(|n| self.nodes[*n].zone == disk.zone && !self.nodes[*n].is_gone).collect();
         let Some(node) = nodes.first().copied() else {
             if let Some(node) = self.dice.pick(&near).copied() {
                 self.set_home(&disk.id, Some(node));
@@ -202,7 +209,9 @@ impl<E: Ec2> World<E> {
         let publish = |node| Target::Publish { id: disk.id.clone(), node, shared: disk.shared };
         let unpublish = Target::Unpublish { id: disk.id.clone(), node };
         match hold.state {
-            Held::Maybe if chance < 50 && hold.publishing == 0 => self.send(publish(node), deadline),
+            Held::Maybe if chance < 50 && hold.publishing == 0 && !self.nodes[node].is_gone => {
+                self.send(publish(node), deadline)
+            }
             Held::Attached(_) if chance < 20 => self.send(publish(node), deadline),
             // A second node for a volume for several; for others it is refused while the first has it.
             Held::Attached(_) if chance < 40 => {
@@ -243,7 +252,7 @@ impl<E: Ec2> World<E> {
     }
 
     /// The next call of the snapshotter for a snapshot. False: nothing is left to do.
-    pub(crate) fn advance_snapshot(&mut self, at: usize, deadline: Duration) -> bool {
+    pub(crate) fn advance_snapshot(&mut self, at: usize, deadline: Deadline) -> bool {
         let snap = &self.beliefs.snaps[at];
         if snap.twinned {
             return false;
@@ -252,19 +261,20 @@ impl<E: Ec2> World<E> {
             Snapped::Absent if !snap.wish => false,
             Snapped::Absent => {
                 let Some(disk) = self.some_disk() else { return false };
-                self.beliefs.snaps[at].source.clone_from(&disk.id);
-                self.send(Target::Snapshot { snap: at, source: disk.id }, deadline);
+                let order = SnapOrder::draw(&mut self.dice, &disk.id);
+                self.beliefs.snaps[at].order = order.clone();
+                self.send(Target::Snapshot { snap: at, order }, deadline);
                 true
             }
             Snapped::Unknown | Snapped::Exists { ready: false, .. } if snap.creating > 0 => true,
             Snapped::Unknown => {
-                let source = snap.source.clone();
-                self.send(Target::Snapshot { snap: at, source }, deadline);
+                let order = snap.order.clone();
+                self.send(Target::Snapshot { snap: at, order }, deadline);
                 true
             }
             Snapped::Exists { ready: false, .. } if snap.wish => {
-                let source = snap.source.clone();
-                self.send(Target::Snapshot { snap: at, source }, deadline);
+                let order = snap.order.clone();
+                self.send(Target::Snapshot { snap: at, order }, deadline);
                 true
             }
             Snapped::Exists { .. } if snap.wish => false,
@@ -298,9 +308,9 @@ impl<E: Ec2> World<E> {
                 None => self.beliefs.deleted.contains(id),
             },
             Target::Unpublish { .. } | Target::Expand { .. } => true,
-            Target::Snapshot { snap, source } => {
+            Target::Snapshot { snap, order } => {
                 let snap = &self.beliefs.snaps[*snap];
-                !snap.twinned && *source == snap.source && !matches!(snap.state, Snapped::Deleting { .. })
+                !snap.twinned && *order == snap.order && !matches!(snap.state, Snapped::Deleting { .. })
             }
             Target::DropSnapshot { snap, id } => match &self.beliefs.snaps[*snap].state {
                 Snapped::Exists { id: known, .. } => known != id,
@@ -320,8 +330,9 @@ impl<E: Ec2> World<E> {
             let at = self.dice.below(self.beliefs.snaps.len());
             let Some(disk) = self.some_disk() else { return };
             let snap = &self.beliefs.snaps[at];
-            if matches!(snap.state, Snapped::Exists { .. }) && snap.source != disk.id && !snap.twinned {
-                self.send(Target::Snapshot { snap: at, source: disk.id }, deadline);
+            if matches!(snap.state, Snapped::Exists { .. }) && snap.order.source != disk.id && !snap.twinned {
+                let order = SnapOrder { source: disk.id, ..snap.order.clone() };
+                self.send(Target::Snapshot { snap: at, order }, deadline);
             }
             return;
         }
@@ -337,11 +348,14 @@ impl<E: Ec2> World<E> {
 
     /// What happens to drivers, and what a careless administrator does.
     async fn meddle(&mut self) {
-        match self.dice.below(9) {
+        match self.dice.below(13) {
             0..=3 => self.restart_driver().await,
             4..=5 => self.hand_over().await,
             6 => self.crash_and_hand_over().await,
             7 => self.make_attachments_stick(),
+            8 => self.release(),
+            9 => self.terminate_a_node().await,
+            10..=11 => self.take_a_right(),
             _ => {
                 let Some(disk) = self.some_disk() else { return };
                 let at = self.beliefs.claims.iter().position(|c| c.disk().is_some_and(|d| d.id == disk.id));

@@ -1,7 +1,5 @@
 //! What EC2 really has, against what was promised.
 
-use std::collections::BTreeMap;
-
 use ebs_ec2::Ec2;
 use ebs_sim::api::{SimAttachment, SimSnapshot, SimVolume};
 use ebs_sim::engine::StateView;
@@ -9,6 +7,7 @@ use ebs_types::DriverName;
 
 use crate::beliefs::{Claimed, Disk, Held, Snapped};
 use crate::field::{Deed, What};
+use crate::sidecar::Sidecar;
 use crate::world::{Checked, World, broken};
 
 /// Something that lives and costs money.
@@ -39,7 +38,7 @@ impl<E: Ec2> World<E> {
         }
         let truth = self.sim.engine().snapshot_of_state().await;
         self.check_volumes(&truth)?;
-        self.check_devices(&truth)?;
+        self.check_names(&truth)?;
         self.check_snapshots(&truth)?;
         self.check_strangers(&truth)
     }
@@ -64,6 +63,7 @@ impl<E: Ec2> World<E> {
         }
         let known = |v: &&SimVolume| {
             self.foreign.contains_key(&v.id)
+                || v.attachments.iter().any(|a| a.delete_on_termination)
                 || self.beliefs.claims.iter().any(|c| v.tags.get(DriverName::VOLUME_NAME_TAG) == Some(&c.name))
         };
         match truth.volumes.iter().find(|v| is_live(v) && !known(v)) {
@@ -103,16 +103,16 @@ impl<E: Ec2> World<E> {
         Ok(())
     }
 
-    fn check_devices(&self, truth: &StateView) -> Checked {
-        let mut taken = BTreeMap::new();
-        for volume in &truth.volumes {
-            for a in &volume.attachments {
-                if let Some(other) = taken.insert((&a.instance_id, &a.device), &volume.id) {
-                    return broken(format!("{} on {} is {other} and {}", a.device, a.instance_id, volume.id));
-                }
-            }
-            if volume.attachments.len() > 1 && !volume.multi_attach {
-                return broken(format!("{} is attached twice: {:?}", volume.id, volume.attachments));
+    /// EC2 itself gives no device name twice; a driver must not even ask for one that it has given away itself.
+    fn check_names(&mut self, truth: &StateView) -> Checked {
+        for deed in std::mem::take(&mut self.names_taken) {
+            let What::NameTaken { volume, instance, device } = &deed.what else { continue };
+            let Some(other) = deed.line.has_given(instance, device).filter(|other| other != volume) else { continue };
+            if attachment(truth, &other, instance).is_some_and(|a| a.device == *device) {
+                let id = deed.line.id;
+                return broken(format!(
+                    "driver {id} asks for {device} on {instance} for {volume} and has given it to {other} itself"
+                ));
             }
         }
         Ok(())
@@ -181,21 +181,22 @@ impl<E: Ec2> World<E> {
                 What::Attached { volume, instance } => self.saw_attached(&deed, volume, instance)?,
                 What::Detached { volume, instance } => self.saw_detached(&deed, volume, instance),
                 What::Snapshotted { name, id } => self.saw_snapshotted(&deed, name, id)?,
-                What::Other => {}
+                What::NameTaken { .. } => self.names_taken.push(deed),
+                What::Gone { .. } | What::Locked { .. } | What::Restoring { .. } | What::Other => {}
             }
         }
         Ok(())
     }
 
     fn saw_created(&mut self, deed: &Deed, name: &str, id: &str) -> Checked {
-        let is_excused = deed.line.had_in_flight_at_loss(deed.sent);
+        let is_excused = deed.line.had_in_flight_at_loss(Sidecar::Provisioner, deed.sent);
         let Some(claim) = self.beliefs.by_name(name) else { return broken(format!("nobody asked for {name}: {id}")) };
         let is_old = self.made.contains(id);
         self.made.insert(id.to_owned());
         match &claim.state {
             _ if is_old => Ok(()),
             Claimed::Unknown => Ok(()),
-            Claimed::Absent if is_excused => {
+            Claimed::Absent if is_excused && claim.refused_in.is_none_or(|since| since <= deed.sent) => {
                 claim.state = Claimed::Unknown;
                 self.tell(format!("{id} comes late, as a lost lease allows"));
                 Ok(())
@@ -213,7 +214,8 @@ impl<E: Ec2> World<E> {
         if hold.state != Held::Not {
             return Ok(());
         }
-        if deed.line.had_in_flight_at_loss(deed.sent) {
+        let was_foreseeable = hold.freed_in.is_some_and(|since| deed.sent < since);
+        if deed.line.had_in_flight_at_loss(Sidecar::Attacher, deed.sent) && !was_foreseeable {
             hold.state = Held::Maybe;
             self.tell(format!("{volume} comes late to {instance}, as a lost lease allows"));
             return Ok(());
@@ -224,7 +226,7 @@ impl<E: Ec2> World<E> {
     /// A detach that a process had in flight when it ended may undo what the next one has done.
     fn saw_detached(&mut self, deed: &Deed, volume: &str, instance: &str) {
         let node = self.nodes.iter().position(|n| n.id == instance);
-        let is_excused = deed.line.had_in_flight(deed.sent);
+        let is_excused = deed.line.had_in_flight(Sidecar::Attacher, deed.sent);
         if let (Some(node), Some(disk)) = (node, self.beliefs.disk(volume))
             && is_excused
             && matches!(disk.hold(node).state, Held::Attached(_))
@@ -237,13 +239,13 @@ impl<E: Ec2> World<E> {
     fn saw_snapshotted(&mut self, deed: &Deed, name: &str, id: &str) -> Checked {
         let before = self.snapshot_deeds.iter().rfind(|(n, _, _)| n == name).cloned();
         self.snapshot_deeds.push((name.to_owned(), id.to_owned(), deed.clone()));
-        let is_excused = deed.line.had_in_flight_at_loss(deed.sent)
+        let is_excused = deed.line.had_in_flight_at_loss(Sidecar::Snapshotter, deed.sent)
             || before.as_ref().is_some_and(|(_, id, earlier)| {
                 // The other driver could not see it yet, and has no start of its own to wait after.
                 earlier.line.id != deed.line.id
-                    && earlier.line.had_in_flight_at_loss(earlier.sent)
+                    && earlier.line.had_in_flight_at_loss(Sidecar::Snapshotter, earlier.sent)
                     && deed.line.started <= earlier.at
-                    && !self.beliefs.deleted.contains(id)
+                    && !self.field.is_gone(id)
             });
         let Some(snap) = self.beliefs.snaps.iter_mut().find(|s| s.name == name) else {
             return broken(format!("nobody asked for {name}: {id}"));
@@ -253,7 +255,7 @@ impl<E: Ec2> World<E> {
             // Somebody saw it before its own caller heard of it.
             return Ok(());
         }
-        let is_second = before.is_some_and(|(_, id, _)| !self.beliefs.deleted.contains(&id));
+        let is_second = before.is_some_and(|(_, id, _)| !self.field.is_gone(&id));
         let was_expected = matches!(snap.state, Snapped::Unknown) && !is_second;
         if was_expected || snap.twinned {
             return Ok(());

@@ -19,6 +19,17 @@ pub(crate) struct Weather {
     throttled: u64,
     slow: u64,
     no_room: u64,
+    /// The rights to a call are missing, for this one call.
+    denied: u64,
+    /// EC2 refuses a KMS key.
+    no_key: u64,
+    /// A volume that was made ends in state `error`.
+    broken: u64,
+    /// A call that changes something does not know yet what was made a moment ago.
+    behind: u64,
+    /// EC2 looks for room, rights and sources before it looks at the client token: then what a token has made does not
+    /// keep it from refusing.
+    pub(crate) token_last: bool,
     /// A call whose caller has got an unclear answer, or has died or lost its lease, may take effect for so long
     /// after that. Together with `max_lag` it is at most [`SETTLE`]: that is what "15 s after a mutating call its
     /// effect is visible or never comes" means.
@@ -56,6 +67,11 @@ pub(crate) enum Told {
     NotSent,
     Throttled,
     NoRoom,
+    Denied,
+    NoKey,
+    NoSource,
+    /// What the call is about is not known yet.
+    NotYet,
 }
 
 impl Weather {
@@ -65,9 +81,26 @@ impl Weather {
         let mut times = |most: u64| if dice.mille(700) { foul * dice.between(0, most) } else { 0 };
         let [lost_request, lost_reply, late] = [times(40), times(60), times(40)];
         let [not_sent, throttled, slow, no_room] = [times(25), times(60), times(80), times(40)];
+        let [denied, no_key, broken, behind] = [times(20), times(150), times(60), times(100)];
         let max_lag = Duration::from_secs([0, 0, 3, 10, 15][dice.below(5)]);
         let latest = (SETTLE - max_lag).min(Duration::from_secs(dice.between(0, 12)));
-        Self { lost_request, lost_reply, late, not_sent, throttled, slow, no_room, latest, max_lag }
+        let token_last = dice.mille(500);
+        Self {
+            lost_request,
+            lost_reply,
+            late,
+            not_sent,
+            throttled,
+            slow,
+            no_room,
+            denied,
+            no_key,
+            broken,
+            behind,
+            token_last,
+            latest,
+            max_lag,
+        }
     }
 
     /// Calls that take effect when nobody counts on it any more.
@@ -77,7 +110,7 @@ impl Weather {
 
     /// No faults any more; what is under way may still come late.
     pub(crate) fn clear_up(&mut self) {
-        let Self { latest, max_lag, .. } = *self;
+        let Self { latest, max_lag, token_last, .. } = *self;
         let none = 0;
         *self = Self {
             lost_request: none,
@@ -87,6 +120,11 @@ impl Weather {
             throttled: none,
             slow: none,
             no_room: none,
+            denied: none,
+            no_key: none,
+            broken: none,
+            behind: none,
+            token_last,
             latest,
             max_lag,
         };
@@ -109,6 +147,9 @@ impl Weather {
         if dice.mille(self.throttled) {
             return Fate { reach: Reach::Never, told: Told::Throttled, ..fate };
         }
+        if dice.mille(self.denied) {
+            return Fate { reach: Reach::Never, told: Told::Denied, ..fate };
+        }
         if dice.mille(self.not_sent) {
             return Fate { reach: Reach::Never, told: Told::NotSent, ..fate };
         }
@@ -125,7 +166,20 @@ impl Weather {
         if action == Action::CreateVolume && dice.mille(self.no_room) {
             return Fate { reach: Reach::Never, told: Told::NoRoom, ..fate };
         }
+        if action == Action::CreateVolume && dice.mille(self.no_key) {
+            return Fate { reach: Reach::Never, told: Told::NoKey, ..fate };
+        }
         fate
+    }
+
+    /// Whether a call does not know yet what has been there for so long.
+    pub(crate) fn is_behind(&self, dice: &mut Dice, age: Duration) -> bool {
+        age < self.max_lag && dice.mille(self.behind)
+    }
+
+    /// Whether a volume that is being made breaks.
+    pub(crate) fn breaks(&self, dice: &mut Dice) -> bool {
+        dice.mille(self.broken)
     }
 }
 

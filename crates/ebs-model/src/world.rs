@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ebs_ec2::Ec2;
-use ebs_sim::engine::TimingOverride;
 use ebs_sim::port::SimEc2;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -15,13 +14,17 @@ use crate::calls::{Call, Target};
 use crate::dice::Dice;
 use crate::driver::{Answer, Driver};
 use crate::field::{Deed, Field, lock};
+use crate::patience::Patience;
 use crate::run::Made;
+use crate::sidecar::Sidecar;
 
 /// A node of the orchestrator.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) id: String,
     pub(crate) zone: String,
+    /// Terminated: nothing can be attached to it, and what was goes by itself.
+    pub(crate) is_gone: bool,
 }
 
 /// A rule that was broken; the run ends.
@@ -42,14 +45,15 @@ pub(crate) struct World<E> {
     pub(crate) client: Box<dyn Fn(SimEc2) -> Made<E> + Send>,
     pub(crate) field: Arc<Field>,
     pub(crate) dice: Dice,
+    pub(crate) patience: Patience,
     pub(crate) beliefs: Beliefs,
     pub(crate) nodes: Vec<Node>,
     /// Not the drivers': root volumes and strangers, as they have to stay.
     pub(crate) foreign: BTreeMap<String, ebs_sim::api::SimVolume>,
     pub(crate) foreign_snapshots: BTreeSet<String>,
     pub(crate) drivers: Vec<Driver<E>>,
-    /// The driver that the orchestrator calls.
-    pub(crate) active: usize,
+    /// The driver that each sidecar calls, by sidecar.
+    pub(crate) holders: [usize; Sidecar::ALL.len()],
     /// No calls before this: the orchestrator has no driver to call.
     pub(crate) no_driver_until: Instant,
     pub(crate) calls: BTreeMap<u64, Call>,
@@ -59,13 +63,17 @@ pub(crate) struct World<E> {
     pub(crate) history: Vec<Target>,
     /// Every volume that was ever made for a driver.
     pub(crate) made: BTreeSet<String>,
+    /// Device names that EC2 refused, to be judged.
+    pub(crate) names_taken: Vec<Deed>,
     pub(crate) snapshot_deeds: Vec<(String, String, Deed)>,
     pub(crate) quota_is_small: bool,
+    /// Only one snapshot at a time can be enabled for fast restores in a zone.
+    pub(crate) few_fast_restores: bool,
+    /// The day for which snapshots are locked is over.
+    pub(crate) locks_have_ended: bool,
     pub(crate) trace: Vec<String>,
     pub(crate) can_lack_room: bool,
-    /// How long things take in this run.
-    pub(crate) timing: TimingOverride,
-    /// Until then attachments begin or end much later than they should, or never.
+    /// Until then attachments stick on their way.
     pub(crate) sticky_until: Option<Instant>,
 }
 
@@ -80,7 +88,7 @@ impl<E: Ec2> World<E> {
     /// Lets that much time pass and takes in every answer that comes meanwhile.
     pub(crate) async fn pass(&mut self, time: Duration) -> Checked {
         let end = Instant::now() + time;
-        self.unstick(false);
+        self.unstick();
         loop {
             let ended = tokio::select! {
                 biased;
@@ -108,15 +116,17 @@ impl<E: Ec2> World<E> {
         Ok(())
     }
 
-    /// The driver that is called now, if there is one.
-    pub(crate) fn driver(&self) -> Option<Driver<E>> {
-        (Instant::now() >= self.no_driver_until).then(|| self.drivers[self.active].clone())
+    /// The driver that the sidecar calls now, if there is one.
+    pub(crate) fn driver(&self, of: Sidecar) -> Option<Driver<E>> {
+        (Instant::now() >= self.no_driver_until).then(|| self.drivers[self.holders[of.place()]].clone())
     }
 
     /// No faults from now on.
     pub(crate) fn clear_up(&mut self) {
         lock(&self.field.weather).clear_up();
-        self.unstick(true);
+        self.field.give_rights();
+        self.sim.faults().clear();
+        self.release();
         self.tell("-- the faults are over");
     }
 }

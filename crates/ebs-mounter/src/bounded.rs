@@ -3,9 +3,8 @@
 //! A call that has started cannot be cancelled, and nothing here pretends to: a wait for a *read* ends at its bound with
 //! [`Stuck`] while the call stays where it is; a wait for a *change* goes on and says so in the log.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,21 +13,36 @@ use tokio::task::JoinHandle;
 /// How long a look may take before the caller hears that it hangs; how often a change that hangs is logged.
 const BOUND: Duration = Duration::from_secs(30);
 
-/// What hangs now. Each such look keeps a thread, so nobody starts a second one at the same place: the orchestrator
-/// asks for statistics every minute, and a hung disk must not eat all threads of the process.
-static HANGING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+/// The places where looks hang that nobody waits for any more, and how many of them. Each keeps a thread, so nobody starts
+/// another one there: the orchestrator asks for statistics every minute, and a hung disk must not eat all threads of
+/// the process.
+static HANGING: Mutex<BTreeMap<PathBuf, usize>> = Mutex::new(BTreeMap::new());
 
-fn hanging() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+fn hanging() -> MutexGuard<'static, BTreeMap<PathBuf, usize>> {
     HANGING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A system call that has not come back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{step} of {} has not come back within {} s: the disk or the kernel may hang", object.display(), bound.as_secs())]
-pub struct Stuck {
-    step: &'static str,
-    object: PathBuf,
-    bound: Duration,
+pub enum Stuck {
+    /// This look.
+    #[error("{step} of {} has not come back within {} s: the disk or the kernel may hang", object.display(), bound.as_secs())]
+    Now {
+        /// What was tried.
+        step: &'static str,
+        /// At what.
+        object: PathBuf,
+        /// How long it was waited for.
+        bound: Duration,
+    },
+    /// One before it, so this one was not tried.
+    #[error("{step} of {} was not tried: a former look there has not come back, the disk or the kernel may hang", object.display())]
+    Before {
+        /// What was to be tried.
+        step: &'static str,
+        /// At what.
+        object: PathBuf,
+    },
 }
 
 impl From<Stuck> for std::io::Error {
@@ -37,8 +51,65 @@ impl From<Stuck> for std::io::Error {
     }
 }
 
+/// How far a look has come. Changed under the lock of [`HANGING`] alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Somebody waits for it.
+    Awaited,
+    /// Nobody does: its place hangs.
+    Left,
+    CameBack,
+}
+
+/// One look, shared by the thread that it runs on and the caller that waits.
+#[derive(Clone)]
+struct Look {
+    place: PathBuf,
+    state: Arc<Mutex<State>>,
+}
+
+impl Look {
+    fn turn(&self, turn: impl FnOnce(&mut State, &mut BTreeMap<PathBuf, usize>)) {
+        let mut hanging = hanging();
+        turn(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner), &mut hanging);
+    }
+}
+
+/// Held by the caller: when it goes before the look has come back, for whatever reason, the place hangs.
+struct Caller(Look);
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.0.turn(|state, hanging| {
+            if *state == State::Awaited {
+                *state = State::Left;
+                *hanging.entry(self.0.place.clone()).or_default() += 1;
+            }
+        });
+    }
+}
+
+/// Held by the thread: when it goes, also by a panic of the look, the look has come back.
+struct Thread(Look);
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.0.turn(|state, hanging| {
+            if *state == State::Left
+                && let Some(count) = hanging.get_mut(&self.0.place)
+            {
+                *count -= 1;
+                if *count == 0 {
+                    hanging.remove(&self.0.place);
+                }
+            }
+            *state = State::CameBack;
+        });
+    }
+}
+
 /// Runs a look at the host. After the bound the caller gets [`Stuck`]; the thread stays with the call until the kernel
-/// lets it go.
+/// lets it go. As long as it does not, the place is refused to others, also when the caller left before the bound.
 pub(crate) async fn reading<T, E, F>(step: &'static str, object: &Path, look: F) -> Result<T, E>
 where
     T: Send + 'static,
@@ -55,31 +126,19 @@ where
     E: From<Stuck> + Send + 'static,
     F: FnOnce() -> Result<T, E> + Send + 'static,
 {
-    let stuck = || Stuck { step, object: object.to_owned(), bound };
-    if hanging().contains(object) {
-        return Err(stuck().into());
+    if hanging().contains_key(object) {
+        return Err(Stuck::Before { step, object: object.to_owned() }.into());
     }
-    let came_back = Arc::new(AtomicBool::new(false));
-    let watched = {
-        let (came_back, object) = (Arc::clone(&came_back), object.to_owned());
-        move || {
-            let seen = look();
-            let mut hanging = hanging();
-            came_back.store(true, Ordering::SeqCst);
-            hanging.remove(&object);
-            seen
-        }
-    };
-    match tokio::time::timeout(bound, tokio::task::spawn_blocking(watched)).await {
+    let shared = Look { place: object.to_owned(), state: Arc::new(Mutex::new(State::Awaited)) };
+    let thread = Thread(shared.clone());
+    let _caller = Caller(shared);
+    let running = tokio::task::spawn_blocking(move || {
+        let _thread = thread;
+        look()
+    });
+    match tokio::time::timeout(bound, running).await {
         Ok(joined) => finished(joined),
-        Err(_elapsed) => {
-            let mut hanging = hanging();
-            // Under the lock: either it has come back, or it will take its entry away when it does.
-            if !came_back.load(Ordering::SeqCst) {
-                hanging.insert(object.to_owned());
-            }
-            Err(stuck().into())
-        }
+        Err(_elapsed) => Err(Stuck::Now { step, object: object.to_owned(), bound }.into()),
     }
 }
 
@@ -133,7 +192,7 @@ mod tests {
         let message = outcome.unwrap_err().to_string();
         assert!(message.starts_with("statfs of /somewhere has not come back"), "{message}");
         release.send(()).unwrap();
-        assert_eq!(seen.recv_timeout(Duration::from_secs(10)), Ok("the call came back"));
+        assert_eq!(seen.recv_timeout(Duration::from_secs(60)), Ok("the call came back"));
     }
 
     #[tokio::test]
@@ -153,11 +212,83 @@ mod tests {
         assert!(reading("statfs", place, second).await.is_err());
         assert_eq!(seen.try_recv(), Err(mpsc::TryRecvError::Disconnected), "the second look was never started");
         release.send(()).unwrap();
-        let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+        free(place).await;
+    }
+
+    /// Waits until a look at the place is possible again.
+    async fn free(place: &Path) {
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
         while reading("statfs", place, || Ok::<(), Stuck>(())).await.is_err() {
             assert!(tokio::time::Instant::now() < deadline, "the place is free when the look has come back");
             tokio::task::yield_now().await;
         }
+    }
+
+    #[tokio::test]
+    async fn a_look_whose_caller_left_before_the_bound_hangs_until_it_comes_back() {
+        let place = Path::new("/hangs/without/a/caller");
+        let (release, held) = mpsc::channel::<()>();
+        let (begun, started) = mpsc::channel();
+        let hangs = move || {
+            let _ = begun.send(());
+            let _ = held.recv();
+            Ok::<(), Stuck>(())
+        };
+        // The caller leaves long before the bound, as a client with a deadline of its own does.
+        let left = tokio::time::timeout(Duration::from_millis(20), reading("statfs", place, hangs)).await;
+        assert!(left.is_err());
+        started.recv().unwrap();
+        let (done, seen) = mpsc::channel();
+        let second = move || {
+            let _ = done.send(());
+            Ok::<(), Stuck>(())
+        };
+        let message = reading("statfs", place, second).await.map_err(|stuck| stuck.to_string());
+        assert!(message.as_ref().is_err_and(|text| text.contains("former look")), "{message:?}");
+        assert_eq!(seen.try_recv(), Err(mpsc::TryRecvError::Disconnected), "the second look was never started");
+        release.send(()).unwrap();
+        free(place).await;
+    }
+
+    #[tokio::test]
+    async fn of_two_looks_that_hang_at_one_place_both_must_come_back() {
+        let place = Path::new("/hangs/twice");
+        let look = || {
+            let (release, held) = mpsc::channel::<()>();
+            let hangs = move || {
+                let _ = held.recv();
+                Ok::<(), Stuck>(())
+            };
+            (release, reading_within(Duration::from_millis(20), "statfs", place, hangs))
+        };
+        let ((first, one), (second, other)) = (look(), look());
+        let (one, other) = tokio::join!(one, other);
+        assert!(one.is_err() && other.is_err());
+        assert_eq!(hanging().get(place), Some(&2));
+        first.send(()).unwrap();
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+        while hanging().get(place) != Some(&1) {
+            assert!(tokio::time::Instant::now() < deadline, "the first has come back");
+            tokio::task::yield_now().await;
+        }
+        assert!(reading("statfs", place, || Ok::<(), Stuck>(())).await.is_err(), "the other one still hangs");
+        second.send(()).unwrap();
+        free(place).await;
+    }
+
+    #[tokio::test]
+    async fn a_look_that_panics_after_its_caller_left_frees_the_place() {
+        let place = Path::new("/panics/here");
+        let (release, held) = mpsc::channel::<()>();
+        let panics = move || -> Result<(), Stuck> {
+            let _ = held.recv();
+            panic!("on purpose")
+        };
+        let left = tokio::time::timeout(Duration::from_millis(20), reading("statfs", place, panics)).await;
+        assert!(left.is_err());
+        assert!(reading("statfs", place, || Ok::<(), Stuck>(())).await.is_err(), "it hangs");
+        release.send(()).unwrap();
+        free(place).await;
     }
 
     #[tokio::test(start_paused = true)]

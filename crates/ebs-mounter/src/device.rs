@@ -2,6 +2,7 @@
 
 mod find;
 mod identity;
+mod vanished;
 
 use std::fs::File;
 use std::io;
@@ -17,6 +18,8 @@ use crate::os;
 use crate::partition::Partition;
 
 pub use identity::{Identity, IdentityError};
+pub use vanished::NoSysfs;
+pub(crate) use vanished::listed;
 
 /// What to look for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,25 +163,28 @@ impl Mounter {
         bounded::reading("identifying", device.path(), move || find::reconfirm(&config, &held)).await
     }
 
-    /// What the disk behind a device number says it is; a partition is its disk. `None` when no such device exists any
-    /// more: it vanished (`decisions.md` D-35).
+    /// What the disk behind a device number says it is; a partition is its disk. `None` is proof that no such device
+    /// exists any more: it vanished (`decisions.md` D-35).
     ///
     /// # Errors
-    /// [`IdentityError`].
+    /// [`IdentityError`], also where sysfs cannot tell.
     pub async fn identify(&self, number: DeviceNumber) -> Result<Option<Identity>, IdentityError> {
         let config = Arc::clone(&self.config);
-        let place = self.config.sys.join("dev/block");
+        let place = identity::place(&self.config, number);
         bounded::reading("identifying", &place, move || identity::of_number(&config, number)).await
     }
 
-    /// True when a block device of this number exists. A number with major 0 belongs to no device and never vanishes.
+    /// True when a block device of this number exists; false is proof that it vanished. A number with major 0 belongs to
+    /// no device and never vanishes.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// What the kernel says; a sysfs without block devices proves nothing and is an error.
     pub async fn exists(&self, number: DeviceNumber) -> io::Result<bool> {
-        let place = identity::place(&self.config, number);
-        let at = place.clone();
-        bounded::reading("looking for", &place, move || Ok(number.major == 0 || at.try_exists()?)).await
+        if number.major == 0 {
+            return Ok(true);
+        }
+        let (config, place) = (Arc::clone(&self.config), identity::place(&self.config, number));
+        bounded::reading("looking for", &place, move || Ok(!vanished::has_vanished(&config, number)?)).await
     }
 }
 
@@ -191,6 +197,15 @@ impl Mounter {
         let (config, volume) = (Arc::clone(&self.config), volume.clone());
         let place = identity::place(&self.config, number);
         bounded::reading("opening", &place, move || find::open_number(&config, &volume, number)).await
+    }
+
+    /// The number that this run of the kernel gave the disk of a device when it appeared; `None` where the kernel gives none.
+    pub(crate) async fn diskseq(&self, device: &Device) -> io::Result<Option<u64>> {
+        let place = identity::place(&self.config, device.disk);
+        let at = place.join("diskseq");
+        let text = bounded::reading("asking for the sequence number", &place, move || identity::attribute(&at)).await?;
+        text.map(|text| text.parse().map_err(|_| io::Error::other(format!("sequence number {text:?} of a disk"))))
+            .transpose()
     }
 
     /// The number of the whole disk that a number belongs to; `None` when there is none any more.

@@ -4,6 +4,9 @@
 //! so that a volume moves between nodes whatever tools they have.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,7 +17,7 @@ use crate::fs_type::FsType;
 use crate::mounter::Mounter;
 use crate::os;
 use crate::probe::{Contents, ProbeError};
-use crate::tool::{Call, Program, ToolError};
+use crate::tool::{Call, Program, Running, ToolError};
 
 /// Features of each ext file system.
 const BASE_FEATURES: &str = "sparse_super,large_file,filetype,resize_inode,dir_index,ext_attr";
@@ -22,8 +25,18 @@ const EXT4_FEATURES: &str = "extent,huge_file,flex_bg,metadata_csum,64bit,dir_nl
 /// Kernels that know the newer features of xfs: bigtime and inode B-tree counters; large extent counters.
 const XFS_BIGTIME_KERNEL: (u32, u32) = (5, 10);
 const XFS_LARGE_EXTENTS_KERNEL: (u32, u32) = (5, 19);
-/// mke2fs reads its defaults from this file of ours, not from the host's.
+/// mke2fs reads its defaults from this file of ours in the state directory, not from the host's.
 const MKE2FS_CONF: &str = include_str!("../data/mke2fs.conf");
+const MKE2FS_CONF_NAME: &str = "mke2fs.conf";
+
+/// Writes our mke2fs.conf, once, before any format: formats run at the same time.
+pub(crate) fn write_mke2fs_conf(state_dir: &Path) -> io::Result<()> {
+    let path = state_dir.join(MKE2FS_CONF_NAME);
+    if std::fs::read(&path).is_ok_and(|there| there == MKE2FS_CONF.as_bytes()) {
+        return Ok(());
+    }
+    write_synced(&path, MKE2FS_CONF.as_bytes())
+}
 
 /// A number as mkfs takes it: letters and digits (`4096`, `64k`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,12 +162,20 @@ pub enum FormatError {
         /// What is there.
         contents: String,
     },
+    /// Somebody has it mounted or works on it.
+    #[error(
+        "{device} is held by somebody: it is mounted elsewhere, or a tool, perhaps the mkfs of a driver that was killed, works on it"
+    )]
+    Held {
+        /// Which.
+        device: String,
+    },
     /// The record could not be kept; nothing was formatted.
     #[error("no format without a record of it")]
     Record(#[from] RecordError),
-    /// Our mke2fs.conf could not be written, or the kernel's version not be read.
+    /// The kernel's version could not be read, or the device not be opened as mkfs opens it.
     #[error("the format could not be prepared")]
-    Prepare(#[source] std::io::Error),
+    Prepare(#[source] io::Error),
     /// mkfs itself failed.
     #[error("the file system could not be made")]
     Mkfs(#[from] ToolError),
@@ -164,13 +185,15 @@ pub enum FormatError {
         /// Which.
         device: String,
         /// Why.
-        source: std::io::Error,
+        source: io::Error,
     },
 }
 
 impl Mounter {
-    /// Makes a file system. Serial number and signatures are read once more, through the held descriptor, right before
-    /// mkfs starts. The record stays until [`Mounter::forget_format`].
+    /// Makes a file system, in the order of `decisions.md` D-32: the record is written and synced, serial number and
+    /// signatures are read once more through the held descriptor, mkfs starts. What fails before it has started, and an
+    /// mkfs that ends by itself with an error, leave no record; an mkfs that was killed leaves one, and a success too, until
+    /// [`Mounter::forget_format`].
     ///
     /// Cancellation: mkfs is never killed; dropping the future leaves it running and the record in place.
     ///
@@ -183,21 +206,48 @@ impl Mounter {
         record: &FormatRecord,
         permit: FormatPermit,
     ) -> Result<(), FormatError> {
-        let conf = self.config.state_dir.join("mke2fs.conf");
-        let at = conf.clone();
-        let prepare = move || {
-            write_synced(&at, MKE2FS_CONF.as_bytes())?;
-            os::kernel_release()
+        let running = match self.start_format(device, spec, record, &permit).await {
+            Ok(running) => running,
+            Err(error) => {
+                // In a redo the record is of the mkfs that was interrupted; it ends with what that can have left.
+                if !permit.is_redo() || matches!(error, FormatError::NoLongerBlank { .. }) {
+                    let lost = || tracing::error!(volume = %record.volume, %error, "and the record of this format stays behind");
+                    self.forget_format(&record.volume).await.inspect_err(|_| lost())?;
+                }
+                return Err(error);
+            }
         };
-        let kernel = bounded::changing("writing", &conf, prepare).await.map_err(FormatError::Prepare)?;
-        self.write_record(record).await?;
-        let call = spec.call(device.path(), kernel, permit.is_redo()).env("MKE2FS_CONFIG", conf);
-        self.check_before_format(device, record, &permit).await?;
-        tracing::info!(volume = %device.volume(), device = %device.path().display(), fs = %spec.fs_type, redo = permit.is_redo(), "formatting");
-        self.tools.change(call).await?.successful()?;
+        let ended = running.end().await?;
+        if ended.code().is_some_and(|code| code != 0) {
+            self.forget_format(&record.volume).await?;
+        }
+        ended.successful()?;
         let held = Arc::clone(device.file());
         let flushed = bounded::changing("flushing", device.path(), move || held.sync_all()).await;
         flushed.map_err(|source| FormatError::Flush { device: device.path().display().to_string(), source })
+    }
+
+    /// All up to the start of mkfs. After an error it has not run.
+    async fn start_format(
+        &self,
+        device: &Device,
+        spec: &FormatSpec,
+        record: &FormatRecord,
+        permit: &FormatPermit,
+    ) -> Result<Running, FormatError> {
+        let kernel =
+            bounded::reading("reading the release of", Path::new("/proc/sys/kernel"), os::kernel_release).await;
+        let kernel = kernel.map_err(FormatError::Prepare)?;
+        if !permit.is_redo() {
+            self.write_record(record).await?;
+        }
+        self.check_before_format(device, record, permit).await?;
+        refuse_held(device).await?;
+        self.mark_started(record, permit).await?;
+        let conf = self.config.state_dir.join(MKE2FS_CONF_NAME);
+        let call = spec.call(device.path(), kernel, permit.is_redo()).env("MKE2FS_CONFIG", conf);
+        tracing::info!(volume = %device.volume(), device = %device.path().display(), fs = %spec.fs_type, redo = permit.is_redo(), "formatting");
+        Ok(self.tools.begin(&call)?)
     }
 
     async fn check_before_format(
@@ -217,6 +267,19 @@ impl Mounter {
         }
         let device = device.path().display().to_string();
         Err(FormatError::NoLongerBlank { device, contents: contents.to_string() })
+    }
+}
+
+/// Opens the device exclusively for a moment, as mkfs will. An mkfs that finds it held would end by itself, and its end would
+/// say nothing of what the holder leaves behind.
+async fn refuse_held(device: &Device) -> Result<(), FormatError> {
+    let path = device.path().to_owned();
+    let open = move || File::options().read(true).custom_flags(libc::O_EXCL | libc::O_NONBLOCK).open(path).map(drop);
+    match bounded::reading("opening exclusively", device.path(), open).await {
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+            Err(FormatError::Held { device: device.path().display().to_string() })
+        }
+        outcome => outcome.map_err(FormatError::Prepare),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ebs_types::VolumeId;
 
@@ -10,7 +11,13 @@ use crate::bounded;
 use crate::device::Device;
 use crate::fs_type::FsType;
 use crate::mounter::Mounter;
+use crate::partition::Partition;
 use crate::probe::{BlankProof, Contents};
+
+/// Where the kernel names its run.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// What a record says where nothing is known.
+const UNKNOWN: &str = "unknown";
 
 /// What is about to be formatted, written and synced before mkfs starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +32,33 @@ pub struct FormatRecord {
     pub fs_type: FsType,
     /// When EC2 attached the volume; `None` with attachments of older controllers, which are never formatted twice.
     pub attach_time: Option<String>,
+    /// Which run of the kernel has the disk.
+    pub boot_id: String,
+    /// Which of all disks that this run of the kernel has seen it is; `None` before Linux 5.15. A volume that was taken
+    /// away and brought back behind the orchestrator's back has the attach time that it had, and another number.
+    pub diskseq: Option<u64>,
+}
+
+/// How far the format of a record has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The device is to be looked at once more: no leave to format.
+    Checking,
+    /// mkfs was started, or would have been in the next moment.
+    Started,
+}
+
+impl State {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Checking => "checking",
+            Self::Started => "started",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        [Self::Checking, Self::Started].into_iter().find(|state| state.as_str() == text)
+    }
 }
 
 /// Leave to run mkfs: from a proof that the device is blank, or from a record that an mkfs of ours was interrupted.
@@ -46,8 +80,8 @@ impl FormatPermit {
 }
 
 impl FormatRecord {
-    /// Leave to run an interrupted format again: the record left behind is of the same volume, size, file system and
-    /// attachment, and what is on the device can be what an interrupted mkfs leaves.
+    /// Leave to run an interrupted format again: the record left behind is of the same volume, size, file system,
+    /// attachment and disk, and what is on the device can be what an interrupted mkfs leaves.
     pub fn permit_redo(&self, left_behind: &Self, contents: &Contents) -> Option<FormatPermit> {
         let same_attachment = self.attach_time.is_some() && self == left_behind;
         (same_attachment && self.could_have_left(contents)).then_some(FormatPermit { redo: true })
@@ -62,16 +96,20 @@ impl FormatRecord {
         }
     }
 
-    fn to_text(&self) -> String {
+    fn to_text(&self, state: State) -> String {
         let partition = self.partition.map_or_else(|| "none".to_owned(), |number| number.to_string());
-        let attach_time = self.attach_time.as_deref().unwrap_or("unknown");
+        let attach_time = self.attach_time.as_deref().unwrap_or(UNKNOWN);
+        let diskseq = self.diskseq.map_or_else(|| UNKNOWN.to_owned(), |number| number.to_string());
+        let Self { volume, bytes, fs_type, boot_id, .. } = self;
+        let state = state.as_str();
         format!(
-            "volume={}\npartition={partition}\nbytes={}\nfs={}\nattach-time={attach_time}\nend\n",
-            self.volume, self.bytes, self.fs_type
+            "volume={volume}\npartition={partition}\nbytes={bytes}\nfs={fs_type}\nattach-time={attach_time}\n\
+             boot={boot_id}\ndiskseq={diskseq}\nstate={state}\nend\n",
         )
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    /// A record of an older version of this driver, which lacks some of the lines, is none.
+    fn parse(text: &str) -> Option<(Self, State)> {
         let mut lines = text.lines();
         let mut value = |key: &str| lines.next()?.strip_prefix(key)?.strip_prefix('=').map(str::to_owned);
         let volume = VolumeId::parse(&value("volume")?).ok()?;
@@ -81,9 +119,16 @@ impl FormatRecord {
         };
         let bytes = value("bytes")?.parse().ok()?;
         let fs_type = FsType::parse(&value("fs")?).ok()?;
-        let attach_time = Some(value("attach-time")?).filter(|time| time != "unknown");
+        let attach_time = Some(value("attach-time")?).filter(|time| time != UNKNOWN);
+        let boot_id = Some(value("boot")?).filter(|id| !id.is_empty())?;
+        let diskseq = match value("diskseq")?.as_str() {
+            UNKNOWN => None,
+            number => Some(number.parse().ok()?),
+        };
+        let state = State::parse(&value("state")?)?;
+        let record = Self { volume, partition, bytes, fs_type, attach_time, boot_id, diskseq };
         // Without its last line a record was not written to its end.
-        (lines.next() == Some("end")).then_some(Self { volume, partition, bytes, fs_type, attach_time })
+        (lines.next() == Some("end")).then_some((record, state))
     }
 }
 
@@ -97,12 +142,43 @@ pub struct RecordError {
 }
 
 impl Mounter {
-    /// The record that an interrupted format of this device has left behind. One that cannot be parsed is none.
+    /// The record of a format of this device, which was attached at the given time, as this kernel sees it now.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub async fn format_record(
+        &self,
+        device: &Device,
+        fs_type: FsType,
+        partition: Option<Partition>,
+        attach_time: Option<String>,
+    ) -> io::Result<FormatRecord> {
+        let bytes = device.size().await?.0;
+        let diskseq = self.diskseq(device).await?;
+        let boot_id = bounded::reading("reading", Path::new(BOOT_ID), || fs::read_to_string(BOOT_ID)).await?;
+        Ok(FormatRecord {
+            volume: device.volume().clone(),
+            partition: partition.map(Partition::number),
+            bytes,
+            fs_type,
+            attach_time,
+            boot_id: boot_id.trim().to_owned(),
+            diskseq,
+        })
+    }
+
+    /// The record of an mkfs of this device that was interrupted. One that cannot be parsed is none, nor is that of a format
+    /// that never came to its mkfs.
     ///
     /// # Errors
     /// [`RecordError`] when the file cannot be read.
     pub async fn interrupted_format(&self, device: &Device) -> Result<Option<FormatRecord>, RecordError> {
-        let path = self.record_path(device.volume());
+        let kept = self.read_record(device.volume()).await?;
+        Ok(kept.and_then(|(record, state)| (state == State::Started).then_some(record)))
+    }
+
+    async fn read_record(&self, volume: &VolumeId) -> Result<Option<(FormatRecord, State)>, RecordError> {
+        let path = self.record_path(volume);
         let at = path.clone();
         let text = bounded::reading("reading", &path, move || match fs::read_to_string(at) {
             Ok(text) => Ok(Some(text)),
@@ -116,9 +192,28 @@ impl Mounter {
     /// Writes the record and syncs it and its directory.
     pub(crate) async fn write_record(&self, record: &FormatRecord) -> Result<(), RecordError> {
         let path = self.record_path(&record.volume);
-        let (at, text) = (path.clone(), record.to_text());
+        let (at, text) = (path.clone(), record.to_text(State::Checking));
         let outcome = bounded::changing("writing", &path, move || write_synced(&at, text.as_bytes())).await;
         outcome.map_err(|source| RecordError { path, step: "written", source })
+    }
+
+    /// Says in the record that mkfs starts now. It must still be the one that the permit came from or that this call has
+    /// written: a raw publish of the volume takes it away. Nothing is synced here, so that no time passes between the last
+    /// look at the disk and mkfs: a record is good for one run of the kernel, and within it needs no disk.
+    pub(crate) async fn mark_started(&self, record: &FormatRecord, permit: &FormatPermit) -> Result<(), RecordError> {
+        let path = self.record_path(&record.volume);
+        let failed = |source| RecordError { path: path.clone(), step: "marked", source };
+        let expected = if permit.is_redo() { State::Started } else { State::Checking };
+        match self.read_record(&record.volume).await? {
+            Some((kept, state)) if kept == *record && state == expected => {}
+            _ => {
+                let gone = "it was taken away or replaced meanwhile, as by a raw publish of the volume";
+                return Err(failed(io::Error::other(gone)));
+            }
+        }
+        let (at, text) = (path.clone(), record.to_text(State::Started));
+        let outcome = bounded::changing("writing", &path, move || write_atomic(&at, text.as_bytes(), |_| Ok(()))).await;
+        outcome.map_err(failed)
     }
 
     /// Removes the record of a volume, if there is one, and syncs the removal.
@@ -143,12 +238,26 @@ impl Mounter {
 
 /// Writes a file so that after a crash it is there whole or not at all.
 pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let new = path.with_added_extension("new");
-    let mut file = File::create(&new)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
+    write_atomic(path, bytes, File::sync_all)?;
     sync_directory(path)
+}
+
+/// Replaces a file at once, by way of a name that nobody else uses.
+fn write_atomic(path: &Path, bytes: &[u8], sync: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+    static WRITTEN: AtomicU64 = AtomicU64::new(0);
+    let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+    let name = path.file_name().unwrap_or_default().display();
+    let new = path.with_file_name(format!(".new-{}-{number}-{name}", std::process::id()));
+    let write = || {
+        let mut file = File::create(&new)?;
+        file.write_all(bytes)?;
+        sync(&file)?;
+        fs::rename(&new, path)
+    };
+    write().inspect_err(|_| {
+        // It may not be there at all; what counts is the first error.
+        let _gone = fs::remove_file(&new);
+    })
 }
 
 fn sync_directory(path: &Path) -> io::Result<()> {
@@ -166,6 +275,8 @@ mod tests {
             bytes: 1 << 30,
             fs_type: FsType::Ext4,
             attach_time: Some("2026-11-21T17:31:00Z".to_owned()),
+            boot_id: "3bd5cb53-7200-4b16-a2f7-55ed1954f190".to_owned(),
+            diskseq: Some(12),
         }
     }
 
@@ -181,6 +292,9 @@ mod tests {
             FormatRecord { fs_type: FsType::Xfs, ..record() },
             FormatRecord { attach_time: Some("2026-11-21T17:32:00Z".to_owned()), ..record() },
             FormatRecord { attach_time: None, ..record() },
+            FormatRecord { boot_id: "3bd5cb53-7200-4b16-a2f7-55ed1954f191".to_owned(), ..record() },
+            FormatRecord { diskseq: Some(13), ..record() },
+            FormatRecord { diskseq: None, ..record() },
         ] {
             assert_eq!(record().permit_redo(&other, &DATA), None, "{other:?}");
         }
@@ -196,12 +310,30 @@ mod tests {
 
     #[test]
     fn a_record_comes_back_as_it_was_written_and_half_a_record_is_none() {
-        for record in [record(), FormatRecord { partition: Some(3), attach_time: None, ..record() }] {
-            let text = record.to_text();
-            assert_eq!(FormatRecord::parse(&text), Some(record));
-            for length in 0..text.len() - 1 {
-                assert_eq!(FormatRecord::parse(&text[..length]), None, "{length} bytes");
+        for record in [
+            record(),
+            FormatRecord { partition: Some(3), attach_time: None, ..record() },
+            FormatRecord { diskseq: None, ..record() },
+        ] {
+            for state in [State::Checking, State::Started] {
+                let text = record.to_text(state);
+                assert_eq!(FormatRecord::parse(&text), Some((record.clone(), state)));
+                for length in 0..text.len() - 1 {
+                    assert_eq!(FormatRecord::parse(&text[..length]), None, "{length} bytes");
+                }
             }
+        }
+    }
+
+    #[test]
+    fn a_record_without_boot_disk_or_state_is_none() {
+        let text = record().to_text(State::Started);
+        let as_before =
+            "volume=vol-0abc\npartition=none\nbytes=1073741824\nfs=ext4\nattach-time=2026-11-21T17:31:00Z\nend\n";
+        assert_eq!(FormatRecord::parse(as_before), None);
+        for key in ["boot", "diskseq", "state"] {
+            let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with(key)).collect();
+            assert_eq!(FormatRecord::parse(&lines.join("\n")), None, "{key}");
         }
     }
 }

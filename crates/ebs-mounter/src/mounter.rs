@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::device::{NoSysfs, listed};
+use crate::format::write_mke2fs_conf;
 use crate::tool::Tools;
 
 /// Where this node keeps things and how long it waits.
@@ -54,6 +56,9 @@ pub enum MounterError {
     /// Programs that are needed and not installed.
     #[error("missing programs: {}; install e2fsprogs, xfsprogs and util-linux", .0.join(", "))]
     MissingTools(Vec<&'static str>),
+    /// Disks cannot be told apart here (`decisions.md` D-35).
+    #[error(transparent)]
+    NoSysfs(#[from] NoSysfs),
 }
 
 /// Disks and mounts of this node. Clones share everything.
@@ -64,14 +69,15 @@ pub struct Mounter {
 }
 
 impl Mounter {
-    /// Checks that the state directory is there, or makes it, and that the tools are installed. Simulated disks are
-    /// announced in the log.
+    /// Checks that the state directory is there, or makes it, that the tools are installed and that sysfs lists block
+    /// devices. Simulated disks are announced in the log.
     ///
     /// # Errors
     /// [`MounterError`]: what is missing.
     pub fn new(config: MounterConfig) -> Result<Self, MounterError> {
+        listed(&config.sys)?;
         let refused = |source| MounterError::StateDirectory { path: config.state_dir.clone(), source };
-        usable_directory(&config.state_dir).map_err(refused)?;
+        usable_directory(&config.state_dir).map_err(&refused)?;
         let tools = Tools::find();
         let missing = tools.missing();
         if !missing.is_empty() {
@@ -81,6 +87,7 @@ impl Mounter {
             let directory = directory.display();
             tracing::warn!(%directory, "loop devices over files below this directory are taken for EBS volumes");
         }
+        write_mke2fs_conf(&config.state_dir).map_err(refused)?;
         Ok(Self { config: Arc::new(config), tools: Arc::new(tools) })
     }
 }

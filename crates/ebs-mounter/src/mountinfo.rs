@@ -17,14 +17,6 @@ pub enum MountTableError {
     /// The file cannot be read.
     #[error("the mount table cannot be read")]
     Read(#[from] std::io::Error),
-    /// A line is not as proc(5) describes it.
-    #[error("line {line} of the mount table has no valid {field}")]
-    Line {
-        /// Counted from 1.
-        line: usize,
-        /// Which field.
-        field: &'static str,
-    },
 }
 
 /// One mount.
@@ -70,23 +62,20 @@ impl MountTable {
     /// Reads the table of this thread's mount namespace.
     ///
     /// # Errors
-    /// [`MountTableError`]; a line that cannot be parsed fails the whole.
+    /// [`MountTableError`].
     pub async fn read() -> Result<Self, MountTableError> {
         let path = Path::new(TABLE);
         let text = bounded::reading("reading the mount table", path, move || std::fs::read(path)).await?;
-        Self::parse(&text)
+        Ok(Self::parse(&text))
     }
 
-    /// Parses the text of a table.
-    ///
-    /// # Errors
-    /// [`MountTableError::Line`].
-    pub fn parse(text: &[u8]) -> Result<Self, MountTableError> {
-        let lines = text.split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty());
-        lines
-            .map(|(at, line)| parse_line(line).map_err(|field| MountTableError::Line { line: at + 1, field }))
-            .collect::<Result<_, _>>()
-            .map(Self)
+    /// Parses the text of a table. A line that cannot be understood concerns its own path alone (`decisions.md` D-38):
+    /// something is mounted there, of no device, and its type says what is wrong with the line. One that names no path is
+    /// left out.
+    pub fn parse(text: &[u8]) -> Self {
+        let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let entry = |line| parse_line(line).map_or_else(|field| not_understood(line, field), Some);
+        Self(lines.filter_map(entry).collect())
     }
 
     /// The mount that is seen at a path, when the path is a mount point: of several on top of each other, the newest.
@@ -119,14 +108,31 @@ fn parse_line(line: &[u8]) -> Result<MountEntry, &'static str> {
     let device = device(next("device number")?).ok_or("device number")?;
     let root = path(next("root")?);
     let target = path(next("mount point")?);
-    let options = words(next("options")?).ok_or("options")?;
+    let options = words(next("options")?);
     // Optional fields, none to many, end with a hyphen.
     while next("separator")? != b"-" {}
     let fs_type = String::from_utf8(unescape(next("type")?)).map_err(|_| "type")?;
     // An empty source leaves two blanks in a row.
     let source = OsString::from_vec(unescape(fields.next().ok_or("source")?));
-    let super_options = words(fields.next().unwrap_or_default()).ok_or("file system options")?;
+    let super_options = words(fields.next().unwrap_or_default());
     Ok(MountEntry { id, parent, device, root, target, options, fs_type, source, super_options })
+}
+
+/// What stands for a line with a field that is wrong, when the line says where something is mounted.
+fn not_understood(line: &[u8], field: &'static str) -> Option<MountEntry> {
+    let target = path(line.split(|byte| *byte == b' ').nth(4).filter(|field| !field.is_empty())?);
+    tracing::warn!(target = %target.display(), "this line of the mount table has no valid {field}");
+    Some(MountEntry {
+        id: 0,
+        parent: 0,
+        device: DeviceNumber { major: 0, minor: 0 },
+        root: PathBuf::from("/"),
+        target,
+        options: Vec::new(),
+        fs_type: format!("a line of the mount table without valid {field}"),
+        source: OsString::new(),
+        super_options: Vec::new(),
+    })
 }
 
 fn number(field: &[u8]) -> Option<u64> {
@@ -141,9 +147,12 @@ fn path(field: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(unescape(field)))
 }
 
-fn words(field: &[u8]) -> Option<Vec<String>> {
+/// The words between commas. Quotes keep the commas of a security context; the kernel does not escape them elsewhere, so
+/// where they do not pair they are letters like others.
+fn words(field: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(&unescape(field)).into_owned();
-    Some(split_words(&text)?.into_iter().map(str::to_owned).collect())
+    let words = split_words(&text).unwrap_or_else(|| text.split(',').collect());
+    words.into_iter().map(str::to_owned).collect()
 }
 
 /// Undoes the kernel's `\ooo` for blanks, tabs, newlines, backslashes and the like.
@@ -198,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_line_has_optional_fields_escapes_and_quoted_commas() {
-        let table = MountTable::parse(TEXT.as_bytes()).unwrap();
+        let table = MountTable::parse(TEXT.as_bytes());
         let entry = &table.entries()[1];
         assert_eq!(entry.target, Path::new("/var/lib/a b"));
         assert_eq!(entry.device, DeviceNumber { major: 259, minor: 1 });
@@ -209,7 +218,7 @@ mod tests {
 
     #[test]
     fn of_mounts_on_top_of_each_other_the_newest_is_seen() {
-        let table = MountTable::parse(TEXT.as_bytes()).unwrap();
+        let table = MountTable::parse(TEXT.as_bytes());
         let at = Path::new("/var/lib/a b");
         let top = table.topmost(at).unwrap();
         assert_eq!((top.id, top.fs_type.as_str()), (36, "xfs"));
@@ -219,13 +228,33 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_line_fails_the_whole_table() {
-        for bad in
-            ["22 27 0:20 / /proc rw - proc\n", "x 27 0:20 / /p rw - proc proc rw\n", "22 27 0:20 / /p rw shared:1\n"]
-        {
-            let text = format!("{TEXT}{bad}");
-            assert!(matches!(MountTable::parse(text.as_bytes()), Err(MountTableError::Line { line: 5, .. })), "{bad}");
+    fn a_quote_in_the_options_of_any_mount_is_no_obstacle() {
+        let line = "99 24 0:77 / /mnt/share rw - cifs //server/share rw,username=o\"neill,domain=x\n";
+        let table = MountTable::parse(format!("{TEXT}{line}").as_bytes());
+        let entry = table.topmost(Path::new("/mnt/share")).unwrap();
+        assert_eq!(entry.super_options, ["rw", "username=o\"neill", "domain=x"]);
+        assert_eq!(table.entries().len(), 5);
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_understood_concerns_its_own_path_alone() {
+        for (bad, field) in [
+            ("22 27 0:20 / /mnt/share rw - cifs\n", "source"),
+            ("x 27 259:1 / /mnt/share rw - ext4 /dev/nvme1n1 rw\n", "mount id"),
+            ("22 27 259 / /mnt/share rw - ext4 /dev/nvme1n1 rw\n", "device number"),
+            ("22 27 0:20 / /mnt/share rw shared:1\n", "separator"),
+        ] {
+            let table = MountTable::parse(format!("{TEXT}{bad}").as_bytes());
+            let fine = MountTable::parse(TEXT.as_bytes());
+            assert_eq!(table.entries()[..4], *fine.entries(), "{bad}");
+            // Something is mounted there, and it is nobody's volume.
+            let entry = table.topmost(Path::new("/mnt/share")).expect(bad);
+            assert!(entry.fs_type.contains(field), "{entry:?}");
+            assert_eq!(entry.device.major, 0);
+            assert_eq!(table.of_device(DeviceNumber { major: 259, minor: 1 }).count(), 1);
         }
+        // So short that it names no path.
+        assert_eq!(MountTable::parse(format!("{TEXT}22 27\n").as_bytes()).entries().len(), 4);
     }
 
     #[tokio::test]
@@ -246,7 +275,7 @@ mod tests {
                 .map(|b| if b.is_ascii_lowercase() { char::from(b).to_string() } else { format!("\\{b:03o}") })
                 .collect();
             let line = format!("1 2 3:4 / /{escaped} rw - ext4 /dev/x rw\n");
-            let table = MountTable::parse(line.as_bytes()).unwrap();
+            let table = MountTable::parse(line.as_bytes());
             prop_assert_eq!(&table.entries()[0].target, &PathBuf::from(format!("/{name}")));
         }
     }

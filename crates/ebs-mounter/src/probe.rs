@@ -8,6 +8,7 @@ mod blank;
 mod blkid;
 mod checksum;
 mod ext;
+mod places;
 mod read;
 mod signatures;
 mod xfs;
@@ -28,8 +29,9 @@ pub use ext::ExtSuperblock;
 pub(crate) use read::Area;
 pub use xfs::XfsSuperblock;
 
-/// How long the thousand reads of a blank proof may take before the caller hears that the disk hangs.
-const PROOF_BOUND: Duration = Duration::from_secs(120);
+/// How long the three thousand reads of a blank proof may take before the caller hears that the disk hangs: as long as a
+/// stage may. A cold HDD volume answers ten a second.
+pub const PROOF_BOUND: Duration = Duration::from_secs(600);
 
 /// A superblock that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,8 +147,11 @@ pub enum ProbeError {
 /// How thoroughly to look for bytes where nothing is recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Depth {
-    /// All of D-31.
-    Proof,
+    /// All of D-31; the seed says which pages are sampled.
+    Proof {
+        /// From the volume's id.
+        seed: u64,
+    },
     /// The first and the last MiB: to look again at what was proven a moment ago.
     Again,
 }
@@ -157,7 +162,8 @@ impl Mounter {
     /// # Errors
     /// [`ProbeError`].
     pub async fn probe(&self, device: &Device) -> Result<Contents, ProbeError> {
-        let own = self.look(device, Depth::Proof).await?;
+        let seed = places::seed(device.volume().as_str());
+        let own = self.look(device, Depth::Proof { seed }).await?;
         if matches!(own, Contents::Foreign { .. }) {
             return Ok(own);
         }
@@ -213,7 +219,7 @@ fn inspect(area: &Area<'_>, depth: Depth) -> io::Result<Contents> {
             Contents::Foreign { what: format!("{} together with {what}", superblock.fs_type()), offset: *offset }
         }
         (None, None) => match depth {
-            Depth::Proof => blank::prove(area)?,
+            Depth::Proof { seed } => blank::prove(area, seed)?,
             Depth::Again => blank::look_at_the_ends(area)?,
         },
     })

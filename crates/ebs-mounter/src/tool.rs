@@ -144,6 +144,31 @@ impl Finished {
     }
 }
 
+/// A program that changes a disk and has started. Dropping it leaves the program running.
+#[derive(Debug)]
+pub(crate) struct Running {
+    program: &'static str,
+    child: tokio::process::Child,
+    output: File,
+}
+
+impl Running {
+    /// Waits until it has ended, however long that takes.
+    pub(crate) async fn end(mut self) -> Result<Finished, ToolError> {
+        let program = self.program;
+        let mut waited = Duration::ZERO;
+        loop {
+            match tokio::time::timeout(REPORT, self.child.wait()).await {
+                Ok(ended) => return finished(program, ended, &self.output),
+                Err(_elapsed) => {
+                    waited += REPORT;
+                    tracing::info!(program, seconds = waited.as_secs(), "still running; it is never killed");
+                }
+            }
+        }
+    }
+}
+
 /// The programs of this machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Tools {
@@ -183,18 +208,13 @@ impl Tools {
 
     /// Runs a program that changes a disk to its end, however long that takes. Dropping the future leaves it running.
     pub(crate) async fn change(&self, call: Call) -> Result<Finished, ToolError> {
-        let (mut child, output) = self.start(&call)?;
-        let program = call.program.name();
-        let mut waited = Duration::ZERO;
-        loop {
-            match tokio::time::timeout(REPORT, child.wait()).await {
-                Ok(ended) => return finished(program, ended, &output),
-                Err(_elapsed) => {
-                    waited += REPORT;
-                    tracing::info!(program, seconds = waited.as_secs(), "still running; it is never killed");
-                }
-            }
-        }
+        self.begin(&call)?.end().await
+    }
+
+    /// Starts a program that changes a disk. After an error it has not run.
+    pub(crate) fn begin(&self, call: &Call) -> Result<Running, ToolError> {
+        let (child, output) = self.start(call)?;
+        Ok(Running { program: call.program.name(), child, output })
     }
 
     fn start(&self, call: &Call) -> Result<(tokio::process::Child, File), ToolError> {

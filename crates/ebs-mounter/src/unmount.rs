@@ -1,16 +1,13 @@
-//! Taking away everything that is mounted at a path.
+//! Taking away what is mounted at a path, one mount at a time.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::bounded;
 use crate::mounter::Mounter;
-use crate::mountinfo::{MountTable, MountTableError};
+use crate::mountinfo::{MountEntry, MountTable, MountTableError};
 use crate::os;
 use crate::path::NodePath;
-
-/// More mounts on top of each other than this are somebody's mistake.
-const MAX_DEPTH: usize = 64;
 
 /// Why something is still mounted.
 #[derive(Debug, thiserror::Error)]
@@ -37,11 +34,19 @@ pub enum UnmountError {
         /// Its answer.
         source: io::Error,
     },
+    /// Something else is mounted there than a moment ago.
+    #[error("what is mounted at {} changed in the meantime", path.display())]
+    Changed {
+        /// Where.
+        path: PathBuf,
+    },
     /// As often as it was unmounted, something was still there.
-    #[error("{} mounts were taken from {} and there are more", MAX_DEPTH, path.display())]
+    #[error("{mounts} mounts were taken from {} and there are more", path.display())]
     Endless {
         /// Where.
         path: PathBuf,
+        /// How many.
+        mounts: usize,
     },
 }
 
@@ -55,32 +60,36 @@ pub struct Unmounted {
 }
 
 impl Mounter {
-    /// Unmounts all that lies on top of each other at a path. Only a mount whose device has vanished is detached lazily
-    /// (`decisions.md` D-35), and that is said in the log; a device that errs or hangs has not vanished.
+    /// Unmounts the mount that is seen at a path, which must still be the given one. Only where the device has vanished
+    /// is it detached lazily (`decisions.md` D-35), and that is said in the log; a device that errs or hangs has not
+    /// vanished. `is_gone`: so was the disk behind a raw bind, whose own number belongs to no disk.
     ///
     /// # Errors
-    /// [`UnmountError`]; what was unmounted before stays unmounted.
-    pub async fn unmount_all(&self, path: &NodePath) -> Result<Unmounted, UnmountError> {
+    /// [`UnmountError`]; nothing was unmounted.
+    pub async fn unmount_top(
+        &self,
+        path: &NodePath,
+        seen: &MountEntry,
+        is_gone: bool,
+    ) -> Result<Unmounted, UnmountError> {
         let unknown = |source| UnmountError::Table { path: path.clone(), source };
         let at = path.in_table().await.map_err(|error| unknown(MountTableError::Read(error)))?;
-        let mut done = Unmounted::default();
-        for _ in 0..MAX_DEPTH {
-            let table = MountTable::read().await.map_err(unknown)?;
-            let Some(entry) = table.topmost(&at) else { return Ok(done) };
-            let exists = self.exists(entry.device).await.map_err(|error| unknown(MountTableError::Read(error)))?;
-            if !exists {
-                tracing::error!(path = %at.display(), device = %entry.device, source = %entry.source.display(),
-                    "the device vanished under its mount: what was not flushed to it is lost");
-                done.vanished += 1;
-            }
-            let target = at.clone();
-            let outcome = bounded::changing("unmounting", &at, move || os::unmount(&target, !exists)).await;
-            outcome.map_err(|source| match source.kind() {
-                io::ErrorKind::ResourceBusy => UnmountError::Busy { path: at.clone() },
-                _ => UnmountError::Refused { path: at.clone(), source },
-            })?;
-            done.mounts += 1;
+        let table = MountTable::read().await.map_err(unknown)?;
+        if table.topmost(&at).is_none_or(|entry| entry.id != seen.id) {
+            return Err(UnmountError::Changed { path: at });
         }
-        Err(UnmountError::Endless { path: at })
+        let exists = self.exists(seen.device).await.map_err(|error| unknown(MountTableError::Read(error)))?;
+        let vanished = !exists || (seen.device.major == 0 && is_gone);
+        if vanished {
+            tracing::error!(path = %at.display(), device = %seen.device, source = %seen.source.display(),
+                "the device vanished under its mount: what was not flushed to it is lost");
+        }
+        let target = at.clone();
+        let outcome = bounded::changing("unmounting", &at, move || os::unmount(&target, vanished)).await;
+        outcome.map_err(|source| match source.kind() {
+            io::ErrorKind::ResourceBusy => UnmountError::Busy { path: at },
+            _ => UnmountError::Refused { path: at, source },
+        })?;
+        Ok(Unmounted { mounts: 1, vanished: usize::from(vanished) })
     }
 }

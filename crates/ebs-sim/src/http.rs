@@ -1,6 +1,7 @@
 //! HTTP on loopback: listeners that end with a bound, and the EC2 endpoint.
 
 mod broken;
+mod date;
 mod ec2;
 mod line;
 mod listener;

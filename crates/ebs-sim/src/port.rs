@@ -132,6 +132,12 @@ impl SimEc2 {
         self.lock().hooks.hold(action)
     }
 
+    /// What the `Date` of a reply would say now: whole seconds.
+    fn date(&self) -> SystemTime {
+        let since = self.engine.now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        SystemTime::UNIX_EPOCH + Duration::from_secs(since.as_secs())
+    }
+
     fn lock(&self) -> MutexGuard<'_, Shared> {
         lock(&self.shared)
     }

@@ -21,6 +21,21 @@ use ec2_calls::Ec2Calls;
 /// Name, without the `_total` that the text format appends, and help of the counter of RPCs.
 const RPCS: (&str, &str) = ("aws_ebs_csi_rpc_requests", "CSI requests answered, by method and gRPC code");
 
+/// Of calls that were made only to learn sooner what time would have told.
+const SPARE_CALLS: (&str, &str) =
+    ("aws_ebs_csi_spare_calls", "Calls with tokens that nobody needed, made to learn at once what time would tell");
+
+/// Of waits that ended by time instead of by what was waited for.
+const ENDED_BY_TIME: (&str, &str) = (
+    "aws_ebs_csi_waits_ended_by_time",
+    "Waits that were ended by time, although EC2 had said how to know the attachment itself",
+);
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ActionLabel {
+    request: String,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RpcLabels {
     method: String,
@@ -32,6 +47,8 @@ struct RpcLabels {
 pub struct Metrics {
     registry: Registry,
     rpcs: Family<RpcLabels, Counter>,
+    spare_calls: Family<ActionLabel, Counter>,
+    ended_by_time: Family<ActionLabel, Counter>,
     ec2_calls: Ec2Calls,
 }
 
@@ -58,12 +75,15 @@ impl Metrics {
         let mut registry = Registry::default();
         let rpcs = Family::default();
         registry.register(RPCS.0, RPCS.1, rpcs.clone());
+        let (spare_calls, ended_by_time) = (Family::default(), Family::default());
+        registry.register(SPARE_CALLS.0, SPARE_CALLS.1, spare_calls.clone());
+        registry.register(ENDED_BY_TIME.0, ENDED_BY_TIME.1, ended_by_time.clone());
         let ec2_calls = Ec2Calls::register(&mut registry, config.with_deprecated);
         ec2_calls.expect(&config.expected_actions);
         if let Some(source) = config.detaches {
             registry.register_collector(Box::new(DetachCollector::new(source)));
         }
-        Self { registry, rpcs, ec2_calls }
+        Self { registry, rpcs, spare_calls, ended_by_time, ec2_calls }
     }
 
     /// Counts an answered RPC. `method` is the bare name (`CreateVolume`), `code` the gRPC code's name (`OK`,
@@ -80,6 +100,16 @@ impl Metrics {
     /// Adds the time for which a call was held back.
     pub fn count_ec2_wait(&self, action: &str, time: Duration) {
         self.ec2_calls.count_wait(action, time);
+    }
+
+    /// Counts a call by its action that was made only to learn sooner what time would have told.
+    pub fn count_spare_call(&self, action: &str) {
+        self.spare_calls.get_or_create(&ActionLabel { request: action.to_owned() }).inc();
+    }
+
+    /// Counts a wait for what that action had begun that was ended by time.
+    pub fn count_wait_ended_by_time(&self, action: &str) {
+        self.ended_by_time.get_or_create(&ActionLabel { request: action.to_owned() }).inc();
     }
 
     /// The page in the OpenMetrics text format.

@@ -12,14 +12,15 @@ use std::time::Duration;
 use anyhow::Context;
 use rustix::mount::UnmountFlags;
 
-use crate::process::run_tool;
+use crate::process::{run_tool, tool};
 
 const BY_ID: &str = "/dev/disk/by-id";
 const LINK_PREFIX: &str = "nvme-Amazon_Elastic_Block_Store_";
 const FREE_LOOK: Duration = Duration::from_millis(50);
 /// How long a detached device may take to be free.
-const FREE_BOUND: Duration = Duration::from_secs(20);
-const TOOL_BOUND: Duration = Duration::from_secs(20);
+const FREE_BOUND: Duration = Duration::from_secs(60);
+const TOOL_BOUND: Duration = Duration::from_secs(60);
+const LOSETUP: &str = "/usr/sbin/losetup";
 
 /// A loop device and the file behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,10 +69,12 @@ impl Leftovers {
     /// # Errors
     /// The first thing that could not be removed; the others are removed all the same.
     pub async fn clean(&self) -> anyhow::Result<()> {
-        let mut first = self.release();
+        let mut first = self.unmount_and_unlink();
         for left in &self.loops {
-            let gone = left.gone().await;
-            first = first.and(gone);
+            first = first.and(left.detached().await);
+        }
+        for left in &self.loops {
+            first = first.and(left.gone().await);
         }
         first
     }
@@ -82,20 +85,20 @@ impl Leftovers {
     /// # Errors
     /// As [`Leftovers::clean`].
     pub fn release(&self) -> anyhow::Result<()> {
-        let mut first: anyhow::Result<()> = Ok(());
-        let mut keep = |result: anyhow::Result<()>| {
-            if first.is_ok() {
-                first = result;
-            }
-        };
+        let mut first = self.unmount_and_unlink();
+        for left in &self.loops {
+            first = first.and(left.detach());
+        }
+        first
+    }
+
+    fn unmount_and_unlink(&self) -> anyhow::Result<()> {
+        let mut first = Ok(());
         for point in self.mounts.iter().rev() {
-            keep(unmount(point));
+            first = first.and(unmount(point));
         }
         for link in &self.links {
-            keep(remove_link(link));
-        }
-        for left in &self.loops {
-            keep(left.detach());
+            first = first.and(remove_link(link));
         }
         first
     }
@@ -153,12 +156,20 @@ fn remove_link(link: &Path) -> anyhow::Result<()> {
 }
 
 impl LoopLeft {
-    /// Detaches it unless it has got another backing file meanwhile.
+    /// Detaches it unless it has got another backing file meanwhile. Blocks while losetup runs.
     fn detach(&self) -> anyhow::Result<()> {
         if !self.is_there() {
             return Ok(());
         }
-        run_tool("/usr/sbin/losetup", &["--detach", &self.device.to_string_lossy()], TOOL_BOUND).map(drop)
+        run_tool(LOSETUP, &["--detach", &self.device.to_string_lossy()], TOOL_BOUND).map(drop)
+    }
+
+    /// As [`LoopLeft::detach`], for callers on whose thread others wait for their turn.
+    async fn detached(&self) -> anyhow::Result<()> {
+        if !self.is_there() {
+            return Ok(());
+        }
+        tool(LOSETUP, &["--detach", &self.device.to_string_lossy()], TOOL_BOUND).await.map(drop)
     }
 
     /// Waits until it is free: the kernel takes the mounts of a process that was killed apart after the process is gone,

@@ -2,9 +2,10 @@
 //! processes, real disks, and the proof that nothing was left behind.
 //!
 //! From the ground up: [`process`] starts children and always reaps them, [`leftovers`] finds and removes what a run
-//! left on the machine; [`control`] reads the simulator's ledger and state; [`csi_client`] and [`on_node`] make the
-//! calls of an orchestrator; [`world`] puts simulator, driver and client together for one test; [`sanity`] runs
-//! csi-sanity against it. [`loop_device`] and [`mount_namespace`] give tests disks and mounts of their own.
+//! left on the machine, and [`run_dir`] says whose it is; [`control`] reads the simulator's ledger and state;
+//! [`csi_client`] and [`on_node`] make the calls of an orchestrator; [`world`] puts simulator, driver and client together
+//! for one test; [`sanity`] runs csi-sanity against it. [`loop_device`] and [`mount_namespace`] give tests disks and
+//! mounts of their own, [`replaced_tool`] a tool that ends as they want.
 //!
 //! It knows the driver by its command line, its socket and its environment alone. Never a dependency of a product
 //! crate, only of tests and of `xtask`.
@@ -19,6 +20,8 @@ pub mod mount_namespace;
 pub mod on_node;
 pub mod process;
 pub mod record;
+pub mod replaced_tool;
+pub mod run_dir;
 pub mod sanity;
 pub mod world;
 pub mod writer;

@@ -8,16 +8,23 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use ebs_types::VolumeId;
+use tokio::time::Instant;
+
+use crate::run_dir::OwnDir;
 
 /// Where `losetup` of util-linux may be.
 const LOSETUP: [&str; 3] = ["/usr/sbin/losetup", "/sbin/losetup", "/usr/bin/losetup"];
 
+/// How long others may keep a device open that is detached.
+const LET_GO: Duration = Duration::from_secs(20);
+
 /// A loop device that lives as long as this value.
 #[derive(Debug)]
 pub struct LoopDevice {
-    directory: tempfile::TempDir,
+    directory: OwnDir,
     backing: PathBuf,
     device: PathBuf,
 }
@@ -28,7 +35,7 @@ impl LoopDevice {
     /// # Errors
     /// Without root, without a free loop device, or when `bytes` is no multiple of 512.
     pub fn new(volume: &VolumeId, bytes: u64) -> io::Result<Self> {
-        Self::new_in(&std::env::temp_dir(), volume, bytes)
+        Self::over(OwnDir::new("ebs-loop-")?, volume, bytes)
     }
 
     /// As [`LoopDevice::new`], with the backing file's directory below `parent`.
@@ -36,13 +43,16 @@ impl LoopDevice {
     /// # Errors
     /// As [`LoopDevice::new`].
     pub fn new_in(parent: &Path, volume: &VolumeId, bytes: u64) -> io::Result<Self> {
+        Self::over(OwnDir::new_in(parent, "ebs-loop-")?, volume, bytes)
+    }
+
+    fn over(directory: OwnDir, volume: &VolumeId, bytes: u64) -> io::Result<Self> {
         refuse_unless_root("a loop device")?;
         if bytes == 0 || !bytes.is_multiple_of(512) {
             return Err(io::Error::other(format!("a loop device of {bytes} bytes: not a multiple of 512")));
         }
-        let directory = tempfile::Builder::new().prefix("ebs-loop-").tempdir_in(parent)?;
         // The kernel reports the backing file's real path.
-        let backing = directory.path().canonicalize()?.join(format!("{volume}.img"));
+        let backing = directory.path().join(format!("{volume}.img"));
         OpenOptions::new().read(true).write(true).create_new(true).open(&backing)?.set_len(bytes)?;
         let output = losetup(&["--find".as_ref(), "--show".as_ref(), "--".as_ref(), backing.as_ref()])?;
         let device = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
@@ -105,6 +115,26 @@ impl LoopDevice {
     /// When losetup refuses.
     pub fn detach(&self) -> io::Result<()> {
         losetup(&["--detach".as_ref(), self.device.as_ref()]).map(drop)
+    }
+
+    /// Detaches the device and attaches its file again, as EC2 does to a volume that goes and comes back: the kernel sees
+    /// another disk, perhaps under another name, with the same contents.
+    ///
+    /// # Errors
+    /// When losetup refuses, or somebody keeps the device open.
+    pub async fn attach_again(&mut self) -> io::Result<()> {
+        self.detach()?;
+        // It goes when its last user does: whoever looks at all disks of the machine right now is one.
+        let deadline = Instant::now() + LET_GO;
+        while self.is_ours() {
+            if Instant::now() > deadline {
+                return Err(io::Error::other(format!("{} is kept open by somebody", self.device.display())));
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let output = losetup(&["--find".as_ref(), "--show".as_ref(), "--".as_ref(), self.backing.as_ref()])?;
+        self.device = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+        Ok(())
     }
 
     fn is_ours(&self) -> bool {

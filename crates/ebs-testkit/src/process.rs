@@ -235,20 +235,47 @@ pub fn log_tail(log: &Path, lines: usize) -> String {
 /// When it cannot be started, takes too long (it is killed then) or ends with another status than 0; the text holds
 /// what it printed.
 pub fn run_tool(program: &str, args: &[&str], bound: Duration) -> anyhow::Result<String> {
-    let log = tempfile::NamedTempFile::new().context("a file for the tool's output")?;
-    let mut process = Process::spawn(ProcessSpec {
-        name: program.to_owned(),
-        program: PathBuf::from(program),
-        args: args.iter().map(OsString::from).collect(),
-        env: BTreeMap::new(),
-        log: log.path().to_owned(),
-    })?;
-    let status = process.wait_blocking(bound)?;
-    let output = process.output().context("read the tool's output")?;
-    if !status.success() {
-        bail!("{program} {} ended with {status}: {}", args.join(" "), output.trim());
+    let mut tool = Tool::start(program, args)?;
+    let status = tool.process.wait_blocking(bound)?;
+    tool.ended(status, args)
+}
+
+/// As [`run_tool`], without blocking the thread.
+///
+/// # Errors
+/// As [`run_tool`].
+pub async fn tool(program: &str, args: &[&str], bound: Duration) -> anyhow::Result<String> {
+    let mut tool = Tool::start(program, args)?;
+    let status = tool.process.wait(bound).await?;
+    tool.ended(status, args)
+}
+
+/// A system tool that runs, and where its output goes.
+struct Tool {
+    process: Process,
+    _log: tempfile::NamedTempFile,
+}
+
+impl Tool {
+    fn start(program: &str, args: &[&str]) -> anyhow::Result<Self> {
+        let log = tempfile::NamedTempFile::new().context("a file for the tool's output")?;
+        let process = Process::spawn(ProcessSpec {
+            name: program.to_owned(),
+            program: PathBuf::from(program),
+            args: args.iter().map(OsString::from).collect(),
+            env: BTreeMap::new(),
+            log: log.path().to_owned(),
+        })?;
+        Ok(Self { process, _log: log })
     }
-    Ok(output)
+
+    fn ended(&self, status: ExitStatus, args: &[&str]) -> anyhow::Result<String> {
+        let output = self.process.output().context("read the tool's output")?;
+        if !status.success() {
+            bail!("{} {} ended with {status}: {}", self.process.name, args.join(" "), output.trim());
+        }
+        Ok(output)
+    }
 }
 
 fn read_from(path: &Path, start: u64) -> io::Result<String> {
@@ -267,6 +294,8 @@ fn pidfd(child: &Child) -> anyhow::Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const BOUND: Duration = Duration::from_secs(60);
 
     fn sleeper(dir: &Path, script: &str) -> ProcessSpec {
         ProcessSpec {
@@ -289,7 +318,7 @@ mod tests {
                 tick.tick().await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(10), seen).await.unwrap();
+        tokio::time::timeout(BOUND, seen).await.unwrap();
         assert_eq!(process.stop(Duration::from_millis(100)).await.unwrap(), Ending::Killed);
     }
 
@@ -297,7 +326,7 @@ mod tests {
     async fn the_status_and_the_output_of_a_child_are_kept() {
         let dir = tempfile::tempdir().unwrap();
         let mut process = Process::spawn(sleeper(dir.path(), "echo out; echo err >&2; exit 3")).unwrap();
-        let status = process.wait(Duration::from_secs(10)).await.unwrap();
+        let status = process.wait(BOUND).await.unwrap();
         assert_eq!(status.code(), Some(3));
         assert_eq!(process.output().unwrap(), "out\nerr\n");
     }
@@ -316,14 +345,14 @@ mod tests {
     fn a_child_sees_nothing_of_our_environment() {
         let dir = tempfile::tempdir().unwrap();
         let mut process = Process::spawn(sleeper(dir.path(), "env | cut -d= -f1 | sort")).unwrap();
-        process.wait_blocking(Duration::from_secs(10)).unwrap();
+        process.wait_blocking(BOUND).unwrap();
         let names = process.output().unwrap();
         assert!(!names.lines().any(|n| n.starts_with("CARGO") || n == "HOME"), "{names}");
     }
 
     #[test]
     fn a_tool_that_fails_says_what_it_printed() {
-        let error = run_tool("/bin/sh", &["-c", "echo broken; exit 4"], Duration::from_secs(10)).unwrap_err();
+        let error = run_tool("/bin/sh", &["-c", "echo broken; exit 4"], BOUND).unwrap_err();
         assert!(error.to_string().contains("broken"), "{error}");
     }
 }

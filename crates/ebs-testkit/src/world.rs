@@ -14,7 +14,7 @@ use ebs_sim::api::{Call, CreateTags, Tag};
 use ebs_sim::iam::{Extra, LeastRights, Shipped};
 use ebs_sim::{AccessKey, DeviceMode, Server, ServerConfig, TimingMode};
 use ebs_types::ZoneName;
-use tempfile::TempDir;
+use rustix::process::Signal;
 
 use crate::control::{Control, Ledger, State, Timing};
 use crate::csi_client::CsiClient;
@@ -22,11 +22,12 @@ use crate::leftovers::Leftovers;
 use crate::mount_namespace::in_mount_namespace;
 use crate::on_node::VolumeOnNode;
 use crate::process::{Ending, Process, ProcessSpec, log_tail};
+use crate::run_dir::OwnDir;
 
-/// How long a driver may take to be ready.
-pub const READY_BOUND: Duration = Duration::from_secs(30);
-/// How long a driver may take to drain and end; its own limit is 20 s.
-pub const STOP_BOUND: Duration = Duration::from_secs(30);
+/// How long a driver may take to be ready, on a machine that is busy with other things.
+pub const READY_BOUND: Duration = Duration::from_secs(120);
+/// How long a driver may take to drain and end; its own limit is 20 s, and the machine may be busy.
+pub const STOP_BOUND: Duration = Duration::from_secs(120);
 
 /// Id of the access key of calls that a test makes itself, past the driver: `Credential=EBSTESTSOWNCALLS0001/…`. They
 /// need no rights; with any other key, or without one, a call counts as the driver's.
@@ -58,6 +59,8 @@ pub struct WorldBuilder {
     without_env: BTreeSet<String>,
     devices: DeviceMode,
     timing: Option<Timing>,
+    mode_of_time: TimingMode,
+    max_lag: Duration,
     access_key: Option<AccessKey>,
     one_zone: bool,
     policy: Option<Shipped>,
@@ -75,7 +78,7 @@ pub struct World {
     baseline: Baseline,
     least_rights: LeastRights,
     sim: Option<Server>,
-    dir: TempDir,
+    dir: OwnDir,
     path: PathBuf,
     finished: bool,
 }
@@ -127,6 +130,15 @@ impl WorldBuilder {
     #[must_use]
     pub fn timing(mut self, timing: Timing) -> Self {
         self.timing = Some(timing);
+        self
+    }
+
+    /// EC2 is as slow as the published times say and limits rates as the real one does, and its reads may show objects
+    /// as they were up to `max_lag` ago, at most 15 s.
+    #[must_use]
+    pub fn realistic(mut self, max_lag: Duration) -> Self {
+        self.mode_of_time = TimingMode::Realistic;
+        self.max_lag = max_lag;
         self
     }
 
@@ -182,14 +194,15 @@ impl WorldBuilder {
     /// # Errors
     /// When the simulator does not start.
     pub async fn start_without_driver(self) -> anyhow::Result<World> {
-        let dir = tempfile::Builder::new().prefix("ebs-world-").tempdir().context("a directory for the world")?;
-        let path = dir.path().canonicalize().context("the directory's real path")?;
+        let dir = OwnDir::new("ebs-world-").context("a directory for the world")?;
+        let path = dir.path().to_owned();
         for name in ["csi", "sim", "kubelet"] {
             std::fs::create_dir(path.join(name)).with_context(|| format!("make the directory {name}"))?;
         }
         let mut config = ServerConfig::new(path.join("sim"));
         config.devices = self.devices;
-        config.timing = TimingMode::Instant;
+        config.timing = self.mode_of_time;
+        config.max_lag = self.max_lag;
         config.access_key = self.access_key;
         config.iam.principal_tags = self.principal_tags;
         if self.one_zone {
@@ -243,6 +256,8 @@ impl World {
             without_env: BTreeSet::new(),
             devices: DeviceMode::None,
             timing: None,
+            mode_of_time: TimingMode::Instant,
+            max_lag: Duration::ZERO,
             access_key: None,
             one_zone: false,
             policy: None,
@@ -289,12 +304,25 @@ impl World {
         self.driver.as_mut().context("no driver runs in this world")
     }
 
+    /// Sends the driver a signal.
+    ///
+    /// # Errors
+    /// When none runs.
+    pub fn signal_driver(&self, signal: Signal) -> anyhow::Result<()> {
+        self.driver.as_ref().context("no driver runs in this world")?.signal(signal)
+    }
+
     /// Starts the driver without waiting for anything.
     ///
     /// # Errors
     /// When the program cannot be started.
     pub fn spawn_driver(&mut self) -> anyhow::Result<&mut Process> {
-        Ok(self.driver.insert(Process::spawn(self.spec.clone())?))
+        let driver = self.driver.insert(Process::spawn(self.spec.clone())?);
+        // One that has ended already needs nobody to end it.
+        if let Ok(record) = driver.record() {
+            self.dir.note(&record).context("write the driver down")?;
+        }
+        Ok(driver)
     }
 
     /// Starts the driver and waits until it is ready.
@@ -348,6 +376,43 @@ impl World {
     ) -> anyhow::Result<VolumeOnNode> {
         let node = self.client.node_info().await.context("NodeGetInfo")?.node_id;
         VolumeOnNode::new(&self.client, volume, access, &node, &self.kubelet_dir()).context("the kubelet's directories")
+    }
+
+    /// Waits until the driver has so many requests of this method about this object in hand, by its log: begun, and neither
+    /// refused nor left by their clients. One that was answered well still counts.
+    ///
+    /// # Errors
+    /// When it has not within [`READY_BOUND`], or its log cannot be read.
+    pub async fn until_in_hand(&self, rpc: &str, subject: &str, wanted: usize) -> anyhow::Result<()> {
+        let (rpc, subject) = (format!("rpc=\"{rpc}\""), format!("subject=\"{subject}\""));
+        let count = |log: &str, words: &str| {
+            log.lines().filter(|line| [words, &rpc, &subject].iter().all(|part| line.contains(part))).count()
+        };
+        let what = format!("{wanted} requests in hand with {rpc} and {subject}");
+        let in_hand = |log: &str| {
+            let ended = count(log, "\"the client stopped waiting\"") + count(log, "\"request failed\"");
+            count(log, "\"request\"").checked_sub(ended) == Some(wanted)
+        };
+        self.until_logged(&what, in_hand).await
+    }
+
+    /// Waits until the driver's log, which all drivers of this world share, is as `wanted` says.
+    ///
+    /// # Errors
+    /// When it is not within [`READY_BOUND`]; the text holds its end.
+    pub async fn until_logged(&self, what: &str, wanted: impl Fn(&str) -> bool) -> anyhow::Result<()> {
+        let mut tick = tokio::time::interval(Duration::from_millis(20));
+        let seen = async {
+            loop {
+                tick.tick().await;
+                let log = std::fs::read(&self.spec.log).context("read the driver's log")?;
+                if wanted(&String::from_utf8_lossy(&log)) {
+                    return anyhow::Ok(());
+                }
+            }
+        };
+        let seen = tokio::time::timeout(READY_BOUND, seen).await;
+        seen.with_context(|| format!("{what}: not in the driver's log, which ends:\n{}", log_tail(&self.spec.log, 30)))?
     }
 
     /// The calls of EC2 since a position of the ledger.

@@ -12,7 +12,7 @@ use crate::content;
 /// What is written at a time.
 const CHUNK: u64 = 1 << 20;
 /// How long one chunk may take.
-const CHUNK_BOUND: Duration = Duration::from_secs(60);
+const CHUNK_BOUND: Duration = Duration::from_secs(180);
 
 /// Writes one file again and again, synced each time, until it is told to end. Dropping it ends it as well.
 #[derive(Debug)]

@@ -23,4 +23,4 @@ pub use names::DriverName;
 pub use size::{Bytes, GIB, Gib, SizeError};
 pub use tags::Tags;
 pub use volume_type::VolumeType;
-pub use waiters::{Waiter, Waiters};
+pub use waiters::{Successor, Waiter, Waiters};

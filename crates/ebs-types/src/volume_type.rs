@@ -24,7 +24,7 @@ pub enum VolumeType {
     Sc1,
     /// Magnetic, previous generation.
     Standard,
-    /// A type that EC2 reports and this version does not know. Never requested.
+    /// A type that this version does not know: EC2 may report it, and judges it when it is asked for.
     Other(String),
 }
 

@@ -1,40 +1,105 @@
-//! Who still waits for a running operation.
+//! Who still waits for a running operation, and who waits for its end.
 
-use std::sync::Arc;
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 /// Counts the requests that wait for one operation. The operation asks [`Waiters::any`] before each mutation: when
-/// nobody waits any more it looks at the outcome of what is in flight and starts nothing new (`decisions.md` D-10).
+/// nobody waits any more it goes on looking and starts nothing new (`decisions.md` D-10, D-26).
+///
+/// It hears from here too that another operation is to run in its place: then it ends as soon as the call in flight
+/// has ended.
 #[derive(Debug, Clone, Default)]
-pub struct Waiters(Arc<AtomicUsize>);
+pub struct Waiters(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    waiting: AtomicUsize,
+    successors: AtomicUsize,
+    bells: Mutex<Vec<Waker>>,
+}
 
 /// One request that waits; dropping it (the client left, its deadline passed) takes it off the count.
 #[derive(Debug)]
-pub struct Waiter(Arc<AtomicUsize>);
+pub struct Waiter(Arc<Shared>);
+
+/// One that waits for the operation's end, to run in its place. Dropping it takes the wish back.
+#[derive(Debug)]
+pub struct Successor(Arc<Shared>);
 
 impl Waiters {
     /// Adds a request.
     #[must_use]
     pub fn join(&self) -> Waiter {
-        self.0.fetch_add(1, Ordering::SeqCst);
+        self.0.waiting.fetch_add(1, Ordering::SeqCst);
         Waiter(Arc::clone(&self.0))
     }
 
     /// True while a request waits.
     pub fn any(&self) -> bool {
-        self.0.load(Ordering::SeqCst) > 0
+        self.0.waiting.load(Ordering::SeqCst) > 0
+    }
+
+    /// Asks the operation to end. Only for one that nobody waits for.
+    #[must_use]
+    pub fn supersede(&self) -> Successor {
+        self.0.successors.fetch_add(1, Ordering::SeqCst);
+        let bells = std::mem::take(&mut *self.0.bells.lock().unwrap_or_else(PoisonError::into_inner));
+        bells.into_iter().for_each(Waker::wake);
+        Successor(Arc::clone(&self.0))
+    }
+
+    /// True while another operation waits for the end of this one.
+    pub fn is_superseded(&self) -> bool {
+        self.0.successors.load(Ordering::SeqCst) > 0
+    }
+
+    /// Ends when another operation waits for the end of this one. Dropping the future loses nothing.
+    pub async fn superseded(&self) {
+        poll_fn(|cx| self.poll_superseded(cx)).await;
+    }
+
+    fn poll_superseded(&self, cx: &Context<'_>) -> Poll<()> {
+        // Under the lock, so that no wish comes between the look and the bell.
+        let mut bells = self.0.bells.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_superseded() {
+            return Poll::Ready(());
+        }
+        if !bells.iter().any(|bell| bell.will_wake(cx.waker())) {
+            bells.push(cx.waker().clone());
+        }
+        Poll::Pending
     }
 }
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        self.0.successors.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::task::Wake;
+
     use super::*;
+
+    #[derive(Default)]
+    struct Bell(AtomicBool);
+
+    impl Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
 
     #[test]
     fn the_last_waiter_to_leave_leaves_nobody() {
@@ -46,5 +111,20 @@ mod tests {
         assert!(waiters.any());
         drop(second);
         assert!(!waiters.any());
+    }
+
+    #[test]
+    fn an_operation_is_woken_when_another_is_to_run_in_its_place() {
+        let waiters = Waiters::default();
+        let bell = Arc::new(Bell::default());
+        let waker = Waker::from(Arc::clone(&bell));
+        assert!(waiters.poll_superseded(&Context::from_waker(&waker)).is_pending());
+        assert!(waiters.poll_superseded(&Context::from_waker(&waker)).is_pending());
+        assert_eq!(waiters.0.bells.lock().unwrap().len(), 1, "one bell for one task");
+        let successor = waiters.supersede();
+        assert!(bell.0.load(Ordering::SeqCst) && waiters.is_superseded());
+        assert!(waiters.poll_superseded(&Context::from_waker(&waker)).is_ready());
+        drop(successor);
+        assert!(!waiters.is_superseded(), "the wish was taken back");
     }
 }

@@ -50,7 +50,10 @@ pub(super) struct RpcFigures {
 pub(super) struct TrafficFigures {
     /// By action: all calls, and how many of them were throttled.
     pub(super) calls: BTreeMap<String, (usize, usize)>,
+    /// Without the spare ones.
     pub(super) mutating_per_life: f64,
+    /// See [`spare_calls`].
+    pub(super) spare_per_life: f64,
     pub(super) describes_per_life: f64,
     /// Throttled part of the mutating calls, 0 to 1.
     pub(super) throttled_mutating: f64,
@@ -73,13 +76,35 @@ pub(super) fn traffic(calls: &[Call], lives: u32) -> TrafficFigures {
     let (mutating, describes) = (sum(false, |c| c.0), sum(true, |c| c.0));
     let throttled = (sum(false, |c| c.1), sum(true, |c| c.1));
     let lives = f64::from(lives.max(1));
+    let spare = to_f64(spare_calls(calls));
     TrafficFigures {
-        mutating_per_life: mutating / lives,
+        mutating_per_life: (mutating - spare) / lives,
+        spare_per_life: spare / lives,
         describes_per_life: describes / lives,
         throttled_mutating: throttled.0 / mutating.max(1.0),
         throttled_all: (throttled.0 + throttled.1) / (mutating + describes).max(1.0),
         calls: by_action,
     }
+}
+
+/// Calls that ask EC2 once more to detach what it has agreed to detach, for the proof that lies in the refusal (`decisions.md`
+/// D-26): one for each detachment. Any further one is an ordinary call. The ledger tells, whatever the driver says.
+fn spare_calls(calls: &[Call]) -> usize {
+    let mut detached: HashMap<&str, bool> = HashMap::new();
+    let mut spare = 0;
+    for call in calls.iter().filter(|call| !call.dry_run) {
+        let Some(volume) = call.parameters.get("VolumeId").and_then(serde_json::Value::as_str) else { continue };
+        match (call.action.as_str(), detached.get(volume).copied()) {
+            ("AttachVolume", _) if call.did_work() => drop(detached.remove(volume)),
+            ("DetachVolume", Some(asked_again)) => {
+                spare += usize::from(!asked_again);
+                detached.insert(volume, true);
+            }
+            ("DetachVolume", None) if call.did_work() => drop(detached.insert(volume, false)),
+            _ => {}
+        }
+    }
+    spare
 }
 
 /// What callers waited for.
@@ -188,6 +213,24 @@ mod tests {
         assert_eq!((figures.mutating_per_life, figures.describes_per_life), (3.0, 1.0));
         assert!((figures.throttled_mutating - 1.0 / 3.0).abs() < 1e-9);
         assert!((figures.throttled_all - 0.25).abs() < 1e-9);
+    }
+
+    #[test]
+    fn one_more_detach_call_for_each_accepted_one_is_spare_and_all_others_are_calls_of_a_life() {
+        let figures = |calls: &[Call]| {
+            let figures = traffic(calls, 1);
+            (figures.mutating_per_life, figures.spare_per_life)
+        };
+        let attach = || call("AttachVolume", "ok", "vol-1", 1.0);
+        let detach = || call("DetachVolume", "ok", "vol-1", 1.0);
+        let again = || call("DetachVolume", "IncorrectState", "vol-1", 1.0);
+        let other = || call("DetachVolume", "IncorrectState", "vol-2", 1.0);
+        assert_eq!(figures(&[attach(), detach(), again()]), (2.0, 1.0));
+        assert_eq!(figures(&[attach(), detach(), again(), again()]), (3.0, 1.0), "the second is not spare");
+        assert_eq!(figures(&[attach(), again(), detach()]), (3.0, 0.0), "nothing had been accepted");
+        assert_eq!(figures(&[attach(), detach(), other()]), (3.0, 0.0), "another volume");
+        assert_eq!(figures(&[detach(), again(), attach(), detach(), again()]), (3.0, 2.0), "one for each detachment");
+        assert_eq!(figures(&[detach(), attach(), again()]), (3.0, 0.0), "the volume was attached anew");
     }
 
     #[test]

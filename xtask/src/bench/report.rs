@@ -37,13 +37,23 @@ struct Verdict {
 }
 
 impl Outcome {
+    /// True for our own driver.
+    pub(super) fn is_ours(&self) -> bool {
+        self.subject == "ours"
+    }
+
     fn verdicts(&self) -> Vec<Verdict> {
         let targets = &self.conditions.targets;
         let verdict = |what: &str, reached: f64, target: Option<f64>| {
             target.map(|target| Verdict { what: what.to_owned(), reached, target })
         };
         let mut verdicts = vec![
-            verdict("mutating calls a life", self.traffic.mutating_per_life, targets.mutating_per_life),
+            verdict(
+                "mutating calls a life, without spare ones",
+                self.traffic.mutating_per_life,
+                targets.mutating_per_life,
+            ),
+            verdict("spare calls a life", self.traffic.spare_per_life, targets.spare_per_life),
             verdict("throttled, of mutating calls", self.traffic.throttled_mutating, targets.throttled),
             verdict("throttled, of all calls", self.traffic.throttled_all, targets.throttled),
             verdict("describe calls a life", self.traffic.describes_per_life, targets.describes_per_life),
@@ -51,6 +61,7 @@ impl Outcome {
         ];
         for (rpc, figures) in &self.rpcs {
             verdicts.push(verdict(&format!("median added latency of {rpc}"), figures.added_p50, targets.median_added));
+            verdicts.push(verdict(&format!("p99 of added latency of {rpc}"), figures.added_p99, targets.p99_added));
         }
         verdicts.into_iter().flatten().collect()
     }
@@ -111,6 +122,11 @@ fn one(outcome: &Outcome) -> String {
     for (action, (calls, throttled)) in &outcome.traffic.calls {
         text.push_str(&format!("  EC2 {action:<23} {calls:>5}  throttled {throttled}\n"));
     }
+    let of_a_life = &outcome.traffic;
+    text.push_str(&format!(
+        "  a life: {:.3} calls that change something, {:.3} spare ones, {:.3} describes\n",
+        of_a_life.mutating_per_life, of_a_life.spare_per_life, of_a_life.describes_per_life
+    ));
     for v in outcome.verdicts() {
         let word = if v.reached > v.target { "MISSED" } else { "ok" };
         text.push_str(&format!("  {word:<6} {}: {:.3} (at most {:.3})\n", v.what, v.reached, v.target));
@@ -121,8 +137,8 @@ fn one(outcome: &Outcome) -> String {
 /// Ours by the other's, where both played a case.
 fn ratios(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
-    for other in outcomes.iter().filter(|o| o.subject == "other") {
-        let Some(ours) = outcomes.iter().find(|o| o.subject == "ours" && o.case == other.case) else { continue };
+    for other in outcomes.iter().filter(|o| !o.is_ours()) {
+        let Some(ours) = outcomes.iter().find(|o| o.is_ours() && o.case == other.case) else { continue };
         let ratio = |ours: f64, other: f64| if other > 0.0 { format!("{:.2}", ours / other) } else { "-".to_owned() };
         text.push_str(&format!(
             "\n{}: ours / other: mutating calls {}, describe calls {}, CPU {}, peak memory {}\n",
@@ -134,4 +150,82 @@ fn ratios(outcomes: &[Outcome]) -> String {
         ));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::case::Targets;
+    use super::*;
+
+    /// A steady case of one kind of call, with these figures.
+    fn outcome(added_p99: f64, mutating_per_life: f64, spare_per_life: f64) -> Outcome {
+        let targets = Targets {
+            mutating_per_life: Some(4.08),
+            spare_per_life: Some(0.6),
+            p99_added: Some(1.0),
+            ..Targets::default()
+        };
+        let conditions = Case {
+            name: super::super::case::CaseName::Steady,
+            lives: 1,
+            every: std::time::Duration::from_secs(1),
+            eaten: 0.0,
+            workers: None,
+            targets,
+        };
+        let figures = RpcFigures {
+            calls: 1,
+            retried: 0,
+            whole_p50: 0.0,
+            whole_p99: 0.0,
+            added_p50: 0.0,
+            added_p99,
+            added_max: 0.0,
+        };
+        let traffic = TrafficFigures {
+            calls: BTreeMap::new(),
+            mutating_per_life,
+            spare_per_life,
+            describes_per_life: 0.0,
+            throttled_mutating: 0.0,
+            throttled_all: 0.0,
+        };
+        Outcome {
+            case: "steady".to_owned(),
+            subject: "ours".to_owned(),
+            conditions,
+            transitions: Transitions { create: 2.0, attach: 2.5, detach: 4.0 },
+            seconds: 1.0,
+            rpcs: [("ControllerUnpublishVolume", figures)].into(),
+            traffic,
+            cpu_seconds: 0.0,
+            peak_memory: 0,
+        }
+    }
+
+    #[test]
+    fn a_slow_99th_percentile_and_too_many_spare_calls_are_missed_targets() {
+        assert_eq!(outcome(1.0, 4.08, 0.6).missed(), Vec::<String>::new());
+        let slow = outcome(1.001, 4.0, 0.0).missed();
+        assert!(slow.len() == 1 && slow[0].contains("p99 of added latency of ControllerUnpublishVolume"), "{slow:?}");
+        let spare = outcome(0.5, 4.0, 0.601).missed();
+        assert!(spare.len() == 1 && spare[0].contains("spare calls a life"), "{spare:?}");
+        let calls = outcome(0.5, 4.1, 0.0).missed();
+        assert!(calls.len() == 1 && calls[0].contains("mutating calls a life"), "{calls:?}");
+    }
+
+    #[test]
+    fn the_targets_of_the_steady_case_are_those_of_the_decisions() {
+        use clap::Parser as _;
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            args: BenchArgs,
+        }
+        let args = Line::parse_from(["bench"]).args;
+        let targets = super::super::case::CaseName::Steady.case(&args).targets;
+        assert_eq!((targets.mutating_per_life, targets.spare_per_life), (Some(4.08), Some(0.6)));
+        assert_eq!((targets.median_added, targets.p99_added), (Some(0.3), Some(1.0)));
+        assert_eq!((targets.throttled, targets.describes_per_life), (Some(0.02), Some(0.8)));
+    }
 }

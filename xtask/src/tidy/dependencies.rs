@@ -17,7 +17,7 @@ struct Rule {
     never: &'static [&'static str],
 }
 
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 15] = [
     Rule { name: "ebs-types", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
     Rule { name: "csi-proto", ours: &[], tests: &[], never: &["tokio", "aws-*"] },
     Rule { name: "ebs-ec2", ours: &["ebs-types"], tests: &[], never: &["aws-*", "tonic"] },
@@ -47,6 +47,12 @@ const RULES: [Rule; 14] = [
     Rule {
         name: "ebs-model",
         ours: &["csi-proto", "ebs-cloud", "ebs-driver", "ebs-ec2", "ebs-sim", "ebs-testkit", "ebs-types"],
+        tests: &[],
+        never: &["aws-*", "kube", "axum"],
+    },
+    Rule {
+        name: "ebs-torture",
+        ours: &["csi-proto", "ebs-driver", "ebs-metadata", "ebs-mounter", "ebs-testkit", "ebs-types"],
         tests: &[],
         never: &["aws-*", "kube", "axum"],
     },
@@ -84,7 +90,8 @@ const SINGLE: [&str; 2] = ["hyper", "rustls"];
 const SDK: (&str, &str) = ("aws-sdk-ec2", "ebs-aws");
 
 /// The driver binary, and what must not be linked into it.
-const DRIVER: (&str, [&str; 4]) = ("ebs-csi-driver", ["ebs-model", "ebs-sim", "ebs-testkit", "loopdev-3"]);
+const DRIVER: (&str, [&str; 5]) =
+    ("ebs-csi-driver", ["ebs-model", "ebs-sim", "ebs-testkit", "ebs-torture", "loopdev-3"]);
 
 pub(super) fn check(workspace: &Workspace) -> Vec<Finding> {
     let ours: BTreeSet<&str> = workspace.crates.iter().map(|member| member.name.as_str()).collect();

@@ -24,6 +24,7 @@ macro_rules! from_sdk {
                     state: state(required(sdk.state, "state of an attachment")?),
                     card: optional_number(sdk.ebs_card_index, "EBS card of an attachment")?,
                     attach_time: time(sdk.attach_time),
+                    said_at: None,
                 }))
             }
         }

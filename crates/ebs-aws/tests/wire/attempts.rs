@@ -1,12 +1,9 @@
 //! What the observer learns of each HTTP attempt (`ebs-cloud.md` 14).
 
-use std::time::Duration;
-
-use ebs_aws::{Settings, Timeouts};
 use ebs_ec2::{PageRequest, VolumeQuery, Volumes, Zones};
 use ebs_types::VolumeId;
 
-use crate::server::{Reply, Wire, settings};
+use crate::server::{Reply, Wire};
 
 #[tokio::test]
 async fn every_attempt_is_reported_with_its_own_outcome() {
@@ -41,8 +38,9 @@ async fn every_attempt_is_reported_with_its_own_outcome() {
 
 #[tokio::test]
 async fn an_attempt_without_an_answer_in_time_is_reported_too() {
-    let timeouts = Timeouts { attempt: Duration::from_millis(200), ..Timeouts::default() };
-    let wire = Wire::with([Reply::Hang], Settings { timeouts, ..settings() }).await;
-    wire.ec2.delete_volume(&VolumeId::parse("vol-1").unwrap()).await.unwrap_err();
+    let wire = Wire::answering([Reply::Hang]).await;
+    let id = VolumeId::parse("vol-1").unwrap();
+    let (outcome, ()) = tokio::join!(wire.ec2.delete_volume(&id), wire.time_passes_after_a_request());
+    outcome.unwrap_err();
     assert_eq!(*wire.seen.1.lock().unwrap(), ["DeleteVolume: Unanswered"]);
 }

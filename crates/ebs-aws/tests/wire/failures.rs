@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
-use ebs_aws::{AwsEc2, Settings, Timeouts};
+use ebs_aws::{AwsEc2, Settings};
 use ebs_ec2::{
     AttachRequest, Attachments, CopyVolume, CreateSnapshot, CreateVolume, DetachRequest, Ec2Error, ErrorClass,
     Instances, LockSnapshot, ModifyVolume, PageRequest, Place, Snapshots, VolumeQuery, Volumes,
@@ -19,10 +19,6 @@ use crate::server::{Reply, SECRET, Seen, TOKEN, Wire, config, settings};
 
 fn vol() -> VolumeId {
     VolumeId::parse("vol-1").unwrap()
-}
-
-fn quick(timeouts: Timeouts) -> Settings {
-    Settings { timeouts, ..settings() }
 }
 
 /// Every call that changes something, one after the other.
@@ -92,9 +88,10 @@ async fn a_mutating_call_is_sent_once_whatever_the_server_answers() {
 
 #[tokio::test]
 async fn a_mutating_call_without_a_reply_in_time_was_sent_once_and_is_ambiguous() {
-    let timeouts = Timeouts { attempt: Duration::from_millis(200), ..Timeouts::default() };
-    let wire = Wire::with([Reply::Hang], quick(timeouts)).await;
-    let error = wire.ec2.delete_volume(&vol()).await.unwrap_err();
+    let wire = Wire::answering([Reply::Hang]).await;
+    let id = vol();
+    let (outcome, ()) = tokio::join!(wire.ec2.delete_volume(&id), wire.time_passes_after_a_request());
+    let error = outcome.unwrap_err();
     assert_eq!(error.class, ErrorClass::Ambiguous);
     assert!(error.to_string().contains("no reply in time; the call may have been carried out"), "{error}");
     assert_eq!(wire.requests().len(), 1);

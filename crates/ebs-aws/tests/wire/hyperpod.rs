@@ -30,9 +30,10 @@ fn known() -> Reply {
 }
 
 fn attached() -> Reply {
-    Reply::ok(format!(
+    let body = format!(
         r#"{{"ClusterArn":"{ARN}","NodeId":"i-0abc","VolumeId":"vol-1","AttachTime":1.7E9,"Status":"attaching","DeviceName":"/dev/xvdba"}}"#
-    ))
+    );
+    Reply::SayWith(200, vec![("date", "Sun, 06 Nov 1994 08:49:37 GMT".to_owned())], body)
 }
 
 fn refused(message: &str) -> Reply {
@@ -56,8 +57,9 @@ fn is_whole(request: &Request, target: &str) {
 #[tokio::test]
 async fn an_attach_is_one_signed_call_with_arn_node_and_volume_after_one_question_for_the_account() {
     let wire = Wire::answering([known(), attached()]).await;
-    let device = wire.ec2.attach_cluster_node_volume(&node(), &vol()).await.unwrap();
-    assert_eq!(device, DeviceName::new("/dev/xvdba"));
+    let begun = wire.ec2.attach_cluster_node_volume(&node(), &vol()).await.unwrap();
+    let said_at = begun.said_at.and_then(|date| date.duration_since(std::time::SystemTime::UNIX_EPOCH).ok());
+    assert_eq!((begun.device, said_at.map(|d| d.as_secs())), (DeviceName::new("/dev/xvdba"), Some(784_111_777)));
     let requests = wire.requests();
     assert_eq!(requests.len(), 2);
     let asked: Vec<_> = requests[0].form.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();

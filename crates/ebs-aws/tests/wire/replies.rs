@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use ebs_ec2::{
     AttachRequest, Attachment, AttachmentState, Attachments, BlockDevice, CopyVolume, CreateSnapshot, CreateVolume,
-    Ec2Error, ErrorClass, Instances, LockSnapshot, ModificationState, ModifyVolume, PageRequest, Place, SnapshotQuery,
-    SnapshotState, Snapshots, Volume, VolumeQuery, VolumeState, Volumes, Zones,
+    DetachRequest, Ec2Error, ErrorClass, Instances, LockSnapshot, ModificationState, ModifyVolume, PageRequest, Place,
+    SnapshotQuery, SnapshotState, Snapshots, Volume, VolumeQuery, VolumeState, Volumes, Zones,
 };
 use ebs_types::{DeviceName, Gib, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName};
 
@@ -55,12 +55,24 @@ fn volume() -> Volume {
             state: AttachmentState::Attached,
             card: Some(1),
             attach_time: Some(moment()),
+            said_at: None,
         }],
     }
 }
 
+/// When the replies of these tests were sent, in their words and in ours.
+const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+
+fn date() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777)
+}
+
+fn dated(body: String) -> Reply {
+    Reply::SayWith(200, vec![("date", DATE.to_owned())], body)
+}
+
 fn volumes(items: &str, token: &str) -> Reply {
-    Reply::ok(format!(
+    dated(format!(
         "<DescribeVolumesResponse><requestId>r-1</requestId><volumeSet>{items}</volumeSet>\
          <nextToken>{token}</nextToken></DescribeVolumesResponse>"
     ))
@@ -76,7 +88,8 @@ fn create() -> CreateVolume {
 
 #[tokio::test]
 async fn a_volume_is_read_in_all_its_fields() {
-    let page = describe(volumes(&format!("<item>{VOLUME}</item>"), "next")).await.unwrap();
+    let mut page = describe(volumes(&format!("<item>{VOLUME}</item>"), "next")).await.unwrap();
+    assert_eq!(page.items[0].attachments[0].said_at.take(), Some(date()));
     assert_eq!(page.items, [volume()]);
     assert_eq!(page.next.as_deref(), Some("next"));
     let page = describe(volumes("", "")).await.unwrap();
@@ -160,6 +173,26 @@ async fn an_attachment_to_something_that_is_no_instance_has_no_instance() {
     let foreign = VOLUME.replace("<instanceId>i-1</instanceId>", "<instanceId/>");
     let page = describe(volumes(&format!("<item>{foreign}</item>"), "")).await.unwrap();
     assert_eq!(page.items[0].attachments[0].instance, None);
+}
+
+#[tokio::test]
+async fn what_is_said_of_an_attachment_is_dated_by_aws() {
+    let (volume, instance) = (vol("vol-1"), InstanceId::parse("i-1").unwrap());
+    let attach = AttachRequest {
+        volume: volume.clone(),
+        instance: instance.clone(),
+        device: DeviceName::new("/dev/xvdaa"),
+        card: None,
+    };
+    let body = |action: &str| {
+        let attachment = "<volumeId>vol-1</volumeId><instanceId>i-1</instanceId><status>busy</status>";
+        format!("<{action}Response>{attachment}</{action}Response>")
+    };
+    let wire = Wire::answering([dated(body("AttachVolume")), dated(body("DetachVolume"))]).await;
+    assert_eq!(wire.ec2.attach_volume(&attach).await.unwrap().said_at, Some(date()));
+    assert_eq!(wire.ec2.detach_volume(&DetachRequest { volume, instance }).await.unwrap().said_at, Some(date()));
+    let odd = Reply::SayWith(200, vec![("date", "yesterday".to_owned())], body("AttachVolume"));
+    assert_eq!(Wire::answering([odd]).await.ec2.attach_volume(&attach).await.unwrap().said_at, None);
 }
 
 #[tokio::test]

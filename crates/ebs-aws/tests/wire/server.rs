@@ -116,6 +116,15 @@ impl Wire {
         self.script.lock().unwrap().requests.clone()
     }
 
+    /// Waits for a request, and lets the clock run from then on as fast as it can: the next thing that happens to a request
+    /// without a reply is that its time is over, however long this machine took to send it.
+    pub(crate) async fn time_passes_after_a_request(&self) {
+        while self.requests().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        tokio::time::pause();
+    }
+
     /// The form of the only request, without the fields that every request has.
     pub(crate) fn only_form(&self) -> BTreeMap<String, String> {
         let requests = self.requests();

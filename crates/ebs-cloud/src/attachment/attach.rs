@@ -1,12 +1,11 @@
 //! Attaching a volume to a node.
 
-use ebs_ec2::{Attachment, AttachmentState, Attachments, ClusterNodes, DetachRequest, Ec2, ErrorClass, Volume};
+use ebs_ec2::{Action, Attachment, AttachmentState, Attachments, ClusterNodes, DetachRequest, Ec2, ErrorClass, Volume};
 use ebs_types::{NodeId, VolumeId, Waiters};
-use tokio::time::Instant;
 
 use super::begin::Begun;
 use super::pairs::Pair;
-use super::proof::{Expected, is_same};
+use super::proof::{Expected, Proof, age};
 use super::refusal::Next;
 use super::standing::{Standing, elsewhere, holder, standing};
 use crate::call::mutate;
@@ -53,7 +52,7 @@ impl<E: Ec2> Cloud<E> {
             if refusals >= MOST_REFUSALS {
                 return Err(refused(&op.what, error));
             }
-            match self.after_refusal(&op, &pair, error).await? {
+            match self.after_refusal(&op, &pair, error, refusals == 1).await? {
                 Next::Here(expected) => break (expected, FirstLook::Now),
                 Next::Again => {}
             }
@@ -66,8 +65,8 @@ impl<E: Ec2> Cloud<E> {
     /// such a call is never repeated blindly (`decisions.md` D-14). And any to a HyperPod node: SageMaker has no answer
     /// that tells an attachment which is there already from other failures (`ebs-cloud.md` E14).
     async fn unfinished(&self, op: &Op<'_>, pair: &Pair) -> Result<Option<Expected>, CloudError> {
-        if self.pairs.is_unclear(pair) {
-            return Ok(Some(Expected::unclear()));
+        if let Some(settled) = self.pairs.unclear_until(pair) {
+            return Ok(Some(Expected::unclear_until(settled)));
         }
         if matches!(pair.node, NodeId::Instance(_)) {
             return Ok(None);
@@ -75,10 +74,7 @@ impl<E: Ec2> Cloud<E> {
         let found = self.lookups.volume(op, &pair.volume).await?;
         match found.map_or(Standing::Absent, |volume| standing(&volume, &pair.node)) {
             Standing::Absent => Ok(None),
-            Standing::Attached(_) | Standing::Arriving(_) | Standing::Leaving(_) => {
-                let known = self.pairs.last_known(pair).and_then(|known| known.attach_time);
-                Ok(Some(Expected::accepted(known)))
-            }
+            Standing::Attached(_) | Standing::Arriving(_) | Standing::Leaving(_) => Ok(Some(self.already_here(pair))),
         }
     }
 
@@ -89,7 +85,6 @@ impl<E: Ec2> Cloud<E> {
         expected: &Expected,
         first: FirstLook,
     ) -> Result<Arrival, CloudError> {
-        let (began, watched) = (self.clock.now(), Instant::now());
         self.watch
             .volume(op, first, &pair.volume, |seen, sent| {
                 let settled = sent >= expected.settled;
@@ -105,22 +100,28 @@ impl<E: Ec2> Cloud<E> {
                     return Verdict::Failed(listed_twice(op, &volume));
                 }
                 match standing(&volume, &pair.node) {
-                    Standing::Attached(attachment) if expected.is_shown_by(&attachment, sent) => {
-                        Verdict::Done(Arrival::Attached(Box::new(volume), attachment))
-                    }
-                    Standing::Attached(_) => Verdict::Waiting,
+                    Standing::Attached(attachment) => match expected.proof(&attachment, sent, self.clock.now()) {
+                        Some(proof) => {
+                            if proof == Proof::TimeInstead {
+                                self.witness.ended_by_time(Action::AttachVolume, &op.what);
+                            }
+                            Verdict::Done(Arrival::Attached(Box::new(volume), attachment))
+                        }
+                        None => {
+                            self.pairs.listed(pair, attachment.attach_time, sent);
+                            Verdict::Waiting
+                        }
+                    },
                     Standing::Arriving(attachment) => {
-                        let since = attachment.attach_time.unwrap_or(began);
-                        let age = self.clock.now().duration_since(since).unwrap_or_default();
+                        let age = age(&attachment, self.clock.now()).unwrap_or_default();
+                        let watched = self.pairs.listed(pair, attachment.attach_time, sent).at.elapsed();
                         let stuck = attachment.state == AttachmentState::Attaching
-                            && age.max(watched.elapsed()) > bounds::STUCK_ATTACHING
-                            && watched.elapsed() > bounds::STUCK_WATCHED;
+                            && age.max(watched) > bounds::STUCK_ATTACHING
+                            && watched > bounds::STUCK_WATCHED;
                         if stuck { Verdict::Done(Arrival::Stuck(attachment)) } else { Verdict::Waiting }
                     }
                     // Somebody else takes it away.
-                    Standing::Leaving(a) if settled || is_same(a.attach_time, expected.attach_time) => {
-                        Verdict::Done(Arrival::None)
-                    }
+                    Standing::Leaving(a) if settled || expected.is(&a) => Verdict::Done(Arrival::None),
                     Standing::Absent if settled => Verdict::Done(Arrival::None),
                     Standing::Leaving(_) | Standing::Absent => Verdict::Waiting,
                 }
@@ -175,6 +176,7 @@ impl<E: Ec2> Cloud<E> {
                 mutate(op, || self.ec2.detach_cluster_node_volume(node, &pair.volume)).await?.map(|_| ())
             }
         };
+        self.pairs.detach_asked(pair);
         if outcome.is_ok() || outcome.as_ref().is_err_and(|e| e.class == ErrorClass::Ambiguous) {
             self.pairs.leaving(pair);
         }

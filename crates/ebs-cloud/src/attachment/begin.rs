@@ -3,6 +3,7 @@
 
 use ebs_ec2::{AttachRequest, Attachments, ClusterNodes, Ec2, Ec2Error, ErrorClass};
 use ebs_types::{HyperPodNode, InstanceId, NodeId};
+use tokio::time::Instant;
 
 use super::device_name::Reservation;
 use super::pairs::Pair;
@@ -66,8 +67,10 @@ impl<E: Ec2> Cloud<E> {
     /// A name, and on instances with several cards a card. A description that has no free name is looked at again.
     async fn reserve(&self, op: &Op<'_>, pair: &Pair, id: &InstanceId) -> Result<Reservation, CloudError> {
         for _ in 0..2 {
+            let instance_type = self.instance(op, id).await?.instance_type.clone();
+            let cards = self.cards.of(&instance_type).await;
+            // If that took long, the description is too old to show which names are free.
             let instance = self.instance(op, id).await?;
-            let cards = self.cards.of(&instance.instance_type).await;
             match self.devices.reserve(&instance, &pair.volume, cards) {
                 Ok(holds) => return Ok(holds),
                 Err(_) => self.instances.forget(id),
@@ -77,10 +80,11 @@ impl<E: Ec2> Cloud<E> {
         Err(CloudError::LimitExceeded { message, cause: None })
     }
 
-    /// SageMaker chooses the device name and says nothing of the attach time.
+    /// SageMaker chooses the device name; when it answered tells which attachment is its own.
     async fn attach_to_cluster_node(&self, op: &Op<'_>, pair: &Pair, node: &HyperPodNode) -> Result<Begun, CloudError> {
+        let asked = Instant::now();
         match mutate(op, || self.ec2.attach_cluster_node_volume(node, &pair.volume)).await? {
-            Ok(_device) => Ok(Begun::Yes(Expected::accepted(None))),
+            Ok(begun) => Ok(Begun::Yes(Expected::begun(begun.said_at, asked.elapsed()))),
             Err(e) if e.class == ErrorClass::Ambiguous => Ok(Begun::Yes(unclear(op, &e))),
             Err(e) => Ok(Begun::Refused(e)),
         }

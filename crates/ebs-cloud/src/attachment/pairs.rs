@@ -7,6 +7,7 @@ use ebs_types::{NodeId, VolumeId};
 use tokio::time::Instant;
 
 use super::proof::{Existed, Expected, is_same};
+use crate::bounds::SETTLE;
 use crate::expiring::Expiring;
 
 /// For how long an attachment that was made or seen is remembered.
@@ -21,18 +22,22 @@ pub(crate) struct Pair {
     pub(crate) node: NodeId,
 }
 
-/// Memory of pairs.
+/// Memory of pairs. What one attempt has learnt the next one uses, so that a client that never waits long enough for
+/// a proof gets it from the attempts before (`decisions.md` D-26).
 #[derive(Debug, Default)]
 pub(crate) struct PairMemory {
     existed: Expiring<Pair, Existed>,
     unclear: Expiring<Pair, Instant>,
-    leaving: Expiring<Pair, ()>,
+    leaving: Expiring<Pair, Instant>,
+    denied: Expiring<Pair, Instant>,
+    detach_asked: Expiring<Pair, Instant>,
 }
 
 impl PairMemory {
     /// The call to attach was accepted, or may have been.
     pub(crate) fn arriving(&self, pair: &Pair, expected: &Expected) {
         self.leaving.remove(pair);
+        self.denied.remove(pair);
         if expected.certain {
             self.existed(pair, expected.attach_time);
         } else {
@@ -40,12 +45,8 @@ impl PairMemory {
         }
     }
 
-    /// The call to attach got no answer, and no look has shown yet what became of it.
-    pub(crate) fn is_unclear(&self, pair: &Pair) -> bool {
-        self.unclear.get(pair).is_some()
-    }
-
-    /// Until when such a call may still be carried out.
+    /// The call to attach got no answer, and no look has shown yet what became of it: until when it may still be carried
+    /// out.
     pub(crate) fn unclear_until(&self, pair: &Pair) -> Option<Instant> {
         self.unclear.get(pair)
     }
@@ -53,9 +54,25 @@ impl PairMemory {
     /// There is such an attachment now. The earliest instant at which it is known to have existed is kept.
     pub(crate) fn existed(&self, pair: &Pair, attach_time: Option<SystemTime>) {
         self.unclear.remove(pair);
+        self.leaving.remove(pair);
         let earlier = self.existed.get(pair).filter(|known| is_same(known.attach_time, attach_time));
-        let existed = earlier.unwrap_or(Existed { attach_time, at: Instant::now() });
-        self.existed.insert(pair.clone(), existed, EXISTED_LIFETIME);
+        let at = earlier.map_or_else(Instant::now, |known| known.at);
+        self.existed.insert(pair.clone(), Existed { attach_time, at, is_sure: true }, EXISTED_LIFETIME);
+    }
+
+    /// A look sent then listed such an attachment, which proves that there was one and not that it is there now.
+    /// Returns what is known of it.
+    pub(crate) fn listed(&self, pair: &Pair, attach_time: Option<SystemTime>, sent: Instant) -> Existed {
+        let seen = Existed { attach_time, at: sent, is_sure: false };
+        match self.existed.get(pair) {
+            Some(known) if is_same(known.attach_time, attach_time) => known,
+            // A look that shows an earlier time takes nothing from what is known of a later one.
+            Some(known) if known.attach_time > attach_time => seen,
+            _ => {
+                self.existed.insert(pair.clone(), seen, EXISTED_LIFETIME);
+                seen
+            }
+        }
     }
 
     /// The last attachment of the pair that this process knows of.
@@ -66,16 +83,40 @@ impl PairMemory {
     /// EC2 agreed to detach, or may have.
     pub(crate) fn leaving(&self, pair: &Pair) {
         self.unclear.remove(pair);
-        self.leaving.insert(pair.clone(), (), UNFINISHED_LIFETIME);
+        self.leaving.insert(pair.clone(), Instant::now(), UNFINISHED_LIFETIME);
     }
 
-    /// The same, when an earlier operation asked for it and has not seen the end.
-    pub(crate) fn is_leaving(&self, pair: &Pair) -> bool {
-        self.leaving.get(pair).is_some()
+    /// When it did so, unless the end was seen since, or an attachment that was made after it.
+    pub(crate) fn leaving_since(&self, pair: &Pair) -> Option<Instant> {
+        self.leaving.get(pair)
+    }
+
+    /// EC2 has answered a DetachVolume, whatever it said. Known for as long as looks may not show what it changed, also
+    /// when the end was seen or another attachment was made since.
+    pub(crate) fn detach_asked(&self, pair: &Pair) {
+        self.detach_asked.insert(pair.clone(), Instant::now(), SETTLE);
+    }
+
+    /// When it did so last, within [`SETTLE`].
+    pub(crate) fn detach_asked_at(&self, pair: &Pair) -> Option<Instant> {
+        self.detach_asked.get(pair)
+    }
+
+    /// EC2 said for the first time that nothing is attached, when this process had attached nothing: when.
+    pub(crate) fn denied_since(&self, pair: &Pair) -> Option<Instant> {
+        self.denied.get(pair)
+    }
+
+    /// It says so now.
+    pub(crate) fn denied(&self, pair: &Pair) -> Instant {
+        let now = Instant::now();
+        self.denied.insert(pair.clone(), now, UNFINISHED_LIFETIME);
+        now
     }
 
     /// There is no such attachment (any more).
     pub(crate) fn gone(&self, pair: &Pair) {
+        self.denied.remove(pair);
         self.existed.remove(pair);
         self.unclear.remove(pair);
         self.leaving.remove(pair);

@@ -29,6 +29,7 @@ pub struct PendingDetach {
 #[derive(Debug)]
 struct Entry {
     state: AttachmentState,
+    busy_since: Option<Instant>,
     since: Instant,
     seen: Instant,
 }
@@ -48,8 +49,19 @@ impl PendingDetaches {
     pub(crate) fn still(&self, pair: &Pair, state: &AttachmentState) {
         let now = Instant::now();
         let mut entries = self.live();
-        let entry = entries.entry(pair.clone()).or_insert(Entry { state: state.clone(), since: now, seen: now });
+        let entry = entries.entry(pair.clone()).or_insert(Entry {
+            state: state.clone(),
+            busy_since: None,
+            since: now,
+            seen: now,
+        });
         (entry.state, entry.seen) = (state.clone(), now);
+        entry.busy_since = (*state == AttachmentState::Busy).then(|| entry.busy_since.unwrap_or(now));
+    }
+
+    /// Since when EC2 calls it busy, over all operations that looked.
+    pub(crate) fn busy_since(&self, pair: &Pair) -> Option<Instant> {
+        self.live().get(pair)?.busy_since
     }
 
     /// It has ended.
@@ -83,7 +95,12 @@ mod tests {
         let began = Instant::now();
         pending.still(&pair(), &AttachmentState::Detaching);
         tokio::time::advance(Duration::from_mins(5)).await;
+        assert_eq!(pending.busy_since(&pair()), None);
         pending.still(&pair(), &AttachmentState::Busy);
+        let busy = Instant::now();
+        tokio::time::advance(Duration::from_mins(5)).await;
+        pending.still(&pair(), &AttachmentState::Busy);
+        assert_eq!(pending.busy_since(&pair()), Some(busy));
         let all = pending.all();
         assert_eq!((all[0].state.clone(), all[0].since), (AttachmentState::Busy, began));
         pending.ended(&pair());

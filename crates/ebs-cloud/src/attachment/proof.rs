@@ -1,28 +1,39 @@
-//! What looks prove, and when.
+//! What looks and refusals prove, and when.
 //!
 //! A description shows each object as it was at some time in the last 15 s ([`SETTLE`]), and of two descriptions the
-//! later one may show the earlier time. Mutating calls act on what is. For one volume and one node this follows:
+//! later one may show the earlier time. EC2's guide says the same of the errors of mutating calls. What is assumed
+//! (`docs/troubleshooting.md`, "What EC2 is taken to promise"): *mutating calls on one volume never go back in time*, and a state that
+//! such a call names is the state. For one volume and one node this follows:
 //!
-//! 1. *"Nothing listed" may be the time before the attachment.* It proves that the attachment is over only in a look
-//!    that was sent 15 s or more after an instant at which the attachment existed. Nobody makes another one meanwhile:
-//!    an orchestrator does not publish what it is unpublishing.
-//! 2. *Known instants*: when EC2 accepted our AttachVolume, when a look showed the attachment, and when EC2 accepted our
+//! 1. *"Nothing listed" may be the time before the attachment*, and so may `NotFound`. Either proves that the attachment
+//!    is over only when it was asked 15 s or more after an instant at which the attachment existed. Nobody makes another
+//!    one meanwhile: an orchestrator does not publish what it is unpublishing.
+//! 2. *Known instants*: when EC2 accepted our AttachVolume, when a look showed the attachment, when EC2 accepted our
 //!    DetachVolume. An attachment that this process made more than 15 s ago is therefore over at the first look that
 //!    lists nothing. The answer to DetachVolume carries the attach time, which tells *which* attachment it was, so
 //!    that a memory of an earlier one (another driver may have attached anew) proves nothing about this one.
-//! 3. *An attach time that our clock puts 15 s and [`CLOCK_ERROR`] into the past* is such an instant too, after a restart
-//!    for example. EC2 refuses requests whose signature is 5 min off, so a clock that works is less wrong than that.
+//! 3. *The attach time is such an instant*, by AWS's own clock: the `Date` of the reply that names it tells how long ago it
+//!    was, to a second. Only where a reply has no date does our clock count, and less by [`CLOCK_ERROR`]: EC2 refuses
+//!    requests whose signature is 5 min off, so a clock that works is less wrong than that. SageMaker's answer to a
+//!    detach names no attachment: there the looks after it tell the attach time.
 //! 4. *Having seen `detaching` proves nothing more*: the next look may show the time before the attachment.
-//! 5. *Refusals are about what is.* `InvalidAttachment.NotFound`, `IncorrectState` of a volume that EC2 calls `'available'`,
-//!    and a missing volume or instance say that there is no attachment; one look that lists none confirms it
-//!    (`ebs-cloud.md` E12). Any other `IncorrectState` may mean that the volume is `detaching`: then rule 6 holds.
-//! 6. *Otherwise* 15 s after the answer to DetachVolume every look shows a time after it.
-//! 7. An AttachVolume without answer may still be carried out: it is given its 15 s before the DetachVolume is sent,
-//!    so that it cannot come after it (`decisions.md` D-10).
-//! 8. *"Attached" may be an earlier attachment.* Ours is the one whose attach time EC2 gave us. After an answer without
-//!    attach time, what looks sent 15 s later show is true.
+//! 5. *`IncorrectState` of a volume that EC2 calls `'available'` is the state itself*: nothing is attached. Any other
+//!    `IncorrectState` may mean that the volume is `detaching`: then rule 7 holds.
+//! 6. *One more DetachVolume asks for the state itself* where EC2 has accepted one, a look lists nothing and that would
+//!    prove nothing for more than 2 s: `'available'` is the end, any other refusal proves nothing. It is sent only with a token
+//!    that nobody needs ([`super::spare`]).
+//! 7. *Otherwise* 15 s after the answer to DetachVolume every look shows a time after it.
+//! 8. An AttachVolume without answer may still be carried out: it is given its 15 s before the DetachVolume is sent,
+//!    so that it cannot come after it (`decisions.md` D-10). The same holds for one of another process, which may have
+//!    led until a moment ago: "not attached", of a pair that this process did not attach, is believed at once only if the process has
+//!    asked EC2 to change something within the last 15 s (D-27).
+//! 9. *"Attached" may be an earlier attachment.* Ours is the one whose attach time EC2 gave us (SageMaker: the one that began
+//!    when it answered). After an answer without, what looks sent 15 s later show is true. Of an attachment that was
+//!    there before we asked: one that this process knows, or that began 15 s ago or more, is believed at once, unless the process
+//!    has itself sent a DetachVolume for it within 15 s or, not knowing it, has run for less; others once 15 s have
+//!    passed since this process first saw them, over all attempts (D-26).
 //!
-//! Attach times are compared in whole seconds: descriptions are no finer.
+//! Attach times that differ by 2 s or less are the same: descriptions are no finer, and nobody says how EC2 rounds.
 
 use std::time::{Duration, SystemTime};
 
@@ -33,6 +44,10 @@ use crate::bounds::SETTLE;
 
 /// EC2 refuses requests that are dated further off than this.
 pub(crate) const CLOCK_ERROR: Duration = Duration::from_secs(300);
+/// Attach times that differ by no more are those of one attachment.
+const SAME: Duration = Duration::from_secs(2);
+/// Dates and attach times are cut to whole seconds.
+const CUT: Duration = Duration::from_secs(1);
 
 /// An attachment that is known to have existed at an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +56,8 @@ pub(crate) struct Existed {
     pub(crate) attach_time: Option<SystemTime>,
     /// When.
     pub(crate) at: Instant,
+    /// EC2 said so to our call, or looks have proven that it was there then. Otherwise a look has listed it.
+    pub(crate) is_sure: bool,
 }
 
 /// Which attachment is waited for, and from when on looks must show it.
@@ -48,52 +65,130 @@ pub(crate) struct Existed {
 pub(crate) struct Expected {
     /// The attach time that EC2 gave it.
     pub(crate) attach_time: Option<SystemTime>,
+    /// By how much the attach time that EC2 lists may differ.
+    within: Duration,
     /// Looks sent from this instant on show what is: 15 s after the answer.
     pub(crate) settled: Instant,
     /// EC2's answer was clear: there was such an attachment.
     pub(crate) certain: bool,
+    /// It was there before we asked.
+    found: Option<Found>,
+}
+
+/// What is known of an attachment that was there before we asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Found {
+    known: Option<Existed>,
+    /// Looks sent from this instant on show what this process has done to it.
+    shows_ours: Option<Instant>,
+    /// Looks sent from this instant on show what the process before this one has done, too.
+    shows_all: Instant,
 }
 
 impl Expected {
     /// EC2 took the call just now.
     pub(crate) fn accepted(attach_time: Option<SystemTime>) -> Self {
-        Self { attach_time, settled: Instant::now() + SETTLE, certain: true }
+        Self { attach_time, within: SAME, settled: Instant::now() + SETTLE, certain: true, found: None }
+    }
+
+    /// SageMaker took the call: the attachment began while it did, which took so long until now.
+    pub(crate) fn begun(said_at: Option<SystemTime>, took: Duration) -> Self {
+        Self { within: SAME + took, ..Self::accepted(said_at) }
     }
 
     /// The answer was lost just now.
     pub(crate) fn unclear() -> Self {
-        Self { attach_time: None, settled: Instant::now() + SETTLE, certain: false }
+        Self::unclear_until(Instant::now() + SETTLE)
     }
 
-    /// True when a look sent at that instant that lists this attachment proves that it is there now.
-    pub(crate) fn is_shown_by(&self, listed: &Attachment, sent: Instant) -> bool {
-        sent >= self.settled || is_same(self.attach_time, listed.attach_time)
+    /// The answer was lost; until then the call may still be carried out.
+    pub(crate) fn unclear_until(settled: Instant) -> Self {
+        Self { attach_time: None, within: SAME, settled, certain: false, found: None }
+    }
+
+    /// EC2 says that there is an attachment already. `started`: this process; `detached`: its last DetachVolume.
+    pub(crate) fn found(known: Option<Existed>, started: Instant, detached: Option<Instant>) -> Self {
+        let shows_ours = detached.map(|detached| detached + SETTLE);
+        let shows_all = shows_ours.unwrap_or(started).max(started + SETTLE);
+        Self { found: Some(Found { known, shows_ours, shows_all }), ..Self::accepted(None) }
+    }
+
+    /// True for the attachment that EC2 gave us, by its attach time.
+    pub(crate) fn is(&self, listed: &Attachment) -> bool {
+        is_near(self.attach_time, listed.attach_time, self.within)
+    }
+
+    /// Whether a look sent at that instant that lists this attachment proves that it is there now; `now` is our time of
+    /// day.
+    pub(crate) fn proof(&self, listed: &Attachment, sent: Instant, now: SystemTime) -> Option<Proof> {
+        if self.is(listed) || self.found.as_ref().is_some_and(|found| found.is_shown_by(listed, sent, now)) {
+            return Some(Proof::Identity);
+        }
+        let expected = self.attach_time.is_some();
+        (sent >= self.settled).then_some(if expected { Proof::TimeInstead } else { Proof::Time })
     }
 }
 
-/// True when both are known and of the same second.
+/// What a listed attachment is believed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// It is the one, by what is known of it.
+    Identity,
+    /// Looks show what is by now; nothing else was expected to tell.
+    Time,
+    /// Looks show what is by now, and it is not the one that EC2 gave us.
+    TimeInstead,
+}
+
+impl Found {
+    fn is_shown_by(&self, listed: &Attachment, sent: Instant, now: SystemTime) -> bool {
+        if self.shows_ours.is_some_and(|from| sent < from) {
+            return false;
+        }
+        let is_known = |known: Existed| {
+            is_same(known.attach_time, listed.attach_time) && (known.is_sure || sent >= known.at + SETTLE)
+        };
+        let is_old = age(listed, now).is_some_and(|age| age >= SETTLE);
+        self.known.is_some_and(is_known) || (is_old && sent >= self.shows_all)
+    }
+}
+
+/// How long the attachment had lasted at least when EC2 spoke of it; `now` is our time of day, for replies without a date.
+pub(crate) fn age(said: &Attachment, now: SystemTime) -> Option<Duration> {
+    let began = said.attach_time?;
+    match said.said_at {
+        Some(date) => date.duration_since(began).ok()?.checked_sub(CUT),
+        None => now.duration_since(began).ok()?.checked_sub(CLOCK_ERROR),
+    }
+}
+
+/// True when both are known and the same.
 pub(crate) fn is_same(one: Option<SystemTime>, other: Option<SystemTime>) -> bool {
-    let second = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    one.is_some_and(|one| other.is_some_and(|other| second(one) == second(other)))
+    is_near(one, other, SAME)
+}
+
+fn is_near(one: Option<SystemTime>, other: Option<SystemTime>, within: Duration) -> bool {
+    let (Some(one), Some(other)) = (one, other) else { return false };
+    one.duration_since(other).unwrap_or_else(|earlier| earlier.duration()) <= within
 }
 
 /// From when on looks that list nothing prove the end of an attachment that EC2 has just agreed to detach: `detached`
-/// is when it did so and `attach_time` what it said, `known` is what this process remembers and `now` its time of day.
+/// is when it did so and `said` what it said, `known` is what this process remembers and `now` its time of day.
 pub(crate) fn end_is_believed_from(
     detached: Instant,
-    attach_time: Option<SystemTime>,
+    said: &Attachment,
     known: Option<Existed>,
     now: SystemTime,
 ) -> Instant {
+    let by_age = believed_by_age(detached, said, now);
+    let by_memory = known.filter(|known| is_same(known.attach_time, said.attach_time)).map(|known| known.at + SETTLE);
     let at_the_latest = detached + SETTLE;
-    let Some(time) = attach_time else { return at_the_latest };
-    if now.duration_since(time).is_ok_and(|age| age >= SETTLE + CLOCK_ERROR) {
-        return detached;
-    }
-    match known {
-        Some(known) if is_same(known.attach_time, attach_time) => (known.at + SETTLE).min(at_the_latest),
-        _ => at_the_latest,
-    }
+    at_the_latest.min(by_age.unwrap_or(at_the_latest)).min(by_memory.unwrap_or(at_the_latest))
+}
+
+/// The same by the age of what EC2 said at that instant.
+pub(crate) fn believed_by_age(at: Instant, said: &Attachment, now: SystemTime) -> Option<Instant> {
+    Some(at + SETTLE.saturating_sub(age(said, now)?))
 }
 
 /// True when a refused DetachVolume says that there is no such attachment.
@@ -103,9 +198,13 @@ pub(crate) fn says_not_attached(refusal: &Ec2Error) -> bool {
         | ErrorClass::VolumeNotFound
         | ErrorClass::InstanceNotFound
         | ErrorClass::MalformedId => true,
-        ErrorClass::IncorrectState => refusal.message.contains("'available'"),
-        _ => false,
+        _ => is_available(refusal),
     }
+}
+
+/// True when a refused DetachVolume names the state itself: nothing is attached.
+pub(crate) fn is_available(refusal: &Ec2Error) -> bool {
+    refusal.class == ErrorClass::IncorrectState && refusal.message.contains("'available'")
 }
 
 /// True for answers to DetachVolume that say that nothing is attached now, and leave it open that something will be.
@@ -125,12 +224,26 @@ mod tests {
         Duration::from_secs(n)
     }
 
+    fn said(attach_time: Option<SystemTime>, said_at: Option<SystemTime>) -> Attachment {
+        Attachment {
+            volume: ebs_types::VolumeId::parse("vol-1").unwrap(),
+            instance: None,
+            associated_resource: None,
+            device: None,
+            state: ebs_ec2::AttachmentState::Detaching,
+            card: None,
+            attach_time,
+            said_at,
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn an_end_is_believed_fifteen_seconds_after_an_instant_at_which_the_attachment_existed() {
         let today = SystemTime::UNIX_EPOCH + seconds(1_000_000);
         let start = Instant::now();
         let detached = start + seconds(100);
-        let known = |attach_time, at| Some(Existed { attach_time: Some(attach_time), at: start + seconds(at) });
+        let known =
+            |attach_time, at| Some(Existed { attach_time: Some(attach_time), at: start + seconds(at), is_sure: true });
         let young = today - seconds(60);
         for (what, attach_time, known, believed_from) in [
             ("made by us a minute ago", Some(young), known(young, 40), 55),
@@ -138,12 +251,25 @@ mod tests {
             ("made by us, and anew by another", Some(young), known(today - seconds(90), 10), 115),
             ("made by another", Some(young), None, 115),
             ("made by another long ago", Some(today - seconds(315)), None, 100),
-            ("made nearly so long ago", Some(today - seconds(314)), None, 115),
+            ("made nearly so long ago", Some(today - seconds(314)), None, 101),
             ("made in the future, by a wrong clock", Some(today + seconds(9)), None, 115),
             ("without attach time", None, known(young, 1), 115),
         ] {
-            let from = end_is_believed_from(detached, attach_time, known, today);
+            let from = end_is_believed_from(detached, &said(attach_time, None), known, today);
             assert_eq!((from - start).as_secs(), believed_from, "{what}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ages_are_told_by_awss_clock_whatever_ours_says() {
+        let theirs = SystemTime::UNIX_EPOCH + seconds(1_000_000);
+        let detached = Instant::now();
+        for ours in [theirs, theirs - seconds(86_400), theirs + seconds(86_400)] {
+            for (age, believed_after) in [(0, 15), (1, 15), (5, 11), (15, 1), (16, 0), (400, 0)] {
+                let said = said(Some(theirs - seconds(age)), Some(theirs));
+                let from = end_is_believed_from(detached, &said, None, ours);
+                assert_eq!((from - detached).as_secs(), believed_after, "{age} s old");
+            }
         }
     }
 
@@ -161,10 +287,16 @@ mod tests {
     }
 
     #[test]
-    fn attach_times_are_the_same_in_the_same_second_only() {
+    fn attach_times_are_the_same_within_two_seconds() {
         let time = SystemTime::UNIX_EPOCH + Duration::from_millis(5_100);
-        assert!(is_same(Some(time), Some(time + Duration::from_millis(800))));
-        assert!(!is_same(Some(time), Some(time + seconds(1))));
+        for (apart, same) in [(0, true), (1_999, true), (2_000, true), (2_001, false), (9_000, false)] {
+            let other = time + Duration::from_millis(apart);
+            assert_eq!(
+                (is_same(Some(time), Some(other)), is_same(Some(other), Some(time))),
+                (same, same),
+                "{apart} ms"
+            );
+        }
         assert!(!is_same(None, None));
         assert!(!is_same(Some(time), None));
     }

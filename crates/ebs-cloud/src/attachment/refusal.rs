@@ -23,8 +23,15 @@ pub(super) enum Next {
 }
 
 impl<E: Ec2> Cloud<E> {
-    /// Looks why, and waits, bounded, for what may get out of the way (`decisions.md` D-15).
-    pub(super) async fn after_refusal(&self, op: &Op<'_>, pair: &Pair, error: Ec2Error) -> Result<Next, CloudError> {
+    /// Looks why, and waits, bounded, for what may get out of the way (`decisions.md` D-15). `first`: EC2 has refused
+    /// this operation nothing before.
+    pub(super) async fn after_refusal(
+        &self,
+        op: &Op<'_>,
+        pair: &Pair,
+        error: Ec2Error,
+        first: bool,
+    ) -> Result<Next, CloudError> {
         match error.class {
             ErrorClass::DeviceNameInUse => Ok(Next::Again),
             ErrorClass::VolumeNotFound | ErrorClass::InstanceNotFound | ErrorClass::MalformedId => {
@@ -33,12 +40,20 @@ impl<E: Ec2> Cloud<E> {
             ErrorClass::Throttled | ErrorClass::NotSent | ErrorClass::Unauthenticated | ErrorClass::Unauthorized => {
                 Err(refused(&op.what, error))
             }
-            ErrorClass::VolumeInUse | ErrorClass::IncorrectState => self.what_is_in_the_way(op, pair, error).await,
+            ErrorClass::VolumeInUse | ErrorClass::IncorrectState => {
+                self.what_is_in_the_way(op, pair, error, first).await
+            }
             _ => self.unless_it_is_here(op, pair, error).await,
         }
     }
 
-    async fn what_is_in_the_way(&self, op: &Op<'_>, pair: &Pair, error: Ec2Error) -> Result<Next, CloudError> {
+    async fn what_is_in_the_way(
+        &self,
+        op: &Op<'_>,
+        pair: &Pair,
+        error: Ec2Error,
+        first: bool,
+    ) -> Result<Next, CloudError> {
         let here = self.already_here(pair);
         let began = Instant::now();
         let mut was_in_the_way = false;
@@ -52,7 +67,10 @@ impl<E: Ec2> Cloud<E> {
                     return if settled { gone } else { Verdict::Waiting };
                 };
                 let waiting = match standing(&volume, &pair.node) {
-                    Standing::Attached(_) | Standing::Arriving(_) => return Verdict::Done(Some(Next::Here(here))),
+                    Standing::Attached(a) | Standing::Arriving(a) => {
+                        self.pairs.listed(pair, a.attach_time, sent);
+                        return Verdict::Done(Some(Next::Here(here)));
+                    }
                     Standing::Leaving(_) => true,
                     Standing::Absent => match elsewhere(&volume, &pair.node) {
                         Some(other) if began.elapsed() >= patience(other) => {
@@ -65,7 +83,8 @@ impl<E: Ec2> Cloud<E> {
                 match (waiting, was_in_the_way) {
                     (true, _) => was_in_the_way = true,
                     (false, true) => return Verdict::Done(Some(Next::Again)),
-                    (false, false) if settled => return Verdict::Done(None),
+                    // It went before the first look; if EC2 says the same again it is something that no look shows.
+                    (false, false) if settled => return Verdict::Done(first.then_some(Next::Again)),
                     (false, false) => {}
                 }
                 Verdict::Waiting
@@ -88,11 +107,9 @@ impl<E: Ec2> Cloud<E> {
         }
     }
 
-    /// An attachment that we did not make just now: looks show it for certain in 15 s, or at once if it is the one
-    /// that this process knows.
-    fn already_here(&self, pair: &Pair) -> Expected {
-        let known = self.pairs.last_known(pair).and_then(|known| known.attach_time);
-        Expected::accepted(known)
+    /// An attachment that we did not make just now: what looks prove of it follows from what this process knows.
+    pub(super) fn already_here(&self, pair: &Pair) -> Expected {
+        Expected::found(self.pairs.last_known(pair), self.recent.began(), self.pairs.detach_asked_at(pair))
     }
 }
 

@@ -31,12 +31,16 @@ impl<E: Ec2> Cloud<E> {
 
     /// The volume, once it is sure that there is one or none: one made a moment ago may not be shown yet.
     pub(crate) async fn volume_for_sure(&self, op: &Op<'_>, id: &VolumeId) -> Result<Volume, CloudError> {
-        let settled_at = Instant::now() + bounds::SETTLE;
+        let object = Object::Volume(id.clone());
+        let settled_at = self.recent.heard_of(&object);
         self.watch
             .volume(op, FirstLook::Now, id, |seen, sent| {
                 let settled = sent >= settled_at;
                 match seen {
-                    Some(volume) if crate::volume::exists(&volume) => Verdict::Done(volume),
+                    Some(volume) if crate::volume::exists(&volume) => {
+                        self.recent.sees(&object);
+                        Verdict::Done(volume)
+                    }
                     None if !settled => Verdict::Waiting,
                     None | Some(_) => Verdict::Failed(missing(id)),
                 }
@@ -71,14 +75,14 @@ impl<E: Ec2> Cloud<E> {
     }
 
     /// After a refusal: true when the modification asked for is there already, made by another process or by a call
-    /// whose answer was lost, and merely not shown before.
+    /// whose answer was lost, and merely not shown before. A repeated refusal is not followed for 15 s anew.
     pub(super) async fn is_made_already(
         &self,
         op: &Op<'_>,
         request: &ModifyVolume,
         latest_before: Option<SystemTime>,
     ) -> Result<bool, CloudError> {
-        let visible_by = Instant::now() + bounds::SETTLE;
+        let visible_by = self.recent.refusal_settles_at(&request.volume);
         self.watch
             .modification(op, FirstLook::Now, &request.volume, |seen, sent| match seen {
                 Some(m) if latest_before.is_none() || plan::is_after(&m, latest_before) => {

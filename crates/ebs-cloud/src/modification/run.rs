@@ -59,6 +59,7 @@ impl<E: Ec2> Cloud<E> {
         let answer = mutate(op, || self.ec2.modify_volume(&request)).await?;
         match answer {
             Ok(modification) => {
+                self.recent.forget_refusal(id);
                 self.recent.note(Mark::Modification(id.clone()));
                 if !is_past_modifying(&modification) {
                     self.modification_end(op, &request, before).await?;

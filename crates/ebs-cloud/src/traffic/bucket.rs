@@ -80,6 +80,16 @@ impl Bucket {
         Ok(Token { at: now, scarce: self.tokens < 1.0 })
     }
 
+    /// Takes a token that nobody will need soon: while the bucket is at least half as full as EC2 documents it.
+    pub(crate) fn take_spare(&mut self, now: Instant) -> Option<Token> {
+        self.count(now);
+        if self.tokens < self.documented.capacity / 2.0 {
+            return None;
+        }
+        self.tokens -= 1.0;
+        Some(Token { at: now, scarce: false })
+    }
+
     /// No call was made with the token.
     pub(crate) fn give_back(&mut self, now: Instant) {
         self.count(now);

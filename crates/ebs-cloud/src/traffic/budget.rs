@@ -79,6 +79,13 @@ impl Budget {
         permit
     }
 
+    /// A token that nobody waits for and nobody will need soon, if there is one.
+    pub(crate) fn spare(self: &Arc<Self>, lane: Lane) -> Option<Permit> {
+        let token =
+            self.with(lane, |line, now| if line.queue.next().is_none() { line.bucket.take_spare(now) } else { None })?;
+        Some(Permit { budget: Arc::clone(self), lane, token, used: false })
+    }
+
     fn ticket(&self) -> u64 {
         self.tickets.fetch_add(1, Ordering::Relaxed)
     }

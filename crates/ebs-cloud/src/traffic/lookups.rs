@@ -88,7 +88,13 @@ async fn ask<K: Kind, E: Ec2>(
     let mut visit = desk.visit(key, First { at: began, patient_from: began });
     let mut unclear = 0;
     let mut last_error = None;
-    while let Ok(news) = timeout_at(until, visit.next()).await {
+    loop {
+        let next = timeout_at(until, visit.next());
+        let news = match op {
+            Some(op) => op.unless_superseded(next).await?,
+            None => next.await,
+        };
+        let Ok(news) = news else { break };
         match news.seen {
             Ok(found) => return Ok(found),
             Err(e) if e.class == ErrorClass::Throttled => last_error = Some(e),

@@ -1,15 +1,17 @@
 //! The port behind the budget: each call waits for its token here and tells the budget what became of it, so that no
 //! part of the policy can forget to.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use ebs_ec2::{
-    Action, AttachRequest, Attachment, Attachments, ClusterNodes, CopyVolume, CreateSnapshot, CreateVolume,
-    DetachRequest, Ec2, Ec2Error, ErrorClass, FastRestores, Instance, InstanceTypeInfo, Instances, LockSnapshot,
-    Modification, ModifyVolume, Page, PageRequest, Result, Snapshot, SnapshotQuery, Snapshots, Volume, VolumeQuery,
-    VolumeStatus, Volumes, Zone, Zones,
+    Action, AttachRequest, Attachment, Attachments, ClusterNodeDevice, ClusterNodes, CopyVolume, CreateSnapshot,
+    CreateVolume, DetachRequest, Ec2, Ec2Error, ErrorClass, FastRestores, Instance, InstanceTypeInfo, Instances,
+    LockSnapshot, Modification, ModifyVolume, Page, PageRequest, Result, Snapshot, SnapshotQuery, Snapshots, Volume,
+    VolumeQuery, VolumeStatus, Volumes, Zone, Zones,
 };
-use ebs_types::{DeviceName, HyperPodNode, InstanceId, SnapshotId, Tags, VolumeId, ZoneName};
+use ebs_types::{HyperPodNode, InstanceId, SnapshotId, Tags, VolumeId, ZoneName};
+use tokio::time::Instant;
 
 use super::budget::Budget;
 use super::caller::Caller;
@@ -20,17 +22,23 @@ use super::lane::Lane;
 pub(crate) struct Paced<E> {
     ec2: Arc<E>,
     budget: Arc<Budget>,
+    changed: Mutex<Option<Instant>>,
 }
 
 impl<E> Paced<E> {
     /// That EC2 behind that budget.
     pub(crate) fn new(ec2: Arc<E>, budget: Arc<Budget>) -> Self {
-        Self { ec2, budget }
+        Self { ec2, budget, changed: Mutex::default() }
     }
 
     /// The budget before it.
     pub(crate) fn budget(&self) -> &Arc<Budget> {
         &self.budget
+    }
+
+    /// True when this process has asked EC2 to change something within that time.
+    pub(crate) fn has_changed_within(&self, time: Duration) -> bool {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|at| at.elapsed() <= time)
     }
 
     async fn call<T, F: Future<Output = Result<T>> + Send>(
@@ -45,6 +53,9 @@ impl<E> Paced<E> {
         };
         let Some(mut permit) = permit else { return Err(not_sent(lane.action())) };
         permit.spend();
+        if lane.action().mutates() {
+            *self.changed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
         // On the heap, and only now: an operation spends its time waiting, and must be small meanwhile.
         let outcome = Box::pin(call()).await;
         permit.report(outcome.as_ref().err().map(|e| e.class));
@@ -119,7 +130,7 @@ impl<E: Ec2> Attachments for Paced<E> {
 }
 
 impl<E: Ec2> ClusterNodes for Paced<E> {
-    async fn attach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<DeviceName> {
+    async fn attach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<ClusterNodeDevice> {
         let lane = Lane::of(Action::AttachClusterNodeVolume);
         self.call(lane, || self.ec2.attach_cluster_node_volume(node, volume)).await
     }

@@ -20,6 +20,12 @@ pub(crate) fn ownership<'a>(driver: &DriverName, tags: &'a Tags) -> impl Iterato
     })
 }
 
+/// True for a volume that carries the name and every tag that says whose it is.
+pub(super) fn is_ours(driver: &DriverName, spec: &VolumeSpec, found: &Volume) -> bool {
+    found.csi_name() == Some(&spec.name)
+        && ownership(driver, &spec.tags).all(|(key, wanted)| found.tags.get(key) == Some(wanted))
+}
+
 /// False for a volume that is gone, going or broken.
 pub(super) fn lives(volume: &Volume) -> bool {
     match volume.state {

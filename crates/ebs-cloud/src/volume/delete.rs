@@ -7,9 +7,9 @@ use tokio::time::Instant;
 use crate::call::mutate;
 use crate::error::refused;
 use crate::op::Op;
-use crate::recent::Mark;
+use crate::recent::{Mark, Sidecar};
 use crate::wait::{FirstLook, Verdict};
-use crate::{Cloud, CloudError, bounds};
+use crate::{Cloud, CloudError, Object, bounds};
 
 /// What a look after a refusal or a lost answer shows.
 enum Found {
@@ -23,36 +23,57 @@ enum Found {
 
 impl<E: Ec2> Cloud<E> {
     /// Sees to it that the volume is deleted or being deleted. A volume that does not exist is a success, when EC2 says
-    /// so or looks have listed nothing for so long that they cannot show the time before its creation.
+    /// so, or looks list nothing, at a time at which neither can show the time before its creation.
     ///
     /// # Errors
     /// [`CloudError::FailedPrecondition`] while it is attached.
     pub async fn delete_volume(&self, id: &VolumeId, waiters: &Waiters) -> Result<(), CloudError> {
+        self.recent.serves(Sidecar::Provisioner);
         let op = Op::start(format!("delete volume {id}"), bounds::DELETE, waiters);
+        let outcome = self.delete(&op, id).await;
+        if waiters.any() {
+            self.recent.serves(Sidecar::Provisioner);
+        }
+        outcome
+    }
+
+    /// The same as a part of another operation.
+    pub(super) async fn delete(&self, op: &Op<'_>, id: &VolumeId) -> Result<(), CloudError> {
         loop {
-            let error = match mutate(&op, || self.ec2.delete_volume(id)).await? {
+            let asked = Instant::now();
+            let error = match mutate(op, || self.ec2.delete_volume(id)).await? {
                 Ok(()) => break,
                 Err(e) => e,
             };
-            match error.class {
-                ErrorClass::VolumeNotFound | ErrorClass::MalformedId => break,
+            let gone_from = match error.class {
+                ErrorClass::MalformedId => break,
+                ErrorClass::VolumeNotFound if self.recent.is_marked(&Mark::Deletion(id.clone())) => break,
+                // No better than a look: it may be an answer from before the creation (`decisions.md` D-26).
+                ErrorClass::VolumeNotFound => {
+                    let gone_from = self.recent.gone_from(&Object::Volume(id.clone()), Sidecar::Provisioner);
+                    if asked >= gone_from {
+                        break;
+                    }
+                    gone_from
+                }
                 // Being created or being deleted are such states.
-                ErrorClass::IncorrectState | ErrorClass::Ambiguous => {}
+                ErrorClass::IncorrectState | ErrorClass::Ambiguous => Instant::now() + bounds::SETTLE,
                 _ => return Err(refused(&op.what, error)),
-            }
-            match self.after_failed_deletion(&op, id).await? {
+            };
+            match self.after_failed_deletion(op, id, gone_from).await? {
                 Found::Going => break,
                 Found::There if error.class == ErrorClass::IncorrectState => return Err(refused(&op.what, error)),
                 Found::There | Found::Again if Instant::now() < op.deadline => {}
-                Found::There | Found::Again => return Err(refused(&op.what, error)),
+                Found::There | Found::Again => return Err(refused(&op.what, error).unproven()),
             }
         }
         self.recent.note(Mark::Deletion(id.clone()));
         Ok(())
     }
 
-    /// Looks until the volume is seen going, or for as long as looks may lag behind.
-    async fn after_failed_deletion(&self, op: &Op<'_>, id: &VolumeId) -> Result<Found, CloudError> {
+    /// Looks until the volume is seen going, or for as long as looks may lag behind. That none is listed is a proof in
+    /// looks sent from `gone_from` on.
+    async fn after_failed_deletion(&self, op: &Op<'_>, id: &VolumeId, gone_from: Instant) -> Result<Found, CloudError> {
         let settled_at = Instant::now() + bounds::SETTLE;
         let mut was_creating = false;
         self.watch
@@ -66,7 +87,7 @@ impl<E: Ec2> Cloud<E> {
                     }
                     Some(_) if was_creating => Verdict::Done(Found::Again),
                     Some(_) if settled => Verdict::Done(Found::There),
-                    None if settled => Verdict::Done(Found::Going),
+                    None if sent >= gone_from => Verdict::Done(Found::Going),
                     None | Some(_) => Verdict::Waiting,
                 }
             })

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use ebs_cloud::{CloudError, Object, VolumeSpec};
 use ebs_ec2::{Action, AttachRequest, AttachmentState, Attachments, ErrorClass, Limit};
 use ebs_sim::api::Call;
@@ -212,10 +214,12 @@ async fn a_volume_still_detaching_from_the_node_is_attached_anew() {
     let nobody_later = Waiters::default();
     let waiter = nobody_later.join();
     let gate = rig.sim.hold(Action::DetachVolume);
-    let _ = tokio::join!(rig.cloud.detach(&volume.id, &node, &nobody_later), async {
+    let (_, _successor) = tokio::join!(rig.cloud.detach(&volume.id, &node, &nobody_later), async {
         gate.reached().await;
         drop(waiter);
+        let successor = nobody_later.supersede();
         gate.release();
+        successor
     });
     let attached = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     assert_eq!(rig.accepted(Action::AttachVolume), 2);
@@ -244,6 +248,7 @@ async fn a_volume_for_several_nodes_may_be_attached_elsewhere() {
                 state: AttachmentState::Attached,
                 card: None,
                 attach_time: None,
+                said_at: None,
             };
             volume.attachments.push(elsewhere);
         }
@@ -280,14 +285,28 @@ async fn a_volume_in_another_zone_than_the_node_cannot_be_attached() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attach_that_ec2_calls_in_use_but_nobody_shows_fails_with_its_words() {
+async fn what_was_in_the_way_of_an_attach_and_went_before_the_first_look_is_in_the_way_no_more() {
+    for class in [ErrorClass::VolumeInUse, ErrorClass::IncorrectState] {
+        let rig = Rig::new().await;
+        let volume = rig.volume("pvc-1").await;
+        let [node, _] = rig.nodes().await;
+        rig.sim.fail_next(Action::AttachVolume, class, false);
+        rig.cloud.attach(&volume.id, &node, &rig.waiters).await.expect("nothing is in the way any more");
+        assert_eq!(rig.accepted(Action::AttachVolume), 1, "{class:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attach_that_ec2_twice_calls_in_use_but_nobody_shows_fails_with_its_words() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
-    rig.sim.fail_next(Action::AttachVolume, ErrorClass::VolumeInUse, false);
+    for _ in 0..2 {
+        rig.sim.fail_next(Action::AttachVolume, ErrorClass::VolumeInUse, false);
+    }
     let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
     assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
-    assert_eq!(rig.count(Action::AttachVolume), 1);
+    assert_eq!(rig.count(Action::AttachVolume), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -301,22 +320,30 @@ async fn an_attach_that_nobody_waits_for_starts_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_for_an_attachment_ends_soon_after_its_last_waiter_has_left() {
-    let rig = Rig::new().await;
-    rig.timing(attach_ms(60_000)).await;
-    let volume = rig.volume("pvc-1").await;
-    let [node, _] = rig.nodes().await;
-    let waiters = Waiters::default();
-    let waiter = waiters.join();
-    let began = Instant::now();
-    let gate = rig.sim.hold(Action::AttachVolume);
-    let (ended, ()) = tokio::join!(rig.cloud.attach(&volume.id, &node, &waiters), async {
-        gate.reached().await;
-        gate.release();
-        drop(waiter);
-    });
-    assert!(matches!(ended, Err(CloudError::Abandoned { .. })), "{ended:?}");
-    assert!(began.elapsed().as_secs() <= 5, "{:?}", began.elapsed());
+async fn a_wait_for_an_attachment_goes_on_without_waiters_and_ends_at_once_for_a_successor() {
+    for superseded in [false, true] {
+        let rig = Rig::new().await;
+        rig.timing(attach_ms(60_000)).await;
+        let volume = rig.volume("pvc-1").await;
+        let [node, _] = rig.nodes().await;
+        let waiters = Waiters::default();
+        let waiter = waiters.join();
+        let began = Instant::now();
+        let gate = rig.sim.hold(Action::AttachVolume);
+        let (ended, _successor) = tokio::join!(rig.cloud.attach(&volume.id, &node, &waiters), async {
+            gate.reached().await;
+            gate.release();
+            drop(waiter);
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            superseded.then(|| waiters.supersede())
+        });
+        if superseded {
+            assert!(matches!(ended, Err(CloudError::Abandoned { .. })), "{ended:?}");
+            assert_eq!(began.elapsed().as_secs(), 5);
+        } else {
+            ended.expect("attached, although nobody waits");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -169,13 +169,17 @@ async fn a_key_that_cannot_be_used_is_named_and_the_next_attempt_takes_the_next_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_in_state_error_fails_at_once_and_is_named() {
+async fn a_volume_in_state_error_fails_and_is_named() {
     let rig = Rig::new().await;
     rig.lens.bend_volumes(|volumes| volumes.iter_mut().for_each(|v| v.state = VolumeState::Error));
     let began = tokio::time::Instant::now();
     let error = rig.create(&spec("pvc-1")).await.unwrap_err();
     assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
-    assert!(began.elapsed().as_secs() < 3);
+    assert!(
+        began.elapsed().as_secs() < 20,
+        "no longer than a look for another volume of the name: {:?}",
+        began.elapsed()
+    );
     assert!(told(&error).contains("state error"), "{}", told(&error));
     rig.lens.straighten();
     rig.create(&spec("pvc-1")).await.unwrap();

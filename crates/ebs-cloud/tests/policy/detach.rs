@@ -77,6 +77,8 @@ async fn a_busy_device_is_never_reported_detached_and_never_forced() {
     let again = rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap_err();
     assert!(matches!(again, CloudError::InProgress { .. }), "{again:?}");
     assert_eq!(rig.count(Action::DetachVolume), 1, "what is on its way is only waited for");
+    let since = |error: &CloudError| told(error).split_once("busy since ").map(|(_, rest)| rest[..20].to_owned());
+    assert_eq!(since(&again), since(&error), "since it is busy, not since it is asked");
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,11 +86,24 @@ async fn a_refusal_counts_as_detached_only_when_nothing_is_listed() {
     for class in [ErrorClass::IncorrectState, ErrorClass::AttachmentNotFound, ErrorClass::InstanceNotFound] {
         let rig = Rig::new().await;
         let (volume, node) = attached(&rig).await;
-        rig.sim.fail_next(Action::DetachVolume, class, false);
+        // One that speaks of what it does not know is asked again, for it may be an answer from before the attachment.
+        let times = if class == ErrorClass::IncorrectState { 1 } else { 3 };
+        for _ in 0..times {
+            rig.sim.fail_next(Action::DetachVolume, class, false);
+        }
         let error = rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap_err();
         assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{class:?}: {error:?}");
-        assert_eq!(attachments(&rig).await, 1);
+        assert_eq!((attachments(&rig).await, rig.count(Action::DetachVolume)), (1, times));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_detach_that_ec2_refuses_for_what_it_does_not_know_yet_is_asked_for_again() {
+    let rig = Rig::new().await;
+    let (volume, node) = attached(&rig).await;
+    rig.sim.fail_next(Action::DetachVolume, ErrorClass::AttachmentNotFound, false);
+    rig.cloud.detach(&volume, &node, &rig.waiters).await.expect("EC2 knows the attachment by now");
+    assert_eq!((attachments(&rig).await, rig.accepted(Action::DetachVolume)), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,10 +138,12 @@ async fn an_attachment_that_looks_do_not_show_yet_is_detached_for_real() {
     let waiter = waiters.join();
     let gate = rig.sim.hold(Action::AttachVolume);
     rig.lens.bend_volumes(|volumes| volumes.iter_mut().for_each(|v| v.attachments.clear()));
-    let (ended, ()) = tokio::join!(rig.cloud.attach(&volume.id, &node, &waiters), async {
+    let (ended, _successor) = tokio::join!(rig.cloud.attach(&volume.id, &node, &waiters), async {
         gate.reached().await;
         drop(waiter);
+        let successor = waiters.supersede();
         gate.release();
+        successor
     });
     assert!(matches!(ended, Err(CloudError::Abandoned { .. })), "{ended:?}");
     let began = Instant::now();

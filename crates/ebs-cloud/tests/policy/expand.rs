@@ -39,10 +39,12 @@ async fn the_target_of_a_running_modification_is_not_the_size_yet() {
     let waiters = Waiters::default();
     let waiter = waiters.join();
     let gate = rig.sim.hold(Action::ModifyVolume);
-    let (ended, ()) = tokio::join!(rig.cloud.expand(&volume.id, Gib(10), &waiters), async {
+    let (ended, _successor) = tokio::join!(rig.cloud.expand(&volume.id, Gib(10), &waiters), async {
         gate.reached().await;
         drop(waiter);
+        let successor = waiters.supersede();
         gate.release();
+        successor
     });
     assert!(matches!(ended, Err(CloudError::Abandoned { .. })), "{ended:?}");
     let began = Instant::now();

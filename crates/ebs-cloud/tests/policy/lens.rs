@@ -6,12 +6,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ebs_ec2::{
-    AttachRequest, Attachment, Attachments, ClusterNodes, CopyVolume, CreateSnapshot, CreateVolume, DetachRequest,
-    FastRestores, Instance, InstanceTypeInfo, Instances, LockSnapshot, Modification, ModifyVolume, Page, PageRequest,
-    Result, Snapshot, SnapshotQuery, Snapshots, Volume, VolumeQuery, VolumeStatus, Volumes, Zone, Zones,
+    AttachRequest, Attachment, Attachments, ClusterNodeDevice, ClusterNodes, CopyVolume, CreateSnapshot, CreateVolume,
+    DetachRequest, FastRestores, Instance, InstanceTypeInfo, Instances, LockSnapshot, Modification, ModifyVolume, Page,
+    PageRequest, Result, Snapshot, SnapshotQuery, Snapshots, Volume, VolumeQuery, VolumeStatus, Volumes, Zone, Zones,
 };
 use ebs_sim::port::SimEc2;
-use ebs_types::{DeviceName, HyperPodNode, InstanceId, SnapshotId, Tags, VolumeId, ZoneName};
+use ebs_types::{HyperPodNode, InstanceId, SnapshotId, Tags, VolumeId, ZoneName};
 use tokio::time::Instant;
 
 type Bend<T> = Mutex<Option<Box<dyn FnMut(&mut Vec<T>) + Send>>>;
@@ -136,7 +136,7 @@ impl Attachments for Lens {
 }
 
 impl ClusterNodes for Lens {
-    async fn attach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<DeviceName> {
+    async fn attach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<ClusterNodeDevice> {
         self.sim.attach_cluster_node_volume(node, volume).await
     }
 

@@ -2,10 +2,12 @@
 
 mod attach;
 mod beliefs;
+mod clocks;
 mod create;
 mod detach;
 mod detach_proof;
 mod expand;
+mod final_errors;
 mod hyperpod;
 mod initialization;
 mod instances;
@@ -17,4 +19,5 @@ mod republish;
 mod rig;
 mod snapshot_features;
 mod snapshots;
+mod spare;
 mod volumes;

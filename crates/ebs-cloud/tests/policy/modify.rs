@@ -209,10 +209,12 @@ async fn a_running_modification_that_looks_do_not_show_yet_is_not_taken_for_done
     let waiters = Waiters::default();
     let waiter = waiters.join();
     let gate = rig.sim.hold(Action::ModifyVolume);
-    let (given_up, ()) = tokio::join!(rig.cloud.expand(&volume.id, Gib(10), &waiters), async {
+    let (given_up, _successor) = tokio::join!(rig.cloud.expand(&volume.id, Gib(10), &waiters), async {
         gate.reached().await;
         drop(waiter);
+        let successor = waiters.supersede();
         gate.release();
+        successor
     });
     given_up.unwrap_err();
     let began = Instant::now();

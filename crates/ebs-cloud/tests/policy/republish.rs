@@ -10,6 +10,12 @@ use tokio::time::Instant;
 
 use crate::rig::{Rig, told};
 
+/// As a look that lags does: what was, said now.
+fn show(volume: &mut ebs_ec2::Volume, old: &[ebs_ec2::Attachment]) {
+    let said_at = volume.attachments.first().and_then(|a| a.said_at);
+    volume.attachments = old.iter().map(|a| ebs_ec2::Attachment { said_at, ..a.clone() }).collect();
+}
+
 async fn attach_by_hand(rig: &Rig, volume: &VolumeId, node: &NodeId, device: &str) {
     let request = AttachRequest {
         volume: volume.clone(),
@@ -50,6 +56,22 @@ async fn an_instance_is_described_once_for_many_attachments_and_anew_after_a_whi
     let volume = rig.volume("pvc-later").await;
     rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     assert_eq!(rig.count(Action::DescribeInstances), 2);
+    assert_eq!(rig.accepted(Action::AttachVolume), rig.count(Action::AttachVolume), "no name was taken twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_description_that_grew_old_while_something_else_was_asked_gives_no_device_name() {
+    let rig = Rig::new().await;
+    let [node, _] = rig.nodes().await;
+    let (quick, slow) = (rig.volume("a").await, rig.volume("b").await);
+    let gate = rig.sim.hold(Action::DescribeInstanceTypes);
+    let (attached, ()) = tokio::join!(rig.cloud.attach(&slow.id, &node, &rig.waiters), async {
+        gate.reached().await;
+        rig.cloud.attach(&quick.id, &node, &rig.waiters).await.expect("nothing holds this one");
+        rig.pass(60).await;
+        gate.release();
+    });
+    assert_eq!(attached.unwrap().device.as_str(), "/dev/xvdab");
     assert_eq!(rig.accepted(Action::AttachVolume), rig.count(Action::AttachVolume), "no name was taken twice");
 }
 
@@ -116,6 +138,10 @@ async fn a_refusal_keeps_its_meaning_when_the_volume_is_not_attached_there() {
         (ErrorClass::Other, other),
     ] {
         rig.sim.fail_next(Action::AttachVolume, class, false);
+        if matches!(class, ErrorClass::VolumeInUse | ErrorClass::IncorrectState) {
+            // What was in the way may have gone since: it is asked once more.
+            rig.sim.fail_next(Action::AttachVolume, class, false);
+        }
         let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
         assert!(fits(&error), "{class:?}: {error:?}");
         assert!(error.ec2().is_some_and(|e| e.class == class), "{class:?}: {error:?}");
@@ -168,7 +194,7 @@ async fn an_attachment_that_is_over_is_not_reported_because_looks_still_list_it(
     rig.lens.bend_volumes(move |volumes| {
         for volume in volumes.iter_mut().filter(|v| !v.attachments.is_empty()) {
             if Instant::now() < until {
-                volume.attachments.clone_from(&old);
+                show(volume, &old);
             }
         }
     });
@@ -208,14 +234,74 @@ async fn a_lost_answer_is_not_followed_by_a_blind_second_call_of_the_next_attemp
     let waiters = ebs_types::Waiters::default();
     let waiter = waiters.join();
     let gate = rig.sim.hold(Action::AttachVolume);
-    let (given_up, ()) = tokio::join!(rig.cloud.attach(&volume.id, &node, &waiters), async {
+    let (given_up, _successor) = tokio::join!(rig.cloud.attach(&volume.id, &node, &waiters), async {
         gate.reached().await;
         drop(waiter);
+        let successor = waiters.supersede();
         gate.release();
+        successor
     });
     given_up.unwrap_err();
     rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     assert_eq!(rig.count(Action::AttachVolume), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attachment_that_this_process_has_begun_to_end_is_not_reported_because_looks_still_list_it() {
+    let rig = Rig::new().await;
+    rig.timing(TimingOverride { detach_ms: Some(30_000), ..TimingOverride::default() }).await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    let first = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    rig.pass(400).await;
+    let waiters = ebs_types::Waiters::default();
+    let waiter = waiters.join();
+    let gate = rig.sim.hold(Action::DetachVolume);
+    let (given_up, _successor) = tokio::join!(rig.cloud.detach(&volume.id, &node, &waiters), async {
+        gate.reached().await;
+        drop(waiter);
+        let successor = waiters.supersede();
+        gate.release();
+        successor
+    });
+    given_up.unwrap_err();
+    let (until, listed) = (Instant::now() + Duration::from_secs(14), first.volume.attachments);
+    rig.lens.bend_volumes(move |volumes| {
+        for volume in volumes.iter_mut().filter(|v| !v.attachments.is_empty()) {
+            if Instant::now() < until {
+                show(volume, &listed);
+            }
+        }
+    });
+    let again = rig.cloud.attach(&volume.id, &node, &rig.waiters).await;
+    assert!(again.is_err() || again.is_ok_and(|a| a.attach_time != first.attach_time), "it was on its way out");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attachment_that_this_process_has_ended_is_not_reported_because_looks_still_list_it() {
+    for restarted in [false, true] {
+        let mut rig = Rig::new().await;
+        let volume = rig.volume("pvc-1").await;
+        let [node, _] = rig.nodes().await;
+        let neighbour = rig.neighbour().await;
+        let old = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap().volume.attachments;
+        if restarted {
+            rig.restart();
+        }
+        rig.pass(40).await;
+        rig.cloud.detach(&volume.id, &node, &rig.waiters).await.unwrap();
+        rig.twin().attach(&volume.id, &neighbour, &rig.waiters).await.unwrap();
+        let until = Instant::now() + Duration::from_secs(13);
+        rig.lens.bend_volumes(move |volumes| {
+            for volume in volumes.iter_mut().filter(|v| !v.attachments.is_empty()) {
+                if Instant::now() < until {
+                    show(volume, &old);
+                }
+            }
+        });
+        let again = rig.cloud.attach(&volume.id, &node, &rig.waiters).await;
+        assert!(again.is_err(), "restarted: {restarted}: it is attached to {neighbour}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

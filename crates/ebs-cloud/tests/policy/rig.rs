@@ -127,6 +127,17 @@ impl Rig {
         over(&self.lens)
     }
 
+    /// Another process over the same EC2, which has run for a while and has just changed something, whose clock is wrong
+    /// by so many seconds and whose observer that is.
+    pub(crate) async fn process(&self, wrong: i64, observer: Arc<dyn ebs_ec2::Observer>) -> Arc<Cloud<Lens>> {
+        let (now, off) = (self.sim.engine().now(), Duration::from_secs(wrong.unsigned_abs()));
+        let time_of_day = Some(if wrong < 0 { now - off } else { now + off });
+        let config = CloudConfig { time_of_day, ..CloudConfig::new(DriverName::default()) };
+        let cloud = Arc::new(Cloud::observed(Arc::clone(&self.lens), config, observer));
+        self.pass(20).await;
+        cloud
+    }
+
     /// The actions called since the last [`SimEc2::clear_calls`].
     pub(crate) fn actions(&self) -> Vec<Action> {
         self.sim.calls().iter().map(|c| c.action).collect()

@@ -126,7 +126,7 @@ async fn a_process_that_has_just_started_does_not_trust_an_absence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_snapshot_is_a_failure_and_says_what_to_do() {
+async fn a_failed_snapshot_is_a_failure_and_leaves_nothing_behind() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
@@ -140,6 +140,20 @@ async fn a_failed_snapshot_is_a_failure_and_says_what_to_do() {
     let error = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap_err();
     assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
     assert!(told(&error).contains(first.id.as_str()) && told(&error).contains("out of disks"), "{}", told(&error));
+    assert_eq!(snapshots(&rig).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_snapshot_that_somebody_may_know_stays_and_is_no_final_error() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let spec = snapshot_spec("snap-a", &volume.id);
+    let theirs = rig.twin().create_snapshot(&spec, &rig.waiters).await.unwrap().into_inner();
+    rig.lens.bend_snapshots(|snapshots| snapshots.iter_mut().for_each(|s| s.state = SnapshotState::Error));
+    let error = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap_err();
+    assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
+    assert!(told(&error).contains(theirs.id.as_str()) && told(&error).contains("has failed"), "{}", told(&error));
+    assert_eq!(snapshots(&rig).await, 1);
 }
 
 #[tokio::test(start_paused = true)]

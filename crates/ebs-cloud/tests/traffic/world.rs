@@ -17,6 +17,8 @@ const MUTATING: Duration = Duration::from_millis(250);
 const CREATE: Duration = Duration::from_secs(2);
 const ATTACH: Duration = Duration::from_millis(2_500);
 const DETACH: Duration = Duration::from_secs(4);
+/// How long a volume is used: long enough for looks to prove its end.
+const USE: Duration = Duration::from_secs(9);
 /// How long a sidecar leaves an RPC alone that failed and may be tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -125,7 +127,7 @@ impl Driver {
         let (volume, create) = timed(|| cloud.create_volume(&spec, &waiters)).await;
         let id = volume.into_inner().id;
         let (_, attach) = timed(|| cloud.attach(&id, node, &waiters)).await;
-        sleep(Duration::from_secs(1)).await;
+        sleep(USE).await;
         let ((), detach) = timed(|| cloud.detach(&id, node, &waiters)).await;
         let ((), delete) = timed(|| cloud.delete_volume(&id, &waiters)).await;
         Added {

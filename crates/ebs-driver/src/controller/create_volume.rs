@@ -29,7 +29,7 @@ struct Plan {
 }
 
 /// What makes two requests the same: everything but the order of topology terms.
-#[derive(PartialEq)]
+#[derive(Clone, PartialEq)]
 struct Content {
     spec: VolumeSpec,
     context: HashMap<String, String>,
@@ -68,7 +68,7 @@ pub(super) async fn run<E: Ec2>(
         Ok(ensured.into_inner())
     };
     let key = Key::CreateVolume(request.name);
-    let volume = service.operations.run(key, plan.content(), bound(Operation::CreateVolume), work).await?;
+    let volume = service.operations.take_over(key, plan.content(), bound(Operation::CreateVolume), work).await?;
     plan.reply(&volume).map_err(refused)
 }
 

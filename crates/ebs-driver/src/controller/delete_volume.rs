@@ -12,7 +12,7 @@ use super::{ControllerError, ControllerService, Step};
 use crate::bounds::{Operation, bound};
 use crate::operation::{Key, OperationError};
 
-#[derive(PartialEq)]
+#[derive(Clone, PartialEq)]
 struct Delete;
 
 pub(super) async fn run<E: Ec2>(
@@ -32,6 +32,6 @@ pub(super) async fn run<E: Ec2>(
             other => other.map_err(ControllerError::at(Step::DeleteVolume)),
         }
     };
-    service.operations.run(key, Delete, bound(Operation::DeleteVolume), work).await?;
+    service.operations.take_over(key, Delete, bound(Operation::DeleteVolume), work).await?;
     Ok(DeleteVolumeResponse {})
 }

@@ -14,7 +14,7 @@ use crate::bounds::{Operation, bound};
 use crate::capacity;
 use crate::operation::{Key, OperationError};
 
-#[derive(PartialEq)]
+#[derive(Clone, PartialEq)]
 struct Expand {
     size: Gib,
 }
@@ -30,7 +30,7 @@ pub(super) async fn run<E: Ec2>(
         cloud.expand(&volume, size, &waiters).await.map_err(ControllerError::at(Step::Expand))
     };
     let bound = bound(Operation::ControllerExpandVolume);
-    let size = service.operations.run(key, Expand { size }, bound, work).await?;
+    let size = service.operations.take_over(key, Expand { size }, bound, work).await?;
     let access = request.volume_capability.and_then(|c| c.access_type);
     Ok(ControllerExpandVolumeResponse {
         capacity_bytes: size.bytes().to_wire(),

@@ -38,7 +38,7 @@ pub(super) async fn run<E: Ec2>(
         move |waiters| async move { attach(&cloud, &plan, &waiters).await }
     };
     let bound = bound(Operation::ControllerPublishVolume);
-    let attached = service.operations.run(key, plan, bound, work).await?;
+    let attached = service.operations.take_over(key, plan, bound, work).await?;
     Ok(ControllerPublishVolumeResponse { publish_context: publish_context(&attached, &service.options.driver) })
 }
 

@@ -7,8 +7,8 @@ use csi_proto::csi::{
     self, CreateSnapshotRequest, CreateSnapshotResponse, DeleteSnapshotRequest, DeleteSnapshotResponse,
     GetSnapshotRequest, GetSnapshotResponse, ListSnapshotsRequest, ListSnapshotsResponse,
 };
-use ebs_cloud::{Cloud, CloudError, Ec2, Ensured, Snapshot, SnapshotSpec, SnapshotState};
-use ebs_types::{SnapshotId, VolumeId, Waiters, ZoneName};
+use ebs_cloud::{Ec2, Snapshot, SnapshotFeatures, SnapshotSpec, SnapshotState};
+use ebs_types::{SnapshotId, VolumeId};
 
 use super::handle::{not_node_local, require};
 use super::list_volumes::max_entries;
@@ -16,10 +16,9 @@ use super::refusal::refused;
 use super::{ControllerError, ControllerOptions, ControllerService, Step, handle};
 use crate::bounds::{Operation, bound};
 use crate::operation::{Key, OperationError};
-use crate::parameters::{Lock, SnapshotParameters};
-use crate::status::chain;
+use crate::parameters::SnapshotParameters;
 
-#[derive(PartialEq)]
+#[derive(Clone, PartialEq)]
 struct Delete;
 
 pub(super) async fn create<E: Ec2>(
@@ -28,12 +27,12 @@ pub(super) async fn create<E: Ec2>(
 ) -> Result<CreateSnapshotResponse, OperationError<ControllerError>> {
     let plan = plan(&request, &service.options).map_err(refused)?;
     let cloud = Arc::clone(&service.cloud);
-    let work = {
-        let plan = plan.clone();
-        move |waiters| async move { make(&cloud, &plan, &waiters).await.map_err(ControllerError::at(Step::CreateSnapshot)) }
+    let Plan { spec, features } = plan.clone();
+    let work = move |waiters| async move {
+        cloud.provide_snapshot(&spec, &features, &waiters).await.map_err(ControllerError::at(Step::CreateSnapshot))
     };
     let key = Key::CreateSnapshot(request.name);
-    let snapshot = service.operations.run(key, plan, bound(Operation::CreateSnapshot), work).await?;
+    let snapshot = service.operations.take_over(key, plan, bound(Operation::CreateSnapshot), work).await?;
     Ok(CreateSnapshotResponse { snapshot: Some(wire(&snapshot)) })
 }
 
@@ -41,8 +40,7 @@ pub(super) async fn create<E: Ec2>(
 #[derive(Debug, Clone, PartialEq)]
 struct Plan {
     spec: SnapshotSpec,
-    fast_restore_zones: Vec<ZoneName>,
-    lock: Lock,
+    features: SnapshotFeatures,
 }
 
 fn plan(request: &CreateSnapshotRequest, options: &ControllerOptions) -> Result<Plan, ControllerError> {
@@ -52,62 +50,9 @@ fn plan(request: &CreateSnapshotRequest, options: &ControllerOptions) -> Result<
     let parameters = SnapshotParameters::parse(&request.parameters)?;
     let tags = options.tags.of_snapshot(&request.name, &parameters)?;
     let volume = handle::volume(&request.source_volume_id)?;
-    let SnapshotParameters { fast_restore_zones, outpost_arn, lock, .. } = parameters;
+    let SnapshotParameters { features, outpost_arn, .. } = parameters;
     let spec = SnapshotSpec { name: request.name.clone(), volume, outpost_arn, tags };
-    Ok(Plan { spec, fast_restore_zones, lock })
-}
-
-/// Takes the snapshot and gives it what it is to have; a repeat does so again until it is complete, because the first
-/// attempt may have died in between (C19).
-async fn make<E: Ec2>(cloud: &Cloud<E>, plan: &Plan, waiters: &Waiters) -> Result<Snapshot, CloudError> {
-    if !plan.fast_restore_zones.is_empty() {
-        cloud.check_fast_restore_zones(&plan.fast_restore_zones).await?;
-    }
-    let made = cloud.create_snapshot(&plan.spec, waiters).await?;
-    let is_new = matches!(made, Ensured::Created(_));
-    let snapshot = made.into_inner();
-    if !is_new && snapshot.state == SnapshotState::Completed {
-        return Ok(snapshot);
-    }
-    match furnish(cloud, plan, &snapshot.id, waiters).await {
-        Ok(()) => Ok(snapshot),
-        // One that was there before may be known and in use.
-        Err(error) if is_new && is_final(&error) => Err(undone(cloud, &snapshot.id, error, waiters).await),
-        Err(error) => Err(error),
-    }
-}
-
-async fn furnish<E: Ec2>(cloud: &Cloud<E>, plan: &Plan, id: &SnapshotId, waiters: &Waiters) -> Result<(), CloudError> {
-    if !plan.fast_restore_zones.is_empty() {
-        cloud.enable_fast_restores(id, &plan.fast_restore_zones, waiters).await?;
-    }
-    match plan.lock.of(id) {
-        Some(lock) => cloud.lock_snapshot(&lock, waiters).await,
-        None => Ok(()),
-    }
-}
-
-/// False when the next attempt will look what became of it.
-fn is_final(error: &CloudError) -> bool {
-    !matches!(
-        error,
-        CloudError::InProgress { .. }
-            | CloudError::OutcomeUnknown { .. }
-            | CloudError::Abandoned { .. }
-            | CloudError::Unavailable { .. }
-    )
-}
-
-/// Deletes the snapshot that could not be had as asked for, so that it is not left behind; when that fails too, both
-/// are told (C20), and the answer is not final.
-async fn undone<E: Ec2>(cloud: &Cloud<E>, id: &SnapshotId, error: CloudError, waiters: &Waiters) -> CloudError {
-    match cloud.delete_snapshot(id, waiters).await {
-        Ok(()) => error,
-        Err(second) => {
-            let message = format!("{}; and snapshot {id} could not be deleted: {}", chain(&error), chain(&second));
-            CloudError::OutcomeUnknown { message, cause: None }
-        }
-    }
+    Ok(Plan { spec, features })
 }
 
 pub(super) async fn delete<E: Ec2>(
@@ -127,7 +72,7 @@ pub(super) async fn delete<E: Ec2>(
             other => other.map_err(ControllerError::at(Step::DeleteSnapshot)),
         }
     };
-    service.operations.run(key, Delete, bound(Operation::DeleteSnapshot), work).await?;
+    service.operations.take_over(key, Delete, bound(Operation::DeleteSnapshot), work).await?;
     Ok(DeleteSnapshotResponse {})
 }
 

@@ -1,8 +1,10 @@
 //! The service over the simulated EC2 in memory, on paused time.
 
 mod attachments;
+mod impatient;
 mod interleavings;
 mod lists;
+mod short_deadlines;
 mod snapshots;
 mod volumes;
 
@@ -42,12 +44,13 @@ impl World {
         let ec2 = SimEc2::start(config).await.expect("an engine in memory starts");
         ec2.engine().least_rights().demand(ebs_sim::iam::Shipped::ManagedV2);
         let [here, elsewhere] = ec2.instance_ids().await;
-        let driver = DriverName::default();
-        let cloud = Cloud::new(Arc::new(ec2.clone()), CloudConfig::new(driver.clone()));
-        let tags = TagPolicy { driver: driver.clone(), cluster_id: None, extra: Tags::new(), warn_on_invalid: false };
-        let operations = Operations::new();
-        let service = ControllerService::new(Arc::new(cloud), ControllerOptions { driver, tags }, operations.clone());
+        let (service, operations) = driver_over(&ec2);
         Self { ec2, service, operations, here, elsewhere }
+    }
+
+    /// Another driver process takes the place of this one, over the same EC2.
+    fn replace_driver(&mut self) {
+        (self.service, self.operations) = driver_over(&self.ec2);
     }
 
     /// All volumes but the root volumes of the instances.
@@ -100,6 +103,15 @@ impl World {
         };
         self.service.controller_unpublish_volume(Request::new(request)).await.map(drop).map_err(Refused::from)
     }
+}
+
+fn driver_over(ec2: &SimEc2) -> (ControllerService<SimEc2>, Operations) {
+    let driver = DriverName::default();
+    let cloud = Cloud::new(Arc::new(ec2.clone()), CloudConfig::new(driver.clone()));
+    let tags = TagPolicy { driver: driver.clone(), cluster_id: None, extra: Tags::new(), warn_on_invalid: false };
+    let operations = Operations::new();
+    let service = ControllerService::new(Arc::new(cloud), ControllerOptions { driver, tags }, operations.clone());
+    (service, operations)
 }
 
 /// A refusal as a client sees it.

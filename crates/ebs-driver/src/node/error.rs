@@ -6,7 +6,7 @@ use ebs_mounter::{
 };
 use ebs_types::{Bytes, Gib, VolumeId};
 
-use super::request::RequestError;
+use super::request::{Handle, RequestError};
 use crate::status::{Meaning, Refusal};
 
 /// An RPC that failed: which, of what, where, and why.
@@ -32,7 +32,7 @@ pub enum NodeError {
         /// Which RPC, in lower case.
         rpc: &'static str,
         /// Which volume.
-        volume: VolumeId,
+        volume: Handle,
         /// The path that the request names.
         path: NodePath,
         /// Why.
@@ -43,8 +43,8 @@ pub enum NodeError {
 
 impl NodeError {
     /// For `map_err` at the end of an RPC's work.
-    pub(super) fn of(rpc: &'static str, volume: &VolumeId, path: &NodePath) -> impl FnOnce(Cause) -> Self {
-        let (volume, path) = (volume.clone(), path.clone());
+    pub(super) fn of(rpc: &'static str, volume: impl Into<Handle>, path: &NodePath) -> impl FnOnce(Cause) -> Self {
+        let (volume, path) = (volume.into(), path.clone());
         move |cause| Self::Work { rpc, volume, path, cause }
     }
 }
@@ -167,6 +167,40 @@ pub enum Refused {
         /// What was asked for.
         asked: FsType,
     },
+    /// The disk is bound as a raw device besides (`decisions.md` D-37).
+    #[error("the device is bound as a raw device at {at}: whatever writes there would destroy a file system on it")]
+    BoundRaw {
+        /// Where.
+        at: String,
+    },
+    /// A file system of the disk is mounted.
+    #[error("the device is mounted at {at}: written to as a raw device its file system would be destroyed")]
+    MountedToo {
+        /// Where, and as what.
+        at: String,
+    },
+    /// The volume is to be let go and is used elsewhere (`decisions.md` D-37). Nothing was unmounted.
+    #[error("the volume is still in use: {at}")]
+    InUse {
+        /// Where, and how.
+        at: String,
+    },
+    /// Nothing of the volume is mounted here any more, and somebody holds its disk all the same.
+    #[error("{}the device is still held by {by}: it is not safe to detach", if *.unmounted { "the path is unmounted, but " } else { "" })]
+    Held {
+        /// Who, as far as this process can see.
+        by: String,
+        /// This call has unmounted the path.
+        unmounted: bool,
+    },
+    /// The file system that is mounted there answers with errors (`node.md` N-18).
+    #[error("the file system that is mounted at {at} cannot be used any more: it answers {error}")]
+    DeadFileSystem {
+        /// Where.
+        at: NodePath,
+        /// What it answers.
+        error: String,
+    },
     /// A thing at the path that we did not make.
     #[error("{found} is in the way")]
     InTheWay {
@@ -222,7 +256,7 @@ fn meaning(cause: &Cause) -> Meaning {
         Cause::Format(error) => match error {
             FormatError::Device(error) => of_device(error),
             FormatError::Probe(error) => of_probe(error),
-            FormatError::NoLongerBlank { .. } => Meaning::FailedPrecondition,
+            FormatError::NoLongerBlank { .. } | FormatError::Held { .. } => Meaning::FailedPrecondition,
             FormatError::Record(_) | FormatError::Prepare(_) | FormatError::Mkfs(_) | FormatError::Flush { .. } => {
                 Meaning::Internal
             }
@@ -244,6 +278,7 @@ fn meaning(cause: &Cause) -> Meaning {
             MountError::Refused { .. } | MountError::Table(_) | MountError::NotAsWanted { .. } => Meaning::Internal,
         },
         Cause::Unmount(UnmountError::Busy { .. }) => Meaning::FailedPrecondition,
+        Cause::Unmount(UnmountError::Changed { .. }) => Meaning::InProgress,
         Cause::Unmount(UnmountError::Table { .. } | UnmountError::Refused { .. } | UnmountError::Endless { .. }) => {
             Meaning::Internal
         }
@@ -297,6 +332,11 @@ fn of_refused(refused: &Refused) -> Meaning {
         | Refused::NotBlank { .. }
         | Refused::BlankRestore { .. }
         | Refused::BlankReadOnly
+        | Refused::BoundRaw { .. }
+        | Refused::MountedToo { .. }
+        | Refused::InUse { .. }
+        | Refused::Held { .. }
+        | Refused::DeadFileSystem { .. }
         | Refused::InTheWay { .. }
         | Refused::NotStaged { .. }
         | Refused::GrowthNeedsPrivilege { .. } => Meaning::FailedPrecondition,
@@ -318,12 +358,21 @@ fn next_step(cause: &Cause) -> Option<&'static str> {
             Refused::TooSmall { .. } => "compare the volume's size in EC2 with the disk of this instance",
             Refused::OtherFileSystem { .. } => "ask for the file system that is there, or wipe the volume on purpose",
             Refused::NotBlank { .. } => {
-                "if its contents are not wanted, wipe the volume on purpose (wipefs, blkdiscard)"
+                "if nothing was ever in it, delete the claim; if its contents are not wanted, wipe the volume on purpose (blkdiscard --zeroout)"
             }
             Refused::BlankRestore { .. } => {
                 "if a blank source is right, say formatBlankRestore: \"true\" in the StorageClass"
             }
             Refused::BlankReadOnly => "stage it once without ro",
+            Refused::BoundRaw { .. } => "unpublish the raw device or unmount that path, then call again",
+            Refused::MountedToo { .. } => "unpublish and unstage the volume's file system, then call again",
+            Refused::InUse { .. } => "unpublish the volume there or unmount that path, then call again",
+            Refused::Held { .. } => {
+                "end the process or container that holds it (look for the device's number in /proc/*/mountinfo), then call again"
+            }
+            Refused::DeadFileSystem { .. } => {
+                "look at the kernel's log, unpublish and unstage the volume, and stage it again"
+            }
             Refused::InTheWay { .. } | Refused::Symlink => "remove it or choose another path",
             Refused::NotStaged { .. } => "stage the volume there first",
             Refused::GrowthNeedsPrivilege { .. } => {

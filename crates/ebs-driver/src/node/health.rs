@@ -59,7 +59,7 @@ async fn anywhere(node: &Inner, volume: &VolumeId) -> Result<Option<Ailment>, Ca
     }
     if !is_mounted {
         let query = DeviceQuery { volume: volume.clone(), hint: None, partition: None };
-        node.mounter.find(&query).await?;
+        node.mounter.find_now(&query).await?;
     }
     Ok(None)
 }
@@ -102,7 +102,7 @@ mod tests {
 
     fn entry(options: &str, super_options: &str) -> MountEntry {
         let line = format!("36 35 259:2 / /target {options} - ext4 /dev/nvme2n1 {super_options}\n");
-        MountTable::parse(line.as_bytes()).unwrap().entries()[0].clone()
+        MountTable::parse(line.as_bytes()).entries()[0].clone()
     }
 
     const DIRECTORY: Found = Found::Directory { empty: false };

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ebs_mounter::{DeviceQuery, Identity, MountEntry, MountTable, Mounter, NodePath};
+use ebs_mounter::{DeviceNumber, DeviceQuery, Identity, MountEntry, MountTable, Mounter, NodePath};
 use ebs_types::VolumeId;
 
 use super::decide::describe;
@@ -27,24 +27,53 @@ pub(super) async fn topmost(path: &NodePath) -> Result<(MountTable, PathBuf), Ca
     Ok((MountTable::read().await?, at))
 }
 
-/// Whose a mount is, asked of the disk behind it.
+/// Whose a mount is, asked of the disk behind it. A disk that says nothing of itself is the volume's on Xen only.
 pub(super) async fn owner(mounter: &Mounter, entry: &MountEntry, volume: &VolumeId) -> Result<Owner, Cause> {
     if entry.device.major == 0 {
-        return of_bound_node(mounter, entry).await;
+        return of_bound_node(mounter, entry, volume).await;
     }
-    Ok(match mounter.identify(entry.device).await? {
-        None => Owner::Vanished,
-        Some(Identity::Volume(found)) if found == *volume => Owner::Volume,
-        Some(Identity::Silent) => Owner::Silent,
-        Some(other) => Owner::Other(format!("{}: {other}", describe(entry))),
-    })
+    let identity = mounter.identify(entry.device).await?;
+    Ok(judge(mounter, identity, volume, || describe(entry)))
 }
 
-/// A raw block volume is a device node that is bound to a file: to unmount it touches no data, whatever device has
-/// taken over the number since.
-async fn of_bound_node(mounter: &Mounter, entry: &MountEntry) -> Result<Owner, Cause> {
-    let is_node = mounter.block_device_at(&entry.target).await.is_ok_and(|number| number.is_some());
-    Ok(if is_node { Owner::Volume } else { Owner::Other(describe(entry)) })
+/// Whose the block device with a number is (`decisions.md` D-39).
+pub(super) async fn of_device(mounter: &Mounter, number: DeviceNumber, volume: &VolumeId) -> Result<Owner, Cause> {
+    let identity = mounter.identify(number).await?;
+    Ok(judge(mounter, identity, volume, || format!("device {number}")))
+}
+
+fn judge(mounter: &Mounter, found: Option<Identity>, volume: &VolumeId, what: impl FnOnce() -> String) -> Owner {
+    match found {
+        None => Owner::Vanished,
+        Some(Identity::Volume(found)) if found == *volume => Owner::Volume,
+        Some(Identity::Silent) if mounter.trusts_silent_disks() => Owner::Silent,
+        Some(other) => Owner::Other(format!("{}: {other}", what())),
+    }
+}
+
+/// A raw block volume is a device node that is bound to a file. Whose it is says the disk that the node leads to now;
+/// a node that was deleted with its disk leads nowhere, whatever disk has its number since.
+async fn of_bound_node(mounter: &Mounter, entry: &MountEntry, volume: &VolumeId) -> Result<Owner, Cause> {
+    let Ok(Some(number)) = mounter.block_device_at(&entry.target).await else {
+        return Ok(Owner::Other(describe(entry)));
+    };
+    let gone = || mounter.is_bound_disk_gone(entry, number);
+    match of_device(mounter, number, volume).await {
+        Ok(Owner::Other(_)) | Err(_) if gone().await.map_err(Cause::io("asking for the size of the device"))? => {
+            Ok(Owner::Vanished)
+        }
+        other => other,
+    }
+}
+
+/// The owner as far as a mount alone can tell, for a volume that EC2 has no name for: a disk, or a node of one.
+pub(super) async fn of_node_local(mounter: &Mounter, entry: &MountEntry) -> Result<Owner, Cause> {
+    if entry.device.major == 0 {
+        let is_node = mounter.block_device_at(&entry.target).await.is_ok_and(|number| number.is_some());
+        return Ok(if is_node { Owner::Volume } else { Owner::Other(describe(entry)) });
+    }
+    let exists = mounter.exists(entry.device).await.map_err(Cause::io("looking for the device of the mount"))?;
+    Ok(if exists { Owner::Volume } else { Owner::Vanished })
 }
 
 /// The mount at the staging path when it is this volume's (`node.md` N-17). On Xen the name EC2 reports decides.
@@ -69,15 +98,5 @@ pub(super) async fn staged(
         Owner::Volume => Err(not_staged(format!("a raw device is mounted there ({})", describe(entry)))),
         Owner::Vanished => Err(not_staged(format!("the device of its mount has vanished ({})", describe(entry)))),
         Owner::Other(found) => Err(not_staged(found)),
-    }
-}
-
-/// Refuses when the topmost mount at a path is somebody else's.
-pub(super) async fn refuse_others(mounter: &Mounter, path: &NodePath, volume: &VolumeId) -> Result<(), Cause> {
-    let (table, at) = topmost(path).await?;
-    let Some(entry) = table.topmost(&at) else { return Ok(()) };
-    match owner(mounter, entry, volume).await? {
-        Owner::Volume | Owner::Vanished | Owner::Silent => Ok(()),
-        Owner::Other(found) => Err(Refused::OtherMount { found }.into()),
     }
 }

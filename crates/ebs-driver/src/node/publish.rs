@@ -1,13 +1,15 @@
 //! NodePublishVolume (`node.md` 9): shows the staged file system, or the device itself, at the target.
 
 use ebs_mounter::{DeviceQuery, Found, NodePath, Shown};
-use ebs_types::Waiters;
+use ebs_types::{Gib, Waiters};
 
 use super::Inner;
 use super::decide::{self, Mounted};
 use super::error::{Cause, Refused};
+use super::other_use;
 use super::owner;
 use super::request::{Publish, PublishWhat};
+use super::stage::{alive, large_enough};
 
 pub(super) async fn run(node: &Inner, plan: &Publish, waiters: &Waiters) -> Result<(), Cause> {
     let found = plan.target.look().await.map_err(Cause::io("looking at the target path"))?;
@@ -16,7 +18,10 @@ pub(super) async fn run(node: &Inner, plan: &Publish, waiters: &Waiters) -> Resu
     }
     match &plan.what {
         PublishWhat::Filesystem { staging } => file_system(node, plan, staging, &found, waiters).await,
-        PublishWhat::Block { .. } => block(node, plan, &found, waiters).await,
+        PublishWhat::Block { partition, size } => {
+            let query = DeviceQuery { volume: plan.volume.clone(), hint: plan.device.clone(), partition: *partition };
+            block(node, plan, (query, *size), &found, waiters).await
+        }
     }
 }
 
@@ -28,11 +33,13 @@ async fn file_system(
     waiters: &Waiters,
 ) -> Result<(), Cause> {
     let staged = owner::staged(&node.mounter, staging, &plan.volume, plan.device.as_deref()).await?;
+    alive(staging, &staging.look().await.map_err(Cause::io("looking at the staging path"))?)?;
     let (table, at) = owner::topmost(&plan.target).await?;
     if decide::published(table.topmost(&at), &staged, &plan.options)? == Mounted::AsWanted {
-        return Ok(());
+        return alive(&plan.target, found).map_err(Cause::from);
     }
     decide::place(found, false)?;
+    other_use::refuse_raw_binds(node, staged.device, &at).await?;
     go_on(waiters)?;
     plan.target.create_directory().await.map_err(Cause::io("creating the target directory"))?;
     let shown = Shown::Filesystem(staged.device);
@@ -40,10 +47,17 @@ async fn file_system(
     finish(plan, found, bound).await
 }
 
-async fn block(node: &Inner, plan: &Publish, found: &Found, waiters: &Waiters) -> Result<(), Cause> {
-    let PublishWhat::Block { partition } = plan.what else { return Ok(()) };
-    let query = DeviceQuery { volume: plan.volume.clone(), hint: plan.device.clone(), partition };
+async fn block(
+    node: &Inner,
+    plan: &Publish,
+    (query, promised): (DeviceQuery, Option<Gib>),
+    found: &Found,
+    waiters: &Waiters,
+) -> Result<(), Cause> {
     let device = node.mounter.find(&query).await?;
+    large_enough(&device, promised).await?;
+    // From now on somebody else writes to the disk: what was left of a format is no leave to do it again (D-32).
+    node.mounter.forget_format(&plan.volume).await?;
     let (table, at) = owner::topmost(&plan.target).await?;
     let entry = table.topmost(&at);
     let leads_to = match entry {
@@ -54,6 +68,7 @@ async fn block(node: &Inner, plan: &Publish, found: &Found, waiters: &Waiters) -
         return Ok(());
     }
     decide::place(found, true)?;
+    other_use::refuse_before_raw(node, device.number()).await?;
     go_on(waiters)?;
     plan.target.create_file().await.map_err(Cause::io("creating the target file"))?;
     let shown = Shown::Device(device.number());

@@ -3,6 +3,7 @@
 
 mod context;
 
+use std::fmt;
 use std::path::PathBuf;
 
 use csi_proto::csi;
@@ -159,7 +160,11 @@ pub(super) enum PublishWhat {
     /// The staged file system.
     Filesystem { staging: NodePath },
     /// The device.
-    Block { partition: Option<Partition> },
+    Block {
+        partition: Option<Partition>,
+        /// How large the volume is at least.
+        size: Option<Gib>,
+    },
 }
 
 /// NodePublishVolume.
@@ -185,9 +190,9 @@ impl Publish {
         let (what, options, device) = match capability.access {
             Access::Unset => return Err(RequestError::AccessTypeUnset),
             Access::Block => {
-                let device = context::attachment(&request.publish_context, driver)?.device;
-                let partition = context::partition(&request.volume_context)?;
-                (PublishWhat::Block { partition }, MountOptions::default(), device)
+                let attachment = context::attachment(&request.publish_context, driver)?;
+                let (partition, size) = (context::partition(&request.volume_context)?, attachment.size);
+                (PublishWhat::Block { partition, size }, MountOptions::default(), attachment.device)
             }
             Access::Mount { fs_type } => {
                 let options = mount_options(wire, FsType::parse(&fs_type)?)?;
@@ -201,10 +206,40 @@ impl Publish {
     }
 }
 
+/// What a volume handle names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Handle {
+    /// A volume of EC2's.
+    Volume(VolumeId),
+    /// A disk of this node alone. The reference mounted such ones, and they can be taken down (`decisions.md` D-3).
+    NodeLocal(String),
+}
+
+impl fmt::Display for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Volume(volume) => volume.fmt(f),
+            Self::NodeLocal(handle) => f.write_str(handle),
+        }
+    }
+}
+
+impl From<&VolumeId> for Handle {
+    fn from(volume: &VolumeId) -> Self {
+        Self::Volume(volume.clone())
+    }
+}
+
+impl From<&Handle> for Handle {
+    fn from(handle: &Handle) -> Self {
+        handle.clone()
+    }
+}
+
 /// The target of NodeUnstageVolume or NodeUnpublishVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unmount {
-    pub(super) volume: VolumeId,
+    pub(super) volume: Handle,
     pub(super) path: NodePath,
 }
 
@@ -220,7 +255,9 @@ impl Unmount {
     fn parse(id: &str, text: &str, field: &'static str) -> Result<Self, RequestError> {
         require(id, "volume_id")?;
         require(text, field)?;
-        Ok(Self { volume: volume(id)?, path: path(text, field)? })
+        let is_local = id.starts_with(NODE_LOCAL);
+        let volume = if is_local { Handle::NodeLocal(id.to_owned()) } else { Handle::Volume(volume(id)?) };
+        Ok(Self { volume, path: path(text, field)? })
     }
 }
 

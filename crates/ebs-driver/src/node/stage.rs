@@ -2,13 +2,14 @@
 //! mount it, grow what is smaller than its device.
 
 use ebs_mounter::{
-    Contents, Device, DeviceQuery, FormatRecord, Found, FsType, Growth, MountTable, Superblock, UnmountError,
+    Contents, Device, DeviceQuery, FormatRecord, Found, FsType, Growth, MountTable, NodePath, Superblock, UnmountError,
 };
-use ebs_types::Waiters;
+use ebs_types::{Gib, Waiters};
 
 use super::Inner;
 use super::decide::{self, Evidence, Mounted, Plan};
 use super::error::{Cause, Refused};
+use super::other_use;
 use super::owner;
 use super::request::Stage;
 
@@ -22,7 +23,8 @@ pub(super) async fn run(node: &Inner, plan: &Stage, waiters: &Waiters) -> Result
         return Ok(());
     }
     decide::place(&look_at_place(plan).await?, false)?;
-    check_size(plan, &device).await?;
+    large_enough(&device, plan.attachment.size).await?;
+    refuse_raw_binds(node, plan, &device).await?;
     let superblock = with_file_system(node, plan, &device, waiters).await?;
     node.mounter.forget_format(&plan.volume).await?;
     let growth = prepare(node, plan, &device, &superblock, waiters).await?;
@@ -59,6 +61,7 @@ async fn already_staged(node: &Inner, plan: &Stage, device: &Device, waiters: &W
     if decide::staged(entry, device.number(), asked, &plan.options)? == Mounted::No {
         return Ok(false);
     }
+    alive(&plan.staging, &look_at_place(plan).await?)?;
     // Compared just now: its type is one of ours.
     let Some(fs_type) = entry.and_then(|entry| FsType::parse(&entry.fs_type).ok()) else { return Ok(true) };
     if plan.options.is_read_only() {
@@ -66,6 +69,7 @@ async fn already_staged(node: &Inner, plan: &Stage, device: &Device, waiters: &W
     }
     let Some(growth) = node.mounter.growth_of_mounted(device, &at, fs_type).await? else { return Ok(true) };
     go_on(waiters, "growing")?;
+    refuse_raw_binds(node, plan, device).await?;
     if node.mounter.can_grow_mounted(fs_type) {
         grow_mounted(node, plan, device, fs_type, growth).await?;
         return Ok(true);
@@ -75,7 +79,8 @@ async fn already_staged(node: &Inner, plan: &Stage, device: &Device, waiters: &W
         return Ok(true);
     }
     // Nobody uses it yet: it is staged anew, and grows before it is mounted.
-    match node.mounter.unmount_all(&plan.staging).await {
+    let Some(entry) = entry else { return Ok(false) };
+    match node.mounter.unmount_top(&plan.staging, entry, false).await {
         Ok(_) => Ok(false),
         Err(UnmountError::Busy { .. }) => {
             tracing::warn!(volume = %plan.volume, %growth, "staged and in use by a process, so its file system cannot grow now");
@@ -90,8 +95,8 @@ fn is_used_elsewhere(table: &MountTable, device: &Device) -> bool {
 }
 
 /// A device smaller than what EC2 promised is not the whole volume; a larger one is normal after an expansion.
-async fn check_size(plan: &Stage, device: &Device) -> Result<(), Cause> {
-    let Some(promised) = plan.attachment.size else { return Ok(()) };
+pub(super) async fn large_enough(device: &Device, promised: Option<Gib>) -> Result<(), Cause> {
+    let Some(promised) = promised else { return Ok(()) };
     let found = device.size().await.map_err(Cause::io("asking for the size of the device"))?;
     if found < promised.bytes() && !device.is_partition() {
         return Err(Refused::TooSmall { found, promised }.into());
@@ -99,10 +104,24 @@ async fn check_size(plan: &Stage, device: &Device) -> Result<(), Cause> {
     Ok(())
 }
 
+/// Refuses what is mounted as wanted and answers with errors only (`node.md` N-18).
+pub(super) fn alive(at: &NodePath, found: &Found) -> Result<(), Refused> {
+    match found {
+        Found::Corrupted(error) => Err(Refused::DeadFileSystem { at: at.clone(), error: error.clone() }),
+        _ => Ok(()),
+    }
+}
+
+/// Nothing is formatted, checked, grown or mounted while the device is bound raw elsewhere (`decisions.md` D-37).
+async fn refuse_raw_binds(node: &Inner, plan: &Stage, device: &Device) -> Result<(), Cause> {
+    let at = plan.staging.in_table().await.map_err(Cause::io("resolving the path"))?;
+    other_use::refuse_raw_binds(node, device.number(), &at).await
+}
+
 /// The superblock to mount, after a format where one is needed and right.
 async fn with_file_system(node: &Inner, plan: &Stage, device: &Device, waiters: &Waiters) -> Result<Superblock, Cause> {
     let contents = node.mounter.probe(device).await?;
-    let record = record(plan, device).await?;
+    let record = record(node, plan, device).await?;
     let left_behind = node.mounter.interrupted_format(device).await?;
     let is_read_only_disk = device.is_read_only().await.map_err(Cause::io("asking for write access"))?;
     let evidence = Evidence {
@@ -125,15 +144,10 @@ async fn with_file_system(node: &Inner, plan: &Stage, device: &Device, waiters: 
     }
 }
 
-async fn record(plan: &Stage, device: &Device) -> Result<FormatRecord, Cause> {
-    let bytes = device.size().await.map_err(Cause::io("asking for the size of the device"))?.0;
-    Ok(FormatRecord {
-        volume: plan.volume.clone(),
-        partition: plan.partition.map(|partition| partition.number()),
-        bytes,
-        fs_type: plan.format.fs_type,
-        attach_time: plan.attachment.attach_time.clone(),
-    })
+async fn record(node: &Inner, plan: &Stage, device: &Device) -> Result<FormatRecord, Cause> {
+    let (fs_type, attach_time) = (plan.format.fs_type, plan.attachment.attach_time.clone());
+    let record = node.mounter.format_record(device, fs_type, plan.partition, attach_time).await;
+    record.map_err(Cause::io("asking what tells this attachment from others"))
 }
 
 /// Checks and, where the kernel would not let a mounted file system grow, grows what is not mounted yet. Returns the

@@ -1,20 +1,46 @@
 //! NodeUnstageVolume and NodeUnpublishVolume (`node.md` 10 to 12): unmount all that lies at the path and remove the place.
+//!
+//! Unstaged means that nothing holds the disk (`decisions.md` D-37), because EC2 detaches it next. Uses that this mount
+//! table shows are refused before anything is changed. What it cannot show, mounts in other namespaces, shows an exclusive
+//! open; that is possible only when our own mount is gone, so such a refusal says that the path is unmounted already.
 
-use ebs_mounter::Found;
-use ebs_types::Waiters;
+use ebs_mounter::{DeviceError, DeviceNumber, DeviceQuery, Found, MountEntry, NodePath, UnmountError};
+use ebs_types::{VolumeId, Waiters};
 
 use super::Inner;
 use super::error::{Cause, Refused};
-use super::owner;
-use super::request::Unmount;
+use super::other_use;
+use super::owner::{self, Owner};
+use super::request::{Handle, Unmount};
+
+/// More mounts on top of each other than this are somebody's mistake.
+const MAX_DEPTH: usize = 64;
 
 /// Unmounts the staging path. A directory where nothing is mounted is left as it is. The record of an interrupted
 /// format ends here (`decisions.md` D-32).
 pub(super) async fn unstage(node: &Inner, plan: &Unmount, waiters: &Waiters) -> Result<(), Cause> {
-    if look(plan).await? != Found::Missing && take_away(node, plan, waiters).await? {
+    let found = look(plan).await?;
+    let disk = match &plan.volume {
+        Handle::Volume(volume) => disk_to_let_go(node, volume, &plan.path).await?,
+        // Nobody detaches it.
+        Handle::NodeLocal(_) => None,
+    };
+    if let Some(disk) = disk {
+        let staging = plan.path.in_table().await.map_err(Cause::io("resolving the path"))?;
+        other_use::refuse_other_uses(node, disk, &staging).await?;
+    }
+    let unmounted = found != Found::Missing && take_away(node, plan, waiters).await? > 0;
+    if let Some(disk) = disk {
+        other_use::refuse_held(node, disk, unmounted).await?;
+    }
+    // Last: with the directory the kernel takes away what is mounted on it in other namespaces.
+    if unmounted {
         plan.path.remove().await.map_err(Cause::io("removing the staging directory"))?;
     }
-    Ok(node.mounter.forget_format(&plan.volume).await?)
+    match &plan.volume {
+        Handle::Volume(volume) => Ok(node.mounter.forget_format(volume).await?),
+        Handle::NodeLocal(_) => Ok(()),
+    }
 }
 
 /// Unmounts the target and removes it, when it is empty.
@@ -33,15 +59,54 @@ async fn look(plan: &Unmount) -> Result<Found, Cause> {
     }
 }
 
-/// True when something was mounted.
-async fn take_away(node: &Inner, plan: &Unmount, waiters: &Waiters) -> Result<bool, Cause> {
-    owner::refuse_others(&node.mounter, &plan.path, &plan.volume).await?;
-    if !waiters.any() {
-        return Err(Cause::Abandoned { before: "unmounting" });
+/// The disk that must be free when the volume is unstaged: the one that is mounted at the path, or, when nothing is (a raw
+/// block volume, or a repeated call), the one that is the volume. `None` when there is none on this machine any more.
+async fn disk_to_let_go(node: &Inner, volume: &VolumeId, path: &NodePath) -> Result<Option<DeviceNumber>, Cause> {
+    let (table, at) = owner::topmost(path).await?;
+    if let Some(entry) = table.topmost(&at) {
+        return match owner::owner(&node.mounter, entry, volume).await? {
+            Owner::Volume | Owner::Silent => Ok(Some(number_of(node, entry).await?)),
+            Owner::Vanished => Ok(None),
+            Owner::Other(found) => Err(Refused::OtherMount { found }.into()),
+        };
     }
-    let done = node.mounter.unmount_all(&plan.path).await?;
-    if done.mounts > 0 {
-        tracing::info!(volume = %plan.volume, path = %plan.path, mounts = done.mounts, vanished = done.vanished, "unmounted");
+    let query = DeviceQuery { volume: volume.clone(), hint: None, partition: None };
+    match node.mounter.find_now(&query).await {
+        Ok(device) => Ok(Some(device.number())),
+        // Another disk under the volume's name says that the volume is not here.
+        Err(DeviceError::Missing { .. } | DeviceError::Foreign { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
     }
-    Ok(done.mounts > 0)
+}
+
+/// The device of a mount; of a bound node, the one that it leads to.
+async fn number_of(node: &Inner, entry: &MountEntry) -> Result<DeviceNumber, Cause> {
+    if entry.device.major != 0 {
+        return Ok(entry.device);
+    }
+    let number = node.mounter.block_device_at(&entry.target).await.map_err(Cause::io("looking at the path"))?;
+    number.ok_or_else(|| Refused::NotPublished { found: "no block device any more".to_owned() }.into())
+}
+
+/// Takes the mounts at the path away, from the top down. Each is asked for its owner first; somebody else's ends it.
+/// Returns how many there were.
+async fn take_away(node: &Inner, plan: &Unmount, waiters: &Waiters) -> Result<usize, Cause> {
+    for taken in 0..MAX_DEPTH {
+        let (table, at) = owner::topmost(&plan.path).await?;
+        let Some(entry) = table.topmost(&at) else { return Ok(taken) };
+        let owner = match &plan.volume {
+            Handle::Volume(volume) => owner::owner(&node.mounter, entry, volume).await?,
+            Handle::NodeLocal(_) => owner::of_node_local(&node.mounter, entry).await?,
+        };
+        if let Owner::Other(found) = owner {
+            tracing::warn!(volume = %plan.volume, path = %plan.path, found, taken, "somebody else's mount stays");
+            return Err(Refused::OtherMount { found }.into());
+        }
+        if !waiters.any() {
+            return Err(Cause::Abandoned { before: "unmounting" });
+        }
+        let done = node.mounter.unmount_top(&plan.path, entry, owner == Owner::Vanished).await?;
+        tracing::info!(volume = %plan.volume, path = %plan.path, vanished = done.vanished, "unmounted");
+    }
+    Err(UnmountError::Endless { path: plan.path.as_path().to_owned(), mounts: MAX_DEPTH }.into())
 }

@@ -24,8 +24,10 @@ pub enum Key {
     CreateSnapshot(String),
     /// DeleteSnapshot, by snapshot.
     Snapshot(SnapshotId),
-    /// Stage, unstage and expand on the node, by volume.
+    /// Stage and unstage on the node, by volume: nobody publishes or grows it meanwhile.
     NodeVolume(VolumeId),
+    /// Growth on the node, by volume.
+    NodeGrowth(VolumeId),
     /// Publish and unpublish on the node, where several targets of one volume are legal.
     NodeTarget {
         /// The volume.
@@ -33,6 +35,25 @@ pub enum Key {
         /// The target path.
         target: PathBuf,
     },
+    /// Unstage and unpublish of a volume of this node alone, which EC2 knows nothing of.
+    NodeLocal {
+        /// Its handle.
+        handle: String,
+        /// The path.
+        path: PathBuf,
+    },
+}
+
+impl Key {
+    /// True when operations under both keys must not run at the same time: a volume is staged or unstaged as a whole,
+    /// and published or grown only while that rests (`decisions.md` D-37). Equal keys exclude each other anyway.
+    pub(super) fn excludes(&self, other: &Self) -> bool {
+        let whole = |key: &Self, part: &Self| match (key, part) {
+            (Self::NodeVolume(whole), Self::NodeGrowth(part) | Self::NodeTarget { volume: part, .. }) => whole == part,
+            _ => false,
+        };
+        whole(self, other) || whole(other, self)
+    }
 }
 
 impl fmt::Display for Key {
@@ -44,6 +65,8 @@ impl fmt::Display for Key {
             Self::CreateSnapshot(name) => write!(f, "creation of snapshot {name:?}"),
             Self::Snapshot(id) => write!(f, "snapshot {id}"),
             Self::NodeVolume(id) => write!(f, "volume {id} on this node"),
+            Self::NodeGrowth(id) => write!(f, "growth of volume {id} on this node"),
+            Self::NodeLocal { handle, path } => write!(f, "{handle} at {}", path.display()),
             Self::NodeTarget { volume, target } => write!(f, "volume {volume} at {}", target.display()),
         }
     }

@@ -2,10 +2,8 @@
 
 use std::any::Any;
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ebs_types::Waiters;
+use ebs_types::{Successor, Waiters};
 use tokio::sync::watch;
 
 use super::Key;
@@ -44,30 +42,11 @@ pub(super) struct Running {
     pub(super) outcome: Box<dyn Any + Send>,
     /// Closes when the operation has ended and its key is free.
     pub(super) ended: watch::Receiver<()>,
-    successors: Arc<AtomicUsize>,
-}
-
-/// A call that waits to take over; while it lives nobody joins the operation that is to end.
-pub(super) struct Successor(Arc<AtomicUsize>);
-
-impl Drop for Successor {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
 }
 
 impl Running {
     pub(super) fn new(plan: Plan, waiters: Waiters, outcome: Box<dyn Any + Send>, ended: watch::Receiver<()>) -> Self {
-        Self { plan, waiters, outcome, ended, successors: Arc::default() }
-    }
-
-    pub(super) fn is_superseded(&self) -> bool {
-        self.successors.load(Ordering::SeqCst) > 0
-    }
-
-    pub(super) fn supersede(&self) -> Successor {
-        self.successors.fetch_add(1, Ordering::SeqCst);
-        Successor(Arc::clone(&self.successors))
+        Self { plan, waiters, outcome, ended }
     }
 }
 
@@ -83,6 +62,11 @@ impl Slots {
         self.running.get(key)
     }
 
+    /// The running operations that may not run beside one under this key, in no order.
+    pub(super) fn excluded_by<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = (&'a Key, &'a Running)> {
+        self.running.iter().filter(|(running, _)| running.excludes(key))
+    }
+
     pub(super) fn insert(&mut self, key: Key, running: Running) {
         self.running.insert(key, running);
     }
@@ -95,6 +79,11 @@ impl Slots {
         let mut keys: Vec<Key> = self.running.keys().cloned().collect();
         keys.sort();
         keys
+    }
+
+    /// Asks all operations that nobody waits for to end.
+    pub(super) fn supersede_unawaited(&self) -> Vec<Successor> {
+        self.running.values().filter(|r| !r.waiters.any()).map(|r| r.waiters.supersede()).collect()
     }
 
     pub(super) fn close(&mut self) {

@@ -278,3 +278,69 @@ async fn draining_refuses_new_work_and_names_what_it_leaves_behind() {
     assert_eq!(joined.expect("running work may still be awaited"), 1);
     assert!(left.is_empty());
 }
+
+fn volume_keys() -> (Key, Key, Key, Key) {
+    let volume = ebs_types::VolumeId::parse("vol-0abc").unwrap();
+    let target = |name: &str| Key::NodeTarget { volume: volume.clone(), target: name.into() };
+    (Key::NodeVolume(volume.clone()), Key::NodeGrowth(volume.clone()), target("/a"), target("/b"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_whole_volume_and_its_targets_exclude_each_other_and_targets_do_not() {
+    let (whole, growth, a, b) = volume_keys();
+    let other = Key::NodeVolume(ebs_types::VolumeId::parse("vol-0abd").unwrap());
+    for (held, wanted, may) in [
+        (&whole, &a, false),
+        (&a, &whole, false),
+        (&growth, &whole, false),
+        (&whole, &growth, false),
+        (&a, &b, true),
+        (&a, &growth, true),
+        (&a, &other, true),
+    ] {
+        let (operations, gate) = (Operations::new(), Gate::default());
+        let first = start(&operations, held, &gate);
+        until("the first has started", || gate.starts() == 1).await;
+        let second = operations.run(wanted.clone(), "second", MINUTE, |_| async { Ok::<_, Fire>(2) }).await;
+        match second {
+            Ok(2) => assert!(may, "{wanted} ran beside {held}"),
+            Err(OperationError::Busy(by)) => assert!(!may && by == *held, "{wanted} was refused by {by}"),
+            other => panic!("{other:?}"),
+        }
+        gate.open.notify_one();
+        assert_eq!(first.await.unwrap().unwrap(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unstage_waits_for_a_publish_that_nobody_waits_for_and_not_for_one_that_is_awaited() {
+    let (whole, _, a, _) = volume_keys();
+    let (operations, gate) = (Operations::new(), Gate::default());
+    let publish = start(&operations, &a, &gate);
+    until("the publish has started", || gate.starts() == 1).await;
+    let unstage = |operations: Operations| {
+        let whole = whole.clone();
+        async move { operations.take_over(whole, "unstage", MINUTE, |_| async { Ok::<_, Fire>(2) }).await }
+    };
+    assert!(matches!(unstage(operations.clone()).await, Err(OperationError::Busy(by)) if by == a));
+    publish.abort();
+    until("the publisher has left", || !operations.is_awaited(&a)).await;
+    let mut waiting = JoinSet::new();
+    waiting.spawn(unstage(operations.clone()));
+    settle().await;
+    assert_eq!(operations.running(), std::slice::from_ref(&a), "the unstage has begun beside the publish");
+    gate.open.notify_one();
+    assert_eq!(waiting.join_next().await.unwrap().unwrap().unwrap(), 2);
+    assert_eq!(gate.ends(), 1);
+}
+
+/// An operation that holds a key until the gate opens, and its caller as a task.
+fn start(
+    operations: &Operations,
+    key: &Key,
+    gate: &Gate,
+) -> tokio::task::JoinHandle<Result<u32, OperationError<Fire>>> {
+    let (operations, key, gate) = (operations.clone(), key.clone(), gate.clone());
+    #[expect(clippy::disallowed_methods, reason = "the caller of a test, aborted or joined by it")]
+    tokio::spawn(async move { operations.run(key, "first", MINUTE, |_| gate.pass(Ok(1))).await })
+}

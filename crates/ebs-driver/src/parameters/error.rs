@@ -46,14 +46,6 @@ pub enum ParameterError {
         /// As given.
         value: String,
     },
-    /// No volume type.
-    #[error("parameter {key}: {value:?} is no volume type; known are {}", known_types())]
-    VolumeType {
-        /// As spelt.
-        key: String,
-        /// As given.
-        value: String,
-    },
     /// Two ways to say how many IOPS.
     #[error("iops ({iops}) and iopsPerGB ({per_gib}) cannot both be set: choose one")]
     TwoIops {
@@ -98,11 +90,6 @@ pub enum ParameterError {
     /// A tag.
     #[error(transparent)]
     Tag(#[from] TagError),
-}
-
-fn known_types() -> String {
-    let names: Vec<&str> = VolumeType::known().iter().map(VolumeType::as_str).collect();
-    names.join(", ")
 }
 
 impl Refusal for ParameterError {

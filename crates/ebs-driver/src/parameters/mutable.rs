@@ -33,8 +33,8 @@ impl MutableParameters {
         let mut deprecated_type = None;
         for (lower, entry) in &sorted.entries {
             match lower.as_str() {
-                "type" => read.volume_type = Some(entry.volume_type()?),
-                "volumetype" => deprecated_type = Some(entry.volume_type()?),
+                "type" => read.volume_type = Some(entry.volume_type()),
+                "volumetype" => deprecated_type = Some(entry.volume_type()),
                 "iops" => read.iops = Some(entry.positive()?),
                 "iopspergb" => read.iops_per_gib = Some(entry.positive()?),
                 "throughput" => read.throughput = Some(entry.positive()?),

@@ -27,6 +27,12 @@ impl Entry<'_> {
         Ok(u32::try_from(number).ok().filter(|n| *n > 0))
     }
 
+    /// A number that must be there: left out, it could change the meaning of the rest for good (`decisions.md` D-19).
+    pub(super) fn at_least_one(&self) -> Result<u32, ParameterError> {
+        let number = self.value.parse().ok().filter(|n| (1..=i32::MAX.unsigned_abs()).contains(n));
+        number.ok_or_else(|| self.malformed("a whole number between 1 and 2147483647"))
+    }
+
     /// Letters and digits; empty is unset.
     pub(super) fn alphanumeric(&self) -> Result<Option<String>, ParameterError> {
         if !self.value.bytes().all(|b| b.is_ascii_alphanumeric()) {
@@ -40,13 +46,13 @@ impl Entry<'_> {
         (!self.value.is_empty()).then(|| self.value.to_owned())
     }
 
-    /// A known volume type; empty is unset.
-    pub(super) fn volume_type(&self) -> Result<Option<VolumeType>, ParameterError> {
-        if self.value.is_empty() {
-            return Ok(None);
-        }
-        let unknown = || ParameterError::VolumeType { key: self.key.to_owned(), value: self.value.to_owned() };
-        VolumeType::parse_known(self.value).map(Some).ok_or_else(unknown)
+    /// A volume type; empty is unset. EC2 judges those that this version does not know (`decisions.md` D-19).
+    pub(super) fn volume_type(&self) -> Option<VolumeType> {
+        let text = self.text()?;
+        Some(VolumeType::parse_known(&text).unwrap_or_else(|| {
+            tracing::warn!(parameter = self.key, value = %text, "this version does not know the volume type: EC2 is left to judge it, its numbers are not checked");
+            VolumeType::Other(text)
+        }))
     }
 
     /// Zones, separated by commas; spaces do not count.

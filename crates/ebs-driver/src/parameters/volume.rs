@@ -111,7 +111,7 @@ impl VolumeParameters {
     fn set(&mut self, parameter: Parameter, entry: &Entry<'_>) -> Result<(), ParameterError> {
         let text = || entry.text().unwrap_or_default();
         match parameter {
-            Parameter::Type => self.volume_type = entry.volume_type()?,
+            Parameter::Type => self.volume_type = entry.volume_type(),
             Parameter::Iops => self.iops = entry.positive()?,
             Parameter::IopsPerGib => self.iops_per_gib = entry.positive()?,
             Parameter::RaiseIops => self.raise_iops_to_min = entry.boolean()?.unwrap_or(false),

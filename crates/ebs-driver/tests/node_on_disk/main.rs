@@ -2,8 +2,14 @@
 //! its own alone.
 
 #[cfg(test)]
+mod format;
+#[cfg(test)]
 mod node;
 #[cfg(test)]
 mod publish;
 #[cfg(test)]
+mod release;
+#[cfg(test)]
 mod stage;
+#[cfg(test)]
+mod strangers;

@@ -9,6 +9,7 @@ use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
 use csi_proto::csi::volume_capability::access_mode::Mode;
 use csi_proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
+use csi_proto::csi::volume_health::VolumeHealthEntry;
 use ebs_driver::node::{NodeOptions, NodeService};
 use ebs_driver::operation::Operations;
 use ebs_metadata::{LimitFlags, NodeMetadata};
@@ -29,16 +30,15 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn new(bytes: u64) -> Self {
+        Self::with(bytes, |_| {})
+    }
+
+    /// As [`Node::new`], over a mounter with another configuration.
+    pub(crate) fn with(bytes: u64, change: impl FnOnce(&mut MounterConfig)) -> Self {
         let place = tempfile::tempdir().unwrap();
         let volume = a_volume_id();
         let disk = LoopDevice::new(&volume, bytes).expect("a loop device");
-        let config = MounterConfig {
-            simulated_devices: Some(disk.directory().to_owned()),
-            late_device: Duration::ZERO,
-            ..MounterConfig::new(place.path().join("state"))
-        };
-        let mounter = Mounter::new(config).expect("a mounter");
-        let service = NodeService::new(options(), None, mounter, Operations::new());
+        let service = service(&disk, &place, change);
         Self { service, volume, disk, place }
     }
 
@@ -75,11 +75,11 @@ impl Node {
     }
 
     pub(crate) async fn unstage(&self) -> Result<(), Status> {
-        let request = csi::NodeUnstageVolumeRequest {
-            volume_id: self.volume.to_string(),
-            staging_target_path: self.text("staging"),
-        };
-        self.service.node_unstage_volume(Request::new(request)).await.map(drop)
+        self.service.node_unstage_volume(Request::new(self.unstage_request())).await.map(drop)
+    }
+
+    pub(crate) fn unstage_request(&self) -> csi::NodeUnstageVolumeRequest {
+        csi::NodeUnstageVolumeRequest { volume_id: self.volume.to_string(), staging_target_path: self.text("staging") }
     }
 
     /// Publishing at `target`.
@@ -121,6 +121,22 @@ impl Node {
         self.service.node_expand_volume(Request::new(request)).await.map(|reply| reply.into_inner().capacity_bytes)
     }
 
+    /// The health of the volume at a path.
+    pub(crate) async fn health(&self, volume_publish_path: String) -> Result<Vec<VolumeHealthEntry>, Status> {
+        let request = csi::NodeGetVolumeHealthRequest {
+            volume_id: self.volume.to_string(),
+            volume_publish_path,
+            ..csi::NodeGetVolumeHealthRequest::default()
+        };
+        let reply = self.service.node_get_volume_health(Request::new(request)).await?.into_inner();
+        Ok(reply.volume_health.map(|health| health.health_statuses).unwrap_or_default())
+    }
+
+    /// A second node service over the same disk and directory.
+    pub(crate) fn again(&self, change: impl FnOnce(&mut MounterConfig)) -> NodeService {
+        service(&self.disk, &self.place, change)
+    }
+
     /// What is mounted at one of this test's paths, oldest first.
     pub(crate) async fn mounts_at(&self, name: &str) -> Vec<MountEntry> {
         let (table, at) = (MountTable::read().await.unwrap(), self.path(name));
@@ -138,7 +154,17 @@ impl Node {
     }
 }
 
-fn options() -> NodeOptions {
+fn service(disk: &LoopDevice, place: &tempfile::TempDir, change: impl FnOnce(&mut MounterConfig)) -> NodeService {
+    let mut config = MounterConfig {
+        simulated_devices: Some(disk.directory().to_owned()),
+        late_device: Duration::ZERO,
+        ..MounterConfig::new(place.path().join("state"))
+    };
+    change(&mut config);
+    NodeService::new(options(), None, Mounter::new(config).expect("a mounter"), Operations::new())
+}
+
+pub(crate) fn options() -> NodeOptions {
     NodeOptions {
         driver: DriverName::default(),
         metadata: NodeMetadata {
@@ -155,7 +181,7 @@ fn options() -> NodeOptions {
 }
 
 /// An id that no other test, nor another process, uses.
-fn a_volume_id() -> VolumeId {
+pub(crate) fn a_volume_id() -> VolumeId {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     VolumeId::parse(&format!("vol-0{:x}d{number:x}", std::process::id())).unwrap()

@@ -6,7 +6,6 @@ use crate::node::{MIB, Node, block, mount, refused};
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use tonic::Code;
 
-const ATTACH_TIME: &str = "ebs.csi.aws.com/attach-time";
 const SOURCE: &str = "ebs.csi.aws.com/source";
 const SIZE: &str = "ebs.csi.aws.com/size-gib";
 
@@ -145,44 +144,6 @@ fn a_foreign_mount_at_the_staging_path_is_neither_covered_nor_taken_away() {
         refused(node.unstage().await, Code::FailedPrecondition, &[other.volume.as_str()]);
         assert_eq!(node.mounts_at("staging").await.len(), 1);
         assert!(node.is_untouched());
-    });
-}
-
-#[test]
-fn an_interrupted_format_is_finished_by_the_same_attachment_and_by_no_other() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        let mut fails = node.stage_request("ext4", &[]);
-        fails.volume_context.insert("blocksize".to_owned(), "3".to_owned());
-        refused(node.stage(fails).await, Code::Internal, &["mke2fs"]);
-        node.disk.write_at(&[0xff; 4096], 12 * 4096).unwrap();
-        for attach_time in ["2026-11-21T18:00:00Z", ""] {
-            let mut other = node.stage_request("ext4", &[]);
-            other.publish_context.remove(ATTACH_TIME);
-            if !attach_time.is_empty() {
-                other.publish_context.insert(ATTACH_TIME.to_owned(), attach_time.to_owned());
-            }
-            refused(node.stage(other).await, Code::FailedPrecondition, &["not blank"]);
-        }
-        node.staged("ext4").await;
-        assert_eq!(std::fs::read_dir(node.path("state")).unwrap().filter_map(Result::ok).filter(is_record).count(), 0);
-    });
-}
-
-fn is_record(entry: &std::fs::DirEntry) -> bool {
-    entry.file_name().to_string_lossy().starts_with("format-")
-}
-
-#[test]
-fn unstage_forgets_an_interrupted_format() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        let mut fails = node.stage_request("ext4", &[]);
-        fails.volume_context.insert("blocksize".to_owned(), "3".to_owned());
-        refused(node.stage(fails).await, Code::Internal, &["mke2fs"]);
-        node.disk.write_at(&[0xff; 4096], 12 * 4096).unwrap();
-        node.unstage().await.unwrap();
-        refused(node.stage(node.stage_request("ext4", &[])).await, Code::FailedPrecondition, &["not blank"]);
     });
 }
 

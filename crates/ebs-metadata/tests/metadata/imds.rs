@@ -135,7 +135,7 @@ async fn an_error_names_the_source_and_the_field() {
     assert!(message.contains("IMDS") && message.contains("region"), "{message}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_service_that_does_not_answer_is_an_error_within_seconds() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());

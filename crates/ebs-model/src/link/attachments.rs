@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ebs_ec2::{
-    Action, AttachRequest, Attachment, AttachmentState, Attachments, ClusterNodes, DetachRequest, Ec2, Result,
+    Action, AttachRequest, Attachment, AttachmentState, Attachments, ClusterNodeDevice, ClusterNodes, DetachRequest,
+    Ec2, ErrorClass, Result,
 };
-use ebs_types::{DeviceName, HyperPodNode, VolumeId};
+use ebs_types::{HyperPodNode, VolumeId};
 
 use super::{Link, Subject, Trip};
-use crate::field::What;
+use crate::field::{Deed, What};
 use crate::planted::Planted;
 
 fn pair(volume: impl ToString, instance: impl ToString) -> Subject {
@@ -24,10 +25,48 @@ fn detached(_: &Attachment, of: &Subject) -> What {
     What::Detached { volume: of.name.clone(), instance: of.other.clone() }
 }
 
-/// After this long a planted second attach goes out.
-const SECOND_ATTACH: Duration = Duration::from_secs(40);
+/// After this long a planted call that nobody asked for goes out.
+pub(super) const LATER: Duration = Duration::from_secs(40);
 
 impl<E: Ec2> Link<E> {
+    /// A driver knows which device names it has given and not taken back; asking for one of them for another volume is
+    /// no bad luck.
+    fn judge_device(&self, asked: &AttachRequest, answer: &Result<Attachment>) {
+        let (volume, instance) = (asked.volume.as_str(), asked.instance.as_str());
+        let device = asked.device.as_str();
+        match answer {
+            Ok(_) => self.line.gave_device(instance, device, volume),
+            Err(e) if e.class == ErrorClass::DeviceNameInUse => {
+                let [volume, instance, device] = [volume, instance, device].map(str::to_owned);
+                let (line, now) = (Arc::clone(&self.line), tokio::time::Instant::now());
+                let what = What::NameTaken { volume, instance, device };
+                self.field.note(Deed { line, sent: now, at: now, what });
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// The planted bug of a policy that takes attachments back.
+    fn detach_later(&self, request: &AttachRequest) {
+        let detach = DetachRequest { volume: request.volume.clone(), instance: request.instance.clone() };
+        let (ec2, line) = (self.ec2(), Arc::clone(&self.line));
+        self.field.dispatch(async move {
+            tokio::time::sleep(LATER).await;
+            line.alive().await;
+            let _nobody_hears = ec2.detach_volume(&detach).await;
+        });
+    }
+
+    /// The planted bug of a policy that deletes what is not attached.
+    fn delete_later(&self, volume: &VolumeId) {
+        let (ec2, line, volume) = (self.ec2(), Arc::clone(&self.line), volume.clone());
+        self.field.dispatch(async move {
+            tokio::time::sleep(LATER).await;
+            line.alive().await;
+            let _nobody_hears = ec2.delete_volume(&volume).await;
+        });
+    }
+
     /// The planted bug of a policy that tries an attach again by itself.
     fn attach_again_later(&self, request: &AttachRequest) {
         let (ec2, request) = (self.ec2(), request.clone());
@@ -37,7 +76,7 @@ impl<E: Ec2> Link<E> {
         let carried = self.carried(Action::AttachVolume, record, again);
         let line = Arc::clone(&self.line);
         self.field.dispatch(async move {
-            tokio::time::sleep(SECOND_ATTACH).await;
+            tokio::time::sleep(LATER).await;
             line.alive().await;
             let _nobody_hears = carried.await;
         });
@@ -46,12 +85,22 @@ impl<E: Ec2> Link<E> {
 
 impl<E: Ec2> Attachments for Link<E> {
     async fn attach_volume(&self, request: &AttachRequest) -> Result<Attachment> {
-        let (ec2, request) = (self.ec2(), request.clone());
+        let (ec2, mut request) = (self.ec2(), request.clone());
         if self.field.is_planted(Planted::AttachTwice) {
             self.attach_again_later(&request);
         }
-        let trip = Trip::change(Action::AttachVolume, pair(&request.volume, &request.instance), attached);
-        self.make(trip, Box::pin(async move { ec2.attach_volume(&request).await })).await
+        if self.field.is_planted(Planted::DetachUnasked) {
+            self.detach_later(&request);
+        }
+        if self.field.is_planted(Planted::SameDevice) {
+            request.device = crate::content::some_device();
+        }
+        let (subject, asked) = (pair(&request.volume, &request.instance), request.clone());
+        let fate = self.field.fate_of_change(Action::AttachVolume, &[(asked.volume.as_str(), "")]);
+        let trip = Trip::change(Action::AttachVolume, subject, attached).with(fate);
+        let answer = self.make(trip, Box::pin(async move { ec2.attach_volume(&request).await })).await;
+        self.judge_device(&asked, &answer);
+        answer
     }
 
     async fn detach_volume(&self, request: &DetachRequest) -> Result<Attachment> {
@@ -65,15 +114,22 @@ impl<E: Ec2> Attachments for Link<E> {
                 state: AttachmentState::Detaching,
                 card: None,
                 attach_time: None,
+                said_at: None,
             });
         }
-        let trip = Trip::change(Action::DetachVolume, pair(&request.volume, &request.instance), detached);
+        if self.field.is_planted(Planted::DeleteUnasked) {
+            self.delete_later(&request.volume);
+        }
+        self.line.took_device(request.instance.as_str(), request.volume.as_str());
+        let of = [(request.volume.as_str(), request.instance.as_str()), (request.volume.as_str(), "")];
+        let fate = self.field.fate_of_change(Action::DetachVolume, &of);
+        let trip = Trip::change(Action::DetachVolume, pair(&request.volume, &request.instance), detached).with(fate);
         self.make(trip, Box::pin(async move { ec2.detach_volume(&request).await })).await
     }
 }
 
 impl<E: Ec2> ClusterNodes for Link<E> {
-    async fn attach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<DeviceName> {
+    async fn attach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<ClusterNodeDevice> {
         let (ec2, node, volume) = (self.ec2(), node.clone(), volume.clone());
         let trip = Trip::change(Action::AttachClusterNodeVolume, pair(&volume, format!("{node:?}")), attached);
         self.make(trip, Box::pin(async move { ec2.attach_cluster_node_volume(&node, &volume).await })).await

@@ -1,11 +1,14 @@
 //! Snapshots.
 
+use std::sync::Arc;
+
 use ebs_ec2::{
     Action, CreateSnapshot, Ec2, FastRestores, LockSnapshot, Page, PageRequest, Result, Snapshot, SnapshotQuery,
     SnapshotState, Snapshots,
 };
 use ebs_types::{DriverName, SnapshotId, ZoneName};
 
+use super::attachments::LATER;
 use super::{Link, Subject, Trip};
 use crate::field::What;
 use crate::planted::Planted;
@@ -14,32 +17,84 @@ fn of(name: impl ToString) -> Subject {
     Subject { name: name.to_string(), other: String::new() }
 }
 
+impl<E: Ec2> Link<E> {
+    /// The planted bug of a policy that takes a snapshot again by itself, and not even says by what name.
+    fn take_again_later(&self, request: &CreateSnapshot) {
+        let (ec2, line, mut request) = (self.ec2(), Arc::clone(&self.line), request.clone());
+        request.tags.remove(DriverName::SNAPSHOT_NAME_TAG);
+        self.field.dispatch(async move {
+            tokio::time::sleep(LATER).await;
+            line.alive().await;
+            let _nobody_hears = ec2.create_snapshot(&request).await;
+        });
+    }
+
+    /// The planted bug of a policy that goes by names alone.
+    async fn delete_snapshots_by_name(&self, id: &SnapshotId) {
+        let key = DriverName::SNAPSHOT_NAME_TAG.to_owned();
+        let query = SnapshotQuery::Tag { key, values: vec!["snapshot-0".to_owned(), "snapshot-1".to_owned()] };
+        let Ok(found) = self.ec2.describe_snapshots(&query, &PageRequest::default()).await else { return };
+        for other in found.items.iter().filter(|s| s.id != *id) {
+            let _nobody_hears = self.ec2.delete_snapshot(&other.id).await;
+        }
+    }
+}
+
 impl<E: Ec2> Snapshots for Link<E> {
     async fn create_snapshot(&self, request: &CreateSnapshot) -> Result<Snapshot> {
-        let (ec2, request) = (self.ec2(), request.clone());
+        let (ec2, mut request) = (self.ec2(), request.clone());
+        if self.field.is_planted(Planted::SnapshotTagsDropped) {
+            request.tags.retain(|key, _| !key.contains("cluster"));
+        }
+        if self.field.is_planted(Planted::BeyondThePolicies) {
+            request.tags.clear();
+        }
+        if self.field.is_planted(Planted::SnapshotTwice) {
+            self.take_again_later(&request);
+        }
         let name = request.tags.get(DriverName::SNAPSHOT_NAME_TAG).cloned().unwrap_or_default();
         let trip = Trip::change(Action::CreateSnapshot, of(name), |snapshot: &Snapshot, subject| What::Snapshotted {
             name: subject.name.clone(),
             id: snapshot.id.to_string(),
         });
+        let trip = trip.with(self.field.fate_of_change(Action::CreateSnapshot, &[(request.volume.as_str(), "")]));
         self.make(trip, Box::pin(async move { ec2.create_snapshot(&request).await })).await
     }
 
     async fn delete_snapshot(&self, id: &SnapshotId) -> Result<()> {
         let (ec2, id) = (self.ec2(), id.clone());
-        let trip = Trip::change(Action::DeleteSnapshot, of(&id), |(), _| What::Other);
+        if self.field.is_planted(Planted::SnapshotDeleteForgotten) {
+            return Ok(());
+        }
+        if self.field.is_planted(Planted::DeleteByName) {
+            self.delete_snapshots_by_name(&id).await;
+        }
+        let trip = Trip::change(Action::DeleteSnapshot, of(&id), |(), of| What::Gone { id: of.name.clone() });
+        let trip = trip.with(self.field.fate_of_change(Action::DeleteSnapshot, &[(id.as_str(), "")]));
         self.make(trip, Box::pin(async move { ec2.delete_snapshot(&id).await })).await
     }
 
     async fn enable_fast_snapshot_restores(&self, id: &SnapshotId, zones: &[ZoneName]) -> Result<FastRestores> {
         let (ec2, id, zones) = (self.ec2(), id.clone(), zones.to_vec());
-        let trip = Trip::change(Action::EnableFastSnapshotRestores, of(&id), |_, _| What::Other);
+        if self.field.is_planted(Planted::FastRestoresForgotten) {
+            return Ok(FastRestores { enabled: zones, failures: Vec::new() });
+        }
+        let trip = Trip::change(Action::EnableFastSnapshotRestores, of(&id), |done: &FastRestores, of| {
+            What::Restoring { snapshot: of.name.clone(), zones: done.enabled.iter().map(ToString::to_string).collect() }
+        });
+        let trip = trip.with(self.field.fate_of_change(Action::EnableFastSnapshotRestores, &[(id.as_str(), "")]));
         self.make(trip, Box::pin(async move { ec2.enable_fast_snapshot_restores(&id, &zones).await })).await
     }
 
     async fn lock_snapshot(&self, request: &LockSnapshot) -> Result<()> {
         let (ec2, request) = (self.ec2(), request.clone());
-        let trip = Trip::change(Action::LockSnapshot, of(&request.snapshot), |(), _| What::Other);
+        if self.field.is_planted(Planted::LockForgotten) {
+            return Ok(());
+        }
+        let trip = Trip::change(Action::LockSnapshot, of(&request.snapshot), |(), of| What::Locked {
+            snapshot: of.name.clone(),
+        });
+        let trip = trip.with(self.field.fate_of_change(Action::LockSnapshot, &[(request.snapshot.as_str(), "")]));
         self.make(trip, Box::pin(async move { ec2.lock_snapshot(&request).await })).await
     }
 

@@ -1,12 +1,15 @@
 //! Volumes.
 
-use ebs_ec2::{
-    Action, AttachmentState, CopyVolume, CreateVolume, Ec2, Modification, ModifyVolume, Page, PageRequest, Result,
-    Volume, VolumeQuery, VolumeStatus, Volumes,
-};
-use ebs_types::{DriverName, Gib, Tags, VolumeId};
+use std::sync::Arc;
 
-use super::{Link, Subject, Trip};
+use ebs_ec2::{
+    Action, AttachmentState, CopyVolume, CreateVolume, Ec2, Modification, ModifyVolume, Page, PageRequest, Place,
+    Result, Volume, VolumeQuery, VolumeState, VolumeStatus, Volumes,
+};
+use ebs_types::{DriverName, Gib, Tags, VolumeId, VolumeType, ZoneName};
+
+use super::attachments::LATER;
+use super::{Creation, Link, Subject, Trip};
 use crate::field::What;
 use crate::planted::Planted;
 
@@ -24,15 +27,22 @@ fn of(name: impl ToString) -> Subject {
 }
 
 impl<E: Ec2> Link<E> {
-    /// What the planted bugs make of a description.
-    fn bent(&self, page: Page<Volume>) -> Page<Volume> {
+    /// What breakage and the planted bugs make of a description.
+    fn bent(&self, mut page: Page<Volume>) -> Page<Volume> {
+        for volume in &mut page.items {
+            if volume.state == VolumeState::Available && self.field.is_broken(volume.id.as_str()) {
+                volume.state = VolumeState::Error;
+            }
+        }
         let Some(bug) = self.field.planted else { return page };
-        let mut page = page;
         for volume in &mut page.items {
             match bug {
                 Planted::AttachmentsUnseen => volume.attachments.clear(),
                 Planted::DetachingIsDetached => {
                     volume.attachments.retain(|a| a.state != AttachmentState::Detaching);
+                }
+                Planted::CreatingIsUsable if volume.state == VolumeState::Creating => {
+                    volume.state = VolumeState::Available;
                 }
                 Planted::SizeAhead => volume.size = Gib(volume.size.0 + 1),
                 Planted::OwnershipUnseen => {
@@ -52,27 +62,91 @@ impl<E: Ec2> Link<E> {
     }
 }
 
+impl<E: Ec2> Link<E> {
+    /// What the planted bugs make of a creation.
+    fn mislead(&self, request: &mut CreateVolume) {
+        match self.field.planted {
+            Some(Planted::TokenForEachCall) => {
+                let at = self.field.elapsed().as_millis();
+                request.client_token = format!("{}-{at}", &request.client_token[..40]);
+            }
+            Some(Planted::TagsDropped) => request.tags.retain(|key, _| key != "team"),
+            Some(Planted::NameDropped) => request.tags.retain(|key, _| key != DriverName::VOLUME_NAME_TAG),
+            Some(Planted::ZoneIgnored) => {
+                request.place = Place::Zone(ZoneName::parse("us-west-2c").expect("a name of a zone"));
+            }
+            Some(Planted::SizeCut) => request.size = Gib(request.size.0 - 1),
+            Some(Planted::SharingForgotten) => request.multi_attach = false,
+            Some(Planted::TypeForgotten) => {
+                (request.volume_type, request.iops, request.throughput) = (VolumeType::Gp2, None, None);
+                request.multi_attach = false;
+            }
+            Some(Planted::SourceForgotten) => request.snapshot = None,
+            Some(Planted::EncryptionForgotten) => (request.encrypted, request.kms_key_id) = (false, None),
+            _ => {}
+        }
+    }
+
+    /// The planted bug of a policy that makes a volume again by itself.
+    fn create_again_later(&self, request: &CreateVolume) {
+        let (ec2, line, mut request) = (self.ec2(), Arc::clone(&self.line), request.clone());
+        request.client_token = format!("{}-again", &request.client_token[..40]);
+        let subject = name_of(&request.tags);
+        let again = Box::pin(async move { ec2.create_volume(&request).await });
+        let record = (tokio::time::Instant::now(), created as fn(&Volume, &Subject) -> What, subject);
+        let carried = self.carried(Action::CreateVolume, record, again);
+        self.field.dispatch(async move {
+            tokio::time::sleep(LATER).await;
+            line.alive().await;
+            let _nobody_hears = carried.await;
+        });
+    }
+
+    /// The planted bug of a policy that goes by names alone.
+    async fn delete_by_name(&self, id: &VolumeId) {
+        let query = VolumeQuery::FilterIds(vec![id.clone()]);
+        let Ok(found) = self.ec2.describe_volumes(&query, &PageRequest::default()).await else { return };
+        let names = found.items.iter().filter_map(|v| v.csi_name().map(ToString::to_string)).collect();
+        let query = VolumeQuery::Tag { key: DriverName::VOLUME_NAME_TAG.to_owned(), values: names };
+        let Ok(found) = self.ec2.describe_volumes(&query, &PageRequest::default()).await else { return };
+        for other in found.items.iter().filter(|v| v.id != *id) {
+            let _nobody_hears = self.ec2.delete_volume(&other.id).await;
+        }
+    }
+}
+
 impl<E: Ec2> Volumes for Link<E> {
     async fn create_volume(&self, request: &CreateVolume) -> Result<Volume> {
         let (ec2, mut request) = (self.ec2(), request.clone());
-        let fate = self.fate_of_creation(&request.client_token, request.dry_run);
-        if self.field.is_planted(Planted::TokenForEachCall) {
-            request.client_token = format!("{}-{}", &request.client_token[..40], self.field.elapsed().as_millis());
+        let creation = Creation {
+            token: &request.client_token,
+            dry: request.dry_run,
+            encrypted: request.encrypted,
+            source: request.snapshot.as_ref().map(ebs_types::SnapshotId::as_str),
+        };
+        let fate = self.fate_of_creation(Action::CreateVolume, &creation);
+        self.mislead(&mut request);
+        if self.field.is_planted(Planted::CreateTwice) && !request.dry_run {
+            self.create_again_later(&request);
         }
         let trip = Trip {
             dry: request.dry_run,
             fate: Some(fate),
             ..Trip::change(Action::CreateVolume, name_of(&request.tags), created)
         };
-        if self.field.is_planted(Planted::TagsDropped) {
-            request.tags.retain(|key, _| key != "team");
-        }
         self.make(trip, Box::pin(async move { ec2.create_volume(&request).await })).await
     }
 
     async fn copy_volume(&self, request: &CopyVolume) -> Result<Volume> {
         let (ec2, request) = (self.ec2(), request.clone());
-        let trip = Trip::change(Action::CopyVolumes, name_of(&request.tags), created);
+        let creation = Creation {
+            token: &request.client_token,
+            dry: false,
+            encrypted: false,
+            source: Some(request.source.as_str()),
+        };
+        let fate = Some(self.fate_of_creation(Action::CopyVolumes, &creation));
+        let trip = Trip { fate, ..Trip::change(Action::CopyVolumes, name_of(&request.tags), created) };
         self.make(trip, Box::pin(async move { ec2.copy_volume(&request).await })).await
     }
 
@@ -81,12 +155,19 @@ impl<E: Ec2> Volumes for Link<E> {
         if self.field.is_planted(Planted::DeleteForgotten) {
             return Ok(());
         }
-        let trip = Trip::change(Action::DeleteVolume, of(&id), |(), _| What::Other);
+        if self.field.is_planted(Planted::DeleteByName) {
+            self.delete_by_name(&id).await;
+        }
+        let fate = self.field.fate_of_change(Action::DeleteVolume, &[(id.as_str(), "")]);
+        let trip = Trip::change(Action::DeleteVolume, of(&id), |(), of| What::Gone { id: of.name.clone() }).with(fate);
         self.make(trip, Box::pin(async move { ec2.delete_volume(&id).await })).await
     }
 
     async fn describe_volumes(&self, query: &VolumeQuery, page: &PageRequest) -> Result<Page<Volume>> {
         let (ec2, query, page) = (self.ec2(), query.clone(), page.clone());
+        if matches!(query, VolumeQuery::Tag { .. }) && self.field.is_planted(Planted::VolumesUnseen) {
+            return Ok(Page { items: Vec::new(), next: None });
+        }
         let trip = Trip { subject: of(format!("{query:?}")), ..Trip::ask(Action::DescribeVolumes) };
         let answer = self.make(trip, Box::pin(async move { ec2.describe_volumes(&query, &page).await })).await;
         answer.map(|page| self.bent(page))
@@ -94,7 +175,8 @@ impl<E: Ec2> Volumes for Link<E> {
 
     async fn modify_volume(&self, request: &ModifyVolume) -> Result<Modification> {
         let (ec2, request) = (self.ec2(), request.clone());
-        let trip = Trip::change(Action::ModifyVolume, of(&request.volume), |_, _| What::Other);
+        let fate = self.field.fate_of_change(Action::ModifyVolume, &[(request.volume.as_str(), "")]);
+        let trip = Trip::change(Action::ModifyVolume, of(&request.volume), |_, _| What::Other).with(fate);
         self.make(trip, Box::pin(async move { ec2.modify_volume(&request).await })).await
     }
 

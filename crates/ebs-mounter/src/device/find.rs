@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ebs_types::VolumeId;
 use tokio::time::Instant;
 
 use super::identity::{self, Identity, IdentityError};
@@ -23,9 +24,7 @@ const INTERVAL: Duration = Duration::from_millis(200);
 pub(super) async fn find(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<Device, DeviceError> {
     let deadline = Instant::now() + config.late_device;
     loop {
-        let (config, wanted) = (Arc::clone(config), query.clone());
-        let place = config.dev.clone();
-        match bounded::reading("searching", &place, move || search(&config, &wanted)).await {
+        match search(config, query).await {
             Err(error) if Instant::now() >= deadline => return Err(error),
             Err(DeviceError::Stuck(stuck)) => return Err(stuck.into()),
             Err(_not_yet) => tokio::time::sleep(INTERVAL).await,
@@ -34,13 +33,15 @@ pub(super) async fn find(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Re
     }
 }
 
-/// One look at every place. The first rejection is kept: it explains the failure best.
-fn search(config: &MounterConfig, query: &DeviceQuery) -> Result<Device, DeviceError> {
-    let mut rejected = None;
-    for path in candidates(config, query) {
-        match examine(config, query, &path) {
-            Ok(Some(device)) => return with_partition(config, query, device),
+/// One look at every place, each bounded by itself: a disk that hangs is in nobody else's way (`decisions.md` D-38). The first
+/// rejection is kept, because it explains the failure best, unless something hangs.
+async fn search(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<Device, DeviceError> {
+    let mut rejected: Option<DeviceError> = None;
+    for path in candidates(config, query).await? {
+        match examine(config, query, &path).await {
+            Ok(Some(device)) => return with_partition(config, query, device).await,
             Ok(None) => {}
+            Err(DeviceError::Stuck(stuck)) => rejected = Some(stuck.into()),
             Err(error) => {
                 rejected.get_or_insert(error);
             }
@@ -59,10 +60,13 @@ fn by_id(config: &MounterConfig, query: &DeviceQuery, suffix: &str) -> PathBuf {
     config.dev.join("disk/by-id").join(name)
 }
 
-fn candidates(config: &MounterConfig, query: &DeviceQuery) -> Vec<PathBuf> {
+async fn candidates(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<Vec<PathBuf>, DeviceError> {
     // An empty hint (old attachments) names nothing.
     let hint = query.hint.iter().filter(|hint| hint.is_absolute()).cloned();
-    hint.chain([by_id(config, query, ""), by_id(config, query, "_1")]).chain(in_sysfs(config)).collect()
+    let named = hint.chain([by_id(config, query, ""), by_id(config, query, "_1")]);
+    let (place, of) = (config.sys.join("block"), Arc::clone(config));
+    let listed = bounded::reading("listing", &place, move || Ok::<_, DeviceError>(in_sysfs(&of))).await?;
+    Ok(named.chain(listed).collect())
 }
 
 /// Every NVMe namespace and, where disks are simulated, every loop device. A disk that sysfs lists is examined like
@@ -74,35 +78,52 @@ fn in_sysfs(config: &MounterConfig) -> Vec<PathBuf> {
     names.filter(|name| kinds.iter().any(|kind| name.starts_with(kind))).map(|name| config.dev.join(name)).collect()
 }
 
-/// The device at a path when it is the volume; `None` when nothing is there, or, from sysfs, when it is another disk.
-fn examine(config: &MounterConfig, query: &DeviceQuery, path: &Path) -> Result<Option<Device>, DeviceError> {
-    let volume = &query.volume;
+/// The device at a path when it is the volume; `None` when nothing is there, or, from sysfs, when it is another disk. It is
+/// opened only when sysfs says that it is the volume; where sysfs knows no serial number, only when its name says so,
+/// and then its controller is asked.
+async fn examine(config: &Arc<MounterConfig>, query: &DeviceQuery, path: &Path) -> Result<Option<Device>, DeviceError> {
     let is_named_for_it = path.parent() != Some(config.dev.as_path()) || query.hint.as_deref() == Some(path);
-    let unusable = |source| DeviceError::Unusable { volume: volume.clone(), path: path.to_owned(), source };
-    let opened = match open(config, path) {
-        Ok(Some(opened)) => opened,
-        Ok(None) => return Ok(None),
-        Err(_) if !is_named_for_it => return Ok(None),
-        Err(error) => return Err(unusable(error)),
+    let rejected = |source: IdentityError| match source {
+        IdentityError::Stuck(stuck) => Err(DeviceError::Stuck(stuck)),
+        _ if !is_named_for_it => Ok(None),
+        source => Err(DeviceError::Unusable { volume: query.volume.clone(), path: path.to_owned(), source }),
     };
-    let identity = match identify(config, &opened) {
-        Ok(identity) => identity,
-        Err(_) if !is_named_for_it => return Ok(None),
-        Err(error) => return Err(unusable(error)),
-    };
-    let is_it = match &identity {
-        Identity::Volume(found) => found == volume,
+    let is_it = |identity: &Identity| match identity {
+        Identity::Volume(found) => *found == query.volume,
         Identity::Silent => config.xen && query.hint.as_deref() == Some(path),
         Identity::Other(_) => false,
     };
-    if is_it {
-        let Opened { path, file, number } = opened;
-        return Ok(Some(Device { volume: volume.clone(), path, number, disk: number, file: Arc::new(file) }));
+    let foreign = |found: &Identity| {
+        let found = found.to_string();
+        Err(DeviceError::Foreign { volume: query.volume.clone(), path: path.to_owned(), found })
+    };
+    let (of, at) = (Arc::clone(config), path.to_owned());
+    let leads_to = match bounded::reading("identifying", path, move || resolve(&of, &at)).await {
+        Ok(Some(leads_to)) => leads_to,
+        Ok(None) => return Ok(None),
+        Err(error) => return rejected(error),
+    };
+    match &leads_to.identity {
+        Some(identity) if is_it(identity) => {}
+        None if is_named_for_it => {}
+        Some(other) if is_named_for_it => return foreign(other),
+        _ => return Ok(None),
     }
-    if !is_named_for_it {
-        return Ok(None);
+    let (of, place) = (Arc::clone(config), leads_to.path.clone());
+    match bounded::reading("opening", &place, move || open(&of, leads_to)).await {
+        Ok(Some((opened, identity))) if is_it(&identity) => Ok(Some(opened.whole(query))),
+        Ok(Some((_, identity))) => foreign(&identity),
+        Ok(None) => Ok(None),
+        Err(error) => rejected(error),
     }
-    Err(DeviceError::Foreign { volume: volume.clone(), path: path.to_owned(), found: identity.to_string() })
+}
+
+/// What a path leads to, by sysfs alone.
+struct LeadsTo {
+    path: PathBuf,
+    number: DeviceNumber,
+    /// `None` when only its controller can say.
+    identity: Option<Identity>,
 }
 
 struct Opened {
@@ -111,8 +132,15 @@ struct Opened {
     number: DeviceNumber,
 }
 
-/// Opens what a path leads to, when it is a block device in the directory of devices; `None` when nothing is there.
-fn open(config: &MounterConfig, path: &Path) -> Result<Option<Opened>, IdentityError> {
+impl Opened {
+    fn whole(self, query: &DeviceQuery) -> Device {
+        let Self { path, file, number } = self;
+        Device { volume: query.volume.clone(), path, number, disk: number, file: Arc::new(file) }
+    }
+}
+
+/// Follows a path to a block device in the directory of devices and asks sysfs what it is; `None` when nothing is there.
+fn resolve(config: &MounterConfig, path: &Path) -> Result<Option<LeadsTo>, IdentityError> {
     let real = match path.canonicalize() {
         Ok(real) => real,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -121,42 +149,74 @@ fn open(config: &MounterConfig, path: &Path) -> Result<Option<Opened>, IdentityE
     if !real.starts_with(&config.dev) {
         return Err(IdentityError::Elsewhere(real));
     }
-    if os::block_device_number(&std::fs::metadata(&real)?).is_none() {
-        return Err(IdentityError::NotABlockDevice);
+    let number = os::block_device_number(&std::fs::metadata(&real)?).ok_or(IdentityError::NotABlockDevice)?;
+    let identity = whole_disk(config, number, identity::in_sysfs)?;
+    Ok(Some(LeadsTo { path: real, number, identity }))
+}
+
+/// What the disk with a number says it is, asked in the given way. It must be a whole disk: a volume's name never leads to a
+/// partition.
+fn whole_disk(
+    config: &MounterConfig,
+    number: DeviceNumber,
+    ask: impl FnOnce(&MounterConfig, &Path) -> Result<Option<Identity>, IdentityError>,
+) -> Result<Option<Identity>, IdentityError> {
+    let Some(disk) = identity::disk(config, number)? else {
+        return Ok(Some(Identity::Other("a device that the kernel does not list".to_owned())));
+    };
+    let is_whole = identity::place(config, number).canonicalize()? == disk;
+    if !is_whole {
+        let of = disk.file_name().unwrap_or_default().display();
+        return Ok(Some(Identity::Other(format!("a partition of {of}"))));
     }
+    ask(config, &disk)
+}
+
+/// Opens a device and reads its identity once more: its name or number may be another's by now. `None` when it is gone.
+fn open(config: &MounterConfig, leads_to: LeadsTo) -> Result<Option<(Opened, Identity)>, IdentityError> {
+    let Some(opened) = open_node(&leads_to.path)? else { return Ok(None) };
+    if opened.number != leads_to.number {
+        let number = opened.number;
+        return Ok(Some((opened, Identity::Other(format!("device {number}, which took over its name")))));
+    }
+    let ask =
+        |config: &MounterConfig, disk: &Path| identity::of_disk(config, disk, || opened.file.try_clone()).map(Some);
+    let identity = whole_disk(config, opened.number, ask)?.ok_or(IdentityError::NoSerial)?;
+    Ok(Some((opened, identity)))
+}
+
+/// Opens a device node; `None` when it has no device any more.
+fn open_node(path: &Path) -> Result<Option<Opened>, IdentityError> {
     // Not blocking: opening must not wait for a medium.
-    let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&real);
+    let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
     let file = match opened {
         Ok(file) => file,
         // A device node that lost its device, or a loop device without one.
-        Err(error) if matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV)) => return Ok(None),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV | libc::ENOENT)) => {
+            return Ok(None);
+        }
         Err(error) => return Err(error.into()),
     };
     let number = os::block_device_number(&file.metadata()?).ok_or(IdentityError::NotABlockDevice)?;
-    Ok(Some(Opened { path: real, file, number }))
+    Ok(Some(Opened { path: path.to_owned(), file, number }))
 }
 
-/// What the opened device says it is. It must be a whole disk: a volume's name never leads to a partition.
-fn identify(config: &MounterConfig, opened: &Opened) -> Result<Identity, IdentityError> {
-    let Some(disk) = identity::disk(config, opened.number)? else {
-        return Ok(Identity::Other("a device that the kernel does not list".to_owned()));
-    };
-    let is_whole = identity::place(config, opened.number).canonicalize()? == disk;
-    if !is_whole {
-        return Ok(Identity::Other(format!("a partition of {}", disk.file_name().unwrap_or_default().display())));
-    }
-    identity::of_disk(config, &disk, || opened.file.try_clone())
-}
-
-fn with_partition(config: &MounterConfig, query: &DeviceQuery, disk: Device) -> Result<Device, DeviceError> {
+async fn with_partition(config: &Arc<MounterConfig>, query: &DeviceQuery, disk: Device) -> Result<Device, DeviceError> {
     let Some(partition) = query.partition else { return Ok(disk) };
-    let volume = query.volume.clone();
-    let missing = || DeviceError::NoPartition { volume: volume.clone(), disk: disk.path.clone(), partition };
-    let unusable = |source| DeviceError::Unusable { volume: volume.clone(), path: disk.path.clone(), source };
-    let path =
-        partition_node(config, &disk, partition.number()).map_err(|e| unusable(e.into()))?.ok_or_else(missing)?;
-    let opened = open(config, &path).map_err(unusable)?.ok_or_else(missing)?;
-    Ok(Device { path: opened.path, number: opened.number, file: Arc::new(opened.file), ..disk.clone() })
+    let missing = || DeviceError::NoPartition { volume: query.volume.clone(), disk: disk.path.clone(), partition };
+    let (of, whole, place) = (Arc::clone(config), disk.clone(), disk.path.clone());
+    let opened = bounded::reading("opening a partition", &place, move || {
+        let Some(node) = partition_node(&of, &whole, partition.number())? else { return Ok(None) };
+        let Some(opened) = open_node(&node)? else { return Ok(None) };
+        let is_of_it = disk_number(&of, opened.number)? == Some(whole.disk);
+        Ok(is_of_it.then_some(opened))
+    });
+    match opened.await {
+        Ok(Some(Opened { path, file, number })) => Ok(Device { path, number, file: Arc::new(file), ..disk.clone() }),
+        Ok(None) => Err(missing()),
+        Err(IdentityError::Stuck(stuck)) => Err(stuck.into()),
+        Err(source) => Err(DeviceError::Unusable { volume: query.volume.clone(), path: disk.path.clone(), source }),
+    }
 }
 
 /// The device node of a partition, by what sysfs lists below the disk.
@@ -191,10 +251,10 @@ pub(super) fn reconfirm(config: &MounterConfig, device: &Device) -> Result<(), D
     }
 }
 
-/// The device with a number, when its disk is the volume or says nothing of itself.
+/// The device with a number, when its disk is the volume or, on Xen, says nothing of itself. Only then it is opened.
 pub(super) fn open_number(
     config: &MounterConfig,
-    volume: &ebs_types::VolumeId,
+    volume: &VolumeId,
     number: DeviceNumber,
 ) -> Result<Device, DeviceError> {
     let place = identity::place(config, number);
@@ -203,18 +263,26 @@ pub(super) fn open_number(
     let directory = place.canonicalize().map_err(|error| unusable(&place, error.into()))?;
     let path = config.dev.join(directory.file_name().unwrap_or_default());
     let missing = || unusable(&path, IdentityError::NotABlockDevice);
-    let opened = open(config, &path).map_err(|source| unusable(&path, source))?.ok_or_else(missing)?;
-    let disk = disk_number(config, number).map_err(|error| unusable(&path, error.into()))?.ok_or_else(missing)?;
-    let identity = identity::of_number(config, opened.number).map_err(|source| unusable(&path, source))?;
-    match identity {
-        Some(Identity::Volume(found)) if found == *volume && opened.number == number => {}
-        Some(Identity::Silent) if config.xen && opened.number == number => {}
-        other => {
-            let found = other.map_or_else(|| "a device that vanished".to_owned(), |identity| identity.to_string());
-            return Err(DeviceError::Foreign { volume: volume.clone(), path, found });
+    let is_it = || -> Result<(), DeviceError> {
+        match identity::of_number(config, number).map_err(|source| unusable(&path, source))? {
+            Some(Identity::Volume(found)) if found == *volume => Ok(()),
+            Some(Identity::Silent) if config.xen => Ok(()),
+            other => {
+                let found = other.map_or_else(|| "a device that vanished".to_owned(), |identity| identity.to_string());
+                Err(DeviceError::Foreign { volume: volume.clone(), path: path.clone(), found })
+            }
         }
+    };
+    is_it()?;
+    let Opened { path: _, file, number: opened } =
+        open_node(&path).map_err(|source| unusable(&path, source))?.ok_or_else(missing)?;
+    let disk = disk_number(config, number).map_err(|error| unusable(&path, error.into()))?.ok_or_else(missing)?;
+    if opened != number {
+        let found = format!("device {opened}");
+        return Err(DeviceError::Foreign { volume: volume.clone(), path, found });
     }
-    let Opened { path, file, number } = opened;
+    // The descriptor holds the number from here on: what it is now it stays.
+    is_it()?;
     Ok(Device { volume: volume.clone(), path, number, disk, file: Arc::new(file) })
 }
 
@@ -223,3 +291,6 @@ pub(super) fn disk_number(config: &MounterConfig, number: DeviceNumber) -> io::R
     let Some(disk) = identity::disk(config, number)? else { return Ok(None) };
     Ok(identity::attribute(&disk.join("dev"))?.as_deref().and_then(DeviceNumber::parse))
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ebs_types::VolumeId;
 
+use super::vanished;
 use crate::bounded::Stuck;
 use crate::device_number::DeviceNumber;
 use crate::mounter::MounterConfig;
@@ -58,11 +59,19 @@ pub(super) fn place(config: &MounterConfig, number: DeviceNumber) -> PathBuf {
     config.sys.join("dev/block").join(number.to_string())
 }
 
-/// The directory in sysfs of the disk that a number belongs to; of a partition, its disk's. `None` without such a device.
+/// The directory in sysfs of the disk that a number belongs to; of a partition, its disk's. `None` is proof that there is
+/// no such device.
 pub(super) fn disk(config: &MounterConfig, number: DeviceNumber) -> io::Result<Option<PathBuf>> {
     let directory = match place(config, number).canonicalize() {
         Ok(directory) => directory,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if vanished::has_vanished(config, number)? {
+                return Ok(None);
+            }
+            return Err(io::Error::other(format!(
+                "device {number} is listed by sysfs and cannot be found there: {error}"
+            )));
+        }
         Err(error) => return Err(error),
     };
     if directory.join("partition").try_exists()? {
@@ -84,24 +93,35 @@ pub(super) fn of_disk(
     disk: &Path,
     open: impl FnOnce() -> io::Result<File>,
 ) -> Result<Identity, IdentityError> {
+    match in_sysfs(config, disk)? {
+        Some(identity) => Ok(identity),
+        // A device that does not know the question has no controller that could answer it.
+        None => match os::nvme_serial(&open()?) {
+            Ok(serial) if !serial.is_empty() => Ok(of_serial(&serial)),
+            _ => Err(IdentityError::NoSerial),
+        },
+    }
+}
+
+/// As [`of_disk`], by sysfs alone, without touching the disk; `None` when it is an NVMe disk whose serial number sysfs does not
+/// know.
+pub(super) fn in_sysfs(config: &MounterConfig, disk: &Path) -> Result<Option<Identity>, IdentityError> {
     let name = disk.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if let Some(backing) = attribute(&disk.join("loop/backing_file"))? {
-        return Ok(of_backing_file(config, Path::new(&backing)));
+        return Ok(Some(of_backing_file(config, Path::new(&backing))));
     }
     if name.starts_with("nvme") {
-        let serial = match attribute(&disk.join("device/serial"))? {
-            Some(serial) => Some(serial),
-            // A device that does not know the question has no controller that could answer it.
-            None => os::nvme_serial(&open()?).ok().filter(|serial| !serial.is_empty()),
-        };
-        let serial = serial.ok_or(IdentityError::NoSerial)?;
-        return Ok(VolumeId::from_serial(&serial)
-            .map_or_else(|_| Identity::Other(format!("a disk with serial number {serial:?}")), Identity::Volume));
+        return Ok(attribute(&disk.join("device/serial"))?.map(|serial| of_serial(&serial)));
     }
     if name.starts_with("xvd") || name.starts_with("sd") {
-        return Ok(Identity::Silent);
+        return Ok(Some(Identity::Silent));
     }
-    Ok(Identity::Other(format!("{name}, which is no EBS volume")))
+    Ok(Some(Identity::Other(format!("{name}, which is no EBS volume"))))
+}
+
+fn of_serial(serial: &str) -> Identity {
+    VolumeId::from_serial(serial)
+        .map_or_else(|_| Identity::Other(format!("a disk with serial number {serial:?}")), Identity::Volume)
 }
 
 /// A simulated disk is a loop device over `<volume id>.img` below the configured directory (`decisions.md` D-34).

@@ -10,7 +10,7 @@ use crate::tool::{Call, Finished, Program, ToolError, Tools};
 
 /// How long blkid may take before it is killed.
 const BOUND: Duration = Duration::from_secs(60);
-/// Its exit code when it recognises nothing. Also when it cannot read, which is why our own reading comes first.
+/// Its exit code when it recognises nothing. Also when it cannot open or read; then it says so, and that is no opinion.
 const NOTHING: i32 = 2;
 /// Its exit code when signatures contradict each other.
 const AMBIVALENT: i32 = 8;
@@ -49,7 +49,7 @@ pub(super) async fn ask(tools: &Tools, device: &Path) -> Result<Opinion, ToolErr
 
 fn parse(ended: Finished) -> Result<Opinion, ToolError> {
     match ended.code() {
-        Some(NOTHING) => Ok(Opinion::default()),
+        Some(NOTHING) if ended.output.is_empty() => Ok(Opinion::default()),
         Some(AMBIVALENT) => Ok(Opinion { kind: Some("signatures that contradict each other".to_owned()), table: None }),
         Some(0) => match parse_export(&ended.output) {
             Some(opinion) => Ok(opinion),
@@ -123,7 +123,8 @@ mod tests {
 
     #[test]
     fn blank_needs_both_to_find_nothing() {
-        let blank = || super::super::blank::prove(&super::super::Area::new(&super::super::tests::Zeros, 4096)).unwrap();
+        let blank =
+            || super::super::blank::prove(&super::super::Area::new(&super::super::tests::Zeros, 4096), 7).unwrap();
         assert_eq!(reconcile(blank(), &Opinion::default()), Ok(blank()));
         let zfs = Opinion { kind: Some("zfs_member".to_owned()), table: None };
         assert_eq!(reconcile(blank(), &zfs), Err(("nothing".to_owned(), "zfs_member".to_owned())));

@@ -49,9 +49,10 @@ impl ReadAt for BadPage {
 }
 
 const SIZE: u64 = 1 << 30;
+const PROOF: Depth = Depth::Proof { seed: 7 };
 
 fn look(bytes: &dyn ReadAt) -> Contents {
-    inspect(&Area::new(bytes, SIZE), Depth::Proof).unwrap()
+    inspect(&Area::new(bytes, SIZE), PROOF).unwrap()
 }
 
 #[test]
@@ -92,7 +93,7 @@ fn a_dos_partition_table_is_its_mark_and_an_entry() {
 #[test]
 fn a_read_error_is_an_error_wherever_it_is_and_never_blank() {
     for bad in [0, 4096, 512 * 1024, SIZE - 4096, 32_768 * 4096, 65_536 * 4096, 64 << 20] {
-        let outcome = inspect(&Area::new(&BadPage(bad), SIZE), Depth::Proof);
+        let outcome = inspect(&Area::new(&BadPage(bad), SIZE), PROOF);
         let error = outcome.expect_err(&format!("an error at byte {bad}"));
         assert!(error.to_string().contains("Input/output error"), "{error}");
     }
@@ -109,10 +110,10 @@ fn an_ext_superblock_and_an_xfs_superblock_at_once_are_foreign() {
 #[test]
 fn an_xfs_superblock_with_a_format_in_progress_is_not_complete() {
     let image = made_by("mkfs.xfs", &["-q"], 512 << 20);
-    let whole = inspect(&Area::new(&image, 512 << 20), Depth::Proof).unwrap();
+    let whole = inspect(&Area::new(&image, 512 << 20), PROOF).unwrap();
     assert!(matches!(&whole, Contents::Filesystem(s) if s.is_complete() && s.fs_type() == FsType::Xfs), "{whole}");
     image.write_all_at(&[1], 126).unwrap();
-    let broken = inspect(&Area::new(&image, 512 << 20), Depth::Proof).unwrap();
+    let broken = inspect(&Area::new(&image, 512 << 20), PROOF).unwrap();
     assert!(matches!(&broken, Contents::Filesystem(s) if !s.is_complete()), "{broken}");
 }
 
@@ -120,20 +121,20 @@ fn an_xfs_superblock_with_a_format_in_progress_is_not_complete() {
 fn ext_file_systems_are_told_apart_and_their_checksum_is_checked() {
     for (name, fs_type) in [("ext2", FsType::Ext2), ("ext3", FsType::Ext3), ("ext4", FsType::Ext4)] {
         let image = made_by("mke2fs", &["-q", "-F", "-t", name], 64 << 20);
-        let contents = inspect(&Area::new(&image, 64 << 20), Depth::Proof).unwrap();
+        let contents = inspect(&Area::new(&image, 64 << 20), PROOF).unwrap();
         let Contents::Filesystem(superblock) = contents else { panic!("{name}: {contents}") };
         assert!(superblock.is_complete());
         assert_eq!((superblock.fs_type(), superblock.bytes()), (fs_type, 64 << 20));
         // A byte of the label: covered by the checksum of ext4, the other two have none.
         image.write_all_at(b"x", 1024 + 0x78).unwrap();
-        let contents = inspect(&Area::new(&image, 64 << 20), Depth::Proof).unwrap();
+        let contents = inspect(&Area::new(&image, 64 << 20), PROOF).unwrap();
         let Contents::Filesystem(superblock) = contents else { panic!("{name}: {contents}") };
         assert_eq!(superblock.is_complete(), fs_type != FsType::Ext4);
     }
 }
 
 /// A sparse file that a mkfs program has made a file system in.
-fn made_by(program: &str, args: &[&str], size: u64) -> std::fs::File {
+pub(super) fn made_by(program: &str, args: &[&str], size: u64) -> std::fs::File {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(size).unwrap();
     #[expect(clippy::disallowed_methods, reason = "a fixture")]

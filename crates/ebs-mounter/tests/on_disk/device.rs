@@ -1,16 +1,18 @@
 //! Which device is a volume, on real block devices under made-up names.
 
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::disk::{Disk, MIB, a_volume_id, config, plain};
 use ebs_mounter::{
-    Contents, DeviceError, DeviceQuery, FormatError, FormatPermit, FsType, Identity, IdentityError, Mounter,
-    MounterConfig, Partition,
+    Contents, DeviceError, DeviceQuery, FormatError, FormatPermit, FsType, Identity, IdentityError, MountError,
+    MountOptions, Mounter, MounterConfig, Partition,
 };
 use ebs_types::VolumeId;
-use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+use rustix::fs::{CWD, FileType, Mode, inotify, makedev, mknodat};
+use rustix::io::Errno;
 
 /// Directories that stand for /dev and /sys, with disks that lead to real loop devices.
 struct Machine {
@@ -20,9 +22,11 @@ struct Machine {
 impl Machine {
     fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
-        for directory in ["dev/disk/by-id", "sys/block", "sys/dev/block", "sys/devices", "state"] {
+        for directory in ["dev/disk/by-id", "sys/block", "sys/dev/block", "sys/devices/sda", "state"] {
             std::fs::create_dir_all(root.path().join(directory)).unwrap();
         }
+        // A machine boots from a disk.
+        symlink("../../devices/sda", root.path().join("sys/dev/block/8:0")).unwrap();
         Self { root }
     }
 
@@ -65,6 +69,25 @@ impl Machine {
 
     fn mounter(&self) -> Mounter {
         Mounter::new(self.config()).unwrap()
+    }
+}
+
+/// Whether a file is opened from now on.
+struct Opens(OwnedFd);
+
+impl Opens {
+    fn of(path: &Path) -> Self {
+        let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+        inotify::add_watch(&watch, path, inotify::WatchFlags::OPEN).unwrap();
+        Self(watch)
+    }
+
+    fn seen(&self) -> bool {
+        match rustix::io::read(&self.0, &mut [0_u8; 4096]) {
+            Ok(_) => true,
+            Err(Errno::AGAIN) => false,
+            Err(error) => panic!("{error}"),
+        }
     }
 }
 
@@ -122,6 +145,38 @@ async fn a_stale_name_is_passed_over_for_the_right_disk() {
 }
 
 #[tokio::test]
+async fn no_disk_is_opened_before_sysfs_says_that_it_is_the_one_asked_for() {
+    let (machine, disk, other) = (Machine::new(), Disk::new(MIB), Disk::new(MIB));
+    machine.add_nvme("nvme1n1", Some(&other.volume.serial()), &other).await;
+    machine.add_nvme("nvme2n1", Some(&disk.volume.serial()), &disk).await;
+    // Whatever leads to the wrong disk, it is not opened: one whose first read stalls would keep whoever opens it.
+    symlink("nvme1n1", machine.path("dev/xvdaa")).unwrap();
+    machine.link(&disk.volume, "", "nvme1n1");
+    let mounter = machine.mounter();
+    let (wrong, right) = (Opens::of(&machine.path("dev/nvme1n1")), Opens::of(&machine.path("dev/nvme2n1")));
+    let hinted = DeviceQuery { hint: Some(machine.path("dev/xvdaa")), ..query(&disk.volume) };
+    let device = mounter.find(&hinted).await.unwrap();
+    assert_eq!(device.path(), machine.path("dev/nvme2n1"));
+    assert!(right.seen() && !wrong.seen());
+    let absent = a_volume_id();
+    machine.link(&absent, "", "nvme1n1");
+    assert!(matches!(mounter.find(&query(&absent)).await, Err(DeviceError::Foreign { .. })));
+    assert!(matches!(mounter.find(&query(&a_volume_id())).await, Err(DeviceError::Missing { .. })));
+    assert!(!right.seen() && !wrong.seen());
+    mounter.open_mounted(&a_volume_id(), device.number()).await.expect_err("another volume");
+    assert!(!right.seen());
+}
+
+#[tokio::test]
+async fn an_nvme_disk_that_nothing_names_and_that_sysfs_does_not_know_is_not_opened() {
+    let (machine, disk) = (Machine::new(), Disk::new(MIB));
+    machine.add_nvme("nvme1n1", None, &disk).await;
+    let opens = Opens::of(&machine.path("dev/nvme1n1"));
+    assert!(matches!(machine.mounter().find(&query(&disk.volume)).await, Err(DeviceError::Missing { .. })));
+    assert!(!opens.seen());
+}
+
+#[tokio::test]
 async fn an_nvme_disk_without_a_serial_number_is_an_error() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
     machine.add_nvme("nvme1n1", None, &disk).await;
@@ -147,7 +202,7 @@ async fn a_late_device_is_waited_for_and_a_missing_one_is_missing() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
     let missing = machine.mounter().find(&query(&disk.volume)).await.unwrap_err();
     assert!(matches!(missing, DeviceError::Missing { .. }), "{missing:?}");
-    let patient = Mounter::new(MounterConfig { late_device: Duration::from_secs(30), ..machine.config() }).unwrap();
+    let patient = Mounter::new(MounterConfig { late_device: Duration::from_secs(120), ..machine.config() }).unwrap();
     let (wanted, late) = (query(&disk.volume), patient.clone());
     let search = late.find(&wanted);
     tokio::pin!(search);
@@ -204,6 +259,26 @@ async fn a_name_that_leads_elsewhere_since_the_check_stops_a_format() {
     let record = disk.record(FsType::Ext4).await;
     let outcome = mounter.format(&device, &plain(FsType::Ext4), &record, permit).await;
     assert!(matches!(outcome, Err(FormatError::Device(DeviceError::Changed { .. }))), "{outcome:?}");
+    assert_eq!(mounter.interrupted_format(&device).await.unwrap(), None, "a refusal left a record behind");
     assert!(matches!(other.contents().await, Contents::Blank(_)));
     assert!(matches!(disk.contents().await, Contents::Blank(_)));
+}
+
+#[tokio::test]
+async fn a_disk_that_says_it_is_another_since_the_check_is_neither_formatted_nor_mounted() {
+    let (machine, disk) = (Machine::new(), Disk::new(64 * MIB));
+    machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
+    let mounter = machine.mounter();
+    let device = mounter.find(&query(&disk.volume)).await.unwrap();
+    let Contents::Blank(proof) = mounter.probe(&device).await.unwrap() else { panic!("not blank") };
+    // The number stays and the disk behind it is another one.
+    std::fs::write(machine.path("sys/devices/nvme1n1/device/serial"), a_volume_id().serial()).unwrap();
+    let record = disk.record(FsType::Ext4).await;
+    let outcome = mounter.format(&device, &plain(FsType::Ext4), &record, FormatPermit::of_blank(&proof)).await;
+    assert!(matches!(outcome, Err(FormatError::Device(DeviceError::Changed { .. }))), "{outcome:?}");
+    assert!(matches!(disk.contents().await, Contents::Blank(_)));
+    let superblock = disk.format(&plain(FsType::Ext4)).await;
+    let at = disk.at("staging");
+    let outcome = mounter.mount(&device, &at, superblock.fs_type(), &MountOptions::default()).await;
+    assert!(matches!(outcome, Err(MountError::Device(DeviceError::Changed { .. }))), "{outcome:?}");
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ebs_mounter::{
     Contents, Device, DeviceQuery, FormatOptions, FormatPermit, FormatRecord, FormatSpec, FsType, MountOptions,
-    Mounter, MounterConfig, NodePath, Superblock,
+    MountTable, Mounter, MounterConfig, NodePath, Superblock, UnmountError, Unmounted,
 };
 use ebs_testkit::loop_device::LoopDevice;
 use ebs_types::VolumeId;
@@ -48,9 +48,8 @@ impl Disk {
     }
 
     pub(crate) async fn record(&self, fs_type: FsType) -> FormatRecord {
-        let bytes = self.find().await.size().await.unwrap().0;
         let attach_time = Some("2026-11-21T17:31:00Z".to_owned());
-        FormatRecord { volume: self.volume.clone(), partition: None, bytes, fs_type, attach_time }
+        self.mounter.format_record(&self.find().await, fs_type, None, attach_time).await.unwrap()
     }
 
     pub(crate) async fn contents(&self) -> Contents {
@@ -104,4 +103,14 @@ pub(crate) fn output_of(program: &str, args: &[&str]) -> String {
     let output = std::process::Command::new(program).args(args).output().expect(program);
     assert!(output.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// Takes away all that is mounted at a path, as unstage does.
+pub(crate) async fn unmount_all(mounter: &Mounter, at: &NodePath) -> Result<Unmounted, UnmountError> {
+    let mut done = Unmounted::default();
+    while let Some(entry) = MountTable::read().await.unwrap().topmost(at.as_path()) {
+        let one = mounter.unmount_top(at, entry, false).await?;
+        (done.mounts, done.vanished) = (done.mounts + one.mounts, done.vanished + one.vanished);
+    }
+    Ok(done)
 }

@@ -1,12 +1,15 @@
 //! What is formatted, and above all what is not, on real block devices.
 
-use crate::disk::{Disk, MIB, a_volume_id, output_of, plain};
+use std::os::unix::fs::OpenOptionsExt;
+
+use crate::disk::{Disk, MIB, a_volume_id, output_of, plain, unmount_all};
 use ebs_mounter::{
     Contents, FormatError, FormatOptions, FormatPermit, FormatRecord, FormatSpec, FsType, MountOptions, ProbeError,
     SizeWord,
 };
 use ebs_testkit::loop_device::LoopDevice;
 use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::replaced_tool::ReplacedTool;
 use rand::RngExt;
 
 const DUMPE2FS: &str = "/usr/sbin/dumpe2fs";
@@ -115,6 +118,56 @@ async fn one_dirty_page_where_a_backup_superblock_would_be_is_not_blank() {
     }
 }
 
+/// Makes a file system by the real tool and wipes its first MiB, as people do.
+async fn wiped(program: &str, args: &[&str], bytes: u64) -> Contents {
+    let disk = Disk::new(bytes);
+    let args: Vec<&str> = args.iter().copied().chain([disk.device.path().to_str().unwrap()]).collect();
+    output_of(program, &args);
+    disk.device.write_at(&vec![0; usize::try_from(MIB).unwrap()], 0).unwrap();
+    disk.contents().await
+}
+
+#[tokio::test]
+async fn an_xfs_of_any_number_of_groups_is_not_blank_when_its_first_mib_was_wiped() {
+    for groups in [5, 6, 25, 36, 48, 96] {
+        let count = format!("agcount={groups}");
+        let contents = wiped("/usr/sbin/mkfs.xfs", &["-q", "-K", "-d", &count], 100 << 30).await;
+        assert!(matches!(contents, Contents::Data { .. }), "{groups} groups: {contents}");
+    }
+}
+
+#[tokio::test]
+async fn an_ext4_with_clusters_is_not_blank_when_its_first_mib_was_wiped() {
+    let args = ["-q", "-t", "ext4", "-O", "bigalloc", "-C", "65536", "-E", "nodiscard,lazy_itable_init=1"];
+    let contents = wiped("/usr/sbin/mke2fs", &args, 100 << 30).await;
+    assert!(matches!(contents, Contents::Data { .. }), "{contents}");
+}
+
+#[test]
+fn a_blkid_that_could_not_look_gives_no_opinion() {
+    in_mount_namespace(|| async {
+        let disk = Disk::new(64 * MIB);
+        let _replaced = ReplacedTool::by_script("blkid", "echo 'error: cannot open' >&2; exit 2").unwrap();
+        let outcome = disk.mounter.probe(&disk.find().await).await;
+        assert!(matches!(outcome, Err(ProbeError::Tool { .. })), "{outcome:?}");
+    });
+}
+
+#[tokio::test]
+async fn what_only_blkid_knows_is_not_blank() {
+    let disk = Disk::new(600 * MIB);
+    // VMFS: one sign at 1 MiB, one at 2 MiB, nothing else.
+    disk.device.write_at(b"\x0d\xd0\x01\xc0", MIB).unwrap();
+    disk.device.write_at(b"\x5e\xf1\xab\x2f", 2 * MIB).unwrap();
+    let outcome = disk.mounter.probe(&disk.find().await).await;
+    let said = match &outcome {
+        Ok(Contents::Foreign { what, .. }) => what.clone(),
+        Err(ProbeError::Disagreement { blkid, .. }) => blkid.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert!(said.contains("VMFS"), "{said}");
+}
+
 #[tokio::test]
 async fn data_over_one_stretch_in_the_middle_is_not_blank() {
     let disk = Disk::new(600 * MIB);
@@ -173,62 +226,233 @@ async fn what_was_blank_and_is_not_any_more_is_not_formatted() {
     assert_eq!(disk.device.read_at(8, 8192).unwrap(), b"precious");
 }
 
-/// Leaves a record behind as an mkfs that did not get to its end does.
-async fn interrupted(disk: &Disk, fs_type: FsType) -> FormatRecord {
+/// Formats as the driver does after a blank proof.
+async fn format_blank(disk: &Disk, spec: &FormatSpec) -> Result<(), FormatError> {
     let Contents::Blank(proof) = disk.contents().await else { panic!("not blank") };
-    let (device, record) = (disk.find().await, disk.record(fs_type).await);
-    // No mkfs takes this block size: it fails after the record is written.
-    let options = FormatOptions { block_size: SizeWord::parse("3").unwrap(), ..FormatOptions::default() };
-    let spec = FormatSpec { fs_type, options };
-    let outcome = disk.mounter.format(&device, &spec, &record, FormatPermit::of_blank(&proof)).await;
+    let (device, record) = (disk.find().await, disk.record(spec.fs_type).await);
+    disk.mounter.format(&device, spec, &record, FormatPermit::of_blank(&proof)).await
+}
+
+/// Leaves a record behind as an mkfs that was killed does. Only in a mount namespace of the test's own.
+async fn interrupted(disk: &Disk, fs_type: FsType) -> FormatRecord {
+    let program = if fs_type.is_ext() { "mke2fs" } else { "mkfs.xfs" };
+    let replaced = ReplacedTool::by_script(program, "kill -9 $$").unwrap();
+    let outcome = format_blank(disk, &plain(fs_type)).await;
+    drop(replaced);
     assert!(matches!(outcome, Err(FormatError::Mkfs(_))), "{outcome:?}");
-    assert_eq!(disk.mounter.interrupted_format(&device).await.unwrap(), Some(record.clone()));
+    let record = disk.record(fs_type).await;
+    assert_eq!(disk.mounter.interrupted_format(&disk.find().await).await.unwrap(), Some(record.clone()));
     record
 }
 
-#[tokio::test]
-async fn an_interrupted_format_is_done_again_with_its_record_and_only_so() {
-    let disk = Disk::new(64 * MIB);
-    let record = interrupted(&disk, FsType::Ext4).await;
-    // Half of an ext4: tables are written, the superblock is not.
-    disk.device.write_at(&[0xff; 4096], 12 * 4096).unwrap();
-    let contents = disk.contents().await;
-    let other = FormatRecord { attach_time: Some("2026-11-21T18:00:00Z".to_owned()), ..record.clone() };
-    assert_eq!(other.permit_redo(&record, &contents), None);
-    let permit = record.permit_redo(&record, &contents).expect("leave to format again");
-    let device = disk.find().await;
-    disk.mounter.format(&device, &plain(FsType::Ext4), &record, permit).await.unwrap();
-    disk.mounter.forget_format(&disk.volume).await.unwrap();
-    assert_eq!(disk.mounter.interrupted_format(&device).await.unwrap(), None);
-    assert!(matches!(disk.contents().await, Contents::Filesystem(superblock) if superblock.is_complete()));
+/// True when the state directory holds a record of a format.
+fn has_record(disk: &Disk) -> bool {
+    disk.place.path().join(format!("format-{}", disk.volume)).exists()
+}
+
+/// What node/stage.rs of the driver does when it is called again.
+async fn format_again(disk: &Disk, fs_type: FsType) -> Option<Result<(), FormatError>> {
+    let (device, record, contents) = (disk.find().await, disk.record(fs_type).await, disk.contents().await);
+    let left = disk.mounter.interrupted_format(&device).await.unwrap();
+    let permit = left.and_then(|left| record.permit_redo(&left, &contents))?;
+    Some(disk.mounter.format(&device, &plain(fs_type), &record, permit).await)
 }
 
 #[tokio::test]
-async fn an_xfs_with_a_format_in_progress_is_made_again_with_its_record() {
-    let disk = Disk::new(600 * MIB);
-    let record = interrupted(&disk, FsType::Xfs).await;
-    disk.mounter.forget_format(&disk.volume).await.unwrap();
-    disk.format(&plain(FsType::Xfs)).await;
-    disk.device.write_at(&[1], 126).unwrap();
-    let contents = disk.contents().await;
-    assert!(matches!(&contents, Contents::Filesystem(superblock) if !superblock.is_complete()), "{contents}");
-    let permit = record.permit_redo(&record, &contents).expect("leave to format again");
-    disk.mounter.format(&disk.find().await, &plain(FsType::Xfs), &record, permit).await.unwrap();
-    assert!(matches!(disk.contents().await, Contents::Filesystem(superblock) if superblock.is_complete()));
+async fn a_refusal_at_the_last_moment_is_no_leave_to_format_at_the_next_call() {
+    let disk = Disk::new(64 * MIB);
+    let Contents::Blank(proof) = disk.contents().await else { panic!("not blank") };
+    disk.device.write_at(b"precious", 40_960).unwrap();
+    let (device, record) = (disk.find().await, disk.record(FsType::Ext4).await);
+    let first = disk.mounter.format(&device, &plain(FsType::Ext4), &record, FormatPermit::of_blank(&proof)).await;
+    assert!(matches!(first, Err(FormatError::NoLongerBlank { .. })), "{first:?}");
+    assert!(!has_record(&disk), "a refusal left a record behind");
+    let second = format_again(&disk, FsType::Ext4).await;
+    assert_eq!(disk.device.read_at(8, 40_960).unwrap(), b"precious", "{second:?}");
+    assert!(second.is_none(), "{second:?}");
+}
+
+#[test]
+fn a_program_that_cannot_be_started_leaves_no_record() {
+    in_mount_namespace(|| async {
+        let disk = Disk::new(64 * MIB);
+        let _replaced = ReplacedTool::by("mke2fs", "neither a program nor a script").unwrap();
+        let outcome = format_blank(&disk, &plain(FsType::Ext4)).await;
+        assert!(matches!(outcome, Err(FormatError::Mkfs(_))), "{outcome:?}");
+        assert!(!has_record(&disk));
+    });
 }
 
 #[tokio::test]
-async fn a_redo_never_goes_over_a_complete_file_system() {
-    let disk = Disk::new(64 * MIB);
-    let record = interrupted(&disk, FsType::Ext4).await;
-    disk.device.write_at(&[0xff; 4096], 12 * 4096).unwrap();
-    let contents = disk.contents().await;
-    let permit = record.permit_redo(&record, &contents).expect("leave to format again");
-    // Somebody else has finished a file system since.
-    output_of("/usr/sbin/mke2fs", &["-q", "-F", "-L", "precious", disk.device.path().to_str().unwrap()]);
-    let outcome = disk.mounter.format(&disk.find().await, &plain(FsType::Ext4), &record, permit).await;
-    assert!(matches!(outcome, Err(FormatError::NoLongerBlank { .. })), "{outcome:?}");
-    assert_eq!(disk.device.read_at(8, 1024 + 0x78).unwrap(), b"precious");
+async fn an_mkfs_that_ended_by_itself_with_an_error_leaves_no_record() {
+    for fs_type in [FsType::Ext4, FsType::Xfs] {
+        let disk = Disk::new(600 * MIB);
+        // No mkfs takes this block size.
+        let options = FormatOptions { block_size: SizeWord::parse("3").unwrap(), ..FormatOptions::default() };
+        let outcome = format_blank(&disk, &FormatSpec { fs_type, options }).await;
+        assert!(matches!(outcome, Err(FormatError::Mkfs(_))), "{outcome:?}");
+        assert!(!has_record(&disk), "{fs_type}");
+        disk.device.write_at(b"precious", 40_960).unwrap();
+        assert!(format_again(&disk, fs_type).await.is_none());
+        assert_eq!(disk.device.read_at(8, 40_960).unwrap(), b"precious");
+    }
+}
+
+#[tokio::test]
+async fn eight_blank_volumes_at_once_are_all_formatted() {
+    let disks: Vec<_> = (0..8).map(|_| Disk::new(64 * MIB)).collect();
+    let state = tempfile::tempdir().unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    for disk in disks {
+        let config = crate::disk::config(state.path(), disk.device.directory());
+        tasks.spawn(async move {
+            let mounter = ebs_mounter::Mounter::new(config).unwrap();
+            let device = mounter.find(&disk.query()).await.unwrap();
+            let Contents::Blank(proof) = mounter.probe(&device).await.unwrap() else { panic!("not blank") };
+            let record = disk.record(FsType::Ext4).await;
+            mounter.format(&device, &plain(FsType::Ext4), &record, FormatPermit::of_blank(&proof)).await
+        });
+    }
+    let failed: Vec<_> = tasks.join_all().await.into_iter().filter_map(Result::err).collect();
+    assert!(failed.is_empty(), "{} of 8 failed: {failed:?}", failed.len());
+}
+
+#[test]
+fn an_interrupted_format_is_done_again_with_its_record_and_only_so() {
+    in_mount_namespace(|| async {
+        let disk = Disk::new(64 * MIB);
+        let record = interrupted(&disk, FsType::Ext4).await;
+        // Half of an ext4: tables are written, the superblock is not.
+        disk.device.write_at(&[0xff; 4096], 12 * 4096).unwrap();
+        let contents = disk.contents().await;
+        let other = FormatRecord { attach_time: Some("2026-11-21T18:00:00Z".to_owned()), ..record.clone() };
+        assert_eq!(other.permit_redo(&record, &contents), None);
+        let permit = record.permit_redo(&record, &contents).expect("leave to format again");
+        let device = disk.find().await;
+        disk.mounter.format(&device, &plain(FsType::Ext4), &record, permit).await.unwrap();
+        disk.mounter.forget_format(&disk.volume).await.unwrap();
+        assert_eq!(disk.mounter.interrupted_format(&device).await.unwrap(), None);
+        assert!(matches!(disk.contents().await, Contents::Filesystem(superblock) if superblock.is_complete()));
+    });
+}
+
+#[test]
+fn a_redo_whose_record_was_taken_away_meanwhile_does_not_begin() {
+    in_mount_namespace(|| async {
+        let disk = Disk::new(64 * MIB);
+        let record = interrupted(&disk, FsType::Ext4).await;
+        disk.device.write_at(b"precious", 40_960).unwrap();
+        let permit = record.permit_redo(&record, &disk.contents().await).expect("leave to format again");
+        // As a raw publish does at the same moment.
+        disk.mounter.forget_format(&disk.volume).await.unwrap();
+        let outcome = disk.mounter.format(&disk.find().await, &plain(FsType::Ext4), &record, permit).await;
+        assert!(matches!(outcome, Err(FormatError::Record(_))), "{outcome:?}");
+        assert_eq!(disk.device.read_at(8, 40_960).unwrap(), b"precious");
+        assert!(!has_record(&disk));
+    });
+}
+
+/// Holds the disk as a mount does, or a tool that still works on it.
+fn held(disk: &Disk) -> std::fs::File {
+    let exclusive = rustix::fs::OFlags::EXCL.bits().cast_signed();
+    std::fs::File::options().read(true).custom_flags(exclusive).open(disk.device.path()).unwrap()
+}
+
+#[test]
+fn a_disk_that_somebody_holds_is_not_formatted_and_a_redo_can_wait_for_it() {
+    in_mount_namespace(|| async {
+        for fs_type in [FsType::Ext4, FsType::Xfs] {
+            let disk = Disk::new(600 * MIB);
+            let holder = held(&disk);
+            let outcome = format_blank(&disk, &plain(fs_type)).await;
+            assert!(matches!(outcome, Err(FormatError::Held { .. })), "{outcome:?}");
+            assert!(!has_record(&disk));
+            drop(holder);
+            interrupted(&disk, fs_type).await;
+            disk.device.write_at(&[0xff; 4096], 12 * 4096).unwrap();
+            // The mkfs of a driver that was killed goes on without it.
+            let holder = held(&disk);
+            let outcome = format_again(&disk, fs_type).await;
+            assert!(matches!(outcome, Some(Err(FormatError::Held { .. }))), "{outcome:?}");
+            assert!(has_record(&disk), "it is not known what the holder leaves behind");
+            drop(holder);
+            format_again(&disk, fs_type).await.expect("leave to format again").unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_record_of_a_format_that_never_came_to_its_mkfs_is_no_leave() {
+    in_mount_namespace(|| async {
+        let disk = Disk::new(64 * MIB);
+        interrupted(&disk, FsType::Ext4).await;
+        let path = disk.place.path().join(format!("format-{}", disk.volume));
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains("state=started\n"), "{text}");
+        std::fs::write(&path, text.replace("state=started", "state=checking")).unwrap();
+        assert_eq!(disk.mounter.interrupted_format(&disk.find().await).await.unwrap(), None);
+    });
+}
+
+#[test]
+fn a_record_and_its_removal_survive_a_power_cut() {
+    in_mount_namespace(|| async {
+        // A file system whose unwritten log is lost is what a power cut leaves of the state directory.
+        let below = Disk::new(600 * MIB);
+        let (device, at) = below.mounted(FsType::Xfs, "below", &[]).await;
+        let directory = at.as_path().display();
+        let disk = Disk::new(64 * MIB);
+        let state = at.as_path().join("state");
+        let mounter = ebs_mounter::Mounter::new(crate::disk::config(&state, disk.device.directory())).unwrap();
+        let Contents::Blank(proof) = disk.contents().await else { panic!("not blank") };
+        let (found, record) = (disk.find().await, disk.record(FsType::Ext4).await);
+        let cut = format!("/usr/sbin/xfs_io -x -c shutdown {directory}");
+        let replaced = ReplacedTool::by_script("mke2fs", &format!("{cut}\nkill -9 $$")).unwrap();
+        let spec = plain(FsType::Ext4);
+        let outcome = mounter.format(&found, &spec, &record, FormatPermit::of_blank(&proof)).await;
+        assert!(matches!(outcome, Err(FormatError::Mkfs(_))), "{outcome:?}");
+        drop(replaced);
+        unmount_all(&below.mounter, &at).await.unwrap();
+        below.mounter.mount(&device, &at, FsType::Xfs, &MountOptions::default()).await.unwrap();
+        let kept = std::fs::read_to_string(state.join(format!("format-{}", disk.volume))).expect("a record");
+        assert!(kept.starts_with("volume=") && kept.ends_with("end\n"), "{kept:?}");
+        mounter.forget_format(&disk.volume).await.unwrap();
+        output_of("/usr/sbin/xfs_io", &["-x", "-c", "shutdown", at.as_path().to_str().unwrap()]);
+        unmount_all(&below.mounter, &at).await.unwrap();
+        below.mounter.mount(&device, &at, FsType::Xfs, &MountOptions::default()).await.unwrap();
+        assert!(!state.join(format!("format-{}", disk.volume)).exists(), "a removed record came back");
+    });
+}
+
+#[test]
+fn an_xfs_with_a_format_in_progress_is_made_again_with_its_record() {
+    in_mount_namespace(|| async {
+        let disk = Disk::new(600 * MIB);
+        let record = interrupted(&disk, FsType::Xfs).await;
+        output_of("/usr/sbin/mkfs.xfs", &["-q", disk.device.path().to_str().unwrap()]);
+        disk.device.write_at(&[1], 126).unwrap();
+        let contents = disk.contents().await;
+        assert!(matches!(&contents, Contents::Filesystem(superblock) if !superblock.is_complete()), "{contents}");
+        let permit = record.permit_redo(&record, &contents).expect("leave to format again");
+        disk.mounter.format(&disk.find().await, &plain(FsType::Xfs), &record, permit).await.unwrap();
+        assert!(matches!(disk.contents().await, Contents::Filesystem(superblock) if superblock.is_complete()));
+    });
+}
+
+#[test]
+fn a_redo_never_goes_over_a_complete_file_system() {
+    in_mount_namespace(|| async {
+        let disk = Disk::new(64 * MIB);
+        let record = interrupted(&disk, FsType::Ext4).await;
+        disk.device.write_at(&[0xff; 4096], 12 * 4096).unwrap();
+        let contents = disk.contents().await;
+        let permit = record.permit_redo(&record, &contents).expect("leave to format again");
+        // Somebody else has finished a file system since.
+        output_of("/usr/sbin/mke2fs", &["-q", "-F", "-L", "precious", disk.device.path().to_str().unwrap()]);
+        let outcome = disk.mounter.format(&disk.find().await, &plain(FsType::Ext4), &record, permit).await;
+        assert!(matches!(outcome, Err(FormatError::NoLongerBlank { .. })), "{outcome:?}");
+        assert_eq!(disk.device.read_at(8, 1024 + 0x78).unwrap(), b"precious");
+    });
 }
 
 #[test]

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::disk::{Disk, MIB, config, plain};
+use crate::disk::{Disk, MIB, config, plain, unmount_all};
 use ebs_mounter::{
     Attribute, Contents, Found, FsType, MountEntry, MountError, MountOptions, MountTable, Mounter, MounterConfig,
-    NodePath, Shown, UnmountError,
+    MounterError, NodePath, Shown, UnmountError,
 };
 use ebs_testkit::mount_namespace::in_mount_namespace;
 
@@ -130,6 +130,20 @@ fn a_device_is_bound_to_a_file_read_only_when_asked() {
 }
 
 #[test]
+fn a_mount_that_is_no_longer_the_one_that_was_asked_about_stays() {
+    in_mount_namespace(|| async {
+        let disk = Disk::new(64 * MIB);
+        let (device, at) = disk.mounted(FsType::Ext4, "staging", &[]).await;
+        let asked = entry_at(&at).await.unwrap();
+        let shown = Shown::Filesystem(device.number());
+        disk.mounter.bind(at.as_path(), &at, &BTreeSet::new(), shown).await.unwrap();
+        let outcome = disk.mounter.unmount_top(&at, &asked, false).await;
+        assert!(matches!(outcome, Err(UnmountError::Changed { .. })), "{outcome:?}");
+        assert_eq!(unmount_all(&disk.mounter, &at).await.unwrap().mounts, 2);
+    });
+}
+
+#[test]
 fn mounts_on_top_of_each_other_are_all_taken_away() {
     in_mount_namespace(|| async {
         let disk = Disk::new(64 * MIB);
@@ -138,11 +152,11 @@ fn mounts_on_top_of_each_other_are_all_taken_away() {
         for _ in 0..2 {
             disk.mounter.bind(at.as_path(), &at, &BTreeSet::new(), shown).await.unwrap();
         }
-        let done = disk.mounter.unmount_all(&at).await.unwrap();
+        let done = unmount_all(&disk.mounter, &at).await.unwrap();
         assert_eq!((done.mounts, done.vanished), (3, 0));
         assert_eq!(entry_at(&at).await, None);
         at.remove().await.unwrap();
-        assert_eq!(disk.mounter.unmount_all(&at).await.unwrap().mounts, 0);
+        assert_eq!(unmount_all(&disk.mounter, &at).await.unwrap().mounts, 0);
     });
 }
 
@@ -152,11 +166,11 @@ fn a_mount_in_use_is_busy_and_stays() {
         let disk = Disk::new(64 * MIB);
         let (_, at) = disk.mounted(FsType::Ext4, "staging", &[]).await;
         let open = std::fs::File::create(at.as_path().join("file")).unwrap();
-        let outcome = disk.mounter.unmount_all(&at).await;
+        let outcome = unmount_all(&disk.mounter, &at).await;
         assert!(matches!(outcome, Err(UnmountError::Busy { .. })), "{outcome:?}");
         assert!(entry_at(&at).await.is_some());
         drop(open);
-        disk.mounter.unmount_all(&at).await.unwrap();
+        unmount_all(&disk.mounter, &at).await.unwrap();
     });
 }
 
@@ -166,14 +180,58 @@ fn only_a_mount_whose_device_vanished_is_detached_lazily() {
         let disk = Disk::new(64 * MIB);
         let (device, at) = disk.mounted(FsType::Ext4, "staging", &[]).await;
         let _open = std::fs::File::create(at.as_path().join("file")).unwrap();
-        // A sysfs without the device: what a mounter sees after a surprise detach.
-        let empty = tempfile::tempdir().unwrap();
-        let config = MounterConfig { sys: empty.path().to_owned(), ..config(disk.place.path(), Path::new("/nowhere")) };
-        let mounter = Mounter::new(config).unwrap();
+        // A sysfs of other devices: what a mounter sees after a surprise detach.
+        let sys = sysfs_of_another_disk();
+        let mounter = mounter_with(&disk, sys.path()).unwrap();
         assert_eq!(mounter.identify(device.number()).await.unwrap(), None);
-        let done = mounter.unmount_all(&at).await.unwrap();
+        assert!(!mounter.exists(device.number()).await.unwrap());
+        let done = unmount_all(&mounter, &at).await.unwrap();
         assert_eq!((done.mounts, done.vanished), (1, 1));
         assert_eq!(entry_at(&at).await, None);
+    });
+}
+
+/// A sysfs that lists one device, which no test mounts.
+fn sysfs_of_another_disk() -> tempfile::TempDir {
+    let sys = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(sys.path().join("dev/block/8:0")).unwrap();
+    sys
+}
+
+/// A mounter beside the disk's own that sees another sysfs.
+fn mounter_with(disk: &Disk, sys: &Path) -> Result<Mounter, MounterError> {
+    Mounter::new(MounterConfig { sys: sys.to_owned(), ..config(disk.place.path(), Path::new("/nowhere")) })
+}
+
+#[test]
+fn without_a_sysfs_that_lists_block_devices_nothing_has_vanished_and_a_mount_in_use_stays() {
+    in_mount_namespace(|| async {
+        let disk = Disk::new(64 * MIB);
+        let (device, at) = disk.mounted(FsType::Ext4, "staging", &[]).await;
+        let _open = std::fs::File::create(at.as_path().join("file")).unwrap();
+        let sys = sysfs_of_another_disk();
+        let mounter = mounter_with(&disk, sys.path()).unwrap();
+        // First the list is empty, then it is gone: neither says anything of a device.
+        for gone in ["dev/block/8:0", "dev/block"] {
+            std::fs::remove_dir(sys.path().join(gone)).unwrap();
+            let outcome = unmount_all(&mounter, &at).await;
+            assert!(outcome.is_err(), "{outcome:?}");
+            assert!(entry_at(&at).await.is_some(), "a mount in use was detached because there is no sysfs");
+            assert!(mounter.identify(device.number()).await.is_err());
+            assert!(mounter.exists(device.number()).await.is_err());
+        }
+    });
+}
+
+#[test]
+fn a_mounter_does_not_start_without_a_sysfs_that_lists_block_devices() {
+    in_mount_namespace(|| async {
+        let disk = Disk::new(64 * MIB);
+        let empty = tempfile::tempdir().unwrap();
+        for sys in ["/nonexistent-sysfs", empty.path().to_str().unwrap()] {
+            let error = mounter_with(&disk, Path::new(sys)).expect_err("no mounter").to_string();
+            assert!(error.contains(sys) && error.contains("mount"), "{error}");
+        }
     });
 }
 
@@ -211,7 +269,7 @@ fn a_mounted_xfs_grows_while_it_is_written_to() {
         assert_eq!(disk.mounter.growth_of_mounted(&device, at.as_path(), FsType::Xfs).await.unwrap(), None);
         std::io::Write::write_all(&mut &file, &[7; 65_536]).unwrap();
         drop(file);
-        disk.mounter.unmount_all(&at).await.unwrap();
+        unmount_all(&disk.mounter, &at).await.unwrap();
         let Contents::Filesystem(grown) = disk.contents().await else { panic!("no file system") };
         assert_eq!(grown.bytes(), 900 * MIB);
     });

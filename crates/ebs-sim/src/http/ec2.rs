@@ -14,6 +14,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 #[cfg(doc)]
 use super::Broken;
 use super::broken;
+use super::date;
 use super::line::Line;
 use crate::api::{Call, Fault, Reply};
 use crate::config::AccessKey;
@@ -64,11 +65,18 @@ impl Ec2Service {
         self.ledger.since(since)
     }
 
-    /// Answers one request, and writes it down in the ledger. Whatever comes in, a document of EC2 goes out.
+    /// Answers one request, and writes it down in the ledger. Whatever comes in, a document of EC2 goes out, dated by
+    /// the engine's clock.
     ///
     /// Dropped in mid-call, the call is carried out and written down all the same, as when a client hangs up. What
     /// fault rules do to the connection itself is said by [`Broken`] in the extensions of the answer.
     pub async fn answer(&self, request: Request<Bytes>) -> Response<Bytes> {
+        let mut response = self.serve(request).await;
+        response.headers_mut().insert(header::DATE, date::header(self.engine.now()));
+        response
+    }
+
+    async fn serve(&self, request: Request<Bytes>) -> Response<Bytes> {
         let arrived = self.engine.now();
         let request_id = self.engine.request_id();
         let (parts, body) = request.into_parts();

@@ -80,9 +80,9 @@ fn open(device: &PathBuf) -> File {
     OpenOptions::new().read(true).write(true).open(device).unwrap()
 }
 
-/// Asks until it is so, for ten seconds at most.
+/// Asks until it is so, for a minute at most.
 fn soon(is_so: impl Fn() -> bool) -> bool {
-    let end = std::time::SystemTime::now() + std::time::Duration::from_secs(10);
+    let end = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
     while std::time::SystemTime::now() < end {
         if is_so() {
             return true;

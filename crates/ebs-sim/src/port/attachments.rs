@@ -2,7 +2,7 @@
 
 use ebs_ec2::{Action, AttachRequest, Attachment, Attachments, DetachRequest, Result};
 
-use crate::api::{self, Call, Reply};
+use crate::api::{self, Call, Reply, SimAttachment};
 
 use super::{SimEc2, convert, unexpected};
 
@@ -16,7 +16,7 @@ impl Attachments for SimEc2 {
             dry_run: false,
         };
         match self.make(Action::AttachVolume, Call::AttachVolume(call)).await? {
-            Reply::AttachVolume(attachment) => Ok(convert::attachment(attachment)),
+            Reply::AttachVolume(attachment) => Ok(self.dated(attachment)),
             other => Err(unexpected(Action::AttachVolume, &other)),
         }
     }
@@ -30,8 +30,14 @@ impl Attachments for SimEc2 {
             dry_run: false,
         };
         match self.make(Action::DetachVolume, Call::DetachVolume(call)).await? {
-            Reply::DetachVolume(attachment) => Ok(convert::attachment(attachment)),
+            Reply::DetachVolume(attachment) => Ok(self.dated(attachment)),
             other => Err(unexpected(Action::DetachVolume, &other)),
         }
+    }
+}
+
+impl SimEc2 {
+    fn dated(&self, attachment: SimAttachment) -> Attachment {
+        Attachment { said_at: Some(self.date()), ..convert::attachment(attachment) }
     }
 }

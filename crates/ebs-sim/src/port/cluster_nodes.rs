@@ -1,6 +1,6 @@
 //! HyperPod nodes through the port.
 
-use ebs_ec2::{Action, ClusterNodes, Result};
+use ebs_ec2::{Action, ClusterNodeDevice, ClusterNodes, Result};
 use ebs_types::{DeviceName, HyperPodNode, VolumeId};
 
 use crate::api::{self, Call, Reply};
@@ -11,10 +11,12 @@ use super::{SimEc2, unexpected};
 const ACCOUNT: &str = "123456789012";
 
 impl ClusterNodes for SimEc2 {
-    async fn attach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<DeviceName> {
+    async fn attach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<ClusterNodeDevice> {
         let action = Action::AttachClusterNodeVolume;
         match self.make(action, Call::AttachClusterNodeVolume(self.call_about(node, volume))).await? {
-            Reply::AttachClusterNodeVolume(attachment) => Ok(DeviceName::new(attachment.device)),
+            Reply::AttachClusterNodeVolume(attachment) => {
+                Ok(ClusterNodeDevice { device: DeviceName::new(attachment.device), said_at: Some(self.date()) })
+            }
             other => Err(unexpected(action, &other)),
         }
     }

@@ -1,6 +1,6 @@
 //! Between the port's types and the simulator's vocabulary.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ebs_ec2::{
     Attachment, AttachmentState, BlockDevice, FastRestoreFailure, FastRestores, Instance, Modification,
@@ -81,6 +81,12 @@ pub(super) fn volume(v: SimVolume) -> Volume {
     }
 }
 
+/// All that is said of attachments is said now.
+pub(super) fn dated(mut volumes: Page<Volume>, now: SystemTime) -> Page<Volume> {
+    volumes.items.iter_mut().flat_map(|v| &mut v.attachments).for_each(|a| a.said_at = Some(now));
+    volumes
+}
+
 pub(super) fn attachment(a: SimAttachment) -> Attachment {
     Attachment {
         volume: volume_id(&a.volume_id),
@@ -90,6 +96,7 @@ pub(super) fn attachment(a: SimAttachment) -> Attachment {
         state: attachment_state(&a.state),
         card: a.ebs_card_index,
         attach_time: Some(a.attach_time),
+        said_at: None,
     }
 }
 

@@ -199,7 +199,7 @@ async fn a_hyperpod_node_is_served_through_the_port_and_its_refusals_keep_ec2s_m
     let node = HyperPodNode::parse("hyperpod-abc123def456-i-0123456789abcdef0").unwrap();
     let volume = sim.create_volume(&request("pvc-1")).await.unwrap().id;
     only(&sim, &volume).await;
-    let device = sim.attach_cluster_node_volume(&node, &volume).await.unwrap();
+    let device = sim.attach_cluster_node_volume(&node, &volume).await.unwrap().device;
     let seen = only(&sim, &volume).await.attachments.remove(0);
     assert_eq!((seen.instance.clone(), seen.device.clone()), (None, Some(device)));
     assert_eq!(seen.cluster_node().as_ref(), Some(node.instance()));

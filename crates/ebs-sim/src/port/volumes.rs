@@ -73,7 +73,7 @@ impl Volumes for SimEc2 {
         let (max_results, next_token) = paging(page);
         let call = api::DescribeVolumes { volume_ids, filters, max_results, next_token, dry_run: false };
         match self.make(Action::DescribeVolumes, Call::DescribeVolumes(call)).await? {
-            Reply::DescribeVolumes(listing) => Ok(convert::page(listing, convert::volume)),
+            Reply::DescribeVolumes(listing) => Ok(convert::dated(convert::page(listing, convert::volume), self.date())),
             other => Err(unexpected(Action::DescribeVolumes, &other)),
         }
     }

@@ -32,8 +32,8 @@ impl Desk {
     }
 
     fn ask(&self, request: Request<Bytes>) -> Response<Bytes> {
-        let answer = async { tokio::time::timeout(Duration::from_secs(20), self.service.answer(request)).await };
-        self.runtime.block_on(answer).expect("an answer within 20 s")
+        let answer = async { tokio::time::timeout(Duration::from_secs(120), self.service.answer(request)).await };
+        self.runtime.block_on(answer).expect("an answer within two minutes")
     }
 
     fn form(&self, body: impl Into<Bytes>) -> Response<Bytes> {
@@ -503,6 +503,16 @@ fn any_tag_comes_back_as_it_was_given() {
     });
 }
 
+/// The kernel's ticks in `/proc`, on every Linux.
+const TICKS_PER_SECOND: u64 = 100;
+
+/// How long this thread has worked: not how long it waited for its turn, which is the machine's affair.
+fn ticks_of_this_thread() -> u64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+    let (_, after_name) = stat.rsplit_once(')').unwrap();
+    after_name.split_ascii_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
 #[test]
 fn a_mebibyte_of_anything_is_answered_in_time() {
     let desk = Desk::open();
@@ -526,10 +536,11 @@ fn a_mebibyte_of_anything_is_answered_in_time() {
         ("InvalidNextToken", &|n| if n == 1 { "&NextToken=".to_owned() } else { "%41".to_owned() }),
     ];
     for (expected, pattern) in patterns {
-        let began = tokio::time::Instant::now();
+        let began = ticks_of_this_thread();
         assert_eq!(code(&desk.form(whole(pattern))).as_deref(), Ok(expected), "{}", pattern(2));
         // Far above what it takes, and far below what anything quadratic would.
-        assert!(began.elapsed() < Duration::from_secs(10), "{}: {:?}", pattern(2), began.elapsed());
+        let took = ticks_of_this_thread() - began;
+        assert!(took < 10 * TICKS_PER_SECOND, "{}: {took} ticks", pattern(2));
     }
     assert_eq!(code(&desk.form(vec![b'x'; (1 << 20) + 1])).as_deref(), Ok("RequestEntityTooLarge"));
 }

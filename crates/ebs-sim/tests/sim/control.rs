@@ -24,7 +24,7 @@ async fn raw(url: &str, form: &str) -> Vec<u8> {
         let _cut = stream.read_to_end(&mut bytes).await;
         bytes
     };
-    tokio::time::timeout(Duration::from_secs(20), exchange).await.expect("an end within 20 s")
+    tokio::time::timeout(Duration::from_secs(120), exchange).await.expect("an end within two minutes")
 }
 
 async fn set(control: &str, rule: serde_json::Value) {

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::support::child::simulator;
 use crate::support::request::json;
@@ -12,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::process::Child;
 use tokio::task::JoinSet;
 
-const ROUNDS: u64 = 8;
+const ROUNDS: usize = 8;
 const CLIENTS: u64 = 4;
 
 /// A simulator process that is ready, and where it listens.
@@ -70,7 +71,8 @@ struct Told {
     calls: usize,
 }
 
-async fn client(host: String, name: String) -> Told {
+/// Makes calls until the simulator is gone; `answered` counts those of all clients.
+async fn client(host: String, name: String, answered: Arc<AtomicUsize>) -> Told {
     let mut told = Told::default();
     for n in 0_u64.. {
         let create = format!("Action=CreateVolume&AvailabilityZone=us-west-2a&Size=1&ClientToken={name}-{n}");
@@ -78,17 +80,20 @@ async fn client(host: String, name: String) -> Told {
         let id = element(&reply, "volumeId").unwrap_or_else(|| panic!("{reply}")).to_owned();
         told.volumes.insert(id.clone(), u64::MAX);
         told.calls += 1;
+        answered.fetch_add(1, Ordering::Relaxed);
         let tag = format!("Action=CreateTags&ResourceId.1={id}&Tag.1.Key=n&Tag.1.Value={n}");
         let Some(reply) = call(&host, &tag).await else { break };
         assert!(reply.contains("<return>true</return>"), "{reply}");
         told.volumes.insert(id.clone(), n);
         told.calls += 1;
+        answered.fetch_add(1, Ordering::Relaxed);
         if n % 3 == 0 {
             told.deleted.insert(id.clone());
             let Some(reply) = call(&host, &format!("Action=DeleteVolume&VolumeId={id}")).await else { break };
             assert!(reply.contains("<return>true</return>"), "{reply}");
             told.confirmed_deletions.insert(id);
             told.calls += 1;
+            answered.fetch_add(1, Ordering::Relaxed);
         }
     }
     told
@@ -100,12 +105,14 @@ async fn nothing_that_a_killed_simulator_has_promised_is_forgotten() {
     let mut running = Running::start(dir.path()).await;
     let mut calls = 0;
     for round in 0..ROUNDS {
-        let mut clients = JoinSet::new();
+        let (mut clients, answered) = (JoinSet::new(), Arc::<AtomicUsize>::default());
         for n in 0..CLIENTS {
-            clients.spawn(client(running.ec2(), format!("c{round}-{n}")));
+            clients.spawn(client(running.ec2(), format!("c{round}-{n}"), Arc::clone(&answered)));
         }
         // Another moment each time: early in the round, in the middle of it, after several saves.
-        tokio::time::sleep(Duration::from_millis(37 + round * 53)).await;
+        let moment = 1 + round * round * 5;
+        let reached = async || (answered.load(Ordering::Relaxed) >= moment).then_some(());
+        until("the clients got on with their work", reached).await;
         running.child.kill().await.unwrap();
         let told: Vec<Told> = clients.join_all().await;
         running = Running::start(dir.path()).await;
@@ -132,5 +139,4 @@ async fn nothing_that_a_killed_simulator_has_promised_is_forgotten() {
     let kept = ledger["calls"].as_array().unwrap();
     assert!(kept.len() >= calls, "{} calls were answered, {} are in the ledger", calls, kept.len());
     assert!(kept.iter().enumerate().all(|(n, call)| call["seq"] == n), "numbered without gaps");
-    assert!(calls > 100, "the clients hardly got to work: {calls} calls");
 }

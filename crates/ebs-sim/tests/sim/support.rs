@@ -31,7 +31,7 @@ impl Sim {
     }
 }
 
-/// Asks again and again until the answer is there; panics after ten seconds.
+/// Asks again and again until the answer is there; panics after two minutes.
 pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let asked = async {
         loop {
@@ -41,7 +41,9 @@ pub(crate) async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), asked).await.unwrap_or_else(|_| panic!("{what}: not within 10 s"))
+    tokio::time::timeout(Duration::from_secs(120), asked)
+        .await
+        .unwrap_or_else(|_| panic!("{what}: not within two minutes"))
 }
 
 /// The text between a start tag and its end tag, first occurrence.

@@ -1,6 +1,13 @@
+use ebs_ec2::ErrorClass;
+
 use super::*;
 
-async fn take(world: &World, name: &str, volume: &str, parameters: &[(&str, &str)]) -> Result<csi::Snapshot, Refused> {
+pub(super) async fn take(
+    world: &World,
+    name: &str,
+    volume: &str,
+    parameters: &[(&str, &str)],
+) -> Result<csi::Snapshot, Refused> {
     let request = CreateSnapshotRequest {
         name: name.to_owned(),
         source_volume_id: volume.to_owned(),
@@ -189,18 +196,120 @@ async fn a_new_snapshot_that_cannot_be_had_as_asked_for_is_deleted_again_and_bot
     assert_eq!(snapshots_there(&world).await, 1);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_repeat_gives_a_pending_snapshot_what_it_lacks_and_never_deletes_one_that_was_there() {
-    let world = World::start().await;
+/// Snapshots stay pending for ten minutes.
+async fn slow(world: &World) {
     let slow = ebs_sim::engine::TimingOverride { snapshot_ms: Some(600_000), ..Default::default() };
     world.ec2.engine().set_timing(slow).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeat_gives_a_pending_snapshot_what_it_lacks_and_only_that() {
+    let world = World::start().await;
+    slow(&world).await;
     let volume = world.volume("pvc-1").await;
-    world.ec2.fail_next(Action::LockSnapshot, ebs_ec2::ErrorClass::Ambiguous, false);
-    refused(take(&world, "snapshot-1", &volume, &LOCK).await, "Aborted", "lock snapshot");
-    world.ec2.fail_next(Action::LockSnapshot, ebs_ec2::ErrorClass::Unauthorized, false);
-    refused(take(&world, "snapshot-1", &volume, &LOCK).await, "PermissionDenied", "lock snapshot");
-    assert_eq!(snapshots_there(&world).await, 1);
-    take(&world, "snapshot-1", &volume, &LOCK).await.expect("locked");
-    assert_eq!(world.ec2.count(Action::LockSnapshot), 3);
+    world.ec2.fail_next(Action::LockSnapshot, ErrorClass::Ambiguous, false);
+    refused(take(&world, "snapshot-1", &volume, &[FAST, LOCK[0], LOCK[1]]).await, "Aborted", "lock snapshot");
+    for _ in 0..3 {
+        take(&world, "snapshot-1", &volume, &[FAST, LOCK[0], LOCK[1]]).await.expect("locked");
+    }
+    assert_eq!(world.ec2.count(Action::LockSnapshot), 2);
+    assert_eq!(world.ec2.count(Action::EnableFastSnapshotRestores), 1);
     assert_eq!(world.ec2.count(Action::CreateSnapshot), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_that_this_process_took_for_a_request_is_not_left_behind_when_a_repeat_of_it_is_refused() {
+    let world = World::start().await;
+    slow(&world).await;
+    let volume = world.volume("pvc-1").await;
+    world.ec2.fail_next(Action::LockSnapshot, ErrorClass::Ambiguous, false);
+    refused(take(&world, "snapshot-1", &volume, &LOCK).await, "Aborted", "lock snapshot");
+    world.ec2.fail_next(Action::LockSnapshot, ErrorClass::Unauthorized, false);
+    refused(take(&world, "snapshot-1", &volume, &LOCK).await, "PermissionDenied", "lock snapshot");
+    assert_eq!(snapshots_there(&world).await, 0);
+    // The same when the first attempt could not clean up.
+    for _ in 0..2 {
+        world.ec2.fail_next(Action::LockSnapshot, ErrorClass::Unauthorized, false);
+    }
+    world.ec2.fail_next(Action::DeleteSnapshot, ErrorClass::Unauthorized, false);
+    refused(take(&world, "snapshot-2", &volume, &LOCK).await, "Aborted", "could not be deleted");
+    refused(take(&world, "snapshot-2", &volume, &LOCK).await, "PermissionDenied", "lock snapshot");
+    assert_eq!(snapshots_there(&world).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_whose_creation_was_unclear_is_not_left_behind_when_its_lock_is_refused() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    // Asked again and again, so that it alone can have taken it.
+    for name in ["warm-1", "warm-2"] {
+        take(&world, name, &volume, &[]).await.expect("taken");
+        tokio::time::sleep(Duration::from_secs(10)).await;
+    }
+    world.ec2.fail_next(Action::CreateSnapshot, ErrorClass::Ambiguous, true);
+    world.ec2.fail_next(Action::LockSnapshot, ErrorClass::Unauthorized, false);
+    refused(take(&world, "snapshot-1", &volume, &LOCK).await, "PermissionDenied", "lock snapshot");
+    assert_eq!(snapshots_there(&world).await, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_that_somebody_may_know_is_never_deleted_and_its_refused_lock_is_not_final() {
+    let mut world = World::start().await;
+    slow(&world).await;
+    let volume = world.volume("pvc-1").await;
+    // Told as pending, by a process whose memory is gone.
+    let told = take(&world, "snapshot-1", &volume, &LOCK).await.expect("taken").snapshot_id;
+    world.replace_driver();
+    for _ in 0..3 {
+        world.ec2.fail_next(Action::LockSnapshot, ErrorClass::Unauthorized, false);
+        refused(take(&world, "snapshot-1", &volume, &LOCK).await, "Aborted", &told);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    }
+    assert_eq!(snapshots_there(&world).await, 1);
+    assert_eq!(take(&world, "snapshot-1", &volume, &LOCK).await.expect("locked").snapshot_id, told);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completed_snapshot_is_ready_only_when_this_process_has_seen_it_locked_and_restored_fast() {
+    let mut world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    let all = [FAST, LOCK[0], LOCK[1]];
+    world.ec2.fail_next(Action::LockSnapshot, ErrorClass::Ambiguous, false);
+    refused(take(&world, "snapshot-1", &volume, &all).await, "Aborted", "lock snapshot");
+    world.replace_driver();
+    world.ec2.fail_next(Action::EnableFastSnapshotRestores, ErrorClass::Unauthorized, false);
+    refused(take(&world, "snapshot-1", &volume, &all).await, "Aborted", "fast restores");
+    let locks = world.ec2.count(Action::LockSnapshot);
+    let ready = take(&world, "snapshot-1", &volume, &all).await.expect("complete");
+    assert!(ready.ready_to_use);
+    assert_eq!(world.ec2.count(Action::LockSnapshot), locks + 1);
+    refused(delete(&world, &ready.snapshot_id).await, "FailedPrecondition", "locked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn zones_that_are_refused_leave_no_snapshot_of_an_earlier_attempt_behind() {
+    let mut world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    let zones = [("fastSnapshotRestoreAvailabilityZones", "us-west-2a,us-east-9z")];
+    // EC2 did not list its zones, so the snapshot was taken, and its answer was lost.
+    world.ec2.fail_next(Action::DescribeAvailabilityZones, ErrorClass::Unauthorized, false);
+    world.ec2.fail_next(Action::EnableFastSnapshotRestores, ErrorClass::Ambiguous, false);
+    refused(take(&world, "snapshot-1", &volume, &zones).await, "Aborted", "fast restores");
+    world.replace_driver();
+    refused(take(&world, "snapshot-1", &volume, &zones).await, "Aborted", "us-east-9z");
+    assert_eq!(snapshots_there(&world).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn numbers_of_a_lock_below_one_are_refused_and_never_left_out() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    world.ec2.clear_calls();
+    for key in ["lockDuration", "lockCoolOffPeriod"] {
+        for value in ["0", "-1", "", "2147483648"] {
+            let lock = [("lockMode", "compliance"), ("lockExpirationDate", "2040-01-01T00:00:00Z"), (key, value)];
+            refused(take(&world, "snapshot-1", &volume, &lock).await, "InvalidArgument", key);
+        }
+    }
+    assert_eq!(world.ec2.calls(), []);
 }

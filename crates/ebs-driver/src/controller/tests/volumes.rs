@@ -106,7 +106,6 @@ async fn a_request_that_cannot_be_changes_nothing() {
         (size(0, 0), "InvalidArgument", "size of 0"),
         (size(-1, 0), "InvalidArgument", "negative"),
         (size(2 * GIB, GIB), "OutOfRange", "limit_bytes"),
-        (class(&[("type", "gp9")]), "InvalidArgument", "gp9"),
         (class(&[("tipe", "gp3")]), "InvalidArgument", "tipe"),
         (class(&[("encrypted", "yes")]), "InvalidArgument", "encrypted"),
         (class(&[("iops", "100"), ("iopsPerGB", "3")]), "InvalidArgument", "iopsPerGB"),
@@ -290,4 +289,20 @@ async fn validation_confirms_the_capabilities_and_only_them() {
     refused(validate(&world, &volume, Vec::new()).await, "InvalidArgument", "capability");
     refused(validate(&world, "vol-0123456789abcdef0", good.clone()).await, "NotFound", "vol-0123456789abcdef0");
     refused(validate(&world, "disk-7", good).await, "NotFound", "disk-7");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_type_that_is_not_known_is_passed_to_ec2_with_its_numbers_as_they_are() {
+    let world = World::start().await;
+    let request = with_parameters(named("pvc-1"), &[("type", "gp9"), ("iops", "1000000"), ("throughput", "9000")]);
+    refused(world.create(request).await, "InvalidArgument", "gp9");
+    let asked = world.ec2.calls().into_iter().find_map(|call| match call.request {
+        ebs_sim::api::Call::CreateVolume(request) if !request.dry_run => Some(request),
+        _ => None,
+    });
+    let asked = asked.expect("EC2 was asked");
+    assert_eq!(
+        (asked.volume_type.as_deref(), asked.iops, asked.throughput),
+        (Some("gp9"), Some(1_000_000), Some(9000))
+    );
 }

@@ -9,7 +9,7 @@ const OTHER: DeviceNumber = DeviceNumber { major: 259, minor: 2 };
 
 fn entry(device: DeviceNumber, fs_type: &str, options: &str) -> MountEntry {
     let line = format!("36 35 {device} / /staging {options} - {fs_type} /dev/nvme1n1 rw\n");
-    MountTable::parse(line.as_bytes()).unwrap().entries()[0].clone()
+    MountTable::parse(line.as_bytes()).entries()[0].clone()
 }
 
 fn flags(words: &[&str]) -> MountOptions {
@@ -99,6 +99,8 @@ fn record() -> FormatRecord {
         bytes: 1 << 30,
         fs_type: FsType::Ext4,
         attach_time: Some("2026-11-21T17:31:00Z".to_owned()),
+        boot_id: "3bd5cb53-7200-4b16-a2f7-55ed1954f190".to_owned(),
+        diskseq: Some(12),
     }
 }
 

@@ -19,10 +19,10 @@ fn command(program: &Path, env: &BTreeMap<String, String>) -> Command {
     command
 }
 
-/// Runs a program to its end, which must come within two minutes.
+/// Runs a program to its end, which must come within ten minutes.
 pub(crate) async fn run<S: AsRef<OsStr>>(program: &Path, args: &[S], env: &BTreeMap<String, String>) -> Output {
     let output = command(program, env).args(args).output();
-    tokio::time::timeout(Duration::from_secs(120), output).await.expect("the program ends within two minutes").unwrap()
+    tokio::time::timeout(Duration::from_secs(600), output).await.expect("the program ends within ten minutes").unwrap()
 }
 
 /// Starts the simulator; its log is piped.

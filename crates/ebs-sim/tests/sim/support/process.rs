@@ -54,7 +54,7 @@ impl Process {
             stderr.read_to_string(&mut log).await.unwrap();
             (self.child.wait().await.unwrap(), log)
         };
-        tokio::time::timeout(Duration::from_secs(30), ended).await.expect("an end within 30 s")
+        tokio::time::timeout(Duration::from_secs(120), ended).await.expect("an end within two minutes")
     }
 }
 

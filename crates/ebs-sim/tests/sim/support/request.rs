@@ -29,7 +29,7 @@ pub(crate) async fn send(url: &str, method_and_path: &str, headers: &[&str], bod
         let _ = stream.read_to_end(&mut bytes).await;
         bytes
     };
-    let bytes = tokio::time::timeout(Duration::from_secs(20), exchange).await.expect("an answer within 20 s");
+    let bytes = tokio::time::timeout(Duration::from_secs(120), exchange).await.expect("an answer within two minutes");
     let text = String::from_utf8(bytes).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();

@@ -1,0 +1,53 @@
+//! One more DetachVolume where a look lists nothing and that proves nothing yet: its refusal names the state itself
+//! (`decisions.md` D-26, [`super::proof`] rule 6). It takes no token from anybody.
+
+use std::time::Duration;
+
+use ebs_ec2::{Action, Attachments, DetachRequest, Ec2, ErrorClass};
+use ebs_types::NodeId;
+
+use super::detach::Departure;
+use super::pairs::Pair;
+use super::proof::is_available;
+use crate::op::Op;
+use crate::traffic::{Caller, Lane};
+use crate::{Cloud, CloudError};
+
+/// A wait for proof that is shorter than this is not worth a call.
+pub(super) const WORTH_A_CALL: Duration = Duration::from_secs(2);
+
+/// What came of it.
+pub(super) enum Asked {
+    /// Nothing is attached.
+    Gone,
+    /// Nothing is known that was not before, or nothing was asked.
+    Nothing,
+    /// There was an attachment (again), and EC2 has agreed to end it, or may have.
+    Departs(Departure),
+}
+
+impl<E: Ec2> Cloud<E> {
+    /// Asks, if somebody waits and the bucket is believed at least half full.
+    pub(super) async fn ask_once_more(&self, op: &Op<'_>, pair: &Pair) -> Result<Asked, CloudError> {
+        // SageMaker names no state.
+        let NodeId::Instance(instance) = &pair.node else { return Ok(Asked::Nothing) };
+        if op.still_wanted().is_err() {
+            return Ok(Asked::Nothing);
+        }
+        let Some(permit) = self.ec2.budget().spare(Lane::of(Action::DetachVolume)) else { return Ok(Asked::Nothing) };
+        let request = DetachRequest { volume: pair.volume.clone(), instance: instance.clone() };
+        op.mutates();
+        self.witness.spared(Action::DetachVolume);
+        let answer = Caller::change(op).with(permit).scope(self.ec2.detach_volume(&request)).await;
+        self.pairs.detach_asked(pair);
+        match answer {
+            Ok(said) => Ok(Asked::Departs(self.departs(op, pair, Some(&said)))),
+            Err(error) if is_available(&error) => Ok(Asked::Gone),
+            Err(error) if error.class == ErrorClass::Ambiguous => {
+                self.pairs.leaving(pair);
+                Ok(Asked::Departs(self.not_departing(op, pair, error)?))
+            }
+            Err(_) => Ok(Asked::Nothing),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Looking for a volume by its name, and what must be known before a creation is refused for good (`decisions.md` D-27).
+
+use ebs_ec2::{Ec2, Volume, VolumeState};
+use tokio::time::Instant;
+
+use super::adopt;
+use crate::op::Op;
+use crate::recent::{Mark, Sidecar};
+use crate::wait::{FirstLook, Verdict};
+use crate::{Cloud, CloudError, VolumeSpec};
+
+/// What a look for the name found.
+pub(super) enum Look {
+    /// The volume that is wanted.
+    Compatible(Box<Volume>),
+    /// Another one, or several; how they differ.
+    Different(String),
+    /// None, as far as the look tells.
+    Absent,
+    /// One of ours that EC2 could not make.
+    Broken(Box<Volume>),
+}
+
+impl<E: Ec2> Cloud<E> {
+    /// Gives the error on proof that there is no volume of the name; otherwise the volume, or an error that is not final.
+    ///
+    /// How old this process is proves nothing: another one may have been asked for the name before.
+    pub(super) async fn refused_unless_made(
+        &self,
+        op: &Op<'_>,
+        spec: &VolumeSpec,
+        error: CloudError,
+    ) -> Result<Volume, CloudError> {
+        let name = Mark::VolumeName(spec.name.clone());
+        if !error.is_final() || self.recent.is_absent(&name, Sidecar::Provisioner) {
+            return Err(error);
+        }
+        tracing::info!(name = %spec.name, %error, "looking for the volume by its name before it is refused for good");
+        match self.look_by_name(op, spec, true).await? {
+            Look::Compatible(volume) => Ok(*volume),
+            Look::Different(message) => {
+                Err(CloudError::AlreadyExists { message, cause: error.ec2().cloned().map(Box::new) })
+            }
+            Look::Absent | Look::Broken(_) => Err(error),
+        }
+    }
+
+    /// Looks until the volume is seen or its absence is proven; broken ones are deleted on the way. A volume that differs
+    /// ends the look at once, or, when `patient`, only after the time in which ours might still appear beside it.
+    pub(super) async fn look_by_name(&self, op: &Op<'_>, spec: &VolumeSpec, patient: bool) -> Result<Look, CloudError> {
+        let name = Mark::VolumeName(spec.name.clone());
+        loop {
+            let proven_from = self.recent.absence_proven_from(&name, Sidecar::Provisioner);
+            let judge = |found, sent: Instant| {
+                let settled = sent >= proven_from;
+                match self.compare(spec, found) {
+                    Look::Absent if settled => {
+                        self.recent.note_absence(&name, Sidecar::Provisioner, sent);
+                        Verdict::Done(Look::Absent)
+                    }
+                    Look::Absent => Verdict::Waiting,
+                    Look::Different(_) if patient && !settled => Verdict::Waiting,
+                    found => Verdict::Done(found),
+                }
+            };
+            match self.watch.volumes(op, &spec.name, judge).await.map_err(CloudError::unproven)? {
+                Look::Broken(volume) => self.remove_broken(op, &volume).await?,
+                found => return Ok(found),
+            }
+        }
+    }
+
+    fn compare(&self, spec: &VolumeSpec, found: Vec<Volume>) -> Look {
+        // Looks may still show what we have deleted.
+        let deleted = |v: &Volume| self.recent.is_marked(&Mark::Deletion(v.id.clone()));
+        let named = |v: &Volume| v.csi_name() == Some(&spec.name) && !deleted(v);
+        let (live, others): (Vec<Volume>, Vec<Volume>) = found.into_iter().filter(named).partition(adopt::lives);
+        let difference = |v: &Volume| adopt::differences(&self.config.driver, spec, v).join("; ");
+        let mut same: Vec<&Volume> = live.iter().filter(|v| difference(v).is_empty()).collect();
+        let broken = |v: &Volume| v.state == VolumeState::Error && adopt::is_ours(&self.config.driver, spec, v);
+        match (same.pop(), same.is_empty()) {
+            (Some(volume), true) => Look::Compatible(Box::new(volume.clone())),
+            (Some(_), false) => {
+                let ids: Vec<_> = live.iter().map(|v| v.id.as_str()).collect();
+                Look::Different(format!("several volumes carry the name {:?}: {}", spec.name, ids.join(", ")))
+            }
+            (None, _) => match others.into_iter().find(broken) {
+                Some(broken) => Look::Broken(Box::new(broken)),
+                None if live.is_empty() => Look::Absent,
+                None => {
+                    let all: Vec<_> = live.iter().map(|v| format!("{}: {}", v.id, difference(v))).collect();
+                    Look::Different(format!("a volume named {:?} exists and differs: {}", spec.name, all.join(", ")))
+                }
+            },
+        }
+    }
+
+    /// Deletes a volume of ours that EC2 could not make, until it is seen going: no error is final before that
+    /// (`decisions.md` D-28).
+    pub(super) async fn remove_broken(&self, op: &Op<'_>, volume: &Volume) -> Result<(), CloudError> {
+        let id = &volume.id;
+        tracing::warn!(volume = %id, step = %op.what, "EC2 could not make the volume: it is in state error and is deleted");
+        let failed = |error: CloudError| CloudError::OutcomeUnknown {
+            message: format!("{}: {id} is in state error and could not be deleted: {error}", op.what),
+            cause: error.ec2().cloned().map(Box::new),
+        };
+        self.delete(op, id).await.map_err(failed)?;
+        self.watch
+            .volume(op, FirstLook::Now, id, |seen, _| match seen.map(|v| v.state) {
+                None | Some(VolumeState::Deleting | VolumeState::Deleted) => Verdict::Done(()),
+                Some(_) => Verdict::Waiting,
+            })
+            .await
+            .map_err(failed)
+    }
+}

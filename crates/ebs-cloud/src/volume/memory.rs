@@ -1,0 +1,74 @@
+//! What is remembered about volumes by name, from attempt to attempt.
+
+use std::time::Duration;
+
+use ebs_ec2::Volume;
+
+use super::order::Order;
+use crate::VolumeSpec;
+use crate::client_token::ClientTokens;
+use crate::expiring::Expiring;
+use crate::iops_limit::Site;
+
+/// For how long a retry sends what was sent first.
+const ORDER_LIFETIME: Duration = Duration::from_secs(3600);
+/// For how long a place without room is passed over.
+const NO_ROOM_LIFETIME: Duration = Duration::from_secs(300);
+/// For how long it is remembered that the volume of a token is gone and nobody has heard of it.
+const GONE_LIFETIME: Duration = Duration::from_secs(3600);
+
+/// Client tokens, orders, places without room, and volumes that went.
+#[derive(Debug, Default)]
+pub(crate) struct VolumeMemory {
+    tokens: ClientTokens,
+    orders: Expiring<String, (VolumeSpec, Order)>,
+    without_room: Expiring<String, Vec<Site>>,
+    gone: Expiring<String, Volume>,
+}
+
+impl VolumeMemory {
+    pub(super) fn order_of(&self, spec: &VolumeSpec) -> Option<Order> {
+        self.orders.get(&spec.name).filter(|(kept, _)| kept == spec).map(|(_, order)| order)
+    }
+
+    pub(super) fn keep_order(&self, spec: &VolumeSpec, order: &Order) {
+        self.orders.insert(spec.name.clone(), (spec.clone(), order.clone()), ORDER_LIFETIME);
+    }
+
+    pub(super) fn forget_order(&self, name: &String) {
+        self.orders.remove(name);
+    }
+
+    pub(super) fn sites_without_room(&self, name: &String) -> Vec<Site> {
+        self.without_room.get(name).unwrap_or_default()
+    }
+
+    pub(super) fn note_without_room(&self, name: &String, site: Site) -> Vec<Site> {
+        let mut sites = self.sites_without_room(name);
+        if sites.contains(&site) {
+            sites.clear();
+        }
+        sites.push(site);
+        self.without_room.insert(name.clone(), sites.clone(), NO_ROOM_LIFETIME);
+        sites
+    }
+
+    pub(super) fn token(&self, name: &str) -> String {
+        self.tokens.current(name)
+    }
+
+    /// No live volume of the present token exists: the next order takes the next one.
+    pub(super) fn give_up_token(&self, name: &str) {
+        self.tokens.roll(name);
+    }
+
+    /// The volume of the name's present token is proven gone.
+    pub(super) fn note_gone(&self, name: &str, volume: &Volume) {
+        self.gone.insert(self.token(name), volume.clone(), GONE_LIFETIME);
+    }
+
+    /// What has become of the token's volume, if it is known to be gone.
+    pub(super) fn gone(&self, token: &String) -> Option<Volume> {
+        self.gone.get(token)
+    }
+}

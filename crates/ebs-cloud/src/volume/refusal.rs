@@ -1,0 +1,99 @@
+//! What a creation that did not succeed is told as.
+
+use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Volume};
+
+use super::order::Order;
+use super::plan;
+use crate::error::refused;
+use crate::op::Op;
+use crate::{CapacityRequest, Cloud, CloudError, Object, Source, VolumeSpec};
+
+impl<E: Ec2> Cloud<E> {
+    /// The error for an order that EC2 refused for good.
+    pub(super) async fn order_refused(
+        &self,
+        op: &Op<'_>,
+        spec: &VolumeSpec,
+        order: &Order,
+        error: Ec2Error,
+    ) -> CloudError {
+        self.volumes.forget_order(&spec.name);
+        match (error.class, &spec.source) {
+            (ErrorClass::InsufficientCapacity, _) => self.no_room(op, spec, order, error),
+            (ErrorClass::SnapshotNotFound | ErrorClass::MalformedId, Source::Snapshot(id)) => {
+                let object = Object::Snapshot(id.clone());
+                CloudError::SourceNotFound { object, cause: Some(Box::new(error)) }
+            }
+            (ErrorClass::VolumeNotFound | ErrorClass::MalformedId, Source::Volume(id)) => {
+                let object = Object::Volume(id.clone());
+                CloudError::SourceNotFound { object, cause: Some(Box::new(error)) }
+            }
+            (ErrorClass::InvalidParameter | ErrorClass::Unsupported, Source::Snapshot(id)) => {
+                // EC2 does not tell a size that is too small from any other bad parameter: look which it is.
+                let needs = self.size_of(op, id).await.ok();
+                let asked = CapacityRequest { required: Some(order.size()), ..spec.capacity.clone() };
+                match plan::size(&asked, &spec.volume_type, needs.as_ref()) {
+                    Err(CloudError::OutOfRange { message, .. }) => {
+                        CloudError::OutOfRange { message, cause: Some(Box::new(error)) }
+                    }
+                    _ => refused(&op.what, error),
+                }
+            }
+            _ => refused(&op.what, error),
+        }
+    }
+
+    fn no_room(&self, op: &Op<'_>, spec: &VolumeSpec, order: &Order, error: Ec2Error) -> CloudError {
+        let tried = match order.site() {
+            None => "the zone of the source".to_owned(),
+            Some(site) => {
+                let tried = self.volumes.note_without_room(&spec.name, site);
+                let names: Vec<_> = tried.iter().map(ToString::to_string).collect();
+                names.join(", ")
+            }
+        };
+        let message = format!("{}: no room for such a volume in {tried}", op.what);
+        CloudError::InsufficientCapacity { message, cause: Some(Box::new(error)) }
+    }
+}
+
+/// True for what follows from the request alone, so that no process can ever have made a volume of it.
+pub(super) fn is_of_the_request_alone(spec: &VolumeSpec, error: &CloudError) -> bool {
+    spec.source == Source::Blank
+        && matches!(error, CloudError::InvalidArgument { cause: None, .. } | CloudError::OutOfRange { cause: None, .. })
+}
+
+fn key_hint(spec: &VolumeSpec) -> String {
+    match &spec.kms_key_id {
+        Some(key) => format!(
+            ": the usual reason is that the KMS key {key} does not exist, is disabled, or may not be used by the driver"
+        ),
+        None if spec.encrypted => {
+            ": the usual reason is a default KMS key that may not be used by the driver".to_owned()
+        }
+        None => String::new(),
+    }
+}
+
+/// The message says what to do about encryption only where encryption was asked for.
+pub(super) fn has_vanished(op: &Op<'_>, spec: &VolumeSpec, volume: &Volume) -> CloudError {
+    let message =
+        format!("{}: EC2 accepted it as {}, and then the volume vanished{}", op.what, volume.id, key_hint(spec));
+    if key_hint(spec).is_empty() {
+        CloudError::Internal { message, cause: None }
+    } else {
+        CloudError::FailedPrecondition { message, cause: None }
+    }
+}
+
+/// Of a volume that has been deleted since.
+pub(super) fn was_broken(op: &Op<'_>, spec: &VolumeSpec, volume: &Volume) -> CloudError {
+    let hint = key_hint(spec);
+    let message = format!("{}: {} went into state error{hint}; it has been deleted, try again", op.what, volume.id);
+    CloudError::FailedPrecondition { message, cause: None }
+}
+
+pub(super) fn out_of_time(op: &Op<'_>) -> CloudError {
+    let message = format!("{}: EC2 gave no clear answer in time, no volume was left behind; try again", op.what);
+    CloudError::Unavailable { message, cause: None }
+}

@@ -1,0 +1,153 @@
+//! Ages by AWS's own clocks, and which attachment is which by its attach time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use ebs_ec2::{Action, Observation, Observer};
+use ebs_sim::engine::TimingOverride;
+use ebs_sim::iam::Extra;
+use ebs_types::NodeId;
+use tokio::time::Instant;
+
+use crate::rig::Rig;
+
+#[derive(Debug, Default)]
+struct Told {
+    spared: AtomicUsize,
+    by_time: AtomicUsize,
+}
+
+impl Observer for Told {
+    fn observe(&self, _: &Observation<'_>) {}
+
+    fn spared(&self, action: Action) {
+        assert_eq!(action, Action::DetachVolume);
+        self.spared.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn ended_by_time(&self, _: Action) {
+        self.by_time.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// No date is in any reply from now on.
+fn without_dates(rig: &Rig) {
+    rig.lens.bend_volumes(|volumes| volumes.iter_mut().flat_map(|v| &mut v.attachments).for_each(|a| a.said_at = None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_attachment_is_believed_at_once_by_awss_clock_whatever_ours_says() {
+    for wrong in [0, -7_200, 7_200] {
+        let rig = Rig::new().await;
+        let volume = rig.volume("pvc-1").await;
+        let [node, _] = rig.nodes().await;
+        rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        let process = rig.process(wrong, Arc::<Told>::default()).await;
+        let began = Instant::now();
+        process.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        assert!(began.elapsed() < Duration::from_secs(1), "{wrong}: {:?}", began.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_young_attachment_of_another_process_is_not_believed_at_once_by_any_clock() {
+    for wrong in [0, -7_200, 7_200] {
+        let rig = Rig::new().await;
+        let volume = rig.volume("pvc-1").await;
+        let [node, _] = rig.nodes().await;
+        let process = rig.process(wrong, Arc::<Told>::default()).await;
+        rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        let began = Instant::now();
+        process.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        assert!(began.elapsed() >= Duration::from_secs(15), "{wrong}: {:?}", began.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_date_our_clock_counts_and_may_be_five_minutes_wrong() {
+    for (age, at_once) in [(400, true), (200, false)] {
+        let rig = Rig::new().await;
+        let volume = rig.volume("pvc-1").await;
+        let [node, _] = rig.nodes().await;
+        rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        rig.pass(age - 20).await;
+        let process = rig.process(0, Arc::<Told>::default()).await;
+        without_dates(&rig);
+        let began = Instant::now();
+        process.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        assert_eq!(began.elapsed() < Duration::from_secs(1), at_once, "{age} s old: {:?}", began.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_clock_of_ours_breaks_off_no_attachment() {
+    for (dated, wrong) in [(true, 75), (true, 7_200), (false, 290), (false, -290)] {
+        let rig = Rig::new().await;
+        rig.timing(TimingOverride { attach_ms: Some(40_000), ..TimingOverride::default() }).await;
+        let volume = rig.volume("pvc-1").await;
+        let [node, _] = rig.nodes().await;
+        let process = rig.process(wrong, Arc::<Told>::default()).await;
+        if !dated {
+            without_dates(&rig);
+        }
+        process.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        assert_eq!(rig.count(Action::DetachVolume), 0, "{wrong}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn attach_times_within_two_seconds_are_one_attachment_and_a_wait_ended_by_time_is_counted() {
+    for (apart, by_time) in [(0, 0), (2, 0), (3, 1)] {
+        let rig = Rig::new().await;
+        let volume = rig.volume("pvc-1").await;
+        let [node, _] = rig.nodes().await;
+        let told = Arc::<Told>::default();
+        let process = rig.process(0, told.clone()).await;
+        rig.lens.bend_volumes(move |volumes| {
+            for attachment in volumes.iter_mut().flat_map(|v| &mut v.attachments) {
+                attachment.attach_time = attachment.attach_time.map(|time| time + Duration::from_secs(apart));
+            }
+        });
+        let began = Instant::now();
+        process.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        assert_eq!(began.elapsed() < Duration::from_secs(1), by_time == 0, "{apart} s: {:?}", began.elapsed());
+        assert_eq!(told.by_time.load(Ordering::SeqCst), by_time, "{apart} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn spare_calls_are_counted_apart() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    let [node, _] = rig.nodes().await;
+    let told = Arc::<Told>::default();
+    let process = rig.process(0, told.clone()).await;
+    process.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    process.detach(&volume.id, &node, &rig.waiters).await.unwrap();
+    assert_eq!(rig.count(Action::DetachVolume), 1 + told.spared.load(Ordering::SeqCst));
+    assert_eq!(told.spared.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn volumes_of_cluster_nodes_come_and_go_without_a_wait_for_proof() {
+    let mut rig = Rig::new().await;
+    rig.sim.declare(Extra::HyperPod);
+    rig.timing(TimingOverride { attach_ms: Some(2_000), detach_ms: Some(2_000), ..TimingOverride::default() }).await;
+    let volume = rig.volume("pvc-1").await;
+    let node = NodeId::parse("hyperpod-blue-i-0123456789abcdef0").expect("a node");
+    for restarted in [false, true] {
+        let began = Instant::now();
+        rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        assert!(began.elapsed() < Duration::from_secs(6), "attach: {:?}", began.elapsed());
+        rig.pass(20).await;
+        if restarted {
+            rig.restart();
+            rig.pass(20).await;
+        }
+        let began = Instant::now();
+        rig.cloud.detach(&volume.id, &node, &rig.waiters).await.unwrap();
+        assert!(rig.volumes().await[0].attachments.is_empty());
+        assert!(began.elapsed() < Duration::from_secs(6), "detach: {:?}", began.elapsed());
+    }
+}

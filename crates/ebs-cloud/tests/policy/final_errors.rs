@@ -1,0 +1,316 @@
+//! What must be known before a creation is refused for good: a sidecar forgets the name after that.
+
+use ebs_cloud::{CloudError, Source, VolumeSpec, VolumeState};
+use ebs_ec2::{Action, ErrorClass};
+use ebs_sim::engine::{BurntToken, EngineConfig};
+use ebs_types::{SnapshotId, VolumeId, VolumeType};
+use tokio::time::Instant;
+
+use crate::rig::{Rig, in_zone, request, snapshot_spec, spec, told};
+
+/// Refusals that EC2 may give before it looks at the token.
+const REFUSALS: [ErrorClass; 7] = [
+    ErrorClass::Unauthorized,
+    ErrorClass::Unauthenticated,
+    ErrorClass::Encryption,
+    ErrorClass::InsufficientCapacity,
+    ErrorClass::InvalidParameter,
+    ErrorClass::SnapshotNotFound,
+    ErrorClass::Other,
+];
+
+fn looks(rig: &Rig) -> usize {
+    rig.count(Action::DescribeVolumes)
+}
+
+/// From now on looks show no volumes for so many seconds.
+fn hide_volumes(rig: &Rig, seconds: u64) {
+    let began = Instant::now();
+    rig.lens.bend_volumes(move |volumes| {
+        if began.elapsed().as_secs() < seconds {
+            volumes.clear();
+        }
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_by_ec2_finds_the_volume_that_another_process_made_of_the_name() {
+    let rig = Rig::new().await;
+    for (n, class) in REFUSALS.into_iter().enumerate() {
+        let wanted = spec(&format!("pvc-{n}"));
+        let made = rig.twin().create_volume(&wanted, &rig.waiters).await.unwrap().into_inner();
+        rig.pass(60).await;
+        rig.sim.fail_next(Action::CreateVolume, class, false);
+        let found = rig.create(&wanted).await;
+        assert_eq!(found.map(|v| v.id).ok(), Some(made.id), "{class:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_final_only_when_a_look_that_cannot_lag_behind_the_take_over_shows_nothing() {
+    let rig = Rig::new().await;
+    let made = rig.twin().create_volume(&spec("pvc-1"), &rig.waiters).await.unwrap().into_inner();
+    hide_volumes(&rig, 14);
+    rig.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
+    assert_eq!(rig.create(&spec("pvc-1")).await.map(|v| v.id).ok(), Some(made.id));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_proven_absent_costs_no_look_at_the_next_refusal() {
+    let rig = Rig::new().await;
+    rig.volume("other").await;
+    rig.pass(10).await;
+    rig.volume("another").await;
+    rig.pass(10).await;
+    let before = looks(&rig);
+    for _ in 0..3 {
+        rig.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
+        let error = rig.create(&spec("pvc-1")).await.unwrap_err();
+        assert!(matches!(error, CloudError::Unauthorized { .. }), "{error:?}");
+    }
+    assert_eq!(looks(&rig), before + 1);
+    // What may have been made since has to be looked for again.
+    rig.sim.fail_next(Action::DescribeVolumes, ErrorClass::Unauthorized, false);
+    let error = rig.create(&spec("pvc-1")).await.unwrap_err();
+    assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
+    rig.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
+    rig.create(&spec("pvc-1")).await.expect("it was made");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_absence_proven_before_a_pause_proves_nothing_after_it() {
+    let rig = Rig::new().await;
+    rig.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
+    rig.create(&spec("pvc-1")).await.unwrap_err();
+    rig.pass(60).await;
+    let made = rig.twin().create_volume(&spec("pvc-1"), &rig.waiters).await.unwrap().into_inner();
+    rig.pass(60).await;
+    rig.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
+    assert_eq!(rig.create(&spec("pvc-1")).await.map(|v| v.id).ok(), Some(made.id));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_before_the_order_that_is_refused_is_final_only_without_a_volume_of_the_name() {
+    let mut rig = Rig::new().await;
+    let origin = rig.volume("origin").await;
+    let clone = VolumeSpec { source: Source::Volume(origin.id.clone()), ..spec("pvc-1") };
+    let made = rig.create(&clone).await.unwrap();
+    rig.restart();
+    rig.pass(60).await;
+    rig.sim.fail_next(Action::DescribeVolumes, ErrorClass::Unauthorized, false);
+    assert_eq!(rig.create(&clone).await.map(|v| v.id).ok(), Some(made.id), "the source cannot be looked at");
+    rig.restart();
+    rig.pass(60).await;
+    for _ in 0..2 {
+        rig.sim.fail_next(Action::DescribeVolumes, ErrorClass::Unauthorized, false);
+    }
+    let error = rig.create(&clone).await.unwrap_err();
+    assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "nothing can be looked at: {error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn zones_that_cannot_be_listed_are_no_final_error_for_a_name_that_has_its_volume() {
+    let mut rig = Rig::new().await;
+    let made = rig.create(&spec("pvc-1")).await.unwrap();
+    rig.restart();
+    rig.pass(60).await;
+    rig.sim.fail_next(Action::DescribeAvailabilityZones, ErrorClass::Unauthorized, false);
+    assert_eq!(rig.create(&spec("pvc-1")).await.map(|v| v.id).ok(), Some(made.id.clone()), "refused");
+    rig.restart();
+    rig.pass(60).await;
+    rig.lens.hide_zones();
+    assert_eq!(rig.create(&spec("pvc-1")).await.map(|v| v.id).ok(), Some(made.id), "none listed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_that_cannot_be_followed_is_no_final_error() {
+    let rig = Rig::new().await;
+    rig.twin().create_volume(&spec("pvc-1"), &rig.waiters).await.unwrap().into_inner();
+    rig.pass(60).await;
+    let (sim, mut looks) = (rig.sim.clone(), 0);
+    rig.lens.bend_volumes(move |volumes| {
+        looks += 1;
+        if looks == 1 {
+            volumes.iter_mut().for_each(|v| v.state = VolumeState::Creating);
+            sim.fail_next(Action::DescribeVolumes, ErrorClass::Unauthorized, false);
+        }
+    });
+    rig.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
+    let error = rig.create(&spec("pvc-1")).await.unwrap_err();
+    assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_encrypted_volume_under_a_later_token_is_found_before_the_first_is_refused() {
+    let rig = Rig::with(EngineConfig { burnt_token: BurntToken::OldReply, ..EngineConfig::default() }).await;
+    let wanted = VolumeSpec { encrypted: true, ..spec("pvc-1") };
+    let twin = rig.twin();
+    let first = twin.create_volume(&wanted, &rig.waiters).await.unwrap().into_inner();
+    twin.delete_volume(&first.id, &rig.waiters).await.unwrap();
+    let request = ebs_ec2::CreateVolume { encrypted: true, ..request(&wanted, "the-next-token") };
+    let second = rig.stranger(request).await;
+    rig.pass(60).await;
+    assert_eq!(rig.create(&wanted).await.map(|v| v.id).ok(), Some(second));
+}
+
+/// From now on looks show every volume in state error.
+fn break_volumes(rig: &Rig) {
+    rig.lens.bend_volumes(|volumes| volumes.iter_mut().for_each(|v| v.state = VolumeState::Error));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_in_state_error_is_deleted_before_the_error_is_final() {
+    let rig = Rig::new().await;
+    break_volumes(&rig);
+    for n in 1..=3 {
+        let error = rig.create(&spec("pvc-1")).await.unwrap_err();
+        assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
+        assert!(told(&error).contains("state error") && told(&error).contains("deleted"), "{}", told(&error));
+        assert_eq!(rig.volumes().await.len(), 0, "left behind by attempt {n}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_in_state_error_that_cannot_be_deleted_is_no_final_error_and_the_next_attempt_deletes_it() {
+    for burnt_token in [BurntToken::Mismatch, BurntToken::OldReply] {
+        let mut rig = Rig::with(EngineConfig { burnt_token, ..EngineConfig::default() }).await;
+        break_volumes(&rig);
+        rig.sim.fail_next(Action::DeleteVolume, ErrorClass::Unauthorized, false);
+        let error = rig.create(&spec("pvc-1")).await.unwrap_err();
+        assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
+        let left = rig.volumes().await;
+        assert!(left.len() == 1 && told(&error).contains(&left[0].id), "{}", told(&error));
+        rig.restart();
+        rig.create(&spec("pvc-1")).await.unwrap_err();
+        assert_eq!(rig.volumes().await.len(), 0, "{burnt_token:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_in_state_error_that_a_look_finds_by_the_name_is_deleted_and_nobody_elses_is() {
+    let rig = Rig::new().await;
+    let ours = rig.stranger(request(&spec("pvc-1"), "earlier")).await;
+    let mut theirs = spec("pvc-1");
+    theirs.tags.insert("kubernetes.io/cluster/blue".into(), "shared".into());
+    let theirs = rig.stranger(request(&theirs, "theirs")).await;
+    break_volumes(&rig);
+    rig.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
+    let error = rig.create(&spec("pvc-1")).await.unwrap_err();
+    assert!(matches!(error, CloudError::Unauthorized { .. }), "{error:?}");
+    let left: Vec<String> = rig.volumes().await.into_iter().map(|v| v.id).collect();
+    assert_eq!(left, [theirs.as_str()], "{ours} should be gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_found_is_no_proof_for_a_volume_that_was_there_moments_ago() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    hide_volumes(&rig, 10);
+    rig.sim.fail_next(Action::DeleteVolume, ErrorClass::VolumeNotFound, false);
+    rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
+    assert_eq!(rig.volumes().await.len(), 0, "reported deleted while it is there");
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_found_is_no_proof_in_a_process_that_has_only_now_become_the_one_that_is_asked() {
+    let mut rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    rig.restart();
+    rig.sim.fail_next(Action::DeleteVolume, ErrorClass::VolumeNotFound, false);
+    rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
+    assert_eq!(rig.volumes().await.len(), 0, "reported deleted while it is there");
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_found_is_believed_at_once_for_a_volume_that_was_last_there_long_ago() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    rig.pass(20).await;
+    rig.twin().delete_volume(&volume.id, &rig.waiters).await.unwrap();
+    let (looks_before, began) = (looks(&rig), Instant::now());
+    rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
+    assert_eq!(looks(&rig), looks_before);
+    assert!(began.elapsed().as_secs() < 2, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_found_is_no_proof_for_a_snapshot_that_was_there_moments_ago() {
+    let mut rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    for (n, restarts) in [(1, false), (2, true)] {
+        let made = rig.cloud.create_snapshot(&snapshot_spec(&format!("snap-{n}"), &volume.id), &rig.waiters).await;
+        if restarts {
+            rig.restart();
+        }
+        rig.sim.fail_next(Action::DeleteSnapshot, ErrorClass::SnapshotNotFound, false);
+        rig.cloud.delete_snapshot(&made.unwrap().into_inner().id, &rig.waiters).await.unwrap();
+        let left = rig.sim.engine().snapshot_of_state().await.snapshots.len();
+        assert_eq!(left, 0, "reported deleted while it is there");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_snapshot_that_another_process_has_taken_is_found() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    rig.pass(20).await;
+    let kinds = [ErrorClass::Unauthorized, ErrorClass::VolumeNotFound, ErrorClass::Other];
+    for (n, class) in kinds.into_iter().enumerate() {
+        let wanted = snapshot_spec(&format!("snap-{n}"), &volume.id);
+        let theirs = rig.twin().create_snapshot(&wanted, &rig.waiters).await.unwrap().into_inner();
+        let began = Instant::now();
+        rig.lens.bend_snapshots(move |snapshots| {
+            if began.elapsed().as_secs() < 14 {
+                snapshots.clear();
+            }
+        });
+        rig.sim.fail_next(Action::CreateSnapshot, class, false);
+        let found = rig.cloud.create_snapshot(&wanted, &rig.waiters).await;
+        assert_eq!(found.map(|s| s.into_inner().id).ok(), Some(theirs.id), "{class:?}");
+        rig.pass(60).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_snapshot_that_nobody_has_taken_is_refused_with_one_look() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await;
+    for name in ["warm-1", "warm-2"] {
+        rig.cloud.create_snapshot(&snapshot_spec(name, &volume.id), &rig.waiters).await.unwrap().into_inner();
+        rig.pass(10).await;
+    }
+    let before = rig.count(Action::DescribeSnapshots);
+    rig.sim.fail_next(Action::CreateSnapshot, ErrorClass::Unauthorized, false);
+    let error = rig.cloud.create_snapshot(&snapshot_spec("snap", &volume.id), &rig.waiters).await.unwrap_err();
+    assert!(matches!(error, CloudError::Unauthorized { .. }), "{error:?}");
+    assert_eq!(rig.count(Action::DescribeSnapshots), before + 1, "the look before the call is proof enough");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_type_is_left_to_ec2_to_judge_with_its_iops_as_they_are() {
+    let rig = Rig::new().await;
+    let wanted = VolumeSpec {
+        volume_type: VolumeType::Other("gp9".to_owned()),
+        iops: ebs_types::IopsRequest::Explicit(900_000),
+        ..in_zone(spec("pvc-1"), "us-west-2a")
+    };
+    let error = rig.create(&wanted).await.unwrap_err();
+    assert!(matches!(error, CloudError::InvalidArgument { .. }), "{error:?}");
+    let order = rig.creations().pop().expect("EC2 was asked");
+    assert_eq!((order.volume_type.as_deref(), order.iops), (Some("gp9"), Some(900_000)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_source_is_final_after_the_name_was_looked_for() {
+    let rig = Rig::new().await;
+    let sources = [
+        Source::Snapshot(SnapshotId::parse("snap-0123456789abcdef0").unwrap()),
+        Source::Volume(VolumeId::parse("vol-0123456789abcdef0").unwrap()),
+    ];
+    for (n, source) in sources.into_iter().enumerate() {
+        let wanted = VolumeSpec { source, ..spec(&format!("pvc-{n}")) };
+        let error = rig.create(&wanted).await.unwrap_err();
+        assert!(matches!(error, CloudError::SourceNotFound { .. }), "{error:?}");
+        assert!(looks(&rig) > n, "nobody looked for the name");
+    }
+}

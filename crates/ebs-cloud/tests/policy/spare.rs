@@ -1,0 +1,86 @@
+//! One more DetachVolume where that tells at once what time would tell.
+
+use std::time::Duration;
+
+use ebs_ec2::{Action, ErrorClass};
+use ebs_sim::engine::TimingOverride;
+use ebs_types::{NodeId, VolumeId};
+use tokio::time::Instant;
+
+use crate::rig::Rig;
+
+/// A volume that was attached a moment ago to the machine's own instance.
+async fn attached() -> (Rig, VolumeId, NodeId) {
+    let rig = Rig::new().await;
+    rig.timing(TimingOverride { detach_ms: Some(1_000), ..TimingOverride::default() }).await;
+    let volume = rig.volume("pvc-1").await.id;
+    let [node, _] = rig.nodes().await;
+    rig.cloud.attach(&volume, &node, &rig.waiters).await.expect("the attachment is possible");
+    (rig, volume, node)
+}
+
+async fn detach_for_real(rig: &Rig, volume: &VolumeId, node: &NodeId) -> Duration {
+    let began = Instant::now();
+    rig.cloud.detach(volume, node, &rig.waiters).await.expect("it can be detached");
+    assert!(rig.volumes().await.iter().all(|v| v.attachments.is_empty()), "reported detached while attached");
+    began.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_young_attachment_is_proven_gone_at_once_by_one_more_call() {
+    let (rig, volume, node) = attached().await;
+    let took = detach_for_real(&rig, &volume, &node).await;
+    assert!(took < Duration::from_secs(3), "{took:?}");
+    assert_eq!((rig.count(Action::DetachVolume), rig.accepted(Action::DetachVolume)), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_more_call_is_not_made_for_a_wait_of_two_seconds() {
+    let (rig, volume, node) = attached().await;
+    rig.pass(13).await;
+    let took = detach_for_real(&rig, &volume, &node).await;
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    assert_eq!(rig.count(Action::DetachVolume), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_more_call_takes_no_token_from_anybody() {
+    let (rig, volume, node) = attached().await;
+    let mut others = tokio::task::JoinSet::new();
+    for n in 0..45 {
+        let other = VolumeId::parse(&format!("vol-0123456789abcde{n:02}")).expect("an id");
+        let (cloud, node, waiters) = (rig.cloud.clone(), node.clone(), rig.waiters.clone());
+        others.spawn(async move { cloud.detach(&other, &node, &waiters).await.expect("nothing is attached") });
+    }
+    others.join_all().await;
+    rig.sim.clear_calls();
+    let took = detach_for_real(&rig, &volume, &node).await;
+    assert!(took >= Duration::from_secs(8), "{took:?}");
+    assert_eq!(rig.count(Action::DetachVolume), 1, "the bucket is less than half full");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_state_itself_proves_an_end_and_no_missing_thing() {
+    for class in [
+        ErrorClass::AttachmentNotFound,
+        ErrorClass::VolumeNotFound,
+        ErrorClass::InstanceNotFound,
+        ErrorClass::IncorrectState,
+        ErrorClass::Throttled,
+        ErrorClass::NotSent,
+        ErrorClass::Ambiguous,
+    ] {
+        let (rig, volume, node) = attached().await;
+        rig.timing(TimingOverride { detach_ms: Some(20_000), ..TimingOverride::default() }).await;
+        rig.lens.hide_attachments(Duration::from_secs(14));
+        let gate = rig.sim.hold(Action::DetachVolume);
+        let (took, ()) = tokio::join!(detach_for_real(&rig, &volume, &node), async {
+            gate.reached().await;
+            gate.release();
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            rig.sim.fail_next(Action::DetachVolume, class, false);
+        });
+        assert!(took >= Duration::from_secs(20), "{class:?}: {took:?}");
+        assert_eq!(rig.count(Action::DetachVolume), 2, "{class:?}: once and no more");
+    }
+}

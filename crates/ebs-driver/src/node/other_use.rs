@@ -1,0 +1,76 @@
+//! What else uses a volume's disk: nothing is written to it, shown or let go while that would hurt (`decisions.md` D-37).
+
+use std::path::Path;
+
+use ebs_mounter::{DeviceNumber, DiskUses, Hold};
+
+use super::Inner;
+use super::decide::describe;
+use super::error::{Cause, Refused};
+
+/// So many uses are named in an error.
+const NAMED: usize = 4;
+
+/// Refuses while the disk is bound as a raw device at any path but this one: what writes there would be under a file
+/// system that is made, checked, grown or mounted here.
+pub(super) async fn refuse_raw_binds(node: &Inner, disk: DeviceNumber, here: &Path) -> Result<(), Cause> {
+    let uses = uses(node, disk).await?;
+    let at = names(uses.raw.iter().filter(|bind| bind.at != here).map(|bind| bind.at.display().to_string()));
+    if at.is_empty() { Ok(()) } else { Err(Refused::BoundRaw { at }.into()) }
+}
+
+/// Refuses to show a disk raw while a file system of it is mounted, or while a bind is left of a disk that had its number
+/// before: whoever uses that writes to this one. Another bind of the disk as it is now is the volume for another pod.
+pub(super) async fn refuse_before_raw(node: &Inner, disk: DeviceNumber) -> Result<(), Cause> {
+    let uses = uses(node, disk).await?;
+    let former = uses.raw.iter().filter(|bind| bind.is_former);
+    let at = names(former.map(|bind| format!("{} (of a disk that is gone)", bind.at.display())));
+    if !at.is_empty() {
+        return Err(Refused::BoundRaw { at }.into());
+    }
+    let at = names(uses.mounts.iter().map(|entry| format!("{} ({})", entry.target.display(), describe(entry))));
+    if at.is_empty() { Ok(()) } else { Err(Refused::MountedToo { at }.into()) }
+}
+
+/// Refuses to unstage while anything would be left of the volume when all that lies at the staging path is gone.
+pub(super) async fn refuse_other_uses(node: &Inner, disk: DeviceNumber, staging: &Path) -> Result<(), Cause> {
+    let uses = uses(node, disk).await?;
+    let at = names(left_over(&uses, staging));
+    if at.is_empty() { Ok(()) } else { Err(Refused::InUse { at }.into()) }
+}
+
+async fn uses(node: &Inner, disk: DeviceNumber) -> Result<DiskUses, Cause> {
+    node.mounter.uses_of(disk).await.map_err(Cause::io("looking for other uses of the device"))
+}
+
+fn left_over<'a>(uses: &'a DiskUses, staging: &'a Path) -> impl Iterator<Item = String> + 'a {
+    let mounts =
+        uses.mounts_apart_from(staging).into_iter().map(|entry| format!("mounted at {}", entry.target.display()));
+    let raw = uses.raw.iter().filter(move |bind| bind.at != staging);
+    mounts.chain(raw.map(|bind| format!("bound at {}", bind.at.display())))
+}
+
+/// Refuses to report a volume as unstaged while somebody holds its disk where the mount table does not show it.
+pub(super) async fn refuse_held(node: &Inner, disk: DeviceNumber, unmounted: bool) -> Result<(), Cause> {
+    match node.mounter.hold_of(disk).await.map_err(Cause::io("opening the device exclusively"))? {
+        Hold::Free => Ok(()),
+        Hold::Gone => {
+            tracing::warn!(%disk, "the device went while the volume was unstaged");
+            Ok(())
+        }
+        Hold::Held(who) => {
+            let by = if who.is_empty() { "nobody that this process can see".to_owned() } else { names(who) };
+            Err(Refused::Held { by, unmounted }.into())
+        }
+    }
+}
+
+fn names(of: impl IntoIterator<Item = String>) -> String {
+    let mut all: Vec<String> = of.into_iter().collect();
+    let more = all.len().saturating_sub(NAMED);
+    all.truncate(NAMED);
+    if more > 0 {
+        all.push(format!("{more} more"));
+    }
+    all.join(", ")
+}

@@ -1,0 +1,202 @@
+//! What is formatted, and above all what is not again, through the RPCs.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+use crate::node::{MIB, Node, a_volume_id, block, context, mount, options, refused};
+use csi_proto::csi;
+use csi_proto::csi::node_server::Node as _;
+use ebs_driver::node::NodeService;
+use ebs_driver::operation::Operations;
+use ebs_mounter::{MountTable, Mounter, MounterConfig};
+use ebs_testkit::loop_device::LoopDevice;
+use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::replaced_tool::ReplacedTool;
+use tonic::{Code, Request};
+
+const ATTACH_TIME: &str = "ebs.csi.aws.com/attach-time";
+const AT: u64 = 40_960;
+const PRECIOUS: &[u8] = b"precious";
+
+/// A stage whose mkfs refuses its arguments.
+fn stage_that_mkfs_refuses(node: &Node) -> csi::NodeStageVolumeRequest {
+    let mut request = node.stage_request("ext4", &[]);
+    request.volume_context.insert("blocksize".to_owned(), "3".to_owned());
+    request
+}
+
+/// Stages a blank volume whose mkfs is killed.
+async fn interrupt(node: &Node) {
+    let _replaced = ReplacedTool::by_script("mke2fs", "kill -9 $$").unwrap();
+    refused(node.stage(node.stage_request("ext4", &[])).await, Code::Internal, &["mke2fs", "signal 9"]);
+    assert_eq!(records(node), 1);
+}
+
+fn records(node: &Node) -> usize {
+    let entries = std::fs::read_dir(node.path("state")).unwrap();
+    entries.filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("format-")).count()
+}
+
+/// Writes what must not be lost as a pod with a raw block volume does.
+async fn write_raw(node: &Node) {
+    node.publish(node.publish_request(block())).await.unwrap();
+    let device = File::options().write(true).open(node.path("target")).unwrap();
+    device.write_all_at(PRECIOUS, AT).unwrap();
+    device.sync_all().unwrap();
+    drop(device);
+    node.unpublish(node.text("target")).await.unwrap();
+}
+
+async fn is_refused_and_kept(node: &Node) {
+    refused(node.stage(node.stage_request("ext4", &[])).await, Code::FailedPrecondition, &["not blank"]);
+    assert_eq!(node.disk.read_at(PRECIOUS.len(), AT).unwrap(), PRECIOUS);
+}
+
+#[test]
+fn raw_data_written_after_a_format_that_failed_is_kept() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        refused(node.stage(stage_that_mkfs_refuses(&node)).await, Code::Internal, &["mke2fs"]);
+        assert_eq!(records(&node), 0);
+        write_raw(&node).await;
+        is_refused_and_kept(&node).await;
+    });
+}
+
+#[test]
+fn raw_data_written_after_a_format_that_was_interrupted_is_kept() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        interrupt(&node).await;
+        write_raw(&node).await;
+        assert_eq!(records(&node), 0);
+        is_refused_and_kept(&node).await;
+    });
+}
+
+#[test]
+fn a_volume_that_came_back_with_its_old_attach_time_is_not_formatted_again() {
+    in_mount_namespace(|| async {
+        let mut node = Node::new(64 * MIB);
+        interrupt(&node).await;
+        node.disk.write_at(PRECIOUS, AT).unwrap();
+        node.disk.attach_again().await.unwrap();
+        is_refused_and_kept(&node).await;
+    });
+}
+
+#[test]
+fn a_record_of_an_older_version_is_no_leave_to_format() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        node.disk.write_at(PRECIOUS, AT).unwrap();
+        let (volume, bytes) = (&node.volume, 64 * MIB);
+        let record =
+            format!("volume={volume}\npartition=none\nbytes={bytes}\nfs=ext4\nattach-time=2026-11-21T17:31:00Z\nend\n");
+        std::fs::write(node.path("state").join(format!("format-{volume}")), record).unwrap();
+        is_refused_and_kept(&node).await;
+    });
+}
+
+#[test]
+fn an_interrupted_format_is_finished_by_the_same_attachment_and_by_no_other() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        interrupt(&node).await;
+        // Half of an ext4: tables are written, the superblock is not.
+        node.disk.write_at(&[0xff; 4096], 12 * 4096).unwrap();
+        for attach_time in ["2026-11-21T18:00:00Z", ""] {
+            let mut other = node.stage_request("ext4", &[]);
+            other.publish_context.remove(ATTACH_TIME);
+            if !attach_time.is_empty() {
+                other.publish_context.insert(ATTACH_TIME.to_owned(), attach_time.to_owned());
+            }
+            refused(node.stage(other).await, Code::FailedPrecondition, &["not blank"]);
+        }
+        node.staged("ext4").await;
+        assert_eq!(records(&node), 0);
+    });
+}
+
+#[test]
+fn unstage_forgets_an_interrupted_format() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        interrupt(&node).await;
+        node.disk.write_at(&[0xff; 4096], 12 * 4096).unwrap();
+        node.unstage().await.unwrap();
+        refused(node.stage(node.stage_request("ext4", &[])).await, Code::FailedPrecondition, &["not blank"]);
+    });
+}
+
+#[test]
+fn a_record_ends_before_the_first_mount() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        // The format succeeds, the mount does not: whoever mounts the volume now may write to it.
+        refused(node.stage(node.stage_request("ext4", &["nonsense"])).await, Code::Internal, &["nonsense"]);
+        assert!(!node.is_untouched(), "it was formatted");
+        assert_eq!(records(&node), 0);
+        node.staged("ext4").await;
+    });
+}
+
+fn blockdev(node: &Node, change: &str) {
+    #[expect(clippy::disallowed_methods, reason = "what an administrator does")]
+    let done = std::process::Command::new("/usr/sbin/blockdev").arg(change).arg(node.disk.path()).status().unwrap();
+    assert!(done.success());
+}
+
+#[test]
+fn a_disk_that_refuses_writes_is_not_formatted() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        blockdev(&node, "--setro");
+        refused(node.stage(node.stage_request("ext4", &[])).await, Code::FailedPrecondition, &["read-only"]);
+        assert_eq!(records(&node), 0);
+        blockdev(&node, "--setrw");
+        node.staged("ext4").await;
+    });
+}
+
+#[test]
+fn eight_blank_volumes_staged_at_once_are_all_formatted() {
+    in_mount_namespace(|| async {
+        let place = tempfile::tempdir().unwrap();
+        let disks: Vec<_> = (0..8)
+            .map(|_| {
+                let volume = a_volume_id();
+                let disk = LoopDevice::new_in(place.path(), &volume, 64 * MIB).unwrap();
+                (volume, disk)
+            })
+            .collect();
+        let config = MounterConfig {
+            simulated_devices: Some(place.path().to_owned()),
+            late_device: Duration::ZERO,
+            ..MounterConfig::new(place.path().join("state"))
+        };
+        let service = NodeService::new(options(), None, Mounter::new(config).unwrap(), Operations::new());
+        let mut stages = tokio::task::JoinSet::new();
+        for (volume, _) in &disks {
+            let staging = place.path().join(format!("staging-{volume}"));
+            let request = csi::NodeStageVolumeRequest {
+                volume_id: volume.to_string(),
+                publish_context: context(&[("devicePath", "/dev/xvdaa"), ("ebs.csi.aws.com/source", "none")]),
+                staging_target_path: staging.to_str().unwrap().to_owned(),
+                volume_capability: Some(mount("ext4", &[])),
+                ..csi::NodeStageVolumeRequest::default()
+            };
+            let service = service.clone();
+            stages.spawn(async move { service.node_stage_volume(Request::new(request)).await });
+        }
+        let failed: Vec<_> = stages.join_all().await.into_iter().filter_map(Result::err).collect();
+        assert!(failed.is_empty(), "{} of 8 failed: {failed:?}", failed.len());
+        let table = MountTable::read().await.unwrap();
+        for (volume, _) in &disks {
+            let staging = place.path().canonicalize().unwrap().join(format!("staging-{volume}"));
+            assert_eq!(table.topmost(&staging).map(|entry| entry.fs_type.as_str()), Some("ext4"), "{volume}");
+            rustix::mount::unmount(&staging, rustix::mount::UnmountFlags::empty()).unwrap();
+        }
+    });
+}

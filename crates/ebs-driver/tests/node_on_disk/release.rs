@@ -1,0 +1,219 @@
+//! Letting go of a volume (`decisions.md` D-35, D-37): unstaged means that nothing holds the disk.
+
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::node::{MIB, Node, block, mount, refused};
+use csi_proto::csi;
+use csi_proto::csi::node_server::Node as _;
+use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::process::{Process, ProcessSpec};
+use tonic::{Code, Request};
+
+const BOUND: Duration = Duration::from_secs(20);
+const O_EXCL: i32 = 0o200;
+
+#[test]
+fn a_volume_that_is_still_published_is_not_unstaged_and_its_targets_are_named() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        node.staged("ext4").await;
+        node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
+        let open = std::fs::File::create(node.path("target/file")).unwrap();
+        let target = node.text("target");
+        refused(node.unstage().await, Code::FailedPrecondition, &["still in use", &target, node.volume.as_str()]);
+        assert_eq!(node.mounts_at("staging").await.len(), 1, "a refusal leaves the volume staged");
+        drop(open);
+        node.unpublish(target).await.unwrap();
+        node.unstage().await.unwrap();
+    });
+}
+
+#[test]
+fn a_volume_that_is_bound_raw_is_not_unstaged() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        node.publish(node.publish_request(block())).await.unwrap();
+        let target = node.text("target");
+        refused(node.unstage().await, Code::FailedPrecondition, &["still in use", &target]);
+        node.unpublish(target).await.unwrap();
+        node.unstage().await.unwrap();
+    });
+}
+
+#[test]
+fn a_volume_that_another_mount_namespace_holds_is_not_unstaged_until_it_lets_go() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        node.staged("ext4").await;
+        let mut holder = another_namespace(&node).await;
+        let (process, staging) = (format!("process {}", holder.pid()), node.text("staging"));
+        let said = refused(node.unstage().await, Code::FailedPrecondition, &["held", &process, &staging]);
+        assert!(said.contains("is unmounted"), "a volume that is half let go is said to be so: {said}");
+        // What is let go only in part is never reported as done, however often that is asked.
+        refused(node.unstage().await, Code::FailedPrecondition, &["held", &process]);
+        assert!(node.path("staging").exists(), "with its directory the mounts of others would go");
+        holder.kill().unwrap();
+        node.unstage().await.unwrap();
+    });
+}
+
+/// A process with a mount namespace of its own, in which all mounts of this one stay whatever happens here.
+async fn another_namespace(node: &Node) -> Process {
+    let args = ["--mount", "--propagation", "private", "/usr/bin/sleep", "600"];
+    let spec = ProcessSpec {
+        name: "a leaked container".to_owned(),
+        program: "/usr/bin/unshare".into(),
+        args: args.map(Into::into).into(),
+        env: Default::default(),
+        log: node.path("holder.log"),
+    };
+    let process = Process::spawn(spec).unwrap();
+    let of = |task: String| std::fs::read_link(Path::new("/proc").join(task).join("ns/mnt"));
+    let here = of("thread-self".to_owned()).unwrap();
+    let entered = async {
+        while of(process.pid().to_string()).unwrap() == here {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(BOUND, entered).await.expect("a namespace of its own");
+    process
+}
+
+#[test]
+fn a_volume_whose_device_is_opened_exclusively_is_not_unstaged() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        let holder = std::fs::File::options().read(true).custom_flags(O_EXCL).open(node.disk.path()).unwrap();
+        let process = format!("process {}", std::process::id());
+        refused(node.unstage().await, Code::FailedPrecondition, &["held", &process]);
+        drop(holder);
+        node.unstage().await.unwrap();
+    });
+}
+
+#[test]
+fn a_mount_that_goes_with_the_staging_mount_is_no_other_use() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        node.staged("ext4").await;
+        // The same directory seen twice: the second view of the mount goes when the first one does.
+        let (place, twin) = (node.path("staging"), node.path("twin"));
+        node.unstage().await.unwrap();
+        std::fs::create_dir_all(&twin).unwrap();
+        std::fs::create_dir_all(node.path("kubelet")).unwrap();
+        rustix::mount::mount_bind(node.path("kubelet"), node.path("kubelet")).unwrap();
+        rustix::mount::mount_change(node.path("kubelet"), rustix::mount::MountPropagationFlags::SHARED).unwrap();
+        rustix::mount::mount_bind(node.path("kubelet"), &twin).unwrap();
+        let mut request = node.stage_request("ext4", &[]);
+        request.staging_target_path = node.text("kubelet/staging");
+        node.stage(request).await.unwrap();
+        assert_eq!(node.mounts_at("twin/staging").await.len(), 1, "the mount is seen at both");
+        let request = csi::NodeUnstageVolumeRequest {
+            volume_id: node.volume.to_string(),
+            staging_target_path: node.text("kubelet/staging"),
+        };
+        node.service.node_unstage_volume(Request::new(request)).await.unwrap();
+        assert!(node.mounts_at("twin/staging").await.is_empty() && !place.exists());
+    });
+}
+
+#[test]
+fn a_vanished_device_is_let_go_although_it_is_published() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        node.staged("ext4").await;
+        node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
+        let _open = std::fs::File::create(node.path("target/file")).unwrap();
+        // A sysfs that can be read and lists other disks: what is seen after a surprise detach.
+        let sys = sysfs_with(&node, "sdz", "8:400");
+        let after = node.again(|config| config.sys = sys);
+        after.node_unstage_volume(Request::new(node.unstage_request())).await.unwrap();
+        assert!(node.mounts_at("staging").await.is_empty());
+    });
+}
+
+#[test]
+fn a_foreign_mount_below_ours_ends_the_unstage_and_stays() {
+    in_mount_namespace(|| async {
+        let (node, other) = (Node::new(64 * MIB), Node::new(64 * MIB));
+        let mut request = other.stage_request("ext4", &[]);
+        request.staging_target_path = node.text("staging");
+        other.stage(request).await.unwrap();
+        cover(&node, "staging").await;
+        refused(node.unstage().await, Code::FailedPrecondition, &[other.volume.as_str()]);
+        assert_eq!(node.mounts_at("staging").await.len(), 1, "the foreign mount below went too");
+    });
+}
+
+#[test]
+fn a_foreign_mount_below_ours_ends_the_unpublish_and_stays() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        let target = node.path("target");
+        std::fs::create_dir(&target).unwrap();
+        rustix::mount::mount("none", &target, "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
+        cover(&node, "target").await;
+        refused(node.unpublish(node.text("target")).await, Code::FailedPrecondition, &["tmpfs"]);
+        assert_eq!(node.mounts_at("target").await.len(), 1, "the foreign mount below went too");
+    });
+}
+
+/// Stacks the volume on what is mounted at a path already, as the reference leaves it behind (N-6).
+async fn cover(node: &Node, name: &str) {
+    let mut request = node.stage_request("ext4", &[]);
+    request.staging_target_path = node.text("second");
+    node.stage(request).await.unwrap();
+    rustix::mount::mount_bind(node.path("second"), node.path(name)).unwrap();
+    rustix::mount::unmount(node.path("second"), rustix::mount::UnmountFlags::empty()).unwrap();
+}
+
+#[test]
+fn a_node_local_volume_of_the_reference_can_be_taken_down() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        node.staged("ext4").await;
+        node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
+        let volume_id = "local-ebs://dev/xvdbz".to_owned();
+        let target_path = node.text("target");
+        let request = csi::NodeUnpublishVolumeRequest { volume_id: volume_id.clone(), target_path };
+        node.service.node_unpublish_volume(Request::new(request)).await.unwrap();
+        assert!(!node.path("target").exists());
+        let staging_target_path = node.text("staging");
+        let request = csi::NodeUnstageVolumeRequest { volume_id, staging_target_path };
+        node.service.node_unstage_volume(Request::new(request.clone())).await.unwrap();
+        assert!(!node.path("staging").exists());
+        node.service.node_unstage_volume(Request::new(request)).await.unwrap();
+    });
+}
+
+#[test]
+fn a_node_local_handle_does_not_take_a_mount_without_a_disk_away() {
+    in_mount_namespace(|| async {
+        let node = Node::new(MIB);
+        let target = node.path("target");
+        std::fs::create_dir(&target).unwrap();
+        rustix::mount::mount("none", &target, "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
+        let request = csi::NodeUnpublishVolumeRequest {
+            volume_id: "local-ebs://dev/xvdbz".to_owned(),
+            target_path: node.text("target"),
+        };
+        let outcome = node.service.node_unpublish_volume(Request::new(request)).await;
+        refused(outcome, Code::FailedPrecondition, &["tmpfs", "local-ebs://dev/xvdbz"]);
+        assert_eq!(node.mounts_at("target").await.len(), 1);
+    });
+}
+
+/// A sysfs of its own with one disk, of this name and number.
+pub(crate) fn sysfs_with(node: &Node, name: &str, number: &str) -> std::path::PathBuf {
+    let sys = node.path("sys");
+    let disk = sys.join("devices").join(name);
+    for directory in [&disk, &sys.join("block"), &sys.join("dev/block")] {
+        std::fs::create_dir_all(directory).unwrap();
+    }
+    std::fs::write(disk.join("dev"), format!("{number}\n")).unwrap();
+    std::os::unix::fs::symlink(&disk, sys.join("block").join(name)).unwrap();
+    std::os::unix::fs::symlink(&disk, sys.join("dev/block").join(number)).unwrap();
+    sys
+}

@@ -1,0 +1,200 @@
+//! What is not the volume's, and what else uses its disk (`decisions.md` D-37, D-39): never answered for, never ignored.
+
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+use crate::node::{MIB, Node, block, mount, refused};
+use crate::release::sysfs_with;
+use csi_proto::csi;
+use csi_proto::csi::node_server::Node as _;
+use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::process::run_tool;
+use rustix::fs::{CWD, FileType, Mode, major, makedev, minor, mknodat};
+use tonic::{Code, Request};
+
+const BOUND: Duration = Duration::from_secs(20);
+
+#[test]
+fn a_raw_device_of_another_volume_is_not_answered_for() {
+    in_mount_namespace(|| async {
+        let (node, other) = (Node::new(64 * MIB), Node::new(128 * MIB));
+        other.publish(other.publish_request(block())).await.unwrap();
+        let names = [other.volume.as_str()];
+        for path in [other.text("target"), other.disk.path().to_str().unwrap().to_owned()] {
+            refused(node.expand(path).await, Code::NotFound, &names);
+        }
+        refused(node.stats(other.text("target")).await, Code::NotFound, &names);
+        refused(node.unpublish(other.text("target")).await, Code::FailedPrecondition, &names);
+        let mut request = node.publish_request(block());
+        request.target_path = other.text("target");
+        refused(node.publish(request).await, Code::FailedPrecondition, &["is mounted there"]);
+        let health = node.health(other.text("target")).await.unwrap();
+        assert_eq!(health[0].status(), csi::VolumeHealthErrorType::Inaccessible);
+        assert!(health[0].message.contains(other.volume.as_str()), "{}", health[0].message);
+        assert_eq!(other.mounts_at("target").await.len(), 1);
+        // Its own volume is answered for.
+        assert!(other.health(other.text("target")).await.unwrap().is_empty());
+        assert_eq!(other.expand(other.text("target")).await.unwrap(), i64::try_from(128 * MIB).unwrap());
+        other.unpublish(other.text("target")).await.unwrap();
+    });
+}
+
+#[test]
+fn a_raw_device_that_is_gone_can_be_unpublished_and_is_reported_as_gone() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        node.publish(node.publish_request(block())).await.unwrap();
+        node.disk.detach().unwrap();
+        let health = node.health(node.text("target")).await.unwrap();
+        assert_eq!(health[0].status(), csi::VolumeHealthErrorType::Inaccessible);
+        refused(node.stats(node.text("target")).await, Code::NotFound, &["vanished"]);
+        node.unpublish(node.text("target")).await.unwrap();
+        assert!(!node.path("target").exists());
+    });
+}
+
+#[test]
+fn a_disk_without_a_serial_number_is_the_volumes_on_xen_only() {
+    in_mount_namespace(|| async {
+        for xen in [false, true] {
+            let node = Node::new(64 * MIB);
+            node.staged("ext4").await;
+            let number = std::fs::metadata(node.disk.path()).unwrap().rdev();
+            let sys = sysfs_with(&node, "sdb", &format!("{}:{}", major(number), minor(number)));
+            let service = node.again(|config| (config.sys, config.xen) = (sys, xen));
+            let staging = node.text("staging");
+            let expand = csi::NodeExpandVolumeRequest {
+                volume_id: node.volume.to_string(),
+                volume_path: staging.clone(),
+                ..Default::default()
+            };
+            let stats = csi::NodeGetVolumeStatsRequest {
+                volume_id: node.volume.to_string(),
+                volume_path: staging.clone(),
+                ..Default::default()
+            };
+            let unpublish =
+                csi::NodeUnpublishVolumeRequest { volume_id: node.volume.to_string(), target_path: staging };
+            let stats = service.node_get_volume_stats(Request::new(stats)).await;
+            if xen {
+                stats.unwrap();
+                service.node_unpublish_volume(Request::new(unpublish)).await.unwrap();
+                continue;
+            }
+            let words = ["without a serial number"];
+            refused(stats, Code::NotFound, &words);
+            refused(service.node_expand_volume(Request::new(expand)).await, Code::NotFound, &words);
+            refused(service.node_unpublish_volume(Request::new(unpublish)).await, Code::FailedPrecondition, &words);
+            let outcome = service.node_unstage_volume(Request::new(node.unstage_request())).await;
+            refused(outcome, Code::FailedPrecondition, &words);
+            assert_eq!(node.mounts_at("staging").await.len(), 1);
+        }
+    });
+}
+
+/// Binds the disk at a path as a container or another claim of the volume would have it.
+fn bind_raw(node: &Node, name: &str) {
+    std::fs::write(node.path(name), "").unwrap();
+    rustix::mount::mount_bind(node.disk.path(), node.path(name)).unwrap();
+}
+
+#[test]
+fn a_device_that_is_bound_raw_is_neither_formatted_nor_mounted() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        bind_raw(&node, "elsewhere");
+        let at = node.text("elsewhere");
+        let stage = || node.stage(node.stage_request("ext4", &[]));
+        refused(stage().await, Code::FailedPrecondition, &["bound", &at]);
+        assert!(node.is_untouched());
+        rustix::mount::unmount(node.path("elsewhere"), rustix::mount::UnmountFlags::empty()).unwrap();
+        stage().await.unwrap();
+        node.unstage().await.unwrap();
+        // What holds a file system is no better.
+        bind_raw(&node, "elsewhere");
+        refused(stage().await, Code::FailedPrecondition, &["bound", &at]);
+        assert!(node.mounts_at("staging").await.is_empty());
+    });
+}
+
+#[test]
+fn a_file_system_whose_device_is_bound_raw_is_neither_published_nor_grown() {
+    in_mount_namespace(|| async {
+        let node = Node::new(600 * MIB);
+        node.staged("xfs").await;
+        bind_raw(&node, "elsewhere");
+        node.disk.grow(900 * MIB).unwrap();
+        let at = node.text("elsewhere");
+        let words = ["bound", at.as_str()];
+        refused(node.publish(node.publish_request(mount("xfs", &[]))).await, Code::FailedPrecondition, &words);
+        refused(node.expand(node.text("staging")).await, Code::FailedPrecondition, &words);
+        refused(node.stage(node.stage_request("xfs", &[])).await, Code::FailedPrecondition, &words);
+        rustix::mount::unmount(node.path("elsewhere"), rustix::mount::UnmountFlags::empty()).unwrap();
+        node.expand(node.text("staging")).await.unwrap();
+    });
+}
+
+#[test]
+fn a_raw_device_whose_number_somebody_else_still_has_bound_is_not_published() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        // A node that is deleted while it is bound: what a forced detach leaves of the number's former owner.
+        let number = std::fs::metadata(node.disk.path()).unwrap().rdev();
+        let former = node.path("former");
+        let device = makedev(major(number), minor(number));
+        mknodat(CWD, &former, FileType::BlockDevice, Mode::RUSR | Mode::WUSR, device).unwrap();
+        std::fs::write(node.path("left"), "").unwrap();
+        rustix::mount::mount_bind(&former, node.path("left")).unwrap();
+        std::fs::remove_file(&former).unwrap();
+        let outcome = node.publish(node.publish_request(block())).await;
+        refused(outcome, Code::FailedPrecondition, &["bound", &node.text("left")]);
+        assert!(node.mounts_at("target").await.is_empty());
+        rustix::mount::unmount(node.path("left"), rustix::mount::UnmountFlags::empty()).unwrap();
+        // A bind of the device as it is now is the same volume for another pod.
+        bind_raw(&node, "other-pod");
+        node.publish(node.publish_request(block())).await.unwrap();
+    });
+}
+
+#[test]
+fn a_device_whose_file_system_is_mounted_is_not_published_raw() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        node.staged("ext4").await;
+        let outcome = node.publish(node.publish_request(block())).await;
+        refused(outcome, Code::FailedPrecondition, &["mounted", &node.text("staging")]);
+        assert!(!node.path("target").exists());
+        node.unstage().await.unwrap();
+        node.publish(node.publish_request(block())).await.unwrap();
+    });
+}
+
+#[test]
+fn a_raw_device_smaller_than_the_volume_is_refused() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        let mut request = node.publish_request(block());
+        request.publish_context.insert("ebs.csi.aws.com/size-gib".to_owned(), "1".to_owned());
+        refused(node.publish(request).await, Code::FailedPrecondition, &["1 GiB", "67108864"]);
+        assert!(!node.path("target").exists());
+    });
+}
+
+#[test]
+fn a_file_system_that_was_shut_down_is_not_reported_as_staged_or_published() {
+    in_mount_namespace(|| async {
+        let node = Node::new(600 * MIB);
+        node.staged("xfs").await;
+        node.publish(node.publish_request(mount("xfs", &[]))).await.unwrap();
+        run_tool("/usr/sbin/xfs_io", &["-x", "-c", "shutdown", &node.text("staging")], BOUND).unwrap();
+        for outcome in [
+            node.stage(node.stage_request("xfs", &[])).await,
+            node.publish(node.publish_request(mount("xfs", &[]))).await,
+        ] {
+            refused(outcome, Code::FailedPrecondition, &["cannot be used any more"]);
+        }
+        node.unpublish(node.text("target")).await.unwrap();
+        node.unstage().await.unwrap();
+        node.staged("xfs").await;
+    });
+}

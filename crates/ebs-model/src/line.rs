@@ -1,0 +1,153 @@
+//! One driver's line to EC2 and to its callers: what a process is, seen from outside.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::field::lock;
+use crate::sidecar::Sidecar;
+use crate::weather::SETTLE;
+
+/// One driver's line to EC2.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) id: usize,
+    pub(crate) started: Instant,
+    /// Requests of the orchestrator in flight at this driver.
+    callers: AtomicUsize,
+    cuts: Mutex<Cuts>,
+    /// Since when each sidecar calls this driver without a pause in which it may have called another, by sidecar.
+    services: Mutex<[Option<Service>; Sidecar::ALL.len()]>,
+    /// Which volume this driver has given a device name, by instance and name.
+    devices: Mutex<BTreeMap<(String, String), String>>,
+    /// Grows whenever the calls of a sidecar have to end, by sidecar.
+    terms: [watch::Sender<u64>; Sidecar::ALL.len()],
+}
+
+/// A time in which a sidecar called again and again.
+#[derive(Debug, Clone, Copy)]
+struct Service {
+    began: Instant,
+    last: Instant,
+}
+
+/// When a process lost its callers.
+#[derive(Debug, Default)]
+struct Cuts {
+    leases_lost: Vec<(Sidecar, Instant)>,
+    died: Option<Instant>,
+}
+
+/// A request in flight at a driver.
+pub(crate) struct Caller(Arc<Line>);
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.0.callers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Line {
+    pub(crate) fn new(id: usize) -> Self {
+        Self {
+            id,
+            started: Instant::now(),
+            callers: AtomicUsize::new(0),
+            cuts: Mutex::default(),
+            services: Mutex::default(),
+            devices: Mutex::default(),
+            terms: Default::default(),
+        }
+    }
+
+    pub(crate) fn caller(self: &Arc<Self>) -> Caller {
+        self.callers.fetch_add(1, Ordering::SeqCst);
+        Caller(Arc::clone(self))
+    }
+
+    pub(crate) fn has_callers(&self) -> bool {
+        self.callers.load(Ordering::SeqCst) > 0
+    }
+
+    /// From now on no call of this process returns, and those under way have little time left to reach EC2.
+    pub(crate) fn die(&self) {
+        lock(&self.cuts).died = Some(Instant::now());
+        Sidecar::ALL.iter().for_each(|sidecar| self.dismiss(*sidecar));
+    }
+
+    /// A lease is lost: that sidecar's calls end. The process lives on.
+    pub(crate) fn lose_lease(&self, of: Sidecar) {
+        lock(&self.cuts).leases_lost.push((of, Instant::now()));
+        self.dismiss(of);
+    }
+
+    fn dismiss(&self, sidecar: Sidecar) {
+        self.terms[sidecar.place()].send_modify(|term| *term += 1);
+    }
+
+    /// Changes when the sidecar's calls of now have to end.
+    pub(crate) fn term(&self, of: Sidecar) -> watch::Receiver<u64> {
+        self.terms[of.place()].subscribe()
+    }
+
+    /// A call of the sidecar arrives.
+    pub(crate) fn serve(&self, sidecar: Sidecar) {
+        let (now, mut services) = (Instant::now(), lock(&self.services));
+        let service = &mut services[sidecar.place()];
+        let began = service.filter(|s| now < s.last + SETTLE).map_or(now, |s| s.began);
+        *service = Some(Service { began, last: now });
+    }
+
+    /// Since when the sidecar has called without a pause. What another process sent before that, this one must reckon
+    /// with; of what was sent later it cannot know.
+    pub(crate) fn served_since(&self, sidecar: Sidecar) -> Option<Instant> {
+        lock(&self.services)[sidecar.place()].map(|service| service.began)
+    }
+
+    /// This driver's attachment was accepted.
+    pub(crate) fn gave_device(&self, instance: &str, device: &str, volume: &str) {
+        lock(&self.devices).insert((instance.to_owned(), device.to_owned()), volume.to_owned());
+    }
+
+    /// It has asked for the end of the attachment, or was told that there is none.
+    pub(crate) fn took_device(&self, instance: &str, volume: &str) {
+        lock(&self.devices).retain(|(on, _), of| on != instance || of != volume);
+    }
+
+    /// The volume that it has given the device name.
+    pub(crate) fn has_given(&self, instance: &str, device: &str) -> Option<String> {
+        lock(&self.devices).get(&(instance.to_owned(), device.to_owned())).cloned()
+    }
+
+    /// Comes back only in a process that lives.
+    pub(crate) async fn alive(&self) {
+        if self.is_dead() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// What a lost lease allows: that calls which the driver had in flight for the sidecar have their effect still.
+    pub(crate) fn had_in_flight_at_loss(&self, of: Sidecar, sent: Instant) -> bool {
+        lock(&self.cuts).leases_lost.iter().any(|(lost, at)| *lost == of && sent <= *at)
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        lock(&self.cuts).died.is_some()
+    }
+
+    /// Whether it had this in flight for the sidecar when its process died or the lease was lost.
+    pub(crate) fn had_in_flight(&self, of: Sidecar, sent: Instant) -> bool {
+        self.had_in_flight_at_loss(of, sent) || lock(&self.cuts).died.is_some_and(|died| sent <= died)
+    }
+
+    /// Whether a call sent then can still reach EC2 now.
+    pub(crate) fn reaches(&self, sent: Instant, latest: Duration) -> bool {
+        let cuts = lock(&self.cuts);
+        let first = cuts.leases_lost.iter().map(|(_, at)| at).chain(&cuts.died).filter(|cut| sent <= **cut).min();
+        first.is_none_or(|cut| Instant::now() <= *cut + latest)
+    }
+}

@@ -1,0 +1,206 @@
+//! The end of a run: without faults every wish is fulfilled, by clients that leave and come back, and then all goes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ebs_ec2::Ec2;
+use ebs_sim::api::{self, Call};
+use tokio::time::Instant;
+
+use crate::beliefs::{Claimed, Held, SnapClaim, Snapped};
+use crate::calls::Target;
+use crate::patience::Deadline;
+use crate::planted::Planted;
+use crate::truth::is_live;
+use crate::world::{Checked, World, broken};
+
+/// Time in which everything must be as wanted once the faults are over, also under clients that leave soon.
+const TO_CONVERGE: Duration = Duration::from_secs(1800);
+/// By then every lock of a snapshot has ended.
+const LOCKS_END: Duration = Duration::from_hours(26);
+/// So often the orchestrator looks then whether there is something to do.
+const LOOK_ROUND: Duration = Duration::from_secs(1);
+/// A creation or growth that is refused for good is tried so often then: by then nothing may stand in its way.
+const MOST_TRIES: u32 = 3;
+
+impl<E: Ec2> World<E> {
+    /// Without faults every wish is fulfilled, or refused for good, within a bound and by clients that leave and come
+    /// back as sidecars do.
+    pub(crate) async fn settle_down(&mut self) -> Checked {
+        self.patience.forget();
+        for claim in &mut self.beliefs.claims {
+            if let Claimed::Exists(disk) = &mut claim.state {
+                disk.growth_refusals = 0;
+            }
+        }
+        self.quiet(Duration::from_secs(600)).await?;
+        let began = Instant::now();
+        let mut tried: BTreeMap<String, u32> = BTreeMap::new();
+        loop {
+            // What was on its way when the faults ended may have stuck since.
+            self.sim.engine().release_all();
+            let mut open = self.settle_claims(&mut tried);
+            open.extend(self.bring_home());
+            open.extend(self.settle_snapshots(&mut tried));
+            if self.field.is_planted(Planted::NothingRemembered) {
+                self.call_a_new_driver().await;
+            }
+            if open.is_empty() && self.running.is_empty() {
+                self.tell(format!("everything is as wanted after {:?}", began.elapsed()));
+                return Ok(());
+            }
+            if began.elapsed() >= TO_CONVERGE {
+                let time = TO_CONVERGE.as_secs() / 60;
+                return broken(format!(
+                    "{time} min after the faults were over there was still work on {open:?}: {:?}",
+                    self.patience
+                ));
+            }
+            self.pass(LOOK_ROUND).await?;
+        }
+    }
+
+    /// The next calls for volumes and their sizes; what they are about.
+    fn settle_claims(&mut self, tried: &mut BTreeMap<String, u32>) -> Vec<String> {
+        let mut open = Vec::new();
+        for at in 0..self.beliefs.claims.len() {
+            let name = self.beliefs.claims[at].name.clone();
+            let is_absent = matches!(self.beliefs.claims[at].state, Claimed::Absent);
+            if is_absent && !may_try(tried, &name) {
+                continue;
+            }
+            let before = self.next_call;
+            if self.advance_claim(at, Deadline::Sidecar) {
+                if is_absent && self.next_call > before {
+                    *tried.entry(name.clone()).or_default() += 1;
+                }
+                open.push(name);
+            } else if let Claimed::Exists(disk) = self.beliefs.claims[at].state.clone()
+                && disk.wanted_gib > disk.gib
+                && disk.growth_refusals < MOST_TRIES
+            {
+                if disk.growing == 0 {
+                    let (id, gib, shared) = (disk.id, disk.wanted_gib, disk.shared);
+                    self.send(Target::Expand { id, gib, shared }, Deadline::Sidecar);
+                }
+                open.push(name);
+            }
+        }
+        open
+    }
+
+    /// The next calls for snapshots; what they are about.
+    fn settle_snapshots(&mut self, tried: &mut BTreeMap<String, u32>) -> Vec<String> {
+        let mut open = Vec::new();
+        for at in 0..self.beliefs.snaps.len() {
+            let name = self.beliefs.snaps[at].name.clone();
+            let snap = &self.beliefs.snaps[at];
+            let is_tried = matches!(snap.state, Snapped::Absent) || self.may_lack_a_quota(snap);
+            if is_tried && !may_try(tried, &name) || self.is_held_by_a_lock(snap) {
+                continue;
+            }
+            let before = self.next_call;
+            if self.advance_snapshot(at, Deadline::Sidecar) {
+                if is_tried && self.next_call > before {
+                    *tried.entry(name.clone()).or_default() += 1;
+                }
+                open.push(name);
+            }
+        }
+        open
+    }
+
+    /// It may exist without the fast restores that it is to have, and there is no room for more: then it can neither be
+    /// told ready nor be given up, until another snapshot goes.
+    fn may_lack_a_quota(&self, snap: &SnapClaim) -> bool {
+        let is_fast = !snap.order.fast_in.is_empty();
+        matches!(snap.state, Snapped::Unknown) && is_fast && self.few_fast_restores && !self.locks_have_ended
+    }
+
+    /// It is to go, and its lock keeps it.
+    fn is_held_by_a_lock(&self, snap: &SnapClaim) -> bool {
+        let (id, is_to_go) = match &snap.state {
+            Snapped::Exists { id, .. } => (id, !snap.wish),
+            Snapped::Deleting { id, .. } => (id, true),
+            Snapped::Absent | Snapped::Unknown => return false,
+        };
+        is_to_go && !self.locks_have_ended && self.field.is_locked(id)
+    }
+
+    /// Every volume to the one node where it is wanted.
+    fn bring_home(&mut self) -> Vec<String> {
+        let mut open = Vec::new();
+        for at in 0..self.beliefs.claims.len() {
+            let claim = &self.beliefs.claims[at];
+            let Claimed::Exists(disk) = claim.state.clone() else { continue };
+            if !claim.wish {
+                continue;
+            }
+            let deadline = Deadline::Sidecar;
+            let (name, id) = (claim.name.clone(), disk.id.clone());
+            let away: Vec<usize> = disk.nodes().into_iter().filter(|n| Some(*n) != disk.home).collect();
+            for node in &away {
+                if disk.holds[node].unpublishing == 0 {
+                    self.send(Target::Unpublish { id: id.clone(), node: *node }, deadline);
+                }
+            }
+            match disk.home {
+                _ if !away.is_empty() => open.push(name),
+                Some(home) if !disk.holds.get(&home).is_some_and(|h| matches!(h.state, Held::Attached(_))) => {
+                    let hold = disk.holds.get(&home).cloned().unwrap_or_default();
+                    if hold.publishing == 0 && hold.unpublishing == 0 {
+                        let target = match hold.state {
+                            Held::Leaving => Target::Unpublish { id, node: home },
+                            _ => Target::Publish { id, node: home, shared: disk.shared },
+                        };
+                        self.send(target, deadline);
+                    }
+                    open.push(name);
+                }
+                _ => {}
+            }
+        }
+        open
+    }
+
+    /// Everything is deleted, and nothing stays or comes back.
+    pub(crate) async fn take_all_down(&mut self) -> Checked {
+        self.tell("-- everything goes");
+        self.beliefs.claims.iter_mut().for_each(|claim| claim.wish = false);
+        self.beliefs.snaps.iter_mut().for_each(|snap| snap.wish = false);
+        self.settle_down().await?;
+        let is_held = |snap: &SnapClaim| self.is_held_by_a_lock(snap) || self.may_lack_a_quota(snap);
+        if self.beliefs.snaps.iter().any(is_held) {
+            self.tell("-- a day later no lock holds any more");
+            self.pass(LOCKS_END).await?;
+            self.locks_have_ended = true;
+            self.settle_down().await?;
+        }
+        self.remove_twins().await;
+        self.pass(Duration::from_secs(120)).await?;
+        let truth = self.sim.engine().snapshot_of_state().await;
+        let left = truth.volumes.iter().filter(|v| is_live(v) && !self.foreign.contains_key(&v.id));
+        let left: Vec<&String> = left
+            .map(|v| &v.id)
+            .chain(truth.snapshots.iter().filter(|s| !self.foreign_snapshots.contains(&s.id)).map(|s| &s.id))
+            .collect();
+        if left.is_empty() { Ok(()) } else { broken(format!("everything was deleted, and there is {left:?}")) }
+    }
+
+    /// Snapshots that two drivers took at once are an administrator's.
+    async fn remove_twins(&mut self) {
+        let names: Vec<String> = self.beliefs.snaps.iter().filter(|s| s.twinned).map(|s| s.name.clone()).collect();
+        let truth = self.sim.engine().snapshot_of_state().await;
+        for name in names {
+            for twin in crate::truth::named_snapshots(&truth, &name) {
+                let call = api::DeleteSnapshot { snapshot_id: twin.id.clone(), dry_run: false };
+                let gone = self.sim.engine().call(Call::DeleteSnapshot(call)).await;
+                assert!(gone.is_ok(), "a plain snapshot can be deleted: {gone:?}");
+            }
+        }
+    }
+}
+
+fn may_try(tried: &BTreeMap<String, u32>, name: &str) -> bool {
+    tried.get(name).is_none_or(|times| *times < MOST_TRIES)
+}

@@ -1,0 +1,226 @@
+//! The beginning of a run: an EC2, nodes, names, and what others have in the account.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ebs_ec2::Ec2;
+use ebs_sim::api::{self, Call, Reply};
+use ebs_sim::buckets::{Limits, Rate};
+use ebs_sim::engine::{AccountSettings, BurntToken, Consistency, EngineConfig, Quotas, Timing, TimingOverride};
+use ebs_sim::iam::Extra;
+use ebs_sim::port::SimEc2;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::beliefs::{Beliefs, Claim, Claimed, SnapClaim, Snapped};
+use crate::content::{self, Key, SnapOrder, VolumeOrder};
+use crate::dice::Dice;
+use crate::field::Field;
+use crate::patience::Patience;
+use crate::planted::Planted;
+use crate::run::{Made, Options};
+use crate::weather::Weather;
+use crate::world::{Node, World};
+
+impl<E: Ec2> World<E> {
+    pub(crate) async fn begin(
+        dice: &mut Dice,
+        seed: u64,
+        options: &Options,
+        client: Box<dyn Fn(SimEc2) -> Made<E> + Send>,
+    ) -> Self {
+        let mut weather = Weather::draw(&mut dice.fork());
+        if options.planted == Some(Planted::LateBeyondBelief) {
+            weather = weather.late_beyond_belief();
+        }
+        let can_lack_room = weather.can_lack_room();
+        let mut setup = dice.fork();
+        let quota_is_small = setup.mille(150);
+        let few_fast_restores = setup.mille(300);
+        let sim = simulated(EngineConfig {
+            timing: Timing::Realistic,
+            burnt_token: if setup.mille(500) { BurntToken::Mismatch } else { BurntToken::OldReply },
+            max_volumes: if quota_is_small { 8 } else { 100_000 },
+            seed: Some(seed),
+            consistency: Consistency { max_lag: weather.max_lag },
+            limits: setup.mille(150).then(|| small_buckets(&mut setup)),
+            account: account(few_fast_restores),
+            ..EngineConfig::default()
+        })
+        .await;
+        sim.engine().set_timing(timing(&mut setup)).await;
+        let field = Arc::new(Field::new(dice.fork(), weather, options.planted, options.verbose));
+        let mut world = Self {
+            sim,
+            client,
+            field,
+            dice: dice.fork(),
+            patience: Patience::draw(&mut setup),
+            beliefs: Beliefs::default(),
+            nodes: Vec::new(),
+            foreign: BTreeMap::new(),
+            foreign_snapshots: BTreeSet::new(),
+            drivers: Vec::new(),
+            holders: [0; 4],
+            no_driver_until: Instant::now(),
+            calls: BTreeMap::new(),
+            next_call: 0,
+            running: JoinSet::new(),
+            history: Vec::new(),
+            made: BTreeSet::new(),
+            names_taken: Vec::new(),
+            snapshot_deeds: Vec::new(),
+            quota_is_small,
+            few_fast_restores,
+            locks_have_ended: false,
+            trace: Vec::new(),
+            can_lack_room,
+            sticky_until: None,
+        };
+        world.furnish(&mut setup).await;
+        world.start_drivers(&mut setup).await;
+        let weather = crate::field::lock(&world.field.weather).clone();
+        world.tell(format!("{weather:?}{}", if quota_is_small { ", few volumes allowed" } else { "" }));
+        world
+    }
+
+    async fn start_drivers(&mut self, dice: &mut Dice) {
+        if dice.mille(500) {
+            // A standby, which has run for long when it gets the lease.
+            self.start_driver().await;
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+        // As on a process that has run for a while, or one that was started just now.
+        self.call_a_new_driver().await;
+        if dice.mille(700) {
+            tokio::time::sleep(Duration::from_secs(30)).await;
+        }
+    }
+
+    /// Nodes, names, and what others have in the account.
+    async fn furnish(&mut self, dice: &mut Dice) {
+        let zones = ["us-west-2a", "us-west-2b"];
+        for _ in 0..dice.between(0, 2) {
+            self.launch(zones[usize::from(dice.mille(250))]).await;
+        }
+        let state = self.sim.engine().snapshot_of_state().await;
+        self.nodes =
+            state.instances.iter().map(|i| Node { id: i.id.clone(), zone: i.zone.clone(), is_gone: false }).collect();
+        let zones: Vec<String> = self.nodes.iter().map(|node| node.zone.clone()).collect();
+        for n in 0..dice.between(2, 4) {
+            let name = format!("pvc-{n}");
+            let order = VolumeOrder::draw(dice, &name, &zones);
+            let has_stranger = dice.mille(150);
+            if has_stranger {
+                self.add_stranger(dice, &order).await;
+            }
+            let claim =
+                Claim { name, order, wish: true, state: Claimed::Absent, creating: 0, refused_in: None, has_stranger };
+            self.beliefs.claims.push(claim);
+        }
+        for n in 0..2 {
+            let (name, order) = (format!("snapshot-{n}"), SnapOrder::default());
+            let snap = SnapClaim { name, order, wish: true, state: Snapped::Absent, creating: 0, twinned: false };
+            self.beliefs.snaps.push(snap);
+        }
+        if dice.mille(150) {
+            self.add_strangers_snapshot().await;
+        }
+        let state = self.sim.engine().snapshot_of_state().await;
+        self.foreign_snapshots = state.snapshots.into_iter().map(|s| s.id).collect();
+        self.foreign = state.volumes.into_iter().map(|v| (v.id.clone(), v)).collect();
+    }
+
+    async fn launch(&self, zone: &str) {
+        let call = api::RunInstances {
+            image_id: Some("ami-00000000000000000".to_owned()),
+            instance_type: Some("m5.large".to_owned()),
+            min_count: Some(1),
+            max_count: Some(1),
+            availability_zone: Some(zone.to_owned()),
+            ..Default::default()
+        };
+        let answer = self.sim.engine().call(Call::RunInstances(call)).await;
+        answer.expect("a plain instance can be launched");
+        tokio::time::sleep(Duration::from_secs(120)).await;
+    }
+
+    /// A volume that carries the name of one of ours and is not ours, or is ours and another.
+    async fn add_stranger(&mut self, dice: &mut Dice, order: &VolumeOrder) {
+        let zone = order.zones[0].clone();
+        let name = ("CSIVolumeName", order.name.as_str());
+        let (tags, size, kind) = match dice.below(4) {
+            0 => (content::tags(&[name]), order.gib, "gp3"),
+            1 => {
+                let green = [name, ("ebs.csi.aws.com/cluster", "true"), ("kubernetes.io/cluster/green", "owned")];
+                (content::tags(&green), order.gib, "gp3")
+            }
+            // Of our cluster, and of a type that no request of a run has.
+            2 => (order.tags(), order.gib + 100, "gp2"),
+            _ => (order.tags(), order.gib, "gp2"),
+        };
+        let tags = tags.into_iter().map(|(key, value)| api::Tag { key, value }).collect();
+        let call = api::CreateVolume {
+            availability_zone: Some(zone),
+            size: Some(size),
+            volume_type: Some(kind.to_owned()),
+            tag_specifications: vec![api::TagSpecification { resource_type: "volume".to_owned(), tags }],
+            ..Default::default()
+        };
+        let made = self.sim.engine().call(Call::CreateVolume(call)).await;
+        assert!(matches!(made, Ok(Reply::CreateVolume(_))), "a plain volume can be made: {made:?}");
+        tokio::time::sleep(Duration::from_secs(10)).await;
+    }
+
+    /// A snapshot that carries the name of one of ours and is of a volume of somebody else.
+    async fn add_strangers_snapshot(&self) {
+        let state = self.sim.engine().snapshot_of_state().await;
+        let Some(volume) = state.volumes.first() else { return };
+        let tag = ("CSIVolumeSnapshotName".to_owned(), "snapshot-0".to_owned());
+        let tags = vec![api::Tag { key: tag.0, value: tag.1 }];
+        let call = api::CreateSnapshot {
+            volume_id: volume.id.clone(),
+            tag_specifications: vec![api::TagSpecification { resource_type: "snapshot".to_owned(), tags }],
+            ..Default::default()
+        };
+        let made = self.sim.engine().call(Call::CreateSnapshot(call)).await;
+        assert!(matches!(made, Ok(Reply::CreateSnapshot(_))), "a plain snapshot can be taken: {made:?}");
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    }
+}
+
+async fn simulated(config: EngineConfig) -> SimEc2 {
+    let sim = SimEc2::start(config).await.expect("an engine in memory starts");
+    sim.declare(Extra::Kms);
+    sim
+}
+
+/// One disabled key, and maybe room for fast restores of one snapshot only.
+fn account(few_fast_restores: bool) -> AccountSettings {
+    let quotas = Quotas { fast_restores: few_fast_restores.then_some(1), ..Quotas::default() };
+    let unusable_kms_keys = vec![Key::Disabled.alias().to_owned()];
+    AccountSettings { unusable_kms_keys, quotas, ..AccountSettings::default() }
+}
+
+/// Buckets so small that a few calls empty them.
+fn small_buckets(dice: &mut Dice) -> Limits {
+    let capacity = u32::try_from(dice.between(2, 6)).unwrap_or(2);
+    let rates = BTreeMap::from([("*".to_owned(), Rate { capacity, per_second: 1 })]);
+    Limits { enabled: true, rates }
+}
+
+/// Times a little different from run to run.
+fn timing(dice: &mut Dice) -> TimingOverride {
+    let mut around = |millis: u64| Some(dice.between(millis / 4, millis * 3));
+    TimingOverride {
+        create_ms: around(2_000),
+        delete_ms: around(3_000),
+        attach_ms: around(2_500),
+        detach_ms: around(4_000),
+        snapshot_ms: around(20_000),
+        modify_ms: around(4_000),
+        optimize_ms: around(60_000),
+        ..TimingOverride::default()
+    }
+}

@@ -1,0 +1,48 @@
+//! The sidecars that call a driver. Each has a lease of its own, so that with two replicas the one may call this driver and
+//! another that one.
+
+use crate::calls::Target;
+use crate::driver::Rpc;
+
+/// A sidecar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sidecar {
+    Provisioner,
+    Attacher,
+    Resizer,
+    Snapshotter,
+}
+
+impl Sidecar {
+    pub(crate) const ALL: [Self; 4] = [Self::Provisioner, Self::Attacher, Self::Resizer, Self::Snapshotter];
+
+    /// Its place among them.
+    pub(crate) fn place(self) -> usize {
+        match self {
+            Self::Provisioner => 0,
+            Self::Attacher => 1,
+            Self::Resizer => 2,
+            Self::Snapshotter => 3,
+        }
+    }
+
+    /// Who makes such calls.
+    pub(crate) fn behind(target: &Target) -> Self {
+        match target {
+            Target::Create { .. } | Target::Delete { .. } => Self::Provisioner,
+            Target::Publish { .. } | Target::Unpublish { .. } => Self::Attacher,
+            Target::Expand { .. } => Self::Resizer,
+            Target::Snapshot { .. } | Target::DropSnapshot { .. } => Self::Snapshotter,
+        }
+    }
+
+    /// The same of the call itself.
+    pub(crate) fn calling(rpc: &Rpc) -> Self {
+        match rpc {
+            Rpc::CreateVolume(_) | Rpc::DeleteVolume(_) => Self::Provisioner,
+            Rpc::Publish(_) | Rpc::Unpublish(_) => Self::Attacher,
+            Rpc::Expand(_) => Self::Resizer,
+            Rpc::CreateSnapshot(_) | Rpc::DeleteSnapshot(_) => Self::Snapshotter,
+        }
+    }
+}

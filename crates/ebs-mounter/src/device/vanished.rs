@@ -1,0 +1,53 @@
+//! When a device has vanished (`decisions.md` D-35): sysfs lists this machine's block devices, and it is not among them.
+//!
+//! A sysfs that is not there, or lists nothing, proves nothing: no machine is without a block device.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::device_number::DeviceNumber;
+use crate::mounter::MounterConfig;
+
+/// A sysfs that cannot say which block devices this machine has.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{} lists no block device, so nothing can be told of any disk: mount sysfs at {} (a container needs the host's /sys)",
+    list.display(), sys.display()
+)]
+pub struct NoSysfs {
+    list: PathBuf,
+    sys: PathBuf,
+    source: Option<io::Error>,
+}
+
+/// The names, `major:minor`, of all block devices; never empty.
+pub(crate) fn listed(sys: &Path) -> Result<BTreeSet<OsString>, NoSysfs> {
+    let list = sys.join("dev/block");
+    let names = std::fs::read_dir(&list)
+        .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<_>>());
+    let without = |source| NoSysfs { list: list.clone(), sys: sys.to_owned(), source };
+    match names {
+        Ok(names) if BTreeSet::is_empty(&names) => Err(without(None)),
+        Ok(names) => Ok(names),
+        Err(error) => Err(without(Some(error))),
+    }
+}
+
+/// True when it is proven that no block device has this number: two looks, each at the whole list and at its own entry,
+/// found none. A list that is read while devices come and go may leave one out.
+pub(super) fn has_vanished(config: &MounterConfig, number: DeviceNumber) -> io::Result<bool> {
+    let (name, place) = (OsString::from(number.to_string()), super::identity::place(config, number));
+    for _look in 0..2 {
+        if listed(&config.sys).map_err(io::Error::other)?.contains(&name) {
+            return Ok(false);
+        }
+        match place.symlink_metadata() {
+            Ok(_) => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,234 @@
+//! Where a file system that was made on the whole device keeps copies of its superblock, and which further pages are sampled
+//! (`decisions.md` D-31).
+//!
+//! The primary superblock is gone with the first MiB; the copies are what tells a wiped file system from a blank disk.
+//! One copy is enough, so of a geometry with many not all are read: that would be tens of thousands of pages, an hour
+//! on a cold disk.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+const GIB: u64 = 1024 * MIB;
+const TIB: u64 = 1024 * GIB;
+/// What is read at a place, unless the place itself is not known better.
+pub(super) const PAGE: u64 = 4096;
+/// In how many stretches a page is sampled.
+pub(super) const STRETCHES: u64 = 1024;
+
+/// The smallest group of ext: as many blocks of 1 KiB as one of them has bits. With larger blocks, and with clusters
+/// (bigalloc), a group is a power of two times that.
+const EXT_GROUP: u64 = 8 * KIB * KIB;
+/// With blocks of 8 KiB and more a group has not 65,536 blocks or a power of two times that, but 8 fewer.
+const EXT_LARGE_GROUP: u64 = 65_528 * 8 * KIB;
+/// mkfs.xfs makes no smaller group, and none of this size or more.
+const XFS_MIN_GROUP: u64 = 16 * MIB;
+const XFS_MAX_GROUP: u64 = TIB;
+/// The block size of xfs unless a StorageClass says another, and the largest.
+const XFS_BLOCK: u64 = 4 * KIB;
+const XFS_MAX_BLOCK: u64 = 64 * KIB;
+/// With as many groups as CPUs, no group is made smaller than this.
+const XFS_GROUP_FOR_A_CPU: u64 = 4 * GIB;
+/// So many multiples of it are read.
+const XFS_MULTIPLES: u64 = 1024;
+/// Every number of groups up to this, and those of larger machines that EC2 has.
+const XFS_COUNTS: u64 = 256;
+const XFS_LARGE_COUNTS: [u64; 5] = [384, 448, 768, 896, 1920];
+
+/// All stretches to read, whole pages within the device.
+pub(super) fn copies_of_superblocks(size: u64) -> BTreeSet<(u64, u64)> {
+    let places = ext(size).chain(btrfs()).chain(xfs(size));
+    places.filter_map(|place| whole_pages(&place, size)).collect()
+}
+
+fn whole_pages(place: &Range<u64>, size: u64) -> Option<(u64, u64)> {
+    let (from, to) = (place.start / PAGE * PAGE, place.end.div_ceil(PAGE) * PAGE);
+    (from + PAGE <= size).then(|| (from, to.min(size)))
+}
+
+fn page(at: u64) -> Range<u64> {
+    at..at + 1
+}
+
+/// The groups 1 and the powers of 3, 5 and 7, for every size of a group. (With 1 KiB blocks the first block belongs to no
+/// group and the copy is one block further on, in the same page.)
+fn ext(size: u64) -> impl Iterator<Item = Range<u64>> {
+    let doubled = move |first: u64| {
+        std::iter::successors(Some(first), |group| group.checked_mul(2)).take_while(move |group| *group < size)
+    };
+    let groups = doubled(EXT_GROUP).chain(doubled(EXT_LARGE_GROUP));
+    groups.flat_map(move |group| sparse_groups(size / group).map(move |number| page(number * group)))
+}
+
+fn sparse_groups(last: u64) -> impl Iterator<Item = u64> {
+    [3_u64, 5, 7].into_iter().flat_map(move |base| {
+        std::iter::successors(Some(1), move |power: &u64| power.checked_mul(base)).take_while(move |g| *g <= last)
+    })
+}
+
+fn btrfs() -> impl Iterator<Item = Range<u64>> {
+    [64 * MIB, 64 * MIB + 64 * KIB, 256 * GIB].into_iter().map(page)
+}
+
+/// Heads of allocation groups. mkfs.xfs makes four of a disk, since 6.8 one for each CPU unless they get smaller than 4 GiB,
+/// the number that it is told, or groups of nearly 1 TiB.
+fn xfs(size: u64) -> impl Iterator<Item = Range<u64>> {
+    let as_many_as_fit = size / XFS_GROUP_FOR_A_CPU;
+    let counts = (2..=XFS_COUNTS).chain(XFS_LARGE_COUNTS).chain([as_many_as_fit]);
+    let counts: BTreeSet<u64> = counts.filter(|count| *count > 1 && size / count >= XFS_MIN_GROUP).collect();
+    let multiples = (1..=as_many_as_fit.min(XFS_MULTIPLES)).map(|number| page(number * XFS_GROUP_FOR_A_CPU));
+    let largest = (1..=size / XFS_MAX_GROUP).map(|number| page(number * (XFS_MAX_GROUP - XFS_BLOCK)));
+    counts.into_iter().flat_map(move |count| of_so_many_groups(size, count)).chain(multiples).chain(largest)
+}
+
+/// Of equal groups the first but one, one in the middle and the last. A group is rounded to whole blocks, down when mkfs.xfs
+/// chose the number and up when it was told, and to the stripes of the disk: near the start all of that lies within a
+/// stretch that is read whole, further on it is followed for the usual block size.
+fn of_so_many_groups(size: u64, count: u64) -> impl Iterator<Item = Range<u64>> {
+    let near = size / count;
+    let around = near.saturating_sub(2 * XFS_MAX_BLOCK)..near + 2 * XFS_MAX_BLOCK;
+    let blocks = size / XFS_BLOCK;
+    let rounded = [blocks / count, blocks.div_ceil(count)];
+    let further = rounded.into_iter().flat_map(move |group| {
+        [1, count / 2, count - 1].into_iter().map(move |number| page(number * group * XFS_BLOCK))
+    });
+    std::iter::once(around).chain(further)
+}
+
+/// One page in each of 1,024 equal stretches of the device, at places that follow from the seed: a look at the same volume
+/// reads the same ones, so what a former look had to wait for comes at once.
+pub(super) fn sampled(size: u64, seed: u64) -> impl Iterator<Item = (u64, u64)> {
+    let stretch = size / STRETCHES / PAGE;
+    let mut random = SplitMix(seed);
+    (0..STRETCHES).map(move |number| {
+        let page = (number * stretch + random.next() % stretch.max(1)) * PAGE;
+        (page, page + PAGE)
+    })
+}
+
+/// A seed from a text (FNV-1a).
+pub(super) fn seed(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Numbers that are spread evenly and the same on every machine and in every version (SplitMix64).
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::read::{be32, le32};
+    use super::super::tests::made_by;
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    fn is_read(size: u64, at: u64) -> bool {
+        copies_of_superblocks(size).iter().any(|(from, to)| (*from..*to).contains(&at))
+    }
+
+    #[test]
+    fn superblock_copies_of_ext_are_read_for_every_group_size() {
+        // Block size, cluster size, size of the disk; what dumpe2fs says of the first group's end is in the superblock.
+        for (block, cluster, size) in [
+            (1024, 0, 1 << 30),
+            (2048, 0, 1 << 30),
+            (4096, 0, 5 * GIB),
+            (4096, 16_384, 9 * GIB),
+            (4096, 65_536, 9 * GIB),
+        ] {
+            let (b, c) = (block.to_string(), cluster.to_string());
+            let mut args = vec!["-q", "-F", "-t", "ext4", "-b", &b];
+            if cluster > 0 {
+                args.extend(["-O", "bigalloc", "-C", &c]);
+            }
+            let image = made_by("mke2fs", &args, size);
+            let mut superblock = [0; 1024];
+            image.read_exact_at(&mut superblock, 1024).unwrap();
+            let group = u64::from(le32(&superblock, 0x20)) * block;
+            let first = u64::from(le32(&superblock, 0x14)) * block;
+            assert!(group > 0 && 3 * group < size, "{block} {cluster}: {group}");
+            for number in [1, 3] {
+                assert!(is_read(size, first + number * group), "{block} {cluster}: group {number} of {group} bytes");
+            }
+        }
+        assert!(is_read(GIB, 64 * MIB + 64 * KIB));
+    }
+
+    #[test]
+    fn heads_of_xfs_groups_are_read_for_every_number_of_groups() {
+        let odd = 12 * GIB + 13 * PAGE;
+        let cases =
+            [(odd, 5, 4096), (odd, 25, 4096), (odd, 36, 4096), (odd, 96, 4096), (odd, 7, 1024), (odd, 7, 65_536)];
+        for (size, count, block) in cases {
+            let (count_word, block_word) = (format!("agcount={count}"), format!("size={block}"));
+            let image = made_by("mkfs.xfs", &["-q", "-d", &count_word, "-b", &block_word], size);
+            let mut superblock = [0; 512];
+            image.read_exact_at(&mut superblock, 0).unwrap();
+            let group = u64::from(be32(&superblock, 84)) * u64::from(be32(&superblock, 4));
+            assert_eq!(be32(&superblock, 88), count, "groups");
+            assert!(is_read(size, group), "{count} groups of {group} bytes, blocks of {block}");
+            if block == XFS_BLOCK {
+                for number in [u64::from(count) / 2, u64::from(count) - 1] {
+                    assert!(is_read(size, number * group), "group {number} of {count}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn groups_of_the_largest_machines_and_disks_are_read() {
+        // xfsprogs 6.12 on a disk without moving parts: what mkfs.xfs says for so many CPUs.
+        for (size, group) in [
+            (100 * GIB, 100 * GIB / 25),
+            (500 * GIB, 500 * GIB / 96 / XFS_BLOCK * XFS_BLOCK),
+            (8 * TIB, 8 * TIB / 48 / XFS_BLOCK * XFS_BLOCK),
+            (16 * TIB, 16 * TIB / 896 / XFS_BLOCK * XFS_BLOCK),
+            (64 * TIB, TIB - XFS_BLOCK),
+        ] {
+            assert!(is_read(size, group), "{size} {group}");
+            assert!(copies_of_superblocks(size).len() < 4000, "{}", copies_of_superblocks(size).len());
+        }
+        for number in 1..=1024 {
+            assert!(is_read(16 * TIB, number * 4 * GIB), "{number}");
+        }
+    }
+
+    #[test]
+    fn every_place_is_whole_pages_of_the_device() {
+        for size in [8 * MIB + 512, GIB, 100 * GIB + 4096 * 3, 64 * TIB] {
+            for (from, to) in copies_of_superblocks(size) {
+                assert!(from % PAGE == 0 && from < to && to <= size, "{from} to {to} of {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_is_read_in_each_of_1024_stretches() {
+        let size = 5 * GIB + 12_288;
+        let stretch = size / STRETCHES / PAGE * PAGE;
+        let places: Vec<_> = sampled(size, seed("vol-0abc")).collect();
+        assert_eq!(places.len(), 1024);
+        for (number, (from, to)) in (0..).zip(places) {
+            assert!((number * stretch..(number + 1) * stretch).contains(&from) && to == from + PAGE);
+        }
+    }
+
+    #[test]
+    fn a_volume_is_sampled_at_the_same_places_again_and_another_at_others() {
+        let places = |volume| sampled(GIB, seed(volume)).collect::<Vec<_>>();
+        assert_eq!(places("vol-0abc"), places("vol-0abc"));
+        let same = places("vol-0abc").iter().zip(places("vol-0abd")).filter(|(one, other)| *one == other).count();
+        assert!(same < 64, "{same} of 1024 places of two volumes are the same");
+        // Of another version of this driver on another machine, too.
+        assert_eq!(sampled(GIB, seed("vol-0abc")).nth(7), Some((7_643_136, 7_647_232)));
+    }
+}

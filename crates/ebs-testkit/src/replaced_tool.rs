@@ -1,0 +1,48 @@
+//! Another program under the name of a tool, for tests of what a tool's end does.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::mount::{UnmountFlags, mount_bind, unmount};
+
+/// Where the tools that the product starts are.
+const TOOLS: &str = "/usr/sbin";
+
+/// The replacement, until it is dropped. Only in a mount namespace of the test's own: elsewhere everybody would see it.
+#[derive(Debug)]
+pub struct ReplacedTool {
+    tool: PathBuf,
+    _program: tempfile::TempPath,
+}
+
+impl ReplacedTool {
+    /// A shell script instead of the tool.
+    ///
+    /// # Errors
+    /// Without root.
+    pub fn by_script(tool: &str, script: &str) -> io::Result<Self> {
+        Self::by(tool, &format!("#!/bin/sh\n{script}\n"))
+    }
+
+    /// A file of these contents instead of the tool.
+    ///
+    /// # Errors
+    /// Without root.
+    pub fn by(tool: &str, contents: &str) -> io::Result<Self> {
+        let program = tempfile::NamedTempFile::new()?.into_temp_path();
+        std::fs::write(&program, contents)?;
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))?;
+        let tool = Path::new(TOOLS).join(tool);
+        mount_bind(&*program, &tool)?;
+        Ok(Self { tool, _program: program })
+    }
+}
+
+impl Drop for ReplacedTool {
+    fn drop(&mut self) {
+        if let Err(error) = unmount(&self.tool, UnmountFlags::DETACH) {
+            tracing::warn!(tool = %self.tool.display(), %error, "a replaced tool of a test stays replaced");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The node service as a process: what is killed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use csi_proto::csi::node_server::NodeServer;
+use ebs_driver::node::{NodeOptions, NodeService};
+use ebs_driver::operation::Operations;
+use ebs_driver::server::{self, Endpoint, RpcObserver};
+use ebs_metadata::{LimitFlags, NodeMetadata};
+use ebs_mounter::{Mounter, MounterConfig};
+use ebs_types::{DriverName, InstanceId, ZoneName};
+use tonic::service::Routes;
+
+/// Where the service is.
+#[derive(Debug, Clone)]
+pub struct ServiceOptions {
+    /// Its socket.
+    pub socket: PathBuf,
+    /// The state directory.
+    pub state: PathBuf,
+    /// The directory of the simulated disks.
+    pub devices: PathBuf,
+}
+
+struct Unobserved;
+
+impl RpcObserver for Unobserved {
+    fn finished(&self, _rpc: &'static str, _code: &'static str, _took: Duration) {}
+}
+
+/// Serves the node service until the process is killed.
+///
+/// # Errors
+/// When the socket or the state directory cannot be used.
+pub async fn serve(options: &ServiceOptions) -> anyhow::Result<()> {
+    let subscriber =
+        tracing_subscriber::fmt().with_ansi(false).with_max_level(tracing_subscriber::filter::LevelFilter::INFO);
+    subscriber.try_init().map_err(|error| anyhow::anyhow!("the log: {error}"))?;
+    let config = MounterConfig {
+        simulated_devices: Some(options.devices.clone()),
+        late_device: Duration::ZERO,
+        ..MounterConfig::new(&options.state)
+    };
+    let mounter = Mounter::new(config).context("the mounter")?;
+    let service = NodeService::new(node_options()?, None, mounter, Operations::new());
+    let endpoint = Endpoint::parse(&format!("unix://{}", options.socket.display())).context("the endpoint")?;
+    let bound = server::bind(&endpoint, 0o600).context("the socket")?;
+    let routes = Routes::new(NodeServer::new(service));
+    let never = std::future::pending();
+    server::serve(bound, routes, Arc::new(Unobserved), never, Duration::ZERO).await.context("serving")
+}
+
+fn node_options() -> anyhow::Result<NodeOptions> {
+    Ok(NodeOptions {
+        driver: DriverName::default(),
+        metadata: NodeMetadata {
+            instance: InstanceId::parse("i-0abc")?,
+            instance_type: "m5.large".to_owned(),
+            region: "us-west-2".to_owned(),
+            zone: ZoneName::parse("us-west-2a")?,
+            network_interfaces: 1,
+            block_devices: 0,
+        },
+        limits: LimitFlags::default(),
+        legacy_xfs: false,
+    })
+}
