@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 mod bench;
 mod demo;
 mod simulator;
+mod suites;
 mod tidy;
 
 #[derive(Parser)]
@@ -21,6 +22,8 @@ struct Arguments {
 enum Task {
     /// Check what the compiler cannot: who depends on whom, file lengths, names, the catalogue of rules
     Tidy,
+    /// The tests of the workspace, several executables at once; `make test` builds what they need first
+    Test(suites::TestArgs),
     /// One volume's whole life through the driver against the simulated EC2; `make demo` builds what it needs first
     Demo(demo::DemoArgs),
     /// Volume lives under load: calls spent, latency added, memory; `make bench` builds release programs first
@@ -30,6 +33,7 @@ enum Task {
 fn main() -> ExitCode {
     let ended = match Arguments::parse().task {
         Task::Tidy => tidy::run(),
+        Task::Test(arguments) => suites::run(&arguments),
         Task::Bench(arguments) => bench::run(arguments).map(|()| ExitCode::SUCCESS),
         Task::Demo(arguments) => demo::run(arguments).map(|()| ExitCode::SUCCESS),
     };

@@ -95,6 +95,8 @@ struct Facts {
     unknown: BTreeSet<String>,
     gone: BTreeSet<String>,
     locked: BTreeSet<String>,
+    /// Of these, those whose lock has ended.
+    unlocked: BTreeSet<String>,
     restoring: BTreeSet<(String, String)>,
     /// Volumes that end in state `error`.
     broken: BTreeSet<String>,
@@ -163,9 +165,21 @@ impl Field {
         lock(&self.facts).gone.contains(id)
     }
 
-    /// It was locked, and may be still.
+    /// It was locked once.
     pub(crate) fn is_locked(&self, snapshot: &str) -> bool {
         lock(&self.facts).locked.contains(snapshot)
+    }
+
+    /// No lock of until now holds any more.
+    pub(crate) fn end_locks(&self) {
+        let facts = &mut *lock(&self.facts);
+        facts.unlocked.clone_from(&facts.locked);
+    }
+
+    /// A lock may hold it.
+    pub(crate) fn is_held_by_a_lock(&self, snapshot: &str) -> bool {
+        let facts = lock(&self.facts);
+        facts.locked.contains(snapshot) && !facts.unlocked.contains(snapshot)
     }
 
     /// Volumes can be restored fast from it in that zone.
@@ -246,7 +260,10 @@ impl Field {
                 }
             }
             What::Gone { id } => drop(facts.gone.insert(id.clone())),
-            What::Locked { snapshot } => drop(facts.locked.insert(snapshot.clone())),
+            What::Locked { snapshot } => {
+                facts.unlocked.remove(snapshot);
+                facts.locked.insert(snapshot.clone());
+            }
             What::Restoring { snapshot, zones } => {
                 facts.restoring.extend(zones.iter().map(|zone| (snapshot.clone(), zone.clone())));
             }

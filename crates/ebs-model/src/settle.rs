@@ -18,6 +18,9 @@ use crate::world::{Checked, World, broken};
 const TO_CONVERGE: Duration = Duration::from_secs(1800);
 /// By then every lock of a snapshot has ended.
 const LOCKS_END: Duration = Duration::from_hours(26);
+/// A creation that could not be told ready before is told so once the quota has room, and its snapshot is locked then: for
+/// another day. There are few snapshots.
+const MOST_LOCKS: u32 = 4;
 /// So often the orchestrator looks then whether there is something to do.
 const LOOK_ROUND: Duration = Duration::from_secs(1);
 /// A creation or growth that is refused for good is tried so often then: by then nothing may stand in its way.
@@ -124,7 +127,7 @@ impl<E: Ec2> World<E> {
             Snapped::Deleting { id, .. } => (id, true),
             Snapped::Absent | Snapped::Unknown => return false,
         };
-        is_to_go && !self.locks_have_ended && self.field.is_locked(id)
+        is_to_go && self.field.is_held_by_a_lock(id)
     }
 
     /// Every volume to the one node where it is wanted.
@@ -169,10 +172,14 @@ impl<E: Ec2> World<E> {
         self.beliefs.claims.iter_mut().for_each(|claim| claim.wish = false);
         self.beliefs.snaps.iter_mut().for_each(|snap| snap.wish = false);
         self.settle_down().await?;
-        let is_held = |snap: &SnapClaim| self.is_held_by_a_lock(snap) || self.may_lack_a_quota(snap);
-        if self.beliefs.snaps.iter().any(is_held) {
+        for _ in 0..MOST_LOCKS {
+            let is_held = |snap: &SnapClaim| self.is_held_by_a_lock(snap) || self.may_lack_a_quota(snap);
+            if !self.beliefs.snaps.iter().any(is_held) {
+                break;
+            }
             self.tell("-- a day later no lock holds any more");
             self.pass(LOCKS_END).await?;
+            self.field.end_locks();
             self.locks_have_ended = true;
             self.settle_down().await?;
         }

@@ -219,23 +219,27 @@ fn backing_of(block: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(std::ffi::OsString::from_vec(text)))
 }
 
-/// Links to one of `loops`, and those that lead nowhere and name a volume whose file lies below `dir`.
+/// Links that name a volume whose file lies, or lay, below `dir`, and that lead to one of `loops` or nowhere. The name
+/// decides: a link of somebody else's volume may still lead to a device that was theirs and is one of `loops` now.
 fn links_of(dir: &Path, loops: &[LoopLeft]) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(BY_ID) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         other => other?,
     };
-    let files = backing_names(dir, 4);
+    let mut names = backing_names(dir, 4);
+    names.extend(loops.iter().filter_map(|left| serial_of(left.backing.file_name()?.to_str()?)));
     let mut links = Vec::new();
     for entry in entries {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let Some(serial) = name.strip_prefix(LINK_PREFIX) else { continue };
+        if !name.strip_prefix(LINK_PREFIX).is_some_and(|serial| names.contains(serial)) {
+            continue;
+        }
         let Ok(target) = fs::read_link(&path) else { continue };
         let target = Path::new("/dev").join(target.file_name().unwrap_or_default());
         let ours = loops.iter().any(|left| left.device == target);
         let dangling = backing_of(&Path::new("/sys/block").join(target.file_name().unwrap_or_default())).is_none();
-        if ours || (dangling && files.contains(serial)) {
+        if ours || dangling {
             links.push(path);
         }
     }
@@ -253,11 +257,17 @@ fn backing_names(dir: &Path, depth: u32) -> BTreeSet<String> {
         let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if is_dir && depth > 0 && name != "staging" && name != "pods" {
             names.extend(backing_names(&entry.path(), depth - 1));
-        } else if let Some(id) = name.strip_suffix(".img").filter(|id| id.starts_with("vol-")) {
-            names.insert(id.replace('-', ""));
+        } else {
+            names.extend(serial_of(&name));
         }
     }
     names
+}
+
+/// `vol0abc` of `vol-0abc.img`.
+fn serial_of(file: &str) -> Option<String> {
+    let id = file.strip_suffix(".img").filter(|id| id.starts_with("vol-"))?;
+    Some(id.replace('-', ""))
 }
 
 /// The mount points of a mount table, in its order.
@@ -323,6 +333,9 @@ mod tests {
                     link
                 })
                 .into();
+            // That of a volume that was on our device before, and whose owner has not removed it yet.
+            let stale = Path::new(BY_ID).join(format!("{LINK_PREFIX}{}", volume('c').serial()));
+            std::os::unix::fs::symlink(format!("../../{}", ours.name()), &stale).unwrap();
             let mounts = [ours.directory(), theirs.directory()].map(|dir| {
                 let at = dir.join("mnt");
                 fs::create_dir(&at).unwrap();
@@ -337,6 +350,7 @@ mod tests {
             let others = Leftovers::below(theirs.directory()).unwrap();
             assert_eq!((others.mounts.len(), others.loops.len(), others.links.len()), (1, 1, 1), "{others}");
             others.clean().await.unwrap();
+            fs::remove_file(stale).unwrap();
         });
     }
 

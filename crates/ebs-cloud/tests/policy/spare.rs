@@ -35,7 +35,7 @@ async fn a_young_attachment_is_proven_gone_at_once_by_one_more_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_more_call_is_not_made_for_a_wait_of_two_seconds() {
+async fn one_more_call_is_not_made_for_a_wait_of_less_than_half_a_second() {
     let (rig, volume, node) = attached().await;
     rig.pass(13).await;
     let took = detach_for_real(&rig, &volume, &node).await;

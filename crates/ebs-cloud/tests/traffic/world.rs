@@ -17,8 +17,11 @@ const MUTATING: Duration = Duration::from_millis(250);
 const CREATE: Duration = Duration::from_secs(2);
 const ATTACH: Duration = Duration::from_millis(2_500);
 const DETACH: Duration = Duration::from_secs(4);
-/// How long a volume is used: long enough for looks to prove its end.
-const USE: Duration = Duration::from_secs(9);
+/// How long a volume is used: from 1 to 30 s, the young ones and the old ones mixed.
+fn used_for(n: u32) -> Duration {
+    Duration::from_secs(u64::from(1 + n * 7 % 30))
+}
+
 /// How long a sidecar leaves an RPC alone that failed and may be tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -117,7 +120,7 @@ pub(crate) struct Added {
 
 impl Driver {
     /// A whole life of one volume, every RPC tried again as a sidecar does.
-    pub(crate) async fn life(&self, n: usize) -> Added {
+    pub(crate) async fn life(&self, n: usize, used: Duration) -> Added {
         let (name, node) = (&format!("pvc-{n}"), &self.nodes[n % self.nodes.len()]);
         let waiters = Waiters::default();
         let _waiter = waiters.join();
@@ -127,7 +130,7 @@ impl Driver {
         let (volume, create) = timed(|| cloud.create_volume(&spec, &waiters)).await;
         let id = volume.into_inner().id;
         let (_, attach) = timed(|| cloud.attach(&id, node, &waiters)).await;
-        sleep(USE).await;
+        sleep(used).await;
         let ((), detach) = timed(|| cloud.detach(&id, node, &waiters)).await;
         let ((), delete) = timed(|| cloud.delete_volume(&id, &waiters)).await;
         Added {
@@ -175,13 +178,23 @@ pub(crate) fn spec(name: &str) -> VolumeSpec {
 
 /// Lives that begin at a fixed rate, whatever becomes of those before; the drivers take turns.
 pub(crate) async fn lives(drivers: &[Driver], count: u32, per_second: f64) -> Vec<Added> {
+    lives_of(drivers, count, per_second, used_for).await
+}
+
+/// As [`lives`], each volume used as long as `used` says of its number.
+pub(crate) async fn lives_of(
+    drivers: &[Driver],
+    count: u32,
+    per_second: f64,
+    used: fn(u32) -> Duration,
+) -> Vec<Added> {
     let mut running = JoinSet::new();
     let start = Instant::now();
     for (n, driver) in (0..count).zip(drivers.iter().cycle()) {
         let driver = driver.clone();
         running.spawn(async move {
             sleep_until(start + Duration::from_secs_f64(f64::from(n) / per_second)).await;
-            driver.life(usize::try_from(n).expect("few")).await
+            driver.life(usize::try_from(n).expect("few"), used(n)).await
         });
     }
     running.join_all().await
@@ -190,8 +203,10 @@ pub(crate) async fn lives(drivers: &[Driver], count: u32, per_second: f64) -> Ve
 /// What a load has cost.
 #[derive(Debug)]
 pub(crate) struct Bill {
-    /// Mutating calls a life, throttled ones included.
+    /// Mutating calls a life, throttled ones included, spare ones not.
     pub(crate) mutating: f64,
+    /// Spare calls a life: DetachVolume that EC2 refused because nothing is attached any more.
+    pub(crate) spare: f64,
     /// Describes of all kinds a life.
     pub(crate) describes: f64,
     /// Of all calls, percent.
@@ -202,8 +217,10 @@ pub(crate) fn bill(world: &World, lives: u32) -> Bill {
     let calls = world.sim.calls();
     let count =
         |of: &dyn Fn(&PortCall) -> bool| f64::from(u32::try_from(calls.iter().filter(|c| of(c)).count()).expect("few"));
+    let is_spare = |c: &PortCall| c.action == Action::DetachVolume && c.error == Some(ErrorClass::IncorrectState);
     Bill {
-        mutating: count(&|c| c.action.mutates()) / f64::from(lives),
+        mutating: count(&|c| c.action.mutates() && !is_spare(c)) / f64::from(lives),
+        spare: count(&is_spare) / f64::from(lives),
         describes: count(&|c| !c.action.mutates()) / f64::from(lives),
         throttled: 100.0 * count(&|c| c.error == Some(ErrorClass::Throttled)) / count(&|_| true),
     }
