@@ -93,6 +93,8 @@ impl<E: Ec2> Cloud<E> {
         settled_at: Instant,
     ) -> Result<Option<Snapshot>, CloudError> {
         let name = Mark::SnapshotName(spec.name.clone());
+        // Another process may have deleted what stands in the way, and looks still show it.
+        let conflict_from = self.recent.others_shown_from(&name, Sidecar::Snapshotter);
         let found = self
             .watch
             .snapshots(op, &spec.name, |found, sent| {
@@ -100,6 +102,7 @@ impl<E: Ec2> Cloud<E> {
                 let found = found.into_iter().filter(|s| !self.recent.is_marked(&Mark::SnapshotDeletion(s.id.clone())));
                 match judge(op, spec, found.collect()) {
                     Ok(None) if sent < settled_at => Verdict::Waiting,
+                    Err(_) if sent < conflict_from => Verdict::Waiting,
                     Ok(None) => {
                         self.recent.note_absence(&name, Sidecar::Snapshotter, sent);
                         Verdict::Done(Ok(None))

@@ -198,7 +198,8 @@ pub struct Timing {
 impl Control {
     /// A client of the simulator whose control API is at `base` (`http://127.0.0.1:PORT`).
     pub fn new(base: &str) -> Self {
-        let http = Client::builder(TokioExecutor::new()).build_http();
+        // A connection each: one kept open may be closed by the simulator in the moment in which it is used again.
+        let http = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build_http();
         Self { base: base.trim_end_matches('/').to_owned(), http }
     }
 

@@ -65,6 +65,24 @@ async fn a_name_used_for_another_source_already_exists() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_name_that_another_process_has_given_up_a_moment_ago_is_free() {
+    let mut rig = Rig::new().await;
+    let (one, two) = (rig.volume("pvc-1").await, rig.volume("pvc-2").await);
+    let former = rig.cloud.create_snapshot(&snapshot_spec("snap-a", &one.id), &rig.waiters).await.unwrap().into_inner();
+    rig.cloud.delete_snapshot(&former.id, &rig.waiters).await.unwrap();
+    rig.restart();
+    let began = Instant::now();
+    rig.lens.bend_snapshots(move |snapshots| {
+        if began.elapsed().as_secs() < 14 {
+            *snapshots = vec![former.clone()];
+        }
+    });
+    let now = rig.cloud.create_snapshot(&snapshot_spec("snap-a", &two.id), &rig.waiters).await.unwrap().into_inner();
+    assert_eq!(now.source_volume, Some(two.id));
+    assert_eq!(snapshots(&rig).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_snapshot_whose_reply_was_lost_is_found_by_its_name() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;

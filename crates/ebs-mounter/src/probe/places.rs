@@ -99,10 +99,16 @@ fn of_so_many_groups(size: u64, count: u64) -> impl Iterator<Item = Range<u64>> 
 /// One page in each of 1,024 equal stretches of the device, at places that follow from the seed: a look at the same volume
 /// reads the same ones, so what a former look had to wait for comes at once.
 pub(super) fn sampled(size: u64, seed: u64) -> impl Iterator<Item = (u64, u64)> {
-    let stretch = size / STRETCHES / PAGE;
+    let pages = size / PAGE;
+    // The bounds of each are rounded by themselves: stretches of rounded length would leave the end of the device out.
+    let start = move |number: u64| {
+        let place = u128::from(number) * u128::from(pages) / u128::from(STRETCHES);
+        u64::try_from(place).unwrap_or(pages)
+    };
     let mut random = SplitMix(seed);
     (0..STRETCHES).map(move |number| {
-        let page = (number * stretch + random.next() % stretch.max(1)) * PAGE;
+        let (from, to) = (start(number), start(number + 1));
+        let page = (from + random.next() % (to - from).max(1)) * PAGE;
         (page, page + PAGE)
     })
 }
@@ -219,6 +225,19 @@ mod tests {
         assert_eq!(places.len(), 1024);
         for (number, (from, to)) in (0..).zip(places) {
             assert!((number * stretch..(number + 1) * stretch).contains(&from) && to == from + PAGE);
+        }
+    }
+
+    #[test]
+    fn every_stretch_is_sampled_up_to_the_end_of_a_device_of_any_size() {
+        for size in [8 * MIB + PAGE, 19 * MIB, 5 * GIB - PAGE, 5 * GIB + 7 * PAGE, 64 * TIB - 3 * PAGE] {
+            let stretch = size.div_ceil(STRETCHES) + PAGE;
+            let mut end = 0;
+            for (from, to) in sampled(size, seed("vol-0abc")) {
+                assert!(from - end < 2 * stretch && to <= size, "{size}: {end} to {from}");
+                end = to;
+            }
+            assert!(size - end < 2 * stretch, "{size}: nothing is read after {end}");
         }
     }
 
