@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: the rules of the house that no compiler knows. All findings at once, each with its place and
 //! how to mend it.
 
+mod citations;
 mod crate_docs;
 mod dependencies;
 mod length;
@@ -68,6 +69,7 @@ fn all(workspace: &Workspace, tree: &Tree) -> Vec<Finding> {
         outside::check(tree),
         crate_docs::check(workspace, tree),
         rules::check(tree),
+        citations::check(tree),
     ]
     .concat()
 }

@@ -75,7 +75,7 @@ fn detach(detach: ebs_cloud::PendingDetach) -> PendingDetach {
 }
 
 /// The actions whose durations dashboards expect from the start (`ebs-cloud.md` 14), and those that were added to the
-/// driver since (E19).
+/// driver since (`ebs-cloud.md` E19).
 pub(crate) const EXPECTED_ACTIONS: [&str; 20] = [
     "CreateVolume",
     "DeleteVolume",

@@ -110,7 +110,7 @@ impl FormatSpec {
         for (flag, word) in sizes {
             args.extend(word.iter().flat_map(|word| [flag.to_owned(), word.0.clone()]));
         }
-        // One list: of several -O mke2fs heeds the last alone (N-11).
+        // One list: of several -O mke2fs heeds the last alone (`node.md` N-11).
         let mut features = vec!["none", BASE_FEATURES];
         features.extend((self.fs_type != FsType::Ext2).then_some("has_journal"));
         if self.fs_type == FsType::Ext4 {

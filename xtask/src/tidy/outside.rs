@@ -1,4 +1,5 @@
-//! A clone stands on its own: nothing in it points at the machine or the folder it was written in.
+//! A clone stands on its own: nothing in it points at the machine or the folder it was written in, nor at a tracker by a bare
+//! number.
 
 use super::Finding;
 use super::source::{Source, Tree};
@@ -13,7 +14,26 @@ const PLACES: [&str; 5] = [
 ];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    tree.sources.iter().flat_map(pointers).collect()
+    tree.sources.iter().flat_map(|source| [pointers(source), bare_issues(source)].concat()).collect()
+}
+
+/// A bare number says nothing to whoever has the clone alone.
+fn bare_issues(source: &Source) -> Vec<Finding> {
+    let numbered = |line: &str| {
+        let line = line.to_lowercase();
+        line.split("issue ").skip(1).any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let lines = source.text.lines().enumerate().filter(|(_, line)| numbered(line));
+    lines
+        .map(|(at, _)| {
+            Finding::new(
+                &source.path,
+                at + 1,
+                "names an issue by a bare number",
+                "cite the row of docs/spec that states the rule, or another project's issue like owner/repository#12",
+            )
+        })
+        .collect()
 }
 
 fn pointers(source: &Source) -> Vec<Finding> {
@@ -24,7 +44,7 @@ fn pointers(source: &Source) -> Vec<Finding> {
                 &source.path,
                 at + 1,
                 format!("points at {place}, which a clone does not have"),
-                "cite a specification by its name alone, like `node.md N-5`; copy what the repository needs into it",
+                "cite a specification of docs/spec by its name alone, like `node.md N-5`; copy what the repository needs into it",
             ));
         }
     }
@@ -42,5 +62,16 @@ mod tests {
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].line, 2);
         assert!(pointers(&Source::new("a.md", "see node.md N-5; a network/path, /work/demo")).is_empty());
+    }
+
+    #[test]
+    fn an_issue_by_a_bare_number_is_found() {
+        let text = format!("fine\nsee Issue {} there\n", 3);
+        let findings = bare_issues(&Source::new("docs/rules.md", &text));
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].line, 2);
+        assert!(
+            bare_issues(&Source::new("a.md", "an issue of kubernetes/kubernetes#130300; open an issue")).is_empty()
+        );
     }
 }

@@ -61,7 +61,8 @@ async fn attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish, waiters: &Waiters) -> 
         refuse_single_attach(cloud, plan).await?;
     }
     if plan.only_initialized {
-        // Before it is attached, not after: a volume that nobody can use yet need not be taken back (C21).
+        // Before it is attached, not after: a volume that nobody can use yet need not be taken back
+        // (`controller.md` C21).
         cloud.await_initialized(&plan.volume, waiters).await.map_err(ControllerError::at(Step::Publish))?;
     }
     cloud.attach(&plan.volume, &plan.node, waiters).await.map_err(ControllerError::at(Step::Publish))

@@ -193,7 +193,7 @@ pub enum Refused {
         /// This call has unmounted the path.
         unmounted: bool,
     },
-    /// The file system that is mounted there answers with errors (`node.md` N-18).
+    /// The file system that is mounted there answers with errors (`decisions.md` D-35).
     #[error("the file system that is mounted at {at} cannot be used any more: it answers {error}")]
     DeadFileSystem {
         /// Where.

@@ -104,7 +104,7 @@ pub(super) async fn large_enough(device: &Device, promised: Option<Gib>) -> Resu
     Ok(())
 }
 
-/// Refuses what is mounted as wanted and answers with errors only (`node.md` N-18).
+/// Refuses what is mounted as wanted and answers with errors only (`decisions.md` D-35).
 pub(super) fn alive(at: &NodePath, found: &Found) -> Result<(), Refused> {
     match found {
         Found::Corrupted(error) => Err(Refused::DeadFileSystem { at: at.clone(), error: error.clone() }),

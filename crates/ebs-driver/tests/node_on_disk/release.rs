@@ -160,7 +160,7 @@ fn a_foreign_mount_below_ours_ends_the_unpublish_and_stays() {
     });
 }
 
-/// Stacks the volume on what is mounted at a path already, as the reference leaves it behind (N-6).
+/// Stacks the volume on what is mounted at a path already, as the reference leaves it behind (`node.md` N-6).
 async fn cover(node: &Node, name: &str) {
     let mut request = node.stage_request("ext4", &[]);
     request.staging_target_path = node.text("second");
