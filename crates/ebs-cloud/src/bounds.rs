@@ -22,7 +22,7 @@ pub(crate) const SNAPSHOT: Duration = Duration::from_secs(90);
 /// The wait for a volume to be initialised: it can take hours, the orchestrator asks again.
 pub(crate) const INITIALIZED: Duration = Duration::from_secs(150);
 /// A single look, throttles included.
-pub(crate) const LOOK: Duration = Duration::from_secs(20);
+pub(crate) const DESCRIBE: Duration = Duration::from_secs(20);
 
 /// A volume attached to another instance: for how long the one who uses it may still detach it.
 pub(crate) const ATTACHED_ELSEWHERE: Duration = Duration::from_secs(10);
@@ -36,9 +36,9 @@ pub(crate) const STUCK_WATCHED: Duration = Duration::from_secs(16);
 pub(crate) const PROBE: Duration = Duration::from_secs(5);
 
 /// So long a look may take even after the end of its operation: whoever is about to end looks once more.
-const LAST_LOOK: Duration = Duration::from_secs(5);
+const LAST_DESCRIBE: Duration = Duration::from_secs(5);
 
 /// Until when an operation with that deadline waits for the answer to a single look that begins now.
-pub(crate) fn look_until(now: Instant, deadline: Instant) -> Instant {
-    deadline.clamp(now + LAST_LOOK, now + LOOK)
+pub(crate) fn describe_until(now: Instant, deadline: Instant) -> Instant {
+    deadline.clamp(now + LAST_DESCRIBE, now + DESCRIBE)
 }

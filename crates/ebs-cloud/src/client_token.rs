@@ -26,7 +26,7 @@ impl ClientTokens {
     }
 
     /// Moves on to the next token. Only after proof that no live volume of the present one exists.
-    pub(crate) fn roll(&self, name: &str) {
+    pub(crate) fn rotate(&self, name: &str) {
         let next = self.counters.get(&name.to_owned()).map_or(2, |n| n.saturating_add(1));
         self.counters.insert(name.to_owned(), next, COUNTER_LIFETIME);
     }
@@ -46,9 +46,9 @@ mod tests {
         let tokens = ClientTokens::default();
         let name = "test-vol-client-token";
         assert_eq!(tokens.current(name), "6a1b29bd7c5c5541d9d6baa2938e954fc5739dc77e97facf23590bd13f8582c2");
-        tokens.roll(name);
+        tokens.rotate(name);
         assert_eq!(tokens.current(name), "21465f5586388bb8804d0cec2df13c00f9a975c8cddec4bc35e964cdce59015b");
-        tokens.roll(name);
+        tokens.rotate(name);
         assert_eq!(tokens.current(name), "1bee5a79d83981c0041df2c414bb02e0c10aeb49343b63f50f71470edbaa736b");
         assert_eq!(tokens.current("another"), token("another"));
     }
@@ -56,7 +56,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_name_keeps_its_next_token_for_as_long_as_the_old_one_is_burnt() {
         let tokens = ClientTokens::default();
-        tokens.roll("pvc-1");
+        tokens.rotate("pvc-1");
         tokio::time::advance(COUNTER_LIFETIME - Duration::from_secs(1)).await;
         assert_eq!(tokens.current("pvc-1"), token("pvc-1-2"));
         tokio::time::advance(Duration::from_secs(1)).await;

@@ -13,11 +13,11 @@ use crate::{Cloud, CloudError, bounds};
 /// For how long an answer is kept. A volume that is initialised stays so.
 const LIFETIME: Duration = Duration::from_secs(6 * 3600);
 /// An end that EC2 estimates to be nearer than this is expected then.
-const SHORTEST: Duration = Duration::from_secs(60);
+const MIN_ESTIMATE: Duration = Duration::from_secs(60);
 /// Without an estimate EC2 is asked this often.
-const WITHOUT_ESTIMATE: Duration = Duration::from_secs(120);
+const POLL_WITHOUT_ESTIMATE: Duration = Duration::from_secs(120);
 /// How often it is seen whether anybody still waits.
-const GLANCE: Duration = Duration::from_secs(5);
+const WAITERS_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How far a volume is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl<E: Ec2> Cloud<E> {
             if now >= op.deadline {
                 return Err(self.not_initialized(&op, is_estimate.then_some(until - now)));
             }
-            sleep_until(until.min(now + GLANCE).min(op.deadline)).await;
+            sleep_until(until.min(now + WAITERS_CHECK_INTERVAL).min(op.deadline)).await;
         }
     }
 
@@ -83,6 +83,6 @@ fn progress(status: &VolumeStatus) -> Option<Progress> {
     if !status.initializing()? {
         return Some(Progress::Done);
     }
-    let wait = status.estimate.map_or(WITHOUT_ESTIMATE, |estimate| estimate.max(SHORTEST));
+    let wait = status.estimate.map_or(POLL_WITHOUT_ESTIMATE, |estimate| estimate.max(MIN_ESTIMATE));
     Some(Progress::Until(Instant::now() + wait, status.estimate.is_some()))
 }

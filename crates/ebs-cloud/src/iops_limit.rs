@@ -50,7 +50,7 @@ impl fmt::Display for Site {
 
 /// IOPS that are asked for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wish<'a> {
+pub(crate) struct IopsQuery<'a> {
     /// For a volume of that type,
     pub(crate) volume_type: &'a VolumeType,
     /// there,
@@ -67,30 +67,30 @@ pub(crate) struct IopsLimitProbe<E> {
     ec2: Arc<E>,
     known: Expiring<(VolumeType, Site), Option<Iops>>,
     /// One question at a time: those who wait for the same answer find it.
-    asking: Mutex<()>,
+    probing: Mutex<()>,
 }
 
 impl<E: Ec2> IopsLimitProbe<E> {
     pub(crate) fn new(ec2: Arc<E>) -> Self {
-        Self { ec2, known: Expiring::default(), asking: Mutex::default() }
+        Self { ec2, known: Expiring::default(), probing: Mutex::default() }
     }
 
     /// The limits of the type there; `None` for types whose IOPS cannot be chosen. EC2 is asked only when the wish
     /// is for more than the type can have everywhere. Never fails: without an answer within [`bounds::PROBE`] the
     /// published limits count. `tags` are those that EC2 permissions may ask for.
-    pub(crate) async fn limits(&self, wish: &Wish<'_>, tags: Tags) -> Option<IopsLimits> {
-        let published = wish.volume_type.iops_limits()?;
+    pub(crate) async fn limits(&self, query: &IopsQuery<'_>, tags: Tags) -> Option<IopsLimits> {
+        let published = query.volume_type.iops_limits()?;
         let without_max = IopsLimits { max: 0, ..published };
-        if wish.iops.resolve(wish.size, Some(without_max), false) <= Some(safe_everywhere(wish.volume_type)) {
+        if query.iops.resolve(query.size, Some(without_max), false) <= Some(safe_everywhere(query.volume_type)) {
             return Some(published);
         }
-        let key = (wish.volume_type.clone(), wish.site.clone());
+        let key = (query.volume_type.clone(), query.site.clone());
         let mut max = self.known.get(&key);
         if max.is_none() {
-            let _turn = self.asking.lock().await;
+            let _guard = self.probing.lock().await;
             max = self.known.get(&key);
             if max.is_none() {
-                let answer = self.ask(wish, tags).await;
+                let answer = self.probe(query, tags).await;
                 let lifetime = if answer.is_some() { LIFETIME } else { LIFETIME_OF_FAILURE };
                 self.known.insert(key, answer, lifetime);
                 max = Some(answer);
@@ -99,8 +99,8 @@ impl<E: Ec2> IopsLimitProbe<E> {
         Some(IopsLimits { max: max.flatten().unwrap_or(published.max), ..published })
     }
 
-    async fn ask(&self, wish: &Wish<'_>, mut tags: Tags) -> Option<Iops> {
-        let Wish { volume_type, site, .. } = wish;
+    async fn probe(&self, query: &IopsQuery<'_>, mut tags: Tags) -> Option<Iops> {
+        let IopsQuery { volume_type, site, .. } = query;
         tags.insert(DriverName::VOLUME_NAME_TAG.to_owned(), PROBE_NAME.to_owned());
         let request = CreateVolume {
             client_token: token(&format!("{PROBE_NAME}|{volume_type}|{site}")),
@@ -121,7 +121,7 @@ impl<E: Ec2> IopsLimitProbe<E> {
         // A dry run changes nothing, so this call may be dropped.
         let answer = timeout(bounds::PROBE, self.ec2.create_volume(&request)).await;
         let max = match &answer {
-            Ok(Err(error)) => parse(error),
+            Ok(Err(error)) => parse_maximum(error),
             Ok(Ok(_)) | Err(_) => None,
         };
         if max.is_none() {
@@ -141,7 +141,7 @@ fn safe_everywhere(volume_type: &VolumeType) -> Iops {
 }
 
 /// The maximum that the refusal tells; 0: none applies; `None`: it tells nothing.
-fn parse(error: &Ec2Error) -> Option<Iops> {
+fn parse_maximum(error: &Ec2Error) -> Option<Iops> {
     let text = error.to_string();
     if text.contains("parameter iops is not supported") {
         return Some(0);
@@ -160,17 +160,17 @@ mod tests {
 
     use super::*;
 
-    fn told(message: &str) -> Option<Iops> {
-        parse(&Ec2Error::new(Action::CreateVolume, ErrorClass::InvalidParameter, message))
+    fn parse_message(message: &str) -> Option<Iops> {
+        parse_maximum(&Ec2Error::new(Action::CreateVolume, ErrorClass::InvalidParameter, message))
     }
 
     #[test]
     fn the_limit_is_read_from_each_known_form_of_the_refusal() {
-        assert_eq!(told("Volume iops of 2147483647 is too high; maximum is 16000."), Some(16_000));
-        assert_eq!(told("io2 volumes support at most 256K IOPS here"), Some(256_000));
-        assert_eq!(told("The parameter iops is not supported for gp2 volumes."), Some(0));
-        assert_eq!(told("Request would have succeeded, but DryRun flag is set."), None);
-        assert_eq!(told("volume iops is too high; maximum is 99999999999"), None);
-        assert_eq!(told("99999999k iops"), None);
+        assert_eq!(parse_message("Volume iops of 2147483647 is too high; maximum is 16000."), Some(16_000));
+        assert_eq!(parse_message("io2 volumes support at most 256K IOPS here"), Some(256_000));
+        assert_eq!(parse_message("The parameter iops is not supported for gp2 volumes."), Some(0));
+        assert_eq!(parse_message("Request would have succeeded, but DryRun flag is set."), None);
+        assert_eq!(parse_message("volume iops is too high; maximum is 99999999999"), None);
+        assert_eq!(parse_message("99999999k iops"), None);
     }
 }

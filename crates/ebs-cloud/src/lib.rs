@@ -25,7 +25,8 @@ mod listing;
 mod modification;
 mod op;
 mod pages;
-mod recent;
+mod policy_observer;
+mod recent_writes;
 mod snapshot;
 mod snapshot_features;
 mod snapshot_memory;
@@ -35,7 +36,6 @@ mod traffic;
 mod volume;
 mod wait;
 mod wall_clock;
-mod witness;
 mod zones;
 
 pub use attachment::PendingDetach;

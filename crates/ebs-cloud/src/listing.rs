@@ -15,9 +15,9 @@ use crate::call::read;
 use crate::{Cloud, CloudError, pages};
 
 /// The shortest page that EC2 gives.
-const SHORTEST: u32 = 5;
+const MIN_PAGE: u32 = 5;
 /// The longest page that is asked for.
-const LONGEST: u32 = 1000;
+const MAX_PAGE: u32 = 1000;
 /// Tokens of our own begin so; EC2's never do.
 const OWN_TOKEN: &str = "after:";
 
@@ -122,7 +122,7 @@ where
     let token = token.filter(|t| !t.is_empty());
     let cut_by_us = match &token {
         Some(token) => token.starts_with(OWN_TOKEN),
-        None => (1..SHORTEST).contains(&max_entries),
+        None => (1..MIN_PAGE).contains(&max_entries),
     };
     if !cut_by_us {
         return whole_page(step, max_entries, token, get).await;
@@ -149,14 +149,14 @@ where
     T: Entry,
     F: Future<Output = Ec2Result<Page<T>>> + Send,
 {
-    if (1..SHORTEST).contains(&max_entries)
+    if (1..MIN_PAGE).contains(&max_entries)
         && let Some(token) = token
     {
         // A token of a longer page: no page that is short enough can begin there.
         return Err(CloudError::BadPageToken { token, cause: None });
     }
     loop {
-        let max_results = (max_entries > 0).then(|| max_entries.min(LONGEST));
+        let max_results = (max_entries > 0).then(|| max_entries.min(MAX_PAGE));
         let request = PageRequest { max_results, token: token.clone() };
         let page = read(step, || get(request.clone())).await.map_err(|e| with_token(e, token.as_deref()))?;
         let items: Vec<T> = page.items.into_iter().filter(Entry::exists).collect();

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 use crate::call::mutate;
 use crate::error::refused;
 use crate::op::Op;
-use crate::recent::{Mark, Sidecar};
-use crate::wait::{FirstLook, Verdict};
+use crate::recent_writes::{Sidecar, Write};
+use crate::wait::{FirstPoll, Verdict};
 use crate::{Cloud, CloudError, Ensured, Object, SnapshotSpec, bounds};
 
 impl<E: Ec2> Cloud<E> {
@@ -22,7 +22,7 @@ impl<E: Ec2> Cloud<E> {
         spec: &SnapshotSpec,
         waiters: &Waiters,
     ) -> Result<Ensured<Snapshot>, CloudError> {
-        self.recent.serves(Sidecar::Snapshotter);
+        self.recent.note_request_from(Sidecar::Snapshotter);
         let op = snapshot_op(spec, waiters);
         let request = CreateSnapshot {
             volume: spec.volume.clone(),
@@ -30,7 +30,7 @@ impl<E: Ec2> Cloud<E> {
             outpost_arn: spec.outpost_arn.clone(),
             tags: spec.tags.clone(),
         };
-        let name = Mark::SnapshotName(spec.name.clone());
+        let name = Write::SnapshotName(spec.name.clone());
         self.recent.others_shown_from(&name, Sidecar::Snapshotter);
         let mut made_by_us = false;
         loop {
@@ -77,7 +77,7 @@ impl<E: Ec2> Cloud<E> {
         spec: &SnapshotSpec,
         error: CloudError,
     ) -> Result<Snapshot, CloudError> {
-        let name = Mark::SnapshotName(spec.name.clone());
+        let name = Write::SnapshotName(spec.name.clone());
         if !error.is_final() || self.recent.is_absent(&name, Sidecar::Snapshotter) {
             return Err(error);
         }
@@ -92,13 +92,14 @@ impl<E: Ec2> Cloud<E> {
         spec: &SnapshotSpec,
         settled_at: Instant,
     ) -> Result<Option<Snapshot>, CloudError> {
-        let name = Mark::SnapshotName(spec.name.clone());
+        let name = Write::SnapshotName(spec.name.clone());
         let found = self
-            .watch
+            .waiter
             .snapshots(op, &spec.name, |found, sent| {
                 // Looks may still show what we have deleted.
-                let found = found.into_iter().filter(|s| !self.recent.is_marked(&Mark::SnapshotDeletion(s.id.clone())));
-                match judge(op, spec, found.collect()) {
+                let found =
+                    found.into_iter().filter(|s| !self.recent.is_recent(&Write::SnapshotDeletion(s.id.clone())));
+                match matching_snapshot(op, spec, found.collect()) {
                     Ok(None) if sent < settled_at => Verdict::Waiting,
                     Ok(None) => {
                         self.recent.note_absence(&name, Sidecar::Snapshotter, sent);
@@ -110,7 +111,7 @@ impl<E: Ec2> Cloud<E> {
             .await
             .map_err(CloudError::unproven)??;
         if let Some(snapshot) = &found {
-            self.recent.sees(&Object::Snapshot(snapshot.id.clone()));
+            self.recent.note_seen(&Object::Snapshot(snapshot.id.clone()));
             self.snapshots.note_found(&spec.name, &snapshot.id);
         }
         Ok(found)
@@ -125,7 +126,7 @@ impl<E: Ec2> Cloud<E> {
         let why = found.status_message.as_deref().unwrap_or("EC2 does not say why");
         let message = format!("{}: {} has failed ({why})", op.what, found.id);
         let error = CloudError::FailedPrecondition { message, cause: None };
-        Err(self.cannot_be_had(op, &found.id, error).await)
+        Err(self.roll_back(op, &found.id, error).await)
     }
 
     /// Sees to it that the snapshot is deleted. One that does not exist is a success.
@@ -133,11 +134,11 @@ impl<E: Ec2> Cloud<E> {
     /// # Errors
     /// [`CloudError::FailedPrecondition`] while it is in use or locked.
     pub async fn delete_snapshot(&self, id: &SnapshotId, waiters: &Waiters) -> Result<(), CloudError> {
-        self.recent.serves(Sidecar::Snapshotter);
+        self.recent.note_request_from(Sidecar::Snapshotter);
         let op = Op::start(format!("delete snapshot {id}"), bounds::DELETE, waiters);
         let outcome = self.remove_snapshot(&op, id).await;
         if waiters.any() {
-            self.recent.serves(Sidecar::Snapshotter);
+            self.recent.note_request_from(Sidecar::Snapshotter);
         }
         outcome
     }
@@ -152,7 +153,7 @@ impl<E: Ec2> Cloud<E> {
             };
             let gone_from = match error.class {
                 ErrorClass::MalformedId => break,
-                ErrorClass::SnapshotNotFound if self.recent.is_marked(&Mark::SnapshotDeletion(id.clone())) => break,
+                ErrorClass::SnapshotNotFound if self.recent.is_recent(&Write::SnapshotDeletion(id.clone())) => break,
                 // No better than a look: it may be an answer from before the creation (`decisions.md` D-26).
                 ErrorClass::SnapshotNotFound => {
                     let gone_from = self.recent.gone_from(&Object::Snapshot(id.clone()), Sidecar::Snapshotter);
@@ -171,7 +172,7 @@ impl<E: Ec2> Cloud<E> {
                 return Err(refused(&op.what, error).unproven());
             }
         }
-        self.recent.note(Mark::SnapshotDeletion(id.clone()));
+        self.recent.note(Write::SnapshotDeletion(id.clone()));
         Ok(())
     }
 
@@ -179,10 +180,10 @@ impl<E: Ec2> Cloud<E> {
     pub(crate) async fn snapshot_for_sure(&self, op: &Op<'_>, id: &SnapshotId) -> Result<Option<Snapshot>, CloudError> {
         let object = Object::Snapshot(id.clone());
         let settled_at = self.recent.heard_of(&object);
-        self.watch
-            .snapshot(op, FirstLook::Now, id, |found, sent| {
+        self.waiter
+            .snapshot(op, FirstPoll::Now, id, |found, sent| {
                 if found.is_some() {
-                    self.recent.sees(&object);
+                    self.recent.note_seen(&object);
                 } else if sent < settled_at {
                     return Verdict::Waiting;
                 }
@@ -195,8 +196,8 @@ impl<E: Ec2> Cloud<E> {
     /// that before the snapshot was taken.
     async fn is_snapshot_gone(&self, op: &Op<'_>, id: &SnapshotId, gone_from: Instant) -> Result<bool, CloudError> {
         let settled_at = Instant::now() + bounds::SETTLE;
-        self.watch
-            .snapshot(op, FirstLook::Now, id, |found, sent| match found {
+        self.waiter
+            .snapshot(op, FirstPoll::Now, id, |found, sent| match found {
                 Some(_) if sent >= settled_at => Verdict::Done(false),
                 None if sent >= gone_from => Verdict::Done(true),
                 None | Some(_) => Verdict::Waiting,
@@ -230,7 +231,7 @@ fn creation_refused(op: &Op<'_>, spec: &SnapshotSpec, error: Ec2Error) -> CloudE
 }
 
 /// Whether what carries the name is what is wanted.
-fn judge(op: &Op<'_>, spec: &SnapshotSpec, found: Vec<Snapshot>) -> Result<Option<Snapshot>, CloudError> {
+fn matching_snapshot(op: &Op<'_>, spec: &SnapshotSpec, found: Vec<Snapshot>) -> Result<Option<Snapshot>, CloudError> {
     let named = |s: &Snapshot| s.tags.get(DriverName::SNAPSHOT_NAME_TAG) == Some(&spec.name);
     let mut found: Vec<Snapshot> = found.into_iter().filter(named).collect();
     let Some(snapshot) = found.pop() else { return Ok(None) };

@@ -41,7 +41,7 @@ impl<E: Ec2> Cloud<E> {
         if restores.failures.is_empty() {
             return Ok(());
         }
-        let failures: Vec<String> = restores.failures.iter().map(told).collect();
+        let failures: Vec<String> = restores.failures.iter().map(failure_text).collect();
         Err(CloudError::Internal { message: format!("{}: {}", op.what, failures.join("; ")), cause: None })
     }
 
@@ -56,7 +56,7 @@ impl<E: Ec2> Cloud<E> {
     }
 }
 
-fn told(failure: &FastRestoreFailure) -> String {
+fn failure_text(failure: &FastRestoreFailure) -> String {
     let zone = failure.zone.as_deref().unwrap_or("a zone");
     let code = failure.code.as_deref().map(|code| format!("{code}: ")).unwrap_or_default();
     format!("{zone}: {code}{}", failure.message)

@@ -12,27 +12,27 @@ use crate::{CloudError, Lock, SnapshotFeatures, SnapshotSpec};
 /// more.
 const LIFETIME: Duration = Duration::from_secs(12 * 3600);
 /// For how long an error is kept for whoever asked and left.
-const UNHEARD_LIFETIME: Duration = Duration::from_secs(600);
+const UNDELIVERED_LIFETIME: Duration = Duration::from_secs(600);
 
 /// What was asked for and what became of it.
-type Unheard = (SnapshotSpec, SnapshotFeatures, CloudError);
+type UndeliveredError = (SnapshotSpec, SnapshotFeatures, CloudError);
 
 /// Snapshots taken, what they have, and who knows of them.
 #[derive(Debug, Default)]
 pub(crate) struct SnapshotMemory {
     /// Taken here, and no success was answered since: when.
-    untold: Expiring<SnapshotId, Instant>,
+    unreported: Expiring<SnapshotId, Instant>,
     /// Names of proven absence for which a call of unclear outcome was made: when.
     unclear: Expiring<String, Instant>,
-    fast: Expiring<SnapshotId, Vec<ZoneName>>,
+    fast_restores: Expiring<SnapshotId, Vec<ZoneName>>,
     locked: Expiring<SnapshotId, Lock>,
-    unheard: Expiring<String, Unheard>,
+    undelivered: Expiring<String, UndeliveredError>,
 }
 
 impl SnapshotMemory {
     /// EC2 has taken it for this process.
     pub(crate) fn note_taken(&self, id: &SnapshotId) {
-        self.untold.insert(id.clone(), Instant::now(), LIFETIME);
+        self.unreported.insert(id.clone(), Instant::now(), LIFETIME);
     }
 
     /// EC2 may have taken one of a name of which there was none.
@@ -45,28 +45,28 @@ impl SnapshotMemory {
         let name = name.to_owned();
         if let Some(at) = self.unclear.get(&name) {
             self.unclear.remove(&name);
-            self.untold.insert(id.clone(), at, LIFETIME);
+            self.unreported.insert(id.clone(), at, LIFETIME);
         }
     }
 
     /// From now on somebody may know it.
-    pub(crate) fn note_told(&self, id: &SnapshotId) {
-        self.untold.remove(id);
+    pub(crate) fn note_reported(&self, id: &SnapshotId) {
+        self.unreported.remove(id);
     }
 
     /// True when this process has taken it and can tell that nobody knows it: since then it alone was asked.
-    pub(crate) fn is_untold(&self, id: &SnapshotId, term_began: Instant) -> bool {
-        self.untold.get(id).is_some_and(|taken| taken >= term_began)
+    pub(crate) fn is_unreported(&self, id: &SnapshotId, term_began: Instant) -> bool {
+        self.unreported.get(id).is_some_and(|taken| taken >= term_began)
     }
 
     /// Fast restores were enabled.
-    pub(crate) fn note_fast(&self, id: &SnapshotId, zones: &[ZoneName]) {
-        self.fast.insert(id.clone(), zones.to_vec(), LIFETIME);
+    pub(crate) fn note_fast_restores(&self, id: &SnapshotId, zones: &[ZoneName]) {
+        self.fast_restores.insert(id.clone(), zones.to_vec(), LIFETIME);
     }
 
     /// True when this process has enabled them in those zones.
-    pub(crate) fn is_fast(&self, id: &SnapshotId, zones: &[ZoneName]) -> bool {
-        self.fast.get(id).is_some_and(|known| known == zones)
+    pub(crate) fn has_fast_restores(&self, id: &SnapshotId, zones: &[ZoneName]) -> bool {
+        self.fast_restores.get(id).is_some_and(|known| known == zones)
     }
 
     /// It was locked.
@@ -80,15 +80,15 @@ impl SnapshotMemory {
     }
 
     /// Keeps an error that nobody waited for.
-    pub(crate) fn keep(&self, spec: &SnapshotSpec, features: &SnapshotFeatures, error: CloudError) {
-        let unheard = (spec.clone(), features.clone(), error);
-        self.unheard.insert(spec.name.clone(), unheard, UNHEARD_LIFETIME);
+    pub(crate) fn keep_error(&self, spec: &SnapshotSpec, features: &SnapshotFeatures, error: CloudError) {
+        let undelivered = (spec.clone(), features.clone(), error);
+        self.undelivered.insert(spec.name.clone(), undelivered, UNDELIVERED_LIFETIME);
     }
 
     /// The error kept for an equal request, once.
-    pub(crate) fn take(&self, spec: &SnapshotSpec, features: &SnapshotFeatures) -> Option<CloudError> {
-        let (kept, kept_features, error) = self.unheard.get(&spec.name)?;
-        self.unheard.remove(&spec.name);
+    pub(crate) fn take_error(&self, spec: &SnapshotSpec, features: &SnapshotFeatures) -> Option<CloudError> {
+        let (kept, kept_features, error) = self.undelivered.get(&spec.name)?;
+        self.undelivered.remove(&spec.name);
         (kept == *spec && kept_features == *features).then_some(error)
     }
 }

@@ -7,7 +7,7 @@ use ebs_ec2::{Ec2, Snapshot};
 use ebs_types::{SnapshotId, Waiters};
 
 use crate::op::Op;
-use crate::recent::Sidecar;
+use crate::recent_writes::Sidecar;
 use crate::snapshot::snapshot_op;
 use crate::{Cloud, CloudError, SnapshotFeatures, SnapshotSpec};
 
@@ -23,16 +23,18 @@ impl<E: Ec2> Cloud<E> {
         features: &SnapshotFeatures,
         waiters: &Waiters,
     ) -> Result<Snapshot, CloudError> {
-        self.recent.serves(Sidecar::Snapshotter);
+        self.recent.note_request_from(Sidecar::Snapshotter);
         let op = snapshot_op(spec, waiters);
         let outcome = self.provide(&op, spec, features).await;
         if waiters.any() {
-            self.recent.serves(Sidecar::Snapshotter);
+            self.recent.note_request_from(Sidecar::Snapshotter);
         }
         match &outcome {
-            Ok(snapshot) => self.snapshots.note_told(&snapshot.id),
+            Ok(snapshot) => self.snapshots.note_reported(&snapshot.id),
             // The next attempt is told, instead of taking another snapshot that goes the same way.
-            Err(error) if error.is_final() && !waiters.any() => self.snapshots.keep(spec, features, error.clone()),
+            Err(error) if error.is_final() && !waiters.any() => {
+                self.snapshots.keep_error(spec, features, error.clone())
+            }
             Err(_) => {}
         }
         outcome
@@ -44,7 +46,7 @@ impl<E: Ec2> Cloud<E> {
         spec: &SnapshotSpec,
         features: &SnapshotFeatures,
     ) -> Result<Snapshot, CloudError> {
-        if let Some(error) = self.snapshots.take(spec, features) {
+        if let Some(error) = self.snapshots.take_error(spec, features) {
             self.refused_unless_taken(op, spec, error).await?;
         }
         let zones = &features.fast_restore_zones;
@@ -52,21 +54,26 @@ impl<E: Ec2> Cloud<E> {
             && let Err(error) = self.check_fast_restore_zones(zones).await
         {
             let taken = self.refused_unless_taken(op, spec, error.clone()).await?;
-            return Err(self.cannot_be_had(op, &taken.id, error).await);
+            return Err(self.roll_back(op, &taken.id, error).await);
         }
         let snapshot = self.create_snapshot(spec, op.waiters).await?.into_inner();
-        match self.furnish(&snapshot.id, features, op.waiters).await {
+        match self.apply_features(&snapshot.id, features, op.waiters).await {
             Ok(()) => Ok(snapshot),
-            Err(error) => Err(self.cannot_be_had(op, &snapshot.id, error).await),
+            Err(error) => Err(self.roll_back(op, &snapshot.id, error).await),
         }
     }
 
     /// Gives it what this process has not seen done yet.
-    async fn furnish(&self, id: &SnapshotId, features: &SnapshotFeatures, waiters: &Waiters) -> Result<(), CloudError> {
+    async fn apply_features(
+        &self,
+        id: &SnapshotId,
+        features: &SnapshotFeatures,
+        waiters: &Waiters,
+    ) -> Result<(), CloudError> {
         let zones = &features.fast_restore_zones;
-        if !zones.is_empty() && !self.snapshots.is_fast(id, zones) {
+        if !zones.is_empty() && !self.snapshots.has_fast_restores(id, zones) {
             self.enable_fast_restores(id, zones, waiters).await?;
-            self.snapshots.note_fast(id, zones);
+            self.snapshots.note_fast_restores(id, zones);
         }
         if let Some(lock) = features.lock.of(id)
             && !self.snapshots.is_locked(id, &features.lock)
@@ -78,30 +85,32 @@ impl<E: Ec2> Cloud<E> {
     }
 
     /// What is told of a snapshot that is there and cannot be as asked for.
-    pub(crate) async fn cannot_be_had(&self, op: &Op<'_>, id: &SnapshotId, error: CloudError) -> CloudError {
+    pub(crate) async fn roll_back(&self, op: &Op<'_>, id: &SnapshotId, error: CloudError) -> CloudError {
         // It was there a moment ago: "not found" proves nothing yet.
         if !error.is_final() || error.is_not_found() {
             return error.unproven();
         }
         let unknown = |message| CloudError::OutcomeUnknown { message, cause: None };
-        if !self.snapshots.is_untold(id, self.recent.term_began(Sidecar::Snapshotter)) {
+        if !self.snapshots.is_unreported(id, self.recent.term_began(Sidecar::Snapshotter)) {
             let what = "is there and may be known, so it stays and is not reported ready";
             return unknown(format!(
                 "{}; snapshot {id} {what}: remove what stands in the way, or delete it",
-                told(&error)
+                with_ec2_message(&error)
             ));
         }
         match self.remove_snapshot(op, id).await {
             Ok(()) => error,
-            Err(second) => {
-                unknown(format!("{}; and snapshot {id} could not be deleted: {}", told(&error), told(&second)))
-            }
+            Err(second) => unknown(format!(
+                "{}; and snapshot {id} could not be deleted: {}",
+                with_ec2_message(&error),
+                with_ec2_message(&second)
+            )),
         }
     }
 }
 
 /// The error with EC2's words.
-fn told(error: &CloudError) -> String {
+fn with_ec2_message(error: &CloudError) -> String {
     match error.ec2() {
         Some(ec2) => format!("{error}: {ec2}"),
         None => error.to_string(),

@@ -1,28 +1,28 @@
 //! How much is asked of EC2, and when (`decisions.md` D-20 to D-22).
 //!
-//! - [`Paced`] is the port behind the budget: every call, of whatever part of the policy, waits for its token there.
-//! - [`Budget`] believes how many calls EC2 still takes, by what EC2 documents and what its throttles teach.
-//! - [`Desks`] ask: one desk for each kind of object, which puts the questions of all who wait into few calls.
+//! - [`RateLimited`] is the port behind the budget: every call, of whatever part of the policy, waits for its token there.
+//! - [`RateLimiter`] believes how many calls EC2 still takes, by what EC2 documents and what its throttles teach.
+//! - [`DescribeBatchers`] ask: one desk for each kind of object, which puts the questions of all who wait into few calls.
 //! - [`Lookups`] are single questions at those desks; waits stand there until their judge is content.
 
-mod board;
-mod bucket;
-mod budget;
-mod caller;
-mod desk;
-mod flight;
-mod kinds;
-mod lane;
+mod batcher;
+mod bisect;
+mod bucket_key;
+mod call_context;
+mod client;
+mod limiter;
 mod lookups;
-mod paced;
-mod queue;
-mod usual;
+mod queries;
+mod schedule;
+mod token_bucket;
+mod transition_times;
+mod wait_queue;
 
-pub(crate) use budget::Budget;
-pub(crate) use caller::Caller;
-pub(crate) use desk::{Desk, First, News};
-pub(crate) use kinds::{Desks, Kind};
-pub(crate) use lane::Lane;
+pub(crate) use batcher::{DescribeBatcher, Observation, PollTimes};
+pub(crate) use bucket_key::BucketKey;
+pub(crate) use call_context::CallContext;
+pub(crate) use client::RateLimited;
+pub(crate) use limiter::RateLimiter;
 pub(crate) use lookups::{Lookups, latest};
-pub(crate) use paced::Paced;
-pub(crate) use usual::UsualTimes;
+pub(crate) use queries::{DescribeBatchers, DescribeQuery};
+pub(crate) use transition_times::TransitionTimes;

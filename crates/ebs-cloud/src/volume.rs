@@ -4,14 +4,14 @@ mod adopt;
 mod by_name;
 mod create;
 mod delete;
-mod look;
+mod get;
 mod memory;
-mod order;
 mod plan;
 mod refusal;
+mod request;
 
 pub(crate) use adopt::ownership;
-pub(crate) use look::exists;
+pub(crate) use get::exists;
 pub(crate) use memory::VolumeMemory;
 #[cfg(test)]
 pub(crate) use plan::tests::volume as a_volume;

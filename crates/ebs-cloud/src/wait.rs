@@ -17,7 +17,9 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::call::read_refused;
 use crate::op::Op;
-use crate::traffic::{Desk, Desks, First, Kind, News, UsualTimes, latest};
+use crate::traffic::{
+    DescribeBatcher, DescribeBatchers, DescribeQuery, Observation, PollTimes, TransitionTimes, latest,
+};
 use crate::{CloudError, bounds};
 
 /// What a look means to the one who waits.
@@ -32,16 +34,16 @@ pub(crate) enum Verdict<T> {
 
 /// When to look for the first time.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum FirstLook {
+pub(crate) enum FirstPoll {
     /// Now: it may be so already.
     Now,
     /// EC2 has only just begun: not before the time that such a change usually takes at least.
-    After(Change),
+    After(Transition),
 }
 
 /// What EC2 has begun to do. Each has times of its own, which are learned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum Transition {
     /// `creating` to `available`.
     Creating,
     /// `attaching` to `attached`.
@@ -55,44 +57,45 @@ pub(crate) enum Change {
 /// One wait: of which operation, and when it looks for the first time.
 struct Wait<'a> {
     op: &'a Op<'a>,
-    first: FirstLook,
+    first: FirstPoll,
 }
 
 /// Waits on one EC2.
 #[derive(Debug)]
-pub(crate) struct Watch<E> {
-    desks: Arc<Desks<E>>,
-    usual: UsualTimes,
+pub(crate) struct ResourceWaiter<E> {
+    batchers: Arc<DescribeBatchers<E>>,
+    transition_times: TransitionTimes,
 }
 
-impl<E: Ec2> Watch<E> {
+impl<E: Ec2> ResourceWaiter<E> {
     /// Waits at those desks.
-    pub(crate) fn new(desks: Arc<Desks<E>>) -> Self {
-        Self { desks, usual: UsualTimes::default() }
+    pub(crate) fn new(batchers: Arc<DescribeBatchers<E>>) -> Self {
+        Self { batchers, transition_times: TransitionTimes::default() }
     }
 
     /// Until the judge is content with the volume; it sees `None` while EC2 lists no such volume.
     pub(crate) async fn volume<T: Send>(
         &self,
         op: &Op<'_>,
-        first: FirstLook,
+        first: FirstPoll,
         id: &VolumeId,
-        mut judge: impl FnMut(Option<Volume>, Instant) -> Verdict<T> + Send,
+        mut decide: impl FnMut(Option<Volume>, Instant) -> Verdict<T> + Send,
     ) -> Result<T, CloudError> {
         let key = id.clone();
-        self.until(&self.desks.volumes, Wait { op, first }, key, |mut found, sent| judge(found.pop(), sent)).await
+        self.until(&self.batchers.volumes, Wait { op, first }, key, |mut found, sent| decide(found.pop(), sent)).await
     }
 
     /// Until the judge is content with the volume's latest modification; `None`: EC2 knows of none.
     pub(crate) async fn modification<T: Send>(
         &self,
         op: &Op<'_>,
-        first: FirstLook,
+        first: FirstPoll,
         id: &VolumeId,
-        mut judge: impl FnMut(Option<Modification>, Instant) -> Verdict<T> + Send,
+        mut decide: impl FnMut(Option<Modification>, Instant) -> Verdict<T> + Send,
     ) -> Result<T, CloudError> {
         let key = id.clone();
-        self.until(&self.desks.modifications, Wait { op, first }, key, |found, sent| judge(latest(found), sent)).await
+        self.until(&self.batchers.modifications, Wait { op, first }, key, |found, sent| decide(latest(found), sent))
+            .await
     }
 
     /// Until the judge is content with all the volumes that carry that CSI name.
@@ -100,9 +103,9 @@ impl<E: Ec2> Watch<E> {
         &self,
         op: &Op<'_>,
         name: &str,
-        judge: impl FnMut(Vec<Volume>, Instant) -> Verdict<T> + Send,
+        decide: impl FnMut(Vec<Volume>, Instant) -> Verdict<T> + Send,
     ) -> Result<T, CloudError> {
-        self.until(&self.desks.volume_names, Wait { op, first: FirstLook::Now }, name.to_owned(), judge).await
+        self.until(&self.batchers.volume_names, Wait { op, first: FirstPoll::Now }, name.to_owned(), decide).await
     }
 
     /// Until the judge is content with all the snapshots of the account that carry that CSI name.
@@ -110,78 +113,78 @@ impl<E: Ec2> Watch<E> {
         &self,
         op: &Op<'_>,
         name: &str,
-        judge: impl FnMut(Vec<Snapshot>, Instant) -> Verdict<T> + Send,
+        decide: impl FnMut(Vec<Snapshot>, Instant) -> Verdict<T> + Send,
     ) -> Result<T, CloudError> {
-        self.until(&self.desks.snapshot_names, Wait { op, first: FirstLook::Now }, name.to_owned(), judge).await
+        self.until(&self.batchers.snapshot_names, Wait { op, first: FirstPoll::Now }, name.to_owned(), decide).await
     }
 
     /// Until the judge is content with the snapshot; it sees `None` while EC2 lists no such snapshot.
     pub(crate) async fn snapshot<T: Send>(
         &self,
         op: &Op<'_>,
-        first: FirstLook,
+        first: FirstPoll,
         id: &SnapshotId,
-        mut judge: impl FnMut(Option<Snapshot>, Instant) -> Verdict<T> + Send,
+        mut decide: impl FnMut(Option<Snapshot>, Instant) -> Verdict<T> + Send,
     ) -> Result<T, CloudError> {
         let key = id.clone();
-        self.until(&self.desks.snapshots, Wait { op, first }, key, |mut found, sent| judge(found.pop(), sent)).await
+        self.until(&self.batchers.snapshots, Wait { op, first }, key, |mut found, sent| decide(found.pop(), sent)).await
     }
 
-    async fn until<K: Kind, T: Send>(
+    async fn until<Q: DescribeQuery, T: Send>(
         &self,
-        desk: &Desk<K, E>,
+        batcher: &DescribeBatcher<Q, E>,
         wait: Wait<'_>,
-        key: K::Key,
-        mut judge: impl FnMut(Vec<K::Item>, Instant) -> Verdict<T> + Send,
+        key: Q::Key,
+        mut decide: impl FnMut(Vec<Q::Item>, Instant) -> Verdict<T> + Send,
     ) -> Result<T, CloudError> {
         let Wait { op, first } = wait;
         let began = Instant::now();
-        let last_look = bounds::look_until(began, op.deadline);
-        let mut visit = desk.visit(key, self.first(first, began));
-        let (mut answered, mut not_yet, mut last_error) = (false, None, None);
+        let last_describe = bounds::describe_until(began, op.deadline);
+        let mut subscription = batcher.subscribe(key, self.poll_times(first, began));
+        let (mut answered, mut not_done_at, mut last_error) = (false, None, None);
         loop {
-            let wake = if answered { op.deadline } else { op.deadline.max(last_look) };
-            let news = op.unless_superseded(timeout_at(wake, visit.next())).await?.ok();
-            answered |= news.is_some();
-            match news {
+            let wake = if answered { op.deadline } else { op.deadline.max(last_describe) };
+            let observation = op.unless_superseded(timeout_at(wake, subscription.next())).await?.ok();
+            answered |= observation.is_some();
+            match observation {
                 None => {}
-                Some(News { sent, seen: Ok(found) }) => match judge(found, sent) {
+                Some(Observation { sent, result: Ok(found) }) => match decide(found, sent) {
                     Verdict::Done(value) => {
-                        self.learn(first, not_yet, sent - began);
+                        self.record(first, not_done_at, sent - began);
                         return Ok(value);
                     }
                     Verdict::Failed(error) => return Err(error),
-                    Verdict::Waiting => (not_yet, last_error) = (Some(sent - began), None),
+                    Verdict::Waiting => (not_done_at, last_error) = (Some(sent - began), None),
                 },
-                Some(News { seen: Err(e), .. }) if is_transient(op, e.class) => last_error = Some(e),
-                Some(News { seen: Err(e), .. }) => return Err(cannot_see(op, e)),
+                Some(Observation { result: Err(e), .. }) if is_transient(op, e.class) => last_error = Some(e),
+                Some(Observation { result: Err(e), .. }) => return Err(describe_refused(op, e)),
             }
             let now = Instant::now();
-            if now >= op.deadline && (answered || now >= last_look) {
-                return Err(at_the_end(op, now - began, last_error));
+            if now >= op.deadline && (answered || now >= last_describe) {
+                return Err(timed_out(op, now - began, last_error));
             }
         }
     }
 
-    fn first(&self, first: FirstLook, now: Instant) -> First {
+    fn poll_times(&self, first: FirstPoll, now: Instant) -> PollTimes {
         match first {
-            FirstLook::Now => First { at: now, patient_from: now },
-            FirstLook::After(change) => {
-                let usual = self.usual.of(change);
-                First { at: now + usual.from, patient_from: now + usual.to }
+            FirstPoll::Now => PollTimes { first: now, back_off_from: now },
+            FirstPoll::After(transition) => {
+                let range = self.transition_times.typical(transition);
+                PollTimes { first: now + range.from, back_off_from: now + range.to }
             }
         }
     }
 
-    fn learn(&self, first: FirstLook, not_yet: Option<Duration>, done: Duration) {
-        if let FirstLook::After(change) = first {
-            self.usual.learn(change, not_yet, done);
+    fn record(&self, first: FirstPoll, not_done_at: Option<Duration>, done_at: Duration) {
+        if let FirstPoll::After(transition) = first {
+            self.transition_times.record(transition, not_done_at, done_at);
         }
     }
 }
 
 /// A look that EC2 refuses for good.
-fn cannot_see(op: &Op<'_>, error: Ec2Error) -> CloudError {
+fn describe_refused(op: &Op<'_>, error: Ec2Error) -> CloudError {
     if !op.has_mutated() {
         return read_refused(&op.what, error);
     }
@@ -198,7 +201,7 @@ fn is_transient(op: &Op<'_>, class: ErrorClass) -> bool {
     }
 }
 
-fn at_the_end(op: &Op<'_>, waited: Duration, last_error: Option<Ec2Error>) -> CloudError {
+fn timed_out(op: &Op<'_>, waited: Duration, last_error: Option<Ec2Error>) -> CloudError {
     let waited = humantime::format_duration(Duration::from_secs(waited.as_secs()));
     CloudError::InProgress {
         message: format!("{}: not done after {waited}, EC2 still works on it; try again", op.what),

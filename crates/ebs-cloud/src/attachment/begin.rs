@@ -13,27 +13,27 @@ use crate::op::Op;
 use crate::{Cloud, CloudError};
 
 /// What became of the call.
-pub(super) enum Begun {
+pub(super) enum AttachCall {
     /// EC2 took it, or may have: this attachment is to be waited for.
-    Yes(Expected),
+    Sent(Expected),
     /// It did nothing.
     Refused(Ec2Error),
 }
 
 impl<E: Ec2> Cloud<E> {
     /// Asks for the attachment, once.
-    pub(super) async fn begin_attach(&self, op: &Op<'_>, pair: &Pair) -> Result<Begun, CloudError> {
-        let begun = match &pair.node {
+    pub(super) async fn call_attach(&self, op: &Op<'_>, pair: &Pair) -> Result<AttachCall, CloudError> {
+        let called = match &pair.node {
             NodeId::Instance(id) => self.attach_to_instance(op, pair, id).await?,
             NodeId::HyperPod(node) => self.attach_to_cluster_node(op, pair, node).await?,
         };
-        if let Begun::Yes(expected) = &begun {
-            self.pairs.arriving(pair, expected);
+        if let AttachCall::Sent(expected) = &called {
+            self.pairs.attach_called(pair, expected);
         }
-        Ok(begun)
+        Ok(called)
     }
 
-    async fn attach_to_instance(&self, op: &Op<'_>, pair: &Pair, id: &InstanceId) -> Result<Begun, CloudError> {
+    async fn attach_to_instance(&self, op: &Op<'_>, pair: &Pair, id: &InstanceId) -> Result<AttachCall, CloudError> {
         // An earlier attempt that EC2 took holds its name: this one must not give it back.
         let held = self.devices.holds(id, &pair.volume);
         let holds = self.reserve(op, pair, id).await?;
@@ -49,8 +49,8 @@ impl<E: Ec2> Cloud<E> {
             }
         };
         match answer {
-            Ok(attachment) => Ok(Begun::Yes(Expected::accepted(attachment.attach_time))),
-            Err(e) if e.class == ErrorClass::Ambiguous => Ok(Begun::Yes(unclear(op, &e))),
+            Ok(attachment) => Ok(AttachCall::Sent(Expected::accepted(attachment.attach_time))),
+            Err(e) if e.class == ErrorClass::Ambiguous => Ok(AttachCall::Sent(unclear(op, &e))),
             Err(e) => {
                 if !held || e.class == ErrorClass::DeviceNameInUse {
                     self.devices.release(id, &pair.volume);
@@ -59,7 +59,7 @@ impl<E: Ec2> Cloud<E> {
                     self.devices.mark_likely_bad(id, &request.device);
                     self.instances.forget(id);
                 }
-                Ok(Begun::Refused(e))
+                Ok(AttachCall::Refused(e))
             }
         }
     }
@@ -68,7 +68,7 @@ impl<E: Ec2> Cloud<E> {
     async fn reserve(&self, op: &Op<'_>, pair: &Pair, id: &InstanceId) -> Result<Reservation, CloudError> {
         for _ in 0..2 {
             let instance_type = self.instance(op, id).await?.instance_type.clone();
-            let cards = self.cards.of(&instance_type).await;
+            let cards = self.card_counts.get(&instance_type).await;
             // If that took long, the description is too old to show which names are free.
             let instance = self.instance(op, id).await?;
             match self.devices.reserve(&instance, &pair.volume, cards) {
@@ -81,12 +81,17 @@ impl<E: Ec2> Cloud<E> {
     }
 
     /// SageMaker chooses the device name; when it answered tells which attachment is its own.
-    async fn attach_to_cluster_node(&self, op: &Op<'_>, pair: &Pair, node: &HyperPodNode) -> Result<Begun, CloudError> {
+    async fn attach_to_cluster_node(
+        &self,
+        op: &Op<'_>,
+        pair: &Pair,
+        node: &HyperPodNode,
+    ) -> Result<AttachCall, CloudError> {
         let asked = Instant::now();
         match mutate(op, || self.ec2.attach_cluster_node_volume(node, &pair.volume)).await? {
-            Ok(begun) => Ok(Begun::Yes(Expected::begun(begun.said_at, asked.elapsed()))),
-            Err(e) if e.class == ErrorClass::Ambiguous => Ok(Begun::Yes(unclear(op, &e))),
-            Err(e) => Ok(Begun::Refused(e)),
+            Ok(said) => Ok(AttachCall::Sent(Expected::begun(said.said_at, asked.elapsed()))),
+            Err(e) if e.class == ErrorClass::Ambiguous => Ok(AttachCall::Sent(unclear(op, &e))),
+            Err(e) => Ok(AttachCall::Refused(e)),
         }
     }
 }

@@ -12,18 +12,18 @@ const LIFETIME_OF_FALLBACK: Duration = Duration::from_secs(120);
 
 /// Asks EC2 once an hour for each type.
 #[derive(Debug)]
-pub(crate) struct Cards<E> {
+pub(crate) struct EbsCardCounts<E> {
     ec2: Arc<E>,
     known: Expiring<String, u32>,
 }
 
-impl<E: Ec2> Cards<E> {
+impl<E: Ec2> EbsCardCounts<E> {
     pub(crate) fn new(ec2: Arc<E>) -> Self {
         Self { ec2, known: Expiring::default() }
     }
 
     /// At least 1. Without an answer of EC2 the table of this version counts, for a short while.
-    pub(crate) async fn of(&self, instance_type: &str) -> u32 {
+    pub(crate) async fn get(&self, instance_type: &str) -> u32 {
         let key = instance_type.to_owned();
         if let Some(cards) = self.known.get(&key) {
             return cards;

@@ -16,11 +16,11 @@ pub(super) const LIFETIME: Duration = Duration::from_secs(30);
 
 /// Descriptions by instance.
 #[derive(Debug, Default)]
-pub(crate) struct KnownInstances {
+pub(crate) struct InstanceCache {
     known: Expiring<InstanceId, Arc<Instance>>,
 }
 
-impl KnownInstances {
+impl InstanceCache {
     /// EC2 contradicted the description, or it does not do: the next one is fresh.
     pub(super) fn forget(&self, id: &InstanceId) {
         self.known.remove(id);

@@ -28,15 +28,15 @@ pub(crate) struct Pair {
 pub(crate) struct PairMemory {
     existed: Expiring<Pair, Existed>,
     unclear: Expiring<Pair, Instant>,
-    leaving: Expiring<Pair, Instant>,
+    detaching: Expiring<Pair, Instant>,
     denied: Expiring<Pair, Instant>,
     detach_asked: Expiring<Pair, Instant>,
 }
 
 impl PairMemory {
     /// The call to attach was accepted, or may have been.
-    pub(crate) fn arriving(&self, pair: &Pair, expected: &Expected) {
-        self.leaving.remove(pair);
+    pub(crate) fn attach_called(&self, pair: &Pair, expected: &Expected) {
+        self.detaching.remove(pair);
         self.denied.remove(pair);
         if expected.certain {
             self.existed(pair, expected.attach_time);
@@ -54,7 +54,7 @@ impl PairMemory {
     /// There is such an attachment now. The earliest instant at which it is known to have existed is kept.
     pub(crate) fn existed(&self, pair: &Pair, attach_time: Option<SystemTime>) {
         self.unclear.remove(pair);
-        self.leaving.remove(pair);
+        self.detaching.remove(pair);
         let earlier = self.existed.get(pair).filter(|known| is_same(known.attach_time, attach_time));
         let at = earlier.map_or_else(Instant::now, |known| known.at);
         self.existed.insert(pair.clone(), Existed { attach_time, at, is_sure: true }, EXISTED_LIFETIME);
@@ -81,14 +81,14 @@ impl PairMemory {
     }
 
     /// EC2 agreed to detach, or may have.
-    pub(crate) fn leaving(&self, pair: &Pair) {
+    pub(crate) fn detaching(&self, pair: &Pair) {
         self.unclear.remove(pair);
-        self.leaving.insert(pair.clone(), Instant::now(), UNFINISHED_LIFETIME);
+        self.detaching.insert(pair.clone(), Instant::now(), UNFINISHED_LIFETIME);
     }
 
     /// When it did so, unless the end was seen since, or an attachment that was made after it.
-    pub(crate) fn leaving_since(&self, pair: &Pair) -> Option<Instant> {
-        self.leaving.get(pair)
+    pub(crate) fn detaching_since(&self, pair: &Pair) -> Option<Instant> {
+        self.detaching.get(pair)
     }
 
     /// EC2 has answered a DetachVolume, whatever it said. Known for as long as looks may not show what it changed, also
@@ -119,6 +119,6 @@ impl PairMemory {
         self.denied.remove(pair);
         self.existed.remove(pair);
         self.unclear.remove(pair);
-        self.leaving.remove(pair);
+        self.detaching.remove(pair);
     }
 }

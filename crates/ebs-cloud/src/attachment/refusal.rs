@@ -5,21 +5,21 @@ use std::time::Duration;
 use ebs_ec2::{Attachment, AttachmentState, Ec2, Ec2Error, ErrorClass, VolumeState};
 use tokio::time::Instant;
 
+use super::node_attachment::{NodeAttachment, elsewhere, holder, node_attachment};
 use super::pairs::Pair;
 use super::proof::Expected;
-use super::standing::{Standing, elsewhere, holder, standing};
 use crate::error::refused;
 use crate::op::Op;
 use crate::volume::exists;
-use crate::wait::{FirstLook, Verdict};
+use crate::wait::{FirstPoll, Verdict};
 use crate::{Cloud, CloudError, Object, bounds};
 
 /// What follows from a refusal.
-pub(super) enum Next {
+pub(super) enum AfterRefusal {
     /// There is an attachment to the node already: it is to be waited for.
-    Here(Expected),
+    Existing(Expected),
     /// What was in the way has gone.
-    Again,
+    Retry,
 }
 
 impl<E: Ec2> Cloud<E> {
@@ -31,48 +31,46 @@ impl<E: Ec2> Cloud<E> {
         pair: &Pair,
         error: Ec2Error,
         first: bool,
-    ) -> Result<Next, CloudError> {
+    ) -> Result<AfterRefusal, CloudError> {
         match error.class {
-            ErrorClass::DeviceNameInUse => Ok(Next::Again),
+            ErrorClass::DeviceNameInUse => Ok(AfterRefusal::Retry),
             ErrorClass::VolumeNotFound | ErrorClass::InstanceNotFound | ErrorClass::MalformedId => {
-                Err(names_nothing(pair, error))
+                Err(no_such_object(pair, error))
             }
             ErrorClass::Throttled | ErrorClass::NotSent | ErrorClass::Unauthenticated | ErrorClass::Unauthorized => {
                 Err(refused(&op.what, error))
             }
-            ErrorClass::VolumeInUse | ErrorClass::IncorrectState => {
-                self.what_is_in_the_way(op, pair, error, first).await
-            }
-            _ => self.unless_it_is_here(op, pair, error).await,
+            ErrorClass::VolumeInUse | ErrorClass::IncorrectState => self.await_unblocked(op, pair, error, first).await,
+            _ => self.unless_already_attached(op, pair, error).await,
         }
     }
 
-    async fn what_is_in_the_way(
+    async fn await_unblocked(
         &self,
         op: &Op<'_>,
         pair: &Pair,
         error: Ec2Error,
         first: bool,
-    ) -> Result<Next, CloudError> {
-        let here = self.already_here(pair);
+    ) -> Result<AfterRefusal, CloudError> {
+        let existing = self.existing_attachment(pair);
         let began = Instant::now();
-        let mut was_in_the_way = false;
+        let mut was_blocked = false;
         let next = self
-            .watch
-            .volume(op, FirstLook::Now, &pair.volume, |seen, sent| {
-                let settled = sent >= here.settled;
+            .waiter
+            .volume(op, FirstPoll::Now, &pair.volume, |seen, sent| {
+                let settled = sent >= existing.settled;
                 let Some(volume) = seen.filter(exists) else {
                     let object = Object::Volume(pair.volume.clone());
                     let gone = Verdict::Failed(CloudError::NotFound { object, cause: None });
                     return if settled { gone } else { Verdict::Waiting };
                 };
-                let waiting = match standing(&volume, &pair.node) {
-                    Standing::Attached(a) | Standing::Arriving(a) => {
+                let waiting = match node_attachment(&volume, &pair.node) {
+                    NodeAttachment::Attached(a) | NodeAttachment::Attaching(a) => {
                         self.pairs.listed(pair, a.attach_time, sent);
-                        return Verdict::Done(Some(Next::Here(here)));
+                        return Verdict::Done(Some(AfterRefusal::Existing(existing)));
                     }
-                    Standing::Leaving(_) => true,
-                    Standing::Absent => match elsewhere(&volume, &pair.node) {
+                    NodeAttachment::Detaching(_) => true,
+                    NodeAttachment::Absent => match elsewhere(&volume, &pair.node) {
                         Some(other) if began.elapsed() >= patience(other) => {
                             return Verdict::Failed(is_elsewhere(op, other, None));
                         }
@@ -80,11 +78,11 @@ impl<E: Ec2> Cloud<E> {
                         None => volume.state == VolumeState::Creating,
                     },
                 };
-                match (waiting, was_in_the_way) {
-                    (true, _) => was_in_the_way = true,
-                    (false, true) => return Verdict::Done(Some(Next::Again)),
+                match (waiting, was_blocked) {
+                    (true, _) => was_blocked = true,
+                    (false, true) => return Verdict::Done(Some(AfterRefusal::Retry)),
                     // It went before the first look; if EC2 says the same again it is something that no look shows.
-                    (false, false) if settled => return Verdict::Done(first.then_some(Next::Again)),
+                    (false, false) if settled => return Verdict::Done(first.then_some(AfterRefusal::Retry)),
                     (false, false) => {}
                 }
                 Verdict::Waiting
@@ -94,12 +92,17 @@ impl<E: Ec2> Cloud<E> {
     }
 
     /// EC2 may well name another reason for refusing what is done already.
-    async fn unless_it_is_here(&self, op: &Op<'_>, pair: &Pair, error: Ec2Error) -> Result<Next, CloudError> {
-        let here = self.already_here(pair);
+    async fn unless_already_attached(
+        &self,
+        op: &Op<'_>,
+        pair: &Pair,
+        error: Ec2Error,
+    ) -> Result<AfterRefusal, CloudError> {
+        let existing = self.existing_attachment(pair);
         let found = self.lookups.volume(op, &pair.volume).await?;
-        match found.as_ref().map_or(Standing::Absent, |volume| standing(volume, &pair.node)) {
-            Standing::Attached(_) | Standing::Arriving(_) => return Ok(Next::Here(here)),
-            Standing::Leaving(_) | Standing::Absent => {}
+        match found.as_ref().map_or(NodeAttachment::Absent, |volume| node_attachment(volume, &pair.node)) {
+            NodeAttachment::Attached(_) | NodeAttachment::Attaching(_) => return Ok(AfterRefusal::Existing(existing)),
+            NodeAttachment::Detaching(_) | NodeAttachment::Absent => {}
         }
         match found.as_ref().and_then(|volume| elsewhere(volume, &pair.node)) {
             Some(other) if error.class == ErrorClass::ZoneMismatch => Err(is_elsewhere(op, other, Some(error))),
@@ -108,7 +111,7 @@ impl<E: Ec2> Cloud<E> {
     }
 
     /// An attachment that we did not make just now: what looks prove of it follows from what this process knows.
-    pub(super) fn already_here(&self, pair: &Pair) -> Expected {
+    pub(super) fn existing_attachment(&self, pair: &Pair) -> Expected {
         Expected::found(self.pairs.last_known(pair), self.recent.began(), self.pairs.detach_asked_at(pair))
     }
 }
@@ -132,7 +135,7 @@ fn is_elsewhere(op: &Op<'_>, other: &Attachment, error: Option<Ec2Error>) -> Clo
     CloudError::FailedPrecondition { message, cause: error.map(Box::new) }
 }
 
-fn names_nothing(pair: &Pair, error: Ec2Error) -> CloudError {
+fn no_such_object(pair: &Pair, error: Ec2Error) -> CloudError {
     let is_about_the_instance = error.class == ErrorClass::InstanceNotFound
         || error.code.as_deref().is_some_and(|code| code.contains("Instance"));
     let object = if is_about_the_instance {

@@ -6,25 +6,25 @@ use ebs_ec2::{Ec2, ErrorClass, Instance, Modification, Snapshot, Volume, VolumeS
 use ebs_types::{InstanceId, SnapshotId, VolumeId};
 use tokio::time::{Instant, timeout_at};
 
-use super::desk::{Desk, First};
-use super::kinds::{Desks, Kind};
+use super::batcher::{DescribeBatcher, PollTimes};
+use super::queries::{DescribeBatchers, DescribeQuery};
 use crate::call::read_refused;
 use crate::op::Op;
 use crate::{CloudError, Object, bounds};
 
 /// An answer that was lost is asked for again, so often.
-const UNCLEAR_ANSWERS: u32 = 3;
+const MAX_AMBIGUOUS_ANSWERS: u32 = 3;
 
-/// Asks single questions. Each waits for at most [`bounds::LOOK`], and not beyond the end of its operation, if it
+/// Asks single questions. Each waits for at most [`bounds::DESCRIBE`], and not beyond the end of its operation, if it
 /// belongs to one; throttles cost time only.
 #[derive(Debug)]
 pub(crate) struct Lookups<E> {
-    desks: Arc<Desks<E>>,
+    batchers: Arc<DescribeBatchers<E>>,
 }
 
 impl<E: Ec2> Lookups<E> {
-    pub(crate) fn new(desks: Arc<Desks<E>>) -> Self {
-        Self { desks }
+    pub(crate) fn new(batchers: Arc<DescribeBatchers<E>>) -> Self {
+        Self { batchers }
     }
 
     /// The volume, in whatever state; `None` when EC2 lists none.
@@ -34,7 +34,7 @@ impl<E: Ec2> Lookups<E> {
         id: &VolumeId,
     ) -> Result<Option<Volume>, CloudError> {
         let step = format!("look at volume {id}");
-        Ok(ask(&self.desks.volumes, &step, op.into(), id.clone()).await?.pop())
+        Ok(lookup(&self.batchers.volumes, &step, op.into(), id.clone()).await?.pop())
     }
 
     /// The volume's status; `None` when EC2 lists no such volume.
@@ -44,7 +44,7 @@ impl<E: Ec2> Lookups<E> {
         id: &VolumeId,
     ) -> Result<Option<VolumeStatus>, CloudError> {
         let step = format!("look at the status of volume {id}");
-        Ok(ask(&self.desks.statuses, &step, op.into(), id.clone()).await?.pop())
+        Ok(lookup(&self.batchers.statuses, &step, op.into(), id.clone()).await?.pop())
     }
 
     /// The instance, in whatever state.
@@ -57,7 +57,7 @@ impl<E: Ec2> Lookups<E> {
         id: &InstanceId,
     ) -> Result<Instance, CloudError> {
         let step = format!("look at instance {id}");
-        let found = ask(&self.desks.instances, &step, op.into(), id.clone()).await?.pop();
+        let found = lookup(&self.batchers.instances, &step, op.into(), id.clone()).await?.pop();
         found.ok_or_else(|| CloudError::NotFound { object: Object::Instance(id.clone()), cause: None })
     }
 
@@ -68,7 +68,7 @@ impl<E: Ec2> Lookups<E> {
         id: &SnapshotId,
     ) -> Result<Option<Snapshot>, CloudError> {
         let step = format!("look at snapshot {id}");
-        Ok(ask(&self.desks.snapshots, &step, op.into(), id.clone()).await?.pop())
+        Ok(lookup(&self.batchers.snapshots, &step, op.into(), id.clone()).await?.pop())
     }
 }
 
@@ -77,29 +77,29 @@ pub(crate) fn latest(found: Vec<Modification>) -> Option<Modification> {
     found.into_iter().max_by_key(|m| m.started)
 }
 
-async fn ask<K: Kind, E: Ec2>(
-    desk: &Desk<K, E>,
+async fn lookup<Q: DescribeQuery, E: Ec2>(
+    batcher: &DescribeBatcher<Q, E>,
     step: &str,
     op: Option<&Op<'_>>,
-    key: K::Key,
-) -> Result<Vec<K::Item>, CloudError> {
+    key: Q::Key,
+) -> Result<Vec<Q::Item>, CloudError> {
     let began = Instant::now();
-    let until = op.map_or(began + bounds::LOOK, |op| bounds::look_until(began, op.deadline));
-    let mut visit = desk.visit(key, First { at: began, patient_from: began });
-    let mut unclear = 0;
+    let until = op.map_or(began + bounds::DESCRIBE, |op| bounds::describe_until(began, op.deadline));
+    let mut subscription = batcher.subscribe(key, PollTimes { first: began, back_off_from: began });
+    let mut ambiguous = 0;
     let mut last_error = None;
     loop {
-        let next = timeout_at(until, visit.next());
-        let news = match op {
+        let next = timeout_at(until, subscription.next());
+        let observation = match op {
             Some(op) => op.unless_superseded(next).await?,
             None => next.await,
         };
-        let Ok(news) = news else { break };
-        match news.seen {
+        let Ok(observation) = observation else { break };
+        match observation.result {
             Ok(found) => return Ok(found),
             Err(e) if e.class == ErrorClass::Throttled => last_error = Some(e),
-            Err(e) if e.class == ErrorClass::Ambiguous && unclear + 1 < UNCLEAR_ANSWERS => {
-                unclear += 1;
+            Err(e) if e.class == ErrorClass::Ambiguous && ambiguous + 1 < MAX_AMBIGUOUS_ANSWERS => {
+                ambiguous += 1;
                 last_error = Some(e);
             }
             Err(e) => return Err(read_refused(step, e)),

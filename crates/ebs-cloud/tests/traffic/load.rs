@@ -19,7 +19,9 @@ async fn volume_lives_at_four_a_second_cost_few_describes_and_little_time() {
     let mut detach: Vec<Duration> = added.iter().map(|a| a.detach).collect();
     detach.sort();
     let late = detach[detach.len() * 99 / 100];
-    let told = format!("{bill:?}; added in the median {all:?}, by create, attach, detach, delete {each:?}, the last hundredth of detach {late:?}");
+    let told = format!(
+        "{bill:?}; added in the median {all:?}, by create, attach, detach, delete {each:?}, the last hundredth of detach {late:?}"
+    );
     assert!(late < Duration::from_secs(1), "{told}");
     assert!(bill.mutating <= 4.08 && bill.spare <= 0.6 && bill.throttled <= 2.0 && bill.describes <= 0.8, "{told}");
     assert!(all < Duration::from_millis(300) && each.iter().all(|a| *a < Duration::from_millis(400)), "{told}");
@@ -33,7 +35,10 @@ async fn volumes_used_for_a_second_are_detached_without_a_wait_at_the_rate_that_
     let mut detach: Vec<Duration> = added.iter().map(|a| a.detach).collect();
     detach.sort();
     let (middle, late) = (detach[200], detach[395]);
-    assert!(middle < Duration::from_millis(700) && late < Duration::from_secs(2), "{middle:?}, 99th percentile {late:?}");
+    assert!(
+        middle < Duration::from_millis(700) && late < Duration::from_secs(2),
+        "{middle:?}, 99th percentile {late:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -182,12 +182,7 @@ pub(crate) async fn lives(drivers: &[Driver], count: u32, per_second: f64) -> Ve
 }
 
 /// As [`lives`], each volume used as long as `used` says of its number.
-pub(crate) async fn lives_of(
-    drivers: &[Driver],
-    count: u32,
-    per_second: f64,
-    used: fn(u32) -> Duration,
-) -> Vec<Added> {
+pub(crate) async fn lives_of(drivers: &[Driver], count: u32, per_second: f64, used: fn(u32) -> Duration) -> Vec<Added> {
     let mut running = JoinSet::new();
     let start = Instant::now();
     for (n, driver) in (0..count).zip(drivers.iter().cycle()) {

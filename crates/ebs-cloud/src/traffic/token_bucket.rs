@@ -9,29 +9,29 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::lane::Size;
+use super::bucket_key::BucketSize;
 
 /// What a throttle leaves of the believed rate.
-const CUT: f64 = 0.7;
+const DECREASE_FACTOR: f64 = 0.7;
 /// By which part of the documented rate a busy second without throttles raises the belief.
-const RAISE: f64 = 0.01;
+const INCREASE_STEP: f64 = 0.01;
 /// Never less than this part of the documented rate: somebody must go on asking.
-const FLOOR: f64 = 0.02;
+const MIN_RATE_SHARE: f64 = 0.02;
 /// A burst leaves at so many times the documented rate, not at once, so that a throttle comes before all has left.
-const BURST: f64 = 10.0;
+const BURST_RATE_FACTOR: f64 = 10.0;
 
 /// A belief about one of EC2's token buckets.
 #[derive(Debug, Clone)]
-pub(crate) struct Bucket {
-    documented: Size,
+pub(crate) struct TokenBucket {
+    documented: BucketSize,
     rate: f64,
     tokens: f64,
     /// When `tokens` was counted.
-    counted: Instant,
+    refilled_at: Instant,
     /// The next token of a burst.
-    spaced: Instant,
-    cut: Option<Instant>,
-    raised: Instant,
+    next_burst_token: Instant,
+    last_decrease: Option<Instant>,
+    last_increase: Instant,
 }
 
 /// A token that was taken.
@@ -42,17 +42,17 @@ pub(crate) struct Token {
     scarce: bool,
 }
 
-impl Bucket {
+impl TokenBucket {
     /// Full, and as documented.
-    pub(crate) fn new(documented: Size, now: Instant) -> Self {
+    pub(crate) fn new(documented: BucketSize, now: Instant) -> Self {
         Self {
             documented,
             rate: documented.per_second,
             tokens: documented.capacity,
-            counted: now,
-            spaced: now,
-            cut: None,
-            raised: now,
+            refilled_at: now,
+            next_burst_token: now,
+            last_decrease: None,
+            last_increase: now,
         }
     }
 
@@ -66,23 +66,23 @@ impl Bucket {
     /// # Errors
     /// When to ask again.
     pub(crate) fn take(&mut self, now: Instant) -> Result<Token, Instant> {
-        self.count(now);
+        self.refill(now);
         if self.tokens < 1.0 {
             // A little more than exact, so that rounding brings nobody back for nothing.
             let missing = (1.0 - self.tokens) / self.rate + 1e-6;
-            return Err((now + Duration::from_secs_f64(missing)).max(self.spaced));
+            return Err((now + Duration::from_secs_f64(missing)).max(self.next_burst_token));
         }
-        if now < self.spaced {
-            return Err(self.spaced);
+        if now < self.next_burst_token {
+            return Err(self.next_burst_token);
         }
         self.tokens -= 1.0;
-        self.spaced = now + Duration::from_secs_f64(1.0 / (self.documented.per_second * BURST));
+        self.next_burst_token = now + Duration::from_secs_f64(1.0 / (self.documented.per_second * BURST_RATE_FACTOR));
         Ok(Token { at: now, scarce: self.tokens < 1.0 })
     }
 
     /// Takes a token that nobody will need soon: while the bucket is at least half as full as EC2 documents it.
     pub(crate) fn take_spare(&mut self, now: Instant) -> Option<Token> {
-        self.count(now);
+        self.refill(now);
         if self.tokens < self.documented.capacity / 2.0 {
             return None;
         }
@@ -91,34 +91,34 @@ impl Bucket {
     }
 
     /// No call was made with the token.
-    pub(crate) fn give_back(&mut self, now: Instant) {
-        self.count(now);
+    pub(crate) fn refund(&mut self, now: Instant) {
+        self.refill(now);
         self.tokens = (self.tokens + 1.0).min(self.capacity());
     }
 
     /// EC2 did not throttle the call.
     pub(crate) fn accepted(&mut self, token: Token, now: Instant) {
-        if !token.scarce || self.cut.is_some_and(|cut| token.at <= cut) {
+        if !token.scarce || self.last_decrease.is_some_and(|last_decrease| token.at <= last_decrease) {
             return;
         }
-        self.count(now);
+        self.refill(now);
         let usual_gap = Duration::from_secs_f64(2.0 / self.rate);
-        let busy = now.saturating_duration_since(self.raised).min(usual_gap).as_secs_f64();
-        self.raised = now;
-        self.rate = (self.rate + RAISE * self.documented.per_second * busy).min(self.documented.per_second);
+        let busy = now.saturating_duration_since(self.last_increase).min(usual_gap).as_secs_f64();
+        self.last_increase = now;
+        self.rate = (self.rate + INCREASE_STEP * self.documented.per_second * busy).min(self.documented.per_second);
     }
 
     /// EC2 throttled the call. True when this is news: the call was made under the present belief.
     pub(crate) fn throttled(&mut self, token: Token, now: Instant) -> bool {
-        self.count(now);
+        self.refill(now);
         self.tokens = 0.0;
-        self.raised = now;
-        let is_news = self.cut.is_none_or(|cut| token.at > cut);
-        if is_news {
-            self.rate = (self.rate * CUT).max(self.documented.per_second * FLOOR);
-            self.cut = Some(now);
+        self.last_increase = now;
+        let is_new = self.last_decrease.is_none_or(|last_decrease| token.at > last_decrease);
+        if is_new {
+            self.rate = (self.rate * DECREASE_FACTOR).max(self.documented.per_second * MIN_RATE_SHARE);
+            self.last_decrease = Some(now);
         }
-        is_news
+        is_new
     }
 
     /// Who takes part of the refill takes part of the reserve.
@@ -126,13 +126,13 @@ impl Bucket {
         (self.documented.capacity * self.rate / self.documented.per_second).max(1.0)
     }
 
-    fn count(&mut self, now: Instant) {
-        let passed = now.saturating_duration_since(self.counted).as_secs_f64();
+    fn refill(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.refilled_at).as_secs_f64();
         self.tokens = (self.tokens + passed * self.rate).min(self.capacity());
-        self.counted = self.counted.max(now);
+        self.refilled_at = self.refilled_at.max(now);
     }
 }
 
 #[cfg(test)]
-#[path = "bucket_tests.rs"]
+#[path = "token_bucket_tests.rs"]
 mod tests;

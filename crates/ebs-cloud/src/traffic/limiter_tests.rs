@@ -5,22 +5,22 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::op::Op;
 
-const LANE: Action = Action::AttachVolume;
+const ACTION: Action = Action::AttachVolume;
 
-fn budget() -> Arc<Budget> {
-    Arc::new(Budget::new(None))
+fn limiter() -> Arc<RateLimiter> {
+    Arc::new(RateLimiter::new(None))
 }
 
 #[tokio::test(start_paused = true)]
 async fn of_a_thousand_at_once_each_gets_its_token_in_the_order_of_coming() {
-    let budget = budget();
+    let limiter = limiter();
     let mut callers = JoinSet::new();
     let began = Instant::now();
     for n in 0..1_000_u32 {
-        let caller = Caller::look(Duration::from_secs(1_000));
-        let budget = Arc::clone(&budget);
+        let context = CallContext::poll(Duration::from_secs(1_000));
+        let limiter = Arc::clone(&limiter);
         callers.spawn(async move {
-            budget.admit(Lane::of(LANE), &caller).await.expect("nobody is lost").report(None);
+            limiter.acquire(BucketKey::of(ACTION), &context).await.expect("nobody is lost").report(None);
             (Instant::now(), n)
         });
     }
@@ -33,59 +33,59 @@ async fn of_a_thousand_at_once_each_gets_its_token_in_the_order_of_coming() {
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_waits_until_its_own_bound_ends_and_its_place_is_free_again() {
-    let budget = budget();
+    let limiter = limiter();
     for _ in 0..50 {
-        budget
-            .admit(Lane::of(LANE), &Caller::look(Duration::ZERO + Duration::from_secs(9)))
+        limiter
+            .acquire(BucketKey::of(ACTION), &CallContext::poll(Duration::ZERO + Duration::from_secs(9)))
             .await
             .unwrap()
             .report(None);
     }
     let began = Instant::now();
-    assert!(budget.admit(Lane::of(LANE), &Caller::look(Duration::from_millis(10))).await.is_none());
+    assert!(limiter.acquire(BucketKey::of(ACTION), &CallContext::poll(Duration::from_millis(10))).await.is_none());
     assert!(began.elapsed() < Duration::from_millis(50), "{:?}", began.elapsed());
-    assert!(budget.admit(Lane::of(LANE), &Caller::look(Duration::from_secs(1))).await.is_some());
+    assert!(limiter.acquire(BucketKey::of(ACTION), &CallContext::poll(Duration::from_secs(1))).await.is_some());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_change_that_nobody_wants_any_more_takes_no_token() {
-    let budget = budget();
+    let limiter = limiter();
     let waiters = Waiters::default();
     let op = Op::start("attach".into(), Duration::from_secs(100), &waiters);
-    assert!(budget.admit(Lane::of(LANE), &Caller::change(&op)).await.is_none());
+    assert!(limiter.acquire(BucketKey::of(ACTION), &CallContext::mutation(&op)).await.is_none());
     let waiter = waiters.join();
-    assert!(budget.admit(Lane::of(LANE), &Caller::change(&op)).await.is_some());
-    while budget.with(Lane::of(LANE), |line, now| line.bucket.take(now)).is_ok() {
+    assert!(limiter.acquire(BucketKey::of(ACTION), &CallContext::mutation(&op)).await.is_some());
+    while limiter.with_bucket(BucketKey::of(ACTION), |state, now| state.bucket.take(now)).is_ok() {
         tokio::time::advance(Duration::from_millis(20)).await;
     }
-    budget.with(Lane::of(LANE), |line, now| {
-        let token = Bucket::new(Lane::of(LANE).documented(), now).take(now).unwrap();
+    limiter.with_bucket(BucketKey::of(ACTION), |state, now| {
+        let token = TokenBucket::new(BucketKey::of(ACTION).documented(), now).take(now).unwrap();
         (0..30).for_each(|n| {
-            line.bucket.throttled(token, now + Duration::from_millis(n));
+            state.bucket.throttled(token, now + Duration::from_millis(n));
         });
     });
     let began = Instant::now();
-    let caller = Caller::change(&op);
-    let (permit, ()) = tokio::join!(budget.admit(Lane::of(LANE), &caller), async { drop(waiter) });
+    let context = CallContext::mutation(&op);
+    let (permit, ()) = tokio::join!(limiter.acquire(BucketKey::of(ACTION), &context), async { drop(waiter) });
     assert!(permit.is_none());
     assert!(began.elapsed() <= Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_throttled_caller_keeps_its_place() {
-    let budget = budget();
-    let first = Caller::look(Duration::from_secs(100));
-    let permit = budget.admit(Lane::of(LANE), &first).await.unwrap();
+    let limiter = limiter();
+    let first = CallContext::poll(Duration::from_secs(100));
+    let permit = limiter.acquire(BucketKey::of(ACTION), &first).await.unwrap();
     permit.report(Some(ErrorClass::Throttled));
-    let later = Caller::look(Duration::from_secs(100));
+    let later = CallContext::poll(Duration::from_secs(100));
     let order = Mutex::new(Vec::new());
     tokio::join!(
         async {
-            budget.admit(Lane::of(LANE), &later).await.unwrap().report(None);
+            limiter.acquire(BucketKey::of(ACTION), &later).await.unwrap().report(None);
             order.lock().unwrap().push("later");
         },
         async {
-            budget.admit(Lane::of(LANE), &first).await.unwrap().report(None);
+            limiter.acquire(BucketKey::of(ACTION), &first).await.unwrap().report(None);
             order.lock().unwrap().push("first");
         }
     );
@@ -94,34 +94,39 @@ async fn a_throttled_caller_keeps_its_place() {
 
 #[tokio::test(start_paused = true)]
 async fn after_a_thousand_throttles_a_call_is_still_tried_again() {
-    let budget = budget();
-    let caller = Caller::look(Duration::from_secs(100_000));
+    let limiter = limiter();
+    let context = CallContext::poll(Duration::from_secs(100_000));
     for _ in 0..1_000 {
-        budget.admit(Lane::of(LANE), &caller).await.unwrap().report(Some(ErrorClass::Throttled));
+        limiter.acquire(BucketKey::of(ACTION), &context).await.unwrap().report(Some(ErrorClass::Throttled));
     }
     let began = Instant::now();
-    budget.admit(Lane::of(LANE), &caller).await.unwrap().report(None);
+    limiter.acquire(BucketKey::of(ACTION), &context).await.unwrap().report(None);
     assert!(began.elapsed() <= Duration::from_secs(11), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_token_whose_call_was_not_made_comes_back() {
-    let budget = budget();
+    let limiter = limiter();
     for _ in 0..500 {
-        drop(budget.admit(Lane::of(LANE), &Caller::look(Duration::from_secs(1))).await.unwrap());
-        let mut unsent = budget.admit(Lane::of(LANE), &Caller::look(Duration::from_secs(1))).await.unwrap();
+        drop(limiter.acquire(BucketKey::of(ACTION), &CallContext::poll(Duration::from_secs(1))).await.unwrap());
+        let mut unsent =
+            limiter.acquire(BucketKey::of(ACTION), &CallContext::poll(Duration::from_secs(1))).await.unwrap();
         unsent.spend();
         unsent.report(Some(ErrorClass::NotSent));
     }
-    assert!(budget.with(Lane::of(LANE), |line, now| line.bucket.take(now + Duration::from_secs(1))).is_ok());
+    assert!(
+        limiter
+            .with_bucket(BucketKey::of(ACTION), |state, now| state.bucket.take(now + Duration::from_secs(1)))
+            .is_ok()
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_throttled_action_holds_up_no_other() {
-    let budget = budget();
-    let caller = Caller::look(Duration::from_secs(1_000));
+    let limiter = limiter();
+    let context = CallContext::poll(Duration::from_secs(1_000));
     for _ in 0..20 {
-        budget.admit(Lane::of(LANE), &caller).await.unwrap().report(Some(ErrorClass::Throttled));
+        limiter.acquire(BucketKey::of(ACTION), &context).await.unwrap().report(Some(ErrorClass::Throttled));
     }
     let began = Instant::now();
     for other in [
@@ -135,9 +140,9 @@ async fn a_throttled_action_holds_up_no_other() {
         Action::ModifyVolume,
         Action::DescribeVolumesModifications,
     ] {
-        budget.admit(Lane::of(other), &caller).await.unwrap().report(None);
+        limiter.acquire(BucketKey::of(other), &context).await.unwrap().report(None);
         assert_eq!(began.elapsed(), Duration::ZERO, "{other}");
     }
-    budget.admit(Lane::of(LANE), &caller).await.unwrap().report(None);
+    limiter.acquire(BucketKey::of(ACTION), &context).await.unwrap().report(None);
     assert!(began.elapsed() > Duration::ZERO, "the action itself is held back");
 }

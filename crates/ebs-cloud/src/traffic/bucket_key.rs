@@ -5,29 +5,29 @@ use ebs_ec2::Action;
 /// One of EC2's token buckets: there is one for each action, and describes by bare ids, or of everything, have a
 /// smaller one than those with a filter or a page length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Lane {
+pub(crate) struct BucketKey {
     action: Action,
-    bare: bool,
+    unfiltered: bool,
 }
 
 /// A token bucket's size.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Size {
+pub(crate) struct BucketSize {
     /// Tokens when it is full.
     pub(crate) capacity: f64,
     /// Tokens that come back in a second.
     pub(crate) per_second: f64,
 }
 
-impl Lane {
+impl BucketKey {
     /// A mutating call, or a describe with a filter or a page length.
     pub(crate) const fn of(action: Action) -> Self {
-        Self { action, bare: false }
+        Self { action, unfiltered: false }
     }
 
     /// A describe by bare ids, or of everything.
-    pub(crate) const fn bare(action: Action) -> Self {
-        Self { action, bare: true }
+    pub(crate) const fn unfiltered(action: Action) -> Self {
+        Self { action, unfiltered: true }
     }
 
     pub(crate) fn action(self) -> Action {
@@ -35,8 +35,8 @@ impl Lane {
     }
 
     /// What EC2 documents (`decisions.md` D-22).
-    pub(crate) fn documented(self) -> Size {
-        let size = |capacity, per_second| Size { capacity, per_second };
+    pub(crate) fn documented(self) -> BucketSize {
+        let size = |capacity, per_second| BucketSize { capacity, per_second };
         match self.action {
             Action::CreateVolume | Action::DeleteVolume | Action::CreateSnapshot | Action::DeleteSnapshot => {
                 size(100.0, 5.0)
@@ -56,7 +56,7 @@ impl Lane {
             | Action::DescribeVolumes
             | Action::DescribeVolumesModifications
             | Action::DescribeVolumeStatus
-                if self.bare =>
+                if self.unfiltered =>
             {
                 size(50.0, 10.0)
             }
@@ -77,15 +77,15 @@ mod tests {
 
     #[test]
     fn the_first_belief_is_what_ec2_documents() {
-        let of = |lane: Lane| (lane.documented().capacity, lane.documented().per_second);
+        let of = |key: BucketKey| (key.documented().capacity, key.documented().per_second);
         for action in [Action::CreateVolume, Action::DeleteVolume, Action::CreateSnapshot, Action::DeleteSnapshot] {
-            assert_eq!(of(Lane::of(action)), (100.0, 5.0), "{action}");
+            assert_eq!(of(BucketKey::of(action)), (100.0, 5.0), "{action}");
         }
         for action in [Action::AttachVolume, Action::DetachVolume, Action::ModifyVolume, Action::CopyVolumes] {
-            assert_eq!(of(Lane::of(action)), (50.0, 5.0), "{action}");
+            assert_eq!(of(BucketKey::of(action)), (50.0, 5.0), "{action}");
         }
-        assert_eq!(of(Lane::of(Action::CreateTags)), (100.0, 10.0));
-        assert_eq!(of(Lane::of(Action::DescribeVolumes)), (100.0, 20.0));
-        assert_eq!(of(Lane::bare(Action::DescribeVolumes)), (50.0, 10.0));
+        assert_eq!(of(BucketKey::of(Action::CreateTags)), (100.0, 10.0));
+        assert_eq!(of(BucketKey::of(Action::DescribeVolumes)), (100.0, 20.0));
+        assert_eq!(of(BucketKey::unfiltered(Action::DescribeVolumes)), (50.0, 10.0));
     }
 }

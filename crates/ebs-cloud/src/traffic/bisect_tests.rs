@@ -5,7 +5,7 @@ use ebs_ec2::{Action, VolumeStatus};
 use ebs_types::VolumeId;
 use proptest::prelude::*;
 
-use super::super::kinds::Statuses;
+use super::super::queries::Statuses;
 use super::*;
 
 fn id(n: u32) -> VolumeId {
@@ -26,7 +26,7 @@ async fn asked(
     fails: impl Fn(&[VolumeId]) -> Option<Ec2Error> + Sync,
 ) -> (Answers<Statuses>, Vec<usize>) {
     let calls = Mutex::new(Vec::new());
-    let answers = ask::<Statuses, _>(keys.into_iter().map(id).collect(), |keys| {
+    let answers = query::<Statuses, _>(keys.into_iter().map(id).collect(), |keys| {
         calls.lock().unwrap().push(keys.len());
         let answer = fails(&keys).map_or_else(|| Ok(keys.iter().map(status).collect()), Err);
         async move { answer }

@@ -5,17 +5,17 @@ use proptest::prelude::*;
 
 use super::*;
 
-const CREATE: Size = Size { capacity: 100.0, per_second: 5.0 };
+const CREATE: BucketSize = BucketSize { capacity: 100.0, per_second: 5.0 };
 
 /// EC2's side: the bucket itself.
 struct Ec2Bucket {
-    size: Size,
+    size: BucketSize,
     tokens: f64,
     at: Instant,
 }
 
 impl Ec2Bucket {
-    fn new(size: Size, now: Instant) -> Self {
+    fn new(size: BucketSize, now: Instant) -> Self {
         Self { size, tokens: size.capacity, at: now }
     }
 
@@ -45,7 +45,7 @@ impl Share {
 
 /// Drivers that always have something to do, on one account, for that many seconds; what each got in the second half.
 /// A call reaches EC2 after 5 to 105 ms, and its answer takes 200 ms more.
-fn contend(ec2: Size, drivers: &mut [Bucket], start: Instant, seconds: u64) -> Vec<Share> {
+fn contend(ec2: BucketSize, drivers: &mut [TokenBucket], start: Instant, seconds: u64) -> Vec<Share> {
     let mut bucket = Ec2Bucket::new(ec2, start);
     let mut shares = vec![Share::default(); drivers.len()];
     let (half, end) = (start + Duration::from_secs(seconds / 2), start + Duration::from_secs(seconds));
@@ -97,7 +97,7 @@ enum Step {
 #[test]
 fn two_drivers_on_one_account_come_to_equal_shares_and_waste_little() {
     let start = Instant::now();
-    let fresh = Bucket::new(CREATE, start);
+    let fresh = TokenBucket::new(CREATE, start);
     let mut starved = fresh.clone();
     starved.rate = 0.1;
     starved.tokens = 0.0;
@@ -116,9 +116,11 @@ fn two_drivers_on_one_account_come_to_equal_shares_and_waste_little() {
 #[test]
 fn half_a_bucket_eaten_by_others_is_used_up_and_at_most_one_call_in_twenty_is_throttled() {
     let start = Instant::now();
-    for documented in [CREATE, Size { capacity: 50.0, per_second: 5.0 }, Size { capacity: 100.0, per_second: 20.0 }] {
-        let halved = Size { capacity: documented.capacity / 2.0, per_second: documented.per_second / 2.0 };
-        let mut driver = [Bucket::new(documented, start)];
+    for documented in
+        [CREATE, BucketSize { capacity: 50.0, per_second: 5.0 }, BucketSize { capacity: 100.0, per_second: 20.0 }]
+    {
+        let halved = BucketSize { capacity: documented.capacity / 2.0, per_second: documented.per_second / 2.0 };
+        let mut driver = [TokenBucket::new(documented, start)];
         let share = contend(halved, &mut driver, start, 4_000)[0];
         assert!(share.throttled_percent() <= 5.0, "{:.1} % throttled of {documented:?}", share.throttled_percent());
         let used = f64::from(share.accepted) / 2_000.0;
@@ -129,8 +131,8 @@ fn half_a_bucket_eaten_by_others_is_used_up_and_at_most_one_call_in_twenty_is_th
 #[test]
 fn what_others_gave_back_is_used_again() {
     let start = Instant::now();
-    let mut driver = [Bucket::new(CREATE, start)];
-    contend(Size { capacity: 10.0, per_second: 0.5 }, &mut driver, start, 1_000);
+    let mut driver = [TokenBucket::new(CREATE, start)];
+    contend(BucketSize { capacity: 10.0, per_second: 0.5 }, &mut driver, start, 1_000);
     assert!(driver[0].rate() < 1.0, "{}", driver[0].rate());
     contend(CREATE, &mut driver, start + Duration::from_secs(1_000), 400);
     assert!(driver[0].rate() > 4.5, "{}", driver[0].rate());
@@ -139,7 +141,7 @@ fn what_others_gave_back_is_used_again() {
 #[test]
 fn the_calls_of_one_burst_that_are_throttled_together_cut_once() {
     let start = Instant::now();
-    let mut bucket = Bucket::new(CREATE, start);
+    let mut bucket = TokenBucket::new(CREATE, start);
     let mut now = start;
     let tokens: Vec<Token> = (0..10)
         .map(|_| {
@@ -158,16 +160,16 @@ fn the_calls_of_one_burst_that_are_throttled_together_cut_once() {
 #[test]
 fn calls_that_never_waited_for_a_token_prove_no_higher_rate() {
     let start = Instant::now();
-    let mut bucket = Bucket::new(CREATE, start);
+    let mut bucket = TokenBucket::new(CREATE, start);
     let token = bucket.take(start).unwrap();
     bucket.throttled(token, start);
-    let cut = bucket.rate();
+    let reduced = bucket.rate();
     for n in 1..100 {
         let now = start + Duration::from_secs(60 * n);
         let token = bucket.take(now).unwrap();
         bucket.accepted(token, now);
     }
-    assert!((bucket.rate() - cut).abs() < 1e-9, "{} became {}", cut, bucket.rate());
+    assert!((bucket.rate() - reduced).abs() < 1e-9, "{} became {}", reduced, bucket.rate());
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -197,7 +199,7 @@ proptest! {
     fn the_belief_stays_within_what_is_documented_and_never_gives_more(events in events()) {
         let start = Instant::now();
         let mut now = start;
-        let mut bucket = Bucket::new(CREATE, start);
+        let mut bucket = TokenBucket::new(CREATE, start);
         let mut flying: Vec<Token> = Vec::new();
         let (mut taken, mut returned) = (0_u32, 0_u32);
         for event in events {
@@ -215,7 +217,7 @@ proptest! {
                     prop_assert!(bucket.take(now).is_err());
                 },
                 Event::GiveBack => if flying.pop().is_some() {
-                    bucket.give_back(now);
+                    bucket.refund(now);
                     returned += 1;
                 },
                 Event::Pass(ms) => now += Duration::from_millis(ms),

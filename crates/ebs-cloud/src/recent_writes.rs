@@ -17,7 +17,7 @@ const MEMORY: Duration = Duration::from_secs(3600);
 
 /// What a mutating call may have brought about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Mark {
+pub(crate) enum Write {
     /// A volume of that name.
     VolumeName(String),
     /// A snapshot of that name.
@@ -41,34 +41,34 @@ pub(crate) enum Sidecar {
 
 /// A time in which one sidecar has asked this process again and again, so that it can have asked no other.
 #[derive(Debug, Clone, Copy)]
-struct Term {
+struct LeaseTerm {
     began: Instant,
     last_asked: Instant,
 }
 
 /// Remembers mutating calls for [`SETTLE`], and longer what has been proven.
 #[derive(Debug)]
-pub(crate) struct Recent {
+pub(crate) struct RecentWrites {
     since: Instant,
-    marks: Expiring<Mark, Instant>,
+    writes: Expiring<Write, Instant>,
     /// From when on an absence of the object is a proof.
     known: Expiring<Object, Instant>,
     /// [`SETTLE`] after a name was first asked for here.
-    asked: Expiring<Mark, Instant>,
+    asked: Expiring<Write, Instant>,
     /// When the look was sent that proved the absence of a name.
-    absent: Expiring<Mark, Instant>,
+    absent: Expiring<Write, Instant>,
     /// [`SETTLE`] after the first refusal of a modification.
     refused: Expiring<VolumeId, Instant>,
-    provisioner: Mutex<Option<Term>>,
-    snapshotter: Mutex<Option<Term>>,
+    provisioner: Mutex<Option<LeaseTerm>>,
+    snapshotter: Mutex<Option<LeaseTerm>>,
 }
 
-impl Recent {
+impl RecentWrites {
     /// The process starts: what one before it did in its last seconds is unknown.
     pub(crate) fn new() -> Self {
         Self {
             since: Instant::now(),
-            marks: Expiring::default(),
+            writes: Expiring::default(),
             known: Expiring::default(),
             asked: Expiring::default(),
             absent: Expiring::default(),
@@ -79,19 +79,19 @@ impl Recent {
     }
 
     /// A call was accepted, or may have been.
-    pub(crate) fn note(&self, mark: Mark) {
-        self.absent.remove(&mark);
-        self.marks.insert(mark, Instant::now() + SETTLE, SETTLE);
+    pub(crate) fn note(&self, write: Write) {
+        self.absent.remove(&write);
+        self.writes.insert(write, Instant::now() + SETTLE, SETTLE);
     }
 
     /// True when such a call was made within the last [`SETTLE`].
-    pub(crate) fn is_marked(&self, mark: &Mark) -> bool {
-        self.marks.get(mark).is_some()
+    pub(crate) fn is_recent(&self, write: &Write) -> bool {
+        self.writes.get(write).is_some()
     }
 
     /// From when on an absence is a proof, as far as this process knows.
-    pub(crate) fn settled_at(&self, mark: &Mark) -> Instant {
-        self.marks.get(mark).unwrap_or(self.since)
+    pub(crate) fn settled_at(&self, write: &Write) -> Instant {
+        self.writes.get(write).unwrap_or(self.since)
     }
 
     /// When this process began.
@@ -100,23 +100,23 @@ impl Recent {
     }
 
     /// True while what a process before this one had under way may still take effect.
-    pub(crate) fn is_young(&self) -> bool {
-        Instant::now() < self.grown_up_at()
+    pub(crate) fn in_startup_grace(&self) -> bool {
+        Instant::now() < self.startup_grace_ends()
     }
 
     /// From when on all that has taken effect or never will.
-    pub(crate) fn grown_up_at(&self) -> Instant {
+    pub(crate) fn startup_grace_ends(&self) -> Instant {
         self.since + SETTLE
     }
 
-    /// As [`Recent::settled_at`], counting the start of the process as a mutating call: another process may have made
+    /// As [`RecentWrites::settled_at`], counting the start of the process as a mutating call: another process may have made
     /// one just before.
-    pub(crate) fn settled_for_all_at(&self, mark: &Mark) -> Instant {
-        self.settled_at(mark).max(self.grown_up_at())
+    pub(crate) fn settled_for_all_at(&self, write: &Write) -> Instant {
+        self.settled_at(write).max(self.startup_grace_ends())
     }
 
     /// EC2 has answered a creation with that object. The answer to a repeated order is no news of the name.
-    pub(crate) fn note_made(&self, name: Mark, object: Object) {
+    pub(crate) fn note_made(&self, name: Write, object: Object) {
         if self.known.get(&object).is_none() {
             self.note(name);
             self.heard_of(&object);
@@ -124,7 +124,7 @@ impl Recent {
     }
 
     /// The object is seen to exist.
-    pub(crate) fn sees(&self, object: &Object) {
+    pub(crate) fn note_seen(&self, object: &Object) {
         self.known.insert(object.clone(), Instant::now() + SETTLE, MEMORY);
     }
 
@@ -153,11 +153,11 @@ impl Recent {
 
     /// A mutating request of the sidecar is served, or was until now. After a pause in which its lease may have been another's, a new term
     /// begins: how old the process is says nothing about that.
-    pub(crate) fn serves(&self, sidecar: Sidecar) {
+    pub(crate) fn note_request_from(&self, sidecar: Sidecar) {
         let now = Instant::now();
         let mut term = self.term(sidecar).lock().unwrap_or_else(PoisonError::into_inner);
         let began = term.filter(|t| now < t.last_asked + SETTLE).map_or(now, |t| t.began);
-        *term = Some(Term { began, last_asked: now });
+        *term = Some(LeaseTerm { began, last_asked: now });
     }
 
     /// When the present term began.
@@ -171,7 +171,7 @@ impl Recent {
         self.term_began(sidecar) + SETTLE
     }
 
-    fn term(&self, sidecar: Sidecar) -> &Mutex<Option<Term>> {
+    fn term(&self, sidecar: Sidecar) -> &Mutex<Option<LeaseTerm>> {
         match sidecar {
             Sidecar::Provisioner => &self.provisioner,
             Sidecar::Snapshotter => &self.snapshotter,
@@ -180,24 +180,24 @@ impl Recent {
 
     /// From when on looks show what other processes have made of the name. That wait is made once for a name, however
     /// far apart the requests for it come.
-    pub(crate) fn others_shown_from(&self, name: &Mark, sidecar: Sidecar) -> Instant {
+    pub(crate) fn others_shown_from(&self, name: &Write, sidecar: Sidecar) -> Instant {
         first(&self.asked, name).min(self.sole_from(sidecar))
     }
 
     /// From when on a look that shows nothing of the name proves that there is nothing, whoever was asked for it before.
-    pub(crate) fn absence_proven_from(&self, name: &Mark, sidecar: Sidecar) -> Instant {
+    pub(crate) fn absence_proven_from(&self, name: &Write, sidecar: Sidecar) -> Instant {
         self.settled_at(name).max(self.others_shown_from(name, sidecar))
     }
 
     /// A look sent then has shown nothing of the name.
-    pub(crate) fn note_absence(&self, name: &Mark, sidecar: Sidecar, sent: Instant) {
+    pub(crate) fn note_absence(&self, name: &Write, sidecar: Sidecar, sent: Instant) {
         if sent >= self.absence_proven_from(name, sidecar) {
             self.absent.insert(name.clone(), sent, MEMORY);
         }
     }
 
     /// True when this process has proven that there is nothing of the name, and nothing can have been made since.
-    pub(crate) fn is_absent(&self, name: &Mark, sidecar: Sidecar) -> bool {
+    pub(crate) fn is_absent(&self, name: &Write, sidecar: Sidecar) -> bool {
         self.absent.get(name).is_some_and(|sent| sent >= self.term_began(sidecar))
     }
 }
@@ -210,5 +210,5 @@ fn first<K: Clone + Eq + Hash>(times: &Expiring<K, Instant>, key: &K) -> Instant
 }
 
 #[cfg(test)]
-#[path = "recent_tests.rs"]
+#[path = "recent_writes_tests.rs"]
 mod tests;

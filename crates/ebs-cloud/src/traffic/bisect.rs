@@ -4,52 +4,52 @@ use std::collections::BTreeMap;
 
 use ebs_ec2::{Ec2Error, ErrorClass};
 
-use super::kinds::Kind;
+use super::queries::DescribeQuery;
 
 /// So many calls may be spent on finding out which key an error belongs to.
-const MOST_CALLS: u32 = 16;
+const MAX_CALLS: u32 = 16;
 
 /// What is known of each key.
-pub(super) type Answers<K> = BTreeMap<<K as Kind>::Key, ebs_ec2::Result<Vec<<K as Kind>::Item>>>;
+pub(super) type Answers<Q> = BTreeMap<<Q as DescribeQuery>::Key, ebs_ec2::Result<Vec<<Q as DescribeQuery>::Item>>>;
 
 /// Asks for all keys, which must be distinct, by calls that each take some of them. An error that concerns some is
 /// given to those only: the ones that it names, or else the ones that fail alone as well. What EC2 calls missing or
 /// malformed is absent.
-pub(super) async fn ask<K: Kind, F>(keys: Vec<K::Key>, call: impl Fn(Vec<K::Key>) -> F + Send) -> Answers<K>
+pub(super) async fn query<Q: DescribeQuery, F>(keys: Vec<Q::Key>, call: impl Fn(Vec<Q::Key>) -> F + Send) -> Answers<Q>
 where
-    F: Future<Output = ebs_ec2::Result<Vec<K::Item>>> + Send,
+    F: Future<Output = ebs_ec2::Result<Vec<Q::Item>>> + Send,
 {
-    let mut answers = Answers::<K>::new();
-    let mut open = vec![keys];
+    let mut answers = Answers::<Q>::new();
+    let mut pending = vec![keys];
     let mut calls = 0;
-    while let Some(keys) = open.pop() {
+    while let Some(keys) = pending.pop() {
         calls += 1;
         let error = match call(keys.clone()).await {
             Ok(items) => {
                 answers.extend(keys.into_iter().map(|key| (key, Ok(Vec::new()))));
-                sort::<K>(items, &mut answers);
+                group_by_key::<Q>(items, &mut answers);
                 continue;
             }
             Err(e) => e,
         };
-        let (mut named, mut rest): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| names(&error, key));
-        if concerns_all(error.class) || calls >= MOST_CALLS || (named.is_empty() && rest.len() == 1) {
+        let (mut named, mut rest): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| is_named_by(&error, key));
+        if concerns_all_keys(error.class) || calls >= MAX_CALLS || (named.is_empty() && rest.len() == 1) {
             named.append(&mut rest);
         }
         if named.is_empty() {
-            open.push(rest.split_off(rest.len() / 2));
+            pending.push(rest.split_off(rest.len() / 2));
         }
-        answers.extend(named.into_iter().map(|key| (key, answer(&error))));
+        answers.extend(named.into_iter().map(|key| (key, answer_to_named(&error))));
         if !rest.is_empty() {
-            open.push(rest);
+            pending.push(rest);
         }
     }
     answers
 }
 
-fn sort<K: Kind>(items: Vec<K::Item>, answers: &mut Answers<K>) {
+fn group_by_key<Q: DescribeQuery>(items: Vec<Q::Item>, answers: &mut Answers<Q>) {
     for item in items {
-        if let Some(key) = K::key(&item)
+        if let Some(key) = Q::key(&item)
             && let Some(Ok(found)) = answers.get_mut(&key)
         {
             found.push(item);
@@ -58,7 +58,7 @@ fn sort<K: Kind>(items: Vec<K::Item>, answers: &mut Answers<K>) {
 }
 
 /// The answer for a key that the error belongs to.
-fn answer<T>(error: &Ec2Error) -> ebs_ec2::Result<Vec<T>> {
+fn answer_to_named<T>(error: &Ec2Error) -> ebs_ec2::Result<Vec<T>> {
     match error.class {
         ErrorClass::VolumeNotFound
         | ErrorClass::SnapshotNotFound
@@ -70,7 +70,7 @@ fn answer<T>(error: &Ec2Error) -> ebs_ec2::Result<Vec<T>> {
 }
 
 /// True when the error has nothing to do with what was asked for.
-fn concerns_all(class: ErrorClass) -> bool {
+fn concerns_all_keys(class: ErrorClass) -> bool {
     matches!(
         class,
         ErrorClass::Throttled
@@ -83,7 +83,7 @@ fn concerns_all(class: ErrorClass) -> bool {
 }
 
 /// True when EC2's message names the key, as a whole word.
-fn names(error: &Ec2Error, key: &impl std::fmt::Display) -> bool {
+fn is_named_by(error: &Ec2Error, key: &impl std::fmt::Display) -> bool {
     let key = key.to_string();
     let in_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '-');
     !key.is_empty()
@@ -94,5 +94,5 @@ fn names(error: &Ec2Error, key: &impl std::fmt::Display) -> bool {
 }
 
 #[cfg(test)]
-#[path = "flight_tests.rs"]
+#[path = "bisect_tests.rs"]
 mod tests;

@@ -5,35 +5,37 @@ use ebs_types::NodeId;
 
 /// How a volume stands towards one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum NodeAttachment {
     /// Attached to it.
     Attached(Attachment),
     /// On its way to it, or in a state that this version does not know.
-    Arriving(Attachment),
+    Attaching(Attachment),
     /// On its way from it.
-    Leaving(Attachment),
+    Detaching(Attachment),
     /// Nothing is listed for it.
     Absent,
 }
 
-impl Standing {
+impl NodeAttachment {
     /// The attachment that EC2 lists, if it does.
     pub(crate) fn listed(&self) -> Option<&Attachment> {
         match self {
-            Self::Attached(attachment) | Self::Arriving(attachment) | Self::Leaving(attachment) => Some(attachment),
+            Self::Attached(attachment) | Self::Attaching(attachment) | Self::Detaching(attachment) => Some(attachment),
             Self::Absent => None,
         }
     }
 }
 
 /// What EC2 lists for the node; of several entries the last counts.
-pub(crate) fn standing(volume: &Volume, node: &NodeId) -> Standing {
+pub(crate) fn node_attachment(volume: &Volume, node: &NodeId) -> NodeAttachment {
     let here = volume.attachments.iter().rfind(|a| is_at(a, node) && is_live(a));
-    let Some(here) = here.cloned() else { return Standing::Absent };
+    let Some(here) = here.cloned() else { return NodeAttachment::Absent };
     match here.state {
-        AttachmentState::Attached => Standing::Attached(here),
-        AttachmentState::Attaching | AttachmentState::Other(_) => Standing::Arriving(here),
-        AttachmentState::Detaching | AttachmentState::Busy | AttachmentState::Detached => Standing::Leaving(here),
+        AttachmentState::Attached => NodeAttachment::Attached(here),
+        AttachmentState::Attaching | AttachmentState::Other(_) => NodeAttachment::Attaching(here),
+        AttachmentState::Detaching | AttachmentState::Busy | AttachmentState::Detached => {
+            NodeAttachment::Detaching(here)
+        }
     }
 }
 

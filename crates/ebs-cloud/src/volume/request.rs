@@ -5,20 +5,20 @@ use ebs_ec2::{CopyVolume, CreateVolume, Ec2, Ec2Error, Place, Volume, Volumes};
 use ebs_types::{DriverName, Gib, Iops, SnapshotId, VolumeId};
 
 use super::{ownership, plan};
-use crate::iops_limit::{Site, Wish};
+use crate::iops_limit::{IopsQuery, Site};
 use crate::op::Op;
 use crate::{Cloud, CloudError, Object, Source, VolumeSpec};
 
 /// A creation without its token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum CreateRequest {
     /// CreateVolume.
     Create(CreateVolume),
     /// CopyVolumes.
     Copy(CopyVolume),
 }
 
-impl Order {
+impl CreateRequest {
     /// The same with that token.
     pub(super) fn with_token(&self, token: String) -> Self {
         match self {
@@ -48,29 +48,29 @@ impl Order {
 
 impl<E: Ec2> Cloud<E> {
     /// Sends an order, once.
-    pub(super) async fn send(&self, order: &Order) -> Result<Volume, Ec2Error> {
-        match order {
-            Order::Create(request) => self.ec2.create_volume(request).await,
-            Order::Copy(request) => self.ec2.copy_volume(request).await,
+    pub(super) async fn send(&self, request: &CreateRequest) -> Result<Volume, Ec2Error> {
+        match request {
+            CreateRequest::Create(request) => self.ec2.create_volume(request).await,
+            CreateRequest::Copy(request) => self.ec2.copy_volume(request).await,
         }
     }
 
     /// The order for a request: the one that went out before, or a new one.
-    pub(super) async fn order(&self, op: &Op<'_>, spec: &VolumeSpec) -> Result<Order, CloudError> {
-        if let Some(order) = self.volumes.order_of(spec) {
-            return Ok(order);
+    pub(super) async fn create_request(&self, op: &Op<'_>, spec: &VolumeSpec) -> Result<CreateRequest, CloudError> {
+        if let Some(request) = self.volumes.cached_request(spec) {
+            return Ok(request);
         }
         plan::check(spec)?;
-        let order = match &spec.source {
-            Source::Volume(source) => Order::Copy(self.copy(op, spec, source).await?),
-            Source::Blank => Order::Create(self.creation(op, spec, None).await?),
-            Source::Snapshot(id) => Order::Create(self.creation(op, spec, Some(id)).await?),
+        let request = match &spec.source {
+            Source::Volume(source) => CreateRequest::Copy(self.copy_volume_request(op, spec, source).await?),
+            Source::Blank => CreateRequest::Create(self.create_volume_request(op, spec, None).await?),
+            Source::Snapshot(id) => CreateRequest::Create(self.create_volume_request(op, spec, Some(id)).await?),
         };
-        self.volumes.keep_order(spec, &order);
-        Ok(order)
+        self.volumes.cache_request(spec, &request);
+        Ok(request)
     }
 
-    async fn creation(
+    async fn create_volume_request(
         &self,
         op: &Op<'_>,
         spec: &VolumeSpec,
@@ -101,7 +101,12 @@ impl<E: Ec2> Cloud<E> {
         })
     }
 
-    async fn copy(&self, op: &Op<'_>, spec: &VolumeSpec, id: &VolumeId) -> Result<CopyVolume, CloudError> {
+    async fn copy_volume_request(
+        &self,
+        op: &Op<'_>,
+        spec: &VolumeSpec,
+        id: &VolumeId,
+    ) -> Result<CopyVolume, CloudError> {
         let source = self.volume_for_sure(op, id).await.map_err(|e| match e {
             CloudError::NotFound { object, cause } => CloudError::SourceNotFound { object, cause },
             other => other,
@@ -143,8 +148,8 @@ impl<E: Ec2> Cloud<E> {
     /// The IOPS to ask for, within the limits of the type there; a number that was lowered is logged.
     async fn iops(&self, spec: &VolumeSpec, size: Gib, site: &Site) -> Option<Iops> {
         let asked = spec.iops.resolve(size, None, false)?;
-        let wish = Wish { volume_type: &spec.volume_type, site, iops: spec.iops, size };
-        let limits = self.iops_limits.limits(&wish, self.probe_tags(&spec.tags)).await;
+        let query = IopsQuery { volume_type: &spec.volume_type, site, iops: spec.iops, size };
+        let limits = self.iops_limits.limits(&query, self.probe_tags(&spec.tags)).await;
         let iops = spec.iops.resolve(size, limits, spec.raise_iops_to_min);
         if iops < Some(asked) {
             tracing::warn!(volume = %spec.name, asked, ?iops, ?limits, "more IOPS were asked for than the type can have: lowered");

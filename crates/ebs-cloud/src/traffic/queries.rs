@@ -9,19 +9,19 @@ use ebs_ec2::{
 };
 use ebs_types::{DriverName, InstanceId, SnapshotId, VolumeId};
 
-use super::desk::Desk;
-use super::lane::Lane;
-use super::paced::Paced;
+use super::batcher::DescribeBatcher;
+use super::bucket_key::BucketKey;
+use super::client::RateLimited;
 
 /// A kind of question that can be asked about several things at once.
-pub(crate) trait Kind: fmt::Debug + Send + Sync + 'static {
+pub(crate) trait DescribeQuery: fmt::Debug + Send + Sync + 'static {
     /// What is asked for.
     type Key: Ord + Clone + fmt::Debug + fmt::Display + Send + Sync + 'static;
     /// What is seen; several may belong to one key.
     type Item: Clone + fmt::Debug + Send + Sync + 'static;
 
     /// The bucket that pays for it.
-    const LANE: Lane;
+    const BUCKET: BucketKey;
 
     /// One page of the answer about all the keys.
     fn page<E: Ec2>(
@@ -38,10 +38,10 @@ pub(crate) trait Kind: fmt::Debug + Send + Sync + 'static {
 #[derive(Debug)]
 pub(crate) enum VolumesById {}
 
-impl Kind for VolumesById {
+impl DescribeQuery for VolumesById {
     type Key = VolumeId;
     type Item = Volume;
-    const LANE: Lane = Lane::of(Action::DescribeVolumes);
+    const BUCKET: BucketKey = BucketKey::of(Action::DescribeVolumes);
 
     async fn page<E: Ec2>(ec2: &E, keys: &[VolumeId], page: &PageRequest) -> Result<Page<Volume>> {
         ec2.describe_volumes(&VolumeQuery::FilterIds(keys.to_vec()), page).await
@@ -56,10 +56,10 @@ impl Kind for VolumesById {
 #[derive(Debug)]
 pub(crate) enum VolumesByName {}
 
-impl Kind for VolumesByName {
+impl DescribeQuery for VolumesByName {
     type Key = String;
     type Item = Volume;
-    const LANE: Lane = Lane::of(Action::DescribeVolumes);
+    const BUCKET: BucketKey = BucketKey::of(Action::DescribeVolumes);
 
     async fn page<E: Ec2>(ec2: &E, keys: &[String], page: &PageRequest) -> Result<Page<Volume>> {
         let query = VolumeQuery::Tag { key: DriverName::VOLUME_NAME_TAG.to_owned(), values: keys.to_vec() };
@@ -75,10 +75,10 @@ impl Kind for VolumesByName {
 #[derive(Debug)]
 pub(crate) enum Modifications {}
 
-impl Kind for Modifications {
+impl DescribeQuery for Modifications {
     type Key = VolumeId;
     type Item = Modification;
-    const LANE: Lane = Lane::of(Action::DescribeVolumesModifications);
+    const BUCKET: BucketKey = BucketKey::of(Action::DescribeVolumesModifications);
 
     async fn page<E: Ec2>(ec2: &E, keys: &[VolumeId], page: &PageRequest) -> Result<Page<Modification>> {
         ec2.describe_modifications(keys, page).await
@@ -93,10 +93,10 @@ impl Kind for Modifications {
 #[derive(Debug)]
 pub(crate) enum Statuses {}
 
-impl Kind for Statuses {
+impl DescribeQuery for Statuses {
     type Key = VolumeId;
     type Item = VolumeStatus;
-    const LANE: Lane = Lane::bare(Action::DescribeVolumeStatus);
+    const BUCKET: BucketKey = BucketKey::unfiltered(Action::DescribeVolumeStatus);
 
     async fn page<E: Ec2>(ec2: &E, keys: &[VolumeId], page: &PageRequest) -> Result<Page<VolumeStatus>> {
         // EC2 takes no page length beside ids.
@@ -113,10 +113,10 @@ impl Kind for Statuses {
 #[derive(Debug)]
 pub(crate) enum InstancesById {}
 
-impl Kind for InstancesById {
+impl DescribeQuery for InstancesById {
     type Key = InstanceId;
     type Item = Instance;
-    const LANE: Lane = Lane::of(Action::DescribeInstances);
+    const BUCKET: BucketKey = BucketKey::of(Action::DescribeInstances);
 
     async fn page<E: Ec2>(ec2: &E, keys: &[InstanceId], page: &PageRequest) -> Result<Page<Instance>> {
         ec2.describe_instances(keys, page).await
@@ -131,10 +131,10 @@ impl Kind for InstancesById {
 #[derive(Debug)]
 pub(crate) enum SnapshotsById {}
 
-impl Kind for SnapshotsById {
+impl DescribeQuery for SnapshotsById {
     type Key = SnapshotId;
     type Item = Snapshot;
-    const LANE: Lane = Lane::of(Action::DescribeSnapshots);
+    const BUCKET: BucketKey = BucketKey::of(Action::DescribeSnapshots);
 
     async fn page<E: Ec2>(ec2: &E, keys: &[SnapshotId], page: &PageRequest) -> Result<Page<Snapshot>> {
         ec2.describe_snapshots(&SnapshotQuery::FilterIds(keys.to_vec()), page).await
@@ -149,10 +149,10 @@ impl Kind for SnapshotsById {
 #[derive(Debug)]
 pub(crate) enum SnapshotsByName {}
 
-impl Kind for SnapshotsByName {
+impl DescribeQuery for SnapshotsByName {
     type Key = String;
     type Item = Snapshot;
-    const LANE: Lane = Lane::of(Action::DescribeSnapshots);
+    const BUCKET: BucketKey = BucketKey::of(Action::DescribeSnapshots);
 
     async fn page<E: Ec2>(ec2: &E, keys: &[String], page: &PageRequest) -> Result<Page<Snapshot>> {
         let query = SnapshotQuery::Tag { key: DriverName::SNAPSHOT_NAME_TAG.to_owned(), values: keys.to_vec() };
@@ -166,27 +166,27 @@ impl Kind for SnapshotsByName {
 
 /// All desks over one EC2.
 #[derive(Debug)]
-pub(crate) struct Desks<E> {
-    pub(crate) volumes: Desk<VolumesById, E>,
-    pub(crate) volume_names: Desk<VolumesByName, E>,
-    pub(crate) modifications: Desk<Modifications, E>,
-    pub(crate) statuses: Desk<Statuses, E>,
-    pub(crate) instances: Desk<InstancesById, E>,
-    pub(crate) snapshots: Desk<SnapshotsById, E>,
-    pub(crate) snapshot_names: Desk<SnapshotsByName, E>,
+pub(crate) struct DescribeBatchers<E> {
+    pub(crate) volumes: DescribeBatcher<VolumesById, E>,
+    pub(crate) volume_names: DescribeBatcher<VolumesByName, E>,
+    pub(crate) modifications: DescribeBatcher<Modifications, E>,
+    pub(crate) statuses: DescribeBatcher<Statuses, E>,
+    pub(crate) instances: DescribeBatcher<InstancesById, E>,
+    pub(crate) snapshots: DescribeBatcher<SnapshotsById, E>,
+    pub(crate) snapshot_names: DescribeBatcher<SnapshotsByName, E>,
 }
 
-impl<E: Ec2> Desks<E> {
+impl<E: Ec2> DescribeBatchers<E> {
     /// Over that EC2; with `batching` questions travel together.
-    pub(crate) fn new(ec2: &Arc<Paced<E>>, batching: bool) -> Self {
+    pub(crate) fn new(ec2: &Arc<RateLimited<E>>, batching: bool) -> Self {
         Self {
-            volumes: Desk::new(Arc::clone(ec2), batching),
-            volume_names: Desk::new(Arc::clone(ec2), batching),
-            modifications: Desk::new(Arc::clone(ec2), batching),
-            statuses: Desk::new(Arc::clone(ec2), batching),
-            instances: Desk::new(Arc::clone(ec2), batching),
-            snapshots: Desk::new(Arc::clone(ec2), batching),
-            snapshot_names: Desk::new(Arc::clone(ec2), batching),
+            volumes: DescribeBatcher::new(Arc::clone(ec2), batching),
+            volume_names: DescribeBatcher::new(Arc::clone(ec2), batching),
+            modifications: DescribeBatcher::new(Arc::clone(ec2), batching),
+            statuses: DescribeBatcher::new(Arc::clone(ec2), batching),
+            instances: DescribeBatcher::new(Arc::clone(ec2), batching),
+            snapshots: DescribeBatcher::new(Arc::clone(ec2), batching),
+            snapshot_names: DescribeBatcher::new(Arc::clone(ec2), batching),
         }
     }
 }

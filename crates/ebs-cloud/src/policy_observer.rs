@@ -7,15 +7,15 @@ use ebs_ec2::{Action, Observer};
 
 /// The observer, if there is one.
 #[derive(Clone, Default)]
-pub(crate) struct Witness(pub(crate) Option<Arc<dyn Observer>>);
+pub(crate) struct PolicyObserver(pub(crate) Option<Arc<dyn Observer>>);
 
-impl fmt::Debug for Witness {
+impl fmt::Debug for PolicyObserver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Witness").finish_non_exhaustive()
+        f.debug_struct("PolicyObserver").finish_non_exhaustive()
     }
 }
 
-impl Witness {
+impl PolicyObserver {
     /// See [`Observer::spared`].
     pub(crate) fn spared(&self, action: Action) {
         if let Some(observer) = &self.0 {

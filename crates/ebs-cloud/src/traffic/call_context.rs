@@ -9,74 +9,74 @@ use std::time::Duration;
 use ebs_types::Waiters;
 use tokio::time::Instant;
 
-use super::budget::Permit;
-use super::lane::Lane;
+use super::bucket_key::BucketKey;
+use super::limiter::Permit;
 use crate::bounds;
 use crate::op::Op;
 
 tokio::task_local! {
-    static CALLER: Caller;
+    static CONTEXT: CallContext;
 }
 
 /// Who comes first to a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum Priority {
     /// Changes, and looks at what they have become.
-    First,
+    High,
     /// Listings and the like: nothing is held up by them.
-    Spare,
+    Low,
 }
 
 /// For whom a call is made. Clones are the same caller, with the same place in every queue.
 #[derive(Debug, Clone)]
-pub(crate) struct Caller {
+pub(crate) struct CallContext {
     /// Who comes first.
-    pub(crate) turn: Turn,
+    pub(crate) priority: Priority,
     /// When it gives up waiting for a token.
-    pub(crate) until: Instant,
+    pub(crate) deadline: Instant,
     waiters: Option<Waiters>,
     ticket: Arc<OnceLock<u64>>,
     permit: Arc<Mutex<Option<Permit>>>,
 }
 
-impl Caller {
-    fn new(turn: Turn, until: Instant, waiters: Option<Waiters>, permit: Option<Permit>) -> Self {
-        Self { turn, until, waiters, ticket: Arc::default(), permit: Arc::new(Mutex::new(permit)) }
+impl CallContext {
+    fn new(priority: Priority, deadline: Instant, waiters: Option<Waiters>, permit: Option<Permit>) -> Self {
+        Self { priority, deadline, waiters, ticket: Arc::default(), permit: Arc::new(Mutex::new(permit)) }
     }
 
     /// A change by an operation: it waits until the operation ends or nobody wants it any more.
-    pub(crate) fn change(op: &Op<'_>) -> Self {
-        Self::new(Turn::First, op.deadline, Some(op.waiters.clone()), None)
+    pub(crate) fn mutation(op: &Op<'_>) -> Self {
+        Self::new(Priority::High, op.deadline, Some(op.waiters.clone()), None)
     }
 
     /// A question that nothing waits for.
-    pub(crate) fn question(patience: Duration) -> Self {
-        Self::new(Turn::Spare, Instant::now() + patience, None, None)
+    pub(crate) fn background(bound: Duration) -> Self {
+        Self::new(Priority::Low, Instant::now() + bound, None, None)
     }
 
     /// A look that others wait for.
-    pub(crate) fn look(patience: Duration) -> Self {
-        Self::new(Turn::First, Instant::now() + patience, None, None)
+    pub(crate) fn poll(bound: Duration) -> Self {
+        Self::new(Priority::High, Instant::now() + bound, None, None)
     }
 
     /// The same, with the token for its first call.
-    pub(crate) fn with(self, permit: Permit) -> Self {
+    pub(crate) fn with_permit(self, permit: Permit) -> Self {
         *self.permit.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
         self
     }
 
     /// The caller of the present call.
     pub(crate) fn current() -> Self {
-        CALLER.try_with(Self::clone).unwrap_or_else(|_| Self::question(bounds::LOOK))
+        CONTEXT.try_with(Self::clone).unwrap_or_else(|_| Self::background(bounds::DESCRIBE))
     }
 
     /// Makes a call for this caller.
     pub(crate) async fn scope<F: Future>(&self, call: F) -> F::Output {
-        CALLER.scope(self.clone(), call).await
+        CONTEXT.scope(self.clone(), call).await
     }
 
     /// Nobody wants the call any more.
-    pub(crate) fn has_left(&self) -> bool {
+    pub(crate) fn is_abandoned(&self) -> bool {
         self.waiters.as_ref().is_some_and(|waiters| !waiters.any())
     }
 
@@ -86,7 +86,7 @@ impl Caller {
     }
 
     /// The token that it brings along.
-    pub(crate) fn take_permit(&self, lane: Lane) -> Option<Permit> {
-        self.permit.lock().unwrap_or_else(PoisonError::into_inner).take_if(|permit| permit.lane() == lane)
+    pub(crate) fn take_permit(&self, key: BucketKey) -> Option<Permit> {
+        self.permit.lock().unwrap_or_else(PoisonError::into_inner).take_if(|permit| permit.key() == key)
     }
 }
