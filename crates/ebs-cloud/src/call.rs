@@ -15,7 +15,7 @@ use crate::{CloudError, bounds};
 const MAX_AMBIGUOUS_READS: u32 = 3;
 const AMBIGUOUS_READ_DELAY: Duration = Duration::from_millis(400);
 
-/// Makes a mutating call, once, unless EC2 throttles it: then again as soon as the budget allows, while somebody waits
+/// Makes a mutating call, once, unless EC2 throttles it: then again as soon as the rate limiter allows, while somebody waits
 /// and time is left.
 ///
 /// # Errors
@@ -33,7 +33,7 @@ where
         op.still_wanted()?;
         op.mutates();
         match context.scope(call()).await {
-            // Nothing was done. The next token comes later: the budget has heard of it.
+            // Nothing was done. The next token comes later: the rate limiter knows of the throttle.
             Err(e) if e.class == ErrorClass::Throttled && Instant::now() < op.deadline => {}
             outcome => return Ok(outcome),
         }

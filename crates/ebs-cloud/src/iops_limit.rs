@@ -48,16 +48,16 @@ impl fmt::Display for Site {
     }
 }
 
-/// IOPS that are asked for.
+/// IOPS that are asked for, and the volume they are for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IopsQuery<'a> {
-    /// For a volume of that type,
+    /// The volume's type.
     pub(crate) volume_type: &'a VolumeType,
-    /// there,
+    /// Where it is or is to be.
     pub(crate) site: &'a Site,
-    /// so many,
+    /// The IOPS asked for.
     pub(crate) iops: IopsRequest,
-    /// with that size.
+    /// Its size.
     pub(crate) size: Gib,
 }
 
@@ -75,7 +75,7 @@ impl<E: Ec2> IopsLimitProbe<E> {
         Self { ec2, known: Expiring::default(), probing: Mutex::default() }
     }
 
-    /// The limits of the type there; `None` for types whose IOPS cannot be chosen. EC2 is asked only when the wish
+    /// The limits of the type there; `None` for types whose IOPS cannot be chosen. EC2 is asked only when the query
     /// is for more than the type can have everywhere. Never fails: without an answer within [`bounds::PROBE`] the
     /// published limits count. `tags` are those that EC2 permissions may ask for.
     pub(crate) async fn limits(&self, query: &IopsQuery<'_>, tags: Tags) -> Option<IopsLimits> {
@@ -140,7 +140,7 @@ fn safe_everywhere(volume_type: &VolumeType) -> Iops {
     }
 }
 
-/// The maximum that the refusal tells; 0: none applies; `None`: it tells nothing.
+/// The maximum that the refusal names; 0: none applies; `None`: it names none.
 fn parse_maximum(error: &Ec2Error) -> Option<Iops> {
     let text = error.to_string();
     if text.contains("parameter iops is not supported") {

@@ -1,4 +1,4 @@
-//! Who is told of what the policy does beyond its calls.
+//! Reports to the observer what the policy does beyond its calls.
 
 use std::fmt;
 use std::sync::Arc;

@@ -55,7 +55,7 @@ pub(crate) struct RecentWrites {
     known: Expiring<Object, Instant>,
     /// [`SETTLE`] after a name was first asked for here.
     asked: Expiring<Write, Instant>,
-    /// When the look was sent that proved the absence of a name.
+    /// When the describe was sent that proved the absence of a name.
     absent: Expiring<Write, Instant>,
     /// [`SETTLE`] after the first refusal of a modification.
     refused: Expiring<VolumeId, Instant>,
@@ -115,7 +115,7 @@ impl RecentWrites {
         self.settled_at(write).max(self.startup_grace_ends())
     }
 
-    /// EC2 has answered a creation with that object. The answer to a repeated order is no news of the name.
+    /// EC2 has answered a creation with that object. The answer to a repeated request says nothing new of the name.
     pub(crate) fn note_made(&self, name: Write, object: Object) {
         if self.known.get(&object).is_none() {
             self.note(name);
@@ -178,18 +178,18 @@ impl RecentWrites {
         }
     }
 
-    /// From when on looks show what other processes have made of the name. That wait is made once for a name, however
+    /// From when on describes show what other processes have made of the name. That wait is made once for a name, however
     /// far apart the requests for it come.
     pub(crate) fn others_shown_from(&self, name: &Write, sidecar: Sidecar) -> Instant {
         first(&self.asked, name).min(self.sole_from(sidecar))
     }
 
-    /// From when on a look that shows nothing of the name proves that there is nothing, whoever was asked for it before.
+    /// From when on a describe that shows nothing of the name proves that there is nothing, whoever was asked for it before.
     pub(crate) fn absence_proven_from(&self, name: &Write, sidecar: Sidecar) -> Instant {
         self.settled_at(name).max(self.others_shown_from(name, sidecar))
     }
 
-    /// A look sent then has shown nothing of the name.
+    /// A describe sent then has shown nothing of the name.
     pub(crate) fn note_absence(&self, name: &Write, sidecar: Sidecar, sent: Instant) {
         if sent >= self.absence_proven_from(name, sidecar) {
             self.absent.insert(name.clone(), sent, MEMORY);

@@ -96,7 +96,7 @@ async fn a_name_is_absent_from_its_proof_until_something_may_have_been_made() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_answer_to_a_repeated_order_begins_no_wait_anew() {
+async fn the_answer_to_a_repeated_request_begins_no_wait_anew() {
     let recent = RecentWrites::new();
     recent.note_made(name(), volume());
     let settled = recent.settled_at(&name());

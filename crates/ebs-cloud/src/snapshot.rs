@@ -85,7 +85,7 @@ impl<E: Ec2> Cloud<E> {
         self.find_snapshot(op, spec, proven_from).await?.ok_or(error)
     }
 
-    /// The snapshot of that name; `None` when a look sent from then on shows none.
+    /// The snapshot of that name; `None` when a describe sent from then on shows none.
     async fn find_snapshot(
         &self,
         op: &Op<'_>,
@@ -96,7 +96,7 @@ impl<E: Ec2> Cloud<E> {
         let found = self
             .waiter
             .snapshots(op, &spec.name, |found, sent| {
-                // Looks may still show what we have deleted.
+                // Describes may still show what we have deleted.
                 let found =
                     found.into_iter().filter(|s| !self.recent.is_recent(&Write::SnapshotDeletion(s.id.clone())));
                 match matching_snapshot(op, spec, found.collect()) {
@@ -117,7 +117,7 @@ impl<E: Ec2> Cloud<E> {
         Ok(found)
     }
 
-    /// A snapshot that has failed is of no use. One that this process has taken and told nobody about is deleted before
+    /// A snapshot that has failed is of no use. One that this process has taken and not reported is deleted before
     /// that is final; one that somebody may know stays, and the error is not final (`decisions.md` D-28).
     async fn unless_failed(&self, op: &Op<'_>, found: Snapshot) -> Result<Snapshot, CloudError> {
         if found.state != SnapshotState::Error {
@@ -192,7 +192,7 @@ impl<E: Ec2> Cloud<E> {
             .await
     }
 
-    /// Whether the snapshot is gone, once looks cannot show the time before the call any more, nor, from `gone_from` on,
+    /// Whether the snapshot is gone, once describes cannot show the time before the call any more, nor, from `gone_from` on,
     /// that before the snapshot was taken.
     async fn is_snapshot_gone(&self, op: &Op<'_>, id: &SnapshotId, gone_from: Instant) -> Result<bool, CloudError> {
         let settled_at = Instant::now() + bounds::SETTLE;

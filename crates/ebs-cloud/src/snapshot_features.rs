@@ -28,7 +28,7 @@ impl<E: Ec2> Cloud<E> {
     /// Sees to it that volumes can be restored fast from the snapshot in these zones.
     ///
     /// # Errors
-    /// [`CloudError::Internal`] tells EC2's code and message for each zone that cannot have it.
+    /// [`CloudError::Internal`] has EC2's code and message for each zone that cannot have it.
     pub async fn enable_fast_restores(
         &self,
         id: &SnapshotId,

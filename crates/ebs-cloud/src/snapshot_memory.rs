@@ -40,7 +40,7 @@ impl SnapshotMemory {
         self.unclear.insert(name.to_owned(), Instant::now(), LIFETIME);
     }
 
-    /// A look has found it under that name.
+    /// A describe has found it under that name.
     pub(crate) fn note_found(&self, name: &str, id: &SnapshotId) {
         let name = name.to_owned();
         if let Some(at) = self.unclear.get(&name) {

@@ -1,7 +1,7 @@
 //! A snapshot with all that it is to have: taken, restored fast, locked (`decisions.md` D-28).
 //!
 //! One that cannot be had as asked for is not left behind by a final error. Who may know it decides what becomes of it:
-//! one that this process has taken and told nobody about is deleted, any other one stays, and the error is not final.
+//! one that this process has taken and not reported is deleted, any other one stays, and the error is not final.
 
 use ebs_ec2::{Ec2, Snapshot};
 use ebs_types::{SnapshotId, Waiters};
@@ -31,7 +31,7 @@ impl<E: Ec2> Cloud<E> {
         }
         match &outcome {
             Ok(snapshot) => self.snapshots.note_reported(&snapshot.id),
-            // The next attempt is told, instead of taking another snapshot that goes the same way.
+            // The next attempt gets the error, instead of taking another snapshot that goes the same way.
             Err(error) if error.is_final() && !waiters.any() => {
                 self.snapshots.keep_error(spec, features, error.clone())
             }
@@ -84,7 +84,7 @@ impl<E: Ec2> Cloud<E> {
         Ok(())
     }
 
-    /// What is told of a snapshot that is there and cannot be as asked for.
+    /// Deletes a snapshot that cannot be as asked for, when nobody can know it; returns the error to report.
     pub(crate) async fn roll_back(&self, op: &Op<'_>, id: &SnapshotId, error: CloudError) -> CloudError {
         // It was there a moment ago: "not found" proves nothing yet.
         if !error.is_final() || error.is_not_found() {

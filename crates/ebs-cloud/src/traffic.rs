@@ -1,9 +1,9 @@
 //! How much is asked of EC2, and when (`decisions.md` D-20 to D-22).
 //!
-//! - [`RateLimited`] is the port behind the budget: every call, of whatever part of the policy, waits for its token there.
-//! - [`RateLimiter`] believes how many calls EC2 still takes, by what EC2 documents and what its throttles teach.
-//! - [`DescribeBatchers`] ask: one desk for each kind of object, which puts the questions of all who wait into few calls.
-//! - [`Lookups`] are single questions at those desks; waits stand there until their judge is content.
+//! - [`RateLimited`] is the port behind the rate limiter: every call of the policy waits for its token there.
+//! - [`RateLimiter`] estimates how many calls EC2 still accepts, from EC2's documentation and its throttles.
+//! - [`DescribeBatchers`]: one for each kind of object, which puts the questions of all subscribers into few calls.
+//! - [`Lookups`] are single describes through those batchers.
 
 mod batcher;
 mod bisect;

@@ -1,12 +1,12 @@
-//! The one home of waiting: looks at what EC2 says of an object until a condition holds.
+//! Waiters: poll what EC2 says of an object until a condition holds.
 //!
-//! Callers say what they wait for and how to judge what they see; how often EC2 is asked, and for how many objects at
-//! once, is decided at the desks (`traffic`). Throttles and lost answers do not end a wait, they only cost time; nor,
-//! once the operation has changed something, does an EC2 that cannot be reached.
+//! Callers say what they wait for and decide on what they see; how often EC2 is asked, and for how many objects at once,
+//! is decided by the batchers. Throttles and lost answers do not end a wait, they only cost time; nor, once the
+//! operation has changed something, does an EC2 that cannot be reached.
 //! A wait starts no mutation, so it goes on when nobody waits for its operation any more: the next attempt joins it or
 //! uses what it has learnt (`decisions.md` D-26). It ends at once when another operation is to run in its place.
-//! What a judge sees was asked for after its wait began; it is told when: what a look shows may be 15 s older than that
-//! ([`bounds::SETTLE`]).
+//! What `decide` sees was asked for after its wait began, at the instant that it is given: what a describe shows may be
+//! 15 s older than that ([`bounds::SETTLE`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,26 +22,26 @@ use crate::traffic::{
 };
 use crate::{CloudError, bounds};
 
-/// What a look means to the one who waits.
+/// What an observation means to the operation that waits.
 pub(crate) enum Verdict<T> {
     /// It is as it should be.
     Done(T),
     /// It will never be.
     Failed(CloudError),
-    /// Look again.
+    /// Not yet: poll again.
     Waiting,
 }
 
-/// When to look for the first time.
+/// When to poll for the first time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FirstPoll {
     /// Now: it may be so already.
     Now,
-    /// EC2 has only just begun: not before the time that such a change usually takes at least.
+    /// EC2 has only just begun: not before the least time that such a transition usually takes.
     After(Transition),
 }
 
-/// What EC2 has begun to do. Each has times of its own, which are learned.
+/// A state transition that EC2 has begun. How long each kind takes is learned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transition {
     /// `creating` to `available`.
@@ -54,7 +54,7 @@ pub(crate) enum Transition {
     Modifying,
 }
 
-/// One wait: of which operation, and when it looks for the first time.
+/// One wait: of which operation, and when it polls for the first time.
 struct Wait<'a> {
     op: &'a Op<'a>,
     first: FirstPoll,
@@ -68,12 +68,12 @@ pub(crate) struct ResourceWaiter<E> {
 }
 
 impl<E: Ec2> ResourceWaiter<E> {
-    /// Waits at those desks.
+    /// Polls through those batchers.
     pub(crate) fn new(batchers: Arc<DescribeBatchers<E>>) -> Self {
         Self { batchers, transition_times: TransitionTimes::default() }
     }
 
-    /// Until the judge is content with the volume; it sees `None` while EC2 lists no such volume.
+    /// Until `decide` is done with the volume; it sees `None` while EC2 lists no such volume.
     pub(crate) async fn volume<T: Send>(
         &self,
         op: &Op<'_>,
@@ -85,7 +85,7 @@ impl<E: Ec2> ResourceWaiter<E> {
         self.until(&self.batchers.volumes, Wait { op, first }, key, |mut found, sent| decide(found.pop(), sent)).await
     }
 
-    /// Until the judge is content with the volume's latest modification; `None`: EC2 knows of none.
+    /// Until `decide` is done with the volume's latest modification; `None`: EC2 knows of none.
     pub(crate) async fn modification<T: Send>(
         &self,
         op: &Op<'_>,
@@ -98,7 +98,7 @@ impl<E: Ec2> ResourceWaiter<E> {
             .await
     }
 
-    /// Until the judge is content with all the volumes that carry that CSI name.
+    /// Until `decide` is done with all the volumes that carry that CSI name.
     pub(crate) async fn volumes<T: Send>(
         &self,
         op: &Op<'_>,
@@ -108,7 +108,7 @@ impl<E: Ec2> ResourceWaiter<E> {
         self.until(&self.batchers.volume_names, Wait { op, first: FirstPoll::Now }, name.to_owned(), decide).await
     }
 
-    /// Until the judge is content with all the snapshots of the account that carry that CSI name.
+    /// Until `decide` is done with all the snapshots of the account that carry that CSI name.
     pub(crate) async fn snapshots<T: Send>(
         &self,
         op: &Op<'_>,
@@ -118,7 +118,7 @@ impl<E: Ec2> ResourceWaiter<E> {
         self.until(&self.batchers.snapshot_names, Wait { op, first: FirstPoll::Now }, name.to_owned(), decide).await
     }
 
-    /// Until the judge is content with the snapshot; it sees `None` while EC2 lists no such snapshot.
+    /// Until `decide` is done with the snapshot; it sees `None` while EC2 lists no such snapshot.
     pub(crate) async fn snapshot<T: Send>(
         &self,
         op: &Op<'_>,
@@ -183,7 +183,7 @@ impl<E: Ec2> ResourceWaiter<E> {
     }
 }
 
-/// A look that EC2 refuses for good.
+/// A describe that EC2 refuses for good.
 fn describe_refused(op: &Op<'_>, error: Ec2Error) -> CloudError {
     if !op.has_mutated() {
         return read_refused(&op.what, error);
@@ -192,7 +192,7 @@ fn describe_refused(op: &Op<'_>, error: Ec2Error) -> CloudError {
     CloudError::OutcomeUnknown { message, cause: Some(Box::new(error)) }
 }
 
-/// Nothing that a later look could not cure. An EC2 that was never reached is better told at once.
+/// Nothing that a later describe could not cure. That EC2 was never reached is better reported at once.
 fn is_transient(op: &Op<'_>, class: ErrorClass) -> bool {
     match class {
         ErrorClass::Throttled | ErrorClass::Ambiguous => true,

@@ -1,4 +1,4 @@
-//! The call that attaches, without a look before it: EC2's refusal tells what a look would have told
+//! The call that attaches, without a describe before it: EC2's refusal says what a describe would have shown
 //! (`decisions.md` D-20, D-24).
 
 use ebs_ec2::{AttachRequest, Attachments, ClusterNodes, Ec2, Ec2Error, ErrorClass};

@@ -24,15 +24,15 @@ const MAX_DETACH_CALLS: u32 = 3;
 pub(super) struct DetachProgress {
     /// From when on "nothing listed" proves that nothing is there.
     believed_from: Instant,
-    /// Looks sent from then on show what the answer to DetachVolume has changed.
+    /// Describes sent from then on show what the answer to DetachVolume has changed.
     answer_shows_from: Instant,
     /// What EC2 answered, when it refused.
     refusal: Option<Ec2Error>,
-    /// When to look for the first time.
+    /// When to poll for the first time.
     first: FirstPoll,
     /// EC2 agreed, and may be asked once more for the state itself.
     may_ask: bool,
-    /// The answer did not say which attachment it ends: the looks after it do.
+    /// The answer did not say which attachment it ends: the describes after it do.
     learns_age: bool,
 }
 
@@ -131,7 +131,7 @@ impl<E: Ec2> Cloud<E> {
         Some(since + bounds::SETTLE).filter(|until| *until > Instant::now())
     }
 
-    /// Asks EC2 at once: no look would tell more.
+    /// Asks EC2 at once: no describe would tell more.
     async fn call_detach(&self, op: &Op<'_>, pair: &Pair) -> Result<DetachProgress, CloudError> {
         let answer = match &pair.node {
             NodeId::Instance(id) => {
@@ -179,7 +179,7 @@ impl<E: Ec2> Cloud<E> {
         let progress = DetachProgress::unknown(FirstPoll::Now);
         let believed_from = match error.class {
             _ if is_available(&error) => now,
-            // No better than a look, where this process knows that there was one.
+            // No better than a describe, where this process knows that there was one.
             _ if says_not_attached(&error) => {
                 let known = self.pairs.last_known(pair).map(|known| known.at + bounds::SETTLE);
                 known.map_or(now, |from| from.max(now))
@@ -239,7 +239,7 @@ impl<E: Ec2> Cloud<E> {
 }
 
 /// An earlier operation asked EC2 then and did not see the end. Since then another driver may have attached anew, so
-/// that only looks that show a time within this operation prove an end; what the answer has changed they show already.
+/// that only describes that show a time within this operation prove an end; what the answer has changed they show already.
 fn already_detaching(since: Instant) -> DetachProgress {
     let answer_shows_from = since + bounds::SETTLE;
     DetachProgress { answer_shows_from, may_ask: true, ..DetachProgress::unknown(FirstPoll::Now) }

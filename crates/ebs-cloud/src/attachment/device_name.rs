@@ -62,7 +62,7 @@ pub(crate) struct DeviceNames {
 }
 
 impl DeviceNames {
-    /// The shelves without what has ended.
+    /// The names by instance, without what has ended.
     fn live(&self) -> MutexGuard<'_, HashMap<InstanceId, InstanceNames>> {
         let now = Instant::now();
         let mut by_instance = self.by_instance.lock().unwrap_or_else(PoisonError::into_inner);

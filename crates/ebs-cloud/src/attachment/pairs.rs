@@ -1,5 +1,5 @@
-//! What this process knows of attachments: what no look can tell in time. It is forgotten with the process; then
-//! looks need up to 15 s to prove the same.
+//! What this process knows of attachments: what no describe can tell in time. It is forgotten with the process; then
+//! describes need up to 15 s to prove the same.
 
 use std::time::{Duration, SystemTime};
 
@@ -45,7 +45,7 @@ impl PairMemory {
         }
     }
 
-    /// The call to attach got no answer, and no look has shown yet what became of it: until when it may still be carried
+    /// The call to attach got no answer, and no describe has shown yet what became of it: until when it may still be carried
     /// out.
     pub(crate) fn unclear_until(&self, pair: &Pair) -> Option<Instant> {
         self.unclear.get(pair)
@@ -60,13 +60,13 @@ impl PairMemory {
         self.existed.insert(pair.clone(), Existed { attach_time, at, is_sure: true }, EXISTED_LIFETIME);
     }
 
-    /// A look sent then listed such an attachment, which proves that there was one and not that it is there now.
+    /// A describe sent then listed such an attachment, which proves that there was one and not that it is there now.
     /// Returns what is known of it.
     pub(crate) fn listed(&self, pair: &Pair, attach_time: Option<SystemTime>, sent: Instant) -> Existed {
         let seen = Existed { attach_time, at: sent, is_sure: false };
         match self.existed.get(pair) {
             Some(known) if is_same(known.attach_time, attach_time) => known,
-            // A look that shows an earlier time takes nothing from what is known of a later one.
+            // A describe that shows an earlier time takes nothing from what is known of a later one.
             Some(known) if known.attach_time > attach_time => seen,
             _ => {
                 self.existed.insert(pair.clone(), seen, EXISTED_LIFETIME);
@@ -91,7 +91,7 @@ impl PairMemory {
         self.detaching.get(pair)
     }
 
-    /// EC2 has answered a DetachVolume, whatever it said. Known for as long as looks may not show what it changed, also
+    /// EC2 has answered a DetachVolume, whatever it said. Known for as long as describes may not show what it changed, also
     /// when the end was seen or another attachment was made since.
     pub(crate) fn detach_asked(&self, pair: &Pair) {
         self.detach_asked.insert(pair.clone(), Instant::now(), SETTLE);

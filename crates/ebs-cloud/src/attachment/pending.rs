@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_detachment_is_pending_from_the_first_look_over_all_retries_until_it_ends() {
+    async fn a_detachment_is_pending_from_the_first_describe_over_all_retries_until_it_ends() {
         let pending = PendingDetaches::default();
         let began = Instant::now();
         pending.still(&pair(), &AttachmentState::Detaching);

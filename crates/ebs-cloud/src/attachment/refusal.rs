@@ -1,4 +1,4 @@
-//! Why EC2 refused to attach: the look that tells.
+//! Why EC2 refused to attach: what a describe after the refusal shows.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ impl<E: Ec2> Cloud<E> {
                 match (waiting, was_blocked) {
                     (true, _) => was_blocked = true,
                     (false, true) => return Verdict::Done(Some(AfterRefusal::Retry)),
-                    // It went before the first look; if EC2 says the same again it is something that no look shows.
+                    // It went before the first describe; if EC2 says the same again it is something that no describe shows.
                     (false, false) if settled => return Verdict::Done(first.then_some(AfterRefusal::Retry)),
                     (false, false) => {}
                 }
@@ -110,7 +110,7 @@ impl<E: Ec2> Cloud<E> {
         }
     }
 
-    /// An attachment that we did not make just now: what looks prove of it follows from what this process knows.
+    /// An attachment that we did not make just now: what describes prove of it follows from what this process knows.
     pub(super) fn existing_attachment(&self, pair: &Pair) -> Expected {
         Expected::found(self.pairs.last_known(pair), self.recent.began(), self.pairs.detach_asked_at(pair))
     }

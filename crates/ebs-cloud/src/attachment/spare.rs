@@ -1,4 +1,4 @@
-//! One more DetachVolume where a look lists nothing and that proves nothing yet: its refusal names the state itself
+//! One more DetachVolume where a describe lists nothing and that proves nothing yet: its refusal names the state itself
 //! (`decisions.md` D-26, [`super::proof`] rule 6). It takes no token from anybody.
 
 use std::time::Duration;

@@ -58,8 +58,8 @@ pub(super) fn size(spec: &ModifySpec, volume: &Volume) -> Gib {
     spec.size.map_or(volume.size, |size| size.max(volume.size))
 }
 
-/// What is to be changed: the properties in which the volume differs from what is asked for. `iops` is what the wish
-/// comes to within the limits.
+/// What is to be changed: the properties in which the volume differs from what is asked for. `iops` is what the
+/// request comes to within the limits.
 pub(super) fn request(
     spec: &ModifySpec,
     volume: &Volume,
@@ -102,7 +102,7 @@ pub(super) fn leads_to(request: &ModifyVolume, modification: &Modification) -> b
         && request.throughput.is_none_or(|throughput| modification.target_throughput == Some(throughput))
 }
 
-/// True when a modification began after one that was the latest before: a look may still show that one.
+/// True when a modification began after one that was the latest before: a describe may still show that one.
 pub(super) fn is_after(modification: &Modification, latest_before: Option<SystemTime>) -> bool {
     match (modification.started, latest_before) {
         (Some(started), Some(before)) => started > before,

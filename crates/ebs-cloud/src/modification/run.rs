@@ -87,7 +87,7 @@ impl<E: Ec2> Cloud<E> {
         plan::request(spec, volume, requested, iops)
     }
 
-    /// The IOPS that the wish comes to for the type and size to be; a number that was lowered is logged.
+    /// The IOPS that the request comes to for the type and size to be; a number that was lowered is logged.
     async fn iops_within_limits(
         &self,
         volume: &Volume,

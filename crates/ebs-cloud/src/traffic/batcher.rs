@@ -1,9 +1,8 @@
-//! A desk: all questions of one kind are asked here, together.
+//! Describes of one kind of object, batched: one call carries the questions of all subscribers.
 //!
-//! Whoever wants to see something stands at the desk and is told what each call that was sent *after* it came has
-//! shown of it. A clerk, a task of the desk's own, makes the calls while somebody stands there. Who goes does not keep
-//! the others from their answers. When the desk is dropped its clerk ends: what it does are questions, which leave
-//! nothing behind.
+//! A subscriber gets an observation from each call that was sent *after* it subscribed. The poll loop, a task of the
+//! batcher's own, makes the calls while there are subscribers. A subscriber that leaves does not keep the others from
+//! their answers. When the batcher is dropped its poll loop is aborted: it only reads, so that nothing is left behind.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -23,13 +22,13 @@ use crate::{bounds, pages};
 
 pub(crate) use super::schedule::PollTimes;
 
-/// Calls that one visitor may have been told of and not looked at yet.
+/// Observations that one subscriber may have received and not read yet; further ones are dropped.
 const OBSERVATION_BUFFER: usize = 4;
 
-/// What a call has shown of one thing.
+/// What one call has shown of one key.
 #[derive(Debug)]
 pub(crate) struct Observation<T> {
-    /// When the call was sent: after the visitor came.
+    /// When the call was sent: after the subscription began.
     pub(crate) sent: Instant,
     /// All that EC2 lists for the key; empty: nothing.
     pub(crate) result: ebs_ec2::Result<Vec<T>>,
@@ -47,7 +46,7 @@ struct Shared<Q: DescribeQuery, E> {
     unbatched: bool,
 }
 
-/// The desk for one kind of question.
+/// Batches one kind of describe. Without batching each subscriber gets calls of its own.
 pub(crate) struct DescribeBatcher<Q: DescribeQuery, E> {
     shared: Arc<Shared<Q, E>>,
     worker: Mutex<JoinSet<()>>,
@@ -67,7 +66,7 @@ impl<Q: DescribeQuery, E: Ec2> DescribeBatcher<Q, E> {
         Self { shared: Arc::new(shared), worker: Mutex::default() }
     }
 
-    /// Stands at the desk until the visit is dropped. Must be called on a tokio runtime.
+    /// Subscribes to the key until the subscription is dropped. Must be called on a tokio runtime.
     pub(crate) fn subscribe(&self, key: Q::Key, times: PollTimes) -> Subscription<Q, E> {
         let (sender, observations) = mpsc::channel(OBSERVATION_BUFFER);
         let id = {
@@ -78,7 +77,7 @@ impl<Q: DescribeQuery, E: Ec2> DescribeBatcher<Q, E> {
         };
         self.shared.changed.notify_one();
         let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that has ended broke off: it does not end by itself.
+        // The loop never returns; one that has ended has panicked.
         while worker.try_join_next().is_some() {}
         if worker.is_empty() {
             worker.spawn(poll_loop(Arc::clone(&self.shared)));
@@ -87,7 +86,7 @@ impl<Q: DescribeQuery, E: Ec2> DescribeBatcher<Q, E> {
     }
 }
 
-/// Somebody at a desk.
+/// One subscriber of a batcher.
 pub(crate) struct Subscription<Q: DescribeQuery, E> {
     shared: Arc<Shared<Q, E>>,
     id: u64,
@@ -95,11 +94,11 @@ pub(crate) struct Subscription<Q: DescribeQuery, E> {
 }
 
 impl<Q: DescribeQuery, E> Subscription<Q, E> {
-    /// What the next call shows; bound it. Dropping the future loses nothing.
+    /// The next observation. Waits without bound, so give it one. Cancellation: dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Observation<Q::Item> {
         match self.observations.recv().await {
             Some(observation) => observation,
-            // The door is kept until the visit is dropped.
+            // The sender is kept until the subscription is dropped.
             None => std::future::pending().await,
         }
     }
@@ -118,19 +117,19 @@ impl<Q: DescribeQuery, E> Shared<Q, E> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells one visitor what a call has shown.
+    /// Delivers the result of a call to one subscriber.
     fn deliver(&self, id: u64, sent: Instant, result: ebs_ec2::Result<Vec<Q::Item>>) {
         let mut state = self.state();
         if state.schedule.finish(id, sent)
             && let Some(sender) = state.senders.get(&id)
         {
-            // Who has not yet looked at earlier news gets the next.
+            // A full buffer drops this observation; the next call brings another.
             let _full = sender.try_send(Observation { sent, result });
         }
     }
 }
 
-/// The clerk.
+/// Makes calls when the schedule says so, for as long as the batcher lives.
 async fn poll_loop<Q: DescribeQuery, E: Ec2>(shared: Arc<Shared<Q, E>>) {
     let mut calls = JoinSet::new();
     let mut started: HashMap<tokio::task::Id, Instant> = HashMap::new();
@@ -163,7 +162,7 @@ async fn poll_loop<Q: DescribeQuery, E: Ec2>(shared: Arc<Shared<Q, E>>) {
     }
 }
 
-/// One call: waits for its token, and only then takes up who is to be asked for.
+/// One call: waits for its token, and only then takes the subscribers it is for, so that late ones come along.
 async fn run_batch<Q: DescribeQuery, E: Ec2>(shared: Arc<Shared<Q, E>>, reserved: Option<u64>) {
     let limiter = shared.ec2.limiter();
     let context = CallContext::poll(bounds::DESCRIBE);
@@ -195,7 +194,7 @@ async fn all_pages<Q: DescribeQuery, E: Ec2>(ec2: &RateLimited<E>, keys: Vec<Q::
     pages::all(|page| async move { Q::page(ec2, keys, &page).await }).await
 }
 
-/// A call for those visitors. Whatever becomes of it, each is told.
+/// A call in flight and its subscribers. Whatever becomes of it, each gets an observation, also when it is dropped.
 struct Batch<'a, Q: DescribeQuery, E> {
     shared: &'a Shared<Q, E>,
     subscribers: Vec<(u64, Q::Key)>,

@@ -6,15 +6,15 @@ use ebs_ec2::{Ec2Error, ErrorClass};
 
 use super::queries::DescribeQuery;
 
-/// So many calls may be spent on finding out which key an error belongs to.
+/// Calls that may be spent on finding out which key an error belongs to.
 const MAX_CALLS: u32 = 16;
 
-/// What is known of each key.
+/// The answer for each key.
 pub(super) type Answers<Q> = BTreeMap<<Q as DescribeQuery>::Key, ebs_ec2::Result<Vec<<Q as DescribeQuery>::Item>>>;
 
-/// Asks for all keys, which must be distinct, by calls that each take some of them. An error that concerns some is
-/// given to those only: the ones that it names, or else the ones that fail alone as well. What EC2 calls missing or
-/// malformed is absent.
+/// Asks for all keys, which must be distinct. EC2 fails the whole call for one bad key: then the keys that the error
+/// names get it and the others are asked for again; an error that names none is bisected down to the keys that fail
+/// alone. What EC2 calls missing or malformed is absent, which is no error.
 pub(super) async fn query<Q: DescribeQuery, F>(keys: Vec<Q::Key>, call: impl Fn(Vec<Q::Key>) -> F + Send) -> Answers<Q>
 where
     F: Future<Output = ebs_ec2::Result<Vec<Q::Item>>> + Send,

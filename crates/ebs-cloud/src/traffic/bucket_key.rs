@@ -2,8 +2,8 @@
 
 use ebs_ec2::Action;
 
-/// One of EC2's token buckets: there is one for each action, and describes by bare ids, or of everything, have a
-/// smaller one than those with a filter or a page length.
+/// One of EC2's token buckets: there is one for each action, and describes by ids without filter, or of everything, have
+/// a smaller one than those with a filter or a page length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct BucketKey {
     action: Action,
@@ -25,7 +25,7 @@ impl BucketKey {
         Self { action, unfiltered: false }
     }
 
-    /// A describe by bare ids, or of everything.
+    /// A describe by ids without filter, or of everything.
     pub(crate) const fn unfiltered(action: Action) -> Self {
         Self { action, unfiltered: true }
     }

@@ -1,7 +1,6 @@
-//! For whom a call is made: until when it may wait for its token, and before whom.
+//! What the rate limiter must know of a call: its priority, its deadline and who waits for it.
 //!
-//! The port's methods have no room for it, and every call must wait where its token is taken, so it travels beside the
-//! call, in its task.
+//! The port's methods have no parameter for it, so it is a task-local of the task that makes the call.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -18,21 +17,21 @@ tokio::task_local! {
     static CONTEXT: CallContext;
 }
 
-/// Who comes first to a token.
+/// Which calls get their tokens first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Priority {
-    /// Changes, and looks at what they have become.
+    /// Mutations, and polls for their end.
     High,
-    /// Listings and the like: nothing is held up by them.
+    /// Listings and other background reads.
     Low,
 }
 
-/// For whom a call is made. Clones are the same caller, with the same place in every queue.
+/// The context of a call. Clones share the position in every queue and the permit.
 #[derive(Debug, Clone)]
 pub(crate) struct CallContext {
-    /// Who comes first.
+    /// Which calls it goes before.
     pub(crate) priority: Priority,
-    /// When it gives up waiting for a token.
+    /// The end of the wait for a token.
     pub(crate) deadline: Instant,
     waiters: Option<Waiters>,
     ticket: Arc<OnceLock<u64>>,
@@ -44,33 +43,33 @@ impl CallContext {
         Self { priority, deadline, waiters, ticket: Arc::default(), permit: Arc::new(Mutex::new(permit)) }
     }
 
-    /// A change by an operation: it waits until the operation ends or nobody wants it any more.
+    /// A mutation by an operation: it waits until the operation's deadline or until nobody wants it any more.
     pub(crate) fn mutation(op: &Op<'_>) -> Self {
         Self::new(Priority::High, op.deadline, Some(op.waiters.clone()), None)
     }
 
-    /// A question that nothing waits for.
+    /// A read that no operation waits for.
     pub(crate) fn background(bound: Duration) -> Self {
         Self::new(Priority::Low, Instant::now() + bound, None, None)
     }
 
-    /// A look that others wait for.
+    /// A read that operations wait for.
     pub(crate) fn poll(bound: Duration) -> Self {
         Self::new(Priority::High, Instant::now() + bound, None, None)
     }
 
-    /// The same, with the token for its first call.
+    /// The same, with the token for its next call.
     pub(crate) fn with_permit(self, permit: Permit) -> Self {
         *self.permit.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
         self
     }
 
-    /// The caller of the present call.
+    /// The context of the present task; a background read where none is set.
     pub(crate) fn current() -> Self {
         CONTEXT.try_with(Self::clone).unwrap_or_else(|_| Self::background(bounds::DESCRIBE))
     }
 
-    /// Makes a call for this caller.
+    /// Makes a call in this context.
     pub(crate) async fn scope<F: Future>(&self, call: F) -> F::Output {
         CONTEXT.scope(self.clone(), call).await
     }
@@ -80,12 +79,12 @@ impl CallContext {
         self.waiters.as_ref().is_some_and(|waiters| !waiters.any())
     }
 
-    /// The place in queues: that of its first call, so that a throttle does not send it to the end.
+    /// The position in queues: that of the first try, so that a throttle does not send the call to the end.
     pub(crate) fn ticket(&self, next: impl FnOnce() -> u64) -> u64 {
         *self.ticket.get_or_init(next)
     }
 
-    /// The token that it brings along.
+    /// The token that it carries, if that is for the bucket.
     pub(crate) fn take_permit(&self, key: BucketKey) -> Option<Permit> {
         self.permit.lock().unwrap_or_else(PoisonError::into_inner).take_if(|permit| permit.key() == key)
     }

@@ -1,5 +1,5 @@
-//! The port behind the budget: each call waits for its token here and tells the budget what became of it, so that no
-//! part of the policy can forget to.
+//! The port behind the rate limiter: each call waits for its token here and reports its outcome, so that no part of the
+//! policy can forget to.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::bucket_key::BucketKey;
 use super::call_context::CallContext;
 use super::limiter::RateLimiter;
 
-/// An EC2 that is asked no more than the budget allows.
+/// An EC2 that is called no more often than the rate limiter allows.
 #[derive(Debug)]
 pub(crate) struct RateLimited<E> {
     ec2: Arc<E>,
@@ -26,12 +26,12 @@ pub(crate) struct RateLimited<E> {
 }
 
 impl<E> RateLimited<E> {
-    /// That EC2 behind that budget.
+    /// That EC2 behind that rate limiter.
     pub(crate) fn new(ec2: Arc<E>, limiter: Arc<RateLimiter>) -> Self {
         Self { ec2, limiter, last_mutation: Mutex::default() }
     }
 
-    /// The budget before it.
+    /// Its rate limiter.
     pub(crate) fn limiter(&self) -> &Arc<RateLimiter> {
         &self.limiter
     }
@@ -63,7 +63,7 @@ impl<E> RateLimited<E> {
     }
 }
 
-/// A throttle too, only that it was our own.
+/// The rate limiter's own refusal is a throttle too.
 fn not_sent(action: Action) -> Ec2Error {
     let message = "not sent, because EC2 is believed to take no more such calls until the time for this one is over";
     Ec2Error::new(action, ErrorClass::Throttled, message)

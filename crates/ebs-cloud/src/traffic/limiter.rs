@@ -1,7 +1,7 @@
-//! The budget: one for the process, a queue and a believed bucket for each of EC2's (`decisions.md` D-22).
+//! The rate limiter: one for the process, a queue and a believed bucket for each of EC2's (`decisions.md` D-22).
 //!
-//! Nobody is refused: a caller waits for its token until its own bound ends or nobody wants the call any more. A
-//! throttle costs a caller time and nothing else; its place in the queue it keeps.
+//! No call is refused: it waits for its token until its own deadline, or until nobody wants it any more. A throttle
+//! costs a call time and nothing else; it keeps its position in the queue.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,19 +18,19 @@ use super::call_context::{CallContext, Priority};
 use super::token_bucket::{Token, TokenBucket};
 use super::wait_queue::{Position, WaitQueue};
 
-/// Shorter waits are not worth telling.
+/// Shorter waits are not reported to the observer.
 const MIN_REPORTED_WAIT: Duration = Duration::from_millis(1);
-/// How often one who waits looks whether the call is still wanted.
+/// How often a queued call checks whether it is still wanted.
 const ABANDONED_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// One of EC2's buckets and who waits for it.
+/// One of EC2's buckets and the calls that wait for it.
 #[derive(Debug)]
 struct BucketState {
     bucket: TokenBucket,
     queue: WaitQueue,
 }
 
-/// All tokens of the process.
+/// The token buckets of the process, one for each of EC2's.
 pub(crate) struct RateLimiter {
     buckets: Mutex<HashMap<BucketKey, BucketState>>,
     tickets: AtomicU64,
@@ -44,7 +44,7 @@ impl fmt::Debug for RateLimiter {
 }
 
 impl RateLimiter {
-    /// As documented, and all buckets full. The observer is told of waits.
+    /// All buckets full and as EC2 documents them. Waits are reported to the observer.
     pub(crate) fn new(observer: Option<Arc<dyn Observer>>) -> Self {
         Self { buckets: Mutex::default(), tickets: AtomicU64::new(0), observer }
     }
@@ -59,14 +59,14 @@ impl RateLimiter {
         f(state, now)
     }
 
-    /// Calls a second that EC2 is believed to take.
+    /// Calls a second that EC2 is believed to accept.
     pub(crate) fn rate(&self, key: BucketKey) -> f64 {
         self.with_bucket(key, |state, _| state.bucket.rate())
     }
 
-    /// Waits for a token; `None` when the caller's bound ended, or nobody wants the call any more.
+    /// Waits for a token; `None` at the call's deadline, or when nobody wants it any more.
     ///
-    /// Cancellation: dropping the future gives up the place and no token.
+    /// Cancellation: dropping the future gives up the position in the queue and no token.
     pub(crate) async fn acquire(self: &Arc<Self>, key: BucketKey, context: &CallContext) -> Option<Permit> {
         let began = Instant::now();
         let queued = QueuedCall::join(self, key, context);
@@ -95,7 +95,7 @@ impl RateLimiter {
     }
 }
 
-/// A place in a queue, left when dropped.
+/// A position in a queue, left when dropped.
 struct QueuedCall<'a> {
     limiter: &'a Arc<RateLimiter>,
     key: BucketKey,
@@ -137,7 +137,7 @@ impl<'a> QueuedCall<'a> {
         }
     }
 
-    /// A token, or when there may be one; `None`: when the bell rings.
+    /// A token, or when there may be one; `None`: when the waker is notified.
     fn try_take(&mut self) -> Result<Token, Option<Instant>> {
         let me = (self.priority, self.position);
         self.limiter.with_bucket(self.key, |state, now| {
@@ -160,7 +160,7 @@ impl Drop for QueuedCall<'_> {
     }
 }
 
-/// A token for one call. Dropping it without a word says nothing about EC2's bucket.
+/// A token for one call. Dropping it without a report says nothing about EC2's bucket.
 #[derive(Debug)]
 pub(crate) struct Permit {
     limiter: Arc<RateLimiter>,

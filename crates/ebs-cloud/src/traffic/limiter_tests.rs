@@ -32,7 +32,7 @@ async fn of_a_thousand_at_once_each_gets_its_token_in_the_order_of_coming() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_waits_until_its_own_bound_ends_and_its_place_is_free_again() {
+async fn a_call_waits_until_its_own_deadline_and_its_position_is_free_again() {
     let limiter = limiter();
     for _ in 0..50 {
         limiter
@@ -48,7 +48,7 @@ async fn a_caller_waits_until_its_own_bound_ends_and_its_place_is_free_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_that_nobody_wants_any_more_takes_no_token() {
+async fn a_mutation_that_nobody_wants_any_more_takes_no_token() {
     let limiter = limiter();
     let waiters = Waiters::default();
     let op = Op::start("attach".into(), Duration::from_secs(100), &waiters);
@@ -72,7 +72,7 @@ async fn a_change_that_nobody_wants_any_more_takes_no_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_throttled_caller_keeps_its_place() {
+async fn a_throttled_call_keeps_its_position() {
     let limiter = limiter();
     let first = CallContext::poll(Duration::from_secs(100));
     let permit = limiter.acquire(BucketKey::of(ACTION), &first).await.unwrap();

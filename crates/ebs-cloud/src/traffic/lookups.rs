@@ -1,4 +1,4 @@
-//! Single questions: what is it now? Those that come while a call is under way travel together.
+//! Single describes of objects by id; those asked for while a call is in flight share the next one.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::call::read_refused;
 use crate::op::Op;
 use crate::{CloudError, Object, bounds};
 
-/// An answer that was lost is asked for again, so often.
+/// After this many lost answers a lookup fails.
 const MAX_AMBIGUOUS_ANSWERS: u32 = 3;
 
-/// Asks single questions. Each waits for at most [`bounds::DESCRIBE`], and not beyond the end of its operation, if it
+/// Describes single objects. Each lookup waits for at most [`bounds::DESCRIBE`], and not beyond the end of its operation, if it
 /// belongs to one; throttles cost time only.
 #[derive(Debug)]
 pub(crate) struct Lookups<E> {

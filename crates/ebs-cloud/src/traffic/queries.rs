@@ -1,4 +1,4 @@
-//! What can be asked for: one desk for each kind of object and of key.
+//! The kinds of describes that are batched: one batcher for each kind of object and of key.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use super::batcher::DescribeBatcher;
 use super::bucket_key::BucketKey;
 use super::client::RateLimited;
 
-/// A kind of question that can be asked about several things at once.
+/// A describe that takes several keys at once.
 pub(crate) trait DescribeQuery: fmt::Debug + Send + Sync + 'static {
     /// What is asked for.
     type Key: Ord + Clone + fmt::Debug + fmt::Display + Send + Sync + 'static;
-    /// What is seen; several may belong to one key.
+    /// What EC2 lists; several items may belong to one key.
     type Item: Clone + fmt::Debug + Send + Sync + 'static;
 
-    /// The bucket that pays for it.
+    /// The token bucket that it draws on.
     const BUCKET: BucketKey;
 
     /// One page of the answer about all the keys.
@@ -30,7 +30,7 @@ pub(crate) trait DescribeQuery: fmt::Debug + Send + Sync + 'static {
         page: &PageRequest,
     ) -> impl Future<Output = Result<Page<Self::Item>>> + Send;
 
-    /// Which key it belongs to.
+    /// The key that an item belongs to.
     fn key(item: &Self::Item) -> Option<Self::Key>;
 }
 
@@ -164,7 +164,7 @@ impl DescribeQuery for SnapshotsByName {
     }
 }
 
-/// All desks over one EC2.
+/// All batchers over one EC2.
 #[derive(Debug)]
 pub(crate) struct DescribeBatchers<E> {
     pub(crate) volumes: DescribeBatcher<VolumesById, E>,
@@ -177,7 +177,7 @@ pub(crate) struct DescribeBatchers<E> {
 }
 
 impl<E: Ec2> DescribeBatchers<E> {
-    /// Over that EC2; with `batching` questions travel together.
+    /// Over that EC2; without `batching` each key gets calls of its own.
     pub(crate) fn new(ec2: &Arc<RateLimited<E>>, batching: bool) -> Self {
         Self {
             volumes: DescribeBatcher::new(Arc::clone(ec2), batching),

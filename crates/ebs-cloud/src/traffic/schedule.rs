@@ -1,37 +1,36 @@
-//! Who waits at a desk, and when which of them are asked for. Pure: the time is given.
+//! When to poll for which subscribers of a batcher. Pure: the time is given.
 //!
 //! The rules (`decisions.md` D-20, D-21):
-//! - With no call under way, whoever is due is asked for at once. While one is under way, the others collect.
-//! - A call asks for everybody it has room for, due or not: that costs nothing, and the more there are the less each
-//!   costs.
-//! - Under load calls keep 0.4 s apart, or more where the budget is small. A few in a row may be closer.
-//! - Who was not yet done is due again after 0.4 s, until the usual time of its change is over; then after longer and
-//!   longer times.
+//! - With no call in flight, a call is made as soon as one subscriber is due. While one is in flight, others collect.
+//! - A call asks for every subscriber it has room for, due or not: one more key in a call is free.
+//! - Under load calls are 0.4 s apart, or more where the rate limit is low. A short burst may be closer.
+//! - A subscriber is due again after 0.4 s, until the typical time of its transition is over; from then on the interval
+//!   grows (back-off).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The least time between two looks at one thing, and between two calls under load.
+/// The least time between two polls for one subscriber, and between two calls under load.
 const MIN_INTERVAL: Duration = Duration::from_millis(400);
-/// The longest time between two looks at one thing.
+/// The longest time between two polls for one subscriber.
 const MAX_INTERVAL: Duration = Duration::from_secs(5);
-/// A call that takes longer no longer holds up the next one.
+/// A call in flight for longer no longer holds up the next one.
 const SLOW_CALL: Duration = Duration::from_secs(2);
-/// So many calls of one desk may be under way, all but the last of them slow.
+/// Calls of one batcher that may be in flight, all but the last of them slow.
 const MAX_IN_FLIGHT: usize = 4;
-/// With so many waiting it is load.
+/// Subscribers from which on calls are [`MIN_INTERVAL`] apart; with fewer, proportionally closer.
 const FULL_LOAD: u32 = 8;
-/// So many calls may follow each other at once after a quiet time.
+/// Calls that may follow each other without spacing after a quiet time.
 const BURST: f64 = 3.0;
 
-/// When somebody wants to see something.
+/// When a subscriber wants to be polled for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PollTimes {
-    /// The first look.
+    /// Not before.
     pub(crate) first: Instant,
-    /// From then on less and less often.
+    /// From then on at growing intervals.
     pub(crate) back_off_from: Instant,
 }
 
@@ -39,39 +38,39 @@ pub(crate) struct PollTimes {
 struct Entry<K> {
     key: K,
     times: PollTimes,
-    /// When the last call that asked for it was sent.
+    /// When the last call for it was sent.
     polled: Option<Instant>,
-    /// That call is under way, or promised.
+    /// That call is in flight, or reserved.
     in_flight: bool,
-    /// When the latest call was sent that it was told of.
+    /// When the latest call was sent whose result it has got.
     observed: Option<Instant>,
 }
 
 /// How calls are grouped.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Grouping {
-    /// At most so many keys a call.
+    /// At most this many keys a call.
     Batched(usize),
-    /// Each alone, at once.
+    /// One key a call, as soon as it is due.
     Single,
 }
 
-/// What the clerk is to do.
+/// What the poll loop does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NextCall {
-    /// Nobody waits for anything but calls that are under way.
+    /// Nothing until a subscriber comes or a call returns.
     Idle,
-    /// A call, not before then.
+    /// Make a call, not before this instant.
     At(Instant),
 }
 
-/// Everybody who waits at one desk.
+/// The subscribers of one batcher, and the spacing of its calls.
 #[derive(Debug)]
 pub(super) struct PollSchedule<K> {
     grouping: Grouping,
     entries: BTreeMap<u64, Entry<K>>,
     next_id: u64,
-    /// Calls that may be made in a row, and when that was counted.
+    /// Calls that may be made without spacing, and when they were counted.
     credit: f64,
     credited: Instant,
 }
@@ -81,7 +80,7 @@ impl<K: Ord + Clone> PollSchedule<K> {
         Self { grouping, entries: BTreeMap::new(), next_id: 0, credit: BURST, credited: now }
     }
 
-    /// Somebody comes. Calls sent before say nothing to it.
+    /// Adds a subscriber. Calls sent before are not for it.
     pub(super) fn add(&mut self, key: K, times: PollTimes) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
@@ -89,18 +88,18 @@ impl<K: Ord + Clone> PollSchedule<K> {
         id
     }
 
-    /// Somebody goes.
+    /// Removes a subscriber.
     pub(super) fn remove(&mut self, id: u64) {
         self.entries.remove(&id);
     }
 
-    /// The time to be kept between calls: under load, and never more than half of what EC2 takes.
+    /// The time between two calls: longer under load, and such that polls use at most half of the rate limit.
     pub(super) fn spacing(&self, calls_per_second: f64) -> Duration {
         let waiting = u32::try_from(self.entries.len()).unwrap_or(FULL_LOAD).clamp(1, FULL_LOAD);
         (MIN_INTERVAL * waiting / FULL_LOAD).max(Duration::from_secs_f64(2.0 / calls_per_second))
     }
 
-    /// What comes next, with calls under way that began then, the latest last.
+    /// What to do next, with calls in flight that began at these instants, the latest last.
     pub(super) fn next_call(&self, now: Instant, spacing: Duration, in_flight: &[Instant]) -> NextCall {
         let Some(due) = self.entries.values().filter_map(|e| self.due(e)).min() else { return NextCall::Idle };
         let Grouping::Batched(_) = self.grouping else { return NextCall::At(due) };
@@ -114,7 +113,7 @@ impl<K: Ord + Clone> PollSchedule<K> {
         NextCall::At(due.max(free).max(spaced))
     }
 
-    /// Promises a call of its own to whoever is due first.
+    /// Reserves a call of its own for the subscriber that is due first.
     pub(super) fn reserve(&mut self, now: Instant) -> Option<u64> {
         let due = self.entries.iter().filter_map(|(id, e)| self.due(e).map(|due| (due, *id)));
         let (_, id) = due.filter(|(due, _)| *due <= now).min()?;
@@ -122,7 +121,7 @@ impl<K: Ord + Clone> PollSchedule<K> {
         Some(id)
     }
 
-    /// A call leaves: for whom, and what each wants. With a promise only for that one; empty when nobody is due.
+    /// Starts a call: its subscribers and their keys. With a reservation only that one; empty when none is due.
     pub(super) fn start_batch(&mut self, now: Instant, spacing: Duration, reserved: Option<u64>) -> Vec<(u64, K)> {
         let taken = match reserved {
             Some(id) => self.entries.get(&id).map(|e| (id, e.key.clone())).into_iter().collect(),
@@ -146,7 +145,7 @@ impl<K: Ord + Clone> PollSchedule<K> {
         let Grouping::Batched(most) = self.grouping else { return Vec::new() };
         let mut order: Vec<(Instant, u64)> =
             self.entries.iter().filter_map(|(id, e)| Some((self.due(e)?, *id))).collect();
-        // Of those asked for by a call that is slow, only the ones that are due.
+        // Subscribers of a slow call join another one only when they are due again.
         order.retain(|(due, id)| *due <= now || !self.entries[id].in_flight);
         order.sort();
         if order.first().is_none_or(|(due, _)| *due > now) {
@@ -164,14 +163,14 @@ impl<K: Ord + Clone> PollSchedule<K> {
         taken
     }
 
-    /// The promised call will not be made.
+    /// The reserved call will not be made.
     pub(super) fn cancel_reservation(&mut self, id: u64) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.in_flight = false;
         }
     }
 
-    /// The call that was sent then is back; false for who has gone, or was told of a later one already.
+    /// The call that was sent at this instant is back. False when the subscriber has left or has got a later result.
     pub(super) fn finish(&mut self, id: u64, sent: Instant) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else { return false };
         if entry.polled == Some(sent) {

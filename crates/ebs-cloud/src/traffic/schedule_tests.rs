@@ -23,7 +23,7 @@ fn poll(schedule: &mut PollSchedule<u32>, now: Instant) -> Vec<(u64, u32)> {
 }
 
 #[test]
-fn with_no_call_under_way_a_question_goes_at_once_and_meanwhile_others_collect() {
+fn with_no_call_in_flight_a_subscriber_is_polled_for_at_once_and_meanwhile_others_collect() {
     let start = Instant::now();
     let mut schedule = PollSchedule::new(Grouping::Batched(200), start);
     assert_eq!(schedule.next_call(start, schedule.spacing(PLENTY), &[]), NextCall::Idle);
@@ -67,7 +67,7 @@ fn a_call_asks_for_two_hundred_keys_at_most_and_for_each_once() {
 }
 
 #[test]
-fn under_load_calls_keep_their_distance_and_a_small_budget_makes_it_larger() {
+fn under_load_calls_keep_their_distance_and_a_low_rate_limit_makes_it_larger() {
     let start = Instant::now();
     let mut schedule = PollSchedule::new(Grouping::Batched(200), start);
     for key in 0..100 {
@@ -90,7 +90,7 @@ fn under_load_calls_keep_their_distance_and_a_small_budget_makes_it_larger() {
 }
 
 #[test]
-fn who_has_waited_for_long_is_looked_at_seldom_and_never_forgotten() {
+fn a_subscriber_that_has_waited_long_is_polled_for_seldom_and_never_forgotten() {
     let start = Instant::now();
     let mut schedule = PollSchedule::new(Grouping::Batched(200), start);
     schedule.add(1, PollTimes { first: start + ms(2_000), back_off_from: start + ms(4_000) });
@@ -112,7 +112,7 @@ fn who_has_waited_for_long_is_looked_at_seldom_and_never_forgotten() {
 }
 
 #[test]
-fn a_slow_call_holds_up_nobody_for_more_than_two_seconds_and_its_late_news_still_count() {
+fn a_slow_call_holds_up_nobody_for_more_than_two_seconds_and_its_late_result_still_counts() {
     let start = Instant::now();
     let mut schedule = PollSchedule::new(Grouping::Batched(200), start);
     let id = schedule.add(1, now_or_later(start));
@@ -122,7 +122,7 @@ fn a_slow_call_holds_up_nobody_for_more_than_two_seconds_and_its_late_news_still
     assert_eq!(schedule.start_batch(again, schedule.spacing(PLENTY), None).len(), 1);
     assert!(schedule.finish(id, start), "the first answer, late");
     assert!(schedule.finish(id, again));
-    assert!(!schedule.finish(id, start), "an older answer than the last is no news");
+    assert!(!schedule.finish(id, start), "an older result than the last is not delivered");
     let many: Vec<Instant> = (0..MAX_IN_FLIGHT).map(|_| start).collect();
     assert_eq!(
         schedule.next_call(again, schedule.spacing(PLENTY), &many),
@@ -169,7 +169,7 @@ proptest! {
 
     /// Calls take 100 ms. Everybody is asked for soon after it is due, and only by calls sent after it came.
     #[test]
-    fn nobody_starves_and_nobody_is_told_old_news(events in events()) {
+    fn no_subscriber_starves_and_none_gets_an_old_observation(events in events()) {
         let start = Instant::now();
         let mut now = start;
         let mut schedule = PollSchedule::new(Grouping::Batched(200), start);
@@ -204,7 +204,7 @@ proptest! {
                         let (sent, taken) = in_flight.take().unwrap();
                         for (id, _) in taken {
                             if schedule.finish(id, sent) {
-                                prop_assert!(present[&id].0 <= sent, "told of a call sent before it came");
+                                prop_assert!(present[&id].0 <= sent, "an observation of a call sent before it came");
                             }
                         }
                     }

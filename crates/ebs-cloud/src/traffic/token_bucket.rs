@@ -11,13 +11,13 @@ use tokio::time::Instant;
 
 use super::bucket_key::BucketSize;
 
-/// What a throttle leaves of the believed rate.
+/// A throttle multiplies the believed rate by this.
 const DECREASE_FACTOR: f64 = 0.7;
-/// By which part of the documented rate a busy second without throttles raises the belief.
+/// A busy second without throttles raises the believed rate by this part of the documented one.
 const INCREASE_STEP: f64 = 0.01;
-/// Never less than this part of the documented rate: somebody must go on asking.
+/// The believed rate never falls below this part of the documented one, or it could never be corrected.
 const MIN_RATE_SHARE: f64 = 0.02;
-/// A burst leaves at so many times the documented rate, not at once, so that a throttle comes before all has left.
+/// A burst is sent at this many times the documented rate, not at once, so that a throttle comes before all is sent.
 const BURST_RATE_FACTOR: f64 = 10.0;
 
 /// A belief about one of EC2's token buckets.
@@ -26,9 +26,9 @@ pub(crate) struct TokenBucket {
     documented: BucketSize,
     rate: f64,
     tokens: f64,
-    /// When `tokens` was counted.
+    /// When `tokens` was last brought up to date.
     refilled_at: Instant,
-    /// The next token of a burst.
+    /// When the next token of a burst may be taken.
     next_burst_token: Instant,
     last_decrease: Option<Instant>,
     last_increase: Instant,
@@ -108,7 +108,7 @@ impl TokenBucket {
         self.rate = (self.rate + INCREASE_STEP * self.documented.per_second * busy).min(self.documented.per_second);
     }
 
-    /// EC2 throttled the call. True when this is news: the call was made under the present belief.
+    /// EC2 throttled the call. True when the call was made at the present rate: then the rate was lowered.
     pub(crate) fn throttled(&mut self, token: Token, now: Instant) -> bool {
         self.refill(now);
         self.tokens = 0.0;
@@ -121,7 +121,7 @@ impl TokenBucket {
         is_new
     }
 
-    /// Who takes part of the refill takes part of the reserve.
+    /// Other drivers that take part of the refill take part of the capacity.
     fn capacity(&self) -> f64 {
         (self.documented.capacity * self.rate / self.documented.per_second).max(1.0)
     }

@@ -1,8 +1,8 @@
-//! How long EC2's changes usually take, learned from those that were watched.
+//! How long EC2's state transitions usually take, learned from those that were waited for.
 //!
-//! A look tells only that a change was done between it and the look before. What is kept is the earlier of the two, so
-//! that the first look at the next change rather comes early than late; and where the very first look found the change
-//! done, half of its time, so that the belief comes down again.
+//! A poll tells only that a transition was done between it and the poll before. The earlier of the two is recorded, so
+//! that the first poll for the next transition rather comes early than late; and where the very first poll found it
+//! done, half of its time, so that the estimate comes down again.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use crate::wait::Transition;
 
-/// So many changes of a kind are remembered.
+/// Transitions of a kind that are remembered, the latest ones.
 const MAX_SAMPLES: usize = 16;
-/// The shortest time before a first look.
+/// The shortest time before a first poll.
 const MIN_DELAY: Duration = Duration::from_millis(100);
-/// Before anything was learned.
+/// Before any transition was seen.
 const DEFAULT_RANGE: TypicalRange = TypicalRange { from: Duration::from_millis(500), to: Duration::from_secs(4) };
 
-/// When a change is usually done, from its beginning.
+/// When a transition is usually done, counted from its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TypicalRange {
     /// Seldom earlier.
@@ -26,7 +26,7 @@ pub(crate) struct TypicalRange {
     pub(crate) to: Duration,
 }
 
-/// What is known of all kinds of change.
+/// The recent times of each kind of transition.
 #[derive(Debug, Default)]
 pub(crate) struct TransitionTimes {
     creating: Samples,
@@ -45,18 +45,18 @@ impl TransitionTimes {
         }
     }
 
-    /// When such a change is usually done.
+    /// When such a transition is usually done.
     pub(crate) fn typical(&self, transition: Transition) -> TypicalRange {
         self.times(transition).typical()
     }
 
-    /// A change was not done yet after `not_done_at`, if there was such a look, and done after `done_at`.
+    /// A transition was not done yet after `not_done_at`, if there was such a poll, and done after `done_at`.
     pub(crate) fn record(&self, transition: Transition, not_done_at: Option<Duration>, done_at: Duration) {
         self.times(transition).record(not_done_at.unwrap_or(done_at / 2));
     }
 }
 
-/// The latest times of one kind of change.
+/// The latest times of one kind of transition.
 #[derive(Debug, Default)]
 struct Samples(Mutex<VecDeque<Duration>>);
 
@@ -72,7 +72,7 @@ impl Samples {
     fn typical(&self) -> TypicalRange {
         let mut times: Vec<Duration> = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         times.sort();
-        // The one or two odd ones at either end do not count, once there are enough others.
+        // Outliers, an eighth at either end, do not count once there are enough others.
         let outliers = times.len() / 8;
         match (times.get(outliers), times.iter().nth_back(outliers)) {
             (Some(from), Some(to)) => TypicalRange { from: (*from).max(MIN_DELAY), to: (*to).max(MIN_DELAY) },
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_look_follows_what_changes_took_and_odd_ones_do_not_count() {
+    fn the_first_poll_follows_what_transitions_took_and_outliers_do_not_count() {
         let times = TransitionTimes::default();
         assert_eq!(times.typical(Transition::Creating), DEFAULT_RANGE);
         for n in 0..14 {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_that_are_done_at_the_first_look_bring_it_forward_step_by_step() {
+    fn transitions_that_are_done_at_the_first_poll_bring_it_forward_step_by_step() {
         let times = TransitionTimes::default();
         for _ in 0..60 {
             let first = times.typical(Transition::Detaching).from;

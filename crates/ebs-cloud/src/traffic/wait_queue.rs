@@ -1,4 +1,4 @@
-//! Who waits for tokens of one bucket, in order. Pure.
+//! The calls that wait for tokens of one bucket, in order. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use tokio::sync::Notify;
 
 use super::call_context::Priority;
 
-/// After so many that come first, one of the others has its turn: nobody starves.
+/// After this many calls of high priority one of low priority is served, so that none starves.
 const MAX_PASSED_OVER: u32 = 8;
 
-/// A place: earlier callers first, and of one caller the earlier call.
+/// A position: by the ticket of the call's first try, then by that of this try.
 pub(super) type Position = (u64, u64);
 
 /// The queue of one bucket.
@@ -18,7 +18,7 @@ pub(super) type Position = (u64, u64);
 pub(super) struct WaitQueue {
     high: BTreeMap<Position, Arc<Notify>>,
     low: BTreeMap<Position, Arc<Notify>>,
-    /// How many have gone before since the last of the others.
+    /// Calls of high priority that were served since the last one of low priority.
     passed_over: u32,
 }
 
@@ -30,19 +30,19 @@ impl WaitQueue {
         }
     }
 
-    /// Queues up.
+    /// Enters the queue.
     pub(super) fn join(&mut self, priority: Priority, position: Position, waker: Arc<Notify>) {
         self.of_priority(priority).insert(position, waker);
     }
 
-    /// Who is next.
+    /// The call that is next.
     pub(super) fn front(&self) -> Option<(Priority, Position)> {
         let high = self.high.keys().next().map(|position| (Priority::High, *position));
         let low = self.low.keys().next().map(|position| (Priority::Low, *position));
         if self.passed_over >= MAX_PASSED_OVER { low.or(high) } else { high.or(low) }
     }
 
-    /// The next one has its token.
+    /// The call has its token.
     pub(super) fn served(&mut self, priority: Priority, position: Position) {
         match priority {
             Priority::High if self.low.is_empty() => self.passed_over = 0,
@@ -52,7 +52,7 @@ impl WaitQueue {
         self.leave(priority, position);
     }
 
-    /// Leaves the queue; whoever is next now is told.
+    /// Leaves the queue; the call that is next now is woken.
     pub(super) fn leave(&mut self, priority: Priority, position: Position) {
         self.of_priority(priority).remove(&position);
         if let Some((priority, position)) = self.front()

@@ -9,13 +9,13 @@ use crate::recent_writes::{Sidecar, Write};
 use crate::wait::{FirstPoll, Verdict};
 use crate::{Cloud, CloudError, VolumeSpec};
 
-/// What a look for the name found.
+/// What was found under the name.
 pub(super) enum NameMatch {
     /// The volume that is wanted.
     Compatible(Box<Volume>),
     /// Another one, or several; how they differ.
     Different(String),
-    /// None, as far as the look tells.
+    /// None, as far as a describe shows.
     Absent,
     /// One of ours that EC2 could not make.
     Broken(Box<Volume>),
@@ -46,7 +46,7 @@ impl<E: Ec2> Cloud<E> {
     }
 
     /// Looks until the volume is seen or its absence is proven; broken ones are deleted on the way. A volume that differs
-    /// ends the look at once, or, when `patient`, only after the time in which ours might still appear beside it.
+    /// ends the describe at once, or, when `patient`, only after the time in which ours might still appear beside it.
     pub(super) async fn find_by_name(
         &self,
         op: &Op<'_>,
@@ -76,7 +76,7 @@ impl<E: Ec2> Cloud<E> {
     }
 
     fn compare(&self, spec: &VolumeSpec, found: Vec<Volume>) -> NameMatch {
-        // Looks may still show what we have deleted.
+        // Describes may still show what we have deleted.
         let deleted = |v: &Volume| self.recent.is_recent(&Write::Deletion(v.id.clone()));
         let named = |v: &Volume| v.csi_name() == Some(&spec.name) && !deleted(v);
         let (live, others): (Vec<Volume>, Vec<Volume>) = found.into_iter().filter(named).partition(adopt::is_live);

@@ -15,22 +15,22 @@ use crate::recent_writes::{Sidecar, Write};
 use crate::wait::{FirstPoll, Transition, Verdict};
 use crate::{Cloud, CloudError, Ensured, Object, VolumeSpec, bounds};
 
-/// Tokens whose volume is gone are given up at most so often in one attempt.
+/// Client tokens whose volume is gone are rotated at most this often in one attempt.
 const MAX_TOKEN_ROTATIONS: u32 = 2;
 
-/// What became of an order.
+/// What became of a creation request.
 enum Submitted {
-    /// EC2 took it.
+    /// EC2 accepted it.
     Accepted(Volume),
     /// The volume is there already.
     Found(Volume),
-    /// It was taken in an earlier attempt, and what was made of it is gone.
+    /// It was accepted in an earlier attempt, and its volume is gone.
     Gone(Volume),
-    /// It is proven that there is no volume of it: order again.
+    /// It is proven that there is no volume of it: submit again.
     Retry,
 }
 
-/// What became of a volume that EC2 took the order for.
+/// How the volume of an accepted request ended up.
 enum Settled {
     Usable(Volume),
     Gone,
@@ -89,7 +89,7 @@ impl<E: Ec2> Cloud<E> {
         }
     }
 
-    /// The volume of the present token is gone: the next order takes the next token, unless it would go the same way.
+    /// The volume of the present token is gone: the next request takes the next token, unless it would go the same way.
     /// Then the error, or a volume that another process has made of the name.
     async fn after_loss(
         &self,
@@ -99,7 +99,7 @@ impl<E: Ec2> Cloud<E> {
         losses: u32,
     ) -> Result<Option<Volume>, CloudError> {
         self.volumes.note_gone(&spec.name, volume);
-        // The next attempt is told what this one has seen, instead of making another volume that goes the same way.
+        // The next attempt gets this one's error, instead of making another volume that goes the same way.
         op.still_wanted()?;
         let error = if volume.state == VolumeState::Error {
             was_broken(op, spec, volume)
@@ -191,7 +191,7 @@ impl<E: Ec2> Cloud<E> {
     /// token may be an old one.
     async fn await_usable(&self, op: &Op<'_>, volume: &Volume) -> Result<Settled, CloudError> {
         if self.recent.is_recent(&Write::Deletion(volume.id.clone())) {
-            // The answer to an old token: looks may still show what we have deleted.
+            // The answer to an old token: describes may still show what we have deleted.
             return Ok(Settled::Gone);
         }
         let object = Object::Volume(volume.id.clone());

@@ -11,7 +11,7 @@ use crate::recent_writes::{Sidecar, Write};
 use crate::wait::{FirstPoll, Verdict};
 use crate::{Cloud, CloudError, Object, bounds};
 
-/// What a look after a refusal or a lost answer shows.
+/// What a describe after a refusal or a lost answer shows.
 enum Found {
     /// The volume is gone, or on its way out: nothing brings it back.
     Deleting,
@@ -23,7 +23,7 @@ enum Found {
 
 impl<E: Ec2> Cloud<E> {
     /// Sees to it that the volume is deleted or being deleted. A volume that does not exist is a success, when EC2 says
-    /// so, or looks list nothing, at a time at which neither can show the time before its creation.
+    /// so, or describes list nothing, at a time at which neither can show the time before its creation.
     ///
     /// # Errors
     /// [`CloudError::FailedPrecondition`] while it is attached.
@@ -71,8 +71,8 @@ impl<E: Ec2> Cloud<E> {
         Ok(())
     }
 
-    /// Looks until the volume is seen going, or for as long as looks may lag behind. That none is listed is a proof in
-    /// looks sent from `gone_from` on.
+    /// Looks until the volume is seen going, or for as long as describes may lag behind. That none is listed is a proof in
+    /// describes sent from `gone_from` on.
     async fn after_failed_deletion(&self, op: &Op<'_>, id: &VolumeId, gone_from: Instant) -> Result<Found, CloudError> {
         let settled_at = Instant::now() + bounds::SETTLE;
         let mut was_creating = false;

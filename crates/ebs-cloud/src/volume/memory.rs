@@ -17,7 +17,7 @@ const NO_ROOM_LIFETIME: Duration = Duration::from_secs(300);
 /// For how long it is remembered that the volume of a token is gone and nobody has heard of it.
 const GONE_LIFETIME: Duration = Duration::from_secs(3600);
 
-/// Client tokens, orders, places without room, and volumes that went.
+/// Client tokens, requests sent, places without room, and volumes that went.
 #[derive(Debug, Default)]
 pub(crate) struct VolumeMemory {
     tokens: ClientTokens,
@@ -57,7 +57,7 @@ impl VolumeMemory {
         self.tokens.current(name)
     }
 
-    /// No live volume of the present token exists: the next order takes the next one.
+    /// No live volume of the present token exists: the next request takes the next one.
     pub(super) fn rotate_token(&self, name: &str) {
         self.tokens.rotate(name);
     }

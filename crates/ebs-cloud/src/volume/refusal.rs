@@ -1,4 +1,4 @@
-//! What a creation that did not succeed is told as.
+//! The errors of a creation that did not succeed.
 
 use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Volume};
 
@@ -9,7 +9,7 @@ use crate::op::Op;
 use crate::{CapacityRequest, Cloud, CloudError, Object, Source, VolumeSpec};
 
 impl<E: Ec2> Cloud<E> {
-    /// The error for an order that EC2 refused for good.
+    /// The error for a creation request that EC2 refused for good.
     pub(super) async fn request_refused(
         &self,
         op: &Op<'_>,
@@ -29,7 +29,7 @@ impl<E: Ec2> Cloud<E> {
                 CloudError::SourceNotFound { object, cause: Some(Box::new(error)) }
             }
             (ErrorClass::InvalidParameter | ErrorClass::Unsupported, Source::Snapshot(id)) => {
-                // EC2 does not tell a size that is too small from any other bad parameter: look which it is.
+                // EC2 does not say whether the size is too small or another parameter is bad: describe the snapshot to know.
                 let needs = self.size_of(op, id).await.ok();
                 let asked = CapacityRequest { required: Some(request.size()), ..spec.capacity.clone() };
                 match plan::size(&asked, &spec.volume_type, needs.as_ref()) {

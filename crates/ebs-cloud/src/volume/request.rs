@@ -9,7 +9,7 @@ use crate::iops_limit::{IopsQuery, Site};
 use crate::op::Op;
 use crate::{Cloud, CloudError, Object, Source, VolumeSpec};
 
-/// A creation without its token.
+/// A creation request without its client token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CreateRequest {
     /// CreateVolume.
@@ -19,7 +19,7 @@ pub(crate) enum CreateRequest {
 }
 
 impl CreateRequest {
-    /// The same with that token.
+    /// The same with that client token.
     pub(super) fn with_token(&self, token: String) -> Self {
         match self {
             Self::Create(request) => Self::Create(CreateVolume { client_token: token, ..request.clone() }),
@@ -37,7 +37,7 @@ impl CreateRequest {
         }
     }
 
-    /// How large.
+    /// The size to create.
     pub(super) fn size(&self) -> Gib {
         match self {
             Self::Create(request) => request.size,
@@ -47,7 +47,7 @@ impl CreateRequest {
 }
 
 impl<E: Ec2> Cloud<E> {
-    /// Sends an order, once.
+    /// Sends a request, once.
     pub(super) async fn send(&self, request: &CreateRequest) -> Result<Volume, Ec2Error> {
         match request {
             CreateRequest::Create(request) => self.ec2.create_volume(request).await,
@@ -55,7 +55,7 @@ impl<E: Ec2> Cloud<E> {
         }
     }
 
-    /// The order for a request: the one that went out before, or a new one.
+    /// The request for a volume: the one that was sent before, or a new one.
     pub(super) async fn create_request(&self, op: &Op<'_>, spec: &VolumeSpec) -> Result<CreateRequest, CloudError> {
         if let Some(request) = self.volumes.cached_request(spec) {
             return Ok(request);
