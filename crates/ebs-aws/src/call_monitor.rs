@@ -42,7 +42,7 @@ enum Protocol {
 /// Watches one call: whether a request was handed to the connection (what fails before that did nothing), whether
 /// what came back is a whole answer and not too large, and what came of each attempt.
 #[derive(Clone)]
-pub(crate) struct Sent {
+pub(crate) struct CallMonitor {
     pub(crate) action: Action,
     protocol: Protocol,
     pub(crate) dry_run: bool,
@@ -57,16 +57,19 @@ pub(crate) struct Sent {
     date: Arc<Mutex<Option<SystemTime>>>,
 }
 
-impl fmt::Debug for Sent {
+impl fmt::Debug for CallMonitor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sent").field("action", &self.action).field("endpoint", &self.endpoint).finish_non_exhaustive()
+        f.debug_struct("CallMonitor")
+            .field("action", &self.action)
+            .field("endpoint", &self.endpoint)
+            .finish_non_exhaustive()
     }
 }
 
 #[dyn_dispatch_hint]
-impl Intercept for Sent {
+impl Intercept for CallMonitor {
     fn name(&self) -> &'static str {
-        "Sent"
+        "CallMonitor"
     }
 
     fn read_before_transmit(
@@ -139,7 +142,7 @@ impl Intercept for Sent {
     }
 }
 
-impl Sent {
+impl CallMonitor {
     /// The call is a dry run.
     pub(crate) fn maybe_dry_run(self, dry_run: bool) -> Self {
         Self { dry_run, ..self }
@@ -195,9 +198,9 @@ pub(crate) fn code_in_xml(body: &[u8]) -> Option<String> {
 }
 
 impl AwsEc2 {
-    /// The watch over one call of this action.
-    pub(crate) fn sent(&self, action: Action) -> Sent {
-        Sent {
+    /// The monitor of one call of this action.
+    pub(crate) fn monitor(&self, action: Action) -> CallMonitor {
+        CallMonitor {
             action,
             protocol: Protocol::Query,
             dry_run: false,

@@ -75,5 +75,10 @@ fn suite_of(artifact: Artifact) -> Option<Suite> {
 fn documentation() -> anyhow::Result<Suite> {
     let words = ["test", "--workspace", "--locked", "--doc", "--quiet"];
     let directory = std::env::current_dir().context("the working directory")?;
-    Ok(Suite { name: "documentation".to_owned(), program: "cargo".into(), args: words.map(OsString::from).into(), directory })
+    Ok(Suite {
+        name: "documentation".to_owned(),
+        program: "cargo".into(),
+        args: words.map(OsString::from).into(),
+        directory,
+    })
 }
