@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::error::refused;
 use crate::op::Op;
-use crate::traffic::CallContext;
+use crate::throttle::CallContext;
 use crate::{CloudError, bounds};
 
 /// A read whose answer was lost is simply made again, this often and after this time.

@@ -6,16 +6,13 @@ use std::time::SystemTime;
 use ebs_ec2::{Ec2, Observer, Zones as _};
 
 use crate::attachment::{DeviceNames, EbsCardCounts, InstanceCache, PairMemory, PendingDetach, PendingDetaches};
-use crate::initialization::Initialization;
-use crate::iops_limit::IopsLimitProbe;
+use crate::describe::{DescribeBatchers, Lookups, ResourceWaiter};
 use crate::policy_observer::PolicyObserver;
 use crate::recent_writes::RecentWrites;
-use crate::snapshot_memory::SnapshotMemory;
-use crate::traffic::{DescribeBatchers, Lookups, RateLimited, RateLimiter};
-use crate::volume::VolumeMemory;
-use crate::wait::ResourceWaiter;
+use crate::snapshot::SnapshotMemory;
+use crate::throttle::{RateLimited, RateLimiter};
+use crate::volume::{Initialization, IopsLimitProbe, VolumeMemory, Zones};
 use crate::wall_clock::WallClock;
-use crate::zones::Zones;
 use crate::{CloudConfig, CloudError};
 
 /// EBS policy over an EC2.

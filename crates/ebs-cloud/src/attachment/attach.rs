@@ -9,9 +9,9 @@ use super::pairs::Pair;
 use super::proof::{Expected, Proof, age};
 use super::refusal::AfterRefusal;
 use crate::call::mutate;
+use crate::describe::{FirstPoll, Transition, Verdict};
 use crate::error::refused;
 use crate::op::Op;
-use crate::wait::{FirstPoll, Transition, Verdict};
 use crate::{Attached, Cloud, CloudError, Object, bounds};
 
 /// So many calls may EC2 refuse in one operation for reasons that another try can cure.

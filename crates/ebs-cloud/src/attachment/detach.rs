@@ -12,9 +12,9 @@ use super::pairs::Pair;
 use super::proof::{believed_by_age, end_is_believed_from, is_attachable, is_available, is_same, says_not_attached};
 use super::spare::{MIN_WAIT_FOR_SPARE_CALL, SpareCall};
 use crate::call::mutate;
+use crate::describe::{FirstPoll, Transition, Verdict};
 use crate::error::refused;
 use crate::op::Op;
-use crate::wait::{FirstPoll, Transition, Verdict};
 use crate::{Cloud, CloudError, bounds};
 
 /// So many DetachVolume calls may one operation make: an attachment that comes back after EC2 agreed to end it is odd.

@@ -8,10 +8,10 @@ use tokio::time::Instant;
 use super::node_attachment::{NodeAttachment, elsewhere, holder, node_attachment};
 use super::pairs::Pair;
 use super::proof::Expected;
+use crate::describe::{FirstPoll, Verdict};
 use crate::error::refused;
 use crate::op::Op;
 use crate::volume::exists;
-use crate::wait::{FirstPoll, Verdict};
 use crate::{Cloud, CloudError, Object, bounds};
 
 /// What follows from a refusal.

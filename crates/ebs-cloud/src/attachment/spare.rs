@@ -10,7 +10,7 @@ use super::detach::DetachProgress;
 use super::pairs::Pair;
 use super::proof::is_available;
 use crate::op::Op;
-use crate::traffic::{BucketKey, CallContext};
+use crate::throttle::{BucketKey, CallContext};
 use crate::{Cloud, CloudError};
 
 /// A wait for proof that is shorter than this is not worth a call. D-26 says 2 s; with those, the volumes that are left

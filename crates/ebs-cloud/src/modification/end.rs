@@ -7,10 +7,10 @@ use ebs_types::VolumeId;
 use tokio::time::Instant;
 
 use super::plan;
+use crate::describe::{FirstPoll, Transition, Verdict};
 use crate::op::Op;
 use crate::recent_writes::Write;
-use crate::wait::{FirstPoll, Transition, Verdict};
-use crate::{Cloud, CloudError, Object, bounds};
+use crate::{Cloud, CloudError, bounds};
 
 impl<E: Ec2> Cloud<E> {
     /// The latest modification once none runs; EC2 shows the targets of a running one as if they were reached, so what
@@ -24,25 +24,6 @@ impl<E: Ec2> Cloud<E> {
                     Some(ModificationState::Modifying | ModificationState::Other(_)) => Verdict::Waiting,
                     _ if settled => Verdict::Done(seen),
                     _ => Verdict::Waiting,
-                }
-            })
-            .await
-    }
-
-    /// The volume, once it is sure that there is one or none: one made a moment ago may not be shown yet.
-    pub(crate) async fn volume_for_sure(&self, op: &Op<'_>, id: &VolumeId) -> Result<Volume, CloudError> {
-        let object = Object::Volume(id.clone());
-        let settled_at = self.recent.heard_of(&object);
-        self.waiter
-            .volume(op, FirstPoll::Now, id, |seen, sent| {
-                let settled = sent >= settled_at;
-                match seen {
-                    Some(volume) if crate::volume::exists(&volume) => {
-                        self.recent.note_seen(&object);
-                        Verdict::Done(volume)
-                    }
-                    None if !settled => Verdict::Waiting,
-                    None | Some(_) => Verdict::Failed(missing(id)),
                 }
             })
             .await
@@ -104,10 +85,6 @@ impl<E: Ec2> Cloud<E> {
             })
             .await
     }
-}
-
-fn missing(id: &VolumeId) -> CloudError {
-    CloudError::NotFound { object: Object::Volume(id.clone()), cause: None }
 }
 
 fn has_failed(op: &Op<'_>, modification: &Modification) -> CloudError {

@@ -7,9 +7,9 @@ use super::cooldown::when_possible;
 use super::plan;
 use crate::call::mutate;
 use crate::error::refused;
-use crate::iops_limit::{IopsQuery, Site};
 use crate::op::Op;
 use crate::recent_writes::Write;
+use crate::volume::{IopsQuery, Site};
 use crate::{Cloud, CloudError, ModifySpec, Object, bounds};
 
 impl<E: Ec2> Cloud<E> {

@@ -4,9 +4,9 @@ use ebs_ec2::{Ec2, Volume, VolumeState};
 use tokio::time::Instant;
 
 use super::adopt;
+use crate::describe::{FirstPoll, Verdict};
 use crate::op::Op;
 use crate::recent_writes::{Sidecar, Write};
-use crate::wait::{FirstPoll, Verdict};
 use crate::{Cloud, CloudError, VolumeSpec};
 
 /// What was found under the name.

@@ -9,10 +9,10 @@ use super::refusal::{has_vanished, is_of_the_request_alone, out_of_time, was_bro
 use super::request::CreateRequest;
 use super::{adopt, exists};
 use crate::call::mutate;
+use crate::describe::{FirstPoll, Transition, Verdict};
 use crate::error::refused;
 use crate::op::Op;
 use crate::recent_writes::{Sidecar, Write};
-use crate::wait::{FirstPoll, Transition, Verdict};
 use crate::{Cloud, CloudError, Ensured, Object, VolumeSpec, bounds};
 
 /// Client tokens whose volume is gone are rotated at most this often in one attempt.

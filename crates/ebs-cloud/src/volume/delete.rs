@@ -5,10 +5,10 @@ use ebs_types::{VolumeId, Waiters};
 use tokio::time::Instant;
 
 use crate::call::mutate;
+use crate::describe::{FirstPoll, Verdict};
 use crate::error::refused;
 use crate::op::Op;
 use crate::recent_writes::{Sidecar, Write};
-use crate::wait::{FirstPoll, Verdict};
 use crate::{Cloud, CloudError, Object, bounds};
 
 /// What a describe after a refusal or a lost answer shows.

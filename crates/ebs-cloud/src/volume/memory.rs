@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use ebs_ec2::Volume;
 
+use super::client_token::ClientTokens;
+use super::iops_limit::Site;
 use super::request::CreateRequest;
 use crate::VolumeSpec;
-use crate::client_token::ClientTokens;
 use crate::expiring::Expiring;
-use crate::iops_limit::Site;
 
 /// For how long a retry sends what was sent first.
 const REQUEST_LIFETIME: Duration = Duration::from_secs(3600);

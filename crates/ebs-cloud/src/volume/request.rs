@@ -4,8 +4,8 @@
 use ebs_ec2::{CopyVolume, CreateVolume, Ec2, Ec2Error, Place, Volume, Volumes};
 use ebs_types::{DriverName, Gib, Iops, SnapshotId, VolumeId};
 
+use super::iops_limit::{IopsQuery, Site};
 use super::{ownership, plan};
-use crate::iops_limit::{IopsQuery, Site};
 use crate::op::Op;
 use crate::{Cloud, CloudError, Object, Source, VolumeSpec};
 

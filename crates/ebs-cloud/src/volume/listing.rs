@@ -12,7 +12,8 @@ use ebs_ec2::{
 use ebs_types::VolumeId;
 
 use crate::call::read;
-use crate::{Cloud, CloudError, pages};
+use crate::describe::pages;
+use crate::{Cloud, CloudError};
 
 /// The shortest page that EC2 gives.
 const MIN_PAGE: u32 = 5;

@@ -8,14 +8,25 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::wait::Transition;
-
 /// Transitions of a kind that are remembered, the latest ones.
 const MAX_SAMPLES: usize = 16;
 /// The shortest time before a first poll.
 const MIN_DELAY: Duration = Duration::from_millis(100);
 /// Before any transition was seen.
 const DEFAULT_RANGE: TypicalRange = TypicalRange { from: Duration::from_millis(500), to: Duration::from_secs(4) };
+
+/// A state transition that EC2 has begun. How long each kind takes is learned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transition {
+    /// `creating` to `available`.
+    Creating,
+    /// `attaching` to `attached`.
+    Attaching,
+    /// `detaching` to gone.
+    Detaching,
+    /// `modifying` to `optimizing`.
+    Modifying,
+}
 
 /// When a transition is usually done, counted from its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

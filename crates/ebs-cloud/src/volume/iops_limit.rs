@@ -11,8 +11,8 @@ use regex_lite::Regex;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
+use super::client_token::token;
 use crate::bounds;
-use crate::client_token::token;
 use crate::expiring::Expiring;
 
 const LIFETIME: Duration = Duration::from_secs(12 * 3600);

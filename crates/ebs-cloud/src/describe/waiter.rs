@@ -15,11 +15,13 @@ use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Modification, Snapshot, Volume};
 use ebs_types::{SnapshotId, VolumeId};
 use tokio::time::{Instant, timeout_at};
 
+use super::batcher::{DescribeBatcher, DescribeBatchers, Observation};
+use super::lookups::latest;
+use super::queries::DescribeQuery;
+use super::schedule::PollTimes;
+use super::transition_times::{Transition, TransitionTimes};
 use crate::call::read_refused;
 use crate::op::Op;
-use crate::traffic::{
-    DescribeBatcher, DescribeBatchers, DescribeQuery, Observation, PollTimes, TransitionTimes, latest,
-};
 use crate::{CloudError, bounds};
 
 /// What an observation means to the operation that waits.
@@ -39,19 +41,6 @@ pub(crate) enum FirstPoll {
     Now,
     /// EC2 has only just begun: not before the least time that such a transition usually takes.
     After(Transition),
-}
-
-/// A state transition that EC2 has begun. How long each kind takes is learned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Transition {
-    /// `creating` to `available`.
-    Creating,
-    /// `attaching` to `attached`.
-    Attaching,
-    /// `detaching` to gone.
-    Detaching,
-    /// `modifying` to `optimizing`.
-    Modifying,
 }
 
 /// One wait: of which operation, and when it polls for the first time.

@@ -10,20 +10,12 @@ use tokio::time::Instant;
 
 use super::bucket_key::BucketKey;
 use super::limiter::Permit;
+use super::wait_queue::Priority;
 use crate::bounds;
 use crate::op::Op;
 
 tokio::task_local! {
     static CONTEXT: CallContext;
-}
-
-/// Which calls get their tokens first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Priority {
-    /// Mutations, and polls for their end.
-    High,
-    /// Listings and other background reads.
-    Low,
 }
 
 /// The context of a call. Clones share the position in every queue and the permit.

@@ -14,13 +14,13 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::bisect::{self, Answers};
-use super::call_context::CallContext;
-use super::client::RateLimited;
-use super::queries::DescribeQuery;
-use super::schedule::{Grouping, NextCall, PollSchedule};
-use crate::{bounds, pages};
-
-pub(crate) use super::schedule::PollTimes;
+use super::pages;
+use super::queries::{
+    DescribeQuery, InstancesById, Modifications, SnapshotsById, SnapshotsByName, Statuses, VolumesById, VolumesByName,
+};
+use super::schedule::{Grouping, NextCall, PollSchedule, PollTimes};
+use crate::bounds;
+use crate::throttle::{CallContext, RateLimited};
 
 /// Observations that one subscriber may have received and not read yet; further ones are dropped.
 const OBSERVATION_BUFFER: usize = 4;
@@ -83,6 +83,33 @@ impl<Q: DescribeQuery, E: Ec2> DescribeBatcher<Q, E> {
             worker.spawn(poll_loop(Arc::clone(&self.shared)));
         }
         Subscription { shared: Arc::clone(&self.shared), id, observations }
+    }
+}
+
+/// All batchers over one EC2.
+#[derive(Debug)]
+pub(crate) struct DescribeBatchers<E> {
+    pub(crate) volumes: DescribeBatcher<VolumesById, E>,
+    pub(crate) volume_names: DescribeBatcher<VolumesByName, E>,
+    pub(crate) modifications: DescribeBatcher<Modifications, E>,
+    pub(crate) statuses: DescribeBatcher<Statuses, E>,
+    pub(crate) instances: DescribeBatcher<InstancesById, E>,
+    pub(crate) snapshots: DescribeBatcher<SnapshotsById, E>,
+    pub(crate) snapshot_names: DescribeBatcher<SnapshotsByName, E>,
+}
+
+impl<E: Ec2> DescribeBatchers<E> {
+    /// Over that EC2; without `batching` each key gets calls of its own.
+    pub(crate) fn new(ec2: &Arc<RateLimited<E>>, batching: bool) -> Self {
+        Self {
+            volumes: DescribeBatcher::new(Arc::clone(ec2), batching),
+            volume_names: DescribeBatcher::new(Arc::clone(ec2), batching),
+            modifications: DescribeBatcher::new(Arc::clone(ec2), batching),
+            statuses: DescribeBatcher::new(Arc::clone(ec2), batching),
+            instances: DescribeBatcher::new(Arc::clone(ec2), batching),
+            snapshots: DescribeBatcher::new(Arc::clone(ec2), batching),
+            snapshot_names: DescribeBatcher::new(Arc::clone(ec2), batching),
+        }
     }
 }
 

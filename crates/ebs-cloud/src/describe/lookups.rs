@@ -6,8 +6,9 @@ use ebs_ec2::{Ec2, ErrorClass, Instance, Modification, Snapshot, Volume, VolumeS
 use ebs_types::{InstanceId, SnapshotId, VolumeId};
 use tokio::time::{Instant, timeout_at};
 
-use super::batcher::{DescribeBatcher, PollTimes};
-use super::queries::{DescribeBatchers, DescribeQuery};
+use super::batcher::{DescribeBatcher, DescribeBatchers};
+use super::queries::DescribeQuery;
+use super::schedule::PollTimes;
 use crate::call::read_refused;
 use crate::op::Op;
 use crate::{CloudError, Object, bounds};

@@ -14,9 +14,9 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use super::bucket_key::BucketKey;
-use super::call_context::{CallContext, Priority};
+use super::call_context::CallContext;
 use super::token_bucket::{Token, TokenBucket};
-use super::wait_queue::{Position, WaitQueue};
+use super::wait_queue::{Position, Priority, WaitQueue};
 
 /// Shorter waits are not reported to the observer.
 const MIN_REPORTED_WAIT: Duration = Duration::from_millis(1);

@@ -5,10 +5,17 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use super::call_context::Priority;
-
 /// After this many calls of high priority one of low priority is served, so that none starves.
 const MAX_PASSED_OVER: u32 = 8;
+
+/// Which calls get their tokens first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Priority {
+    /// Mutations, and polls for their end.
+    High,
+    /// Listings and other background reads.
+    Low,
+}
 
 /// A position: by the ticket of the call's first try, then by that of this try.
 pub(super) type Position = (u64, u64);

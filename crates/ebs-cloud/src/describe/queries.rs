@@ -1,7 +1,6 @@
 //! The kinds of describes that are batched: one batcher for each kind of object and of key.
 
 use std::fmt;
-use std::sync::Arc;
 
 use ebs_ec2::{
     Action, Ec2, Instance, Modification, Page, PageRequest, Result, Snapshot, SnapshotQuery, Volume, VolumeQuery,
@@ -9,9 +8,7 @@ use ebs_ec2::{
 };
 use ebs_types::{DriverName, InstanceId, SnapshotId, VolumeId};
 
-use super::batcher::DescribeBatcher;
-use super::bucket_key::BucketKey;
-use super::client::RateLimited;
+use crate::throttle::BucketKey;
 
 /// A describe that takes several keys at once.
 pub(crate) trait DescribeQuery: fmt::Debug + Send + Sync + 'static {
@@ -161,32 +158,5 @@ impl DescribeQuery for SnapshotsByName {
 
     fn key(item: &Snapshot) -> Option<String> {
         item.tags.get(DriverName::SNAPSHOT_NAME_TAG).cloned()
-    }
-}
-
-/// All batchers over one EC2.
-#[derive(Debug)]
-pub(crate) struct DescribeBatchers<E> {
-    pub(crate) volumes: DescribeBatcher<VolumesById, E>,
-    pub(crate) volume_names: DescribeBatcher<VolumesByName, E>,
-    pub(crate) modifications: DescribeBatcher<Modifications, E>,
-    pub(crate) statuses: DescribeBatcher<Statuses, E>,
-    pub(crate) instances: DescribeBatcher<InstancesById, E>,
-    pub(crate) snapshots: DescribeBatcher<SnapshotsById, E>,
-    pub(crate) snapshot_names: DescribeBatcher<SnapshotsByName, E>,
-}
-
-impl<E: Ec2> DescribeBatchers<E> {
-    /// Over that EC2; without `batching` each key gets calls of its own.
-    pub(crate) fn new(ec2: &Arc<RateLimited<E>>, batching: bool) -> Self {
-        Self {
-            volumes: DescribeBatcher::new(Arc::clone(ec2), batching),
-            volume_names: DescribeBatcher::new(Arc::clone(ec2), batching),
-            modifications: DescribeBatcher::new(Arc::clone(ec2), batching),
-            statuses: DescribeBatcher::new(Arc::clone(ec2), batching),
-            instances: DescribeBatcher::new(Arc::clone(ec2), batching),
-            snapshots: DescribeBatcher::new(Arc::clone(ec2), batching),
-            snapshot_names: DescribeBatcher::new(Arc::clone(ec2), batching),
-        }
     }
 }
