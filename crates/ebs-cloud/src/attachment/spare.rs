@@ -41,7 +41,7 @@ impl<E: Ec2> Cloud<E> {
         let request = DetachRequest { volume: pair.volume.clone(), instance: instance.clone() };
         op.mutates();
         self.observer.spared(Action::DetachVolume);
-        let answer = CallContext::mutation(op).with_permit(permit).scope(self.ec2.detach_volume(&request)).await;
+        let answer = CallContext::mutation(op).scope(permit.scope(self.ec2.detach_volume(&request))).await;
         self.pairs.detach_asked(pair);
         match answer {
             Ok(said) => Ok(SpareCall::Detaching(self.detach_accepted(op, pair, Some(&said)))),

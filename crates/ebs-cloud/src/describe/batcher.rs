@@ -211,7 +211,7 @@ async fn run_batch<Q: DescribeQuery, E: Ec2>(shared: Arc<Shared<Q, E>>, reserved
     }
     let ec2 = &*shared.ec2;
     let asked = bisect::query::<Q, _>(keys.into_iter().collect(), |keys| all_pages::<Q, E>(ec2, keys));
-    if let Ok(answers) = timeout(bounds::DESCRIBE, context.with_permit(permit).scope(asked)).await {
+    if let Ok(answers) = timeout(bounds::DESCRIBE, context.scope(permit.scope(asked))).await {
         batch.complete(&answers);
     }
 }

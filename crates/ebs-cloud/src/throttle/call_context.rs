@@ -2,14 +2,12 @@
 //!
 //! The port's methods have no parameter for it, so it is a task-local of the task that makes the call.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ebs_types::Waiters;
 use tokio::time::Instant;
 
-use super::bucket_key::BucketKey;
-use super::limiter::Permit;
 use super::wait_queue::Priority;
 use crate::bounds;
 use crate::op::Op;
@@ -18,7 +16,7 @@ tokio::task_local! {
     static CONTEXT: CallContext;
 }
 
-/// The context of a call. Clones share the position in every queue and the permit.
+/// The context of a call. Clones share the position in every queue.
 #[derive(Debug, Clone)]
 pub(crate) struct CallContext {
     /// Which calls it goes before.
@@ -27,33 +25,26 @@ pub(crate) struct CallContext {
     pub(crate) deadline: Instant,
     waiters: Option<Waiters>,
     ticket: Arc<OnceLock<u64>>,
-    permit: Arc<Mutex<Option<Permit>>>,
 }
 
 impl CallContext {
-    fn new(priority: Priority, deadline: Instant, waiters: Option<Waiters>, permit: Option<Permit>) -> Self {
-        Self { priority, deadline, waiters, ticket: Arc::default(), permit: Arc::new(Mutex::new(permit)) }
+    fn new(priority: Priority, deadline: Instant, waiters: Option<Waiters>) -> Self {
+        Self { priority, deadline, waiters, ticket: Arc::default() }
     }
 
     /// A mutation by an operation: it waits until the operation's deadline or until nobody wants it any more.
     pub(crate) fn mutation(op: &Op<'_>) -> Self {
-        Self::new(Priority::High, op.deadline, Some(op.waiters.clone()), None)
+        Self::new(Priority::High, op.deadline, Some(op.waiters.clone()))
     }
 
     /// A read that no operation waits for.
     pub(crate) fn background(bound: Duration) -> Self {
-        Self::new(Priority::Low, Instant::now() + bound, None, None)
+        Self::new(Priority::Low, Instant::now() + bound, None)
     }
 
     /// A read that operations wait for.
     pub(crate) fn poll(bound: Duration) -> Self {
-        Self::new(Priority::High, Instant::now() + bound, None, None)
-    }
-
-    /// The same, with the token for its next call.
-    pub(crate) fn with_permit(self, permit: Permit) -> Self {
-        *self.permit.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
-        self
+        Self::new(Priority::High, Instant::now() + bound, None)
     }
 
     /// The context of the present task; a background read where none is set.
@@ -74,10 +65,5 @@ impl CallContext {
     /// The position in queues: that of the first try, so that a throttle does not send the call to the end.
     pub(crate) fn ticket(&self, next: impl FnOnce() -> u64) -> u64 {
         *self.ticket.get_or_init(next)
-    }
-
-    /// The token that it carries, if that is for the bucket.
-    pub(crate) fn take_permit(&self, key: BucketKey) -> Option<Permit> {
-        self.permit.lock().unwrap_or_else(PoisonError::into_inner).take_if(|permit| permit.key() == key)
     }
 }

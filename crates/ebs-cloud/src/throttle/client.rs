@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::bucket_key::BucketKey;
 use super::call_context::CallContext;
-use super::limiter::RateLimiter;
+use super::limiter::{Permit, RateLimiter};
 
 /// An EC2 that is called no more often than the rate limiter allows.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl<E> RateLimited<E> {
         call: impl FnOnce() -> F + Send,
     ) -> Result<T> {
         let context = CallContext::current();
-        let permit = match context.take_permit(bucket) {
+        let permit = match Permit::take_scoped(bucket) {
             Some(permit) => Some(permit),
             None => self.limiter.acquire(bucket, &context).await,
         };
