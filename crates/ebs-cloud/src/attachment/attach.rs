@@ -3,18 +3,17 @@
 use ebs_ec2::{Action, Attachment, AttachmentState, Attachments, ClusterNodes, DetachRequest, Ec2, ErrorClass, Volume};
 use ebs_types::{NodeId, VolumeId, Waiters};
 
-use super::begin::AttachCall;
+use super::attach_call::{AfterRefusal, AttachCall};
 use super::node_attachment::{NodeAttachment, elsewhere, holder, node_attachment};
 use super::pairs::Pair;
 use super::proof::{Expected, Proof, age};
-use super::refusal::AfterRefusal;
 use crate::call::mutate;
 use crate::describe::{FirstPoll, Transition, Verdict};
 use crate::error::refused;
 use crate::op::Op;
 use crate::{Attached, Cloud, CloudError, Object, bounds};
 
-/// So many calls may EC2 refuse in one operation for reasons that another try can cure.
+/// Calls that EC2 may refuse in one operation for reasons that another try can cure.
 const MAX_REFUSALS: u32 = 5;
 
 /// What the wait for an attachment ended with.

@@ -1,48 +1,26 @@
 //! Detaching a volume from a node. Never forced, and never reported done before it is proven that nothing is attached:
 //! what proves it is in [`super::proof`].
+//!
+//! [`PendingDetaches`] says which detachments are waited for, for those who watch the driver.
 
-use std::time::SystemTime;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
-use ebs_ec2::{Action, Attachment, Attachments, ClusterNodes, DetachRequest, Ec2, Ec2Error, ErrorClass};
+use ebs_ec2::{AttachmentState, Ec2, Ec2Error, ErrorClass};
 use ebs_types::{NodeId, VolumeId, Waiters};
 use tokio::time::Instant;
 
+use super::detach_call::{DetachProgress, MIN_WAIT_FOR_SPARE_CALL, SpareCall, already_detaching};
 use super::node_attachment::{NodeAttachment, node_attachment};
 use super::pairs::Pair;
-use super::proof::{believed_by_age, end_is_believed_from, is_attachable, is_available, is_same, says_not_attached};
-use super::spare::{MIN_WAIT_FOR_SPARE_CALL, SpareCall};
-use crate::call::mutate;
-use crate::describe::{FirstPoll, Transition, Verdict};
-use crate::error::refused;
+use super::proof::{believed_by_age, is_attachable, is_same, says_not_attached};
+use crate::describe::{FirstPoll, Verdict};
 use crate::op::Op;
 use crate::{Cloud, CloudError, bounds};
 
-/// So many DetachVolume calls may one operation make: an attachment that comes back after EC2 agreed to end it is odd.
+/// DetachVolume calls that one operation may make: an attachment that comes back after EC2 agreed to end it is odd.
 const MAX_DETACH_CALLS: u32 = 3;
-
-/// What is known before the wait for the end.
-pub(super) struct DetachProgress {
-    /// From when on "nothing listed" proves that nothing is there.
-    believed_from: Instant,
-    /// Describes sent from then on show what the answer to DetachVolume has changed.
-    answer_shows_from: Instant,
-    /// What EC2 answered, when it refused.
-    refusal: Option<Ec2Error>,
-    /// When to poll for the first time.
-    first: FirstPoll,
-    /// EC2 agreed, and may be asked once more for the state itself.
-    may_ask: bool,
-    /// The answer did not say which attachment it ends: the describes after it do.
-    learns_age: bool,
-}
-
-impl DetachProgress {
-    /// Nothing is known but when EC2 answered: now.
-    fn unknown(first: FirstPoll) -> Self {
-        let soon = Instant::now() + bounds::SETTLE;
-        Self { believed_from: soon, answer_shows_from: soon, refusal: None, first, may_ask: false, learns_age: false }
-    }
-}
 
 /// What the wait ended with.
 enum End {
@@ -131,65 +109,6 @@ impl<E: Ec2> Cloud<E> {
         Some(since + bounds::SETTLE).filter(|until| *until > Instant::now())
     }
 
-    /// Asks EC2 at once: no describe would tell more.
-    async fn call_detach(&self, op: &Op<'_>, pair: &Pair) -> Result<DetachProgress, CloudError> {
-        let answer = match &pair.node {
-            NodeId::Instance(id) => {
-                let request = DetachRequest { volume: pair.volume.clone(), instance: id.clone() };
-                mutate(op, || self.ec2.detach_volume(&request)).await?.map(Some)
-            }
-            NodeId::HyperPod(node) => {
-                mutate(op, || self.ec2.detach_cluster_node_volume(node, &pair.volume)).await?.map(|()| None)
-            }
-        };
-        self.pairs.detach_asked(pair);
-        match answer {
-            Ok(said) => Ok(self.detach_accepted(op, pair, said.as_ref())),
-            Err(error) => self.detach_refused(op, pair, error),
-        }
-    }
-
-    /// EC2 agreed; SageMaker says no more than that.
-    pub(super) fn detach_accepted(&self, op: &Op<'_>, pair: &Pair, said: Option<&Attachment>) -> DetachProgress {
-        let detached = Instant::now();
-        let progress = DetachProgress::unknown(FirstPoll::After(Transition::Detaching));
-        let known = self.pairs.last_known(pair);
-        self.pairs.detaching(pair);
-        let Some(said) = said else {
-            return DetachProgress { learns_age: !self.recent.in_startup_grace(), ..progress };
-        };
-        let believed_from = end_is_believed_from(detached, said, known, self.clock.now());
-        if let Some(known) = known.filter(|known| known.is_sure)
-            && !is_same(known.attach_time, said.attach_time)
-            && believed_from > detached
-        {
-            self.observer.ended_by_time(Action::DetachVolume, &op.what);
-        }
-        DetachProgress { believed_from, may_ask: true, ..progress }
-    }
-
-    /// EC2 refused, or its answer was lost.
-    pub(super) fn detach_refused(
-        &self,
-        op: &Op<'_>,
-        pair: &Pair,
-        error: Ec2Error,
-    ) -> Result<DetachProgress, CloudError> {
-        let now = Instant::now();
-        let progress = DetachProgress::unknown(FirstPoll::Now);
-        let believed_from = match error.class {
-            _ if is_available(&error) => now,
-            // No better than a describe, where this process knows that there was one.
-            _ if says_not_attached(&error) => {
-                let known = self.pairs.last_known(pair).map(|known| known.at + bounds::SETTLE);
-                known.map_or(now, |from| from.max(now))
-            }
-            ErrorClass::Ambiguous | ErrorClass::IncorrectState => progress.believed_from,
-            _ => return Err(refused(&op.what, error)),
-        };
-        Ok(DetachProgress { believed_from, refusal: Some(error), ..progress })
-    }
-
     /// Waits until it is proven that nothing is attached, or that the answer to DetachVolume did not end it.
     async fn await_end(&self, op: &Op<'_>, pair: &Pair, progress: &DetachProgress) -> Result<End, CloudError> {
         let mut believed_from = progress.believed_from;
@@ -238,13 +157,6 @@ impl<E: Ec2> Cloud<E> {
     }
 }
 
-/// An earlier operation asked EC2 then and did not see the end. Since then another driver may have attached anew, so
-/// that only describes that show a time within this operation prove an end; what the answer has changed they show already.
-fn already_detaching(since: Instant) -> DetachProgress {
-    let answer_shows_from = since + bounds::SETTLE;
-    DetachProgress { answer_shows_from, may_ask: true, ..DetachProgress::unknown(FirstPoll::Now) }
-}
-
 /// EC2 refused to detach what it goes on listing.
 fn still_listed(op: &Op<'_>, error: Ec2Error) -> CloudError {
     let message = format!("{}: EC2 refuses it and yet lists the attachment; try again", op.what);
@@ -268,5 +180,113 @@ fn with_busy(message: String, busy_since: Option<SystemTime>) -> String {
             "{message}; the device is busy since {}: the instance still uses it, unmount it there",
             humantime::format_rfc3339_seconds(since)
         ),
+    }
+}
+
+/// One that nobody has asked for again for so long is not waited for any more.
+const FORGOTTEN_AFTER: Duration = Duration::from_mins(15);
+
+/// A detachment that was asked for and has not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingDetach {
+    /// The volume.
+    pub volume: VolumeId,
+    /// The node.
+    pub node: NodeId,
+    /// EC2's last word on the attachment.
+    pub state: AttachmentState,
+    /// Since when it is waited for, over all operations that did.
+    pub since: Instant,
+}
+
+#[derive(Debug)]
+struct Entry {
+    state: AttachmentState,
+    busy_since: Option<Instant>,
+    since: Instant,
+    seen: Instant,
+}
+
+/// All detachments that were asked for and have not ended.
+#[derive(Debug, Default)]
+pub(crate) struct PendingDetaches(Mutex<HashMap<Pair, Entry>>);
+
+impl PendingDetaches {
+    fn live(&self) -> MutexGuard<'_, HashMap<Pair, Entry>> {
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.retain(|_, entry| entry.seen.elapsed() < FORGOTTEN_AFTER);
+        entries
+    }
+
+    /// EC2 still lists the attachment.
+    pub(crate) fn still(&self, pair: &Pair, state: &AttachmentState) {
+        let now = Instant::now();
+        let mut entries = self.live();
+        let entry = entries.entry(pair.clone()).or_insert(Entry {
+            state: state.clone(),
+            busy_since: None,
+            since: now,
+            seen: now,
+        });
+        (entry.state, entry.seen) = (state.clone(), now);
+        entry.busy_since = (*state == AttachmentState::Busy).then(|| entry.busy_since.unwrap_or(now));
+    }
+
+    /// Since when EC2 calls it busy, over all operations that looked.
+    pub(crate) fn busy_since(&self, pair: &Pair) -> Option<Instant> {
+        self.live().get(pair)?.busy_since
+    }
+
+    /// It has ended.
+    pub(crate) fn ended(&self, pair: &Pair) {
+        self.live().remove(pair);
+    }
+
+    /// Those that have not.
+    pub(crate) fn all(&self) -> Vec<PendingDetach> {
+        let of = |(pair, entry): (&Pair, &Entry)| PendingDetach {
+            volume: pair.volume.clone(),
+            node: pair.node.clone(),
+            state: entry.state.clone(),
+            since: entry.since,
+        };
+        self.live().iter().map(of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> Pair {
+        Pair { volume: VolumeId::parse("vol-1").unwrap(), node: NodeId::parse("i-1").unwrap() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_detachment_is_pending_from_the_first_describe_over_all_retries_until_it_ends() {
+        let pending = PendingDetaches::default();
+        let began = Instant::now();
+        pending.still(&pair(), &AttachmentState::Detaching);
+        tokio::time::advance(Duration::from_mins(5)).await;
+        assert_eq!(pending.busy_since(&pair()), None);
+        pending.still(&pair(), &AttachmentState::Busy);
+        let busy = Instant::now();
+        tokio::time::advance(Duration::from_mins(5)).await;
+        pending.still(&pair(), &AttachmentState::Busy);
+        assert_eq!(pending.busy_since(&pair()), Some(busy));
+        let all = pending.all();
+        assert_eq!((all[0].state.clone(), all[0].since), (AttachmentState::Busy, began));
+        pending.ended(&pair());
+        assert_eq!(pending.all(), []);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_nobody_asks_for_again_is_forgotten_after_fifteen_minutes() {
+        let pending = PendingDetaches::default();
+        pending.still(&pair(), &AttachmentState::Detaching);
+        tokio::time::advance(FORGOTTEN_AFTER - Duration::from_secs(1)).await;
+        assert_eq!(pending.all().len(), 1);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(pending.all(), []);
     }
 }

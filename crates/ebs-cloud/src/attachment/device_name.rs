@@ -8,7 +8,7 @@ use ebs_ec2::Instance;
 use ebs_types::{DeviceName, InstanceId, VolumeId};
 use tokio::time::Instant;
 
-use super::instances;
+use super::instance_cache;
 use crate::bounds::SETTLE;
 
 /// A name that EC2 said is taken although it lists nothing there is avoided for this long.
@@ -113,7 +113,7 @@ impl DeviceNames {
         let mut by_instance = self.live();
         let Some(names) = by_instance.get_mut(instance) else { return };
         if let Some(entry) = names.in_flight.get_mut(volume) {
-            entry.until = Instant::now() + SETTLE + instances::LIFETIME;
+            entry.until = Instant::now() + SETTLE + instance_cache::LIFETIME;
             let name = entry.holds.device.clone();
             names.likely_bad.retain(|(bad, _)| *bad != name);
         }

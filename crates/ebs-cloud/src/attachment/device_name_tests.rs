@@ -81,7 +81,7 @@ async fn a_name_stays_taken_until_ec2_has_had_time_to_list_it() {
     names.settle(&bare.id, &volume(1));
     tokio::time::advance(SETTLE / 2).await;
     assert_eq!(names.reserve(&bare, &volume(2), 1).unwrap().device, NAMES[1]);
-    tokio::time::advance(SETTLE + instances::LIFETIME).await;
+    tokio::time::advance(SETTLE + instance_cache::LIFETIME).await;
     assert_eq!(names.reserve(&bare, &volume(3), 1).unwrap().device, NAMES[0]);
 }
 

@@ -21,7 +21,7 @@
 //!    `IncorrectState` may mean that the volume is `detaching`: then rule 7 holds.
 //! 6. *One more DetachVolume asks for the state itself* where EC2 has accepted one, a describe lists nothing and that would
 //!    prove nothing for more than 2 s: `'available'` is the end, any other refusal proves nothing. It is sent only with a token
-//!    that nobody needs ([`super::spare`]).
+//!    that nobody needs ([`super::detach_call`]).
 //! 7. *Otherwise* 15 s after the answer to DetachVolume every describe shows a time after it.
 //! 8. An AttachVolume without answer may still be carried out: it is given its 15 s before the DetachVolume is sent,
 //!    so that it cannot come after it (`decisions.md` D-10). The same holds for one of another process, which may have
