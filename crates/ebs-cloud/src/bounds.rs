@@ -30,12 +30,14 @@ pub(crate) const ATTACHED_ELSEWHERE: Duration = Duration::from_secs(10);
 pub(crate) const DETACHING_ELSEWHERE: Duration = Duration::from_secs(60);
 /// An attachment that is still `attaching` after this long will not come: it is detached and begun anew.
 pub(crate) const STUCK_ATTACHING: Duration = Duration::from_secs(90);
-/// And it must have been watched for this long, so that a wrong clock of ours breaks off no sound attachment and no describe shows an earlier one.
+/// And it must have been watched for this long, so that a wrong clock of ours breaks off no sound attachment and no
+/// describe shows an earlier one.
 pub(crate) const STUCK_WATCHED: Duration = Duration::from_secs(16);
 /// How long the probe for IOPS limits may hold up the request that needs it.
 pub(crate) const PROBE: Duration = Duration::from_secs(5);
 
-/// A describe may take this long even after the end of its operation: an operation that is about to end looks once more.
+/// A describe may take this long even after the end of its operation: an operation that is about to end looks once
+/// more.
 const LAST_DESCRIBE: Duration = Duration::from_secs(5);
 
 /// Until when an operation with that deadline waits for the answer to a single describe that begins now.

@@ -15,8 +15,8 @@ use crate::{CloudError, bounds};
 const MAX_AMBIGUOUS_READS: u32 = 3;
 const AMBIGUOUS_READ_DELAY: Duration = Duration::from_millis(400);
 
-/// Makes a mutating call, once, unless EC2 throttles it: then again as soon as the rate limiter allows, while somebody waits
-/// and time is left.
+/// Makes a mutating call, once, unless EC2 throttles it: then again as soon as the rate limiter allows, while somebody
+/// waits and time is left.
 ///
 /// # Errors
 /// The outer error is [`CloudError::Abandoned`]; the inner one is EC2's answer, a throttle only at the end of the bound.

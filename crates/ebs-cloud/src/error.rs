@@ -201,7 +201,8 @@ impl CloudError {
         )
     }
 
-    /// The same, but never final: a describe could not be had, so that what an earlier attempt has left behind is unknown.
+    /// The same, but never final: a describe could not be had, so that what an earlier attempt has left behind is
+    /// unknown.
     pub(crate) fn unproven(self) -> Self {
         if !self.is_final() {
             return self;

@@ -109,8 +109,8 @@ impl RecentWrites {
         self.since + SETTLE
     }
 
-    /// As [`RecentWrites::settled_at`], counting the start of the process as a mutating call: another process may have made
-    /// one just before.
+    /// As [`RecentWrites::settled_at`], counting the start of the process as a mutating call: another process may have
+    /// made one just before.
     pub(crate) fn settled_for_all_at(&self, write: &Write) -> Instant {
         self.settled_at(write).max(self.startup_grace_ends())
     }
@@ -178,13 +178,14 @@ impl RecentWrites {
         }
     }
 
-    /// From when on describes show what other processes have made of the name. That wait is made once for a name, however
-    /// far apart the requests for it come.
+    /// From when on describes show what other processes have made of the name. That wait is made once for a name,
+    /// however far apart the requests for it come.
     pub(crate) fn others_shown_from(&self, name: &Write, sidecar: Sidecar) -> Instant {
         first(&self.asked, name).min(self.sole_from(sidecar))
     }
 
-    /// From when on a describe that shows nothing of the name proves that there is nothing, whoever was asked for it before.
+    /// From when on a describe that shows nothing of the name proves that there is nothing, whoever was asked for it
+    /// before.
     pub(crate) fn absence_proven_from(&self, name: &Write, sidecar: Sidecar) -> Instant {
         self.settled_at(name).max(self.others_shown_from(name, sidecar))
     }

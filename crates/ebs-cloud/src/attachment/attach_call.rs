@@ -178,7 +178,8 @@ impl<E: Ec2> Cloud<E> {
                 match (waiting, was_blocked) {
                     (true, _) => was_blocked = true,
                     (false, true) => return Verdict::Done(Some(AfterRefusal::Retry)),
-                    // It went before the first describe; if EC2 says the same again it is something that no describe shows.
+                    // It went before the first describe; if EC2 says the same again it is something that no describe
+                    // shows.
                     (false, false) if settled => return Verdict::Done(first.then_some(AfterRefusal::Retry)),
                     (false, false) => {}
                 }

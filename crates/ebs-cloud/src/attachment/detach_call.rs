@@ -139,7 +139,8 @@ impl<E: Ec2> Cloud<E> {
 }
 
 /// An earlier operation asked EC2 then and did not see the end. Since then another driver may have attached anew, so
-/// that only describes that show a time within this operation prove an end; what the answer has changed they show already.
+/// that only describes that show a time within this operation prove an end; what the answer has changed they show
+/// already.
 pub(super) fn already_detaching(since: Instant) -> DetachProgress {
     let answer_shows_from = since + bounds::SETTLE;
     DetachProgress { answer_shows_from, may_ask: true, ..DetachProgress::unknown(FirstPoll::Now) }

@@ -65,7 +65,8 @@ impl<E: Ec2> EbsCardCounts<E> {
         Self { ec2, known: Expiring::default() }
     }
 
-    /// The number of EBS cards of the type, at least 1. Without an answer of EC2 the table of this version counts, for a short while.
+    /// The number of EBS cards of the type, at least 1. Without an answer of EC2 the table of this version counts, for
+    /// a short while.
     pub(crate) async fn get(&self, instance_type: &str) -> u32 {
         let key = instance_type.to_owned();
         if let Some(cards) = self.known.get(&key) {

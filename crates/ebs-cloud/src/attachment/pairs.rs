@@ -45,8 +45,8 @@ impl PairMemory {
         }
     }
 
-    /// The call to attach got no answer, and no describe has shown yet what became of it: until when it may still be carried
-    /// out.
+    /// The call to attach got no answer, and no describe has shown yet what became of it: until when it may still be
+    /// carried out.
     pub(crate) fn unclear_until(&self, pair: &Pair) -> Option<Instant> {
         self.unclear.get(pair)
     }
@@ -91,8 +91,8 @@ impl PairMemory {
         self.detaching.get(pair)
     }
 
-    /// EC2 has answered a DetachVolume, whatever it said. Known for as long as describes may not show what it changed, also
-    /// when the end was seen or another attachment was made since.
+    /// EC2 has answered a DetachVolume, whatever it said. Known for as long as describes may not show what it changed,
+    /// also when the end was seen or another attachment was made since.
     pub(crate) fn detach_asked(&self, pair: &Pair) {
         self.detach_asked.insert(pair.clone(), Instant::now(), SETTLE);
     }

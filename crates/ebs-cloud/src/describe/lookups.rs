@@ -16,8 +16,8 @@ use crate::{CloudError, Object, bounds};
 /// After this many lost answers a lookup fails.
 const MAX_AMBIGUOUS_ANSWERS: u32 = 3;
 
-/// Describes single objects. Each lookup waits for at most [`bounds::DESCRIBE`], and not beyond the end of its operation, if it
-/// belongs to one; throttles cost time only.
+/// Describes single objects. Each lookup waits for at most [`bounds::DESCRIBE`], and not beyond the end of its
+/// operation, if it belongs to one; throttles cost time only.
 #[derive(Debug)]
 pub(crate) struct Lookups<E> {
     batchers: Arc<DescribeBatchers<E>>,

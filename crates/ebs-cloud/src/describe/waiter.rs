@@ -1,7 +1,7 @@
 //! Waiters: poll what EC2 says of an object until a condition holds.
 //!
-//! Callers say what they wait for and decide on what they see; how often EC2 is asked, and for how many objects at once,
-//! is decided by the batchers. Throttles and lost answers do not end a wait, they only cost time; nor, once the
+//! Callers say what they wait for and decide on what they see; how often EC2 is asked, and for how many objects at
+//! once, is decided by the batchers. Throttles and lost answers do not end a wait, they only cost time; nor, once the
 //! operation has changed something, does an EC2 that cannot be reached.
 //! A wait starts no mutation, so it goes on when nobody waits for its operation any more: the next attempt joins it or
 //! uses what it has learnt (`decisions.md` D-26). It ends at once when another operation is to run in its place.

@@ -59,8 +59,8 @@ impl<E: Ec2> Cloud<E> {
         Ok(())
     }
 
-    /// Whether the snapshot is gone, once describes cannot show the time before the call any more, nor, from `gone_from` on,
-    /// that before the snapshot was taken.
+    /// Whether the snapshot is gone, once describes cannot show the time before the call any more, nor, from
+    /// `gone_from` on, that before the snapshot was taken.
     async fn is_snapshot_gone(&self, op: &Op<'_>, id: &SnapshotId, gone_from: Instant) -> Result<bool, CloudError> {
         let settled_at = Instant::now() + bounds::SETTLE;
         self.waiter

@@ -2,8 +2,8 @@
 
 use ebs_ec2::Action;
 
-/// One of EC2's token buckets: there is one for each action, and describes by ids without filter, or of everything, have
-/// a smaller one than those with a filter or a page length.
+/// One of EC2's token buckets: there is one for each action, and describes by ids without filter, or of everything,
+/// have a smaller one than those with a filter or a page length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct BucketKey {
     action: Action,

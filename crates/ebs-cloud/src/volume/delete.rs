@@ -71,8 +71,8 @@ impl<E: Ec2> Cloud<E> {
         Ok(())
     }
 
-    /// Looks until the volume is seen going, or for as long as describes may lag behind. That none is listed is a proof in
-    /// describes sent from `gone_from` on.
+    /// Looks until the volume is seen going, or for as long as describes may lag behind. That none is listed is a proof
+    /// in describes sent from `gone_from` on.
     async fn after_failed_deletion(&self, op: &Op<'_>, id: &VolumeId, gone_from: Instant) -> Result<Found, CloudError> {
         let settled_at = Instant::now() + bounds::SETTLE;
         let mut was_creating = false;

@@ -29,7 +29,8 @@ impl<E: Ec2> Cloud<E> {
                 CloudError::SourceNotFound { object, cause: Some(Box::new(error)) }
             }
             (ErrorClass::InvalidParameter | ErrorClass::Unsupported, Source::Snapshot(id)) => {
-                // EC2 does not say whether the size is too small or another parameter is bad: describe the snapshot to know.
+                // EC2 does not say whether the size is too small or another parameter is bad: describe the snapshot to
+                // know.
                 let needs = self.size_of(op, id).await.ok();
                 let asked = CapacityRequest { required: Some(request.size()), ..spec.capacity.clone() };
                 match plan::size(&asked, &spec.volume_type, needs.as_ref()) {
