@@ -35,10 +35,10 @@ impl Account {
     /// STS's, with a class that says that nothing was changed: it only reads.
     pub(crate) async fn id(&self, ec2: &AwsEc2) -> Result<&str> {
         let id = self.id.get_or_try_init(|| async {
-            let sent = ec2.sent(Action::GetCallerIdentity);
-            let client = aws_sdk_sts::Client::from_conf(self.config.clone().interceptor(sent.clone()).build());
+            let monitor = ec2.monitor(Action::GetCallerIdentity);
+            let client = aws_sdk_sts::Client::from_conf(self.config.clone().interceptor(monitor.clone()).build());
             let send = Box::pin(client.get_caller_identity().send());
-            ec2.call(sent, send, account_in).await.map_err(|mut error| {
+            ec2.call(monitor, send, account_in).await.map_err(|mut error| {
                 if matches!(error.class, ErrorClass::Ambiguous | ErrorClass::Other) {
                     error.class = ErrorClass::NotSent;
                 }

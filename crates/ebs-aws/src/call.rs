@@ -9,15 +9,15 @@ use ebs_ec2::{Action, Ec2Error, Observation, Result};
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use crate::call_monitor::CallMonitor;
 use crate::convert::Incomplete;
-use crate::sent::Sent;
 use crate::{AwsEc2, failure};
 
 impl AwsEc2 {
     /// Sends one call, reads its reply and reports it.
     pub(crate) async fn call<T, U, E>(
         &self,
-        sent: Sent,
+        monitor: CallMonitor,
         send: impl Future<Output = std::result::Result<T, SdkError<E, HttpResponse>>> + Send,
         read: impl FnOnce(T) -> std::result::Result<U, Incomplete> + Send,
     ) -> Result<U>
@@ -26,14 +26,14 @@ impl AwsEc2 {
         U: Send,
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
     {
-        let (action, dry_run) = (sent.action, sent.dry_run);
+        let (action, dry_run) = (monitor.action, monitor.dry_run);
         let answer = async {
             match Box::pin(send).await {
                 Ok(output) => {
                     let id = output.request_id().map(str::to_owned);
                     read(output).map_err(|e| failure::incomplete(action, &e.to_string(), id.as_deref()))
                 }
-                Err(error) => Err(failure::translate(action, error, sent.endpoint())),
+                Err(error) => Err(failure::translate(action, error, monitor.endpoint())),
             }
         };
         self.observed(action, dry_run, answer).await

@@ -151,7 +151,7 @@ impl AwsEc2 {
             _ => transport(&settings, &for_nodes)?,
         };
         let cluster = Cluster::new(&shared, for_nodes.explicit, nodes_http, &agent, settings.sts_endpoint);
-        // One attempt is the rule of the client; describes ask for more, each for itself (see `sent`).
+        // One attempt is the rule of the client; describes ask for more, each for itself (see `call_monitor`).
         let mut ec2 =
             aws_sdk_ec2::config::Builder::from(&shared).retry_config(RetryConfig::disabled()).interceptor(agent);
         if let Some(url) = endpoint.explicit {

@@ -66,12 +66,12 @@ impl AwsEc2 {
             "NodeId": node.instance().as_str(),
             "VolumeId": volume.as_str(),
         });
-        let sent = self.sent(action).json();
+        let monitor = self.monitor(action).json();
         let operation = sagemaker
-            .operation(&sent)
+            .operation(&monitor)
             .map_err(|reason| Ec2Error::new(action, ErrorClass::NotSent, format!("{reason}; nothing was sent")))?;
-        let watch = sent.clone();
-        self.call(sent, Box::pin(operation.invoke(body.to_string())), |answer| {
+        let watch = monitor.clone();
+        self.call(monitor, Box::pin(operation.invoke(body.to_string())), |answer| {
             about(&required(answer.volume_id.as_deref(), "volume id")?, &volume.as_str())?;
             about(&required(answer.node_id.as_deref(), "node id")?, &node.instance().as_str())?;
             read(answer, watch.date())

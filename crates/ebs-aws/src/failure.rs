@@ -12,8 +12,8 @@ use ebs_ec2::{Action, Ec2Error, ErrorClass};
 
 use http_body_util::LengthLimitError;
 
+use crate::call_monitor::{MAX_REPLY, TooLarge};
 use crate::classify;
-use crate::sent::{MAX_REPLY, TooLarge};
 
 /// How much of a reply that cannot be read goes into the message, in characters.
 const EXCERPT: usize = 160;

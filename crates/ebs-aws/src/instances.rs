@@ -14,7 +14,7 @@ impl Instances for AwsEc2 {
             // A filter without values would mean "all" to EC2.
             return Ok(Page { items: vec![], next: None });
         }
-        let sent = self.sent(Action::DescribeInstances);
+        let monitor = self.monitor(Action::DescribeInstances);
         let operation = self
             .client
             .describe_instances()
@@ -22,8 +22,8 @@ impl Instances for AwsEc2 {
             .set_max_results(max_results(page))
             .set_next_token(page.token.clone())
             .customize();
-        let send = sent.repeatable(operation).send();
-        self.call(sent, send, |reply| {
+        let send = monitor.repeatable(operation).send();
+        self.call(monitor, send, |reply| {
             let reservations = required(reply.reservations, "list of reservations")?.into_iter();
             let list = reservations.flat_map(|r| r.instances.unwrap_or_default());
             let items = list.map(convert::instance).collect::<Read<Vec<_>>>()?;
@@ -34,12 +34,12 @@ impl Instances for AwsEc2 {
     }
 
     async fn describe_instance_type(&self, instance_type: &str) -> Result<Option<InstanceTypeInfo>> {
-        let sent = self.sent(Action::DescribeInstanceTypes);
+        let monitor = self.monitor(Action::DescribeInstanceTypes);
         let operation =
             self.client.describe_instance_types().instance_types(InstanceType::from(instance_type)).customize();
-        let send = sent.repeatable(operation).send();
+        let send = monitor.repeatable(operation).send();
         let answer = self
-            .call(sent, send, |reply| {
+            .call(monitor, send, |reply| {
                 let list = required(reply.instance_types, "list of instance types")?;
                 let info = list.into_iter().next().map(convert::instance_type).transpose()?;
                 if let Some(info) = &info {

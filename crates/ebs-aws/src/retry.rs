@@ -7,8 +7,8 @@ use aws_smithy_runtime_api::client::interceptors::context::InterceptorContext;
 use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryAction, RetryClassifierPriority};
 use aws_smithy_types::retry::RetryConfig;
 
+use crate::call_monitor::code_in_xml;
 use crate::classify::THROTTLES;
-use crate::sent::code_in_xml;
 
 /// The configuration of a describe: three quick attempts on transient errors.
 pub(crate) fn of_describes() -> config::Builder {

@@ -23,7 +23,7 @@ use aws_types::region::{Region, SigningRegion};
 use ebs_ec2::Action;
 use serde::Deserialize;
 
-use crate::sent::Sent;
+use crate::call_monitor::CallMonitor;
 use crate::user_agent::ExecutionEnvironment;
 use crate::{endpoint, partition};
 
@@ -100,9 +100,9 @@ impl SageMaker {
     ///
     /// # Errors
     /// Why it cannot be made.
-    pub(crate) fn operation(&self, sent: &Sent) -> Result<Operation<String, Answer, Refusal>, &'static str> {
+    pub(crate) fn operation(&self, monitor: &CallMonitor) -> Result<Operation<String, Answer, Refusal>, &'static str> {
         let url = self.url.as_deref().map_err(|reason| *reason)?;
-        let action = sent.action;
+        let action = monitor.action;
         let builder = Operation::builder()
             .service_name("SageMaker")
             .operation_name(action.as_str())
@@ -112,7 +112,7 @@ impl SageMaker {
             .no_retry()
             .interceptor(self.agent.clone())
             .interceptor(UserAgentInterceptor::new())
-            .interceptor(sent.clone())
+            .interceptor(monitor.clone())
             .runtime_plugin(self.signing())
             .serializer(move |body: String| request(action, body))
             .deserializer(answer);

@@ -16,7 +16,7 @@ const OWN: &str = "self";
 
 impl Snapshots for AwsEc2 {
     async fn create_snapshot(&self, request: &CreateSnapshot) -> Result<Snapshot> {
-        let sent = self.sent(Action::CreateSnapshot);
+        let monitor = self.monitor(Action::CreateSnapshot);
         let operation = self
             .client
             .create_snapshot()
@@ -25,8 +25,8 @@ impl Snapshots for AwsEc2 {
             .set_outpost_arn(request.outpost_arn.clone())
             .set_tag_specifications(tags_of(ResourceType::Snapshot, &request.tags))
             .customize();
-        let send = sent.once(operation).send();
-        self.call(sent, send, |reply| {
+        let send = monitor.once(operation).send();
+        self.call(monitor, send, |reply| {
             let snapshot = convert::created(reply)?;
             about(required(snapshot.source_volume.as_ref(), "source volume")?, &request.volume)?;
             Ok(snapshot)
@@ -35,25 +35,25 @@ impl Snapshots for AwsEc2 {
     }
 
     async fn delete_snapshot(&self, id: &SnapshotId) -> Result<()> {
-        let sent = self.sent(Action::DeleteSnapshot);
-        let send = sent.once(self.client.delete_snapshot().snapshot_id(id.as_str()).customize()).send();
-        self.call(sent, send, |_| Ok(())).await
+        let monitor = self.monitor(Action::DeleteSnapshot);
+        let send = monitor.once(self.client.delete_snapshot().snapshot_id(id.as_str()).customize()).send();
+        self.call(monitor, send, |_| Ok(())).await
     }
 
     async fn enable_fast_snapshot_restores(&self, id: &SnapshotId, zones: &[ZoneName]) -> Result<FastRestores> {
-        let sent = self.sent(Action::EnableFastSnapshotRestores);
+        let monitor = self.monitor(Action::EnableFastSnapshotRestores);
         let operation = self
             .client
             .enable_fast_snapshot_restores()
             .source_snapshot_ids(id.as_str())
             .set_availability_zones(Some(zones.iter().map(ToString::to_string).collect()))
             .customize();
-        let send = sent.once(operation).send();
-        self.call(sent, send, |reply| convert::fast_restores(reply, id)).await
+        let send = monitor.once(operation).send();
+        self.call(monitor, send, |reply| convert::fast_restores(reply, id)).await
     }
 
     async fn lock_snapshot(&self, request: &LockSnapshot) -> Result<()> {
-        let sent = self.sent(Action::LockSnapshot);
+        let monitor = self.monitor(Action::LockSnapshot);
         let operation = self
             .client
             .lock_snapshot()
@@ -63,8 +63,8 @@ impl Snapshots for AwsEc2 {
             .set_expiration_date(request.expiration.map(DateTime::from))
             .set_lock_duration(request.duration_days.map(number))
             .customize();
-        let send = sent.once(operation).send();
-        self.call(sent, send, |reply| convert::check_same(reply.snapshot_id.as_deref(), &request.snapshot)).await
+        let send = monitor.once(operation).send();
+        self.call(monitor, send, |reply| convert::check_same(reply.snapshot_id.as_deref(), &request.snapshot)).await
     }
 
     async fn describe_snapshots(&self, query: &SnapshotQuery, page: &PageRequest) -> Result<Page<Snapshot>> {
@@ -85,9 +85,9 @@ impl Snapshots for AwsEc2 {
                 operation.owner_ids(OWN).filters(filter("volume-id", [volume.as_str()]))
             }
         };
-        let sent = self.sent(Action::DescribeSnapshots);
-        let send = sent.repeatable(operation.customize()).send();
-        self.call(sent, send, |reply| {
+        let monitor = self.monitor(Action::DescribeSnapshots);
+        let send = monitor.repeatable(operation.customize()).send();
+        self.call(monitor, send, |reply| {
             let list = required(reply.snapshots, "list of snapshots")?;
             let items = list.into_iter().map(convert::snapshot).collect::<Read<Vec<_>>>()?;
             if let SnapshotQuery::FilterIds(ids) = query {

@@ -21,7 +21,7 @@ impl Volumes for AwsEc2 {
             Place::Zone(name) => (Some(name.to_string()), None),
             Place::ZoneId(id) => (None, Some(id.to_string())),
         };
-        let sent = self.sent(Action::CreateVolume).maybe_dry_run(request.dry_run);
+        let monitor = self.monitor(Action::CreateVolume).maybe_dry_run(request.dry_run);
         let operation = self
             .client
             .create_volume()
@@ -41,12 +41,12 @@ impl Volumes for AwsEc2 {
             .set_tag_specifications(tags_of(ResourceType::Volume, &request.tags))
             .set_dry_run(request.dry_run.then_some(true))
             .customize();
-        let send = sent.once(operation).send();
-        self.call(sent, send, convert::created).await
+        let send = monitor.once(operation).send();
+        self.call(monitor, send, convert::created).await
     }
 
     async fn copy_volume(&self, request: &CopyVolume) -> Result<Volume> {
-        let sent = self.sent(Action::CopyVolumes);
+        let monitor = self.monitor(Action::CopyVolumes);
         let operation = self
             .client
             .copy_volumes()
@@ -59,8 +59,8 @@ impl Volumes for AwsEc2 {
             .set_throughput(request.throughput.map(number))
             .set_tag_specifications(tags_of(ResourceType::Volume, &request.tags))
             .customize();
-        let send = sent.once(operation).send();
-        self.call(sent, send, |reply| {
+        let send = monitor.once(operation).send();
+        self.call(monitor, send, |reply| {
             let mut volumes = reply.volumes.unwrap_or_default();
             match (volumes.pop(), volumes.len()) {
                 (Some(volume), 0) => convert::volume(volume),
@@ -72,9 +72,9 @@ impl Volumes for AwsEc2 {
     }
 
     async fn delete_volume(&self, id: &VolumeId) -> Result<()> {
-        let sent = self.sent(Action::DeleteVolume);
-        let send = sent.once(self.client.delete_volume().volume_id(id.as_str()).customize()).send();
-        self.call(sent, send, |_| Ok(())).await
+        let monitor = self.monitor(Action::DeleteVolume);
+        let send = monitor.once(self.client.delete_volume().volume_id(id.as_str()).customize()).send();
+        self.call(monitor, send, |_| Ok(())).await
     }
 
     async fn describe_volumes(&self, query: &VolumeQuery, page: &PageRequest) -> Result<Page<Volume>> {
@@ -94,10 +94,10 @@ impl Volumes for AwsEc2 {
             VolumeQuery::Tag { key, values } => paged(operation.filters(filter(format!("tag:{key}"), values))),
             VolumeQuery::All => paged(operation),
         };
-        let sent = self.sent(Action::DescribeVolumes);
-        let send = sent.repeatable(operation.customize()).send();
-        let watch = sent.clone();
-        self.call(sent, send, |reply| {
+        let monitor = self.monitor(Action::DescribeVolumes);
+        let send = monitor.repeatable(operation.customize()).send();
+        let watch = monitor.clone();
+        self.call(monitor, send, |reply| {
             let list = required(reply.volumes, "list of volumes")?;
             let mut items = list.into_iter().map(convert::volume).collect::<Read<Vec<_>>>()?;
             items.iter_mut().flat_map(|v| &mut v.attachments).for_each(|a| a.said_at = watch.date());
@@ -110,7 +110,7 @@ impl Volumes for AwsEc2 {
     }
 
     async fn modify_volume(&self, request: &ModifyVolume) -> Result<Modification> {
-        let sent = self.sent(Action::ModifyVolume);
+        let monitor = self.monitor(Action::ModifyVolume);
         let operation = self
             .client
             .modify_volume()
@@ -120,8 +120,8 @@ impl Volumes for AwsEc2 {
             .set_iops(request.iops.map(number))
             .set_throughput(request.throughput.map(number))
             .customize();
-        let send = sent.once(operation).send();
-        self.call(sent, send, |reply| {
+        let send = monitor.once(operation).send();
+        self.call(monitor, send, |reply| {
             let modification = convert::modification(required(reply.volume_modification, "modification")?)?;
             about(&modification.volume, &request.volume)?;
             Ok(modification)
@@ -133,7 +133,7 @@ impl Volumes for AwsEc2 {
         if volumes.is_empty() {
             return Ok(Page { items: vec![], next: None });
         }
-        let sent = self.sent(Action::DescribeVolumesModifications);
+        let monitor = self.monitor(Action::DescribeVolumesModifications);
         let operation = self
             .client
             .describe_volumes_modifications()
@@ -141,8 +141,8 @@ impl Volumes for AwsEc2 {
             .set_max_results(max_results(page))
             .set_next_token(page.token.clone())
             .customize();
-        let send = sent.repeatable(operation).send();
-        self.call(sent, send, |reply| {
+        let send = monitor.repeatable(operation).send();
+        self.call(monitor, send, |reply| {
             let list = required(reply.volumes_modifications, "list of modifications")?;
             let items = list.into_iter().map(convert::modification).collect::<Read<Vec<_>>>()?;
             among(&items, |m| &m.volume, volumes)?;
@@ -156,15 +156,15 @@ impl Volumes for AwsEc2 {
             // No ids would mean "all" to EC2.
             return Ok(Page { items: vec![], next: None });
         }
-        let sent = self.sent(Action::DescribeVolumeStatus);
+        let monitor = self.monitor(Action::DescribeVolumeStatus);
         let operation = self
             .client
             .describe_volume_status()
             .set_volume_ids(Some(volumes.iter().map(ToString::to_string).collect()))
             .set_next_token(page.token.clone())
             .customize();
-        let send = sent.repeatable(operation).send();
-        self.call(sent, send, |reply| {
+        let send = monitor.repeatable(operation).send();
+        self.call(monitor, send, |reply| {
             let list = required(reply.volume_statuses, "list of statuses")?;
             let items = list.into_iter().map(convert::status).collect::<Read<Vec<_>>>()?;
             among(&items, |s| &s.volume, volumes)?;
@@ -174,10 +174,10 @@ impl Volumes for AwsEc2 {
     }
 
     async fn create_tags(&self, resource: &str, tags: &Tags) -> Result<()> {
-        let sent = self.sent(Action::CreateTags);
+        let monitor = self.monitor(Action::CreateTags);
         let operation = self.client.create_tags().resources(resource).set_tags(Some(tag_list(tags))).customize();
-        let send = sent.once(operation).send();
-        self.call(sent, send, |_| Ok(())).await
+        let send = monitor.once(operation).send();
+        self.call(monitor, send, |_| Ok(())).await
     }
 
     async fn delete_tags(&self, resource: &str, keys: &[String]) -> Result<()> {
@@ -185,10 +185,10 @@ impl Volumes for AwsEc2 {
             // Without keys EC2 deletes every tag of the resource.
             return Ok(());
         }
-        let sent = self.sent(Action::DeleteTags);
+        let monitor = self.monitor(Action::DeleteTags);
         let tags = keys.iter().map(|key| Tag::builder().key(key).build()).collect();
         let operation = self.client.delete_tags().resources(resource).set_tags(Some(tags)).customize();
-        let send = sent.once(operation).send();
-        self.call(sent, send, |_| Ok(())).await
+        let send = monitor.once(operation).send();
+        self.call(monitor, send, |_| Ok(())).await
     }
 }

@@ -1,21 +1,17 @@
 //! Attachments of volumes to nodes.
 
 mod attach;
-mod begin;
-mod cards;
+mod attach_call;
 mod detach;
+mod detach_call;
 mod device_name;
-mod instances;
+mod instance_cache;
+mod node_attachment;
 mod pairs;
-mod pending;
 mod proof;
-mod refusal;
-mod spare;
-mod standing;
 
-pub(crate) use cards::Cards;
+pub use detach::PendingDetach;
+pub(crate) use detach::PendingDetaches;
 pub(crate) use device_name::DeviceNames;
-pub(crate) use instances::KnownInstances;
+pub(crate) use instance_cache::{EbsCardCounts, InstanceCache};
 pub(crate) use pairs::PairMemory;
-pub use pending::PendingDetach;
-pub(crate) use pending::PendingDetaches;

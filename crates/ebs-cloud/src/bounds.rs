@@ -7,7 +7,7 @@ use tokio::time::Instant;
 /// EC2's reads may lag this far behind its writes: what is not seen within it may exist all the same.
 pub(crate) const SETTLE: Duration = Duration::from_secs(15);
 
-/// CreateVolume: orders, looks and the wait for `available` together.
+/// CreateVolume: its calls, describes and the wait for `available` together.
 pub(crate) const CREATE: Duration = Duration::from_secs(120);
 /// DeleteVolume and DeleteSnapshot.
 pub(crate) const DELETE: Duration = Duration::from_secs(60);
@@ -21,8 +21,8 @@ pub(crate) const EXPAND: Duration = Duration::from_secs(300);
 pub(crate) const SNAPSHOT: Duration = Duration::from_secs(90);
 /// The wait for a volume to be initialised: it can take hours, the orchestrator asks again.
 pub(crate) const INITIALIZED: Duration = Duration::from_secs(150);
-/// A single look, throttles included.
-pub(crate) const LOOK: Duration = Duration::from_secs(20);
+/// A single describe, throttles included.
+pub(crate) const DESCRIBE: Duration = Duration::from_secs(20);
 
 /// A volume attached to another instance: for how long the one who uses it may still detach it.
 pub(crate) const ATTACHED_ELSEWHERE: Duration = Duration::from_secs(10);
@@ -30,15 +30,17 @@ pub(crate) const ATTACHED_ELSEWHERE: Duration = Duration::from_secs(10);
 pub(crate) const DETACHING_ELSEWHERE: Duration = Duration::from_secs(60);
 /// An attachment that is still `attaching` after this long will not come: it is detached and begun anew.
 pub(crate) const STUCK_ATTACHING: Duration = Duration::from_secs(90);
-/// And it must have been watched for this long, so that a wrong clock of ours breaks off no sound attachment and no look shows an earlier one.
+/// And it must have been watched for this long, so that a wrong clock of ours breaks off no sound attachment and no
+/// describe shows an earlier one.
 pub(crate) const STUCK_WATCHED: Duration = Duration::from_secs(16);
 /// How long the probe for IOPS limits may hold up the request that needs it.
 pub(crate) const PROBE: Duration = Duration::from_secs(5);
 
-/// So long a look may take even after the end of its operation: whoever is about to end looks once more.
-const LAST_LOOK: Duration = Duration::from_secs(5);
+/// A describe may take this long even after the end of its operation: an operation that is about to end looks once
+/// more.
+const LAST_DESCRIBE: Duration = Duration::from_secs(5);
 
-/// Until when an operation with that deadline waits for the answer to a single look that begins now.
-pub(crate) fn look_until(now: Instant, deadline: Instant) -> Instant {
-    deadline.clamp(now + LAST_LOOK, now + LOOK)
+/// Until when an operation with that deadline waits for the answer to a single describe that begins now.
+pub(crate) fn describe_until(now: Instant, deadline: Instant) -> Instant {
+    deadline.clamp(now + LAST_DESCRIBE, now + DESCRIBE)
 }

@@ -8,15 +8,15 @@ use tokio::time::{Instant, sleep};
 
 use crate::error::refused;
 use crate::op::Op;
-use crate::traffic::Caller;
+use crate::throttle::CallContext;
 use crate::{CloudError, bounds};
 
 /// A read whose answer was lost is simply made again, this often and after this time.
-const UNCLEAR_READS: u32 = 3;
-const AFTER_UNCLEAR_READ: Duration = Duration::from_millis(400);
+const MAX_AMBIGUOUS_READS: u32 = 3;
+const AMBIGUOUS_READ_DELAY: Duration = Duration::from_millis(400);
 
-/// Makes a mutating call, once, unless EC2 throttles it: then again as soon as the budget allows, while somebody waits
-/// and time is left.
+/// Makes a mutating call, once, unless EC2 throttles it: then again as soon as the rate limiter allows, while somebody
+/// waits and time is left.
 ///
 /// # Errors
 /// The outer error is [`CloudError::Abandoned`]; the inner one is EC2's answer, a throttle only at the end of the bound.
@@ -28,19 +28,19 @@ where
     T: Send,
     F: Future<Output = Result<T, Ec2Error>> + Send,
 {
-    let caller = Caller::change(op);
+    let context = CallContext::mutation(op);
     loop {
         op.still_wanted()?;
         op.mutates();
-        match caller.scope(call()).await {
-            // Nothing was done. The next token comes later: the budget has heard of it.
+        match context.scope(call()).await {
+            // Nothing was done. The next token comes later: the rate limiter knows of the throttle.
             Err(e) if e.class == ErrorClass::Throttled && Instant::now() < op.deadline => {}
             outcome => return Ok(outcome),
         }
     }
 }
 
-/// Makes a read, again while EC2 throttles it and a few times when its answer is lost, within [`bounds::LOOK`].
+/// Makes a read, again while EC2 throttles it and a few times when its answer is lost, within [`bounds::DESCRIBE`].
 ///
 /// # Errors
 /// What EC2 says, as [`read_refused`] puts it.
@@ -49,24 +49,26 @@ where
     T: Send,
     F: Future<Output = Result<T, Ec2Error>> + Send,
 {
-    let caller = Caller::question(bounds::LOOK);
-    let mut unclear = 0;
+    let context = CallContext::background(bounds::DESCRIBE);
+    let mut ambiguous = 0;
     loop {
-        let error = match caller.scope(call()).await {
+        let error = match context.scope(call()).await {
             Ok(value) => return Ok(value),
             Err(e) => e,
         };
-        unclear += u32::from(error.class == ErrorClass::Ambiguous);
+        ambiguous += u32::from(error.class == ErrorClass::Ambiguous);
         let again = match error.class {
-            ErrorClass::Throttled => Instant::now() < caller.until,
-            ErrorClass::Ambiguous => unclear < UNCLEAR_READS && Instant::now() + AFTER_UNCLEAR_READ < caller.until,
+            ErrorClass::Throttled => Instant::now() < context.deadline,
+            ErrorClass::Ambiguous => {
+                ambiguous < MAX_AMBIGUOUS_READS && Instant::now() + AMBIGUOUS_READ_DELAY < context.deadline
+            }
             _ => false,
         };
         if !again {
             return Err(read_refused(step, error));
         }
         if error.class == ErrorClass::Ambiguous {
-            sleep(AFTER_UNCLEAR_READ).await;
+            sleep(AMBIGUOUS_READ_DELAY).await;
         }
     }
 }

@@ -5,17 +5,14 @@ use std::time::SystemTime;
 
 use ebs_ec2::{Ec2, Observer, Zones as _};
 
-use crate::attachment::{Cards, DeviceNames, KnownInstances, PairMemory, PendingDetach, PendingDetaches};
-use crate::initialization::Initialization;
-use crate::iops_limit::IopsLimitProbe;
-use crate::recent::Recent;
-use crate::snapshot_memory::SnapshotMemory;
-use crate::traffic::{Budget, Desks, Lookups, Paced};
-use crate::volume::VolumeMemory;
-use crate::wait::Watch;
+use crate::attachment::{DeviceNames, EbsCardCounts, InstanceCache, PairMemory, PendingDetach, PendingDetaches};
+use crate::describe::{DescribeBatchers, Lookups, ResourceWaiter};
+use crate::policy_observer::PolicyObserver;
+use crate::recent_writes::RecentWrites;
+use crate::snapshot::SnapshotMemory;
+use crate::throttle::{RateLimited, RateLimiter};
+use crate::volume::{Initialization, IopsLimitProbe, VolumeMemory, Zones};
 use crate::wall_clock::WallClock;
-use crate::witness::Witness;
-use crate::zones::Zones;
 use crate::{CloudConfig, CloudError};
 
 /// EBS policy over an EC2.
@@ -32,23 +29,23 @@ use crate::{CloudConfig, CloudError};
 /// process that starts anew finds everything out again from EC2.
 #[derive(Debug)]
 pub struct Cloud<E> {
-    pub(crate) ec2: Arc<Paced<E>>,
+    pub(crate) ec2: Arc<RateLimited<E>>,
     pub(crate) config: CloudConfig,
     pub(crate) clock: WallClock,
-    pub(crate) recent: Recent,
+    pub(crate) recent: RecentWrites,
     pub(crate) lookups: Lookups<E>,
-    pub(crate) watch: Watch<E>,
-    pub(crate) zones: Zones<Paced<E>>,
-    pub(crate) iops_limits: IopsLimitProbe<Paced<E>>,
+    pub(crate) waiter: ResourceWaiter<E>,
+    pub(crate) zones: Zones<RateLimited<E>>,
+    pub(crate) iops_limits: IopsLimitProbe<RateLimited<E>>,
     pub(crate) volumes: VolumeMemory,
     pub(crate) snapshots: SnapshotMemory,
     pub(crate) initialization: Initialization,
     pub(crate) devices: DeviceNames,
-    pub(crate) instances: KnownInstances,
+    pub(crate) instances: InstanceCache,
     pub(crate) pairs: PairMemory,
     pub(crate) pending_detaches: PendingDetaches,
-    pub(crate) cards: Cards<Paced<E>>,
-    pub(crate) witness: Witness,
+    pub(crate) card_counts: EbsCardCounts<RateLimited<E>>,
+    pub(crate) observer: PolicyObserver,
 }
 
 impl<E: Ec2> Cloud<E> {
@@ -65,26 +62,26 @@ impl<E: Ec2> Cloud<E> {
     }
 
     fn build(ec2: Arc<E>, config: CloudConfig, observer: Option<Arc<dyn Observer>>) -> Self {
-        let witness = Witness(observer.clone());
-        let ec2 = Arc::new(Paced::new(ec2, Arc::new(Budget::new(observer))));
-        let desks = Arc::new(Desks::new(&ec2, config.batching));
+        let policy_observer = PolicyObserver(observer.clone());
+        let ec2 = Arc::new(RateLimited::new(ec2, Arc::new(RateLimiter::new(observer))));
+        let batchers = Arc::new(DescribeBatchers::new(&ec2, config.batching));
         Self {
             clock: WallClock::from(config.time_of_day.unwrap_or_else(SystemTime::now)),
             config,
-            recent: Recent::new(),
-            lookups: Lookups::new(Arc::clone(&desks)),
-            watch: Watch::new(desks),
+            recent: RecentWrites::new(),
+            lookups: Lookups::new(Arc::clone(&batchers)),
+            waiter: ResourceWaiter::new(batchers),
             zones: Zones::new(Arc::clone(&ec2)),
             iops_limits: IopsLimitProbe::new(Arc::clone(&ec2)),
             volumes: VolumeMemory::default(),
             snapshots: SnapshotMemory::default(),
             initialization: Initialization::default(),
             devices: DeviceNames::default(),
-            instances: KnownInstances::default(),
+            instances: InstanceCache::default(),
             pairs: PairMemory::default(),
             pending_detaches: PendingDetaches::default(),
-            cards: Cards::new(Arc::clone(&ec2)),
-            witness,
+            card_counts: EbsCardCounts::new(Arc::clone(&ec2)),
+            observer: policy_observer,
             ec2,
         }
     }

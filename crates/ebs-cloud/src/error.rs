@@ -55,7 +55,7 @@ pub enum CloudError {
     AlreadyExists {
         /// Which object, and how it differs.
         message: String,
-        /// EC2's answer that led to the look.
+        /// EC2's answer that led to the describe.
         #[source]
         cause: Option<Box<Ec2Error>>,
     },
@@ -201,7 +201,8 @@ impl CloudError {
         )
     }
 
-    /// The same, but never final: a look could not be had, so that what an earlier attempt has left behind is unknown.
+    /// The same, but never final: a describe could not be had, so that what an earlier attempt has left behind is
+    /// unknown.
     pub(crate) fn unproven(self) -> Self {
         if !self.is_final() {
             return self;

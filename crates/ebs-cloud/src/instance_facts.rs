@@ -6,7 +6,8 @@ use ebs_ec2::{Ec2, Instance, Instances, MAX_FILTER_VALUES};
 use ebs_types::{InstanceId, VolumeId};
 
 use crate::call::read;
-use crate::{Cloud, CloudError, pages};
+use crate::describe::pages;
+use crate::{Cloud, CloudError};
 
 /// What takes attachment slots of an instance besides the driver's volumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! The port makes single calls; this crate knows which call to make, what an answer proves and what it does not.
 //! Three rules run through all of it:
 //!
-//! - **A mutation is never repeated blindly.** A call whose outcome is unknown is followed by looks. What is not
+//! - **A mutation is never repeated blindly.** A call whose outcome is unknown is followed by describes. What is not
 //!   seen within 15 s of a mutating call may still exist: EC2's reads may lag that far behind its writes.
 //! - **No final error while something may have been left behind.** Final errors are given on proof only.
 //! - **An operation outlives its request.** Before each mutation it asks whether anybody still waits, and a call in
@@ -14,29 +14,20 @@
 mod attachment;
 mod bounds;
 mod call;
-mod client_token;
 mod cloud;
+mod describe;
 mod error;
 mod expiring;
-mod initialization;
 mod instance_facts;
-mod iops_limit;
-mod listing;
 mod modification;
 mod op;
-mod pages;
-mod recent;
+mod policy_observer;
+mod recent_writes;
 mod snapshot;
-mod snapshot_features;
-mod snapshot_memory;
-mod snapshot_provide;
 mod spec;
-mod traffic;
+mod throttle;
 mod volume;
-mod wait;
 mod wall_clock;
-mod witness;
-mod zones;
 
 pub use attachment::PendingDetach;
 pub use cloud::Cloud;

@@ -52,7 +52,7 @@ impl<'a> Op<'a> {
         }
     }
 
-    /// Waits, for what needs no look.
+    /// Waits, for what needs no describe.
     pub(crate) async fn sleep_until(&self, instant: Instant) -> Result<(), CloudError> {
         self.unless_superseded(tokio::time::sleep_until(instant)).await
     }

@@ -1,17 +1,25 @@
-//! Volumes: planning, creating, finding and deleting them.
+//! Volumes: planning, creating, finding, listing and deleting them.
 
 mod adopt;
 mod by_name;
+mod client_token;
 mod create;
 mod delete;
-mod look;
+mod get;
+mod initialization;
+mod iops_limit;
+mod listing;
 mod memory;
-mod order;
 mod plan;
 mod refusal;
+mod request;
+mod zones;
 
 pub(crate) use adopt::ownership;
-pub(crate) use look::exists;
+pub(crate) use get::exists;
+pub(crate) use initialization::Initialization;
+pub(crate) use iops_limit::{IopsLimitProbe, IopsQuery, Site};
 pub(crate) use memory::VolumeMemory;
 #[cfg(test)]
 pub(crate) use plan::tests::volume as a_volume;
+pub(crate) use zones::Zones;

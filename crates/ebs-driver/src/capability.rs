@@ -4,7 +4,7 @@ use csi_proto::csi::VolumeCapability;
 use csi_proto::csi::volume_capability::AccessType;
 use csi_proto::csi::volume_capability::access_mode::Mode;
 
-use crate::status::{Meaning, Refusal};
+use crate::status::{IntoStatus, Meaning};
 
 /// How a workload sees the volume.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -48,7 +48,7 @@ pub enum CapabilityError {
     },
 }
 
-impl Refusal for CapabilityError {
+impl IntoStatus for CapabilityError {
     fn meaning(&self) -> Meaning {
         Meaning::InvalidArgument
     }

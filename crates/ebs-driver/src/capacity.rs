@@ -4,7 +4,7 @@ use csi_proto::csi::CapacityRange;
 use ebs_cloud::CapacityRequest;
 use ebs_types::{Bytes, Gib, SizeError, VolumeType};
 
-use crate::status::{Meaning, Refusal};
+use crate::status::{IntoStatus, Meaning};
 
 /// The size of a volume for which nobody asked for one.
 const DEFAULT_SIZE: Gib = Gib(100);
@@ -40,7 +40,7 @@ pub enum CapacityError {
     },
 }
 
-impl Refusal for CapacityError {
+impl IntoStatus for CapacityError {
     fn meaning(&self) -> Meaning {
         match self {
             Self::NoSize { cause: SizeError::Negative(_), .. } | Self::Empty | Self::Missing => {

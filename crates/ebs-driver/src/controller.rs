@@ -37,7 +37,7 @@ use tonic::{Request, Response, Status};
 use crate::operation::Operations;
 use crate::redact::Summarize;
 use crate::request_log;
-use crate::status::{Refusal, refuse, unimplemented_rpc};
+use crate::status::{IntoStatus, to_status, unimplemented_rpc};
 use crate::tags::TagPolicy;
 
 pub use refusal::{AtStep, ControllerError, Step};
@@ -78,8 +78,8 @@ fn receive<R: Summarize>(request: Request<R>) -> R {
     request
 }
 
-fn answer<T, R: Refusal>(result: Result<T, R>) -> Result<Response<T>, Status> {
-    result.map(Response::new).map_err(|error| refuse(&error))
+fn answer<T, R: IntoStatus>(result: Result<T, R>) -> Result<Response<T>, Status> {
+    result.map(Response::new).map_err(|error| to_status(&error))
 }
 
 #[tonic::async_trait]

@@ -31,7 +31,7 @@ use tonic::{Request, Response, Status};
 use crate::bounds::{Operation, bound};
 use crate::operation::{Key, Operations};
 use crate::request_log;
-use crate::status::{refuse, unimplemented_rpc};
+use crate::status::{to_status, unimplemented_rpc};
 
 pub use error::{Cause, NodeError, Refused};
 pub use request::{Handle, RequestError};
@@ -96,7 +96,7 @@ impl Node for NodeService {
         let request = request.into_inner();
         request_log::received(&request);
         let options = &self.inner.options;
-        let plan = request::Stage::parse(&request, &options.driver, options.legacy_xfs).map_err(|e| refuse(&e))?;
+        let plan = request::Stage::parse(&request, &options.driver, options.legacy_xfs).map_err(|e| to_status(&e))?;
         let Some(plan) = plan else { return Ok(Response::new(csi::NodeStageVolumeResponse {})) };
         let key = Key::NodeVolume(plan.volume.clone());
         let (node, work) = (Arc::clone(&self.inner), plan.clone());
@@ -105,7 +105,7 @@ impl Node for NodeService {
             outcome.map_err(NodeError::of("staging", &work.volume, &work.staging))
         };
         let done = self.inner.operations.run(key, plan, bound(Operation::NodeStageVolume), work).await;
-        done.map(|()| Response::new(csi::NodeStageVolumeResponse {})).map_err(|e| refuse(&e))
+        done.map(|()| Response::new(csi::NodeStageVolumeResponse {})).map_err(|e| to_status(&e))
     }
 
     async fn node_unstage_volume(
@@ -114,7 +114,7 @@ impl Node for NodeService {
     ) -> Result<Response<csi::NodeUnstageVolumeResponse>, Status> {
         let request = request.into_inner();
         request_log::received(&request);
-        let plan = request::Unmount::unstage(&request).map_err(|e| refuse(&e))?;
+        let plan = request::Unmount::unstage(&request).map_err(|e| to_status(&e))?;
         let key = unmount_key(&plan, |volume| Key::NodeVolume(volume.clone()));
         let (node, work) = (Arc::clone(&self.inner), plan.clone());
         let work = move |waiters| async move {
@@ -122,7 +122,7 @@ impl Node for NodeService {
             outcome.map_err(NodeError::of("unstaging", &work.volume, &work.path))
         };
         let done = self.inner.operations.take_over(key, plan, bound(Operation::NodeUnstageVolume), work).await;
-        done.map(|()| Response::new(csi::NodeUnstageVolumeResponse {})).map_err(|e| refuse(&e))
+        done.map(|()| Response::new(csi::NodeUnstageVolumeResponse {})).map_err(|e| to_status(&e))
     }
 
     async fn node_publish_volume(
@@ -131,7 +131,7 @@ impl Node for NodeService {
     ) -> Result<Response<csi::NodePublishVolumeResponse>, Status> {
         let request = request.into_inner();
         request_log::received(&request);
-        let plan = request::Publish::parse(&request, &self.inner.options.driver).map_err(|e| refuse(&e))?;
+        let plan = request::Publish::parse(&request, &self.inner.options.driver).map_err(|e| to_status(&e))?;
         let key = target_key(&plan.volume, &plan.target);
         let (node, work) = (Arc::clone(&self.inner), plan.clone());
         let work = move |waiters| async move {
@@ -139,7 +139,7 @@ impl Node for NodeService {
             outcome.map_err(NodeError::of("publishing", &work.volume, &work.target))
         };
         let done = self.inner.operations.run(key, plan, bound(Operation::NodePublishVolume), work).await;
-        done.map(|()| Response::new(csi::NodePublishVolumeResponse {})).map_err(|e| refuse(&e))
+        done.map(|()| Response::new(csi::NodePublishVolumeResponse {})).map_err(|e| to_status(&e))
     }
 
     async fn node_unpublish_volume(
@@ -148,7 +148,7 @@ impl Node for NodeService {
     ) -> Result<Response<csi::NodeUnpublishVolumeResponse>, Status> {
         let request = request.into_inner();
         request_log::received(&request);
-        let plan = request::Unmount::unpublish(&request).map_err(|e| refuse(&e))?;
+        let plan = request::Unmount::unpublish(&request).map_err(|e| to_status(&e))?;
         let key = unmount_key(&plan, |volume| target_key(volume, &plan.path));
         let (node, work) = (Arc::clone(&self.inner), plan.clone());
         let work = move |waiters| async move {
@@ -156,7 +156,7 @@ impl Node for NodeService {
             outcome.map_err(NodeError::of("unpublishing", &work.volume, &work.path))
         };
         let done = self.inner.operations.take_over(key, plan, bound(Operation::NodeUnpublishVolume), work).await;
-        done.map(|()| Response::new(csi::NodeUnpublishVolumeResponse {})).map_err(|e| refuse(&e))
+        done.map(|()| Response::new(csi::NodeUnpublishVolumeResponse {})).map_err(|e| to_status(&e))
     }
 
     async fn node_expand_volume(
@@ -165,7 +165,7 @@ impl Node for NodeService {
     ) -> Result<Response<csi::NodeExpandVolumeResponse>, Status> {
         let request = request.into_inner();
         request_log::received(&request);
-        let plan = request::Expand::parse(&request).map_err(|e| refuse(&e))?;
+        let plan = request::Expand::parse(&request).map_err(|e| to_status(&e))?;
         if plan.is_block == Some(true) {
             // A raw device follows its volume; there is nothing to grow.
             return Ok(Response::new(csi::NodeExpandVolumeResponse { capacity_bytes: 0 }));
@@ -178,27 +178,28 @@ impl Node for NodeService {
         };
         let done = self.inner.operations.run(key, plan, bound(Operation::NodeExpandVolume), work).await;
         let reply = |size: ebs_types::Bytes| csi::NodeExpandVolumeResponse { capacity_bytes: size.to_wire() };
-        done.map(|size| Response::new(reply(size))).map_err(|e| refuse(&e))
+        done.map(|size| Response::new(reply(size))).map_err(|e| to_status(&e))
     }
 
     async fn node_get_volume_stats(
         &self,
         request: Request<csi::NodeGetVolumeStatsRequest>,
     ) -> Result<Response<csi::NodeGetVolumeStatsResponse>, Status> {
-        let plan = request::Look::stats(request.get_ref()).map_err(|e| refuse(&e))?;
+        let plan = request::Look::stats(request.get_ref()).map_err(|e| to_status(&e))?;
         let done = stats::run(&self.inner, &plan).await;
-        done.map(Response::new).map_err(|cause| refuse(&NodeError::of("statistics", &plan.volume, &plan.path)(cause)))
+        done.map(Response::new)
+            .map_err(|cause| to_status(&NodeError::of("statistics", &plan.volume, &plan.path)(cause)))
     }
 
     async fn node_get_volume_health(
         &self,
         request: Request<csi::NodeGetVolumeHealthRequest>,
     ) -> Result<Response<csi::NodeGetVolumeHealthResponse>, Status> {
-        let plan = request::Health::parse(request.get_ref()).map_err(|e| refuse(&e))?;
+        let plan = request::Health::parse(request.get_ref()).map_err(|e| to_status(&e))?;
         let done = health::run(&self.inner, &plan).await;
         done.map(Response::new).map_err(|cause| match plan.path {
-            Some(path) => refuse(&NodeError::of("health", &plan.volume, &path)(cause)),
-            None => refuse(&NodeError::Anywhere { rpc: "health", volume: plan.volume, cause }),
+            Some(path) => to_status(&NodeError::of("health", &plan.volume, &path)(cause)),
+            None => to_status(&NodeError::Anywhere { rpc: "health", volume: plan.volume, cause }),
         })
     }
 

@@ -10,7 +10,7 @@ use tonic::{Code, Status};
 
 use crate::operation::OperationError;
 
-/// What an error means to whoever called. Each domain error of this crate has one through [`Refusal`].
+/// What an error means to whoever called. Each domain error of this crate has one through [`IntoStatus`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Meaning {
     /// The request itself is wrong; it will stay wrong.
@@ -78,7 +78,7 @@ impl Meaning {
 }
 
 /// An error that an RPC can end with.
-pub trait Refusal: Error {
+pub trait IntoStatus: Error {
     /// What it means; decided by type, never by text.
     fn meaning(&self) -> Meaning;
 
@@ -88,7 +88,7 @@ pub trait Refusal: Error {
     }
 }
 
-impl<E: Refusal + 'static> Refusal for OperationError<E> {
+impl<E: IntoStatus + 'static> IntoStatus for OperationError<E> {
     fn meaning(&self) -> Meaning {
         match self {
             Self::Busy(_) | Self::StillRunning { .. } | Self::OutcomeUnknown { .. } => Meaning::InProgress,
@@ -111,7 +111,7 @@ impl<E: Refusal + 'static> Refusal for OperationError<E> {
 }
 
 /// The gRPC status of an error: its whole chain of causes, each said once, and what to do next.
-pub fn refuse(error: &impl Refusal) -> Status {
+pub fn to_status(error: &impl IntoStatus) -> Status {
     let mut message = chain(error);
     if let Some(next) = error.next_step() {
         let _ = write!(message, "; {next}");

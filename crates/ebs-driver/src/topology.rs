@@ -6,7 +6,7 @@ use csi_proto::csi::{Topology as WireTerm, TopologyRequirement};
 use ebs_cloud::{Term, Topology};
 use ebs_types::{DriverName, IdError, ZoneId, ZoneName};
 
-use crate::status::{Meaning, Refusal};
+use crate::status::{IntoStatus, Meaning};
 
 /// A place that cannot be one, or is not supported yet. Always InvalidArgument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,7 +30,7 @@ pub enum TopologyError {
     },
 }
 
-impl Refusal for TopologyError {
+impl IntoStatus for TopologyError {
     fn meaning(&self) -> Meaning {
         Meaning::InvalidArgument
     }

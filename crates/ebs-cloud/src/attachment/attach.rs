@@ -3,22 +3,21 @@
 use ebs_ec2::{Action, Attachment, AttachmentState, Attachments, ClusterNodes, DetachRequest, Ec2, ErrorClass, Volume};
 use ebs_types::{NodeId, VolumeId, Waiters};
 
-use super::begin::Begun;
+use super::attach_call::{AfterRefusal, AttachCall};
+use super::node_attachment::{NodeAttachment, elsewhere, holder, node_attachment};
 use super::pairs::Pair;
 use super::proof::{Expected, Proof, age};
-use super::refusal::Next;
-use super::standing::{Standing, elsewhere, holder, standing};
 use crate::call::mutate;
+use crate::describe::{FirstPoll, Transition, Verdict};
 use crate::error::refused;
 use crate::op::Op;
-use crate::wait::{Change, FirstLook, Verdict};
 use crate::{Attached, Cloud, CloudError, Object, bounds};
 
-/// So many calls may EC2 refuse in one operation for reasons that another try can cure.
-const MOST_REFUSALS: u32 = 5;
+/// Calls that EC2 may refuse in one operation for reasons that another try can cure.
+const MAX_REFUSALS: u32 = 5;
 
 /// What the wait for an attachment ended with.
-enum Arrival {
+enum AttachOutcome {
     Attached(Box<Volume>, Attachment),
     /// It stays `attaching`.
     Stuck(Attachment),
@@ -36,29 +35,31 @@ impl<E: Ec2> Cloud<E> {
         let pair = Pair { volume: volume.clone(), node: node.clone() };
         let op = Op::start(format!("attach {volume} to {node}"), bounds::ATTACH, waiters);
         if let Some(expected) = self.unfinished(&op, &pair).await? {
-            match self.arrival(&op, &pair, &expected, FirstLook::Now).await? {
-                Arrival::None => self.forget(&pair),
-                arrival => return self.end(&op, &pair, arrival).await,
+            match self.await_attached(&op, &pair, &expected, FirstPoll::Now).await? {
+                AttachOutcome::None => self.forget(&pair),
+                outcome => return self.finish_attach(&op, &pair, outcome).await,
             }
         }
         let mut refusals = 0;
         let (expected, first) = loop {
-            let error = match self.begin_attach(&op, &pair).await? {
-                Begun::Yes(expected) if expected.certain => break (expected, FirstLook::After(Change::Attaching)),
-                Begun::Yes(expected) => break (expected, FirstLook::Now),
-                Begun::Refused(error) => error,
+            let error = match self.call_attach(&op, &pair).await? {
+                AttachCall::Sent(expected) if expected.certain => {
+                    break (expected, FirstPoll::After(Transition::Attaching));
+                }
+                AttachCall::Sent(expected) => break (expected, FirstPoll::Now),
+                AttachCall::Refused(error) => error,
             };
             refusals += 1;
-            if refusals >= MOST_REFUSALS {
+            if refusals >= MAX_REFUSALS {
                 return Err(refused(&op.what, error));
             }
             match self.after_refusal(&op, &pair, error, refusals == 1).await? {
-                Next::Here(expected) => break (expected, FirstLook::Now),
-                Next::Again => {}
+                AfterRefusal::Existing(expected) => break (expected, FirstPoll::Now),
+                AfterRefusal::Retry => {}
             }
         };
-        let arrival = self.arrival(&op, &pair, &expected, first).await?;
-        self.end(&op, &pair, arrival).await
+        let outcome = self.await_attached(&op, &pair, &expected, first).await?;
+        self.finish_attach(&op, &pair, outcome).await
     }
 
     /// An attachment that is to be looked for before anything is asked of EC2. That is one whose call got no answer:
@@ -72,20 +73,22 @@ impl<E: Ec2> Cloud<E> {
             return Ok(None);
         }
         let found = self.lookups.volume(op, &pair.volume).await?;
-        match found.map_or(Standing::Absent, |volume| standing(&volume, &pair.node)) {
-            Standing::Absent => Ok(None),
-            Standing::Attached(_) | Standing::Arriving(_) | Standing::Leaving(_) => Ok(Some(self.already_here(pair))),
+        match found.map_or(NodeAttachment::Absent, |volume| node_attachment(&volume, &pair.node)) {
+            NodeAttachment::Absent => Ok(None),
+            NodeAttachment::Attached(_) | NodeAttachment::Attaching(_) | NodeAttachment::Detaching(_) => {
+                Ok(Some(self.existing_attachment(pair)))
+            }
         }
     }
 
-    async fn arrival(
+    async fn await_attached(
         &self,
         op: &Op<'_>,
         pair: &Pair,
         expected: &Expected,
-        first: FirstLook,
-    ) -> Result<Arrival, CloudError> {
-        self.watch
+        first: FirstPoll,
+    ) -> Result<AttachOutcome, CloudError> {
+        self.waiter
             .volume(op, first, &pair.volume, |seen, sent| {
                 let settled = sent >= expected.settled;
                 let Some(volume) = seen else {
@@ -95,45 +98,45 @@ impl<E: Ec2> Cloud<E> {
                 };
                 if settled
                     && elsewhere(&volume, &pair.node).is_some()
-                    && standing(&volume, &pair.node) != Standing::Absent
+                    && node_attachment(&volume, &pair.node) != NodeAttachment::Absent
                 {
                     return Verdict::Failed(listed_twice(op, &volume));
                 }
-                match standing(&volume, &pair.node) {
-                    Standing::Attached(attachment) => match expected.proof(&attachment, sent, self.clock.now()) {
+                match node_attachment(&volume, &pair.node) {
+                    NodeAttachment::Attached(attachment) => match expected.proof(&attachment, sent, self.clock.now()) {
                         Some(proof) => {
                             if proof == Proof::TimeInstead {
-                                self.witness.ended_by_time(Action::AttachVolume, &op.what);
+                                self.observer.ended_by_time(Action::AttachVolume, &op.what);
                             }
-                            Verdict::Done(Arrival::Attached(Box::new(volume), attachment))
+                            Verdict::Done(AttachOutcome::Attached(Box::new(volume), attachment))
                         }
                         None => {
                             self.pairs.listed(pair, attachment.attach_time, sent);
                             Verdict::Waiting
                         }
                     },
-                    Standing::Arriving(attachment) => {
+                    NodeAttachment::Attaching(attachment) => {
                         let age = age(&attachment, self.clock.now()).unwrap_or_default();
                         let watched = self.pairs.listed(pair, attachment.attach_time, sent).at.elapsed();
                         let stuck = attachment.state == AttachmentState::Attaching
                             && age.max(watched) > bounds::STUCK_ATTACHING
                             && watched > bounds::STUCK_WATCHED;
-                        if stuck { Verdict::Done(Arrival::Stuck(attachment)) } else { Verdict::Waiting }
+                        if stuck { Verdict::Done(AttachOutcome::Stuck(attachment)) } else { Verdict::Waiting }
                     }
                     // Somebody else takes it away.
-                    Standing::Leaving(a) if settled || expected.is(&a) => Verdict::Done(Arrival::None),
-                    Standing::Absent if settled => Verdict::Done(Arrival::None),
-                    Standing::Leaving(_) | Standing::Absent => Verdict::Waiting,
+                    NodeAttachment::Detaching(a) if settled || expected.is(&a) => Verdict::Done(AttachOutcome::None),
+                    NodeAttachment::Absent if settled => Verdict::Done(AttachOutcome::None),
+                    NodeAttachment::Detaching(_) | NodeAttachment::Absent => Verdict::Waiting,
                 }
             })
             .await
     }
 
-    async fn end(&self, op: &Op<'_>, pair: &Pair, arrival: Arrival) -> Result<Attached, CloudError> {
-        match arrival {
-            Arrival::Attached(volume, attachment) => self.attached(op, pair, *volume, attachment),
-            Arrival::Stuck(attachment) => Err(self.clear_stuck(op, pair, &attachment).await?),
-            Arrival::None => {
+    async fn finish_attach(&self, op: &Op<'_>, pair: &Pair, outcome: AttachOutcome) -> Result<Attached, CloudError> {
+        match outcome {
+            AttachOutcome::Attached(volume, attachment) => self.attached(op, pair, *volume, attachment),
+            AttachOutcome::Stuck(attachment) => Err(self.clear_stuck(op, pair, &attachment).await?),
+            AttachOutcome::None => {
                 self.forget(pair);
                 let what = &op.what;
                 let message = format!("{what}: EC2 lists no such attachment (any more); the next attempt begins anew");
@@ -178,7 +181,7 @@ impl<E: Ec2> Cloud<E> {
         };
         self.pairs.detach_asked(pair);
         if outcome.is_ok() || outcome.as_ref().is_err_and(|e| e.class == ErrorClass::Ambiguous) {
-            self.pairs.leaving(pair);
+            self.pairs.detaching(pair);
         }
         self.devices.release(pair.node.instance(), &pair.volume);
         if let Some(device) = &stuck.device {

@@ -1,48 +1,26 @@
 //! Detaching a volume from a node. Never forced, and never reported done before it is proven that nothing is attached:
 //! what proves it is in [`super::proof`].
+//!
+//! [`PendingDetaches`] says which detachments are waited for, for those who watch the driver.
 
-use std::time::SystemTime;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
-use ebs_ec2::{Action, Attachment, Attachments, ClusterNodes, DetachRequest, Ec2, Ec2Error, ErrorClass};
+use ebs_ec2::{AttachmentState, Ec2, Ec2Error, ErrorClass};
 use ebs_types::{NodeId, VolumeId, Waiters};
 use tokio::time::Instant;
 
+use super::detach_call::{DetachProgress, MIN_WAIT_FOR_SPARE_CALL, SpareCall, already_detaching};
+use super::node_attachment::{NodeAttachment, node_attachment};
 use super::pairs::Pair;
-use super::proof::{believed_by_age, end_is_believed_from, is_attachable, is_available, is_same, says_not_attached};
-use super::spare::{Asked, WORTH_A_CALL};
-use super::standing::{Standing, standing};
-use crate::call::mutate;
-use crate::error::refused;
+use super::proof::{believed_by_age, is_attachable, is_same, says_not_attached};
+use crate::describe::{FirstPoll, Verdict};
 use crate::op::Op;
-use crate::wait::{Change, FirstLook, Verdict};
 use crate::{Cloud, CloudError, bounds};
 
-/// So many DetachVolume calls may one operation make: an attachment that comes back after EC2 agreed to end it is odd.
-const MOST_CALLS: u32 = 3;
-
-/// What is known before the wait for the end.
-pub(super) struct Departure {
-    /// From when on "nothing listed" proves that nothing is there.
-    believed_from: Instant,
-    /// Looks sent from then on show what the answer to DetachVolume has changed.
-    answer_shows_from: Instant,
-    /// What EC2 answered, when it refused.
-    refusal: Option<Ec2Error>,
-    /// When to look for the first time.
-    first: FirstLook,
-    /// EC2 agreed, and may be asked once more for the state itself.
-    may_ask: bool,
-    /// The answer did not say which attachment it ends: the looks after it do.
-    learns_age: bool,
-}
-
-impl Departure {
-    /// Nothing is known but when EC2 answered: now.
-    fn unknown(first: FirstLook) -> Self {
-        let soon = Instant::now() + bounds::SETTLE;
-        Self { believed_from: soon, answer_shows_from: soon, refusal: None, first, may_ask: false, learns_age: false }
-    }
-}
+/// DetachVolume calls that one operation may make: an attachment that comes back after EC2 agreed to end it is odd.
+const MAX_DETACH_CALLS: u32 = 3;
 
 /// What the wait ended with.
 enum End {
@@ -63,23 +41,23 @@ impl<E: Ec2> Cloud<E> {
         let op = Op::start(format!("detach {volume} from {node}"), bounds::DETACH, waiters);
         op.still_wanted()?;
         // Before our own call, which proves nothing of the time before it.
-        let has_served = self.ec2.has_changed_within(bounds::SETTLE) && !self.recent.is_young();
+        let has_written = self.ec2.has_mutated_within(bounds::SETTLE) && !self.recent.in_startup_grace();
         if let Some(settled) = self.pairs.unclear_until(&pair) {
             // Its call may still be on the way.
             op.sleep_until(settled).await?;
         }
-        let mut departure = match self.pairs.leaving_since(&pair) {
-            Some(since) => already_leaving(since),
-            None => self.begin_detach(&op, &pair).await?,
+        let mut progress = match self.pairs.detaching_since(&pair) {
+            Some(since) => already_detaching(since),
+            None => self.call_detach(&op, &pair).await?,
         };
-        if departure.refusal.as_ref().is_some_and(is_attachable)
-            && let Some(until) = self.late_attach_until(&pair, has_served)
+        if progress.refusal.as_ref().is_some_and(is_attachable)
+            && let Some(until) = self.late_attach_until(&pair, has_written)
         {
             // An attach of another process may still be on the way.
             op.sleep_until(until).await?;
-            departure = self.begin_detach(&op, &pair).await?;
+            progress = self.call_detach(&op, &pair).await?;
         }
-        self.see_it_gone(&op, &pair, departure).await?;
+        self.await_detached(&op, &pair, progress).await?;
         self.pending_detaches.ended(&pair);
         self.pairs.gone(&pair);
         self.devices.release(pair.node.instance(), &pair.volume);
@@ -87,28 +65,30 @@ impl<E: Ec2> Cloud<E> {
         Ok(())
     }
 
-    async fn see_it_gone(&self, op: &Op<'_>, pair: &Pair, mut departure: Departure) -> Result<(), CloudError> {
+    async fn await_detached(&self, op: &Op<'_>, pair: &Pair, mut progress: DetachProgress) -> Result<(), CloudError> {
         let mut calls = 1;
         loop {
-            match (self.end_of(op, pair, &departure).await?, departure.refusal.take()) {
+            match (self.await_end(op, pair, &progress).await?, progress.refusal.take()) {
                 (End::Gone, _) => return Ok(()),
                 (End::Unlisted, _) => {
-                    departure.may_ask = false;
-                    departure.first = FirstLook::Now;
-                    match self.ask_once_more(op, pair).await? {
-                        Asked::Gone => return Ok(()),
-                        Asked::Nothing => {}
-                        Asked::Departs(next) => (departure, calls) = (Departure { may_ask: false, ..next }, calls + 1),
+                    progress.may_ask = false;
+                    progress.first = FirstPoll::Now;
+                    match self.spare_detach(op, pair).await? {
+                        SpareCall::Gone => return Ok(()),
+                        SpareCall::Inconclusive => {}
+                        SpareCall::Detaching(next) => {
+                            (progress, calls) = (DetachProgress { may_ask: false, ..next }, calls + 1)
+                        }
                     }
                 }
-                (End::StillAttached, Some(error)) if calls >= MOST_CALLS || !says_not_attached(&error) => {
+                (End::StillAttached, Some(error)) if calls >= MAX_DETACH_CALLS || !says_not_attached(&error) => {
                     return Err(still_listed(op, error));
                 }
-                (End::StillAttached, None) if calls >= MOST_CALLS => return Err(comes_back(op)),
+                (End::StillAttached, None) if calls >= MAX_DETACH_CALLS => return Err(reappears(op)),
                 // It came back, or it was refused as missing and is there: that answer was from before it.
                 (End::StillAttached, _) => {
                     calls += 1;
-                    departure = self.begin_detach(op, pair).await?;
+                    progress = self.call_detach(op, pair).await?;
                 }
             }
         }
@@ -117,97 +97,51 @@ impl<E: Ec2> Cloud<E> {
     /// Until when an AttachVolume of another process may still be carried out, when EC2 says that nothing is attached.
     /// What this process attached itself it knows of; and while it is the one that serves, nobody else attaches
     /// (`decisions.md` D-27).
-    fn late_attach_until(&self, pair: &Pair, has_served: bool) -> Option<Instant> {
+    fn late_attach_until(&self, pair: &Pair, has_written: bool) -> Option<Instant> {
         if self.pairs.last_known(pair).is_some_and(|known| known.is_sure) {
             return None;
         }
         let since = match self.pairs.denied_since(pair) {
             Some(since) => since,
-            None if has_served => return None,
+            None if has_written => return None,
             None => self.pairs.denied(pair),
         };
         Some(since + bounds::SETTLE).filter(|until| *until > Instant::now())
     }
 
-    /// Asks EC2 at once: no look would tell more.
-    async fn begin_detach(&self, op: &Op<'_>, pair: &Pair) -> Result<Departure, CloudError> {
-        let answer = match &pair.node {
-            NodeId::Instance(id) => {
-                let request = DetachRequest { volume: pair.volume.clone(), instance: id.clone() };
-                mutate(op, || self.ec2.detach_volume(&request)).await?.map(Some)
-            }
-            NodeId::HyperPod(node) => {
-                mutate(op, || self.ec2.detach_cluster_node_volume(node, &pair.volume)).await?.map(|()| None)
-            }
-        };
-        self.pairs.detach_asked(pair);
-        match answer {
-            Ok(said) => Ok(self.departs(op, pair, said.as_ref())),
-            Err(error) => self.not_departing(op, pair, error),
-        }
-    }
-
-    /// EC2 agreed; SageMaker says no more than that.
-    pub(super) fn departs(&self, op: &Op<'_>, pair: &Pair, said: Option<&Attachment>) -> Departure {
-        let detached = Instant::now();
-        let departure = Departure::unknown(FirstLook::After(Change::Detaching));
-        let known = self.pairs.last_known(pair);
-        self.pairs.leaving(pair);
-        let Some(said) = said else { return Departure { learns_age: !self.recent.is_young(), ..departure } };
-        let believed_from = end_is_believed_from(detached, said, known, self.clock.now());
-        if let Some(known) = known.filter(|known| known.is_sure)
-            && !is_same(known.attach_time, said.attach_time)
-            && believed_from > detached
-        {
-            self.witness.ended_by_time(Action::DetachVolume, &op.what);
-        }
-        Departure { believed_from, may_ask: true, ..departure }
-    }
-
-    /// EC2 refused, or its answer was lost.
-    pub(super) fn not_departing(&self, op: &Op<'_>, pair: &Pair, error: Ec2Error) -> Result<Departure, CloudError> {
-        let now = Instant::now();
-        let departure = Departure::unknown(FirstLook::Now);
-        let believed_from = match error.class {
-            _ if is_available(&error) => now,
-            // No better than a look, where this process knows that there was one.
-            _ if says_not_attached(&error) => {
-                let known = self.pairs.last_known(pair).map(|known| known.at + bounds::SETTLE);
-                known.map_or(now, |from| from.max(now))
-            }
-            ErrorClass::Ambiguous | ErrorClass::IncorrectState => departure.believed_from,
-            _ => return Err(refused(&op.what, error)),
-        };
-        Ok(Departure { believed_from, refusal: Some(error), ..departure })
-    }
-
     /// Waits until it is proven that nothing is attached, or that the answer to DetachVolume did not end it.
-    async fn end_of(&self, op: &Op<'_>, pair: &Pair, departure: &Departure) -> Result<End, CloudError> {
-        let mut believed_from = departure.believed_from;
+    async fn await_end(&self, op: &Op<'_>, pair: &Pair, progress: &DetachProgress) -> Result<End, CloudError> {
+        let mut believed_from = progress.believed_from;
         let known = self.pairs.last_known(pair).and_then(|known| known.attach_time);
         let ended = self
-            .watch
-            .volume(op, departure.first, &pair.volume, |seen, sent| {
+            .waiter
+            .volume(op, progress.first, &pair.volume, |seen, sent| {
                 let now = Instant::now();
-                let standing = seen.as_ref().map_or(Standing::Absent, |volume| standing(volume, &pair.node));
-                if let Some(attachment) = standing.listed() {
+                let node_attachment =
+                    seen.as_ref().map_or(NodeAttachment::Absent, |volume| node_attachment(volume, &pair.node));
+                if let Some(attachment) = node_attachment.listed() {
                     self.pending_detaches.still(pair, &attachment.state);
                 }
-                match standing {
-                    Standing::Absent if sent >= believed_from => return Verdict::Done(End::Gone),
-                    Standing::Absent if departure.may_ask && believed_from > now + WORTH_A_CALL => {
+                match node_attachment {
+                    NodeAttachment::Absent if sent >= believed_from => return Verdict::Done(End::Gone),
+                    NodeAttachment::Absent if progress.may_ask && believed_from > now + MIN_WAIT_FOR_SPARE_CALL => {
                         return Verdict::Done(End::Unlisted);
                     }
-                    Standing::Attached(_) | Standing::Arriving(_) if sent >= departure.answer_shows_from => {
+                    NodeAttachment::Attached(_) | NodeAttachment::Attaching(_)
+                        if sent >= progress.answer_shows_from =>
+                    {
                         return Verdict::Done(End::StillAttached);
                     }
-                    Standing::Leaving(a) if departure.learns_age => {
+                    NodeAttachment::Detaching(a) if progress.learns_age => {
                         let is_it = known.is_none() || is_same(known, a.attach_time);
                         if let Some(from) = believed_by_age(now, &a, self.clock.now()).filter(|_| is_it) {
                             believed_from = believed_from.min(from);
                         }
                     }
-                    Standing::Absent | Standing::Leaving(_) | Standing::Attached(_) | Standing::Arriving(_) => {}
+                    NodeAttachment::Absent
+                    | NodeAttachment::Detaching(_)
+                    | NodeAttachment::Attached(_)
+                    | NodeAttachment::Attaching(_) => {}
                 }
                 Verdict::Waiting
             })
@@ -223,13 +157,6 @@ impl<E: Ec2> Cloud<E> {
     }
 }
 
-/// An earlier operation asked EC2 then and did not see the end. Since then another driver may have attached anew, so
-/// that only looks that show a time within this operation prove an end; what the answer has changed they show already.
-fn already_leaving(since: Instant) -> Departure {
-    let answer_shows_from = since + bounds::SETTLE;
-    Departure { answer_shows_from, may_ask: true, ..Departure::unknown(FirstLook::Now) }
-}
-
 /// EC2 refused to detach what it goes on listing.
 fn still_listed(op: &Op<'_>, error: Ec2Error) -> CloudError {
     let message = format!("{}: EC2 refuses it and yet lists the attachment; try again", op.what);
@@ -241,7 +168,7 @@ fn still_listed(op: &Op<'_>, error: Ec2Error) -> CloudError {
     }
 }
 
-fn comes_back(op: &Op<'_>) -> CloudError {
+fn reappears(op: &Op<'_>) -> CloudError {
     let message = format!("{}: EC2 agrees to it and yet goes on listing the attachment; try again", op.what);
     CloudError::InProgress { message, cause: None }
 }
@@ -253,5 +180,113 @@ fn with_busy(message: String, busy_since: Option<SystemTime>) -> String {
             "{message}; the device is busy since {}: the instance still uses it, unmount it there",
             humantime::format_rfc3339_seconds(since)
         ),
+    }
+}
+
+/// One that nobody has asked for again for so long is not waited for any more.
+const FORGOTTEN_AFTER: Duration = Duration::from_mins(15);
+
+/// A detachment that was asked for and has not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingDetach {
+    /// The volume.
+    pub volume: VolumeId,
+    /// The node.
+    pub node: NodeId,
+    /// EC2's last word on the attachment.
+    pub state: AttachmentState,
+    /// Since when it is waited for, over all operations that did.
+    pub since: Instant,
+}
+
+#[derive(Debug)]
+struct Entry {
+    state: AttachmentState,
+    busy_since: Option<Instant>,
+    since: Instant,
+    seen: Instant,
+}
+
+/// All detachments that were asked for and have not ended.
+#[derive(Debug, Default)]
+pub(crate) struct PendingDetaches(Mutex<HashMap<Pair, Entry>>);
+
+impl PendingDetaches {
+    fn live(&self) -> MutexGuard<'_, HashMap<Pair, Entry>> {
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.retain(|_, entry| entry.seen.elapsed() < FORGOTTEN_AFTER);
+        entries
+    }
+
+    /// EC2 still lists the attachment.
+    pub(crate) fn still(&self, pair: &Pair, state: &AttachmentState) {
+        let now = Instant::now();
+        let mut entries = self.live();
+        let entry = entries.entry(pair.clone()).or_insert(Entry {
+            state: state.clone(),
+            busy_since: None,
+            since: now,
+            seen: now,
+        });
+        (entry.state, entry.seen) = (state.clone(), now);
+        entry.busy_since = (*state == AttachmentState::Busy).then(|| entry.busy_since.unwrap_or(now));
+    }
+
+    /// Since when EC2 calls it busy, over all operations that looked.
+    pub(crate) fn busy_since(&self, pair: &Pair) -> Option<Instant> {
+        self.live().get(pair)?.busy_since
+    }
+
+    /// It has ended.
+    pub(crate) fn ended(&self, pair: &Pair) {
+        self.live().remove(pair);
+    }
+
+    /// Those that have not.
+    pub(crate) fn all(&self) -> Vec<PendingDetach> {
+        let of = |(pair, entry): (&Pair, &Entry)| PendingDetach {
+            volume: pair.volume.clone(),
+            node: pair.node.clone(),
+            state: entry.state.clone(),
+            since: entry.since,
+        };
+        self.live().iter().map(of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> Pair {
+        Pair { volume: VolumeId::parse("vol-1").unwrap(), node: NodeId::parse("i-1").unwrap() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_detachment_is_pending_from_the_first_describe_over_all_retries_until_it_ends() {
+        let pending = PendingDetaches::default();
+        let began = Instant::now();
+        pending.still(&pair(), &AttachmentState::Detaching);
+        tokio::time::advance(Duration::from_mins(5)).await;
+        assert_eq!(pending.busy_since(&pair()), None);
+        pending.still(&pair(), &AttachmentState::Busy);
+        let busy = Instant::now();
+        tokio::time::advance(Duration::from_mins(5)).await;
+        pending.still(&pair(), &AttachmentState::Busy);
+        assert_eq!(pending.busy_since(&pair()), Some(busy));
+        let all = pending.all();
+        assert_eq!((all[0].state.clone(), all[0].since), (AttachmentState::Busy, began));
+        pending.ended(&pair());
+        assert_eq!(pending.all(), []);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_nobody_asks_for_again_is_forgotten_after_fifteen_minutes() {
+        let pending = PendingDetaches::default();
+        pending.still(&pair(), &AttachmentState::Detaching);
+        tokio::time::advance(FORGOTTEN_AFTER - Duration::from_secs(1)).await;
+        assert_eq!(pending.all().len(), 1);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(pending.all(), []);
     }
 }

@@ -8,7 +8,7 @@ use ebs_ec2::Instance;
 use ebs_types::{DeviceName, InstanceId, VolumeId};
 use tokio::time::Instant;
 
-use super::instances;
+use super::instance_cache;
 use crate::bounds::SETTLE;
 
 /// A name that EC2 said is taken although it lists nothing there is avoided for this long.
@@ -45,7 +45,7 @@ struct InFlight {
 }
 
 #[derive(Debug, Default)]
-struct Shelf {
+struct InstanceNames {
     in_flight: HashMap<VolumeId, InFlight>,
     /// Oldest first.
     likely_bad: Vec<(DeviceName, Instant)>,
@@ -53,80 +53,85 @@ struct Shelf {
 
 /// No name is free on the instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NoName;
+pub(crate) struct NoFreeName;
 
 /// Which names the attachments in flight hold, and which are likely bad, by instance.
 #[derive(Debug, Default)]
 pub(crate) struct DeviceNames {
-    shelves: Mutex<HashMap<InstanceId, Shelf>>,
+    by_instance: Mutex<HashMap<InstanceId, InstanceNames>>,
 }
 
 impl DeviceNames {
-    /// The shelves without what has ended.
-    fn live(&self) -> MutexGuard<'_, HashMap<InstanceId, Shelf>> {
+    /// The names by instance, without what has ended.
+    fn live(&self) -> MutexGuard<'_, HashMap<InstanceId, InstanceNames>> {
         let now = Instant::now();
-        let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
-        shelves.retain(|_, shelf| {
-            shelf.in_flight.retain(|_, entry| entry.until > now);
-            shelf.likely_bad.retain(|(_, until)| *until > now);
-            !(shelf.in_flight.is_empty() && shelf.likely_bad.is_empty())
+        let mut by_instance = self.by_instance.lock().unwrap_or_else(PoisonError::into_inner);
+        by_instance.retain(|_, names| {
+            names.in_flight.retain(|_, entry| entry.until > now);
+            names.likely_bad.retain(|(_, until)| *until > now);
+            !(names.in_flight.is_empty() && names.likely_bad.is_empty())
         });
-        shelves
+        by_instance
     }
 
     /// Takes a name, and on instances with several cards the card with the fewest volumes. A volume that holds some
     /// already, from an attempt whose end is not known, keeps them unless the name is listed as taken.
-    pub(crate) fn reserve(&self, instance: &Instance, volume: &VolumeId, cards: u32) -> Result<Reservation, NoName> {
-        let mut shelves = self.live();
-        let shelf = shelves.entry(instance.id.clone()).or_default();
-        if let Some(entry) = shelf.in_flight.remove(volume)
+    pub(crate) fn reserve(
+        &self,
+        instance: &Instance,
+        volume: &VolumeId,
+        cards: u32,
+    ) -> Result<Reservation, NoFreeName> {
+        let mut by_instance = self.live();
+        let names = by_instance.entry(instance.id.clone()).or_default();
+        if let Some(entry) = names.in_flight.remove(volume)
             && !instance.devices.iter().any(|d| d.device == entry.holds.device)
         {
             let holds = entry.holds.clone();
-            shelf.in_flight.insert(volume.clone(), entry);
+            names.in_flight.insert(volume.clone(), entry);
             return Ok(holds);
         }
         let listed = instance.devices.iter().map(|d| &d.device);
-        let in_use: HashSet<&DeviceName> = listed.chain(shelf.in_flight.values().map(|e| &e.holds.device)).collect();
-        let likely_bad: Vec<&DeviceName> = shelf.likely_bad.iter().map(|(name, _)| name).collect();
-        let device = pick(&in_use, &likely_bad).ok_or(NoName)?.clone();
-        let card = (cards > 1).then(|| emptiest_card(instance, &shelf.in_flight, cards));
+        let in_use: HashSet<&DeviceName> = listed.chain(names.in_flight.values().map(|e| &e.holds.device)).collect();
+        let likely_bad: Vec<&DeviceName> = names.likely_bad.iter().map(|(name, _)| name).collect();
+        let device = pick(&in_use, &likely_bad).ok_or(NoFreeName)?.clone();
+        let card = (cards > 1).then(|| emptiest_card(instance, &names.in_flight, cards));
         let holds = Reservation { device, card };
         let until = Instant::now() + UNPROVEN_LIFETIME;
-        shelf.in_flight.insert(volume.clone(), InFlight { holds: holds.clone(), until });
+        names.in_flight.insert(volume.clone(), InFlight { holds: holds.clone(), until });
         Ok(holds)
     }
 
     /// True when the volume holds a name on the instance.
     pub(crate) fn holds(&self, instance: &InstanceId, volume: &VolumeId) -> bool {
-        self.live().get(instance).is_some_and(|shelf| shelf.in_flight.contains_key(volume))
+        self.live().get(instance).is_some_and(|names| names.in_flight.contains_key(volume))
     }
 
     /// EC2 shows the attachment: soon every description of the instance that is used shows it too (reads lag, and
     /// descriptions are kept for a while), and the entry may go (`ebs-cloud.md` E18).
     pub(crate) fn settle(&self, instance: &InstanceId, volume: &VolumeId) {
-        let mut shelves = self.live();
-        let Some(shelf) = shelves.get_mut(instance) else { return };
-        if let Some(entry) = shelf.in_flight.get_mut(volume) {
-            entry.until = Instant::now() + SETTLE + instances::LIFETIME;
+        let mut by_instance = self.live();
+        let Some(names) = by_instance.get_mut(instance) else { return };
+        if let Some(entry) = names.in_flight.get_mut(volume) {
+            entry.until = Instant::now() + SETTLE + instance_cache::LIFETIME;
             let name = entry.holds.device.clone();
-            shelf.likely_bad.retain(|(bad, _)| *bad != name);
+            names.likely_bad.retain(|(bad, _)| *bad != name);
         }
     }
 
     /// There is no attachment of the volume to the instance: its name is free.
     pub(crate) fn release(&self, instance: &InstanceId, volume: &VolumeId) {
-        if let Some(shelf) = self.live().get_mut(instance) {
-            shelf.in_flight.remove(volume);
+        if let Some(names) = self.live().get_mut(instance) {
+            names.in_flight.remove(volume);
         }
     }
 
     /// EC2 says that the name is taken.
     pub(crate) fn mark_likely_bad(&self, instance: &InstanceId, device: &DeviceName) {
-        let mut shelves = self.live();
-        let shelf = shelves.entry(instance.clone()).or_default();
-        shelf.likely_bad.retain(|(bad, _)| bad != device);
-        shelf.likely_bad.push((device.clone(), Instant::now() + LIKELY_BAD_LIFETIME));
+        let mut by_instance = self.live();
+        let names = by_instance.entry(instance.clone()).or_default();
+        names.likely_bad.retain(|(bad, _)| bad != device);
+        names.likely_bad.push((device.clone(), Instant::now() + LIKELY_BAD_LIFETIME));
     }
 }
 
@@ -143,8 +148,8 @@ where
 fn emptiest_card(instance: &Instance, in_flight: &HashMap<VolumeId, InFlight>, cards: u32) -> u32 {
     let is_listed = |volume: &VolumeId| instance.devices.iter().any(|d| d.volume.as_ref() == Some(volume));
     let listed = instance.devices.iter().filter_map(|d| d.card);
-    let flying = in_flight.iter().filter(|(volume, _)| !is_listed(volume)).filter_map(|(_, e)| e.holds.card);
-    let used: Vec<u32> = listed.chain(flying).collect();
+    let pending = in_flight.iter().filter(|(volume, _)| !is_listed(volume)).filter_map(|(_, e)| e.holds.card);
+    let used: Vec<u32> = listed.chain(pending).collect();
     (0..cards).min_by_key(|card| used.iter().filter(|c| *c == card).count()).unwrap_or(0)
 }
 

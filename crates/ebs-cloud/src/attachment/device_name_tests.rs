@@ -57,7 +57,7 @@ async fn a_likely_bad_name_is_the_last_resort_and_forgiven_in_time() {
     let full = instance(all_others.collect());
     assert_eq!(names.reserve(&full, &volume(1000), 1).unwrap().device, NAMES[0], "the one longest known as bad");
     assert_eq!(names.reserve(&full, &volume(1001), 1).unwrap().device, NAMES[1]);
-    assert_eq!(names.reserve(&full, &volume(1002), 1), Err(NoName));
+    assert_eq!(names.reserve(&full, &volume(1002), 1), Err(NoFreeName));
     tokio::time::advance(LIKELY_BAD_LIFETIME).await;
     assert_eq!(names.reserve(&bare, &volume(1), 1).unwrap().device, NAMES[0]);
 }
@@ -81,7 +81,7 @@ async fn a_name_stays_taken_until_ec2_has_had_time_to_list_it() {
     names.settle(&bare.id, &volume(1));
     tokio::time::advance(SETTLE / 2).await;
     assert_eq!(names.reserve(&bare, &volume(2), 1).unwrap().device, NAMES[1]);
-    tokio::time::advance(SETTLE + instances::LIFETIME).await;
+    tokio::time::advance(SETTLE + instance_cache::LIFETIME).await;
     assert_eq!(names.reserve(&bare, &volume(3), 1).unwrap().device, NAMES[0]);
 }
 
@@ -138,27 +138,27 @@ proptest! {
             let names = DeviceNames::default();
             let id = instance(Vec::new()).id;
             // What EC2 knows: name and time of acceptance of each attachment; listed when `SETTLE` has passed.
-            let mut flying: HashMap<usize, DeviceName> = HashMap::new();
+            let mut pending: HashMap<usize, DeviceName> = HashMap::new();
             let mut attached: HashMap<usize, (DeviceName, Instant)> = HashMap::new();
             for step in steps {
                 match step {
                     Step::Reserve(n) if !attached.contains_key(&n) => {
                         let seen = attached.iter().filter(|(_, (_, at))| at.elapsed() >= SETTLE);
                         let mapping = seen.map(|(n, (d, _))| listed(d, *n, AttachmentState::Attached, None)).collect();
-                        flying.remove(&n);
+                        pending.remove(&n);
                         let taken = names.reserve(&instance(mapping), &volume(n), 1).unwrap().device;
-                        prop_assert!(!flying.values().any(|d| *d == taken), "{taken} is in flight");
+                        prop_assert!(!pending.values().any(|d| *d == taken), "{taken} is in flight");
                         prop_assert!(!attached.values().any(|(d, _)| *d == taken), "{taken} is attached");
-                        flying.insert(n, taken);
+                        pending.insert(n, taken);
                     }
                     Step::Attached(n) => {
-                        if let Some(device) = flying.remove(&n) {
+                        if let Some(device) = pending.remove(&n) {
                             names.settle(&id, &volume(n));
                             attached.insert(n, (device, Instant::now()));
                         }
                     }
                     Step::Failed(n) => {
-                        if flying.remove(&n).is_some() {
+                        if pending.remove(&n).is_some() {
                             names.release(&id, &volume(n));
                         }
                     }

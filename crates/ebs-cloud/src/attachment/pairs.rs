@@ -1,5 +1,5 @@
-//! What this process knows of attachments: what no look can tell in time. It is forgotten with the process; then
-//! looks need up to 15 s to prove the same.
+//! What this process knows of attachments: what no describe can tell in time. It is forgotten with the process; then
+//! describes need up to 15 s to prove the same.
 
 use std::time::{Duration, SystemTime};
 
@@ -28,15 +28,15 @@ pub(crate) struct Pair {
 pub(crate) struct PairMemory {
     existed: Expiring<Pair, Existed>,
     unclear: Expiring<Pair, Instant>,
-    leaving: Expiring<Pair, Instant>,
+    detaching: Expiring<Pair, Instant>,
     denied: Expiring<Pair, Instant>,
     detach_asked: Expiring<Pair, Instant>,
 }
 
 impl PairMemory {
     /// The call to attach was accepted, or may have been.
-    pub(crate) fn arriving(&self, pair: &Pair, expected: &Expected) {
-        self.leaving.remove(pair);
+    pub(crate) fn attach_called(&self, pair: &Pair, expected: &Expected) {
+        self.detaching.remove(pair);
         self.denied.remove(pair);
         if expected.certain {
             self.existed(pair, expected.attach_time);
@@ -45,8 +45,8 @@ impl PairMemory {
         }
     }
 
-    /// The call to attach got no answer, and no look has shown yet what became of it: until when it may still be carried
-    /// out.
+    /// The call to attach got no answer, and no describe has shown yet what became of it: until when it may still be
+    /// carried out.
     pub(crate) fn unclear_until(&self, pair: &Pair) -> Option<Instant> {
         self.unclear.get(pair)
     }
@@ -54,19 +54,19 @@ impl PairMemory {
     /// There is such an attachment now. The earliest instant at which it is known to have existed is kept.
     pub(crate) fn existed(&self, pair: &Pair, attach_time: Option<SystemTime>) {
         self.unclear.remove(pair);
-        self.leaving.remove(pair);
+        self.detaching.remove(pair);
         let earlier = self.existed.get(pair).filter(|known| is_same(known.attach_time, attach_time));
         let at = earlier.map_or_else(Instant::now, |known| known.at);
         self.existed.insert(pair.clone(), Existed { attach_time, at, is_sure: true }, EXISTED_LIFETIME);
     }
 
-    /// A look sent then listed such an attachment, which proves that there was one and not that it is there now.
+    /// A describe sent then listed such an attachment, which proves that there was one and not that it is there now.
     /// Returns what is known of it.
     pub(crate) fn listed(&self, pair: &Pair, attach_time: Option<SystemTime>, sent: Instant) -> Existed {
         let seen = Existed { attach_time, at: sent, is_sure: false };
         match self.existed.get(pair) {
             Some(known) if is_same(known.attach_time, attach_time) => known,
-            // A look that shows an earlier time takes nothing from what is known of a later one.
+            // A describe that shows an earlier time takes nothing from what is known of a later one.
             Some(known) if known.attach_time > attach_time => seen,
             _ => {
                 self.existed.insert(pair.clone(), seen, EXISTED_LIFETIME);
@@ -81,18 +81,18 @@ impl PairMemory {
     }
 
     /// EC2 agreed to detach, or may have.
-    pub(crate) fn leaving(&self, pair: &Pair) {
+    pub(crate) fn detaching(&self, pair: &Pair) {
         self.unclear.remove(pair);
-        self.leaving.insert(pair.clone(), Instant::now(), UNFINISHED_LIFETIME);
+        self.detaching.insert(pair.clone(), Instant::now(), UNFINISHED_LIFETIME);
     }
 
     /// When it did so, unless the end was seen since, or an attachment that was made after it.
-    pub(crate) fn leaving_since(&self, pair: &Pair) -> Option<Instant> {
-        self.leaving.get(pair)
+    pub(crate) fn detaching_since(&self, pair: &Pair) -> Option<Instant> {
+        self.detaching.get(pair)
     }
 
-    /// EC2 has answered a DetachVolume, whatever it said. Known for as long as looks may not show what it changed, also
-    /// when the end was seen or another attachment was made since.
+    /// EC2 has answered a DetachVolume, whatever it said. Known for as long as describes may not show what it changed,
+    /// also when the end was seen or another attachment was made since.
     pub(crate) fn detach_asked(&self, pair: &Pair) {
         self.detach_asked.insert(pair.clone(), Instant::now(), SETTLE);
     }
@@ -119,6 +119,6 @@ impl PairMemory {
         self.denied.remove(pair);
         self.existed.remove(pair);
         self.unclear.remove(pair);
-        self.leaving.remove(pair);
+        self.detaching.remove(pair);
     }
 }

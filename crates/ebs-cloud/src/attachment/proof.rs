@@ -1,4 +1,4 @@
-//! What looks and refusals prove, and when.
+//! What describes and refusals prove, and when.
 //!
 //! A description shows each object as it was at some time in the last 15 s ([`SETTLE`]), and of two descriptions the
 //! later one may show the earlier time. EC2's guide says the same of the errors of mutating calls. What is assumed
@@ -8,30 +8,30 @@
 //! 1. *"Nothing listed" may be the time before the attachment*, and so may `NotFound`. Either proves that the attachment
 //!    is over only when it was asked 15 s or more after an instant at which the attachment existed. Nobody makes another
 //!    one meanwhile: an orchestrator does not publish what it is unpublishing.
-//! 2. *Known instants*: when EC2 accepted our AttachVolume, when a look showed the attachment, when EC2 accepted our
-//!    DetachVolume. An attachment that this process made more than 15 s ago is therefore over at the first look that
-//!    lists nothing. The answer to DetachVolume carries the attach time, which tells *which* attachment it was, so
+//! 2. *Known instants*: when EC2 accepted our AttachVolume, when a describe showed the attachment, when EC2 accepted
+//!    our DetachVolume. An attachment that this process made more than 15 s ago is therefore over at the first describe
+//!    that lists nothing. The answer to DetachVolume carries the attach time, which tells *which* attachment it was, so
 //!    that a memory of an earlier one (another driver may have attached anew) proves nothing about this one.
 //! 3. *The attach time is such an instant*, by AWS's own clock: the `Date` of the reply that names it tells how long ago it
 //!    was, to a second. Only where a reply has no date does our clock count, and less by [`CLOCK_ERROR`]: EC2 refuses
 //!    requests whose signature is 5 min off, so a clock that works is less wrong than that. SageMaker's answer to a
-//!    detach names no attachment: there the looks after it tell the attach time.
-//! 4. *Having seen `detaching` proves nothing more*: the next look may show the time before the attachment.
+//!    detach names no attachment: there the describes after it tell the attach time.
+//! 4. *Having seen `detaching` proves nothing more*: the next describe may show the time before the attachment.
 //! 5. *`IncorrectState` of a volume that EC2 calls `'available'` is the state itself*: nothing is attached. Any other
 //!    `IncorrectState` may mean that the volume is `detaching`: then rule 7 holds.
-//! 6. *One more DetachVolume asks for the state itself* where EC2 has accepted one, a look lists nothing and that would
-//!    prove nothing for more than 2 s: `'available'` is the end, any other refusal proves nothing. It is sent only with a token
-//!    that nobody needs ([`super::spare`]).
-//! 7. *Otherwise* 15 s after the answer to DetachVolume every look shows a time after it.
+//! 6. *One more DetachVolume asks for the state itself* where EC2 has accepted one, a describe lists nothing and that
+//!    would prove nothing for more than 2 s: `'available'` is the end, any other refusal proves nothing. It is sent
+//!    only with a token that nobody needs ([`super::detach_call`]).
+//! 7. *Otherwise* 15 s after the answer to DetachVolume every describe shows a time after it.
 //! 8. An AttachVolume without answer may still be carried out: it is given its 15 s before the DetachVolume is sent,
 //!    so that it cannot come after it (`decisions.md` D-10). The same holds for one of another process, which may have
 //!    led until a moment ago: "not attached", of a pair that this process did not attach, is believed at once only if the process has
 //!    asked EC2 to change something within the last 15 s (D-27).
 //! 9. *"Attached" may be an earlier attachment.* Ours is the one whose attach time EC2 gave us (SageMaker: the one that began
-//!    when it answered). After an answer without, what looks sent 15 s later show is true. Of an attachment that was
-//!    there before we asked: one that this process knows, or that began 15 s ago or more, is believed at once, unless the process
-//!    has itself sent a DetachVolume for it within 15 s or, not knowing it, has run for less; others once 15 s have
-//!    passed since this process first saw them, over all attempts (D-26).
+//!    when it answered). After an answer without, what describes sent 15 s later show is true. Of an attachment that
+//!    was there before we asked: one that this process knows, or that began 15 s ago or more, is believed at once,
+//!    unless the process has itself sent a DetachVolume for it within 15 s or, not knowing it, has run for less; others
+//!    once 15 s have passed since this process first saw them, over all attempts (D-26).
 //!
 //! Attach times that differ by 2 s or less are the same: descriptions are no finer, and nobody says how EC2 rounds.
 
@@ -56,18 +56,18 @@ pub(crate) struct Existed {
     pub(crate) attach_time: Option<SystemTime>,
     /// When.
     pub(crate) at: Instant,
-    /// EC2 said so to our call, or looks have proven that it was there then. Otherwise a look has listed it.
+    /// EC2 said so to our call, or describes have proven that it was there then. Otherwise a describe has listed it.
     pub(crate) is_sure: bool,
 }
 
-/// Which attachment is waited for, and from when on looks must show it.
+/// Which attachment is waited for, and from when on describes must show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expected {
     /// The attach time that EC2 gave it.
     pub(crate) attach_time: Option<SystemTime>,
     /// By how much the attach time that EC2 lists may differ.
     within: Duration,
-    /// Looks sent from this instant on show what is: 15 s after the answer.
+    /// Describes sent from this instant on show what is: 15 s after the answer.
     pub(crate) settled: Instant,
     /// EC2's answer was clear: there was such an attachment.
     pub(crate) certain: bool,
@@ -79,9 +79,9 @@ pub(crate) struct Expected {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Found {
     known: Option<Existed>,
-    /// Looks sent from this instant on show what this process has done to it.
+    /// Describes sent from this instant on show what this process has done to it.
     shows_ours: Option<Instant>,
-    /// Looks sent from this instant on show what the process before this one has done, too.
+    /// Describes sent from this instant on show what the process before this one has done, too.
     shows_all: Instant,
 }
 
@@ -118,8 +118,8 @@ impl Expected {
         is_near(self.attach_time, listed.attach_time, self.within)
     }
 
-    /// Whether a look sent at that instant that lists this attachment proves that it is there now; `now` is our time of
-    /// day.
+    /// Whether a describe sent at that instant that lists this attachment proves that it is there now; `now` is our
+    /// time of day.
     pub(crate) fn proof(&self, listed: &Attachment, sent: Instant, now: SystemTime) -> Option<Proof> {
         if self.is(listed) || self.found.as_ref().is_some_and(|found| found.is_shown_by(listed, sent, now)) {
             return Some(Proof::Identity);
@@ -134,9 +134,9 @@ impl Expected {
 pub(crate) enum Proof {
     /// It is the one, by what is known of it.
     Identity,
-    /// Looks show what is by now; nothing else was expected to tell.
+    /// Describes show what is by now; nothing else was expected to tell.
     Time,
-    /// Looks show what is by now, and it is not the one that EC2 gave us.
+    /// Describes show what is by now, and it is not the one that EC2 gave us.
     TimeInstead,
 }
 
@@ -172,8 +172,9 @@ fn is_near(one: Option<SystemTime>, other: Option<SystemTime>, within: Duration)
     one.duration_since(other).unwrap_or_else(|earlier| earlier.duration()) <= within
 }
 
-/// From when on looks that list nothing prove the end of an attachment that EC2 has just agreed to detach: `detached`
-/// is when it did so and `said` what it said, `known` is what this process remembers and `now` its time of day.
+/// From when on describes that list nothing prove the end of an attachment that EC2 has just agreed to detach:
+/// `detached` is when it did so and `said` what it said, `known` is what this process remembers and `now` its time of
+/// day.
 pub(crate) fn end_is_believed_from(
     detached: Instant,
     said: &Attachment,

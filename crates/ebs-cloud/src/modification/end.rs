@@ -7,42 +7,23 @@ use ebs_types::VolumeId;
 use tokio::time::Instant;
 
 use super::plan;
+use crate::describe::{FirstPoll, Transition, Verdict};
 use crate::op::Op;
-use crate::recent::Mark;
-use crate::wait::{Change, FirstLook, Verdict};
-use crate::{Cloud, CloudError, Object, bounds};
+use crate::recent_writes::Write;
+use crate::{Cloud, CloudError, bounds};
 
 impl<E: Ec2> Cloud<E> {
     /// The latest modification once none runs; EC2 shows the targets of a running one as if they were reached, so what
     /// it shows of the volume meanwhile proves nothing.
     pub(super) async fn latest_at_rest(&self, op: &Op<'_>, id: &VolumeId) -> Result<Option<Modification>, CloudError> {
-        let settled_at = self.recent.settled_for_all_at(&Mark::Modification(id.clone()));
-        self.watch
-            .modification(op, FirstLook::Now, id, |seen, sent| {
+        let settled_at = self.recent.settled_for_all_at(&Write::Modification(id.clone()));
+        self.waiter
+            .modification(op, FirstPoll::Now, id, |seen, sent| {
                 let settled = sent >= settled_at;
                 match seen.as_ref().map(|m| &m.state) {
                     Some(ModificationState::Modifying | ModificationState::Other(_)) => Verdict::Waiting,
                     _ if settled => Verdict::Done(seen),
                     _ => Verdict::Waiting,
-                }
-            })
-            .await
-    }
-
-    /// The volume, once it is sure that there is one or none: one made a moment ago may not be shown yet.
-    pub(crate) async fn volume_for_sure(&self, op: &Op<'_>, id: &VolumeId) -> Result<Volume, CloudError> {
-        let object = Object::Volume(id.clone());
-        let settled_at = self.recent.heard_of(&object);
-        self.watch
-            .volume(op, FirstLook::Now, id, |seen, sent| {
-                let settled = sent >= settled_at;
-                match seen {
-                    Some(volume) if crate::volume::exists(&volume) => {
-                        self.recent.sees(&object);
-                        Verdict::Done(volume)
-                    }
-                    None if !settled => Verdict::Waiting,
-                    None | Some(_) => Verdict::Failed(missing(id)),
                 }
             })
             .await
@@ -57,8 +38,8 @@ impl<E: Ec2> Cloud<E> {
         latest_before: Option<SystemTime>,
     ) -> Result<(), CloudError> {
         let visible_by = Instant::now() + bounds::SETTLE;
-        let first = FirstLook::After(Change::Modifying);
-        self.watch
+        let first = FirstPoll::After(Transition::Modifying);
+        self.waiter
             .modification(op, first, &request.volume, |seen, sent| match seen {
                 Some(m) if plan::is_after(&m, latest_before) && plan::leads_to(request, &m) => match m.state {
                     ModificationState::Failed => Verdict::Failed(has_failed(op, &m)),
@@ -83,8 +64,8 @@ impl<E: Ec2> Cloud<E> {
         latest_before: Option<SystemTime>,
     ) -> Result<bool, CloudError> {
         let visible_by = self.recent.refusal_settles_at(&request.volume);
-        self.watch
-            .modification(op, FirstLook::Now, &request.volume, |seen, sent| match seen {
+        self.waiter
+            .modification(op, FirstPoll::Now, &request.volume, |seen, sent| match seen {
                 Some(m) if latest_before.is_none() || plan::is_after(&m, latest_before) => {
                     Verdict::Done(plan::leads_to(request, &m))
                 }
@@ -96,18 +77,14 @@ impl<E: Ec2> Cloud<E> {
 
     /// The volume once EC2 describes it as asked for.
     pub(super) async fn reached(&self, op: &Op<'_>, request: &ModifyVolume) -> Result<Volume, CloudError> {
-        self.watch
-            .volume(op, FirstLook::Now, &request.volume, |seen, _| match seen {
+        self.waiter
+            .volume(op, FirstPoll::Now, &request.volume, |seen, _| match seen {
                 Some(v) if plan::is_met(request, &v) => Verdict::Done(v),
                 // What is not listed a moment after it was modified is merely not shown; the bound ends the wait.
                 Some(_) | None => Verdict::Waiting,
             })
             .await
     }
-}
-
-fn missing(id: &VolumeId) -> CloudError {
-    CloudError::NotFound { object: Object::Volume(id.clone()), cause: None }
 }
 
 fn has_failed(op: &Op<'_>, modification: &Modification) -> CloudError {

@@ -9,7 +9,7 @@ use crate::ModifySpec;
 
 /// Which IOPS are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct IopsWish {
+pub(super) struct RequestedIops {
     /// How many.
     pub(super) request: IopsRequest,
     /// The volume's own tags ask, on the occasion of another change: that may raise its IOPS and never lowers them.
@@ -20,17 +20,17 @@ pub(super) struct IopsWish {
 /// ratio counts without that (`controller.md` C13).
 ///
 /// Tags that cannot be read are passed over: they must not keep a volume from growing (`controller.md` C12).
-pub(super) fn iops_wish(spec: &ModifySpec, volume: &Volume, driver: &DriverName) -> IopsWish {
+pub(super) fn requested_iops(spec: &ModifySpec, volume: &Volume, driver: &DriverName) -> RequestedIops {
     match spec.iops {
         IopsRequest::Explicit(0) | IopsRequest::PerGib(0) | IopsRequest::Default => {}
-        request => return IopsWish { request, only_raises: false },
+        request => return RequestedIops { request, only_raises: false },
     }
     let allowed = spec.auto_iops.unwrap_or_else(|| allowed_by_tag(volume, driver));
     let request = match ratio_of_tag(volume, driver) {
         Some(ratio) if allowed => IopsRequest::PerGib(ratio),
         _ => IopsRequest::Default,
     };
-    IopsWish { request, only_raises: true }
+    RequestedIops { request, only_raises: true }
 }
 
 fn ratio_of_tag(volume: &Volume, driver: &DriverName) -> Option<Iops> {
@@ -58,12 +58,17 @@ pub(super) fn size(spec: &ModifySpec, volume: &Volume) -> Gib {
     spec.size.map_or(volume.size, |size| size.max(volume.size))
 }
 
-/// What is to be changed: the properties in which the volume differs from what is asked for. `iops` is what the wish
-/// comes to within the limits.
-pub(super) fn request(spec: &ModifySpec, volume: &Volume, wish: IopsWish, iops: Option<Iops>) -> ModifyVolume {
+/// What is to be changed: the properties in which the volume differs from what is asked for. `iops` is what the
+/// request comes to within the limits.
+pub(super) fn request(
+    spec: &ModifySpec,
+    volume: &Volume,
+    requested: RequestedIops,
+    iops: Option<Iops>,
+) -> ModifyVolume {
     let volume_type = spec.volume_type.clone().filter(|wanted| *wanted != volume.volume_type);
     let iops = iops.filter(|wanted| match volume.iops {
-        Some(now) if wish.only_raises => *wanted > now,
+        Some(now) if requested.only_raises => *wanted > now,
         now => now != Some(*wanted),
     });
     ModifyVolume {
@@ -97,7 +102,7 @@ pub(super) fn leads_to(request: &ModifyVolume, modification: &Modification) -> b
         && request.throughput.is_none_or(|throughput| modification.target_throughput == Some(throughput))
 }
 
-/// True when a modification began after one that was the latest before: a look may still show that one.
+/// True when a modification began after one that was the latest before: a describe may still show that one.
 pub(super) fn is_after(modification: &Modification, latest_before: Option<SystemTime>) -> bool {
     match (modification.started, latest_before) {
         (Some(started), Some(before)) => started > before,

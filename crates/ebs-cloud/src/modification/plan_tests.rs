@@ -9,19 +9,19 @@ fn volume(tags: &[(&str, &str)]) -> Volume {
     Volume { volume_type: VolumeType::Io2, size: Gib(10), iops: Some(500), tags, ..a_volume("us-west-2a", "usw2-az1") }
 }
 
-fn wish(spec: &ModifySpec, volume: &Volume) -> IopsWish {
-    iops_wish(spec, volume, &DriverName::default())
+fn requested(spec: &ModifySpec, volume: &Volume) -> RequestedIops {
+    requested_iops(spec, volume, &DriverName::default())
 }
 
 #[test]
 fn explicit_iops_win_over_a_ratio_and_a_ratio_of_the_request_over_that_of_the_tags() {
     let tagged = volume(&[("IOPSPerGb", "7"), ("AllowAutoIOPSIncreaseOnModify", "true")]);
-    let asked = |iops| wish(&ModifySpec { iops, ..ModifySpec::default() }, &tagged);
+    let asked = |iops| requested(&ModifySpec { iops, ..ModifySpec::default() }, &tagged);
     for request in [IopsRequest::Explicit(900), IopsRequest::PerGib(3)] {
-        assert_eq!(asked(request), IopsWish { request, only_raises: false });
+        assert_eq!(asked(request), RequestedIops { request, only_raises: false });
     }
     for nothing in [IopsRequest::Default, IopsRequest::Explicit(0), IopsRequest::PerGib(0)] {
-        assert_eq!(asked(nothing), IopsWish { request: IopsRequest::PerGib(7), only_raises: true });
+        assert_eq!(asked(nothing), RequestedIops { request: IopsRequest::PerGib(7), only_raises: true });
     }
 }
 
@@ -37,8 +37,8 @@ fn the_ratio_of_the_tags_counts_only_when_request_or_tag_allow_it() {
         ("true", Some(false), false),
     ] {
         let tagged = volume(&[("IOPSPerGb", "7"), ("AllowAutoIOPSIncreaseOnModify", tag)]);
-        let wish = wish(&ModifySpec { auto_iops: asked, ..ModifySpec::default() }, &tagged);
-        assert_eq!(wish.request == IopsRequest::PerGib(7), counts, "{tag} {asked:?}");
+        let requested = requested(&ModifySpec { auto_iops: asked, ..ModifySpec::default() }, &tagged);
+        assert_eq!(requested.request == IopsRequest::PerGib(7), counts, "{tag} {asked:?}");
     }
 }
 
@@ -46,14 +46,14 @@ fn the_ratio_of_the_tags_counts_only_when_request_or_tag_allow_it() {
 fn tags_that_cannot_be_read_ask_for_nothing() {
     for (ratio, allow) in [("many", "true"), ("-5", "true"), ("0", "true"), ("99999999999", "true"), ("7", "yes")] {
         let tagged = volume(&[("IOPSPerGb", ratio), ("AllowAutoIOPSIncreaseOnModify", allow)]);
-        assert_eq!(wish(&ModifySpec::default(), &tagged).request, IopsRequest::Default, "{ratio} {allow}");
+        assert_eq!(requested(&ModifySpec::default(), &tagged).request, IopsRequest::Default, "{ratio} {allow}");
     }
 }
 
 #[test]
 fn only_what_differs_is_asked_for() {
     let now = Volume { throughput: Some(125), ..volume(&[]) };
-    let asked = |spec: &ModifySpec, iops| request(spec, &now, wish(spec, &now), iops);
+    let asked = |spec: &ModifySpec, iops| request(spec, &now, requested(spec, &now), iops);
     let same = ModifySpec {
         size: Some(Gib(10)),
         volume_type: Some(VolumeType::Io2),
@@ -80,8 +80,8 @@ fn only_what_differs_is_asked_for() {
 fn tags_never_lower_iops() {
     let now = volume(&[("IOPSPerGb", "7"), ("AllowAutoIOPSIncreaseOnModify", "true")]);
     let grow = ModifySpec::size(Gib(20));
-    assert_eq!(request(&grow, &now, wish(&grow, &now), Some(140)).iops, None);
-    assert_eq!(request(&grow, &now, wish(&grow, &now), Some(600)).iops, Some(600));
+    assert_eq!(request(&grow, &now, requested(&grow, &now), Some(140)).iops, None);
+    assert_eq!(request(&grow, &now, requested(&grow, &now), Some(600)).iops, Some(600));
 }
 
 #[test]

@@ -7,9 +7,9 @@ use super::cooldown::when_possible;
 use super::plan;
 use crate::call::mutate;
 use crate::error::refused;
-use crate::iops_limit::{Site, Wish};
 use crate::op::Op;
-use crate::recent::Mark;
+use crate::recent_writes::Write;
+use crate::volume::{IopsQuery, Site};
 use crate::{Cloud, CloudError, ModifySpec, Object, bounds};
 
 impl<E: Ec2> Cloud<E> {
@@ -60,13 +60,13 @@ impl<E: Ec2> Cloud<E> {
         match answer {
             Ok(modification) => {
                 self.recent.forget_refusal(id);
-                self.recent.note(Mark::Modification(id.clone()));
+                self.recent.note(Write::Modification(id.clone()));
                 if !is_past_modifying(&modification) {
                     self.modification_end(op, &request, before).await?;
                 }
             }
             Err(e) if e.class == ErrorClass::Ambiguous => {
-                self.recent.note(Mark::Modification(id.clone()));
+                self.recent.note(Write::Modification(id.clone()));
                 self.modification_end(op, &request, before).await?;
             }
             Err(e) => {
@@ -81,35 +81,35 @@ impl<E: Ec2> Cloud<E> {
     }
 
     async fn request(&self, spec: &ModifySpec, volume: &Volume) -> ModifyVolume {
-        let wish = plan::iops_wish(spec, volume, &self.config.driver);
+        let requested = plan::requested_iops(spec, volume, &self.config.driver);
         let volume_type = spec.volume_type.as_ref().unwrap_or(&volume.volume_type);
-        let iops = self.wished_iops(volume, volume_type, plan::size(spec, volume), wish).await;
-        plan::request(spec, volume, wish, iops)
+        let iops = self.iops_within_limits(volume, volume_type, plan::size(spec, volume), requested).await;
+        plan::request(spec, volume, requested, iops)
     }
 
-    /// The IOPS that the wish comes to for the type and size to be; a number that was lowered is logged.
-    async fn wished_iops(
+    /// The IOPS that the request comes to for the type and size to be; a number that was lowered is logged.
+    async fn iops_within_limits(
         &self,
         volume: &Volume,
         volume_type: &VolumeType,
         size: Gib,
-        wish: plan::IopsWish,
+        requested: plan::RequestedIops,
     ) -> Option<Iops> {
-        let asked = wish.request.resolve(size, None, false)?;
+        let asked = requested.request.resolve(size, None, false)?;
         let place = volume.zone.clone().map(Place::Zone).or_else(|| volume.zone_id.clone().map(Place::ZoneId));
         let limits = match place {
             Some(place) => {
                 let site = &Site { place, outpost_arn: volume.outpost_arn.clone() };
-                let wish = Wish { volume_type, site, iops: wish.request, size };
-                self.iops_limits.limits(&wish, self.probe_tags(&volume.tags)).await
+                let query = IopsQuery { volume_type, site, iops: requested.request, size };
+                self.iops_limits.limits(&query, self.probe_tags(&volume.tags)).await
             }
             None => volume_type.iops_limits(),
         };
-        if wish.only_raises && limits.is_none() {
+        if requested.only_raises && limits.is_none() {
             // The type has no IOPS to choose.
             return None;
         }
-        let iops = wish.request.resolve(size, limits, true);
+        let iops = requested.request.resolve(size, limits, true);
         if iops < Some(asked) {
             tracing::warn!(volume = %volume.id, asked, ?iops, ?limits, "more IOPS were asked for than the type can have: lowered");
         }

@@ -9,8 +9,8 @@ use crate::op::Op;
 use crate::{Cloud, CloudError, ModifySpec, Object};
 
 impl<E: Ec2> Cloud<E> {
-    /// Deletes first and then sets, so that a key in both ends with its new value. Both always: a look that shows the
-    /// tags as wanted may show the past, and both calls may be repeated. True when there was anything to do.
+    /// Deletes first and then sets, so that a key in both ends with its new value. Both always: a describe that shows
+    /// the tags as wanted may show the past, and both calls may be repeated. True when there was anything to do.
     pub(super) async fn change_tags(&self, op: &Op<'_>, id: &VolumeId, spec: &ModifySpec) -> Result<bool, CloudError> {
         let gone: Vec<String> = spec.deleted_tags.iter().filter(|key| !spec.tags.contains_key(*key)).cloned().collect();
         if !gone.is_empty() {

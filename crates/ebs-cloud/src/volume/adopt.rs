@@ -27,7 +27,7 @@ pub(super) fn is_ours(driver: &DriverName, spec: &VolumeSpec, found: &Volume) ->
 }
 
 /// False for a volume that is gone, going or broken.
-pub(super) fn lives(volume: &Volume) -> bool {
+pub(super) fn is_live(volume: &Volume) -> bool {
     match volume.state {
         VolumeState::Creating | VolumeState::Available | VolumeState::InUse | VolumeState::Other(_) => true,
         VolumeState::Deleting | VolumeState::Deleted | VolumeState::Error => false,

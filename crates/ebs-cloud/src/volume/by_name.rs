@@ -4,18 +4,18 @@ use ebs_ec2::{Ec2, Volume, VolumeState};
 use tokio::time::Instant;
 
 use super::adopt;
+use crate::describe::{FirstPoll, Verdict};
 use crate::op::Op;
-use crate::recent::{Mark, Sidecar};
-use crate::wait::{FirstLook, Verdict};
+use crate::recent_writes::{Sidecar, Write};
 use crate::{Cloud, CloudError, VolumeSpec};
 
-/// What a look for the name found.
-pub(super) enum Look {
+/// What was found under the name.
+pub(super) enum NameMatch {
     /// The volume that is wanted.
     Compatible(Box<Volume>),
     /// Another one, or several; how they differ.
     Different(String),
-    /// None, as far as the look tells.
+    /// None, as far as a describe shows.
     Absent,
     /// One of ours that EC2 could not make.
     Broken(Box<Volume>),
@@ -31,65 +31,74 @@ impl<E: Ec2> Cloud<E> {
         spec: &VolumeSpec,
         error: CloudError,
     ) -> Result<Volume, CloudError> {
-        let name = Mark::VolumeName(spec.name.clone());
+        let name = Write::VolumeName(spec.name.clone());
         if !error.is_final() || self.recent.is_absent(&name, Sidecar::Provisioner) {
             return Err(error);
         }
         tracing::info!(name = %spec.name, %error, "looking for the volume by its name before it is refused for good");
-        match self.look_by_name(op, spec, true).await? {
-            Look::Compatible(volume) => Ok(*volume),
-            Look::Different(message) => {
+        match self.find_by_name(op, spec, true).await? {
+            NameMatch::Compatible(volume) => Ok(*volume),
+            NameMatch::Different(message) => {
                 Err(CloudError::AlreadyExists { message, cause: error.ec2().cloned().map(Box::new) })
             }
-            Look::Absent | Look::Broken(_) => Err(error),
+            NameMatch::Absent | NameMatch::Broken(_) => Err(error),
         }
     }
 
     /// Looks until the volume is seen or its absence is proven; broken ones are deleted on the way. A volume that differs
-    /// ends the look at once, or, when `patient`, only after the time in which ours might still appear beside it.
-    pub(super) async fn look_by_name(&self, op: &Op<'_>, spec: &VolumeSpec, patient: bool) -> Result<Look, CloudError> {
-        let name = Mark::VolumeName(spec.name.clone());
+    /// ends the describe at once, or, when `patient`, only after the time in which ours might still appear beside it.
+    pub(super) async fn find_by_name(
+        &self,
+        op: &Op<'_>,
+        spec: &VolumeSpec,
+        patient: bool,
+    ) -> Result<NameMatch, CloudError> {
+        let name = Write::VolumeName(spec.name.clone());
         loop {
             let proven_from = self.recent.absence_proven_from(&name, Sidecar::Provisioner);
-            let judge = |found, sent: Instant| {
+            let decide = |found, sent: Instant| {
                 let settled = sent >= proven_from;
                 match self.compare(spec, found) {
-                    Look::Absent if settled => {
+                    NameMatch::Absent if settled => {
                         self.recent.note_absence(&name, Sidecar::Provisioner, sent);
-                        Verdict::Done(Look::Absent)
+                        Verdict::Done(NameMatch::Absent)
                     }
-                    Look::Absent => Verdict::Waiting,
-                    Look::Different(_) if patient && !settled => Verdict::Waiting,
+                    NameMatch::Absent => Verdict::Waiting,
+                    NameMatch::Different(_) if patient && !settled => Verdict::Waiting,
                     found => Verdict::Done(found),
                 }
             };
-            match self.watch.volumes(op, &spec.name, judge).await.map_err(CloudError::unproven)? {
-                Look::Broken(volume) => self.remove_broken(op, &volume).await?,
+            match self.waiter.volumes(op, &spec.name, decide).await.map_err(CloudError::unproven)? {
+                NameMatch::Broken(volume) => self.remove_broken(op, &volume).await?,
                 found => return Ok(found),
             }
         }
     }
 
-    fn compare(&self, spec: &VolumeSpec, found: Vec<Volume>) -> Look {
-        // Looks may still show what we have deleted.
-        let deleted = |v: &Volume| self.recent.is_marked(&Mark::Deletion(v.id.clone()));
+    fn compare(&self, spec: &VolumeSpec, found: Vec<Volume>) -> NameMatch {
+        // Describes may still show what we have deleted.
+        let deleted = |v: &Volume| self.recent.is_recent(&Write::Deletion(v.id.clone()));
         let named = |v: &Volume| v.csi_name() == Some(&spec.name) && !deleted(v);
-        let (live, others): (Vec<Volume>, Vec<Volume>) = found.into_iter().filter(named).partition(adopt::lives);
+        let (live, others): (Vec<Volume>, Vec<Volume>) = found.into_iter().filter(named).partition(adopt::is_live);
         let difference = |v: &Volume| adopt::differences(&self.config.driver, spec, v).join("; ");
         let mut same: Vec<&Volume> = live.iter().filter(|v| difference(v).is_empty()).collect();
         let broken = |v: &Volume| v.state == VolumeState::Error && adopt::is_ours(&self.config.driver, spec, v);
         match (same.pop(), same.is_empty()) {
-            (Some(volume), true) => Look::Compatible(Box::new(volume.clone())),
+            (Some(volume), true) => NameMatch::Compatible(Box::new(volume.clone())),
             (Some(_), false) => {
                 let ids: Vec<_> = live.iter().map(|v| v.id.as_str()).collect();
-                Look::Different(format!("several volumes carry the name {:?}: {}", spec.name, ids.join(", ")))
+                NameMatch::Different(format!("several volumes carry the name {:?}: {}", spec.name, ids.join(", ")))
             }
             (None, _) => match others.into_iter().find(broken) {
-                Some(broken) => Look::Broken(Box::new(broken)),
-                None if live.is_empty() => Look::Absent,
+                Some(broken) => NameMatch::Broken(Box::new(broken)),
+                None if live.is_empty() => NameMatch::Absent,
                 None => {
                     let all: Vec<_> = live.iter().map(|v| format!("{}: {}", v.id, difference(v))).collect();
-                    Look::Different(format!("a volume named {:?} exists and differs: {}", spec.name, all.join(", ")))
+                    NameMatch::Different(format!(
+                        "a volume named {:?} exists and differs: {}",
+                        spec.name,
+                        all.join(", ")
+                    ))
                 }
             },
         }
@@ -105,8 +114,8 @@ impl<E: Ec2> Cloud<E> {
             cause: error.ec2().cloned().map(Box::new),
         };
         self.delete(op, id).await.map_err(failed)?;
-        self.watch
-            .volume(op, FirstLook::Now, id, |seen, _| match seen.map(|v| v.state) {
+        self.waiter
+            .volume(op, FirstPoll::Now, id, |seen, _| match seen.map(|v| v.state) {
                 None | Some(VolumeState::Deleting | VolumeState::Deleted) => Verdict::Done(()),
                 Some(_) => Verdict::Waiting,
             })

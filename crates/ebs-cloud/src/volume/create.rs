@@ -4,34 +4,34 @@ use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Volume, VolumeState};
 use ebs_types::Waiters;
 use tokio::time::Instant;
 
-use super::by_name::Look;
-use super::order::Order;
+use super::by_name::NameMatch;
 use super::refusal::{has_vanished, is_of_the_request_alone, out_of_time, was_broken};
+use super::request::CreateRequest;
 use super::{adopt, exists};
 use crate::call::mutate;
+use crate::describe::{FirstPoll, Transition, Verdict};
 use crate::error::refused;
 use crate::op::Op;
-use crate::recent::{Mark, Sidecar};
-use crate::wait::{Change, FirstLook, Verdict};
+use crate::recent_writes::{Sidecar, Write};
 use crate::{Cloud, CloudError, Ensured, Object, VolumeSpec, bounds};
 
-/// Tokens whose volume is gone are given up at most so often in one attempt.
-const MOST_ROLLS: u32 = 2;
+/// Client tokens whose volume is gone are rotated at most this often in one attempt.
+const MAX_TOKEN_ROTATIONS: u32 = 2;
 
-/// What became of an order.
-enum Placed {
-    /// EC2 took it.
+/// What became of a creation request.
+enum Submitted {
+    /// EC2 accepted it.
     Accepted(Volume),
     /// The volume is there already.
     Found(Volume),
-    /// It was taken in an earlier attempt, and what was made of it is gone.
+    /// It was accepted in an earlier attempt, and its volume is gone.
     Gone(Volume),
-    /// It is proven that there is no volume of it: order again.
-    Again,
+    /// It is proven that there is no volume of it: submit again.
+    Retry,
 }
 
-/// What became of a volume that EC2 took the order for.
-enum Fate {
+/// How the volume of an accepted request ended up.
+enum Settled {
     Usable(Volume),
     Gone,
     Broken(Volume),
@@ -43,12 +43,12 @@ impl<E: Ec2> Cloud<E> {
     /// # Errors
     /// [`CloudError`]; final ones only when it is proven that no volume was left behind.
     pub async fn create_volume(&self, spec: &VolumeSpec, waiters: &Waiters) -> Result<Ensured<Volume>, CloudError> {
-        self.recent.serves(Sidecar::Provisioner);
+        self.recent.note_request_from(Sidecar::Provisioner);
         let op = Op::start(format!("create volume {:?}", spec.name), bounds::CREATE, waiters);
-        self.recent.others_shown_from(&Mark::VolumeName(spec.name.clone()), Sidecar::Provisioner);
+        self.recent.others_shown_from(&Write::VolumeName(spec.name.clone()), Sidecar::Provisioner);
         let outcome = self.ensure_volume(&op, spec).await;
         if waiters.any() {
-            self.recent.serves(Sidecar::Provisioner);
+            self.recent.note_request_from(Sidecar::Provisioner);
         }
         outcome
     }
@@ -56,31 +56,31 @@ impl<E: Ec2> Cloud<E> {
     async fn ensure_volume(&self, op: &Op<'_>, spec: &VolumeSpec) -> Result<Ensured<Volume>, CloudError> {
         let (mut losses, mut found) = (0, None);
         loop {
-            let placed = match found.take() {
-                Some(volume) => Placed::Found(volume),
-                None => self.place(op, spec).await?,
+            let submitted = match found.take() {
+                Some(volume) => Submitted::Found(volume),
+                None => self.create_once(op, spec).await?,
             };
-            let (volume, made) = match placed {
-                Placed::Accepted(volume) => (volume, true),
-                Placed::Found(volume) => (volume, false),
-                Placed::Gone(volume) => {
+            let (volume, made) = match submitted {
+                Submitted::Accepted(volume) => (volume, true),
+                Submitted::Found(volume) => (volume, false),
+                Submitted::Gone(volume) => {
                     losses += 1;
                     found = self.after_loss(op, spec, &volume, losses).await?;
                     continue;
                 }
-                Placed::Again if Instant::now() < op.deadline => continue,
-                Placed::Again => return Err(out_of_time(op)),
+                Submitted::Retry if Instant::now() < op.deadline => continue,
+                Submitted::Retry => return Err(out_of_time(op)),
             };
             losses += 1;
-            found = match self.fate(op, &volume).await? {
-                Fate::Usable(volume) if made => return Ok(Ensured::Created(volume)),
-                Fate::Usable(volume) => return Ok(Ensured::Existing(volume)),
-                Fate::Gone => self.after_loss(op, spec, &volume, losses).await?,
-                Fate::Broken(broken) if adopt::is_ours(&self.config.driver, spec, &broken) => {
+            found = match self.await_usable(op, &volume).await? {
+                Settled::Usable(volume) if made => return Ok(Ensured::Created(volume)),
+                Settled::Usable(volume) => return Ok(Ensured::Existing(volume)),
+                Settled::Gone => self.after_loss(op, spec, &volume, losses).await?,
+                Settled::Broken(broken) if adopt::is_ours(&self.config.driver, spec, &broken) => {
                     self.remove_broken(op, &broken).await?;
                     self.after_loss(op, spec, &broken, losses).await?
                 }
-                Fate::Broken(broken) => {
+                Settled::Broken(broken) => {
                     let id = &broken.id;
                     let message = format!("{}: {id} is in state error and not tagged as ours, delete it", op.what);
                     return Err(CloudError::OutcomeUnknown { message, cause: None });
@@ -89,7 +89,7 @@ impl<E: Ec2> Cloud<E> {
         }
     }
 
-    /// The volume of the present token is gone: the next order takes the next token, unless it would go the same way.
+    /// The volume of the present token is gone: the next request takes the next token, unless it would go the same way.
     /// Then the error, or a volume that another process has made of the name.
     async fn after_loss(
         &self,
@@ -99,15 +99,15 @@ impl<E: Ec2> Cloud<E> {
         losses: u32,
     ) -> Result<Option<Volume>, CloudError> {
         self.volumes.note_gone(&spec.name, volume);
-        // The next attempt is told what this one has seen, instead of making another volume that goes the same way.
+        // The next attempt gets this one's error, instead of making another volume that goes the same way.
         op.still_wanted()?;
         let error = if volume.state == VolumeState::Error {
             was_broken(op, spec, volume)
-        } else if spec.kms_key_id.is_some() || spec.encrypted || losses > MOST_ROLLS {
+        } else if spec.kms_key_id.is_some() || spec.encrypted || losses > MAX_TOKEN_ROTATIONS {
             has_vanished(op, spec, volume)
         } else {
             tracing::info!(volume = %volume.id, name = %spec.name, "the volume of this token is gone, taking the next token");
-            self.volumes.give_up_token(&spec.name);
+            self.volumes.rotate_token(&spec.name);
             return Ok(None);
         };
         match self.refused_unless_made(op, spec, error).await {
@@ -115,39 +115,39 @@ impl<E: Ec2> Cloud<E> {
             Err(error) => {
                 if error.is_final() {
                     op.still_wanted()?;
-                    self.volumes.give_up_token(&spec.name);
+                    self.volumes.rotate_token(&spec.name);
                 }
                 Err(error)
             }
         }
     }
 
-    async fn place(&self, op: &Op<'_>, spec: &VolumeSpec) -> Result<Placed, CloudError> {
+    async fn create_once(&self, op: &Op<'_>, spec: &VolumeSpec) -> Result<Submitted, CloudError> {
         let token = self.volumes.token(&spec.name);
         if let Some(volume) = self.volumes.gone(&token) {
-            return Ok(Placed::Gone(volume));
+            return Ok(Submitted::Gone(volume));
         }
-        match self.order(op, spec).await {
-            Ok(order) => self.place_order(op, spec, &order, token).await,
+        match self.create_request(op, spec).await {
+            Ok(request) => self.submit(op, spec, &request, token).await,
             Err(error) if is_of_the_request_alone(spec, &error) => Err(error),
             // What zones and source are like now does not tell whether the volume was made before.
-            Err(error) => self.refused_unless_made(op, spec, error).await.map(Placed::Found),
+            Err(error) => self.refused_unless_made(op, spec, error).await.map(Submitted::Found),
         }
     }
 
-    async fn place_order(
+    async fn submit(
         &self,
         op: &Op<'_>,
         spec: &VolumeSpec,
-        order: &Order,
+        request: &CreateRequest,
         token: String,
-    ) -> Result<Placed, CloudError> {
-        let request = order.with_token(token);
-        let name = Mark::VolumeName(spec.name.clone());
-        let error = match mutate(op, || self.send(&request)).await? {
+    ) -> Result<Submitted, CloudError> {
+        let with_token = request.with_token(token);
+        let name = Write::VolumeName(spec.name.clone());
+        let error = match mutate(op, || self.send(&with_token)).await? {
             Ok(volume) => {
                 self.recent.note_made(name, Object::Volume(volume.id.clone()));
-                return Ok(Placed::Accepted(volume));
+                return Ok(Submitted::Accepted(volume));
             }
             Err(e) => e,
         };
@@ -158,8 +158,8 @@ impl<E: Ec2> Cloud<E> {
                 self.after_unclear_answer(op, spec, error).await
             }
             _ => {
-                let error = self.order_refused(op, spec, order, error).await;
-                self.refused_unless_made(op, spec, error).await.map(Placed::Found)
+                let error = self.request_refused(op, spec, request, error).await;
+                self.refused_unless_made(op, spec, error).await.map(Submitted::Found)
             }
         }
     }
@@ -170,47 +170,47 @@ impl<E: Ec2> Cloud<E> {
         op: &Op<'_>,
         spec: &VolumeSpec,
         error: Ec2Error,
-    ) -> Result<Placed, CloudError> {
+    ) -> Result<Submitted, CloudError> {
         tracing::info!(name = %spec.name, %error, "looking for the volume by its name");
         let is_mismatch = error.class == ErrorClass::IdempotentMismatch;
-        let name = Mark::VolumeName(spec.name.clone());
+        let name = Write::VolumeName(spec.name.clone());
         let patient = !is_mismatch || Instant::now() < self.recent.others_shown_from(&name, Sidecar::Provisioner);
-        match self.look_by_name(op, spec, patient).await? {
-            Look::Compatible(volume) => Ok(Placed::Found(*volume)),
-            Look::Different(message) => Err(CloudError::AlreadyExists { message, cause: Some(Box::new(error)) }),
-            Look::Absent | Look::Broken(_) => {
+        match self.find_by_name(op, spec, patient).await? {
+            NameMatch::Compatible(volume) => Ok(Submitted::Found(*volume)),
+            NameMatch::Different(message) => Err(CloudError::AlreadyExists { message, cause: Some(Box::new(error)) }),
+            NameMatch::Absent | NameMatch::Broken(_) => {
                 if is_mismatch {
-                    self.volumes.give_up_token(&spec.name);
+                    self.volumes.rotate_token(&spec.name);
                 }
-                Ok(Placed::Again)
+                Ok(Submitted::Retry)
             }
         }
     }
 
     /// Waits until the volume is usable or will never be. EC2's first answer is no proof that it still exists: the
     /// token may be an old one.
-    async fn fate(&self, op: &Op<'_>, volume: &Volume) -> Result<Fate, CloudError> {
-        if self.recent.is_marked(&Mark::Deletion(volume.id.clone())) {
-            // The answer to an old token: looks may still show what we have deleted.
-            return Ok(Fate::Gone);
+    async fn await_usable(&self, op: &Op<'_>, volume: &Volume) -> Result<Settled, CloudError> {
+        if self.recent.is_recent(&Write::Deletion(volume.id.clone())) {
+            // The answer to an old token: describes may still show what we have deleted.
+            return Ok(Settled::Gone);
         }
         let object = Object::Volume(volume.id.clone());
         self.recent.heard_of(&object);
         let first =
-            if volume.state == VolumeState::Creating { FirstLook::After(Change::Creating) } else { FirstLook::Now };
-        self.watch
+            if volume.state == VolumeState::Creating { FirstPoll::After(Transition::Creating) } else { FirstPoll::Now };
+        self.waiter
             .volume(op, first, &volume.id, |seen, sent| {
                 let Some(v) = seen else {
                     let is_gone = sent >= self.recent.heard_of(&object);
-                    return if is_gone { Verdict::Done(Fate::Gone) } else { Verdict::Waiting };
+                    return if is_gone { Verdict::Done(Settled::Gone) } else { Verdict::Waiting };
                 };
                 if exists(&v) {
-                    self.recent.sees(&object);
+                    self.recent.note_seen(&object);
                 }
                 match v.state {
-                    VolumeState::Available | VolumeState::InUse => Verdict::Done(Fate::Usable(v)),
-                    VolumeState::Deleting | VolumeState::Deleted => Verdict::Done(Fate::Gone),
-                    VolumeState::Error => Verdict::Done(Fate::Broken(v)),
+                    VolumeState::Available | VolumeState::InUse => Verdict::Done(Settled::Usable(v)),
+                    VolumeState::Deleting | VolumeState::Deleted => Verdict::Done(Settled::Gone),
+                    VolumeState::Error => Verdict::Done(Settled::Broken(v)),
                     VolumeState::Creating | VolumeState::Other(_) => Verdict::Waiting,
                 }
             })

@@ -5,34 +5,34 @@ use ebs_types::{VolumeId, Waiters};
 use tokio::time::Instant;
 
 use crate::call::mutate;
+use crate::describe::{FirstPoll, Verdict};
 use crate::error::refused;
 use crate::op::Op;
-use crate::recent::{Mark, Sidecar};
-use crate::wait::{FirstLook, Verdict};
+use crate::recent_writes::{Sidecar, Write};
 use crate::{Cloud, CloudError, Object, bounds};
 
-/// What a look after a refusal or a lost answer shows.
+/// What a describe after a refusal or a lost answer shows.
 enum Found {
     /// The volume is gone, or on its way out: nothing brings it back.
-    Going,
+    Deleting,
     /// It is there and could be deleted.
-    There,
+    Present,
     /// What was in the way has passed.
-    Again,
+    Retry,
 }
 
 impl<E: Ec2> Cloud<E> {
     /// Sees to it that the volume is deleted or being deleted. A volume that does not exist is a success, when EC2 says
-    /// so, or looks list nothing, at a time at which neither can show the time before its creation.
+    /// so, or describes list nothing, at a time at which neither can show the time before its creation.
     ///
     /// # Errors
     /// [`CloudError::FailedPrecondition`] while it is attached.
     pub async fn delete_volume(&self, id: &VolumeId, waiters: &Waiters) -> Result<(), CloudError> {
-        self.recent.serves(Sidecar::Provisioner);
+        self.recent.note_request_from(Sidecar::Provisioner);
         let op = Op::start(format!("delete volume {id}"), bounds::DELETE, waiters);
         let outcome = self.delete(&op, id).await;
         if waiters.any() {
-            self.recent.serves(Sidecar::Provisioner);
+            self.recent.note_request_from(Sidecar::Provisioner);
         }
         outcome
     }
@@ -47,7 +47,7 @@ impl<E: Ec2> Cloud<E> {
             };
             let gone_from = match error.class {
                 ErrorClass::MalformedId => break,
-                ErrorClass::VolumeNotFound if self.recent.is_marked(&Mark::Deletion(id.clone())) => break,
+                ErrorClass::VolumeNotFound if self.recent.is_recent(&Write::Deletion(id.clone())) => break,
                 // No better than a look: it may be an answer from before the creation (`decisions.md` D-26).
                 ErrorClass::VolumeNotFound => {
                     let gone_from = self.recent.gone_from(&Object::Volume(id.clone()), Sidecar::Provisioner);
@@ -61,33 +61,33 @@ impl<E: Ec2> Cloud<E> {
                 _ => return Err(refused(&op.what, error)),
             };
             match self.after_failed_deletion(op, id, gone_from).await? {
-                Found::Going => break,
-                Found::There if error.class == ErrorClass::IncorrectState => return Err(refused(&op.what, error)),
-                Found::There | Found::Again if Instant::now() < op.deadline => {}
-                Found::There | Found::Again => return Err(refused(&op.what, error).unproven()),
+                Found::Deleting => break,
+                Found::Present if error.class == ErrorClass::IncorrectState => return Err(refused(&op.what, error)),
+                Found::Present | Found::Retry if Instant::now() < op.deadline => {}
+                Found::Present | Found::Retry => return Err(refused(&op.what, error).unproven()),
             }
         }
-        self.recent.note(Mark::Deletion(id.clone()));
+        self.recent.note(Write::Deletion(id.clone()));
         Ok(())
     }
 
-    /// Looks until the volume is seen going, or for as long as looks may lag behind. That none is listed is a proof in
-    /// looks sent from `gone_from` on.
+    /// Looks until the volume is seen going, or for as long as describes may lag behind. That none is listed is a proof
+    /// in describes sent from `gone_from` on.
     async fn after_failed_deletion(&self, op: &Op<'_>, id: &VolumeId, gone_from: Instant) -> Result<Found, CloudError> {
         let settled_at = Instant::now() + bounds::SETTLE;
         let mut was_creating = false;
-        self.watch
-            .volume(op, FirstLook::Now, id, |seen, sent| {
+        self.waiter
+            .volume(op, FirstPoll::Now, id, |seen, sent| {
                 let settled = sent >= settled_at;
                 match seen.map(|v| v.state) {
-                    Some(VolumeState::Deleting | VolumeState::Deleted) => Verdict::Done(Found::Going),
+                    Some(VolumeState::Deleting | VolumeState::Deleted) => Verdict::Done(Found::Deleting),
                     Some(VolumeState::Creating) => {
                         was_creating = true;
                         Verdict::Waiting
                     }
-                    Some(_) if was_creating => Verdict::Done(Found::Again),
-                    Some(_) if settled => Verdict::Done(Found::There),
-                    None if sent >= gone_from => Verdict::Done(Found::Going),
+                    Some(_) if was_creating => Verdict::Done(Found::Retry),
+                    Some(_) if settled => Verdict::Done(Found::Present),
+                    None if sent >= gone_from => Verdict::Done(Found::Deleting),
                     None | Some(_) => Verdict::Waiting,
                 }
             })

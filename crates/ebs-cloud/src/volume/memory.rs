@@ -4,39 +4,39 @@ use std::time::Duration;
 
 use ebs_ec2::Volume;
 
-use super::order::Order;
+use super::client_token::ClientTokens;
+use super::iops_limit::Site;
+use super::request::CreateRequest;
 use crate::VolumeSpec;
-use crate::client_token::ClientTokens;
 use crate::expiring::Expiring;
-use crate::iops_limit::Site;
 
 /// For how long a retry sends what was sent first.
-const ORDER_LIFETIME: Duration = Duration::from_secs(3600);
+const REQUEST_LIFETIME: Duration = Duration::from_secs(3600);
 /// For how long a place without room is passed over.
 const NO_ROOM_LIFETIME: Duration = Duration::from_secs(300);
 /// For how long it is remembered that the volume of a token is gone and nobody has heard of it.
 const GONE_LIFETIME: Duration = Duration::from_secs(3600);
 
-/// Client tokens, orders, places without room, and volumes that went.
+/// Client tokens, requests sent, places without room, and volumes that went.
 #[derive(Debug, Default)]
 pub(crate) struct VolumeMemory {
     tokens: ClientTokens,
-    orders: Expiring<String, (VolumeSpec, Order)>,
+    requests: Expiring<String, (VolumeSpec, CreateRequest)>,
     without_room: Expiring<String, Vec<Site>>,
     gone: Expiring<String, Volume>,
 }
 
 impl VolumeMemory {
-    pub(super) fn order_of(&self, spec: &VolumeSpec) -> Option<Order> {
-        self.orders.get(&spec.name).filter(|(kept, _)| kept == spec).map(|(_, order)| order)
+    pub(super) fn cached_request(&self, spec: &VolumeSpec) -> Option<CreateRequest> {
+        self.requests.get(&spec.name).filter(|(kept, _)| kept == spec).map(|(_, request)| request)
     }
 
-    pub(super) fn keep_order(&self, spec: &VolumeSpec, order: &Order) {
-        self.orders.insert(spec.name.clone(), (spec.clone(), order.clone()), ORDER_LIFETIME);
+    pub(super) fn cache_request(&self, spec: &VolumeSpec, request: &CreateRequest) {
+        self.requests.insert(spec.name.clone(), (spec.clone(), request.clone()), REQUEST_LIFETIME);
     }
 
-    pub(super) fn forget_order(&self, name: &String) {
-        self.orders.remove(name);
+    pub(super) fn forget_request(&self, name: &String) {
+        self.requests.remove(name);
     }
 
     pub(super) fn sites_without_room(&self, name: &String) -> Vec<Site> {
@@ -57,9 +57,9 @@ impl VolumeMemory {
         self.tokens.current(name)
     }
 
-    /// No live volume of the present token exists: the next order takes the next one.
-    pub(super) fn give_up_token(&self, name: &str) {
-        self.tokens.roll(name);
+    /// No live volume of the present token exists: the next request takes the next one.
+    pub(super) fn rotate_token(&self, name: &str) {
+        self.tokens.rotate(name);
     }
 
     /// The volume of the name's present token is proven gone.

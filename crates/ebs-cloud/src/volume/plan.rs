@@ -3,8 +3,9 @@
 use ebs_ec2::{Place, Volume};
 use ebs_types::{Gib, VolumeType, ZoneName};
 
-use crate::iops_limit::Site;
-use crate::{CapacityRequest, CloudError, Source, Term, Topology, VolumeSpec, zones};
+use super::iops_limit::Site;
+use super::zones;
+use crate::{CapacityRequest, CloudError, Source, Term, Topology, VolumeSpec};
 
 /// What the source says about the size.
 #[derive(Debug, Clone, PartialEq, Eq)]

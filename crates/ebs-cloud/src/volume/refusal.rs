@@ -1,25 +1,25 @@
-//! What a creation that did not succeed is told as.
+//! The errors of a creation that did not succeed.
 
 use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Volume};
 
-use super::order::Order;
 use super::plan;
+use super::request::CreateRequest;
 use crate::error::refused;
 use crate::op::Op;
 use crate::{CapacityRequest, Cloud, CloudError, Object, Source, VolumeSpec};
 
 impl<E: Ec2> Cloud<E> {
-    /// The error for an order that EC2 refused for good.
-    pub(super) async fn order_refused(
+    /// The error for a creation request that EC2 refused for good.
+    pub(super) async fn request_refused(
         &self,
         op: &Op<'_>,
         spec: &VolumeSpec,
-        order: &Order,
+        request: &CreateRequest,
         error: Ec2Error,
     ) -> CloudError {
-        self.volumes.forget_order(&spec.name);
+        self.volumes.forget_request(&spec.name);
         match (error.class, &spec.source) {
-            (ErrorClass::InsufficientCapacity, _) => self.no_room(op, spec, order, error),
+            (ErrorClass::InsufficientCapacity, _) => self.no_room(op, spec, request, error),
             (ErrorClass::SnapshotNotFound | ErrorClass::MalformedId, Source::Snapshot(id)) => {
                 let object = Object::Snapshot(id.clone());
                 CloudError::SourceNotFound { object, cause: Some(Box::new(error)) }
@@ -29,9 +29,10 @@ impl<E: Ec2> Cloud<E> {
                 CloudError::SourceNotFound { object, cause: Some(Box::new(error)) }
             }
             (ErrorClass::InvalidParameter | ErrorClass::Unsupported, Source::Snapshot(id)) => {
-                // EC2 does not tell a size that is too small from any other bad parameter: look which it is.
+                // EC2 does not say whether the size is too small or another parameter is bad: describe the snapshot to
+                // know.
                 let needs = self.size_of(op, id).await.ok();
-                let asked = CapacityRequest { required: Some(order.size()), ..spec.capacity.clone() };
+                let asked = CapacityRequest { required: Some(request.size()), ..spec.capacity.clone() };
                 match plan::size(&asked, &spec.volume_type, needs.as_ref()) {
                     Err(CloudError::OutOfRange { message, .. }) => {
                         CloudError::OutOfRange { message, cause: Some(Box::new(error)) }
@@ -43,8 +44,8 @@ impl<E: Ec2> Cloud<E> {
         }
     }
 
-    fn no_room(&self, op: &Op<'_>, spec: &VolumeSpec, order: &Order, error: Ec2Error) -> CloudError {
-        let tried = match order.site() {
+    fn no_room(&self, op: &Op<'_>, spec: &VolumeSpec, request: &CreateRequest, error: Ec2Error) -> CloudError {
+        let tried = match request.site() {
             None => "the zone of the source".to_owned(),
             Some(site) => {
                 let tried = self.volumes.note_without_room(&spec.name, site);

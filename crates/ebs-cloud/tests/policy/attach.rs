@@ -7,7 +7,7 @@ use ebs_sim::engine::{EngineConfig, TimingOverride};
 use ebs_types::{DeviceName, InstanceId, IopsRequest, NodeId, VolumeId, VolumeType, Waiters};
 use tokio::time::Instant;
 
-use crate::rig::{Rig, in_zone, spec, told};
+use crate::rig::{Rig, in_zone, message_of, spec};
 
 fn attach_ms(ms: u64) -> TimingOverride {
     TimingOverride { attach_ms: Some(ms), ..TimingOverride::default() }
@@ -93,7 +93,7 @@ async fn an_unclear_attach_that_did_nothing_leaves_the_next_attempt_a_clean_star
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attachment_that_looks_do_not_show_yet_is_waited_for() {
+async fn an_attachment_that_describes_do_not_show_yet_is_waited_for() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
@@ -177,7 +177,7 @@ async fn a_volume_attached_elsewhere_is_waited_for_a_while_and_then_refused_nami
     let began = Instant::now();
     let error = rig.cloud.attach(&volume.id, &other, &rig.waiters).await.unwrap_err();
     assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
-    assert!(told(&error).contains(&node.to_string()), "{}", told(&error));
+    assert!(message_of(&error).contains(&node.to_string()), "{}", message_of(&error));
     assert!((10..20).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
     assert_eq!(rig.accepted(Action::AttachVolume), 1);
 }
@@ -281,11 +281,11 @@ async fn a_volume_in_another_zone_than_the_node_cannot_be_attached() {
     let [node, _] = rig.nodes().await;
     let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
     assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
-    assert!(told(&error).contains("different zones"), "{}", told(&error));
+    assert!(message_of(&error).contains("different zones"), "{}", message_of(&error));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_in_the_way_of_an_attach_and_went_before_the_first_look_is_in_the_way_no_more() {
+async fn what_was_in_the_way_of_an_attach_and_went_before_the_first_describe_is_in_the_way_no_more() {
     for class in [ErrorClass::VolumeInUse, ErrorClass::IncorrectState] {
         let rig = Rig::new().await;
         let volume = rig.volume("pvc-1").await;

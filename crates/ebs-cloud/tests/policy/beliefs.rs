@@ -1,4 +1,4 @@
-//! How long an answer of EC2 is believed, and what a look that shows nothing means.
+//! How long an answer of EC2 is believed, and what a describe that shows nothing means.
 
 use ebs_cloud::{CapacityRequest, CloudError, Object, VolumeSpec};
 use ebs_ec2::{Action, ErrorClass};
@@ -85,7 +85,7 @@ async fn an_instance_with_one_card_is_sent_no_card() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lost_looks_do_not_end_an_attach() {
+async fn lost_describes_do_not_end_an_attach() {
     let rig = Rig::new().await;
     rig.timing(TimingOverride { attach_ms: Some(5_000), ..TimingOverride::default() }).await;
     let [node, _] = rig.nodes().await;
@@ -103,7 +103,7 @@ async fn lost_looks_do_not_end_an_attach() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_that_is_no_longer_there_ends_its_attach_when_looks_can_be_trusted() {
+async fn a_volume_that_is_no_longer_there_ends_its_attach_when_describes_can_be_trusted() {
     let rig = Rig::new().await;
     rig.timing(TimingOverride { attach_ms: Some(60_000), ..TimingOverride::default() }).await;
     let [node, _] = rig.nodes().await;

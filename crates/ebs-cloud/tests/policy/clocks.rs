@@ -13,12 +13,12 @@ use tokio::time::Instant;
 use crate::rig::Rig;
 
 #[derive(Debug, Default)]
-struct Told {
+struct CountingObserver {
     spared: AtomicUsize,
     by_time: AtomicUsize,
 }
 
-impl Observer for Told {
+impl Observer for CountingObserver {
     fn observe(&self, _: &Observation<'_>) {}
 
     fn spared(&self, action: Action) {
@@ -43,7 +43,7 @@ async fn an_old_attachment_is_believed_at_once_by_awss_clock_whatever_ours_says(
         let volume = rig.volume("pvc-1").await;
         let [node, _] = rig.nodes().await;
         rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
-        let process = rig.process(wrong, Arc::<Told>::default()).await;
+        let process = rig.process(wrong, Arc::<CountingObserver>::default()).await;
         let began = Instant::now();
         process.attach(&volume.id, &node, &rig.waiters).await.unwrap();
         assert!(began.elapsed() < Duration::from_secs(1), "{wrong}: {:?}", began.elapsed());
@@ -56,7 +56,7 @@ async fn a_young_attachment_of_another_process_is_not_believed_at_once_by_any_cl
         let rig = Rig::new().await;
         let volume = rig.volume("pvc-1").await;
         let [node, _] = rig.nodes().await;
-        let process = rig.process(wrong, Arc::<Told>::default()).await;
+        let process = rig.process(wrong, Arc::<CountingObserver>::default()).await;
         rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
         let began = Instant::now();
         process.attach(&volume.id, &node, &rig.waiters).await.unwrap();
@@ -72,7 +72,7 @@ async fn without_a_date_our_clock_counts_and_may_be_five_minutes_wrong() {
         let [node, _] = rig.nodes().await;
         rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
         rig.pass(age - 20).await;
-        let process = rig.process(0, Arc::<Told>::default()).await;
+        let process = rig.process(0, Arc::<CountingObserver>::default()).await;
         without_dates(&rig);
         let began = Instant::now();
         process.attach(&volume.id, &node, &rig.waiters).await.unwrap();
@@ -87,7 +87,7 @@ async fn a_wrong_clock_of_ours_breaks_off_no_attachment() {
         rig.timing(TimingOverride { attach_ms: Some(40_000), ..TimingOverride::default() }).await;
         let volume = rig.volume("pvc-1").await;
         let [node, _] = rig.nodes().await;
-        let process = rig.process(wrong, Arc::<Told>::default()).await;
+        let process = rig.process(wrong, Arc::<CountingObserver>::default()).await;
         if !dated {
             without_dates(&rig);
         }
@@ -102,8 +102,8 @@ async fn attach_times_within_two_seconds_are_one_attachment_and_a_wait_ended_by_
         let rig = Rig::new().await;
         let volume = rig.volume("pvc-1").await;
         let [node, _] = rig.nodes().await;
-        let told = Arc::<Told>::default();
-        let process = rig.process(0, told.clone()).await;
+        let observer = Arc::<CountingObserver>::default();
+        let process = rig.process(0, observer.clone()).await;
         rig.lens.bend_volumes(move |volumes| {
             for attachment in volumes.iter_mut().flat_map(|v| &mut v.attachments) {
                 attachment.attach_time = attachment.attach_time.map(|time| time + Duration::from_secs(apart));
@@ -112,7 +112,7 @@ async fn attach_times_within_two_seconds_are_one_attachment_and_a_wait_ended_by_
         let began = Instant::now();
         process.attach(&volume.id, &node, &rig.waiters).await.unwrap();
         assert_eq!(began.elapsed() < Duration::from_secs(1), by_time == 0, "{apart} s: {:?}", began.elapsed());
-        assert_eq!(told.by_time.load(Ordering::SeqCst), by_time, "{apart} s");
+        assert_eq!(observer.by_time.load(Ordering::SeqCst), by_time, "{apart} s");
     }
 }
 
@@ -121,12 +121,12 @@ async fn spare_calls_are_counted_apart() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
-    let told = Arc::<Told>::default();
-    let process = rig.process(0, told.clone()).await;
+    let observer = Arc::<CountingObserver>::default();
+    let process = rig.process(0, observer.clone()).await;
     process.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     process.detach(&volume.id, &node, &rig.waiters).await.unwrap();
-    assert_eq!(rig.count(Action::DetachVolume), 1 + told.spared.load(Ordering::SeqCst));
-    assert_eq!(told.spared.load(Ordering::SeqCst), 1);
+    assert_eq!(rig.count(Action::DetachVolume), 1 + observer.spared.load(Ordering::SeqCst));
+    assert_eq!(observer.spared.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,17 +4,17 @@ use ebs_sim::engine::{BurntToken, EngineConfig, TimingOverride};
 use ebs_sim::iam::Extra;
 use ebs_types::{Gib, IopsRequest, SnapshotId, VolumeId, VolumeType};
 
-use crate::rig::{Rig, in_zone, in_zone_with_id, request, spec, told, zone};
+use crate::rig::{Rig, in_zone, in_zone_with_id, message_of, request, spec, zone};
 
 #[tokio::test(start_paused = true)]
-async fn a_repeated_creation_is_one_volume_and_costs_no_look_by_name() {
+async fn a_repeated_creation_is_one_volume_and_costs_no_describe_by_name() {
     let rig = Rig::new().await;
     let first = rig.create(&spec("pvc-1")).await.unwrap();
     let again = rig.create(&spec("pvc-1")).await.unwrap();
     assert_eq!(first.id, again.id);
     assert_eq!(first.state, VolumeState::Available);
     assert_eq!(rig.volumes().await.len(), 1);
-    assert_eq!(rig.sim.calls()[1].action, Action::CreateVolume, "only the zones are asked for before the order");
+    assert_eq!(rig.sim.calls()[1].action, Action::CreateVolume, "only the zones are asked for before the creation");
     assert_eq!(rig.count(Action::DescribeVolumes), 2, "one look for each creation, for its state");
 }
 
@@ -37,9 +37,9 @@ async fn other_content_under_a_used_name_already_exists_every_time() {
         let error = rig.create(&other).await.unwrap_err();
         assert!(matches!(error, CloudError::AlreadyExists { .. }), "{error:?}");
         assert!(
-            told(&error).contains(first.id.as_str()) && told(&error).contains("its size is 4 GiB"),
+            message_of(&error).contains(first.id.as_str()) && message_of(&error).contains("its size is 4 GiB"),
             "{}",
-            told(&error)
+            message_of(&error)
         );
     }
     assert_eq!(rig.create(&spec("pvc-1")).await.unwrap().id, first.id, "the original content still finds its volume");
@@ -47,7 +47,7 @@ async fn other_content_under_a_used_name_already_exists_every_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_creation_whose_reply_was_lost_finds_its_volume_without_a_second_order() {
+async fn a_creation_whose_reply_was_lost_finds_its_volume_without_a_second_request() {
     let rig = Rig::new().await;
     rig.sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, true);
     let made = rig.cloud.create_volume(&spec("pvc-1"), &rig.waiters).await.unwrap();
@@ -57,19 +57,19 @@ async fn a_creation_whose_reply_was_lost_finds_its_volume_without_a_second_order
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unclear_answer_without_a_volume_is_ordered_again_only_after_fifteen_seconds_and_alike() {
+async fn an_unclear_answer_without_a_volume_is_requested_again_only_after_fifteen_seconds_and_alike() {
     let rig = Rig::new().await;
     rig.sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, false);
     rig.create(&spec("pvc-1")).await.unwrap();
-    let orders = rig.creations();
-    assert_eq!(orders.len(), 2);
-    assert_eq!(orders[0], orders[1], "token included");
+    let requests = rig.creations();
+    assert_eq!(requests.len(), 2);
+    assert_eq!(requests[0], requests[1], "token included");
     let at: Vec<_> = rig.sim.calls().iter().filter(|c| c.action == Action::CreateVolume).map(|c| c.at).collect();
     assert!(at[1].duration_since(at[0]).unwrap().as_secs() >= 15, "{at:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_that_looks_do_not_show_yet_is_not_ordered_twice() {
+async fn a_volume_that_describes_do_not_show_yet_is_not_requested_twice() {
     let rig = Rig::new().await;
     rig.sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, true);
     let began = tokio::time::Instant::now();
@@ -104,7 +104,7 @@ async fn a_volume_of_another_cluster_is_never_adopted() {
         rig.sim.fail_next(Action::CreateVolume, class, false);
         let error = rig.create(&spec("pvc-1")).await.unwrap_err();
         assert!(matches!(error, CloudError::AlreadyExists { .. }), "{class:?}: {error:?}");
-        assert!(told(&error).contains(stranger.as_str()), "{}", told(&error));
+        assert!(message_of(&error).contains(stranger.as_str()), "{}", message_of(&error));
     }
     assert_eq!(rig.volumes().await.len(), 1);
 }
@@ -116,7 +116,7 @@ async fn several_volumes_of_one_name_are_named_and_none_is_taken() {
     rig.sim.fail_next(Action::CreateVolume, ErrorClass::IdempotentMismatch, false);
     let error = rig.create(&spec("pvc-1")).await.unwrap_err();
     assert!(matches!(error, CloudError::AlreadyExists { .. }), "{error:?}");
-    assert!(ids.iter().all(|id| told(&error).contains(id.as_str())), "{}", told(&error));
+    assert!(ids.iter().all(|id| message_of(&error).contains(id.as_str())), "{}", message_of(&error));
 }
 
 #[tokio::test(start_paused = true)]
@@ -161,11 +161,11 @@ async fn a_key_that_cannot_be_used_is_named_and_the_next_attempt_takes_the_next_
     for _ in 0..2 {
         let error = rig.create(&spec).await.unwrap_err();
         assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
-        assert!(told(&error).contains("KMS key no-such-key"), "{}", told(&error));
+        assert!(message_of(&error).contains("KMS key no-such-key"), "{}", message_of(&error));
     }
-    let orders = rig.creations();
-    assert_eq!(orders.len(), 2);
-    assert_ne!(orders[0].client_token, orders[1].client_token);
+    let requests = rig.creations();
+    assert_eq!(requests.len(), 2);
+    assert_ne!(requests[0].client_token, requests[1].client_token);
 }
 
 #[tokio::test(start_paused = true)]
@@ -180,15 +180,15 @@ async fn a_volume_in_state_error_fails_and_is_named() {
         "no longer than a look for another volume of the name: {:?}",
         began.elapsed()
     );
-    assert!(told(&error).contains("state error"), "{}", told(&error));
+    assert!(message_of(&error).contains("state error"), "{}", message_of(&error));
     rig.lens.straighten();
     rig.create(&spec("pvc-1")).await.unwrap();
-    let orders = rig.creations();
-    assert_ne!(orders[0].client_token, orders[1].client_token);
+    let requests = rig.creations();
+    assert_ne!(requests[0].client_token, requests[1].client_token);
 }
 
 #[tokio::test(start_paused = true)]
-async fn throttles_and_lost_looks_cost_time_but_are_no_errors() {
+async fn throttles_and_lost_describes_cost_time_but_are_no_errors() {
     let rig = Rig::new().await;
     rig.timing(TimingOverride { create_ms: Some(5_000), ..TimingOverride::default() }).await;
     for _ in 0..4 {
@@ -211,7 +211,7 @@ async fn a_creation_that_takes_too_long_ends_without_a_final_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_that_is_refused_leaves_the_outcome_unknown() {
+async fn a_describe_that_is_refused_leaves_the_outcome_unknown() {
     let rig = Rig::new().await;
     rig.sim.fail_next(Action::DescribeVolumes, ErrorClass::Unauthorized, false);
     let error = rig.create(&spec("pvc-1")).await.unwrap_err();
@@ -243,8 +243,11 @@ async fn the_zone_is_the_one_that_ec2_reports_also_when_only_its_id_was_asked_fo
     let rig = Rig::new().await;
     let volume = rig.create(&in_zone_with_id(spec("pvc-1"), "usw2-az2")).await.unwrap();
     assert_eq!(volume.zone, Some(zone("us-west-2b")));
-    let order = &rig.creations()[0];
-    assert_eq!((order.availability_zone.as_deref(), order.availability_zone_id.as_deref()), (None, Some("usw2-az2")));
+    let request = &rig.creations()[0];
+    assert_eq!(
+        (request.availability_zone.as_deref(), request.availability_zone_id.as_deref()),
+        (None, Some("usw2-az2"))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -268,7 +271,7 @@ async fn after_a_zone_without_room_the_name_comes_with_another_zone() {
         rig.sim.fail_next(Action::CreateVolume, ErrorClass::InsufficientCapacity, false);
         let error = rig.create(&spec("pvc-1")).await.unwrap_err();
         assert!(matches!(error, CloudError::InsufficientCapacity { .. }), "{error:?}");
-        assert_eq!(told(&error).matches("us-west-2").count(), tried, "{}", told(&error));
+        assert_eq!(message_of(&error).matches("us-west-2").count(), tried, "{}", message_of(&error));
         seen.push(rig.creations().last().unwrap().availability_zone.clone().unwrap());
     }
     seen.sort();
@@ -361,9 +364,9 @@ async fn a_probe_without_answer_gives_the_published_limit_and_a_retry_sends_the_
     // Meanwhile EC2 would tell another limit; the request of this name stays what it was.
     rig.pass(600).await;
     rig.create(&greedy).await.unwrap();
-    let orders = rig.creations();
-    assert_eq!(orders[0].iops, Some(16_000));
-    assert_eq!(orders[0], orders[1]);
+    let requests = rig.creations();
+    assert_eq!(requests[0].iops, Some(16_000));
+    assert_eq!(requests[0], requests[1]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -403,7 +406,7 @@ async fn a_size_below_the_snapshot_is_out_of_range_and_an_open_size_holds_it() {
     for refused in [sized(Some(Gib(3)), 100, None), sized(None, 100, Some(Gib(3)))] {
         let error = rig.create(&refused).await.unwrap_err();
         assert!(matches!(error, CloudError::OutOfRange { .. }), "{error:?}");
-        assert!(told(&error).contains(snapshot.id.as_str()), "{}", told(&error));
+        assert!(message_of(&error).contains(snapshot.id.as_str()), "{}", message_of(&error));
     }
     let restored = rig.create(&sized(None, 1, None)).await.unwrap();
     assert_eq!((restored.size, restored.snapshot), (Gib(4), Some(snapshot.id)));
@@ -504,9 +507,9 @@ async fn a_bad_parameter_is_an_invalid_argument_with_ec2s_own_words() {
     assert!(matches!(error, CloudError::InvalidArgument { .. }), "{error:?}");
     let ec2 = error.ec2().unwrap();
     assert!(
-        ec2.code.is_some() && told(&error).contains(&ec2.message) && told(&error).contains("pvc-1"),
+        ec2.code.is_some() && message_of(&error).contains(&ec2.message) && message_of(&error).contains("pvc-1"),
         "{}",
-        told(&error)
+        message_of(&error)
     );
     assert!(rig.sim.describe_volumes(&ebs_ec2::VolumeQuery::All, &ebs_ec2::PageRequest::default()).await.is_ok());
 }
@@ -557,9 +560,9 @@ async fn a_volume_deleted_while_it_is_created_is_made_anew_under_the_next_token(
     let began = tokio::time::Instant::now();
     rig.create(&spec("pvc-1")).await.unwrap();
     assert!(began.elapsed().as_secs() < 15, "what is deleting fails fast: {:?}", began.elapsed());
-    let orders = rig.creations();
-    assert_eq!(orders.len(), 2);
-    assert_ne!(orders[0].client_token, orders[1].client_token);
+    let requests = rig.creations();
+    assert_eq!(requests.len(), 2);
+    assert_ne!(requests[0].client_token, requests[1].client_token);
 }
 
 #[tokio::test(start_paused = true)]
@@ -603,8 +606,11 @@ async fn a_term_with_zone_and_zone_id_sends_the_zone_only() {
         term.zone_id = Some(ebs_types::ZoneId::parse("usw2-az1").unwrap());
     }
     rig.create(&spec).await.unwrap();
-    let order = &rig.creations()[0];
-    assert_eq!((order.availability_zone.as_deref(), order.availability_zone_id.as_deref()), (Some("us-west-2a"), None));
+    let request = &rig.creations()[0];
+    assert_eq!(
+        (request.availability_zone.as_deref(), request.availability_zone_id.as_deref()),
+        (Some("us-west-2a"), None)
+    );
 }
 
 #[tokio::test(start_paused = true)]

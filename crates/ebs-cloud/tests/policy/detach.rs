@@ -4,7 +4,7 @@ use ebs_sim::engine::TimingOverride;
 use ebs_types::{InstanceId, NodeId, VolumeId, Waiters};
 use tokio::time::Instant;
 
-use crate::rig::{Rig, told};
+use crate::rig::{Rig, message_of};
 
 fn detach_ms(ms: u64) -> TimingOverride {
     TimingOverride { detach_ms: Some(ms), ..TimingOverride::default() }
@@ -72,12 +72,12 @@ async fn a_busy_device_is_never_reported_detached_and_never_forced() {
     });
     let error = rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap_err();
     assert!(matches!(error, CloudError::InProgress { .. }), "{error:?}");
-    assert!(told(&error).contains("busy since 20"), "{}", told(&error));
+    assert!(message_of(&error).contains("busy since 20"), "{}", message_of(&error));
     assert_eq!(rig.count(Action::DetachVolume), 1);
     let again = rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap_err();
     assert!(matches!(again, CloudError::InProgress { .. }), "{again:?}");
     assert_eq!(rig.count(Action::DetachVolume), 1, "what is on its way is only waited for");
-    let since = |error: &CloudError| told(error).split_once("busy since ").map(|(_, rest)| rest[..20].to_owned());
+    let since = |error: &CloudError| message_of(error).split_once("busy since ").map(|(_, rest)| rest[..20].to_owned());
     assert_eq!(since(&again), since(&error), "since it is busy, not since it is asked");
 }
 
@@ -128,12 +128,12 @@ async fn an_unclear_detach_that_did_nothing_is_no_success() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attachment_that_looks_do_not_show_yet_is_detached_for_real() {
+async fn an_attachment_that_describes_do_not_show_yet_is_detached_for_real() {
     let rig = Rig::new().await;
     rig.timing(detach_ms(10_000)).await;
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
-    // The attach was abandoned before any look showed it, and looks lag behind.
+    // The attach was abandoned before any describe showed it, and describes lag behind.
     let waiters = Waiters::default();
     let waiter = waiters.join();
     let gate = rig.sim.hold(Action::AttachVolume);
@@ -157,7 +157,7 @@ async fn an_attachment_that_looks_do_not_show_yet_is_detached_for_real() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lost_looks_do_not_end_a_detach() {
+async fn lost_describes_do_not_end_a_detach() {
     let rig = Rig::new().await;
     rig.timing(detach_ms(5_000)).await;
     let (volume, node) = attached(&rig).await;
@@ -193,7 +193,7 @@ async fn a_name_is_free_again_after_the_detach() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unreachable_ec2_or_a_refused_look_is_told_at_once_and_starts_nothing() {
+async fn an_unreachable_ec2_or_a_refused_describe_is_told_at_once_and_starts_nothing() {
     let rig = Rig::new().await;
     let (volume, node) = attached(&rig).await;
     for (class, unauthorized) in [(ErrorClass::NotSent, false), (ErrorClass::Unauthenticated, true)] {

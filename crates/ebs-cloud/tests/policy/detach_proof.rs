@@ -1,4 +1,4 @@
-//! What proves the end of an attachment while looks lag behind.
+//! What proves the end of an attachment while describes lag behind.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ async fn detach_for_real(rig: &Rig, volume: &VolumeId, node: &NodeId) -> Duratio
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_old_attachment_is_gone_at_the_first_look_that_lists_nothing_and_costs_two_calls() {
+async fn an_old_attachment_is_gone_at_the_first_describe_that_lists_nothing_and_costs_two_calls() {
     let rig = with_detach_seconds(2).await;
     let (volume, node) = volume_and_node(&rig).await;
     rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
@@ -51,7 +51,7 @@ async fn an_old_attachment_is_gone_at_the_first_look_that_lists_nothing_and_cost
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attachment_of_moments_ago_is_not_gone_because_looks_do_not_list_it_yet() {
+async fn an_attachment_of_moments_ago_is_not_gone_because_describes_do_not_list_it_yet() {
     for who in ["this process", "one that ended", "another one"] {
         let mut rig = with_detach_seconds(20).await;
         let (volume, node) = volume_and_node(&rig).await;
@@ -69,7 +69,7 @@ async fn an_attachment_of_moments_ago_is_not_gone_because_looks_do_not_list_it_y
 }
 
 #[tokio::test(start_paused = true)]
-async fn having_seen_it_detaching_proves_nothing_about_the_next_look() {
+async fn having_seen_it_detaching_proves_nothing_about_the_next_describe() {
     let rig = with_detach_seconds(12).await;
     let (volume, node) = volume_and_node(&rig).await;
     rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
@@ -98,7 +98,7 @@ async fn the_memory_of_an_earlier_attachment_proves_nothing_about_one_that_anoth
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_restart_the_attach_time_tells_whether_looks_can_show_the_time_before() {
+async fn after_a_restart_the_attach_time_tells_whether_describes_can_show_the_time_before() {
     for (age, calls) in [(400, 1), (200, 1), (17, 1), (3, 2)] {
         let mut rig = with_detach_seconds(1).await;
         let (volume, node) = volume_and_node(&rig).await;
@@ -112,7 +112,7 @@ async fn after_a_restart_the_attach_time_tells_whether_looks_can_show_the_time_b
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_ec2_calls_available_or_not_attached_is_detached_at_the_first_look() {
+async fn what_ec2_calls_available_or_not_attached_is_detached_at_the_first_describe() {
     let rig = with_detach_seconds(1).await;
     let (volume, node) = volume_and_node(&rig).await;
     let took = detach_for_real(&rig, &volume, &node).await;
@@ -125,7 +125,7 @@ async fn what_ec2_calls_available_or_not_attached_is_detached_at_the_first_look(
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_somebody_else_is_detaching_is_waited_for_whatever_looks_show() {
+async fn what_somebody_else_is_detaching_is_waited_for_whatever_describes_show() {
     let rig = with_detach_seconds(20).await;
     let (volume, node) = volume_and_node(&rig).await;
     let twin = rig.twin();
@@ -237,17 +237,17 @@ async fn a_terminated_instance_has_nothing_attached() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_no_better_than_a_look_where_an_attachment_is_known() {
+async fn a_refusal_is_no_better_than_a_describe_where_an_attachment_is_known() {
     for class in [ErrorClass::AttachmentNotFound, ErrorClass::VolumeNotFound, ErrorClass::InstanceNotFound] {
         let rig = with_detach_seconds(1).await;
         let (volume, node) = volume_and_node(&rig).await;
         rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
         rig.pass(1).await;
-        // All of EC2 lags: the call and the looks show the time before the attachment.
+        // All of EC2 lags: the call and the describes show the time before the attachment.
         rig.sim.fail_next(Action::DetachVolume, class, false);
         rig.lens.hide_attachments(Duration::from_secs(13));
         let told = rig.cloud.detach(&volume, &node, &rig.waiters).await;
-        // It was not believed, and once a look shows the attachment its end is asked for again.
+        // It was not believed, and once a describe shows the attachment its end is asked for again.
         assert!(told.is_ok() && !is_attached(&rig).await, "{class:?}: {told:?}");
         assert_eq!(rig.accepted(Action::DetachVolume), 1, "{class:?}");
     }

@@ -5,7 +5,7 @@ use ebs_sim::engine::{EngineConfig, Timing, TimingOverride};
 use ebs_types::{Gib, IopsRequest, VolumeId, VolumeType, Waiters};
 use tokio::time::Instant;
 
-use crate::rig::{Rig, in_zone, spec, told};
+use crate::rig::{Rig, in_zone, message_of, spec};
 
 fn modify_ms(modify: u64, optimize: u64) -> TimingOverride {
     TimingOverride { modify_ms: Some(modify), optimize_ms: Some(optimize), ..TimingOverride::default() }
@@ -70,7 +70,7 @@ async fn a_refusal_for_the_modification_limits_says_when_it_is_possible_again() 
     rig.cloud.expand(&volume.id, Gib(5), &rig.waiters).await.unwrap();
     let optimizing = rig.cloud.expand(&volume.id, Gib(6), &rig.waiters).await.unwrap_err();
     assert!(matches!(optimizing, CloudError::FailedPrecondition { .. }), "{optimizing:?}");
-    assert!(told(&optimizing).contains("still being optimized"), "{}", told(&optimizing));
+    assert!(message_of(&optimizing).contains("still being optimized"), "{}", message_of(&optimizing));
     for gib in 6..9 {
         rig.pass(120).await;
         rig.cloud.expand(&volume.id, Gib(gib), &rig.waiters).await.unwrap();
@@ -79,7 +79,7 @@ async fn a_refusal_for_the_modification_limits_says_when_it_is_possible_again() 
     let modifications = rig.count(Action::ModifyVolume);
     let fifth = rig.cloud.expand(&volume.id, Gib(20), &rig.waiters).await.unwrap_err();
     assert!(matches!(fifth, CloudError::FailedPrecondition { .. }), "{fifth:?}");
-    assert!(told(&fifth).contains("possible again at 20"), "{}", told(&fifth));
+    assert!(message_of(&fifth).contains("possible again at 20"), "{}", message_of(&fifth));
     assert_eq!(rig.count(Action::ModifyVolume), modifications + 1, "a refusal for the rate is never repeated");
 }
 

@@ -6,7 +6,7 @@ use ebs_sim::engine::{BurntToken, EngineConfig};
 use ebs_types::{SnapshotId, VolumeId, VolumeType};
 use tokio::time::Instant;
 
-use crate::rig::{Rig, in_zone, request, snapshot_spec, spec, told};
+use crate::rig::{Rig, in_zone, message_of, request, snapshot_spec, spec};
 
 /// Refusals that EC2 may give before it looks at the token.
 const REFUSALS: [ErrorClass; 7] = [
@@ -23,7 +23,7 @@ fn looks(rig: &Rig) -> usize {
     rig.count(Action::DescribeVolumes)
 }
 
-/// From now on looks show no volumes for so many seconds.
+/// From now on describes show no volumes for so many seconds.
 fn hide_volumes(rig: &Rig, seconds: u64) {
     let began = Instant::now();
     rig.lens.bend_volumes(move |volumes| {
@@ -47,7 +47,7 @@ async fn a_refusal_by_ec2_finds_the_volume_that_another_process_made_of_the_name
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_final_only_when_a_look_that_cannot_lag_behind_the_take_over_shows_nothing() {
+async fn a_refusal_is_final_only_when_a_describe_that_cannot_lag_behind_the_take_over_shows_nothing() {
     let rig = Rig::new().await;
     let made = rig.twin().create_volume(&spec("pvc-1"), &rig.waiters).await.unwrap().into_inner();
     hide_volumes(&rig, 14);
@@ -56,7 +56,7 @@ async fn a_refusal_is_final_only_when_a_look_that_cannot_lag_behind_the_take_ove
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_is_proven_absent_costs_no_look_at_the_next_refusal() {
+async fn a_name_that_is_proven_absent_costs_no_describe_at_the_next_refusal() {
     let rig = Rig::new().await;
     rig.volume("other").await;
     rig.pass(10).await;
@@ -90,7 +90,7 @@ async fn an_absence_proven_before_a_pause_proves_nothing_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_before_the_order_that_is_refused_is_final_only_without_a_volume_of_the_name() {
+async fn a_describe_before_the_request_that_is_refused_is_final_only_without_a_volume_of_the_name() {
     let mut rig = Rig::new().await;
     let origin = rig.volume("origin").await;
     let clone = VolumeSpec { source: Source::Volume(origin.id.clone()), ..spec("pvc-1") };
@@ -153,7 +153,7 @@ async fn an_encrypted_volume_under_a_later_token_is_found_before_the_first_is_re
     assert_eq!(rig.create(&wanted).await.map(|v| v.id).ok(), Some(second));
 }
 
-/// From now on looks show every volume in state error.
+/// From now on describes show every volume in state error.
 fn break_volumes(rig: &Rig) {
     rig.lens.bend_volumes(|volumes| volumes.iter_mut().for_each(|v| v.state = VolumeState::Error));
 }
@@ -165,7 +165,11 @@ async fn a_volume_in_state_error_is_deleted_before_the_error_is_final() {
     for n in 1..=3 {
         let error = rig.create(&spec("pvc-1")).await.unwrap_err();
         assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
-        assert!(told(&error).contains("state error") && told(&error).contains("deleted"), "{}", told(&error));
+        assert!(
+            message_of(&error).contains("state error") && message_of(&error).contains("deleted"),
+            "{}",
+            message_of(&error)
+        );
         assert_eq!(rig.volumes().await.len(), 0, "left behind by attempt {n}");
     }
 }
@@ -179,7 +183,7 @@ async fn a_volume_in_state_error_that_cannot_be_deleted_is_no_final_error_and_th
         let error = rig.create(&spec("pvc-1")).await.unwrap_err();
         assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
         let left = rig.volumes().await;
-        assert!(left.len() == 1 && told(&error).contains(&left[0].id), "{}", told(&error));
+        assert!(left.len() == 1 && message_of(&error).contains(&left[0].id), "{}", message_of(&error));
         rig.restart();
         rig.create(&spec("pvc-1")).await.unwrap_err();
         assert_eq!(rig.volumes().await.len(), 0, "{burnt_token:?}");
@@ -187,7 +191,7 @@ async fn a_volume_in_state_error_that_cannot_be_deleted_is_no_final_error_and_th
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_in_state_error_that_a_look_finds_by_the_name_is_deleted_and_nobody_elses_is() {
+async fn a_volume_in_state_error_that_a_describe_finds_by_the_name_is_deleted_and_nobody_elses_is() {
     let rig = Rig::new().await;
     let ours = rig.stranger(request(&spec("pvc-1"), "earlier")).await;
     let mut theirs = spec("pvc-1");
@@ -272,7 +276,7 @@ async fn a_refused_snapshot_that_another_process_has_taken_is_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_snapshot_that_nobody_has_taken_is_refused_with_one_look() {
+async fn a_refused_snapshot_that_nobody_has_taken_is_refused_with_one_describe() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     for name in ["warm-1", "warm-2"] {
@@ -296,8 +300,8 @@ async fn an_unknown_type_is_left_to_ec2_to_judge_with_its_iops_as_they_are() {
     };
     let error = rig.create(&wanted).await.unwrap_err();
     assert!(matches!(error, CloudError::InvalidArgument { .. }), "{error:?}");
-    let order = rig.creations().pop().expect("EC2 was asked");
-    assert_eq!((order.volume_type.as_deref(), order.iops), (Some("gp9"), Some(900_000)));
+    let request = rig.creations().pop().expect("EC2 was asked");
+    assert_eq!((request.volume_type.as_deref(), request.iops), (Some("gp9"), Some(900_000)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use ebs_sim::engine::TimingOverride;
 use ebs_sim::iam::Extra;
 use ebs_types::NodeId;
 
-use crate::rig::{Rig, told};
+use crate::rig::{Rig, message_of};
 
 fn node(cluster: &str) -> NodeId {
     NodeId::parse(&format!("hyperpod-{cluster}-i-0123456789abcdef0")).expect("a node")
@@ -49,7 +49,7 @@ async fn a_volume_of_a_cluster_node_is_attached_elsewhere_for_others() {
     for other in [instance, other] {
         let error = rig.cloud.attach(&volume.id, &other, &rig.waiters).await.unwrap_err();
         assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
-        assert!(told(&error).contains("cluster/blue"), "{}", told(&error));
+        assert!(message_of(&error).contains("cluster/blue"), "{}", message_of(&error));
     }
 }
 

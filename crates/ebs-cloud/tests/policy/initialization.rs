@@ -7,7 +7,7 @@ use ebs_ec2::{Action, ErrorClass};
 use ebs_types::{VolumeId, Waiters};
 use tokio::time::Instant;
 
-use crate::rig::{Rig, told};
+use crate::rig::{Rig, message_of};
 
 /// For so long from now every volume is initialising, and EC2 estimates the rest if it is to.
 fn initializing(rig: &Rig, time: Duration, with_estimate: bool) {
@@ -51,7 +51,7 @@ async fn with_an_estimate_ec2_is_asked_again_only_then_and_not_within_a_minute()
     initializing(&rig, Duration::from_secs(1000), true);
     let error = rig.cloud.await_initialized(&volume.id, &rig.waiters).await.unwrap_err();
     assert!(matches!(error, CloudError::InProgress { .. }), "{error:?}");
-    assert!(told(&error).contains("expects the end about 20"), "{}", told(&error));
+    assert!(message_of(&error).contains("expects the end about 20"), "{}", message_of(&error));
     rig.cloud.await_initialized(&volume.id, &rig.waiters).await.unwrap_err();
     assert_eq!(rig.count(Action::DescribeVolumeStatus), 1, "the next attempt asks no earlier");
 }
@@ -62,7 +62,7 @@ async fn without_an_estimate_ec2_is_asked_every_two_minutes() {
     let volume = rig.volume("pvc-1").await;
     initializing(&rig, Duration::from_secs(130), false);
     let error = rig.cloud.await_initialized(&volume.id, &rig.waiters).await.unwrap_err();
-    assert!(told(&error).contains("no estimate"), "{}", told(&error));
+    assert!(message_of(&error).contains("no estimate"), "{}", message_of(&error));
     assert_eq!(rig.count(Action::DescribeVolumeStatus), 2);
     rig.cloud.await_initialized(&volume.id, &rig.waiters).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Looks that lag, each by a time of its own: one may show what the one before did not show any more.
+//! Describes that lag, each by a time of its own: one may show what the one before did not show any more.
 
 use ebs_cloud::{Ensured, Source, VolumeSpec};
 use ebs_ec2::Action;
@@ -7,8 +7,8 @@ use ebs_types::Gib;
 
 use crate::rig::{Rig, in_zone, snapshot_spec, spec};
 
-/// The next look of that kind shows everything as it was so long ago.
-fn next_look_lags(rig: &Rig, action: &str, seconds: u64) {
+/// The next describe of that kind shows everything as it was so long ago.
+fn next_describe_lags(rig: &Rig, action: &str, seconds: u64) {
     let rule = Rule::new(Effect::Stale { lag_ms: seconds * 1000 }).on(action).times(1);
     rig.sim.faults().add(rule).expect("a rule");
 }
@@ -21,13 +21,13 @@ async fn a_snapshot_that_was_seen_once_and_then_not_is_not_taken_twice() {
     let made = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
     rig.pass(5).await;
     rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).expect("seen");
-    next_look_lags(&rig, "DescribeSnapshots", 12);
+    next_describe_lags(&rig, "DescribeSnapshots", 12);
     let again = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
     assert_eq!((again.id, rig.count(Action::CreateSnapshot)), (made.id, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_that_was_deleted_is_not_found_by_a_look_that_lags() {
+async fn a_snapshot_that_was_deleted_is_not_found_by_a_describe_that_lags() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
@@ -35,33 +35,33 @@ async fn a_snapshot_that_was_deleted_is_not_found_by_a_look_that_lags() {
     rig.pass(20).await;
     rig.cloud.delete_snapshot(&first.id, &rig.waiters).await.unwrap();
     rig.pass(2).await;
-    next_look_lags(&rig, "DescribeSnapshots", 5);
+    next_describe_lags(&rig, "DescribeSnapshots", 5);
     let second = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
     assert_ne!(second.id, first.id);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_volume_that_a_look_still_shows_does_not_stand_in_the_way_of_its_name() {
+async fn a_deleted_volume_that_a_describe_still_shows_does_not_stand_in_the_way_of_its_name() {
     let rig = Rig::new().await;
     let first = rig.volume("pvc-1").await;
     rig.pass(20).await;
     rig.cloud.delete_volume(&first.id, &rig.waiters).await.unwrap();
     rig.pass(2).await;
-    next_look_lags(&rig, "DescribeVolumes", 5);
+    next_describe_lags(&rig, "DescribeVolumes", 5);
     let second = rig.create(&in_zone(spec("pvc-1"), "us-west-2b")).await.unwrap();
     assert_eq!(second.zone.as_ref().map(|z| z.as_str()), Some("us-west-2b"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_looks_do_not_show_yet_is_waited_for() {
+async fn a_source_that_describes_do_not_show_yet_is_waited_for() {
     let rig = Rig::new().await;
     let origin = rig.volume("origin").await;
-    next_look_lags(&rig, "DescribeVolumes", 15);
+    next_describe_lags(&rig, "DescribeVolumes", 15);
     let clone = VolumeSpec { source: Source::Volume(origin.id.clone()), ..spec("pvc-1") };
     assert_eq!(rig.create(&clone).await.unwrap().source_volume, Some(origin.id.clone()));
     let snapshot = rig.cloud.create_snapshot(&snapshot_spec("snap-a", &origin.id), &rig.waiters).await;
     let snapshot = snapshot.map(Ensured::into_inner).unwrap();
-    next_look_lags(&rig, "DescribeSnapshots", 15);
+    next_describe_lags(&rig, "DescribeSnapshots", 15);
     let mut restored = VolumeSpec { source: Source::Snapshot(snapshot.id.clone()), ..spec("pvc-2") };
     restored.capacity.required = None;
     let restored = rig.create(&restored).await.unwrap();

@@ -10,7 +10,7 @@ use ebs_sim::engine::{EngineConfig, TimingOverride};
 use ebs_types::{Gib, IopsRequest, Tags, VolumeId, VolumeType, Waiters};
 use tokio::time::Instant;
 
-use crate::rig::{Rig, told};
+use crate::rig::{Rig, message_of};
 
 fn modify_ms(modify: u64) -> TimingOverride {
     TimingOverride { modify_ms: Some(modify), optimize_ms: Some(0), ..TimingOverride::default() }
@@ -139,7 +139,7 @@ async fn a_refusal_after_tags_were_changed_does_not_say_that_nothing_was_done() 
     let spec = ModifySpec { tags: tags(&[("team", "storage")]), ..throughput(90_000) };
     let error = rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap_err();
     assert!(matches!(error, CloudError::Internal { .. }), "{error:?}");
-    assert!(told(&error).contains("tags have been changed"), "{}", told(&error));
+    assert!(message_of(&error).contains("tags have been changed"), "{}", message_of(&error));
 }
 
 #[tokio::test(start_paused = true)]
@@ -197,12 +197,12 @@ async fn a_modification_that_fails_is_told_with_ec2s_reason() {
     let began = Instant::now();
     let error = rig.cloud.modify_volume(&volume.id, &throughput(250), &rig.waiters).await.unwrap_err();
     assert!(matches!(error, CloudError::Internal { .. }), "{error:?}");
-    assert!(told(&error).contains("no such disk"), "{}", told(&error));
+    assert!(message_of(&error).contains("no such disk"), "{}", message_of(&error));
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_running_modification_that_looks_do_not_show_yet_is_not_taken_for_done() {
+async fn a_running_modification_that_describes_do_not_show_yet_is_not_taken_for_done() {
     let rig = Rig::new().await;
     rig.timing(modify_ms(30_000)).await;
     let volume = rig.volume("pvc-1").await;

@@ -1,4 +1,4 @@
-//! Attaching without a look first: what refusals lead to, also beside another process.
+//! Attaching without a describe first: what refusals lead to, also beside another process.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use ebs_sim::engine::TimingOverride;
 use ebs_types::{DeviceName, NodeId, VolumeId};
 use tokio::time::Instant;
 
-use crate::rig::{Rig, told};
+use crate::rig::{Rig, message_of};
 
-/// As a look that lags does: what was, said now.
+/// As a describe that lags does: what was, said now.
 fn show(volume: &mut ebs_ec2::Volume, old: &[ebs_ec2::Attachment]) {
     let said_at = volume.attachments.first().and_then(|a| a.said_at);
     volume.attachments = old.iter().map(|a| ebs_ec2::Attachment { said_at, ..a.clone() }).collect();
@@ -76,7 +76,7 @@ async fn a_description_that_grew_old_while_something_else_was_asked_gives_no_dev
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_somebody_else_took_meanwhile_leads_to_a_fresh_look_and_another_name() {
+async fn a_name_that_somebody_else_took_meanwhile_leads_to_a_fresh_describe_and_another_name() {
     let rig = Rig::new().await;
     let [node, _] = rig.nodes().await;
     let (one, stranger, two) = (rig.volume("a").await, rig.volume("b").await, rig.volume("c").await);
@@ -165,7 +165,7 @@ async fn names_that_are_all_refused_end_the_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn our_own_attachment_is_believed_at_once_and_one_of_others_when_looks_cannot_show_the_past() {
+async fn our_own_attachment_is_believed_at_once_and_one_of_others_when_describes_cannot_show_the_past() {
     let mut rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
@@ -180,7 +180,7 @@ async fn our_own_attachment_is_believed_at_once_and_one_of_others_when_looks_can
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attachment_that_is_over_is_not_reported_because_looks_still_list_it() {
+async fn an_attachment_that_is_over_is_not_reported_because_describes_still_list_it() {
     let mut rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
@@ -201,7 +201,7 @@ async fn an_attachment_that_is_over_is_not_reported_because_looks_still_list_it(
     let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
     assert!(matches!(error, CloudError::OutcomeUnknown { .. } | CloudError::FailedPrecondition { .. }), "{error:?}");
     let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
-    assert!(told(&error).contains(&neighbour.to_string()), "{}", told(&error));
+    assert!(message_of(&error).contains(&neighbour.to_string()), "{}", message_of(&error));
 }
 
 #[tokio::test(start_paused = true)]
@@ -247,7 +247,7 @@ async fn a_lost_answer_is_not_followed_by_a_blind_second_call_of_the_next_attemp
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attachment_that_this_process_has_begun_to_end_is_not_reported_because_looks_still_list_it() {
+async fn an_attachment_that_this_process_has_begun_to_end_is_not_reported_because_describes_still_list_it() {
     let rig = Rig::new().await;
     rig.timing(TimingOverride { detach_ms: Some(30_000), ..TimingOverride::default() }).await;
     let volume = rig.volume("pvc-1").await;
@@ -278,7 +278,7 @@ async fn an_attachment_that_this_process_has_begun_to_end_is_not_reported_becaus
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attachment_that_this_process_has_ended_is_not_reported_because_looks_still_list_it() {
+async fn an_attachment_that_this_process_has_ended_is_not_reported_because_describes_still_list_it() {
     for restarted in [false, true] {
         let mut rig = Rig::new().await;
         let volume = rig.volume("pvc-1").await;
@@ -369,5 +369,5 @@ async fn a_volume_for_one_node_that_ec2_lists_at_two_is_an_error_that_names_both
     });
     let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
     assert!(matches!(error, CloudError::Internal { .. }), "{error:?}");
-    assert!([&node, &other].iter().all(|n| told(&error).contains(&n.to_string())), "{}", told(&error));
+    assert!([&node, &other].iter().all(|n| message_of(&error).contains(&n.to_string())), "{}", message_of(&error));
 }

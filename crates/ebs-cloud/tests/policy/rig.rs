@@ -251,7 +251,7 @@ pub(crate) fn request(spec: &VolumeSpec, token: &str) -> ebs_ec2::CreateVolume {
 }
 
 /// The error with all its causes, as it is logged.
-pub(crate) fn told(error: &CloudError) -> String {
+pub(crate) fn message_of(error: &CloudError) -> String {
     let mut text = error.to_string();
     let mut next = std::error::Error::source(error);
     while let Some(cause) = next {

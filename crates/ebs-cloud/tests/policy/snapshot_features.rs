@@ -9,7 +9,7 @@ use ebs_sim::engine::{EngineConfig, Timing};
 use ebs_types::SnapshotId;
 use tokio::time::Instant;
 
-use crate::rig::{Rig, snapshot_spec, told, zone};
+use crate::rig::{Rig, message_of, snapshot_spec, zone};
 
 async fn snapshot(rig: &Rig) -> SnapshotId {
     let volume = rig.volume("pvc-1").await;
@@ -44,7 +44,11 @@ async fn a_zone_that_the_region_does_not_have_is_refused_before_anything_is_made
     let rig = Rig::new().await;
     let error = rig.cloud.check_fast_restore_zones(&[zone("us-west-2a"), zone("us-east-9z")]).await.unwrap_err();
     assert!(matches!(error, CloudError::InvalidArgument { .. }), "{error:?}");
-    assert!(told(&error).contains("us-east-9z") && !told(&error).contains("us-west-2a"), "{}", told(&error));
+    assert!(
+        message_of(&error).contains("us-east-9z") && !message_of(&error).contains("us-west-2a"),
+        "{}",
+        message_of(&error)
+    );
     assert_eq!(rig.mutations(), 0);
     let blind = Rig::new().await;
     blind.sim.fail_next(Action::DescribeAvailabilityZones, ErrorClass::Unauthorized, false);
@@ -58,7 +62,7 @@ async fn a_zone_without_fast_restores_is_told_with_ec2s_code_and_message() {
     let zones = [zone("us-west-2a"), zone("us-east-9z"), zone("us-east-9y")];
     let error = rig.cloud.enable_fast_restores(&id, &zones, &rig.waiters).await.unwrap_err();
     assert!(matches!(error, CloudError::Internal { .. }), "{error:?}");
-    let text = told(&error);
+    let text = message_of(&error);
     assert!(text.contains("us-east-9z: ") && text.contains("us-east-9y: ") && !text.contains("us-west-2a: "), "{text}");
 }
 
@@ -144,7 +148,7 @@ async fn a_snapshot_that_another_process_took_moments_ago_is_found_and_not_taken
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_that_looks_do_not_show_yet_is_not_taken_for_deleted() {
+async fn a_snapshot_that_describes_do_not_show_yet_is_not_taken_for_deleted() {
     let rig = Rig::new().await;
     let id = snapshot(&rig).await;
     let began = Instant::now();

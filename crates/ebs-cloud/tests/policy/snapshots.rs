@@ -5,7 +5,7 @@ use ebs_sim::engine::{EngineConfig, Timing, TimingOverride};
 use ebs_types::{SnapshotId, VolumeId, Waiters};
 use tokio::time::Instant;
 
-use crate::rig::{Rig, snapshot_spec, told};
+use crate::rig::{Rig, message_of, snapshot_spec};
 
 async fn snapshots(rig: &Rig) -> usize {
     rig.sim.engine().snapshot_of_state().await.snapshots.len()
@@ -60,7 +60,11 @@ async fn a_name_used_for_another_source_already_exists() {
         .map(Ensured::into_inner)
         .unwrap_err();
     assert!(matches!(error, CloudError::AlreadyExists { .. }), "{error:?}");
-    assert!(told(&error).contains(first.id.as_str()) && told(&error).contains(one.id.as_str()), "{}", told(&error));
+    assert!(
+        message_of(&error).contains(first.id.as_str()) && message_of(&error).contains(one.id.as_str()),
+        "{}",
+        message_of(&error)
+    );
     assert_eq!(snapshots(&rig).await, 1);
 }
 
@@ -97,7 +101,7 @@ async fn a_snapshot_whose_reply_was_lost_is_found_by_its_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unclear_snapshot_that_was_not_taken_is_taken_after_fifteen_seconds_of_looks() {
+async fn an_unclear_snapshot_that_was_not_taken_is_taken_after_fifteen_seconds_of_describes() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     rig.sim.fail_next(Action::CreateSnapshot, ErrorClass::Ambiguous, false);
@@ -112,7 +116,7 @@ async fn an_unclear_snapshot_that_was_not_taken_is_taken_after_fifteen_seconds_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_that_looks_do_not_show_yet_is_not_taken_twice() {
+async fn a_snapshot_that_describes_do_not_show_yet_is_not_taken_twice() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
@@ -157,7 +161,11 @@ async fn a_failed_snapshot_is_a_failure_and_leaves_nothing_behind() {
     });
     let error = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap_err();
     assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
-    assert!(told(&error).contains(first.id.as_str()) && told(&error).contains("out of disks"), "{}", told(&error));
+    assert!(
+        message_of(&error).contains(first.id.as_str()) && message_of(&error).contains("out of disks"),
+        "{}",
+        message_of(&error)
+    );
     assert_eq!(snapshots(&rig).await, 0);
 }
 
@@ -170,7 +178,11 @@ async fn a_failed_snapshot_that_somebody_may_know_stays_and_is_no_final_error() 
     rig.lens.bend_snapshots(|snapshots| snapshots.iter_mut().for_each(|s| s.state = SnapshotState::Error));
     let error = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap_err();
     assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
-    assert!(told(&error).contains(theirs.id.as_str()) && told(&error).contains("has failed"), "{}", told(&error));
+    assert!(
+        message_of(&error).contains(theirs.id.as_str()) && message_of(&error).contains("has failed"),
+        "{}",
+        message_of(&error)
+    );
     assert_eq!(snapshots(&rig).await, 1);
 }
 
@@ -189,7 +201,7 @@ async fn several_snapshots_of_one_name_are_all_named() {
     let second = rig.sim.by_test().create_snapshot(&request).await.unwrap();
     let error = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap_err();
     assert!(matches!(error, CloudError::AlreadyExists { .. }), "{error:?}");
-    assert!([first.id, second.id].iter().all(|id| told(&error).contains(id.as_str())), "{}", told(&error));
+    assert!([first.id, second.id].iter().all(|id| message_of(&error).contains(id.as_str())), "{}", message_of(&error));
 }
 
 #[tokio::test(start_paused = true)]
@@ -305,7 +317,7 @@ async fn a_snapshot_that_nobody_waits_for_is_not_taken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_look_for_a_snapshot_is_no_final_error() {
+async fn a_refused_describe_for_a_snapshot_is_no_final_error() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     rig.sim.fail_next(Action::DescribeSnapshots, ErrorClass::Unauthorized, false);

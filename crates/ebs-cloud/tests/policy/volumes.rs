@@ -43,7 +43,7 @@ async fn a_deletion_whose_reply_was_lost_is_seen_and_not_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_did_not_happen_is_repeated_after_the_look() {
+async fn a_deletion_that_did_not_happen_is_repeated_after_the_describe() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     rig.sim.fail_next(Action::DeleteVolume, ErrorClass::Ambiguous, false);
@@ -79,7 +79,7 @@ async fn the_access_check_tells_a_refusal_from_an_unreachable_ec2() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_that_looks_do_not_show_yet_is_not_taken_for_deleted() {
+async fn a_volume_that_describes_do_not_show_yet_is_not_taken_for_deleted() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     let began = tokio::time::Instant::now();

@@ -31,7 +31,7 @@ async fn volumes(driver: &Driver, count: u32) -> Vec<VolumeId> {
     ids
 }
 
-async fn look_at_all(cloud: &Arc<Cloud<SimEc2>>, ids: &[VolumeId]) -> Vec<Result<Volume, CloudError>> {
+async fn describe_all(cloud: &Arc<Cloud<SimEc2>>, ids: &[VolumeId]) -> Vec<Result<Volume, CloudError>> {
     let mut running = JoinSet::new();
     for (n, id) in ids.iter().cloned().enumerate() {
         let cloud = Arc::clone(cloud);
@@ -43,13 +43,13 @@ async fn look_at_all(cloud: &Arc<Cloud<SimEc2>>, ids: &[VolumeId]) -> Vec<Result
 }
 
 #[tokio::test(start_paused = true)]
-async fn questions_that_come_together_travel_together_two_hundred_a_call() {
+async fn lookups_that_come_together_share_calls_of_two_hundred_ids() {
     let world = World::instant().await;
     let driver = world.driver();
     let ids = volumes(&driver, 450).await;
     world.sim.clear_calls();
     let gate = world.sim.hold(Action::DescribeVolumes);
-    let (found, ()) = tokio::join!(look_at_all(&driver.cloud, &ids), async {
+    let (found, ()) = tokio::join!(describe_all(&driver.cloud, &ids), async {
         gate.reached().await;
         gate.release();
     });
@@ -68,32 +68,32 @@ async fn a_missing_volume_is_missing_for_who_asked_for_it_and_at_once() {
     ids.push(VolumeId::parse("vol-0123456789abcdef0").unwrap());
     ids.push(VolumeId::parse("vol-zz").unwrap());
     let began = Instant::now();
-    let found = look_at_all(&driver.cloud, &ids).await;
+    let found = describe_all(&driver.cloud, &ids).await;
     assert!(found[..20].iter().all(Result::is_ok), "{found:?}");
     assert!(found[20..].iter().all(|v| v.as_ref().is_err_and(CloudError::is_not_found)), "{:?}", &found[20..]);
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn questions_about_one_thing_share_an_entry() {
+async fn lookups_of_one_volume_share_an_entry() {
     let world = World::instant().await;
     let driver = world.driver();
     let id = volumes(&driver, 1).await.remove(0);
     world.sim.clear_calls();
-    let found = look_at_all(&driver.cloud, &vec![id; 30]).await;
+    let found = describe_all(&driver.cloud, &vec![id; 30]).await;
     assert!(found.iter().all(Result::is_ok));
     assert!(asked(&world).iter().all(|keys| *keys == 1) && asked(&world).len() <= 2, "{:?}", asked(&world));
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_batching_each_question_is_a_call_of_its_own_at_once() {
+async fn without_batching_each_lookup_is_a_call_of_its_own_at_once() {
     let world = World::instant().await;
     let driver = world.driver_with(false);
     let ids = volumes(&driver, 40).await;
     world.sim.clear_calls();
     let began = Instant::now();
     let gate = world.sim.hold(Action::DescribeVolumes);
-    let (found, ()) = tokio::join!(look_at_all(&driver.cloud, &ids), async {
+    let (found, ()) = tokio::join!(describe_all(&driver.cloud, &ids), async {
         gate.reached().await;
         while world.count(Action::DescribeVolumes) < 39 {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -122,7 +122,7 @@ async fn who_leaves_takes_nobodys_answer_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_to_a_question_asked_before_is_nobodys_answer() {
+async fn an_answer_to_a_describe_sent_before_is_nobodys_answer() {
     let world = World::instant().await;
     let driver = world.driver();
     let id = volumes(&driver, 1).await.remove(0);
@@ -141,18 +141,18 @@ async fn an_answer_to_a_question_asked_before_is_nobodys_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn throttles_and_lost_answers_cost_a_question_time_only() {
+async fn throttles_and_lost_answers_cost_a_lookup_time_only() {
     let world = World::instant().await;
     let driver = world.driver();
     let ids = volumes(&driver, 3).await;
     for class in [ErrorClass::Throttled, ErrorClass::Ambiguous, ErrorClass::Throttled, ErrorClass::Ambiguous] {
         world.sim.fail_next(Action::DescribeVolumes, class, false);
     }
-    assert!(look_at_all(&driver.cloud, &ids).await.iter().all(Result::is_ok));
+    assert!(describe_all(&driver.cloud, &ids).await.iter().all(Result::is_ok));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_that_ec2_never_answers_ends() {
+async fn a_lookup_that_ec2_never_answers_ends() {
     let world = World::instant().await;
     let driver = world.driver();
     let ids = volumes(&driver, 1).await;

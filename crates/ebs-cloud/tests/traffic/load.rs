@@ -19,12 +19,12 @@ async fn volume_lives_at_four_a_second_cost_few_describes_and_little_time() {
     let mut detach: Vec<Duration> = added.iter().map(|a| a.detach).collect();
     detach.sort();
     let late = detach[detach.len() * 99 / 100];
-    let told = format!(
+    let summary = format!(
         "{bill:?}; added in the median {all:?}, by create, attach, detach, delete {each:?}, the last hundredth of detach {late:?}"
     );
-    assert!(late < Duration::from_secs(1), "{told}");
-    assert!(bill.mutating <= 4.08 && bill.spare <= 0.6 && bill.throttled <= 2.0 && bill.describes <= 0.8, "{told}");
-    assert!(all < Duration::from_millis(300) && each.iter().all(|a| *a < Duration::from_millis(400)), "{told}");
+    assert!(late < Duration::from_secs(1), "{summary}");
+    assert!(bill.mutating <= 4.08 && bill.spare <= 0.6 && bill.throttled <= 2.0 && bill.describes <= 0.8, "{summary}");
+    assert!(all < Duration::from_millis(300) && each.iter().all(|a| *a < Duration::from_millis(400)), "{summary}");
 }
 
 /// Each needs a DetachVolume more to prove its end at once, so EC2's refill of 5/s carries two such lives a second.
@@ -89,9 +89,9 @@ async fn what_a_life_costs_in_describes_falls_with_the_load() {
 async fn under_load_calls_of_one_kind_keep_their_distance() {
     let world = World::realistic().await;
     lives(&[world.driver()], 120, 4.0).await;
-    let looks: Vec<PortCall> =
+    let describes: Vec<PortCall> =
         world.describes().into_iter().filter(|c| c.action == ebs_ec2::Action::DescribeVolumes).collect();
-    let busy = &looks[looks.len() / 4..looks.len() / 2];
+    let busy = &describes[describes.len() / 4..describes.len() / 2];
     let span = busy[busy.len() - 1].at.duration_since(busy[0].at).expect("in order");
     let mean = span / u32::try_from(busy.len() - 1).expect("few");
     assert!(mean >= Duration::from_millis(395), "{mean:?} between calls");

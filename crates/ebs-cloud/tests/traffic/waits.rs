@@ -26,17 +26,17 @@ async fn create_all(driver: &Driver, names: impl Iterator<Item = String>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_waits_of_a_kind_share_their_looks() {
+async fn all_waits_of_a_kind_share_their_describes() {
     let world = World::instant().await;
     let timing = TimingOverride { create_ms: Some(3_000), ..TimingOverride::default() };
     world.sim.engine().set_timing(timing).await;
     create_all(&world.driver(), (0..100).map(|n| format!("pvc-{n}"))).await;
-    let looks = world.count(Action::DescribeVolumes);
-    assert!(looks <= 14, "{looks} looks at 100 volumes that are created within 5 s");
+    let describes = world.count(Action::DescribeVolumes);
+    assert!(describes <= 14, "{describes} describes for 100 volumes that are created within 5 s");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_usual_time_of_a_change_is_learned() {
+async fn the_typical_time_of_a_transition_is_learned() {
     let world = World::instant().await;
     let timing = TimingOverride { create_ms: Some(5_000), ..TimingOverride::default() };
     world.sim.engine().set_timing(timing).await;
@@ -46,8 +46,8 @@ async fn the_usual_time_of_a_change_is_learned() {
     }
     world.sim.clear_calls();
     let took = create(driver.clone(), "pvc-last".into()).await;
-    let looks = world.count(Action::DescribeVolumes);
-    assert!(looks <= 3, "{looks} looks at a change that always takes 5 s");
+    let describes = world.count(Action::DescribeVolumes);
+    assert!(describes <= 3, "{describes} describes for a transition that always takes 5 s");
     assert!(took < Duration::from_millis(5_500), "{took:?}");
 }
 

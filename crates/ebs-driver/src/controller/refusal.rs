@@ -11,7 +11,7 @@ use crate::capability::CapabilityError;
 use crate::capacity::CapacityError;
 use crate::operation::OperationError;
 use crate::parameters::ParameterError;
-use crate::status::{Meaning, Refusal};
+use crate::status::{IntoStatus, Meaning};
 use crate::tags::TagError;
 use crate::topology::TopologyError;
 
@@ -150,7 +150,7 @@ pub(super) fn refused(error: impl Into<ControllerError>) -> OperationError<Contr
     OperationError::Failed(Arc::new(error.into()))
 }
 
-impl Refusal for ControllerError {
+impl IntoStatus for ControllerError {
     fn meaning(&self) -> Meaning {
         match self {
             Self::Missing { .. }

@@ -7,7 +7,7 @@ use ebs_mounter::{
 use ebs_types::{Bytes, Gib, VolumeId};
 
 use super::request::{Handle, RequestError};
-use crate::status::{Meaning, Refusal};
+use crate::status::{IntoStatus, Meaning};
 
 /// An RPC that failed: which, of what, where, and why.
 #[derive(Debug, thiserror::Error)]
@@ -232,7 +232,7 @@ pub enum Refused {
     },
 }
 
-impl Refusal for NodeError {
+impl IntoStatus for NodeError {
     fn meaning(&self) -> Meaning {
         match self {
             Self::Request(error) => error.meaning(),

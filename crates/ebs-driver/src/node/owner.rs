@@ -33,16 +33,21 @@ pub(super) async fn owner(mounter: &Mounter, entry: &MountEntry, volume: &Volume
         return of_bound_node(mounter, entry, volume).await;
     }
     let identity = mounter.identify(entry.device).await?;
-    Ok(judge(mounter, identity, volume, || describe(entry)))
+    Ok(owner_by_identity(mounter, identity, volume, || describe(entry)))
 }
 
 /// Whose the block device with a number is (`decisions.md` D-39).
 pub(super) async fn of_device(mounter: &Mounter, number: DeviceNumber, volume: &VolumeId) -> Result<Owner, Cause> {
     let identity = mounter.identify(number).await?;
-    Ok(judge(mounter, identity, volume, || format!("device {number}")))
+    Ok(owner_by_identity(mounter, identity, volume, || format!("device {number}")))
 }
 
-fn judge(mounter: &Mounter, found: Option<Identity>, volume: &VolumeId, what: impl FnOnce() -> String) -> Owner {
+fn owner_by_identity(
+    mounter: &Mounter,
+    found: Option<Identity>,
+    volume: &VolumeId,
+    what: impl FnOnce() -> String,
+) -> Owner {
     match found {
         None => Owner::Vanished,
         Some(Identity::Volume(found)) if found == *volume => Owner::Volume,

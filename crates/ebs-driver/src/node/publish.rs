@@ -40,7 +40,7 @@ async fn file_system(
     }
     decide::place(found, false)?;
     other_use::refuse_raw_binds(node, staged.device, &at).await?;
-    go_on(waiters)?;
+    check_still_wanted(waiters)?;
     plan.target.create_directory().await.map_err(Cause::io("creating the target directory"))?;
     let shown = Shown::Filesystem(staged.device);
     let bound = node.mounter.bind(staging.as_path(), &plan.target, &plan.options.of_one_mount(), shown).await;
@@ -69,14 +69,14 @@ async fn block(
     }
     decide::place(found, true)?;
     other_use::refuse_before_raw(node, device.number()).await?;
-    go_on(waiters)?;
+    check_still_wanted(waiters)?;
     plan.target.create_file().await.map_err(Cause::io("creating the target file"))?;
     let shown = Shown::Device(device.number());
     let bound = node.mounter.bind(device.path(), &plan.target, &plan.options.of_one_mount(), shown).await;
     finish(plan, found, bound).await
 }
 
-fn go_on(waiters: &Waiters) -> Result<(), Cause> {
+fn check_still_wanted(waiters: &Waiters) -> Result<(), Cause> {
     if waiters.any() { Ok(()) } else { Err(Cause::Abandoned { before: "mounting" }) }
 }
 

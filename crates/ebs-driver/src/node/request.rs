@@ -14,7 +14,7 @@ use ebs_mounter::{
 use ebs_types::{DriverName, Gib, IdError, VolumeId};
 
 use crate::capability::{Access, Capability, CapabilityError};
-use crate::status::{Meaning, Refusal};
+use crate::status::{IntoStatus, Meaning};
 
 /// Prefix of handles of node-local volumes.
 const NODE_LOCAL: &str = "local-ebs://";
@@ -83,7 +83,7 @@ pub enum RequestError {
     },
 }
 
-impl Refusal for RequestError {
+impl IntoStatus for RequestError {
     fn meaning(&self) -> Meaning {
         match self {
             Self::NoSuchVolume(_) | Self::NoSuchPath(_) => Meaning::NotFound,

@@ -28,7 +28,7 @@ pub(super) async fn run(node: &Inner, plan: &Stage, waiters: &Waiters) -> Result
     let superblock = with_file_system(node, plan, &device, waiters).await?;
     node.mounter.forget_format(&plan.volume).await?;
     let growth = prepare(node, plan, &device, &superblock, waiters).await?;
-    go_on(waiters, "mounting")?;
+    check_still_wanted(waiters, "mounting")?;
     plan.staging.create_directory().await.map_err(Cause::io("creating the staging directory"))?;
     let fs_type = superblock.fs_type();
     node.mounter.mount(&device, &plan.staging, fs_type, &plan.options).await?;
@@ -40,7 +40,7 @@ pub(super) async fn run(node: &Inner, plan: &Stage, waiters: &Waiters) -> Result
 }
 
 /// Stops before a change when nobody waits for it any more (`decisions.md` D-10).
-fn go_on(waiters: &Waiters, before: &'static str) -> Result<(), Cause> {
+fn check_still_wanted(waiters: &Waiters, before: &'static str) -> Result<(), Cause> {
     if waiters.any() { Ok(()) } else { Err(Cause::Abandoned { before }) }
 }
 
@@ -68,7 +68,7 @@ async fn already_staged(node: &Inner, plan: &Stage, device: &Device, waiters: &W
         return Ok(true);
     }
     let Some(growth) = node.mounter.growth_of_mounted(device, &at, fs_type).await? else { return Ok(true) };
-    go_on(waiters, "growing")?;
+    check_still_wanted(waiters, "growing")?;
     refuse_raw_binds(node, plan, device).await?;
     if node.mounter.can_grow_mounted(fs_type) {
         grow_mounted(node, plan, device, fs_type, growth).await?;
@@ -136,7 +136,7 @@ async fn with_file_system(node: &Inner, plan: &Stage, device: &Device, waiters: 
         Plan::Mount(superblock) => return Ok(superblock),
         Plan::Format(permit) => permit,
     };
-    go_on(waiters, "formatting")?;
+    check_still_wanted(waiters, "formatting")?;
     node.mounter.format(device, &plan.format, &record, permit).await?;
     match node.mounter.probe(device).await? {
         Contents::Filesystem(made) if made.is_complete() && record.fs_type.accepts(made.fs_type()) => Ok(made),
@@ -172,13 +172,13 @@ async fn prepare(
             .await?
             .filter(|_| node.mounter.can_grow_mounted(superblock.fs_type())));
     }
-    go_on(waiters, "checking the file system")?;
+    check_still_wanted(waiters, "checking the file system")?;
     node.mounter.check_if_needed(device, superblock).await?;
     let Some(growth) = node.mounter.growth_of_unmounted(device, superblock).await? else { return Ok(None) };
     if node.mounter.can_grow_mounted(superblock.fs_type()) {
         return Ok(Some(growth));
     }
-    go_on(waiters, "growing")?;
+    check_still_wanted(waiters, "growing")?;
     tracing::info!(volume = %plan.volume, %growth, "the kernel lets nobody here grow it while mounted: growing it first");
     node.mounter.grow_unmounted_ext(device).await?;
     Ok(None)

@@ -29,7 +29,7 @@ pub(super) async fn unstage(node: &Inner, plan: &Unmount, waiters: &Waiters) -> 
         let staging = plan.path.in_table().await.map_err(Cause::io("resolving the path"))?;
         other_use::refuse_other_uses(node, disk, &staging).await?;
     }
-    let unmounted = found != Found::Missing && take_away(node, plan, waiters).await? > 0;
+    let unmounted = found != Found::Missing && unmount_all(node, plan, waiters).await? > 0;
     if let Some(disk) = disk {
         other_use::refuse_held(node, disk, unmounted).await?;
     }
@@ -48,7 +48,7 @@ pub(super) async fn unpublish(node: &Inner, plan: &Unmount, waiters: &Waiters) -
     if look(plan).await? == Found::Missing {
         return Ok(());
     }
-    take_away(node, plan, waiters).await?;
+    unmount_all(node, plan, waiters).await?;
     plan.path.remove().await.map_err(Cause::io("removing the target, which is never emptied"))
 }
 
@@ -88,9 +88,9 @@ async fn number_of(node: &Inner, entry: &MountEntry) -> Result<DeviceNumber, Cau
     number.ok_or_else(|| Refused::NotPublished { found: "no block device any more".to_owned() }.into())
 }
 
-/// Takes the mounts at the path away, from the top down. Each is asked for its owner first; somebody else's ends it.
+/// Unmounts all mounts at the path, from the top down. Each is asked for its owner first; somebody else's ends it.
 /// Returns how many there were.
-async fn take_away(node: &Inner, plan: &Unmount, waiters: &Waiters) -> Result<usize, Cause> {
+async fn unmount_all(node: &Inner, plan: &Unmount, waiters: &Waiters) -> Result<usize, Cause> {
     for taken in 0..MAX_DEPTH {
         let (table, at) = owner::topmost(&plan.path).await?;
         let Some(entry) = table.topmost(&at) else { return Ok(taken) };

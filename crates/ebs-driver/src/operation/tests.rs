@@ -4,7 +4,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::status::{Meaning, Refusal};
+use crate::status::{IntoStatus, Meaning};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -12,7 +12,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[error("the disk is on fire")]
 struct Fire;
 
-impl Refusal for Fire {
+impl IntoStatus for Fire {
     fn meaning(&self) -> Meaning {
         Meaning::Internal
     }

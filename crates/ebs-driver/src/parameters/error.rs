@@ -2,7 +2,7 @@
 
 use ebs_types::VolumeType;
 
-use crate::status::{Meaning, Refusal};
+use crate::status::{IntoStatus, Meaning};
 use crate::tags::TagError;
 
 /// A parameter that is refused: which one, its value, and the rule. Always InvalidArgument.
@@ -92,7 +92,7 @@ pub enum ParameterError {
     Tag(#[from] TagError),
 }
 
-impl Refusal for ParameterError {
+impl IntoStatus for ParameterError {
     fn meaning(&self) -> Meaning {
         Meaning::InvalidArgument
     }

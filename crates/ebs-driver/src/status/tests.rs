@@ -12,7 +12,7 @@ struct Middle(#[source] Inner);
 #[error("AttachVolume: VolumeInUse (request id 1)")]
 struct Inner;
 
-impl Refusal for Outer {
+impl IntoStatus for Outer {
     fn meaning(&self) -> Meaning {
         Meaning::FailedPrecondition
     }
@@ -28,7 +28,7 @@ struct Repeats(#[source] Inner);
 
 #[test]
 fn a_message_has_the_whole_chain_once_and_what_to_do_next() {
-    let status = refuse(&Outer(Middle(Inner)));
+    let status = to_status(&Outer(Middle(Inner)));
     let whole = "cannot attach vol-1: EC2 refused: AttachVolume: VolumeInUse (request id 1); detach it first";
     assert_eq!(status.message(), whole);
     assert_eq!(chain(&Repeats(Inner)), "said twice: AttachVolume: VolumeInUse (request id 1)");

@@ -68,12 +68,12 @@ fn a_publish_compares_device_root_and_attributes() {
 #[test]
 fn a_block_publish_compares_the_device_behind_the_file_and_ro() {
     let node = entry(DeviceNumber { major: 0, minor: 5 }, "devtmpfs", "rw,nosuid");
-    let judge = |leads_to, words: &[&str]| published_block(Some(&node), leads_to, DEVICE, &flags(words));
+    let decide = |leads_to, words: &[&str]| published_block(Some(&node), leads_to, DEVICE, &flags(words));
     assert_eq!(published_block(None, None, DEVICE, &flags(&[])), Ok(Mounted::No));
-    assert_eq!(judge(Some(DEVICE), &[]), Ok(Mounted::AsWanted));
-    assert!(matches!(judge(Some(DEVICE), &["ro"]), Err(Refused::MountedDifferently { .. })));
-    assert!(matches!(judge(Some(OTHER), &[]), Err(Refused::OtherMount { .. })));
-    assert!(matches!(judge(None, &[]), Err(Refused::OtherMount { .. })));
+    assert_eq!(decide(Some(DEVICE), &[]), Ok(Mounted::AsWanted));
+    assert!(matches!(decide(Some(DEVICE), &["ro"]), Err(Refused::MountedDifferently { .. })));
+    assert!(matches!(decide(Some(OTHER), &[]), Err(Refused::OtherMount { .. })));
+    assert!(matches!(decide(None, &[]), Err(Refused::OtherMount { .. })));
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn record() -> FormatRecord {
     }
 }
 
-fn judge(contents: &Contents, change: impl FnOnce(&mut Evidence<'_>)) -> Result<Plan, Refused> {
+fn plan_for(contents: &Contents, change: impl FnOnce(&mut Evidence<'_>)) -> Result<Plan, Refused> {
     let record = record();
     let mut evidence = Evidence {
         contents,
@@ -128,22 +128,22 @@ fn foreign() -> Contents {
 fn what_is_not_blank_is_never_formatted_without_a_matching_record() {
     let data = Contents::Data { offset: 4096 };
     for contents in [&data, &foreign()] {
-        let refused = judge(contents, |_| {}).unwrap_err();
+        let refused = plan_for(contents, |_| {}).unwrap_err();
         assert_eq!(refused, Refused::NotBlank { contents: contents.to_string() });
     }
     let other = FormatRecord { attach_time: Some("2026-11-21T18:00:00Z".to_owned()), ..record() };
     let left = |record: &'static FormatRecord| move |evidence: &mut Evidence<'_>| evidence.left_behind = Some(record);
-    assert!(judge(&data, left(Box::leak(Box::new(other)))).is_err());
+    assert!(plan_for(&data, left(Box::leak(Box::new(other)))).is_err());
     let same: &'static FormatRecord = Box::leak(Box::new(record()));
-    assert!(matches!(judge(&data, left(same)), Ok(Plan::Format(_))));
-    assert!(judge(&foreign(), left(same)).is_err());
+    assert!(matches!(plan_for(&data, left(same)), Ok(Plan::Format(_))));
+    assert!(plan_for(&foreign(), left(same)).is_err());
 }
 
 proptest! {
     #[test]
     fn foreign_contents_are_refused_whatever_else_holds(restored: bool, may: bool, read_only: bool) {
         let same = record();
-        let outcome = judge(&foreign(), |evidence| {
+        let outcome = plan_for(&foreign(), |evidence| {
             evidence.left_behind = Some(Box::leak(Box::new(same)));
             evidence.restored_from = restored.then_some("snapshot");
             evidence.may_format_restored = may;

@@ -1,0 +1,215 @@
+//! What is watched of one call while the SDK carries it out.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::SystemTime;
+
+use aws_sdk_ec2::client::customize::CustomizableOperation;
+use aws_sdk_ec2::config::interceptors::{
+    AfterDeserializationInterceptorContextRef, BeforeDeserializationInterceptorContextMut,
+    BeforeTransmitInterceptorContextRef, FinalizerInterceptorContextRef,
+};
+use aws_sdk_ec2::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_smithy_runtime_api::box_error::BoxError;
+use aws_smithy_runtime_api::client::interceptors::dyn_dispatch_hint;
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::date_time::{DateTime, Format};
+use ebs_ec2::{Action, Attempt, AttemptOutcome, Observer};
+use http_body_util::Limited;
+use tokio::time::Instant;
+
+use crate::classify::THROTTLES;
+use crate::{AwsEc2, document, retry, sagemaker};
+
+/// Most bytes of a reply. The largest page of EC2 (1,000 volumes with 50 tags each) has less than half.
+pub(crate) const MAX_REPLY: usize = 32 << 20;
+
+/// A reply that says at its beginning that it is larger than [`MAX_REPLY`].
+#[derive(Debug, thiserror::Error)]
+#[error("the reply would have {0} bytes")]
+pub(crate) struct TooLarge(u64);
+
+/// How requests and replies are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    /// EC2 and STS: replies are XML.
+    Query,
+    /// SageMaker.
+    Json,
+}
+
+/// Watches one call: whether a request was handed to the connection (what fails before that did nothing), whether
+/// what came back is a whole answer and not too large, and what came of each attempt.
+#[derive(Clone)]
+pub(crate) struct CallMonitor {
+    pub(crate) action: Action,
+    protocol: Protocol,
+    pub(crate) dry_run: bool,
+    /// Requests and replies are logged with their bodies.
+    log_bodies: bool,
+    observer: Arc<dyn Observer>,
+    /// The endpoint that a request was handed to; empty until then.
+    endpoint: Arc<OnceLock<String>>,
+    /// When the attempt that is under way was handed to the connection.
+    started: Arc<Mutex<Option<Instant>>>,
+    /// The `Date` of the last reply.
+    date: Arc<Mutex<Option<SystemTime>>>,
+}
+
+impl fmt::Debug for CallMonitor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallMonitor")
+            .field("action", &self.action)
+            .field("endpoint", &self.endpoint)
+            .finish_non_exhaustive()
+    }
+}
+
+#[dyn_dispatch_hint]
+impl Intercept for CallMonitor {
+    fn name(&self) -> &'static str {
+        "CallMonitor"
+    }
+
+    fn read_before_transmit(
+        &self,
+        context: &BeforeTransmitInterceptorContextRef<'_>,
+        _components: &RuntimeComponents,
+        _cfg: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        self.endpoint.get_or_init(|| context.request().uri().trim_end_matches('/').to_owned());
+        *self.started.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        if self.log_bodies {
+            let body = String::from_utf8_lossy(context.request().body().bytes().unwrap_or_default());
+            tracing::info!(action = self.action.as_str(), %body, "request to AWS");
+        }
+        Ok(())
+    }
+
+    fn modify_before_deserialization(
+        &self,
+        context: &mut BeforeDeserializationInterceptorContextMut<'_>,
+        _components: &RuntimeComponents,
+        _cfg: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let response = context.response_mut();
+        *self.date.lock().unwrap_or_else(PoisonError::into_inner) =
+            response.headers().get("date").and_then(time_of_day);
+        let length = response.headers().get("content-length").and_then(|n| n.parse::<u64>().ok());
+        if let Some(length) = length.filter(|n| usize::try_from(*n).map_or(true, |n| n > MAX_REPLY)) {
+            *response.body_mut() = SdkBody::taken();
+            return Err(TooLarge(length).into());
+        }
+        let body = std::mem::replace(response.body_mut(), SdkBody::taken());
+        *response.body_mut() = SdkBody::from_body_1_x(Limited::new(body, MAX_REPLY));
+        Ok(())
+    }
+
+    fn read_after_deserialization(
+        &self,
+        context: &AfterDeserializationInterceptorContextRef<'_>,
+        _components: &RuntimeComponents,
+        _cfg: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        if context.output_or_error().is_ok() && self.protocol == Protocol::Query {
+            document::check(context.response().body().bytes().unwrap_or_default(), self.action)?;
+        }
+        Ok(())
+    }
+
+    fn read_after_attempt(
+        &self,
+        context: &FinalizerInterceptorContextRef<'_>,
+        _components: &RuntimeComponents,
+        _cfg: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let Some(started) = self.started.lock().unwrap_or_else(PoisonError::into_inner).take() else { return Ok(()) };
+        if let Some(response) = context.response().filter(|_| self.log_bodies) {
+            let body = String::from_utf8_lossy(response.body().bytes().unwrap_or_default());
+            tracing::info!(action = self.action.as_str(), status = response.status().as_u16(), %body, "reply of AWS");
+        }
+        let code = context.response().and_then(|response| self.code_in(response));
+        let outcome = match (context.output_or_error(), &code) {
+            (Some(Ok(_)), _) => AttemptOutcome::Succeeded,
+            (_, Some(code)) if THROTTLES.contains(&code.as_str()) => AttemptOutcome::Throttled,
+            (_, Some(code)) => AttemptOutcome::Refused(code),
+            (_, None) => AttemptOutcome::Unanswered,
+        };
+        let (action, dry_run, took) = (self.action, self.dry_run, started.elapsed());
+        self.observer.attempted(&Attempt { action, dry_run, took, outcome });
+        Ok(())
+    }
+}
+
+impl CallMonitor {
+    /// The call is a dry run.
+    pub(crate) fn maybe_dry_run(self, dry_run: bool) -> Self {
+        Self { dry_run, ..self }
+    }
+
+    /// The call is SageMaker's.
+    pub(crate) fn json(self) -> Self {
+        Self { protocol: Protocol::Json, ..self }
+    }
+
+    /// AWS's own time of day when it sent the last reply, if that said so.
+    pub(crate) fn date(&self) -> Option<SystemTime> {
+        *self.date.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where a request was handed to the connection for; `None` while none was.
+    pub(crate) fn endpoint(&self) -> Option<&str> {
+        self.endpoint.get().map(String::as_str)
+    }
+
+    /// Attaches this to an operation that changes something: one attempt, never more.
+    pub(crate) fn once<T, E, B>(&self, operation: CustomizableOperation<T, E, B>) -> CustomizableOperation<T, E, B> {
+        operation.interceptor(self.clone())
+    }
+
+    /// Attaches this to a describe, which may be repeated on transient errors.
+    pub(crate) fn repeatable<T, E, B>(
+        &self,
+        operation: CustomizableOperation<T, E, B>,
+    ) -> CustomizableOperation<T, E, B> {
+        operation.config_override(retry::of_describes()).interceptor(self.clone())
+    }
+
+    fn code_in(&self, response: &HttpResponse) -> Option<String> {
+        match self.protocol {
+            Protocol::Query => code_in_xml(response.body().bytes()?),
+            Protocol::Json => sagemaker::code_and_message(response).0,
+        }
+    }
+}
+
+/// A `Date` header.
+fn time_of_day(header: &str) -> Option<SystemTime> {
+    SystemTime::try_from(DateTime::from_str(header, Format::HttpDate).ok()?).ok()
+}
+
+/// The code in an error answer of EC2 or STS.
+pub(crate) fn code_in_xml(body: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(body).ok()?;
+    let (_, rest) = text.split_once("<Code>")?;
+    let (code, _) = rest.split_once("</Code>")?;
+    Some(code.to_owned())
+}
+
+impl AwsEc2 {
+    /// The monitor of one call of this action.
+    pub(crate) fn monitor(&self, action: Action) -> CallMonitor {
+        CallMonitor {
+            action,
+            protocol: Protocol::Query,
+            dry_run: false,
+            // What STS says of the caller is nobody else's business (`decisions.md` D-41).
+            log_bodies: self.log_bodies && action != Action::GetCallerIdentity,
+            observer: Arc::clone(&self.observer),
+            endpoint: Arc::default(),
+            started: Arc::default(),
+            date: Arc::default(),
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The call that attaches, without a describe before it: EC2's refusal says what a describe would have shown
+//! (`decisions.md` D-20, D-24).
+//!
+//! After a refusal a describe shows why.
+
+use std::time::Duration;
+
+use ebs_ec2::{
+    AttachRequest, Attachment, AttachmentState, Attachments, ClusterNodes, Ec2, Ec2Error, ErrorClass, VolumeState,
+};
+use ebs_types::{HyperPodNode, InstanceId, NodeId};
+use tokio::time::Instant;
+
+use super::device_name::Reservation;
+use super::node_attachment::{NodeAttachment, elsewhere, holder, node_attachment};
+use super::pairs::Pair;
+use super::proof::Expected;
+use crate::call::mutate;
+use crate::describe::{FirstPoll, Verdict};
+use crate::error::refused;
+use crate::op::Op;
+use crate::volume::exists;
+use crate::{Cloud, CloudError, Object, bounds};
+
+/// What became of the call.
+pub(super) enum AttachCall {
+    /// EC2 took it, or may have: this attachment is to be waited for.
+    Sent(Expected),
+    /// It did nothing.
+    Refused(Ec2Error),
+}
+
+impl<E: Ec2> Cloud<E> {
+    /// Asks for the attachment, once.
+    pub(super) async fn call_attach(&self, op: &Op<'_>, pair: &Pair) -> Result<AttachCall, CloudError> {
+        let called = match &pair.node {
+            NodeId::Instance(id) => self.attach_to_instance(op, pair, id).await?,
+            NodeId::HyperPod(node) => self.attach_to_cluster_node(op, pair, node).await?,
+        };
+        if let AttachCall::Sent(expected) = &called {
+            self.pairs.attach_called(pair, expected);
+        }
+        Ok(called)
+    }
+
+    async fn attach_to_instance(&self, op: &Op<'_>, pair: &Pair, id: &InstanceId) -> Result<AttachCall, CloudError> {
+        // An earlier attempt that EC2 took holds its name: this one must not give it back.
+        let held = self.devices.holds(id, &pair.volume);
+        let holds = self.reserve(op, pair, id).await?;
+        let request =
+            AttachRequest { volume: pair.volume.clone(), instance: id.clone(), device: holds.device, card: holds.card };
+        let answer = match mutate(op, || self.ec2.attach_volume(&request)).await {
+            Ok(answer) => answer,
+            Err(abandoned) => {
+                if !held {
+                    self.devices.release(id, &pair.volume);
+                }
+                return Err(abandoned);
+            }
+        };
+        match answer {
+            Ok(attachment) => Ok(AttachCall::Sent(Expected::accepted(attachment.attach_time))),
+            Err(e) if e.class == ErrorClass::Ambiguous => Ok(AttachCall::Sent(unclear(op, &e))),
+            Err(e) => {
+                if !held || e.class == ErrorClass::DeviceNameInUse {
+                    self.devices.release(id, &pair.volume);
+                }
+                if e.class == ErrorClass::DeviceNameInUse {
+                    self.devices.mark_likely_bad(id, &request.device);
+                    self.instances.forget(id);
+                }
+                Ok(AttachCall::Refused(e))
+            }
+        }
+    }
+
+    /// A name, and on instances with several cards a card. A description that has no free name is looked at again.
+    async fn reserve(&self, op: &Op<'_>, pair: &Pair, id: &InstanceId) -> Result<Reservation, CloudError> {
+        for _ in 0..2 {
+            let instance_type = self.instance(op, id).await?.instance_type.clone();
+            let cards = self.card_counts.get(&instance_type).await;
+            // If that took long, the description is too old to show which names are free.
+            let instance = self.instance(op, id).await?;
+            match self.devices.reserve(&instance, &pair.volume, cards) {
+                Ok(holds) => return Ok(holds),
+                Err(_) => self.instances.forget(id),
+            }
+        }
+        let message = format!("{}: every device name of the instance is in use", op.what);
+        Err(CloudError::LimitExceeded { message, cause: None })
+    }
+
+    /// SageMaker chooses the device name; when it answered tells which attachment is its own.
+    async fn attach_to_cluster_node(
+        &self,
+        op: &Op<'_>,
+        pair: &Pair,
+        node: &HyperPodNode,
+    ) -> Result<AttachCall, CloudError> {
+        let asked = Instant::now();
+        match mutate(op, || self.ec2.attach_cluster_node_volume(node, &pair.volume)).await? {
+            Ok(said) => Ok(AttachCall::Sent(Expected::begun(said.said_at, asked.elapsed()))),
+            Err(e) if e.class == ErrorClass::Ambiguous => Ok(AttachCall::Sent(unclear(op, &e))),
+            Err(e) => Ok(AttachCall::Refused(e)),
+        }
+    }
+}
+
+fn unclear(op: &Op<'_>, error: &Ec2Error) -> Expected {
+    tracing::info!(step = %op.what, %error, "looking whether the volume is attached");
+    Expected::unclear()
+}
+
+/// What follows from a refusal.
+pub(super) enum AfterRefusal {
+    /// There is an attachment to the node already: it is to be waited for.
+    Existing(Expected),
+    /// What was in the way has gone.
+    Retry,
+}
+
+impl<E: Ec2> Cloud<E> {
+    /// Looks why, and waits, bounded, for what may get out of the way (`decisions.md` D-15). `first`: EC2 has refused
+    /// this operation nothing before.
+    pub(super) async fn after_refusal(
+        &self,
+        op: &Op<'_>,
+        pair: &Pair,
+        error: Ec2Error,
+        first: bool,
+    ) -> Result<AfterRefusal, CloudError> {
+        match error.class {
+            ErrorClass::DeviceNameInUse => Ok(AfterRefusal::Retry),
+            ErrorClass::VolumeNotFound | ErrorClass::InstanceNotFound | ErrorClass::MalformedId => {
+                Err(no_such_object(pair, error))
+            }
+            ErrorClass::Throttled | ErrorClass::NotSent | ErrorClass::Unauthenticated | ErrorClass::Unauthorized => {
+                Err(refused(&op.what, error))
+            }
+            ErrorClass::VolumeInUse | ErrorClass::IncorrectState => self.await_unblocked(op, pair, error, first).await,
+            _ => self.unless_already_attached(op, pair, error).await,
+        }
+    }
+
+    async fn await_unblocked(
+        &self,
+        op: &Op<'_>,
+        pair: &Pair,
+        error: Ec2Error,
+        first: bool,
+    ) -> Result<AfterRefusal, CloudError> {
+        let existing = self.existing_attachment(pair);
+        let began = Instant::now();
+        let mut was_blocked = false;
+        let next = self
+            .waiter
+            .volume(op, FirstPoll::Now, &pair.volume, |seen, sent| {
+                let settled = sent >= existing.settled;
+                let Some(volume) = seen.filter(exists) else {
+                    let object = Object::Volume(pair.volume.clone());
+                    let gone = Verdict::Failed(CloudError::NotFound { object, cause: None });
+                    return if settled { gone } else { Verdict::Waiting };
+                };
+                let waiting = match node_attachment(&volume, &pair.node) {
+                    NodeAttachment::Attached(a) | NodeAttachment::Attaching(a) => {
+                        self.pairs.listed(pair, a.attach_time, sent);
+                        return Verdict::Done(Some(AfterRefusal::Existing(existing)));
+                    }
+                    NodeAttachment::Detaching(_) => true,
+                    NodeAttachment::Absent => match elsewhere(&volume, &pair.node) {
+                        Some(other) if began.elapsed() >= patience(other) => {
+                            return Verdict::Failed(is_elsewhere(op, other, None));
+                        }
+                        Some(_) => true,
+                        None => volume.state == VolumeState::Creating,
+                    },
+                };
+                match (waiting, was_blocked) {
+                    (true, _) => was_blocked = true,
+                    (false, true) => return Verdict::Done(Some(AfterRefusal::Retry)),
+                    // It went before the first describe; if EC2 says the same again it is something that no describe
+                    // shows.
+                    (false, false) if settled => return Verdict::Done(first.then_some(AfterRefusal::Retry)),
+                    (false, false) => {}
+                }
+                Verdict::Waiting
+            })
+            .await?;
+        next.ok_or_else(|| refused(&op.what, error))
+    }
+
+    /// EC2 may well name another reason for refusing what is done already.
+    async fn unless_already_attached(
+        &self,
+        op: &Op<'_>,
+        pair: &Pair,
+        error: Ec2Error,
+    ) -> Result<AfterRefusal, CloudError> {
+        let existing = self.existing_attachment(pair);
+        let found = self.lookups.volume(op, &pair.volume).await?;
+        match found.as_ref().map_or(NodeAttachment::Absent, |volume| node_attachment(volume, &pair.node)) {
+            NodeAttachment::Attached(_) | NodeAttachment::Attaching(_) => return Ok(AfterRefusal::Existing(existing)),
+            NodeAttachment::Detaching(_) | NodeAttachment::Absent => {}
+        }
+        match found.as_ref().and_then(|volume| elsewhere(volume, &pair.node)) {
+            Some(other) if error.class == ErrorClass::ZoneMismatch => Err(is_elsewhere(op, other, Some(error))),
+            _ => Err(refused(&op.what, error)),
+        }
+    }
+
+    /// An attachment that we did not make just now: what describes prove of it follows from what this process knows.
+    pub(super) fn existing_attachment(&self, pair: &Pair) -> Expected {
+        Expected::found(self.pairs.last_known(pair), self.recent.began(), self.pairs.detach_asked_at(pair))
+    }
+}
+
+/// How long a volume that is elsewhere is waited for.
+fn patience(other: &Attachment) -> Duration {
+    match other.state {
+        AttachmentState::Detaching | AttachmentState::Busy => bounds::DETACHING_ELSEWHERE,
+        _ => bounds::ATTACHED_ELSEWHERE,
+    }
+}
+
+fn is_elsewhere(op: &Op<'_>, other: &Attachment, error: Option<Ec2Error>) -> CloudError {
+    let state = match &other.state {
+        AttachmentState::Detaching => "is still being detached from",
+        AttachmentState::Busy => "is busy, and so not yet detached, on",
+        _ => "is attached to",
+    };
+    let holder = holder(other);
+    let message = format!("{}: the volume {state} {holder}; detach it there first", op.what);
+    CloudError::FailedPrecondition { message, cause: error.map(Box::new) }
+}
+
+fn no_such_object(pair: &Pair, error: Ec2Error) -> CloudError {
+    let is_about_the_instance = error.class == ErrorClass::InstanceNotFound
+        || error.code.as_deref().is_some_and(|code| code.contains("Instance"));
+    let object = if is_about_the_instance {
+        Object::Instance(pair.node.instance().clone())
+    } else {
+        Object::Volume(pair.volume.clone())
+    };
+    CloudError::NotFound { object, cause: Some(Box::new(error)) }
+}

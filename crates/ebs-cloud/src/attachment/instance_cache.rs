@@ -1,0 +1,86 @@
+//! Instances as described a short while ago: an attachment needs to know which device names are in use, and what it
+//! does not know EC2 tells it by refusing the name.
+//!
+//! [`EbsCardCounts`] says how many EBS cards an instance type has.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ebs_ec2::{Ec2, Instance};
+use ebs_types::{InstanceId, VolumeId};
+
+use crate::expiring::Expiring;
+use crate::op::Op;
+use crate::{Cloud, CloudError};
+
+/// For how long a description is used.
+pub(super) const LIFETIME: Duration = Duration::from_secs(30);
+
+/// Descriptions by instance.
+#[derive(Debug, Default)]
+pub(crate) struct InstanceCache {
+    known: Expiring<InstanceId, Arc<Instance>>,
+}
+
+impl InstanceCache {
+    /// EC2 contradicted the description, or it does not do: the next one is fresh.
+    pub(super) fn forget(&self, id: &InstanceId) {
+        self.known.remove(id);
+    }
+
+    /// The volume has left the instance, whatever the description says.
+    pub(super) fn take_out(&self, id: &InstanceId, volume: &VolumeId) {
+        self.known.change(id, |instance| {
+            let mut rest = Instance::clone(instance);
+            rest.devices.retain(|d| d.volume.as_ref() != Some(volume));
+            *instance = Arc::new(rest);
+        });
+    }
+}
+
+impl<E: Ec2> Cloud<E> {
+    /// The instance as EC2 described it at most [`LIFETIME`] ago.
+    pub(super) async fn instance(&self, op: &Op<'_>, id: &InstanceId) -> Result<Arc<Instance>, CloudError> {
+        if let Some(instance) = self.instances.known.get(id) {
+            return Ok(instance);
+        }
+        let instance = Arc::new(self.lookups.instance(op, id).await?);
+        self.instances.known.insert(id.clone(), Arc::clone(&instance), LIFETIME);
+        Ok(instance)
+    }
+}
+
+const CARDS_LIFETIME: Duration = Duration::from_secs(3600);
+const CARDS_FALLBACK_LIFETIME: Duration = Duration::from_secs(120);
+
+/// Asks EC2 once an hour for each type.
+#[derive(Debug)]
+pub(crate) struct EbsCardCounts<E> {
+    ec2: Arc<E>,
+    known: Expiring<String, u32>,
+}
+
+impl<E: Ec2> EbsCardCounts<E> {
+    pub(crate) fn new(ec2: Arc<E>) -> Self {
+        Self { ec2, known: Expiring::default() }
+    }
+
+    /// The number of EBS cards of the type, at least 1. Without an answer of EC2 the table of this version counts, for
+    /// a short while.
+    pub(crate) async fn get(&self, instance_type: &str) -> u32 {
+        let key = instance_type.to_owned();
+        if let Some(cards) = self.known.get(&key) {
+            return cards;
+        }
+        let (cards, lifetime) = match self.ec2.describe_instance_type(instance_type).await {
+            Ok(Some(info)) => (info.ebs_cards, CARDS_LIFETIME),
+            other => {
+                tracing::info!(instance_type, ?other, "EC2 did not tell the number of EBS cards, the table is used");
+                (ebs_types::ebs_cards(instance_type), CARDS_FALLBACK_LIFETIME)
+            }
+        };
+        let cards = cards.max(1);
+        self.known.insert(key, cards, lifetime);
+        cards
+    }
+}

@@ -1,0 +1,250 @@
+//! Describes of one kind of object, batched: one call carries the questions of all subscribers.
+//!
+//! A subscriber gets an observation from each call that was sent *after* it subscribed. The poll loop, a task of the
+//! batcher's own, makes the calls while there are subscribers. A subscriber that leaves does not keep the others from
+//! their answers. When the batcher is dropped its poll loop is aborted: it only reads, so that nothing is left behind.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ebs_ec2::{Ec2, Ec2Error, ErrorClass, MAX_FILTER_VALUES};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::bisect::{self, Answers};
+use super::pages;
+use super::queries::{
+    DescribeQuery, InstancesById, Modifications, SnapshotsById, SnapshotsByName, Statuses, VolumesById, VolumesByName,
+};
+use super::schedule::{Grouping, NextCall, PollSchedule, PollTimes};
+use crate::bounds;
+use crate::throttle::{CallContext, RateLimited};
+
+/// Observations that one subscriber may have received and not read yet; further ones are dropped.
+const OBSERVATION_BUFFER: usize = 4;
+
+/// What one call has shown of one key.
+#[derive(Debug)]
+pub(crate) struct Observation<T> {
+    /// When the call was sent: after the subscription began.
+    pub(crate) sent: Instant,
+    /// All that EC2 lists for the key; empty: nothing.
+    pub(crate) result: ebs_ec2::Result<Vec<T>>,
+}
+
+struct State<Q: DescribeQuery> {
+    schedule: PollSchedule<Q::Key>,
+    senders: BTreeMap<u64, mpsc::Sender<Observation<Q::Item>>>,
+}
+
+struct Shared<Q: DescribeQuery, E> {
+    ec2: Arc<RateLimited<E>>,
+    state: Mutex<State<Q>>,
+    changed: Notify,
+    unbatched: bool,
+}
+
+/// Batches one kind of describe. Without batching each subscriber gets calls of its own.
+pub(crate) struct DescribeBatcher<Q: DescribeQuery, E> {
+    shared: Arc<Shared<Q, E>>,
+    worker: Mutex<JoinSet<()>>,
+}
+
+impl<Q: DescribeQuery, E> fmt::Debug for DescribeBatcher<Q, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DescribeBatcher").field("waiting", &self.shared.state().senders.len()).finish_non_exhaustive()
+    }
+}
+
+impl<Q: DescribeQuery, E: Ec2> DescribeBatcher<Q, E> {
+    pub(super) fn new(ec2: Arc<RateLimited<E>>, batching: bool) -> Self {
+        let grouping = if batching { Grouping::Batched(MAX_FILTER_VALUES) } else { Grouping::Single };
+        let state = State { schedule: PollSchedule::new(grouping, Instant::now()), senders: BTreeMap::new() };
+        let shared = Shared { ec2, state: Mutex::new(state), changed: Notify::new(), unbatched: !batching };
+        Self { shared: Arc::new(shared), worker: Mutex::default() }
+    }
+
+    /// Subscribes to the key until the subscription is dropped. Must be called on a tokio runtime.
+    pub(crate) fn subscribe(&self, key: Q::Key, times: PollTimes) -> Subscription<Q, E> {
+        let (sender, observations) = mpsc::channel(OBSERVATION_BUFFER);
+        let id = {
+            let mut state = self.shared.state();
+            let id = state.schedule.add(key, times);
+            state.senders.insert(id, sender);
+            id
+        };
+        self.shared.changed.notify_one();
+        let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
+        // The loop never returns; one that has ended has panicked.
+        while worker.try_join_next().is_some() {}
+        if worker.is_empty() {
+            worker.spawn(poll_loop(Arc::clone(&self.shared)));
+        }
+        Subscription { shared: Arc::clone(&self.shared), id, observations }
+    }
+}
+
+/// All batchers over one EC2.
+#[derive(Debug)]
+pub(crate) struct DescribeBatchers<E> {
+    pub(crate) volumes: DescribeBatcher<VolumesById, E>,
+    pub(crate) volume_names: DescribeBatcher<VolumesByName, E>,
+    pub(crate) modifications: DescribeBatcher<Modifications, E>,
+    pub(crate) statuses: DescribeBatcher<Statuses, E>,
+    pub(crate) instances: DescribeBatcher<InstancesById, E>,
+    pub(crate) snapshots: DescribeBatcher<SnapshotsById, E>,
+    pub(crate) snapshot_names: DescribeBatcher<SnapshotsByName, E>,
+}
+
+impl<E: Ec2> DescribeBatchers<E> {
+    /// Over that EC2; without `batching` each key gets calls of its own.
+    pub(crate) fn new(ec2: &Arc<RateLimited<E>>, batching: bool) -> Self {
+        Self {
+            volumes: DescribeBatcher::new(Arc::clone(ec2), batching),
+            volume_names: DescribeBatcher::new(Arc::clone(ec2), batching),
+            modifications: DescribeBatcher::new(Arc::clone(ec2), batching),
+            statuses: DescribeBatcher::new(Arc::clone(ec2), batching),
+            instances: DescribeBatcher::new(Arc::clone(ec2), batching),
+            snapshots: DescribeBatcher::new(Arc::clone(ec2), batching),
+            snapshot_names: DescribeBatcher::new(Arc::clone(ec2), batching),
+        }
+    }
+}
+
+/// One subscriber of a batcher.
+pub(crate) struct Subscription<Q: DescribeQuery, E> {
+    shared: Arc<Shared<Q, E>>,
+    id: u64,
+    observations: mpsc::Receiver<Observation<Q::Item>>,
+}
+
+impl<Q: DescribeQuery, E> Subscription<Q, E> {
+    /// The next observation. Waits without bound, so give it one. Cancellation: dropping the future loses nothing.
+    pub(crate) async fn next(&mut self) -> Observation<Q::Item> {
+        match self.observations.recv().await {
+            Some(observation) => observation,
+            // The sender is kept until the subscription is dropped.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl<Q: DescribeQuery, E> Drop for Subscription<Q, E> {
+    fn drop(&mut self) {
+        let mut state = self.shared.state();
+        state.schedule.remove(self.id);
+        state.senders.remove(&self.id);
+    }
+}
+
+impl<Q: DescribeQuery, E> Shared<Q, E> {
+    fn state(&self) -> MutexGuard<'_, State<Q>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Delivers the result of a call to one subscriber.
+    fn deliver(&self, id: u64, sent: Instant, result: ebs_ec2::Result<Vec<Q::Item>>) {
+        let mut state = self.state();
+        if state.schedule.finish(id, sent)
+            && let Some(sender) = state.senders.get(&id)
+        {
+            // A full buffer drops this observation; the next call brings another.
+            let _full = sender.try_send(Observation { sent, result });
+        }
+    }
+}
+
+/// Makes calls when the schedule says so, for as long as the batcher lives.
+async fn poll_loop<Q: DescribeQuery, E: Ec2>(shared: Arc<Shared<Q, E>>) {
+    let mut calls = JoinSet::new();
+    let mut started: HashMap<tokio::task::Id, Instant> = HashMap::new();
+    loop {
+        let rate = shared.ec2.limiter().rate(Q::BUCKET);
+        let next = {
+            let state = shared.state();
+            let mut in_flight: Vec<Instant> = started.values().copied().collect();
+            in_flight.sort();
+            state.schedule.next_call(Instant::now(), state.schedule.spacing(rate), &in_flight)
+        };
+        let (wake, is_call) = match next {
+            NextCall::At(at) => (at, true),
+            NextCall::Idle => (Instant::now(), false),
+        };
+        tokio::select! {
+            () = sleep_until(wake), if is_call => {
+                let reserved = if shared.unbatched { shared.state().schedule.reserve(Instant::now()) } else { None };
+                if reserved.is_some() || !shared.unbatched {
+                    let call = calls.spawn(run_batch(Arc::clone(&shared), reserved));
+                    started.insert(call.id(), Instant::now());
+                }
+            }
+            () = shared.changed.notified() => {}
+            Some(ended) = calls.join_next_with_id(), if !calls.is_empty() => {
+                let id = match ended { Ok((id, ())) => id, Err(broken) => broken.id() };
+                started.remove(&id);
+            }
+        }
+    }
+}
+
+/// One call: waits for its token, and only then takes the subscribers it is for, so that late ones come along.
+async fn run_batch<Q: DescribeQuery, E: Ec2>(shared: Arc<Shared<Q, E>>, reserved: Option<u64>) {
+    let limiter = shared.ec2.limiter();
+    let context = CallContext::poll(bounds::DESCRIBE);
+    let Some(permit) = limiter.acquire(Q::BUCKET, &context).await else {
+        if let Some(id) = reserved {
+            shared.state().schedule.cancel_reservation(id);
+        }
+        return;
+    };
+    let batch = {
+        let rate = limiter.rate(Q::BUCKET);
+        let mut state = shared.state();
+        let (sent, spacing) = (Instant::now(), state.schedule.spacing(rate));
+        Batch { shared: &*shared, subscribers: state.schedule.start_batch(sent, spacing, reserved), sent }
+    };
+    let keys: BTreeSet<Q::Key> = batch.subscribers.iter().map(|(_, key)| key.clone()).collect();
+    if keys.is_empty() {
+        return;
+    }
+    let ec2 = &*shared.ec2;
+    let asked = bisect::query::<Q, _>(keys.into_iter().collect(), |keys| all_pages::<Q, E>(ec2, keys));
+    if let Ok(answers) = timeout(bounds::DESCRIBE, context.scope(permit.scope(asked))).await {
+        batch.complete(&answers);
+    }
+}
+
+async fn all_pages<Q: DescribeQuery, E: Ec2>(ec2: &RateLimited<E>, keys: Vec<Q::Key>) -> ebs_ec2::Result<Vec<Q::Item>> {
+    let keys = keys.as_slice();
+    pages::all(|page| async move { Q::page(ec2, keys, &page).await }).await
+}
+
+/// A call in flight and its subscribers. Whatever becomes of it, each gets an observation, also when it is dropped.
+struct Batch<'a, Q: DescribeQuery, E> {
+    shared: &'a Shared<Q, E>,
+    subscribers: Vec<(u64, Q::Key)>,
+    sent: Instant,
+}
+
+impl<Q: DescribeQuery, E> Batch<'_, Q, E> {
+    fn complete(mut self, answers: &Answers<Q>) {
+        for (id, key) in std::mem::take(&mut self.subscribers) {
+            let result = answers.get(&key).cloned().unwrap_or_else(|| Err(unanswered::<Q>()));
+            self.shared.deliver(id, self.sent, result);
+        }
+    }
+}
+
+impl<Q: DescribeQuery, E> Drop for Batch<'_, Q, E> {
+    fn drop(&mut self) {
+        for (id, _) in std::mem::take(&mut self.subscribers) {
+            self.shared.deliver(id, self.sent, Err(unanswered::<Q>()));
+        }
+    }
+}
+
+fn unanswered<Q: DescribeQuery>() -> Ec2Error {
+    Ec2Error::new(Q::BUCKET.action(), ErrorClass::Ambiguous, "no answer within the time for a look")
+}

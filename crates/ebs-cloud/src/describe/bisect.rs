@@ -1,0 +1,98 @@
+//! One question about several things, and to whom its answer belongs (`ebs-cloud.md` E1, E3, E4; `decisions.md` D-23).
+
+use std::collections::BTreeMap;
+
+use ebs_ec2::{Ec2Error, ErrorClass};
+
+use super::queries::DescribeQuery;
+
+/// Calls that may be spent on finding out which key an error belongs to.
+const MAX_CALLS: u32 = 16;
+
+/// The answer for each key.
+pub(super) type Answers<Q> = BTreeMap<<Q as DescribeQuery>::Key, ebs_ec2::Result<Vec<<Q as DescribeQuery>::Item>>>;
+
+/// Asks for all keys, which must be distinct. EC2 fails the whole call for one bad key: then the keys that the error
+/// names get it and the others are asked for again; an error that names none is bisected down to the keys that fail
+/// alone. What EC2 calls missing or malformed is absent, which is no error.
+pub(super) async fn query<Q: DescribeQuery, F>(keys: Vec<Q::Key>, call: impl Fn(Vec<Q::Key>) -> F + Send) -> Answers<Q>
+where
+    F: Future<Output = ebs_ec2::Result<Vec<Q::Item>>> + Send,
+{
+    let mut answers = Answers::<Q>::new();
+    let mut pending = vec![keys];
+    let mut calls = 0;
+    while let Some(keys) = pending.pop() {
+        calls += 1;
+        let error = match call(keys.clone()).await {
+            Ok(items) => {
+                answers.extend(keys.into_iter().map(|key| (key, Ok(Vec::new()))));
+                group_by_key::<Q>(items, &mut answers);
+                continue;
+            }
+            Err(e) => e,
+        };
+        let (mut named, mut rest): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| is_named_by(&error, key));
+        if concerns_all_keys(error.class) || calls >= MAX_CALLS || (named.is_empty() && rest.len() == 1) {
+            named.append(&mut rest);
+        }
+        if named.is_empty() {
+            pending.push(rest.split_off(rest.len() / 2));
+        }
+        answers.extend(named.into_iter().map(|key| (key, answer_to_named(&error))));
+        if !rest.is_empty() {
+            pending.push(rest);
+        }
+    }
+    answers
+}
+
+fn group_by_key<Q: DescribeQuery>(items: Vec<Q::Item>, answers: &mut Answers<Q>) {
+    for item in items {
+        if let Some(key) = Q::key(&item)
+            && let Some(Ok(found)) = answers.get_mut(&key)
+        {
+            found.push(item);
+        }
+    }
+}
+
+/// The answer for a key that the error belongs to.
+fn answer_to_named<T>(error: &Ec2Error) -> ebs_ec2::Result<Vec<T>> {
+    match error.class {
+        ErrorClass::VolumeNotFound
+        | ErrorClass::SnapshotNotFound
+        | ErrorClass::InstanceNotFound
+        | ErrorClass::ModificationNotFound
+        | ErrorClass::MalformedId => Ok(Vec::new()),
+        _ => Err(error.clone()),
+    }
+}
+
+/// True when the error has nothing to do with what was asked for.
+fn concerns_all_keys(class: ErrorClass) -> bool {
+    matches!(
+        class,
+        ErrorClass::Throttled
+            | ErrorClass::Ambiguous
+            | ErrorClass::NotSent
+            | ErrorClass::Unauthenticated
+            | ErrorClass::Unauthorized
+            | ErrorClass::BadToken
+    )
+}
+
+/// True when EC2's message names the key, as a whole word.
+fn is_named_by(error: &Ec2Error, key: &impl std::fmt::Display) -> bool {
+    let key = key.to_string();
+    let in_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '-');
+    !key.is_empty()
+        && error.message.match_indices(&key).any(|(at, _)| {
+            let (before, after) = (&error.message[..at], &error.message[at + key.len()..]);
+            !in_word(before.chars().next_back()) && !in_word(after.chars().next())
+        })
+}
+
+#[cfg(test)]
+#[path = "bisect_tests.rs"]
+mod tests;

@@ -1,0 +1,116 @@
+//! Single describes of objects by id; those asked for while a call is in flight share the next one.
+
+use std::sync::Arc;
+
+use ebs_ec2::{Ec2, ErrorClass, Instance, Modification, Snapshot, Volume, VolumeStatus};
+use ebs_types::{InstanceId, SnapshotId, VolumeId};
+use tokio::time::{Instant, timeout_at};
+
+use super::batcher::{DescribeBatcher, DescribeBatchers};
+use super::queries::DescribeQuery;
+use super::schedule::PollTimes;
+use crate::call::read_refused;
+use crate::op::Op;
+use crate::{CloudError, Object, bounds};
+
+/// After this many lost answers a lookup fails.
+const MAX_AMBIGUOUS_ANSWERS: u32 = 3;
+
+/// Describes single objects. Each lookup waits for at most [`bounds::DESCRIBE`], and not beyond the end of its
+/// operation, if it belongs to one; throttles cost time only.
+#[derive(Debug)]
+pub(crate) struct Lookups<E> {
+    batchers: Arc<DescribeBatchers<E>>,
+}
+
+impl<E: Ec2> Lookups<E> {
+    pub(crate) fn new(batchers: Arc<DescribeBatchers<E>>) -> Self {
+        Self { batchers }
+    }
+
+    /// The volume, in whatever state; `None` when EC2 lists none.
+    pub(crate) async fn volume<'o>(
+        &self,
+        op: impl Into<Option<&'o Op<'o>>>,
+        id: &VolumeId,
+    ) -> Result<Option<Volume>, CloudError> {
+        let step = format!("look at volume {id}");
+        Ok(lookup(&self.batchers.volumes, &step, op.into(), id.clone()).await?.pop())
+    }
+
+    /// The volume's status; `None` when EC2 lists no such volume.
+    pub(crate) async fn volume_status<'o>(
+        &self,
+        op: impl Into<Option<&'o Op<'o>>>,
+        id: &VolumeId,
+    ) -> Result<Option<VolumeStatus>, CloudError> {
+        let step = format!("look at the status of volume {id}");
+        Ok(lookup(&self.batchers.statuses, &step, op.into(), id.clone()).await?.pop())
+    }
+
+    /// The instance, in whatever state.
+    ///
+    /// # Errors
+    /// [`CloudError::NotFound`] when EC2 lists none.
+    pub(crate) async fn instance<'o>(
+        &self,
+        op: impl Into<Option<&'o Op<'o>>>,
+        id: &InstanceId,
+    ) -> Result<Instance, CloudError> {
+        let step = format!("look at instance {id}");
+        let found = lookup(&self.batchers.instances, &step, op.into(), id.clone()).await?.pop();
+        found.ok_or_else(|| CloudError::NotFound { object: Object::Instance(id.clone()), cause: None })
+    }
+
+    /// The snapshot, in whatever state; `None` when EC2 lists none.
+    pub(crate) async fn snapshot<'o>(
+        &self,
+        op: impl Into<Option<&'o Op<'o>>>,
+        id: &SnapshotId,
+    ) -> Result<Option<Snapshot>, CloudError> {
+        let step = format!("look at snapshot {id}");
+        Ok(lookup(&self.batchers.snapshots, &step, op.into(), id.clone()).await?.pop())
+    }
+}
+
+/// The modification that began last.
+pub(crate) fn latest(found: Vec<Modification>) -> Option<Modification> {
+    found.into_iter().max_by_key(|m| m.started)
+}
+
+async fn lookup<Q: DescribeQuery, E: Ec2>(
+    batcher: &DescribeBatcher<Q, E>,
+    step: &str,
+    op: Option<&Op<'_>>,
+    key: Q::Key,
+) -> Result<Vec<Q::Item>, CloudError> {
+    let began = Instant::now();
+    let until = op.map_or(began + bounds::DESCRIBE, |op| bounds::describe_until(began, op.deadline));
+    let mut subscription = batcher.subscribe(key, PollTimes { first: began, back_off_from: began });
+    let mut ambiguous = 0;
+    let mut last_error = None;
+    loop {
+        let next = timeout_at(until, subscription.next());
+        let observation = match op {
+            Some(op) => op.unless_superseded(next).await?,
+            None => next.await,
+        };
+        let Ok(observation) = observation else { break };
+        match observation.result {
+            Ok(found) => return Ok(found),
+            Err(e) if e.class == ErrorClass::Throttled => last_error = Some(e),
+            Err(e) if e.class == ErrorClass::Ambiguous && ambiguous + 1 < MAX_AMBIGUOUS_ANSWERS => {
+                ambiguous += 1;
+                last_error = Some(e);
+            }
+            Err(e) => return Err(read_refused(step, e)),
+        }
+    }
+    Err(match last_error {
+        Some(e) => read_refused(step, e),
+        None => {
+            let waited = humantime::format_duration(until - began);
+            CloudError::Unavailable { message: format!("{step}: EC2 gave no answer within {waited}"), cause: None }
+        }
+    })
+}

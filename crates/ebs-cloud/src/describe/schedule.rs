@@ -1,0 +1,205 @@
+//! When to poll for which subscribers of a batcher. Pure: the time is given.
+//!
+//! The rules (`decisions.md` D-20, D-21):
+//! - With no call in flight, a call is made as soon as one subscriber is due. While one is in flight, others collect.
+//! - A call asks for every subscriber it has room for, due or not: one more key in a call is free.
+//! - Under load calls are 0.4 s apart, or more where the rate limit is low. A short burst may be closer.
+//! - A subscriber is due again after 0.4 s, until the typical time of its transition is over; from then on the interval
+//!   grows (back-off).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The least time between two polls for one subscriber, and between two calls under load.
+const MIN_INTERVAL: Duration = Duration::from_millis(400);
+/// The longest time between two polls for one subscriber.
+const MAX_INTERVAL: Duration = Duration::from_secs(5);
+/// A call in flight for longer no longer holds up the next one.
+const SLOW_CALL: Duration = Duration::from_secs(2);
+/// Calls of one batcher that may be in flight, all but the last of them slow.
+const MAX_IN_FLIGHT: usize = 4;
+/// Subscribers from which on calls are [`MIN_INTERVAL`] apart; with fewer, proportionally closer.
+const FULL_LOAD: u32 = 8;
+/// Calls that may follow each other without spacing after a quiet time.
+const BURST: f64 = 3.0;
+
+/// When a subscriber wants to be polled for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PollTimes {
+    /// Not before.
+    pub(crate) first: Instant,
+    /// From then on at growing intervals.
+    pub(crate) back_off_from: Instant,
+}
+
+#[derive(Debug)]
+struct Entry<K> {
+    key: K,
+    times: PollTimes,
+    /// When the last call for it was sent.
+    polled: Option<Instant>,
+    /// That call is in flight, or reserved.
+    in_flight: bool,
+    /// When the latest call was sent whose result it has got.
+    observed: Option<Instant>,
+}
+
+/// How calls are grouped.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Grouping {
+    /// At most this many keys a call.
+    Batched(usize),
+    /// One key a call, as soon as it is due.
+    Single,
+}
+
+/// What the poll loop does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NextCall {
+    /// Nothing until a subscriber comes or a call returns.
+    Idle,
+    /// Make a call, not before this instant.
+    At(Instant),
+}
+
+/// The subscribers of one batcher, and the spacing of its calls.
+#[derive(Debug)]
+pub(super) struct PollSchedule<K> {
+    grouping: Grouping,
+    entries: BTreeMap<u64, Entry<K>>,
+    next_id: u64,
+    /// Calls that may be made without spacing, and when they were counted.
+    credit: f64,
+    credited: Instant,
+}
+
+impl<K: Ord + Clone> PollSchedule<K> {
+    pub(super) fn new(grouping: Grouping, now: Instant) -> Self {
+        Self { grouping, entries: BTreeMap::new(), next_id: 0, credit: BURST, credited: now }
+    }
+
+    /// Adds a subscriber. Calls sent before are not for it.
+    pub(super) fn add(&mut self, key: K, times: PollTimes) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.entries.insert(id, Entry { key, times, polled: None, in_flight: false, observed: None });
+        id
+    }
+
+    /// Removes a subscriber.
+    pub(super) fn remove(&mut self, id: u64) {
+        self.entries.remove(&id);
+    }
+
+    /// The time between two calls: longer under load, and such that polls use at most half of the rate limit.
+    pub(super) fn spacing(&self, calls_per_second: f64) -> Duration {
+        let waiting = u32::try_from(self.entries.len()).unwrap_or(FULL_LOAD).clamp(1, FULL_LOAD);
+        (MIN_INTERVAL * waiting / FULL_LOAD).max(Duration::from_secs_f64(2.0 / calls_per_second))
+    }
+
+    /// What to do next, with calls in flight that began at these instants, the latest last.
+    pub(super) fn next_call(&self, now: Instant, spacing: Duration, in_flight: &[Instant]) -> NextCall {
+        let Some(due) = self.entries.values().filter_map(|e| self.due(e)).min() else { return NextCall::Idle };
+        let Grouping::Batched(_) = self.grouping else { return NextCall::At(due) };
+        let free = match in_flight.last() {
+            None => now,
+            Some(_) if in_flight.len() >= MAX_IN_FLIGHT => return NextCall::Idle,
+            Some(latest) => *latest + SLOW_CALL,
+        };
+        let credit = self.credit_at(now, spacing);
+        let spaced = if credit >= 1.0 { now } else { now + spacing.mul_f64(1.0 - credit) };
+        NextCall::At(due.max(free).max(spaced))
+    }
+
+    /// Reserves a call of its own for the subscriber that is due first.
+    pub(super) fn reserve(&mut self, now: Instant) -> Option<u64> {
+        let due = self.entries.iter().filter_map(|(id, e)| self.due(e).map(|due| (due, *id)));
+        let (_, id) = due.filter(|(due, _)| *due <= now).min()?;
+        self.entries.get_mut(&id)?.in_flight = true;
+        Some(id)
+    }
+
+    /// Starts a call: its subscribers and their keys. With a reservation only that one; empty when none is due.
+    pub(super) fn start_batch(&mut self, now: Instant, spacing: Duration, reserved: Option<u64>) -> Vec<(u64, K)> {
+        let taken = match reserved {
+            Some(id) => self.entries.get(&id).map(|e| (id, e.key.clone())).into_iter().collect(),
+            None => self.due_batch(now),
+        };
+        if taken.is_empty() {
+            return taken;
+        }
+        self.credit = (self.credit_at(now, spacing) - 1.0).max(0.0);
+        self.credited = now;
+        for (id, _) in &taken {
+            if let Some(entry) = self.entries.get_mut(id) {
+                entry.polled = Some(now);
+                entry.in_flight = true;
+            }
+        }
+        taken
+    }
+
+    fn due_batch(&self, now: Instant) -> Vec<(u64, K)> {
+        let Grouping::Batched(most) = self.grouping else { return Vec::new() };
+        let mut order: Vec<(Instant, u64)> =
+            self.entries.iter().filter_map(|(id, e)| Some((self.due(e)?, *id))).collect();
+        // Subscribers of a slow call join another one only when they are due again.
+        order.retain(|(due, id)| *due <= now || !self.entries[id].in_flight);
+        order.sort();
+        if order.first().is_none_or(|(due, _)| *due > now) {
+            return Vec::new();
+        }
+        let mut keys = BTreeSet::new();
+        let mut taken = Vec::new();
+        for (_, id) in order {
+            let key = &self.entries[&id].key;
+            if keys.contains(key) || keys.len() < most {
+                keys.insert(key.clone());
+                taken.push((id, key.clone()));
+            }
+        }
+        taken
+    }
+
+    /// The reserved call will not be made.
+    pub(super) fn cancel_reservation(&mut self, id: u64) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.in_flight = false;
+        }
+    }
+
+    /// The call that was sent at this instant is back. False when the subscriber has left or has got a later result.
+    pub(super) fn finish(&mut self, id: u64, sent: Instant) -> bool {
+        let Some(entry) = self.entries.get_mut(&id) else { return false };
+        if entry.polled == Some(sent) {
+            entry.in_flight = false;
+        }
+        let is_newer = entry.observed.is_none_or(|observed| observed < sent);
+        if is_newer {
+            entry.observed = Some(sent);
+        }
+        is_newer
+    }
+
+    fn due(&self, entry: &Entry<K>) -> Option<Instant> {
+        let Some(polled) = entry.polled else { return (!entry.in_flight).then_some(entry.times.first) };
+        let over = polled.saturating_duration_since(entry.times.back_off_from);
+        let interval = (over / 2).clamp(MIN_INTERVAL, MAX_INTERVAL);
+        match self.grouping {
+            _ if !entry.in_flight => Some(polled + interval),
+            Grouping::Batched(_) => Some(polled + interval.max(SLOW_CALL)),
+            Grouping::Single => None,
+        }
+    }
+
+    fn credit_at(&self, now: Instant, spacing: Duration) -> f64 {
+        let passed = now.saturating_duration_since(self.credited).as_secs_f64();
+        (self.credit + passed / spacing.as_secs_f64()).min(BURST)
+    }
+}
+
+#[cfg(test)]
+#[path = "schedule_tests.rs"]
+mod tests;

@@ -1,0 +1,215 @@
+//! What this process knows of things that a look may not show yet, or may still show (`decisions.md` D-26, D-27).
+
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use ebs_types::{SnapshotId, VolumeId};
+use tokio::time::Instant;
+
+use crate::Object;
+use crate::bounds::SETTLE;
+use crate::expiring::Expiring;
+
+/// For how long is remembered since when an object is known, and that a name has none. Whoever comes later than that
+/// waits, or looks, once more.
+const MEMORY: Duration = Duration::from_secs(3600);
+
+/// What a mutating call may have brought about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Write {
+    /// A volume of that name.
+    VolumeName(String),
+    /// A snapshot of that name.
+    SnapshotName(String),
+    /// A modification of that volume.
+    Modification(VolumeId),
+    /// The end of that volume.
+    Deletion(VolumeId),
+    /// The end of that snapshot.
+    SnapshotDeletion(SnapshotId),
+}
+
+/// Which requests a lease brings to a process: those of one sidecar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sidecar {
+    /// CreateVolume and DeleteVolume.
+    Provisioner,
+    /// CreateSnapshot and DeleteSnapshot.
+    Snapshotter,
+}
+
+/// A time in which one sidecar has asked this process again and again, so that it can have asked no other.
+#[derive(Debug, Clone, Copy)]
+struct LeaseTerm {
+    began: Instant,
+    last_asked: Instant,
+}
+
+/// Remembers mutating calls for [`SETTLE`], and longer what has been proven.
+#[derive(Debug)]
+pub(crate) struct RecentWrites {
+    since: Instant,
+    writes: Expiring<Write, Instant>,
+    /// From when on an absence of the object is a proof.
+    known: Expiring<Object, Instant>,
+    /// [`SETTLE`] after a name was first asked for here.
+    asked: Expiring<Write, Instant>,
+    /// When the describe was sent that proved the absence of a name.
+    absent: Expiring<Write, Instant>,
+    /// [`SETTLE`] after the first refusal of a modification.
+    refused: Expiring<VolumeId, Instant>,
+    provisioner: Mutex<Option<LeaseTerm>>,
+    snapshotter: Mutex<Option<LeaseTerm>>,
+}
+
+impl RecentWrites {
+    /// The process starts: what one before it did in its last seconds is unknown.
+    pub(crate) fn new() -> Self {
+        Self {
+            since: Instant::now(),
+            writes: Expiring::default(),
+            known: Expiring::default(),
+            asked: Expiring::default(),
+            absent: Expiring::default(),
+            refused: Expiring::default(),
+            provisioner: Mutex::default(),
+            snapshotter: Mutex::default(),
+        }
+    }
+
+    /// A call was accepted, or may have been.
+    pub(crate) fn note(&self, write: Write) {
+        self.absent.remove(&write);
+        self.writes.insert(write, Instant::now() + SETTLE, SETTLE);
+    }
+
+    /// True when such a call was made within the last [`SETTLE`].
+    pub(crate) fn is_recent(&self, write: &Write) -> bool {
+        self.writes.get(write).is_some()
+    }
+
+    /// From when on an absence is a proof, as far as this process knows.
+    pub(crate) fn settled_at(&self, write: &Write) -> Instant {
+        self.writes.get(write).unwrap_or(self.since)
+    }
+
+    /// When this process began.
+    pub(crate) fn began(&self) -> Instant {
+        self.since
+    }
+
+    /// True while what a process before this one had under way may still take effect.
+    pub(crate) fn in_startup_grace(&self) -> bool {
+        Instant::now() < self.startup_grace_ends()
+    }
+
+    /// From when on all that has taken effect or never will.
+    pub(crate) fn startup_grace_ends(&self) -> Instant {
+        self.since + SETTLE
+    }
+
+    /// As [`RecentWrites::settled_at`], counting the start of the process as a mutating call: another process may have
+    /// made one just before.
+    pub(crate) fn settled_for_all_at(&self, write: &Write) -> Instant {
+        self.settled_at(write).max(self.startup_grace_ends())
+    }
+
+    /// EC2 has answered a creation with that object. The answer to a repeated request says nothing new of the name.
+    pub(crate) fn note_made(&self, name: Write, object: Object) {
+        if self.known.get(&object).is_none() {
+            self.note(name);
+            self.heard_of(&object);
+        }
+    }
+
+    /// The object is seen to exist.
+    pub(crate) fn note_seen(&self, object: &Object) {
+        self.known.insert(object.clone(), Instant::now() + SETTLE, MEMORY);
+    }
+
+    /// From when on an absence of the object is a proof. It existed before somebody named it, so the wait begins when
+    /// this process first heard of it, not anew with each request.
+    pub(crate) fn heard_of(&self, object: &Object) -> Instant {
+        first(&self.known, object)
+    }
+
+    /// From when on "not found" proves that the object is gone. Where this process has not heard of it, another one may
+    /// have made it just before this one was asked.
+    pub(crate) fn gone_from(&self, object: &Object, sidecar: Sidecar) -> Instant {
+        self.known.get(object).unwrap_or_else(|| self.heard_of(object).min(self.sole_from(sidecar)))
+    }
+
+    /// A modification of the volume was refused; until when what stood in its way may not be shown. Repeated refusals
+    /// do not begin it anew.
+    pub(crate) fn refusal_settles_at(&self, volume: &VolumeId) -> Instant {
+        first(&self.refused, volume)
+    }
+
+    /// A modification of the volume was accepted.
+    pub(crate) fn forget_refusal(&self, volume: &VolumeId) {
+        self.refused.remove(volume);
+    }
+
+    /// A mutating request of the sidecar is served, or was until now. After a pause in which its lease may have been another's, a new term
+    /// begins: how old the process is says nothing about that.
+    pub(crate) fn note_request_from(&self, sidecar: Sidecar) {
+        let now = Instant::now();
+        let mut term = self.term(sidecar).lock().unwrap_or_else(PoisonError::into_inner);
+        let began = term.filter(|t| now < t.last_asked + SETTLE).map_or(now, |t| t.began);
+        *term = Some(LeaseTerm { began, last_asked: now });
+    }
+
+    /// When the present term began.
+    pub(crate) fn term_began(&self, sidecar: Sidecar) -> Instant {
+        let term = self.term(sidecar).lock().unwrap_or_else(PoisonError::into_inner);
+        term.map_or_else(Instant::now, |t| t.began)
+    }
+
+    /// From when on everything shows that another process has done for the sidecar.
+    pub(crate) fn sole_from(&self, sidecar: Sidecar) -> Instant {
+        self.term_began(sidecar) + SETTLE
+    }
+
+    fn term(&self, sidecar: Sidecar) -> &Mutex<Option<LeaseTerm>> {
+        match sidecar {
+            Sidecar::Provisioner => &self.provisioner,
+            Sidecar::Snapshotter => &self.snapshotter,
+        }
+    }
+
+    /// From when on describes show what other processes have made of the name. That wait is made once for a name,
+    /// however far apart the requests for it come.
+    pub(crate) fn others_shown_from(&self, name: &Write, sidecar: Sidecar) -> Instant {
+        first(&self.asked, name).min(self.sole_from(sidecar))
+    }
+
+    /// From when on a describe that shows nothing of the name proves that there is nothing, whoever was asked for it
+    /// before.
+    pub(crate) fn absence_proven_from(&self, name: &Write, sidecar: Sidecar) -> Instant {
+        self.settled_at(name).max(self.others_shown_from(name, sidecar))
+    }
+
+    /// A describe sent then has shown nothing of the name.
+    pub(crate) fn note_absence(&self, name: &Write, sidecar: Sidecar, sent: Instant) {
+        if sent >= self.absence_proven_from(name, sidecar) {
+            self.absent.insert(name.clone(), sent, MEMORY);
+        }
+    }
+
+    /// True when this process has proven that there is nothing of the name, and nothing can have been made since.
+    pub(crate) fn is_absent(&self, name: &Write, sidecar: Sidecar) -> bool {
+        self.absent.get(name).is_some_and(|sent| sent >= self.term_began(sidecar))
+    }
+}
+
+/// [`SETTLE`] after the first time; kept for as long as somebody asks.
+fn first<K: Clone + Eq + Hash>(times: &Expiring<K, Instant>, key: &K) -> Instant {
+    let settled = times.get(key).unwrap_or_else(|| Instant::now() + SETTLE);
+    times.insert(key.clone(), settled, MEMORY);
+    settled
+}
+
+#[cfg(test)]
+#[path = "recent_writes_tests.rs"]
+mod tests;

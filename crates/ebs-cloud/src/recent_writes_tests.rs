@@ -1,0 +1,106 @@
+use super::*;
+
+fn name() -> Write {
+    Write::VolumeName("a".into())
+}
+
+fn volume() -> Object {
+    Object::Volume(VolumeId::parse("vol-0123456789abcdef0").unwrap())
+}
+
+async fn pass(seconds: u64) {
+    tokio::time::advance(Duration::from_secs(seconds)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_absence_is_no_proof_until_fifteen_seconds_after_the_call() {
+    let recent = RecentWrites::new();
+    pass(100).await;
+    assert!(recent.settled_at(&name()) <= Instant::now());
+    recent.note(name());
+    assert_eq!(recent.settled_at(&name()), Instant::now() + SETTLE);
+    pass(15).await;
+    assert!(recent.settled_at(&name()) <= Instant::now());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_former_process_did_counts_for_the_first_fifteen_seconds() {
+    let recent = RecentWrites::new();
+    let write = Write::SnapshotName("a".into());
+    assert_eq!(recent.settled_for_all_at(&write), Instant::now() + SETTLE);
+    assert_eq!(recent.settled_at(&write), Instant::now());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_for_an_object_begins_when_it_is_first_heard_of_and_again_when_it_is_seen() {
+    let recent = RecentWrites::new();
+    let first = recent.heard_of(&volume());
+    pass(10).await;
+    assert_eq!(recent.heard_of(&volume()), first);
+    assert_eq!(recent.gone_from(&volume(), Sidecar::Provisioner), first);
+    recent.note_seen(&volume());
+    assert_eq!(recent.heard_of(&volume()), first + Duration::from_secs(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_term_ends_with_a_pause_in_which_another_process_may_have_been_asked() {
+    let recent = RecentWrites::new();
+    pass(1000).await;
+    recent.note_request_from(Sidecar::Provisioner);
+    let began = Instant::now();
+    for _ in 0..5 {
+        pass(14).await;
+        recent.note_request_from(Sidecar::Provisioner);
+        assert_eq!(recent.term_began(Sidecar::Provisioner), began);
+    }
+    pass(15).await;
+    recent.note_request_from(Sidecar::Provisioner);
+    assert_eq!(recent.sole_from(Sidecar::Provisioner), Instant::now() + SETTLE, "its age proves nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_requests_of_one_sidecar_say_nothing_about_another() {
+    let recent = RecentWrites::new();
+    recent.note_request_from(Sidecar::Provisioner);
+    pass(14).await;
+    recent.note_request_from(Sidecar::Snapshotter);
+    assert_eq!(recent.term_began(Sidecar::Snapshotter), Instant::now());
+    assert!(recent.term_began(Sidecar::Provisioner) < Instant::now());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_is_absent_from_its_proof_until_something_may_have_been_made() {
+    let recent = RecentWrites::new();
+    let is_absent = || recent.is_absent(&name(), Sidecar::Provisioner);
+    recent.note_request_from(Sidecar::Provisioner);
+    recent.note_absence(&name(), Sidecar::Provisioner, Instant::now());
+    assert!(!is_absent(), "another process may have been asked a moment ago");
+    pass(10).await;
+    recent.note_request_from(Sidecar::Provisioner);
+    pass(5).await;
+    recent.note_request_from(Sidecar::Provisioner);
+    recent.note_absence(&name(), Sidecar::Provisioner, Instant::now());
+    assert!(is_absent());
+    recent.note(name());
+    assert!(!is_absent());
+    for _ in 0..2 {
+        pass(8).await;
+        recent.note_request_from(Sidecar::Provisioner);
+    }
+    assert!(!is_absent(), "the proof is older than the call");
+    recent.note_absence(&name(), Sidecar::Provisioner, Instant::now());
+    assert!(is_absent());
+    pass(20).await;
+    recent.note_request_from(Sidecar::Provisioner);
+    assert!(!is_absent(), "another process may have been asked meanwhile");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_to_a_repeated_request_begins_no_wait_anew() {
+    let recent = RecentWrites::new();
+    recent.note_made(name(), volume());
+    let settled = recent.settled_at(&name());
+    pass(5).await;
+    recent.note_made(name(), volume());
+    assert_eq!(recent.settled_at(&name()), settled);
+}

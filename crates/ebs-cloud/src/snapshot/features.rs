@@ -1,0 +1,72 @@
+//! What a snapshot can be given once it exists: fast restores and a lock. Both may be asked for again and again, so a
+//! repeated request asks for them anew, also where the first attempt died in between (`controller.md` C19).
+
+use ebs_ec2::{Ec2, Ec2Error, ErrorClass, FastRestoreFailure, LockSnapshot, Snapshots};
+use ebs_types::{SnapshotId, Waiters, ZoneName};
+
+use crate::call::mutate;
+use crate::error::refused;
+use crate::op::Op;
+use crate::{Cloud, CloudError, Object, bounds};
+
+impl<E: Ec2> Cloud<E> {
+    /// Refuses zones that the region does not have, before anything is made for them. When EC2 does not list its zones
+    /// it is left to judge; whether a zone has fast restores it judges in any case (`ebs-cloud.md` E22).
+    ///
+    /// # Errors
+    /// [`CloudError::InvalidArgument`] names the zones.
+    pub async fn check_fast_restore_zones(&self, zones: &[ZoneName]) -> Result<(), CloudError> {
+        let unknown = self.zones.unknown_among(zones).await;
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<&str> = unknown.iter().map(ZoneName::as_str).collect();
+        let message = format!("fast snapshot restore: the region has no zone {}", names.join(", "));
+        Err(CloudError::InvalidArgument { message, cause: None })
+    }
+
+    /// Sees to it that volumes can be restored fast from the snapshot in these zones.
+    ///
+    /// # Errors
+    /// [`CloudError::Internal`] has EC2's code and message for each zone that cannot have it.
+    pub async fn enable_fast_restores(
+        &self,
+        id: &SnapshotId,
+        zones: &[ZoneName],
+        waiters: &Waiters,
+    ) -> Result<(), CloudError> {
+        let op = Op::start(format!("enable fast restores of snapshot {id}"), bounds::SNAPSHOT, waiters);
+        let answer = mutate(&op, || self.ec2.enable_fast_snapshot_restores(id, zones)).await?;
+        let restores = answer.map_err(|e| feature_refused(&op, id, e))?;
+        if restores.failures.is_empty() {
+            return Ok(());
+        }
+        let failures: Vec<String> = restores.failures.iter().map(failure_text).collect();
+        Err(CloudError::Internal { message: format!("{}: {}", op.what, failures.join("; ")), cause: None })
+    }
+
+    /// Locks the snapshot. EC2 judges the combination of what is given.
+    ///
+    /// # Errors
+    /// [`CloudError::InvalidArgument`] for a combination that EC2 refuses.
+    pub async fn lock_snapshot(&self, lock: &LockSnapshot, waiters: &Waiters) -> Result<(), CloudError> {
+        let id = &lock.snapshot;
+        let op = Op::start(format!("lock snapshot {id}"), bounds::SNAPSHOT, waiters);
+        mutate(&op, || self.ec2.lock_snapshot(lock)).await?.map_err(|e| feature_refused(&op, id, e))
+    }
+}
+
+fn failure_text(failure: &FastRestoreFailure) -> String {
+    let zone = failure.zone.as_deref().unwrap_or("a zone");
+    let code = failure.code.as_deref().map(|code| format!("{code}: ")).unwrap_or_default();
+    format!("{zone}: {code}{}", failure.message)
+}
+
+fn feature_refused(op: &Op<'_>, id: &SnapshotId, error: Ec2Error) -> CloudError {
+    match error.class {
+        ErrorClass::SnapshotNotFound | ErrorClass::MalformedId => {
+            CloudError::NotFound { object: Object::Snapshot(id.clone()), cause: Some(Box::new(error)) }
+        }
+        _ => refused(&op.what, error),
+    }
+}

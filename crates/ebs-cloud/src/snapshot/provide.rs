@@ -1,0 +1,118 @@
+//! A snapshot with all that it is to have: taken, restored fast, locked (`decisions.md` D-28).
+//!
+//! One that cannot be had as asked for is not left behind by a final error. Who may know it decides what becomes of it:
+//! one that this process has taken and not reported is deleted, any other one stays, and the error is not final.
+
+use ebs_ec2::{Ec2, Snapshot};
+use ebs_types::{SnapshotId, Waiters};
+
+use super::create::snapshot_op;
+use crate::op::Op;
+use crate::recent_writes::Sidecar;
+use crate::{Cloud, CloudError, SnapshotFeatures, SnapshotSpec};
+
+impl<E: Ec2> Cloud<E> {
+    /// Sees to it that the snapshot exists and has its features; it may still be `pending`. Success says that this process
+    /// has seen fast restores and lock done, whatever an earlier one may have done.
+    ///
+    /// # Errors
+    /// [`CloudError`]; final ones only when it is proven that no snapshot was left behind.
+    pub async fn provide_snapshot(
+        &self,
+        spec: &SnapshotSpec,
+        features: &SnapshotFeatures,
+        waiters: &Waiters,
+    ) -> Result<Snapshot, CloudError> {
+        self.recent.note_request_from(Sidecar::Snapshotter);
+        let op = snapshot_op(spec, waiters);
+        let outcome = self.provide(&op, spec, features).await;
+        if waiters.any() {
+            self.recent.note_request_from(Sidecar::Snapshotter);
+        }
+        match &outcome {
+            Ok(snapshot) => self.snapshots.note_reported(&snapshot.id),
+            // The next attempt gets the error, instead of taking another snapshot that goes the same way.
+            Err(error) if error.is_final() && !waiters.any() => {
+                self.snapshots.keep_error(spec, features, error.clone())
+            }
+            Err(_) => {}
+        }
+        outcome
+    }
+
+    async fn provide(
+        &self,
+        op: &Op<'_>,
+        spec: &SnapshotSpec,
+        features: &SnapshotFeatures,
+    ) -> Result<Snapshot, CloudError> {
+        if let Some(error) = self.snapshots.take_error(spec, features) {
+            self.refused_unless_taken(op, spec, error).await?;
+        }
+        let zones = &features.fast_restore_zones;
+        if !zones.is_empty()
+            && let Err(error) = self.check_fast_restore_zones(zones).await
+        {
+            let taken = self.refused_unless_taken(op, spec, error.clone()).await?;
+            return Err(self.roll_back(op, &taken.id, error).await);
+        }
+        let snapshot = self.create_snapshot(spec, op.waiters).await?.into_inner();
+        match self.apply_features(&snapshot.id, features, op.waiters).await {
+            Ok(()) => Ok(snapshot),
+            Err(error) => Err(self.roll_back(op, &snapshot.id, error).await),
+        }
+    }
+
+    /// Gives it what this process has not seen done yet.
+    async fn apply_features(
+        &self,
+        id: &SnapshotId,
+        features: &SnapshotFeatures,
+        waiters: &Waiters,
+    ) -> Result<(), CloudError> {
+        let zones = &features.fast_restore_zones;
+        if !zones.is_empty() && !self.snapshots.has_fast_restores(id, zones) {
+            self.enable_fast_restores(id, zones, waiters).await?;
+            self.snapshots.note_fast_restores(id, zones);
+        }
+        if let Some(lock) = features.lock.of(id)
+            && !self.snapshots.is_locked(id, &features.lock)
+        {
+            self.lock_snapshot(&lock, waiters).await?;
+            self.snapshots.note_locked(id, &features.lock);
+        }
+        Ok(())
+    }
+
+    /// Deletes a snapshot that cannot be as asked for, when nobody can know it; returns the error to report.
+    pub(crate) async fn roll_back(&self, op: &Op<'_>, id: &SnapshotId, error: CloudError) -> CloudError {
+        // It was there a moment ago: "not found" proves nothing yet.
+        if !error.is_final() || error.is_not_found() {
+            return error.unproven();
+        }
+        let unknown = |message| CloudError::OutcomeUnknown { message, cause: None };
+        if !self.snapshots.is_unreported(id, self.recent.term_began(Sidecar::Snapshotter)) {
+            let what = "is there and may be known, so it stays and is not reported ready";
+            return unknown(format!(
+                "{}; snapshot {id} {what}: remove what stands in the way, or delete it",
+                with_ec2_message(&error)
+            ));
+        }
+        match self.remove_snapshot(op, id).await {
+            Ok(()) => error,
+            Err(second) => unknown(format!(
+                "{}; and snapshot {id} could not be deleted: {}",
+                with_ec2_message(&error),
+                with_ec2_message(&second)
+            )),
+        }
+    }
+}
+
+/// The error with EC2's words.
+fn with_ec2_message(error: &CloudError) -> String {
+    match error.ec2() {
+        Some(ec2) => format!("{error}: {ec2}"),
+        None => error.to_string(),
+    }
+}

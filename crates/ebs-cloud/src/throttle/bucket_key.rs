@@ -1,0 +1,91 @@
+//! Which of EC2's token buckets a call draws on, and how large EC2 says it is.
+
+use ebs_ec2::Action;
+
+/// One of EC2's token buckets: there is one for each action, and describes by ids without filter, or of everything,
+/// have a smaller one than those with a filter or a page length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct BucketKey {
+    action: Action,
+    unfiltered: bool,
+}
+
+/// A token bucket's size.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct BucketSize {
+    /// Tokens when it is full.
+    pub(crate) capacity: f64,
+    /// Tokens that come back in a second.
+    pub(crate) per_second: f64,
+}
+
+impl BucketKey {
+    /// A mutating call, or a describe with a filter or a page length.
+    pub(crate) const fn of(action: Action) -> Self {
+        Self { action, unfiltered: false }
+    }
+
+    /// A describe by ids without filter, or of everything.
+    pub(crate) const fn unfiltered(action: Action) -> Self {
+        Self { action, unfiltered: true }
+    }
+
+    pub(crate) fn action(self) -> Action {
+        self.action
+    }
+
+    /// What EC2 documents (`decisions.md` D-22).
+    pub(crate) fn documented(self) -> BucketSize {
+        let size = |capacity, per_second| BucketSize { capacity, per_second };
+        match self.action {
+            Action::CreateVolume | Action::DeleteVolume | Action::CreateSnapshot | Action::DeleteSnapshot => {
+                size(100.0, 5.0)
+            }
+            Action::AttachVolume | Action::DetachVolume | Action::ModifyVolume | Action::CopyVolumes => size(50.0, 5.0),
+            Action::CreateTags | Action::DeleteTags => size(100.0, 10.0),
+            // Documented as "other mutating actions"; of SageMaker and STS nothing is documented.
+            Action::EnableFastSnapshotRestores
+            | Action::LockSnapshot
+            | Action::AttachClusterNodeVolume
+            | Action::DetachClusterNodeVolume
+            | Action::GetCallerIdentity => size(50.0, 5.0),
+            Action::DescribeAvailabilityZones
+            | Action::DescribeInstances
+            | Action::DescribeInstanceTypes
+            | Action::DescribeSnapshots
+            | Action::DescribeVolumes
+            | Action::DescribeVolumesModifications
+            | Action::DescribeVolumeStatus
+                if self.unfiltered =>
+            {
+                size(50.0, 10.0)
+            }
+            Action::DescribeAvailabilityZones
+            | Action::DescribeInstances
+            | Action::DescribeInstanceTypes
+            | Action::DescribeSnapshots
+            | Action::DescribeVolumes
+            | Action::DescribeVolumesModifications
+            | Action::DescribeVolumeStatus => size(100.0, 20.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_belief_is_what_ec2_documents() {
+        let of = |key: BucketKey| (key.documented().capacity, key.documented().per_second);
+        for action in [Action::CreateVolume, Action::DeleteVolume, Action::CreateSnapshot, Action::DeleteSnapshot] {
+            assert_eq!(of(BucketKey::of(action)), (100.0, 5.0), "{action}");
+        }
+        for action in [Action::AttachVolume, Action::DetachVolume, Action::ModifyVolume, Action::CopyVolumes] {
+            assert_eq!(of(BucketKey::of(action)), (50.0, 5.0), "{action}");
+        }
+        assert_eq!(of(BucketKey::of(Action::CreateTags)), (100.0, 10.0));
+        assert_eq!(of(BucketKey::of(Action::DescribeVolumes)), (100.0, 20.0));
+        assert_eq!(of(BucketKey::unfiltered(Action::DescribeVolumes)), (50.0, 10.0));
+    }
+}

@@ -1,0 +1,148 @@
+use ebs_ec2::Action;
+use ebs_types::Waiters;
+use tokio::task::JoinSet;
+
+use super::*;
+use crate::op::Op;
+
+const ACTION: Action = Action::AttachVolume;
+
+fn limiter() -> Arc<RateLimiter> {
+    Arc::new(RateLimiter::new(None))
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_thousand_at_once_each_gets_its_token_in_the_order_of_coming() {
+    let limiter = limiter();
+    let mut callers = JoinSet::new();
+    let began = Instant::now();
+    for n in 0..1_000_u32 {
+        let context = CallContext::poll(Duration::from_secs(1_000));
+        let limiter = Arc::clone(&limiter);
+        callers.spawn(async move {
+            limiter.acquire(BucketKey::of(ACTION), &context).await.expect("nobody is lost").report(None);
+            (Instant::now(), n)
+        });
+    }
+    let mut served = callers.join_all().await;
+    served.sort();
+    assert_eq!(served.iter().map(|(_, n)| *n).collect::<Vec<_>>(), (0..1_000).collect::<Vec<_>>());
+    let seconds = began.elapsed().as_secs();
+    assert!((185..=195).contains(&seconds), "950 tokens at 5/s after the 50 of the full bucket: {seconds} s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_waits_until_its_own_deadline_and_its_position_is_free_again() {
+    let limiter = limiter();
+    for _ in 0..50 {
+        limiter
+            .acquire(BucketKey::of(ACTION), &CallContext::poll(Duration::ZERO + Duration::from_secs(9)))
+            .await
+            .unwrap()
+            .report(None);
+    }
+    let began = Instant::now();
+    assert!(limiter.acquire(BucketKey::of(ACTION), &CallContext::poll(Duration::from_millis(10))).await.is_none());
+    assert!(began.elapsed() < Duration::from_millis(50), "{:?}", began.elapsed());
+    assert!(limiter.acquire(BucketKey::of(ACTION), &CallContext::poll(Duration::from_secs(1))).await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mutation_that_nobody_wants_any_more_takes_no_token() {
+    let limiter = limiter();
+    let waiters = Waiters::default();
+    let op = Op::start("attach".into(), Duration::from_secs(100), &waiters);
+    assert!(limiter.acquire(BucketKey::of(ACTION), &CallContext::mutation(&op)).await.is_none());
+    let waiter = waiters.join();
+    assert!(limiter.acquire(BucketKey::of(ACTION), &CallContext::mutation(&op)).await.is_some());
+    while limiter.with_bucket(BucketKey::of(ACTION), |state, now| state.bucket.take(now)).is_ok() {
+        tokio::time::advance(Duration::from_millis(20)).await;
+    }
+    limiter.with_bucket(BucketKey::of(ACTION), |state, now| {
+        let token = TokenBucket::new(BucketKey::of(ACTION).documented(), now).take(now).unwrap();
+        (0..30).for_each(|n| {
+            state.bucket.throttled(token, now + Duration::from_millis(n));
+        });
+    });
+    let began = Instant::now();
+    let context = CallContext::mutation(&op);
+    let (permit, ()) = tokio::join!(limiter.acquire(BucketKey::of(ACTION), &context), async { drop(waiter) });
+    assert!(permit.is_none());
+    assert!(began.elapsed() <= Duration::from_secs(1), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttled_call_keeps_its_position() {
+    let limiter = limiter();
+    let first = CallContext::poll(Duration::from_secs(100));
+    let permit = limiter.acquire(BucketKey::of(ACTION), &first).await.unwrap();
+    permit.report(Some(ErrorClass::Throttled));
+    let later = CallContext::poll(Duration::from_secs(100));
+    let order = Mutex::new(Vec::new());
+    tokio::join!(
+        async {
+            limiter.acquire(BucketKey::of(ACTION), &later).await.unwrap().report(None);
+            order.lock().unwrap().push("later");
+        },
+        async {
+            limiter.acquire(BucketKey::of(ACTION), &first).await.unwrap().report(None);
+            order.lock().unwrap().push("first");
+        }
+    );
+    assert_eq!(*order.lock().unwrap(), ["first", "later"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_thousand_throttles_a_call_is_still_tried_again() {
+    let limiter = limiter();
+    let context = CallContext::poll(Duration::from_secs(100_000));
+    for _ in 0..1_000 {
+        limiter.acquire(BucketKey::of(ACTION), &context).await.unwrap().report(Some(ErrorClass::Throttled));
+    }
+    let began = Instant::now();
+    limiter.acquire(BucketKey::of(ACTION), &context).await.unwrap().report(None);
+    assert!(began.elapsed() <= Duration::from_secs(11), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_whose_call_was_not_made_comes_back() {
+    let limiter = limiter();
+    for _ in 0..500 {
+        drop(limiter.acquire(BucketKey::of(ACTION), &CallContext::poll(Duration::from_secs(1))).await.unwrap());
+        let mut unsent =
+            limiter.acquire(BucketKey::of(ACTION), &CallContext::poll(Duration::from_secs(1))).await.unwrap();
+        unsent.spend();
+        unsent.report(Some(ErrorClass::NotSent));
+    }
+    assert!(
+        limiter
+            .with_bucket(BucketKey::of(ACTION), |state, now| state.bucket.take(now + Duration::from_secs(1)))
+            .is_ok()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttled_action_holds_up_no_other() {
+    let limiter = limiter();
+    let context = CallContext::poll(Duration::from_secs(1_000));
+    for _ in 0..20 {
+        limiter.acquire(BucketKey::of(ACTION), &context).await.unwrap().report(Some(ErrorClass::Throttled));
+    }
+    let began = Instant::now();
+    for other in [
+        Action::CopyVolumes,
+        Action::CreateSnapshot,
+        Action::CreateVolume,
+        Action::DeleteSnapshot,
+        Action::DeleteVolume,
+        Action::DetachVolume,
+        Action::EnableFastSnapshotRestores,
+        Action::ModifyVolume,
+        Action::DescribeVolumesModifications,
+    ] {
+        limiter.acquire(BucketKey::of(other), &context).await.unwrap().report(None);
+        assert_eq!(began.elapsed(), Duration::ZERO, "{other}");
+    }
+    limiter.acquire(BucketKey::of(ACTION), &context).await.unwrap().report(None);
+    assert!(began.elapsed() > Duration::ZERO, "the action itself is held back");
+}

@@ -1,0 +1,138 @@
+//! What one of EC2's token buckets is believed to hold. Pure: the time is given.
+//!
+//! The belief begins with what EC2 documents. A throttle says that the bucket is empty and that it fills more slowly
+//! than believed, because others draw on it: the believed rate is cut by a factor. Each accepted call that had to wait
+//! for its token is evidence that the rate is right or higher, and raises it a little. So several drivers on one
+//! account come to equal shares (additive increase, multiplicative decrease; `decisions.md` D-22).
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::bucket_key::BucketSize;
+
+/// A throttle multiplies the believed rate by this.
+const DECREASE_FACTOR: f64 = 0.7;
+/// A busy second without throttles raises the believed rate by this part of the documented one.
+const INCREASE_STEP: f64 = 0.01;
+/// The believed rate never falls below this part of the documented one, or it could never be corrected.
+const MIN_RATE_SHARE: f64 = 0.02;
+/// A burst is sent at this many times the documented rate, not at once, so that a throttle comes before all is sent.
+const BURST_RATE_FACTOR: f64 = 10.0;
+
+/// A belief about one of EC2's token buckets.
+#[derive(Debug, Clone)]
+pub(crate) struct TokenBucket {
+    documented: BucketSize,
+    rate: f64,
+    tokens: f64,
+    /// When `tokens` was last brought up to date.
+    refilled_at: Instant,
+    /// When the next token of a burst may be taken.
+    next_burst_token: Instant,
+    last_decrease: Option<Instant>,
+    last_increase: Instant,
+}
+
+/// A token that was taken.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Token {
+    at: Instant,
+    /// It was the last one: the call went out at the believed rate.
+    scarce: bool,
+}
+
+impl TokenBucket {
+    /// Full, and as documented.
+    pub(crate) fn new(documented: BucketSize, now: Instant) -> Self {
+        Self {
+            documented,
+            rate: documented.per_second,
+            tokens: documented.capacity,
+            refilled_at: now,
+            next_burst_token: now,
+            last_decrease: None,
+            last_increase: now,
+        }
+    }
+
+    /// Tokens a second, as believed.
+    pub(crate) fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// Takes a token.
+    ///
+    /// # Errors
+    /// When to ask again.
+    pub(crate) fn take(&mut self, now: Instant) -> Result<Token, Instant> {
+        self.refill(now);
+        if self.tokens < 1.0 {
+            // A little more than exact, so that rounding brings nobody back for nothing.
+            let missing = (1.0 - self.tokens) / self.rate + 1e-6;
+            return Err((now + Duration::from_secs_f64(missing)).max(self.next_burst_token));
+        }
+        if now < self.next_burst_token {
+            return Err(self.next_burst_token);
+        }
+        self.tokens -= 1.0;
+        self.next_burst_token = now + Duration::from_secs_f64(1.0 / (self.documented.per_second * BURST_RATE_FACTOR));
+        Ok(Token { at: now, scarce: self.tokens < 1.0 })
+    }
+
+    /// Takes a token that nobody will need soon: while the bucket is at least half as full as EC2 documents it.
+    pub(crate) fn take_spare(&mut self, now: Instant) -> Option<Token> {
+        self.refill(now);
+        if self.tokens < self.documented.capacity / 2.0 {
+            return None;
+        }
+        self.tokens -= 1.0;
+        Some(Token { at: now, scarce: false })
+    }
+
+    /// No call was made with the token.
+    pub(crate) fn refund(&mut self, now: Instant) {
+        self.refill(now);
+        self.tokens = (self.tokens + 1.0).min(self.capacity());
+    }
+
+    /// EC2 did not throttle the call.
+    pub(crate) fn accepted(&mut self, token: Token, now: Instant) {
+        if !token.scarce || self.last_decrease.is_some_and(|last_decrease| token.at <= last_decrease) {
+            return;
+        }
+        self.refill(now);
+        let usual_gap = Duration::from_secs_f64(2.0 / self.rate);
+        let busy = now.saturating_duration_since(self.last_increase).min(usual_gap).as_secs_f64();
+        self.last_increase = now;
+        self.rate = (self.rate + INCREASE_STEP * self.documented.per_second * busy).min(self.documented.per_second);
+    }
+
+    /// EC2 throttled the call. True when the call was made at the present rate: then the rate was lowered.
+    pub(crate) fn throttled(&mut self, token: Token, now: Instant) -> bool {
+        self.refill(now);
+        self.tokens = 0.0;
+        self.last_increase = now;
+        let is_new = self.last_decrease.is_none_or(|last_decrease| token.at > last_decrease);
+        if is_new {
+            self.rate = (self.rate * DECREASE_FACTOR).max(self.documented.per_second * MIN_RATE_SHARE);
+            self.last_decrease = Some(now);
+        }
+        is_new
+    }
+
+    /// Other drivers that take part of the refill take part of the capacity.
+    fn capacity(&self) -> f64 {
+        (self.documented.capacity * self.rate / self.documented.per_second).max(1.0)
+    }
+
+    fn refill(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.refilled_at).as_secs_f64();
+        self.tokens = (self.tokens + passed * self.rate).min(self.capacity());
+        self.refilled_at = self.refilled_at.max(now);
+    }
+}
+
+#[cfg(test)]
+#[path = "token_bucket_tests.rs"]
+mod tests;

@@ -1,0 +1,196 @@
+//! Pages of volumes and snapshots.
+//!
+//! EC2's own pages have at least five entries. Shorter ones are cut from the whole listing, ordered by age, and their
+//! tokens name the last entry given, so that objects which come and go between two pages shift nothing.
+
+use std::time::{Duration, SystemTime};
+
+use ebs_ec2::{
+    Ec2, ErrorClass, Page, PageRequest, Result as Ec2Result, Snapshot, SnapshotQuery, Snapshots, Volume, VolumeQuery,
+    VolumeState, Volumes,
+};
+use ebs_types::VolumeId;
+
+use crate::call::read;
+use crate::describe::pages;
+use crate::{Cloud, CloudError};
+
+/// The shortest page that EC2 gives.
+const MIN_PAGE: u32 = 5;
+/// The longest page that is asked for.
+const MAX_PAGE: u32 = 1000;
+/// Tokens of our own begin so; EC2's never do.
+const OWN_TOKEN: &str = "after:";
+
+impl<E: Ec2> Cloud<E> {
+    /// A page of the account's snapshots, all or those of one volume. `max_entries` 0 leaves the length to EC2.
+    ///
+    /// # Errors
+    /// [`CloudError::BadPageToken`].
+    pub async fn list_snapshots(
+        &self,
+        volume: Option<VolumeId>,
+        max_entries: u32,
+        token: Option<String>,
+    ) -> Result<Page<Snapshot>, CloudError> {
+        let query = SnapshotQuery::Owned { volume };
+        let query = &query;
+        let get = |page: PageRequest| async move { self.ec2.describe_snapshots(query, &page).await };
+        list("list snapshots", max_entries, token, get).await
+    }
+
+    /// A page of the volumes that carry the managed tag. `max_entries` 0 leaves the length to EC2.
+    ///
+    /// # Errors
+    /// [`CloudError::BadPageToken`].
+    pub async fn list_volumes(&self, max_entries: u32, token: Option<String>) -> Result<Page<Volume>, CloudError> {
+        let query = VolumeQuery::Tag { key: self.config.driver.managed_tag(), values: vec!["true".to_owned()] };
+        let query = &query;
+        let get = |page: PageRequest| async move { self.ec2.describe_volumes(query, &page).await };
+        list("list volumes", max_entries, token, get).await
+    }
+}
+
+/// What a listing must know of its entries.
+trait Entry: Send {
+    fn id(&self) -> &str;
+    fn born(&self) -> Option<SystemTime>;
+    /// False for what is gone although EC2 still shows it.
+    fn exists(&self) -> bool;
+
+    fn position(&self) -> Position {
+        let age = self.born().and_then(|t| t.duration_since(SystemTime::UNIX_EPOCH).ok()).unwrap_or(Duration::ZERO);
+        Position { micros: age.as_micros(), id: self.id().to_owned() }
+    }
+}
+
+impl Entry for Volume {
+    fn id(&self) -> &str {
+        self.id.as_str()
+    }
+
+    fn born(&self) -> Option<SystemTime> {
+        self.created
+    }
+
+    fn exists(&self) -> bool {
+        !matches!(self.state, VolumeState::Deleting | VolumeState::Deleted)
+    }
+}
+
+impl Entry for Snapshot {
+    fn id(&self) -> &str {
+        self.id.as_str()
+    }
+
+    fn born(&self) -> Option<SystemTime> {
+        self.started
+    }
+
+    fn exists(&self) -> bool {
+        true
+    }
+}
+
+/// A place in a listing that is ordered by age.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Position {
+    micros: u128,
+    id: String,
+}
+
+impl Position {
+    fn to_token(&self) -> String {
+        format!("{OWN_TOKEN}{}:{}", self.micros, self.id)
+    }
+
+    fn from_token(token: &str) -> Option<Self> {
+        let (micros, id) = token.strip_prefix(OWN_TOKEN)?.split_once(':')?;
+        Some(Self { micros: micros.parse().ok()?, id: id.to_owned() })
+    }
+}
+
+async fn list<T, F>(
+    step: &str,
+    max_entries: u32,
+    token: Option<String>,
+    get: impl Fn(PageRequest) -> F + Send + Sync,
+) -> Result<Page<T>, CloudError>
+where
+    T: Entry,
+    F: Future<Output = Ec2Result<Page<T>>> + Send,
+{
+    let token = token.filter(|t| !t.is_empty());
+    let cut_by_us = match &token {
+        Some(token) => token.starts_with(OWN_TOKEN),
+        None => (1..MIN_PAGE).contains(&max_entries),
+    };
+    if !cut_by_us {
+        return whole_page(step, max_entries, token, get).await;
+    }
+    let after = match token {
+        None => None,
+        Some(token) => match Position::from_token(&token) {
+            Some(position) => Some(position),
+            None => return Err(CloudError::BadPageToken { token, cause: None }),
+        },
+    };
+    let entries = read(step, || pages::all(&get)).await?;
+    Ok(cut(entries, after.as_ref(), max_entries))
+}
+
+/// One of EC2's own pages, or the first after it that is not empty.
+async fn whole_page<T, F>(
+    step: &str,
+    max_entries: u32,
+    mut token: Option<String>,
+    get: impl Fn(PageRequest) -> F + Send + Sync,
+) -> Result<Page<T>, CloudError>
+where
+    T: Entry,
+    F: Future<Output = Ec2Result<Page<T>>> + Send,
+{
+    if (1..MIN_PAGE).contains(&max_entries)
+        && let Some(token) = token
+    {
+        // A token of a longer page: no page that is short enough can begin there.
+        return Err(CloudError::BadPageToken { token, cause: None });
+    }
+    loop {
+        let max_results = (max_entries > 0).then(|| max_entries.min(MAX_PAGE));
+        let request = PageRequest { max_results, token: token.clone() };
+        let page = read(step, || get(request.clone())).await.map_err(|e| with_token(e, token.as_deref()))?;
+        let items: Vec<T> = page.items.into_iter().filter(Entry::exists).collect();
+        if !items.is_empty() || page.next.is_none() || page.next == token {
+            return Ok(Page { items, next: page.next });
+        }
+        token = page.next;
+    }
+}
+
+fn with_token(error: CloudError, token: Option<&str>) -> CloudError {
+    let refused = error.ec2().is_some_and(|e| matches!(e.class, ErrorClass::BadToken | ErrorClass::InvalidParameter));
+    match token {
+        Some(token) if refused => {
+            CloudError::BadPageToken { token: token.to_owned(), cause: error.ec2().cloned().map(Box::new) }
+        }
+        _ => error,
+    }
+}
+
+/// The entries after a position, at most so many (0: all), oldest first.
+fn cut<T: Entry>(mut entries: Vec<T>, after: Option<&Position>, most: u32) -> Page<T> {
+    entries.retain(|e| e.exists() && after.is_none_or(|after| e.position() > *after));
+    entries.sort_by_key(Entry::position);
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let more = most > 0 && entries.len() > most;
+    if more {
+        entries.truncate(most);
+    }
+    let next = entries.last().filter(|_| more).map(|last| last.position().to_token());
+    Page { items: entries, next }
+}
+
+#[cfg(test)]
+#[path = "listing_tests.rs"]
+mod tests;
