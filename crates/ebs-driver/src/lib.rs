@@ -9,6 +9,7 @@ pub mod bounds;
 pub mod capability;
 pub mod capacity;
 pub mod config;
+pub mod contract;
 pub mod controller;
 pub mod identity;
 pub mod node;

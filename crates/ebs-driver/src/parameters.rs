@@ -13,7 +13,7 @@ mod volume;
 use std::collections::{BTreeMap, HashMap};
 
 pub use error::ParameterError;
-pub use formatting::Formatting;
+pub use formatting::check_format_options;
 pub use mutable::MutableParameters;
 pub use snapshot::SnapshotParameters;
 pub use volume::VolumeParameters;

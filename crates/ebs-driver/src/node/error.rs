@@ -7,6 +7,7 @@ use ebs_mounter::{
 use ebs_types::{Bytes, Gib, VolumeId};
 
 use super::request::{Handle, RequestError};
+use crate::contract::VolumeOrigin;
 use crate::status::{IntoStatus, Meaning};
 
 /// An RPC that failed: which, of what, where, and why.
@@ -151,10 +152,10 @@ pub enum Refused {
         contents: String,
     },
     /// Blank, but it was to hold the data of a snapshot or of another volume.
-    #[error("the volume was made from a {source_kind} and its device is blank: it is not formatted")]
+    #[error("the volume was made from a {origin} and its device is blank: it is not formatted")]
     BlankRestore {
         /// `snapshot` or `clone`.
-        source_kind: String,
+        origin: VolumeOrigin,
     },
     /// Blank, and nothing may be written.
     #[error("the device is blank and the mount is read-only: it is not formatted")]
