@@ -5,7 +5,6 @@
 //! EC2 policy is `ebs-cloud`'s, disks are `ebs-mounter`'s: nothing here knows an SDK or a device.
 #![warn(missing_docs)]
 
-pub mod bounds;
 pub mod capability;
 pub mod capacity;
 pub mod config;
@@ -17,6 +16,7 @@ pub mod operation;
 pub mod parameters;
 pub mod redact;
 pub mod request_log;
+pub mod rpc;
 pub mod server;
 pub mod status;
 pub mod tag_template;

@@ -9,12 +9,12 @@ use ebs_types::{IopsRequest, VolumeType};
 
 use super::handle::{not_node_local, require};
 use super::refusal::refused;
-use super::{ControllerError, ControllerOptions, ControllerService, Step, handle};
-use crate::bounds::{Operation, bound};
+use super::{ControllerError, ControllerOptions, ControllerService, handle};
 use crate::capability::{self, Access, Capability};
 use crate::contract::VolumeContext;
 use crate::operation::{Key, OperationError};
 use crate::parameters::{MutableParameters, ParameterError, VolumeParameters, check_format_options};
+use crate::rpc::Rpc;
 use crate::{capacity, topology};
 
 /// The whole request, typed.
@@ -60,11 +60,11 @@ pub(super) async fn run<E: Ec2>(
     let spec = plan.spec.clone();
     let cloud = Arc::clone(&service.cloud);
     let work = move |waiters| async move {
-        let ensured = cloud.create_volume(&spec, &waiters).await.map_err(ControllerError::at(Step::CreateVolume))?;
+        let ensured = cloud.create_volume(&spec, &waiters).await.map_err(ControllerError::at(Rpc::CreateVolume))?;
         Ok(ensured.into_inner())
     };
     let key = Key::CreateVolume(request.name);
-    let volume = service.operations.take_over(key, plan.content(), bound(Operation::CreateVolume), work).await?;
+    let volume = service.operations.take_over(key, plan.content(), Rpc::CreateVolume.bound(), work).await?;
     plan.reply(&volume).map_err(refused)
 }
 

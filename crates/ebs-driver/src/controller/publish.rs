@@ -8,11 +8,11 @@ use ebs_types::{NodeId, VolumeId, Waiters};
 
 use super::handle::{not_node_local, require};
 use super::refusal::refused;
-use super::{ControllerError, ControllerService, Step, handle};
-use crate::bounds::{Operation, bound};
+use super::{ControllerError, ControllerService, handle};
 use crate::capability::{Capability, CapabilityError};
 use crate::contract::{PublishContext, VolumeContext, VolumeOrigin};
 use crate::operation::{Key, OperationError};
+use crate::rpc::Rpc;
 
 /// The whole request, typed.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,7 +34,7 @@ pub(super) async fn run<E: Ec2>(
         let plan = plan.clone();
         move |waiters| async move { attach(&cloud, &plan, &waiters).await }
     };
-    let bound = bound(Operation::ControllerPublishVolume);
+    let bound = Rpc::ControllerPublishVolume.bound();
     let attached = service.operations.take_over(key, plan, bound, work).await?;
     Ok(ControllerPublishVolumeResponse { publish_context: publish_context(&attached).to_map(&service.options.driver) })
 }
@@ -59,9 +59,12 @@ async fn attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish, waiters: &Waiters) -> 
     }
     if plan.only_initialized {
         // Before it is attached, not after: a volume that nobody can use yet need not be taken back (C21).
-        cloud.await_initialized(&plan.volume, waiters).await.map_err(ControllerError::at(Step::Publish))?;
+        cloud
+            .await_initialized(&plan.volume, waiters)
+            .await
+            .map_err(ControllerError::at(Rpc::ControllerPublishVolume))?;
     }
-    cloud.attach(&plan.volume, &plan.node, waiters).await.map_err(ControllerError::at(Step::Publish))
+    cloud.attach(&plan.volume, &plan.node, waiters).await.map_err(ControllerError::at(Rpc::ControllerPublishVolume))
 }
 
 /// A volume that only one node can have must not be promised to several.
@@ -70,7 +73,7 @@ async fn refuse_single_attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish) -> Resul
         Ok(volume) => volume,
         // It may have been made a moment ago and not be shown yet: the attach tells.
         Err(error) if error.is_not_found() => return Ok(()),
-        Err(error) => return Err(ControllerError::at(Step::Publish)(error)),
+        Err(error) => return Err(ControllerError::at(Rpc::ControllerPublishVolume)(error)),
     };
     if volume.multi_attach != Some(false) {
         return Ok(());

@@ -8,6 +8,7 @@ use ebs_types::{Bytes, Gib, VolumeId};
 
 use super::request::{Handle, RequestError};
 use crate::contract::VolumeOrigin;
+use crate::rpc::Rpc;
 use crate::status::{IntoStatus, Meaning};
 
 /// An RPC that failed: which, of what, where, and why.
@@ -19,8 +20,8 @@ pub enum NodeError {
     /// A step of the work, for a request that names no path.
     #[error("{rpc} of volume {volume}")]
     Anywhere {
-        /// Which RPC, in lower case.
-        rpc: &'static str,
+        /// Which RPC.
+        rpc: Rpc,
         /// Which volume.
         volume: VolumeId,
         /// Why.
@@ -30,8 +31,8 @@ pub enum NodeError {
     /// A step of the work.
     #[error("{rpc} of volume {volume} at {path}")]
     Work {
-        /// Which RPC, in lower case.
-        rpc: &'static str,
+        /// Which RPC.
+        rpc: Rpc,
         /// Which volume.
         volume: Handle,
         /// The path that the request names.
@@ -44,7 +45,7 @@ pub enum NodeError {
 
 impl NodeError {
     /// For `map_err` at the end of an RPC's work.
-    pub(super) fn of(rpc: &'static str, volume: impl Into<Handle>, path: &NodePath) -> impl FnOnce(Cause) -> Self {
+    pub(super) fn of(rpc: Rpc, volume: impl Into<Handle>, path: &NodePath) -> impl FnOnce(Cause) -> Self {
         let (volume, path) = (volume.into(), path.clone());
         move |cause| Self::Work { rpc, volume, path, cause }
     }
