@@ -19,6 +19,5 @@ pub mod request_log;
 pub mod rpc;
 pub mod server;
 pub mod status;
-pub mod tag_template;
 pub mod tags;
 pub mod topology;

@@ -56,7 +56,7 @@ fn every_outcome_of_every_rpc_has_its_code() {
         for rpc in RPCS {
             let expected = if rpc == Rpc::CreateVolume { on_create } else { elsewhere };
             let got = ControllerError::Cloud(AtRpc { rpc, error: error.clone() }).meaning();
-            assert_eq!(got, expected, "{step:?}: {error:?}");
+            assert_eq!(got, expected, "{rpc:?}: {error:?}");
         }
     }
 }
@@ -75,7 +75,7 @@ fn what_is_not_proven_never_has_a_final_code() {
     for (error, ..) in rows().into_iter().filter(|(error, ..)| unproven(error)) {
         for rpc in RPCS {
             let error = ControllerError::Cloud(AtRpc { rpc, error: error.clone() });
-            assert!(matches!(error.meaning(), Meaning::InProgress | Meaning::Unavailable), "{step:?}: {error}");
+            assert!(matches!(error.meaning(), Meaning::InProgress | Meaning::Unavailable), "{rpc:?}: {error}");
             assert!(error.next_step().is_some_and(|next| next.contains("again")), "{error}");
         }
     }
