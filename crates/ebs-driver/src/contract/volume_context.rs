@@ -43,7 +43,7 @@ impl VolumeContext {
     /// [`ContextError::Format`] for the first key, in the order of [`FormatKey::ALL`], whose value mkfs cannot take or
     /// that the file system does not know.
     pub fn parse(context: &Context, fs_type: FsType) -> Result<Self, ContextError> {
-        let mut word = |key: FormatKey| {
+        let word = |key: FormatKey| {
             let Some(value) = context.get(key.as_str()) else { return Ok(None) };
             let word = SizeWord::parse(value);
             let word = word.map_err(|error| ContextError::Format { key, rule: error.to_string() })?;
