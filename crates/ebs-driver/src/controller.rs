@@ -35,12 +35,12 @@ use ebs_types::DriverName;
 use tonic::{Request, Response, Status};
 
 use crate::operation::Operations;
-use crate::redact::Summarize;
-use crate::request_log;
-use crate::status::{IntoStatus, to_status, unimplemented_rpc};
+use crate::request_log::receive;
+use crate::rpc::Rpc;
+use crate::status::{answer, unimplemented_rpc};
 use crate::tags::TagPolicy;
 
-pub use refusal::{AtStep, ControllerError, Step};
+pub use refusal::{AtRpc, ControllerError};
 
 /// What the controller service is told once, at start.
 #[derive(Debug, Clone)]
@@ -69,17 +69,6 @@ impl<E: Ec2> ControllerService<E> {
     pub fn new(cloud: Arc<Cloud<E>>, options: ControllerOptions, operations: Operations) -> Self {
         Self { cloud, operations, options: Arc::new(options) }
     }
-}
-
-/// Logs the request and takes it out of its envelope.
-fn receive<R: Summarize>(request: Request<R>) -> R {
-    let request = request.into_inner();
-    request_log::received(&request);
-    request
-}
-
-fn answer<T, R: IntoStatus>(result: Result<T, R>) -> Result<Response<T>, Status> {
-    result.map(Response::new).map_err(|error| to_status(&error))
 }
 
 #[tonic::async_trait]
@@ -172,35 +161,35 @@ impl<E: Ec2> Controller for ControllerService<E> {
         &self,
         _request: Request<GetCapacityRequest>,
     ) -> Result<Response<GetCapacityResponse>, Status> {
-        Err(unimplemented_rpc("GetCapacity"))
+        Err(unimplemented_rpc(Rpc::GetCapacity))
     }
 
     async fn controller_get_volume(
         &self,
         _request: Request<ControllerGetVolumeRequest>,
     ) -> Result<Response<ControllerGetVolumeResponse>, Status> {
-        Err(unimplemented_rpc("ControllerGetVolume"))
+        Err(unimplemented_rpc(Rpc::ControllerGetVolume))
     }
 
     async fn controller_modify_volume(
         &self,
         _request: Request<ControllerModifyVolumeRequest>,
     ) -> Result<Response<ControllerModifyVolumeResponse>, Status> {
-        Err(unimplemented_rpc("ControllerModifyVolume"))
+        Err(unimplemented_rpc(Rpc::ControllerModifyVolume))
     }
 
     async fn controller_list_volume_health(
         &self,
         _request: Request<ControllerListVolumeHealthRequest>,
     ) -> Result<Response<ControllerListVolumeHealthResponse>, Status> {
-        Err(unimplemented_rpc("ControllerListVolumeHealth"))
+        Err(unimplemented_rpc(Rpc::ControllerListVolumeHealth))
     }
 
     async fn controller_get_volume_health(
         &self,
         _request: Request<ControllerGetVolumeHealthRequest>,
     ) -> Result<Response<ControllerGetVolumeHealthResponse>, Status> {
-        Err(unimplemented_rpc("ControllerGetVolumeHealth"))
+        Err(unimplemented_rpc(Rpc::ControllerGetVolumeHealth))
     }
 }
 

@@ -5,10 +5,10 @@
 //! EC2 policy is `ebs-cloud`'s, disks are `ebs-mounter`'s: nothing here knows an SDK or a device.
 #![warn(missing_docs)]
 
-pub mod bounds;
 pub mod capability;
 pub mod capacity;
 pub mod config;
+pub mod contract;
 pub mod controller;
 pub mod identity;
 pub mod node;
@@ -16,8 +16,8 @@ pub mod operation;
 pub mod parameters;
 pub mod redact;
 pub mod request_log;
+pub mod rpc;
 pub mod server;
 pub mod status;
-pub mod tag_template;
 pub mod tags;
 pub mod topology;

@@ -13,10 +13,12 @@ mod volume;
 use std::collections::{BTreeMap, HashMap};
 
 pub use error::ParameterError;
-pub use formatting::Formatting;
+pub use formatting::check_format_options;
 pub use mutable::MutableParameters;
 pub use snapshot::SnapshotParameters;
 pub use volume::VolumeParameters;
+
+use go_template::Data;
 
 use crate::tags::TagTemplate;
 
@@ -72,6 +74,17 @@ pub struct ClaimNames {
     pub pvc_namespace: String,
     /// Name of the volume object.
     pub pv_name: String,
+}
+
+impl ClaimNames {
+    /// What templates of tags see; names that are not known are empty.
+    pub fn template_data(&self) -> Data {
+        Data::new([
+            ("PVCName", self.pvc_name.clone()),
+            ("PVCNamespace", self.pvc_namespace.clone()),
+            ("PVName", self.pv_name.clone()),
+        ])
+    }
 }
 
 const PVC_NAME_KEY: &str = "csi.storage.k8s.io/pvc/name";

@@ -8,20 +8,22 @@ use std::fmt;
 
 use csi_proto::csi;
 
+use crate::rpc::Rpc;
+
 /// Parts of keys whose values are not logged although the field is no secret: a user may put one in the wrong place.
 const SUSPECT: [&str; 6] = ["secret", "password", "passphrase", "token", "credential", "private"];
 
 /// A request as it may be logged.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Summary {
-    rpc: &'static str,
+    rpc: Rpc,
     subject: String,
     fields: Vec<(&'static str, String)>,
 }
 
 impl Summary {
     /// Of an RPC about `subject` (a volume, snapshot or name; may be empty).
-    pub fn new(rpc: &'static str, subject: &str) -> Self {
+    pub fn new(rpc: Rpc, subject: &str) -> Self {
         Self { rpc, subject: subject.to_owned(), fields: Vec::new() }
     }
 
@@ -47,7 +49,7 @@ impl Summary {
     }
 
     /// The RPC.
-    pub fn rpc(&self) -> &'static str {
+    pub fn rpc(&self) -> Rpc {
         self.rpc
     }
 
@@ -85,7 +87,7 @@ fn range(range: Option<&csi::CapacityRange>) -> String {
 
 impl Summarize for csi::CreateVolumeRequest {
     fn summary(&self) -> Summary {
-        Summary::new("CreateVolume", &self.name)
+        Summary::new(Rpc::CreateVolume, &self.name)
             .with("capacity", range(self.capacity_range.as_ref()))
             .with("capabilities", format_args!("{:?}", self.volume_capabilities))
             .with("source", format_args!("{:?}", self.volume_content_source))
@@ -97,13 +99,13 @@ impl Summarize for csi::CreateVolumeRequest {
 
 impl Summarize for csi::DeleteVolumeRequest {
     fn summary(&self) -> Summary {
-        Summary::new("DeleteVolume", &self.volume_id)
+        Summary::new(Rpc::DeleteVolume, &self.volume_id)
     }
 }
 
 impl Summarize for csi::ControllerPublishVolumeRequest {
     fn summary(&self) -> Summary {
-        Summary::new("ControllerPublishVolume", &self.volume_id)
+        Summary::new(Rpc::ControllerPublishVolume, &self.volume_id)
             .with("node", &self.node_id)
             .with("readonly", self.readonly)
             .with("capability", format_args!("{:?}", self.volume_capability))
@@ -113,32 +115,32 @@ impl Summarize for csi::ControllerPublishVolumeRequest {
 
 impl Summarize for csi::ControllerUnpublishVolumeRequest {
     fn summary(&self) -> Summary {
-        Summary::new("ControllerUnpublishVolume", &self.volume_id).with("node", &self.node_id)
+        Summary::new(Rpc::ControllerUnpublishVolume, &self.volume_id).with("node", &self.node_id)
     }
 }
 
 impl Summarize for csi::ValidateVolumeCapabilitiesRequest {
     fn summary(&self) -> Summary {
-        Summary::new("ValidateVolumeCapabilities", &self.volume_id)
+        Summary::new(Rpc::ValidateVolumeCapabilities, &self.volume_id)
             .with("capabilities", format_args!("{:?}", self.volume_capabilities))
     }
 }
 
 impl Summarize for csi::ListVolumesRequest {
     fn summary(&self) -> Summary {
-        Summary::new("ListVolumes", "").with("max", self.max_entries).with("from", &self.starting_token)
+        Summary::new(Rpc::ListVolumes, "").with("max", self.max_entries).with("from", &self.starting_token)
     }
 }
 
 impl Summarize for csi::ControllerExpandVolumeRequest {
     fn summary(&self) -> Summary {
-        Summary::new("ControllerExpandVolume", &self.volume_id).with("capacity", range(self.capacity_range.as_ref()))
+        Summary::new(Rpc::ControllerExpandVolume, &self.volume_id).with("capacity", range(self.capacity_range.as_ref()))
     }
 }
 
 impl Summarize for csi::CreateSnapshotRequest {
     fn summary(&self) -> Summary {
-        Summary::new("CreateSnapshot", &self.name)
+        Summary::new(Rpc::CreateSnapshot, &self.name)
             .with("volume", &self.source_volume_id)
             .with_map("parameters", &self.parameters)
     }
@@ -146,13 +148,13 @@ impl Summarize for csi::CreateSnapshotRequest {
 
 impl Summarize for csi::DeleteSnapshotRequest {
     fn summary(&self) -> Summary {
-        Summary::new("DeleteSnapshot", &self.snapshot_id)
+        Summary::new(Rpc::DeleteSnapshot, &self.snapshot_id)
     }
 }
 
 impl Summarize for csi::ListSnapshotsRequest {
     fn summary(&self) -> Summary {
-        Summary::new("ListSnapshots", &self.snapshot_id)
+        Summary::new(Rpc::ListSnapshots, &self.snapshot_id)
             .with("volume", &self.source_volume_id)
             .with("max", self.max_entries)
             .with("from", &self.starting_token)
@@ -161,13 +163,13 @@ impl Summarize for csi::ListSnapshotsRequest {
 
 impl Summarize for csi::GetSnapshotRequest {
     fn summary(&self) -> Summary {
-        Summary::new("GetSnapshot", &self.snapshot_id)
+        Summary::new(Rpc::GetSnapshot, &self.snapshot_id)
     }
 }
 
 impl Summarize for csi::NodeStageVolumeRequest {
     fn summary(&self) -> Summary {
-        Summary::new("NodeStageVolume", &self.volume_id)
+        Summary::new(Rpc::NodeStageVolume, &self.volume_id)
             .with("staging", &self.staging_target_path)
             .with("capability", format_args!("{:?}", self.volume_capability))
             .with_map("publish_context", &self.publish_context)
@@ -177,13 +179,13 @@ impl Summarize for csi::NodeStageVolumeRequest {
 
 impl Summarize for csi::NodeUnstageVolumeRequest {
     fn summary(&self) -> Summary {
-        Summary::new("NodeUnstageVolume", &self.volume_id).with("staging", &self.staging_target_path)
+        Summary::new(Rpc::NodeUnstageVolume, &self.volume_id).with("staging", &self.staging_target_path)
     }
 }
 
 impl Summarize for csi::NodePublishVolumeRequest {
     fn summary(&self) -> Summary {
-        Summary::new("NodePublishVolume", &self.volume_id)
+        Summary::new(Rpc::NodePublishVolume, &self.volume_id)
             .with("staging", &self.staging_target_path)
             .with("target", &self.target_path)
             .with("readonly", self.readonly)
@@ -195,16 +197,38 @@ impl Summarize for csi::NodePublishVolumeRequest {
 
 impl Summarize for csi::NodeUnpublishVolumeRequest {
     fn summary(&self) -> Summary {
-        Summary::new("NodeUnpublishVolume", &self.volume_id).with("target", &self.target_path)
+        Summary::new(Rpc::NodeUnpublishVolume, &self.volume_id).with("target", &self.target_path)
     }
 }
 
 impl Summarize for csi::NodeExpandVolumeRequest {
     fn summary(&self) -> Summary {
-        Summary::new("NodeExpandVolume", &self.volume_id)
+        Summary::new(Rpc::NodeExpandVolume, &self.volume_id)
             .with("path", &self.volume_path)
             .with("staging", &self.staging_target_path)
             .with("capacity", range(self.capacity_range.as_ref()))
+    }
+}
+
+impl Summarize for csi::NodeGetVolumeStatsRequest {
+    fn summary(&self) -> Summary {
+        Summary::new(Rpc::NodeGetVolumeStats, &self.volume_id)
+            .with("path", &self.volume_path)
+            .with("staging", &self.staging_target_path)
+    }
+}
+
+impl Summarize for csi::NodeGetVolumeHealthRequest {
+    fn summary(&self) -> Summary {
+        Summary::new(Rpc::NodeGetVolumeHealth, &self.volume_id)
+            .with("path", &self.volume_publish_path)
+            .with("staging", &self.staging_target_path)
+    }
+}
+
+impl Summarize for csi::NodeGetInfoRequest {
+    fn summary(&self) -> Summary {
+        Summary::new(Rpc::NodeGetInfo, "")
     }
 }
 

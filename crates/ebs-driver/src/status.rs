@@ -6,9 +6,10 @@
 use std::error::Error;
 use std::fmt::Write;
 
-use tonic::{Code, Status};
+use tonic::{Code, Response, Status};
 
 use crate::operation::OperationError;
+use crate::rpc::Rpc;
 
 /// What an error means to whoever called. Each domain error of this crate has one through [`IntoStatus`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -119,13 +120,18 @@ pub fn to_status(error: &impl IntoStatus) -> Status {
     Status::new(error.meaning().code(), message)
 }
 
+/// The answer of an RPC from what its work ended with.
+pub(crate) fn answer<T, E: IntoStatus>(ended: Result<T, E>) -> Result<Response<T>, Status> {
+    ended.map(Response::new).map_err(|error| to_status(&error))
+}
+
 /// A status without a domain error behind it.
 pub fn status(meaning: Meaning, message: impl Into<String>) -> Status {
     Status::new(meaning.code(), message)
 }
 
 /// The answer of an RPC that this version does not have.
-pub fn unimplemented_rpc(rpc: &str) -> Status {
+pub fn unimplemented_rpc(rpc: Rpc) -> Status {
     status(Meaning::Unimplemented, format!("{rpc} is not supported by this driver; it does not advertise it"))
 }
 

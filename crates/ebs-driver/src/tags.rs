@@ -5,9 +5,9 @@
 //! (`controller.md` C14).
 
 use ebs_types::{DriverName, Tags};
+use go_template::{Data, TemplateError};
 
 use crate::parameters::{ClaimNames, MutableParameters, SnapshotParameters, VolumeParameters};
-use crate::tag_template::{self, TemplateError, TemplateValues};
 
 /// Most tags of one EC2 resource.
 const MAX_TAGS: usize = 50;
@@ -140,7 +140,7 @@ impl TagPolicy {
             tags.insert("KubernetesCluster".to_owned(), id.clone());
         }
         let claim = &parameters.claim;
-        let values = TemplateValues::volume(&claim.pvc_name, &claim.pvc_namespace, &claim.pv_name);
+        let values = claim.template_data();
         self.add_user_tags(&mut tags, &parameters.tags, &values)?;
         for key in &mutable.deletions {
             self.check_user_key(key)?;
@@ -160,7 +160,7 @@ impl TagPolicy {
     pub fn of_snapshot(&self, name: &str, parameters: &SnapshotParameters) -> Result<Tags, TagError> {
         let mut tags = self.own(DriverName::SNAPSHOT_NAME_TAG, name);
         self.add_cluster_tags(&mut tags, name);
-        self.add_user_tags(&mut tags, &parameters.tags, &parameters.template_values())?;
+        self.add_user_tags(&mut tags, &parameters.tags, &parameters.template_data())?;
         tags.extend(self.extra.clone());
         checked(tags)
     }
@@ -177,12 +177,7 @@ impl TagPolicy {
         }
     }
 
-    fn add_user_tags(
-        &self,
-        tags: &mut Tags,
-        templates: &[TagTemplate],
-        values: &TemplateValues,
-    ) -> Result<(), TagError> {
+    fn add_user_tags(&self, tags: &mut Tags, templates: &[TagTemplate], values: &Data) -> Result<(), TagError> {
         for template in templates {
             match self.user_tag(template, values) {
                 Ok(value) => {
@@ -197,9 +192,9 @@ impl TagPolicy {
         Ok(())
     }
 
-    fn user_tag(&self, template: &TagTemplate, values: &TemplateValues) -> Result<String, TagError> {
+    fn user_tag(&self, template: &TagTemplate, values: &Data) -> Result<String, TagError> {
         self.check_user_key(&template.key)?;
-        let value = tag_template::render(&template.template, values)
+        let value = go_template::render(&template.template, values)
             .map_err(|cause| TagError::Template { key: template.key.clone(), cause })?;
         check_value(&template.key, &value)?;
         Ok(value)
@@ -216,8 +211,8 @@ impl TagPolicy {
 }
 
 /// An extra tag's value: a template where it is one, else literally what it says.
-fn extra_value(key: &str, value: &str, values: &TemplateValues) -> Result<String, TagError> {
-    match tag_template::render(value, values) {
+fn extra_value(key: &str, value: &str, values: &Data) -> Result<String, TagError> {
+    match go_template::render(value, values) {
         Ok(value) => Ok(value),
         Err(TemplateError::Parse { .. }) => Ok(value.to_owned()),
         Err(cause @ (TemplateError::Evaluate { .. } | TemplateError::Limit(_))) => {

@@ -58,6 +58,11 @@ impl SizeWord {
         }
         Ok((!text.is_empty()).then(|| Self(text.to_owned())))
     }
+
+    /// As it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 /// What a StorageClass may say about the file system to be made.

@@ -17,8 +17,9 @@ struct Rule {
     never: &'static [&'static str],
 }
 
-const RULES: [Rule; 15] = [
+const RULES: [Rule; 16] = [
     Rule { name: "ebs-types", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
+    Rule { name: "go-template", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
     Rule { name: "csi-proto", ours: &[], tests: &[], never: &["tokio", "aws-*"] },
     Rule { name: "ebs-ec2", ours: &["ebs-types"], tests: &[], never: &["aws-*", "tonic"] },
     Rule { name: "ebs-aws", ours: &["ebs-ec2", "ebs-types"], tests: &[], never: &["tonic", "kube"] },
@@ -33,7 +34,7 @@ const RULES: [Rule; 15] = [
     Rule { name: "ebs-mounter", ours: &["ebs-types"], tests: &["ebs-testkit"], never: &["aws-*", "tonic", "kube"] },
     Rule {
         name: "ebs-driver",
-        ours: &["csi-proto", "ebs-cloud", "ebs-metadata", "ebs-mounter", "ebs-types"],
+        ours: &["csi-proto", "ebs-cloud", "ebs-metadata", "ebs-mounter", "ebs-types", "go-template"],
         tests: &["ebs-ec2", "ebs-sim", "ebs-testkit"],
         never: &["aws-*", "kube", "axum"],
     },

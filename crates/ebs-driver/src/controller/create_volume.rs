@@ -1,6 +1,5 @@
 //! CreateVolume (`controller.md` 6).
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use csi_proto::csi::volume_content_source::Type as SourceType;
@@ -9,22 +8,19 @@ use ebs_cloud::{Ec2, Source, Topology, Volume, VolumeSpec};
 use ebs_types::{IopsRequest, VolumeType};
 
 use super::handle::{not_node_local, require};
-use super::publish::BLOCK_UNTIL_INITIALIZED;
 use super::refusal::refused;
-use super::{ControllerError, ControllerOptions, ControllerService, Step, handle};
-use crate::bounds::{Operation, bound};
+use super::{ControllerError, ControllerOptions, ControllerService, handle};
 use crate::capability::{self, Access, Capability};
+use crate::contract::VolumeContext;
 use crate::operation::{Key, OperationError};
-use crate::parameters::{MutableParameters, ParameterError, VolumeParameters};
+use crate::parameters::{MutableParameters, ParameterError, VolumeParameters, check_format_options};
+use crate::rpc::Rpc;
 use crate::{capacity, topology};
-
-/// Context key that lets a node format a blank volume from a snapshot or clone (`decisions.md` D-31).
-const FORMAT_BLANK_RESTORE: &str = "formatblankrestore";
 
 /// The whole request, typed.
 struct Plan {
     spec: VolumeSpec,
-    context: HashMap<String, String>,
+    context: VolumeContext,
     content_source: Option<VolumeContentSource>,
 }
 
@@ -32,7 +28,7 @@ struct Plan {
 #[derive(Clone, PartialEq)]
 struct Content {
     spec: VolumeSpec,
-    context: HashMap<String, String>,
+    context: VolumeContext,
 }
 
 impl Plan {
@@ -48,7 +44,7 @@ impl Plan {
             volume: Some(csi::Volume {
                 capacity_bytes: volume.size.bytes().to_wire(),
                 volume_id: volume.id.to_string(),
-                volume_context: self.context.clone(),
+                volume_context: self.context.to_map(),
                 content_source: self.content_source.clone(),
                 accessible_topology: vec![topology::of_zone(zone)],
             }),
@@ -64,11 +60,11 @@ pub(super) async fn run<E: Ec2>(
     let spec = plan.spec.clone();
     let cloud = Arc::clone(&service.cloud);
     let work = move |waiters| async move {
-        let ensured = cloud.create_volume(&spec, &waiters).await.map_err(ControllerError::at(Step::CreateVolume))?;
+        let ensured = cloud.create_volume(&spec, &waiters).await.map_err(ControllerError::at(Rpc::CreateVolume))?;
         Ok(ensured.into_inner())
     };
     let key = Key::CreateVolume(request.name);
-    let volume = service.operations.take_over(key, plan.content(), bound(Operation::CreateVolume), work).await?;
+    let volume = service.operations.take_over(key, plan.content(), Rpc::CreateVolume.bound(), work).await?;
     plan.reply(&volume).map_err(refused)
 }
 
@@ -85,21 +81,18 @@ fn plan(request: &CreateVolumeRequest, options: &ControllerOptions) -> Result<Pl
     let iops = iops(&parameters)?;
     let tags = options.tags.of_volume(&request.name, &parameters, &mutable)?;
     let accesses: Vec<Access> = capabilities.iter().map(|c| c.access.clone()).collect();
-    parameters.formatting.check(&accesses)?;
+    check_format_options(&parameters.format, &accesses)?;
     let multi_attach = multi_attach(&capabilities, &volume_type)?;
     let source = source(request.volume_content_source.as_ref())?;
     let encrypted = encrypted(&parameters, &source)?;
     let initialization_rate = initialization_rate(&parameters, &source)?;
     let topology: Topology = topology::parse(request.accessibility_requirements.as_ref(), &options.driver)?;
     let capacity = capacity::for_new_volume(request.capacity_range.as_ref(), &volume_type)?;
-    let mut context = HashMap::new();
-    parameters.formatting.write_to(&mut context);
-    if parameters.block_until_initialized {
-        context.insert(BLOCK_UNTIL_INITIALIZED.to_owned(), "true".to_owned());
-    }
-    if parameters.format_blank_restore {
-        context.insert(FORMAT_BLANK_RESTORE.to_owned(), "true".to_owned());
-    }
+    let context = VolumeContext {
+        format: parameters.format,
+        format_blank_restore: parameters.format_blank_restore,
+        attach_when_initialized: parameters.block_until_initialized,
+    };
     let spec = VolumeSpec {
         name: request.name.clone(),
         capacity,

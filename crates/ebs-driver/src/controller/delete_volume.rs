@@ -8,9 +8,9 @@ use ebs_types::VolumeId;
 
 use super::handle::require;
 use super::refusal::refused;
-use super::{ControllerError, ControllerService, Step};
-use crate::bounds::{Operation, bound};
+use super::{ControllerError, ControllerService};
 use crate::operation::{Key, OperationError};
+use crate::rpc::Rpc;
 
 #[derive(Clone, PartialEq)]
 struct Delete;
@@ -29,9 +29,9 @@ pub(super) async fn run<E: Ec2>(
     let work = move |waiters| async move {
         match cloud.delete_volume(&id, &waiters).await {
             Err(error) if error.is_not_found() => Ok(()),
-            other => other.map_err(ControllerError::at(Step::DeleteVolume)),
+            other => other.map_err(ControllerError::at(Rpc::DeleteVolume)),
         }
     };
-    service.operations.take_over(key, Delete, bound(Operation::DeleteVolume), work).await?;
+    service.operations.take_over(key, Delete, Rpc::DeleteVolume.bound(), work).await?;
     Ok(DeleteVolumeResponse {})
 }

@@ -9,10 +9,10 @@ use ebs_types::{Gib, VolumeId};
 
 use super::handle::{not_node_local, require};
 use super::refusal::refused;
-use super::{ControllerError, ControllerService, Step, handle};
-use crate::bounds::{Operation, bound};
+use super::{ControllerError, ControllerService, handle};
 use crate::capacity;
 use crate::operation::{Key, OperationError};
+use crate::rpc::Rpc;
 
 #[derive(Clone, PartialEq)]
 struct Expand {
@@ -27,9 +27,9 @@ pub(super) async fn run<E: Ec2>(
     let cloud = Arc::clone(&service.cloud);
     let key = Key::Volume(volume.clone());
     let work = move |waiters| async move {
-        cloud.expand(&volume, size, &waiters).await.map_err(ControllerError::at(Step::Expand))
+        cloud.expand(&volume, size, &waiters).await.map_err(ControllerError::at(Rpc::ControllerExpandVolume))
     };
-    let bound = bound(Operation::ControllerExpandVolume);
+    let bound = Rpc::ControllerExpandVolume.bound();
     let size = service.operations.take_over(key, Expand { size }, bound, work).await?;
     let access = request.volume_capability.and_then(|c| c.access_type);
     Ok(ControllerExpandVolumeResponse {

@@ -6,7 +6,8 @@ use csi_proto::csi::list_volumes_response::Entry;
 use csi_proto::csi::{self, ListVolumesRequest, ListVolumesResponse};
 use ebs_cloud::{Ec2, Volume};
 
-use super::{ControllerError, ControllerService, Step};
+use super::{ControllerError, ControllerService};
+use crate::rpc::Rpc;
 use crate::topology;
 
 pub(super) async fn run<E: Ec2>(
@@ -15,7 +16,7 @@ pub(super) async fn run<E: Ec2>(
 ) -> Result<ListVolumesResponse, ControllerError> {
     let max = max_entries(request.max_entries)?;
     let token = (!request.starting_token.is_empty()).then_some(request.starting_token);
-    let page = service.cloud.list_volumes(max, token).await.map_err(ControllerError::at(Step::ListVolumes))?;
+    let page = service.cloud.list_volumes(max, token).await.map_err(ControllerError::at(Rpc::ListVolumes))?;
     Ok(ListVolumesResponse {
         entries: page.items.iter().map(entry).collect(),
         next_token: page.next.unwrap_or_default(),

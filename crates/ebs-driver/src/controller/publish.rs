@@ -1,21 +1,18 @@
 //! ControllerPublishVolume (`controller.md` 8, C26).
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerPublishVolumeResponse};
 use ebs_cloud::{Attached, Cloud, Ec2};
-use ebs_types::{DriverName, NodeId, VolumeId, Waiters};
+use ebs_types::{NodeId, VolumeId, Waiters};
 
 use super::handle::{not_node_local, require};
 use super::refusal::refused;
-use super::{ControllerError, ControllerService, Step, handle};
-use crate::bounds::{Operation, bound};
+use super::{ControllerError, ControllerService, handle};
 use crate::capability::{Capability, CapabilityError};
+use crate::contract::{PublishContext, VolumeContext, VolumeOrigin};
 use crate::operation::{Key, OperationError};
-
-/// Context key of volumes that are to be attached only when initialised.
-pub(super) const BLOCK_UNTIL_INITIALIZED: &str = "blockattachuntilinitialized";
+use crate::rpc::Rpc;
 
 /// The whole request, typed.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,9 +34,9 @@ pub(super) async fn run<E: Ec2>(
         let plan = plan.clone();
         move |waiters| async move { attach(&cloud, &plan, &waiters).await }
     };
-    let bound = bound(Operation::ControllerPublishVolume);
+    let bound = Rpc::ControllerPublishVolume.bound();
     let attached = service.operations.take_over(key, plan, bound, work).await?;
-    Ok(ControllerPublishVolumeResponse { publish_context: publish_context(&attached, &service.options.driver) })
+    Ok(ControllerPublishVolumeResponse { publish_context: publish_context(&attached).to_map(&service.options.driver) })
 }
 
 fn plan(request: &ControllerPublishVolumeRequest) -> Result<Publish, ControllerError> {
@@ -51,7 +48,7 @@ fn plan(request: &ControllerPublishVolumeRequest) -> Result<Publish, ControllerE
     if request.readonly {
         return Err(ControllerError::Readonly { volume: request.volume_id.clone() });
     }
-    let only_initialized = request.volume_context.get(BLOCK_UNTIL_INITIALIZED).is_some_and(|v| v == "true");
+    let only_initialized = VolumeContext::attach_when_initialized(&request.volume_context);
     let (volume, node) = (handle::volume(&request.volume_id)?, handle::node(&request.node_id)?);
     Ok(Publish { volume, node, capability, only_initialized })
 }
@@ -63,9 +60,12 @@ async fn attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish, waiters: &Waiters) -> 
     if plan.only_initialized {
         // Before it is attached, not after: a volume that nobody can use yet need not be taken back
         // (`controller.md` C21).
-        cloud.await_initialized(&plan.volume, waiters).await.map_err(ControllerError::at(Step::Publish))?;
+        cloud
+            .await_initialized(&plan.volume, waiters)
+            .await
+            .map_err(ControllerError::at(Rpc::ControllerPublishVolume))?;
     }
-    cloud.attach(&plan.volume, &plan.node, waiters).await.map_err(ControllerError::at(Step::Publish))
+    cloud.attach(&plan.volume, &plan.node, waiters).await.map_err(ControllerError::at(Rpc::ControllerPublishVolume))
 }
 
 /// A volume that only one node can have must not be promised to several.
@@ -74,7 +74,7 @@ async fn refuse_single_attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish) -> Resul
         Ok(volume) => volume,
         // It may have been made a moment ago and not be shown yet: the attach tells.
         Err(error) if error.is_not_found() => return Ok(()),
-        Err(error) => return Err(ControllerError::at(Step::Publish)(error)),
+        Err(error) => return Err(ControllerError::at(Rpc::ControllerPublishVolume)(error)),
     };
     if volume.multi_attach != Some(false) {
         return Ok(());
@@ -92,20 +92,17 @@ async fn refuse_single_attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish) -> Resul
 }
 
 /// What the node needs to find the right device and to know whether it may be blank.
-fn publish_context(attached: &Attached, driver: &DriverName) -> HashMap<String, String> {
+fn publish_context(attached: &Attached) -> PublishContext {
     let volume = &attached.volume;
-    let source = match (&volume.source_volume, &volume.snapshot) {
-        (Some(_), _) => "clone",
-        (None, Some(_)) => "snapshot",
-        (None, None) => "none",
+    let origin = match (&volume.source_volume, &volume.snapshot) {
+        (Some(_), _) => VolumeOrigin::Clone,
+        (None, Some(_)) => VolumeOrigin::Snapshot,
+        (None, None) => VolumeOrigin::Blank,
     };
-    let mut context = HashMap::from([
-        (DriverName::DEVICE_PATH_KEY.to_owned(), attached.device.as_str().to_owned()),
-        (driver.source_key(), source.to_owned()),
-        (driver.size_key(), volume.size.0.to_string()),
-    ]);
-    if let Some(time) = attached.attach_time {
-        context.insert(driver.attach_time_key(), humantime::format_rfc3339(time).to_string());
+    PublishContext {
+        device: Some(attached.device.as_str().into()),
+        origin: Some(origin),
+        size: Some(volume.size),
+        attach_time: attached.attach_time,
     }
-    context
 }

@@ -11,26 +11,10 @@ use crate::capability::CapabilityError;
 use crate::capacity::CapacityError;
 use crate::operation::OperationError;
 use crate::parameters::ParameterError;
+use crate::rpc::Rpc;
 use crate::status::{IntoStatus, Meaning};
 use crate::tags::TagError;
 use crate::topology::TopologyError;
-
-/// Which RPC asked EC2.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names are CSI's own")]
-pub enum Step {
-    CreateVolume,
-    DeleteVolume,
-    Publish,
-    Unpublish,
-    Expand,
-    CreateSnapshot,
-    DeleteSnapshot,
-    ListVolumes,
-    ListSnapshots,
-    GetSnapshot,
-    Validate,
-}
 
 /// Why a controller RPC is refused.
 #[derive(Debug, thiserror::Error)]
@@ -108,25 +92,25 @@ pub enum ControllerError {
     Topology(#[from] TopologyError),
     /// EC2 policy.
     #[error(transparent)]
-    Cloud(#[from] AtStep),
+    Cloud(#[from] AtRpc),
 }
 
 /// What EC2 policy said, and to which RPC. Reads as the policy's own error.
 #[derive(Debug)]
-pub struct AtStep {
+pub struct AtRpc {
     /// Which RPC.
-    pub step: Step,
+    pub rpc: Rpc,
     /// What it said.
     pub error: CloudError,
 }
 
-impl fmt::Display for AtStep {
+impl fmt::Display for AtRpc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)
     }
 }
 
-impl Error for AtStep {
+impl Error for AtRpc {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.error.source()
     }
@@ -140,8 +124,8 @@ impl From<TagError> for ControllerError {
 
 impl ControllerError {
     /// For `map_err` after a call of the policy.
-    pub(super) fn at(step: Step) -> impl FnOnce(CloudError) -> Self {
-        move |error| Self::Cloud(AtStep { step, error })
+    pub(super) fn at(rpc: Rpc) -> impl FnOnce(CloudError) -> Self {
+        move |error| Self::Cloud(AtRpc { rpc, error })
     }
 }
 
@@ -167,13 +151,13 @@ impl IntoStatus for ControllerError {
             Self::Capability(error) => error.meaning(),
             Self::Capacity(error) => error.meaning(),
             Self::Topology(error) => error.meaning(),
-            Self::Cloud(AtStep { step, error }) => cloud_meaning(*step, error),
+            Self::Cloud(AtRpc { rpc, error }) => cloud_meaning(*rpc, error),
         }
     }
 
     fn next_step(&self) -> Option<String> {
         let hint = match self {
-            Self::Cloud(AtStep { error, .. }) => match error {
+            Self::Cloud(AtRpc { error, .. }) => match error {
                 CloudError::InProgress { .. } | CloudError::Abandoned { .. } => {
                     "call again with the same request to go on"
                 }
@@ -189,10 +173,10 @@ impl IntoStatus for ControllerError {
 }
 
 /// The table. No row gives a final code to an outcome that is not proven.
-fn cloud_meaning(step: Step, error: &CloudError) -> Meaning {
+fn cloud_meaning(rpc: Rpc, error: &CloudError) -> Meaning {
     match error {
         // The volume was accepted and is gone: whether it comes back must be looked at again.
-        CloudError::NotFound { .. } if step == Step::CreateVolume => Meaning::InProgress,
+        CloudError::NotFound { .. } if rpc == Rpc::CreateVolume => Meaning::InProgress,
         CloudError::NotFound { .. } | CloudError::SourceNotFound { .. } => Meaning::NotFound,
         CloudError::AlreadyExists { .. } => Meaning::AlreadyExists,
         CloudError::InvalidArgument { .. } => Meaning::InvalidArgument,

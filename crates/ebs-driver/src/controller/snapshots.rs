@@ -13,10 +13,10 @@ use ebs_types::{SnapshotId, VolumeId};
 use super::handle::{not_node_local, require};
 use super::list_volumes::max_entries;
 use super::refusal::refused;
-use super::{ControllerError, ControllerOptions, ControllerService, Step, handle};
-use crate::bounds::{Operation, bound};
+use super::{ControllerError, ControllerOptions, ControllerService, handle};
 use crate::operation::{Key, OperationError};
 use crate::parameters::SnapshotParameters;
+use crate::rpc::Rpc;
 
 #[derive(Clone, PartialEq)]
 struct Delete;
@@ -29,10 +29,10 @@ pub(super) async fn create<E: Ec2>(
     let cloud = Arc::clone(&service.cloud);
     let Plan { spec, features } = plan.clone();
     let work = move |waiters| async move {
-        cloud.provide_snapshot(&spec, &features, &waiters).await.map_err(ControllerError::at(Step::CreateSnapshot))
+        cloud.provide_snapshot(&spec, &features, &waiters).await.map_err(ControllerError::at(Rpc::CreateSnapshot))
     };
     let key = Key::CreateSnapshot(request.name);
-    let snapshot = service.operations.take_over(key, plan, bound(Operation::CreateSnapshot), work).await?;
+    let snapshot = service.operations.take_over(key, plan, Rpc::CreateSnapshot.bound(), work).await?;
     Ok(CreateSnapshotResponse { snapshot: Some(wire(&snapshot)) })
 }
 
@@ -69,10 +69,10 @@ pub(super) async fn delete<E: Ec2>(
     let work = move |waiters| async move {
         match cloud.delete_snapshot(&id, &waiters).await {
             Err(error) if error.is_not_found() => Ok(()),
-            other => other.map_err(ControllerError::at(Step::DeleteSnapshot)),
+            other => other.map_err(ControllerError::at(Rpc::DeleteSnapshot)),
         }
     };
-    service.operations.take_over(key, Delete, bound(Operation::DeleteSnapshot), work).await?;
+    service.operations.take_over(key, Delete, Rpc::DeleteSnapshot.bound(), work).await?;
     Ok(DeleteSnapshotResponse {})
 }
 
@@ -94,7 +94,7 @@ pub(super) async fn list<E: Ec2>(
     };
     let token = (!request.starting_token.is_empty()).then_some(request.starting_token);
     let page =
-        service.cloud.list_snapshots(volume, max, token).await.map_err(ControllerError::at(Step::ListSnapshots))?;
+        service.cloud.list_snapshots(volume, max, token).await.map_err(ControllerError::at(Rpc::ListSnapshots))?;
     Ok(ListSnapshotsResponse {
         entries: page.items.iter().map(|s| Entry { snapshot: Some(wire(s)) }).collect(),
         next_token: page.next.unwrap_or_default(),
@@ -110,7 +110,7 @@ async fn list_one<E: Ec2>(
         return Err(ControllerError::NoSuchToken(request.starting_token.clone()));
     }
     let Ok(id) = SnapshotId::from_handle(&request.snapshot_id) else { return Ok(ListSnapshotsResponse::default()) };
-    let found = service.cloud.snapshot(&id).await.map_err(ControllerError::at(Step::ListSnapshots))?;
+    let found = service.cloud.snapshot(&id).await.map_err(ControllerError::at(Rpc::ListSnapshots))?;
     let wanted = VolumeId::from_handle(&request.source_volume_id).ok();
     let fits = |s: &Snapshot| request.source_volume_id.is_empty() || (wanted.is_some() && s.source_volume == wanted);
     let entries = found.filter(fits).iter().map(|s| Entry { snapshot: Some(wire(s)) }).collect();
@@ -123,7 +123,7 @@ pub(super) async fn get<E: Ec2>(
 ) -> Result<GetSnapshotResponse, ControllerError> {
     require(&request.snapshot_id, "snapshot_id")?;
     let id = handle::snapshot(&request.snapshot_id)?;
-    let found = service.cloud.snapshot(&id).await.map_err(ControllerError::at(Step::GetSnapshot))?;
+    let found = service.cloud.snapshot(&id).await.map_err(ControllerError::at(Rpc::GetSnapshot))?;
     let missing = || ControllerError::NoSuchSnapshot { snapshot: id.to_string() };
     Ok(GetSnapshotResponse { snapshot: Some(wire(&found.ok_or_else(missing)?)) })
 }

@@ -8,9 +8,9 @@ use ebs_types::{NodeId, VolumeId};
 
 use super::handle::{is_node_local, require};
 use super::refusal::refused;
-use super::{ControllerError, ControllerService, Step, handle};
-use crate::bounds::{Operation, bound};
+use super::{ControllerError, ControllerService, handle};
 use crate::operation::{Key, OperationError};
+use crate::rpc::Rpc;
 
 #[derive(Clone, PartialEq)]
 struct Unpublish;
@@ -32,10 +32,10 @@ pub(super) async fn run<E: Ec2>(
     let work = move |waiters| async move {
         match cloud.detach(&volume, &node, &waiters).await {
             Err(error) if error.is_not_found() => Ok(()),
-            other => other.map_err(ControllerError::at(Step::Unpublish)),
+            other => other.map_err(ControllerError::at(Rpc::ControllerUnpublishVolume)),
         }
     };
-    let bound = bound(Operation::ControllerUnpublishVolume);
+    let bound = Rpc::ControllerUnpublishVolume.bound();
     service.operations.take_over(key, Unpublish, bound, work).await?;
     Ok(ControllerUnpublishVolumeResponse {})
 }

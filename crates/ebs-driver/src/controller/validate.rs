@@ -5,8 +5,9 @@ use csi_proto::csi::{ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabiliti
 use ebs_cloud::Ec2;
 
 use super::handle::{not_node_local, require};
-use super::{ControllerError, ControllerService, Step, handle};
+use super::{ControllerError, ControllerService, handle};
 use crate::capability::{self, CapabilityError};
+use crate::rpc::Rpc;
 
 pub(super) async fn run<E: Ec2>(
     service: &ControllerService<E>,
@@ -18,7 +19,7 @@ pub(super) async fn run<E: Ec2>(
     }
     not_node_local(&request.volume_id)?;
     let volume = handle::volume(&request.volume_id)?;
-    service.cloud.volume(&volume).await.map_err(ControllerError::at(Step::Validate))?;
+    service.cloud.volume(&volume).await.map_err(ControllerError::at(Rpc::ValidateVolumeCapabilities))?;
     Ok(match capability::parse_all(&request.volume_capabilities) {
         Ok(_) => ValidateVolumeCapabilitiesResponse {
             confirmed: Some(Confirmed { volume_capabilities: request.volume_capabilities, ..Confirmed::default() }),

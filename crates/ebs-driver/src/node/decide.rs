@@ -8,6 +8,7 @@ use ebs_mounter::{
 };
 
 use super::error::Refused;
+use crate::contract::VolumeOrigin;
 
 /// What a path shows against what a mount would show there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,7 +115,7 @@ pub(super) struct Evidence<'a> {
     /// The record that a former format has left behind.
     pub(super) left_behind: Option<&'a FormatRecord>,
     /// Of what it was made, unless blank.
-    pub(super) restored_from: Option<&'a str>,
+    pub(super) restored_from: Option<&'a VolumeOrigin>,
     /// A blank restore may be formatted.
     pub(super) may_format_restored: bool,
     /// Nothing may be written.
@@ -127,7 +128,7 @@ pub(super) fn contents(evidence: &Evidence<'_>) -> Result<Plan, Refused> {
     let asked = evidence.record.fs_type;
     let may_write = || match evidence.restored_from {
         _ if evidence.read_only => Err(Refused::BlankReadOnly),
-        Some(source) if !evidence.may_format_restored => Err(Refused::BlankRestore { source_kind: source.to_owned() }),
+        Some(source) if !evidence.may_format_restored => Err(Refused::BlankRestore { origin: source.clone() }),
         _ => Ok(()),
     };
     match evidence.contents {

@@ -7,6 +7,8 @@ use ebs_mounter::{
 use ebs_types::{Bytes, Gib, VolumeId};
 
 use super::request::{Handle, RequestError};
+use crate::contract::VolumeOrigin;
+use crate::rpc::Rpc;
 use crate::status::{IntoStatus, Meaning};
 
 /// An RPC that failed: which, of what, where, and why.
@@ -18,8 +20,8 @@ pub enum NodeError {
     /// A step of the work, for a request that names no path.
     #[error("{rpc} of volume {volume}")]
     Anywhere {
-        /// Which RPC, in lower case.
-        rpc: &'static str,
+        /// Which RPC.
+        rpc: Rpc,
         /// Which volume.
         volume: VolumeId,
         /// Why.
@@ -29,8 +31,8 @@ pub enum NodeError {
     /// A step of the work.
     #[error("{rpc} of volume {volume} at {path}")]
     Work {
-        /// Which RPC, in lower case.
-        rpc: &'static str,
+        /// Which RPC.
+        rpc: Rpc,
         /// Which volume.
         volume: Handle,
         /// The path that the request names.
@@ -43,7 +45,7 @@ pub enum NodeError {
 
 impl NodeError {
     /// For `map_err` at the end of an RPC's work.
-    pub(super) fn of(rpc: &'static str, volume: impl Into<Handle>, path: &NodePath) -> impl FnOnce(Cause) -> Self {
+    pub(super) fn of(rpc: Rpc, volume: impl Into<Handle>, path: &NodePath) -> impl FnOnce(Cause) -> Self {
         let (volume, path) = (volume.into(), path.clone());
         move |cause| Self::Work { rpc, volume, path, cause }
     }
@@ -151,10 +153,10 @@ pub enum Refused {
         contents: String,
     },
     /// Blank, but it was to hold the data of a snapshot or of another volume.
-    #[error("the volume was made from a {source_kind} and its device is blank: it is not formatted")]
+    #[error("the volume was made from a {origin} and its device is blank: it is not formatted")]
     BlankRestore {
         /// `snapshot` or `clone`.
-        source_kind: String,
+        origin: VolumeOrigin,
     },
     /// Blank, and nothing may be written.
     #[error("the device is blank and the mount is read-only: it is not formatted")]

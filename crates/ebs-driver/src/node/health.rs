@@ -1,14 +1,15 @@
 //! NodeGetVolumeHealth (`decisions.md` D-35): what a mount says of its device and of its file system.
 
 use csi_proto::csi::volume_health::VolumeHealthEntry;
-use csi_proto::csi::{NodeGetVolumeHealthResponse, VolumeHealth, VolumeHealthErrorType};
+use csi_proto::csi::{NodeGetVolumeHealthRequest, NodeGetVolumeHealthResponse, VolumeHealth, VolumeHealthErrorType};
 use ebs_mounter::{DeviceQuery, Found, MountEntry, MountTable, NodePath};
 use ebs_types::VolumeId;
 
 use super::Inner;
-use super::error::{Cause, Refused};
+use super::error::{Cause, NodeError, Refused};
 use super::owner::{self, Owner};
 use super::request::Health;
+use crate::rpc::Rpc;
 
 /// What is wrong with a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +21,19 @@ enum Ailment {
 }
 
 /// The health of the volume; no entry means healthy.
-pub(super) async fn run(node: &Inner, plan: &Health) -> Result<NodeGetVolumeHealthResponse, Cause> {
+pub(super) async fn run(
+    node: &Inner,
+    request: &NodeGetVolumeHealthRequest,
+) -> Result<NodeGetVolumeHealthResponse, NodeError> {
+    let plan = Health::parse(request)?;
+    let rpc = Rpc::NodeGetVolumeHealth;
+    look(node, &plan).await.map_err(|cause| match &plan.path {
+        Some(path) => NodeError::of(rpc, &plan.volume, path)(cause),
+        None => NodeError::Anywhere { rpc, volume: plan.volume.clone(), cause },
+    })
+}
+
+async fn look(node: &Inner, plan: &Health) -> Result<NodeGetVolumeHealthResponse, Cause> {
     let ailment = match &plan.path {
         Some(path) => at(node, &plan.volume, path).await?,
         None => anywhere(node, &plan.volume).await?,

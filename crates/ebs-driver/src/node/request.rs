@@ -1,19 +1,19 @@
 //! Requests as typed plans. Each `parse` does all validation of `node.md` in the order of its table; below it no string
 //! map is seen. Secrets are never read.
 
-mod context;
-
+use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
 
 use csi_proto::csi;
 use csi_proto::csi::volume_capability::AccessType;
 use ebs_mounter::{
-    FormatSpec, FsType, MountOptions, NodePath, OptionsError, Partition, PartitionError, PathError, UnknownFsType,
+    FormatOptions, FormatSpec, FsType, MountOptions, NodePath, OptionsError, Partition, PathError, UnknownFsType,
 };
 use ebs_types::{DriverName, Gib, IdError, VolumeId};
 
 use crate::capability::{Access, Capability, CapabilityError};
+use crate::contract::{ContextError, PublishContext, VolumeContext};
 use crate::status::{IntoStatus, Meaning};
 
 /// Prefix of handles of node-local volumes.
@@ -57,30 +57,12 @@ pub enum RequestError {
     /// The file system.
     #[error(transparent)]
     FsType(#[from] UnknownFsType),
-    /// The partition.
-    #[error("volume context key partition")]
-    Partition(#[from] PartitionError),
     /// The mount flags.
     #[error(transparent)]
     Options(#[from] OptionsError),
-    /// A key for mkfs.
-    #[error("volume context key {key}: {rule}")]
-    FormatKey {
-        /// Which.
-        key: &'static str,
-        /// What it must be.
-        rule: String,
-    },
-    /// A value of the publish context.
-    #[error("publish context key {key}: {value:?} is no {wanted}")]
-    PublishContext {
-        /// Which.
-        key: String,
-        /// What it says.
-        value: String,
-        /// What it should be.
-        wanted: &'static str,
-    },
+    /// What the controller, or a person, has written for the node.
+    #[error(transparent)]
+    Context(#[from] ContextError),
 }
 
 impl IntoStatus for RequestError {
@@ -93,25 +75,10 @@ impl IntoStatus for RequestError {
             | Self::Capability(_)
             | Self::AccessTypeUnset
             | Self::FsType(_)
-            | Self::Partition(_)
             | Self::Options(_)
-            | Self::FormatKey { .. }
-            | Self::PublishContext { .. } => Meaning::InvalidArgument,
+            | Self::Context(_) => Meaning::InvalidArgument,
         }
     }
-}
-
-/// What the controller said of the attachment; with attachments of older controllers only the name is known.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct AttachmentFacts {
-    /// The name in EC2's block-device mapping.
-    pub(super) device: Option<PathBuf>,
-    /// `snapshot`, `clone` or another word when the volume was not created blank.
-    pub(super) restored_from: Option<String>,
-    /// How large the volume is at least.
-    pub(super) size: Option<Gib>,
-    /// When EC2 attached it.
-    pub(super) attach_time: Option<String>,
 }
 
 /// NodeStageVolume of a file system.
@@ -123,7 +90,7 @@ pub(super) struct Stage {
     pub(super) partition: Option<Partition>,
     pub(super) format: FormatSpec,
     pub(super) may_format_restored: bool,
-    pub(super) attachment: AttachmentFacts,
+    pub(super) attachment: PublishContext,
 }
 
 impl Stage {
@@ -139,17 +106,18 @@ impl Stage {
         let capability = Capability::try_from(wire)?;
         let volume = volume(&request.volume_id)?;
         let staging = path(&request.staging_target_path, "staging_target_path")?;
-        let partition = context::partition(&request.volume_context)?;
+        let partition = VolumeContext::partition(&request.volume_context)?;
         let fs_type = match capability.access {
             Access::Block => return Ok(None),
             Access::Unset => return Err(RequestError::AccessTypeUnset),
             Access::Mount { fs_type } => FsType::parse(&fs_type)?,
         };
-        let format = context::format_spec(&request.volume_context, fs_type, legacy_xfs)?;
-        context::warn_of_unknown(&request.volume_context, driver);
-        let attachment = context::attachment(&request.publish_context, driver)?;
+        let context = VolumeContext::parse(&request.volume_context, fs_type)?;
+        warn_of_attributes_without_effect(&request.volume_context, driver);
+        let attachment = PublishContext::parse(&request.publish_context, driver)?;
         let options = mount_options(wire, fs_type)?;
-        let may_format_restored = context::may_format_restored(&request.volume_context);
+        let may_format_restored = context.format_blank_restore;
+        let format = FormatSpec { fs_type, options: FormatOptions { legacy_xfs, ..context.format } };
         Ok(Some(Self { volume, staging, options, partition, format, may_format_restored, attachment }))
     }
 }
@@ -190,14 +158,14 @@ impl Publish {
         let (what, options, device) = match capability.access {
             Access::Unset => return Err(RequestError::AccessTypeUnset),
             Access::Block => {
-                let attachment = context::attachment(&request.publish_context, driver)?;
-                let (partition, size) = (context::partition(&request.volume_context)?, attachment.size);
+                let attachment = PublishContext::parse(&request.publish_context, driver)?;
+                let (partition, size) = (VolumeContext::partition(&request.volume_context)?, attachment.size);
                 (PublishWhat::Block { partition, size }, MountOptions::default(), attachment.device)
             }
             Access::Mount { fs_type } => {
                 let options = mount_options(wire, FsType::parse(&fs_type)?)?;
                 // Not needed for a bind; on Xen it names the disk that must be mounted at the staging path.
-                let device = context::device(&request.publish_context).flatten();
+                let device = PublishContext::device(&request.publish_context).flatten();
                 (PublishWhat::Filesystem { staging }, options, device)
             }
         };
@@ -323,6 +291,14 @@ fn mount_options(wire: &csi::VolumeCapability, fs_type: FsType) -> Result<MountO
     };
     let options = MountOptions::parse(flags.iter().map(String::as_str))?;
     Ok(if fs_type == FsType::Xfs { options.with_word("nouuid") } else { options })
+}
+
+/// People expect such attributes to work, as they do with other drivers; saying so beats a surprise (`node.md` N-4).
+fn warn_of_attributes_without_effect(context: &HashMap<String, String>, driver: &DriverName) {
+    let prefix = format!("{driver}/");
+    for key in context.keys().filter(|key| key.starts_with(&prefix)) {
+        tracing::warn!(key, "volume attribute has no effect on the node; set the file system by fsType");
+    }
 }
 
 fn require(value: &str, field: &'static str) -> Result<(), RequestError> {

@@ -128,7 +128,7 @@ async fn with_file_system(node: &Inner, plan: &Stage, device: &Device, waiters: 
         contents: &contents,
         record: &record,
         left_behind: left_behind.as_ref(),
-        restored_from: plan.attachment.restored_from.as_deref(),
+        restored_from: plan.attachment.restored_from(),
         may_format_restored: plan.may_format_restored,
         read_only: plan.options.is_read_only() || is_read_only_disk,
     };
@@ -145,7 +145,8 @@ async fn with_file_system(node: &Inner, plan: &Stage, device: &Device, waiters: 
 }
 
 async fn record(node: &Inner, plan: &Stage, device: &Device) -> Result<FormatRecord, Cause> {
-    let (fs_type, attach_time) = (plan.format.fs_type, plan.attachment.attach_time.clone());
+    let (fs_type, attach_time) = (plan.format.fs_type, plan.attachment.attach_time);
+    let attach_time = attach_time.map(|time| humantime::format_rfc3339(time).to_string());
     let record = node.mounter.format_record(device, fs_type, plan.partition, attach_time).await;
     record.map_err(Cause::io("asking what tells this attachment from others"))
 }

@@ -1,17 +1,26 @@
 //! NodeGetVolumeStats (`node.md` 14).
 
 use csi_proto::csi::volume_usage::Unit;
-use csi_proto::csi::{NodeGetVolumeStatsResponse, VolumeUsage};
+use csi_proto::csi::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, VolumeUsage};
 use ebs_mounter::{Counts, Found, Usage};
 use ebs_types::Bytes;
 
 use super::Inner;
-use super::error::{Cause, Refused};
+use super::error::{Cause, NodeError, Refused};
 use super::owner::{self, Owner};
 use super::request::Look;
+use crate::rpc::Rpc;
 
 /// How full the volume at a path is. A path that is no mount of the volume is not found (`node.md` N-20).
-pub(super) async fn run(node: &Inner, plan: &Look) -> Result<NodeGetVolumeStatsResponse, Cause> {
+pub(super) async fn run(
+    node: &Inner,
+    request: &NodeGetVolumeStatsRequest,
+) -> Result<NodeGetVolumeStatsResponse, NodeError> {
+    let plan = Look::stats(request)?;
+    look(node, &plan).await.map_err(NodeError::of(Rpc::NodeGetVolumeStats, &plan.volume, &plan.path))
+}
+
+async fn look(node: &Inner, plan: &Look) -> Result<NodeGetVolumeStatsResponse, Cause> {
     let not_published = |found: String| Cause::Refused(Refused::NotPublished { found });
     let found = plan.path.look().await.map_err(Cause::io("looking at the volume path"))?;
     if found == Found::Missing {

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use ebs_cloud::SnapshotFeatures;
+use go_template::Data;
 
 use super::{ParameterError, Sorted};
-use crate::tag_template::TemplateValues;
 use crate::tags::TagTemplate;
 
 /// What a VolumeSnapshotClass says.
@@ -49,8 +49,12 @@ impl SnapshotParameters {
         Ok(read)
     }
 
-    /// The values that tag templates see.
-    pub fn template_values(&self) -> TemplateValues {
-        TemplateValues::snapshot(&self.name, &self.namespace, &self.content_name)
+    /// What templates of tags see; names that are not known are empty.
+    pub fn template_data(&self) -> Data {
+        Data::new([
+            ("VolumeSnapshotName", self.name.clone()),
+            ("VolumeSnapshotNamespace", self.namespace.clone()),
+            ("VolumeSnapshotContentName", self.content_name.clone()),
+        ])
     }
 }

@@ -1,8 +1,10 @@
+use ebs_mounter::SizeWord;
 use ebs_types::VolumeType;
 use proptest::prelude::*;
 
 use super::*;
 use crate::capability::Access;
+use crate::contract::VolumeContext;
 
 fn map(entries: &[(&str, &str)]) -> HashMap<String, String> {
     entries.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
@@ -33,8 +35,8 @@ fn keys_are_understood_in_any_case() {
     assert_eq!(got.volume_type, Some(VolumeType::Io2));
     assert_eq!((got.iops_per_gib, got.throughput, got.initialization_rate), (Some(10), Some(250), Some(200)));
     assert_eq!((got.encrypted, got.kms_key_id.as_deref()), (Some(true), Some("arn:aws:kms:x")));
-    assert_eq!(got.formatting.inode_size.as_deref(), Some("512"));
-    assert!(got.raise_iops_to_min && got.formatting.bigalloc && got.format_blank_restore);
+    assert_eq!(got.format.inode_size, SizeWord::parse("512").expect("a size"));
+    assert!(got.raise_iops_to_min && got.format.bigalloc && got.format_blank_restore);
     assert_eq!(got.claim.pvc_name, "data");
 }
 
@@ -153,33 +155,35 @@ fn formatting_options_fit_their_file_systems() {
         ("ext3", [true, true, true, true, false, false]),
         ("xfs", [true, true, false, false, false, false]),
         ("ntfs", [false; 6]),
+        ("ext2", [true, true, true, true, false, false]),
         ("", [true; 6]),
-        ("EXT3", [true; 6]),
+        ("EXT3", [true, true, true, true, false, false]),
+        ("btrfs", [true; 6]),
     ];
     for (fs_type, fits) in rows {
         for (key, fits) in options.iter().zip(fits) {
             let value = if key.starts_with("ext4") { "true" } else { "1024" };
-            let formatting = volume(&[(key, value)]).expect("understood").formatting;
-            let got = formatting.check(&mount(fs_type));
+            let formatting = volume(&[(key, value)]).expect("understood").format;
+            let got = check_format_options(&formatting, &mount(fs_type));
             assert_eq!(got.is_ok(), fits, "{key} on {fs_type:?}: {got:?}");
-            assert!(formatting.check(&[Access::Block]).is_err() && formatting.check(&[Access::Unset]).is_err());
+            for access in [Access::Block, Access::Unset] {
+                assert!(check_format_options(&formatting, &[access]).is_err());
+            }
         }
     }
-    let cluster = volume(&[("ext4ClusterSize", "65536")]).expect("understood").formatting;
-    assert_eq!(cluster.check(&mount("ext4")), Err(ParameterError::ClusterSizeWithoutBigalloc));
-    let both = volume(&[("ext4ClusterSize", "65536"), ("ext4BigAlloc", "true")]).expect("understood").formatting;
-    assert_eq!(both.check(&mount("ext4")), Ok(()));
-    assert!(both.check(&mount("xfs")).is_err());
+    let cluster = volume(&[("ext4ClusterSize", "65536")]).expect("understood").format;
+    assert_eq!(check_format_options(&cluster, &mount("ext4")), Err(ParameterError::ClusterSizeWithoutBigalloc));
+    let both = volume(&[("ext4ClusterSize", "65536"), ("ext4BigAlloc", "true")]).expect("understood").format;
+    assert_eq!(check_format_options(&both, &mount("ext4")), Ok(()));
+    assert!(check_format_options(&both, &mount("xfs")).is_err());
     let mixed = [mount("ext4"), [Access::Block]].concat();
-    assert!(both.check(&mixed).is_err(), "every capability is checked");
+    assert!(check_format_options(&both, &mixed).is_err(), "every capability is checked");
 }
 
 #[test]
 fn what_is_set_travels_in_the_volume_context_under_lower_case_keys() {
-    let formatting =
-        volume(&[("blockSize", "4096"), ("ext4BigAlloc", "T"), ("inodeSize", "")]).expect("fine").formatting;
-    let mut context = HashMap::new();
-    formatting.write_to(&mut context);
+    let format = volume(&[("blockSize", "4096"), ("ext4BigAlloc", "T"), ("inodeSize", "")]).expect("fine").format;
+    let context = VolumeContext { format, ..VolumeContext::default() }.to_map();
     assert_eq!(context, map(&[("blocksize", "4096"), ("ext4bigalloc", "true")]));
 }
 

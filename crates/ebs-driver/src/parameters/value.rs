@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use ebs_mounter::SizeWord;
 use ebs_types::{VolumeType, ZoneName};
 
 use super::{Entry, ParameterError};
@@ -33,12 +34,10 @@ impl Entry<'_> {
         number.ok_or_else(|| self.malformed("a whole number between 1 and 2147483647"))
     }
 
-    /// Letters and digits; empty is unset.
-    pub(super) fn alphanumeric(&self) -> Result<Option<String>, ParameterError> {
-        if !self.value.bytes().all(|b| b.is_ascii_alphanumeric()) {
-            return Err(ParameterError::Alphanumeric { key: self.key.to_owned(), value: self.value.to_owned() });
-        }
-        Ok(self.text())
+    /// A number as mkfs takes it; empty is unset.
+    pub(super) fn size_word(&self) -> Result<Option<SizeWord>, ParameterError> {
+        SizeWord::parse(self.value)
+            .map_err(|_| ParameterError::Alphanumeric { key: self.key.to_owned(), value: self.value.to_owned() })
     }
 
     /// Any text; empty is unset.

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 
+use ebs_mounter::FormatOptions;
 use ebs_types::VolumeType;
 
-use super::{ClaimNames, Entry, Formatting, PV_NAME_KEY, PVC_NAME_KEY, PVC_NAMESPACE_KEY, ParameterError, Sorted};
+use super::{ClaimNames, Entry, PV_NAME_KEY, PVC_NAME_KEY, PVC_NAMESPACE_KEY, ParameterError, Sorted};
+use crate::contract::FormatKey;
 use crate::tags::TagTemplate;
 
 /// What a StorageClass says. `None` is "not said".
@@ -31,7 +33,7 @@ pub struct VolumeParameters {
     /// Kubernetes objects behind the volume.
     pub claim: ClaimNames,
     /// Options for mkfs.
-    pub formatting: Formatting,
+    pub format: FormatOptions,
     /// A volume from a snapshot or clone may be formatted when it is blank (`decisions.md` D-31).
     pub format_blank_restore: bool,
     /// Attach it only when it is initialised.
@@ -56,18 +58,12 @@ enum Parameter {
     PvcNamespace,
     PvName,
     Ignored,
-    BlockSize,
-    InodeSize,
-    BytesPerInode,
-    NumberOfInodes,
-    Bigalloc,
-    ClusterSize,
-    EncryptionSupport,
+    Format(FormatKey),
     BlockUntilInitialized,
     FormatBlankRestore,
 }
 
-const TABLE: [(&str, Parameter); 23] = [
+const TABLE: [(&str, Parameter); 16] = [
     ("type", Parameter::Type),
     ("iops", Parameter::Iops),
     ("iopspergb", Parameter::IopsPerGib),
@@ -82,13 +78,6 @@ const TABLE: [(&str, Parameter); 23] = [
     (PV_NAME_KEY, Parameter::PvName),
     ("fstype", Parameter::Ignored),
     ("blockexpress", Parameter::Ignored),
-    ("blocksize", Parameter::BlockSize),
-    ("inodesize", Parameter::InodeSize),
-    ("bytesperinode", Parameter::BytesPerInode),
-    ("numberofinodes", Parameter::NumberOfInodes),
-    ("ext4bigalloc", Parameter::Bigalloc),
-    ("ext4clustersize", Parameter::ClusterSize),
-    ("ext4encryptionsupport", Parameter::EncryptionSupport),
     ("blockattachuntilinitialized", Parameter::BlockUntilInitialized),
     ("formatblankrestore", Parameter::FormatBlankRestore),
 ];
@@ -102,8 +91,9 @@ impl VolumeParameters {
         let sorted = Sorted::of(map)?.without_deletions()?;
         let mut read = Self { tags: sorted.tags, ..Self::default() };
         for (lower, entry) in &sorted.entries {
-            let row = TABLE.iter().find(|(key, _)| key == lower).ok_or_else(|| entry.unknown())?;
-            read.set(row.1, entry)?;
+            let known = TABLE.iter().find(|(key, _)| key == lower).map(|(_, parameter)| *parameter);
+            let format = || FormatKey::ALL.into_iter().find(|key| key.as_str() == lower).map(Parameter::Format);
+            read.set(known.or_else(format).ok_or_else(|| entry.unknown())?, entry)?;
         }
         Ok(read)
     }
@@ -124,15 +114,23 @@ impl VolumeParameters {
             Parameter::PvcNamespace => self.claim.pvc_namespace = text(),
             Parameter::PvName => self.claim.pv_name = text(),
             Parameter::Ignored => tracing::info!(key = entry.key, "parameter is deprecated and has no effect"),
-            Parameter::BlockSize => self.formatting.block_size = entry.alphanumeric()?,
-            Parameter::InodeSize => self.formatting.inode_size = entry.alphanumeric()?,
-            Parameter::BytesPerInode => self.formatting.bytes_per_inode = entry.alphanumeric()?,
-            Parameter::NumberOfInodes => self.formatting.number_of_inodes = entry.alphanumeric()?,
-            Parameter::Bigalloc => self.formatting.bigalloc = entry.boolean()?.unwrap_or(false),
-            Parameter::ClusterSize => self.formatting.cluster_size = entry.alphanumeric()?,
-            Parameter::EncryptionSupport => self.formatting.encryption_support = entry.boolean()?.unwrap_or(false),
+            Parameter::Format(key) => self.set_format(key, entry)?,
             Parameter::FormatBlankRestore => self.format_blank_restore = entry.boolean()?.unwrap_or(false),
             Parameter::BlockUntilInitialized => self.block_until_initialized = entry.boolean()?.unwrap_or(false),
+        }
+        Ok(())
+    }
+
+    fn set_format(&mut self, key: FormatKey, entry: &Entry<'_>) -> Result<(), ParameterError> {
+        let options = &mut self.format;
+        match key {
+            FormatKey::BlockSize => options.block_size = entry.size_word()?,
+            FormatKey::InodeSize => options.inode_size = entry.size_word()?,
+            FormatKey::BytesPerInode => options.bytes_per_inode = entry.size_word()?,
+            FormatKey::NumberOfInodes => options.number_of_inodes = entry.size_word()?,
+            FormatKey::Bigalloc => options.bigalloc = entry.boolean()?.unwrap_or(false),
+            FormatKey::ClusterSize => options.cluster_size = entry.size_word()?,
+            FormatKey::Encryption => options.encryption = entry.boolean()?.unwrap_or(false),
         }
         Ok(())
     }

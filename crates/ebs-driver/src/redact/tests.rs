@@ -54,6 +54,6 @@ fn a_summary_names_its_subject_and_what_decides() {
         ..Default::default()
     };
     let summary = request.summary();
-    assert_eq!((summary.rpc(), summary.subject()), ("CreateVolume", "pvc-1"));
+    assert_eq!((summary.rpc().name(), summary.subject()), ("CreateVolume", "pvc-1"));
     assert!(summary.to_string().contains("snap-1"));
 }

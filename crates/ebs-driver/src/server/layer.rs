@@ -16,6 +16,7 @@ use tracing::Instrument;
 
 use crate::operation::panic_text;
 use crate::request_log;
+use crate::rpc::Rpc;
 use crate::status::{Answer, broken_off};
 
 /// Is told of every RPC that has ended; must not block.
@@ -111,44 +112,9 @@ impl Drop for Running {
     }
 }
 
-/// Every method that may be named in a log field or a metric label.
-const METHODS: [&str; 30] = [
-    "GetPluginInfo",
-    "GetPluginCapabilities",
-    "Probe",
-    "CreateVolume",
-    "DeleteVolume",
-    "ControllerPublishVolume",
-    "ControllerUnpublishVolume",
-    "ValidateVolumeCapabilities",
-    "ListVolumes",
-    "ControllerListVolumeHealth",
-    "ControllerGetVolumeHealth",
-    "GetCapacity",
-    "ControllerGetCapabilities",
-    "CreateSnapshot",
-    "DeleteSnapshot",
-    "ListSnapshots",
-    "GetSnapshot",
-    "ControllerExpandVolume",
-    "ControllerGetVolume",
-    "ControllerModifyVolume",
-    "NodeStageVolume",
-    "NodeUnstageVolume",
-    "NodePublishVolume",
-    "NodeUnpublishVolume",
-    "NodeGetVolumeStats",
-    "NodeGetVolumeHealth",
-    "NodeGetStorageHealth",
-    "NodeExpandVolume",
-    "NodeGetCapabilities",
-    "NodeGetInfo",
-];
-
-/// The method in a path such as `/csi.v1.Controller/CreateVolume`.
+/// The name of an RPC in logs and metric labels: one of a closed set.
 fn method(path: &str) -> &'static str {
-    let name = path.rsplit('/').next().unwrap_or_default();
-    METHODS.into_iter().find(|known| *known == name).unwrap_or("unknown")
+    Rpc::of_path(path).map_or("unknown", Rpc::name)
 }
 
 #[cfg(test)]

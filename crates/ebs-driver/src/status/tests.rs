@@ -64,7 +64,7 @@ fn a_request_that_broke_off_is_never_answered_with_a_final_code() {
 
 #[test]
 fn an_rpc_that_is_not_supported_names_itself() {
-    let status = unimplemented_rpc("GetCapacity");
+    let status = unimplemented_rpc(crate::rpc::Rpc::GetCapacity);
     assert_eq!(status.code(), Code::Unimplemented);
     assert!(status.message().contains("GetCapacity"));
 }

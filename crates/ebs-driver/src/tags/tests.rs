@@ -175,3 +175,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_snapshot_has_its_own_template_fields_and_only_those() {
+    let names = [
+        ("csi.storage.k8s.io/volumesnapshot/name", "snap"),
+        ("csi.storage.k8s.io/volumesnapshot/namespace", "team-b"),
+        ("csi.storage.k8s.io/volumesnapshotcontent/name", "snapcontent-1"),
+    ];
+    let snapshot = SnapshotParameters::parse(&map(&names)).expect("parameters are fine").template_data();
+    let all = "{{.VolumeSnapshotName}} {{.VolumeSnapshotNamespace}} {{.VolumeSnapshotContentName}}";
+    assert_eq!(go_template::render(all, &snapshot).unwrap(), "snap team-b snapcontent-1");
+    let error = go_template::render("{{.PVCName}}", &snapshot).unwrap_err().to_string();
+    assert!(error.contains(".PVCName") && error.contains(".VolumeSnapshotName"), "{error}");
+    let claim = ClaimNames { pvc_name: "data".into(), pvc_namespace: "team-a".into(), pv_name: "pvc-1".into() };
+    let all = "{{.PVCName}} {{.PVCNamespace}} {{.PVName}}";
+    assert_eq!(go_template::render(all, &claim.template_data()).unwrap(), "data team-a pvc-1");
+}

@@ -5,18 +5,18 @@ use super::*;
 use crate::operation::Key;
 use crate::status::chain;
 
-const STEPS: [Step; 11] = [
-    Step::CreateVolume,
-    Step::DeleteVolume,
-    Step::Publish,
-    Step::Unpublish,
-    Step::Expand,
-    Step::CreateSnapshot,
-    Step::DeleteSnapshot,
-    Step::ListVolumes,
-    Step::ListSnapshots,
-    Step::GetSnapshot,
-    Step::Validate,
+const RPCS: [Rpc; 11] = [
+    Rpc::CreateVolume,
+    Rpc::DeleteVolume,
+    Rpc::ControllerPublishVolume,
+    Rpc::ControllerUnpublishVolume,
+    Rpc::ControllerExpandVolume,
+    Rpc::CreateSnapshot,
+    Rpc::DeleteSnapshot,
+    Rpc::ListVolumes,
+    Rpc::ListSnapshots,
+    Rpc::GetSnapshot,
+    Rpc::ValidateVolumeCapabilities,
 ];
 
 fn volume() -> Object {
@@ -53,10 +53,10 @@ fn rows() -> [(CloudError, Meaning, Meaning); 15] {
 #[test]
 fn every_outcome_of_every_rpc_has_its_code() {
     for (error, on_create, elsewhere) in rows() {
-        for step in STEPS {
-            let expected = if step == Step::CreateVolume { on_create } else { elsewhere };
-            let got = ControllerError::Cloud(AtStep { step, error: error.clone() }).meaning();
-            assert_eq!(got, expected, "{step:?}: {error:?}");
+        for rpc in RPCS {
+            let expected = if rpc == Rpc::CreateVolume { on_create } else { elsewhere };
+            let got = ControllerError::Cloud(AtRpc { rpc, error: error.clone() }).meaning();
+            assert_eq!(got, expected, "{rpc:?}: {error:?}");
         }
     }
 }
@@ -73,9 +73,9 @@ fn what_is_not_proven_never_has_a_final_code() {
         )
     };
     for (error, ..) in rows().into_iter().filter(|(error, ..)| unproven(error)) {
-        for step in STEPS {
-            let error = ControllerError::Cloud(AtStep { step, error: error.clone() });
-            assert!(matches!(error.meaning(), Meaning::InProgress | Meaning::Unavailable), "{step:?}: {error}");
+        for rpc in RPCS {
+            let error = ControllerError::Cloud(AtRpc { rpc, error: error.clone() });
+            assert!(matches!(error.meaning(), Meaning::InProgress | Meaning::Unavailable), "{rpc:?}: {error}");
             assert!(error.next_step().is_some_and(|next| next.contains("again")), "{error}");
         }
     }
@@ -111,6 +111,6 @@ fn wrong_requests_have_codes_that_say_so() {
 #[test]
 fn the_policy_s_words_are_said_once() {
     let error = CloudError::LimitExceeded { message: "create pvc-1: a quota is reached".to_owned(), cause: None };
-    let error = refused(AtStep { step: Step::CreateVolume, error });
+    let error = refused(AtRpc { rpc: Rpc::CreateVolume, error });
     assert_eq!(chain(&error), "create pvc-1: a quota is reached");
 }

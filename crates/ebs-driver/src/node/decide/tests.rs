@@ -145,7 +145,7 @@ proptest! {
         let same = record();
         let outcome = plan_for(&foreign(), |evidence| {
             evidence.left_behind = Some(Box::leak(Box::new(same)));
-            evidence.restored_from = restored.then_some("snapshot");
+            evidence.restored_from = restored.then_some(&VolumeOrigin::Snapshot);
             evidence.may_format_restored = may;
             evidence.read_only = read_only;
         });

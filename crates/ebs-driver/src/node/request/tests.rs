@@ -5,6 +5,7 @@ use csi_proto::csi::{NodeExpandVolumeRequest, NodePublishVolumeRequest, NodeStag
 use ebs_mounter::Attribute;
 
 use super::*;
+use crate::contract::VolumeOrigin;
 
 fn mount(fs_type: &str, flags: &[&str]) -> VolumeCapability {
     let mount = MountVolume {
@@ -43,8 +44,7 @@ fn stage(change: impl FnOnce(&mut NodeStageVolumeRequest)) -> Result<Option<Stag
 fn a_plain_stage_is_ext4_of_a_device_that_may_be_blank() {
     let plan = stage(|_| {}).unwrap().unwrap();
     assert_eq!(plan.format.fs_type, FsType::Ext4);
-    let facts =
-        AttachmentFacts { device: Some("/dev/xvdaa".into()), restored_from: None, size: None, attach_time: None };
+    let facts = PublishContext { device: Some("/dev/xvdaa".into()), origin: None, size: None, attach_time: None };
     assert_eq!(plan.attachment, facts);
     assert!(!plan.may_format_restored);
 }
@@ -97,7 +97,10 @@ fn a_format_key_must_belong_to_the_file_system_even_when_empty() {
             r.volume_capability = Some(mount(fs_type, &[]));
             r.volume_context = map(&[(key, "")]);
         });
-        assert!(matches!(outcome, Err(RequestError::FormatKey { key: refused, .. }) if refused == key), "{key}");
+        assert!(
+            matches!(outcome, Err(RequestError::Context(ContextError::Format { key: refused, .. })) if refused.as_str() == key),
+            "{key}"
+        );
     }
     let both = map(&[("ext4bigalloc", "true"), ("ext4encryptionsupport", "yes"), ("blocksize", "")]);
     let plan = stage(|r| r.volume_context = both).unwrap().unwrap();
@@ -118,16 +121,16 @@ fn the_publish_context_tells_source_size_and_attach_time() {
         r.volume_context = map(&[("formatblankrestore", "true")]);
     });
     let plan = plan.unwrap().unwrap();
-    let facts = AttachmentFacts {
+    let facts = PublishContext {
         device: None,
-        restored_from: Some("snapshot".to_owned()),
+        origin: Some(VolumeOrigin::Snapshot),
         size: Some(Gib(8)),
-        attach_time: Some("2026-11-21T17:31:00Z".to_owned()),
+        attach_time: Some(humantime::parse_rfc3339("2026-11-21T17:31:00Z").unwrap()),
     };
     assert_eq!(plan.attachment, facts);
     assert!(plan.may_format_restored);
     let blank = stage(|r| drop(r.publish_context.insert("ebs.csi.aws.com/source".to_owned(), "none".to_owned())));
-    assert_eq!(blank.unwrap().unwrap().attachment.restored_from, None);
+    assert_eq!(blank.unwrap().unwrap().attachment.restored_from(), None);
 }
 
 #[test]

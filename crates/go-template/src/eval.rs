@@ -4,10 +4,10 @@ use super::functions;
 use super::limits::{self, Fuel};
 use super::tree::{Branch, Command, Node, Operand, Pipe, Templates};
 use super::value::Value;
-use super::{Result, TemplateError, TemplateValues};
+use super::{Data, Result, TemplateError};
 
 /// The text that the template makes.
-pub(super) fn run(templates: &Templates, data: &TemplateValues) -> Result<String> {
+pub(super) fn run(templates: &Templates, data: &Data) -> Result<String> {
     let mut run = Run { templates, fuel: Fuel::new(), out: String::new(), variables: Vec::new(), depth: 0 };
     run.template(&templates.main, Value::Data(data))?;
     Ok(run.out)

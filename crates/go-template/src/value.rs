@@ -1,6 +1,6 @@
 //! What a pipeline can yield.
 
-use super::TemplateValues;
+use super::Data;
 use super::floats;
 
 /// A value while a template runs.
@@ -13,7 +13,7 @@ pub(super) enum Value<'a> {
     Float(f64),
     Str(String),
     /// The data of the template.
-    Data(&'a TemplateValues),
+    Data(&'a Data),
 }
 
 impl Value<'_> {

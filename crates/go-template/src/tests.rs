@@ -2,10 +2,14 @@
 
 use proptest::prelude::*;
 
-use super::{TemplateError, TemplateValues, render};
+use super::{Data, TemplateError, render};
 
-fn volume() -> TemplateValues {
-    TemplateValues::volume("data-db-0", "team-a", "pvc-1234-abcd")
+fn of_names(pvc: &str, namespace: &str, pv: &str) -> Data {
+    Data::new([("PVCName", pvc), ("PVCNamespace", namespace), ("PVName", pv)].map(|(name, value)| (name, value.into())))
+}
+
+fn volume() -> Data {
+    of_names("data-db-0", "team-a", "pvc-1234-abcd")
 }
 
 /// Template and what it makes.
@@ -390,17 +394,14 @@ fn what_go_refuses_is_refused() {
 }
 
 #[test]
-fn a_snapshot_has_its_own_fields_and_only_those() {
-    let values = TemplateValues::snapshot("snap", "team-b", "snapcontent-1");
-    let all = "{{.VolumeSnapshotName}} {{.VolumeSnapshotNamespace}} {{.VolumeSnapshotContentName}}";
-    assert_eq!(render(all, &values).unwrap(), "snap team-b snapcontent-1");
-    let error = render("{{.PVCName}}", &values).unwrap_err().to_string();
-    assert!(error.contains(".PVCName") && error.contains(".VolumeSnapshotName"), "{error}");
+fn a_field_that_the_data_lack_is_an_error_that_names_those_there_are() {
+    let error = render("{{.VolumeSnapshotName}}", &volume()).unwrap_err().to_string();
+    assert!(error.contains(".VolumeSnapshotName") && error.contains(".PVCName"), "{error}");
 }
 
 #[test]
 fn metadata_that_is_not_known_is_an_empty_string() {
-    let values = TemplateValues::volume("", "", "");
+    let values = of_names("", "", "");
     assert_eq!(render("[{{.PVCName}}{{.PVCNamespace}}{{.PVName}}]", &values).unwrap(), "[]");
     assert_eq!(render("{{if .PVCName}}a{{else}}b{{end}}", &values).unwrap(), "b");
 }

@@ -1,0 +1,117 @@
+//! The publish context.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use ebs_types::{DriverName, Gib};
+
+use super::ContextError;
+
+type Context = HashMap<String, String>;
+
+const BLANK: &str = "none";
+const SNAPSHOT: &str = "snapshot";
+const CLONE: &str = "clone";
+
+/// Of what a volume was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VolumeOrigin {
+    /// Of nothing: its blocks were zero when it was created.
+    Blank,
+    /// Of a snapshot.
+    Snapshot,
+    /// Of another volume.
+    Clone,
+    /// Of something that a later version of the controller knows.
+    Other(String),
+}
+
+/// What the controller says of an attachment. With attachments that an older controller or the reference has made, only
+/// the device is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PublishContext {
+    /// The device name in EC2's block-device mapping; `None`: the controller had none to give.
+    pub device: Option<PathBuf>,
+    /// Of what the volume was made.
+    pub origin: Option<VolumeOrigin>,
+    /// How large the volume was when it was attached: it is at least as large now.
+    pub size: Option<Gib>,
+    /// When EC2 attached it.
+    pub attach_time: Option<SystemTime>,
+}
+
+impl VolumeOrigin {
+    fn parse(text: &str) -> Self {
+        match text {
+            BLANK => Self::Blank,
+            SNAPSHOT => Self::Snapshot,
+            CLONE => Self::Clone,
+            other => Self::Other(other.to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for VolumeOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Blank => BLANK,
+            Self::Snapshot => SNAPSHOT,
+            Self::Clone => CLONE,
+            Self::Other(text) => text,
+        })
+    }
+}
+
+impl PublishContext {
+    /// As it travels, under the keys of `driver`: what is not known is absent, but for the device.
+    pub fn to_map(&self, driver: &DriverName) -> Context {
+        let device = self.device.as_ref().map_or_else(String::new, |path| path.display().to_string());
+        let mut context = Context::from([(DriverName::DEVICE_PATH_KEY.to_owned(), device)]);
+        let mut put = |key: String, value: Option<String>| {
+            if let Some(value) = value {
+                context.insert(key, value);
+            }
+        };
+        put(driver.source_key(), self.origin.as_ref().map(ToString::to_string));
+        put(driver.size_key(), self.size.map(|size| size.0.to_string()));
+        put(driver.attach_time_key(), self.attach_time.map(|time| humantime::format_rfc3339(time).to_string()));
+        context
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// [`ContextError::Missing`] without a device name, [`ContextError::PublishValue`] for a size or time that is none.
+    pub fn parse(context: &Context, driver: &DriverName) -> Result<Self, ContextError> {
+        let device = Self::device(context).ok_or(ContextError::Missing { key: DriverName::DEVICE_PATH_KEY })?;
+        let size = read(context, driver.size_key(), "number of GiB", |text| text.parse().map(Gib).ok())?;
+        let time = read(context, driver.attach_time_key(), "time", |text| humantime::parse_rfc3339(text).ok())?;
+        let origin = context.get(&driver.source_key()).map(|text| VolumeOrigin::parse(text));
+        Ok(Self { device, origin, size, attach_time: time })
+    }
+
+    /// The device name alone: the outer `None` when the key is absent, the inner when it is empty.
+    pub fn device(context: &Context) -> Option<Option<PathBuf>> {
+        context.get(DriverName::DEVICE_PATH_KEY).map(|path| (!path.is_empty()).then(|| PathBuf::from(path)))
+    }
+
+    /// The snapshot, volume or other thing that the volume was made of; `None`: it was blank, or nothing is known.
+    pub fn restored_from(&self) -> Option<&VolumeOrigin> {
+        self.origin.as_ref().filter(|origin| **origin != VolumeOrigin::Blank)
+    }
+}
+
+fn read<T>(
+    context: &Context,
+    key: String,
+    wanted: &'static str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>, ContextError> {
+    let Some(text) = context.get(&key) else { return Ok(None) };
+    match parse(text) {
+        Some(value) => Ok(Some(value)),
+        None => Err(ContextError::PublishValue { key, value: text.clone(), wanted }),
+    }
+}

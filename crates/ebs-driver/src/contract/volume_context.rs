@@ -1,0 +1,92 @@
+//! The volume context.
+
+use std::collections::HashMap;
+
+use ebs_mounter::{FormatOptions, FsType, Partition, SizeWord};
+
+use super::{ContextError, FormatKey};
+
+type Context = HashMap<String, String>;
+
+/// Which partition of the volume is used. Only people write it, into the PersistentVolume of a disk that has some.
+pub(super) const PARTITION: &str = "partition";
+const FORMAT_BLANK_RESTORE: &str = "formatblankrestore";
+const ATTACH_WHEN_INITIALIZED: &str = "blockattachuntilinitialized";
+
+/// What a volume's StorageClass has settled for its whole life.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VolumeContext {
+    /// How a file system is made, should one have to be made. `legacy_xfs` is the node's own and does not travel.
+    pub format: FormatOptions,
+    /// The volume was made from a snapshot or clone and may be formatted all the same when it is proven blank
+    /// (`decisions.md` D-31).
+    pub format_blank_restore: bool,
+    /// The volume is attached only when EC2 has loaded all its blocks from the snapshot.
+    pub attach_when_initialized: bool,
+}
+
+impl VolumeContext {
+    /// As it travels: what is not set is absent.
+    pub fn to_map(&self) -> Context {
+        let options = FormatKey::ALL.into_iter().filter_map(|key| Some((key.as_str(), key.value(&self.format)?)));
+        let flags = [
+            (FORMAT_BLANK_RESTORE, self.format_blank_restore),
+            (ATTACH_WHEN_INITIALIZED, self.attach_when_initialized),
+        ];
+        let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| (key, "true"));
+        options.chain(flags).map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    }
+
+    /// Reads it for a volume on which `fs_type` is wanted.
+    ///
+    /// # Errors
+    /// [`ContextError::Format`] for the first key, in the order of [`FormatKey::ALL`], whose value mkfs cannot take or
+    /// that the file system does not know.
+    pub fn parse(context: &Context, fs_type: FsType) -> Result<Self, ContextError> {
+        let word = |key: FormatKey| {
+            let Some(value) = context.get(key.as_str()) else { return Ok(None) };
+            let word = SizeWord::parse(value);
+            let word = word.map_err(|error| ContextError::Format { key, rule: error.to_string() })?;
+            if !key.file_systems().contains(&fs_type) {
+                let names: Vec<&str> = key.file_systems().iter().map(|fs| fs.as_str()).collect();
+                let rule = format!("{value:?} is for {} only, and {fs_type} is asked for", names.join(", "));
+                return Err(ContextError::Format { key, rule });
+            }
+            Ok(word)
+        };
+        let is_true = |word: &Option<SizeWord>| word.as_ref().is_some_and(|word| word.as_str() == "true");
+        let format = FormatOptions {
+            block_size: word(FormatKey::BlockSize)?,
+            inode_size: word(FormatKey::InodeSize)?,
+            bytes_per_inode: word(FormatKey::BytesPerInode)?,
+            number_of_inodes: word(FormatKey::NumberOfInodes)?,
+            bigalloc: is_true(&word(FormatKey::Bigalloc)?),
+            cluster_size: word(FormatKey::ClusterSize)?,
+            encryption: is_true(&word(FormatKey::Encryption)?),
+            legacy_xfs: false,
+        };
+        Ok(Self {
+            format,
+            format_blank_restore: flag(context, FORMAT_BLANK_RESTORE),
+            attach_when_initialized: Self::attach_when_initialized(context),
+        })
+    }
+
+    /// Whether the volume is to be attached only when it is initialised: all that the controller reads of it.
+    pub fn attach_when_initialized(context: &Context) -> bool {
+        flag(context, ATTACH_WHEN_INITIALIZED)
+    }
+
+    /// The partition, where one is named; 0 and the empty text name none.
+    ///
+    /// # Errors
+    /// [`ContextError::Partition`].
+    pub fn partition(context: &Context) -> Result<Option<Partition>, ContextError> {
+        let partition = context.get(PARTITION).map(|text| Partition::parse(text)).transpose()?;
+        Ok(partition.flatten())
+    }
+}
+
+fn flag(context: &Context, key: &str) -> bool {
+    context.get(key).is_some_and(|value| value == "true")
+}

@@ -1,0 +1,116 @@
+//! The node RPCs that change something: each reads its request, and runs its work as an operation that outlives the
+//! request (`decisions.md` D-10).
+
+use std::sync::Arc;
+
+use csi_proto::csi;
+use ebs_mounter::NodePath;
+use ebs_types::VolumeId;
+
+use super::error::NodeError;
+use super::request::{self, Handle, RequestError};
+use super::{Inner, expand, publish, stage, unmount};
+use crate::operation::{Key, OperationError};
+use crate::rpc::Rpc;
+
+type Ended<T> = Result<T, OperationError<NodeError>>;
+
+pub(super) async fn stage(
+    node: &Arc<Inner>,
+    request: csi::NodeStageVolumeRequest,
+) -> Ended<csi::NodeStageVolumeResponse> {
+    let options = &node.options;
+    let plan = request::Stage::parse(&request, &options.driver, options.legacy_xfs).map_err(refused)?;
+    // A raw block volume needs no staging.
+    let Some(plan) = plan else { return Ok(csi::NodeStageVolumeResponse {}) };
+    let key = Key::NodeVolume(plan.volume.clone());
+    let (shared, wanted) = (Arc::clone(node), plan.clone());
+    let work = move |waiters| async move {
+        let ended = Box::pin(stage::run(&shared, &wanted, &waiters)).await;
+        ended.map_err(NodeError::of(Rpc::NodeStageVolume, &wanted.volume, &wanted.staging))
+    };
+    node.operations.run(key, plan, Rpc::NodeStageVolume.bound(), work).await?;
+    Ok(csi::NodeStageVolumeResponse {})
+}
+
+pub(super) async fn unstage(
+    node: &Arc<Inner>,
+    request: csi::NodeUnstageVolumeRequest,
+) -> Ended<csi::NodeUnstageVolumeResponse> {
+    let plan = request::Unmount::unstage(&request).map_err(refused)?;
+    let key = unmount_key(&plan, |volume| Key::NodeVolume(volume.clone()));
+    let (shared, wanted) = (Arc::clone(node), plan.clone());
+    let work = move |waiters| async move {
+        let ended = Box::pin(unmount::unstage(&shared, &wanted, &waiters)).await;
+        ended.map_err(NodeError::of(Rpc::NodeUnstageVolume, &wanted.volume, &wanted.path))
+    };
+    node.operations.take_over(key, plan, Rpc::NodeUnstageVolume.bound(), work).await?;
+    Ok(csi::NodeUnstageVolumeResponse {})
+}
+
+pub(super) async fn publish(
+    node: &Arc<Inner>,
+    request: csi::NodePublishVolumeRequest,
+) -> Ended<csi::NodePublishVolumeResponse> {
+    let plan = request::Publish::parse(&request, &node.options.driver).map_err(refused)?;
+    let key = target_key(&plan.volume, &plan.target);
+    let (shared, wanted) = (Arc::clone(node), plan.clone());
+    let work = move |waiters| async move {
+        let ended = Box::pin(publish::run(&shared, &wanted, &waiters)).await;
+        ended.map_err(NodeError::of(Rpc::NodePublishVolume, &wanted.volume, &wanted.target))
+    };
+    node.operations.run(key, plan, Rpc::NodePublishVolume.bound(), work).await?;
+    Ok(csi::NodePublishVolumeResponse {})
+}
+
+pub(super) async fn unpublish(
+    node: &Arc<Inner>,
+    request: csi::NodeUnpublishVolumeRequest,
+) -> Ended<csi::NodeUnpublishVolumeResponse> {
+    let plan = request::Unmount::unpublish(&request).map_err(refused)?;
+    let key = unmount_key(&plan, |volume| target_key(volume, &plan.path));
+    let (shared, wanted) = (Arc::clone(node), plan.clone());
+    let work = move |waiters| async move {
+        let ended = unmount::unpublish(&shared, &wanted, &waiters).await;
+        ended.map_err(NodeError::of(Rpc::NodeUnpublishVolume, &wanted.volume, &wanted.path))
+    };
+    node.operations.take_over(key, plan, Rpc::NodeUnpublishVolume.bound(), work).await?;
+    Ok(csi::NodeUnpublishVolumeResponse {})
+}
+
+pub(super) async fn expand(
+    node: &Arc<Inner>,
+    request: csi::NodeExpandVolumeRequest,
+) -> Ended<csi::NodeExpandVolumeResponse> {
+    let plan = request::Expand::parse(&request).map_err(refused)?;
+    if plan.is_block == Some(true) {
+        // A raw device follows its volume; there is nothing to grow.
+        return Ok(csi::NodeExpandVolumeResponse { capacity_bytes: 0 });
+    }
+    let key = Key::NodeGrowth(plan.volume.clone());
+    let (shared, wanted) = (Arc::clone(node), plan.clone());
+    let work = move |waiters| async move {
+        let ended = Box::pin(expand::run(&shared, &wanted, &waiters)).await;
+        ended.map_err(NodeError::of(Rpc::NodeExpandVolume, &wanted.volume, &wanted.path))
+    };
+    let size = node.operations.run(key, plan, Rpc::NodeExpandVolume.bound(), work).await?;
+    Ok(csi::NodeExpandVolumeResponse { capacity_bytes: size.to_wire() })
+}
+
+/// A refusal before any operation was started.
+fn refused(error: RequestError) -> OperationError<NodeError> {
+    OperationError::Failed(Arc::new(error.into()))
+}
+
+/// The key of publish and unpublish: a volume may be published at several targets at once.
+fn target_key(volume: &VolumeId, target: &NodePath) -> Key {
+    Key::NodeTarget { volume: volume.clone(), target: target.as_path().to_owned() }
+}
+
+/// The key of unstage and unpublish: of a volume of EC2's the one given, of another one its own.
+fn unmount_key(plan: &request::Unmount, of_volume: impl FnOnce(&VolumeId) -> Key) -> Key {
+    match &plan.volume {
+        Handle::Volume(volume) => of_volume(volume),
+        Handle::NodeLocal(handle) => Key::NodeLocal { handle: handle.clone(), path: plan.path.as_path().to_owned() },
+    }
+}
