@@ -34,6 +34,10 @@ impl<E: Ec2> Cloud<E> {
     pub async fn attach(&self, volume: &VolumeId, node: &NodeId, waiters: &Waiters) -> Result<Attached, CloudError> {
         let pair = Pair { volume: volume.clone(), node: node.clone() };
         let op = Op::start(format!("attach {volume} to {node}"), bounds::ATTACH, waiters);
+        // A DetachVolume that is carried out late would end what this answers as attached.
+        if let Some(until) = self.pairs.late_detach_until(&pair) {
+            op.sleep_until(until).await?;
+        }
         if let Some(expected) = self.unfinished(&op, &pair).await? {
             match self.await_attached(&op, &pair, &expected, FirstPoll::Now).await? {
                 AttachOutcome::None => self.forget(&pair),
@@ -180,7 +184,11 @@ impl<E: Ec2> Cloud<E> {
             }
         };
         self.pairs.detach_asked(pair);
-        if outcome.is_ok() || outcome.as_ref().is_err_and(|e| e.class == ErrorClass::Ambiguous) {
+        let is_unclear = outcome.as_ref().is_err_and(|e| e.class == ErrorClass::Ambiguous);
+        if is_unclear {
+            self.pairs.detach_unclear(pair);
+        }
+        if outcome.is_ok() || is_unclear {
             self.pairs.detaching(pair);
         }
         self.devices.release(pair.node.instance(), &pair.volume);

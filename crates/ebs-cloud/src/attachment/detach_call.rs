@@ -98,6 +98,9 @@ impl<E: Ec2> Cloud<E> {
     fn detach_refused(&self, op: &Op<'_>, pair: &Pair, error: Ec2Error) -> Result<DetachProgress, CloudError> {
         let now = Instant::now();
         let progress = DetachProgress::unknown(FirstPoll::Now);
+        if error.class == ErrorClass::Ambiguous {
+            self.pairs.detach_unclear(pair);
+        }
         let believed_from = match error.class {
             _ if is_available(&error) => now,
             // No better than a describe, where this process knows that there was one.

@@ -31,6 +31,7 @@ pub(crate) struct PairMemory {
     detaching: Expiring<Pair, Instant>,
     denied: Expiring<Pair, Instant>,
     detach_asked: Expiring<Pair, Instant>,
+    detach_unclear: Expiring<Pair, Instant>,
 }
 
 impl PairMemory {
@@ -100,6 +101,17 @@ impl PairMemory {
     /// When it did so last, within [`SETTLE`].
     pub(crate) fn detach_asked_at(&self, pair: &Pair) -> Option<Instant> {
         self.detach_asked.get(pair)
+    }
+
+    /// A DetachVolume got no answer. EC2 may carry it out at any time within [`SETTLE`], also on an attachment that is made
+    /// meanwhile.
+    pub(crate) fn detach_unclear(&self, pair: &Pair) {
+        self.detach_unclear.insert(pair.clone(), Instant::now() + SETTLE, SETTLE);
+    }
+
+    /// Until when such a call may be carried out.
+    pub(crate) fn late_detach_until(&self, pair: &Pair) -> Option<Instant> {
+        self.detach_unclear.get(pair)
     }
 
     /// EC2 said for the first time that nothing is attached, when this process had attached nothing: when.

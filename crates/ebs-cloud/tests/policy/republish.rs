@@ -371,3 +371,19 @@ async fn a_volume_for_one_node_that_ec2_lists_at_two_is_an_error_that_names_both
     assert!(matches!(error, CloudError::Internal { .. }), "{error:?}");
     assert!([&node, &other].iter().all(|n| message_of(&error).contains(&n.to_string())), "{}", message_of(&error));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_is_attached_again_only_when_a_detach_without_an_answer_can_no_longer_be_carried_out() {
+    let rig = Rig::new().await;
+    let volume = rig.volume("pvc-1").await.id;
+    let [node, _] = rig.nodes().await;
+    rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.pass(16).await;
+    rig.sim.fail_next(Action::DetachVolume, ErrorClass::Ambiguous, false);
+    let lost = Instant::now();
+    let leaves = tokio::time::timeout(Duration::from_secs(1), rig.cloud.detach(&volume, &node, &rig.waiters));
+    assert!(leaves.await.is_err(), "it is not known what became of it");
+    rig.sim.clear_calls();
+    rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
+    assert!(lost.elapsed() >= Duration::from_secs(15), "answered after {:?}", lost.elapsed());
+}
