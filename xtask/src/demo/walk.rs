@@ -36,8 +36,10 @@ pub(super) async fn walk(cast: &mut Cast, claim: &Claim, report: &mut Report) ->
     let mut life = Life { clients, snapshot: None, volumes: Vec::new() };
     let (original, hash) = first_volume(&life, report).await?;
     life.volumes.push(original);
-    restore(&mut life, report, &hash).await?;
+    // Before the snapshot: a driver that has just started takes the first one only when EC2's describes show all that the
+    // driver before it did, and that time passes meanwhile.
     grow(&mut life, report).await?;
+    restore(&mut life, report, &hash).await?;
     raw_block(&mut life, cast, claim, report).await?;
     take_down(&mut life, report).await?;
     let stop = async {
