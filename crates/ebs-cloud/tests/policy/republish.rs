@@ -379,6 +379,9 @@ async fn a_volume_is_attached_again_only_when_a_detach_without_an_answer_can_no_
     let [node, _] = rig.nodes().await;
     rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
     rig.pass(16).await;
+    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.pass(16).await;
+    // Asked once more, as orchestrators do.
     rig.sim.fail_next(Action::DetachVolume, ErrorClass::Ambiguous, false);
     let lost = Instant::now();
     let leaves = tokio::time::timeout(Duration::from_secs(1), rig.cloud.detach(&volume, &node, &rig.waiters));
