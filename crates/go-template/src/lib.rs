@@ -15,6 +15,8 @@ mod eval;
 mod floats;
 mod functions;
 mod lexer;
+#[cfg(test)]
+mod limit_tests;
 mod limits;
 mod literals;
 mod parser;
