@@ -6,8 +6,8 @@ use std::time::Duration;
 use ebs_ec2::{Ec2Error, ErrorClass};
 use tokio::time::{Instant, sleep};
 
-use crate::error::refused;
 use crate::op::Op;
+use crate::refused::refused;
 use crate::throttle::CallContext;
 use crate::{CloudError, bounds};
 
@@ -19,7 +19,7 @@ const AMBIGUOUS_READ_DELAY: Duration = Duration::from_millis(400);
 /// waits and time is left.
 ///
 /// # Errors
-/// The outer error is [`CloudError::Abandoned`]; the inner one is EC2's answer, a throttle only at the end of the bound.
+/// The outer error is `CloudErrorKind::Abandoned`; the inner one is EC2's answer, a throttle only at the end of the bound.
 pub(crate) async fn mutate<T, F>(
     op: &Op<'_>,
     mut call: impl FnMut() -> F + Send,
@@ -43,7 +43,7 @@ where
 /// Makes a read, again while EC2 throttles it and a few times when its answer is lost, within [`bounds::DESCRIBE`].
 ///
 /// # Errors
-/// What EC2 says, as [`read_refused`] puts it.
+/// What EC2 says.
 pub(crate) async fn read<T, F>(step: &str, mut call: impl FnMut() -> F + Send) -> Result<T, CloudError>
 where
     T: Send,
@@ -65,19 +65,10 @@ where
             _ => false,
         };
         if !again {
-            return Err(read_refused(step, error));
+            return Err(refused(step, error));
         }
         if error.class == ErrorClass::Ambiguous {
             sleep(AMBIGUOUS_READ_DELAY).await;
         }
     }
-}
-
-/// What a read that failed means: no clear answer to a question leaves nothing behind, it is only no answer.
-pub(crate) fn read_refused(step: &str, error: Ec2Error) -> CloudError {
-    if error.class == ErrorClass::Ambiguous {
-        let message = format!("{step}: EC2 gave no clear answer to a question");
-        return CloudError::Unavailable { message, cause: Some(Box::new(error)) };
-    }
-    refused(step, error)
 }

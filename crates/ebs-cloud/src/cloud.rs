@@ -9,6 +9,7 @@ use crate::attachment::{DeviceNames, EbsCardCounts, InstanceCache, PairMemory, P
 use crate::describe::{DescribeBatchers, Lookups, ResourceWaiter};
 use crate::policy_observer::PolicyObserver;
 use crate::recent_writes::RecentWrites;
+use crate::refused::refused;
 use crate::snapshot::SnapshotMemory;
 use crate::throttle::{RateLimited, RateLimiter};
 use crate::volume::{Initialization, IopsLimitProbe, VolumeMemory, Zones};
@@ -19,10 +20,10 @@ use crate::{CloudConfig, CloudError};
 ///
 /// All methods may run concurrently; the caller sees to it that at most one mutating operation runs for a key
 /// (volume name, volume, volume and instance, snapshot name). Each operation has its own bound and ends with
-/// [`CloudError::InProgress`], [`CloudError::OutcomeUnknown`] or [`CloudError::Unavailable`] at its end.
+/// `CloudErrorKind::InProgress`, `CloudErrorKind::OutcomeUnknown` or `CloudErrorKind::Unavailable` at its end.
 ///
 /// **Cancellation.** Methods that take [`ebs_types::Waiters`] must be run to their end, never dropped. Without waiters
-/// they start no further mutation and end with [`CloudError::Abandoned`] before it, but go on looking to their own end;
+/// they start no further mutation and end with `CloudErrorKind::Abandoned` before it, but go on looking to their own end;
 /// only when another operation is to run in their place ([`ebs_types::Waiters::supersede`]) do they end at once.
 ///
 /// What it remembers (client tokens that had to change, device names in use, limits) is for this process only: a
@@ -94,9 +95,8 @@ impl<E: Ec2> Cloud<E> {
     /// Asks EC2 once, without retry, whether it answers and knows us.
     ///
     /// # Errors
-    /// [`CloudError::Unavailable`], [`CloudError::Unauthorized`].
+    /// `CloudErrorKind::Unavailable`, `CloudErrorKind::Unauthorized`.
     pub async fn check_access(&self) -> Result<(), CloudError> {
-        let step = "check the access to EC2";
-        self.ec2.check_access().await.map_err(|e| crate::call::read_refused(step, e))
+        self.ec2.check_access().await.map_err(|e| refused("check the access to EC2", e))
     }
 }

@@ -34,7 +34,7 @@ impl<E: Ec2> Cloud<E> {
     /// and spoils nothing for the others.
     ///
     /// # Errors
-    /// [`CloudError::Unavailable`], [`CloudError::Unauthorized`].
+    /// `CloudErrorKind::Unavailable`, `CloudErrorKind::Unauthorized`.
     pub async fn instance_facts(
         &self,
         ids: &BTreeSet<InstanceId>,

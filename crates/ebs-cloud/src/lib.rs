@@ -9,7 +9,6 @@
 //! - **An operation outlives its request.** Before each mutation it asks whether anybody still waits, and a call in
 //!   flight is always awaited to its end. Looking goes on without waiters, so that clients with short deadlines find
 //!   done what took longer.
-#![warn(missing_docs)]
 
 mod attachment;
 mod bounds;
@@ -20,9 +19,11 @@ mod error;
 mod expiring;
 mod instance_facts;
 mod modification;
+mod object;
 mod op;
 mod policy_observer;
 mod recent_writes;
+mod refused;
 mod snapshot;
 mod spec;
 mod throttle;
@@ -32,8 +33,9 @@ mod wall_clock;
 pub use attachment::PendingDetach;
 pub use cloud::Cloud;
 pub use ebs_ec2::{Ec2, LockSnapshot, Page, Snapshot, SnapshotState, Volume, VolumeState};
-pub use error::{CloudError, Object};
+pub use error::{CloudError, CloudErrorKind};
 pub use instance_facts::InstanceFacts;
+pub use object::Object;
 pub use spec::{
     Attached, CapacityRequest, CloudConfig, Ensured, Lock, ModifySpec, SnapshotFeatures, SnapshotSpec, Source, Term,
     Topology, VolumeSpec,

@@ -1,12 +1,13 @@
 //! One running operation: what it does, until when, and for whom.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ebs_types::Waiters;
 use tokio::time::Instant;
 
-use crate::CloudError;
+use crate::error::{CloudError, CloudErrorKind};
 
 /// Handed through the steps of an operation.
 #[derive(Debug)]
@@ -19,6 +20,12 @@ pub(crate) struct Op<'a> {
     pub(crate) waiters: &'a Waiters,
     /// It has made a mutating call.
     has_mutated: AtomicBool,
+}
+
+impl fmt::Display for Op<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
 }
 
 impl<'a> Op<'a> {
@@ -58,6 +65,7 @@ impl<'a> Op<'a> {
     }
 
     fn abandoned(&self) -> CloudError {
-        CloudError::Abandoned { step: self.what.clone() }
+        let message = format!("{self}: nobody waits for it any more, nothing further was started");
+        CloudErrorKind::Abandoned.error(message)
     }
 }

@@ -9,9 +9,9 @@ use super::pairs::Pair;
 use super::proof::{Expected, Proof, age};
 use crate::call::mutate;
 use crate::describe::{FirstPoll, Transition, Verdict};
-use crate::error::refused;
 use crate::op::Op;
-use crate::{Attached, Cloud, CloudError, Object, bounds};
+use crate::refused::refused;
+use crate::{Attached, Cloud, CloudError, CloudErrorKind, Object, bounds};
 
 /// Calls that EC2 may refuse in one operation for reasons that another try can cure.
 const MAX_REFUSALS: u32 = 5;
@@ -29,7 +29,7 @@ impl<E: Ec2> Cloud<E> {
     /// Sees to it that the volume is attached to the node and EC2 says so.
     ///
     /// # Errors
-    /// [`CloudError::NotFound`] names the volume or the instance; [`CloudError::FailedPrecondition`] names the
+    /// `CloudErrorKind::NotFound` names the volume or the instance; `CloudErrorKind::FailedPrecondition` names the
     /// instance to which the volume is attached instead.
     pub async fn attach(&self, volume: &VolumeId, node: &NodeId, waiters: &Waiters) -> Result<Attached, CloudError> {
         let pair = Pair { volume: volume.clone(), node: node.clone() };
@@ -55,7 +55,7 @@ impl<E: Ec2> Cloud<E> {
             };
             refusals += 1;
             if refusals >= MAX_REFUSALS {
-                return Err(refused(&op.what, error));
+                return Err(refused(op, error));
             }
             match self.after_refusal(&op, &pair, error, refusals == 1).await? {
                 AfterRefusal::Existing(expected) => break (expected, FirstPoll::Now),
@@ -97,7 +97,7 @@ impl<E: Ec2> Cloud<E> {
                 let settled = sent >= expected.settled;
                 let Some(volume) = seen else {
                     let object = Object::Volume(pair.volume.clone());
-                    let gone = Verdict::Failed(CloudError::NotFound { object, cause: None });
+                    let gone = Verdict::Failed(CloudError::not_found(object));
                     return if settled { gone } else { Verdict::Waiting };
                 };
                 if settled
@@ -142,9 +142,8 @@ impl<E: Ec2> Cloud<E> {
             AttachOutcome::Stuck(attachment) => Err(self.clear_stuck(op, pair, &attachment).await?),
             AttachOutcome::None => {
                 self.forget(pair);
-                let what = &op.what;
-                let message = format!("{what}: EC2 lists no such attachment (any more); the next attempt begins anew");
-                Err(CloudError::OutcomeUnknown { message, cause: None })
+                let message = format!("{op}: EC2 lists no such attachment (any more); the next attempt begins anew");
+                Err(CloudErrorKind::OutcomeUnknown.error(message))
             }
         }
     }
@@ -165,8 +164,8 @@ impl<E: Ec2> Cloud<E> {
         self.pairs.existed(pair, attachment.attach_time);
         self.devices.settle(pair.node.instance(), &pair.volume);
         let Some(device) = attachment.device else {
-            let message = format!("{}: EC2 lists the attachment without a device name", op.what);
-            return Err(CloudError::Internal { message, cause: None });
+            let message = format!("{op}: EC2 lists the attachment without a device name");
+            return Err(CloudErrorKind::Internal.error(message));
         };
         Ok(Attached { device, attach_time: attachment.attach_time, volume })
     }
@@ -200,13 +199,13 @@ impl<E: Ec2> Cloud<E> {
             op.what,
             bounds::STUCK_ATTACHING.as_secs()
         );
-        Ok(CloudError::InProgress { message, cause: outcome.err().map(Box::new) })
+        Ok(CloudError { cause: outcome.err().map(Box::new), ..CloudErrorKind::InProgress.error(message) })
     }
 }
 
 /// What cannot be: then nothing that EC2 lists of the volume is to be relied upon.
 fn listed_twice(op: &Op<'_>, volume: &Volume) -> CloudError {
     let holders: Vec<String> = volume.attachments.iter().map(holder).collect();
-    let message = format!("{}: EC2 lists several attachments of a volume for one: {}", op.what, holders.join(", "));
-    CloudError::Internal { message, cause: None }
+    let message = format!("{op}: EC2 lists several attachments of a volume for one: {}", holders.join(", "));
+    CloudErrorKind::Internal.error(message)
 }

@@ -17,10 +17,10 @@ use super::pairs::Pair;
 use super::proof::Expected;
 use crate::call::mutate;
 use crate::describe::{FirstPoll, Verdict};
-use crate::error::refused;
 use crate::op::Op;
+use crate::refused::refused;
 use crate::volume::exists;
-use crate::{Cloud, CloudError, Object, bounds};
+use crate::{Cloud, CloudError, CloudErrorKind, Object, bounds};
 
 /// What became of the call.
 pub(super) enum AttachCall {
@@ -86,8 +86,8 @@ impl<E: Ec2> Cloud<E> {
                 Err(_) => self.instances.forget(id),
             }
         }
-        let message = format!("{}: every device name of the instance is in use", op.what);
-        Err(CloudError::LimitExceeded { message, cause: None })
+        let message = format!("{op}: every device name of the instance is in use");
+        Err(CloudErrorKind::LimitExceeded.error(message))
     }
 
     /// SageMaker chooses the device name; when it answered tells which attachment is its own.
@@ -135,7 +135,7 @@ impl<E: Ec2> Cloud<E> {
                 Err(no_such_object(pair, error))
             }
             ErrorClass::Throttled | ErrorClass::NotSent | ErrorClass::Unauthenticated | ErrorClass::Unauthorized => {
-                Err(refused(&op.what, error))
+                Err(refused(op, error))
             }
             ErrorClass::VolumeInUse | ErrorClass::IncorrectState => self.await_unblocked(op, pair, error, first).await,
             _ => self.unless_already_attached(op, pair, error).await,
@@ -158,7 +158,7 @@ impl<E: Ec2> Cloud<E> {
                 let settled = sent >= existing.settled;
                 let Some(volume) = seen.filter(exists) else {
                     let object = Object::Volume(pair.volume.clone());
-                    let gone = Verdict::Failed(CloudError::NotFound { object, cause: None });
+                    let gone = Verdict::Failed(CloudError::not_found(object));
                     return if settled { gone } else { Verdict::Waiting };
                 };
                 let waiting = match node_attachment(&volume, &pair.node) {
@@ -186,7 +186,7 @@ impl<E: Ec2> Cloud<E> {
                 Verdict::Waiting
             })
             .await?;
-        next.ok_or_else(|| refused(&op.what, error))
+        next.ok_or_else(|| refused(op, error))
     }
 
     /// EC2 may well name another reason for refusing what is done already.
@@ -204,7 +204,7 @@ impl<E: Ec2> Cloud<E> {
         }
         match found.as_ref().and_then(|volume| elsewhere(volume, &pair.node)) {
             Some(other) if error.class == ErrorClass::ZoneMismatch => Err(is_elsewhere(op, other, Some(error))),
-            _ => Err(refused(&op.what, error)),
+            _ => Err(refused(op, error)),
         }
     }
 
@@ -229,8 +229,8 @@ fn is_elsewhere(op: &Op<'_>, other: &Attachment, error: Option<Ec2Error>) -> Clo
         _ => "is attached to",
     };
     let holder = holder(other);
-    let message = format!("{}: the volume {state} {holder}; detach it there first", op.what);
-    CloudError::FailedPrecondition { message, cause: error.map(Box::new) }
+    let message = format!("{op}: the volume {state} {holder}; detach it there first");
+    CloudError { cause: error.map(Box::new), ..CloudErrorKind::FailedPrecondition.error(message) }
 }
 
 fn no_such_object(pair: &Pair, error: Ec2Error) -> CloudError {
@@ -241,5 +241,5 @@ fn no_such_object(pair: &Pair, error: Ec2Error) -> CloudError {
     } else {
         Object::Volume(pair.volume.clone())
     };
-    CloudError::NotFound { object, cause: Some(Box::new(error)) }
+    CloudError::not_found(object).caused_by(error)
 }

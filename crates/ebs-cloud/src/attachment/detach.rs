@@ -17,7 +17,7 @@ use super::pairs::Pair;
 use super::proof::{believed_by_age, is_attachable, is_same, says_not_attached};
 use crate::describe::{FirstPoll, Verdict};
 use crate::op::Op;
-use crate::{Cloud, CloudError, bounds};
+use crate::{Cloud, CloudError, CloudErrorKind, bounds};
 
 /// DetachVolume calls that one operation may make: an attachment that comes back after EC2 agreed to end it is odd.
 const MAX_DETACH_CALLS: u32 = 3;
@@ -35,7 +35,7 @@ impl<E: Ec2> Cloud<E> {
     /// Sees to it that EC2 lists no attachment of the volume to the node. Never forced.
     ///
     /// # Errors
-    /// [`CloudError::InProgress`] when the device stays busy.
+    /// `CloudErrorKind::InProgress` when the device stays busy.
     pub async fn detach(&self, volume: &VolumeId, node: &NodeId, waiters: &Waiters) -> Result<(), CloudError> {
         let pair = Pair { volume: volume.clone(), node: node.clone() };
         let op = Op::start(format!("detach {volume} from {node}"), bounds::DETACH, waiters);
@@ -146,31 +146,30 @@ impl<E: Ec2> Cloud<E> {
                 Verdict::Waiting
             })
             .await;
-        ended.map_err(|error| match error {
-            CloudError::InProgress { message, cause } => {
+        ended.map_err(|error| match error.kind {
+            CloudErrorKind::InProgress => {
                 let busy_for = self.pending_detaches.busy_since(pair).map(|since| since.elapsed());
                 let busy_since = busy_for.map(|time| self.clock.now() - time);
-                CloudError::InProgress { message: with_busy(message, busy_since), cause }
+                CloudError { message: with_busy(error.message, busy_since), ..error }
             }
-            other => other,
+            _ => error,
         })
     }
 }
 
 /// EC2 refused to detach what it goes on listing.
 fn still_listed(op: &Op<'_>, error: Ec2Error) -> CloudError {
-    let message = format!("{}: EC2 refuses it and yet lists the attachment; try again", op.what);
-    let cause = Some(Box::new(error));
-    if cause.as_ref().is_some_and(|e| e.class == ErrorClass::Ambiguous) {
-        CloudError::OutcomeUnknown { message, cause }
-    } else {
-        CloudError::FailedPrecondition { message, cause }
-    }
+    let message = format!("{op}: EC2 refuses it and yet lists the attachment; try again");
+    let kind = match error.class {
+        ErrorClass::Ambiguous => CloudErrorKind::OutcomeUnknown,
+        _ => CloudErrorKind::FailedPrecondition,
+    };
+    kind.error(message).caused_by(error)
 }
 
 fn reappears(op: &Op<'_>) -> CloudError {
-    let message = format!("{}: EC2 agrees to it and yet goes on listing the attachment; try again", op.what);
-    CloudError::InProgress { message, cause: None }
+    let message = format!("{op}: EC2 agrees to it and yet goes on listing the attachment; try again");
+    CloudErrorKind::InProgress.error(message)
 }
 
 fn with_busy(message: String, busy_since: Option<SystemTime>) -> String {

@@ -13,8 +13,8 @@ use super::pairs::Pair;
 use super::proof::{end_is_believed_from, is_available, is_same, says_not_attached};
 use crate::call::mutate;
 use crate::describe::{FirstPoll, Transition};
-use crate::error::refused;
 use crate::op::Op;
+use crate::refused::refused;
 use crate::throttle::{BucketKey, CallContext};
 use crate::{Cloud, CloudError, bounds};
 
@@ -109,7 +109,7 @@ impl<E: Ec2> Cloud<E> {
                 known.map_or(now, |from| from.max(now))
             }
             ErrorClass::Ambiguous | ErrorClass::IncorrectState => progress.believed_from,
-            _ => return Err(refused(&op.what, error)),
+            _ => return Err(refused(op, error)),
         };
         Ok(DetachProgress { believed_from, refusal: Some(error), ..progress })
     }

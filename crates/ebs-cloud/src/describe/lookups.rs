@@ -9,9 +9,9 @@ use tokio::time::{Instant, timeout_at};
 use super::batcher::{DescribeBatcher, DescribeBatchers};
 use super::queries::DescribeQuery;
 use super::schedule::PollTimes;
-use crate::call::read_refused;
 use crate::op::Op;
-use crate::{CloudError, Object, bounds};
+use crate::refused::refused;
+use crate::{CloudError, CloudErrorKind, Object, bounds};
 
 /// After this many lost answers a lookup fails.
 const MAX_AMBIGUOUS_ANSWERS: u32 = 3;
@@ -51,7 +51,7 @@ impl<E: Ec2> Lookups<E> {
     /// The instance, in whatever state.
     ///
     /// # Errors
-    /// [`CloudError::NotFound`] when EC2 lists none.
+    /// `CloudErrorKind::NotFound` when EC2 lists none.
     pub(crate) async fn instance<'o>(
         &self,
         op: impl Into<Option<&'o Op<'o>>>,
@@ -59,7 +59,7 @@ impl<E: Ec2> Lookups<E> {
     ) -> Result<Instance, CloudError> {
         let step = format!("look at instance {id}");
         let found = lookup(&self.batchers.instances, &step, op.into(), id.clone()).await?.pop();
-        found.ok_or_else(|| CloudError::NotFound { object: Object::Instance(id.clone()), cause: None })
+        found.ok_or_else(|| CloudError::not_found(Object::Instance(id.clone())))
     }
 
     /// The snapshot, in whatever state; `None` when EC2 lists none.
@@ -103,14 +103,14 @@ async fn lookup<Q: DescribeQuery, E: Ec2>(
                 ambiguous += 1;
                 last_error = Some(e);
             }
-            Err(e) => return Err(read_refused(step, e)),
+            Err(e) => return Err(refused(step, e)),
         }
     }
     Err(match last_error {
-        Some(e) => read_refused(step, e),
+        Some(e) => refused(step, e),
         None => {
             let waited = humantime::format_duration(until - began);
-            CloudError::Unavailable { message: format!("{step}: EC2 gave no answer within {waited}"), cause: None }
+            CloudErrorKind::Unavailable.error(format!("{step}: EC2 gave no answer within {waited}"))
         }
     })
 }

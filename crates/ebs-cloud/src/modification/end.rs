@@ -10,7 +10,7 @@ use super::plan;
 use crate::describe::{FirstPoll, Transition, Verdict};
 use crate::op::Op;
 use crate::recent_writes::Write;
-use crate::{Cloud, CloudError, bounds};
+use crate::{Cloud, CloudError, CloudErrorKind, bounds};
 
 impl<E: Ec2> Cloud<E> {
     /// The latest modification once none runs; EC2 shows the targets of a running one as if they were reached, so what
@@ -47,10 +47,10 @@ impl<E: Ec2> Cloud<E> {
                     ModificationState::Modifying | ModificationState::Other(_) => Verdict::Waiting,
                 },
                 _ if sent < visible_by => Verdict::Waiting,
-                _ => Verdict::Failed(CloudError::OutcomeUnknown {
-                    message: format!("{}: EC2 shows no such modification; the next attempt looks again", op.what),
-                    cause: None,
-                }),
+                _ => Verdict::Failed(
+                    CloudErrorKind::OutcomeUnknown
+                        .error(format!("{op}: EC2 shows no such modification; the next attempt looks again")),
+                ),
             })
             .await
     }
@@ -89,5 +89,5 @@ impl<E: Ec2> Cloud<E> {
 
 fn has_failed(op: &Op<'_>, modification: &Modification) -> CloudError {
     let why = modification.status_message.as_deref().unwrap_or("EC2 does not say why");
-    CloudError::Internal { message: format!("{}: the modification has failed: {why}", op.what), cause: None }
+    CloudErrorKind::Internal.error(format!("{op}: the modification has failed: {why}"))
 }

@@ -6,17 +6,17 @@ use ebs_types::{Gib, Iops, VolumeId, VolumeType, Waiters};
 use super::cooldown::when_possible;
 use super::plan;
 use crate::call::mutate;
-use crate::error::refused;
 use crate::op::Op;
 use crate::recent_writes::Write;
+use crate::refused::refused;
 use crate::volume::{IopsQuery, Site};
-use crate::{Cloud, CloudError, ModifySpec, Object, bounds};
+use crate::{Cloud, CloudError, CloudErrorKind, ModifySpec, Object, bounds};
 
 impl<E: Ec2> Cloud<E> {
     /// Sees to it that the volume has at least this size; returns the size it has.
     ///
     /// # Errors
-    /// [`CloudError::FailedPrecondition`] says when the next modification is possible.
+    /// `CloudErrorKind::FailedPrecondition` says when the next modification is possible.
     pub async fn expand(&self, id: &VolumeId, size: Gib, waiters: &Waiters) -> Result<Gib, CloudError> {
         let op = Op::start(format!("expand volume {id} to {size}"), bounds::EXPAND, waiters);
         Ok(self.change_properties(&op, id, &ModifySpec::size(size)).await?.size)
@@ -26,8 +26,8 @@ impl<E: Ec2> Cloud<E> {
     /// was asked for. Tags are changed first.
     ///
     /// # Errors
-    /// [`CloudError::FailedPrecondition`] says when the next modification is possible. A property that EC2 refuses
-    /// after tags were changed is [`CloudError::Internal`]: "invalid" would say that nothing was done.
+    /// `CloudErrorKind::FailedPrecondition` says when the next modification is possible. A property that EC2 refuses
+    /// after tags were changed is `CloudErrorKind::Internal`: "invalid" would say that nothing was done.
     pub async fn modify_volume(
         &self,
         id: &VolumeId,
@@ -40,9 +40,9 @@ impl<E: Ec2> Cloud<E> {
             return Ok(None);
         }
         match self.change_properties(&op, id, spec).await {
-            Err(CloudError::InvalidArgument { message, cause }) if has_changed_tags => {
+            Err(CloudError { kind: CloudErrorKind::InvalidArgument, message, cause }) if has_changed_tags => {
                 let message = format!("{message}; its tags have been changed");
-                Err(CloudError::Internal { message, cause })
+                Err(CloudError { kind: CloudErrorKind::Internal, message, cause })
             }
             other => other.map(Some),
         }
@@ -124,12 +124,12 @@ fn is_past_modifying(modification: &Modification) -> bool {
 fn modification_refused(op: &Op<'_>, id: &VolumeId, latest: Option<&Modification>, error: Ec2Error) -> CloudError {
     match error.class {
         ErrorClass::VolumeNotFound | ErrorClass::MalformedId => {
-            CloudError::NotFound { object: Object::Volume(id.clone()), cause: Some(Box::new(error)) }
+            CloudError::not_found(Object::Volume(id.clone())).caused_by(error)
         }
         ErrorClass::ModificationCooldown | ErrorClass::IncorrectState => {
-            let message = format!("{}: {}", op.what, when_possible(latest));
-            CloudError::FailedPrecondition { message, cause: Some(Box::new(error)) }
+            let message = format!("{op}: {}", when_possible(latest));
+            CloudErrorKind::FailedPrecondition.error(message).caused_by(error)
         }
-        _ => refused(&op.what, error),
+        _ => refused(op, error),
     }
 }

@@ -4,8 +4,8 @@ use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Volumes};
 use ebs_types::VolumeId;
 
 use crate::call::mutate;
-use crate::error::refused;
 use crate::op::Op;
+use crate::refused::refused;
 use crate::{Cloud, CloudError, ModifySpec, Object};
 
 impl<E: Ec2> Cloud<E> {
@@ -28,8 +28,8 @@ impl<E: Ec2> Cloud<E> {
 fn tags_refused(op: &Op<'_>, id: &VolumeId, error: Ec2Error) -> CloudError {
     match error.class {
         ErrorClass::VolumeNotFound | ErrorClass::MalformedId => {
-            CloudError::NotFound { object: Object::Volume(id.clone()), cause: Some(Box::new(error)) }
+            CloudError::not_found(Object::Volume(id.clone())).caused_by(error)
         }
-        _ => refused(&op.what, error),
+        _ => refused(op, error),
     }
 }

@@ -6,10 +6,10 @@ use tokio::time::Instant;
 
 use crate::call::mutate;
 use crate::describe::Verdict;
-use crate::error::refused;
 use crate::op::Op;
 use crate::recent_writes::{Sidecar, Write};
-use crate::{Cloud, CloudError, Ensured, Object, SnapshotSpec, bounds};
+use crate::refused::refused;
+use crate::{Cloud, CloudError, CloudErrorKind, Ensured, Object, SnapshotSpec, bounds};
 
 impl<E: Ec2> Cloud<E> {
     /// Sees to it that a snapshot of that name and source exists; it may still be `pending`. Fast restores and locks
@@ -78,7 +78,7 @@ impl<E: Ec2> Cloud<E> {
         error: CloudError,
     ) -> Result<Snapshot, CloudError> {
         let name = Write::SnapshotName(spec.name.clone());
-        if !error.is_final() || self.recent.is_absent(&name, Sidecar::Snapshotter) {
+        if !error.kind.is_final() || self.recent.is_absent(&name, Sidecar::Snapshotter) {
             return Err(error);
         }
         let proven_from = self.recent.absence_proven_from(&name, Sidecar::Snapshotter);
@@ -127,8 +127,8 @@ impl<E: Ec2> Cloud<E> {
             return Ok(found);
         }
         let why = found.status_message.as_deref().unwrap_or("EC2 does not say why");
-        let message = format!("{}: {} has failed ({why})", op.what, found.id);
-        let error = CloudError::FailedPrecondition { message, cause: None };
+        let message = format!("{op}: {} has failed ({why})", found.id);
+        let error = CloudErrorKind::FailedPrecondition.error(message);
         Err(self.roll_back(op, &found.id, error).await)
     }
 }
@@ -143,9 +143,9 @@ fn creation_refused(op: &Op<'_>, spec: &SnapshotSpec, error: Ec2Error) -> CloudE
     match error.class {
         ErrorClass::VolumeNotFound | ErrorClass::MalformedId => {
             let object = Object::Volume(spec.volume.clone());
-            CloudError::SourceNotFound { object, cause: Some(Box::new(error)) }
+            CloudError::source_not_found(object).caused_by(error)
         }
-        _ => refused(&op.what, error),
+        _ => refused(op, error),
     }
 }
 
@@ -155,22 +155,18 @@ fn matching_snapshot(op: &Op<'_>, spec: &SnapshotSpec, found: Vec<Snapshot>) -> 
     let mut found: Vec<Snapshot> = found.into_iter().filter(named).collect();
     let Some(snapshot) = found.pop() else { return Ok(None) };
     let id = &snapshot.id;
-    let other = |message| Err(CloudError::AlreadyExists { message, cause: None });
+    let other = |message| Err(CloudErrorKind::AlreadyExists.error(message));
     if !found.is_empty() {
         let ids: Vec<_> = found.iter().map(|s| s.id.as_str()).chain([id.as_str()]).collect();
-        return other(format!(
-            "{}: several snapshots carry that name: {}; delete all but one",
-            op.what,
-            ids.join(", ")
-        ));
+        return other(format!("{op}: several snapshots carry that name: {}; delete all but one", ids.join(", ")));
     }
     if snapshot.source_volume.as_ref() != Some(&spec.volume) {
         let source = snapshot.source_volume.as_ref().map_or("another volume", |v| v.as_str());
-        return other(format!("{}: {id} carries that name and is of {source}", op.what));
+        return other(format!("{op}: {id} carries that name and is of {source}"));
     }
     if spec.outpost_arn.is_some() && snapshot.outpost_arn != spec.outpost_arn {
         let place = snapshot.outpost_arn.as_deref().unwrap_or("the region");
-        return other(format!("{}: {id} carries that name and is in {place}", op.what));
+        return other(format!("{op}: {id} carries that name and is in {place}"));
     }
     Ok(Some(snapshot))
 }

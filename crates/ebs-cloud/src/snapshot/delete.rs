@@ -6,16 +6,16 @@ use tokio::time::Instant;
 
 use crate::call::mutate;
 use crate::describe::{FirstPoll, Verdict};
-use crate::error::refused;
 use crate::op::Op;
 use crate::recent_writes::{Sidecar, Write};
+use crate::refused::refused;
 use crate::{Cloud, CloudError, Object, bounds};
 
 impl<E: Ec2> Cloud<E> {
     /// Sees to it that the snapshot is deleted. One that does not exist is a success.
     ///
     /// # Errors
-    /// [`CloudError::FailedPrecondition`] while it is in use or locked.
+    /// `CloudErrorKind::FailedPrecondition` while it is in use or locked.
     pub async fn delete_snapshot(&self, id: &SnapshotId, waiters: &Waiters) -> Result<(), CloudError> {
         self.recent.note_request_from(Sidecar::Snapshotter);
         let op = Op::start(format!("delete snapshot {id}"), bounds::DELETE, waiters);
@@ -46,13 +46,13 @@ impl<E: Ec2> Cloud<E> {
                     gone_from
                 }
                 ErrorClass::Ambiguous => Instant::now() + bounds::SETTLE,
-                _ => return Err(refused(&op.what, error)),
+                _ => return Err(refused(op, error)),
             };
             if self.is_snapshot_gone(op, id, gone_from).await? {
                 break;
             }
             if Instant::now() >= op.deadline {
-                return Err(refused(&op.what, error).unproven());
+                return Err(refused(op, error).unproven());
             }
         }
         self.recent.note(Write::SnapshotDeletion(id.clone()));

@@ -11,7 +11,7 @@ impl<E: Ec2> Cloud<E> {
     /// The snapshot as EC2 describes it now; `None` when there is none.
     ///
     /// # Errors
-    /// [`CloudError::Unavailable`], [`CloudError::Unauthorized`].
+    /// `CloudErrorKind::Unavailable`, `CloudErrorKind::Unauthorized`.
     pub async fn snapshot(&self, id: &SnapshotId) -> Result<Option<Snapshot>, CloudError> {
         self.lookups.snapshot(None, id).await
     }

@@ -9,7 +9,7 @@ use ebs_types::{SnapshotId, Waiters};
 use super::create::snapshot_op;
 use crate::op::Op;
 use crate::recent_writes::Sidecar;
-use crate::{Cloud, CloudError, SnapshotFeatures, SnapshotSpec};
+use crate::{Cloud, CloudError, CloudErrorKind, SnapshotFeatures, SnapshotSpec};
 
 impl<E: Ec2> Cloud<E> {
     /// Sees to it that the snapshot exists and has its features; it may still be `pending`. Success says that this process
@@ -32,7 +32,7 @@ impl<E: Ec2> Cloud<E> {
         match &outcome {
             Ok(snapshot) => self.snapshots.note_reported(&snapshot.id),
             // The next attempt gets the error, instead of taking another snapshot that goes the same way.
-            Err(error) if error.is_final() && !waiters.any() => {
+            Err(error) if error.kind.is_final() && !waiters.any() => {
                 self.snapshots.keep_error(spec, features, error.clone())
             }
             Err(_) => {}
@@ -87,10 +87,10 @@ impl<E: Ec2> Cloud<E> {
     /// Deletes a snapshot that cannot be as asked for, when nobody can know it; returns the error to report.
     pub(crate) async fn roll_back(&self, op: &Op<'_>, id: &SnapshotId, error: CloudError) -> CloudError {
         // It was there a moment ago: "not found" proves nothing yet.
-        if !error.is_final() || error.is_not_found() {
+        if !error.kind.is_final() || error.is_not_found() {
             return error.unproven();
         }
-        let unknown = |message| CloudError::OutcomeUnknown { message, cause: None };
+        let unknown = |message| CloudErrorKind::OutcomeUnknown.error(message);
         if !self.snapshots.is_unreported(id, self.recent.term_began(Sidecar::Snapshotter)) {
             let what = "is there and may be known, so it stays and is not reported ready";
             return unknown(format!(
@@ -111,7 +111,7 @@ impl<E: Ec2> Cloud<E> {
 
 /// The error with EC2's words.
 fn with_ec2_message(error: &CloudError) -> String {
-    match error.ec2() {
+    match &error.cause {
         Some(ec2) => format!("{error}: {ec2}"),
         None => error.to_string(),
     }

@@ -7,7 +7,7 @@ use super::adopt;
 use crate::describe::{FirstPoll, Verdict};
 use crate::op::Op;
 use crate::recent_writes::{Sidecar, Write};
-use crate::{Cloud, CloudError, VolumeSpec};
+use crate::{Cloud, CloudError, CloudErrorKind, VolumeSpec};
 
 /// What was found under the name.
 pub(super) enum NameMatch {
@@ -32,14 +32,14 @@ impl<E: Ec2> Cloud<E> {
         error: CloudError,
     ) -> Result<Volume, CloudError> {
         let name = Write::VolumeName(spec.name.clone());
-        if !error.is_final() || self.recent.is_absent(&name, Sidecar::Provisioner) {
+        if !error.kind.is_final() || self.recent.is_absent(&name, Sidecar::Provisioner) {
             return Err(error);
         }
         tracing::info!(name = %spec.name, %error, "looking for the volume by its name before it is refused for good");
         match self.find_by_name(op, spec, true).await? {
             NameMatch::Compatible(volume) => Ok(*volume),
             NameMatch::Different(message) => {
-                Err(CloudError::AlreadyExists { message, cause: error.ec2().cloned().map(Box::new) })
+                Err(CloudError { kind: CloudErrorKind::AlreadyExists, message, cause: error.cause })
             }
             NameMatch::Absent | NameMatch::Broken(_) => Err(error),
         }
@@ -109,9 +109,10 @@ impl<E: Ec2> Cloud<E> {
     pub(super) async fn remove_broken(&self, op: &Op<'_>, volume: &Volume) -> Result<(), CloudError> {
         let id = &volume.id;
         tracing::warn!(volume = %id, step = %op.what, "EC2 could not make the volume: it is in state error and is deleted");
-        let failed = |error: CloudError| CloudError::OutcomeUnknown {
-            message: format!("{}: {id} is in state error and could not be deleted: {error}", op.what),
-            cause: error.ec2().cloned().map(Box::new),
+        let failed = |error: CloudError| CloudError {
+            kind: CloudErrorKind::OutcomeUnknown,
+            message: format!("{op}: {id} is in state error and could not be deleted: {error}"),
+            cause: error.cause,
         };
         self.delete(op, id).await.map_err(failed)?;
         self.waiter

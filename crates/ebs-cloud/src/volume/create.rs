@@ -10,10 +10,10 @@ use super::request::CreateRequest;
 use super::{adopt, exists};
 use crate::call::mutate;
 use crate::describe::{FirstPoll, Transition, Verdict};
-use crate::error::refused;
 use crate::op::Op;
 use crate::recent_writes::{Sidecar, Write};
-use crate::{Cloud, CloudError, Ensured, Object, VolumeSpec, bounds};
+use crate::refused::refused;
+use crate::{Cloud, CloudError, CloudErrorKind, Ensured, Object, VolumeSpec, bounds};
 
 /// Client tokens whose volume is gone are rotated at most this often in one attempt.
 const MAX_TOKEN_ROTATIONS: u32 = 2;
@@ -82,8 +82,8 @@ impl<E: Ec2> Cloud<E> {
                 }
                 Settled::Broken(broken) => {
                     let id = &broken.id;
-                    let message = format!("{}: {id} is in state error and not tagged as ours, delete it", op.what);
-                    return Err(CloudError::OutcomeUnknown { message, cause: None });
+                    let message = format!("{op}: {id} is in state error and not tagged as ours, delete it");
+                    return Err(CloudErrorKind::OutcomeUnknown.error(message));
                 }
             };
         }
@@ -113,7 +113,7 @@ impl<E: Ec2> Cloud<E> {
         match self.refused_unless_made(op, spec, error).await {
             Ok(found) => Ok(Some(found)),
             Err(error) => {
-                if error.is_final() {
+                if error.kind.is_final() {
                     op.still_wanted()?;
                     self.volumes.rotate_token(&spec.name);
                 }
@@ -152,7 +152,7 @@ impl<E: Ec2> Cloud<E> {
             Err(e) => e,
         };
         match error.class {
-            ErrorClass::Throttled | ErrorClass::NotSent => Err(refused(&op.what, error)),
+            ErrorClass::Throttled | ErrorClass::NotSent => Err(refused(op, error)),
             ErrorClass::Ambiguous | ErrorClass::IdempotentMismatch => {
                 self.recent.note(name);
                 self.after_unclear_answer(op, spec, error).await
@@ -177,7 +177,7 @@ impl<E: Ec2> Cloud<E> {
         let patient = !is_mismatch || Instant::now() < self.recent.others_shown_from(&name, Sidecar::Provisioner);
         match self.find_by_name(op, spec, patient).await? {
             NameMatch::Compatible(volume) => Ok(Submitted::Found(*volume)),
-            NameMatch::Different(message) => Err(CloudError::AlreadyExists { message, cause: Some(Box::new(error)) }),
+            NameMatch::Different(message) => Err(CloudErrorKind::AlreadyExists.error(message).caused_by(error)),
             NameMatch::Absent | NameMatch::Broken(_) => {
                 if is_mismatch {
                     self.volumes.rotate_token(&spec.name);

@@ -6,9 +6,9 @@ use tokio::time::Instant;
 
 use crate::call::mutate;
 use crate::describe::{FirstPoll, Verdict};
-use crate::error::refused;
 use crate::op::Op;
 use crate::recent_writes::{Sidecar, Write};
+use crate::refused::refused;
 use crate::{Cloud, CloudError, Object, bounds};
 
 /// What a describe after a refusal or a lost answer shows.
@@ -26,7 +26,7 @@ impl<E: Ec2> Cloud<E> {
     /// so, or describes list nothing, at a time at which neither can show the time before its creation.
     ///
     /// # Errors
-    /// [`CloudError::FailedPrecondition`] while it is attached.
+    /// `CloudErrorKind::FailedPrecondition` while it is attached.
     pub async fn delete_volume(&self, id: &VolumeId, waiters: &Waiters) -> Result<(), CloudError> {
         self.recent.note_request_from(Sidecar::Provisioner);
         let op = Op::start(format!("delete volume {id}"), bounds::DELETE, waiters);
@@ -58,13 +58,13 @@ impl<E: Ec2> Cloud<E> {
                 }
                 // Being created or being deleted are such states.
                 ErrorClass::IncorrectState | ErrorClass::Ambiguous => Instant::now() + bounds::SETTLE,
-                _ => return Err(refused(&op.what, error)),
+                _ => return Err(refused(op, error)),
             };
             match self.after_failed_deletion(op, id, gone_from).await? {
                 Found::Deleting => break,
-                Found::Present if error.class == ErrorClass::IncorrectState => return Err(refused(&op.what, error)),
+                Found::Present if error.class == ErrorClass::IncorrectState => return Err(refused(op, error)),
                 Found::Present | Found::Retry if Instant::now() < op.deadline => {}
-                Found::Present | Found::Retry => return Err(refused(&op.what, error).unproven()),
+                Found::Present | Found::Retry => return Err(refused(op, error).unproven()),
             }
         }
         self.recent.note(Write::Deletion(id.clone()));

@@ -11,10 +11,10 @@ impl<E: Ec2> Cloud<E> {
     /// The volume as EC2 describes it now.
     ///
     /// # Errors
-    /// [`CloudError::NotFound`] also for one that is being deleted.
+    /// `CloudErrorKind::NotFound` also for one that is being deleted.
     pub async fn volume(&self, id: &VolumeId) -> Result<Volume, CloudError> {
         let found = self.lookups.volume(None, id).await?;
-        found.filter(exists).ok_or_else(|| CloudError::NotFound { object: Object::Volume(id.clone()), cause: None })
+        found.filter(exists).ok_or_else(|| CloudError::not_found(Object::Volume(id.clone())))
     }
 
     /// The volume, once it is sure that there is one or none: one made a moment ago may not be shown yet.
@@ -43,5 +43,5 @@ pub(crate) fn exists(volume: &Volume) -> bool {
 }
 
 fn missing(id: &VolumeId) -> CloudError {
-    CloudError::NotFound { object: Object::Volume(id.clone()), cause: None }
+    CloudError::not_found(Object::Volume(id.clone()))
 }

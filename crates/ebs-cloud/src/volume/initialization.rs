@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::expiring::Expiring;
 use crate::op::Op;
-use crate::{Cloud, CloudError, bounds};
+use crate::{Cloud, CloudError, CloudErrorKind, bounds};
 
 /// For how long an answer is kept. A volume that is initialised stays so.
 const LIFETIME: Duration = Duration::from_secs(6 * 3600);
@@ -37,7 +37,7 @@ impl<E: Ec2> Cloud<E> {
     /// Waits until the volume has all its data at full speed. Ends soon after its last waiter has left.
     ///
     /// # Errors
-    /// [`CloudError::InProgress`] says until when about it will take; what is known by then is remembered, so that the
+    /// `CloudErrorKind::InProgress` says until when about it will take; what is known by then is remembered, so that the
     /// next attempt asks EC2 no earlier than this one would have.
     pub async fn await_initialized(&self, id: &VolumeId, waiters: &Waiters) -> Result<(), CloudError> {
         let op = Op::start(format!("wait until volume {id} is initialised"), bounds::INITIALIZED, waiters);
@@ -64,8 +64,8 @@ impl<E: Ec2> Cloud<E> {
             self.volume_for_sure(op, id).await?;
         }
         let Some(progress) = status.as_ref().and_then(progress) else {
-            let message = format!("{}: EC2 says nothing of it", op.what);
-            return Err(CloudError::Unavailable { message, cause: None });
+            let message = format!("{op}: EC2 says nothing of it");
+            return Err(CloudErrorKind::Unavailable.error(message));
         };
         self.initialization.known.insert(id.clone(), progress, LIFETIME);
         Ok(progress)
@@ -74,7 +74,7 @@ impl<E: Ec2> Cloud<E> {
     fn not_initialized(&self, op: &Op<'_>, left: Option<Duration>) -> CloudError {
         let until = left.map(|left| humantime::format_rfc3339_seconds(self.clock.now() + left));
         let until = until.map_or("EC2 gives no estimate".to_owned(), |end| format!("EC2 expects the end about {end}"));
-        CloudError::InProgress { message: format!("{}: {until}; try again", op.what), cause: None }
+        CloudErrorKind::InProgress.error(format!("{op}: {until}; try again"))
     }
 }
 

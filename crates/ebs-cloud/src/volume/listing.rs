@@ -6,8 +6,8 @@
 use std::time::{Duration, SystemTime};
 
 use ebs_ec2::{
-    Ec2, ErrorClass, Page, PageRequest, Result as Ec2Result, Snapshot, SnapshotQuery, Snapshots, Volume, VolumeQuery,
-    VolumeState, Volumes,
+    Ec2, Ec2Error, ErrorClass, Page, PageRequest, Result as Ec2Result, Snapshot, SnapshotQuery, Snapshots, Volume,
+    VolumeQuery, VolumeState, Volumes,
 };
 use ebs_types::VolumeId;
 
@@ -26,7 +26,7 @@ impl<E: Ec2> Cloud<E> {
     /// A page of the account's snapshots, all or those of one volume. `max_entries` 0 leaves the length to EC2.
     ///
     /// # Errors
-    /// [`CloudError::BadPageToken`].
+    /// `CloudErrorKind::BadPageToken`.
     pub async fn list_snapshots(
         &self,
         volume: Option<VolumeId>,
@@ -42,7 +42,7 @@ impl<E: Ec2> Cloud<E> {
     /// A page of the volumes that carry the managed tag. `max_entries` 0 leaves the length to EC2.
     ///
     /// # Errors
-    /// [`CloudError::BadPageToken`].
+    /// `CloudErrorKind::BadPageToken`.
     pub async fn list_volumes(&self, max_entries: u32, token: Option<String>) -> Result<Page<Volume>, CloudError> {
         let query = VolumeQuery::Tag { key: self.config.driver.managed_tag(), values: vec!["true".to_owned()] };
         let query = &query;
@@ -132,7 +132,7 @@ where
         None => None,
         Some(token) => match Position::from_token(&token) {
             Some(position) => Some(position),
-            None => return Err(CloudError::BadPageToken { token, cause: None }),
+            None => return Err(CloudError::bad_page_token(&token)),
         },
     };
     let entries = read(step, || pages::all(&get)).await?;
@@ -154,7 +154,7 @@ where
         && let Some(token) = token
     {
         // A token of a longer page: no page that is short enough can begin there.
-        return Err(CloudError::BadPageToken { token, cause: None });
+        return Err(CloudError::bad_page_token(&token));
     }
     loop {
         let max_results = (max_entries > 0).then(|| max_entries.min(MAX_PAGE));
@@ -169,10 +169,10 @@ where
 }
 
 fn with_token(error: CloudError, token: Option<&str>) -> CloudError {
-    let refused = error.ec2().is_some_and(|e| matches!(e.class, ErrorClass::BadToken | ErrorClass::InvalidParameter));
+    let is_bad = |e: &Ec2Error| matches!(e.class, ErrorClass::BadToken | ErrorClass::InvalidParameter);
     match token {
-        Some(token) if refused => {
-            CloudError::BadPageToken { token: token.to_owned(), cause: error.ec2().cloned().map(Box::new) }
+        Some(token) if error.cause.as_deref().is_some_and(is_bad) => {
+            CloudError { cause: error.cause, ..CloudError::bad_page_token(token) }
         }
         _ => error,
     }

@@ -5,7 +5,7 @@ use ebs_types::{Gib, VolumeType, ZoneName};
 
 use super::iops_limit::Site;
 use super::zones;
-use crate::{CapacityRequest, CloudError, Source, Term, Topology, VolumeSpec};
+use crate::{CapacityRequest, CloudError, CloudErrorKind, Source, Term, Topology, VolumeSpec};
 
 /// What the source says about the size.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(crate) fn size(
     volume_type: &VolumeType,
     source: Option<&SourceSize>,
 ) -> Result<Gib, CloudError> {
-    let out_of_range = |message| Err(CloudError::OutOfRange { message, cause: None });
+    let out_of_range = |message| Err(CloudErrorKind::OutOfRange.error(message));
     let required = capacity.required.filter(|r| r.0 > 0);
     let limit = capacity.limit.filter(|l| l.0 > 0).unwrap_or(Gib(u32::MAX));
     if let Some(required) = required.filter(|r| *r > limit) {
@@ -111,14 +111,14 @@ pub(crate) fn check(spec: &VolumeSpec) -> Result<(), CloudError> {
             "a volume for several nodes must be of type io2, not {}: set the type or another access mode",
             spec.volume_type
         );
-        return Err(CloudError::InvalidArgument { message, cause: None });
+        return Err(CloudErrorKind::InvalidArgument.error(message));
     }
     Ok(())
 }
 
 /// A clone inherits its source's encryption: refuse what the clone could not be.
 pub(crate) fn check_clone(spec: &VolumeSpec, source: &Volume) -> Result<(), CloudError> {
-    let invalid = |message| Err(CloudError::InvalidArgument { message, cause: None });
+    let invalid = |message| Err(CloudErrorKind::InvalidArgument.error(message));
     if (spec.encrypted || spec.kms_key_id.is_some()) && !source.encrypted {
         return invalid(format!("the clone is to be encrypted, but its source {} is not", source.id));
     }
@@ -131,7 +131,7 @@ pub(crate) fn check_clone(spec: &VolumeSpec, source: &Volume) -> Result<(), Clou
     if !allows_clone_of(&spec.topology, source) {
         let zone = source.zone.as_ref().map_or("an unknown zone", ZoneName::as_str);
         let message = format!("a clone is in the zone of its source {}: {zone}, which the request excludes", source.id);
-        return Err(CloudError::InsufficientCapacity { message, cause: None });
+        return Err(CloudErrorKind::InsufficientCapacity.error(message));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use ebs_types::{DriverName, Gib, Iops, SnapshotId, VolumeId};
 use super::iops_limit::{IopsQuery, Site};
 use super::{ownership, plan};
 use crate::op::Op;
-use crate::{Cloud, CloudError, Object, Source, VolumeSpec};
+use crate::{Cloud, CloudError, CloudErrorKind, Object, Source, VolumeSpec};
 
 /// A creation request without its client token.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,9 +107,9 @@ impl<E: Ec2> Cloud<E> {
         spec: &VolumeSpec,
         id: &VolumeId,
     ) -> Result<CopyVolume, CloudError> {
-        let source = self.volume_for_sure(op, id).await.map_err(|e| match e {
-            CloudError::NotFound { object, cause } => CloudError::SourceNotFound { object, cause },
-            other => other,
+        let source = self.volume_for_sure(op, id).await.map_err(|e| match e.kind {
+            CloudErrorKind::NotFound(object) => CloudError { cause: e.cause, ..CloudError::source_not_found(object) },
+            _ => e,
         })?;
         plan::check_clone(spec, &source)?;
         let needs = plan::SourceSize { what: format!("volume {id}"), size: source.size };
@@ -141,7 +141,7 @@ impl<E: Ec2> Cloud<E> {
         let without_room = self.volumes.sites_without_room(&spec.name);
         plan::pick(&sites, &without_room).cloned().ok_or_else(|| {
             let message = format!("create volume {:?}: EC2 lists no availability zone that is available", spec.name);
-            CloudError::InsufficientCapacity { message, cause: None }
+            CloudErrorKind::InsufficientCapacity.error(message)
         })
     }
 
@@ -170,7 +170,7 @@ impl<E: Ec2> Cloud<E> {
     pub(super) async fn size_of(&self, op: &Op<'_>, id: &SnapshotId) -> Result<plan::SourceSize, CloudError> {
         match self.snapshot_for_sure(op, id).await? {
             Some(snapshot) => Ok(plan::SourceSize { what: format!("snapshot {id}"), size: snapshot.size }),
-            None => Err(CloudError::SourceNotFound { object: Object::Snapshot(id.clone()), cause: None }),
+            None => Err(CloudError::source_not_found(Object::Snapshot(id.clone()))),
         }
     }
 }

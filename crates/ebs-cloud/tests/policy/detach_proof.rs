@@ -233,7 +233,7 @@ async fn a_terminated_instance_has_nothing_attached() {
     rig.terminate(&node).await;
     detach_for_real(&rig, &volume, &node).await;
     let error = rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap_err();
-    assert!(error.ec2().is_some() || error.is_not_found(), "{error:?}");
+    assert!(error.cause.is_some() || error.is_not_found(), "{error:?}");
 }
 
 #[tokio::test(start_paused = true)]

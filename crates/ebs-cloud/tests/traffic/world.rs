@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebs_cloud::{CapacityRequest, Cloud, CloudConfig, CloudError, Source, Term, Topology, VolumeSpec};
+use ebs_cloud::{CapacityRequest, Cloud, CloudConfig, CloudError, CloudErrorKind, Source, Term, Topology, VolumeSpec};
 use ebs_ec2::{Action, ErrorClass};
 use ebs_sim::api::{Call, RunInstances};
 use ebs_sim::engine::{EngineConfig, Timing, TimingOverride};
@@ -147,9 +147,11 @@ async fn timed<T, F: Future<Output = Result<T, CloudError>>>(mut rpc: impl FnMut
     loop {
         match rpc().await {
             Ok(value) => return (value, began.elapsed()),
-            Err(CloudError::Unavailable { .. } | CloudError::InProgress { .. } | CloudError::OutcomeUnknown { .. }) => {
-                sleep(RETRY).await
-            }
+            Err(
+                CloudError { kind: CloudErrorKind::Unavailable, .. }
+                | CloudError { kind: CloudErrorKind::InProgress, .. }
+                | CloudError { kind: CloudErrorKind::OutcomeUnknown, .. },
+            ) => sleep(RETRY).await,
             Err(other) => panic!("{other:?}"),
         }
     }
