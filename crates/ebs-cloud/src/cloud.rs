@@ -36,8 +36,8 @@ pub struct Cloud<E> {
     pub(crate) recent: RecentWrites,
     pub(crate) lookups: Lookups<E>,
     pub(crate) waiter: ResourceWaiter<E>,
-    pub(crate) zones: Zones<RateLimited<E>>,
-    pub(crate) iops_limits: IopsLimitProbe<RateLimited<E>>,
+    pub(crate) zones: Zones<E>,
+    pub(crate) iops_limits: IopsLimitProbe<E>,
     pub(crate) volumes: VolumeMemory,
     pub(crate) snapshots: SnapshotMemory,
     pub(crate) initialization: Initialization,
@@ -45,7 +45,7 @@ pub struct Cloud<E> {
     pub(crate) instances: InstanceCache,
     pub(crate) pairs: PairMemory,
     pub(crate) pending_detaches: PendingDetaches,
-    pub(crate) card_counts: EbsCardCounts<RateLimited<E>>,
+    pub(crate) card_counts: EbsCardCounts<E>,
     pub(crate) observer: PolicyObserver,
 }
 
@@ -97,6 +97,6 @@ impl<E: Ec2> Cloud<E> {
     /// # Errors
     /// `CloudErrorKind::Unavailable`, `CloudErrorKind::Unauthorized`.
     pub async fn check_access(&self) -> Result<(), CloudError> {
-        self.ec2.check_access().await.map_err(|e| refused("check the access to EC2", e))
+        self.ec2.for_background_read().check_access().await.map_err(|e| refused("check the access to EC2", e))
     }
 }

@@ -43,8 +43,9 @@ impl<E: Ec2> Cloud<E> {
         let ids: Vec<InstanceId> = ids.iter().cloned().collect();
         let mut facts = BTreeMap::new();
         for chunk in ids.chunks(MAX_FILTER_VALUES) {
-            let get = |page| async move { self.ec2.describe_instances(chunk, &page).await };
-            let found = read("describe the nodes' instances", || pages::all(&get)).await?;
+            let ec2 = &self.ec2.for_background_read();
+            let get = |page| async move { ec2.describe_instances(chunk, &page).await };
+            let found = read(ec2, "describe the nodes' instances", || pages::all(&get)).await?;
             facts.extend(found.iter().map(|instance| (instance.id.clone(), InstanceFacts::of(instance, managed))));
         }
         Ok(facts)

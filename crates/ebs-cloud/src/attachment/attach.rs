@@ -173,13 +173,14 @@ impl<E: Ec2> Cloud<E> {
     /// An attachment that does not come is taken back, so that the next attempt can begin anew, with another name.
     /// Returns the error of this attempt.
     async fn clear_stuck(&self, op: &Op<'_>, pair: &Pair, stuck: &Attachment) -> Result<CloudError, CloudError> {
+        let ec2 = self.ec2.for_mutation(op);
         let outcome = match &pair.node {
             NodeId::Instance(id) => {
                 let request = DetachRequest { volume: pair.volume.clone(), instance: id.clone() };
-                mutate(op, || self.ec2.detach_volume(&request)).await?.map(|_| ())
+                mutate(op, || ec2.detach_volume(&request)).await?.map(|_| ())
             }
             NodeId::HyperPod(node) => {
-                mutate(op, || self.ec2.detach_cluster_node_volume(node, &pair.volume)).await?.map(|_| ())
+                mutate(op, || ec2.detach_cluster_node_volume(node, &pair.volume)).await?.map(|_| ())
             }
         };
         self.pairs.detach_asked(pair);

@@ -49,7 +49,8 @@ impl<E: Ec2> Cloud<E> {
         let holds = self.reserve(op, pair, id).await?;
         let request =
             AttachRequest { volume: pair.volume.clone(), instance: id.clone(), device: holds.device, card: holds.card };
-        let answer = match mutate(op, || self.ec2.attach_volume(&request)).await {
+        let ec2 = self.ec2.for_mutation(op);
+        let answer = match mutate(op, || ec2.attach_volume(&request)).await {
             Ok(answer) => answer,
             Err(abandoned) => {
                 if !held {
@@ -98,7 +99,8 @@ impl<E: Ec2> Cloud<E> {
         node: &HyperPodNode,
     ) -> Result<AttachCall, CloudError> {
         let asked = Instant::now();
-        match mutate(op, || self.ec2.attach_cluster_node_volume(node, &pair.volume)).await? {
+        let ec2 = self.ec2.for_mutation(op);
+        match mutate(op, || ec2.attach_cluster_node_volume(node, &pair.volume)).await? {
             Ok(said) => Ok(AttachCall::Sent(Expected::begun(said.said_at, asked.elapsed()))),
             Err(e) if e.class == ErrorClass::Ambiguous => Ok(AttachCall::Sent(unclear(op, &e))),
             Err(e) => Ok(AttachCall::Refused(e)),

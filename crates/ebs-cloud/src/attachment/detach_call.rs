@@ -15,7 +15,7 @@ use crate::call::mutate;
 use crate::describe::{FirstPoll, Transition};
 use crate::op::Op;
 use crate::refused::refused;
-use crate::throttle::{BucketKey, CallContext};
+use crate::throttle::BucketKey;
 use crate::{Cloud, CloudError, bounds};
 
 /// What is known before the wait for the end.
@@ -59,13 +59,14 @@ pub(super) enum SpareCall {
 impl<E: Ec2> Cloud<E> {
     /// Asks EC2 at once: no describe would tell more.
     pub(super) async fn call_detach(&self, op: &Op<'_>, pair: &Pair) -> Result<DetachProgress, CloudError> {
+        let ec2 = self.ec2.for_mutation(op);
         let answer = match &pair.node {
             NodeId::Instance(id) => {
                 let request = DetachRequest { volume: pair.volume.clone(), instance: id.clone() };
-                mutate(op, || self.ec2.detach_volume(&request)).await?.map(Some)
+                mutate(op, || ec2.detach_volume(&request)).await?.map(Some)
             }
             NodeId::HyperPod(node) => {
-                mutate(op, || self.ec2.detach_cluster_node_volume(node, &pair.volume)).await?.map(|()| None)
+                mutate(op, || ec2.detach_cluster_node_volume(node, &pair.volume)).await?.map(|()| None)
             }
         };
         self.pairs.detach_asked(pair);
@@ -121,13 +122,14 @@ impl<E: Ec2> Cloud<E> {
         if op.still_wanted().is_err() {
             return Ok(SpareCall::Inconclusive);
         }
-        let Some(permit) = self.ec2.limiter().acquire_spare(BucketKey::of(Action::DetachVolume)) else {
+        let spare = self.ec2.for_mutation(op).acquired_spare(BucketKey::of(Action::DetachVolume));
+        let Some(ec2) = spare else {
             return Ok(SpareCall::Inconclusive);
         };
         let request = DetachRequest { volume: pair.volume.clone(), instance: instance.clone() };
         op.mutates();
         self.observer.spared(Action::DetachVolume);
-        let answer = CallContext::mutation(op).scope(permit.scope(self.ec2.detach_volume(&request))).await;
+        let answer = ec2.detach_volume(&request).await;
         self.pairs.detach_asked(pair);
         match answer {
             Ok(said) => Ok(SpareCall::Detaching(self.detach_accepted(op, pair, Some(&said)))),

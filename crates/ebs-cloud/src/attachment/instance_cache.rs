@@ -6,11 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebs_ec2::{Ec2, Instance};
+use ebs_ec2::{Ec2, Instance, Instances as _};
 use ebs_types::{InstanceId, VolumeId};
 
 use crate::expiring::Expiring;
 use crate::op::Op;
+use crate::throttle::RateLimited;
 use crate::{Cloud, CloudError};
 
 /// For how long a description is used.
@@ -56,12 +57,12 @@ const CARDS_FALLBACK_LIFETIME: Duration = Duration::from_secs(120);
 /// Asks EC2 once an hour for each type.
 #[derive(Debug)]
 pub(crate) struct EbsCardCounts<E> {
-    ec2: Arc<E>,
+    ec2: Arc<RateLimited<E>>,
     known: Expiring<String, u32>,
 }
 
 impl<E: Ec2> EbsCardCounts<E> {
-    pub(crate) fn new(ec2: Arc<E>) -> Self {
+    pub(crate) fn new(ec2: Arc<RateLimited<E>>) -> Self {
         Self { ec2, known: Expiring::default() }
     }
 
@@ -72,7 +73,7 @@ impl<E: Ec2> EbsCardCounts<E> {
         if let Some(cards) = self.known.get(&key) {
             return cards;
         }
-        let (cards, lifetime) = match self.ec2.describe_instance_type(instance_type).await {
+        let (cards, lifetime) = match self.ec2.for_background_read().describe_instance_type(instance_type).await {
             Ok(Some(info)) => (info.ebs_cards, CARDS_LIFETIME),
             other => {
                 tracing::info!(instance_type, ?other, "EC2 did not tell the number of EBS cards, the table is used");

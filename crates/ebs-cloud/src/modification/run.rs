@@ -56,7 +56,8 @@ impl<E: Ec2> Cloud<E> {
             return Ok(volume);
         }
         let before = latest.as_ref().and_then(|m| m.started);
-        let answer = mutate(op, || self.ec2.modify_volume(&request)).await?;
+        let ec2 = self.ec2.for_mutation(op);
+        let answer = mutate(op, || ec2.modify_volume(&request)).await?;
         match answer {
             Ok(modification) => {
                 self.recent.forget_refusal(id);

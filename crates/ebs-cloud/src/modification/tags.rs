@@ -14,11 +14,13 @@ impl<E: Ec2> Cloud<E> {
     pub(super) async fn change_tags(&self, op: &Op<'_>, id: &VolumeId, spec: &ModifySpec) -> Result<bool, CloudError> {
         let gone: Vec<String> = spec.deleted_tags.iter().filter(|key| !spec.tags.contains_key(*key)).cloned().collect();
         if !gone.is_empty() {
-            let answer = mutate(op, || self.ec2.delete_tags(id.as_str(), &gone)).await?;
+            let ec2 = self.ec2.for_mutation(op);
+            let answer = mutate(op, || ec2.delete_tags(id.as_str(), &gone)).await?;
             answer.map_err(|e| tags_refused(op, id, e))?;
         }
         if !spec.tags.is_empty() {
-            let answer = mutate(op, || self.ec2.create_tags(id.as_str(), &spec.tags)).await?;
+            let ec2 = self.ec2.for_mutation(op);
+            let answer = mutate(op, || ec2.create_tags(id.as_str(), &spec.tags)).await?;
             answer.map_err(|e| tags_refused(op, id, e))?;
         }
         Ok(!gone.is_empty() || !spec.tags.is_empty())

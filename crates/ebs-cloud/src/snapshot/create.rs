@@ -39,7 +39,8 @@ impl<E: Ec2> Cloud<E> {
                 let existing = self.unless_failed(&op, existing).await?;
                 return Ok(if made_by_us { Ensured::Created(existing) } else { Ensured::Existing(existing) });
             }
-            let error = match mutate(&op, || self.ec2.create_snapshot(&request)).await? {
+            let ec2 = self.ec2.for_mutation(&op);
+            let error = match mutate(&op, || ec2.create_snapshot(&request)).await? {
                 Ok(snapshot) => {
                     self.recent.note_made(name, Object::Snapshot(snapshot.id.clone()));
                     self.snapshots.note_taken(&snapshot.id);

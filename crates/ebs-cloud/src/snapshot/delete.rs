@@ -30,7 +30,8 @@ impl<E: Ec2> Cloud<E> {
     pub(crate) async fn remove_snapshot(&self, op: &Op<'_>, id: &SnapshotId) -> Result<(), CloudError> {
         loop {
             let asked = Instant::now();
-            let error = match mutate(op, || self.ec2.delete_snapshot(id)).await? {
+            let ec2 = self.ec2.for_mutation(op);
+            let error = match mutate(op, || ec2.delete_snapshot(id)).await? {
                 Ok(()) => break,
                 Err(e) => e,
             };

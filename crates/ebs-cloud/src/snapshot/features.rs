@@ -36,7 +36,8 @@ impl<E: Ec2> Cloud<E> {
         waiters: &Waiters,
     ) -> Result<(), CloudError> {
         let op = Op::start(format!("enable fast restores of snapshot {id}"), bounds::SNAPSHOT, waiters);
-        let answer = mutate(&op, || self.ec2.enable_fast_snapshot_restores(id, zones)).await?;
+        let ec2 = self.ec2.for_mutation(&op);
+        let answer = mutate(&op, || ec2.enable_fast_snapshot_restores(id, zones)).await?;
         let restores = answer.map_err(|e| feature_refused(&op, id, e))?;
         if restores.failures.is_empty() {
             return Ok(());
@@ -52,7 +53,8 @@ impl<E: Ec2> Cloud<E> {
     pub async fn lock_snapshot(&self, lock: &LockSnapshot, waiters: &Waiters) -> Result<(), CloudError> {
         let id = &lock.snapshot;
         let op = Op::start(format!("lock snapshot {id}"), bounds::SNAPSHOT, waiters);
-        mutate(&op, || self.ec2.lock_snapshot(lock)).await?.map_err(|e| feature_refused(&op, id, e))
+        let ec2 = self.ec2.for_mutation(&op);
+        mutate(&op, || ec2.lock_snapshot(lock)).await?.map_err(|e| feature_refused(&op, id, e))
     }
 }
 

@@ -144,7 +144,8 @@ impl<E: Ec2> Cloud<E> {
     ) -> Result<Submitted, CloudError> {
         let with_token = request.with_token(token);
         let name = Write::VolumeName(spec.name.clone());
-        let error = match mutate(op, || self.send(&with_token)).await? {
+        let ec2 = self.ec2.for_mutation(op);
+        let error = match mutate(op, || with_token.send(&ec2)).await? {
             Ok(volume) => {
                 self.recent.note_made(name, Object::Volume(volume.id.clone()));
                 return Ok(Submitted::Accepted(volume));

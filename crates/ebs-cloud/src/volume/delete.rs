@@ -41,7 +41,8 @@ impl<E: Ec2> Cloud<E> {
     pub(super) async fn delete(&self, op: &Op<'_>, id: &VolumeId) -> Result<(), CloudError> {
         loop {
             let asked = Instant::now();
-            let error = match mutate(op, || self.ec2.delete_volume(id)).await? {
+            let ec2 = self.ec2.for_mutation(op);
+            let error = match mutate(op, || ec2.delete_volume(id)).await? {
                 Ok(()) => break,
                 Err(e) => e,
             };

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use ebs_ec2::{CreateVolume, Ec2, Ec2Error, Place};
+use ebs_ec2::{CreateVolume, Ec2, Ec2Error, Place, Volumes as _};
 use ebs_types::{DriverName, Gib, Iops, IopsLimits, IopsRequest, Tags, VolumeType};
 use regex_lite::Regex;
 use tokio::sync::Mutex;
@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use super::client_token::token;
 use crate::bounds;
 use crate::expiring::Expiring;
+use crate::throttle::RateLimited;
 
 const LIFETIME: Duration = Duration::from_secs(12 * 3600);
 const LIFETIME_OF_FAILURE: Duration = Duration::from_secs(300);
@@ -64,14 +65,14 @@ pub(crate) struct IopsQuery<'a> {
 /// Asks for limits and remembers the answers; failures briefly.
 #[derive(Debug)]
 pub(crate) struct IopsLimitProbe<E> {
-    ec2: Arc<E>,
+    ec2: Arc<RateLimited<E>>,
     known: Expiring<(VolumeType, Site), Option<Iops>>,
     /// One question at a time: those who wait for the same answer find it.
     probing: Mutex<()>,
 }
 
 impl<E: Ec2> IopsLimitProbe<E> {
-    pub(crate) fn new(ec2: Arc<E>) -> Self {
+    pub(crate) fn new(ec2: Arc<RateLimited<E>>) -> Self {
         Self { ec2, known: Expiring::default(), probing: Mutex::default() }
     }
 
@@ -119,7 +120,7 @@ impl<E: Ec2> IopsLimitProbe<E> {
             dry_run: true,
         };
         // A dry run changes nothing, so this call may be dropped.
-        let answer = timeout(bounds::PROBE, self.ec2.create_volume(&request)).await;
+        let answer = timeout(bounds::PROBE, self.ec2.for_background_read().create_volume(&request)).await;
         let max = match &answer {
             Ok(Err(error)) => parse_maximum(error),
             Ok(Ok(_)) | Err(_) => None,

@@ -44,17 +44,17 @@ impl CreateRequest {
             Self::Copy(request) => request.size,
         }
     }
+
+    /// Sends it, once.
+    pub(super) async fn send(&self, ec2: &impl Ec2) -> Result<Volume, Ec2Error> {
+        match self {
+            Self::Create(request) => ec2.create_volume(request).await,
+            Self::Copy(request) => ec2.copy_volume(request).await,
+        }
+    }
 }
 
 impl<E: Ec2> Cloud<E> {
-    /// Sends a request, once.
-    pub(super) async fn send(&self, request: &CreateRequest) -> Result<Volume, Ec2Error> {
-        match request {
-            CreateRequest::Create(request) => self.ec2.create_volume(request).await,
-            CreateRequest::Copy(request) => self.ec2.copy_volume(request).await,
-        }
-    }
-
     /// The request for a volume: the one that was sent before, or a new one.
     pub(super) async fn create_request(&self, op: &Op<'_>, spec: &VolumeSpec) -> Result<CreateRequest, CloudError> {
         if let Some(request) = self.volumes.cached_request(spec) {

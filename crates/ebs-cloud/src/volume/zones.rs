@@ -3,25 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebs_ec2::{Ec2, Zone};
+use ebs_ec2::{Ec2, Zone, Zones as _};
 use ebs_types::ZoneName;
 use sha2::{Digest, Sha256};
 
 use crate::CloudError;
 use crate::call::read;
 use crate::expiring::Expiring;
+use crate::throttle::RateLimited;
 
 const LIFETIME: Duration = Duration::from_secs(600);
 
 /// The region's zones, asked for when needed.
 #[derive(Debug)]
 pub(crate) struct Zones<E> {
-    ec2: Arc<E>,
+    ec2: Arc<RateLimited<E>>,
     known: Expiring<(), Vec<Zone>>,
 }
 
 impl<E: Ec2> Zones<E> {
-    pub(crate) fn new(ec2: Arc<E>) -> Self {
+    pub(crate) fn new(ec2: Arc<RateLimited<E>>) -> Self {
         Self { ec2, known: Expiring::default() }
     }
 
@@ -29,7 +30,8 @@ impl<E: Ec2> Zones<E> {
         if let Some(zones) = self.known.get(&()) {
             return Ok(zones);
         }
-        let zones = read("list the zones of the region", || self.ec2.describe_zones()).await?;
+        let ec2 = self.ec2.for_background_read();
+        let zones = read(&ec2, "list the zones of the region", || ec2.describe_zones()).await?;
         if !zones.is_empty() {
             self.known.insert((), zones.clone(), LIFETIME);
         }
