@@ -14,11 +14,11 @@ mod attachment;
 mod bounds;
 mod call;
 mod cloud;
+mod context;
 mod describe;
 mod error;
 mod expiring;
 mod instance_facts;
-mod modification;
 mod object;
 mod op;
 mod policy_observer;
@@ -30,13 +30,15 @@ mod throttle;
 mod volume;
 mod wall_clock;
 
-pub use attachment::PendingDetach;
+pub use attachment::{AttachmentService, PendingDetach};
 pub use cloud::Cloud;
 pub use ebs_ec2::{Ec2, LockSnapshot, Page, Snapshot, SnapshotState, Volume, VolumeState};
 pub use error::{CloudError, CloudErrorKind};
 pub use instance_facts::InstanceFacts;
 pub use object::Object;
+pub use snapshot::SnapshotService;
 pub use spec::{
     Attached, CapacityRequest, CloudConfig, Ensured, Lock, ModifySpec, SnapshotFeatures, SnapshotSpec, Source, Term,
     Topology, VolumeSpec,
 };
+pub use volume::VolumeService;

@@ -7,11 +7,12 @@ use super::attach_call::{AfterRefusal, AttachCall};
 use super::node_attachment::{NodeAttachment, elsewhere, holder, node_attachment};
 use super::pairs::Pair;
 use super::proof::{Expected, Proof, age};
+use super::service::AttachmentService;
 use crate::call::mutate;
 use crate::describe::{FirstPoll, Transition, Verdict};
 use crate::op::Op;
 use crate::refused::refused;
-use crate::{Attached, Cloud, CloudError, CloudErrorKind, Object, bounds};
+use crate::{Attached, CloudError, CloudErrorKind, Object, bounds};
 
 /// Calls that EC2 may refuse in one operation for reasons that another try can cure.
 const MAX_REFUSALS: u32 = 5;
@@ -25,7 +26,7 @@ enum AttachOutcome {
     None,
 }
 
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> AttachmentService<E> {
     /// Sees to it that the volume is attached to the node and EC2 says so.
     ///
     /// # Errors
@@ -76,7 +77,7 @@ impl<E: Ec2> Cloud<E> {
         if matches!(pair.node, NodeId::Instance(_)) {
             return Ok(None);
         }
-        let found = self.lookups.volume(op, &pair.volume).await?;
+        let found = self.context.lookups.volume(op, &pair.volume).await?;
         match found.map_or(NodeAttachment::Absent, |volume| node_attachment(&volume, &pair.node)) {
             NodeAttachment::Absent => Ok(None),
             NodeAttachment::Attached(_) | NodeAttachment::Attaching(_) | NodeAttachment::Detaching(_) => {
@@ -92,7 +93,8 @@ impl<E: Ec2> Cloud<E> {
         expected: &Expected,
         first: FirstPoll,
     ) -> Result<AttachOutcome, CloudError> {
-        self.waiter
+        self.context
+            .waiter
             .volume(op, first, &pair.volume, |seen, sent| {
                 let settled = sent >= expected.settled;
                 let Some(volume) = seen else {
@@ -107,20 +109,22 @@ impl<E: Ec2> Cloud<E> {
                     return Verdict::Failed(listed_twice(op, &volume));
                 }
                 match node_attachment(&volume, &pair.node) {
-                    NodeAttachment::Attached(attachment) => match expected.proof(&attachment, sent, self.clock.now()) {
-                        Some(proof) => {
-                            if proof == Proof::TimeInstead {
-                                self.observer.ended_by_time(Action::AttachVolume, &op.what);
+                    NodeAttachment::Attached(attachment) => {
+                        match expected.proof(&attachment, sent, self.context.clock.now()) {
+                            Some(proof) => {
+                                if proof == Proof::TimeInstead {
+                                    self.context.observer.ended_by_time(Action::AttachVolume, &op.what);
+                                }
+                                Verdict::Done(AttachOutcome::Attached(Box::new(volume), attachment))
                             }
-                            Verdict::Done(AttachOutcome::Attached(Box::new(volume), attachment))
+                            None => {
+                                self.pairs.listed(pair, attachment.attach_time, sent);
+                                Verdict::Waiting
+                            }
                         }
-                        None => {
-                            self.pairs.listed(pair, attachment.attach_time, sent);
-                            Verdict::Waiting
-                        }
-                    },
+                    }
                     NodeAttachment::Attaching(attachment) => {
-                        let age = age(&attachment, self.clock.now()).unwrap_or_default();
+                        let age = age(&attachment, self.context.clock.now()).unwrap_or_default();
                         let watched = self.pairs.listed(pair, attachment.attach_time, sent).at.elapsed();
                         let stuck = attachment.state == AttachmentState::Attaching
                             && age.max(watched) > bounds::STUCK_ATTACHING
@@ -173,7 +177,7 @@ impl<E: Ec2> Cloud<E> {
     /// An attachment that does not come is taken back, so that the next attempt can begin anew, with another name.
     /// Returns the error of this attempt.
     async fn clear_stuck(&self, op: &Op<'_>, pair: &Pair, stuck: &Attachment) -> Result<CloudError, CloudError> {
-        let ec2 = self.ec2.for_mutation(op);
+        let ec2 = self.context.ec2.for_mutation(op);
         let outcome = match &pair.node {
             NodeId::Instance(id) => {
                 let request = DetachRequest { volume: pair.volume.clone(), instance: id.clone() };

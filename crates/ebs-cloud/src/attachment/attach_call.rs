@@ -15,12 +15,12 @@ use super::device_name::Reservation;
 use super::node_attachment::{NodeAttachment, elsewhere, holder, node_attachment};
 use super::pairs::Pair;
 use super::proof::Expected;
+use super::service::AttachmentService;
 use crate::call::mutate;
 use crate::describe::{FirstPoll, Verdict};
 use crate::op::Op;
 use crate::refused::refused;
-use crate::volume::exists;
-use crate::{Cloud, CloudError, CloudErrorKind, Object, bounds};
+use crate::{CloudError, CloudErrorKind, Object, bounds};
 
 /// What became of the call.
 pub(super) enum AttachCall {
@@ -30,7 +30,7 @@ pub(super) enum AttachCall {
     Refused(Ec2Error),
 }
 
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> AttachmentService<E> {
     /// Asks for the attachment, once.
     pub(super) async fn call_attach(&self, op: &Op<'_>, pair: &Pair) -> Result<AttachCall, CloudError> {
         let called = match &pair.node {
@@ -49,7 +49,7 @@ impl<E: Ec2> Cloud<E> {
         let holds = self.reserve(op, pair, id).await?;
         let request =
             AttachRequest { volume: pair.volume.clone(), instance: id.clone(), device: holds.device, card: holds.card };
-        let ec2 = self.ec2.for_mutation(op);
+        let ec2 = self.context.ec2.for_mutation(op);
         let answer = match mutate(op, || ec2.attach_volume(&request)).await {
             Ok(answer) => answer,
             Err(abandoned) => {
@@ -78,10 +78,10 @@ impl<E: Ec2> Cloud<E> {
     /// A name, and on instances with several cards a card. A description that has no free name is looked at again.
     async fn reserve(&self, op: &Op<'_>, pair: &Pair, id: &InstanceId) -> Result<Reservation, CloudError> {
         for _ in 0..2 {
-            let instance_type = self.instance(op, id).await?.instance_type.clone();
+            let instance_type = self.instances.get(op, id).await?.instance_type.clone();
             let cards = self.card_counts.get(&instance_type).await;
             // If that took long, the description is too old to show which names are free.
-            let instance = self.instance(op, id).await?;
+            let instance = self.instances.get(op, id).await?;
             match self.devices.reserve(&instance, &pair.volume, cards) {
                 Ok(holds) => return Ok(holds),
                 Err(_) => self.instances.forget(id),
@@ -99,7 +99,7 @@ impl<E: Ec2> Cloud<E> {
         node: &HyperPodNode,
     ) -> Result<AttachCall, CloudError> {
         let asked = Instant::now();
-        let ec2 = self.ec2.for_mutation(op);
+        let ec2 = self.context.ec2.for_mutation(op);
         match mutate(op, || ec2.attach_cluster_node_volume(node, &pair.volume)).await? {
             Ok(said) => Ok(AttachCall::Sent(Expected::begun(said.said_at, asked.elapsed()))),
             Err(e) if e.class == ErrorClass::Ambiguous => Ok(AttachCall::Sent(unclear(op, &e))),
@@ -121,7 +121,7 @@ pub(super) enum AfterRefusal {
     Retry,
 }
 
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> AttachmentService<E> {
     /// Looks why, and waits, bounded, for what may get out of the way (`decisions.md` D-15). `first`: EC2 has refused
     /// this operation nothing before.
     pub(super) async fn after_refusal(
@@ -155,10 +155,11 @@ impl<E: Ec2> Cloud<E> {
         let began = Instant::now();
         let mut was_blocked = false;
         let next = self
+            .context
             .waiter
             .volume(op, FirstPoll::Now, &pair.volume, |seen, sent| {
                 let settled = sent >= existing.settled;
-                let Some(volume) = seen.filter(exists) else {
+                let Some(volume) = seen.filter(Volume::exists) else {
                     let object = Object::Volume(pair.volume.clone());
                     let gone = Verdict::Failed(CloudError::not_found(object));
                     return if settled { gone } else { Verdict::Waiting };
@@ -199,7 +200,7 @@ impl<E: Ec2> Cloud<E> {
         error: Ec2Error,
     ) -> Result<AfterRefusal, CloudError> {
         let existing = self.existing_attachment(pair);
-        let found = self.lookups.volume(op, &pair.volume).await?;
+        let found = self.context.lookups.volume(op, &pair.volume).await?;
         match found.as_ref().map_or(NodeAttachment::Absent, |volume| node_attachment(volume, &pair.node)) {
             NodeAttachment::Attached(_) | NodeAttachment::Attaching(_) => return Ok(AfterRefusal::Existing(existing)),
             NodeAttachment::Detaching(_) | NodeAttachment::Absent => {}
@@ -212,7 +213,7 @@ impl<E: Ec2> Cloud<E> {
 
     /// An attachment that we did not make just now: what describes prove of it follows from what this process knows.
     pub(super) fn existing_attachment(&self, pair: &Pair) -> Expected {
-        Expected::found(self.pairs.last_known(pair), self.recent.began(), self.pairs.detach_asked_at(pair))
+        Expected::found(self.pairs.last_known(pair), self.context.recent.began(), self.pairs.detach_asked_at(pair))
     }
 }
 

@@ -11,12 +11,13 @@ use tokio::time::Instant;
 
 use super::pairs::Pair;
 use super::proof::{end_is_believed_from, is_available, is_same, says_not_attached};
+use super::service::AttachmentService;
 use crate::call::mutate;
 use crate::describe::{FirstPoll, Transition};
 use crate::op::Op;
 use crate::refused::refused;
 use crate::throttle::BucketKey;
-use crate::{Cloud, CloudError, bounds};
+use crate::{CloudError, bounds};
 
 /// What is known before the wait for the end.
 pub(super) struct DetachProgress {
@@ -56,10 +57,10 @@ pub(super) enum SpareCall {
     Detaching(DetachProgress),
 }
 
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> AttachmentService<E> {
     /// Asks EC2 at once: no describe would tell more.
     pub(super) async fn call_detach(&self, op: &Op<'_>, pair: &Pair) -> Result<DetachProgress, CloudError> {
-        let ec2 = self.ec2.for_mutation(op);
+        let ec2 = self.context.ec2.for_mutation(op);
         let answer = match &pair.node {
             NodeId::Instance(id) => {
                 let request = DetachRequest { volume: pair.volume.clone(), instance: id.clone() };
@@ -83,14 +84,14 @@ impl<E: Ec2> Cloud<E> {
         let known = self.pairs.last_known(pair);
         self.pairs.detaching(pair);
         let Some(said) = said else {
-            return DetachProgress { learns_age: !self.recent.in_startup_grace(), ..progress };
+            return DetachProgress { learns_age: !self.context.recent.in_startup_grace(), ..progress };
         };
-        let believed_from = end_is_believed_from(detached, said, known, self.clock.now());
+        let believed_from = end_is_believed_from(detached, said, known, self.context.clock.now());
         if let Some(known) = known.filter(|known| known.is_sure)
             && !is_same(known.attach_time, said.attach_time)
             && believed_from > detached
         {
-            self.observer.ended_by_time(Action::DetachVolume, &op.what);
+            self.context.observer.ended_by_time(Action::DetachVolume, &op.what);
         }
         DetachProgress { believed_from, may_ask: true, ..progress }
     }
@@ -122,13 +123,13 @@ impl<E: Ec2> Cloud<E> {
         if op.still_wanted().is_err() {
             return Ok(SpareCall::Inconclusive);
         }
-        let spare = self.ec2.for_mutation(op).acquired_spare(BucketKey::of(Action::DetachVolume));
+        let spare = self.context.ec2.for_mutation(op).acquired_spare(BucketKey::of(Action::DetachVolume));
         let Some(ec2) = spare else {
             return Ok(SpareCall::Inconclusive);
         };
         let request = DetachRequest { volume: pair.volume.clone(), instance: instance.clone() };
         op.mutates();
-        self.observer.spared(Action::DetachVolume);
+        self.context.observer.spared(Action::DetachVolume);
         let answer = ec2.detach_volume(&request).await;
         self.pairs.detach_asked(pair);
         match answer {

@@ -9,21 +9,27 @@ use std::time::Duration;
 use ebs_ec2::{Ec2, Instance, Instances as _};
 use ebs_types::{InstanceId, VolumeId};
 
+use crate::CloudError;
+use crate::context::Context;
 use crate::expiring::Expiring;
 use crate::op::Op;
 use crate::throttle::RateLimited;
-use crate::{Cloud, CloudError};
 
 /// For how long a description is used.
 pub(super) const LIFETIME: Duration = Duration::from_secs(30);
 
 /// Descriptions by instance.
-#[derive(Debug, Default)]
-pub(crate) struct InstanceCache {
+#[derive(Debug)]
+pub(crate) struct InstanceCache<E> {
+    context: Arc<Context<E>>,
     known: Expiring<InstanceId, Arc<Instance>>,
 }
 
-impl InstanceCache {
+impl<E: Ec2> InstanceCache<E> {
+    pub(super) fn new(context: Arc<Context<E>>) -> Self {
+        Self { context, known: Expiring::default() }
+    }
+
     /// EC2 contradicted the description, or it does not do: the next one is fresh.
     pub(super) fn forget(&self, id: &InstanceId) {
         self.known.remove(id);
@@ -37,16 +43,14 @@ impl InstanceCache {
             *instance = Arc::new(rest);
         });
     }
-}
 
-impl<E: Ec2> Cloud<E> {
     /// The instance as EC2 described it at most [`LIFETIME`] ago.
-    pub(super) async fn instance(&self, op: &Op<'_>, id: &InstanceId) -> Result<Arc<Instance>, CloudError> {
-        if let Some(instance) = self.instances.known.get(id) {
+    pub(super) async fn get(&self, op: &Op<'_>, id: &InstanceId) -> Result<Arc<Instance>, CloudError> {
+        if let Some(instance) = self.known.get(id) {
             return Ok(instance);
         }
-        let instance = Arc::new(self.lookups.instance(op, id).await?);
-        self.instances.known.insert(id.clone(), Arc::clone(&instance), LIFETIME);
+        let instance = Arc::new(self.context.lookups.instance(op, id).await?);
+        self.known.insert(id.clone(), Arc::clone(&instance), LIFETIME);
         Ok(instance)
     }
 }

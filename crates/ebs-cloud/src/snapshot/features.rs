@@ -4,19 +4,20 @@
 use ebs_ec2::{Ec2, Ec2Error, ErrorClass, FastRestoreFailure, LockSnapshot, Snapshots};
 use ebs_types::{SnapshotId, Waiters, ZoneName};
 
+use super::service::SnapshotService;
 use crate::call::mutate;
 use crate::op::Op;
 use crate::refused::refused;
-use crate::{Cloud, CloudError, CloudErrorKind, Object, bounds};
+use crate::{CloudError, CloudErrorKind, Object, bounds};
 
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> SnapshotService<E> {
     /// Refuses zones that the region does not have, before anything is made for them. When EC2 does not list its zones
     /// it is left to judge; whether a zone has fast restores it judges in any case (`ebs-cloud.md` E22).
     ///
     /// # Errors
     /// `CloudErrorKind::InvalidArgument` names the zones.
     pub async fn check_fast_restore_zones(&self, zones: &[ZoneName]) -> Result<(), CloudError> {
-        let unknown = self.zones.unknown_among(zones).await;
+        let unknown = self.context.zones.unknown_among(zones).await;
         if unknown.is_empty() {
             return Ok(());
         }
@@ -36,7 +37,7 @@ impl<E: Ec2> Cloud<E> {
         waiters: &Waiters,
     ) -> Result<(), CloudError> {
         let op = Op::start(format!("enable fast restores of snapshot {id}"), bounds::SNAPSHOT, waiters);
-        let ec2 = self.ec2.for_mutation(&op);
+        let ec2 = self.context.ec2.for_mutation(&op);
         let answer = mutate(&op, || ec2.enable_fast_snapshot_restores(id, zones)).await?;
         let restores = answer.map_err(|e| feature_refused(&op, id, e))?;
         if restores.failures.is_empty() {
@@ -50,10 +51,10 @@ impl<E: Ec2> Cloud<E> {
     ///
     /// # Errors
     /// `CloudErrorKind::InvalidArgument` for a combination that EC2 refuses.
-    pub async fn lock_snapshot(&self, lock: &LockSnapshot, waiters: &Waiters) -> Result<(), CloudError> {
+    pub async fn lock(&self, lock: &LockSnapshot, waiters: &Waiters) -> Result<(), CloudError> {
         let id = &lock.snapshot;
         let op = Op::start(format!("lock snapshot {id}"), bounds::SNAPSHOT, waiters);
-        let ec2 = self.ec2.for_mutation(&op);
+        let ec2 = self.context.ec2.for_mutation(&op);
         mutate(&op, || ec2.lock_snapshot(lock)).await?.map_err(|e| feature_refused(&op, id, e))
     }
 }

@@ -4,10 +4,11 @@ use ebs_ec2::{Ec2, Volume, VolumeState};
 use tokio::time::Instant;
 
 use super::adopt;
+use super::service::VolumeService;
 use crate::describe::{FirstPoll, Verdict};
 use crate::op::Op;
 use crate::recent_writes::{Sidecar, Write};
-use crate::{Cloud, CloudError, CloudErrorKind, VolumeSpec};
+use crate::{CloudError, CloudErrorKind, VolumeSpec};
 
 /// What was found under the name.
 pub(super) enum NameMatch {
@@ -21,7 +22,7 @@ pub(super) enum NameMatch {
     Broken(Box<Volume>),
 }
 
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> VolumeService<E> {
     /// Gives the error on proof that there is no volume of the name; otherwise the volume, or an error that is not final.
     ///
     /// How old this process is proves nothing: another one may have been asked for the name before.
@@ -32,7 +33,7 @@ impl<E: Ec2> Cloud<E> {
         error: CloudError,
     ) -> Result<Volume, CloudError> {
         let name = Write::VolumeName(spec.name.clone());
-        if !error.kind.is_final() || self.recent.is_absent(&name, Sidecar::Provisioner) {
+        if !error.kind.is_final() || self.context.recent.is_absent(&name, Sidecar::Provisioner) {
             return Err(error);
         }
         tracing::info!(name = %spec.name, %error, "looking for the volume by its name before it is refused for good");
@@ -55,12 +56,12 @@ impl<E: Ec2> Cloud<E> {
     ) -> Result<NameMatch, CloudError> {
         let name = Write::VolumeName(spec.name.clone());
         loop {
-            let proven_from = self.recent.absence_proven_from(&name, Sidecar::Provisioner);
+            let proven_from = self.context.recent.absence_proven_from(&name, Sidecar::Provisioner);
             let decide = |found, sent: Instant| {
                 let settled = sent >= proven_from;
                 match self.compare(spec, found) {
                     NameMatch::Absent if settled => {
-                        self.recent.note_absence(&name, Sidecar::Provisioner, sent);
+                        self.context.recent.note_absence(&name, Sidecar::Provisioner, sent);
                         Verdict::Done(NameMatch::Absent)
                     }
                     NameMatch::Absent => Verdict::Waiting,
@@ -68,7 +69,7 @@ impl<E: Ec2> Cloud<E> {
                     found => Verdict::Done(found),
                 }
             };
-            match self.waiter.volumes(op, &spec.name, decide).await.map_err(CloudError::unproven)? {
+            match self.context.waiter.volumes(op, &spec.name, decide).await.map_err(CloudError::unproven)? {
                 NameMatch::Broken(volume) => self.remove_broken(op, &volume).await?,
                 found => return Ok(found),
             }
@@ -77,12 +78,12 @@ impl<E: Ec2> Cloud<E> {
 
     fn compare(&self, spec: &VolumeSpec, found: Vec<Volume>) -> NameMatch {
         // Describes may still show what we have deleted.
-        let deleted = |v: &Volume| self.recent.is_recent(&Write::Deletion(v.id.clone()));
+        let deleted = |v: &Volume| self.context.recent.is_recent(&Write::Deletion(v.id.clone()));
         let named = |v: &Volume| v.csi_name() == Some(&spec.name) && !deleted(v);
         let (live, others): (Vec<Volume>, Vec<Volume>) = found.into_iter().filter(named).partition(adopt::is_live);
-        let difference = |v: &Volume| adopt::differences(&self.config.driver, spec, v).join("; ");
+        let difference = |v: &Volume| adopt::differences(&self.context.config.driver, spec, v).join("; ");
         let mut same: Vec<&Volume> = live.iter().filter(|v| difference(v).is_empty()).collect();
-        let broken = |v: &Volume| v.state == VolumeState::Error && adopt::is_ours(&self.config.driver, spec, v);
+        let broken = |v: &Volume| v.state == VolumeState::Error && adopt::is_ours(&self.context.config.driver, spec, v);
         match (same.pop(), same.is_empty()) {
             (Some(volume), true) => NameMatch::Compatible(Box::new(volume.clone())),
             (Some(_), false) => {
@@ -114,8 +115,9 @@ impl<E: Ec2> Cloud<E> {
             message: format!("{op}: {id} is in state error and could not be deleted: {error}"),
             cause: error.cause,
         };
-        self.delete(op, id).await.map_err(failed)?;
-        self.waiter
+        self.delete_within(op, id).await.map_err(failed)?;
+        self.context
+            .waiter
             .volume(op, FirstPoll::Now, id, |seen, _| match seen.map(|v| v.state) {
                 None | Some(VolumeState::Deleting | VolumeState::Deleted) => Verdict::Done(()),
                 Some(_) => Verdict::Waiting,

@@ -4,16 +4,17 @@ use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Volume, VolumeState};
 use ebs_types::Waiters;
 use tokio::time::Instant;
 
+use super::adopt;
 use super::by_name::NameMatch;
 use super::refusal::{has_vanished, is_of_the_request_alone, out_of_time, was_broken};
 use super::request::CreateRequest;
-use super::{adopt, exists};
+use super::service::VolumeService;
 use crate::call::mutate;
 use crate::describe::{FirstPoll, Transition, Verdict};
 use crate::op::Op;
 use crate::recent_writes::{Sidecar, Write};
 use crate::refused::refused;
-use crate::{Cloud, CloudError, CloudErrorKind, Ensured, Object, VolumeSpec, bounds};
+use crate::{CloudError, CloudErrorKind, Ensured, Object, VolumeSpec, bounds};
 
 /// Client tokens whose volume is gone are rotated at most this often in one attempt.
 const MAX_TOKEN_ROTATIONS: u32 = 2;
@@ -37,18 +38,18 @@ enum Settled {
     Broken(Volume),
 }
 
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> VolumeService<E> {
     /// Sees to it that the volume exists and is usable (`available` or `in-use`).
     ///
     /// # Errors
     /// [`CloudError`]; final ones only when it is proven that no volume was left behind.
-    pub async fn create_volume(&self, spec: &VolumeSpec, waiters: &Waiters) -> Result<Ensured<Volume>, CloudError> {
-        self.recent.note_request_from(Sidecar::Provisioner);
+    pub async fn create(&self, spec: &VolumeSpec, waiters: &Waiters) -> Result<Ensured<Volume>, CloudError> {
+        self.context.recent.note_request_from(Sidecar::Provisioner);
         let op = Op::start(format!("create volume {:?}", spec.name), bounds::CREATE, waiters);
-        self.recent.others_shown_from(&Write::VolumeName(spec.name.clone()), Sidecar::Provisioner);
+        self.context.recent.others_shown_from(&Write::VolumeName(spec.name.clone()), Sidecar::Provisioner);
         let outcome = self.ensure_volume(&op, spec).await;
         if waiters.any() {
-            self.recent.note_request_from(Sidecar::Provisioner);
+            self.context.recent.note_request_from(Sidecar::Provisioner);
         }
         outcome
     }
@@ -76,7 +77,7 @@ impl<E: Ec2> Cloud<E> {
                 Settled::Usable(volume) if made => return Ok(Ensured::Created(volume)),
                 Settled::Usable(volume) => return Ok(Ensured::Existing(volume)),
                 Settled::Gone => self.after_loss(op, spec, &volume, losses).await?,
-                Settled::Broken(broken) if adopt::is_ours(&self.config.driver, spec, &broken) => {
+                Settled::Broken(broken) if adopt::is_ours(&self.context.config.driver, spec, &broken) => {
                     self.remove_broken(op, &broken).await?;
                     self.after_loss(op, spec, &broken, losses).await?
                 }
@@ -98,7 +99,7 @@ impl<E: Ec2> Cloud<E> {
         volume: &Volume,
         losses: u32,
     ) -> Result<Option<Volume>, CloudError> {
-        self.volumes.note_gone(&spec.name, volume);
+        self.memory.note_gone(&spec.name, volume);
         // The next attempt gets this one's error, instead of making another volume that goes the same way.
         op.still_wanted()?;
         let error = if volume.state == VolumeState::Error {
@@ -107,7 +108,7 @@ impl<E: Ec2> Cloud<E> {
             has_vanished(op, spec, volume)
         } else {
             tracing::info!(volume = %volume.id, name = %spec.name, "the volume of this token is gone, taking the next token");
-            self.volumes.rotate_token(&spec.name);
+            self.memory.rotate_token(&spec.name);
             return Ok(None);
         };
         match self.refused_unless_made(op, spec, error).await {
@@ -115,7 +116,7 @@ impl<E: Ec2> Cloud<E> {
             Err(error) => {
                 if error.kind.is_final() {
                     op.still_wanted()?;
-                    self.volumes.rotate_token(&spec.name);
+                    self.memory.rotate_token(&spec.name);
                 }
                 Err(error)
             }
@@ -123,8 +124,8 @@ impl<E: Ec2> Cloud<E> {
     }
 
     async fn create_once(&self, op: &Op<'_>, spec: &VolumeSpec) -> Result<Submitted, CloudError> {
-        let token = self.volumes.token(&spec.name);
-        if let Some(volume) = self.volumes.gone(&token) {
+        let token = self.memory.token(&spec.name);
+        if let Some(volume) = self.memory.gone(&token) {
             return Ok(Submitted::Gone(volume));
         }
         match self.create_request(op, spec).await {
@@ -144,10 +145,10 @@ impl<E: Ec2> Cloud<E> {
     ) -> Result<Submitted, CloudError> {
         let with_token = request.with_token(token);
         let name = Write::VolumeName(spec.name.clone());
-        let ec2 = self.ec2.for_mutation(op);
+        let ec2 = self.context.ec2.for_mutation(op);
         let error = match mutate(op, || with_token.send(&ec2)).await? {
             Ok(volume) => {
-                self.recent.note_made(name, Object::Volume(volume.id.clone()));
+                self.context.recent.note_made(name, Object::Volume(volume.id.clone()));
                 return Ok(Submitted::Accepted(volume));
             }
             Err(e) => e,
@@ -155,7 +156,7 @@ impl<E: Ec2> Cloud<E> {
         match error.class {
             ErrorClass::Throttled | ErrorClass::NotSent => Err(refused(op, error)),
             ErrorClass::Ambiguous | ErrorClass::IdempotentMismatch => {
-                self.recent.note(name);
+                self.context.recent.note(name);
                 self.after_unclear_answer(op, spec, error).await
             }
             _ => {
@@ -175,13 +176,14 @@ impl<E: Ec2> Cloud<E> {
         tracing::info!(name = %spec.name, %error, "looking for the volume by its name");
         let is_mismatch = error.class == ErrorClass::IdempotentMismatch;
         let name = Write::VolumeName(spec.name.clone());
-        let patient = !is_mismatch || Instant::now() < self.recent.others_shown_from(&name, Sidecar::Provisioner);
+        let patient =
+            !is_mismatch || Instant::now() < self.context.recent.others_shown_from(&name, Sidecar::Provisioner);
         match self.find_by_name(op, spec, patient).await? {
             NameMatch::Compatible(volume) => Ok(Submitted::Found(*volume)),
             NameMatch::Different(message) => Err(CloudErrorKind::AlreadyExists.error(message).caused_by(error)),
             NameMatch::Absent | NameMatch::Broken(_) => {
                 if is_mismatch {
-                    self.volumes.rotate_token(&spec.name);
+                    self.memory.rotate_token(&spec.name);
                 }
                 Ok(Submitted::Retry)
             }
@@ -191,22 +193,23 @@ impl<E: Ec2> Cloud<E> {
     /// Waits until the volume is usable or will never be. EC2's first answer is no proof that it still exists: the
     /// token may be an old one.
     async fn await_usable(&self, op: &Op<'_>, volume: &Volume) -> Result<Settled, CloudError> {
-        if self.recent.is_recent(&Write::Deletion(volume.id.clone())) {
+        if self.context.recent.is_recent(&Write::Deletion(volume.id.clone())) {
             // The answer to an old token: describes may still show what we have deleted.
             return Ok(Settled::Gone);
         }
         let object = Object::Volume(volume.id.clone());
-        self.recent.heard_of(&object);
+        self.context.recent.heard_of(&object);
         let first =
             if volume.state == VolumeState::Creating { FirstPoll::After(Transition::Creating) } else { FirstPoll::Now };
-        self.waiter
+        self.context
+            .waiter
             .volume(op, first, &volume.id, |seen, sent| {
                 let Some(v) = seen else {
-                    let is_gone = sent >= self.recent.heard_of(&object);
+                    let is_gone = sent >= self.context.recent.heard_of(&object);
                     return if is_gone { Verdict::Done(Settled::Gone) } else { Verdict::Waiting };
                 };
-                if exists(&v) {
-                    self.recent.note_seen(&object);
+                if v.exists() {
+                    self.context.recent.note_seen(&object);
                 }
                 match v.state {
                     VolumeState::Available | VolumeState::InUse => Verdict::Done(Settled::Usable(v)),

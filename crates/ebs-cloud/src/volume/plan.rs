@@ -2,9 +2,9 @@
 
 use ebs_ec2::{Place, Volume};
 use ebs_types::{Gib, VolumeType, ZoneName};
+use sha2::{Digest, Sha256};
 
 use super::iops_limit::Site;
-use super::zones;
 use crate::{CapacityRequest, CloudError, CloudErrorKind, Source, Term, Topology, VolumeSpec};
 
 /// What the source says about the size.
@@ -69,8 +69,20 @@ pub(crate) fn named_sites(topology: &Topology) -> Vec<Site> {
 
 /// All zones as sites, in the order that the volume's name gives them.
 pub(crate) fn open_sites(name: &str, available: &[ZoneName]) -> Vec<Site> {
-    let zones = zones::in_order_of(name, available).into_iter();
+    let zones = in_order_of(name, available).into_iter();
     zones.map(|zone| Site { place: Place::Zone(zone), outpost_arn: None }).collect()
+}
+
+/// All zones, beginning with the one that the name's hash chooses: volumes spread, and a retry begins alike.
+fn in_order_of(name: &str, zones: &[ZoneName]) -> Vec<ZoneName> {
+    if zones.is_empty() {
+        return Vec::new();
+    }
+    let digest = Sha256::digest(name.as_bytes());
+    let sum = digest.iter().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(*byte)));
+    let mut order = zones.to_vec();
+    order.rotate_left(sum % zones.len());
+    order
 }
 
 /// The first site that had room when last asked; when none had, the first again.

@@ -148,3 +148,14 @@ fn a_clone_may_be_where_a_required_term_is_by_name_or_by_id() {
     assert!(allows_clone_of(&topology, &Volume { outpost_arn: Some("arn:1".to_owned()), ..source.clone() }));
     assert!(!allows_clone_of(&topology, &Volume { outpost_arn: Some("arn:2".to_owned()), ..source }));
 }
+
+#[test]
+fn the_zone_of_a_name_is_always_the_same_and_names_spread() {
+    let zones = ["us-west-2a", "us-west-2b", "us-west-2c"].map(zone);
+    let first = |name: &str| in_order_of(name, &zones)[0].clone();
+    assert_eq!(first("pvc-1"), first("pvc-1"));
+    let mut seen: Vec<_> = (0..50).map(|n| first(&format!("pvc-{n}"))).collect();
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen, zones);
+}

@@ -4,11 +4,12 @@ use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Volume};
 
 use super::plan;
 use super::request::CreateRequest;
+use super::service::VolumeService;
 use crate::op::Op;
 use crate::refused::refused;
-use crate::{CapacityRequest, Cloud, CloudError, CloudErrorKind, Object, Source, VolumeSpec};
+use crate::{CapacityRequest, CloudError, CloudErrorKind, Object, Source, VolumeSpec};
 
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> VolumeService<E> {
     /// The error for a creation request that EC2 refused for good.
     pub(super) async fn request_refused(
         &self,
@@ -17,7 +18,7 @@ impl<E: Ec2> Cloud<E> {
         request: &CreateRequest,
         error: Ec2Error,
     ) -> CloudError {
-        self.volumes.forget_request(&spec.name);
+        self.memory.forget_request(&spec.name);
         match (error.class, &spec.source) {
             (ErrorClass::InsufficientCapacity, _) => self.no_room(op, spec, request, error),
             (ErrorClass::SnapshotNotFound | ErrorClass::MalformedId, Source::Snapshot(id)) => {
@@ -46,7 +47,7 @@ impl<E: Ec2> Cloud<E> {
         let tried = match request.site() {
             None => "the zone of the source".to_owned(),
             Some(site) => {
-                let tried = self.volumes.note_without_room(&spec.name, site);
+                let tried = self.memory.note_without_room(&spec.name, site);
                 let names: Vec<_> = tried.iter().map(ToString::to_string).collect();
                 names.join(", ")
             }

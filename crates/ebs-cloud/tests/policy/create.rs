@@ -50,7 +50,7 @@ async fn other_content_under_a_used_name_already_exists_every_time() {
 async fn a_creation_whose_reply_was_lost_finds_its_volume_without_a_second_request() {
     let rig = Rig::new().await;
     rig.sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, true);
-    let made = rig.cloud.create_volume(&spec("pvc-1"), &rig.waiters).await.unwrap();
+    let made = rig.cloud.volumes.create(&spec("pvc-1"), &rig.waiters).await.unwrap();
     assert!(matches!(made, Ensured::Existing(_)));
     assert_eq!(rig.creations().len(), 1);
     assert_eq!(rig.volumes().await.len(), 1);
@@ -124,7 +124,7 @@ async fn a_name_whose_volume_was_deleted_gets_a_new_volume_under_the_next_token(
     for burnt_token in [BurntToken::Mismatch, BurntToken::OldReply] {
         let mut rig = Rig::with(EngineConfig { burnt_token, ..EngineConfig::default() }).await;
         let old = rig.create(&spec("pvc-1")).await.unwrap();
-        rig.cloud.delete_volume(&old.id, &rig.waiters).await.unwrap();
+        rig.cloud.volumes.delete(&old.id, &rig.waiters).await.unwrap();
         rig.pass(60).await;
         let new = rig.create(&spec("pvc-1")).await.unwrap();
         assert_ne!(new.id, old.id);
@@ -293,7 +293,7 @@ async fn a_required_zone_without_room_is_asked_for_again() {
 async fn an_operation_that_nobody_waits_for_starts_nothing() {
     let rig = Rig::new().await;
     let nobody = ebs_types::Waiters::default();
-    let error = rig.cloud.create_volume(&spec("pvc-1"), &nobody).await.unwrap_err();
+    let error = rig.cloud.volumes.create(&spec("pvc-1"), &nobody).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::Abandoned), "{error:?}");
     assert_eq!(rig.mutations(), 0);
 }
@@ -306,7 +306,7 @@ async fn a_creation_that_loses_its_last_waiter_starts_nothing_further() {
     let gate = rig.sim.hold(Action::CreateVolume);
     rig.sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, false);
     let spec = spec("pvc-1");
-    let (ended, ()) = tokio::join!(rig.cloud.create_volume(&spec, &waiters), async {
+    let (ended, ()) = tokio::join!(rig.cloud.volumes.create(&spec, &waiters), async {
         gate.reached().await;
         drop(waiter);
         gate.release();
@@ -392,7 +392,8 @@ async fn a_size_below_the_snapshot_is_out_of_range_and_an_open_size_holds_it() {
     let origin = rig.volume("origin").await;
     let snapshot = rig
         .cloud
-        .create_snapshot(&crate::rig::snapshot_spec("snap", &origin.id), &rig.waiters)
+        .snapshots
+        .create(&crate::rig::snapshot_spec("snap", &origin.id), &rig.waiters)
         .await
         .unwrap()
         .into_inner();
@@ -435,9 +436,9 @@ async fn a_clone_that_was_made_is_found_also_when_its_source_has_gone_or_grown()
         let clone = VolumeSpec { source: Source::Volume(origin.id.clone()), ..spec(&format!("pvc-{n}")) };
         let made = rig.create(&clone).await.unwrap();
         if is_gone {
-            rig.cloud.delete_volume(&origin.id, &rig.waiters).await.unwrap();
+            rig.cloud.volumes.delete(&origin.id, &rig.waiters).await.unwrap();
         } else {
-            rig.cloud.expand(&origin.id, Gib(9), &rig.waiters).await.unwrap();
+            rig.cloud.volumes.expand(&origin.id, Gib(9), &rig.waiters).await.unwrap();
         }
         rig.pass(20).await;
         rig.restart();
@@ -495,7 +496,7 @@ async fn made_at_once(rig: &Rig, specs: &[VolumeSpec]) -> usize {
     let mut running = tokio::task::JoinSet::new();
     for spec in specs {
         let (cloud, waiters, spec) = (rig.cloud.clone(), rig.waiters.clone(), spec.clone());
-        running.spawn(async move { cloud.create_volume(&spec, &waiters).await.is_ok() });
+        running.spawn(async move { cloud.volumes.create(&spec, &waiters).await.is_ok() });
     }
     running.join_all().await.into_iter().filter(|ok| *ok).count()
 }
@@ -569,7 +570,7 @@ async fn a_volume_deleted_while_it_is_created_is_made_anew_under_the_next_token(
 async fn the_answer_to_an_old_token_is_not_taken_for_a_volume_that_we_have_just_deleted() {
     let rig = Rig::with(EngineConfig { burnt_token: BurntToken::OldReply, ..EngineConfig::default() }).await;
     let old = rig.create(&spec("pvc-1")).await.unwrap();
-    rig.cloud.delete_volume(&old.id, &rig.waiters).await.unwrap();
+    rig.cloud.volumes.delete(&old.id, &rig.waiters).await.unwrap();
     let (stale, began) = (old.clone(), tokio::time::Instant::now());
     rig.lens.bend_volumes(move |volumes| {
         if began.elapsed().as_secs() < 14 {

@@ -38,7 +38,7 @@ async fn a_refusal_by_ec2_finds_the_volume_that_another_process_made_of_the_name
     let rig = Rig::new().await;
     for (n, class) in REFUSALS.into_iter().enumerate() {
         let wanted = spec(&format!("pvc-{n}"));
-        let made = rig.twin().create_volume(&wanted, &rig.waiters).await.unwrap().into_inner();
+        let made = rig.twin().volumes.create(&wanted, &rig.waiters).await.unwrap().into_inner();
         rig.pass(60).await;
         rig.sim.fail_next(Action::CreateVolume, class, false);
         let found = rig.create(&wanted).await;
@@ -49,7 +49,7 @@ async fn a_refusal_by_ec2_finds_the_volume_that_another_process_made_of_the_name
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_final_only_when_a_describe_that_cannot_lag_behind_the_take_over_shows_nothing() {
     let rig = Rig::new().await;
-    let made = rig.twin().create_volume(&spec("pvc-1"), &rig.waiters).await.unwrap().into_inner();
+    let made = rig.twin().volumes.create(&spec("pvc-1"), &rig.waiters).await.unwrap().into_inner();
     hide_volumes(&rig, 14);
     rig.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
     assert_eq!(rig.create(&spec("pvc-1")).await.map(|v| v.id).ok(), Some(made.id));
@@ -83,7 +83,7 @@ async fn an_absence_proven_before_a_pause_proves_nothing_after_it() {
     rig.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
     rig.create(&spec("pvc-1")).await.unwrap_err();
     rig.pass(60).await;
-    let made = rig.twin().create_volume(&spec("pvc-1"), &rig.waiters).await.unwrap().into_inner();
+    let made = rig.twin().volumes.create(&spec("pvc-1"), &rig.waiters).await.unwrap().into_inner();
     rig.pass(60).await;
     rig.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
     assert_eq!(rig.create(&spec("pvc-1")).await.map(|v| v.id).ok(), Some(made.id));
@@ -125,7 +125,7 @@ async fn zones_that_cannot_be_listed_are_no_final_error_for_a_name_that_has_its_
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_cannot_be_followed_is_no_final_error() {
     let rig = Rig::new().await;
-    rig.twin().create_volume(&spec("pvc-1"), &rig.waiters).await.unwrap().into_inner();
+    rig.twin().volumes.create(&spec("pvc-1"), &rig.waiters).await.unwrap().into_inner();
     rig.pass(60).await;
     let (sim, mut looks) = (rig.sim.clone(), 0);
     rig.lens.bend_volumes(move |volumes| {
@@ -145,8 +145,8 @@ async fn an_encrypted_volume_under_a_later_token_is_found_before_the_first_is_re
     let rig = Rig::with(EngineConfig { burnt_token: BurntToken::OldReply, ..EngineConfig::default() }).await;
     let wanted = VolumeSpec { encrypted: true, ..spec("pvc-1") };
     let twin = rig.twin();
-    let first = twin.create_volume(&wanted, &rig.waiters).await.unwrap().into_inner();
-    twin.delete_volume(&first.id, &rig.waiters).await.unwrap();
+    let first = twin.volumes.create(&wanted, &rig.waiters).await.unwrap().into_inner();
+    twin.volumes.delete(&first.id, &rig.waiters).await.unwrap();
     let request = ebs_ec2::CreateVolume { encrypted: true, ..request(&wanted, "the-next-token") };
     let second = rig.stranger(request).await;
     rig.pass(60).await;
@@ -211,7 +211,7 @@ async fn not_found_is_no_proof_for_a_volume_that_was_there_moments_ago() {
     let volume = rig.volume("pvc-1").await;
     hide_volumes(&rig, 10);
     rig.sim.fail_next(Action::DeleteVolume, ErrorClass::VolumeNotFound, false);
-    rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
+    rig.cloud.volumes.delete(&volume.id, &rig.waiters).await.unwrap();
     assert_eq!(rig.volumes().await.len(), 0, "reported deleted while it is there");
 }
 
@@ -221,7 +221,7 @@ async fn not_found_is_no_proof_in_a_process_that_has_only_now_become_the_one_tha
     let volume = rig.volume("pvc-1").await;
     rig.restart();
     rig.sim.fail_next(Action::DeleteVolume, ErrorClass::VolumeNotFound, false);
-    rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
+    rig.cloud.volumes.delete(&volume.id, &rig.waiters).await.unwrap();
     assert_eq!(rig.volumes().await.len(), 0, "reported deleted while it is there");
 }
 
@@ -230,9 +230,9 @@ async fn not_found_is_believed_at_once_for_a_volume_that_was_last_there_long_ago
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     rig.pass(20).await;
-    rig.twin().delete_volume(&volume.id, &rig.waiters).await.unwrap();
+    rig.twin().volumes.delete(&volume.id, &rig.waiters).await.unwrap();
     let (looks_before, began) = (looks(&rig), Instant::now());
-    rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
+    rig.cloud.volumes.delete(&volume.id, &rig.waiters).await.unwrap();
     assert_eq!(looks(&rig), looks_before);
     assert!(began.elapsed().as_secs() < 2, "{:?}", began.elapsed());
 }
@@ -242,12 +242,12 @@ async fn not_found_is_no_proof_for_a_snapshot_that_was_there_moments_ago() {
     let mut rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     for (n, restarts) in [(1, false), (2, true)] {
-        let made = rig.cloud.create_snapshot(&snapshot_spec(&format!("snap-{n}"), &volume.id), &rig.waiters).await;
+        let made = rig.cloud.snapshots.create(&snapshot_spec(&format!("snap-{n}"), &volume.id), &rig.waiters).await;
         if restarts {
             rig.restart();
         }
         rig.sim.fail_next(Action::DeleteSnapshot, ErrorClass::SnapshotNotFound, false);
-        rig.cloud.delete_snapshot(&made.unwrap().into_inner().id, &rig.waiters).await.unwrap();
+        rig.cloud.snapshots.delete(&made.unwrap().into_inner().id, &rig.waiters).await.unwrap();
         let left = rig.sim.engine().snapshot_of_state().await.snapshots.len();
         assert_eq!(left, 0, "reported deleted while it is there");
     }
@@ -261,7 +261,7 @@ async fn a_refused_snapshot_that_another_process_has_taken_is_found() {
     let kinds = [ErrorClass::Unauthorized, ErrorClass::VolumeNotFound, ErrorClass::Other];
     for (n, class) in kinds.into_iter().enumerate() {
         let wanted = snapshot_spec(&format!("snap-{n}"), &volume.id);
-        let theirs = rig.twin().create_snapshot(&wanted, &rig.waiters).await.unwrap().into_inner();
+        let theirs = rig.twin().snapshots.create(&wanted, &rig.waiters).await.unwrap().into_inner();
         let began = Instant::now();
         rig.lens.bend_snapshots(move |snapshots| {
             if began.elapsed().as_secs() < 14 {
@@ -269,7 +269,7 @@ async fn a_refused_snapshot_that_another_process_has_taken_is_found() {
             }
         });
         rig.sim.fail_next(Action::CreateSnapshot, class, false);
-        let found = rig.cloud.create_snapshot(&wanted, &rig.waiters).await;
+        let found = rig.cloud.snapshots.create(&wanted, &rig.waiters).await;
         assert_eq!(found.map(|s| s.into_inner().id).ok(), Some(theirs.id), "{class:?}");
         rig.pass(60).await;
     }
@@ -280,12 +280,12 @@ async fn a_refused_snapshot_that_nobody_has_taken_is_refused_with_one_describe()
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     for name in ["warm-1", "warm-2"] {
-        rig.cloud.create_snapshot(&snapshot_spec(name, &volume.id), &rig.waiters).await.unwrap().into_inner();
+        rig.cloud.snapshots.create(&snapshot_spec(name, &volume.id), &rig.waiters).await.unwrap().into_inner();
         rig.pass(10).await;
     }
     let before = rig.count(Action::DescribeSnapshots);
     rig.sim.fail_next(Action::CreateSnapshot, ErrorClass::Unauthorized, false);
-    let error = rig.cloud.create_snapshot(&snapshot_spec("snap", &volume.id), &rig.waiters).await.unwrap_err();
+    let error = rig.cloud.snapshots.create(&snapshot_spec("snap", &volume.id), &rig.waiters).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::Unauthorized), "{error:?}");
     assert_eq!(rig.count(Action::DescribeSnapshots), before + 1, "the look before the call is proof enough");
 }

@@ -127,12 +127,12 @@ impl Driver {
         let (cloud, spec) = (&self.cloud, spec(name));
         // EC2 begins its work half way through a mutating call.
         let begun = MUTATING / 2;
-        let (volume, create) = timed(|| cloud.create_volume(&spec, &waiters)).await;
+        let (volume, create) = timed(|| cloud.volumes.create(&spec, &waiters)).await;
         let id = volume.into_inner().id;
-        let (_, attach) = timed(|| cloud.attach(&id, node, &waiters)).await;
+        let (_, attach) = timed(|| cloud.attachments.attach(&id, node, &waiters)).await;
         sleep(used).await;
-        let ((), detach) = timed(|| cloud.detach(&id, node, &waiters)).await;
-        let ((), delete) = timed(|| cloud.delete_volume(&id, &waiters)).await;
+        let ((), detach) = timed(|| cloud.attachments.detach(&id, node, &waiters)).await;
+        let ((), delete) = timed(|| cloud.volumes.delete(&id, &waiters)).await;
         Added {
             create: create.saturating_sub(begun + CREATE),
             attach: attach.saturating_sub(begun + ATTACH),

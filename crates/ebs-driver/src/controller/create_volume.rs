@@ -60,7 +60,7 @@ pub(super) async fn run<E: Ec2>(
     let spec = plan.spec.clone();
     let cloud = Arc::clone(&service.cloud);
     let work = move |waiters| async move {
-        let ensured = cloud.create_volume(&spec, &waiters).await.map_err(ControllerError::at(Rpc::CreateVolume))?;
+        let ensured = cloud.volumes.create(&spec, &waiters).await.map_err(ControllerError::at(Rpc::CreateVolume))?;
         Ok(ensured.into_inner())
     };
     let key = Key::CreateVolume(request.name);

@@ -2,7 +2,7 @@ use ebs_ec2::ModificationState;
 use ebs_types::{Tags, VolumeId, VolumeType};
 
 use super::*;
-use crate::volume::a_volume;
+use crate::volume::plan::tests::volume as a_volume;
 
 fn volume(tags: &[(&str, &str)]) -> Volume {
     let tags: Tags = tags.iter().map(|(k, v)| (format!("ebs.csi.aws.com/{k}"), (*v).to_owned())).collect();

@@ -8,14 +8,13 @@ use std::time::{Duration, SystemTime};
 
 use ebs_ec2::{
     Ec2, Ec2Error, ErrorClass, Page, PageRequest, Result as Ec2Result, Snapshot, SnapshotQuery, Snapshots, Volume,
-    VolumeQuery, VolumeState, Volumes,
+    VolumeQuery, Volumes,
 };
-use ebs_types::VolumeId;
 
+use super::pages;
 use crate::call::read;
-use crate::describe::pages;
+use crate::error::CloudError;
 use crate::throttle::RateLimited;
-use crate::{Cloud, CloudError};
 
 /// The shortest page that EC2 gives.
 const MIN_PAGE: u32 = 5;
@@ -24,32 +23,8 @@ const MAX_PAGE: u32 = 1000;
 /// Tokens of our own begin so; EC2's never do.
 const OWN_TOKEN: &str = "after:";
 
-impl<E: Ec2> Cloud<E> {
-    /// A page of the account's snapshots, all or those of one volume. `max_entries` 0 leaves the length to EC2.
-    ///
-    /// # Errors
-    /// `CloudErrorKind::BadPageToken`.
-    pub async fn list_snapshots(
-        &self,
-        volume: Option<VolumeId>,
-        max_entries: u32,
-        token: Option<String>,
-    ) -> Result<Page<Snapshot>, CloudError> {
-        list(&self.ec2, &SnapshotQuery::Owned { volume }, max_entries, token).await
-    }
-
-    /// A page of the volumes that carry the managed tag. `max_entries` 0 leaves the length to EC2.
-    ///
-    /// # Errors
-    /// `CloudErrorKind::BadPageToken`.
-    pub async fn list_volumes(&self, max_entries: u32, token: Option<String>) -> Result<Page<Volume>, CloudError> {
-        let query = VolumeQuery::Tag { key: self.config.driver.managed_tag(), values: vec!["true".to_owned()] };
-        list(&self.ec2, &query, max_entries, token).await
-    }
-}
-
 /// What EC2 lists in pages.
-trait Listed: Entry {
+pub(crate) trait Listed: Entry {
     type Query: Sync;
     /// What is done, for messages.
     const STEP: &str;
@@ -62,7 +37,7 @@ trait Listed: Entry {
 }
 
 /// What a listing must know of its entries.
-trait Entry: Send + Sized {
+pub(crate) trait Entry: Send + Sized {
     fn id(&self) -> &str;
     fn born(&self) -> Option<SystemTime>;
     /// False for what is gone although EC2 still shows it.
@@ -93,7 +68,7 @@ impl Entry for Volume {
     }
 
     fn exists(&self) -> bool {
-        !matches!(self.state, VolumeState::Deleting | VolumeState::Deleted)
+        Self::exists(self)
     }
 }
 
@@ -122,7 +97,7 @@ impl Entry for Snapshot {
 
 /// A place in a listing that is ordered by age.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Position {
+pub(crate) struct Position {
     micros: u128,
     id: String,
 }
@@ -138,7 +113,11 @@ impl Position {
     }
 }
 
-async fn list<T: Listed, E: Ec2>(
+/// A page of what the query lists. `max_entries` 0 leaves the length to EC2.
+///
+/// # Errors
+/// `CloudErrorKind::BadPageToken`.
+pub(crate) async fn list<T: Listed, E: Ec2>(
     limited: &Arc<RateLimited<E>>,
     query: &T::Query,
     max_entries: u32,

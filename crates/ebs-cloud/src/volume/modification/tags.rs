@@ -6,20 +6,21 @@ use ebs_types::VolumeId;
 use crate::call::mutate;
 use crate::op::Op;
 use crate::refused::refused;
-use crate::{Cloud, CloudError, ModifySpec, Object};
+use crate::volume::service::VolumeService;
+use crate::{CloudError, ModifySpec, Object};
 
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> VolumeService<E> {
     /// Deletes first and then sets, so that a key in both ends with its new value. Both always: a describe that shows
     /// the tags as wanted may show the past, and both calls may be repeated. True when there was anything to do.
     pub(super) async fn change_tags(&self, op: &Op<'_>, id: &VolumeId, spec: &ModifySpec) -> Result<bool, CloudError> {
         let gone: Vec<String> = spec.deleted_tags.iter().filter(|key| !spec.tags.contains_key(*key)).cloned().collect();
         if !gone.is_empty() {
-            let ec2 = self.ec2.for_mutation(op);
+            let ec2 = self.context.ec2.for_mutation(op);
             let answer = mutate(op, || ec2.delete_tags(id.as_str(), &gone)).await?;
             answer.map_err(|e| tags_refused(op, id, e))?;
         }
         if !spec.tags.is_empty() {
-            let ec2 = self.ec2.for_mutation(op);
+            let ec2 = self.context.ec2.for_mutation(op);
             let answer = mutate(op, || ec2.create_tags(id.as_str(), &spec.tags)).await?;
             answer.map_err(|e| tags_refused(op, id, e))?;
         }

@@ -9,10 +9,11 @@ use crate::call::mutate;
 use crate::op::Op;
 use crate::recent_writes::Write;
 use crate::refused::refused;
-use crate::volume::{IopsQuery, Site};
-use crate::{Cloud, CloudError, CloudErrorKind, ModifySpec, Object, bounds};
+use crate::volume::iops_limit::{IopsQuery, Site};
+use crate::volume::service::VolumeService;
+use crate::{CloudError, CloudErrorKind, ModifySpec, Object, bounds};
 
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> VolumeService<E> {
     /// Sees to it that the volume has at least this size; returns the size it has.
     ///
     /// # Errors
@@ -28,7 +29,7 @@ impl<E: Ec2> Cloud<E> {
     /// # Errors
     /// `CloudErrorKind::FailedPrecondition` says when the next modification is possible. A property that EC2 refuses
     /// after tags were changed is `CloudErrorKind::Internal`: "invalid" would say that nothing was done.
-    pub async fn modify_volume(
+    pub async fn modify(
         &self,
         id: &VolumeId,
         spec: &ModifySpec,
@@ -50,24 +51,24 @@ impl<E: Ec2> Cloud<E> {
 
     async fn change_properties(&self, op: &Op<'_>, id: &VolumeId, spec: &ModifySpec) -> Result<Volume, CloudError> {
         let latest = self.latest_at_rest(op, id).await?;
-        let volume = self.volume_for_sure(op, id).await?;
+        let volume = self.context.volume_for_sure(op, id).await?;
         let request = self.request(spec, &volume).await;
         if plan::is_nothing(&request) {
             return Ok(volume);
         }
         let before = latest.as_ref().and_then(|m| m.started);
-        let ec2 = self.ec2.for_mutation(op);
+        let ec2 = self.context.ec2.for_mutation(op);
         let answer = mutate(op, || ec2.modify_volume(&request)).await?;
         match answer {
             Ok(modification) => {
-                self.recent.forget_refusal(id);
-                self.recent.note(Write::Modification(id.clone()));
+                self.context.recent.forget_refusal(id);
+                self.context.recent.note(Write::Modification(id.clone()));
                 if !is_past_modifying(&modification) {
                     self.modification_end(op, &request, before).await?;
                 }
             }
             Err(e) if e.class == ErrorClass::Ambiguous => {
-                self.recent.note(Write::Modification(id.clone()));
+                self.context.recent.note(Write::Modification(id.clone()));
                 self.modification_end(op, &request, before).await?;
             }
             Err(e) => {
@@ -82,7 +83,7 @@ impl<E: Ec2> Cloud<E> {
     }
 
     async fn request(&self, spec: &ModifySpec, volume: &Volume) -> ModifyVolume {
-        let requested = plan::requested_iops(spec, volume, &self.config.driver);
+        let requested = plan::requested_iops(spec, volume, &self.context.config.driver);
         let volume_type = spec.volume_type.as_ref().unwrap_or(&volume.volume_type);
         let iops = self.iops_within_limits(volume, volume_type, plan::size(spec, volume), requested).await;
         plan::request(spec, volume, requested, iops)
