@@ -1,6 +1,7 @@
 //! What is asked for, and what is given back: the vocabulary of the operations.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::time::SystemTime;
 
 use ebs_ec2::LockSnapshot;
@@ -46,11 +47,11 @@ impl<T> Ensured<T> {
 /// The size that is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapacityRequest {
-    /// At least this; `None` and 0 leave it open.
+    /// At least this; `None` leaves it open.
     pub required: Option<Gib>,
     /// What to take when it is left open, as far as source, type and limit allow.
     pub fallback: Gib,
-    /// At most this; `None` and 0: no limit.
+    /// At most this; `None`: no limit.
     pub limit: Option<Gib>,
 }
 
@@ -98,8 +99,8 @@ pub struct VolumeSpec {
     pub iops: IopsRequest,
     /// Lift IOPS to the minimum of the type when they are below.
     pub raise_iops_to_min: bool,
-    /// MiB/s; `None` and 0: EC2's default.
-    pub throughput: Option<u32>,
+    /// MiB/s; `None`: EC2's default.
+    pub throughput: Option<NonZeroU32>,
     /// Encrypt it. With a key it is encrypted in any case.
     pub encrypted: bool,
     /// KMS key by ARN, id or alias.
@@ -111,7 +112,7 @@ pub struct VolumeSpec {
     /// Several instances may attach it; io2 only.
     pub multi_attach: bool,
     /// MiB/s at which a volume from a snapshot is initialised.
-    pub initialization_rate: Option<u32>,
+    pub initialization_rate: Option<NonZeroU32>,
     /// All its tags, name and ownership tags included.
     pub tags: Tags,
 }
@@ -127,8 +128,8 @@ pub struct ModifySpec {
     pub iops: IopsRequest,
     /// Whether the ratio in the volume's tags may raise its IOPS now; `None`: as its tags say.
     pub auto_iops: Option<bool>,
-    /// MiB/s; `None` and 0: as it is.
-    pub throughput: Option<u32>,
+    /// MiB/s; `None`: as it is.
+    pub throughput: Option<NonZeroU32>,
     /// Tags to set.
     pub tags: Tags,
     /// Keys of tags to delete; a key in both ends set.
@@ -160,8 +161,8 @@ impl ModifySpec {
     pub fn asks_for_properties(&self) -> bool {
         self.size.is_some()
             || self.volume_type.is_some()
-            || self.throughput.is_some_and(|throughput| throughput > 0)
-            || !matches!(self.iops, IopsRequest::Default | IopsRequest::Explicit(0) | IopsRequest::PerGib(0))
+            || self.throughput.is_some()
+            || self.iops != IopsRequest::Default
     }
 }
 

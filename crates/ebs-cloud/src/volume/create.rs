@@ -128,25 +128,18 @@ impl<E: Ec2> VolumeService<E> {
         if let Some(volume) = self.memory.gone(&token) {
             return Ok(Submitted::Gone(volume));
         }
-        match self.create_request(op, spec).await {
-            Ok(request) => self.submit(op, spec, &request, token).await,
+        match self.create_request(op, spec, token).await {
+            Ok(request) => self.submit(op, spec, &request).await,
             Err(error) if is_of_the_request_alone(spec, &error) => Err(error),
             // What zones and source are like now does not tell whether the volume was made before.
             Err(error) => self.refused_unless_made(op, spec, error).await.map(Submitted::Found),
         }
     }
 
-    async fn submit(
-        &self,
-        op: &Op<'_>,
-        spec: &VolumeSpec,
-        request: &CreateRequest,
-        token: String,
-    ) -> Result<Submitted, CloudError> {
-        let with_token = request.with_token(token);
+    async fn submit(&self, op: &Op<'_>, spec: &VolumeSpec, request: &CreateRequest) -> Result<Submitted, CloudError> {
         let name = Write::VolumeName(spec.name.clone());
         let ec2 = self.context.ec2.for_mutation(op);
-        let error = match mutate(op, || with_token.send(&ec2)).await? {
+        let error = match mutate(op, || request.send(&ec2)).await? {
             Ok(volume) => {
                 self.context.recent.note_made(name, Object::Volume(volume.id.clone()));
                 return Ok(Submitted::Accepted(volume));

@@ -1,5 +1,7 @@
 //! The request for a volume, computed from what is asked for, what its source is and where there is room.
 
+use std::num::NonZeroU32;
+
 use ebs_ec2::{CopyVolume, CreateVolume, Ec2, Place};
 use ebs_types::{DriverName, Gib, Iops, SnapshotId, Tags, VolumeId};
 
@@ -12,16 +14,21 @@ use crate::op::Op;
 use crate::{CloudError, CloudErrorKind, Object, Source, VolumeSpec};
 
 impl<E: Ec2> VolumeService<E> {
-    /// The request for a volume: the one that was sent before, or a new one.
-    pub(super) async fn create_request(&self, op: &Op<'_>, spec: &VolumeSpec) -> Result<CreateRequest, CloudError> {
+    /// The request for a volume with that client token: the one that was sent before, or a new one.
+    pub(super) async fn create_request(
+        &self,
+        op: &Op<'_>,
+        spec: &VolumeSpec,
+        token: String,
+    ) -> Result<CreateRequest, CloudError> {
         if let Some(request) = self.memory.cached_request(spec) {
-            return Ok(request);
+            return Ok(request.with_token(token));
         }
         plan::check(spec)?;
         let request = match &spec.source {
-            Source::Volume(source) => CreateRequest::Copy(self.copy_volume_request(op, spec, source).await?),
-            Source::Blank => CreateRequest::Create(self.create_volume_request(op, spec, None).await?),
-            Source::Snapshot(id) => CreateRequest::Create(self.create_volume_request(op, spec, Some(id)).await?),
+            Source::Volume(source) => CreateRequest::Copy(self.copy_volume_request(op, spec, source, token).await?),
+            Source::Blank => CreateRequest::Create(self.create_volume_request(op, spec, None, token).await?),
+            Source::Snapshot(id) => CreateRequest::Create(self.create_volume_request(op, spec, Some(id), token).await?),
         };
         self.memory.cache_request(spec, &request);
         Ok(request)
@@ -32,6 +39,7 @@ impl<E: Ec2> VolumeService<E> {
         op: &Op<'_>,
         spec: &VolumeSpec,
         snapshot: Option<&SnapshotId>,
+        token: String,
     ) -> Result<CreateVolume, CloudError> {
         let source = match snapshot {
             Some(id) if plan::size_depends_on_snapshot(spec) => Some(self.size_of(op, id).await?),
@@ -41,16 +49,16 @@ impl<E: Ec2> VolumeService<E> {
         let site = self.site(spec).await?;
         let iops = self.iops(spec, size, &site).await;
         Ok(CreateVolume {
-            client_token: String::new(),
+            client_token: token,
             place: site.place,
             size,
             volume_type: spec.volume_type.clone(),
             iops,
-            throughput: spec.throughput.filter(|t| *t > 0),
+            throughput: spec.throughput.map(NonZeroU32::get),
             encrypted: spec.encrypted || spec.kms_key_id.is_some(),
             kms_key_id: spec.kms_key_id.clone(),
             snapshot: snapshot.cloned(),
-            initialization_rate: spec.initialization_rate.filter(|r| *r > 0),
+            initialization_rate: spec.initialization_rate.map(NonZeroU32::get),
             multi_attach: spec.multi_attach,
             outpost_arn: site.outpost_arn,
             tags: spec.tags.clone(),
@@ -63,6 +71,7 @@ impl<E: Ec2> VolumeService<E> {
         op: &Op<'_>,
         spec: &VolumeSpec,
         id: &VolumeId,
+        token: String,
     ) -> Result<CopyVolume, CloudError> {
         let source = self.context.volume_for_sure(op, id).await.map_err(|e| match e.kind {
             CloudErrorKind::NotFound(object) => CloudError { cause: e.cause, ..CloudError::source_not_found(object) },
@@ -79,12 +88,12 @@ impl<E: Ec2> VolumeService<E> {
             None => spec.iops.resolve(size, spec.volume_type.iops_limits(), spec.raise_iops_to_min),
         };
         Ok(CopyVolume {
-            client_token: String::new(),
+            client_token: token,
             source: id.clone(),
             size,
             volume_type: spec.volume_type.clone(),
             iops,
-            throughput: spec.throughput.filter(|t| *t > 0),
+            throughput: spec.throughput.map(NonZeroU32::get),
             multi_attach: spec.multi_attach,
             tags: spec.tags.clone(),
         })

@@ -26,8 +26,8 @@ pub(crate) fn size(
     source: Option<&SourceSize>,
 ) -> Result<Gib, CloudError> {
     let out_of_range = |message| Err(CloudErrorKind::OutOfRange.error(message));
-    let required = capacity.required.filter(|r| r.0 > 0);
-    let limit = capacity.limit.filter(|l| l.0 > 0).unwrap_or(Gib(u32::MAX));
+    let required = capacity.required;
+    let limit = capacity.limit.unwrap_or(Gib(u32::MAX));
     if let Some(required) = required.filter(|r| *r > limit) {
         return out_of_range(format!("a volume of at least {required} and at most {limit} cannot be"));
     }
@@ -150,7 +150,7 @@ pub(crate) fn check_clone(spec: &VolumeSpec, source: &Volume) -> Result<(), Clou
 
 /// True for the sources whose size must be known before the volume's own can be chosen.
 pub(crate) fn size_depends_on_snapshot(spec: &VolumeSpec) -> bool {
-    matches!(spec.source, Source::Snapshot(_)) && spec.capacity.required.is_none_or(|r| r.0 == 0)
+    matches!(spec.source, Source::Snapshot(_)) && spec.capacity.required.is_none()
 }
 
 #[cfg(test)]

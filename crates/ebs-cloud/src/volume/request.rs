@@ -6,7 +6,7 @@ use ebs_types::Gib;
 
 use super::iops_limit::Site;
 
-/// A creation request without its client token.
+/// A creation request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CreateRequest {
     /// CreateVolume.
@@ -17,10 +17,10 @@ pub(crate) enum CreateRequest {
 
 impl CreateRequest {
     /// The same with that client token.
-    pub(super) fn with_token(&self, token: String) -> Self {
+    pub(super) fn with_token(self, client_token: String) -> Self {
         match self {
-            Self::Create(request) => Self::Create(CreateVolume { client_token: token, ..request.clone() }),
-            Self::Copy(request) => Self::Copy(CopyVolume { client_token: token, ..request.clone() }),
+            Self::Create(request) => Self::Create(CreateVolume { client_token, ..request }),
+            Self::Copy(request) => Self::Copy(CopyVolume { client_token, ..request }),
         }
     }
 

@@ -232,7 +232,7 @@ async fn a_volume_for_several_nodes_may_be_attached_elsewhere() {
     let shared = VolumeSpec {
         multi_attach: true,
         volume_type: VolumeType::Io2,
-        iops: IopsRequest::Explicit(100),
+        iops: IopsRequest::explicit(100),
         ..in_zone(spec("pvc-1"), "us-west-2a")
     };
     let volume = rig.create(&shared).await.unwrap();

@@ -11,7 +11,7 @@ use crate::rig::{Rig, in_zone, spec};
 /// Asks for more IOPS than any place gives.
 fn greedy(name: &str, zone: &str) -> VolumeSpec {
     let capacity = CapacityRequest { required: Some(Gib(200)), fallback: Gib(200), limit: None };
-    VolumeSpec { iops: IopsRequest::Explicit(900_000), capacity, ..in_zone(spec(name), zone) }
+    VolumeSpec { iops: IopsRequest::explicit(900_000), capacity, ..in_zone(spec(name), zone) }
 }
 
 #[tokio::test(start_paused = true)]
@@ -37,7 +37,7 @@ async fn an_iops_limit_is_believed_for_twelve_hours_in_its_zone_and_a_missing_an
 #[tokio::test(start_paused = true)]
 async fn the_question_for_an_iops_limit_is_a_dry_run_of_a_small_volume_and_names_nothing_else() {
     let rig = Rig::new().await;
-    rig.create(&VolumeSpec { throughput: Some(200), ..greedy("pvc-1", "us-west-2a") }).await.unwrap();
+    rig.create(&VolumeSpec { throughput: std::num::NonZero::new(200), ..greedy("pvc-1", "us-west-2a") }).await.unwrap();
     let probe = rig.probes().remove(0);
     assert!(probe.dry_run);
     assert_eq!((probe.size, probe.iops), (Some(4), Some(2_147_483_647)));

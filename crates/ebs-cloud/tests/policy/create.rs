@@ -321,8 +321,12 @@ async fn several_nodes_for_one_volume_need_io2() {
     let error = rig.create(&VolumeSpec { multi_attach: true, ..spec("pvc-1") }).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
     assert_eq!(rig.sim.calls().len(), 0);
-    let io2 =
-        VolumeSpec { multi_attach: true, volume_type: VolumeType::Io2, iops: IopsRequest::PerGib(50), ..spec("pvc-1") };
+    let io2 = VolumeSpec {
+        multi_attach: true,
+        volume_type: VolumeType::Io2,
+        iops: IopsRequest::per_gib(50),
+        ..spec("pvc-1")
+    };
     assert_eq!(rig.create(&io2).await.unwrap().multi_attach, Some(true));
 }
 
@@ -333,7 +337,7 @@ async fn the_limit_of_iops_is_asked_for_only_with_iops_and_once() {
     assert_eq!(rig.probes().len(), 0);
     for name in ["pvc-2", "pvc-3"] {
         let capacity = CapacityRequest { required: Some(Gib(200)), fallback: Gib(200), limit: None };
-        let greedy = VolumeSpec { iops: IopsRequest::Explicit(900_000), capacity, ..in_zone(spec(name), "us-west-2a") };
+        let greedy = VolumeSpec { iops: IopsRequest::explicit(900_000), capacity, ..in_zone(spec(name), "us-west-2a") };
         let volume = rig.create(&greedy).await.unwrap();
         assert!(volume.iops.is_some_and(|iops| (3000..900_000).contains(&iops)), "{:?}", volume.iops);
     }
@@ -356,7 +360,7 @@ async fn a_probe_without_answer_gives_the_published_limit_and_a_retry_sends_the_
     rig.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
     rig.sim.fail_next(Action::CreateVolume, ErrorClass::NotSent, false);
     let greedy = VolumeSpec {
-        iops: IopsRequest::Explicit(900_000),
+        iops: IopsRequest::explicit(900_000),
         capacity: CapacityRequest { required: Some(Gib(200)), fallback: Gib(200), limit: None },
         ..in_zone(spec("pvc-1"), "us-west-2a")
     };
@@ -504,7 +508,8 @@ async fn made_at_once(rig: &Rig, specs: &[VolumeSpec]) -> usize {
 #[tokio::test(start_paused = true)]
 async fn a_bad_parameter_is_an_invalid_argument_with_ec2s_own_words() {
     let rig = Rig::new().await;
-    let error = rig.create(&VolumeSpec { throughput: Some(90_000), ..spec("pvc-1") }).await.unwrap_err();
+    let error =
+        rig.create(&VolumeSpec { throughput: std::num::NonZero::new(90_000), ..spec("pvc-1") }).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
     let ec2 = error.cause.as_ref().unwrap();
     assert!(
@@ -588,7 +593,7 @@ async fn an_outpost_travels_with_its_zone_and_its_own_limits() {
     let rig = Rig::new().await;
     let outpost = "arn:aws:outposts:us-west-2:123456789012:outpost/op-1";
     let mut spec = in_zone(spec("pvc-1"), "us-west-2a");
-    spec.iops = IopsRequest::Explicit(900_000);
+    spec.iops = IopsRequest::explicit(900_000);
     spec.topology.preferred[0].outpost_arn = Some(outpost.to_owned());
     spec.topology.requisite[0].outpost_arn = Some(outpost.to_owned());
     // The simulated account has no Outpost.
@@ -617,12 +622,12 @@ async fn a_term_with_zone_and_zone_id_sends_the_zone_only() {
 #[tokio::test(start_paused = true)]
 async fn iops_that_every_place_allows_are_not_asked_about_and_greedy_ones_once_for_all() {
     let rig = Rig::new().await;
-    let modest = VolumeSpec { iops: IopsRequest::Explicit(16_000), ..in_zone(spec("pvc-1"), "us-west-2a") };
+    let modest = VolumeSpec { iops: IopsRequest::explicit(16_000), ..in_zone(spec("pvc-1"), "us-west-2a") };
     let capacity = CapacityRequest { required: Some(Gib(200)), fallback: Gib(200), limit: None };
     rig.create(&VolumeSpec { capacity: capacity.clone(), ..modest }).await.unwrap();
     assert_eq!(rig.probes().len(), 0);
     let greedy = |name: &str| VolumeSpec {
-        iops: IopsRequest::Explicit(900_000),
+        iops: IopsRequest::explicit(900_000),
         capacity: capacity.clone(),
         ..in_zone(spec(name), "us-west-2a")
     };

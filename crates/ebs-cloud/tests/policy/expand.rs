@@ -113,7 +113,7 @@ async fn what_ec2_refuses_for_good_keeps_its_meaning() {
 fn with_iops_tags(ratio: &str, increase: &str) -> VolumeSpec {
     let mut spec = in_zone(spec("pvc-1"), "us-west-2a");
     spec.volume_type = VolumeType::Io2;
-    spec.iops = IopsRequest::Explicit(100);
+    spec.iops = IopsRequest::explicit(100);
     spec.tags.insert("ebs.csi.aws.com/IOPSPerGb".into(), ratio.into());
     spec.tags.insert("ebs.csi.aws.com/AllowAutoIOPSIncreaseOnModify".into(), increase.into());
     spec

@@ -295,7 +295,7 @@ async fn an_unknown_type_is_left_to_ec2_to_judge_with_its_iops_as_they_are() {
     let rig = Rig::new().await;
     let wanted = VolumeSpec {
         volume_type: VolumeType::Other("gp9".to_owned()),
-        iops: ebs_types::IopsRequest::Explicit(900_000),
+        iops: ebs_types::IopsRequest::explicit(900_000),
         ..in_zone(spec("pvc-1"), "us-west-2a")
     };
     let error = rig.create(&wanted).await.unwrap_err();

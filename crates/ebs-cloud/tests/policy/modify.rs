@@ -1,6 +1,7 @@
 //! ModifyVolume: type, IOPS, throughput and tags.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use ebs_cloud::{CloudError, CloudErrorKind, ModifySpec, Object};
@@ -21,7 +22,7 @@ fn tags(entries: &[(&str, &str)]) -> Tags {
 }
 
 fn throughput(throughput: u32) -> ModifySpec {
-    ModifySpec { throughput: Some(throughput), ..ModifySpec::default() }
+    ModifySpec { throughput: NonZeroU32::new(throughput), ..ModifySpec::default() }
 }
 
 /// Size, type, IOPS and throughput of a ModifyVolume request.
@@ -45,8 +46,8 @@ async fn a_modified_volume_is_as_asked_for_and_a_repeat_changes_nothing() {
     let volume = rig.volume("pvc-1").await;
     let spec = ModifySpec {
         size: Some(Gib(20)),
-        iops: IopsRequest::Explicit(4000),
-        throughput: Some(200),
+        iops: IopsRequest::explicit(4000),
+        throughput: NonZeroU32::new(200),
         ..ModifySpec::default()
     };
     for _ in 0..2 {
@@ -63,8 +64,8 @@ async fn only_what_differs_is_sent() {
     let spec = ModifySpec {
         size: Some(Gib(2)),
         volume_type: Some(VolumeType::Gp3),
-        iops: IopsRequest::Explicit(3000),
-        throughput: Some(250),
+        iops: IopsRequest::explicit(3000),
+        throughput: NonZeroU32::new(250),
         ..ModifySpec::default()
     };
     rig.cloud.volumes.modify(&volume.id, &spec, &rig.waiters).await.unwrap();
@@ -97,7 +98,7 @@ async fn tags_alone_modify_nothing_and_nothing_at_all_calls_nothing() {
     assert_eq!(rig.cloud.volumes.modify(&volume.id, &spec, &rig.waiters).await.unwrap(), None);
     assert_eq!(rig.count(Action::ModifyVolume), 0);
     rig.sim.clear_calls();
-    let flag_only = ModifySpec { auto_iops: Some(true), throughput: Some(0), ..ModifySpec::default() };
+    let flag_only = ModifySpec { auto_iops: Some(true), throughput: NonZeroU32::new(0), ..ModifySpec::default() };
     assert_eq!(rig.cloud.volumes.modify(&volume.id, &flag_only, &rig.waiters).await.unwrap(), None);
     assert_eq!(rig.actions(), []);
 }
@@ -164,7 +165,7 @@ async fn refusals_of_tags_keep_their_meaning() {
 async fn iops_above_the_limit_of_the_type_are_lowered_and_the_limit_is_asked_for_the_volumes_place() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
-    let spec = ModifySpec { size: Some(Gib(200)), iops: IopsRequest::Explicit(900_000), ..ModifySpec::default() };
+    let spec = ModifySpec { size: Some(Gib(200)), iops: IopsRequest::explicit(900_000), ..ModifySpec::default() };
     let now = rig.cloud.volumes.modify(&volume.id, &spec, &rig.waiters).await.unwrap().unwrap();
     assert!(now.iops.is_some_and(|iops| (3000..900_000).contains(&iops)), "{:?}", now.iops);
     let probes = rig.probes();
@@ -177,7 +178,7 @@ async fn iops_that_every_place_allows_are_not_asked_about_and_lifted_to_the_mini
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     let to_io2 =
-        ModifySpec { volume_type: Some(VolumeType::Io2), iops: IopsRequest::PerGib(10), ..ModifySpec::default() };
+        ModifySpec { volume_type: Some(VolumeType::Io2), iops: IopsRequest::per_gib(10), ..ModifySpec::default() };
     let now = rig.cloud.volumes.modify(&volume.id, &to_io2, &rig.waiters).await.unwrap().unwrap();
     assert_eq!((now.volume_type, now.iops), (VolumeType::Io2, Some(100)), "40 are below the type's minimum");
     assert_eq!(rig.probes().len(), 0);
