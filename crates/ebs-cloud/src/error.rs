@@ -70,7 +70,6 @@ impl CloudErrorKind {
         }
     }
 
-    /// An error of this kind.
     pub fn error(self, message: impl Into<String>) -> CloudError {
         CloudError { kind: self, message: message.into(), cause: None }
     }

@@ -9,16 +9,12 @@ use tokio::time::Instant;
 
 use crate::error::{CloudError, CloudErrorKind};
 
-/// Handed through the steps of an operation.
 #[derive(Debug)]
 pub(crate) struct Op<'a> {
     /// What is done to what, as a fragment for messages: `attach vol-1 to i-2`.
     pub(crate) what: String,
-    /// The end of its bound.
     pub(crate) deadline: Instant,
-    /// Who waits for it.
     pub(crate) waiters: &'a Waiters,
-    /// It has made a mutating call.
     has_mutated: AtomicBool,
 }
 
@@ -29,7 +25,6 @@ impl fmt::Display for Op<'_> {
 }
 
 impl<'a> Op<'a> {
-    /// An operation that starts now.
     pub(crate) fn start(what: String, bound: Duration, waiters: &'a Waiters) -> Self {
         Self { what, deadline: Instant::now() + bound, waiters, has_mutated: AtomicBool::new(false) }
     }

@@ -18,15 +18,10 @@ const MEMORY: Duration = Duration::from_secs(3600);
 /// What a mutating call may have brought about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Write {
-    /// A volume of that name.
     VolumeName(String),
-    /// A snapshot of that name.
     SnapshotName(String),
-    /// A modification of that volume.
     Modification(VolumeId),
-    /// The end of that volume.
     Deletion(VolumeId),
-    /// The end of that snapshot.
     SnapshotDeletion(SnapshotId),
 }
 
@@ -94,7 +89,6 @@ impl RecentWrites {
         self.writes.get(write).unwrap_or(self.since)
     }
 
-    /// When this process began.
     pub(crate) fn began(&self) -> Instant {
         self.since
     }
@@ -146,7 +140,6 @@ impl RecentWrites {
         first(&self.refused, volume)
     }
 
-    /// A modification of the volume was accepted.
     pub(crate) fn forget_refusal(&self, volume: &VolumeId) {
         self.refused.remove(volume);
     }
@@ -160,7 +153,6 @@ impl RecentWrites {
         *term = Some(LeaseTerm { began, last_asked: now });
     }
 
-    /// When the present term began.
     pub(crate) fn term_began(&self, sidecar: Sidecar) -> Instant {
         let term = self.term(sidecar).lock().unwrap_or_else(PoisonError::into_inner);
         term.map_or_else(Instant::now, |t| t.began)

@@ -36,7 +36,6 @@ pub enum Ensured<T> {
 }
 
 impl<T> Ensured<T> {
-    /// The object either way.
     pub fn into_inner(self) -> T {
         match self {
             Self::Created(object) | Self::Existing(object) => object,
@@ -44,7 +43,6 @@ impl<T> Ensured<T> {
     }
 }
 
-/// The size that is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapacityRequest {
     /// At least this; `None` leaves it open.
@@ -55,12 +53,10 @@ pub struct CapacityRequest {
     pub limit: Option<Gib>,
 }
 
-/// What a volume is made from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// Nothing: a volume of zeros.
     Blank,
-    /// A snapshot.
     Snapshot(SnapshotId),
     /// A copy of a volume, in its zone.
     Volume(VolumeId),
@@ -71,13 +67,11 @@ pub enum Source {
 pub struct Term {
     /// By name; wins over the id.
     pub zone: Option<ZoneName>,
-    /// By id.
     pub zone_id: Option<ZoneId>,
     /// An Outpost in that zone, by ARN.
     pub outpost_arn: Option<String>,
 }
 
-/// Where a volume may be.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Topology {
     /// Better first.
@@ -91,11 +85,8 @@ pub struct Topology {
 pub struct VolumeSpec {
     /// The orchestrator's name; the client token derives from it and the tag `CSIVolumeName` carries it.
     pub name: String,
-    /// Size.
     pub capacity: CapacityRequest,
-    /// Type.
     pub volume_type: VolumeType,
-    /// IOPS.
     pub iops: IopsRequest,
     /// Lift IOPS to the minimum of the type when they are below.
     pub raise_iops_to_min: bool,
@@ -105,9 +96,7 @@ pub struct VolumeSpec {
     pub encrypted: bool,
     /// KMS key by ARN, id or alias.
     pub kms_key_id: Option<String>,
-    /// Made from.
     pub source: Source,
-    /// Place.
     pub topology: Topology,
     /// Several instances may attach it; io2 only.
     pub multi_attach: bool,
@@ -122,7 +111,6 @@ pub struct VolumeSpec {
 pub struct ModifySpec {
     /// At least this size.
     pub size: Option<Gib>,
-    /// Type.
     pub volume_type: Option<VolumeType>,
     /// IOPS; those that the type cannot have are brought within its limits.
     pub iops: IopsRequest,
@@ -130,14 +118,12 @@ pub struct ModifySpec {
     pub auto_iops: Option<bool>,
     /// MiB/s; `None`: as it is.
     pub throughput: Option<NonZeroU32>,
-    /// Tags to set.
     pub tags: Tags,
     /// Keys of tags to delete; a key in both ends set.
     pub deleted_tags: BTreeSet<String>,
 }
 
 impl Default for ModifySpec {
-    /// Nothing.
     fn default() -> Self {
         Self {
             size: None,
@@ -152,7 +138,6 @@ impl Default for ModifySpec {
 }
 
 impl ModifySpec {
-    /// Only the size.
     pub fn size(size: Gib) -> Self {
         Self { size: Some(size), ..Self::default() }
     }
@@ -171,7 +156,6 @@ impl ModifySpec {
 pub struct SnapshotSpec {
     /// The orchestrator's name; the tag `CSIVolumeSnapshotName` carries it.
     pub name: String,
-    /// Of which volume.
     pub volume: VolumeId,
     /// Kept on this Outpost, by ARN.
     pub outpost_arn: Option<String>,
@@ -184,7 +168,6 @@ pub struct SnapshotSpec {
 pub struct SnapshotFeatures {
     /// Zones in which volumes are to be restored fast.
     pub fast_restore_zones: Vec<ZoneName>,
-    /// Lock.
     pub lock: Lock,
 }
 
@@ -193,9 +176,7 @@ pub struct SnapshotFeatures {
 pub struct Lock {
     /// `governance` or `compliance`.
     pub mode: Option<String>,
-    /// Days.
     pub duration_days: Option<u32>,
-    /// Until then.
     pub expiration: Option<SystemTime>,
     /// Hours in which a lock in compliance mode can be changed.
     pub cool_off_hours: Option<u32>,

@@ -152,7 +152,6 @@ impl<E: Ec2> AttachmentService<E> {
         }
     }
 
-    /// There is no attachment (any more).
     fn forget(&self, pair: &Pair) {
         self.pairs.gone(pair);
         self.devices.release(pair.node.instance(), &pair.volume);

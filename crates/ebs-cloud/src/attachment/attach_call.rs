@@ -22,7 +22,6 @@ use crate::op::Op;
 use crate::refused::refused;
 use crate::{CloudError, CloudErrorKind, Object, bounds};
 
-/// What became of the call.
 pub(super) enum AttachCall {
     /// EC2 took it, or may have: this attachment is to be waited for.
     Sent(Expected),
@@ -31,7 +30,6 @@ pub(super) enum AttachCall {
 }
 
 impl<E: Ec2> AttachmentService<E> {
-    /// Asks for the attachment, once.
     pub(super) async fn call_attach(&self, op: &Op<'_>, pair: &Pair) -> Result<AttachCall, CloudError> {
         let called = match &pair.node {
             NodeId::Instance(id) => self.attach_to_instance(op, pair, id).await?,
@@ -113,7 +111,6 @@ fn unclear(op: &Op<'_>, error: &Ec2Error) -> Expected {
     Expected::unclear()
 }
 
-/// What follows from a refusal.
 pub(super) enum AfterRefusal {
     /// There is an attachment to the node already: it is to be waited for.
     Existing(Expected),

@@ -19,7 +19,6 @@ use crate::{CloudError, CloudErrorKind, bounds};
 /// DetachVolume calls that one operation may make: an attachment that comes back after EC2 agreed to end it is odd.
 const MAX_DETACH_CALLS: u32 = 3;
 
-/// What the wait ended with.
 enum End {
     Gone,
     /// EC2 lists an attachment that is not on its way out, although it would show one that is.

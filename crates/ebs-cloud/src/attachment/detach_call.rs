@@ -27,7 +27,6 @@ pub(super) struct DetachProgress {
     pub(super) answer_shows_from: Instant,
     /// What EC2 answered, when it refused.
     pub(super) refusal: Option<Ec2Error>,
-    /// When to poll for the first time.
     pub(super) first: FirstPoll,
     /// EC2 agreed, and may be asked once more for the state itself.
     pub(super) may_ask: bool,
@@ -47,9 +46,7 @@ impl DetachProgress {
 /// with 1 to 2 s of it put the 99th percentile of Unpublish over the second that D-24 allows (`docs/performance.md`).
 pub(super) const MIN_WAIT_FOR_SPARE_CALL: Duration = Duration::from_millis(500);
 
-/// What came of it.
 pub(super) enum SpareCall {
-    /// Nothing is attached.
     Gone,
     /// Nothing is known that was not before, or nothing was asked.
     Inconclusive,
@@ -96,7 +93,6 @@ impl<E: Ec2> AttachmentService<E> {
         DetachProgress { believed_from, may_ask: true, ..progress }
     }
 
-    /// EC2 refused, or its answer was lost.
     fn detach_refused(&self, op: &Op<'_>, pair: &Pair, error: Ec2Error) -> Result<DetachProgress, CloudError> {
         let now = Instant::now();
         let progress = DetachProgress::unknown(FirstPoll::Now);

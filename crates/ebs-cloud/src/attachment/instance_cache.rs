@@ -18,7 +18,6 @@ use crate::throttle::RateLimited;
 /// For how long a description is used.
 pub(super) const LIFETIME: Duration = Duration::from_secs(30);
 
-/// Descriptions by instance.
 #[derive(Debug)]
 pub(crate) struct InstanceCache<E> {
     context: Arc<Context<E>>,

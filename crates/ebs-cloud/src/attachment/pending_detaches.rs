@@ -16,9 +16,7 @@ const FORGOTTEN_AFTER: Duration = Duration::from_mins(15);
 /// A detachment that was asked for and has not ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingDetach {
-    /// The volume.
     pub volume: VolumeId,
-    /// The node.
     pub node: NodeId,
     /// EC2's last word on the attachment.
     pub state: AttachmentState,
@@ -64,12 +62,10 @@ impl PendingDetaches {
         self.live().get(pair)?.busy_since
     }
 
-    /// It has ended.
     pub(crate) fn ended(&self, pair: &Pair) {
         self.live().remove(pair);
     }
 
-    /// Those that have not.
     pub(crate) fn all(&self) -> Vec<PendingDetach> {
         let of = |(pair, entry): (&Pair, &Entry)| PendingDetach {
             volume: pair.volume.clone(),

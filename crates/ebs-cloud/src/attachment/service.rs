@@ -10,7 +10,6 @@ use super::pairs::PairMemory;
 use super::pending_detaches::{PendingDetach, PendingDetaches};
 use crate::context::Context;
 
-/// Attaches volumes to nodes and detaches them.
 #[derive(Debug)]
 pub struct AttachmentService<E> {
     pub(super) context: Arc<Context<E>>,

@@ -86,7 +86,6 @@ impl<Q: DescribeQuery, E: Ec2> DescribeBatcher<Q, E> {
     }
 }
 
-/// All batchers over one EC2.
 #[derive(Debug)]
 pub(crate) struct DescribeBatchers<E> {
     pub(crate) volumes: DescribeBatcher<VolumesById, E>,
@@ -113,7 +112,6 @@ impl<E: Ec2> DescribeBatchers<E> {
     }
 }
 
-/// One subscriber of a batcher.
 pub(crate) struct Subscription<Q: DescribeQuery, E> {
     shared: Arc<Shared<Q, E>>,
     id: u64,

@@ -23,7 +23,6 @@ const MAX_PAGE: u32 = 1000;
 /// Tokens of our own begin so; EC2's never do.
 const OWN_TOKEN: &str = "after:";
 
-/// What EC2 lists in pages.
 pub(crate) trait Listed: Entry {
     type Query: Sync;
     /// What is done, for messages.

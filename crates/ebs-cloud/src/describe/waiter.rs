@@ -34,7 +34,6 @@ pub(crate) enum Verdict<T> {
     Waiting,
 }
 
-/// When to poll for the first time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FirstPoll {
     /// Now: it may be so already.
@@ -49,7 +48,6 @@ struct Wait<'a> {
     first: FirstPoll,
 }
 
-/// Waits on one EC2.
 #[derive(Debug)]
 pub(crate) struct ResourceWaiter<E> {
     batchers: Arc<DescribeBatchers<E>>,
@@ -57,7 +55,6 @@ pub(crate) struct ResourceWaiter<E> {
 }
 
 impl<E: Ec2> ResourceWaiter<E> {
-    /// Polls through those batchers.
     pub(crate) fn new(batchers: Arc<DescribeBatchers<E>>) -> Self {
         Self { batchers, transition_times: TransitionTimes::default() }
     }
@@ -172,7 +169,6 @@ impl<E: Ec2> ResourceWaiter<E> {
     }
 }
 
-/// A describe that EC2 refuses for good.
 fn describe_refused(op: &Op<'_>, error: Ec2Error) -> CloudError {
     if !op.has_mutated() {
         return refused(op, error);

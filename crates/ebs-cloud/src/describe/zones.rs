@@ -13,7 +13,6 @@ use crate::throttle::RateLimited;
 
 const LIFETIME: Duration = Duration::from_secs(600);
 
-/// The region's zones, asked for when needed.
 #[derive(Debug)]
 pub(crate) struct Zones<E> {
     ec2: Arc<RateLimited<E>>,

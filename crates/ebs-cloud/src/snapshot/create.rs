@@ -133,12 +133,10 @@ impl<E: Ec2> SnapshotService<E> {
     }
 }
 
-/// The operation of taking a snapshot.
 pub(crate) fn snapshot_op<'a>(spec: &SnapshotSpec, waiters: &'a Waiters) -> Op<'a> {
     Op::start(format!("create snapshot {:?} of {}", spec.name, spec.volume), bounds::SNAPSHOT, waiters)
 }
 
-/// What EC2's refusal to take a snapshot means.
 fn creation_refused(op: &Op<'_>, spec: &SnapshotSpec, error: Ec2Error) -> CloudError {
     match error.class {
         ErrorClass::VolumeNotFound | ErrorClass::MalformedId => {

@@ -27,7 +27,6 @@ impl<E: Ec2> SnapshotService<E> {
         outcome
     }
 
-    /// The same as a part of another operation.
     pub(crate) async fn delete_within(&self, op: &Op<'_>, id: &SnapshotId) -> Result<(), CloudError> {
         loop {
             let asked = Instant::now();

@@ -110,7 +110,6 @@ impl<E: Ec2> SnapshotService<E> {
     }
 }
 
-/// The error with EC2's words.
 fn with_ec2_message(error: &CloudError) -> String {
     match &error.cause {
         Some(ec2) => format!("{error}: {ec2}"),

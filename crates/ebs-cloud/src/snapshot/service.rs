@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::memory::SnapshotMemory;
 use crate::context::Context;
 
-/// Takes, finds and deletes snapshots.
 #[derive(Debug)]
 pub struct SnapshotService<E> {
     pub(super) context: Arc<Context<E>>,

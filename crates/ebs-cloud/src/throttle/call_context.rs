@@ -12,9 +12,7 @@ use crate::op::Op;
 /// The context of a call. Clones share the position in every queue.
 #[derive(Debug, Clone)]
 pub(crate) struct CallContext {
-    /// Which calls it goes before.
     pub(crate) priority: Priority,
-    /// The end of the wait for a token.
     pub(crate) deadline: Instant,
     waiters: Option<Waiters>,
     ticket: Arc<OnceLock<u64>>,
@@ -40,7 +38,6 @@ impl CallContext {
         Self::new(Priority::High, Instant::now() + bound, None)
     }
 
-    /// Nobody wants the call any more.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.waiters.as_ref().is_some_and(|waiters| !waiters.any())
     }

@@ -21,7 +21,6 @@ const MIN_RATE_SHARE: f64 = 0.02;
 /// A burst is sent at this many times the documented rate, not at once, so that a throttle comes before all is sent.
 const BURST_RATE_FACTOR: f64 = 10.0;
 
-/// A belief about one of EC2's token buckets.
 #[derive(Debug, Clone)]
 pub(crate) struct TokenBucket {
     documented: BucketSize,
@@ -35,7 +34,6 @@ pub(crate) struct TokenBucket {
     last_increase: Instant,
 }
 
-/// A token that was taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Token {
     at: Instant,
@@ -44,7 +42,6 @@ pub(crate) struct Token {
 }
 
 impl TokenBucket {
-    /// Full, and as documented.
     pub(crate) fn new(documented: BucketSize, now: Instant) -> Self {
         Self {
             documented,

@@ -10,13 +10,10 @@ use crate::op::Op;
 use crate::recent_writes::{Sidecar, Write};
 use crate::{CloudError, CloudErrorKind, VolumeSpec};
 
-/// What was found under the name.
 pub(super) enum NameMatch {
-    /// The volume that is wanted.
     Compatible(Box<Volume>),
     /// Another one, or several; how they differ.
     Different(String),
-    /// None, as far as a describe shows.
     Absent,
     /// One of ours that EC2 could not make.
     Broken(Box<Volume>),

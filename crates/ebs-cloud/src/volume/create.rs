@@ -19,11 +19,8 @@ use crate::{CloudError, CloudErrorKind, Ensured, Object, VolumeSpec, bounds};
 /// Client tokens whose volume is gone are rotated at most this often in one attempt.
 const MAX_TOKEN_ROTATIONS: u32 = 2;
 
-/// What became of a creation request.
 enum Submitted {
-    /// EC2 accepted it.
     Accepted(Volume),
-    /// The volume is there already.
     Found(Volume),
     /// It was accepted in an earlier attempt, and its volume is gone.
     Gone(Volume),

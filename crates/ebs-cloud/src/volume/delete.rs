@@ -38,7 +38,6 @@ impl<E: Ec2> VolumeService<E> {
         outcome
     }
 
-    /// The same as a part of another operation.
     pub(super) async fn delete_within(&self, op: &Op<'_>, id: &VolumeId) -> Result<(), CloudError> {
         loop {
             let asked = Instant::now();

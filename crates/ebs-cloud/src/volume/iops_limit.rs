@@ -30,9 +30,7 @@ static THOUSANDS: LazyLock<Regex> =
 /// Where a volume is or is to be.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Site {
-    /// Zone.
     pub(crate) place: Place,
-    /// Outpost in it.
     pub(crate) outpost_arn: Option<String>,
 }
 
@@ -52,13 +50,9 @@ impl fmt::Display for Site {
 /// IOPS that are asked for, and the volume they are for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IopsQuery<'a> {
-    /// The volume's type.
     pub(crate) volume_type: &'a VolumeType,
-    /// Where it is or is to be.
     pub(crate) site: &'a Site,
-    /// The IOPS asked for.
     pub(crate) iops: IopsRequest,
-    /// Its size.
     pub(crate) size: Gib,
 }
 

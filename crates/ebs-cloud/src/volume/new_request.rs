@@ -131,7 +131,6 @@ impl<E: Ec2> VolumeService<E> {
         tags
     }
 
-    /// What a snapshot needs.
     pub(super) async fn size_of(&self, op: &Op<'_>, id: &SnapshotId) -> Result<plan::SourceSize, CloudError> {
         match self.context.snapshot_for_sure(op, id).await? {
             Some(snapshot) => Ok(plan::SourceSize { what: format!("snapshot {id}"), size: snapshot.size }),

@@ -7,7 +7,6 @@ use sha2::{Digest, Sha256};
 use super::iops_limit::Site;
 use crate::{CapacityRequest, CloudError, CloudErrorKind, Source, Term, Topology, VolumeSpec};
 
-/// What the source says about the size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SourceSize {
     /// The source, for messages.
@@ -105,7 +104,6 @@ fn is_at(term: &Term, volume: &Volume) -> bool {
     is_in_zone && (term.outpost_arn.is_none() || term.outpost_arn == volume.outpost_arn)
 }
 
-/// True when the request names an Outpost.
 pub(crate) fn asks_for_outpost(topology: &Topology) -> bool {
     topology.preferred.iter().chain(&topology.requisite).any(|term| term.outpost_arn.is_some())
 }

@@ -6,17 +6,13 @@ use ebs_types::Gib;
 
 use super::iops_limit::Site;
 
-/// A creation request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CreateRequest {
-    /// CreateVolume.
     Create(CreateVolume),
-    /// CopyVolumes.
     Copy(CopyVolume),
 }
 
 impl CreateRequest {
-    /// The same with that client token.
     pub(super) fn with_token(self, client_token: String) -> Self {
         match self {
             Self::Create(request) => Self::Create(CreateVolume { client_token, ..request }),
@@ -34,7 +30,6 @@ impl CreateRequest {
         }
     }
 
-    /// The size to create.
     pub(super) fn size(&self) -> Gib {
         match self {
             Self::Create(request) => request.size,
@@ -42,7 +37,6 @@ impl CreateRequest {
         }
     }
 
-    /// Sends it, once.
     pub(super) async fn send(&self, ec2: &impl Ec2) -> Result<Volume, Ec2Error> {
         match self {
             Self::Create(request) => ec2.create_volume(request).await,

@@ -8,7 +8,6 @@ use super::iops_limit::IopsLimitProbe;
 use super::memory::VolumeMemory;
 use crate::context::Context;
 
-/// Creates, finds, modifies and deletes volumes.
 #[derive(Debug)]
 pub struct VolumeService<E> {
     pub(super) context: Arc<Context<E>>,

@@ -8,10 +8,8 @@ use ebs_types::{DriverName, Gib, Iops, IopsRequest};
 
 use crate::ModifySpec;
 
-/// Which IOPS are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RequestedIops {
-    /// How many.
     pub(super) request: IopsRequest,
     /// The volume's own tags ask, on the occasion of another change: that may raise its IOPS and never lowers them.
     pub(super) only_raises: bool,
@@ -80,7 +78,6 @@ pub(super) fn request(
     }
 }
 
-/// True when nothing is to be changed.
 pub(super) fn is_nothing(request: &ModifyVolume) -> bool {
     let ModifyVolume { volume: _, size, volume_type, iops, throughput } = request;
     size.is_none() && volume_type.is_none() && iops.is_none() && throughput.is_none()
