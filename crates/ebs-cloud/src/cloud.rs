@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ebs_ec2::{Ec2, Observer, Zones as _};
-use ebs_types::{InstanceId, VolumeId};
+use ebs_types::{ConnectionId, InstanceId, VolumeId};
 
 use crate::attachment::AttachmentService;
 use crate::context::Context;
 use crate::error::CloudError;
 use crate::instance_facts::{self, InstanceFacts};
+use crate::lease_terms::Sidecar;
 use crate::refused::refused;
 use crate::snapshot::SnapshotService;
 use crate::spec::CloudConfig;
@@ -56,6 +57,12 @@ impl<E: Ec2> Cloud<E> {
             snapshots: SnapshotService::new(Arc::clone(&context)),
             context,
         }
+    }
+
+    /// A mutating request has come over that connection, if its connection is known. To be told before the operation that
+    /// the request starts or joins: it tells how long this process has been the only one that the sidecar asks.
+    pub fn note_request(&self, sidecar: Sidecar, connection: Option<ConnectionId>) {
+        self.context.recent.note_request(sidecar, connection);
     }
 
     /// Asks EC2 once, without retry, whether it answers and knows us.

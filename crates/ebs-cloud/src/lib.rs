@@ -19,6 +19,7 @@ mod describe;
 mod error;
 mod expiring;
 mod instance_facts;
+mod lease_terms;
 mod object;
 mod op;
 mod policy_observer;
@@ -35,6 +36,7 @@ pub use cloud::Cloud;
 pub use ebs_ec2::{Ec2, LockSnapshot, Page, Snapshot, SnapshotState, Volume, VolumeState};
 pub use error::{CloudError, CloudErrorKind};
 pub use instance_facts::InstanceFacts;
+pub use lease_terms::Sidecar;
 pub use object::Object;
 pub use snapshot::SnapshotService;
 pub use spec::{

@@ -10,6 +10,7 @@ use super::proof::{Expected, Proof, age};
 use super::service::AttachmentService;
 use crate::call::mutate;
 use crate::describe::{FirstPoll, Transition, Verdict};
+use crate::lease_terms::Sidecar;
 use crate::op::Op;
 use crate::refused::refused;
 use crate::{Attached, CloudError, CloudErrorKind, Object, bounds};
@@ -33,6 +34,7 @@ impl<E: Ec2> AttachmentService<E> {
     /// `CloudErrorKind::NotFound` names the volume or the instance; `CloudErrorKind::FailedPrecondition` names the
     /// instance to which the volume is attached instead.
     pub async fn attach(&self, volume: &VolumeId, node: &NodeId, waiters: &Waiters) -> Result<Attached, CloudError> {
+        self.context.recent.note_request_from(Sidecar::Attacher);
         let pair = Pair { volume: volume.clone(), node: node.clone() };
         let op = Op::start(format!("attach {volume} to {node}"), bounds::ATTACH, waiters);
         // A DetachVolume that is carried out late would end what this answers as attached.
@@ -77,7 +79,7 @@ impl<E: Ec2> AttachmentService<E> {
         if matches!(pair.node, NodeId::Instance(_)) {
             return Ok(None);
         }
-        let found = self.context.lookups.volume(op, &pair.volume).await?;
+        let found = self.context.lookups.volume(Some(op), &pair.volume).await?;
         match found.map_or(NodeAttachment::Absent, |volume| node_attachment(&volume, &pair.node)) {
             NodeAttachment::Absent => Ok(None),
             NodeAttachment::Attached(_) | NodeAttachment::Attaching(_) | NodeAttachment::Detaching(_) => {

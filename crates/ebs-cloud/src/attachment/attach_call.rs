@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use ebs_ec2::{
-    AttachRequest, Attachment, AttachmentState, Attachments, ClusterNodes, Ec2, Ec2Error, ErrorClass, VolumeState,
+    AttachRequest, Attachment, AttachmentState, Attachments, ClusterNodes, Ec2, Ec2Error, ErrorClass, Volume,
+    VolumeState,
 };
 use ebs_types::{HyperPodNode, InstanceId, NodeId};
 use tokio::time::Instant;
@@ -18,6 +19,7 @@ use super::proof::Expected;
 use super::service::AttachmentService;
 use crate::call::mutate;
 use crate::describe::{FirstPoll, Verdict};
+use crate::lease_terms::Sidecar;
 use crate::op::Op;
 use crate::refused::refused;
 use crate::{CloudError, CloudErrorKind, Object, bounds};
@@ -197,7 +199,7 @@ impl<E: Ec2> AttachmentService<E> {
         error: Ec2Error,
     ) -> Result<AfterRefusal, CloudError> {
         let existing = self.existing_attachment(pair);
-        let found = self.context.lookups.volume(op, &pair.volume).await?;
+        let found = self.context.lookups.volume(Some(op), &pair.volume).await?;
         match found.as_ref().map_or(NodeAttachment::Absent, |volume| node_attachment(volume, &pair.node)) {
             NodeAttachment::Attached(_) | NodeAttachment::Attaching(_) => return Ok(AfterRefusal::Existing(existing)),
             NodeAttachment::Detaching(_) | NodeAttachment::Absent => {}
@@ -210,7 +212,8 @@ impl<E: Ec2> AttachmentService<E> {
 
     /// An attachment that we did not make just now: what describes prove of it follows from what this process knows.
     pub(super) fn existing_attachment(&self, pair: &Pair) -> Expected {
-        Expected::found(self.pairs.last_known(pair), self.context.recent.began(), self.pairs.detach_asked_at(pair))
+        let alone_since = self.context.recent.term_began(Sidecar::Attacher);
+        Expected::found(self.pairs.last_known(pair), alone_since, self.pairs.detach_asked_at(pair))
     }
 }
 

@@ -48,7 +48,7 @@ impl<E: Ec2> InstanceCache<E> {
         if let Some(instance) = self.known.get(id) {
             return Ok(instance);
         }
-        let instance = Arc::new(self.context.lookups.instance(op, id).await?);
+        let instance = Arc::new(self.context.lookups.instance(Some(op), id).await?);
         self.known.insert(id.clone(), Arc::clone(&instance), LIFETIME);
         Ok(instance)
     }

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use ebs_ec2::{
-    Ec2, Ec2Error, ErrorClass, Page, PageRequest, Result as Ec2Result, Snapshot, SnapshotQuery, Snapshots, Volume,
-    VolumeQuery, Volumes,
+    Ec2, Ec2Error, ErrorClass, Page, PageRequest, Result as Ec2Result, Snapshot, SnapshotQuery, Volume, VolumeQuery,
 };
 
 use super::pages;

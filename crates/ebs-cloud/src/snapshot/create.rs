@@ -7,8 +7,9 @@ use tokio::time::Instant;
 use super::service::SnapshotService;
 use crate::call::mutate;
 use crate::describe::Verdict;
+use crate::lease_terms::Sidecar;
 use crate::op::Op;
-use crate::recent_writes::{Sidecar, Write};
+use crate::recent_writes::Write;
 use crate::refused::refused;
 use crate::{CloudError, CloudErrorKind, Ensured, Object, SnapshotSpec, bounds};
 
@@ -28,10 +29,9 @@ impl<E: Ec2> SnapshotService<E> {
             tags: spec.tags.clone(),
         };
         let name = Write::SnapshotName(spec.name.clone());
-        self.context.recent.others_shown_from(&name, Sidecar::Snapshotter);
         let mut made_by_us = false;
         loop {
-            let settled_at = self.context.recent.settled_for_all_at(&name);
+            let settled_at = self.context.recent.absence_proven_from(&name, Sidecar::Snapshotter);
             if let Some(existing) = self.find_snapshot(&op, spec, settled_at).await? {
                 let existing = self.unless_failed(&op, existing).await?;
                 return Ok(if made_by_us { Ensured::Created(existing) } else { Ensured::Existing(existing) });
@@ -92,7 +92,7 @@ impl<E: Ec2> SnapshotService<E> {
     ) -> Result<Option<Snapshot>, CloudError> {
         let name = Write::SnapshotName(spec.name.clone());
         // Another process may have deleted what stands in the way, and describes still show it.
-        let conflict_from = self.context.recent.others_shown_from(&name, Sidecar::Snapshotter);
+        let conflict_from = self.context.recent.sole_from(Sidecar::Snapshotter);
         let found = self
             .context
             .waiter

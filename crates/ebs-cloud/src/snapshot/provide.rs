@@ -8,8 +8,8 @@ use ebs_types::{SnapshotId, Waiters};
 
 use super::create::snapshot_op;
 use super::service::SnapshotService;
+use crate::lease_terms::Sidecar;
 use crate::op::Op;
-use crate::recent_writes::Sidecar;
 use crate::{CloudError, CloudErrorKind, SnapshotFeatures, SnapshotSpec};
 
 impl<E: Ec2> SnapshotService<E> {

@@ -4,7 +4,6 @@
 //! [`Ec2Handle`]s, which implement the port and know the context of all calls that are made through them.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use ebs_ec2::{
     Action, AttachRequest, Attachment, Attachments, ClusterNodeDevice, ClusterNodes, CopyVolume, CreateSnapshot,
@@ -13,6 +12,7 @@ use ebs_ec2::{
     VolumeQuery, VolumeStatus, Volumes, Zone, Zones,
 };
 use ebs_types::{HyperPodNode, InstanceId, SnapshotId, Tags, VolumeId, ZoneName};
+
 use tokio::time::Instant;
 
 use super::bucket_key::BucketKey;
@@ -26,22 +26,16 @@ use crate::op::Op;
 pub(crate) struct RateLimited<E> {
     ec2: Arc<E>,
     limiter: Arc<RateLimiter>,
-    last_mutation: Mutex<Option<Instant>>,
 }
 
 impl<E> RateLimited<E> {
     pub(crate) fn new(ec2: Arc<E>, limiter: Arc<RateLimiter>) -> Self {
-        Self { ec2, limiter, last_mutation: Mutex::default() }
+        Self { ec2, limiter }
     }
 
     /// Calls a second that EC2 is believed to accept.
     pub(crate) fn rate(&self, bucket: BucketKey) -> f64 {
         self.limiter.rate(bucket)
-    }
-
-    /// True when this process has asked EC2 to change something within that time.
-    pub(crate) fn has_mutated_within(&self, time: Duration) -> bool {
-        self.last_mutation.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|at| at.elapsed() <= time)
     }
 
     /// For one mutation by an operation, and its repetitions.
@@ -111,9 +105,6 @@ impl<E> Ec2Handle<E> {
         };
         let Some(mut permit) = permit else { return Err(not_sent(bucket.action())) };
         permit.spend();
-        if bucket.action().mutates() {
-            *self.limited.last_mutation.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        }
         // On the heap, and only now: an operation spends its time waiting, and must be small meanwhile.
         let outcome = Box::pin(call(&self.limited.ec2)).await;
         permit.report(outcome.as_ref().err().map(|e| e.class));
@@ -132,115 +123,84 @@ fn describe_bucket(action: Action, filtered: bool, page: &PageRequest) -> Bucket
     if filtered || page.max_results.is_some() { BucketKey::of(action) } else { BucketKey::unfiltered(action) }
 }
 
+fn volumes_bucket(query: &VolumeQuery, page: &PageRequest) -> BucketKey {
+    match query {
+        VolumeQuery::Ids(_) => BucketKey::unfiltered(Action::DescribeVolumes),
+        VolumeQuery::FilterIds(_) | VolumeQuery::Tag { .. } => BucketKey::of(Action::DescribeVolumes),
+        VolumeQuery::All => describe_bucket(Action::DescribeVolumes, false, page),
+    }
+}
+
+fn snapshots_bucket(query: &SnapshotQuery, page: &PageRequest) -> BucketKey {
+    let filtered = !matches!(query, SnapshotQuery::Owned { volume: None });
+    describe_bucket(Action::DescribeSnapshots, filtered, page)
+}
+
+/// Methods of the port, each with the bucket that its calls draw on.
+macro_rules! calls {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $reply:ty => $bucket:expr;)*) => {$(
+        async fn $name(&self $(, $argument: $type)*) -> Result<$reply> {
+            self.call($bucket, |ec2| ec2.$name($($argument),*)).await
+        }
+    )*};
+}
+
 impl<E: Ec2> Volumes for Ec2Handle<E> {
-    async fn create_volume(&self, request: &CreateVolume) -> Result<Volume> {
-        self.call(BucketKey::of(Action::CreateVolume), |ec2| ec2.create_volume(request)).await
-    }
-
-    async fn copy_volume(&self, request: &CopyVolume) -> Result<Volume> {
-        self.call(BucketKey::of(Action::CopyVolumes), |ec2| ec2.copy_volume(request)).await
-    }
-
-    async fn delete_volume(&self, id: &VolumeId) -> Result<()> {
-        self.call(BucketKey::of(Action::DeleteVolume), |ec2| ec2.delete_volume(id)).await
-    }
-
-    async fn describe_volumes(&self, query: &VolumeQuery, page: &PageRequest) -> Result<Page<Volume>> {
-        let bucket = match query {
-            VolumeQuery::Ids(_) => BucketKey::unfiltered(Action::DescribeVolumes),
-            VolumeQuery::FilterIds(_) | VolumeQuery::Tag { .. } => BucketKey::of(Action::DescribeVolumes),
-            VolumeQuery::All => describe_bucket(Action::DescribeVolumes, false, page),
-        };
-        self.call(bucket, |ec2| ec2.describe_volumes(query, page)).await
-    }
-
-    async fn modify_volume(&self, request: &ModifyVolume) -> Result<Modification> {
-        self.call(BucketKey::of(Action::ModifyVolume), |ec2| ec2.modify_volume(request)).await
-    }
-
-    async fn describe_modifications(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<Modification>> {
-        let bucket = BucketKey::of(Action::DescribeVolumesModifications);
-        self.call(bucket, |ec2| ec2.describe_modifications(volumes, page)).await
-    }
-
-    async fn describe_volume_status(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<VolumeStatus>> {
-        let bucket = BucketKey::unfiltered(Action::DescribeVolumeStatus);
-        self.call(bucket, |ec2| ec2.describe_volume_status(volumes, page)).await
-    }
-
-    async fn create_tags(&self, resource: &str, tags: &Tags) -> Result<()> {
-        self.call(BucketKey::of(Action::CreateTags), |ec2| ec2.create_tags(resource, tags)).await
-    }
-
-    async fn delete_tags(&self, resource: &str, keys: &[String]) -> Result<()> {
-        self.call(BucketKey::of(Action::DeleteTags), |ec2| ec2.delete_tags(resource, keys)).await
+    calls! {
+        create_volume(request: &CreateVolume) -> Volume => BucketKey::of(Action::CreateVolume);
+        copy_volume(request: &CopyVolume) -> Volume => BucketKey::of(Action::CopyVolumes);
+        delete_volume(id: &VolumeId) -> () => BucketKey::of(Action::DeleteVolume);
+        describe_volumes(query: &VolumeQuery, page: &PageRequest) -> Page<Volume> => volumes_bucket(query, page);
+        modify_volume(request: &ModifyVolume) -> Modification => BucketKey::of(Action::ModifyVolume);
+        describe_modifications(volumes: &[VolumeId], page: &PageRequest) -> Page<Modification>
+            => BucketKey::of(Action::DescribeVolumesModifications);
+        describe_volume_status(volumes: &[VolumeId], page: &PageRequest) -> Page<VolumeStatus>
+            => BucketKey::unfiltered(Action::DescribeVolumeStatus);
+        create_tags(resource: &str, tags: &Tags) -> () => BucketKey::of(Action::CreateTags);
+        delete_tags(resource: &str, keys: &[String]) -> () => BucketKey::of(Action::DeleteTags);
     }
 }
 
 impl<E: Ec2> Attachments for Ec2Handle<E> {
-    async fn attach_volume(&self, request: &AttachRequest) -> Result<Attachment> {
-        self.call(BucketKey::of(Action::AttachVolume), |ec2| ec2.attach_volume(request)).await
-    }
-
-    async fn detach_volume(&self, request: &DetachRequest) -> Result<Attachment> {
-        self.call(BucketKey::of(Action::DetachVolume), |ec2| ec2.detach_volume(request)).await
+    calls! {
+        attach_volume(request: &AttachRequest) -> Attachment => BucketKey::of(Action::AttachVolume);
+        detach_volume(request: &DetachRequest) -> Attachment => BucketKey::of(Action::DetachVolume);
     }
 }
 
 impl<E: Ec2> ClusterNodes for Ec2Handle<E> {
-    async fn attach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<ClusterNodeDevice> {
-        let bucket = BucketKey::of(Action::AttachClusterNodeVolume);
-        self.call(bucket, |ec2| ec2.attach_cluster_node_volume(node, volume)).await
-    }
-
-    async fn detach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<()> {
-        let bucket = BucketKey::of(Action::DetachClusterNodeVolume);
-        self.call(bucket, |ec2| ec2.detach_cluster_node_volume(node, volume)).await
+    calls! {
+        attach_cluster_node_volume(node: &HyperPodNode, volume: &VolumeId) -> ClusterNodeDevice
+            => BucketKey::of(Action::AttachClusterNodeVolume);
+        detach_cluster_node_volume(node: &HyperPodNode, volume: &VolumeId) -> ()
+            => BucketKey::of(Action::DetachClusterNodeVolume);
     }
 }
 
 impl<E: Ec2> Snapshots for Ec2Handle<E> {
-    async fn create_snapshot(&self, request: &CreateSnapshot) -> Result<Snapshot> {
-        self.call(BucketKey::of(Action::CreateSnapshot), |ec2| ec2.create_snapshot(request)).await
-    }
-
-    async fn delete_snapshot(&self, id: &SnapshotId) -> Result<()> {
-        self.call(BucketKey::of(Action::DeleteSnapshot), |ec2| ec2.delete_snapshot(id)).await
-    }
-
-    async fn enable_fast_snapshot_restores(&self, id: &SnapshotId, zones: &[ZoneName]) -> Result<FastRestores> {
-        let bucket = BucketKey::of(Action::EnableFastSnapshotRestores);
-        self.call(bucket, |ec2| ec2.enable_fast_snapshot_restores(id, zones)).await
-    }
-
-    async fn lock_snapshot(&self, request: &LockSnapshot) -> Result<()> {
-        self.call(BucketKey::of(Action::LockSnapshot), |ec2| ec2.lock_snapshot(request)).await
-    }
-
-    async fn describe_snapshots(&self, query: &SnapshotQuery, page: &PageRequest) -> Result<Page<Snapshot>> {
-        let filtered = !matches!(query, SnapshotQuery::Owned { volume: None });
-        let bucket = describe_bucket(Action::DescribeSnapshots, filtered, page);
-        self.call(bucket, |ec2| ec2.describe_snapshots(query, page)).await
+    calls! {
+        create_snapshot(request: &CreateSnapshot) -> Snapshot => BucketKey::of(Action::CreateSnapshot);
+        delete_snapshot(id: &SnapshotId) -> () => BucketKey::of(Action::DeleteSnapshot);
+        enable_fast_snapshot_restores(id: &SnapshotId, zones: &[ZoneName]) -> FastRestores
+            => BucketKey::of(Action::EnableFastSnapshotRestores);
+        lock_snapshot(request: &LockSnapshot) -> () => BucketKey::of(Action::LockSnapshot);
+        describe_snapshots(query: &SnapshotQuery, page: &PageRequest) -> Page<Snapshot>
+            => snapshots_bucket(query, page);
     }
 }
 
 impl<E: Ec2> Instances for Ec2Handle<E> {
-    async fn describe_instances(&self, ids: &[InstanceId], page: &PageRequest) -> Result<Page<Instance>> {
-        self.call(BucketKey::of(Action::DescribeInstances), |ec2| ec2.describe_instances(ids, page)).await
-    }
-
-    async fn describe_instance_type(&self, instance_type: &str) -> Result<Option<InstanceTypeInfo>> {
-        let bucket = BucketKey::unfiltered(Action::DescribeInstanceTypes);
-        self.call(bucket, |ec2| ec2.describe_instance_type(instance_type)).await
+    calls! {
+        describe_instances(ids: &[InstanceId], page: &PageRequest) -> Page<Instance>
+            => BucketKey::of(Action::DescribeInstances);
+        describe_instance_type(instance_type: &str) -> Option<InstanceTypeInfo>
+            => BucketKey::unfiltered(Action::DescribeInstanceTypes);
     }
 }
 
 impl<E: Ec2> Zones for Ec2Handle<E> {
-    async fn describe_zones(&self) -> Result<Vec<Zone>> {
-        self.call(BucketKey::unfiltered(Action::DescribeAvailabilityZones), |ec2| ec2.describe_zones()).await
-    }
-
-    async fn check_access(&self) -> Result<()> {
-        self.call(BucketKey::unfiltered(Action::DescribeAvailabilityZones), |ec2| ec2.check_access()).await
+    calls! {
+        describe_zones() -> Vec<Zone> => BucketKey::unfiltered(Action::DescribeAvailabilityZones);
+        check_access() -> () => BucketKey::unfiltered(Action::DescribeAvailabilityZones);
     }
 }

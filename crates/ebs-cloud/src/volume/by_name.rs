@@ -6,8 +6,9 @@ use tokio::time::Instant;
 use super::adopt;
 use super::service::VolumeService;
 use crate::describe::{FirstPoll, Verdict};
+use crate::lease_terms::Sidecar;
 use crate::op::Op;
-use crate::recent_writes::{Sidecar, Write};
+use crate::recent_writes::Write;
 use crate::{CloudError, CloudErrorKind, VolumeSpec};
 
 pub(super) enum NameMatch {

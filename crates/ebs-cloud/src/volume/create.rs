@@ -11,8 +11,9 @@ use super::request::CreateRequest;
 use super::service::VolumeService;
 use crate::call::mutate;
 use crate::describe::{FirstPoll, Transition, Verdict};
+use crate::lease_terms::Sidecar;
 use crate::op::Op;
-use crate::recent_writes::{Sidecar, Write};
+use crate::recent_writes::Write;
 use crate::refused::refused;
 use crate::{CloudError, CloudErrorKind, Ensured, Object, VolumeSpec, bounds};
 
@@ -43,7 +44,6 @@ impl<E: Ec2> VolumeService<E> {
     pub async fn create(&self, spec: &VolumeSpec, waiters: &Waiters) -> Result<Ensured<Volume>, CloudError> {
         self.context.recent.note_request_from(Sidecar::Provisioner);
         let op = Op::start(format!("create volume {:?}", spec.name), bounds::CREATE, waiters);
-        self.context.recent.others_shown_from(&Write::VolumeName(spec.name.clone()), Sidecar::Provisioner);
         let outcome = self.ensure_volume(&op, spec).await;
         if waiters.any() {
             self.context.recent.note_request_from(Sidecar::Provisioner);
@@ -165,9 +165,7 @@ impl<E: Ec2> VolumeService<E> {
     ) -> Result<Submitted, CloudError> {
         tracing::info!(name = %spec.name, %error, "looking for the volume by its name");
         let is_mismatch = error.class == ErrorClass::IdempotentMismatch;
-        let name = Write::VolumeName(spec.name.clone());
-        let patient =
-            !is_mismatch || Instant::now() < self.context.recent.others_shown_from(&name, Sidecar::Provisioner);
+        let patient = !is_mismatch || Instant::now() < self.context.recent.sole_from(Sidecar::Provisioner);
         match self.find_by_name(op, spec, patient).await? {
             NameMatch::Compatible(volume) => Ok(Submitted::Found(*volume)),
             NameMatch::Different(message) => Err(CloudErrorKind::AlreadyExists.error(message).caused_by(error)),

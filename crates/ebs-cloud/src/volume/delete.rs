@@ -7,8 +7,9 @@ use tokio::time::Instant;
 use super::service::VolumeService;
 use crate::call::mutate;
 use crate::describe::{FirstPoll, Verdict};
+use crate::lease_terms::Sidecar;
 use crate::op::Op;
-use crate::recent_writes::{Sidecar, Write};
+use crate::recent_writes::Write;
 use crate::refused::refused;
 use crate::{CloudError, Object, bounds};
 

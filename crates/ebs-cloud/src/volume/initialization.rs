@@ -43,7 +43,7 @@ impl<E: Ec2> VolumeService<E> {
     }
 
     async fn ask_progress(&self, op: &Op<'_>, id: &VolumeId) -> Result<Progress, CloudError> {
-        let status = self.context.lookups.volume_status(op, id).await?;
+        let status = self.context.lookups.volume_status(Some(op), id).await?;
         if status.is_none() {
             // One made a moment ago may not be shown yet.
             self.context.volume_for_sure(op, id).await?;

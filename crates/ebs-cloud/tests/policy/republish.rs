@@ -337,7 +337,7 @@ async fn two_processes_do_not_hurt_each_other() {
     names.dedup();
     assert_eq!(names.len(), 20);
     for (n, (volume, _)) in made.iter().enumerate() {
-        clouds[n % 2].detach(volume, &node, &rig.waiters).await.unwrap();
+        clouds[n % 2].attachments.detach(volume, &node, &rig.waiters).await.unwrap();
     }
     assert!(rig.volumes().await.iter().all(|v| v.attachments.is_empty()));
 }

@@ -214,7 +214,10 @@ fn an_attributes_class_overrides_key_by_key() {
 #[test]
 fn an_attributes_class_has_the_keys_of_a_modification() {
     let got = overridden(&[], &[("iopsPerGB", "5"), ("allowAutoIOPSIncreaseOnModify", "true"), (PVC_NAME_KEY, "x")]);
-    assert_eq!((got.iops_per_gib, got.auto_iops_on_modify, got.claim.pvc_name.as_str()), (Some(5), Some(true), ""));
+    assert_eq!(
+        (got.iops_per_gib, got.auto_iops_on_modify, got.claim.pvc_name.as_str()),
+        (NonZeroU32::new(5), Some(true), "")
+    );
     for (key, value) in [("encrypted", "true"), ("iops", "x"), ("allowAutoIOPSIncreaseOnModify", "yes")] {
         assert!(MutableParameters::parse(&map(&[(key, value)])).is_err(), "{key}");
     }
