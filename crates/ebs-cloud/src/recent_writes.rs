@@ -3,7 +3,7 @@
 use std::hash::Hash;
 use std::time::Duration;
 
-use ebs_types::{ConnectionId, SnapshotId, VolumeId};
+use ebs_types::{ConnectionId, SnapshotId, VolumeId, Waiters};
 use tokio::time::Instant;
 
 use crate::Object;
@@ -127,6 +127,17 @@ impl RecentWrites {
     /// A mutating request of the sidecar is served, or was until now.
     pub(crate) fn note_request_from(&self, sidecar: Sidecar) {
         self.terms.note_request(sidecar, None);
+    }
+
+    /// Serves a mutating request of the sidecar: it is the one that asks at the beginning, and at the end if somebody
+    /// still waits.
+    pub(crate) async fn serve<F: Future>(&self, sidecar: Sidecar, waiters: &Waiters, operation: F) -> F::Output {
+        self.note_request_from(sidecar);
+        let outcome = operation.await;
+        if waiters.any() {
+            self.note_request_from(sidecar);
+        }
+        outcome
     }
 
     pub(crate) fn term_began(&self, sidecar: Sidecar) -> Instant {

@@ -19,13 +19,8 @@ impl<E: Ec2> SnapshotService<E> {
     /// # Errors
     /// `CloudErrorKind::FailedPrecondition` while it is in use or locked.
     pub async fn delete(&self, id: &SnapshotId, waiters: &Waiters) -> Result<(), CloudError> {
-        self.context.recent.note_request_from(Sidecar::Snapshotter);
         let op = Op::start(format!("delete snapshot {id}"), bounds::DELETE, waiters);
-        let outcome = self.delete_within(&op, id).await;
-        if waiters.any() {
-            self.context.recent.note_request_from(Sidecar::Snapshotter);
-        }
-        outcome
+        self.context.recent.serve(Sidecar::Snapshotter, waiters, self.delete_within(&op, id)).await
     }
 
     pub(crate) async fn delete_within(&self, op: &Op<'_>, id: &SnapshotId) -> Result<(), CloudError> {

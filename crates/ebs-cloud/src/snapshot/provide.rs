@@ -24,12 +24,9 @@ impl<E: Ec2> SnapshotService<E> {
         features: &SnapshotFeatures,
         waiters: &Waiters,
     ) -> Result<Snapshot, CloudError> {
-        self.context.recent.note_request_from(Sidecar::Snapshotter);
         let op = snapshot_op(spec, waiters);
-        let outcome = self.provide_within(&op, spec, features).await;
-        if waiters.any() {
-            self.context.recent.note_request_from(Sidecar::Snapshotter);
-        }
+        let provided = self.provide_within(&op, spec, features);
+        let outcome = self.context.recent.serve(Sidecar::Snapshotter, waiters, provided).await;
         match &outcome {
             Ok(snapshot) => self.memory.note_reported(&snapshot.id),
             // The next attempt gets the error, instead of taking another snapshot that goes the same way.

@@ -42,13 +42,8 @@ impl<E: Ec2> VolumeService<E> {
     /// # Errors
     /// [`CloudError`]; final ones only when it is proven that no volume was left behind.
     pub async fn create(&self, spec: &VolumeSpec, waiters: &Waiters) -> Result<Ensured<Volume>, CloudError> {
-        self.context.recent.note_request_from(Sidecar::Provisioner);
         let op = Op::start(format!("create volume {:?}", spec.name), bounds::CREATE, waiters);
-        let outcome = self.ensure_volume(&op, spec).await;
-        if waiters.any() {
-            self.context.recent.note_request_from(Sidecar::Provisioner);
-        }
-        outcome
+        self.context.recent.serve(Sidecar::Provisioner, waiters, self.ensure_volume(&op, spec)).await
     }
 
     async fn ensure_volume(&self, op: &Op<'_>, spec: &VolumeSpec) -> Result<Ensured<Volume>, CloudError> {

@@ -30,13 +30,8 @@ impl<E: Ec2> VolumeService<E> {
     /// # Errors
     /// `CloudErrorKind::FailedPrecondition` while it is attached.
     pub async fn delete(&self, id: &VolumeId, waiters: &Waiters) -> Result<(), CloudError> {
-        self.context.recent.note_request_from(Sidecar::Provisioner);
         let op = Op::start(format!("delete volume {id}"), bounds::DELETE, waiters);
-        let outcome = self.delete_within(&op, id).await;
-        if waiters.any() {
-            self.context.recent.note_request_from(Sidecar::Provisioner);
-        }
-        outcome
+        self.context.recent.serve(Sidecar::Provisioner, waiters, self.delete_within(&op, id)).await
     }
 
     pub(super) async fn delete_within(&self, op: &Op<'_>, id: &VolumeId) -> Result<(), CloudError> {
