@@ -12,6 +12,7 @@ mod iops;
 mod names;
 mod size;
 mod tags;
+mod tokens;
 mod volume_type;
 mod waiters;
 
@@ -24,5 +25,6 @@ pub use iops::{Iops, IopsLimits, IopsRequest};
 pub use names::DriverName;
 pub use size::{Bytes, GIB, Gib, SizeError};
 pub use tags::Tags;
+pub use tokens::Tokens;
 pub use volume_type::VolumeType;
 pub use waiters::{Successor, Waiter, Waiters};

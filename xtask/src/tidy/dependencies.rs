@@ -38,7 +38,7 @@ const RULES: [Rule; 16] = [
         tests: &["ebs-ec2", "ebs-sim", "ebs-testkit"],
         never: &["aws-*", "kube", "axum"],
     },
-    Rule { name: "ebs-telemetry", ours: &[], tests: &[], never: &["aws-*", "tonic", "kube"] },
+    Rule { name: "ebs-telemetry", ours: &["ebs-types"], tests: &[], never: &["aws-*", "tonic", "kube"] },
     Rule {
         name: "ebs-testkit",
         ours: &["csi-proto", "ebs-ec2", "ebs-sim", "ebs-types"],

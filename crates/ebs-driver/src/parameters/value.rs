@@ -1,5 +1,6 @@
 //! Single values.
 
+use std::num::NonZeroU32;
 use std::time::{Duration, SystemTime};
 
 use ebs_mounter::SizeWord;
@@ -20,12 +21,12 @@ impl Entry<'_> {
     }
 
     /// A signed 32-bit number; zero and below mean unset.
-    pub(super) fn positive(&self) -> Result<Option<u32>, ParameterError> {
+    pub(super) fn positive(&self) -> Result<Option<NonZeroU32>, ParameterError> {
         let number: i32 = self
             .value
             .parse()
             .map_err(|_| ParameterError::Integer { key: self.key.to_owned(), value: self.value.to_owned() })?;
-        Ok(u32::try_from(number).ok().filter(|n| *n > 0))
+        Ok(u32::try_from(number).ok().and_then(NonZeroU32::new))
     }
 
     /// A number that must be there: left out, it could change the meaning of the rest for good (`decisions.md` D-19).
