@@ -19,7 +19,7 @@ pub use calls::{
 pub use objects::{
     Listing, SimAttachment, SimBlockDevice, SimFastRestore, SimFastRestoreError, SimFastRestores, SimInitialization,
     SimInstance, SimInstanceType, SimModification, SimNetworkInterface, SimSnapshot, SimSnapshotLock, SimStateChange,
-    SimStatusDetail, SimTag, SimVolume, SimVolumeStatus, SimZone,
+    SimStatusDetail, SimTag, SimVolume, SimVolumeStatus, SimZone, StateView,
 };
 
 /// One call to EC2. As JSON, for the simulator's own journal, it is no dry run.

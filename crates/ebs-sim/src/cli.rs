@@ -12,10 +12,10 @@ use clap::Parser;
 use ebs_types::ZoneName;
 
 use crate::buckets::Limits;
-use crate::config::{AccessKey, DeviceMode, ServerConfig, TimingMode};
-use crate::engine::{AccountSettings, EngineConfig};
+use crate::config::{AccessKey, AccountSettings, EngineConfig};
 use crate::iam::{IamConfig, Policy, PolicyError};
 use crate::scenario::Scenario;
+use crate::server::{DeviceMode, ServerConfig, TimingMode};
 
 /// A simulated EC2 for Amazon EBS volumes: API, instance metadata and disks, on this machine alone.
 ///

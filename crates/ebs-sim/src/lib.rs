@@ -29,8 +29,7 @@ pub mod server;
 mod state;
 mod wire;
 
-pub use config::{AccessKey, DeviceMode, ServerConfig, TimingMode};
-pub use engine::ZoneConfig;
+pub use config::{AccessKey, ZoneConfig};
 pub use http::{Broken, Ec2Service, OpenError};
 pub use ledger::{LedgerEntry, LedgerPage};
-pub use server::{Server, ServerError};
+pub use server::{DeviceMode, Server, ServerConfig, ServerError, TimingMode};

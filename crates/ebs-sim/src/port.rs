@@ -20,7 +20,8 @@ use ebs_ec2::{Action, Ec2Error, ErrorClass};
 use ebs_types::InstanceId;
 
 use crate::api::{Call, Reply, SimInstance};
-use crate::engine::{Engine, EngineConfig, EngineError, Faults};
+use crate::config::EngineConfig;
+use crate::engine::{Engine, EngineError, Faults};
 use crate::iam::{Caller, Extra};
 
 pub use hooks::Gate;

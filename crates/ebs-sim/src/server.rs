@@ -1,5 +1,7 @@
 //! A running simulator: its three listeners, its engine, and how they end.
 
+mod config;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,13 +11,15 @@ use axum::Router;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{DeviceMode, ServerConfig, TimingMode};
+use crate::config::{Consistency, Devices, EngineConfig, Timing};
 use crate::control::Control;
-use crate::engine::{Consistency, Devices, Engine, EngineConfig, EngineError, Timing};
+use crate::engine::{Engine, EngineError};
 use crate::http::{Ec2Service, Listener, OpenError};
 use crate::imds::{Imds, Tree};
 use crate::ledger::{Ledger, LedgerPage};
 use crate::scenario::Scenario;
+
+pub use config::{DeviceMode, ServerConfig, TimingMode};
 
 /// How long the engine may take to put devices and state away.
 const ENGINE_WITHIN: Duration = Duration::from_secs(60);

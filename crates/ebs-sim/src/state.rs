@@ -47,8 +47,8 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Call, Fault, Reply};
-use crate::engine::{AccountSettings, EngineConfig, StateView, TimingOverride};
+use crate::api::{Call, Fault, Reply, StateView};
+use crate::config::{AccountSettings, EngineConfig, TimingOverride};
 
 pub(crate) use effects::{Effect, Outcome, Source};
 

@@ -359,3 +359,14 @@ pub struct SimSnapshotLock {
     /// When the lock ends.
     pub expires: SystemTime,
 }
+
+/// Everything there is, for the control API's `/state`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StateView {
+    /// Volumes by id, those being deleted included; attachments carry their loop device.
+    pub volumes: Vec<SimVolume>,
+    /// Snapshots by id.
+    pub snapshots: Vec<SimSnapshot>,
+    /// Instances, the machine's own first.
+    pub instances: Vec<SimInstance>,
+}

@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::api::{SimAttachment, SimInstance, SimSnapshot, SimVolume};
-use crate::engine::StateView;
+use crate::api::{SimAttachment, SimInstance, SimSnapshot, SimVolume, StateView};
 use crate::wire::xml::timestamp;
 
 /// Everything there is.

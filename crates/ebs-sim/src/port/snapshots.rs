@@ -6,7 +6,6 @@ use ebs_ec2::{
 use ebs_types::{SnapshotId, ZoneName};
 
 use crate::api::{self, Call, Reply};
-use crate::wire::xml::timestamp;
 
 use super::convert::{self, filter, paging, texts};
 use super::{SimEc2, unexpected};
@@ -50,7 +49,7 @@ impl Snapshots for SimEc2 {
             lock_mode: request.mode.clone(),
             cool_off_period: request.cool_off_hours.map(i64::from),
             lock_duration: request.duration_days.map(i64::from),
-            expiration_date: request.expiration.map(timestamp),
+            expiration_date: request.expiration.map(|at| humantime::format_rfc3339_millis(at).to_string()),
             dry_run: false,
         };
         self.make(Action::LockSnapshot, Call::LockSnapshot(call)).await.map(drop)

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use ebs_types::{Tags, VolumeType};
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{BurntToken, EngineConfig, Timing, ZoneConfig};
+use crate::config::{BurntToken, EngineConfig, Timing, ZoneConfig};
 
 use super::ids::Kind;
 use super::model::{Attachment, AttachmentPhase, Device, Volume, VolumePhase};

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use crate::api::{CopyVolumes, Fault, Reply};
-use crate::engine::ZoneConfig;
+use crate::config::ZoneConfig;
 
 use super::Sim;
 use super::faults;

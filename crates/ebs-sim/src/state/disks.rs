@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use crate::api::{BlockDeviceMapping, CreateVolume, Fault, RunInstances};
-use crate::engine::ZoneConfig;
+use crate::config::ZoneConfig;
 
 use super::Sim;
 use super::account::{Instance, ROOT_DEVICE};

@@ -9,7 +9,7 @@ use crate::api::{
     DescribeFastSnapshotRestores, EnableFastSnapshotRestores, Fault, Reply, SimFastRestore, SimFastRestoreError,
     SimFastRestores,
 };
-use crate::engine::ZoneConfig;
+use crate::config::ZoneConfig;
 
 use super::Sim;
 use super::faults::{self, invalid_combination};

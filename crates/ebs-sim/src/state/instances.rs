@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use ebs_types::{LimitKind, attachment_limit};
 
 use crate::api::{Fault, Reply, RunInstances, SimStateChange, TerminateInstances};
-use crate::engine::ZoneConfig;
+use crate::config::ZoneConfig;
 
 use super::Sim;
 use super::account::{Instance, InstancePhase, Interface};

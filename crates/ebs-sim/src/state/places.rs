@@ -8,7 +8,7 @@ use crate::api::{
     DescribeAvailabilityZones, DescribeInstanceTypes, DescribeInstances, Fault, Reply, SimBlockDevice, SimInstance,
     SimInstanceType, SimNetworkInterface, SimZone,
 };
-use crate::engine::ZoneConfig;
+use crate::config::ZoneConfig;
 
 use super::Sim;
 use super::account::{Instance, Interface};

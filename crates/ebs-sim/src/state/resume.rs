@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
-use crate::engine::EngineConfig;
+use crate::config::EngineConfig;
 
 use super::effects::{Effect, Source};
 use super::model::{Attachment, AttachmentPhase, Device, ModificationPhase, SnapshotPhase, VolumePhase};

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use ebs_types::VolumeType;
 
 use crate::api::{CreateVolume, DeleteVolume, DescribeVolumes, Fault, Reply};
-use crate::engine::ZoneConfig;
+use crate::config::ZoneConfig;
 
 use super::Sim;
 use super::effects::{Effect, Source};

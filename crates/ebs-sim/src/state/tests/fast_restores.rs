@@ -5,7 +5,7 @@ use crate::api::{
     CopyVolumes, DescribeFastSnapshotRestores, DescribeVolumeStatus, EnableFastSnapshotRestores, SimFastRestore,
     SimFastRestores, SimVolumeStatus,
 };
-use crate::engine::{AccountSettings, Quotas, TimingOverride};
+use crate::config::{AccountSettings, Quotas, TimingOverride};
 
 fn enable(snapshots: &[&str], zones: &[&str]) -> Call {
     Call::EnableFastSnapshotRestores(EnableFastSnapshotRestores {

@@ -1,8 +1,10 @@
 //! RunInstances, TerminateInstances, and what they do to volumes.
 
 use super::*;
-use crate::api::{BlockDeviceMapping, DescribeInstances, RunInstances, SimInstance, Tag, TagSpecification};
-use crate::api::{SimStateChange, TerminateInstances};
+use crate::api::{
+    BlockDeviceMapping, DescribeInstances, RunInstances, SimInstance, SimStateChange, Tag, TagSpecification,
+    TerminateInstances,
+};
 
 fn run() -> RunInstances {
     RunInstances {
