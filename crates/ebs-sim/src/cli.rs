@@ -130,14 +130,7 @@ Exit codes: 0 after a clean end, 1 when something failed, 2 when the command lin
 pub enum CliError {
     /// Not a zone that exists here.
     #[error("{flag} {given}: no such zone, choose one of {known}")]
-    Zone {
-        /// Which flag.
-        flag: &'static str,
-        /// What it said.
-        given: String,
-        /// What there is.
-        known: String,
-    },
+    Zone { flag: &'static str, given: String, known: String },
     /// Both instances in one zone.
     #[error("--second-zone {0} is the zone of the first instance: the second one must be in another")]
     SameZone(String),
@@ -147,9 +140,7 @@ pub enum CliError {
     /// A file that is not what it must be.
     #[error("{flag} {path}: {why}")]
     Content {
-        /// Which flag.
         flag: &'static str,
-        /// Which file.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
@@ -162,22 +153,12 @@ pub enum CliError {
     Policy(#[from] PolicyError),
     /// The state directory cannot be used.
     #[error("--state-dir {path}: cannot {step} it")]
-    StateDir {
-        /// The directory.
-        path: PathBuf,
-        /// What was tried.
-        step: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
+    StateDir { path: PathBuf, step: &'static str, source: io::Error },
     /// Loop devices cannot be had.
     #[error(
         "--devices loop needs {missing}; without it, use --devices none (attachments then exist in EC2's books only)"
     )]
-    Devices {
-        /// What is missing.
-        missing: String,
-    },
+    Devices { missing: String },
 }
 
 impl CliError {

@@ -125,7 +125,6 @@ pub struct EngineConfig {
     pub by_id_dir: PathBuf,
     /// Times and rate limits.
     pub timing: Timing,
-    /// Region.
     pub region: String,
     /// Zones, availability zones and others.
     pub zones: Vec<ZoneConfig>,
@@ -153,7 +152,6 @@ pub struct EngineConfig {
     pub consistency: Consistency,
     /// The rates of the token buckets; `None`: by `timing` (EC2's defaults when realistic, no buckets when instant).
     pub limits: Option<Limits>,
-    /// Who may call what.
     pub iam: IamConfig,
 }
 

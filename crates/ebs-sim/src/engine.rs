@@ -66,22 +66,10 @@ pub enum EngineError {
     StateDirInUse(PathBuf),
     /// A file or directory could not be used.
     #[error("cannot {step} {path}")]
-    Io {
-        /// What was being done.
-        step: &'static str,
-        /// To what.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    Io { step: &'static str, path: PathBuf, source: std::io::Error },
     /// The saved state cannot be read.
     #[error("cannot use the state in {path}: {reason}; move it away to start afresh")]
-    State {
-        /// The file.
-        path: PathBuf,
-        /// In words.
-        reason: String,
-    },
+    State { path: PathBuf, reason: String },
     /// The configuration contradicts itself.
     #[error("{0}")]
     Config(String),
@@ -200,7 +188,6 @@ impl Engine {
         self.shared.core.set_timing(timing);
     }
 
-    /// The times in force.
     pub fn timing(&self) -> TimingOverride {
         let mut times = self.shared.core.timing();
         self.shared.gate.lock().latency.show(&mut times);

@@ -19,7 +19,6 @@ use file::LedgerFile;
 /// Calls that are kept; older ones are forgotten and counted.
 const KEPT: usize = 100_000;
 
-/// One call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerEntry {
     /// Its number, from 0. It goes on over restarts from the same state directory.

@@ -6,9 +6,7 @@
 //! [`port::SimEc2`], which implements the EC2 port over the same engine.
 //!
 //! It is a test double and a laptop tool: the driver never links it and reaches it over HTTP alone.
-#![warn(missing_docs)]
 
-mod actions;
 pub mod api;
 pub mod buckets;
 mod chance;

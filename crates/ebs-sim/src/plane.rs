@@ -31,7 +31,6 @@ pub(crate) enum PlaneError {
 /// What stands behind volumes.
 #[derive(Debug)]
 pub(crate) enum Plane {
-    /// Nothing.
     None,
     /// Files, and loop devices over them.
     Loop(LoopPlane),
@@ -59,7 +58,6 @@ impl Plane {
         }
     }
 
-    /// Carries out one effect.
     pub(crate) fn carry_out(&self, effect: &Effect) -> Outcome {
         match self {
             Self::None => Outcome::Done(None),

@@ -41,12 +41,7 @@ pub enum ServerError {
     Instances(usize),
     /// The ledger's files cannot be used.
     #[error("cannot open the ledger in {path}")]
-    Ledger {
-        /// The state directory.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    Ledger { path: PathBuf, source: std::io::Error },
     /// Something was left behind.
     #[error("the simulated EC2 did not end cleanly")]
     Stop(#[source] EngineError),

@@ -15,7 +15,6 @@ mod effects;
 mod encryption;
 mod fast_restore;
 mod faults;
-mod filter_names;
 mod filters;
 mod ids;
 mod instances;
@@ -52,8 +51,8 @@ use crate::config::{AccountSettings, EngineConfig, TimingOverride};
 
 pub(crate) use effects::{Effect, Outcome, Source};
 
-use account::{Account, Instance};
-use instances::Started;
+use account::Account;
+use instances::{Instance, Started};
 use model::{Snapshot, Volume};
 use past::Past;
 use random::Random;
@@ -194,12 +193,10 @@ impl Sim {
         self.touch();
     }
 
-    /// The times in force.
     pub(crate) fn timing(&self) -> TimingOverride {
         self.times.shown()
     }
 
-    /// Everything there is.
     pub(crate) fn view(&self, now: SystemTime) -> StateView {
         StateView {
             volumes: self.volumes.values().map(|v| v.describe()).collect(),

@@ -7,11 +7,11 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 
 use crate::api::Fault;
+use crate::api::query::Params;
 use crate::engine::Served;
 use crate::ledger::Answered;
 use crate::wire::cluster_nodes;
 use crate::wire::decode::signs;
-use crate::wire::params::Params;
 
 use super::ec2::form;
 

@@ -37,7 +37,6 @@ pub struct ServerConfig {
     pub second_zone: ZoneName,
     /// When given, only requests signed with it are accepted; else any credentials are.
     pub access_key: Option<AccessKey>,
-    /// Who may call what.
     pub iam: IamConfig,
     /// Whether the metadata service also answers without a session token.
     pub imds_v1: bool,

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use ebs_types::{Tags, VolumeType};
+use ebs_types::VolumeType;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{BurntToken, EngineConfig, Timing, ZoneConfig};
 
 use super::ids::Kind;
+use super::instances::{Instance, InstancePhase};
 use super::model::{Attachment, AttachmentPhase, Device, Volume, VolumePhase};
 use super::{Policy, Sim};
 
@@ -36,60 +37,6 @@ impl Account {
 
     pub(super) fn zone_with_id(&self, id: &str) -> Option<&ZoneConfig> {
         self.zones.iter().find(|z| z.id == id)
-    }
-}
-
-/// An instance; its volumes know that they are attached to it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Instance {
-    pub(super) id: String,
-    pub(super) instance_type: String,
-    pub(super) zone: String,
-    pub(super) zone_id: String,
-    pub(super) reservation_id: String,
-    pub(super) image_id: String,
-    pub(super) interfaces: Vec<Interface>,
-    pub(super) launch_time: SystemTime,
-    pub(super) root_device: String,
-    pub(super) root_volume: String,
-    pub(super) tags: Tags,
-    pub(super) phase: InstancePhase,
-    /// Cannot be terminated.
-    pub(super) protected: bool,
-    /// Attachments of it appear as devices of this machine.
-    pub(super) local: bool,
-}
-
-/// Where an instance is in its life.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum InstancePhase {
-    /// Runs when `due` has passed.
-    Pending {
-        due: SystemTime,
-    },
-    Running,
-    /// Its attachments end when `due` has passed.
-    ShuttingDown {
-        due: SystemTime,
-    },
-    /// Still listed for a while.
-    Terminated {
-        at: SystemTime,
-    },
-}
-
-/// A network interface.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Interface {
-    pub(super) id: String,
-    pub(super) private_ip: String,
-    pub(super) mac_address: String,
-}
-
-impl Instance {
-    /// The address of the first interface.
-    pub(super) fn private_ip(&self) -> &str {
-        self.interfaces.first().map_or("", |i| i.private_ip.as_str())
     }
 }
 

@@ -7,11 +7,11 @@ use ebs_types::{ebs_cards, is_xen};
 use crate::api::{AttachVolume, DetachVolume, Fault, Reply};
 
 use super::Sim;
-use super::account::{Instance, InstancePhase};
 use super::cluster_nodes::managed;
 use super::effects::Effect;
 use super::faults::{self, incorrect_state, invalid_value};
 use super::ids::Kind;
+use super::instances::{Instance, InstancePhase};
 use super::model::{Attachment, AttachmentPhase, Device, Volume, VolumePhase};
 
 /// Most instances that share a volume.

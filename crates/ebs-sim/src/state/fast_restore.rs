@@ -24,9 +24,6 @@ const MAX_PAGE: i64 = 200;
 const MAX_SIZE_GIB: u32 = 16 * 1024;
 /// A TiB is optimised in an hour.
 const OPTIMIZE_PER_GIB: Duration = Duration::from_millis(3_600_000 / 1024);
-const FAST_RESTORE_FILTERS: &[&str] =
-    &["availability-zone", "availability-zone-id", "owner-id", "snapshot-id", "state"];
-
 /// Fast restores of one snapshot in one zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FastRestore {
@@ -186,7 +183,7 @@ impl Sim {
             page,
             call.next_token.as_deref(),
         );
-        query.check_bare(Kind::Snapshot, FAST_RESTORE_FILTERS)?;
+        query.check(Kind::Snapshot)?;
         if call.dry_run {
             return Err(faults::dry_run());
         }

@@ -2,6 +2,8 @@
 
 use crate::api::Fault;
 
+pub(super) use crate::api::missing;
+
 pub(super) fn dry_run() -> Fault {
     Fault::with_status(412, "DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
 }
@@ -26,10 +28,6 @@ pub(super) fn bad_page_size(asked: i64, min: i64, max: i64) -> Fault {
     let bound =
         if asked < min { format!("greater than or equal to {min}") } else { format!("less than or equal to {max}") };
     invalid_value(format!("Value ( {asked} ) for parameter maxResults is invalid. Expecting a value {bound}."))
-}
-
-pub(super) fn missing(parameter: &str) -> Fault {
-    Fault::new("MissingParameter", format!("The request must contain the parameter {parameter}"))
 }
 
 pub(super) fn incorrect_state(message: impl Into<String>) -> Fault {

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
-use ebs_types::{LimitKind, attachment_limit};
+use ebs_types::{LimitKind, Tags, attachment_limit};
+use serde::{Deserialize, Serialize};
 
-use crate::api::{Fault, Reply, RunInstances, SimStateChange, TerminateInstances};
+use crate::api::{Fault, Reply, RunInstances, SimNetworkInterface, SimStateChange, TerminateInstances};
 use crate::config::ZoneConfig;
 
 use super::Sim;
-use super::account::{Instance, InstancePhase, Interface};
 use super::faults::{self, invalid_combination, invalid_value};
 use super::ids::Kind;
 use super::places::is_type_name;
@@ -20,14 +20,53 @@ const MAX_AT_ONCE: i64 = 1000;
 /// Most network interfaces of an instance.
 const MAX_INTERFACES: u32 = 15;
 /// How long a terminated instance stays visible.
-pub(super) const LISTED_AFTERWARDS: Duration = Duration::from_hours(1);
+const LISTED_AFTERWARDS: Duration = Duration::from_hours(1);
+
+/// An instance; its volumes know that they are attached to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Instance {
+    pub(super) id: String,
+    pub(super) instance_type: String,
+    pub(super) zone: String,
+    pub(super) zone_id: String,
+    pub(super) reservation_id: String,
+    pub(super) image_id: String,
+    pub(super) interfaces: Vec<SimNetworkInterface>,
+    pub(super) launch_time: SystemTime,
+    pub(super) root_device: String,
+    pub(super) root_volume: String,
+    pub(super) tags: Tags,
+    pub(super) phase: InstancePhase,
+    /// Cannot be terminated.
+    pub(super) protected: bool,
+    /// Attachments of it appear as devices of this machine.
+    pub(super) local: bool,
+}
+
+/// Where an instance is in its life.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum InstancePhase {
+    /// Runs when `due` has passed.
+    Pending {
+        due: SystemTime,
+    },
+    Running,
+    /// Its attachments end when `due` has passed.
+    ShuttingDown {
+        due: SystemTime,
+    },
+    /// Still listed for a while.
+    Terminated {
+        at: SystemTime,
+    },
+}
 
 /// What a launch was found to be, each instance the same.
 struct Launch {
     count: i64,
     instance_type: String,
     zone: ZoneConfig,
-    tags: ebs_types::Tags,
+    tags: Tags,
     interfaces: u32,
     image_id: String,
     protected: bool,
@@ -159,11 +198,11 @@ impl Sim {
     }
 
     /// A network interface with an address that no other has.
-    pub(super) fn new_interface(&mut self) -> Interface {
+    pub(super) fn new_interface(&mut self) -> SimNetworkInterface {
         self.interfaces_made += 1;
         let n = self.interfaces_made + 9;
         let [_, a, b, c] = n.to_be_bytes();
-        Interface {
+        SimNetworkInterface {
             id: format!("eni-0{}", self.ids.hex()),
             private_ip: format!("10.{a}.{b}.{c}"),
             mac_address: format!("02:00:00:{a:02x}:{b:02x}:{c:02x}"),
@@ -198,18 +237,11 @@ impl Sim {
     fn terminate(&mut self, now: SystemTime, id: &str) -> SimStateChange {
         let due = self.times.due(now, self.times.terminate, None);
         let instance = self.instances.iter_mut().find(|i| i.id == id).expect("checked by the caller");
-        let (previous_state, previous_code) = instance.state();
+        let before = instance.state();
         if let InstancePhase::Pending { .. } | InstancePhase::Running = instance.phase {
             instance.phase = InstancePhase::ShuttingDown { due };
         }
-        let (current_state, current_code) = instance.state();
-        SimStateChange {
-            instance_id: id.to_owned(),
-            previous_state: previous_state.to_owned(),
-            previous_code,
-            current_state: current_state.to_owned(),
-            current_code,
-        }
+        instance.change_from(before)
     }
 
     /// Starts and ends instances whose time has come, and forgets those that ended long ago.
@@ -243,13 +275,27 @@ impl Sim {
 }
 
 /// What a client token of RunInstances has started.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Started {
     fingerprint: String,
     instances: BTreeSet<String>,
 }
 
 impl Instance {
+    /// The address of the first interface.
+    pub(super) fn private_ip(&self) -> &str {
+        self.interfaces.first().map_or("", |i| i.private_ip.as_str())
+    }
+
+    /// When its state changes by itself next.
+    pub(super) fn due(&self) -> Option<SystemTime> {
+        match self.phase {
+            InstancePhase::Pending { due } | InstancePhase::ShuttingDown { due } => Some(due),
+            InstancePhase::Terminated { at } => Some(at + LISTED_AFTERWARDS),
+            InstancePhase::Running => None,
+        }
+    }
+
     /// EC2's word and number for its state.
     pub(super) fn state(&self) -> (&'static str, u16) {
         match self.phase {
@@ -257,6 +303,18 @@ impl Instance {
             InstancePhase::Running => ("running", 16),
             InstancePhase::ShuttingDown { .. } => ("shutting-down", 32),
             InstancePhase::Terminated { .. } => ("terminated", 48),
+        }
+    }
+
+    /// The change from a former state to that of now.
+    fn change_from(&self, (previous_state, previous_code): (&str, u16)) -> SimStateChange {
+        let (current_state, current_code) = self.state();
+        SimStateChange {
+            instance_id: self.id.clone(),
+            previous_state: previous_state.to_owned(),
+            previous_code,
+            current_state: current_state.to_owned(),
+            current_code,
         }
     }
 

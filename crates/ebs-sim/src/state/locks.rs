@@ -16,8 +16,6 @@ use super::model::{Snapshot, SnapshotPhase};
 const DAY: Duration = Duration::from_hours(24);
 const COOL_OFF_HOURS: std::ops::RangeInclusive<i64> = 1..=72;
 const DURATION_DAYS: std::ops::RangeInclusive<i64> = 1..=36_500;
-const LOCK_FILTERS: &[&str] = &["lock-state"];
-
 /// How a snapshot is locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Mode {
@@ -137,7 +135,7 @@ impl Sim {
     ) -> Result<Reply, Fault> {
         let query = Query::of("DescribeLockedSnapshots", &call.snapshot_ids, &call.filters)
             .page(call.max_results, call.next_token.as_deref());
-        query.check_bare(Kind::Snapshot, LOCK_FILTERS)?;
+        query.check(Kind::Snapshot)?;
         if let Some(missing) = call.snapshot_ids.iter().find(|id| !self.snapshots.contains_key(*id)) {
             return Err(faults::no_such_snapshot(missing));
         }

@@ -7,14 +7,14 @@ use std::time::{Duration, SystemTime};
 
 use ebs_types::VolumeType;
 
-use crate::api::{DescribeVolumesModifications, Fault, ModifyVolume, Reply};
+use crate::api::{DescribeVolumesModifications, Fault, ModifyVolume, Reply, SimProperties};
 
 use super::Sim;
 use super::effects::Effect;
 use super::faults::{self, incorrect_state, invalid_value};
 use super::ids::Kind;
-use super::listings::{MODIFICATION_FILTERS, Modified, Query};
-use super::model::{Modification, ModificationPhase, Properties, Volume, VolumePhase};
+use super::listings::{Modified, Query};
+use super::model::{Modification, ModificationPhase, Volume, VolumePhase};
 use super::shape::{Wish, known_type};
 
 /// Largest page.
@@ -62,7 +62,7 @@ impl Sim {
     ) -> Result<Reply, Fault> {
         let query = Query::of("DescribeVolumesModifications", &call.volume_ids, &call.filters)
             .page(call.max_results.map(|n| n.min(MAX_PAGE)), call.next_token.as_deref());
-        query.check_bare(Kind::Volume, MODIFICATION_FILTERS)?;
+        query.check(Kind::Volume)?;
         for id in &call.volume_ids {
             if self.volume_mut(id)?.modification.is_none() {
                 return Err(Fault::new(
@@ -83,7 +83,7 @@ impl Sim {
     }
 }
 
-fn target(volume: &Volume, call: &ModifyVolume) -> Result<Properties, Fault> {
+fn target(volume: &Volume, call: &ModifyVolume) -> Result<SimProperties, Fault> {
     if volume.phase != VolumePhase::Ready {
         return Err(incorrect_state(format!("The volume '{}' is '{}'.", volume.id, volume.state())));
     }

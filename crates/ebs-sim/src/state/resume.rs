@@ -45,7 +45,6 @@ impl Sim {
         Ok(sim)
     }
 
-    /// What is saved.
     pub(crate) fn save(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("the state is plain data")
     }

@@ -10,11 +10,10 @@ use super::Sim;
 use super::effects::Effect;
 use super::faults;
 use super::ids::Kind;
-use super::listings::{Owned, Query, SNAPSHOT_FILTERS};
+use super::listings::{Owned, Query};
 use super::model::{Snapshot, SnapshotPhase, Volume, VolumePhase};
 use super::tags::tags_for;
 
-/// Longest description.
 const MAX_DESCRIPTION: usize = 255;
 
 impl Sim {
@@ -124,7 +123,7 @@ impl Sim {
     pub(super) fn describe_snapshots(&self, now: SystemTime, call: &DescribeSnapshots) -> Result<Reply, Fault> {
         let query = Query::of("DescribeSnapshots", &call.snapshot_ids, &call.filters)
             .page(call.max_results, call.next_token.as_deref());
-        query.check(Kind::Snapshot, SNAPSHOT_FILTERS)?;
+        query.check(Kind::Snapshot)?;
         if let Some(missing) = call.snapshot_ids.iter().find(|id| !self.snapshots.contains_key(*id)) {
             return Err(faults::no_such_snapshot(missing));
         }
