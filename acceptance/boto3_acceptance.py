@@ -620,7 +620,7 @@ def supported():
         "DeleteVolume", "DescribeAvailabilityZones", "DescribeFastSnapshotRestores", "DescribeInstanceTypes",
         "DescribeInstances", "DescribeLockedSnapshots", "DescribeSnapshots", "DescribeTags", "DescribeVolumeStatus",
         "DescribeVolumes", "DescribeVolumesModifications", "DetachVolume", "EnableFastSnapshotRestores",
-        "LockSnapshot", "ModifyVolume", "RunInstances", "TerminateInstances",
+        "LockSnapshot", "ModifyVolume", "RunInstances", "TerminateInstances", "UnlockSnapshot",
     ]
 
 

@@ -166,6 +166,7 @@ impl Sim {
             Call::EnableFastSnapshotRestores(c) => self.enable_fast_restores(now, &c),
             Call::DescribeFastSnapshotRestores(c) => self.describe_fast_restores(now, &c),
             Call::LockSnapshot(c) => self.lock_snapshot(now, &c),
+            Call::UnlockSnapshot(c) => self.unlock_snapshot(now, &c),
             Call::DescribeLockedSnapshots(c) => self.describe_locked_snapshots(now, &c),
             Call::AttachClusterNodeVolume(c) => self.attach_node_volume(now, &c),
             Call::DetachClusterNodeVolume(c) => self.detach_node_volume(now, &c),

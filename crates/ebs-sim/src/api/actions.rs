@@ -146,6 +146,9 @@ actions! {
             /// A time as RFC 3339 has it, `2030-01-31T10:00:00Z`.
             expiration_date: Option<String> = "ExpirationDate";
         }
+        parameters UnlockSnapshot -> String {
+            snapshot_id: String = "SnapshotId" required name;
+        }
         describe DescribeLockedSnapshots -> Page<SimSnapshotLock> {
             snapshot_ids: Vec<String> = "SnapshotId" name;
         }

@@ -1,10 +1,10 @@
-//! LockSnapshot and DescribeLockedSnapshots. Source of the rules: the EBS user guide, "Amazon EBS snapshot lock".
+//! LockSnapshot, UnlockSnapshot and DescribeLockedSnapshots. Source of the rules: the EBS user guide, "Amazon EBS snapshot lock".
 
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::{DescribeLockedSnapshots, Fault, LockSnapshot, Reply, SimSnapshotLock};
+use crate::api::{DescribeLockedSnapshots, Fault, LockSnapshot, Reply, SimSnapshotLock, UnlockSnapshot};
 
 use super::Sim;
 use super::faults::{self, invalid_combination, invalid_value};
@@ -100,10 +100,7 @@ impl Snapshot {
 impl Sim {
     pub(super) fn lock_snapshot(&mut self, now: SystemTime, call: &LockSnapshot) -> Result<Reply, Fault> {
         let id = &call.snapshot_id;
-        if id.is_empty() {
-            return Err(faults::missing("SnapshotId"));
-        }
-        Kind::Snapshot.check(id)?;
+        check_id(id)?;
         let wanted = wanted(now, call)?;
         let snapshot = self.snapshots.get_mut(id).ok_or_else(|| faults::no_such_snapshot(id))?;
         if let SnapshotPhase::Error { .. } = snapshot.phase {
@@ -128,6 +125,29 @@ impl Sim {
         Ok(Reply::LockSnapshot(reply))
     }
 
+    pub(super) fn unlock_snapshot(&mut self, now: SystemTime, call: &UnlockSnapshot) -> Result<Reply, Fault> {
+        let id = &call.snapshot_id;
+        check_id(id)?;
+        let snapshot = self.snapshots.get_mut(id).ok_or_else(|| faults::no_such_snapshot(id))?;
+        match snapshot.lock.as_ref().map(|lock| lock.state(now)) {
+            // EC2 documents no code for this one.
+            None | Some("expired") => return Err(faults::incorrect_state(format!("Snapshot '{id}' is not locked."))),
+            Some("compliance") => {
+                return Err(Fault::new(
+                    "OperationNotPermitted",
+                    "A snapshot that is locked in compliance mode cannot be unlocked after its cooling-off period.",
+                ));
+            }
+            Some(_) => {}
+        }
+        if call.dry_run {
+            return Err(faults::dry_run());
+        }
+        snapshot.lock = None;
+        self.touch();
+        Ok(Reply::UnlockSnapshot(call.snapshot_id.clone()))
+    }
+
     pub(super) fn describe_locked_snapshots(
         &mut self,
         now: SystemTime,
@@ -147,6 +167,10 @@ impl Sim {
         let chosen: Vec<SimSnapshotLock> = locks.filter(|l| query.wants(&l.snapshot_id, l)).collect();
         Ok(Reply::DescribeLockedSnapshots(query.paged(chosen.into_iter(), |l| l.snapshot_id.clone())?))
     }
+}
+
+fn check_id(id: &str) -> Result<(), Fault> {
+    if id.is_empty() { Err(faults::missing("SnapshotId")) } else { Kind::Snapshot.check(id) }
 }
 
 fn wanted(now: SystemTime, call: &LockSnapshot) -> Result<Lock, Fault> {

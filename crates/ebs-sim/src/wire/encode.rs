@@ -23,6 +23,7 @@ fn content(w: &mut Xml, reply: &Reply) {
         Reply::CreateSnapshot(s) => snapshot::snapshot(w, s),
         Reply::EnableFastSnapshotRestores(restores) => snapshot::fast_restores(w, restores),
         Reply::LockSnapshot(lock) => snapshot::lock(w, lock),
+        Reply::UnlockSnapshot(id) => w.text("snapshotId", id),
         Reply::RunInstances(instances) => instance::started(w, instances),
         Reply::TerminateInstances(changes) => w.list("instancesSet", changes, instance::change),
         Reply::DescribeAvailabilityZones(zones) => w.list("availabilityZoneInfo", zones, zone),

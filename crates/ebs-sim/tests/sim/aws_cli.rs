@@ -158,6 +158,8 @@ async fn the_aws_cli_runs_instances_copies_volumes_and_keeps_snapshots() {
     let lock = format!("lock-snapshot --snapshot-id {snapshot} --lock-mode governance --lock-duration 1");
     assert_eq!(text(&aws.ok(&lock).await, "LockState"), "governance");
     assert_eq!(aws.code(&format!("delete-snapshot --snapshot-id {snapshot}")).await, "SnapshotLocked");
+    assert_eq!(text(&aws.ok(&format!("unlock-snapshot --snapshot-id {snapshot}")).await, "SnapshotId"), snapshot);
+    aws.ok(&format!("delete-snapshot --snapshot-id {snapshot}")).await;
 
     let ended = aws.ok(&format!("terminate-instances --instance-ids {instance}")).await;
     assert_eq!(ended["TerminatingInstances"][0]["PreviousState"]["Name"], "running");

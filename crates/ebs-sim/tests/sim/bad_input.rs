@@ -161,7 +161,7 @@ fn walk(dir: &str) -> Vec<std::path::PathBuf> {
     files
 }
 
-const ACTIONS: [&str; 24] = [
+const ACTIONS: [&str; 25] = [
     "AttachVolume",
     "CopyVolumes",
     "CreateSnapshot",
@@ -186,6 +186,7 @@ const ACTIONS: [&str; 24] = [
     "ModifyVolume",
     "RunInstances",
     "TerminateInstances",
+    "UnlockSnapshot",
 ];
 
 /// Names of parameters, `#` for an index.
@@ -330,7 +331,7 @@ fn structured() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Calls that are right, with every parameter that the simulator knows; `VOLUME`, `SNAPSHOT` and `INSTANCE` exist.
-const CALLS: [&str; 25] = [
+const CALLS: [&str; 26] = [
     "CreateVolume AvailabilityZone=us-west-2a Size=8 VolumeType=gp3 Iops=3000 Throughput=125 Encrypted=true \
      KmsKeyId=alias/k SnapshotId=SNAPSHOT VolumeInitializationRate=100 MultiAttachEnabled=false ClientToken=t \
      TagSpecification.1.ResourceType=volume TagSpecification.1.Tag.1.Key=a TagSpecification.1.Tag.1.Value=b",
@@ -346,6 +347,7 @@ const CALLS: [&str; 25] = [
     "EnableFastSnapshotRestores AvailabilityZone.1=us-west-2a AvailabilityZone.2=us-west-2b SourceSnapshotId.1=SNAPSHOT",
     "LockSnapshot SnapshotId=SNAPSHOT LockMode=compliance CoolOffPeriod=1 LockDuration=1",
     "LockSnapshot SnapshotId=SNAPSHOT LockMode=governance ExpirationDate=2040-01-01T00:00:00Z",
+    "UnlockSnapshot SnapshotId=SNAPSHOT",
     "CreateTags ResourceId.1=VOLUME ResourceId.2=SNAPSHOT Tag.1.Key=a Tag.1.Value=b Tag.2.Key=c Tag.2.Value=d",
     "DeleteTags ResourceId.1=VOLUME Tag.1.Key=a Tag.1.Value=b",
     "RunInstances ImageId=ami-1 InstanceType=m5.large MinCount=1 MaxCount=2 Placement.AvailabilityZone=us-west-2a \
