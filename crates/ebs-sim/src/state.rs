@@ -164,6 +164,7 @@ impl Sim {
             Call::RunInstances(c) => self.run_instances(now, c),
             Call::TerminateInstances(c) => self.terminate_instances(now, &c),
             Call::EnableFastSnapshotRestores(c) => self.enable_fast_restores(now, &c),
+            Call::DisableFastSnapshotRestores(c) => self.disable_fast_restores(now, &c),
             Call::DescribeFastSnapshotRestores(c) => self.describe_fast_restores(now, &c),
             Call::LockSnapshot(c) => self.lock_snapshot(now, &c),
             Call::UnlockSnapshot(c) => self.unlock_snapshot(now, &c),

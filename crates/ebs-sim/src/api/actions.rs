@@ -134,6 +134,11 @@ actions! {
             availability_zone_ids: Vec<String> = "AvailabilityZoneId";
             source_snapshot_ids: Vec<String> = "SourceSnapshotId" required name;
         }
+        parameters DisableFastSnapshotRestores -> SimFastRestores {
+            availability_zones: Vec<String> = "AvailabilityZone";
+            availability_zone_ids: Vec<String> = "AvailabilityZoneId";
+            source_snapshot_ids: Vec<String> = "SourceSnapshotId" required name;
+        }
         describe DescribeFastSnapshotRestores -> Page<SimFastRestore> {}
         parameters LockSnapshot -> SimSnapshotLock {
             snapshot_id: String = "SnapshotId" required name;

@@ -232,7 +232,7 @@ pub struct SimFastRestore {
     pub snapshot_id: String,
     pub zone: String,
     pub zone_id: String,
-    /// `enabling`, `optimizing`, `enabled`.
+    /// `enabling`, `optimizing`, `enabled`, `disabling`, `disabled`.
     pub state: String,
     /// EC2's word on the last change, `Client.UserInitiated - Lifecycle state transition`.
     pub reason: String,
@@ -242,9 +242,12 @@ pub struct SimFastRestore {
     pub optimizing_time: Option<SystemTime>,
     /// Absent before.
     pub enabled_time: Option<SystemTime>,
+    /// Absent unless it was disabled.
+    pub disabling_time: Option<SystemTime>,
+    pub disabled_time: Option<SystemTime>,
 }
 
-/// Why fast restores could not be enabled in a zone.
+/// Why fast restores could not be enabled or disabled in a zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SimFastRestoreError {
     pub zone: String,

@@ -21,7 +21,9 @@ fn content(w: &mut Xml, reply: &Reply) {
         Reply::AttachVolume(a) | Reply::DetachVolume(a) => volume::attachment(w, a),
         Reply::ModifyVolume(m) => w.element("volumeModification", |w| volume::modification(w, m)),
         Reply::CreateSnapshot(s) => snapshot::snapshot(w, s),
-        Reply::EnableFastSnapshotRestores(restores) => snapshot::fast_restores(w, restores),
+        Reply::EnableFastSnapshotRestores(restores) | Reply::DisableFastSnapshotRestores(restores) => {
+            snapshot::fast_restores(w, restores);
+        }
         Reply::LockSnapshot(lock) => snapshot::lock(w, lock),
         Reply::UnlockSnapshot(id) => w.text("snapshotId", id),
         Reply::RunInstances(instances) => instance::started(w, instances),

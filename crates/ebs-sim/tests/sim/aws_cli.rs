@@ -155,6 +155,9 @@ async fn the_aws_cli_runs_instances_copies_volumes_and_keeps_snapshots() {
     let fast = "enable-fast-snapshot-restores --availability-zones us-west-2a us-west-2b --source-snapshot-ids";
     let fast = aws.ok(&format!("{fast} {snapshot}")).await;
     assert_eq!((fast["Successful"].as_array().unwrap().len(), &fast["Unsuccessful"]), (2, &serde_json::json!([])));
+    let slow = "disable-fast-snapshot-restores --availability-zones us-west-2b --source-snapshot-ids";
+    let slow = aws.ok(&format!("{slow} {snapshot}")).await;
+    assert_eq!(text(&slow["Successful"][0], "State"), "disabling");
     let lock = format!("lock-snapshot --snapshot-id {snapshot} --lock-mode governance --lock-duration 1");
     assert_eq!(text(&aws.ok(&lock).await, "LockState"), "governance");
     assert_eq!(aws.code(&format!("delete-snapshot --snapshot-id {snapshot}")).await, "SnapshotLocked");

@@ -161,7 +161,7 @@ fn walk(dir: &str) -> Vec<std::path::PathBuf> {
     files
 }
 
-const ACTIONS: [&str; 25] = [
+const ACTIONS: [&str; 26] = [
     "AttachVolume",
     "CopyVolumes",
     "CreateSnapshot",
@@ -181,6 +181,7 @@ const ACTIONS: [&str; 25] = [
     "DescribeVolumes",
     "DescribeVolumesModifications",
     "DetachVolume",
+    "DisableFastSnapshotRestores",
     "EnableFastSnapshotRestores",
     "LockSnapshot",
     "ModifyVolume",
@@ -331,7 +332,7 @@ fn structured() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Calls that are right, with every parameter that the simulator knows; `VOLUME`, `SNAPSHOT` and `INSTANCE` exist.
-const CALLS: [&str; 26] = [
+const CALLS: [&str; 27] = [
     "CreateVolume AvailabilityZone=us-west-2a Size=8 VolumeType=gp3 Iops=3000 Throughput=125 Encrypted=true \
      KmsKeyId=alias/k SnapshotId=SNAPSHOT VolumeInitializationRate=100 MultiAttachEnabled=false ClientToken=t \
      TagSpecification.1.ResourceType=volume TagSpecification.1.Tag.1.Key=a TagSpecification.1.Tag.1.Value=b",
@@ -345,6 +346,7 @@ const CALLS: [&str; 26] = [
     "DeleteSnapshot SnapshotId=snap-0123456789abcdef0",
     "DeleteVolume VolumeId=vol-0123456789abcdef0",
     "EnableFastSnapshotRestores AvailabilityZone.1=us-west-2a AvailabilityZone.2=us-west-2b SourceSnapshotId.1=SNAPSHOT",
+    "DisableFastSnapshotRestores AvailabilityZone.1=us-west-2a SourceSnapshotId.1=SNAPSHOT",
     "LockSnapshot SnapshotId=SNAPSHOT LockMode=compliance CoolOffPeriod=1 LockDuration=1",
     "LockSnapshot SnapshotId=SNAPSHOT LockMode=governance ExpirationDate=2040-01-01T00:00:00Z",
     "UnlockSnapshot SnapshotId=SNAPSHOT",
