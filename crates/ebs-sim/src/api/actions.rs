@@ -124,7 +124,11 @@ actions! {
             network_interfaces: u32 = "NetworkInterface";
             block_device_mappings: Vec<BlockDeviceMapping> = "BlockDeviceMapping";
             disable_api_termination: bool = "DisableApiTermination";
+            disable_api_stop: bool = "DisableApiStop";
             tag_specifications: Vec<TagSpecification> = "TagSpecification" name;
+        }
+        parameters StopInstances first unused_of_stop -> Vec<SimStateChange> {
+            instance_ids: Vec<String> = "InstanceId" required name;
         }
         parameters TerminateInstances first force -> Vec<SimStateChange> {
             instance_ids: Vec<String> = "InstanceId" required name;
@@ -224,12 +228,11 @@ fn location(p: &mut Params) -> Result<(), Fault> {
 }
 
 /// Parameters of RunInstances that make no difference to a disk: taken and left alone.
-const NO_MATTER: [&str; 28] = [
+const NO_MATTER: [&str; 27] = [
     "AdditionalInfo",
     "CapacityReservationSpecification",
     "CpuOptions",
     "CreditSpecification",
-    "DisableApiStop",
     "EbsOptimized",
     "EnablePrimaryIpv6",
     "EnclaveOptions",
@@ -265,6 +268,12 @@ fn unused_of_launch(p: &mut Params) -> Result<(), Fault> {
     let used = ["Placement.AvailabilityZone", "Placement.AvailabilityZoneId"];
     p.drop_where(|name| (name == "Placement" || name.starts_with("Placement.")) && !used.contains(&name));
     Ok(())
+}
+
+/// Stopping keeps disks, not memory.
+fn unused_of_stop(p: &mut Params) -> Result<(), Fault> {
+    force(p)?;
+    if p.take("Hibernate")? { Err(not_simulated("Hibernate=true")) } else { Ok(()) }
 }
 
 /// There is no system to shut down.

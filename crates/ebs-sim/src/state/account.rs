@@ -73,6 +73,7 @@ impl Sim {
                 tags: BTreeMap::new(),
                 phase: InstancePhase::Running,
                 protected: false,
+                stop_protected: false,
                 local,
             };
             let root = root_volume(&instance, now);

@@ -25,7 +25,7 @@ impl Sim {
         check_device_name(device)?;
         let card = card_of(call, &instance)?;
         let volume = &self.volumes[&call.volume_id];
-        if instance.phase != InstancePhase::Running {
+        if !matches!(instance.phase, InstancePhase::Running | InstancePhase::Stopped) {
             return Err(incorrect_state(format!("Instance '{}' is not 'running'.", instance.id)));
         }
         check_attachable(volume, &instance)?;
@@ -103,7 +103,9 @@ impl Sim {
         let volume = self.volume_mut(&call.volume_id)?;
         let id = volume.id.clone();
         let instance_id = detachable(volume, call)?;
-        if self.instances.iter().any(|i| i.root_volume == id && i.id == instance_id) {
+        let device = volume.attachment_to(&instance_id).map(|a| a.device.clone());
+        let at_root = |i: &Instance| i.id == instance_id && device.as_ref() == Some(&i.root_device);
+        if self.instances.iter().any(|i| at_root(i) && i.phase != InstancePhase::Stopped) {
             return Err(Fault::new(
                 "OperationNotPermitted",
                 format!("Unable to detach root volume '{id}' from instance '{instance_id}'"),
@@ -112,10 +114,12 @@ impl Sim {
         if call.dry_run {
             return Err(faults::dry_run());
         }
+        let stopped = self.instances.iter().any(|i| i.id == instance_id && i.phase == InstancePhase::Stopped);
         let volume = self.volume_mut(&id)?;
         let attachment = volume.attachment_to(&instance_id).expect("found above");
         attachment.forced = call.force;
-        let due = if call.force { now } else { due };
+        // Nobody uses the device of an instance that is stopped.
+        let due = if call.force || stopped { now } else { due };
         let disconnect = attachment.start_detaching(due);
         let reply = attachment.describe(&id);
         if disconnect {

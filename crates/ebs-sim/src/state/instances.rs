@@ -1,4 +1,4 @@
-//! RunInstances and TerminateInstances: the life of an instance.
+//! RunInstances, StopInstances and TerminateInstances: the life of an instance.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use ebs_types::{LimitKind, Tags, attachment_limit};
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Fault, Reply, RunInstances, SimNetworkInterface, SimStateChange, TerminateInstances};
+use crate::api::{Fault, Reply, RunInstances, SimNetworkInterface, SimStateChange, StopInstances, TerminateInstances};
 use crate::config::ZoneConfig;
 
 use super::Sim;
@@ -39,6 +39,9 @@ pub(super) struct Instance {
     pub(super) phase: InstancePhase,
     /// Cannot be terminated.
     pub(super) protected: bool,
+    /// Cannot be stopped.
+    #[serde(default)]
+    pub(super) stop_protected: bool,
     /// Attachments of it appear as devices of this machine.
     pub(super) local: bool,
 }
@@ -51,6 +54,11 @@ pub(super) enum InstancePhase {
         due: SystemTime,
     },
     Running,
+    /// Its kernel is gone when `due` has passed; its volumes stay attached.
+    Stopping {
+        due: SystemTime,
+    },
+    Stopped,
     /// Its attachments end when `due` has passed.
     ShuttingDown {
         due: SystemTime,
@@ -70,6 +78,7 @@ struct Launch {
     interfaces: u32,
     image_id: String,
     protected: bool,
+    stop_protected: bool,
 }
 
 impl Sim {
@@ -158,6 +167,7 @@ impl Sim {
             interfaces: call.network_interfaces.max(1),
             image_id: call.image_id.clone().unwrap_or_default(),
             protected: call.disable_api_termination,
+            stop_protected: call.disable_api_stop,
         })
     }
 
@@ -193,6 +203,7 @@ impl Sim {
             tags: launch.tags.clone(),
             phase: InstancePhase::Pending { due: self.times.due(now, self.times.run, None) },
             protected: launch.protected,
+            stop_protected: launch.stop_protected,
             local: false,
         }
     }
@@ -207,6 +218,57 @@ impl Sim {
             private_ip: format!("10.{a}.{b}.{c}"),
             mac_address: format!("02:00:00:{a:02x}:{b:02x}:{c:02x}"),
         }
+    }
+
+    pub(super) fn stop_instances(&mut self, now: SystemTime, call: &StopInstances) -> Result<Reply, Fault> {
+        if call.instance_ids.is_empty() {
+            return Err(faults::missing("InstanceId"));
+        }
+        for id in &call.instance_ids {
+            let instance = self.instance(id)?;
+            match instance.phase {
+                InstancePhase::Running if instance.stop_protected => {
+                    let message = format!(
+                        "The instance '{id}' may not be stopped. Modify its 'disableApiStop' instance attribute and try \
+                         again."
+                    );
+                    return Err(Fault::new("OperationNotPermitted", message));
+                }
+                InstancePhase::Running | InstancePhase::Stopping { .. } | InstancePhase::Stopped => {}
+                InstancePhase::Pending { .. } => {
+                    let message =
+                        format!("Instance '{id}' cannot be stopped as it has never reached the 'running' state.");
+                    return Err(incorrect_instance_state(message));
+                }
+                InstancePhase::ShuttingDown { .. } | InstancePhase::Terminated { .. } => {
+                    let message = format!("This instance '{id}' is not in a state from which it can be stopped.");
+                    return Err(incorrect_instance_state(message));
+                }
+            }
+        }
+        if call.dry_run {
+            return Err(faults::dry_run());
+        }
+        let due = self.times.due(now, self.times.terminate, None);
+        let changes = self.change_each(&call.instance_ids, |instance| {
+            if instance.phase == InstancePhase::Running {
+                instance.phase = InstancePhase::Stopping { due };
+            }
+        });
+        Ok(Reply::StopInstances(changes))
+    }
+
+    /// Changes instances that there are, each once.
+    fn change_each(&mut self, ids: &[String], change: impl Fn(&mut Instance)) -> Vec<SimStateChange> {
+        let mut changes = Vec::new();
+        for id in ids.iter().collect::<BTreeSet<_>>() {
+            let instance = self.instances.iter_mut().find(|i| i.id == *id).expect("checked by the caller");
+            let before = instance.state();
+            change(instance);
+            changes.push(instance.change_from(before));
+        }
+        self.touch();
+        changes
     }
 
     pub(super) fn terminate_instances(&mut self, now: SystemTime, call: &TerminateInstances) -> Result<Reply, Fault> {
@@ -228,20 +290,12 @@ impl Sim {
         if call.dry_run {
             return Err(faults::dry_run());
         }
-        let ids: BTreeSet<&String> = call.instance_ids.iter().collect();
-        let changes = ids.into_iter().map(|id| self.terminate(now, id)).collect();
-        self.touch();
-        Ok(Reply::TerminateInstances(changes))
-    }
-
-    fn terminate(&mut self, now: SystemTime, id: &str) -> SimStateChange {
         let due = self.times.due(now, self.times.terminate, None);
-        let instance = self.instances.iter_mut().find(|i| i.id == id).expect("checked by the caller");
-        let before = instance.state();
-        if let InstancePhase::Pending { .. } | InstancePhase::Running = instance.phase {
-            instance.phase = InstancePhase::ShuttingDown { due };
-        }
-        instance.change_from(before)
+        let changes = self.change_each(&call.instance_ids, |instance| match instance.phase {
+            InstancePhase::ShuttingDown { .. } | InstancePhase::Terminated { .. } => {}
+            _ => instance.phase = InstancePhase::ShuttingDown { due },
+        });
+        Ok(Reply::TerminateInstances(changes))
     }
 
     /// Starts and ends instances whose time has come, and forgets those that ended long ago.
@@ -252,6 +306,10 @@ impl Sim {
             match instance.phase {
                 InstancePhase::Pending { due } if due <= now => {
                     instance.phase = InstancePhase::Running;
+                    changed = true;
+                }
+                InstancePhase::Stopping { due } if due <= now => {
+                    instance.phase = InstancePhase::Stopped;
                     changed = true;
                 }
                 InstancePhase::ShuttingDown { due } if due <= now => {
@@ -274,6 +332,10 @@ impl Sim {
     }
 }
 
+fn incorrect_instance_state(message: String) -> Fault {
+    Fault::new("IncorrectInstanceState", message)
+}
+
 /// What a client token of RunInstances has started.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Started {
@@ -290,9 +352,11 @@ impl Instance {
     /// When its state changes by itself next.
     pub(super) fn due(&self) -> Option<SystemTime> {
         match self.phase {
-            InstancePhase::Pending { due } | InstancePhase::ShuttingDown { due } => Some(due),
+            InstancePhase::Pending { due } | InstancePhase::Stopping { due } | InstancePhase::ShuttingDown { due } => {
+                Some(due)
+            }
             InstancePhase::Terminated { at } => Some(at + LISTED_AFTERWARDS),
-            InstancePhase::Running => None,
+            InstancePhase::Running | InstancePhase::Stopped => None,
         }
     }
 
@@ -303,6 +367,8 @@ impl Instance {
             InstancePhase::Running => ("running", 16),
             InstancePhase::ShuttingDown { .. } => ("shutting-down", 32),
             InstancePhase::Terminated { .. } => ("terminated", 48),
+            InstancePhase::Stopping { .. } => ("stopping", 64),
+            InstancePhase::Stopped => ("stopped", 80),
         }
     }
 

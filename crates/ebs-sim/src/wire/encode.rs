@@ -27,7 +27,9 @@ fn content(w: &mut Xml, reply: &Reply) {
         Reply::LockSnapshot(lock) => snapshot::lock(w, lock),
         Reply::UnlockSnapshot(id) => w.text("snapshotId", id),
         Reply::RunInstances(instances) => instance::started(w, instances),
-        Reply::TerminateInstances(changes) => w.list("instancesSet", changes, instance::change),
+        Reply::StopInstances(changes) | Reply::TerminateInstances(changes) => {
+            w.list("instancesSet", changes, instance::change)
+        }
         Reply::DescribeAvailabilityZones(zones) => w.list("availabilityZoneInfo", zones, zone),
         Reply::DescribeVolumes(p) => page(w, "volumeSet", p, volume::volume),
         Reply::DescribeVolumeStatus(p) => page(w, "volumeStatusSet", p, volume::status),

@@ -164,8 +164,15 @@ async fn the_aws_cli_runs_instances_copies_volumes_and_keeps_snapshots() {
     assert_eq!(text(&aws.ok(&format!("unlock-snapshot --snapshot-id {snapshot}")).await, "SnapshotId"), snapshot);
     aws.ok(&format!("delete-snapshot --snapshot-id {snapshot}")).await;
 
+    let stopped = aws.ok(&format!("stop-instances --instance-ids {instance}")).await;
+    assert_eq!(stopped["StoppingInstances"][0]["CurrentState"], serde_json::json!({"Code": 64, "Name": "stopping"}));
+    aws.ok(&format!("wait instance-stopped --instance-ids {instance}")).await;
+    assert_eq!(
+        aws.code(&format!("stop-instances --hibernate --instance-ids {instance}")).await,
+        "UnsupportedOperation"
+    );
     let ended = aws.ok(&format!("terminate-instances --instance-ids {instance}")).await;
-    assert_eq!(ended["TerminatingInstances"][0]["PreviousState"]["Name"], "running");
+    assert_eq!(ended["TerminatingInstances"][0]["PreviousState"]["Name"], "stopped");
     aws.ok(&format!("wait instance-terminated --instance-ids {instance}")).await;
     aws.ok(&format!("wait volume-deleted --volume-ids {disk}")).await;
     sim.server.shutdown().await.unwrap();

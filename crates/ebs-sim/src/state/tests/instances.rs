@@ -1,9 +1,9 @@
-//! RunInstances, TerminateInstances, and what they do to volumes.
+//! RunInstances, StopInstances, TerminateInstances, and what they do to volumes.
 
 use super::*;
 use crate::api::{
-    BlockDeviceMapping, DescribeInstances, RunInstances, SimInstance, SimStateChange, Tag, TagSpecification,
-    TerminateInstances,
+    BlockDeviceMapping, DescribeInstances, RunInstances, SimInstance, SimStateChange, StopInstances, Tag,
+    TagSpecification, TerminateInstances,
 };
 
 fn run() -> RunInstances {
@@ -19,6 +19,10 @@ fn run() -> RunInstances {
 
 fn terminate(id: &str) -> Call {
     Call::TerminateInstances(TerminateInstances { instance_ids: vec![id.to_owned()], dry_run: false })
+}
+
+fn stop(id: &str) -> Call {
+    Call::StopInstances(StopInstances { instance_ids: vec![id.to_owned()], dry_run: false })
 }
 
 impl World {
@@ -71,6 +75,63 @@ fn an_instance_is_pending_then_running_then_shutting_down_then_terminated_and_li
     world.pass(Duration::from_mins(2));
     assert_eq!(world.described(&id), Err("InvalidInstanceID.NotFound".into()));
     assert_eq!(world.refused(terminate(&id)), "InvalidInstanceID.NotFound");
+}
+
+#[test]
+fn a_stopped_instance_keeps_its_volumes_takes_others_and_lets_them_go_at_once() {
+    let mut world = World::realistic();
+    let id = world.launch(run()).remove(0).id;
+    let (kept, other) = (world.gp3(), world.gp3());
+    assert_eq!(world.refused(stop(&id)), "IncorrectInstanceState", "it does not run yet");
+    world.pass(Duration::from_secs(10));
+    world.call(attach(&kept, &id, "/dev/xvdaa")).unwrap();
+    world.pass(Duration::from_secs(5));
+    let Ok(Reply::StopInstances(changes)) = world.call(stop(&id)) else { panic!() };
+    let states = (changes[0].previous_state.as_str(), changes[0].current_state.as_str(), changes[0].current_code);
+    assert_eq!(states, ("running", "stopping", 64));
+    assert_eq!(world.refused(attach(&other, &id, "/dev/xvdab")), "IncorrectState", "it is stopping");
+    world.pass(Duration::from_secs(30));
+    assert_eq!(world.state_of(&id), ("stopped".into(), 80));
+    assert!(world.call(stop(&id)).is_ok(), "stopping twice is stopping once");
+    world.call(attach(&other, &id, "/dev/xvdab")).unwrap();
+    world.pass(Duration::from_secs(5));
+    let states =
+        |world: &mut World| world.described(&id).unwrap().devices.into_iter().map(|d| d.state).collect::<Vec<_>>();
+    assert_eq!(states(&mut world), ["attached"; 3], "its root volume and both others");
+    world.call(detach(&kept, &id)).unwrap();
+    assert_eq!(world.volume(&kept).state, "available", "at once");
+    assert_eq!(states(&mut world).len(), 2);
+    world.call(terminate(&id)).unwrap();
+    world.pass(Duration::from_secs(30));
+    assert_eq!(world.volume(&other).state, "available");
+    assert_eq!(world.refused(stop(&id)), "IncorrectInstanceState", "it has ended");
+}
+
+#[test]
+fn the_root_volume_of_a_stopped_instance_can_be_detached() {
+    let mut world = World::instant();
+    let instance = world.launch(run()).remove(0);
+    let root = world.described(&instance.id).unwrap().devices[0].volume_id.clone();
+    assert_eq!(world.refused(detach(&root, &instance.id)), "OperationNotPermitted");
+    world.call(stop(&instance.id)).unwrap();
+    world.call(detach(&root, &instance.id)).unwrap();
+    assert_eq!(world.volume(&root).state, "available");
+}
+
+#[test]
+fn instances_are_stopped_all_or_none() {
+    let mut world = World::instant();
+    let free = world.launch(run()).remove(0).id;
+    let protected = world.launch(RunInstances { disable_api_stop: true, ..run() }).remove(0).id;
+    let of = |ids: &[&String], dry_run| {
+        let instance_ids = ids.iter().map(|id| (*id).clone()).collect();
+        Call::StopInstances(StopInstances { instance_ids, dry_run })
+    };
+    assert_eq!(world.refused(of(&[&free, &protected], false)), "OperationNotPermitted");
+    assert_eq!(world.refused(of(&[&free, &"i-00000000000000000".to_owned()], false)), "InvalidInstanceID.NotFound");
+    assert_eq!(world.refused(of(&[], false)), "MissingParameter");
+    assert_eq!(world.refused(of(&[&free], true)), "DryRunOperation");
+    assert_eq!(world.state_of(&free), ("running".into(), 16));
 }
 
 #[test]
