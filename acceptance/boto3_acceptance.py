@@ -620,7 +620,7 @@ def supported():
         "DeleteVolume", "DescribeAvailabilityZones", "DescribeFastSnapshotRestores", "DescribeInstanceTypes",
         "DescribeInstances", "DescribeLockedSnapshots", "DescribeSnapshots", "DescribeTags", "DescribeVolumeStatus",
         "DescribeVolumes", "DescribeVolumesModifications", "DetachVolume",
-        "DisableFastSnapshotRestores", "EnableFastSnapshotRestores", "LockSnapshot", "ModifyVolume", "RunInstances", "StopInstances", "TerminateInstances", "UnlockSnapshot",
+        "DisableFastSnapshotRestores", "EnableFastSnapshotRestores", "LockSnapshot", "ModifyVolume", "RunInstances", "StartInstances", "StopInstances", "TerminateInstances", "UnlockSnapshot",
     ]
 
 

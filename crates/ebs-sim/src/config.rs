@@ -52,9 +52,9 @@ pub struct TimingOverride {
     pub optimize_ms: Option<u64>,
     /// Until a volume made of a snapshot or a volume has all data of its own.
     pub fill_ms: Option<u64>,
-    /// Instance `pending` → `running`.
+    /// Instance `pending` → `running`, after a launch or a start.
     pub run_ms: Option<u64>,
-    /// Instance `shutting-down` → `terminated`.
+    /// Instance `shutting-down` → `terminated`, and `stopping` → `stopped`.
     pub terminate_ms: Option<u64>,
     /// By how much of themselves all times above are off at most, each way; 0 to 100. Without it, giving one of the
     /// times above makes all of them exact.

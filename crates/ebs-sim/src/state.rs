@@ -162,6 +162,7 @@ impl Sim {
             Call::DescribeInstanceTypes(c) => self.describe_instance_types(&c),
             Call::DescribeAvailabilityZones(c) => self.describe_availability_zones(&c),
             Call::RunInstances(c) => self.run_instances(now, c),
+            Call::StartInstances(c) => self.start_instances(now, &c),
             Call::StopInstances(c) => self.stop_instances(now, &c),
             Call::TerminateInstances(c) => self.terminate_instances(now, &c),
             Call::EnableFastSnapshotRestores(c) => self.enable_fast_restores(now, &c),

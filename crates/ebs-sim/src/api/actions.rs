@@ -127,6 +127,9 @@ actions! {
             disable_api_stop: bool = "DisableApiStop";
             tag_specifications: Vec<TagSpecification> = "TagSpecification" name;
         }
+        parameters StartInstances first unused_of_start -> Vec<SimStateChange> {
+            instance_ids: Vec<String> = "InstanceId" required name;
+        }
         parameters StopInstances first unused_of_stop -> Vec<SimStateChange> {
             instance_ids: Vec<String> = "InstanceId" required name;
         }
@@ -267,6 +270,12 @@ fn unused_of_launch(p: &mut Params) -> Result<(), Fault> {
     NO_MATTER.iter().for_each(|name| p.ignore(name));
     let used = ["Placement.AvailabilityZone", "Placement.AvailabilityZoneId"];
     p.drop_where(|name| (name == "Placement" || name.starts_with("Placement.")) && !used.contains(&name));
+    Ok(())
+}
+
+/// Reserved by EC2.
+fn unused_of_start(p: &mut Params) -> Result<(), Fault> {
+    p.ignore("AdditionalInfo");
     Ok(())
 }
 

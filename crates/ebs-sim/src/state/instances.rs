@@ -1,4 +1,4 @@
-//! RunInstances, StopInstances and TerminateInstances: the life of an instance.
+//! RunInstances, StartInstances, StopInstances and TerminateInstances: the life of an instance.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
@@ -6,7 +6,9 @@ use std::time::{Duration, SystemTime};
 use ebs_types::{LimitKind, Tags, attachment_limit};
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Fault, Reply, RunInstances, SimNetworkInterface, SimStateChange, StopInstances, TerminateInstances};
+use crate::api::{
+    Fault, Reply, RunInstances, SimNetworkInterface, SimStateChange, StartInstances, StopInstances, TerminateInstances,
+};
 use crate::config::ZoneConfig;
 
 use super::Sim;
@@ -218,6 +220,46 @@ impl Sim {
             private_ip: format!("10.{a}.{b}.{c}"),
             mac_address: format!("02:00:00:{a:02x}:{b:02x}:{c:02x}"),
         }
+    }
+
+    pub(super) fn start_instances(&mut self, now: SystemTime, call: &StartInstances) -> Result<Reply, Fault> {
+        if call.instance_ids.is_empty() {
+            return Err(faults::missing("InstanceId"));
+        }
+        for id in &call.instance_ids {
+            let instance = self.instance(id)?;
+            match instance.phase {
+                InstancePhase::Stopped if !self.has_root_volume(instance) => {
+                    let message = format!(
+                        "Invalid value '{id}' for instanceId. Instance does not have a volume attached at root ({})",
+                        instance.root_device
+                    );
+                    return Err(invalid_value(message));
+                }
+                InstancePhase::Stopped | InstancePhase::Pending { .. } | InstancePhase::Running => {}
+                InstancePhase::Stopping { .. }
+                | InstancePhase::ShuttingDown { .. }
+                | InstancePhase::Terminated { .. } => {
+                    let message = format!("The instance '{id}' is not in a state from which it can be started.");
+                    return Err(incorrect_instance_state(message));
+                }
+            }
+        }
+        if call.dry_run {
+            return Err(faults::dry_run());
+        }
+        let due = self.times.due(now, self.times.run, None);
+        let changes = self.change_each(&call.instance_ids, |instance| {
+            if instance.phase == InstancePhase::Stopped {
+                instance.phase = InstancePhase::Pending { due };
+                instance.launch_time = now;
+            }
+        });
+        Ok(Reply::StartInstances(changes))
+    }
+
+    fn has_root_volume(&self, instance: &Instance) -> bool {
+        self.attachments_of(&instance.id).any(|(_, attachment)| attachment.device == instance.root_device)
     }
 
     pub(super) fn stop_instances(&mut self, now: SystemTime, call: &StopInstances) -> Result<Reply, Fault> {

@@ -27,7 +27,7 @@ fn content(w: &mut Xml, reply: &Reply) {
         Reply::LockSnapshot(lock) => snapshot::lock(w, lock),
         Reply::UnlockSnapshot(id) => w.text("snapshotId", id),
         Reply::RunInstances(instances) => instance::started(w, instances),
-        Reply::StopInstances(changes) | Reply::TerminateInstances(changes) => {
+        Reply::StartInstances(changes) | Reply::StopInstances(changes) | Reply::TerminateInstances(changes) => {
             w.list("instancesSet", changes, instance::change)
         }
         Reply::DescribeAvailabilityZones(zones) => w.list("availabilityZoneInfo", zones, zone),

@@ -171,8 +171,11 @@ async fn the_aws_cli_runs_instances_copies_volumes_and_keeps_snapshots() {
         aws.code(&format!("stop-instances --hibernate --instance-ids {instance}")).await,
         "UnsupportedOperation"
     );
+    let started = aws.ok(&format!("start-instances --instance-ids {instance}")).await;
+    assert_eq!(started["StartingInstances"][0]["CurrentState"], serde_json::json!({"Code": 0, "Name": "pending"}));
+    aws.ok(&format!("wait instance-running --instance-ids {instance}")).await;
     let ended = aws.ok(&format!("terminate-instances --instance-ids {instance}")).await;
-    assert_eq!(ended["TerminatingInstances"][0]["PreviousState"]["Name"], "stopped");
+    assert_eq!(ended["TerminatingInstances"][0]["PreviousState"]["Name"], "running");
     aws.ok(&format!("wait instance-terminated --instance-ids {instance}")).await;
     aws.ok(&format!("wait volume-deleted --volume-ids {disk}")).await;
     sim.server.shutdown().await.unwrap();

@@ -161,7 +161,7 @@ fn walk(dir: &str) -> Vec<std::path::PathBuf> {
     files
 }
 
-const ACTIONS: [&str; 27] = [
+const ACTIONS: [&str; 28] = [
     "AttachVolume",
     "CopyVolumes",
     "CreateSnapshot",
@@ -186,6 +186,7 @@ const ACTIONS: [&str; 27] = [
     "LockSnapshot",
     "ModifyVolume",
     "RunInstances",
+    "StartInstances",
     "StopInstances",
     "TerminateInstances",
     "UnlockSnapshot",
@@ -333,7 +334,7 @@ fn structured() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Calls that are right, with every parameter that the simulator knows; `VOLUME`, `SNAPSHOT` and `INSTANCE` exist.
-const CALLS: [&str; 28] = [
+const CALLS: [&str; 29] = [
     "CreateVolume AvailabilityZone=us-west-2a Size=8 VolumeType=gp3 Iops=3000 Throughput=125 Encrypted=true \
      KmsKeyId=alias/k SnapshotId=SNAPSHOT VolumeInitializationRate=100 MultiAttachEnabled=false ClientToken=t \
      TagSpecification.1.ResourceType=volume TagSpecification.1.Tag.1.Key=a TagSpecification.1.Tag.1.Value=b",
@@ -357,6 +358,7 @@ const CALLS: [&str; 28] = [
      ClientToken=r BlockDeviceMapping.1.DeviceName=/dev/sdf BlockDeviceMapping.1.Ebs.VolumeSize=4 \
      BlockDeviceMapping.1.Ebs.VolumeType=gp3 BlockDeviceMapping.1.Ebs.Iops=3000 NetworkInterface.1.DeviceIndex=0 \
      TagSpecification.1.ResourceType=instance TagSpecification.1.Tag.1.Key=a TagSpecification.1.Tag.1.Value=b",
+    "StartInstances InstanceId.1=INSTANCE AdditionalInfo=x",
     "StopInstances InstanceId.1=INSTANCE Force=true SkipOsShutdown=false Hibernate=false",
     "TerminateInstances InstanceId.1=i-0123456789abcdef0",
     "DescribeVolumes Filter.1.Name=tag:a Filter.1.Value.1=b MaxResults=5 NextToken=n",

@@ -1,9 +1,9 @@
-//! RunInstances, StopInstances, TerminateInstances, and what they do to volumes.
+//! RunInstances, StartInstances, StopInstances, TerminateInstances, and what they do to volumes.
 
 use super::*;
 use crate::api::{
-    BlockDeviceMapping, DescribeInstances, RunInstances, SimInstance, SimStateChange, StopInstances, Tag,
-    TagSpecification, TerminateInstances,
+    BlockDeviceMapping, DescribeInstances, RunInstances, SimInstance, SimStateChange, StartInstances, StopInstances,
+    Tag, TagSpecification, TerminateInstances,
 };
 
 fn run() -> RunInstances {
@@ -19,6 +19,10 @@ fn run() -> RunInstances {
 
 fn terminate(id: &str) -> Call {
     Call::TerminateInstances(TerminateInstances { instance_ids: vec![id.to_owned()], dry_run: false })
+}
+
+fn start(id: &str) -> Call {
+    Call::StartInstances(StartInstances { instance_ids: vec![id.to_owned()], dry_run: false })
 }
 
 fn stop(id: &str) -> Call {
@@ -108,7 +112,43 @@ fn a_stopped_instance_keeps_its_volumes_takes_others_and_lets_them_go_at_once() 
 }
 
 #[test]
-fn the_root_volume_of_a_stopped_instance_can_be_detached() {
+fn a_stopped_instance_starts_again_with_its_volumes_and_its_address() {
+    let mut world = World::realistic();
+    let id = world.launch(run()).remove(0).id;
+    world.pass(Duration::from_secs(10));
+    let volume = world.gp3();
+    world.call(attach(&volume, &id, "/dev/xvdaa")).unwrap();
+    let before = world.described(&id).unwrap();
+    world.call(stop(&id)).unwrap();
+    assert_eq!(world.refused(start(&id)), "IncorrectInstanceState", "it is still stopping");
+    world.pass(Duration::from_secs(30));
+    let Ok(Reply::StartInstances(changes)) = world.call(start(&id)) else { panic!() };
+    let change = SimStateChange {
+        instance_id: id.clone(),
+        previous_state: "stopped".into(),
+        previous_code: 80,
+        current_state: "pending".into(),
+        current_code: 0,
+    };
+    assert_eq!(changes, [change]);
+    let launched = world.now;
+    world.pass(Duration::from_secs(10));
+    assert!(world.call(start(&id)).is_ok(), "starting what runs changes nothing");
+    let after = world.described(&id).unwrap();
+    assert_eq!((after.state.as_str(), after.state_code, after.launch_time), ("running", 16, launched));
+    assert_eq!(after.network_interfaces, before.network_interfaces);
+    let names = |i: &SimInstance| i.devices.iter().map(|d| d.device.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&after), names(&before));
+    let asked = StartInstances { instance_ids: vec![id.clone()], dry_run: true };
+    assert_eq!(world.refused(Call::StartInstances(asked)), "DryRunOperation");
+    world.call(terminate(&id)).unwrap();
+    assert_eq!(world.refused(start(&id)), "IncorrectInstanceState");
+    assert_eq!(world.refused(start("i-00000000000000000")), "InvalidInstanceID.NotFound");
+    assert_eq!(world.refused(Call::StartInstances(StartInstances::default())), "MissingParameter");
+}
+
+#[test]
+fn the_root_volume_of_a_stopped_instance_can_be_detached_and_is_needed_to_start_it() {
     let mut world = World::instant();
     let instance = world.launch(run()).remove(0);
     let root = world.described(&instance.id).unwrap().devices[0].volume_id.clone();
@@ -116,6 +156,10 @@ fn the_root_volume_of_a_stopped_instance_can_be_detached() {
     world.call(stop(&instance.id)).unwrap();
     world.call(detach(&root, &instance.id)).unwrap();
     assert_eq!(world.volume(&root).state, "available");
+    assert_eq!(world.refused(start(&instance.id)), "InvalidParameterValue", "it cannot start without");
+    world.call(attach(&root, &instance.id, "/dev/xvda")).unwrap();
+    world.call(start(&instance.id)).unwrap();
+    assert_eq!(world.state_of(&instance.id), ("running".into(), 16));
 }
 
 #[test]
