@@ -12,10 +12,10 @@ use clap::Parser;
 use ebs_types::ZoneName;
 
 use crate::buckets::Limits;
-use crate::config::{AccessKey, AccountSettings, EngineConfig};
+use crate::config::{AccessKey, AccountSettings, Devices, EngineConfig};
 use crate::iam::{IamConfig, Policy, PolicyError};
 use crate::scenario::Scenario;
-use crate::server::{DeviceMode, ServerConfig, TimingMode};
+use crate::server::{ServerConfig, TimingMode};
 
 /// A simulated EC2 for Amazon EBS volumes: API, instance metadata and disks, on this machine alone.
 ///
@@ -72,8 +72,8 @@ pub struct Cli {
     pub seed: Option<u64>,
 
     /// What attached volumes are on this machine: loop devices (needs root), or nothing
-    #[arg(long, value_enum, default_value_t = DeviceMode::Loop)]
-    pub devices: DeviceMode,
+    #[arg(long, value_enum, default_value_t = Devices::Loop)]
+    pub devices: Devices,
 
     /// Type of both instances
     #[arg(long, value_name = "T", default_value = "m5.large")]
@@ -187,7 +187,7 @@ impl Cli {
         if self.timing == TimingMode::Scripted && !scenario.sets_times() {
             return Err(CliError::NoScript);
         }
-        if self.devices == DeviceMode::Loop {
+        if self.devices == Devices::Loop {
             check_loop_devices()?;
         }
         let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));

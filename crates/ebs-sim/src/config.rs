@@ -14,13 +14,13 @@ use crate::iam::IamConfig;
 pub use access_key::AccessKey;
 pub use account::{AccountSettings, Quotas};
 
-/// What stands behind attachments of the machine's own instance.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What stands for the disks of the machine's own instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Devices {
-    /// Nothing: no device appears, no data is kept, no root is needed.
-    None,
-    /// Loop devices over backing files in `<state-dir>/devices`, with links as udev makes them. Needs root.
+    /// Loop devices of this machine, with udev's links; needs root.
     Loop,
+    /// Nothing: attachments exist in EC2's books only.
+    None,
 }
 
 /// How long EC2 takes for things.

@@ -27,7 +27,7 @@ pub mod server;
 mod state;
 mod wire;
 
-pub use config::{AccessKey, ZoneConfig};
+pub use config::{AccessKey, Devices, ZoneConfig};
 pub use http::{Broken, Ec2Service, OpenError};
 pub use ledger::{LedgerEntry, LedgerPage};
-pub use server::{DeviceMode, Server, ServerConfig, ServerError, TimingMode};
+pub use server::{Server, ServerConfig, ServerError, TimingMode};

@@ -11,7 +11,7 @@ use axum::Router;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Consistency, Devices, EngineConfig, Timing};
+use crate::config::{Consistency, EngineConfig, Timing};
 use crate::control::Control;
 use crate::engine::{Engine, EngineError};
 use crate::http::{Ec2Service, Listener, OpenError};
@@ -19,7 +19,7 @@ use crate::imds::{Imds, Tree};
 use crate::ledger::{Ledger, LedgerPage};
 use crate::scenario::Scenario;
 
-pub use config::{DeviceMode, ServerConfig, TimingMode};
+pub use config::{ServerConfig, TimingMode};
 
 /// How long the engine may take to put devices and state away.
 const ENGINE_WITHIN: Duration = Duration::from_secs(60);
@@ -200,10 +200,7 @@ async fn open_ledger(dir: &Path) -> Result<Ledger, ServerError> {
 fn engine_config(config: &ServerConfig) -> EngineConfig {
     EngineConfig {
         state_dir: Some(config.state_dir.clone()),
-        devices: match config.devices {
-            DeviceMode::Loop => Devices::Loop,
-            DeviceMode::None => Devices::None,
-        },
+        devices: config.devices,
         timing: match config.timing {
             TimingMode::Instant | TimingMode::Scripted => Timing::Instant,
             TimingMode::Realistic => Timing::Realistic,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ebs_types::ZoneName;
 
 use crate::buckets::Limits;
-use crate::config::{AccessKey, AccountSettings, EngineConfig, ZoneConfig};
+use crate::config::{AccessKey, AccountSettings, Devices, EngineConfig, ZoneConfig};
 use crate::iam::IamConfig;
 use crate::scenario::Scenario;
 
@@ -25,7 +25,7 @@ pub struct ServerConfig {
     /// How long EC2 takes for things.
     pub timing: TimingMode,
     /// What stands for attached disks.
-    pub devices: DeviceMode,
+    pub devices: Devices,
     /// Type of both instances.
     pub instance_type: String,
     /// The zones of the region. With a single availability zone (and a local one for the second instance) a volume
@@ -63,7 +63,7 @@ impl ServerConfig {
             imds_listen: free,
             control_listen: free,
             timing: TimingMode::Instant,
-            devices: DeviceMode::None,
+            devices: Devices::None,
             instance_type: "m5.large".to_owned(),
             zones: EngineConfig::default().zones,
             zone: ZoneName::parse("us-west-2a").expect("a zone name by its rule"),
@@ -89,13 +89,4 @@ pub enum TimingMode {
     Realistic,
     /// As the scenario says; at once until it says something.
     Scripted,
-}
-
-/// What stands for the disks of the machine's own instance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum DeviceMode {
-    /// Loop devices of this machine, with udev's links; needs root.
-    Loop,
-    /// Nothing: attachments exist in EC2's books only.
-    None,
 }

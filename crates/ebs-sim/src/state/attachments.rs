@@ -30,9 +30,7 @@ impl Sim {
         }
         check_attachable(volume, &instance)?;
         self.check_slots(&instance, device)?;
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let due = self.times.due(now, self.times.attach, Some(&call.volume_id));
         let attachment = Attachment { card, ..Attachment::new(&instance, device, now, due) };
         let reply = attachment.describe(&call.volume_id);
@@ -111,9 +109,7 @@ impl Sim {
                 format!("Unable to detach root volume '{id}' from instance '{instance_id}'"),
             ));
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let stopped = self.instances.iter().any(|i| i.id == instance_id && i.phase == InstancePhase::Stopped);
         let volume = self.volume_mut(&id)?;
         let attachment = volume.attachment_to(&instance_id).expect("found above");

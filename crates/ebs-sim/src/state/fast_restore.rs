@@ -87,9 +87,7 @@ impl Sim {
         call: &EnableFastSnapshotRestores,
     ) -> Result<Reply, Fault> {
         let zones = zones(&call.source_snapshot_ids, &call.availability_zones, &call.availability_zone_ids)?;
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let answer = each_pair(&call.source_snapshot_ids, zones, |id, zone| self.enable_fast_restore(now, id, zone));
         self.touch();
         Ok(Reply::EnableFastSnapshotRestores(answer))
@@ -101,9 +99,7 @@ impl Sim {
         call: &DisableFastSnapshotRestores,
     ) -> Result<Reply, Fault> {
         let zones = zones(&call.source_snapshot_ids, &call.availability_zones, &call.availability_zone_ids)?;
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let answer = each_pair(&call.source_snapshot_ids, zones, |id, zone| self.disable_fast_restore(now, id, zone));
         self.touch();
         Ok(Reply::DisableFastSnapshotRestores(answer))
@@ -217,9 +213,7 @@ impl Sim {
             call.next_token.as_deref(),
         );
         query.check(Kind::Snapshot)?;
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let owner = &self.account.id;
         let all: Vec<SimFastRestore> = self.snapshots.values().flat_map(|s| s.fast_restores(now, owner)).collect();
         let chosen = all.into_iter().filter(|f| query.wants("", f));
@@ -277,9 +271,5 @@ impl Filterable for SimFastRestore {
             "state" => vec![self.state.clone()],
             _ => Vec::new(),
         }
-    }
-
-    fn tags(&self) -> &ebs_types::Tags {
-        &super::filters::NO_TAGS
     }
 }

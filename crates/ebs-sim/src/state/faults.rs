@@ -4,8 +4,12 @@ use crate::api::Fault;
 
 pub(super) use crate::api::missing;
 
-pub(super) fn dry_run() -> Fault {
-    Fault::with_status(412, "DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
+/// Where a dry run ends: everything has been checked, and nothing is changed.
+pub(super) fn unless_dry_run(dry_run: bool) -> Result<(), Fault> {
+    if !dry_run {
+        return Ok(());
+    }
+    Err(Fault::with_status(412, "DryRunOperation", "Request would have succeeded, but DryRun flag is set."))
 }
 
 pub(super) fn invalid_value(message: impl Into<String>) -> Fault {

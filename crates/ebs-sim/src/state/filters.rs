@@ -7,7 +7,7 @@ use crate::api::{Fault, Filter};
 use super::faults::invalid_value;
 
 /// Of what has no tags.
-pub(super) static NO_TAGS: Tags = Tags::new();
+static NO_TAGS: Tags = Tags::new();
 
 /// Most filter values in one call.
 const MAX_VALUES: usize = 200;
@@ -16,7 +16,9 @@ const MAX_VALUES: usize = 200;
 pub(super) trait Filterable {
     /// What the object has under a filter's name; a filter matches when any of its values matches any of these.
     fn field(&self, name: &str) -> Vec<String>;
-    fn tags(&self) -> &Tags;
+    fn tags(&self) -> &Tags {
+        &NO_TAGS
+    }
 }
 
 /// The filters of each action, as EC2's model lists them. Many are about things that the simulator does not have: they

@@ -107,9 +107,7 @@ impl Sim {
             let count = usize::try_from(launch.count).unwrap_or(usize::MAX);
             self.check_volume_quotas(&disk.properties(), count, None)?;
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let reservation_id = format!("r-0{}", self.ids.hex());
         let mut started = Vec::new();
         for _ in 0..launch.count {
@@ -245,9 +243,7 @@ impl Sim {
                 }
             }
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let due = self.times.due(now, self.times.run, None);
         let changes = self.change_each(&call.instance_ids, |instance| {
             if instance.phase == InstancePhase::Stopped {
@@ -288,9 +284,7 @@ impl Sim {
                 }
             }
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let due = self.times.due(now, self.times.terminate, None);
         let changes = self.change_each(&call.instance_ids, |instance| {
             if instance.phase == InstancePhase::Running {
@@ -329,9 +323,7 @@ impl Sim {
                 ));
             }
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let due = self.times.due(now, self.times.terminate, None);
         let changes = self.change_each(&call.instance_ids, |instance| match instance.phase {
             InstancePhase::ShuttingDown { .. } | InstancePhase::Terminated { .. } => {}

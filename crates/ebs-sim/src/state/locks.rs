@@ -116,9 +116,7 @@ impl Sim {
                 lock.changed = old.changed;
             }
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let reply = lock.describe(now, id, &self.account.id);
         snapshot.lock = Some(lock);
         self.touch();
@@ -140,9 +138,7 @@ impl Sim {
             }
             Some(_) => {}
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         snapshot.lock = None;
         self.touch();
         Ok(Reply::UnlockSnapshot(call.snapshot_id.clone()))
@@ -159,9 +155,7 @@ impl Sim {
         if let Some(missing) = call.snapshot_ids.iter().find(|id| !self.snapshots.contains_key(*id)) {
             return Err(faults::no_such_snapshot(missing));
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let owner = &self.account.id;
         let locks = self.snapshots.values().filter_map(|s| s.lock.as_ref().map(|l| l.describe(now, &s.id, owner)));
         let chosen: Vec<SimSnapshotLock> = locks.filter(|l| query.wants(&l.snapshot_id, l)).collect();
@@ -238,9 +232,5 @@ impl Filterable for SimSnapshotLock {
             "lock-state" => vec![self.state.clone()],
             _ => Vec::new(),
         }
-    }
-
-    fn tags(&self) -> &ebs_types::Tags {
-        &super::filters::NO_TAGS
     }
 }

@@ -32,9 +32,7 @@ impl Sim {
         check_rate(volume, now, per_day)?;
         self.check_volume_quotas(&target, 1, Some(&call.volume_id))?;
         self.check_modification_quota(&target)?;
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let volume = self.volume_mut(&call.volume_id)?;
         let original = volume.properties();
         let grows = target.size_gib > original.size_gib;
@@ -71,9 +69,7 @@ impl Sim {
                 ));
             }
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let chosen = self
             .volumes
             .values()

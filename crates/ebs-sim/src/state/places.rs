@@ -12,7 +12,7 @@ use crate::config::ZoneConfig;
 
 use super::Sim;
 use super::faults;
-use super::filters::{self, Filterable, NO_TAGS};
+use super::filters::{self, Filterable};
 use super::ids::Kind;
 use super::instances::Instance;
 use super::listings::{Equipped, Query};
@@ -63,9 +63,7 @@ impl Sim {
         for id in &call.instance_ids {
             self.instance(id)?;
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let chosen = self.instances.iter().filter(|i| {
             let equipped =
                 Equipped { instance: i, attachments: self.attachments_of(&i.id).collect(), owner: &self.account.id };
@@ -90,9 +88,7 @@ impl Sim {
                 format!("The following supplied instance types do not exist: [{}]", wrong.join(", ")),
             ));
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let names: BTreeSet<String> = if call.instance_types.is_empty() {
             let asked = call.filters.iter().filter(|f| f.name == "instance-type").flat_map(|f| f.values.clone());
             let ours = self.instances.iter().map(|i| i.instance_type.clone());
@@ -116,9 +112,7 @@ impl Sim {
                 return Err(invalid_zone(id));
             }
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let named = |z: &&ZoneConfig| {
             (call.zone_names.is_empty() || call.zone_names.contains(&z.name))
                 && (call.zone_ids.is_empty() || call.zone_ids.contains(&z.id))
@@ -185,10 +179,6 @@ impl Filterable for SimInstanceType {
             _ => Vec::new(),
         }
     }
-
-    fn tags(&self) -> &ebs_types::Tags {
-        &NO_TAGS
-    }
 }
 
 impl Filterable for SimZone {
@@ -203,9 +193,5 @@ impl Filterable for SimZone {
             "group-name" => vec![self.group_name.clone()],
             _ => Vec::new(),
         }
-    }
-
-    fn tags(&self) -> &ebs_types::Tags {
-        &NO_TAGS
     }
 }

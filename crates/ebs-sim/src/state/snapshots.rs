@@ -27,9 +27,7 @@ impl Sim {
         self.volume_mut(&call.volume_id)?;
         let outpost_arn = self.outpost_of_snapshot(call, &self.volumes[&call.volume_id])?;
         self.check_snapshot_limits(now, &self.volumes[&call.volume_id])?;
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let id = self.ids.new_id(Kind::Snapshot);
         let volume = self.volume_mut(&call.volume_id)?;
         volume.last_snapshot = Some(now);
@@ -89,9 +87,7 @@ impl Sim {
         if snapshot.lock.as_ref().is_some_and(|lock| lock.holds(now)) {
             return Err(Fault::new("SnapshotLocked", format!("The snapshot '{id}' is locked and cannot be deleted.")));
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let snapshot = self.snapshots.remove(id).expect("seen just now");
         self.touch();
         if let SnapshotPhase::Pending { copied: false, .. } = snapshot.phase {
@@ -127,9 +123,7 @@ impl Sim {
         if let Some(missing) = call.snapshot_ids.iter().find(|id| !self.snapshots.contains_key(*id)) {
             return Err(faults::no_such_snapshot(missing));
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let ours = |ids: &[String]| ids.is_empty() || ids.iter().any(|o| o == "self" || *o == self.account.id);
         let visible = ours(&call.owner_ids) && ours(&call.restorable_by);
         let chosen = self

@@ -96,9 +96,7 @@ impl Sim {
             .page(call.max_results, call.next_token.as_deref());
         query.check(Kind::Volume)?;
         let described = self.named_volumes(&query)?.into_iter().map(|v| v.status(now));
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let chosen = described.filter(|status| query.wants(&status.volume_id, status));
         Ok(Reply::DescribeVolumeStatus(query.paged(chosen, |s| s.volume_id.clone())?))
     }
@@ -152,9 +150,5 @@ impl Filterable for SimVolumeStatus {
             "io-enabled" => details("io-enabled"),
             _ => Vec::new(),
         }
-    }
-
-    fn tags(&self) -> &ebs_types::Tags {
-        &super::filters::NO_TAGS
     }
 }

@@ -92,9 +92,7 @@ impl Sim {
             let tags = self.tags_mut(id)?;
             check_number(tags.len() + new.keys().filter(|key| !tags.contains_key(*key)).count())?;
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         for id in &call.resources {
             self.tags_mut(id)?.extend(new.clone());
         }
@@ -109,9 +107,7 @@ impl Sim {
         for id in &call.resources {
             self.tags_mut(id)?;
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         for id in &call.resources {
             let tags = self.tags_mut(id)?;
             tags.retain(|key, value| {
@@ -129,9 +125,7 @@ impl Sim {
     pub(super) fn describe_tags(&self, call: &DescribeTags) -> Result<Reply, Fault> {
         let query = Query::of("DescribeTags", &[], &call.filters).page(call.max_results, call.next_token.as_deref());
         query.check_pages()?;
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let found = self.tagged().filter(|row| filters::matches(&call.filters, row)).map(|row| row.tag);
         Ok(Reply::DescribeTags(query.paged(found, |t| format!("{} {}", t.resource_id, t.key))?))
     }

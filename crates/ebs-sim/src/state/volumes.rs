@@ -27,13 +27,11 @@ impl Sim {
         in_order(&mut call.tag_specifications);
         let usage = self.use_token(now, token.as_deref(), "CreateVolume", &call)?;
         if let Use::Repeat(volume) = usage {
-            return if call.dry_run { Err(faults::dry_run()) } else { Ok(Reply::CreateVolume(*volume)) };
+            return faults::unless_dry_run(call.dry_run).map(|()| Reply::CreateVolume(*volume));
         }
         let volume = self.planned_volume(now, &call)?;
         self.check_volume_quotas(&volume.properties(), 1, None)?;
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let volume = self.add_volume(volume);
         self.remember_token(token, usage, &volume.id);
         Ok(Reply::CreateVolume(volume))
@@ -151,9 +149,7 @@ impl Sim {
                 format!("Volume {} is currently attached to {}", volume.id, attachment.instance_id),
             ));
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         volume.phase = VolumePhase::Deleting { due: gone_at };
         self.touch();
         Ok(Reply::DeleteVolume)
@@ -172,9 +168,7 @@ impl Sim {
         let query = Query::of("DescribeVolumes", &call.volume_ids, &call.filters)
             .page(call.max_results, call.next_token.as_deref());
         let chosen = self.chosen_volumes(&query)?;
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         Ok(Reply::DescribeVolumes(query.paged(chosen.into_iter().map(Volume::describe), |v| v.id.clone())?))
     }
 
