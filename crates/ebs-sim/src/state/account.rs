@@ -6,11 +6,13 @@ use std::time::{Duration, SystemTime};
 use ebs_types::VolumeType;
 use serde::{Deserialize, Serialize};
 
+use crate::api::SimProperties;
 use crate::config::{BurntToken, EngineConfig, Timing, ZoneConfig};
 
 use super::ids::Kind;
 use super::instances::{Instance, InstancePhase};
 use super::model::{Attachment, AttachmentPhase, Device, Volume, VolumePhase};
+use super::volumes::new_volume;
 use super::{Policy, Sim};
 
 /// The one account there is.
@@ -84,36 +86,18 @@ impl Sim {
 }
 
 fn root_volume(instance: &Instance, now: SystemTime) -> Volume {
+    let (iops, throughput) = (Some(3000), Some(125));
+    let shape = SimProperties { size_gib: 8, volume_type: VolumeType::Gp3, iops, throughput, multi_attach: false };
+    let zone = ZoneConfig { name: instance.zone.clone(), id: instance.zone_id.clone(), zone_type: String::new() };
     Volume {
         id: instance.root_volume.clone(),
         phase: VolumePhase::Ready,
-        size_gib: 8,
-        volume_type: VolumeType::Gp3,
-        iops: Some(3000),
-        throughput: Some(125),
-        zone: instance.zone.clone(),
-        zone_id: instance.zone_id.clone(),
-        encrypted: false,
-        kms_key_id: None,
-        vanishes: false,
-        snapshot_id: None,
-        source_volume_id: None,
-        initialization_rate: None,
-        fast_restored: false,
-        multi_attach: false,
-        created: now,
-        tags: BTreeMap::new(),
         attachments: vec![Attachment {
             phase: AttachmentPhase::Attached,
             delete_on_termination: true,
             backing: Device::None,
             ..Attachment::new(instance, &instance.root_device, now, now)
         }],
-        modification: None,
-        modified_at: Vec::new(),
-        last_snapshot: None,
-        impaired: false,
-        outpost_arn: None,
-        filling: None,
+        ..new_volume(shape, &zone, now, now)
     }
 }
