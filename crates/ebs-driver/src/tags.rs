@@ -112,6 +112,8 @@ impl TagPolicy {
             self.check_user_key(key)?;
             if !value.contains("{{") {
                 check_value(key, value)?;
+            } else if let Err(cause @ TemplateError::Unsupported { .. }) = go_template::check(value) {
+                return Err(TagError::Template { key: key.clone(), cause });
             }
         }
         Ok(())
@@ -215,9 +217,7 @@ fn extra_value(key: &str, value: &str, values: &Data) -> Result<String, TagError
     match go_template::render(value, values) {
         Ok(value) => Ok(value),
         Err(TemplateError::Parse { .. }) => Ok(value.to_owned()),
-        Err(cause @ (TemplateError::Evaluate { .. } | TemplateError::Limit(_))) => {
-            Err(TagError::Template { key: key.to_owned(), cause })
-        }
+        Err(cause) => Err(TagError::Template { key: key.to_owned(), cause }),
     }
 }
 

@@ -21,7 +21,6 @@ fn equal(a: &Value<'_>, b: &Value<'_>) -> Result<bool, String> {
     match (a, b) {
         (Value::Bool(a), Value::Bool(b)) => Ok(a == b),
         (Value::Int(a), Value::Int(b)) => Ok(a == b),
-        (Value::Float(a), Value::Float(b)) => Ok(a.total_cmp(b).is_eq() || (*a == 0.0 && *b == 0.0)),
         (Value::Str(a), Value::Str(b)) => Ok(a == b),
         (Value::Nil, Value::Nil) => Ok(true),
         (Value::Nil, _) | (_, Value::Nil) => Ok(false),
@@ -34,7 +33,6 @@ fn equal(a: &Value<'_>, b: &Value<'_>) -> Result<bool, String> {
 pub(super) fn order(a: &Value<'_>, b: &Value<'_>) -> Result<Ordering, String> {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => Ok(a.cmp(b)),
-        (Value::Float(a), Value::Float(b)) => Ok(a.partial_cmp(b).unwrap_or(Ordering::Equal)),
         (Value::Str(a), Value::Str(b)) => Ok(a.cmp(b)),
         (a, b) => Err(unlike(a, b)),
     }

@@ -250,7 +250,6 @@ impl<'a> Run<'a> {
             Operand::Nil => Ok(Value::Nil),
             Operand::Bool(b) => Ok(Value::Bool(*b)),
             Operand::Int(n) => Ok(Value::Int(*n)),
-            Operand::Float(f) => Ok(Value::Float(*f)),
             Operand::Str(s) => {
                 self.fuel.spend(s.len())?;
                 Ok(Value::Str(s.clone()))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::lexer::{Keyword, Placed, Token};
 use super::tree::{Branch, Command, Node, Operand, Pipe, Templates};
-use super::{Result, TemplateError, functions, limits};
+use super::{Result, TemplateError, functions, limits, printf};
 
 /// Reads a whole template.
 pub(super) fn parse(tokens: Vec<Placed>) -> Result<Templates> {
@@ -305,7 +305,14 @@ impl Parser {
                 _ => return self.error("an operand, | or the end of the action expected"),
             }
         }
-        if operands.is_empty() { self.error("an empty command") } else { Ok(Command { line, operands }) }
+        match operands.as_slice() {
+            [] => return self.error("an empty command"),
+            [Operand::Function(name), Operand::Str(format), ..] if name == "printf" => {
+                printf::check(format).map_err(|message| TemplateError::Unsupported { line, message })?;
+            }
+            _ => {}
+        }
+        Ok(Command { line, operands })
     }
 
     fn operand(&mut self) -> Result<Option<Operand>> {
@@ -336,7 +343,6 @@ impl Parser {
             Token::Nil => Operand::Nil,
             Token::Bool(b) => Operand::Bool(b),
             Token::Int(n) => Operand::Int(n),
-            Token::Float(f) => Operand::Float(f),
             Token::Str(s) => Operand::Str(s),
             Token::Field(name) => Operand::Field(vec![name]),
             Token::Variable(name) if self.variables.contains(&name) => Operand::Variable(name, Vec::new()),
@@ -359,7 +365,7 @@ impl Parser {
 fn can_be_given_a_value(command: &Command) -> bool {
     !matches!(
         command.operands.first(),
-        Some(Operand::Bool(_) | Operand::Dot | Operand::Nil | Operand::Int(_) | Operand::Float(_) | Operand::Str(_))
+        Some(Operand::Bool(_) | Operand::Dot | Operand::Nil | Operand::Int(_) | Operand::Str(_))
     )
 }
 

@@ -143,6 +143,14 @@ fn an_extra_tag_is_a_template_on_volumes_and_literal_where_it_is_none() {
 }
 
 #[test]
+fn an_extra_tag_with_a_verb_that_is_not_supported_is_refused_at_start() {
+    for (value, refused) in [("{{printf `%x` 1}}", true), ("{{printf `%03d` 1}}", false), ("{{ broken", false)] {
+        let policy = TagPolicy { extra: tags(&[("a", value)]), ..policy() };
+        assert_eq!(policy.check_extra().is_err(), refused, "{value}");
+    }
+}
+
+#[test]
 fn ec2_limits_on_keys_values_and_number_are_kept() {
     let long_key = format!("{}=x", "k".repeat(129));
     let long_value = format!("a={}", "v".repeat(257));
