@@ -17,7 +17,6 @@ pub enum CapacityError {
     NoSize {
         /// `required_bytes` or `limit_bytes`.
         field: &'static str,
-        /// Why.
         #[source]
         cause: SizeError,
     },
@@ -32,12 +31,7 @@ pub enum CapacityError {
         "the volume would have {size}, which is more than limit_bytes ({limit} bytes) allows; EBS sizes are whole \
              GiB, at least {size} here"
     )]
-    AboveLimit {
-        /// The smallest possible size.
-        size: Gib,
-        /// The limit.
-        limit: u64,
-    },
+    AboveLimit { size: Gib, limit: u64 },
 }
 
 impl IntoStatus for CapacityError {

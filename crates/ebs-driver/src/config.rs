@@ -14,7 +14,6 @@ pub enum Mode {
     Controller,
     /// Identity and node.
     Node,
-    /// All of them.
     All,
 }
 
@@ -66,9 +65,7 @@ pub struct DriverOptions {
 pub struct DriverConfig {
     /// Services offered.
     pub mode: Mode,
-    /// The driver's name.
     pub name: DriverName,
-    /// Build version.
     pub version: String,
     /// Where to listen.
     pub endpoint: Endpoint,

@@ -17,24 +17,12 @@ use ebs_mounter::PartitionError;
 pub enum ContextError {
     /// A key of the publish context that must be there.
     #[error("publish context key {key} is missing")]
-    Missing {
-        /// The key.
-        key: &'static str,
-    },
+    Missing { key: &'static str },
     /// A value of the publish context.
     #[error("publish context key {key}: {value:?} is no {wanted}")]
-    PublishValue {
-        /// The key.
-        key: String,
-        /// The value.
-        value: String,
-        /// What it should be.
-        wanted: &'static str,
-    },
-    /// An option for mkfs.
+    PublishValue { key: String, value: String, wanted: &'static str },
     #[error("volume context key {key}: {rule}")]
     Format {
-        /// The key.
         key: FormatKey,
         /// What its value must be.
         rule: String,

@@ -45,7 +45,6 @@ pub use refusal::{AtRpc, ControllerError};
 /// What the controller service is told once, at start.
 #[derive(Debug, Clone)]
 pub struct ControllerOptions {
-    /// The driver's name.
     pub driver: DriverName,
     /// What to tag and how.
     pub tags: TagPolicy,

@@ -43,19 +43,13 @@ pub enum OperationError<E> {
     /// The wait has reached its bound; the work goes on and a retry joins it.
     #[error("the operation for {key} is still running after {}", humantime::format_duration(*.waited))]
     StillRunning {
-        /// Of which object.
         key: Key,
         /// How long this caller waited.
         waited: Duration,
     },
     /// The work panicked: what it did is not known.
     #[error("the operation for {key} broke off, its outcome is unknown ({cause})")]
-    OutcomeUnknown {
-        /// Of which object.
-        key: Key,
-        /// What the panic said.
-        cause: String,
-    },
+    OutcomeUnknown { key: Key, cause: String },
     /// The process is shutting down; nothing was started.
     #[error("the driver is shutting down and starts no operation for {0}")]
     ShuttingDown(Key),

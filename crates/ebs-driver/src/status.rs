@@ -43,7 +43,6 @@ pub enum Meaning {
 }
 
 impl Meaning {
-    /// Every meaning.
     pub const ALL: [Self; 13] = [
         Self::InvalidArgument,
         Self::OutOfRange,

@@ -21,52 +21,32 @@ const MAX_VALUE: usize = 256;
 pub enum TagError {
     /// An entry without `=`.
     #[error("parameter {parameter}: {value:?} is not of the form key=value")]
-    NoEquals {
-        /// The parameter.
-        parameter: String,
-        /// Its value.
-        value: String,
-    },
+    NoEquals { parameter: String, value: String },
     /// A key that belongs to the driver or to Kubernetes.
     #[error(
         "tag key {key:?} is reserved: CSIVolumeName, CSIVolumeSnapshotName, ebs.csi.aws.com/cluster-name, \
              kubernetes.io… and the driver's own {driver}/… cannot be set"
     )]
-    Reserved {
-        /// The key.
-        key: String,
-        /// The driver's name.
-        driver: DriverName,
-    },
+    Reserved { key: String, driver: DriverName },
     /// A value that is no template or cannot be evaluated.
     #[error("value of tag {key:?}")]
     Template {
-        /// The key.
         key: String,
-        /// Why.
         #[source]
         cause: TemplateError,
     },
     /// A key that EC2 does not take.
     #[error("tag key {key:?}: EC2 takes keys of 1 to {MAX_KEY} characters that do not start with aws:")]
-    Key {
-        /// The key.
-        key: String,
-    },
+    Key { key: String },
     /// A value that EC2 does not take.
     #[error("tag {key:?}: its value has {length} characters, EC2 takes at most {MAX_VALUE}")]
     Value {
-        /// The key.
         key: String,
         /// Characters of the value.
         length: usize,
     },
-    /// Too many.
     #[error("{count} tags, those of the driver included, are more than the {MAX_TAGS} that EC2 takes")]
-    TooMany {
-        /// How many.
-        count: usize,
-    },
+    TooMany { count: usize },
 }
 
 /// A tag of a class: a literal key and a value that is a template.
@@ -92,7 +72,6 @@ impl TagTemplate {
 /// What the command line says about tags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TagPolicy {
-    /// The driver's name.
     pub driver: DriverName,
     /// `--k8s-tag-cluster-id`.
     pub cluster_id: Option<String>,

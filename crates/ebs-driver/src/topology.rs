@@ -14,20 +14,15 @@ pub enum TopologyError {
     /// The value of a zone key.
     #[error("accessibility_requirements, key {key}")]
     Zone {
-        /// The key.
         key: String,
         /// What is wrong with it.
         #[source]
         cause: IdError,
     },
-    /// An Outpost.
     #[error(
         "accessibility_requirements ask for an Outpost ({key}), which this version of the driver does not support yet"
     )]
-    Outpost {
-        /// The key.
-        key: String,
-    },
+    Outpost { key: String },
 }
 
 impl IntoStatus for TopologyError {

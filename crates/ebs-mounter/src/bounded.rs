@@ -25,12 +25,9 @@ fn hanging() -> MutexGuard<'static, BTreeMap<PathBuf, usize>> {
 /// A system call that has not come back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Stuck {
-    /// This look.
     #[error("{step} of {} has not come back within {} s: the disk or the kernel may hang", object.display(), bound.as_secs())]
     Now {
-        /// What was tried.
         step: &'static str,
-        /// At what.
         object: PathBuf,
         /// How long it was waited for.
         bound: Duration,
@@ -40,7 +37,6 @@ pub enum Stuck {
     Before {
         /// What was to be tried.
         step: &'static str,
-        /// At what.
         object: PathBuf,
     },
 }

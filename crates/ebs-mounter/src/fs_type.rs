@@ -7,11 +7,9 @@ use std::fmt;
 pub enum FsType {
     /// The second extended file system; old volumes have it, the kernel's ext4 driver mounts it.
     Ext2,
-    /// The third.
     Ext3,
     /// The fourth; what a volume gets when nothing is asked for.
     Ext4,
-    /// XFS.
     Xfs,
 }
 

@@ -24,23 +24,15 @@ const NODE_LOCAL: &str = "local-ebs://";
 pub enum RequestError {
     /// A field that must be there.
     #[error("{field} is missing")]
-    Missing {
-        /// Which.
-        field: &'static str,
-    },
+    Missing { field: &'static str },
     /// A volume of this node alone.
     #[error("{handle} is a node-local volume, which this version of the driver does not support yet")]
-    NodeLocal {
-        /// Its handle.
-        handle: String,
-    },
+    NodeLocal { handle: String },
     /// An id that names nothing in EC2.
     #[error("there is no such volume")]
     NoSuchVolume(#[source] IdError),
-    /// A path.
     #[error("{field}")]
     Path {
-        /// Which field.
         field: &'static str,
         /// What is wrong with it.
         source: PathError,
@@ -48,16 +40,12 @@ pub enum RequestError {
     /// A path of a volume that is looked up, not made.
     #[error("there is no volume at such a path")]
     NoSuchPath(#[source] PathError),
-    /// The capability.
     #[error(transparent)]
     Capability(#[from] CapabilityError),
-    /// Neither block nor mount.
     #[error("volume_capability says neither block nor mount")]
     AccessTypeUnset,
-    /// The file system.
     #[error(transparent)]
     FsType(#[from] UnknownFsType),
-    /// The mount flags.
     #[error(transparent)]
     Options(#[from] OptionsError),
     /// What the controller, or a person, has written for the node.
@@ -135,7 +123,6 @@ pub(super) enum PublishWhat {
     },
 }
 
-/// NodePublishVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Publish {
     pub(super) volume: VolumeId,
@@ -229,7 +216,6 @@ impl Unmount {
     }
 }
 
-/// NodeExpandVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Expand {
     pub(super) volume: VolumeId,
