@@ -34,8 +34,8 @@ pub enum CapabilityError {
     #[error("the request names no volume capability")]
     Missing,
     #[error(
-        "access mode {mode} of a {access} volume is not supported; EBS gives SINGLE_NODE_WRITER, and \
-             MULTI_NODE_MULTI_WRITER to block volumes"
+        "access mode {mode} of a {access} volume is not supported: use SINGLE_NODE_WRITER, or \
+             MULTI_NODE_MULTI_WRITER for a block volume"
     )]
     Unsupported {
         mode: String,

@@ -16,19 +16,19 @@ use ebs_mounter::PartitionError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ContextError {
     /// A key of the publish context that must be there.
-    #[error("publish context key {key} is missing")]
+    #[error("the publish context has no key {key}")]
     Missing { key: &'static str },
     /// A value of the publish context.
-    #[error("publish context key {key}: {value:?} is no {wanted}")]
+    #[error("publish context key {key} is {value:?}, but must be {wanted}")]
     PublishValue { key: String, value: String, wanted: &'static str },
-    #[error("volume context key {key}: {rule}")]
+    #[error("volume context key {key} is not valid: {rule}")]
     Format {
         key: FormatKey,
         /// What its value must be.
         rule: String,
     },
     /// The number of a partition.
-    #[error("volume context key {}", volume_context::PARTITION)]
+    #[error("volume context key {} is not valid", volume_context::PARTITION)]
     Partition(#[from] PartitionError),
 }
 

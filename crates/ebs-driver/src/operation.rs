@@ -38,7 +38,7 @@ const DRAIN_GLANCE: Duration = Duration::from_millis(100);
 #[derive(Debug, thiserror::Error)]
 pub enum OperationError<E> {
     /// Another operation holds this key, which is the caller's or excludes it; nothing was started.
-    #[error("another operation with other content is running for {0}")]
+    #[error("another request for {0}, with other content, is still running")]
     Busy(Key),
     /// The wait has reached its bound; the work goes on and a retry joins it.
     #[error("the operation for {key} is still running after {}", humantime::format_duration(*.waited))]
@@ -48,7 +48,7 @@ pub enum OperationError<E> {
         waited: Duration,
     },
     /// The work panicked: what it did is not known.
-    #[error("the operation for {key} broke off, its outcome is unknown ({cause})")]
+    #[error("the operation for {key} ended unexpectedly and its outcome is unknown ({cause})")]
     OutcomeUnknown { key: Key, cause: String },
     /// The process is shutting down; nothing was started.
     #[error("the driver is shutting down and starts no operation for {0}")]

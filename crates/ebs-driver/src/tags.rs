@@ -20,32 +20,34 @@ const MAX_VALUE: usize = 256;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TagError {
     /// An entry without `=`.
-    #[error("parameter {parameter}: {value:?} is not of the form key=value")]
+    #[error("parameter {parameter} is {value:?}, but must be of the form key=value")]
     NoEquals { parameter: String, value: String },
     /// A key that belongs to the driver or to Kubernetes.
     #[error(
         "tag key {key:?} is reserved: CSIVolumeName, CSIVolumeSnapshotName, ebs.csi.aws.com/cluster-name, \
-             kubernetes.io… and the driver's own {driver}/… cannot be set"
+             kubernetes.io… and the driver's own {driver}/… may not be set; choose another key"
     )]
     Reserved { key: String, driver: DriverName },
     /// A value that is no template or cannot be evaluated.
-    #[error("value of tag {key:?}")]
+    #[error("the value of tag {key:?} is not valid")]
     Template {
         key: String,
         #[source]
         cause: TemplateError,
     },
     /// A key that EC2 does not take.
-    #[error("tag key {key:?}: EC2 takes keys of 1 to {MAX_KEY} characters that do not start with aws:")]
+    #[error("tag key {key:?} is not valid: EC2 takes keys of 1 to {MAX_KEY} characters that do not start with aws:")]
     Key { key: String },
     /// A value that EC2 does not take.
-    #[error("tag {key:?}: its value has {length} characters, EC2 takes at most {MAX_VALUE}")]
+    #[error("the value of tag {key:?} has {length} characters, but EC2 takes at most {MAX_VALUE}")]
     Value {
         key: String,
         /// Characters of the value.
         length: usize,
     },
-    #[error("{count} tags, those of the driver included, are more than the {MAX_TAGS} that EC2 takes")]
+    #[error(
+        "the volume or snapshot would have {count} tags, those of the driver included, but EC2 takes at most {MAX_TAGS}"
+    )]
     TooMany { count: usize },
 }
 
@@ -165,7 +167,7 @@ impl TagPolicy {
                     tags.insert(template.key.clone(), value);
                 }
                 Err(error) if self.warn_on_invalid => {
-                    tracing::warn!(error = crate::status::chain(&error), "invalid tag is left out");
+                    tracing::warn!(error = crate::status::chain(&error), "an invalid tag was left out");
                 }
                 Err(error) => return Err(error),
             }

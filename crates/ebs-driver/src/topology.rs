@@ -12,7 +12,7 @@ use crate::status::{IntoStatus, Meaning};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
     /// The value of a zone key.
-    #[error("accessibility_requirements, key {key}")]
+    #[error("accessibility_requirements have a value for {key} that is not valid")]
     Zone {
         key: String,
         /// What is wrong with it.

@@ -33,7 +33,7 @@ pub enum Stuck {
         bound: Duration,
     },
     /// One before it, so this one was not tried.
-    #[error("{step} of {} was not tried: a former look there has not come back, the disk or the kernel may hang", object.display())]
+    #[error("{step} of {} was not tried, because an earlier call there has not come back: the disk or the kernel may hang", object.display())]
     Before {
         /// What was to be tried.
         step: &'static str,
@@ -240,7 +240,7 @@ mod tests {
             Ok::<(), Stuck>(())
         };
         let message = reading("statfs", place, second).await.map_err(|stuck| stuck.to_string());
-        assert!(message.as_ref().is_err_and(|text| text.contains("former look")), "{message:?}");
+        assert!(message.as_ref().is_err_and(|text| text.contains("earlier call")), "{message:?}");
         assert_eq!(seen.try_recv(), Err(mpsc::TryRecvError::Disconnected), "the second look was never started");
         release.send(()).unwrap();
         free(place).await;

@@ -92,7 +92,7 @@ pub enum DeviceError {
     #[error("no disk of this machine is volume {volume}; {looked}")]
     Missing { volume: VolumeId, looked: String },
     /// What stands under the volume's name is something else. It was not touched.
-    #[error("{} stands under the name of volume {volume} but is {found}: it was not touched", path.display())]
+    #[error("{} has the device name of volume {volume}, but is {found}: nothing was read from or written to it", path.display())]
     Foreign {
         volume: VolumeId,
         path: PathBuf,
@@ -100,7 +100,7 @@ pub enum DeviceError {
         found: String,
     },
     /// What stands under the volume's name cannot be identified or used.
-    #[error("{} stands under the name of volume {volume} and cannot be used", path.display())]
+    #[error("{} has the device name of volume {volume}, but cannot be examined", path.display())]
     Unusable { volume: VolumeId, path: PathBuf, source: IdentityError },
     /// The disk is there, the partition is not.
     #[error("{} of volume {volume} has no partition {partition}", disk.display())]

@@ -163,11 +163,11 @@ pub enum FormatError {
     NoLongerBlank { device: String, contents: String },
     /// Somebody has it mounted or works on it.
     #[error(
-        "{device} is held by somebody: it is mounted elsewhere, or a tool, perhaps the mkfs of a driver that was killed, works on it"
+        "{device} is in use: it is mounted in another mount namespace, or a tool works on it, perhaps the mkfs of a driver that was killed"
     )]
     Held { device: String },
     /// The record could not be kept; nothing was formatted.
-    #[error("no format without a record of it")]
+    #[error("the driver formats nothing without a record of it, which it could not write")]
     Record(#[from] RecordError),
     /// The kernel's version could not be read, or the device not be opened as mkfs opens it.
     #[error("the format could not be prepared")]
@@ -201,7 +201,7 @@ impl Mounter {
             Err(error) => {
                 // In a redo the record is of the mkfs that was interrupted; it ends with what that can have left.
                 if !permit.is_redo() || matches!(error, FormatError::NoLongerBlank { .. }) {
-                    let lost = || tracing::error!(volume = %record.volume, %error, "and the record of this format stays behind");
+                    let lost = || tracing::error!(volume = %record.volume, %error, "the record of this format could not be removed");
                     self.forget_format(&record.volume).await.inspect_err(|_| lost())?;
                 }
                 return Err(error);

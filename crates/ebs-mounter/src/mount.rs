@@ -37,7 +37,7 @@ pub enum MountError {
         source: io::Error,
     },
     /// The mount table cannot be read to see what happened.
-    #[error("it cannot be verified what is mounted")]
+    #[error("the driver cannot verify what it has mounted")]
     Table(#[from] MountTableError),
     /// Something else is mounted than what we mounted; ours was taken away again where it was seen.
     #[error("{} shows {found} after the mount, not {expected}", target.display())]
@@ -128,7 +128,7 @@ impl Mounter {
         let at = target.as_path().to_owned();
         let undone = bounded::changing("unmounting", target.as_path(), move || os::unmount(&at, false)).await;
         if let Err(error) = undone {
-            tracing::warn!(%target, %error, "a mount that is not as wanted stays behind");
+            tracing::warn!(%target, %error, "a mount with the wrong attributes could not be removed");
         }
         let expected = format!("{shown:?} with {attributes:?}");
         Err(MountError::NotAsWanted { target: target.as_path().to_owned(), found: found?, expected })

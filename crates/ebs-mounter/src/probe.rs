@@ -116,10 +116,10 @@ pub enum ProbeError {
     #[error("{device} cannot be read; a device that cannot be read is never formatted")]
     Read { device: String, source: io::Error },
     /// The second opinion could not be had.
-    #[error("blkid gave no opinion on {device}")]
+    #[error("blkid could not examine {device}")]
     Tool { device: String, source: ToolError },
     /// Two ways of looking found different things.
-    #[error("{device} holds {own} by our own look and {blkid} by blkid: nothing is done to it")]
+    #[error("the driver finds {own} on {device}, but blkid finds {blkid}: nothing was written to it")]
     Disagreement { device: String, own: String, blkid: String },
     #[error(transparent)]
     Stuck(#[from] Stuck),

@@ -13,7 +13,7 @@ use crate::path::NodePath;
 #[derive(Debug, thiserror::Error)]
 pub enum UnmountError {
     /// The mount table cannot be read.
-    #[error("it is not known what is mounted at {path}")]
+    #[error("the driver cannot see what is mounted at {path}")]
     Table { path: NodePath, source: MountTableError },
     #[error("{} is in use: a process has a file open on it or works in it", path.display())]
     Busy { path: PathBuf },
@@ -24,7 +24,7 @@ pub enum UnmountError {
     #[error("what is mounted at {} changed in the meantime", path.display())]
     Changed { path: PathBuf },
     /// As often as it was unmounted, something was still there.
-    #[error("{mounts} mounts were taken from {} and there are more", path.display())]
+    #[error("{} is still mounted after {mounts} unmounts", path.display())]
     Endless { path: PathBuf, mounts: usize },
 }
 

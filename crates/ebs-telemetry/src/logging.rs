@@ -35,7 +35,7 @@ pub struct LogConfig {
 #[derive(Debug, thiserror::Error)]
 pub enum LoggingError {
     /// The directives cannot be parsed.
-    #[error("RUST_LOG={0:?} cannot be understood")]
+    #[error("RUST_LOG is {0:?}, but must be log directives such as info,ebs_driver=debug")]
     Directives(String, #[source] tracing_subscriber::filter::ParseError),
     /// Something has set up logging before.
     #[error("logging is already set up in this process")]

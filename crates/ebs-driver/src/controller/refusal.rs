@@ -26,7 +26,7 @@ pub enum ControllerError {
         field: &'static str,
     },
     /// An id that cannot be one of EC2, so nothing has it (`decisions.md` D-17).
-    #[error("{kind} {id:?} does not exist: it cannot be an id of EC2")]
+    #[error("{kind} {id:?} does not exist: EC2 gives no such ids")]
     NoSuchId {
         /// `volume`, `snapshot` or `node`.
         kind: &'static str,
@@ -36,16 +36,20 @@ pub enum ControllerError {
     #[error("snapshot {snapshot} does not exist")]
     NoSuchSnapshot { snapshot: String },
     /// A feature that later versions bring.
-    #[error("{what} {id:?}: not supported yet by this version of the driver")]
+    #[error("{what} {id:?} is not supported yet by this version of the driver")]
     NotYet {
         /// What kind of id it is.
         what: &'static str,
         id: String,
     },
     /// A source without an id, which would silently give a blank volume (`controller.md` C36).
-    #[error("volume_content_source names neither a snapshot nor a volume: a volume from an empty id would be blank")]
+    #[error(
+        "volume_content_source names neither a snapshot nor a volume: give the id of one, or leave volume_content_source out for a blank volume"
+    )]
     EmptySource,
-    #[error("volume {volume}: EBS cannot attach read-only; publish it read-only on the node instead")]
+    #[error(
+        "volume {volume} cannot be attached read-only, because EBS has no such attachment: set readonly in NodePublishVolume instead"
+    )]
     Readonly { volume: String },
     /// A volume for one node, wanted by several.
     #[error("volume {volume} was not created for several nodes (multi-attach): {why}")]
@@ -56,10 +60,10 @@ pub enum ControllerError {
         published: bool,
     },
     /// A negative number of entries.
-    #[error("max_entries is {0}; it must not be negative")]
+    #[error("max_entries is {0}, but must be 0 or more")]
     MaxEntries(i32),
     /// A token that is none.
-    #[error("the snapshot was asked for by id, such a listing has one page and no token like {0:?}")]
+    #[error("starting_token {0:?} is not valid: a list with a snapshot_id has one page; list again without a token")]
     NoSuchToken(String),
     /// EC2 did not say where the volume is; without it no node could be chosen.
     #[error("volume {volume} exists, but EC2 does not say in which zone")]

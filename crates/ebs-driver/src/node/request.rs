@@ -23,13 +23,13 @@ const NODE_LOCAL: &str = "local-ebs://";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// A field that must be there.
-    #[error("{field} is missing")]
+    #[error("the request has no {field}")]
     Missing { field: &'static str },
     /// A volume of this node alone.
     #[error("{handle} is a node-local volume, which this version of the driver does not support yet")]
     NodeLocal { handle: String },
     /// An id that names nothing in EC2.
-    #[error("there is no such volume")]
+    #[error("the volume does not exist")]
     NoSuchVolume(#[source] IdError),
     #[error("{field}")]
     Path {
@@ -38,11 +38,11 @@ pub enum RequestError {
         source: PathError,
     },
     /// A path of a volume that is looked up, not made.
-    #[error("there is no volume at such a path")]
+    #[error("the volume is not at that path")]
     NoSuchPath(#[source] PathError),
     #[error(transparent)]
     Capability(#[from] CapabilityError),
-    #[error("volume_capability says neither block nor mount")]
+    #[error("volume_capability has neither block nor mount: set one of them")]
     AccessTypeUnset,
     #[error(transparent)]
     FsType(#[from] UnknownFsType),

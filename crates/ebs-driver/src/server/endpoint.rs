@@ -22,7 +22,7 @@ pub enum Endpoint {
 pub enum EndpointError {
     #[error("{0:?} is neither unix://PATH nor tcp://ADDRESS:PORT")]
     Scheme(String),
-    #[error("{0:?} names no socket file")]
+    #[error("{0:?} has no path of a socket file: give unix:///PATH")]
     NoPath(String),
     /// The path does not fit.
     #[error("the socket path {} has {length} bytes; the kernel takes at most {MAX_SOCKET_PATH}: use a shorter one", path.display())]
@@ -31,7 +31,7 @@ pub enum EndpointError {
         /// Its bytes.
         length: usize,
     },
-    #[error("{0:?} is no ADDRESS:PORT (127.0.0.1:10000, [::1]:10000)")]
+    #[error("{0:?} is not ADDRESS:PORT, such as 127.0.0.1:10000 or [::1]:10000")]
     Address(String),
     #[error("tcp://{0} is not a loopback address: CSI has no authentication, so only this machine may reach it")]
     NotLoopback(SocketAddr),

@@ -24,11 +24,11 @@ pub enum BindError {
     #[error("another process is listening on {}: stop it or give this driver another --endpoint", socket.display())]
     Live { socket: PathBuf },
     /// The path is taken by something that is no socket.
-    #[error("{} exists and is no socket: it is left alone; remove it or give another --endpoint", socket.display())]
+    #[error("{} exists and is not a socket: remove it or give another --endpoint", socket.display())]
     NotASocket { socket: PathBuf },
-    #[error("{} does not exist: the directory of the socket must be there before the driver starts", directory.display())]
+    #[error("the directory of the socket, {}, does not exist: create it, or mount it into the container, before the driver starts", directory.display())]
     NoDirectory { directory: PathBuf },
-    #[error("{endpoint}: cannot {step}")]
+    #[error("the driver cannot {step} for {endpoint}")]
     Io {
         endpoint: Endpoint,
         step: &'static str,

@@ -180,7 +180,7 @@ async fn a_file_or_a_missing_directory_is_named_and_left_alone() {
     let file = directory.path().join("precious");
     std::fs::write(&file, "data").expect("written");
     let error = bind(&Endpoint::Unix(file.clone()), 0o600).expect_err("a file");
-    assert!(error.to_string().contains("no socket"), "{error}");
+    assert!(error.to_string().contains("not a socket"), "{error}");
     assert_eq!(std::fs::read_to_string(&file).expect("still there"), "data");
     let link = directory.path().join("link");
     std::os::unix::fs::symlink(&file, &link).expect("linked");

@@ -76,7 +76,7 @@ fn a_target_that_cannot_be_one_is_refused_and_nothing_is_changed() {
                 ("target".to_owned(), Code::InvalidArgument, "relative"),
                 (parent.clone(), Code::InvalidArgument, ".."),
                 (node.text("link"), Code::InvalidArgument, "symbolic link"),
-                (node.text("full"), Code::FailedPrecondition, "in the way"),
+                (node.text("full"), Code::FailedPrecondition, "the path is taken"),
             ] {
                 let mut request = node.publish_request(capability.clone());
                 request.target_path = path.clone();
@@ -86,7 +86,7 @@ fn a_target_that_cannot_be_one_is_refused_and_nothing_is_changed() {
                 }
             }
         }
-        refused(node.unpublish(node.text("full")).await, Code::FailedPrecondition, &["never emptied"]);
+        refused(node.unpublish(node.text("full")).await, Code::FailedPrecondition, &["must be empty"]);
         assert_eq!(std::fs::read_to_string(node.path("full/file")).unwrap(), "mine");
         assert!(node.path("link").is_symlink() && node.mounts_at("full").await.is_empty());
     });

@@ -140,7 +140,7 @@ fn a_foreign_mount_at_the_staging_path_is_neither_covered_nor_taken_away() {
         let mut request = other.stage_request("ext4", &[]);
         request.staging_target_path = node.text("staging");
         other.stage(request).await.unwrap();
-        refused(node.stage(node.stage_request("ext4", &[])).await, Code::FailedPrecondition, &["is mounted there"]);
+        refused(node.stage(node.stage_request("ext4", &[])).await, Code::FailedPrecondition, &["another mount"]);
         refused(node.unstage().await, Code::FailedPrecondition, &[other.volume.as_str()]);
         assert_eq!(node.mounts_at("staging").await.len(), 1);
         assert!(node.is_untouched());
