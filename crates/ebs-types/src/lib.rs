@@ -10,6 +10,7 @@ mod instance_limits;
 mod iops;
 mod names;
 mod size;
+mod split_mix;
 mod tags;
 mod volume_type;
 mod waiters;
@@ -21,6 +22,7 @@ pub use instance_limits::{AttachmentLimit, LimitKind, attachment_limit, ebs_card
 pub use iops::{Iops, IopsLimits, IopsRequest};
 pub use names::DriverName;
 pub use size::{Bytes, GIB, Gib, SizeError};
+pub use split_mix::SplitMix64;
 pub use tags::Tags;
 pub use volume_type::VolumeType;
 pub use waiters::{Successor, Waiter, Waiters};

@@ -26,8 +26,6 @@ mod compare;
 mod eval;
 mod functions;
 mod lexer;
-#[cfg(test)]
-mod limit_tests;
 mod limits;
 mod literals;
 mod parser;

@@ -1,12 +1,14 @@
 //! Vectors, each checked against Go's own `text/template`.
 
+mod limits;
+
 use super::{Data, TemplateError, render};
 
 fn of_names(pvc: &str, namespace: &str, pv: &str) -> Data {
     Data::new([("PVCName", pvc), ("PVCNamespace", namespace), ("PVName", pv)].map(|(name, value)| (name, value.into())))
 }
 
-pub(crate) fn volume() -> Data {
+fn volume() -> Data {
     of_names("data-db-0", "team-a", "pvc-1234-abcd")
 }
 

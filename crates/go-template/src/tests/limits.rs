@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::tests::volume;
-use super::{TemplateError, render};
+use super::volume;
+use crate::{TemplateError, render};
 
 #[test]
 fn a_template_beyond_its_bounds_ends_with_an_error_that_says_which() {
