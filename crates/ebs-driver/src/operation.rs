@@ -12,6 +12,7 @@
 //! - A panic frees the key and is [`OperationError::OutcomeUnknown`] for everyone who waits.
 //! - A finished result is never replayed: the next call runs again.
 
+mod drain;
 mod key;
 mod slot;
 
@@ -30,9 +31,6 @@ use tracing::Instrument;
 
 pub use key::Key;
 use slot::{Plan, Running, Slots};
-
-/// How often a shutdown looks for operations whose last waiter has left.
-const DRAIN_GLANCE: Duration = Duration::from_millis(100);
 
 /// Why an operation gave no result to this caller.
 #[derive(Debug, thiserror::Error)]
@@ -174,22 +172,6 @@ impl Operations {
     /// True while a request waits for the operation under `key`.
     pub fn is_awaited(&self, key: &Key) -> bool {
         self.slots().get(key).is_some_and(|running| running.waiters.any())
-    }
-
-    /// Refuses new operations from now on and waits until the running ones have ended, at most for `limit`; those that
-    /// nobody waits for are asked to. Returns the keys of those that have not: what a shutdown leaves behind.
-    pub async fn drain(&self, limit: Duration) -> Vec<Key> {
-        self.slots().close();
-        self.tasks.close();
-        let ended = async {
-            loop {
-                let _asked_to_end = self.slots().supersede_unawaited();
-                if tokio::time::timeout(DRAIN_GLANCE, self.tasks.wait()).await.is_ok() {
-                    return;
-                }
-            }
-        };
-        if tokio::time::timeout(limit, ended).await.is_ok() { Vec::new() } else { self.running() }
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
