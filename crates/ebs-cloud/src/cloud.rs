@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use ebs_ec2::{Ec2, Observer, Zones as _};
+use ebs_types::ConnectionId;
 
 use crate::attachment::{DeviceNames, EbsCardCounts, InstanceCache, PairMemory, PendingDetach, PendingDetaches};
 use crate::describe::{DescribeBatchers, Lookups, ResourceWaiter};
+use crate::lease_terms::Sidecar;
 use crate::policy_observer::PolicyObserver;
 use crate::recent_writes::RecentWrites;
 use crate::snapshot::SnapshotMemory;
@@ -84,6 +86,12 @@ impl<E: Ec2> Cloud<E> {
             observer: policy_observer,
             ec2,
         }
+    }
+
+    /// A mutating request has come over that connection, if its connection is known. To be told before the operation that
+    /// the request starts or joins: it tells how long this process has been the only one that the sidecar asks.
+    pub fn note_request(&self, sidecar: Sidecar, connection: Option<ConnectionId>) {
+        self.recent.note_request(sidecar, connection);
     }
 
     /// The detachments that were asked for and have not ended.

@@ -19,6 +19,7 @@ mod describe;
 mod error;
 mod expiring;
 mod instance_facts;
+mod lease_terms;
 mod modification;
 mod op;
 mod policy_observer;
@@ -34,6 +35,7 @@ pub use cloud::Cloud;
 pub use ebs_ec2::{Ec2, LockSnapshot, Page, Snapshot, SnapshotState, Volume, VolumeState};
 pub use error::{CloudError, Object};
 pub use instance_facts::InstanceFacts;
+pub use lease_terms::Sidecar;
 pub use spec::{
     Attached, CapacityRequest, CloudConfig, Ensured, Lock, ModifySpec, SnapshotFeatures, SnapshotSpec, Source, Term,
     Topology, VolumeSpec,

@@ -1,15 +1,15 @@
 //! What this process knows of things that a look may not show yet, or may still show (`decisions.md` D-26, D-27).
 
 use std::hash::Hash;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use ebs_types::{SnapshotId, VolumeId};
+use ebs_types::{ConnectionId, SnapshotId, VolumeId};
 use tokio::time::Instant;
 
 use crate::Object;
 use crate::bounds::SETTLE;
 use crate::expiring::Expiring;
+use crate::lease_terms::{LeaseTerms, Sidecar};
 
 /// For how long is remembered since when an object is known, and that a name has none. Whoever comes later than that
 /// waits, or looks, once more.
@@ -30,22 +30,6 @@ pub(crate) enum Write {
     SnapshotDeletion(SnapshotId),
 }
 
-/// Which requests a lease brings to a process: those of one sidecar.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sidecar {
-    /// CreateVolume and DeleteVolume.
-    Provisioner,
-    /// CreateSnapshot and DeleteSnapshot.
-    Snapshotter,
-}
-
-/// A time in which one sidecar has asked this process again and again, so that it can have asked no other.
-#[derive(Debug, Clone, Copy)]
-struct LeaseTerm {
-    began: Instant,
-    last_asked: Instant,
-}
-
 /// Remembers mutating calls for [`SETTLE`], and longer what has been proven.
 #[derive(Debug)]
 pub(crate) struct RecentWrites {
@@ -53,14 +37,11 @@ pub(crate) struct RecentWrites {
     writes: Expiring<Write, Instant>,
     /// From when on an absence of the object is a proof.
     known: Expiring<Object, Instant>,
-    /// [`SETTLE`] after a name was first asked for here.
-    asked: Expiring<Write, Instant>,
     /// When the describe was sent that proved the absence of a name.
     absent: Expiring<Write, Instant>,
     /// [`SETTLE`] after the first refusal of a modification.
     refused: Expiring<VolumeId, Instant>,
-    provisioner: Mutex<Option<LeaseTerm>>,
-    snapshotter: Mutex<Option<LeaseTerm>>,
+    terms: LeaseTerms,
 }
 
 impl RecentWrites {
@@ -70,11 +51,9 @@ impl RecentWrites {
             since: Instant::now(),
             writes: Expiring::default(),
             known: Expiring::default(),
-            asked: Expiring::default(),
             absent: Expiring::default(),
             refused: Expiring::default(),
-            provisioner: Mutex::default(),
-            snapshotter: Mutex::default(),
+            terms: LeaseTerms::default(),
         }
     }
 
@@ -92,11 +71,6 @@ impl RecentWrites {
     /// From when on an absence is a proof, as far as this process knows.
     pub(crate) fn settled_at(&self, write: &Write) -> Instant {
         self.writes.get(write).unwrap_or(self.since)
-    }
-
-    /// When this process began.
-    pub(crate) fn began(&self) -> Instant {
-        self.since
     }
 
     /// True while what a process before this one had under way may still take effect.
@@ -151,43 +125,30 @@ impl RecentWrites {
         self.refused.remove(volume);
     }
 
-    /// A mutating request of the sidecar is served, or was until now. After a pause in which its lease may have been another's, a new term
-    /// begins: how old the process is says nothing about that.
+    /// A mutating request of the sidecar has come over that connection.
+    pub(crate) fn note_request(&self, sidecar: Sidecar, connection: Option<ConnectionId>) {
+        self.terms.note_request(sidecar, connection);
+    }
+
+    /// A mutating request of the sidecar is served, or was until now.
     pub(crate) fn note_request_from(&self, sidecar: Sidecar) {
-        let now = Instant::now();
-        let mut term = self.term(sidecar).lock().unwrap_or_else(PoisonError::into_inner);
-        let began = term.filter(|t| now < t.last_asked + SETTLE).map_or(now, |t| t.began);
-        *term = Some(LeaseTerm { began, last_asked: now });
+        self.terms.note_request(sidecar, None);
     }
 
-    /// When the present term began.
+    /// Since when this process alone is asked by the sidecar.
     pub(crate) fn term_began(&self, sidecar: Sidecar) -> Instant {
-        let term = self.term(sidecar).lock().unwrap_or_else(PoisonError::into_inner);
-        term.map_or_else(Instant::now, |t| t.began)
+        self.terms.began(sidecar)
     }
 
-    /// From when on everything shows that another process has done for the sidecar.
+    /// From when on everything shows that another process has done for the sidecar, and nothing of it is under way.
     pub(crate) fn sole_from(&self, sidecar: Sidecar) -> Instant {
-        self.term_began(sidecar) + SETTLE
-    }
-
-    fn term(&self, sidecar: Sidecar) -> &Mutex<Option<LeaseTerm>> {
-        match sidecar {
-            Sidecar::Provisioner => &self.provisioner,
-            Sidecar::Snapshotter => &self.snapshotter,
-        }
-    }
-
-    /// From when on describes show what other processes have made of the name. That wait is made once for a name,
-    /// however far apart the requests for it come.
-    pub(crate) fn others_shown_from(&self, name: &Write, sidecar: Sidecar) -> Instant {
-        first(&self.asked, name).min(self.sole_from(sidecar))
+        self.terms.sole_from(sidecar)
     }
 
     /// From when on a describe that shows nothing of the name proves that there is nothing, whoever was asked for it
     /// before.
     pub(crate) fn absence_proven_from(&self, name: &Write, sidecar: Sidecar) -> Instant {
-        self.settled_at(name).max(self.others_shown_from(name, sidecar))
+        self.settled_at(name).max(self.sole_from(sidecar))
     }
 
     /// A describe sent then has shown nothing of the name.

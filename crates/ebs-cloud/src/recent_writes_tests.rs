@@ -43,32 +43,6 @@ async fn the_wait_for_an_object_begins_when_it_is_first_heard_of_and_again_when_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_term_ends_with_a_pause_in_which_another_process_may_have_been_asked() {
-    let recent = RecentWrites::new();
-    pass(1000).await;
-    recent.note_request_from(Sidecar::Provisioner);
-    let began = Instant::now();
-    for _ in 0..5 {
-        pass(14).await;
-        recent.note_request_from(Sidecar::Provisioner);
-        assert_eq!(recent.term_began(Sidecar::Provisioner), began);
-    }
-    pass(15).await;
-    recent.note_request_from(Sidecar::Provisioner);
-    assert_eq!(recent.sole_from(Sidecar::Provisioner), Instant::now() + SETTLE, "its age proves nothing");
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_requests_of_one_sidecar_say_nothing_about_another() {
-    let recent = RecentWrites::new();
-    recent.note_request_from(Sidecar::Provisioner);
-    pass(14).await;
-    recent.note_request_from(Sidecar::Snapshotter);
-    assert_eq!(recent.term_began(Sidecar::Snapshotter), Instant::now());
-    assert!(recent.term_began(Sidecar::Provisioner) < Instant::now());
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_name_is_absent_from_its_proof_until_something_may_have_been_made() {
     let recent = RecentWrites::new();
     let is_absent = || recent.is_absent(&name(), Sidecar::Provisioner);

@@ -30,7 +30,7 @@ use csi_proto::csi::{
     ListSnapshotsResponse, ListVolumesRequest, ListVolumesResponse, ValidateVolumeCapabilitiesRequest,
     ValidateVolumeCapabilitiesResponse,
 };
-use ebs_cloud::{Cloud, Ec2};
+use ebs_cloud::{Cloud, Ec2, Sidecar};
 use ebs_types::DriverName;
 use tonic::{Request, Response, Status};
 
@@ -68,6 +68,11 @@ impl<E: Ec2> ControllerService<E> {
     pub fn new(cloud: Arc<Cloud<E>>, options: ControllerOptions, operations: Operations) -> Self {
         Self { cloud, operations, options: Arc::new(options) }
     }
+
+    /// Before the operation that the request starts or joins: over which connection it came.
+    fn note_request<R>(&self, sidecar: Sidecar, request: &Request<R>) {
+        self.cloud.note_request(sidecar, request.extensions().get().copied());
+    }
 }
 
 #[tonic::async_trait]
@@ -76,6 +81,7 @@ impl<E: Ec2> Controller for ControllerService<E> {
         &self,
         request: Request<CreateVolumeRequest>,
     ) -> Result<Response<CreateVolumeResponse>, Status> {
+        self.note_request(Sidecar::Provisioner, &request);
         answer(create_volume::run(self, receive(request)).await)
     }
 
@@ -83,6 +89,7 @@ impl<E: Ec2> Controller for ControllerService<E> {
         &self,
         request: Request<DeleteVolumeRequest>,
     ) -> Result<Response<DeleteVolumeResponse>, Status> {
+        self.note_request(Sidecar::Provisioner, &request);
         answer(delete_volume::run(self, receive(request)).await)
     }
 
@@ -90,6 +97,7 @@ impl<E: Ec2> Controller for ControllerService<E> {
         &self,
         request: Request<ControllerPublishVolumeRequest>,
     ) -> Result<Response<ControllerPublishVolumeResponse>, Status> {
+        self.note_request(Sidecar::Attacher, &request);
         answer(publish::run(self, receive(request)).await)
     }
 
@@ -97,6 +105,7 @@ impl<E: Ec2> Controller for ControllerService<E> {
         &self,
         request: Request<ControllerUnpublishVolumeRequest>,
     ) -> Result<Response<ControllerUnpublishVolumeResponse>, Status> {
+        self.note_request(Sidecar::Attacher, &request);
         answer(unpublish::run(self, receive(request)).await)
     }
 
@@ -125,6 +134,7 @@ impl<E: Ec2> Controller for ControllerService<E> {
         &self,
         request: Request<CreateSnapshotRequest>,
     ) -> Result<Response<CreateSnapshotResponse>, Status> {
+        self.note_request(Sidecar::Snapshotter, &request);
         answer(snapshots::create(self, receive(request)).await)
     }
 
@@ -132,6 +142,7 @@ impl<E: Ec2> Controller for ControllerService<E> {
         &self,
         request: Request<DeleteSnapshotRequest>,
     ) -> Result<Response<DeleteSnapshotResponse>, Status> {
+        self.note_request(Sidecar::Snapshotter, &request);
         answer(snapshots::delete(self, receive(request)).await)
     }
 

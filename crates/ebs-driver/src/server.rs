@@ -1,5 +1,6 @@
 //! The socket and what all RPCs share: a span, one log line for a failure, counting, and isolation of panics.
 
+mod connection;
 mod endpoint;
 mod layer;
 mod socket;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use csi_proto::csi::controller_server::{Controller, ControllerServer};
 use csi_proto::csi::identity_server::{Identity, IdentityServer};
 use csi_proto::csi::node_server::{Node, NodeServer};
+use futures_util::TryStreamExt;
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tonic::service::Routes;
@@ -19,6 +21,7 @@ pub use endpoint::{Endpoint, EndpointError, MAX_SOCKET_PATH};
 pub use layer::RpcObserver;
 pub use socket::{BindError, Bound, bind};
 
+use connection::Connection;
 use socket::Listener;
 
 /// Serving failed.
@@ -73,8 +76,14 @@ pub async fn serve(
     let router = Server::builder().layer(layer::RpcLayer::new(observer)).add_routes(routes);
     let serving = async move {
         match listener {
-            Listener::Unix(unix) => router.serve_with_incoming_shutdown(UnixListenerStream::new(unix), shutdown).await,
-            Listener::Tcp(tcp) => router.serve_with_incoming_shutdown(TcpListenerStream::new(tcp), shutdown).await,
+            Listener::Unix(unix) => {
+                let accepted = UnixListenerStream::new(unix).map_ok(Connection::accepted);
+                router.serve_with_incoming_shutdown(accepted, shutdown).await
+            }
+            Listener::Tcp(tcp) => {
+                let accepted = TcpListenerStream::new(tcp).map_ok(Connection::accepted);
+                router.serve_with_incoming_shutdown(accepted, shutdown).await
+            }
         }
     };
     let overdue = async {

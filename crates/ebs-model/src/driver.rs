@@ -14,7 +14,7 @@ use ebs_driver::controller::{ControllerOptions, ControllerService};
 use ebs_driver::operation::Operations;
 use ebs_driver::tags::TagPolicy;
 use ebs_ec2::Ec2;
-use ebs_types::{DriverName, Tags};
+use ebs_types::{ConnectionId, DriverName, Tags};
 use tokio::sync::watch;
 use tonic::{Request, Status};
 
@@ -149,7 +149,12 @@ impl<E: Ec2> Driver<E> {
         self.called(rpc, deadline, (caller, term))
     }
 
-    async fn called(self, rpc: Rpc, deadline: Duration, (_caller, mut term): (Caller, watch::Receiver<u64>)) -> Answer {
+    async fn called(
+        self,
+        rpc: Rpc,
+        deadline: Duration,
+        (_caller, mut term): (Caller, watch::Receiver<ConnectionId>),
+    ) -> Answer {
         if self.field.is_planted(Planted::WorkWithoutCallers) {
             let (forgotten, rpc) = (self.clone(), rpc.clone());
             self.field.dispatch(async move { drop(forgotten.answer(rpc).await) });
@@ -174,27 +179,35 @@ impl<E: Ec2> Driver<E> {
 
     async fn carry_out(&self, rpc: Rpc) -> Answer {
         let service = &self.service;
+        let connection = self.line.connection(Sidecar::calling(&rpc));
         let reply = match rpc {
             Rpc::CreateVolume(r) => {
-                let volume = service.create_volume(Request::new(r)).await?.into_inner().volume;
+                let volume = service.create_volume(over(connection, r)).await?.into_inner().volume;
                 Reply::Volume(volume.ok_or_else(|| refused(Heard::Other(-1), "an answer without a volume"))?)
             }
-            Rpc::DeleteVolume(r) => service.delete_volume(Request::new(r)).await.map(|_| Reply::Done)?,
-            Rpc::Publish(r) => {
-                Reply::Published(service.controller_publish_volume(Request::new(r)).await?.into_inner().publish_context)
-            }
-            Rpc::Unpublish(r) => service.controller_unpublish_volume(Request::new(r)).await.map(|_| Reply::Done)?,
-            Rpc::Expand(r) => {
-                Reply::Expanded(service.controller_expand_volume(Request::new(r)).await?.into_inner().capacity_bytes)
-            }
+            Rpc::DeleteVolume(r) => service.delete_volume(over(connection, r)).await.map(|_| Reply::Done)?,
+            Rpc::Publish(r) => Reply::Published(
+                service.controller_publish_volume(over(connection, r)).await?.into_inner().publish_context,
+            ),
+            Rpc::Unpublish(r) => service.controller_unpublish_volume(over(connection, r)).await.map(|_| Reply::Done)?,
+            Rpc::Expand(r) => Reply::Expanded(
+                service.controller_expand_volume(over(connection, r)).await?.into_inner().capacity_bytes,
+            ),
             Rpc::CreateSnapshot(r) => {
-                let snapshot = service.create_snapshot(Request::new(r)).await?.into_inner().snapshot;
+                let snapshot = service.create_snapshot(over(connection, r)).await?.into_inner().snapshot;
                 Reply::Snapshot(snapshot.ok_or_else(|| refused(Heard::Other(-1), "an answer without a snapshot"))?)
             }
-            Rpc::DeleteSnapshot(r) => service.delete_snapshot(Request::new(r)).await.map(|_| Reply::Done)?,
+            Rpc::DeleteSnapshot(r) => service.delete_snapshot(over(connection, r)).await.map(|_| Reply::Done)?,
         };
         Ok(reply)
     }
+}
+
+/// The request as the server hands it on.
+fn over<R>(connection: ConnectionId, request: R) -> Request<R> {
+    let mut request = Request::new(request);
+    request.extensions_mut().insert(connection);
+    request
 }
 
 fn refused(code: Heard, message: &str) -> Refused {

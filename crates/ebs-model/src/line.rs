@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use ebs_types::ConnectionId;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -24,15 +25,16 @@ pub(crate) struct Line {
     services: Mutex<[Option<Service>; Sidecar::ALL.len()]>,
     /// Which volume this driver has given a device name, by instance and name.
     devices: Mutex<BTreeMap<(String, String), String>>,
-    /// Grows whenever the calls of a sidecar have to end, by sidecar.
-    terms: [watch::Sender<u64>; Sidecar::ALL.len()],
+    /// The connection of each sidecar; another one whenever its calls have to end.
+    terms: [watch::Sender<ConnectionId>; Sidecar::ALL.len()],
 }
 
-/// A time in which a sidecar called again and again.
+/// A time in which a sidecar called again and again, or kept its connection.
 #[derive(Debug, Clone, Copy)]
 struct Service {
     began: Instant,
     last: Instant,
+    connection: ConnectionId,
 }
 
 /// When a process lost its callers.
@@ -60,7 +62,7 @@ impl Line {
             cuts: Mutex::default(),
             services: Mutex::default(),
             devices: Mutex::default(),
-            terms: Default::default(),
+            terms: Sidecar::ALL.map(|_| watch::Sender::new(ConnectionId::unique())),
         }
     }
 
@@ -86,11 +88,16 @@ impl Line {
     }
 
     fn dismiss(&self, sidecar: Sidecar) {
-        self.terms[sidecar.place()].send_modify(|term| *term += 1);
+        self.terms[sidecar.place()].send_replace(ConnectionId::unique());
+    }
+
+    /// The sidecar's present connection: it ends with its process, which ends when it loses its lease.
+    pub(crate) fn connection(&self, of: Sidecar) -> ConnectionId {
+        *self.terms[of.place()].borrow()
     }
 
     /// Changes when the sidecar's calls of now have to end.
-    pub(crate) fn term(&self, of: Sidecar) -> watch::Receiver<u64> {
+    pub(crate) fn term(&self, of: Sidecar) -> watch::Receiver<ConnectionId> {
         self.terms[of.place()].subscribe()
     }
 
@@ -98,8 +105,10 @@ impl Line {
     pub(crate) fn serve(&self, sidecar: Sidecar) {
         let (now, mut services) = (Instant::now(), lock(&self.services));
         let service = &mut services[sidecar.place()];
-        let began = service.filter(|s| now < s.last + SETTLE).map_or(now, |s| s.began);
-        *service = Some(Service { began, last: now });
+        let connection = self.connection(sidecar);
+        let goes_on = |s: &Service| s.connection == connection || now < s.last + SETTLE;
+        let began = service.filter(goes_on).map_or(now, |s| s.began);
+        *service = Some(Service { began, last: now, connection });
     }
 
     /// Since when the sidecar has called without a pause. What another process sent before that, this one must reckon

@@ -3,6 +3,7 @@
 //! Everything here is pure: no clock, no I/O, no async. Parsing refuses what cannot be; nothing is repaired silently.
 #![warn(missing_docs)]
 
+mod connection;
 mod device_name;
 mod hyperpod;
 mod ids;
@@ -15,6 +16,7 @@ mod tags;
 mod volume_type;
 mod waiters;
 
+pub use connection::ConnectionId;
 pub use device_name::DeviceName;
 pub use hyperpod::HyperPodNode;
 pub use ids::{IdError, InstanceId, NodeId, SnapshotId, VolumeId, ZoneId, ZoneName};

@@ -9,6 +9,7 @@ use ebs_testkit::csi_client::{Access, GIB, new_volume, refused, restored_volume}
 use ebs_testkit::on_node::VolumeOnNode;
 use ebs_testkit::writer::Writer;
 use futures_util::future::try_join_all;
+use tokio::task::JoinSet;
 
 use super::cast::{self, Cast, Clients};
 use super::claim::Claim;
@@ -36,10 +37,10 @@ pub(super) async fn walk(cast: &mut Cast, claim: &Claim, report: &mut Report) ->
     let mut life = Life { clients, snapshot: None, volumes: Vec::new() };
     let (original, hash) = first_volume(&life, report).await?;
     life.volumes.push(original);
-    // Before the snapshot: a driver that has just started takes the first one only when EC2's describes show all that the
-    // driver before it did, and that time passes meanwhile.
+    // Beside the next steps: the first one is taken only when EC2's describes show all that another driver may have done.
+    let snapshot = life.take_snapshot()?;
     grow(&mut life, report).await?;
-    restore(&mut life, report, &hash).await?;
+    restore(&mut life, report, snapshot, &hash).await?;
     raw_block(&mut life, cast, claim, report).await?;
     take_down(&mut life, report).await?;
     let stop = async {
@@ -52,6 +53,15 @@ pub(super) async fn walk(cast: &mut Cast, claim: &Claim, report: &mut Report) ->
 impl Life {
     fn control(&self) -> &Control {
         &self.clients.control
+    }
+
+    /// Asks for a snapshot of the first volume, until it is ready.
+    fn take_snapshot(&self) -> anyhow::Result<JoinSet<anyhow::Result<String>>> {
+        let csi = self.clients.csi.clone();
+        let original = self.volumes.first().context("the first volume")?.id().to_owned();
+        let mut taking = JoinSet::new();
+        taking.spawn(async move { Ok(csi.snapshot_ready("demo-snapshot", &original, BOUND).await?.snapshot_id) });
+        Ok(taking)
     }
 
     async fn create(&self, name: &str, gib: i64, access: &Access) -> anyhow::Result<VolumeOnNode> {
@@ -100,13 +110,17 @@ fn about(total: i64, gib: i64) -> bool {
     total > gib * GIB / 10 * 9 && total <= gib * GIB
 }
 
-async fn restore(life: &mut Life, report: &mut Report, hash: &str) -> anyhow::Result<()> {
+async fn restore(
+    life: &mut Life,
+    report: &mut Report,
+    mut taking: JoinSet<anyhow::Result<String>>,
+    hash: &str,
+) -> anyhow::Result<()> {
     let control = life.control().clone();
     let control = Some(&control);
     let csi = life.clients.csi.clone();
-    let original = life.volumes.first().context("the first volume")?.id().to_owned();
-    let take = csi.snapshot_ready("demo-snapshot", &original, BOUND);
-    let snapshot = report.step(control, "take a snapshot and wait until it is ready", take).await?.snapshot_id;
+    let taken = async { taking.join_next().await.context("the snapshot")?? };
+    let snapshot = report.step(control, "the first volume's snapshot, asked for meanwhile, is ready", taken).await?;
     life.snapshot = Some(snapshot.clone());
     let create = async {
         let request = restored_volume("demo-restored", 6, &ext4(), &snapshot);

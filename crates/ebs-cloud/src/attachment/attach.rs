@@ -10,6 +10,7 @@ use super::proof::{Expected, Proof, age};
 use crate::call::mutate;
 use crate::describe::{FirstPoll, Transition, Verdict};
 use crate::error::refused;
+use crate::lease_terms::Sidecar;
 use crate::op::Op;
 use crate::{Attached, Cloud, CloudError, Object, bounds};
 
@@ -32,6 +33,7 @@ impl<E: Ec2> Cloud<E> {
     /// [`CloudError::NotFound`] names the volume or the instance; [`CloudError::FailedPrecondition`] names the
     /// instance to which the volume is attached instead.
     pub async fn attach(&self, volume: &VolumeId, node: &NodeId, waiters: &Waiters) -> Result<Attached, CloudError> {
+        self.recent.note_request_from(Sidecar::Attacher);
         let pair = Pair { volume: volume.clone(), node: node.clone() };
         let op = Op::start(format!("attach {volume} to {node}"), bounds::ATTACH, waiters);
         // A DetachVolume that is carried out late would end what this answers as attached.

@@ -18,6 +18,7 @@ use super::proof::Expected;
 use crate::call::mutate;
 use crate::describe::{FirstPoll, Verdict};
 use crate::error::refused;
+use crate::lease_terms::Sidecar;
 use crate::op::Op;
 use crate::volume::exists;
 use crate::{Cloud, CloudError, Object, bounds};
@@ -210,7 +211,8 @@ impl<E: Ec2> Cloud<E> {
 
     /// An attachment that we did not make just now: what describes prove of it follows from what this process knows.
     pub(super) fn existing_attachment(&self, pair: &Pair) -> Expected {
-        Expected::found(self.pairs.last_known(pair), self.recent.began(), self.pairs.detach_asked_at(pair))
+        let alone_since = self.recent.term_began(Sidecar::Attacher);
+        Expected::found(self.pairs.last_known(pair), alone_since, self.pairs.detach_asked_at(pair))
     }
 }
 

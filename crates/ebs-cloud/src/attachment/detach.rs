@@ -16,6 +16,7 @@ use super::node_attachment::{NodeAttachment, node_attachment};
 use super::pairs::Pair;
 use super::proof::{believed_by_age, is_attachable, is_same, says_not_attached};
 use crate::describe::{FirstPoll, Verdict};
+use crate::lease_terms::Sidecar;
 use crate::op::Op;
 use crate::{Cloud, CloudError, bounds};
 
@@ -37,11 +38,12 @@ impl<E: Ec2> Cloud<E> {
     /// # Errors
     /// [`CloudError::InProgress`] when the device stays busy.
     pub async fn detach(&self, volume: &VolumeId, node: &NodeId, waiters: &Waiters) -> Result<(), CloudError> {
+        self.recent.note_request_from(Sidecar::Attacher);
         let pair = Pair { volume: volume.clone(), node: node.clone() };
         let op = Op::start(format!("detach {volume} from {node}"), bounds::DETACH, waiters);
         op.still_wanted()?;
-        // Before our own call, which proves nothing of the time before it.
-        let has_written = self.ec2.has_mutated_within(bounds::SETTLE) && !self.recent.in_startup_grace();
+        // An AttachVolume of the process that led before may still be on the way.
+        let mut late_attach = self.late_attach_until(&pair);
         if let Some(settled) = self.pairs.unclear_until(&pair) {
             // Its call may still be on the way.
             op.sleep_until(settled).await?;
@@ -50,14 +52,15 @@ impl<E: Ec2> Cloud<E> {
             Some(since) => already_detaching(since),
             None => self.call_detach(&op, &pair).await?,
         };
-        if progress.refusal.as_ref().is_some_and(is_attachable)
-            && let Some(until) = self.late_attach_until(&pair, has_written)
-        {
-            // An attach of another process may still be on the way.
+        loop {
+            // "Not attached" needs no further proof where EC2 is asked again in any case.
+            if late_attach.is_none() || !progress.refusal.as_ref().is_some_and(is_attachable) {
+                self.await_detached(&op, &pair, progress).await?;
+            }
+            let Some(until) = late_attach.take() else { break };
             op.sleep_until(until).await?;
             progress = self.call_detach(&op, &pair).await?;
         }
-        self.await_detached(&op, &pair, progress).await?;
         self.pending_detaches.ended(&pair);
         self.pairs.gone(&pair);
         self.devices.release(pair.node.instance(), &pair.volume);
@@ -94,19 +97,12 @@ impl<E: Ec2> Cloud<E> {
         }
     }
 
-    /// Until when an AttachVolume of another process may still be carried out, when EC2 says that nothing is attached.
-    /// What this process attached itself it knows of; and while it is the one that serves, nobody else attaches
-    /// (`decisions.md` D-27).
-    fn late_attach_until(&self, pair: &Pair, has_written: bool) -> Option<Instant> {
-        if self.pairs.last_known(pair).is_some_and(|known| known.is_sure) {
-            return None;
-        }
-        let since = match self.pairs.denied_since(pair) {
-            Some(since) => since,
-            None if has_written => return None,
-            None => self.pairs.denied(pair),
-        };
-        Some(since + bounds::SETTLE).filter(|until| *until > Instant::now())
+    /// Until when an AttachVolume of another process may still be carried out (`decisions.md` D-27), also after EC2 has said
+    /// that nothing is attached. What this process attached itself while it was the only one asked stands in no other's way.
+    fn late_attach_until(&self, pair: &Pair) -> Option<Instant> {
+        let alone_since = self.recent.term_began(Sidecar::Attacher);
+        let is_ours = self.pairs.last_known(pair).is_some_and(|known| known.is_sure && known.at >= alone_since);
+        Some(self.recent.sole_from(Sidecar::Attacher)).filter(|until| !is_ours && *until > Instant::now())
     }
 
     /// Waits until it is proven that nothing is attached, or that the answer to DetachVolume did not end it.

@@ -29,7 +29,6 @@ pub(crate) struct PairMemory {
     existed: Expiring<Pair, Existed>,
     unclear: Expiring<Pair, Instant>,
     detaching: Expiring<Pair, Instant>,
-    denied: Expiring<Pair, Instant>,
     detach_asked: Expiring<Pair, Instant>,
     detach_unclear: Expiring<Pair, Instant>,
 }
@@ -38,7 +37,6 @@ impl PairMemory {
     /// The call to attach was accepted, or may have been.
     pub(crate) fn attach_called(&self, pair: &Pair, expected: &Expected) {
         self.detaching.remove(pair);
-        self.denied.remove(pair);
         if expected.certain {
             self.existed(pair, expected.attach_time);
         } else {
@@ -114,21 +112,8 @@ impl PairMemory {
         self.detach_unclear.get(pair)
     }
 
-    /// EC2 said for the first time that nothing is attached, when this process had attached nothing: when.
-    pub(crate) fn denied_since(&self, pair: &Pair) -> Option<Instant> {
-        self.denied.get(pair)
-    }
-
-    /// It says so now.
-    pub(crate) fn denied(&self, pair: &Pair) -> Instant {
-        let now = Instant::now();
-        self.denied.insert(pair.clone(), now, UNFINISHED_LIFETIME);
-        now
-    }
-
     /// There is no such attachment (any more).
     pub(crate) fn gone(&self, pair: &Pair) {
-        self.denied.remove(pair);
         self.existed.remove(pair);
         self.unclear.remove(pair);
         self.detaching.remove(pair);

@@ -25,12 +25,12 @@
 //! 7. *Otherwise* 15 s after the answer to DetachVolume every describe shows a time after it.
 //! 8. An AttachVolume without answer may still be carried out: it is given its 15 s before the DetachVolume is sent,
 //!    so that it cannot come after it (`decisions.md` D-10). The same holds for one of another process, which may have
-//!    led until a moment ago: "not attached", of a pair that this process did not attach, is believed at once only if the process has
-//!    asked EC2 to change something within the last 15 s (D-27).
+//!    led until a moment ago: the end of an attachment that this process did not make is believed only when the attacher has
+//!    asked it alone for 15 s (D-27), and EC2 is asked once more then.
 //! 9. *"Attached" may be an earlier attachment.* Ours is the one whose attach time EC2 gave us (SageMaker: the one that began
 //!    when it answered). After an answer without, what describes sent 15 s later show is true. Of an attachment that
 //!    was there before we asked: one that this process knows, or that began 15 s ago or more, is believed at once,
-//!    unless the process has itself sent a DetachVolume for it within 15 s or, not knowing it, has run for less; others
+//!    unless the process has itself sent a DetachVolume for it within 15 s or, not knowing it, has alone been asked for less; others
 //!    once 15 s have passed since this process first saw them, over all attempts (D-26).
 //!
 //! Attach times that differ by 2 s or less are the same: descriptions are no finer, and nobody says how EC2 rounds.
@@ -81,7 +81,7 @@ struct Found {
     known: Option<Existed>,
     /// Describes sent from this instant on show what this process has done to it.
     shows_ours: Option<Instant>,
-    /// Describes sent from this instant on show what the process before this one has done, too.
+    /// Describes sent from this instant on show what another process has done before, too.
     shows_all: Instant,
 }
 
@@ -106,10 +106,11 @@ impl Expected {
         Self { attach_time: None, within: SAME, settled, certain: false, found: None }
     }
 
-    /// EC2 says that there is an attachment already. `started`: this process; `detached`: its last DetachVolume.
-    pub(crate) fn found(known: Option<Existed>, started: Instant, detached: Option<Instant>) -> Self {
+    /// EC2 says that there is an attachment already. `alone_since`: when the attacher began to ask this process alone;
+    /// `detached`: its last DetachVolume.
+    pub(crate) fn found(known: Option<Existed>, alone_since: Instant, detached: Option<Instant>) -> Self {
         let shows_ours = detached.map(|detached| detached + SETTLE);
-        let shows_all = shows_ours.unwrap_or(started).max(started + SETTLE);
+        let shows_all = shows_ours.unwrap_or(alone_since).max(alone_since + SETTLE);
         Self { found: Some(Found { known, shows_ours, shows_all }), ..Self::accepted(None) }
     }
 

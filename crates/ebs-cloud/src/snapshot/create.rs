@@ -7,8 +7,9 @@ use tokio::time::Instant;
 use crate::call::mutate;
 use crate::describe::Verdict;
 use crate::error::refused;
+use crate::lease_terms::Sidecar;
 use crate::op::Op;
-use crate::recent_writes::{Sidecar, Write};
+use crate::recent_writes::Write;
 use crate::{Cloud, CloudError, Ensured, Object, SnapshotSpec, bounds};
 
 impl<E: Ec2> Cloud<E> {
@@ -31,10 +32,9 @@ impl<E: Ec2> Cloud<E> {
             tags: spec.tags.clone(),
         };
         let name = Write::SnapshotName(spec.name.clone());
-        self.recent.others_shown_from(&name, Sidecar::Snapshotter);
         let mut made_by_us = false;
         loop {
-            let settled_at = self.recent.settled_for_all_at(&name);
+            let settled_at = self.recent.absence_proven_from(&name, Sidecar::Snapshotter);
             if let Some(existing) = self.find_snapshot(&op, spec, settled_at).await? {
                 let existing = self.unless_failed(&op, existing).await?;
                 return Ok(if made_by_us { Ensured::Created(existing) } else { Ensured::Existing(existing) });
@@ -94,7 +94,7 @@ impl<E: Ec2> Cloud<E> {
     ) -> Result<Option<Snapshot>, CloudError> {
         let name = Write::SnapshotName(spec.name.clone());
         // Another process may have deleted what stands in the way, and describes still show it.
-        let conflict_from = self.recent.others_shown_from(&name, Sidecar::Snapshotter);
+        let conflict_from = self.recent.sole_from(Sidecar::Snapshotter);
         let found = self
             .waiter
             .snapshots(op, &spec.name, |found, sent| {

@@ -7,8 +7,8 @@ use ebs_ec2::{Ec2, Snapshot};
 use ebs_types::{SnapshotId, Waiters};
 
 use super::create::snapshot_op;
+use crate::lease_terms::Sidecar;
 use crate::op::Op;
-use crate::recent_writes::Sidecar;
 use crate::{Cloud, CloudError, SnapshotFeatures, SnapshotSpec};
 
 impl<E: Ec2> Cloud<E> {

@@ -1,8 +1,7 @@
 //! The port behind the rate limiter: each call waits for its token here and reports its outcome, so that no part of the
 //! policy can forget to.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use ebs_ec2::{
     Action, AttachRequest, Attachment, Attachments, ClusterNodeDevice, ClusterNodes, CopyVolume, CreateSnapshot,
@@ -11,7 +10,6 @@ use ebs_ec2::{
     VolumeQuery, VolumeStatus, Volumes, Zone, Zones,
 };
 use ebs_types::{HyperPodNode, InstanceId, SnapshotId, Tags, VolumeId, ZoneName};
-use tokio::time::Instant;
 
 use super::bucket_key::BucketKey;
 use super::call_context::CallContext;
@@ -22,23 +20,17 @@ use super::limiter::{Permit, RateLimiter};
 pub(crate) struct RateLimited<E> {
     ec2: Arc<E>,
     limiter: Arc<RateLimiter>,
-    last_mutation: Mutex<Option<Instant>>,
 }
 
 impl<E> RateLimited<E> {
     /// That EC2 behind that rate limiter.
     pub(crate) fn new(ec2: Arc<E>, limiter: Arc<RateLimiter>) -> Self {
-        Self { ec2, limiter, last_mutation: Mutex::default() }
+        Self { ec2, limiter }
     }
 
     /// Its rate limiter.
     pub(crate) fn limiter(&self) -> &Arc<RateLimiter> {
         &self.limiter
-    }
-
-    /// True when this process has asked EC2 to change something within that time.
-    pub(crate) fn has_mutated_within(&self, time: Duration) -> bool {
-        self.last_mutation.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|at| at.elapsed() <= time)
     }
 
     async fn call<T, F: Future<Output = Result<T>> + Send>(
@@ -53,9 +45,6 @@ impl<E> RateLimited<E> {
         };
         let Some(mut permit) = permit else { return Err(not_sent(bucket.action())) };
         permit.spend();
-        if bucket.action().mutates() {
-            *self.last_mutation.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        }
         // On the heap, and only now: an operation spends its time waiting, and must be small meanwhile.
         let outcome = Box::pin(call()).await;
         permit.report(outcome.as_ref().err().map(|e| e.class));

@@ -5,8 +5,9 @@ use tokio::time::Instant;
 
 use super::adopt;
 use crate::describe::{FirstPoll, Verdict};
+use crate::lease_terms::Sidecar;
 use crate::op::Op;
-use crate::recent_writes::{Sidecar, Write};
+use crate::recent_writes::Write;
 use crate::{Cloud, CloudError, VolumeSpec};
 
 /// What was found under the name.

@@ -11,8 +11,9 @@ use super::{adopt, exists};
 use crate::call::mutate;
 use crate::describe::{FirstPoll, Transition, Verdict};
 use crate::error::refused;
+use crate::lease_terms::Sidecar;
 use crate::op::Op;
-use crate::recent_writes::{Sidecar, Write};
+use crate::recent_writes::Write;
 use crate::{Cloud, CloudError, Ensured, Object, VolumeSpec, bounds};
 
 /// Client tokens whose volume is gone are rotated at most this often in one attempt.
@@ -45,7 +46,6 @@ impl<E: Ec2> Cloud<E> {
     pub async fn create_volume(&self, spec: &VolumeSpec, waiters: &Waiters) -> Result<Ensured<Volume>, CloudError> {
         self.recent.note_request_from(Sidecar::Provisioner);
         let op = Op::start(format!("create volume {:?}", spec.name), bounds::CREATE, waiters);
-        self.recent.others_shown_from(&Write::VolumeName(spec.name.clone()), Sidecar::Provisioner);
         let outcome = self.ensure_volume(&op, spec).await;
         if waiters.any() {
             self.recent.note_request_from(Sidecar::Provisioner);
@@ -173,8 +173,7 @@ impl<E: Ec2> Cloud<E> {
     ) -> Result<Submitted, CloudError> {
         tracing::info!(name = %spec.name, %error, "looking for the volume by its name");
         let is_mismatch = error.class == ErrorClass::IdempotentMismatch;
-        let name = Write::VolumeName(spec.name.clone());
-        let patient = !is_mismatch || Instant::now() < self.recent.others_shown_from(&name, Sidecar::Provisioner);
+        let patient = !is_mismatch || Instant::now() < self.recent.sole_from(Sidecar::Provisioner);
         match self.find_by_name(op, spec, patient).await? {
             NameMatch::Compatible(volume) => Ok(Submitted::Found(*volume)),
             NameMatch::Different(message) => Err(CloudError::AlreadyExists { message, cause: Some(Box::new(error)) }),

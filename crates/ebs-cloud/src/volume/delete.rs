@@ -7,8 +7,9 @@ use tokio::time::Instant;
 use crate::call::mutate;
 use crate::describe::{FirstPoll, Verdict};
 use crate::error::refused;
+use crate::lease_terms::Sidecar;
 use crate::op::Op;
-use crate::recent_writes::{Sidecar, Write};
+use crate::recent_writes::Write;
 use crate::{Cloud, CloudError, Object, bounds};
 
 /// What a describe after a refusal or a lost answer shows.

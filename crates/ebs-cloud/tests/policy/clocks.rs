@@ -132,6 +132,7 @@ async fn spare_calls_are_counted_apart() {
 #[tokio::test(start_paused = true)]
 async fn volumes_of_cluster_nodes_come_and_go_without_a_wait_for_proof() {
     let mut rig = Rig::new().await;
+    rig.serve_alone().await;
     rig.sim.declare(Extra::HyperPod);
     rig.timing(TimingOverride { attach_ms: Some(2_000), detach_ms: Some(2_000), ..TimingOverride::default() }).await;
     let volume = rig.volume("pvc-1").await;
@@ -143,7 +144,7 @@ async fn volumes_of_cluster_nodes_come_and_go_without_a_wait_for_proof() {
         rig.pass(20).await;
         if restarted {
             rig.restart();
-            rig.pass(20).await;
+            rig.serve_alone().await;
         }
         let began = Instant::now();
         rig.cloud.detach(&volume.id, &node, &rig.waiters).await.unwrap();

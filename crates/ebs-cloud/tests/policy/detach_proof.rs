@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ebs_ec2::{Action, Attachments, DetachRequest, ErrorClass};
 use ebs_sim::engine::TimingOverride;
-use ebs_types::{NodeId, VolumeId, Waiters};
+use ebs_types::{ConnectionId, NodeId, VolumeId, Waiters};
 use tokio::time::Instant;
 
 use crate::rig::Rig;
@@ -38,6 +38,7 @@ async fn detach_for_real(rig: &Rig, volume: &VolumeId, node: &NodeId) -> Duratio
 #[tokio::test(start_paused = true)]
 async fn an_old_attachment_is_gone_at_the_first_describe_that_lists_nothing_and_costs_two_calls() {
     let rig = with_detach_seconds(2).await;
+    rig.serve_alone().await;
     let (volume, node) = volume_and_node(&rig).await;
     rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
     rig.pass(16).await;
@@ -102,9 +103,10 @@ async fn after_a_restart_the_attach_time_tells_whether_describes_can_show_the_ti
     for (age, calls) in [(400, 1), (200, 1), (17, 1), (3, 2)] {
         let mut rig = with_detach_seconds(1).await;
         let (volume, node) = volume_and_node(&rig).await;
-        rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
-        rig.pass(age).await;
         rig.restart();
+        rig.serve_alone().await;
+        rig.twin().attach(&volume, &node, &rig.waiters).await.unwrap();
+        rig.pass(age).await;
         let took = detach_for_real(&rig, &volume, &node).await;
         assert!(took < Duration::from_secs(8), "{age} s old: {took:?}");
         assert_eq!(rig.count(Action::DetachVolume), calls, "{age} s old");
@@ -114,6 +116,7 @@ async fn after_a_restart_the_attach_time_tells_whether_describes_can_show_the_ti
 #[tokio::test(start_paused = true)]
 async fn what_ec2_calls_available_or_not_attached_is_detached_at_the_first_describe() {
     let rig = with_detach_seconds(1).await;
+    rig.serve_alone().await;
     let (volume, node) = volume_and_node(&rig).await;
     let took = detach_for_real(&rig, &volume, &node).await;
     assert!(took < Duration::from_secs(1), "IncorrectState, 'available': {took:?}");
@@ -254,13 +257,16 @@ async fn a_refusal_is_no_better_than_a_describe_where_an_attachment_is_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn not_attached_is_believed_at_once_only_by_a_process_that_has_served_within_fifteen_seconds() {
+async fn not_attached_is_believed_at_once_only_by_a_process_that_alone_was_asked_for_fifteen_seconds() {
     let rig = with_detach_seconds(1).await;
+    rig.serve_alone().await;
     let (volume, node) = volume_and_node(&rig).await;
+    rig.pass(600).await;
     let took = detach_for_real(&rig, &volume, &node).await;
-    assert!(took < Duration::from_secs(1), "it has just made a volume: {took:?}");
+    assert!(took < Duration::from_secs(1), "nobody else has attached it: {took:?}");
     rig.pass(600).await;
     // Another process has led meanwhile, and what it had sent last arrives only now.
+    rig.connect(ConnectionId::unique());
     let late = async {
         rig.pass(10).await;
         rig.twin().attach(&volume, &node, &rig.waiters).await.map(drop)
@@ -272,10 +278,29 @@ async fn not_attached_is_believed_at_once_only_by_a_process_that_has_served_with
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_has_not_served_waits_once_for_what_another_may_have_sent_not_with_each_attempt() {
+async fn an_attach_of_the_former_process_that_comes_after_the_end_is_ended_too() {
     let rig = with_detach_seconds(1).await;
     let (volume, node) = volume_and_node(&rig).await;
-    rig.pass(600).await;
+    rig.twin().attach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.pass(60).await;
+    rig.connect(ConnectionId::unique());
+    let late = async {
+        tokio::time::sleep(Duration::from_secs(8)).await;
+        assert!(!is_attached(&rig).await, "it has ended by now");
+        rig.twin().attach(&volume, &node, &rig.waiters).await.map(drop)
+    };
+    let (detached, late) = tokio::join!(rig.cloud.detach(&volume, &node, &rig.waiters), late);
+    late.unwrap();
+    detached.unwrap();
+    assert!(!is_attached(&rig).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_takes_over_waits_once_for_what_another_may_have_sent_not_with_each_attempt() {
+    let rig = with_detach_seconds(1).await;
+    let (volume, node) = volume_and_node(&rig).await;
+    let connection = ConnectionId::unique();
+    rig.connect(connection);
     let began = Instant::now();
     let waiters = Waiters::default();
     let waiter = waiters.join();
@@ -285,6 +310,7 @@ async fn a_process_that_has_not_served_waits_once_for_what_another_may_have_sent
     });
     given_up.unwrap_err();
     rig.pass(300).await;
+    rig.connect(connection);
     let took = detach_for_real(&rig, &volume, &node).await;
     assert!(took < Duration::from_secs(1), "{took:?}, {:?} after the first attempt", began.elapsed());
 }

@@ -1,9 +1,11 @@
 //! What must be known before a creation is refused for good: a sidecar forgets the name after that.
 
-use ebs_cloud::{CloudError, Source, VolumeSpec, VolumeState};
+use std::time::Duration;
+
+use ebs_cloud::{CloudError, SnapshotFeatures, Source, VolumeSpec, VolumeState};
 use ebs_ec2::{Action, ErrorClass};
 use ebs_sim::engine::{BurntToken, EngineConfig};
-use ebs_types::{SnapshotId, VolumeId, VolumeType};
+use ebs_types::{ConnectionId, SnapshotId, VolumeId, VolumeType, Waiters};
 use tokio::time::Instant;
 
 use crate::rig::{Rig, in_zone, message_of, request, snapshot_spec, spec};
@@ -254,35 +256,63 @@ async fn not_found_is_no_proof_for_a_snapshot_that_was_there_moments_ago() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_snapshot_that_another_process_has_taken_is_found() {
+async fn a_snapshot_that_another_process_has_taken_is_found_before_a_second_is_taken() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     rig.pass(20).await;
-    let kinds = [ErrorClass::Unauthorized, ErrorClass::VolumeNotFound, ErrorClass::Other];
-    for (n, class) in kinds.into_iter().enumerate() {
-        let wanted = snapshot_spec(&format!("snap-{n}"), &volume.id);
+    for lag in [0, 7, 14] {
+        let wanted = snapshot_spec(&format!("snap-{lag}"), &volume.id);
         let theirs = rig.twin().create_snapshot(&wanted, &rig.waiters).await.unwrap().into_inner();
         let began = Instant::now();
         rig.lens.bend_snapshots(move |snapshots| {
-            if began.elapsed().as_secs() < 14 {
+            if began.elapsed().as_secs() < lag {
                 snapshots.clear();
             }
         });
-        rig.sim.fail_next(Action::CreateSnapshot, class, false);
+        let calls = rig.count(Action::CreateSnapshot);
         let found = rig.cloud.create_snapshot(&wanted, &rig.waiters).await;
-        assert_eq!(found.map(|s| s.into_inner().id).ok(), Some(theirs.id), "{class:?}");
+        assert_eq!(found.map(|s| s.into_inner().id).ok(), Some(theirs.id), "shown after {lag} s");
+        assert_eq!(rig.count(Action::CreateSnapshot), calls, "shown after {lag} s");
         rig.pass(60).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_refusal_that_nobody_waited_for_is_not_given_once_another_process_may_have_been_asked() {
+    let rig = Rig::new().await;
+    rig.serve_alone().await;
+    let volume = rig.volume("pvc-1").await;
+    let wanted = snapshot_spec("snap", &volume.id);
+    let features = SnapshotFeatures::default();
+    rig.sim.fail_next(Action::CreateSnapshot, ErrorClass::Unauthorized, false);
+    let waiters = Waiters::default();
+    let waiter = waiters.join();
+    let client = async {
+        while rig.count(Action::CreateSnapshot) == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        drop(waiter);
+    };
+    let (refused, ()) = tokio::join!(rig.cloud.provide_snapshot(&wanted, &features, &waiters), client);
+    assert!(matches!(refused, Err(CloudError::Unauthorized { .. })), "{refused:?}");
+    rig.pass(30).await;
+    let theirs = rig.twin().provide_snapshot(&wanted, &features, &rig.waiters).await.unwrap();
+    rig.connect(ConnectionId::unique());
+    let began = Instant::now();
+    rig.lens.bend_snapshots(move |snapshots| {
+        if began.elapsed().as_secs() < 14 {
+            snapshots.clear();
+        }
+    });
+    let found = rig.cloud.provide_snapshot(&wanted, &features, &rig.waiters).await;
+    assert_eq!(found.map(|snapshot| snapshot.id).ok(), Some(theirs.id));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refused_snapshot_that_nobody_has_taken_is_refused_with_one_describe() {
     let rig = Rig::new().await;
+    rig.serve_alone().await;
     let volume = rig.volume("pvc-1").await;
-    for name in ["warm-1", "warm-2"] {
-        rig.cloud.create_snapshot(&snapshot_spec(name, &volume.id), &rig.waiters).await.unwrap().into_inner();
-        rig.pass(10).await;
-    }
     let before = rig.count(Action::DescribeSnapshots);
     rig.sim.fail_next(Action::CreateSnapshot, ErrorClass::Unauthorized, false);
     let error = rig.cloud.create_snapshot(&snapshot_spec("snap", &volume.id), &rig.waiters).await.unwrap_err();

@@ -4,13 +4,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ebs_cloud::{
-    CapacityRequest, Cloud, CloudConfig, CloudError, SnapshotSpec, Source, Term, Topology, Volume, VolumeSpec,
+    CapacityRequest, Cloud, CloudConfig, CloudError, Sidecar, SnapshotSpec, Source, Term, Topology, Volume, VolumeSpec,
 };
 use ebs_ec2::{Action, ErrorClass, Volumes};
 use ebs_sim::api::{Call, CreateVolume, Reply, RunInstances, SimVolume, TerminateInstances};
 use ebs_sim::engine::{EngineConfig, TimingOverride};
 use ebs_sim::port::SimEc2;
-use ebs_types::{DriverName, Gib, IopsRequest, NodeId, Tags, VolumeId, VolumeType, Waiter, Waiters, ZoneId, ZoneName};
+use ebs_types::{
+    ConnectionId, DriverName, Gib, IopsRequest, NodeId, Tags, VolumeId, VolumeType, Waiter, Waiters, ZoneId, ZoneName,
+};
 
 use crate::lens::Lens;
 
@@ -54,6 +56,17 @@ impl Rig {
         let rig = Self { sim, lens, cloud, waiters, _waiter: waiter, root_volumes };
         rig.pass(20).await;
         rig
+    }
+
+    /// All sidecars ask this process alone, over one connection each, and have done so for 15 s.
+    pub(crate) async fn serve_alone(&self) {
+        self.connect(ConnectionId::unique());
+        self.pass(15).await;
+    }
+
+    /// All sidecars ask over that connection.
+    pub(crate) fn connect(&self, connection: ConnectionId) {
+        connect(&self.cloud, connection);
     }
 
     /// Another process begins, over the same EC2.
@@ -127,13 +140,14 @@ impl Rig {
         over(&self.lens)
     }
 
-    /// Another process over the same EC2, which has run for a while and has just changed something, whose clock is wrong
+    /// Another process over the same EC2, which has been the only one asked for a while, whose clock is wrong
     /// by so many seconds and whose observer that is.
     pub(crate) async fn process(&self, wrong: i64, observer: Arc<dyn ebs_ec2::Observer>) -> Arc<Cloud<Lens>> {
         let (now, off) = (self.sim.engine().now(), Duration::from_secs(wrong.unsigned_abs()));
         let time_of_day = Some(if wrong < 0 { now - off } else { now + off });
         let config = CloudConfig { time_of_day, ..CloudConfig::new(DriverName::default()) };
         let cloud = Arc::new(Cloud::observed(Arc::clone(&self.lens), config, observer));
+        connect(&cloud, ConnectionId::unique());
         self.pass(20).await;
         cloud
     }
@@ -259,4 +273,10 @@ pub(crate) fn message_of(error: &CloudError) -> String {
         next = cause.source();
     }
     text
+}
+
+fn connect(cloud: &Cloud<Lens>, connection: ConnectionId) {
+    for sidecar in [Sidecar::Provisioner, Sidecar::Attacher, Sidecar::Snapshotter] {
+        cloud.note_request(sidecar, Some(connection));
+    }
 }

@@ -223,6 +223,7 @@ async fn a_missing_source_is_named() {
 #[tokio::test(start_paused = true)]
 async fn a_second_snapshot_of_a_volume_waits_for_the_cooldown() {
     let rig = Rig::with(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }).await;
+    rig.serve_alone().await;
     let volume = rig.volume("pvc-1").await;
     let began = Instant::now();
     rig.cloud
@@ -242,6 +243,7 @@ async fn a_second_snapshot_of_a_volume_waits_for_the_cooldown() {
 #[tokio::test(start_paused = true)]
 async fn an_endless_cooldown_is_no_final_error() {
     let rig = Rig::new().await;
+    rig.serve_alone().await;
     let volume = rig.volume("pvc-1").await;
     for _ in 0..100 {
         rig.sim.fail_next(Action::CreateSnapshot, ErrorClass::SnapshotCooldown, false);

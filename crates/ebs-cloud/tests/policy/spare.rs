@@ -12,6 +12,7 @@ use crate::rig::Rig;
 /// A volume that was attached a moment ago to the machine's own instance.
 async fn attached() -> (Rig, VolumeId, NodeId) {
     let rig = Rig::new().await;
+    rig.serve_alone().await;
     rig.timing(TimingOverride { detach_ms: Some(1_000), ..TimingOverride::default() }).await;
     let volume = rig.volume("pvc-1").await.id;
     let [node, _] = rig.nodes().await;

@@ -19,7 +19,7 @@ use tonic::{Request, Response, Status};
 use ebs_cloud::{Cloud, CloudConfig};
 use ebs_sim::engine::EngineConfig;
 use ebs_sim::port::SimEc2;
-use ebs_types::{DriverName, Tags};
+use ebs_types::{ConnectionId, DriverName, Tags};
 
 use super::*;
 use crate::controller::{ControllerOptions, ControllerService};
@@ -29,6 +29,7 @@ use crate::tags::TagPolicy;
 /// An identity that panics, waits or answers, as the test wants.
 #[derive(Clone, Default)]
 struct Stub {
+    connections: Arc<Mutex<Vec<Option<ConnectionId>>>>,
     entered: Arc<Notify>,
     gate: Arc<Notify>,
 }
@@ -37,8 +38,9 @@ struct Stub {
 impl Identity for Stub {
     async fn get_plugin_info(
         &self,
-        _request: Request<GetPluginInfoRequest>,
+        request: Request<GetPluginInfoRequest>,
     ) -> Result<Response<GetPluginInfoResponse>, Status> {
+        self.connections.lock().expect("not poisoned").push(request.extensions().get().copied());
         Ok(Response::new(GetPluginInfoResponse { name: "stub".to_owned(), ..Default::default() }))
     }
 
@@ -335,4 +337,18 @@ async fn tcp_listens_on_a_free_port_of_loopback() {
     let endpoint = Endpoint::parse("tcp://127.0.0.1:0").expect("loopback");
     let bound = bind(&endpoint, 0o600).expect("free");
     assert!(matches!(bound.endpoint(), Endpoint::Tcp(address) if address.port() > 0 && address.ip().is_loopback()));
+}
+
+#[tokio::test]
+async fn requests_of_one_connection_carry_one_id() {
+    let world = start(Duration::ZERO);
+    for _ in 0..2 {
+        let mut client = client(&world.socket).await;
+        for _ in 0..2 {
+            within("an answer", client.get_plugin_info(GetPluginInfoRequest {})).await.expect("it answers");
+        }
+    }
+    let seen = world.stub.connections.lock().expect("not poisoned").clone();
+    assert!(seen.iter().all(Option::is_some), "{seen:?}");
+    assert_eq!((seen[0] == seen[1], seen[1] == seen[2], seen[2] == seen[3]), (true, false, true), "{seen:?}");
 }

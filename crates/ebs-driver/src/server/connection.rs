@@ -1,0 +1,61 @@
+//! Accepted connections, told apart: each request carries the [`ConnectionId`] of its own among its extensions.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use ebs_types::ConnectionId;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tonic::transport::server::Connected;
+
+/// One client's connection.
+pub(super) struct Connection<S> {
+    stream: S,
+    id: ConnectionId,
+}
+
+impl<S> Connection<S> {
+    pub(super) fn accepted(stream: S) -> Self {
+        Self { stream, id: ConnectionId::unique() }
+    }
+}
+
+impl<S> Connected for Connection<S> {
+    type ConnectInfo = ConnectionId;
+
+    fn connect_info(&self) -> ConnectionId {
+        self.id
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
