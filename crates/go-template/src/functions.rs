@@ -115,7 +115,7 @@ fn println(values: &[Value<'_>]) -> String {
 /// `s[start..end]`, where neither cuts a character in two.
 fn cut(function: &str, s: &str, start: usize, end: usize) -> Result<String, String> {
     if start > end || end > s.len() {
-        return Err(format!("{function}: {start} to {end} is no range in a text of {} bytes", s.len()));
+        return Err(format!("{function}: {start} to {end} does not lie within a text of {} bytes", s.len()));
     }
     s.get(start..end)
         .map(str::to_owned)
@@ -140,7 +140,7 @@ fn slice(s: &str, indexes: &[Value<'_>]) -> Result<String, String> {
 }
 
 fn field(by: &str, n: i64, s: &str) -> Result<String, String> {
-    let out_of_range = |count: usize| format!("field: there is no piece {n} of {count} (they count from 0)");
+    let out_of_range = |count: usize| format!("field: there is no piece {n}, only {count}, counted from 0");
     let index = usize::try_from(n).ok();
     // An empty separator separates characters.
     let mut characters = s.chars().map(String::from);
