@@ -43,7 +43,7 @@ use crate::tags::TagPolicy;
 pub use refusal::{AtRpc, ControllerError};
 
 /// What the controller service is told once, at start.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ControllerOptions {
     pub driver: DriverName,
     /// What to tag and how.
@@ -204,4 +204,4 @@ impl<E: Ec2> Controller for ControllerService<E> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

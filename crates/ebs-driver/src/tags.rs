@@ -72,7 +72,7 @@ impl TagTemplate {
 }
 
 /// What the command line says about tags.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TagPolicy {
     pub driver: DriverName,
     /// `--k8s-tag-cluster-id`.
