@@ -13,31 +13,25 @@ const DEFAULT_SIZE: Gib = Gib(100);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CapacityError {
     /// A number that is no size.
-    #[error("capacity_range.{field}")]
+    #[error("capacity_range.{field} is not valid")]
     NoSize {
         /// `required_bytes` or `limit_bytes`.
         field: &'static str,
-        /// Why.
         #[source]
         cause: SizeError,
     },
     /// A range that says nothing.
-    #[error("capacity_range has neither required_bytes nor limit_bytes: a size of 0 cannot be had")]
+    #[error("capacity_range has neither required_bytes nor limit_bytes: set one of them above 0")]
     Empty,
     /// The range is missing where it must be there.
     #[error("the request has no capacity_range")]
     Missing,
     /// No whole number of GiB lies in the range.
     #[error(
-        "the volume would have {size}, which is more than limit_bytes ({limit} bytes) allows; EBS sizes are whole \
-             GiB, at least {size} here"
+        "capacity_range.limit_bytes is {limit}, but the volume would have {size}, because EBS sizes are whole GiB: raise \
+             limit_bytes, or ask for less"
     )]
-    AboveLimit {
-        /// The smallest possible size.
-        size: Gib,
-        /// The limit.
-        limit: u64,
-    },
+    AboveLimit { size: Gib, limit: u64 },
 }
 
 impl IntoStatus for CapacityError {

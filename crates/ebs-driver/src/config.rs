@@ -14,7 +14,6 @@ pub enum Mode {
     Controller,
     /// Identity and node.
     Node,
-    /// All of them.
     All,
 }
 
@@ -66,9 +65,7 @@ pub struct DriverOptions {
 pub struct DriverConfig {
     /// Services offered.
     pub mode: Mode,
-    /// The driver's name.
     pub name: DriverName,
-    /// Build version.
     pub version: String,
     /// Where to listen.
     pub endpoint: Endpoint,
@@ -82,16 +79,16 @@ pub struct DriverConfig {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// `--endpoint`.
-    #[error("--endpoint")]
+    #[error("--endpoint is not valid")]
     Endpoint(#[source] EndpointError),
     /// `--endpoint-mode`.
-    #[error("--endpoint-mode: {0:?} is no octal mode between 0 and 0777")]
+    #[error("--endpoint-mode is {0:?}, but must be an octal number from 0 to 0777")]
     EndpointMode(String),
     /// An entry of `--extra-tags`.
-    #[error("--extra-tags: {0:?} is not of the form key=value (entries are separated by commas)")]
+    #[error("--extra-tags has the entry {0:?}, but entries must be of the form key=value, separated by commas")]
     ExtraTag(String),
     /// A tag that can never be written.
-    #[error("--extra-tags")]
+    #[error("--extra-tags has an entry that is not valid")]
     Tag(#[source] TagError),
 }
 

@@ -13,7 +13,6 @@ macro_rules! rpcs {
         }
 
         impl Rpc {
-            /// All of them.
             pub const ALL: &[Self] = &[$(Self::$rpc),*];
 
             /// The method's name, `CreateVolume`.

@@ -12,22 +12,17 @@ use crate::status::{IntoStatus, Meaning};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
     /// The value of a zone key.
-    #[error("accessibility_requirements, key {key}")]
+    #[error("accessibility_requirements have a value for {key} that is not valid")]
     Zone {
-        /// The key.
         key: String,
         /// What is wrong with it.
         #[source]
         cause: IdError,
     },
-    /// An Outpost.
     #[error(
         "accessibility_requirements ask for an Outpost ({key}), which this version of the driver does not support yet"
     )]
-    Outpost {
-        /// The key.
-        key: String,
-    },
+    Outpost { key: String },
 }
 
 impl IntoStatus for TopologyError {

@@ -25,22 +25,18 @@ fn hanging() -> MutexGuard<'static, BTreeMap<PathBuf, usize>> {
 /// A system call that has not come back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Stuck {
-    /// This look.
     #[error("{step} of {} has not come back within {} s: the disk or the kernel may hang", object.display(), bound.as_secs())]
     Now {
-        /// What was tried.
         step: &'static str,
-        /// At what.
         object: PathBuf,
         /// How long it was waited for.
         bound: Duration,
     },
     /// One before it, so this one was not tried.
-    #[error("{step} of {} was not tried: a former look there has not come back, the disk or the kernel may hang", object.display())]
+    #[error("{step} of {} was not tried, because an earlier call there has not come back: the disk or the kernel may hang", object.display())]
     Before {
         /// What was to be tried.
         step: &'static str,
-        /// At what.
         object: PathBuf,
     },
 }
@@ -244,7 +240,7 @@ mod tests {
             Ok::<(), Stuck>(())
         };
         let message = reading("statfs", place, second).await.map_err(|stuck| stuck.to_string());
-        assert!(message.as_ref().is_err_and(|text| text.contains("former look")), "{message:?}");
+        assert!(message.as_ref().is_err_and(|text| text.contains("earlier call")), "{message:?}");
         assert_eq!(seen.try_recv(), Err(mpsc::TryRecvError::Disconnected), "the second look was never started");
         release.send(()).unwrap();
         free(place).await;

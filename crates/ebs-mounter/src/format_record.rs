@@ -22,7 +22,6 @@ const UNKNOWN: &str = "unknown";
 /// What is about to be formatted, written and synced before mkfs starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormatRecord {
-    /// The volume.
     pub volume: VolumeId,
     /// The partition; `None` for the whole disk.
     pub partition: Option<u8>,

@@ -51,7 +51,7 @@ pub enum OptionsError {
     #[error("mount flag {0:?} opens a quote and does not close it")]
     OpenQuote(String),
     /// A flag that would make mount(8) do something else than mount this volume.
-    #[error("mount flag {0:?} is not about mounting a file system and is refused")]
+    #[error("mount flag {0:?} is refused, because it is not an option of a file system: remove it")]
     NotAMount(String),
     /// Text that mount(2) cannot carry.
     #[error("mount flag {0:?} contains a character that cannot be passed to the kernel")]

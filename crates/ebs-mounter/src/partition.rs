@@ -25,7 +25,6 @@ impl Partition {
         }
     }
 
-    /// The number.
     pub fn number(self) -> u8 {
         self.0
     }

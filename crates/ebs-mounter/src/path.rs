@@ -56,7 +56,6 @@ impl NodePath {
         Ok(Self(path))
     }
 
-    /// The path.
     pub fn as_path(&self) -> &Path {
         &self.0
     }
@@ -133,21 +132,17 @@ impl fmt::Display for NodePath {
 /// What lies at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing.
     Missing,
     /// A directory, or a mount of a file system.
     Directory {
         /// True when it holds nothing.
         empty: bool,
     },
-    /// A regular file.
     File {
-        /// Its length.
         bytes: u64,
     },
     /// A block device, perhaps bound there.
     BlockDevice,
-    /// A symbolic link.
     Symlink,
     /// A socket, a pipe, a character device.
     Other,

@@ -26,9 +26,7 @@ pub struct Counts {
 /// One kind of thing, counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// In all.
     pub total: i64,
-    /// Used.
     pub used: i64,
     /// Left for users.
     pub available: i64,

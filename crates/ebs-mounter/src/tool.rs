@@ -38,7 +38,6 @@ impl Program {
     pub(crate) const ALL: [Self; 6] =
         [Self::Blkid, Self::E2fsck, Self::Mke2fs, Self::MkfsXfs, Self::Resize2fs, Self::XfsGrowfs];
 
-    /// The file's name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Blkid => "blkid",
@@ -54,38 +53,24 @@ impl Program {
 /// Why a program gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    /// It is not installed.
     #[error("{0} is not installed in /usr/sbin, /sbin, /usr/bin or /bin")]
     Missing(&'static str),
     /// It cannot be started, or its output not be kept.
     #[error("{program} could not be run")]
-    Run {
-        /// Which.
-        program: &'static str,
-        /// Why.
-        source: io::Error,
-    },
+    Run { program: &'static str, source: io::Error },
     /// A reader took longer than its bound and was killed.
     #[error("{program} did not end within {} s and was killed: the disk may hang", bound.as_secs())]
-    TooSlow {
-        /// Which.
-        program: &'static str,
-        /// Its bound.
-        bound: Duration,
-    },
+    TooSlow { program: &'static str, bound: Duration },
     /// It ended with an exit code that means failure.
     #[error("{program} failed ({ending}): {output}")]
     Failed {
-        /// Which.
         program: &'static str,
-        /// How it ended.
         ending: String,
         /// The end of what it wrote.
         output: String,
     },
 }
 
-/// What to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Call {
     pub(crate) program: Program,
@@ -119,7 +104,6 @@ impl Finished {
         self.status.code()
     }
 
-    /// The program's name.
     pub(crate) fn program(&self) -> &'static str {
         self.program
     }

@@ -32,7 +32,7 @@ pub struct HttpEndpoint(String);
 
 /// Not a listen address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no listen address: give host:port, or :port for all addresses")]
+#[error("{0:?} is not a listen address: give host:port, or :port for all addresses")]
 pub struct BadHttpEndpoint(String);
 
 impl std::str::FromStr for HttpEndpoint {

@@ -13,7 +13,6 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Shape of a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// `I0102 15:04:05.000000    1234 file.rs:10] "message" key="value"`.
@@ -23,10 +22,8 @@ pub enum LogFormat {
     Json,
 }
 
-/// How to log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogConfig {
-    /// Shape of a line.
     pub format: LogFormat,
     /// `--v`: 0 to 3 say what matters to an operator, 4 to 6 each request and step, 7 and above everything.
     pub verbosity: u32,
@@ -38,7 +35,7 @@ pub struct LogConfig {
 #[derive(Debug, thiserror::Error)]
 pub enum LoggingError {
     /// The directives cannot be parsed.
-    #[error("RUST_LOG={0:?} cannot be understood")]
+    #[error("RUST_LOG is {0:?}, but must be log directives such as info,ebs_driver=debug")]
     Directives(String, #[source] tracing_subscriber::filter::ParseError),
     /// Something has set up logging before.
     #[error("logging is already set up in this process")]

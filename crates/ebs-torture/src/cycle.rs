@@ -2,18 +2,17 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
 use ebs_testkit::leftovers::Leftovers;
+use ebs_testkit::loop_device::unused_volume_id;
 use ebs_testkit::mount_namespace::in_mount_namespace;
-use ebs_types::VolumeId;
+use ebs_types::SplitMix64;
 use tokio::time::Instant;
 
 use crate::calls::{Answer, Refusal};
-use crate::dice::Dice;
 use crate::faults::{self, Fault};
 use crate::planted::{Keeper, Planted};
 use crate::truth::Truth;
@@ -55,7 +54,7 @@ impl fmt::Display for Failure {
 pub(crate) struct Cycle {
     pub(crate) world: World,
     pub(crate) truth: Truth,
-    pub(crate) dice: Dice,
+    pub(crate) dice: SplitMix64,
     pub(crate) keeper: Keeper,
     pub(crate) planted: Option<Planted>,
     story: Vec<(String, usize)>,
@@ -96,14 +95,14 @@ async fn whole(seed: u64, options: &Options) -> Option<Failure> {
 
 impl Cycle {
     fn new(seed: u64, options: &Options) -> anyhow::Result<Self> {
-        let mut dice = Dice::new(seed);
+        let mut dice = SplitMix64::new(seed);
         // mkfs.xfs takes nothing below 300 MiB.
-        let (fs_type, bytes) = if dice.percent(70) {
+        let (fs_type, bytes) = if dice.below(100) < 70 {
             ("ext4", (16 + dice.below(48)) * MIB)
         } else {
             ("xfs", (304 + dice.below(64)) * MIB)
         };
-        let world = World::new(&options.program, a_volume_id(), fs_type, bytes)?;
+        let world = World::new(&options.program, unused_volume_id(), fs_type, bytes)?;
         let keeper = Keeper::new(&world.state());
         let blank = format!("a blank disk of {} MiB for {fs_type}, {}", bytes / MIB, world.disk.path().display());
         let story = vec![(blank, 1)];
@@ -263,11 +262,4 @@ impl Cycle {
         faults::kill(&mut self.world, true)?;
         Leftovers::release_below(&self.world.directory()).map(drop)
     }
-}
-
-/// An id that no other cycle, nor another process, uses.
-fn a_volume_id() -> VolumeId {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let (process, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    VolumeId::parse(&format!("vol-0{process:08x}{number:08x}")).expect("an id of hexadecimal digits")
 }

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use ebs_types::SplitMix64;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use crate::dice::Dice;
 use crate::planted::Keeper;
 use crate::world::World;
 
@@ -23,21 +23,21 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    pub(crate) fn any(dice: &mut Dice) -> Self {
+    pub(crate) fn any(dice: &mut SplitMix64) -> Self {
         match dice.below(100) {
             0..55 => Self::None,
-            55..65 => Self::Leave(dice.millis(120)),
-            65..80 => Self::Kill(dice.millis(150), dice.percent(50)),
-            _ => Self::KillInFormat(dice.millis(25), dice.percent(50)),
+            55..65 => Self::Leave(up_to(dice, 120)),
+            65..80 => Self::Kill(up_to(dice, 150), dice.below(100) < 50),
+            _ => Self::KillInFormat(up_to(dice, 25), dice.below(100) < 50),
         }
     }
 
     /// For calls that do not format.
-    pub(crate) fn short(dice: &mut Dice) -> Self {
+    pub(crate) fn short(dice: &mut SplitMix64) -> Self {
         match dice.below(100) {
             0..75 => Self::None,
-            75..85 => Self::Leave(dice.millis(20)),
-            _ => Self::Kill(dice.millis(30), dice.percent(50)),
+            75..85 => Self::Leave(up_to(dice, 20)),
+            _ => Self::Kill(up_to(dice, 30), dice.below(100) < 50),
         }
     }
 
@@ -54,6 +54,11 @@ impl Fault {
             }
         }
     }
+}
+
+/// Less than so many milliseconds.
+fn up_to(dice: &mut SplitMix64, millis: u64) -> Duration {
+    Duration::from_micros(dice.below(millis * 1000))
 }
 
 /// Kills the service, and what it runs where that is asked for. Returns how many children that were.

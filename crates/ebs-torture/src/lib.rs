@@ -13,7 +13,6 @@
 
 mod calls;
 mod cycle;
-mod dice;
 mod faults;
 mod planted;
 mod service;

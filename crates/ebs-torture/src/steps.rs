@@ -194,7 +194,7 @@ impl Cycle {
         if self.truth.files.len() >= 24 || !self.world.is_file_system_at(&target).await? {
             return Ok(());
         }
-        let (name, seed) = (format!("file-{}", self.truth.files.len()), self.dice.next());
+        let (name, seed) = (format!("file-{}", self.truth.files.len()), self.dice.draw());
         let hash =
             content::write_file(&target.join(&name), seed, 1 + self.dice.below(60_000)).context("write a file")?;
         self.tell(format!("wrote {name}"));
@@ -242,7 +242,7 @@ impl Cycle {
         if self.truth.raw.iter().any(overlaps) {
             return Ok(());
         }
-        let raw = Raw { offset, length: usize::try_from(length)?, seed: self.dice.next() };
+        let raw = Raw { offset, length: usize::try_from(length)?, seed: self.dice.draw() };
         let device = std::fs::File::options().write(true).open(path).context("open the device")?;
         device.write_all_at(&raw.bytes(), offset).context("write to the device")?;
         device.sync_all().context("sync the device")?;

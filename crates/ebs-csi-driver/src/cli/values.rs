@@ -7,7 +7,7 @@ pub(super) fn boolean(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err("true or false expected".to_owned()),
+        _ => Err("it must be true or false".to_owned()),
     }
 }
 
@@ -16,7 +16,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
-    let bad = || "a duration like 2s, 500ms or 1m30s expected".to_owned();
+    let bad = || "it must be a duration such as 2s, 500ms or 1m30s".to_owned();
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     let mut total = Duration::ZERO;
     if rest.is_empty() {
@@ -49,7 +49,8 @@ fn unit_seconds(unit: &str) -> Option<f64> {
 
 /// A duration above zero.
 pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
-    duration(text).and_then(|value| if value.is_zero() { Err("must not be 0".to_owned()) } else { Ok(value) })
+    duration(text)
+        .and_then(|value| if value.is_zero() { Err("it must be longer than 0".to_owned()) } else { Ok(value) })
 }
 
 /// Entries `pattern=N` separated by commas; kept as text.
@@ -60,7 +61,11 @@ pub(super) fn module_levels(text: &str) -> Result<String, String> {
             .is_some_and(|(pattern, level)| !pattern.trim().is_empty() && level.trim().parse::<u32>().is_ok())
     };
     let mut entries = text.split(',').filter(|entry| !entry.trim().is_empty());
-    if entries.all(is_good) { Ok(text.to_owned()) } else { Err("pattern=N,pattern=N expected".to_owned()) }
+    if entries.all(is_good) {
+        Ok(text.to_owned())
+    } else {
+        Err("it must be of the form pattern=N,pattern=N".to_owned())
+    }
 }
 
 #[cfg(test)]

@@ -26,71 +26,56 @@ pub enum ControllerError {
         field: &'static str,
     },
     /// An id that cannot be one of EC2, so nothing has it (`decisions.md` D-17).
-    #[error("{kind} {id:?} does not exist: it cannot be an id of EC2")]
+    #[error("{kind} {id:?} does not exist: EC2 gives no such ids")]
     NoSuchId {
         /// `volume`, `snapshot` or `node`.
         kind: &'static str,
-        /// As given.
         id: String,
     },
     /// EC2 lists no such snapshot.
     #[error("snapshot {snapshot} does not exist")]
-    NoSuchSnapshot {
-        /// Which.
-        snapshot: String,
-    },
+    NoSuchSnapshot { snapshot: String },
     /// A feature that later versions bring.
-    #[error("{what} {id:?}: not supported yet by this version of the driver")]
+    #[error("{what} {id:?} is not supported yet by this version of the driver")]
     NotYet {
         /// What kind of id it is.
         what: &'static str,
-        /// As given.
         id: String,
     },
     /// A source without an id, which would silently give a blank volume (`controller.md` C36).
-    #[error("volume_content_source names neither a snapshot nor a volume: a volume from an empty id would be blank")]
+    #[error(
+        "volume_content_source names neither a snapshot nor a volume: give the id of one, or leave volume_content_source out for a blank volume"
+    )]
     EmptySource,
-    /// A read-only attachment.
-    #[error("volume {volume}: EBS cannot attach read-only; publish it read-only on the node instead")]
-    Readonly {
-        /// Which.
-        volume: String,
-    },
+    #[error(
+        "volume {volume} cannot be attached read-only, because EBS has no such attachment: set readonly in NodePublishVolume instead"
+    )]
+    Readonly { volume: String },
     /// A volume for one node, wanted by several.
     #[error("volume {volume} was not created for several nodes (multi-attach): {why}")]
     NotMultiAttach {
-        /// Which.
         volume: String,
-        /// What follows.
         why: &'static str,
         /// It is attached to this node already, so that the request contradicts an earlier one.
         published: bool,
     },
     /// A negative number of entries.
-    #[error("max_entries is {0}; it must not be negative")]
+    #[error("max_entries is {0}, but must be 0 or more")]
     MaxEntries(i32),
     /// A token that is none.
-    #[error("the snapshot was asked for by id, such a listing has one page and no token like {0:?}")]
+    #[error("starting_token {0:?} is not valid: a list with a snapshot_id has one page; list again without a token")]
     NoSuchToken(String),
     /// EC2 did not say where the volume is; without it no node could be chosen.
     #[error("volume {volume} exists, but EC2 does not say in which zone")]
-    ZoneUnknown {
-        /// Which.
-        volume: String,
-    },
-    /// Parameters.
+    ZoneUnknown { volume: String },
     #[error(transparent)]
     Parameter(#[from] ParameterError),
-    /// Capabilities.
     #[error(transparent)]
     Capability(#[from] CapabilityError),
-    /// Size.
     #[error(transparent)]
     Capacity(#[from] CapacityError),
-    /// Place.
     #[error(transparent)]
     Topology(#[from] TopologyError),
-    /// EC2 policy.
     #[error(transparent)]
     Cloud(#[from] AtRpc),
 }
@@ -98,7 +83,6 @@ pub enum ControllerError {
 /// What EC2 policy said, and to which RPC. Reads as the policy's own error.
 #[derive(Debug)]
 pub struct AtRpc {
-    /// Which RPC.
     pub rpc: Rpc,
     /// What it said.
     pub error: CloudError,

@@ -9,7 +9,7 @@ mod snapshots;
 mod volumes;
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use csi_proto::csi::volume_capability::access_mode::Mode;
 use csi_proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
@@ -19,7 +19,7 @@ use ebs_ec2::Action;
 use ebs_sim::api::SimVolume;
 use ebs_sim::engine::EngineConfig;
 use ebs_sim::port::SimEc2;
-use ebs_types::{ConnectionId, InstanceId, Tags};
+use ebs_types::{ConnectionId, InstanceId};
 
 use super::*;
 
@@ -45,13 +45,13 @@ impl World {
         let ec2 = SimEc2::start(config).await.expect("an engine in memory starts");
         ec2.engine().least_rights().demand(ebs_sim::iam::Shipped::ManagedV2);
         let [here, elsewhere] = ec2.instance_ids().await;
-        let (service, operations) = driver_over(&ec2);
+        let (service, operations) = driver_over(&ec2, None);
         Self { ec2, service, operations, connection: ConnectionId::unique(), here, elsewhere }
     }
 
     /// Another driver process takes the place of this one, over the same EC2.
     fn replace_driver(&mut self) {
-        (self.service, self.operations) = driver_over(&self.ec2);
+        (self.service, self.operations) = driver_over(&self.ec2, None);
     }
 
     /// All volumes but the root volumes of the instances.
@@ -113,13 +113,12 @@ impl World {
     }
 }
 
-fn driver_over(ec2: &SimEc2) -> (ControllerService<SimEc2>, Operations) {
-    let driver = DriverName::default();
-    let cloud = Cloud::new(Arc::new(ec2.clone()), CloudConfig::new(driver.clone()));
-    let tags = TagPolicy { driver: driver.clone(), cluster_id: None, extra: Tags::new(), warn_on_invalid: false };
+/// A new driver process at that time of day; `None`: that of the machine.
+pub(crate) fn driver_over(ec2: &SimEc2, time_of_day: Option<SystemTime>) -> (ControllerService<SimEc2>, Operations) {
+    let config = CloudConfig { time_of_day, ..CloudConfig::new(DriverName::default()) };
+    let cloud = Cloud::new(Arc::new(ec2.clone()), config);
     let operations = Operations::new();
-    let service = ControllerService::new(Arc::new(cloud), ControllerOptions { driver, tags }, operations.clone());
-    (service, operations)
+    (ControllerService::new(Arc::new(cloud), ControllerOptions::default(), operations.clone()), operations)
 }
 
 /// A refusal as a client sees it.

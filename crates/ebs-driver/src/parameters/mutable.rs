@@ -17,7 +17,6 @@ pub struct MutableParameters {
     iops_per_gib: Option<Option<NonZeroU32>>,
     throughput: Option<Option<NonZeroU32>>,
     auto_iops_on_modify: Option<Option<bool>>,
-    /// Tags, by parameter key.
     pub tags: Vec<TagTemplate>,
     /// Keys of tags that are not to be there.
     pub deletions: Vec<String>,

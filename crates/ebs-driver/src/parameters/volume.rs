@@ -13,9 +13,7 @@ use crate::tags::TagTemplate;
 /// What a StorageClass says. `None` is "not said".
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VolumeParameters {
-    /// EBS type.
     pub volume_type: Option<VolumeType>,
-    /// IOPS.
     pub iops: Option<NonZeroU32>,
     /// IOPS for each GiB.
     pub iops_per_gib: Option<NonZeroU32>,
@@ -27,9 +25,7 @@ pub struct VolumeParameters {
     pub throughput: Option<NonZeroU32>,
     /// MiB/s at which a volume from a snapshot is initialised.
     pub initialization_rate: Option<NonZeroU32>,
-    /// Encrypt.
     pub encrypted: Option<bool>,
-    /// KMS key.
     pub kms_key_id: Option<String>,
     /// Kubernetes objects behind the volume.
     pub claim: ClaimNames,
@@ -39,7 +35,6 @@ pub struct VolumeParameters {
     pub format_blank_restore: bool,
     /// Attach it only when it is initialised.
     pub block_until_initialized: bool,
-    /// Tags, by parameter key.
     pub tags: Vec<TagTemplate>,
 }
 

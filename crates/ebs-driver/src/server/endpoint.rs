@@ -20,24 +20,19 @@ pub enum Endpoint {
 /// An endpoint that is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// Neither unix nor tcp.
     #[error("{0:?} is neither unix://PATH nor tcp://ADDRESS:PORT")]
     Scheme(String),
-    /// No path.
-    #[error("{0:?} names no socket file")]
+    #[error("{0:?} has no path of a socket file: give unix:///PATH")]
     NoPath(String),
     /// The path does not fit.
     #[error("the socket path {} has {length} bytes; the kernel takes at most {MAX_SOCKET_PATH}: use a shorter one", path.display())]
     TooLong {
-        /// The path.
         path: PathBuf,
         /// Its bytes.
         length: usize,
     },
-    /// No address.
-    #[error("{0:?} is no ADDRESS:PORT (127.0.0.1:10000, [::1]:10000)")]
+    #[error("{0:?} is not ADDRESS:PORT, such as 127.0.0.1:10000 or [::1]:10000")]
     Address(String),
-    /// Reachable from elsewhere.
     #[error("tcp://{0} is not a loopback address: CSI has no authentication, so only this machine may reach it")]
     NotLoopback(SocketAddr),
 }

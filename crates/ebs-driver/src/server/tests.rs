@@ -16,15 +16,12 @@ use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint as Target};
 use tonic::{Request, Response, Status};
 
-use ebs_cloud::{Cloud, CloudConfig};
 use ebs_sim::engine::EngineConfig;
 use ebs_sim::port::SimEc2;
-use ebs_types::{ConnectionId, DriverName, Tags};
+use ebs_types::ConnectionId;
 
 use super::*;
-use crate::controller::{ControllerOptions, ControllerService};
-use crate::operation::Operations;
-use crate::tags::TagPolicy;
+use crate::controller::ControllerService;
 
 /// An identity that panics, waits or answers, as the test wants.
 #[derive(Clone, Default)]
@@ -182,7 +179,7 @@ async fn a_file_or_a_missing_directory_is_named_and_left_alone() {
     let file = directory.path().join("precious");
     std::fs::write(&file, "data").expect("written");
     let error = bind(&Endpoint::Unix(file.clone()), 0o600).expect_err("a file");
-    assert!(error.to_string().contains("no socket"), "{error}");
+    assert!(error.to_string().contains("not a socket"), "{error}");
     assert_eq!(std::fs::read_to_string(&file).expect("still there"), "data");
     let link = directory.path().join("link");
     std::os::unix::fs::symlink(&file, &link).expect("linked");
@@ -277,10 +274,7 @@ async fn a_failed_rpc_is_one_line_in_the_log_and_its_secrets_are_none() {
 
 async fn controller() -> ControllerService<SimEc2> {
     let ec2 = SimEc2::start(EngineConfig::default()).await.expect("starts in memory");
-    let driver = DriverName::default();
-    let cloud = Cloud::new(Arc::new(ec2), CloudConfig::new(driver.clone()));
-    let tags = TagPolicy { driver: driver.clone(), cluster_id: None, extra: Tags::new(), warn_on_invalid: false };
-    ControllerService::new(Arc::new(cloud), ControllerOptions { driver, tags }, Operations::new())
+    crate::controller::tests::driver_over(&ec2, None).0
 }
 
 #[tokio::test]

@@ -4,10 +4,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn policy() -> TagPolicy {
-    TagPolicy { driver: DriverName::default(), cluster_id: None, extra: Tags::new(), warn_on_invalid: false }
-}
-
 fn map(entries: &[(&str, &str)]) -> HashMap<String, String> {
     entries.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
 }
@@ -40,12 +36,12 @@ fn a_volume_is_tagged_with_its_name_its_manager_and_its_claim() {
         ("kubernetes.io/created-for/pvc/namespace", "shop"),
         ("kubernetes.io/created-for/pv/name", "pvc-1"),
     ]);
-    assert_eq!(volume(&policy(), &parameters, &[]), Ok(expected));
+    assert_eq!(volume(&TagPolicy::default(), &parameters, &[]), Ok(expected));
 }
 
 #[test]
 fn a_cluster_owns_what_it_makes() {
-    let policy = TagPolicy { cluster_id: Some("prod".to_owned()), ..policy() };
+    let policy = TagPolicy { cluster_id: Some("prod".to_owned()), ..TagPolicy::default() };
     let snapshot = policy.of_snapshot("snap-1", &SnapshotParameters::default()).expect("fine");
     let mut expected = tags(&[
         ("CSIVolumeSnapshotName", "snap-1"),
@@ -62,7 +58,8 @@ fn a_cluster_owns_what_it_makes() {
 
 #[test]
 fn later_sources_win_and_extra_tags_last_for_volumes_and_snapshots() {
-    let policy = TagPolicy { cluster_id: Some("prod".to_owned()), extra: tags(&[("d", "extra")]), ..policy() };
+    let policy =
+        TagPolicy { cluster_id: Some("prod".to_owned()), extra: tags(&[("d", "extra")]), ..TagPolicy::default() };
     let class = [
         ("tagSpecification_1", "a=class"),
         ("tagSpecification_2", "b=class"),
@@ -78,17 +75,21 @@ fn later_sources_win_and_extra_tags_last_for_volumes_and_snapshots() {
 
 #[test]
 fn of_two_entries_for_one_tag_the_later_parameter_key_wins() {
-    let got = volume(&policy(), &[("tagSpecification_2", "a=2"), ("tagSpecification_1", "a=1")], &[]).expect("fine");
+    let got = volume(&TagPolicy::default(), &[("tagSpecification_2", "a=2"), ("tagSpecification_1", "a=1")], &[])
+        .expect("fine");
     assert_eq!(got["a"], "2");
 }
 
 #[test]
 fn a_tag_that_the_attributes_class_deletes_is_not_written() {
-    let got = volume(&policy(), &[("tagSpecification_1", "a=1")], &[("tagDeletion_1", "a")]).expect("fine");
+    let got = volume(&TagPolicy::default(), &[("tagSpecification_1", "a=1")], &[("tagDeletion_1", "a")]).expect("fine");
     assert!(!got.contains_key("a"));
     let both = [("tagDeletion_1", "a"), ("tagSpecification_1", "a=2")];
-    assert_eq!(volume(&policy(), &[], &both).expect("fine")["a"], "2");
-    assert!(matches!(volume(&policy(), &[], &[("tagDeletion_1", "CSIVolumeName")]), Err(TagError::Reserved { .. })));
+    assert_eq!(volume(&TagPolicy::default(), &[], &both).expect("fine")["a"], "2");
+    assert!(matches!(
+        volume(&TagPolicy::default(), &[], &[("tagDeletion_1", "CSIVolumeName")]),
+        Err(TagError::Reserved { .. })
+    ));
 }
 
 #[test]
@@ -101,16 +102,16 @@ fn reserved_keys_are_refused_or_dropped_under_warn_on_invalid_tag() {
         "kubernetes.iox",
         "ebs.csi.aws.com/anything",
     ];
-    let warn = TagPolicy { warn_on_invalid: true, ..policy() };
+    let warn = TagPolicy { warn_on_invalid: true, ..TagPolicy::default() };
     for key in reserved {
         let entry = format!("{key}=x");
         let class = [("tagSpecification_1", entry.as_str())];
-        assert!(matches!(volume(&policy(), &class, &[]), Err(TagError::Reserved { .. })), "{key}");
+        assert!(matches!(volume(&TagPolicy::default(), &class, &[]), Err(TagError::Reserved { .. })), "{key}");
         assert_ne!(volume(&warn, &class, &[]).expect("dropped").get(key).map(String::as_str), Some("x"));
-        let extra = TagPolicy { extra: tags(&[(key, "x")]), warn_on_invalid: true, ..policy() };
+        let extra = TagPolicy { extra: tags(&[(key, "x")]), warn_on_invalid: true, ..TagPolicy::default() };
         assert!(extra.check_extra().is_err(), "{key}: extra tags are checked strictly");
     }
-    assert!(volume(&policy(), &[("tagSpecification_1", "csivolumename=x")], &[]).is_ok(), "case-sensitive");
+    assert!(volume(&TagPolicy::default(), &[("tagSpecification_1", "csivolumename=x")], &[]).is_ok(), "case-sensitive");
 }
 
 #[test]
@@ -120,26 +121,34 @@ fn a_value_is_a_template_over_the_claim() {
         ("tagSpecification_1", "a={{ .PVCName | toUpper }}=x"),
         ("tagSpecification_2", "b="),
     ];
-    let got = volume(&policy(), &class, &[("tagSpecification_9", "c={{ .PVCNamespace }}")]).expect("fine");
+    let got = volume(&TagPolicy::default(), &class, &[("tagSpecification_9", "c={{ .PVCNamespace }}")]).expect("fine");
     assert_eq!((got["a"].as_str(), got["b"].as_str(), got["c"].as_str()), ("DATA=x", "", ""));
 }
 
 #[test]
 fn a_bad_template_is_refused_or_dropped_under_warn_on_invalid_tag() {
     let class = [("tagSpecification_1", "a={{ .Nothing }}")];
-    assert!(matches!(volume(&policy(), &class, &[]), Err(TagError::Template { .. })));
-    let warn = TagPolicy { warn_on_invalid: true, ..policy() };
+    assert!(matches!(volume(&TagPolicy::default(), &class, &[]), Err(TagError::Template { .. })));
+    let warn = TagPolicy { warn_on_invalid: true, ..TagPolicy::default() };
     assert!(!volume(&warn, &class, &[]).expect("dropped").contains_key("a"));
 }
 
 #[test]
 fn an_extra_tag_is_a_template_on_volumes_and_literal_where_it_is_none() {
     let extra = tags(&[("a", "{{ .PVCName }}"), ("b", "{{ broken"), ("c", "plain")]);
-    let policy = TagPolicy { extra, ..policy() };
+    let policy = TagPolicy { extra, ..TagPolicy::default() };
     let got = volume(&policy, &[("csi.storage.k8s.io/pvc/name", "data")], &[]).expect("fine");
     assert_eq!((got["a"].as_str(), got["b"].as_str(), got["c"].as_str()), ("data", "{{ broken", "plain"));
     let got = policy.of_snapshot("s", &SnapshotParameters::default()).expect("fine");
     assert_eq!(got["a"], "{{ .PVCName }}");
+}
+
+#[test]
+fn an_extra_tag_with_a_verb_that_is_not_supported_is_refused_at_start() {
+    for (value, refused) in [("{{printf `%x` 1}}", true), ("{{printf `%03d` 1}}", false), ("{{ broken", false)] {
+        let policy = TagPolicy { extra: tags(&[("a", value)]), ..TagPolicy::default() };
+        assert_eq!(policy.check_extra().is_err(), refused, "{value}");
+    }
 }
 
 #[test]
@@ -153,23 +162,29 @@ fn ec2_limits_on_keys_values_and_number_are_kept() {
         ("AWS:x=y", "aws:"),
         ("=x", "1 to"),
     ] {
-        let error = volume(&policy(), &[("tagSpecification_1", entry)], &[]).expect_err("refused").to_string();
+        let error =
+            volume(&TagPolicy::default(), &[("tagSpecification_1", entry)], &[]).expect_err("refused").to_string();
         assert!(error.contains(rule), "{error}");
     }
     assert!(
-        volume(&policy(), &[("tagSpecification_1", &format!("{}={}", "é".repeat(128), "é".repeat(256)))], &[]).is_ok()
+        volume(
+            &TagPolicy::default(),
+            &[("tagSpecification_1", &format!("{}={}", "é".repeat(128), "é".repeat(256)))],
+            &[]
+        )
+        .is_ok()
     );
     let many: Vec<(String, String)> = (0..49).map(|i| (format!("tagSpecification_{i}"), format!("k{i}=v"))).collect();
     let many: Vec<(&str, &str)> = many.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-    assert_eq!(volume(&policy(), &many, &[]), Err(TagError::TooMany { count: 51 }));
-    assert_eq!(volume(&policy(), &many[1..], &[]).expect("fits").len(), 50);
+    assert_eq!(volume(&TagPolicy::default(), &many, &[]), Err(TagError::TooMany { count: 51 }));
+    assert_eq!(volume(&TagPolicy::default(), &many[1..], &[]).expect("fits").len(), 50);
 }
 
 proptest! {
     #[test]
     fn no_user_tag_replaces_the_tags_that_say_whose_the_volume_is(key in ".{0,40}", value in "[^{]{0,40}") {
         let entry = format!("{key}={value}");
-        if let Ok(got) = volume(&policy(), &[("tagSpecification_1", entry.as_str())], &[]) {
+        if let Ok(got) = volume(&TagPolicy::default(), &[("tagSpecification_1", entry.as_str())], &[]) {
             prop_assert_eq!(got["CSIVolumeName"].as_str(), "pvc-1");
             prop_assert_eq!(got["ebs.csi.aws.com/cluster"].as_str(), "true");
         }

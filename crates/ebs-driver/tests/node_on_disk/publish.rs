@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::FileExt;
 
-use crate::node::{MIB, Node, block, mount, refused};
+use crate::node::{MIB, Node, block, mount, refused, with_node, with_staged_node};
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
 use csi_proto::csi::volume_usage::Unit;
@@ -11,9 +11,7 @@ use tonic::{Code, Request};
 
 #[test]
 fn a_staged_volume_is_shown_at_its_target_with_the_flags_asked_for() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        node.staged("ext4").await;
+    with_staged_node(async |node| {
         std::fs::write(node.path("staging/file"), "kept").unwrap();
         let request = node.publish_request(mount("ext4", &["nosuid", "nodev"]));
         node.publish(request.clone()).await.unwrap();
@@ -31,9 +29,7 @@ fn a_staged_volume_is_shown_at_its_target_with_the_flags_asked_for() {
 
 #[test]
 fn a_read_only_publish_cannot_be_written_and_never_becomes_writable() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        node.staged("ext4").await;
+    with_staged_node(async |node| {
         let mut request = node.publish_request(mount("ext4", &[]));
         request.readonly = true;
         node.publish(request.clone()).await.unwrap();
@@ -64,9 +60,7 @@ fn a_volume_that_is_not_staged_is_never_published() {
 
 #[test]
 fn a_target_that_cannot_be_one_is_refused_and_nothing_is_changed() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        node.staged("ext4").await;
+    with_staged_node(async |node| {
         std::fs::create_dir(node.path("full")).unwrap();
         std::fs::write(node.path("full/file"), "mine").unwrap();
         std::os::unix::fs::symlink("full", node.path("link")).unwrap();
@@ -76,7 +70,7 @@ fn a_target_that_cannot_be_one_is_refused_and_nothing_is_changed() {
                 ("target".to_owned(), Code::InvalidArgument, "relative"),
                 (parent.clone(), Code::InvalidArgument, ".."),
                 (node.text("link"), Code::InvalidArgument, "symbolic link"),
-                (node.text("full"), Code::FailedPrecondition, "in the way"),
+                (node.text("full"), Code::FailedPrecondition, "the path is taken"),
             ] {
                 let mut request = node.publish_request(capability.clone());
                 request.target_path = path.clone();
@@ -86,7 +80,7 @@ fn a_target_that_cannot_be_one_is_refused_and_nothing_is_changed() {
                 }
             }
         }
-        refused(node.unpublish(node.text("full")).await, Code::FailedPrecondition, &["never emptied"]);
+        refused(node.unpublish(node.text("full")).await, Code::FailedPrecondition, &["must be empty"]);
         assert_eq!(std::fs::read_to_string(node.path("full/file")).unwrap(), "mine");
         assert!(node.path("link").is_symlink() && node.mounts_at("full").await.is_empty());
     });
@@ -94,9 +88,7 @@ fn a_target_that_cannot_be_one_is_refused_and_nothing_is_changed() {
 
 #[test]
 fn a_mount_of_somebody_else_is_neither_covered_nor_unmounted() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        node.staged("ext4").await;
+    with_staged_node(async |node| {
         let target = node.path("target");
         std::fs::create_dir(&target).unwrap();
         rustix::mount::mount("none", &target, "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
@@ -109,8 +101,7 @@ fn a_mount_of_somebody_else_is_neither_covered_nor_unmounted() {
 
 #[test]
 fn a_raw_block_volume_is_a_device_at_its_target() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         let mut request = node.publish_request(block());
         request.target_path = node.text("pods/target");
         node.publish(request.clone()).await.unwrap();
@@ -134,9 +125,7 @@ fn a_raw_block_volume_is_a_device_at_its_target() {
 
 #[test]
 fn statistics_count_bytes_and_inodes_of_the_volume_and_of_nothing_else() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        node.staged("ext4").await;
+    with_staged_node(async |node| {
         node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
         std::fs::write(node.path("target/file"), vec![1; 1 << 20]).unwrap();
         let usage = node.stats(node.text("target")).await.unwrap();
@@ -229,8 +218,7 @@ fn a_healthy_volume_has_no_health_entry_and_a_foreign_one_is_inaccessible() {
 
 #[test]
 fn a_file_system_that_went_read_only_is_degraded() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         node.stage(node.stage_request("ext4", &["errors=remount-ro"])).await.unwrap();
         // The kernel's own way to pretend that it found an error.
         let device = node.disk.name().to_owned();

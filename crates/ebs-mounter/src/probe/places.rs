@@ -8,6 +8,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use ebs_types::SplitMix64;
+
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 const GIB: u64 = 1024 * MIB;
@@ -105,10 +107,10 @@ pub(super) fn sampled(size: u64, seed: u64) -> impl Iterator<Item = (u64, u64)> 
         let place = u128::from(number) * u128::from(pages) / u128::from(STRETCHES);
         u64::try_from(place).unwrap_or(pages)
     };
-    let mut random = SplitMix(seed);
+    let mut random = SplitMix64::new(seed);
     (0..STRETCHES).map(move |number| {
         let (from, to) = (start(number), start(number + 1));
-        let page = (from + random.next() % (to - from).max(1)) * PAGE;
+        let page = (from + random.draw() % (to - from).max(1)) * PAGE;
         (page, page + PAGE)
     })
 }
@@ -116,18 +118,6 @@ pub(super) fn sampled(size: u64, seed: u64) -> impl Iterator<Item = (u64, u64)> 
 /// A seed from a text (FNV-1a).
 pub(super) fn seed(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
-/// Numbers that are spread evenly and the same on every machine and in every version (SplitMix64).
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
 }
 
 #[cfg(test)]

@@ -5,11 +5,12 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::disk::{Disk, MIB, a_volume_id, config, plain};
+use crate::disk::{Disk, MIB, config, plain};
 use ebs_mounter::{
     Contents, DeviceError, DeviceQuery, FormatError, FormatPermit, FsType, Identity, IdentityError, MountError,
     MountOptions, Mounter, MounterConfig, Partition,
 };
+use ebs_testkit::loop_device::unused_volume_id;
 use ebs_types::VolumeId;
 use rustix::fs::{CWD, FileType, Mode, inotify, makedev, mknodat};
 use rustix::io::Errno;
@@ -113,7 +114,7 @@ async fn a_loop_device_is_a_volume_only_below_the_configured_directory() {
 
 #[tokio::test]
 async fn a_foreign_device_under_the_expected_name_is_refused_by_both_ids_and_not_touched() {
-    let (machine, disk, wanted) = (Machine::new(), Disk::new(64 * MIB), a_volume_id());
+    let (machine, disk, wanted) = (Machine::new(), Disk::new(64 * MIB), unused_volume_id());
     machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
     machine.link(&wanted, "", "nvme1n1");
     let error = machine.mounter().find(&query(&wanted)).await.unwrap_err();
@@ -158,12 +159,12 @@ async fn no_disk_is_opened_before_sysfs_says_that_it_is_the_one_asked_for() {
     let device = mounter.find(&hinted).await.unwrap();
     assert_eq!(device.path(), machine.path("dev/nvme2n1"));
     assert!(right.seen() && !wrong.seen());
-    let absent = a_volume_id();
+    let absent = unused_volume_id();
     machine.link(&absent, "", "nvme1n1");
     assert!(matches!(mounter.find(&query(&absent)).await, Err(DeviceError::Foreign { .. })));
-    assert!(matches!(mounter.find(&query(&a_volume_id())).await, Err(DeviceError::Missing { .. })));
+    assert!(matches!(mounter.find(&query(&unused_volume_id())).await, Err(DeviceError::Missing { .. })));
     assert!(!right.seen() && !wrong.seen());
-    mounter.open_mounted(&a_volume_id(), device.number()).await.expect_err("another volume");
+    mounter.open_mounted(&unused_volume_id(), device.number()).await.expect_err("another volume");
     assert!(!right.seen());
 }
 
@@ -187,12 +188,12 @@ async fn an_nvme_disk_without_a_serial_number_is_an_error() {
 
 #[tokio::test]
 async fn what_is_no_block_device_or_leads_elsewhere_is_refused() {
-    let (machine, volume) = (Machine::new(), a_volume_id());
+    let (machine, volume) = (Machine::new(), unused_volume_id());
     std::fs::write(machine.path("dev/file"), "x").unwrap();
     machine.link(&volume, "", "file");
     let error = machine.mounter().find(&query(&volume)).await.unwrap_err();
     assert!(matches!(error, DeviceError::Unusable { source: IdentityError::NotABlockDevice, .. }), "{error:?}");
-    let outside = DeviceQuery { hint: Some(machine.path("state")), ..query(&a_volume_id()) };
+    let outside = DeviceQuery { hint: Some(machine.path("state")), ..query(&unused_volume_id()) };
     let error = machine.mounter().find(&outside).await.unwrap_err();
     assert!(matches!(error, DeviceError::Unusable { source: IdentityError::Elsewhere(_), .. }), "{error:?}");
 }
@@ -272,7 +273,7 @@ async fn a_disk_that_says_it_is_another_since_the_check_is_neither_formatted_nor
     let device = mounter.find(&query(&disk.volume)).await.unwrap();
     let Contents::Blank(proof) = mounter.probe(&device).await.unwrap() else { panic!("not blank") };
     // The number stays and the disk behind it is another one.
-    std::fs::write(machine.path("sys/devices/nvme1n1/device/serial"), a_volume_id().serial()).unwrap();
+    std::fs::write(machine.path("sys/devices/nvme1n1/device/serial"), unused_volume_id().serial()).unwrap();
     let record = disk.record(FsType::Ext4).await;
     let outcome = mounter.format(&device, &plain(FsType::Ext4), &record, FormatPermit::of_blank(&proof)).await;
     assert!(matches!(outcome, Err(FormatError::Device(DeviceError::Changed { .. }))), "{outcome:?}");

@@ -2,12 +2,12 @@
 
 use std::os::unix::fs::OpenOptionsExt;
 
-use crate::disk::{Disk, MIB, a_volume_id, output_of, plain, unmount_all};
+use crate::disk::{Disk, MIB, output_of, plain, unmount_all, with_disk};
 use ebs_mounter::{
     Contents, FormatError, FormatOptions, FormatPermit, FormatRecord, FormatSpec, FsType, MountOptions, ProbeError,
     SizeWord,
 };
-use ebs_testkit::loop_device::LoopDevice;
+use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_testkit::replaced_tool::ReplacedTool;
 use rand::RngExt;
@@ -145,8 +145,7 @@ async fn an_ext4_with_clusters_is_not_blank_when_its_first_mib_was_wiped() {
 
 #[test]
 fn a_blkid_that_could_not_look_gives_no_opinion() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
+    with_disk(async |disk| {
         let _replaced = ReplacedTool::by_script("blkid", "echo 'error: cannot open' >&2; exit 2").unwrap();
         let outcome = disk.mounter.probe(&disk.find().await).await;
         assert!(matches!(outcome, Err(ProbeError::Tool { .. })), "{outcome:?}");
@@ -203,7 +202,7 @@ fn a_device_that_cannot_be_read_is_an_error_and_never_blank() {
         // A loop device over a file of a file system that is shut down answers every read with an I/O error.
         let below = Disk::new(600 * MIB);
         let (_, at) = below.mounted(FsType::Xfs, "below", &[]).await;
-        let volume = a_volume_id();
+        let volume = unused_volume_id();
         let disk = Disk::over(volume.clone(), LoopDevice::new_in(at.as_path(), &volume, 64 * MIB).unwrap());
         assert!(matches!(disk.contents().await, Contents::Blank(_)));
         let device = disk.find().await;
@@ -274,12 +273,11 @@ async fn a_refusal_at_the_last_moment_is_no_leave_to_format_at_the_next_call() {
 
 #[test]
 fn a_program_that_cannot_be_started_leaves_no_record() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
+    with_disk(async |disk| {
         let _replaced = ReplacedTool::by("mke2fs", "neither a program nor a script").unwrap();
-        let outcome = format_blank(&disk, &plain(FsType::Ext4)).await;
+        let outcome = format_blank(disk, &plain(FsType::Ext4)).await;
         assert!(matches!(outcome, Err(FormatError::Mkfs(_))), "{outcome:?}");
-        assert!(!has_record(&disk));
+        assert!(!has_record(disk));
     });
 }
 
@@ -319,9 +317,8 @@ async fn eight_blank_volumes_at_once_are_all_formatted() {
 
 #[test]
 fn an_interrupted_format_is_done_again_with_its_record_and_only_so() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
-        let record = interrupted(&disk, FsType::Ext4).await;
+    with_disk(async |disk| {
+        let record = interrupted(disk, FsType::Ext4).await;
         // Half of an ext4: tables are written, the superblock is not.
         disk.device.write_at(&[0xff; 4096], 12 * 4096).unwrap();
         let contents = disk.contents().await;
@@ -338,9 +335,8 @@ fn an_interrupted_format_is_done_again_with_its_record_and_only_so() {
 
 #[test]
 fn a_redo_whose_record_was_taken_away_meanwhile_does_not_begin() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
-        let record = interrupted(&disk, FsType::Ext4).await;
+    with_disk(async |disk| {
+        let record = interrupted(disk, FsType::Ext4).await;
         disk.device.write_at(b"precious", 40_960).unwrap();
         let permit = record.permit_redo(&record, &disk.contents().await).expect("leave to format again");
         // As a raw publish does at the same moment.
@@ -348,7 +344,7 @@ fn a_redo_whose_record_was_taken_away_meanwhile_does_not_begin() {
         let outcome = disk.mounter.format(&disk.find().await, &plain(FsType::Ext4), &record, permit).await;
         assert!(matches!(outcome, Err(FormatError::Record(_))), "{outcome:?}");
         assert_eq!(disk.device.read_at(8, 40_960).unwrap(), b"precious");
-        assert!(!has_record(&disk));
+        assert!(!has_record(disk));
     });
 }
 
@@ -383,9 +379,8 @@ fn a_disk_that_somebody_holds_is_not_formatted_and_a_redo_can_wait_for_it() {
 
 #[test]
 fn a_record_of_a_format_that_never_came_to_its_mkfs_is_no_leave() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
-        interrupted(&disk, FsType::Ext4).await;
+    with_disk(async |disk| {
+        interrupted(disk, FsType::Ext4).await;
         let path = disk.place.path().join(format!("format-{}", disk.volume));
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.contains("state=started\n"), "{text}");
@@ -441,9 +436,8 @@ fn an_xfs_with_a_format_in_progress_is_made_again_with_its_record() {
 
 #[test]
 fn a_redo_never_goes_over_a_complete_file_system() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
-        let record = interrupted(&disk, FsType::Ext4).await;
+    with_disk(async |disk| {
+        let record = interrupted(disk, FsType::Ext4).await;
         disk.device.write_at(&[0xff; 4096], 12 * 4096).unwrap();
         let contents = disk.contents().await;
         let permit = record.permit_redo(&record, &contents).expect("leave to format again");
@@ -457,8 +451,7 @@ fn a_redo_never_goes_over_a_complete_file_system() {
 
 #[test]
 fn a_file_system_that_another_node_made_mounts_as_it_is() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
+    with_disk(async |disk| {
         output_of("/usr/sbin/mke2fs", &["-q", "-t", "ext3", disk.device.path().to_str().unwrap()]);
         let Contents::Filesystem(superblock) = disk.contents().await else { panic!("no file system") };
         assert_eq!(superblock.fs_type(), FsType::Ext3);

@@ -14,13 +14,8 @@ const MOST_CALLS: u32 = 7;
 impl World {
     /// The process ends and another one begins over the same EC2.
     fn restart(&mut self) {
-        let driver = DriverName::default();
-        let time_of_day = Some(self.ec2.engine().now());
-        let config = CloudConfig { time_of_day, ..CloudConfig::new(driver.clone()) };
-        let cloud = Cloud::new(Arc::new(self.ec2.clone()), config);
-        self.operations = Operations::new();
-        let options = ControllerOptions { driver, tags: self.service.options.tags.clone() };
-        self.service = ControllerService::new(Arc::new(cloud), options, self.operations.clone());
+        let now = self.ec2.engine().now();
+        (self.service, self.operations) = driver_over(&self.ec2, Some(now));
     }
 
     async fn timing(&self, timing: TimingOverride) {

@@ -103,7 +103,7 @@ async fn a_request_that_cannot_be_changes_nothing() {
             "InvalidArgument",
             "MULTI_NODE_READER_ONLY",
         ),
-        (size(0, 0), "InvalidArgument", "size of 0"),
+        (size(0, 0), "InvalidArgument", "above 0"),
         (size(-1, 0), "InvalidArgument", "negative"),
         (size(2 * GIB, GIB), "OutOfRange", "limit_bytes"),
         (class(&[("tipe", "gp3")]), "InvalidArgument", "tipe"),
@@ -251,7 +251,7 @@ async fn an_expansion_that_cannot_be_says_why() {
     refused(expand(&world, "", bytes(GIB, 0), None).await, "InvalidArgument", "volume_id");
     refused(expand(&world, "local-ebs://dev/x", bytes(GIB, 0), None).await, "InvalidArgument", "not supported yet");
     refused(expand(&world, &volume, None, None).await, "InvalidArgument", "capacity_range");
-    refused(expand(&world, &volume, bytes(0, 0), None).await, "InvalidArgument", "size of 0");
+    refused(expand(&world, &volume, bytes(0, 0), None).await, "InvalidArgument", "above 0");
     refused(expand(&world, &volume, bytes(5 * GIB + 1, 5 * GIB + 2), None).await, "OutOfRange", "limit_bytes");
     refused(expand(&world, "disk-7", bytes(GIB, 0), None).await, "NotFound", "disk-7");
     assert_eq!(world.ec2.calls(), []);
