@@ -19,7 +19,7 @@ use ebs_ec2::Action;
 use ebs_sim::api::SimVolume;
 use ebs_sim::engine::EngineConfig;
 use ebs_sim::port::SimEc2;
-use ebs_types::InstanceId;
+use ebs_types::{ConnectionId, InstanceId};
 
 use super::*;
 
@@ -31,6 +31,7 @@ struct World {
     ec2: SimEc2,
     service: ControllerService<SimEc2>,
     operations: Operations,
+    connection: ConnectionId,
     here: InstanceId,
     elsewhere: InstanceId,
 }
@@ -45,7 +46,7 @@ impl World {
         ec2.engine().least_rights().demand(ebs_sim::iam::Shipped::ManagedV2);
         let [here, elsewhere] = ec2.instance_ids().await;
         let (service, operations) = driver_over(&ec2, None);
-        Self { ec2, service, operations, here, elsewhere }
+        Self { ec2, service, operations, connection: ConnectionId::unique(), here, elsewhere }
     }
 
     /// Another driver process takes the place of this one, over the same EC2.
@@ -66,7 +67,7 @@ impl World {
     }
 
     async fn create(&self, request: CreateVolumeRequest) -> Result<csi::Volume, Refused> {
-        let answer = self.service.create_volume(Request::new(request)).await.map_err(Refused::from)?;
+        let answer = self.service.create_volume(self.over(request)).await.map_err(Refused::from)?;
         Ok(answer.into_inner().volume.expect("a volume"))
     }
 
@@ -77,7 +78,14 @@ impl World {
 
     async fn delete(&self, volume_id: &str) -> Result<(), Refused> {
         let request = DeleteVolumeRequest { volume_id: volume_id.to_owned(), ..Default::default() };
-        self.service.delete_volume(Request::new(request)).await.map(drop).map_err(Refused::from)
+        self.service.delete_volume(self.over(request)).await.map(drop).map_err(Refused::from)
+    }
+
+    /// As a sidecar sends it: over the one connection that it keeps.
+    fn over<R>(&self, request: R) -> Request<R> {
+        let mut request = Request::new(request);
+        request.extensions_mut().insert(self.connection);
+        request
     }
 
     async fn publish(&self, volume_id: &str, node_id: &str) -> Result<HashMap<String, String>, Refused> {
@@ -91,7 +99,7 @@ impl World {
     }
 
     async fn publish_as(&self, request: ControllerPublishVolumeRequest) -> Result<HashMap<String, String>, Refused> {
-        let answer = self.service.controller_publish_volume(Request::new(request)).await.map_err(Refused::from)?;
+        let answer = self.service.controller_publish_volume(self.over(request)).await.map_err(Refused::from)?;
         Ok(answer.into_inner().publish_context)
     }
 
@@ -101,7 +109,7 @@ impl World {
             node_id: node_id.to_owned(),
             ..Default::default()
         };
-        self.service.controller_unpublish_volume(Request::new(request)).await.map(drop).map_err(Refused::from)
+        self.service.controller_unpublish_volume(self.over(request)).await.map(drop).map_err(Refused::from)
     }
 }
 

@@ -25,7 +25,7 @@ async fn publishing_a_restored_volume_or_a_copy_says_so() {
     let volume = world.volume("pvc-1").await;
     let request =
         CreateSnapshotRequest { name: "s".to_owned(), source_volume_id: volume.clone(), ..Default::default() };
-    let snapshot = world.service.create_snapshot(Request::new(request)).await.expect("taken").into_inner();
+    let snapshot = world.service.create_snapshot(world.over(request)).await.expect("taken").into_inner();
     let snapshot_id = snapshot.snapshot.expect("a snapshot").snapshot_id;
     use csi_proto::csi::volume_content_source::{SnapshotSource, Type, VolumeSource};
     let rows = [

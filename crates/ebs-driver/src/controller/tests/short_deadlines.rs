@@ -226,7 +226,7 @@ async fn a_snapshot_is_deleted_whatever_the_first_answer_says() {
                 }
                 let request = DeleteSnapshotRequest { snapshot_id: id, ..Default::default() };
                 let delete = async || {
-                    let answer = world.service.delete_snapshot(Request::new(request.clone())).await;
+                    let answer = world.service.delete_snapshot(world.over(request.clone())).await;
                     answer.map(drop).map_err(Refused::from)
                 };
                 insist(seconds, delete).await.expect("deleted");

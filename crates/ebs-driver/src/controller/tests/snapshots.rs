@@ -14,13 +14,13 @@ pub(super) async fn take(
         parameters: map(parameters),
         ..Default::default()
     };
-    let answer = world.service.create_snapshot(Request::new(request)).await.map_err(Refused::from)?;
+    let answer = world.service.create_snapshot(world.over(request)).await.map_err(Refused::from)?;
     Ok(answer.into_inner().snapshot.expect("a snapshot"))
 }
 
 async fn delete(world: &World, id: &str) -> Result<(), Refused> {
     let request = DeleteSnapshotRequest { snapshot_id: id.to_owned(), ..Default::default() };
-    world.service.delete_snapshot(Request::new(request)).await.map(drop).map_err(Refused::from)
+    world.service.delete_snapshot(world.over(request)).await.map(drop).map_err(Refused::from)
 }
 
 async fn list(world: &World, request: ListSnapshotsRequest) -> Result<(Vec<String>, String), Refused> {
