@@ -619,8 +619,8 @@ def supported():
         "AttachVolume", "CopyVolumes", "CreateSnapshot", "CreateTags", "CreateVolume", "DeleteSnapshot", "DeleteTags",
         "DeleteVolume", "DescribeAvailabilityZones", "DescribeFastSnapshotRestores", "DescribeInstanceTypes",
         "DescribeInstances", "DescribeLockedSnapshots", "DescribeSnapshots", "DescribeTags", "DescribeVolumeStatus",
-        "DescribeVolumes", "DescribeVolumesModifications", "DetachVolume", "EnableFastSnapshotRestores",
-        "LockSnapshot", "ModifyVolume", "RunInstances", "TerminateInstances",
+        "DescribeVolumes", "DescribeVolumesModifications", "DetachVolume",
+        "DisableFastSnapshotRestores", "EnableFastSnapshotRestores", "LockSnapshot", "ModifyVolume", "RunInstances", "StartInstances", "StopInstances", "TerminateInstances", "UnlockSnapshot",
     ]
 
 

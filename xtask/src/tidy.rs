@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: the rules of the house that no compiler knows. All findings at once, each with its place and
 //! how to mend it.
 
+mod circles;
 mod citations;
 mod crate_docs;
 mod dependencies;
@@ -64,6 +65,7 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
 fn all(workspace: &Workspace, tree: &Tree) -> Vec<Finding> {
     [
         dependencies::check(workspace),
+        circles::check(tree),
         length::check(tree),
         words::check(tree),
         outside::check(tree),

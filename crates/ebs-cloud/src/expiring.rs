@@ -24,7 +24,6 @@ impl<K: Eq + Hash, V: Clone> Expiring<K, V> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The value, unless it has ended.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
         let now = Instant::now();
         self.live().get(key).filter(|(end, _)| *end > now).map(|(_, value)| value.clone())
@@ -48,7 +47,6 @@ impl<K: Eq + Hash, V: Clone> Expiring<K, V> {
         }
     }
 
-    /// Ends the entry.
     pub(crate) fn remove(&self, key: &K) {
         self.live().remove(key);
     }

@@ -53,7 +53,7 @@ impl Detaches {
 
 impl PendingDetaches for Detaches {
     fn pending(&self) -> Vec<PendingDetach> {
-        let pending = self.0.get().map(|cloud| cloud.pending_detaches()).unwrap_or_default();
+        let pending = self.0.get().map(|cloud| cloud.attachments.pending_detaches()).unwrap_or_default();
         pending.into_iter().map(detach).collect()
     }
 }

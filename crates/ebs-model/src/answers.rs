@@ -1,7 +1,7 @@
 //! What the orchestrator makes of an answer, and what an answer must not say.
 
 use ebs_ec2::Ec2;
-use ebs_sim::engine::StateView;
+use ebs_sim::api::StateView;
 use tokio::time::Instant;
 
 use crate::beliefs::{Claimed, Disk, Held, Snapped};

@@ -1,8 +1,8 @@
 //! What EC2 really has, against what was promised.
 
 use ebs_ec2::Ec2;
+use ebs_sim::api::StateView;
 use ebs_sim::api::{SimAttachment, SimSnapshot, SimVolume};
-use ebs_sim::engine::StateView;
 use ebs_types::DriverName;
 
 use crate::beliefs::{Claimed, Disk, Held, Snapped};

@@ -12,10 +12,10 @@ use clap::Parser;
 use ebs_types::ZoneName;
 
 use crate::buckets::Limits;
-use crate::config::{AccessKey, DeviceMode, ServerConfig, TimingMode};
-use crate::engine::{AccountSettings, EngineConfig};
+use crate::config::{AccessKey, AccountSettings, Devices, EngineConfig};
 use crate::iam::{IamConfig, Policy, PolicyError};
 use crate::scenario::Scenario;
+use crate::server::{ServerConfig, TimingMode};
 
 /// A simulated EC2 for Amazon EBS volumes: API, instance metadata and disks, on this machine alone.
 ///
@@ -72,8 +72,8 @@ pub struct Cli {
     pub seed: Option<u64>,
 
     /// What attached volumes are on this machine: loop devices (needs root), or nothing
-    #[arg(long, value_enum, default_value_t = DeviceMode::Loop)]
-    pub devices: DeviceMode,
+    #[arg(long, value_enum, default_value_t = Devices::Loop)]
+    pub devices: Devices,
 
     /// Type of both instances
     #[arg(long, value_name = "T", default_value = "m5.large")]
@@ -130,14 +130,7 @@ Exit codes: 0 after a clean end, 1 when something failed, 2 when the command lin
 pub enum CliError {
     /// Not a zone that exists here.
     #[error("{flag} {given}: no such zone, choose one of {known}")]
-    Zone {
-        /// Which flag.
-        flag: &'static str,
-        /// What it said.
-        given: String,
-        /// What there is.
-        known: String,
-    },
+    Zone { flag: &'static str, given: String, known: String },
     /// Both instances in one zone.
     #[error("--second-zone {0} is the zone of the first instance: the second one must be in another")]
     SameZone(String),
@@ -147,9 +140,7 @@ pub enum CliError {
     /// A file that is not what it must be.
     #[error("{flag} {path}: {why}")]
     Content {
-        /// Which flag.
         flag: &'static str,
-        /// Which file.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
@@ -162,22 +153,12 @@ pub enum CliError {
     Policy(#[from] PolicyError),
     /// The state directory cannot be used.
     #[error("--state-dir {path}: cannot {step} it")]
-    StateDir {
-        /// The directory.
-        path: PathBuf,
-        /// What was tried.
-        step: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
+    StateDir { path: PathBuf, step: &'static str, source: io::Error },
     /// Loop devices cannot be had.
     #[error(
         "--devices loop needs {missing}; without it, use --devices none (attachments then exist in EC2's books only)"
     )]
-    Devices {
-        /// What is missing.
-        missing: String,
-    },
+    Devices { missing: String },
 }
 
 impl CliError {
@@ -206,7 +187,7 @@ impl Cli {
         if self.timing == TimingMode::Scripted && !scenario.sets_times() {
             return Err(CliError::NoScript);
         }
-        if self.devices == DeviceMode::Loop {
+        if self.devices == Devices::Loop {
             check_loop_devices()?;
         }
         let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));

@@ -1,159 +1,247 @@
-//! What a simulator is started with.
+//! What an engine is started with: below the state, which is made of it.
 
-use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
+mod access_key;
+mod account;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ebs_types::ZoneName;
+use serde::{Deserialize, Serialize};
 
 use crate::buckets::Limits;
-use crate::engine::{AccountSettings, EngineConfig, ZoneConfig};
 use crate::iam::IamConfig;
-use crate::scenario::Scenario;
 
-/// Everything a [`crate::Server`] needs to know; the command line fills the same fields.
-#[derive(Debug, Clone)]
-pub struct ServerConfig {
-    /// Directory that holds state, backing files and the ledger; created when missing, used by one simulator at a time.
-    pub state_dir: PathBuf,
-    /// Where the EC2 API listens; port 0 takes a free one. Loopback only.
-    pub ec2_listen: SocketAddr,
-    /// Where the instance metadata service listens; port 0 takes a free one. Loopback only.
-    pub imds_listen: SocketAddr,
-    /// Where the control API listens; port 0 takes a free one. Loopback only.
-    pub control_listen: SocketAddr,
-    /// How long EC2 takes for things.
-    pub timing: TimingMode,
-    /// What stands for attached disks.
-    pub devices: DeviceMode,
-    /// Type of both instances.
-    pub instance_type: String,
-    /// The zones of the region. With a single availability zone (and a local one for the second instance) a volume
-    /// that nobody gave a place to is where the machine is.
-    pub zones: Vec<ZoneConfig>,
-    /// Zone of the machine's own instance.
-    pub zone: ZoneName,
-    /// Zone of the second instance; another one of the same region.
-    pub second_zone: ZoneName,
-    /// When given, only requests signed with it are accepted; else any credentials are.
-    pub access_key: Option<AccessKey>,
-    /// Who may call what.
-    pub iam: IamConfig,
-    /// Whether the metadata service also answers without a session token.
-    pub imds_v1: bool,
-    /// The token buckets; `None`: EC2's own with realistic timing, none with others.
-    pub limits: Option<Limits>,
-    /// Reads may show objects as they were up to this long ago; at most 15 s.
-    pub max_lag: Duration,
-    /// Encryption, keys, quotas.
-    pub account: AccountSettings,
-    /// All random choices but ids of volumes with devices come from it; `None`: every run differs.
-    pub seed: Option<u64>,
-    /// What happens when, from the start on.
-    pub scenario: Scenario,
-}
-
-impl ServerConfig {
-    /// Defaults: free ports on 127.0.0.1, instant timing, no devices, an m5.large in us-west-2a, any credentials, all
-    /// calls allowed and audited.
-    pub fn new(state_dir: impl Into<PathBuf>) -> Self {
-        let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        Self {
-            state_dir: state_dir.into(),
-            ec2_listen: free,
-            imds_listen: free,
-            control_listen: free,
-            timing: TimingMode::Instant,
-            devices: DeviceMode::None,
-            instance_type: "m5.large".to_owned(),
-            zones: EngineConfig::default().zones,
-            zone: ZoneName::parse("us-west-2a").expect("a zone name by its rule"),
-            second_zone: ZoneName::parse("us-west-2b").expect("a zone name by its rule"),
-            access_key: None,
-            iam: IamConfig::default(),
-            imds_v1: false,
-            limits: None,
-            max_lag: Duration::ZERO,
-            account: AccountSettings::default(),
-            seed: None,
-            scenario: Scenario::default(),
-        }
-    }
-}
-
-/// How long the simulated EC2 takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum TimingMode {
-    /// Every change of state is over at once.
-    Instant,
-    /// As long as EC2 usually takes, calls included, with EC2's rate limits.
-    Realistic,
-    /// As the scenario says; at once until it says something.
-    Scripted,
-}
+pub use access_key::AccessKey;
+pub use account::{AccountSettings, Quotas};
 
 /// What stands for the disks of the machine's own instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum DeviceMode {
+pub enum Devices {
     /// Loop devices of this machine, with udev's links; needs root.
     Loop,
     /// Nothing: attachments exist in EC2's books only.
     None,
 }
 
-/// An access key and its secret, which is never shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct AccessKey {
-    /// The key's id, which travels in the clear.
-    pub id: String,
-    /// The secret, which only ever signs.
-    pub secret: String,
-    /// The session token that every request must carry too, as with temporary credentials.
-    pub session_token: Option<String>,
+/// How long EC2 takes for things.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Timing {
+    /// Everything is done as soon as its data is in place; no rate limits of snapshots and modifications.
+    Instant,
+    /// About as long as EC2 usually takes, with its rate limits.
+    Realistic,
 }
 
-impl AccessKey {
-    /// Parses `ID:SECRET`, the form of the command line.
+/// Scripted times in milliseconds; what is absent keeps its present value.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimingOverride {
+    /// `creating` → `available`.
+    pub create_ms: Option<u64>,
+    /// `deleting` → gone.
+    pub delete_ms: Option<u64>,
+    /// `attaching` → `attached`.
+    pub attach_ms: Option<u64>,
+    /// `detaching` → gone.
+    pub detach_ms: Option<u64>,
+    /// Snapshot `pending` → `completed`.
+    pub snapshot_ms: Option<u64>,
+    /// `modifying` → `optimizing`.
+    pub modify_ms: Option<u64>,
+    /// `optimizing` → `completed`.
+    pub optimize_ms: Option<u64>,
+    /// Until a volume made of a snapshot or a volume has all data of its own.
+    pub fill_ms: Option<u64>,
+    /// Instance `pending` → `running`, after a launch or a start.
+    pub run_ms: Option<u64>,
+    /// Instance `shutting-down` → `terminated`, and `stopping` → `stopped`.
+    pub terminate_ms: Option<u64>,
+    /// By how much of themselves all times above are off at most, each way; 0 to 100. Without it, giving one of the
+    /// times above makes all of them exact.
+    pub spread_percent: Option<u32>,
+    /// Least and most time that a call that changes something takes by itself.
+    pub mutating_call_ms: Option<[u64; 2]>,
+    /// Least and most time that a call that only reads takes by itself.
+    pub describe_call_ms: Option<[u64; 2]>,
+}
+
+impl TimingOverride {
+    /// True when it gives the time of a transition.
+    pub(crate) fn sets_transitions(&self) -> bool {
+        let times = [
+            self.create_ms,
+            self.delete_ms,
+            self.attach_ms,
+            self.detach_ms,
+            self.snapshot_ms,
+            self.modify_ms,
+            self.optimize_ms,
+            self.run_ms,
+            self.terminate_ms,
+            self.fill_ms,
+        ];
+        times.iter().any(Option::is_some)
+    }
+
+    /// Refuses what makes no sense.
     ///
     /// # Errors
-    /// A sentence that says what is wrong, without the secret.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let (id, secret) = text.split_once(':').ok_or("an access key is ID:SECRET, with a colon between them")?;
-        if id.is_empty() || !id.bytes().all(|b| b.is_ascii_alphanumeric()) {
-            return Err("the ID of an access key is one or more letters and digits".to_owned());
+    /// A sentence that names the field.
+    pub fn check(&self) -> Result<(), String> {
+        if let Some(percent) = self.spread_percent.filter(|percent| *percent > 100) {
+            return Err(format!("spread_percent: {percent} is more than 100"));
         }
-        if secret.is_empty() || !secret.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(
-                "the SECRET of an access key is one or more printable ASCII characters without spaces".to_owned()
-            );
+        for (field, span) in [("mutating_call_ms", self.mutating_call_ms), ("describe_call_ms", self.describe_call_ms)]
+        {
+            if let Some([least, most]) = span
+                && least > most
+            {
+                return Err(format!("{field}: {least} is more than {most}: the first is the least"));
+            }
         }
-        Ok(Self { id: id.to_owned(), secret: secret.to_owned(), session_token: None })
+        Ok(())
     }
 }
 
-impl fmt::Debug for AccessKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "AccessKey({}, secret not shown)", self.id)
+/// A zone of the simulated region.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ZoneConfig {
+    /// Name, `us-west-2a`.
+    pub name: String,
+    /// Id, `usw2-az1`.
+    pub id: String,
+    /// `availability-zone` or `local-zone`.
+    pub zone_type: String,
+}
+
+/// What an engine is started with. State that a former run left in `state_dir` keeps its zones and instances.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineConfig {
+    /// Where state and data live; `None`: in memory only (then `devices` must be `None`).
+    pub state_dir: Option<PathBuf>,
+    /// The data plane.
+    pub devices: Devices,
+    /// Where udev's links go: `/dev/disk/by-id` unless a test says otherwise.
+    pub by_id_dir: PathBuf,
+    /// Times and rate limits.
+    pub timing: Timing,
+    pub region: String,
+    /// Zones, availability zones and others.
+    pub zones: Vec<ZoneConfig>,
+    /// Zone of the machine's own instance, the first.
+    pub zone: String,
+    /// Zone of the second instance.
+    pub second_zone: String,
+    /// Type of both instances.
+    pub instance_type: String,
+    /// Most volumes of the account.
+    pub max_volumes: usize,
+    /// Most snapshots of the account.
+    pub max_snapshots: usize,
+    /// Least time between two snapshots of one volume; `None`: by `timing` (15 s when realistic).
+    pub snapshot_interval: Option<Duration>,
+    /// Most modifications of a volume in 24 h; `None`: by `timing` (4 when realistic, no limit when instant).
+    pub modifications_per_day: Option<u32>,
+    /// What a client token answers whose volume is gone.
+    pub burnt_token: BurntToken,
+    /// Seed of everything that is left to chance. `None`: a new one each time. Ids stay random with loop devices.
+    pub seed: Option<u64>,
+    /// Encryption, keys, quotas.
+    pub account: AccountSettings,
+    /// How far reads may lag behind.
+    pub consistency: Consistency,
+    /// The rates of the token buckets; `None`: by `timing` (EC2's defaults when realistic, no buckets when instant).
+    pub limits: Option<Limits>,
+    pub iam: IamConfig,
+}
+
+/// Eventual consistency: what reads may show.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Consistency {
+    /// A read may show each object as it was up to this long ago, at most 15 s; zero: reads show what is.
+    pub max_lag: Duration,
+}
+
+/// The two answers that EC2 is known to give to a client token whose volume is gone; for 12 h.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BurntToken {
+    /// `IdempotentParameterMismatch`.
+    Mismatch,
+    /// The old reply, which names a volume that does not exist any more.
+    OldReply,
+}
+
+impl Default for EngineConfig {
+    /// In memory, no devices, instant, us-west-2 with two m5.large in us-west-2a and us-west-2b.
+    fn default() -> Self {
+        let zone = |name: &str, id: &str, zone_type: &str| ZoneConfig {
+            name: name.to_owned(),
+            id: id.to_owned(),
+            zone_type: zone_type.to_owned(),
+        };
+        Self {
+            state_dir: None,
+            devices: Devices::None,
+            by_id_dir: PathBuf::from("/dev/disk/by-id"),
+            timing: Timing::Instant,
+            region: "us-west-2".to_owned(),
+            zones: vec![
+                zone("us-west-2-lax-1a", "usw2-lax1-az1", "local-zone"),
+                zone("us-west-2a", "usw2-az1", "availability-zone"),
+                zone("us-west-2b", "usw2-az2", "availability-zone"),
+                zone("us-west-2c", "usw2-az3", "availability-zone"),
+            ],
+            zone: "us-west-2a".to_owned(),
+            second_zone: "us-west-2b".to_owned(),
+            instance_type: "m5.large".to_owned(),
+            max_volumes: 100_000,
+            max_snapshots: 100_000,
+            snapshot_interval: None,
+            modifications_per_day: None,
+            burnt_token: BurntToken::Mismatch,
+            seed: None,
+            account: AccountSettings::default(),
+            consistency: Consistency::default(),
+            limits: None,
+            iam: IamConfig::default(),
+        }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_access_key_is_an_id_a_colon_and_a_secret() {
-        let key = AccessKey::parse("AKIA1:se:cret/+").unwrap();
-        assert_eq!((key.id.as_str(), key.secret.as_str()), ("AKIA1", "se:cret/+"));
-        for bad in ["", "AKIA1", ":secret", "AKIA1:", "AK IA:secret", "AKIA1:sec ret"] {
-            assert!(AccessKey::parse(bad).is_err(), "{bad:?} was accepted");
-        }
+impl EngineConfig {
+    /// The seed of the state. Ids are random where devices are made of them, since all simulators of a machine share
+    /// `/dev` (`decisions.md` D-64). A state that is kept has a seed in any case: its journal is replayed.
+    pub(crate) fn state_seed(&self) -> Option<u64> {
+        let given = self.seed.filter(|_| self.devices == Devices::None);
+        given.or_else(|| self.state_dir.as_ref().map(|_| rand::random()))
     }
 
-    #[test]
-    fn the_secret_of_an_access_key_is_not_shown() {
-        let key = AccessKey::parse("AKIA1:canary").unwrap();
-        assert!(!format!("{key:?}").contains("canary"));
+    /// The rates of the token buckets.
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits.clone().unwrap_or_else(|| match self.timing {
+            Timing::Instant => Limits::off(),
+            Timing::Realistic => Limits::ec2(),
+        })
+    }
+
+    /// Refuses what cannot work together.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if let Some(limits) = &self.limits {
+            limits.check().map_err(|bad| bad.to_string())?;
+        }
+        if self.devices == Devices::Loop && self.state_dir.is_none() {
+            return Err("loop devices need a state directory for their backing files".to_owned());
+        }
+        for zone in [&self.zone, &self.second_zone] {
+            if !self.zones.iter().any(|z| z.name == *zone) {
+                let known: Vec<&str> = self.zones.iter().map(|z| z.name.as_str()).collect();
+                return Err(format!("there is no zone {zone} here: choose one of {}", known.join(", ")));
+            }
+        }
+        if self.zone == self.second_zone {
+            return Err(format!("both instances would be in {}: the second must be in another zone", self.zone));
+        }
+        Ok(())
     }
 }

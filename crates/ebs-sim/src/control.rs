@@ -54,7 +54,6 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Its routes.
     pub(crate) fn router(self) -> Router {
         Router::new()
             .route("/", get(async || reply(StatusCode::OK, &json!({ "routes": ROUTES }))))
@@ -88,7 +87,6 @@ fn refuse(message: impl std::fmt::Display) -> Response<Body> {
     reply(StatusCode::BAD_REQUEST, &json!({"error": message.to_string()}))
 }
 
-/// The whole body.
 async fn bytes(body: Body) -> Result<Vec<u8>, Response<Body>> {
     let bytes = body::to_bytes(body, MAX_BODY).await;
     bytes.map(Into::into).map_err(|_| refuse(format!("the body cannot be read, or has more than {MAX_BODY} bytes")))

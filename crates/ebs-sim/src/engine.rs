@@ -10,9 +10,7 @@
 //! **Time.** Wall clock = start of the engine + tokio's clock since then, so paused tests move EC2's time too. Without
 //! a data plane nothing runs in the background: time takes effect when somebody looks.
 
-mod account;
 mod clock;
-mod config;
 mod core;
 #[cfg(test)]
 mod device_tests;
@@ -33,19 +31,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
-use crate::api::{Call, Fault, Reply, SimInstance, SimSnapshot, SimVolume};
+use crate::api::{Call, Fault, Reply, StateView};
 use crate::faults::Twist;
 use crate::iam::{Audit, Caller, LeastRights, Rights};
-use crate::plane::Plane;
+use crate::plane::{Plane, PlaneError};
 use crate::state::Sim;
 
-pub use account::{AccountSettings, Quotas};
-pub use config::{BurntToken, Consistency, Devices, EngineConfig, Timing, TimingOverride, ZoneConfig};
+pub use crate::config::{
+    AccountSettings, BurntToken, Consistency, Devices, EngineConfig, Quotas, Timing, TimingOverride, ZoneConfig,
+};
 pub use gate::Faults;
 
 pub(crate) use pipeline::{Answer, Served};
@@ -60,17 +58,6 @@ use worker::{Stopped, Worker};
 const LOCK_TRIES: usize = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// Everything there is, for the control API's `/state`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct StateView {
-    /// Volumes by id, those being deleted included; attachments carry their loop device.
-    pub volumes: Vec<SimVolume>,
-    /// Snapshots by id.
-    pub snapshots: Vec<SimSnapshot>,
-    /// Instances, the machine's own first.
-    pub instances: Vec<SimInstance>,
-}
-
 /// Why an engine did not start or not stop cleanly.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -79,22 +66,10 @@ pub enum EngineError {
     StateDirInUse(PathBuf),
     /// A file or directory could not be used.
     #[error("cannot {step} {path}")]
-    Io {
-        /// What was being done.
-        step: &'static str,
-        /// To what.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    Io { step: &'static str, path: PathBuf, source: std::io::Error },
     /// The saved state cannot be read.
     #[error("cannot use the state in {path}: {reason}; move it away to start afresh")]
-    State {
-        /// The file.
-        path: PathBuf,
-        /// In words.
-        reason: String,
-    },
+    State { path: PathBuf, reason: String },
     /// The configuration contradicts itself.
     #[error("{0}")]
     Config(String),
@@ -104,6 +79,15 @@ pub enum EngineError {
     /// The engine has been shut down already.
     #[error("the simulator core has ended")]
     Ended,
+}
+
+impl From<PlaneError> for EngineError {
+    fn from(error: PlaneError) -> Self {
+        match error {
+            PlaneError::Missing(what) => Self::Plane(what),
+            PlaneError::Create { path, source } => Self::Io { step: "create", path, source },
+        }
+    }
 }
 
 /// The simulated EC2. Clones are handles on the same engine, which ends with [`Engine::shutdown`] or with its last
@@ -135,7 +119,7 @@ impl Engine {
     /// # Errors
     /// [`EngineError`] says what is in the way.
     pub async fn start(mut config: EngineConfig) -> Result<Self, EngineError> {
-        config.check()?;
+        config.check().map_err(EngineError::Config)?;
         let Parts { sim, clock, plane, store } =
             if config.state_dir.is_some() { open_soon(&config).await? } else { Parts::in_memory(&config) };
         // Resolved, as the kernel shows the backing files in it.
@@ -204,7 +188,6 @@ impl Engine {
         self.shared.core.set_timing(timing);
     }
 
-    /// The times in force.
     pub fn timing(&self) -> TimingOverride {
         let mut times = self.shared.core.timing();
         self.shared.gate.lock().latency.show(&mut times);

@@ -17,14 +17,7 @@ pub enum EnvFileError {
     Foreign(PathBuf),
     /// The system refuses.
     #[error("cannot {step} the env file {path}")]
-    Io {
-        /// What was being done.
-        step: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    Io { step: &'static str, path: PathBuf, source: io::Error },
 }
 
 /// A place for the file, proven to be writable, with no file there.

@@ -7,7 +7,6 @@ mod effect;
 mod parse;
 mod plan;
 mod rule;
-mod subject;
 #[cfg(test)]
 mod tests;
 

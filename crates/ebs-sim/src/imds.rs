@@ -18,7 +18,6 @@ use crate::imds::token::{MAX_TTL_SECONDS, Tokens};
 const TTL_HEADER: &str = "x-aws-ec2-metadata-token-ttl-seconds";
 const TOKEN_HEADER: &str = "x-aws-ec2-metadata-token";
 
-/// The service.
 #[derive(Debug)]
 pub(crate) struct Imds {
     tree: Tree,

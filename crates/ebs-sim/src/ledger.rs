@@ -19,8 +19,7 @@ use file::LedgerFile;
 /// Calls that are kept; older ones are forgotten and counted.
 const KEPT: usize = 100_000;
 
-/// One call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerEntry {
     /// Its number, from 0. It goes on over restarts from the same state directory.
     pub seq: u64,
@@ -75,39 +74,13 @@ struct Book {
     file: Option<LedgerFile>,
 }
 
-/// A call that was answered, before it has a number.
-#[derive(Debug)]
-pub(crate) struct Answered {
-    pub(crate) arrived: SystemTime,
-    pub(crate) took: Duration,
-    pub(crate) action: String,
-    pub(crate) parameters: BTreeMap<String, String>,
-    pub(crate) outcome: String,
-    pub(crate) dry_run: bool,
-    pub(crate) access_key: Option<String>,
-    pub(crate) request_id: String,
-    pub(crate) faults: Vec<&'static str>,
-    pub(crate) allowed_by: Vec<String>,
-    pub(crate) denied: Vec<String>,
-}
-
-impl Answered {
-    fn numbered(self, seq: u64) -> LedgerEntry {
-        LedgerEntry {
-            seq,
-            at: crate::wire::xml::timestamp(self.arrived),
-            at_ms: millis(self.arrived.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()),
-            ms: millis(self.took),
-            action: self.action,
-            parameters: self.parameters,
-            outcome: self.outcome,
-            dry_run: self.dry_run,
-            access_key: self.access_key,
-            request_id: self.request_id,
-            faults: self.faults.into_iter().map(str::to_owned).collect(),
-            allowed_by: self.allowed_by,
-            denied: self.denied,
-        }
+impl LedgerEntry {
+    /// Says when the call arrived, and how long it took to its reply.
+    pub(crate) fn timed(mut self, arrived: SystemTime, took: Duration) -> Self {
+        self.at = crate::wire::xml::timestamp(arrived);
+        self.at_ms = millis(arrived.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
+        self.ms = millis(took);
+        self
     }
 }
 
@@ -122,10 +95,10 @@ impl Ledger {
         Ok(Self(Mutex::new(Book { next, lines, file: Some(file) })))
     }
 
-    /// Writes a call down. A kill after this loses nothing of it.
-    pub(crate) fn record(&self, call: Answered) {
+    /// Writes a call down, under the next number. A kill after this loses nothing of it.
+    pub(crate) fn record(&self, mut entry: LedgerEntry) {
         let mut book = self.lock();
-        let entry = call.numbered(book.next);
+        entry.seq = book.next;
         book.next += 1;
         if book.lines.len() == KEPT {
             book.lines.pop_front();

@@ -6,9 +6,7 @@
 //! [`port::SimEc2`], which implements the EC2 port over the same engine.
 //!
 //! It is a test double and a laptop tool: the driver never links it and reaches it over HTTP alone.
-#![warn(missing_docs)]
 
-mod actions;
 pub mod api;
 pub mod buckets;
 mod chance;
@@ -29,8 +27,7 @@ pub mod server;
 mod state;
 mod wire;
 
-pub use config::{AccessKey, DeviceMode, ServerConfig, TimingMode};
-pub use engine::ZoneConfig;
+pub use config::{AccessKey, Devices, ZoneConfig};
 pub use http::{Broken, Ec2Service, OpenError};
 pub use ledger::{LedgerEntry, LedgerPage};
-pub use server::{Server, ServerError};
+pub use server::{Server, ServerConfig, ServerError, TimingMode};

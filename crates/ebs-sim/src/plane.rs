@@ -12,17 +12,25 @@ mod sysfs;
 mod tests;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::engine::{Devices, EngineConfig, EngineError};
+use crate::config::{Devices, EngineConfig};
 use crate::state::{Effect, Outcome};
 
 use loop_plane::LoopPlane;
 
+/// Why the data plane could not be set up.
+#[derive(Debug)]
+pub(crate) enum PlaneError {
+    /// Something that the machine or the process lacks, in a sentence.
+    Missing(String),
+    /// A directory for data.
+    Create { path: PathBuf, source: std::io::Error },
+}
+
 /// What stands behind volumes.
 #[derive(Debug)]
 pub(crate) enum Plane {
-    /// Nothing.
     None,
     /// Files, and loop devices over them.
     Loop(LoopPlane),
@@ -30,7 +38,7 @@ pub(crate) enum Plane {
 
 impl Plane {
     /// Checks that everything needed is there and makes the directories below `state_dir`, which must be resolved.
-    pub(crate) fn open(config: &EngineConfig, state_dir: &Path) -> Result<Self, EngineError> {
+    pub(crate) fn open(config: &EngineConfig, state_dir: &Path) -> Result<Self, PlaneError> {
         match config.devices {
             Devices::None => Ok(Self::None),
             Devices::Loop => LoopPlane::open(state_dir, &config.by_id_dir).map(Self::Loop),
@@ -50,7 +58,6 @@ impl Plane {
         }
     }
 
-    /// Carries out one effect.
     pub(crate) fn carry_out(&self, effect: &Effect) -> Outcome {
         match self {
             Self::None => Outcome::Done(None),

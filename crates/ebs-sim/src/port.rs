@@ -20,7 +20,8 @@ use ebs_ec2::{Action, Ec2Error, ErrorClass};
 use ebs_types::InstanceId;
 
 use crate::api::{Call, Reply, SimInstance};
-use crate::engine::{Engine, EngineConfig, EngineError, Faults};
+use crate::config::EngineConfig;
+use crate::engine::{Engine, EngineError, Faults};
 use crate::iam::{Caller, Extra};
 
 pub use hooks::Gate;
@@ -45,15 +46,12 @@ struct Shared {
 /// A call that was made through the port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortCall {
-    /// What was called.
     pub action: Action,
     /// When it was answered, on the engine's clock.
     pub at: SystemTime,
     /// From its arrival to its answer.
     pub took: Duration,
-    /// A dry run.
     pub dry_run: bool,
-    /// The request as sent.
     pub request: Call,
     /// What the caller was told; `None`: success.
     pub error: Option<ErrorClass>,
@@ -191,6 +189,18 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 fn planned_failure(action: Action, class: ErrorClass) -> Ec2Error {
     Ec2Error::new(action, class, "failure planned by the test")
 }
+
+/// Makes a call of an action, and takes what its reply carries.
+macro_rules! call {
+    ($sim:expr, $action:ident, $parameters:expr) => {
+        match $sim.make(ebs_ec2::Action::$action, crate::api::Call::$action($parameters)).await {
+            Ok(crate::api::Reply::$action(reply)) => Ok(reply),
+            Ok(other) => Err($crate::port::unexpected(ebs_ec2::Action::$action, &other)),
+            Err(error) => Err(error),
+        }
+    };
+}
+use call;
 
 /// The engine answered a call with the reply of another: a bug of the engine.
 fn unexpected(action: Action, reply: &Reply) -> Ec2Error {

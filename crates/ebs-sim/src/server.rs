@@ -1,5 +1,7 @@
 //! A running simulator: its three listeners, its engine, and how they end.
 
+mod config;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,13 +11,15 @@ use axum::Router;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{DeviceMode, ServerConfig, TimingMode};
+use crate::config::{Consistency, EngineConfig, Timing};
 use crate::control::Control;
-use crate::engine::{Consistency, Devices, Engine, EngineConfig, EngineError, Timing};
+use crate::engine::{Engine, EngineError};
 use crate::http::{Ec2Service, Listener, OpenError};
 use crate::imds::{Imds, Tree};
 use crate::ledger::{Ledger, LedgerPage};
 use crate::scenario::Scenario;
+
+pub use config::{ServerConfig, TimingMode};
 
 /// How long the engine may take to put devices and state away.
 const ENGINE_WITHIN: Duration = Duration::from_secs(60);
@@ -37,12 +41,7 @@ pub enum ServerError {
     Instances(usize),
     /// The ledger's files cannot be used.
     #[error("cannot open the ledger in {path}")]
-    Ledger {
-        /// The state directory.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    Ledger { path: PathBuf, source: std::io::Error },
     /// Something was left behind.
     #[error("the simulated EC2 did not end cleanly")]
     Stop(#[source] EngineError),
@@ -201,10 +200,7 @@ async fn open_ledger(dir: &Path) -> Result<Ledger, ServerError> {
 fn engine_config(config: &ServerConfig) -> EngineConfig {
     EngineConfig {
         state_dir: Some(config.state_dir.clone()),
-        devices: match config.devices {
-            DeviceMode::Loop => Devices::Loop,
-            DeviceMode::None => Devices::None,
-        },
+        devices: config.devices,
         timing: match config.timing {
             TimingMode::Instant | TimingMode::Scripted => Timing::Instant,
             TimingMode::Realistic => Timing::Realistic,

@@ -15,7 +15,6 @@ mod effects;
 mod encryption;
 mod fast_restore;
 mod faults;
-mod filter_names;
 mod filters;
 mod ids;
 mod instances;
@@ -47,13 +46,13 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Call, Fault, Reply};
-use crate::engine::{AccountSettings, EngineConfig, StateView, TimingOverride};
+use crate::api::{Call, Fault, Reply, StateView};
+use crate::config::{AccountSettings, EngineConfig, TimingOverride};
 
 pub(crate) use effects::{Effect, Outcome, Source};
 
-use account::{Account, Instance};
-use instances::Started;
+use account::Account;
+use instances::{Instance, Started};
 use model::{Snapshot, Volume};
 use past::Past;
 use random::Random;
@@ -163,10 +162,14 @@ impl Sim {
             Call::DescribeInstanceTypes(c) => self.describe_instance_types(&c),
             Call::DescribeAvailabilityZones(c) => self.describe_availability_zones(&c),
             Call::RunInstances(c) => self.run_instances(now, c),
+            Call::StartInstances(c) => self.start_instances(now, &c),
+            Call::StopInstances(c) => self.stop_instances(now, &c),
             Call::TerminateInstances(c) => self.terminate_instances(now, &c),
             Call::EnableFastSnapshotRestores(c) => self.enable_fast_restores(now, &c),
+            Call::DisableFastSnapshotRestores(c) => self.disable_fast_restores(now, &c),
             Call::DescribeFastSnapshotRestores(c) => self.describe_fast_restores(now, &c),
             Call::LockSnapshot(c) => self.lock_snapshot(now, &c),
+            Call::UnlockSnapshot(c) => self.unlock_snapshot(now, &c),
             Call::DescribeLockedSnapshots(c) => self.describe_locked_snapshots(now, &c),
             Call::AttachClusterNodeVolume(c) => self.attach_node_volume(now, &c),
             Call::DetachClusterNodeVolume(c) => self.detach_node_volume(now, &c),
@@ -194,12 +197,10 @@ impl Sim {
         self.touch();
     }
 
-    /// The times in force.
     pub(crate) fn timing(&self) -> TimingOverride {
         self.times.shown()
     }
 
-    /// Everything there is.
     pub(crate) fn view(&self, now: SystemTime) -> StateView {
         StateView {
             volumes: self.volumes.values().map(|v| v.describe()).collect(),

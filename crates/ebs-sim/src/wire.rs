@@ -6,7 +6,6 @@ pub(crate) mod decode;
 pub(crate) mod dialect;
 pub(crate) mod encode;
 pub(crate) mod identity;
-pub(crate) mod params;
 pub(crate) mod refusal;
 pub(crate) mod sigv4;
 pub(crate) mod xml;

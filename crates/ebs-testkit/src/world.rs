@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use ebs_sim::api::{Call, CreateTags, Tag};
 use ebs_sim::iam::{Extra, LeastRights, Shipped};
-use ebs_sim::{AccessKey, DeviceMode, Server, ServerConfig, TimingMode};
+use ebs_sim::{AccessKey, Devices, Server, ServerConfig, TimingMode};
 use ebs_types::ZoneName;
 use rustix::process::Signal;
 
@@ -57,7 +57,7 @@ pub struct WorldBuilder {
     args: Vec<String>,
     env: BTreeMap<String, String>,
     without_env: BTreeSet<String>,
-    devices: DeviceMode,
+    devices: Devices,
     timing: Option<Timing>,
     mode_of_time: TimingMode,
     max_lag: Duration,
@@ -122,7 +122,7 @@ impl WorldBuilder {
     /// Attached volumes are real block devices; needs root.
     #[must_use]
     pub fn loop_devices(mut self) -> Self {
-        self.devices = DeviceMode::Loop;
+        self.devices = Devices::Loop;
         self
     }
 
@@ -254,7 +254,7 @@ impl World {
             args: Vec::new(),
             env: BTreeMap::new(),
             without_env: BTreeSet::new(),
-            devices: DeviceMode::None,
+            devices: Devices::None,
             timing: None,
             mode_of_time: TimingMode::Instant,
             max_lag: Duration::ZERO,

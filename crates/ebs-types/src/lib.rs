@@ -13,6 +13,7 @@ mod names;
 mod size;
 mod split_mix;
 mod tags;
+mod tokens;
 mod volume_type;
 mod waiters;
 
@@ -26,5 +27,6 @@ pub use names::DriverName;
 pub use size::{Bytes, GIB, Gib, SizeError};
 pub use split_mix::SplitMix64;
 pub use tags::Tags;
+pub use tokens::Tokens;
 pub use volume_type::VolumeType;
 pub use waiters::{Successor, Waiter, Waiters};

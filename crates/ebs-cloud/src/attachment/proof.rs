@@ -52,9 +52,7 @@ const CUT: Duration = Duration::from_secs(1);
 /// An attachment that is known to have existed at an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Existed {
-    /// Which one.
     pub(crate) attach_time: Option<SystemTime>,
-    /// When.
     pub(crate) at: Instant,
     /// EC2 said so to our call, or describes have proven that it was there then. Otherwise a describe has listed it.
     pub(crate) is_sure: bool,

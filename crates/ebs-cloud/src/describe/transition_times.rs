@@ -37,7 +37,6 @@ pub(crate) struct TypicalRange {
     pub(crate) to: Duration,
 }
 
-/// The recent times of each kind of transition.
 #[derive(Debug, Default)]
 pub(crate) struct TransitionTimes {
     creating: Samples,
@@ -56,7 +55,6 @@ impl TransitionTimes {
         }
     }
 
-    /// When such a transition is usually done.
     pub(crate) fn typical(&self, transition: Transition) -> TypicalRange {
         self.times(transition).typical()
     }
@@ -67,7 +65,6 @@ impl TransitionTimes {
     }
 }
 
-/// The latest times of one kind of transition.
 #[derive(Debug, Default)]
 struct Samples(Mutex<VecDeque<Duration>>);
 

@@ -10,12 +10,9 @@ pub(crate) struct BucketKey {
     unfiltered: bool,
 }
 
-/// A token bucket's size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct BucketSize {
-    /// Tokens when it is full.
     pub(crate) capacity: f64,
-    /// Tokens that come back in a second.
     pub(crate) per_second: f64,
 }
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use ebs_cloud::{CloudError, Object, VolumeSpec};
+use ebs_cloud::{CloudError, CloudErrorKind, Object, VolumeSpec};
 use ebs_ec2::{Action, AttachRequest, AttachmentState, Attachments, ErrorClass, Limit};
 use ebs_sim::api::Call;
 use ebs_sim::engine::{EngineConfig, TimingOverride};
@@ -35,7 +35,7 @@ async fn attached_means_that_ec2_says_attached_and_names_the_device() {
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
     let began = Instant::now();
-    let attached = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let attached = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     assert!(began.elapsed().as_secs() >= 7, "reported after {:?}", began.elapsed());
     assert_eq!(attached.device.as_str(), "/dev/xvdaa");
     assert!(attached.attach_time.is_some());
@@ -49,9 +49,9 @@ async fn a_repeated_attach_is_the_same_attachment_also_after_a_restart() {
     rig.timing(attach_ms(7_000)).await;
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
-    let first = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let first = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     rig.restart();
-    let again = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let again = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     assert_eq!((first.device, first.attach_time), (again.device, again.attach_time));
     assert_eq!(rig.accepted(Action::AttachVolume), 1);
 }
@@ -62,7 +62,7 @@ async fn a_name_that_somebody_else_gave_is_kept() {
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
     attach_by_hand(&rig, &volume.id, &node, "/dev/sdq").await;
-    let attached = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let attached = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     assert_eq!(attached.device.as_str(), "/dev/sdq");
     assert_eq!(rig.accepted(Action::AttachVolume), 1, "the one by hand");
 }
@@ -73,7 +73,7 @@ async fn an_attach_whose_reply_was_lost_is_seen_and_not_repeated() {
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
     rig.sim.fail_next(Action::AttachVolume, ErrorClass::Ambiguous, true);
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     assert_eq!(rig.count(Action::AttachVolume), 1);
 }
 
@@ -84,11 +84,11 @@ async fn an_unclear_attach_that_did_nothing_leaves_the_next_attempt_a_clean_star
     let [node, _] = rig.nodes().await;
     rig.sim.fail_next(Action::AttachVolume, ErrorClass::Ambiguous, false);
     let began = Instant::now();
-    let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
+    let error = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "{error:?}");
     assert!(began.elapsed().as_secs() >= 15);
     assert_eq!(rig.count(Action::AttachVolume), 1, "no blind repeat");
-    let attached = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let attached = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     assert_eq!(attached.device.as_str(), "/dev/xvdaa");
 }
 
@@ -103,7 +103,7 @@ async fn an_attachment_that_describes_do_not_show_yet_is_waited_for() {
             volumes.iter_mut().for_each(|v| v.attachments.clear());
         }
     });
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     assert_eq!(rig.count(Action::AttachVolume), 1);
 }
 
@@ -118,8 +118,8 @@ async fn a_missing_volume_or_instance_is_named() {
         (no_volume.clone(), node, Object::Volume(no_volume)),
         (volume.id, NodeId::Instance(no_instance.clone()), Object::Instance(no_instance)),
     ] {
-        match rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap_err() {
-            CloudError::NotFound { object, .. } => assert_eq!(object, missing),
+        match rig.cloud.attachments.attach(&volume, &node, &rig.waiters).await.unwrap_err() {
+            CloudError { kind: CloudErrorKind::NotFound(object), .. } => assert_eq!(object, missing),
             other => panic!("{other:?}"),
         }
     }
@@ -133,9 +133,9 @@ async fn a_name_that_is_taken_without_being_listed_is_avoided_from_then_on() {
     let (one, two) = (rig.volume("pvc-1").await, rig.volume("pvc-2").await);
     rig.sim.fail_next(Action::AttachVolume, ErrorClass::DeviceNameInUse, false);
     rig.sim.fail_next(Action::AttachVolume, ErrorClass::DeviceNameInUse, false);
-    let first = rig.cloud.attach(&one.id, &node, &rig.waiters).await.unwrap();
+    let first = rig.cloud.attachments.attach(&one.id, &node, &rig.waiters).await.unwrap();
     assert_eq!(first.device.as_str(), "/dev/xvdac");
-    let second = rig.cloud.attach(&two.id, &node, &rig.waiters).await.unwrap();
+    let second = rig.cloud.attachments.attach(&two.id, &node, &rig.waiters).await.unwrap();
     assert_eq!(second.device.as_str(), "/dev/xvdad");
 }
 
@@ -148,7 +148,7 @@ async fn concurrent_attaches_to_one_node_take_different_names() {
     for n in 0..12 {
         let volume = rig.volume(&format!("pvc-{n}")).await;
         let (cloud, waiters, node) = (rig.cloud.clone(), rig.waiters.clone(), node.clone());
-        running.spawn(async move { cloud.attach(&volume.id, &node, &waiters).await.unwrap().device });
+        running.spawn(async move { cloud.attachments.attach(&volume.id, &node, &waiters).await.unwrap().device });
     }
     let mut names = running.join_all().await;
     names.sort();
@@ -163,8 +163,8 @@ async fn a_full_instance_is_a_limit() {
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
     rig.sim.fail_next(Action::AttachVolume, ErrorClass::LimitExceeded(Limit::Attachments), false);
-    let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::LimitExceeded { .. }), "{error:?}");
+    let error = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::LimitExceeded), "{error:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -173,10 +173,10 @@ async fn a_volume_attached_elsewhere_is_waited_for_a_while_and_then_refused_nami
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
     let other = rig.neighbour().await;
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     let began = Instant::now();
-    let error = rig.cloud.attach(&volume.id, &other, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
+    let error = rig.cloud.attachments.attach(&volume.id, &other, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
     assert!(message_of(&error).contains(&node.to_string()), "{}", message_of(&error));
     assert!((10..20).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
     assert_eq!(rig.accepted(Action::AttachVolume), 1);
@@ -189,7 +189,7 @@ async fn a_volume_detaching_elsewhere_is_attached_as_soon_as_it_is_free() {
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
     let other = InstanceId::parse("i-0123456789abcdef0").unwrap();
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     let began = Instant::now();
     // EC2 shows the attachment at another instance for as long as it is being detached.
     rig.lens.bend_volumes(move |volumes| {
@@ -200,7 +200,7 @@ async fn a_volume_detaching_elsewhere_is_attached_as_soon_as_it_is_free() {
             }
         });
     });
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     assert!((30..40).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
 }
 
@@ -210,18 +210,18 @@ async fn a_volume_still_detaching_from_the_node_is_attached_anew() {
     rig.timing(detach_ms(20_000)).await;
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     let nobody_later = Waiters::default();
     let waiter = nobody_later.join();
     let gate = rig.sim.hold(Action::DetachVolume);
-    let (_, _successor) = tokio::join!(rig.cloud.detach(&volume.id, &node, &nobody_later), async {
+    let (_, _successor) = tokio::join!(rig.cloud.attachments.detach(&volume.id, &node, &nobody_later), async {
         gate.reached().await;
         drop(waiter);
         let successor = nobody_later.supersede();
         gate.release();
         successor
     });
-    let attached = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let attached = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     assert_eq!(rig.accepted(Action::AttachVolume), 2);
     assert_eq!(attached.volume.attachments[0].state, AttachmentState::Attached);
 }
@@ -232,7 +232,7 @@ async fn a_volume_for_several_nodes_may_be_attached_elsewhere() {
     let shared = VolumeSpec {
         multi_attach: true,
         volume_type: VolumeType::Io2,
-        iops: IopsRequest::Explicit(100),
+        iops: IopsRequest::explicit(100),
         ..in_zone(spec("pvc-1"), "us-west-2a")
     };
     let volume = rig.create(&shared).await.unwrap();
@@ -253,7 +253,7 @@ async fn a_volume_for_several_nodes_may_be_attached_elsewhere() {
             volume.attachments.push(elsewhere);
         }
     });
-    let attached = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let attached = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     assert_eq!(attached.volume.attachments.len(), 2);
 }
 
@@ -264,12 +264,13 @@ async fn an_attachment_stuck_for_ninety_seconds_is_taken_back_and_the_next_attem
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
     let began = Instant::now();
-    let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::InProgress { .. }), "{error:?}");
+    let error = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
     assert!((90..100).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
     assert_eq!(rig.count(Action::DetachVolume), 1);
     rig.timing(attach_ms(0)).await;
-    let fresh = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.expect("the next attempt is a fresh start");
+    let fresh =
+        rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.expect("the next attempt is a fresh start");
     assert_eq!(rig.accepted(Action::AttachVolume), 2);
     assert_eq!(fresh.device.as_str(), "/dev/xvdab", "another name, the first may be what is stuck");
 }
@@ -279,8 +280,8 @@ async fn a_volume_in_another_zone_than_the_node_cannot_be_attached() {
     let rig = Rig::new().await;
     let volume = rig.create(&in_zone(spec("pvc-1"), "us-west-2b")).await.unwrap();
     let [node, _] = rig.nodes().await;
-    let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
+    let error = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
     assert!(message_of(&error).contains("different zones"), "{}", message_of(&error));
 }
 
@@ -291,7 +292,7 @@ async fn what_was_in_the_way_of_an_attach_and_went_before_the_first_describe_is_
         let volume = rig.volume("pvc-1").await;
         let [node, _] = rig.nodes().await;
         rig.sim.fail_next(Action::AttachVolume, class, false);
-        rig.cloud.attach(&volume.id, &node, &rig.waiters).await.expect("nothing is in the way any more");
+        rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.expect("nothing is in the way any more");
         assert_eq!(rig.accepted(Action::AttachVolume), 1, "{class:?}");
     }
 }
@@ -304,8 +305,8 @@ async fn an_attach_that_ec2_twice_calls_in_use_but_nobody_shows_fails_with_its_w
     for _ in 0..2 {
         rig.sim.fail_next(Action::AttachVolume, ErrorClass::VolumeInUse, false);
     }
-    let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
+    let error = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
     assert_eq!(rig.count(Action::AttachVolume), 2);
 }
 
@@ -314,8 +315,8 @@ async fn an_attach_that_nobody_waits_for_starts_nothing() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
-    let error = rig.cloud.attach(&volume.id, &node, &Waiters::default()).await.unwrap_err();
-    assert!(matches!(error, CloudError::Abandoned { .. }), "{error:?}");
+    let error = rig.cloud.attachments.attach(&volume.id, &node, &Waiters::default()).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::Abandoned), "{error:?}");
     assert_eq!(rig.count(Action::AttachVolume), 0);
 }
 
@@ -330,7 +331,7 @@ async fn a_wait_for_an_attachment_goes_on_without_waiters_and_ends_at_once_for_a
         let waiter = waiters.join();
         let began = Instant::now();
         let gate = rig.sim.hold(Action::AttachVolume);
-        let (ended, _successor) = tokio::join!(rig.cloud.attach(&volume.id, &node, &waiters), async {
+        let (ended, _successor) = tokio::join!(rig.cloud.attachments.attach(&volume.id, &node, &waiters), async {
             gate.reached().await;
             gate.release();
             drop(waiter);
@@ -338,7 +339,7 @@ async fn a_wait_for_an_attachment_goes_on_without_waiters_and_ends_at_once_for_a
             superseded.then(|| waiters.supersede())
         });
         if superseded {
-            assert!(matches!(ended, Err(CloudError::Abandoned { .. })), "{ended:?}");
+            assert!(matches!(ended, Err(CloudError { kind: CloudErrorKind::Abandoned, .. })), "{ended:?}");
             assert_eq!(began.elapsed().as_secs(), 5);
         } else {
             ended.expect("attached, although nobody waits");
@@ -356,7 +357,7 @@ async fn throttles_only_delay_an_attach() {
     {
         rig.sim.fail_next(action, ErrorClass::Throttled, false);
     }
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -365,7 +366,7 @@ async fn a_volume_still_being_created_is_attached_when_it_is_there() {
     rig.timing(TimingOverride { create_ms: Some(30_000), ..TimingOverride::default() }).await;
     let id = rig.stranger(crate::rig::request(&spec("pvc-1"), "token")).await;
     let [node, _] = rig.nodes().await;
-    rig.cloud.attach(&id, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&id, &node, &rig.waiters).await.unwrap();
     assert_eq!(rig.accepted(Action::AttachVolume), 1);
 }
 
@@ -380,7 +381,7 @@ async fn an_instance_with_several_cards_gets_its_volumes_spread_over_them() {
         }
         for n in 0..4 {
             let volume = rig.volume(&format!("pvc-{n}")).await;
-            rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+            rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
         }
         let calls = rig.sim.calls().into_iter();
         let cards: Vec<_> =

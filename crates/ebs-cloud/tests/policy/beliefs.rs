@@ -1,6 +1,6 @@
 //! How long an answer of EC2 is believed, and what a describe that shows nothing means.
 
-use ebs_cloud::{CapacityRequest, CloudError, Object, VolumeSpec};
+use ebs_cloud::{CapacityRequest, CloudError, CloudErrorKind, Object, VolumeSpec};
 use ebs_ec2::{Action, ErrorClass};
 use ebs_sim::api::Call;
 use ebs_sim::engine::{EngineConfig, TimingOverride};
@@ -11,7 +11,7 @@ use crate::rig::{Rig, in_zone, spec};
 /// Asks for more IOPS than any place gives.
 fn greedy(name: &str, zone: &str) -> VolumeSpec {
     let capacity = CapacityRequest { required: Some(Gib(200)), fallback: Gib(200), limit: None };
-    VolumeSpec { iops: IopsRequest::Explicit(900_000), capacity, ..in_zone(spec(name), zone) }
+    VolumeSpec { iops: IopsRequest::explicit(900_000), capacity, ..in_zone(spec(name), zone) }
 }
 
 #[tokio::test(start_paused = true)]
@@ -37,7 +37,7 @@ async fn an_iops_limit_is_believed_for_twelve_hours_in_its_zone_and_a_missing_an
 #[tokio::test(start_paused = true)]
 async fn the_question_for_an_iops_limit_is_a_dry_run_of_a_small_volume_and_names_nothing_else() {
     let rig = Rig::new().await;
-    rig.create(&VolumeSpec { throughput: Some(200), ..greedy("pvc-1", "us-west-2a") }).await.unwrap();
+    rig.create(&VolumeSpec { throughput: std::num::NonZero::new(200), ..greedy("pvc-1", "us-west-2a") }).await.unwrap();
     let probe = rig.probes().remove(0);
     assert!(probe.dry_run);
     assert_eq!((probe.size, probe.iops), (Some(4), Some(2_147_483_647)));
@@ -54,7 +54,7 @@ async fn a_number_of_cards_is_believed_for_an_hour_and_that_of_the_table_for_two
     let [node, _] = rig.nodes().await;
     let asked = async |name: &str| {
         let volume = rig.volume(name).await;
-        rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
         rig.count(Action::DescribeInstanceTypes)
     };
     rig.sim.fail_next(Action::DescribeInstanceTypes, ErrorClass::Unauthorized, false);
@@ -74,7 +74,7 @@ async fn an_instance_with_one_card_is_sent_no_card() {
     let rig = Rig::new().await;
     let [node, _] = rig.nodes().await;
     let volume = rig.volume("pvc-1").await;
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     let cards: Vec<_> = rig
         .sim
         .calls()
@@ -91,7 +91,7 @@ async fn lost_describes_do_not_end_an_attach() {
     let [node, _] = rig.nodes().await;
     let volume = rig.volume("pvc-1").await;
     let gate = rig.sim.hold(Action::AttachVolume);
-    let (ended, ()) = tokio::join!(rig.cloud.attach(&volume.id, &node, &rig.waiters), async {
+    let (ended, ()) = tokio::join!(rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters), async {
         gate.reached().await;
         for class in [ErrorClass::NotSent, ErrorClass::Throttled, ErrorClass::Ambiguous] {
             rig.sim.fail_next(Action::DescribeVolumes, class, false);
@@ -111,8 +111,8 @@ async fn a_volume_that_is_no_longer_there_ends_its_attach_when_describes_can_be_
     rig.pass(20).await;
     rig.lens.bend_volumes(Vec::clear);
     let began = tokio::time::Instant::now();
-    match rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err() {
-        CloudError::NotFound { object, .. } => assert_eq!(object, Object::Volume(volume.id)),
+    match rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap_err() {
+        CloudError { kind: CloudErrorKind::NotFound(object), .. } => assert_eq!(object, Object::Volume(volume.id)),
         other => panic!("{other:?}"),
     }
     assert!((15..30).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
@@ -123,7 +123,7 @@ async fn a_creation_is_repeated_as_well_when_its_volume_is_in_use_already() {
     let rig = Rig::new().await;
     let [node, _] = rig.nodes().await;
     let volume = rig.volume("pvc-1").await;
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     assert_eq!(rig.volume("pvc-1").await.id, volume.id);
     assert_eq!(rig.volumes().await.len(), 1);
 }
@@ -134,10 +134,10 @@ async fn a_modification_that_takes_too_long_ends_non_final_and_is_followed_by_th
     let modify_ms = Some(600_000);
     rig.timing(TimingOverride { modify_ms, ..TimingOverride::default() }).await;
     let volume = rig.volume("pvc-1").await;
-    let error = rig.cloud.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::InProgress { .. }), "{error:?}");
+    let error = rig.cloud.volumes.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
     rig.pass(200).await;
-    assert_eq!(rig.cloud.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap(), Gib(10));
+    assert_eq!(rig.cloud.volumes.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap(), Gib(10));
     assert_eq!(rig.count(Action::ModifyVolume), 1);
 }
 
@@ -146,7 +146,7 @@ async fn a_modification_that_ec2_does_not_list_is_neither_done_nor_the_end_of_th
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     rig.lens.bend_modifications(Vec::clear);
-    let error = rig.cloud.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
+    let error = rig.cloud.volumes.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "{error:?}");
     assert_eq!(rig.count(Action::ModifyVolume), 1);
 }

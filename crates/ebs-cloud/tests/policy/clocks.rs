@@ -42,10 +42,10 @@ async fn an_old_attachment_is_believed_at_once_by_awss_clock_whatever_ours_says(
         let rig = Rig::new().await;
         let volume = rig.volume("pvc-1").await;
         let [node, _] = rig.nodes().await;
-        rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
         let process = rig.process(wrong, Arc::<CountingObserver>::default()).await;
         let began = Instant::now();
-        process.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        process.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
         assert!(began.elapsed() < Duration::from_secs(1), "{wrong}: {:?}", began.elapsed());
     }
 }
@@ -57,9 +57,9 @@ async fn a_young_attachment_of_another_process_is_not_believed_at_once_by_any_cl
         let volume = rig.volume("pvc-1").await;
         let [node, _] = rig.nodes().await;
         let process = rig.process(wrong, Arc::<CountingObserver>::default()).await;
-        rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
         let began = Instant::now();
-        process.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        process.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
         assert!(began.elapsed() >= Duration::from_secs(15), "{wrong}: {:?}", began.elapsed());
     }
 }
@@ -70,12 +70,12 @@ async fn without_a_date_our_clock_counts_and_may_be_five_minutes_wrong() {
         let rig = Rig::new().await;
         let volume = rig.volume("pvc-1").await;
         let [node, _] = rig.nodes().await;
-        rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
         rig.pass(age - 20).await;
         let process = rig.process(0, Arc::<CountingObserver>::default()).await;
         without_dates(&rig);
         let began = Instant::now();
-        process.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        process.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
         assert_eq!(began.elapsed() < Duration::from_secs(1), at_once, "{age} s old: {:?}", began.elapsed());
     }
 }
@@ -91,7 +91,7 @@ async fn a_wrong_clock_of_ours_breaks_off_no_attachment() {
         if !dated {
             without_dates(&rig);
         }
-        process.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        process.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
         assert_eq!(rig.count(Action::DetachVolume), 0, "{wrong}");
     }
 }
@@ -110,7 +110,7 @@ async fn attach_times_within_two_seconds_are_one_attachment_and_a_wait_ended_by_
             }
         });
         let began = Instant::now();
-        process.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        process.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
         assert_eq!(began.elapsed() < Duration::from_secs(1), by_time == 0, "{apart} s: {:?}", began.elapsed());
         assert_eq!(observer.by_time.load(Ordering::SeqCst), by_time, "{apart} s");
     }
@@ -123,8 +123,8 @@ async fn spare_calls_are_counted_apart() {
     let [node, _] = rig.nodes().await;
     let observer = Arc::<CountingObserver>::default();
     let process = rig.process(0, observer.clone()).await;
-    process.attach(&volume.id, &node, &rig.waiters).await.unwrap();
-    process.detach(&volume.id, &node, &rig.waiters).await.unwrap();
+    process.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    process.attachments.detach(&volume.id, &node, &rig.waiters).await.unwrap();
     assert_eq!(rig.count(Action::DetachVolume), 1 + observer.spared.load(Ordering::SeqCst));
     assert_eq!(observer.spared.load(Ordering::SeqCst), 1);
 }
@@ -139,7 +139,7 @@ async fn volumes_of_cluster_nodes_come_and_go_without_a_wait_for_proof() {
     let node = NodeId::parse("hyperpod-blue-i-0123456789abcdef0").expect("a node");
     for restarted in [false, true] {
         let began = Instant::now();
-        rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
         assert!(began.elapsed() < Duration::from_secs(6), "attach: {:?}", began.elapsed());
         rig.pass(20).await;
         if restarted {
@@ -147,7 +147,7 @@ async fn volumes_of_cluster_nodes_come_and_go_without_a_wait_for_proof() {
             rig.serve_alone().await;
         }
         let began = Instant::now();
-        rig.cloud.detach(&volume.id, &node, &rig.waiters).await.unwrap();
+        rig.cloud.attachments.detach(&volume.id, &node, &rig.waiters).await.unwrap();
         assert!(rig.volumes().await[0].attachments.is_empty());
         assert!(began.elapsed() < Duration::from_secs(6), "detach: {:?}", began.elapsed());
     }

@@ -1,4 +1,4 @@
-use ebs_cloud::CloudError;
+use ebs_cloud::{CloudError, CloudErrorKind};
 use ebs_ec2::{Action, AttachmentState, ErrorClass};
 use ebs_sim::engine::TimingOverride;
 use ebs_types::{InstanceId, NodeId, VolumeId, Waiters};
@@ -14,7 +14,7 @@ fn detach_ms(ms: u64) -> TimingOverride {
 async fn attached(rig: &Rig) -> (VolumeId, NodeId) {
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.expect("the attachment is possible");
+    rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.expect("the attachment is possible");
     (volume.id, node)
 }
 
@@ -28,7 +28,7 @@ async fn detached_means_that_ec2_lists_no_attachment() {
     rig.timing(detach_ms(9_000)).await;
     let (volume, node) = attached(&rig).await;
     let began = Instant::now();
-    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.detach(&volume, &node, &rig.waiters).await.unwrap();
     assert!(began.elapsed().as_secs() >= 9, "{:?}", began.elapsed());
     assert_eq!(attachments(&rig).await, 0);
 }
@@ -37,16 +37,16 @@ async fn detached_means_that_ec2_lists_no_attachment() {
 async fn detaching_what_is_not_attached_or_gone_succeeds() {
     let rig = Rig::new().await;
     let (volume, node) = attached(&rig).await;
-    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
-    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.detach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.detach(&volume, &node, &rig.waiters).await.unwrap();
     let [_, other] = rig.nodes().await;
-    rig.cloud.detach(&volume, &other, &rig.waiters).await.unwrap();
-    rig.cloud.delete_volume(&volume, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.detach(&volume, &other, &rig.waiters).await.unwrap();
+    rig.cloud.volumes.delete(&volume, &rig.waiters).await.unwrap();
     rig.pass(60).await;
-    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.detach(&volume, &node, &rig.waiters).await.unwrap();
     let no_instance = NodeId::Instance(InstanceId::parse("i-0123456789abcdef0").unwrap());
     let second = rig.volume("pvc-2").await;
-    rig.cloud.detach(&second.id, &no_instance, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.detach(&second.id, &no_instance, &rig.waiters).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -54,7 +54,7 @@ async fn detaching_from_one_node_leaves_the_others_alone() {
     let rig = Rig::new().await;
     let (volume, _) = attached(&rig).await;
     let [_, other] = rig.nodes().await;
-    rig.cloud.detach(&volume, &other, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.detach(&volume, &other, &rig.waiters).await.unwrap();
     assert_eq!(attachments(&rig).await, 1);
 }
 
@@ -70,12 +70,12 @@ async fn a_busy_device_is_never_reported_detached_and_never_forced() {
             }
         });
     });
-    let error = rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::InProgress { .. }), "{error:?}");
+    let error = rig.cloud.attachments.detach(&volume, &node, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
     assert!(message_of(&error).contains("busy since 20"), "{}", message_of(&error));
     assert_eq!(rig.count(Action::DetachVolume), 1);
-    let again = rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap_err();
-    assert!(matches!(again, CloudError::InProgress { .. }), "{again:?}");
+    let again = rig.cloud.attachments.detach(&volume, &node, &rig.waiters).await.unwrap_err();
+    assert!(matches!(again.kind, CloudErrorKind::InProgress), "{again:?}");
     assert_eq!(rig.count(Action::DetachVolume), 1, "what is on its way is only waited for");
     let since = |error: &CloudError| message_of(error).split_once("busy since ").map(|(_, rest)| rest[..20].to_owned());
     assert_eq!(since(&again), since(&error), "since it is busy, not since it is asked");
@@ -91,8 +91,8 @@ async fn a_refusal_counts_as_detached_only_when_nothing_is_listed() {
         for _ in 0..times {
             rig.sim.fail_next(Action::DetachVolume, class, false);
         }
-        let error = rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap_err();
-        assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{class:?}: {error:?}");
+        let error = rig.cloud.attachments.detach(&volume, &node, &rig.waiters).await.unwrap_err();
+        assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{class:?}: {error:?}");
         assert_eq!((attachments(&rig).await, rig.count(Action::DetachVolume)), (1, times));
     }
 }
@@ -102,7 +102,7 @@ async fn a_detach_that_ec2_refuses_for_what_it_does_not_know_yet_is_asked_for_ag
     let rig = Rig::new().await;
     let (volume, node) = attached(&rig).await;
     rig.sim.fail_next(Action::DetachVolume, ErrorClass::AttachmentNotFound, false);
-    rig.cloud.detach(&volume, &node, &rig.waiters).await.expect("EC2 knows the attachment by now");
+    rig.cloud.attachments.detach(&volume, &node, &rig.waiters).await.expect("EC2 knows the attachment by now");
     assert_eq!((attachments(&rig).await, rig.accepted(Action::DetachVolume)), (0, 1));
 }
 
@@ -112,7 +112,7 @@ async fn a_detach_whose_reply_was_lost_is_seen() {
     rig.timing(detach_ms(3_000)).await;
     let (volume, node) = attached(&rig).await;
     rig.sim.fail_next(Action::DetachVolume, ErrorClass::Ambiguous, true);
-    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.detach(&volume, &node, &rig.waiters).await.unwrap();
     assert_eq!(rig.count(Action::DetachVolume), 1);
     assert_eq!(attachments(&rig).await, 0);
 }
@@ -122,9 +122,9 @@ async fn an_unclear_detach_that_did_nothing_is_no_success() {
     let rig = Rig::new().await;
     let (volume, node) = attached(&rig).await;
     rig.sim.fail_next(Action::DetachVolume, ErrorClass::Ambiguous, false);
-    let error = rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
-    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
+    let error = rig.cloud.attachments.detach(&volume, &node, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "{error:?}");
+    rig.cloud.attachments.detach(&volume, &node, &rig.waiters).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -138,21 +138,21 @@ async fn an_attachment_that_describes_do_not_show_yet_is_detached_for_real() {
     let waiter = waiters.join();
     let gate = rig.sim.hold(Action::AttachVolume);
     rig.lens.bend_volumes(|volumes| volumes.iter_mut().for_each(|v| v.attachments.clear()));
-    let (ended, _successor) = tokio::join!(rig.cloud.attach(&volume.id, &node, &waiters), async {
+    let (ended, _successor) = tokio::join!(rig.cloud.attachments.attach(&volume.id, &node, &waiters), async {
         gate.reached().await;
         drop(waiter);
         let successor = waiters.supersede();
         gate.release();
         successor
     });
-    assert!(matches!(ended, Err(CloudError::Abandoned { .. })), "{ended:?}");
+    assert!(matches!(ended, Err(CloudError { kind: CloudErrorKind::Abandoned, .. })), "{ended:?}");
     let began = Instant::now();
     rig.lens.bend_volumes(move |volumes| {
         if began.elapsed().as_secs() < 14 {
             volumes.iter_mut().for_each(|v| v.attachments.clear());
         }
     });
-    rig.cloud.detach(&volume.id, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.detach(&volume.id, &node, &rig.waiters).await.unwrap();
     assert_eq!(attachments(&rig).await, 0, "reported detached after {:?}", began.elapsed());
 }
 
@@ -162,7 +162,7 @@ async fn lost_describes_do_not_end_a_detach() {
     rig.timing(detach_ms(5_000)).await;
     let (volume, node) = attached(&rig).await;
     let gate = rig.sim.hold(Action::DetachVolume);
-    let (ended, ()) = tokio::join!(rig.cloud.detach(&volume, &node, &rig.waiters), async {
+    let (ended, ()) = tokio::join!(rig.cloud.attachments.detach(&volume, &node, &rig.waiters), async {
         gate.reached().await;
         for class in [ErrorClass::NotSent, ErrorClass::Throttled, ErrorClass::Ambiguous] {
             rig.sim.fail_next(Action::DescribeVolumes, class, false);
@@ -177,8 +177,8 @@ async fn lost_describes_do_not_end_a_detach() {
 async fn a_detach_that_nobody_waits_for_starts_nothing() {
     let rig = Rig::new().await;
     let (volume, node) = attached(&rig).await;
-    let error = rig.cloud.detach(&volume, &node, &Waiters::default()).await.unwrap_err();
-    assert!(matches!(error, CloudError::Abandoned { .. }), "{error:?}");
+    let error = rig.cloud.attachments.detach(&volume, &node, &Waiters::default()).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::Abandoned), "{error:?}");
     assert_eq!(rig.count(Action::DetachVolume), 0);
 }
 
@@ -186,9 +186,9 @@ async fn a_detach_that_nobody_waits_for_starts_nothing() {
 async fn a_name_is_free_again_after_the_detach() {
     let rig = Rig::new().await;
     let (volume, node) = attached(&rig).await;
-    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.detach(&volume, &node, &rig.waiters).await.unwrap();
     let next = rig.volume("pvc-2").await;
-    let attached = rig.cloud.attach(&next.id, &node, &rig.waiters).await.unwrap();
+    let attached = rig.cloud.attachments.attach(&next.id, &node, &rig.waiters).await.unwrap();
     assert_eq!(attached.device.as_str(), "/dev/xvdaa");
 }
 
@@ -199,9 +199,9 @@ async fn an_unreachable_ec2_or_a_refused_describe_is_told_at_once_and_starts_not
     for (class, unauthorized) in [(ErrorClass::NotSent, false), (ErrorClass::Unauthenticated, true)] {
         rig.sim.fail_next(Action::DetachVolume, class, false);
         let began = Instant::now();
-        let error = rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap_err();
-        assert_eq!(matches!(error, CloudError::Unauthorized { .. }), unauthorized, "{error:?}");
-        assert_eq!(matches!(error, CloudError::Unavailable { .. }), !unauthorized, "{error:?}");
+        let error = rig.cloud.attachments.detach(&volume, &node, &rig.waiters).await.unwrap_err();
+        assert_eq!(matches!(error.kind, CloudErrorKind::Unauthorized), unauthorized, "{error:?}");
+        assert_eq!(matches!(error.kind, CloudErrorKind::Unavailable), !unauthorized, "{error:?}");
         assert!(began.elapsed().as_secs() < 2);
     }
     assert_eq!(rig.accepted(Action::DetachVolume), 0);

@@ -30,7 +30,7 @@ async fn is_attached(rig: &Rig) -> bool {
 /// Detaches, and sees to it that nothing was attached when that was reported.
 async fn detach_for_real(rig: &Rig, volume: &VolumeId, node: &NodeId) -> Duration {
     let began = Instant::now();
-    rig.cloud.detach(volume, node, &rig.waiters).await.expect("it can be detached");
+    rig.cloud.attachments.detach(volume, node, &rig.waiters).await.expect("it can be detached");
     assert!(!is_attached(rig).await, "reported detached while attached, after {:?}", began.elapsed());
     began.elapsed()
 }
@@ -40,7 +40,7 @@ async fn an_old_attachment_is_gone_at_the_first_describe_that_lists_nothing_and_
     let rig = with_detach_seconds(2).await;
     rig.serve_alone().await;
     let (volume, node) = volume_and_node(&rig).await;
-    rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&volume, &node, &rig.waiters).await.unwrap();
     rig.pass(16).await;
     rig.sim.clear_calls();
     let took = detach_for_real(&rig, &volume, &node).await;
@@ -57,8 +57,8 @@ async fn an_attachment_of_moments_ago_is_not_gone_because_describes_do_not_list_
         let mut rig = with_detach_seconds(20).await;
         let (volume, node) = volume_and_node(&rig).await;
         match who {
-            "another one" => rig.twin().attach(&volume, &node, &rig.waiters).await.map(drop).unwrap(),
-            _ => rig.cloud.attach(&volume, &node, &rig.waiters).await.map(drop).unwrap(),
+            "another one" => rig.twin().attachments.attach(&volume, &node, &rig.waiters).await.map(drop).unwrap(),
+            _ => rig.cloud.attachments.attach(&volume, &node, &rig.waiters).await.map(drop).unwrap(),
         }
         if who == "one that ended" {
             rig.restart();
@@ -73,7 +73,7 @@ async fn an_attachment_of_moments_ago_is_not_gone_because_describes_do_not_list_
 async fn having_seen_it_detaching_proves_nothing_about_the_next_describe() {
     let rig = with_detach_seconds(12).await;
     let (volume, node) = volume_and_node(&rig).await;
-    rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&volume, &node, &rig.waiters).await.unwrap();
     let (until, mut looks) = (Instant::now() + FOURTEEN, 0);
     rig.lens.bend_volumes(move |volumes| {
         looks += 1;
@@ -88,11 +88,11 @@ async fn having_seen_it_detaching_proves_nothing_about_the_next_describe() {
 async fn the_memory_of_an_earlier_attachment_proves_nothing_about_one_that_another_process_made() {
     let rig = with_detach_seconds(1).await;
     let (volume, node) = volume_and_node(&rig).await;
-    rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&volume, &node, &rig.waiters).await.unwrap();
     rig.pass(40).await;
     let twin = rig.twin();
-    twin.detach(&volume, &node, &rig.waiters).await.unwrap();
-    twin.attach(&volume, &node, &rig.waiters).await.unwrap();
+    twin.attachments.detach(&volume, &node, &rig.waiters).await.unwrap();
+    twin.attachments.attach(&volume, &node, &rig.waiters).await.unwrap();
     rig.timing(TimingOverride { detach_ms: Some(20_000), ..TimingOverride::default() }).await;
     rig.lens.hide_attachments(FOURTEEN);
     detach_for_real(&rig, &volume, &node).await;
@@ -105,7 +105,7 @@ async fn after_a_restart_the_attach_time_tells_whether_describes_can_show_the_ti
         let (volume, node) = volume_and_node(&rig).await;
         rig.restart();
         rig.serve_alone().await;
-        rig.twin().attach(&volume, &node, &rig.waiters).await.unwrap();
+        rig.twin().attachments.attach(&volume, &node, &rig.waiters).await.unwrap();
         rig.pass(age).await;
         let took = detach_for_real(&rig, &volume, &node).await;
         assert!(took < Duration::from_secs(8), "{age} s old: {took:?}");
@@ -132,7 +132,7 @@ async fn what_somebody_else_is_detaching_is_waited_for_whatever_describes_show()
     let rig = with_detach_seconds(20).await;
     let (volume, node) = volume_and_node(&rig).await;
     let twin = rig.twin();
-    twin.attach(&volume, &node, &rig.waiters).await.unwrap();
+    twin.attachments.attach(&volume, &node, &rig.waiters).await.unwrap();
     let request = DetachRequest { volume: volume.clone(), instance: node.instance().clone() };
     rig.sim.detach_volume(&request).await.expect("it is attached");
     rig.lens.hide_attachments(FOURTEEN);
@@ -143,11 +143,11 @@ async fn what_somebody_else_is_detaching_is_waited_for_whatever_describes_show()
 async fn a_detach_that_was_given_up_is_waited_for_by_the_next_and_not_begun_anew() {
     let rig = with_detach_seconds(30).await;
     let (volume, node) = volume_and_node(&rig).await;
-    rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&volume, &node, &rig.waiters).await.unwrap();
     let waiters = Waiters::default();
     let waiter = waiters.join();
     let gate = rig.sim.hold(Action::DetachVolume);
-    let (given_up, _successor) = tokio::join!(rig.cloud.detach(&volume, &node, &waiters), async {
+    let (given_up, _successor) = tokio::join!(rig.cloud.attachments.detach(&volume, &node, &waiters), async {
         gate.reached().await;
         drop(waiter);
         let successor = waiters.supersede();
@@ -164,11 +164,11 @@ async fn a_detach_that_was_given_up_is_waited_for_by_the_next_and_not_begun_anew
 async fn an_attachment_that_comes_back_after_a_given_up_detach_is_detached_again() {
     let rig = with_detach_seconds(1).await;
     let (volume, node) = volume_and_node(&rig).await;
-    rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&volume, &node, &rig.waiters).await.unwrap();
     let waiters = Waiters::default();
     let waiter = waiters.join();
     let gate = rig.sim.hold(Action::DetachVolume);
-    let (given_up, _successor) = tokio::join!(rig.cloud.detach(&volume, &node, &waiters), async {
+    let (given_up, _successor) = tokio::join!(rig.cloud.attachments.detach(&volume, &node, &waiters), async {
         gate.reached().await;
         drop(waiter);
         let successor = waiters.supersede();
@@ -177,7 +177,7 @@ async fn an_attachment_that_comes_back_after_a_given_up_detach_is_detached_again
     });
     given_up.unwrap_err();
     rig.pass(5).await;
-    rig.twin().attach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.twin().attachments.attach(&volume, &node, &rig.waiters).await.unwrap();
     rig.lens.hide_attachments(FOURTEEN);
     detach_for_real(&rig, &volume, &node).await;
     assert_eq!(rig.count(Action::DetachVolume), 2);
@@ -191,7 +191,7 @@ async fn an_attach_whose_answer_was_lost_cannot_come_after_the_detach() {
     let waiter = waiters.join();
     let gate = rig.sim.hold(Action::AttachVolume);
     rig.sim.fail_next(Action::AttachVolume, ErrorClass::Ambiguous, false);
-    let (lost, _successor) = tokio::join!(rig.cloud.attach(&volume, &node, &waiters), async {
+    let (lost, _successor) = tokio::join!(rig.cloud.attachments.attach(&volume, &node, &waiters), async {
         gate.reached().await;
         drop(waiter);
         let successor = waiters.supersede();
@@ -202,9 +202,9 @@ async fn an_attach_whose_answer_was_lost_cannot_come_after_the_detach() {
     // EC2 carries the lost call out late.
     let late = async {
         rig.pass(10).await;
-        rig.twin().attach(&volume, &node, &rig.waiters).await.map(drop)
+        rig.twin().attachments.attach(&volume, &node, &rig.waiters).await.map(drop)
     };
-    let (detached, late) = tokio::join!(rig.cloud.detach(&volume, &node, &rig.waiters), late);
+    let (detached, late) = tokio::join!(rig.cloud.attachments.detach(&volume, &node, &rig.waiters), late);
     late.unwrap();
     detached.unwrap();
     assert!(!is_attached(&rig).await);
@@ -218,9 +218,9 @@ async fn a_new_process_waits_for_an_attach_that_the_one_before_it_may_have_on_it
     // What the process before had sent arrives only now.
     let late = async {
         rig.pass(10).await;
-        rig.twin().attach(&volume, &node, &rig.waiters).await.map(drop)
+        rig.twin().attachments.attach(&volume, &node, &rig.waiters).await.map(drop)
     };
-    let (detached, late) = tokio::join!(rig.cloud.detach(&volume, &node, &rig.waiters), late);
+    let (detached, late) = tokio::join!(rig.cloud.attachments.detach(&volume, &node, &rig.waiters), late);
     late.unwrap();
     detached.unwrap();
     assert!(!is_attached(&rig).await);
@@ -231,12 +231,12 @@ async fn a_terminated_instance_has_nothing_attached() {
     let rig = with_detach_seconds(1).await;
     let volume = rig.volume("pvc-1").await.id;
     let node = rig.neighbour().await;
-    rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&volume, &node, &rig.waiters).await.unwrap();
     rig.pass(20).await;
     rig.terminate(&node).await;
     detach_for_real(&rig, &volume, &node).await;
-    let error = rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap_err();
-    assert!(error.ec2().is_some() || error.is_not_found(), "{error:?}");
+    let error = rig.cloud.attachments.attach(&volume, &node, &rig.waiters).await.unwrap_err();
+    assert!(error.cause.is_some() || error.is_not_found(), "{error:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -244,12 +244,12 @@ async fn a_refusal_is_no_better_than_a_describe_where_an_attachment_is_known() {
     for class in [ErrorClass::AttachmentNotFound, ErrorClass::VolumeNotFound, ErrorClass::InstanceNotFound] {
         let rig = with_detach_seconds(1).await;
         let (volume, node) = volume_and_node(&rig).await;
-        rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
+        rig.cloud.attachments.attach(&volume, &node, &rig.waiters).await.unwrap();
         rig.pass(1).await;
         // All of EC2 lags: the call and the describes show the time before the attachment.
         rig.sim.fail_next(Action::DetachVolume, class, false);
         rig.lens.hide_attachments(Duration::from_secs(13));
-        let told = rig.cloud.detach(&volume, &node, &rig.waiters).await;
+        let told = rig.cloud.attachments.detach(&volume, &node, &rig.waiters).await;
         // It was not believed, and once a describe shows the attachment its end is asked for again.
         assert!(told.is_ok() && !is_attached(&rig).await, "{class:?}: {told:?}");
         assert_eq!(rig.accepted(Action::DetachVolume), 1, "{class:?}");
@@ -269,9 +269,9 @@ async fn not_attached_is_believed_at_once_only_by_a_process_that_alone_was_asked
     rig.connect(ConnectionId::unique());
     let late = async {
         rig.pass(10).await;
-        rig.twin().attach(&volume, &node, &rig.waiters).await.map(drop)
+        rig.twin().attachments.attach(&volume, &node, &rig.waiters).await.map(drop)
     };
-    let (detached, late) = tokio::join!(rig.cloud.detach(&volume, &node, &rig.waiters), late);
+    let (detached, late) = tokio::join!(rig.cloud.attachments.detach(&volume, &node, &rig.waiters), late);
     late.unwrap();
     detached.unwrap();
     assert!(!is_attached(&rig).await);
@@ -281,15 +281,15 @@ async fn not_attached_is_believed_at_once_only_by_a_process_that_alone_was_asked
 async fn an_attach_of_the_former_process_that_comes_after_the_end_is_ended_too() {
     let rig = with_detach_seconds(1).await;
     let (volume, node) = volume_and_node(&rig).await;
-    rig.twin().attach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.twin().attachments.attach(&volume, &node, &rig.waiters).await.unwrap();
     rig.pass(60).await;
     rig.connect(ConnectionId::unique());
     let late = async {
         tokio::time::sleep(Duration::from_secs(8)).await;
         assert!(!is_attached(&rig).await, "it has ended by now");
-        rig.twin().attach(&volume, &node, &rig.waiters).await.map(drop)
+        rig.twin().attachments.attach(&volume, &node, &rig.waiters).await.map(drop)
     };
-    let (detached, late) = tokio::join!(rig.cloud.detach(&volume, &node, &rig.waiters), late);
+    let (detached, late) = tokio::join!(rig.cloud.attachments.detach(&volume, &node, &rig.waiters), late);
     late.unwrap();
     detached.unwrap();
     assert!(!is_attached(&rig).await);
@@ -304,7 +304,7 @@ async fn a_process_that_takes_over_waits_once_for_what_another_may_have_sent_not
     let began = Instant::now();
     let waiters = Waiters::default();
     let waiter = waiters.join();
-    let (given_up, ()) = tokio::join!(rig.cloud.detach(&volume, &node, &waiters), async {
+    let (given_up, ()) = tokio::join!(rig.cloud.attachments.detach(&volume, &node, &waiters), async {
         tokio::time::sleep(Duration::from_secs(10)).await;
         drop(waiter);
     });

@@ -1,4 +1,4 @@
-use ebs_cloud::{CloudError, Object, VolumeSpec};
+use ebs_cloud::{CloudError, CloudErrorKind, Object, VolumeSpec};
 use ebs_ec2::{Action, ErrorClass};
 use ebs_sim::api::Call;
 use ebs_sim::engine::{EngineConfig, Timing, TimingOverride};
@@ -17,7 +17,7 @@ async fn an_expanded_volume_has_its_size_once_the_modification_is_past_modifying
     rig.timing(modify_ms(9_000, 3_600_000)).await;
     let volume = rig.volume("pvc-1").await;
     let began = Instant::now();
-    assert_eq!(rig.cloud.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap(), Gib(10));
+    assert_eq!(rig.cloud.volumes.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap(), Gib(10));
     assert!((9..20).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
 }
 
@@ -26,7 +26,7 @@ async fn a_size_that_the_volume_has_already_is_no_modification() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     for size in [Gib(1), Gib(4)] {
-        assert_eq!(rig.cloud.expand(&volume.id, size, &rig.waiters).await.unwrap(), Gib(4));
+        assert_eq!(rig.cloud.volumes.expand(&volume.id, size, &rig.waiters).await.unwrap(), Gib(4));
     }
     assert_eq!(rig.count(Action::ModifyVolume), 0);
 }
@@ -39,16 +39,16 @@ async fn the_target_of_a_running_modification_is_not_the_size_yet() {
     let waiters = Waiters::default();
     let waiter = waiters.join();
     let gate = rig.sim.hold(Action::ModifyVolume);
-    let (ended, _successor) = tokio::join!(rig.cloud.expand(&volume.id, Gib(10), &waiters), async {
+    let (ended, _successor) = tokio::join!(rig.cloud.volumes.expand(&volume.id, Gib(10), &waiters), async {
         gate.reached().await;
         drop(waiter);
         let successor = waiters.supersede();
         gate.release();
         successor
     });
-    assert!(matches!(ended, Err(CloudError::Abandoned { .. })), "{ended:?}");
+    assert!(matches!(ended, Err(CloudError { kind: CloudErrorKind::Abandoned, .. })), "{ended:?}");
     let began = Instant::now();
-    assert_eq!(rig.cloud.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap(), Gib(10));
+    assert_eq!(rig.cloud.volumes.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap(), Gib(10));
     assert!(began.elapsed().as_secs() >= 25, "waited only {:?}", began.elapsed());
     assert_eq!(rig.count(Action::ModifyVolume), 1);
 }
@@ -57,8 +57,8 @@ async fn the_target_of_a_running_modification_is_not_the_size_yet() {
 async fn a_missing_volume_is_named() {
     let rig = Rig::new().await;
     let missing = VolumeId::parse("vol-0123456789abcdef0").unwrap();
-    match rig.cloud.expand(&missing, Gib(10), &rig.waiters).await.unwrap_err() {
-        CloudError::NotFound { object, .. } => assert_eq!(object, Object::Volume(missing)),
+    match rig.cloud.volumes.expand(&missing, Gib(10), &rig.waiters).await.unwrap_err() {
+        CloudError { kind: CloudErrorKind::NotFound(object), .. } => assert_eq!(object, Object::Volume(missing)),
         other => panic!("{other:?}"),
     }
 }
@@ -67,18 +67,18 @@ async fn a_missing_volume_is_named() {
 async fn a_refusal_for_the_modification_limits_says_when_it_is_possible_again() {
     let rig = Rig::with(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }).await;
     let volume = rig.volume("pvc-1").await;
-    rig.cloud.expand(&volume.id, Gib(5), &rig.waiters).await.unwrap();
-    let optimizing = rig.cloud.expand(&volume.id, Gib(6), &rig.waiters).await.unwrap_err();
-    assert!(matches!(optimizing, CloudError::FailedPrecondition { .. }), "{optimizing:?}");
+    rig.cloud.volumes.expand(&volume.id, Gib(5), &rig.waiters).await.unwrap();
+    let optimizing = rig.cloud.volumes.expand(&volume.id, Gib(6), &rig.waiters).await.unwrap_err();
+    assert!(matches!(optimizing.kind, CloudErrorKind::FailedPrecondition), "{optimizing:?}");
     assert!(message_of(&optimizing).contains("still being optimized"), "{}", message_of(&optimizing));
     for gib in 6..9 {
         rig.pass(120).await;
-        rig.cloud.expand(&volume.id, Gib(gib), &rig.waiters).await.unwrap();
+        rig.cloud.volumes.expand(&volume.id, Gib(gib), &rig.waiters).await.unwrap();
     }
     rig.pass(120).await;
     let modifications = rig.count(Action::ModifyVolume);
-    let fifth = rig.cloud.expand(&volume.id, Gib(20), &rig.waiters).await.unwrap_err();
-    assert!(matches!(fifth, CloudError::FailedPrecondition { .. }), "{fifth:?}");
+    let fifth = rig.cloud.volumes.expand(&volume.id, Gib(20), &rig.waiters).await.unwrap_err();
+    assert!(matches!(fifth.kind, CloudErrorKind::FailedPrecondition), "{fifth:?}");
     assert!(message_of(&fifth).contains("possible again at 20"), "{}", message_of(&fifth));
     assert_eq!(rig.count(Action::ModifyVolume), modifications + 1, "a refusal for the rate is never repeated");
 }
@@ -89,31 +89,31 @@ async fn a_modification_whose_reply_was_lost_is_followed_and_not_repeated() {
     rig.timing(modify_ms(5_000, 60_000)).await;
     let volume = rig.volume("pvc-1").await;
     rig.sim.fail_next(Action::ModifyVolume, ErrorClass::Ambiguous, true);
-    assert_eq!(rig.cloud.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap(), Gib(10));
+    assert_eq!(rig.cloud.volumes.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap(), Gib(10));
     assert_eq!(rig.count(Action::ModifyVolume), 1);
     rig.pass(120).await;
     rig.sim.fail_next(Action::ModifyVolume, ErrorClass::Ambiguous, false);
-    let error = rig.cloud.expand(&volume.id, Gib(20), &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
-    assert_eq!(rig.cloud.expand(&volume.id, Gib(20), &rig.waiters).await.unwrap(), Gib(20));
+    let error = rig.cloud.volumes.expand(&volume.id, Gib(20), &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "{error:?}");
+    assert_eq!(rig.cloud.volumes.expand(&volume.id, Gib(20), &rig.waiters).await.unwrap(), Gib(20));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_ec2_refuses_for_good_keeps_its_meaning() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
-    let error = rig.cloud.expand(&volume.id, Gib(1_000_000), &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::InvalidArgument { .. }), "{error:?}");
+    let error = rig.cloud.volumes.expand(&volume.id, Gib(1_000_000), &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
     let limit = ErrorClass::LimitExceeded(ebs_ec2::Limit::ModificationSize);
     rig.sim.fail_next(Action::ModifyVolume, limit, false);
-    let error = rig.cloud.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::LimitExceeded { .. }), "{error:?}");
+    let error = rig.cloud.volumes.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::LimitExceeded), "{error:?}");
 }
 
 fn with_iops_tags(ratio: &str, increase: &str) -> VolumeSpec {
     let mut spec = in_zone(spec("pvc-1"), "us-west-2a");
     spec.volume_type = VolumeType::Io2;
-    spec.iops = IopsRequest::Explicit(100);
+    spec.iops = IopsRequest::explicit(100);
     spec.tags.insert("ebs.csi.aws.com/IOPSPerGb".into(), ratio.into());
     spec.tags.insert("ebs.csi.aws.com/AllowAutoIOPSIncreaseOnModify".into(), increase.into());
     spec
@@ -132,7 +132,7 @@ async fn the_tags_of_a_volume_raise_its_iops_with_its_size() {
     for (increase, wanted) in [("true", Some(500)), ("1", Some(500)), ("T", Some(500)), ("false", None)] {
         let rig = Rig::new().await;
         let volume = rig.create(&with_iops_tags("50", increase)).await.unwrap();
-        rig.cloud.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap();
+        rig.cloud.volumes.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap();
         assert_eq!(asked_iops(&rig), wanted, "{increase}");
     }
 }
@@ -142,7 +142,7 @@ async fn bad_iops_tags_do_not_keep_a_volume_from_growing() {
     for (ratio, increase) in [("many", "true"), ("-5", "true"), ("50", "yes")] {
         let rig = Rig::new().await;
         let volume = rig.create(&with_iops_tags(ratio, increase)).await.unwrap();
-        assert_eq!(rig.cloud.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap(), Gib(10));
+        assert_eq!(rig.cloud.volumes.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap(), Gib(10));
         assert_eq!(asked_iops(&rig), None, "{ratio} {increase}");
     }
 }
@@ -151,7 +151,7 @@ async fn bad_iops_tags_do_not_keep_a_volume_from_growing() {
 async fn an_expansion_that_nobody_waits_for_starts_nothing() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
-    let error = rig.cloud.expand(&volume.id, Gib(10), &Waiters::default()).await.unwrap_err();
-    assert!(matches!(error, CloudError::Abandoned { .. }), "{error:?}");
+    let error = rig.cloud.volumes.expand(&volume.id, Gib(10), &Waiters::default()).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::Abandoned), "{error:?}");
     assert_eq!(rig.count(Action::ModifyVolume), 0);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ebs_cloud::{CloudError, SnapshotFeatures, Source, VolumeSpec, VolumeState};
+use ebs_cloud::{CloudError, CloudErrorKind, SnapshotFeatures, Source, VolumeSpec, VolumeState};
 use ebs_ec2::{Action, ErrorClass};
 use ebs_sim::engine::{BurntToken, EngineConfig};
 use ebs_types::{ConnectionId, SnapshotId, VolumeId, VolumeType, Waiters};
@@ -40,7 +40,7 @@ async fn a_refusal_by_ec2_finds_the_volume_that_another_process_made_of_the_name
     let rig = Rig::new().await;
     for (n, class) in REFUSALS.into_iter().enumerate() {
         let wanted = spec(&format!("pvc-{n}"));
-        let made = rig.twin().create_volume(&wanted, &rig.waiters).await.unwrap().into_inner();
+        let made = rig.twin().volumes.create(&wanted, &rig.waiters).await.unwrap().into_inner();
         rig.pass(60).await;
         rig.sim.fail_next(Action::CreateVolume, class, false);
         let found = rig.create(&wanted).await;
@@ -51,7 +51,7 @@ async fn a_refusal_by_ec2_finds_the_volume_that_another_process_made_of_the_name
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_final_only_when_a_describe_that_cannot_lag_behind_the_take_over_shows_nothing() {
     let rig = Rig::new().await;
-    let made = rig.twin().create_volume(&spec("pvc-1"), &rig.waiters).await.unwrap().into_inner();
+    let made = rig.twin().volumes.create(&spec("pvc-1"), &rig.waiters).await.unwrap().into_inner();
     hide_volumes(&rig, 14);
     rig.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
     assert_eq!(rig.create(&spec("pvc-1")).await.map(|v| v.id).ok(), Some(made.id));
@@ -68,13 +68,13 @@ async fn a_name_that_is_proven_absent_costs_no_describe_at_the_next_refusal() {
     for _ in 0..3 {
         rig.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
         let error = rig.create(&spec("pvc-1")).await.unwrap_err();
-        assert!(matches!(error, CloudError::Unauthorized { .. }), "{error:?}");
+        assert!(matches!(error.kind, CloudErrorKind::Unauthorized), "{error:?}");
     }
     assert_eq!(looks(&rig), before + 1);
     // What may have been made since has to be looked for again.
     rig.sim.fail_next(Action::DescribeVolumes, ErrorClass::Unauthorized, false);
     let error = rig.create(&spec("pvc-1")).await.unwrap_err();
-    assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
+    assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "{error:?}");
     rig.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
     rig.create(&spec("pvc-1")).await.expect("it was made");
 }
@@ -85,7 +85,7 @@ async fn an_absence_proven_before_a_pause_proves_nothing_after_it() {
     rig.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
     rig.create(&spec("pvc-1")).await.unwrap_err();
     rig.pass(60).await;
-    let made = rig.twin().create_volume(&spec("pvc-1"), &rig.waiters).await.unwrap().into_inner();
+    let made = rig.twin().volumes.create(&spec("pvc-1"), &rig.waiters).await.unwrap().into_inner();
     rig.pass(60).await;
     rig.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
     assert_eq!(rig.create(&spec("pvc-1")).await.map(|v| v.id).ok(), Some(made.id));
@@ -107,7 +107,7 @@ async fn a_describe_before_the_request_that_is_refused_is_final_only_without_a_v
         rig.sim.fail_next(Action::DescribeVolumes, ErrorClass::Unauthorized, false);
     }
     let error = rig.create(&clone).await.unwrap_err();
-    assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "nothing can be looked at: {error:?}");
+    assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "nothing can be looked at: {error:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,7 +127,7 @@ async fn zones_that_cannot_be_listed_are_no_final_error_for_a_name_that_has_its_
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_cannot_be_followed_is_no_final_error() {
     let rig = Rig::new().await;
-    rig.twin().create_volume(&spec("pvc-1"), &rig.waiters).await.unwrap().into_inner();
+    rig.twin().volumes.create(&spec("pvc-1"), &rig.waiters).await.unwrap().into_inner();
     rig.pass(60).await;
     let (sim, mut looks) = (rig.sim.clone(), 0);
     rig.lens.bend_volumes(move |volumes| {
@@ -139,7 +139,7 @@ async fn a_volume_that_cannot_be_followed_is_no_final_error() {
     });
     rig.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
     let error = rig.create(&spec("pvc-1")).await.unwrap_err();
-    assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
+    assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "{error:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,8 +147,8 @@ async fn an_encrypted_volume_under_a_later_token_is_found_before_the_first_is_re
     let rig = Rig::with(EngineConfig { burnt_token: BurntToken::OldReply, ..EngineConfig::default() }).await;
     let wanted = VolumeSpec { encrypted: true, ..spec("pvc-1") };
     let twin = rig.twin();
-    let first = twin.create_volume(&wanted, &rig.waiters).await.unwrap().into_inner();
-    twin.delete_volume(&first.id, &rig.waiters).await.unwrap();
+    let first = twin.volumes.create(&wanted, &rig.waiters).await.unwrap().into_inner();
+    twin.volumes.delete(&first.id, &rig.waiters).await.unwrap();
     let request = ebs_ec2::CreateVolume { encrypted: true, ..request(&wanted, "the-next-token") };
     let second = rig.stranger(request).await;
     rig.pass(60).await;
@@ -166,7 +166,7 @@ async fn a_volume_in_state_error_is_deleted_before_the_error_is_final() {
     break_volumes(&rig);
     for n in 1..=3 {
         let error = rig.create(&spec("pvc-1")).await.unwrap_err();
-        assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
+        assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
         assert!(
             message_of(&error).contains("state error") && message_of(&error).contains("deleted"),
             "{}",
@@ -183,7 +183,7 @@ async fn a_volume_in_state_error_that_cannot_be_deleted_is_no_final_error_and_th
         break_volumes(&rig);
         rig.sim.fail_next(Action::DeleteVolume, ErrorClass::Unauthorized, false);
         let error = rig.create(&spec("pvc-1")).await.unwrap_err();
-        assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
+        assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "{error:?}");
         let left = rig.volumes().await;
         assert!(left.len() == 1 && message_of(&error).contains(&left[0].id), "{}", message_of(&error));
         rig.restart();
@@ -202,7 +202,7 @@ async fn a_volume_in_state_error_that_a_describe_finds_by_the_name_is_deleted_an
     break_volumes(&rig);
     rig.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
     let error = rig.create(&spec("pvc-1")).await.unwrap_err();
-    assert!(matches!(error, CloudError::Unauthorized { .. }), "{error:?}");
+    assert!(matches!(error.kind, CloudErrorKind::Unauthorized), "{error:?}");
     let left: Vec<String> = rig.volumes().await.into_iter().map(|v| v.id).collect();
     assert_eq!(left, [theirs.as_str()], "{ours} should be gone");
 }
@@ -213,7 +213,7 @@ async fn not_found_is_no_proof_for_a_volume_that_was_there_moments_ago() {
     let volume = rig.volume("pvc-1").await;
     hide_volumes(&rig, 10);
     rig.sim.fail_next(Action::DeleteVolume, ErrorClass::VolumeNotFound, false);
-    rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
+    rig.cloud.volumes.delete(&volume.id, &rig.waiters).await.unwrap();
     assert_eq!(rig.volumes().await.len(), 0, "reported deleted while it is there");
 }
 
@@ -223,7 +223,7 @@ async fn not_found_is_no_proof_in_a_process_that_has_only_now_become_the_one_tha
     let volume = rig.volume("pvc-1").await;
     rig.restart();
     rig.sim.fail_next(Action::DeleteVolume, ErrorClass::VolumeNotFound, false);
-    rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
+    rig.cloud.volumes.delete(&volume.id, &rig.waiters).await.unwrap();
     assert_eq!(rig.volumes().await.len(), 0, "reported deleted while it is there");
 }
 
@@ -232,9 +232,9 @@ async fn not_found_is_believed_at_once_for_a_volume_that_was_last_there_long_ago
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     rig.pass(20).await;
-    rig.twin().delete_volume(&volume.id, &rig.waiters).await.unwrap();
+    rig.twin().volumes.delete(&volume.id, &rig.waiters).await.unwrap();
     let (looks_before, began) = (looks(&rig), Instant::now());
-    rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
+    rig.cloud.volumes.delete(&volume.id, &rig.waiters).await.unwrap();
     assert_eq!(looks(&rig), looks_before);
     assert!(began.elapsed().as_secs() < 2, "{:?}", began.elapsed());
 }
@@ -244,12 +244,12 @@ async fn not_found_is_no_proof_for_a_snapshot_that_was_there_moments_ago() {
     let mut rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     for (n, restarts) in [(1, false), (2, true)] {
-        let made = rig.cloud.create_snapshot(&snapshot_spec(&format!("snap-{n}"), &volume.id), &rig.waiters).await;
+        let made = rig.cloud.snapshots.create(&snapshot_spec(&format!("snap-{n}"), &volume.id), &rig.waiters).await;
         if restarts {
             rig.restart();
         }
         rig.sim.fail_next(Action::DeleteSnapshot, ErrorClass::SnapshotNotFound, false);
-        rig.cloud.delete_snapshot(&made.unwrap().into_inner().id, &rig.waiters).await.unwrap();
+        rig.cloud.snapshots.delete(&made.unwrap().into_inner().id, &rig.waiters).await.unwrap();
         let left = rig.sim.engine().snapshot_of_state().await.snapshots.len();
         assert_eq!(left, 0, "reported deleted while it is there");
     }
@@ -262,7 +262,7 @@ async fn a_snapshot_that_another_process_has_taken_is_found_before_a_second_is_t
     rig.pass(20).await;
     for lag in [0, 7, 14] {
         let wanted = snapshot_spec(&format!("snap-{lag}"), &volume.id);
-        let theirs = rig.twin().create_snapshot(&wanted, &rig.waiters).await.unwrap().into_inner();
+        let theirs = rig.twin().snapshots.create(&wanted, &rig.waiters).await.unwrap().into_inner();
         let began = Instant::now();
         rig.lens.bend_snapshots(move |snapshots| {
             if began.elapsed().as_secs() < lag {
@@ -270,7 +270,7 @@ async fn a_snapshot_that_another_process_has_taken_is_found_before_a_second_is_t
             }
         });
         let calls = rig.count(Action::CreateSnapshot);
-        let found = rig.cloud.create_snapshot(&wanted, &rig.waiters).await;
+        let found = rig.cloud.snapshots.create(&wanted, &rig.waiters).await;
         assert_eq!(found.map(|s| s.into_inner().id).ok(), Some(theirs.id), "shown after {lag} s");
         assert_eq!(rig.count(Action::CreateSnapshot), calls, "shown after {lag} s");
         rig.pass(60).await;
@@ -293,10 +293,10 @@ async fn a_refusal_that_nobody_waited_for_is_not_given_once_another_process_may_
         }
         drop(waiter);
     };
-    let (refused, ()) = tokio::join!(rig.cloud.provide_snapshot(&wanted, &features, &waiters), client);
-    assert!(matches!(refused, Err(CloudError::Unauthorized { .. })), "{refused:?}");
+    let (refused, ()) = tokio::join!(rig.cloud.snapshots.provide(&wanted, &features, &waiters), client);
+    assert!(matches!(refused, Err(CloudError { kind: CloudErrorKind::Unauthorized, .. })), "{refused:?}");
     rig.pass(30).await;
-    let theirs = rig.twin().provide_snapshot(&wanted, &features, &rig.waiters).await.unwrap();
+    let theirs = rig.twin().snapshots.provide(&wanted, &features, &rig.waiters).await.unwrap();
     rig.connect(ConnectionId::unique());
     let began = Instant::now();
     rig.lens.bend_snapshots(move |snapshots| {
@@ -304,7 +304,7 @@ async fn a_refusal_that_nobody_waited_for_is_not_given_once_another_process_may_
             snapshots.clear();
         }
     });
-    let found = rig.cloud.provide_snapshot(&wanted, &features, &rig.waiters).await;
+    let found = rig.cloud.snapshots.provide(&wanted, &features, &rig.waiters).await;
     assert_eq!(found.map(|snapshot| snapshot.id).ok(), Some(theirs.id));
 }
 
@@ -315,8 +315,8 @@ async fn a_refused_snapshot_that_nobody_has_taken_is_refused_with_one_describe()
     let volume = rig.volume("pvc-1").await;
     let before = rig.count(Action::DescribeSnapshots);
     rig.sim.fail_next(Action::CreateSnapshot, ErrorClass::Unauthorized, false);
-    let error = rig.cloud.create_snapshot(&snapshot_spec("snap", &volume.id), &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::Unauthorized { .. }), "{error:?}");
+    let error = rig.cloud.snapshots.create(&snapshot_spec("snap", &volume.id), &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::Unauthorized), "{error:?}");
     assert_eq!(rig.count(Action::DescribeSnapshots), before + 1, "the look before the call is proof enough");
 }
 
@@ -325,11 +325,11 @@ async fn an_unknown_type_is_left_to_ec2_to_judge_with_its_iops_as_they_are() {
     let rig = Rig::new().await;
     let wanted = VolumeSpec {
         volume_type: VolumeType::Other("gp9".to_owned()),
-        iops: ebs_types::IopsRequest::Explicit(900_000),
+        iops: ebs_types::IopsRequest::explicit(900_000),
         ..in_zone(spec("pvc-1"), "us-west-2a")
     };
     let error = rig.create(&wanted).await.unwrap_err();
-    assert!(matches!(error, CloudError::InvalidArgument { .. }), "{error:?}");
+    assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
     let request = rig.creations().pop().expect("EC2 was asked");
     assert_eq!((request.volume_type.as_deref(), request.iops), (Some("gp9"), Some(900_000)));
 }
@@ -344,7 +344,7 @@ async fn a_missing_source_is_final_after_the_name_was_looked_for() {
     for (n, source) in sources.into_iter().enumerate() {
         let wanted = VolumeSpec { source, ..spec(&format!("pvc-{n}")) };
         let error = rig.create(&wanted).await.unwrap_err();
-        assert!(matches!(error, CloudError::SourceNotFound { .. }), "{error:?}");
+        assert!(matches!(error.kind, CloudErrorKind::SourceNotFound(_)), "{error:?}");
         assert!(looks(&rig) > n, "nobody looked for the name");
     }
 }

@@ -1,6 +1,6 @@
 //! Volumes of HyperPod nodes, which SageMaker attaches.
 
-use ebs_cloud::CloudError;
+use ebs_cloud::{CloudError, CloudErrorKind};
 use ebs_ec2::{Action, ErrorClass, Limit};
 use ebs_sim::engine::TimingOverride;
 use ebs_sim::iam::Extra;
@@ -25,14 +25,14 @@ async fn a_cluster_node_gets_its_volume_through_sagemaker_and_repeats_are_one_at
     rig.timing(TimingOverride { attach_ms: Some(4_000), detach_ms: Some(4_000), ..TimingOverride::default() }).await;
     let volume = rig.volume("pvc-1").await;
     let node = node("my-big-cluster");
-    let first = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
-    let again = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
-    let after_restart = rig.twin().attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let first = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let again = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let after_restart = rig.twin().attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     assert_eq!((&first.device, &again.device), (&after_restart.device, &first.device));
     assert_eq!(rig.count(Action::AttachClusterNodeVolume), 1, "what is there is looked at first");
     assert_eq!(rig.count(Action::AttachVolume) + rig.count(Action::DescribeInstances), 0);
     for _ in 0..2 {
-        rig.cloud.detach(&volume.id, &node, &rig.waiters).await.unwrap();
+        rig.cloud.attachments.detach(&volume.id, &node, &rig.waiters).await.unwrap();
         assert!(rig.volumes().await[0].attachments.is_empty());
     }
     assert_eq!(rig.accepted(Action::DetachClusterNodeVolume), 1);
@@ -44,11 +44,11 @@ async fn a_volume_of_a_cluster_node_is_attached_elsewhere_for_others() {
     let rig = rig().await;
     let volume = rig.volume("pvc-1").await;
     let [instance, _] = rig.nodes().await;
-    rig.cloud.attach(&volume.id, &node("blue"), &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&volume.id, &node("blue"), &rig.waiters).await.unwrap();
     let other = NodeId::parse("hyperpod-blue-i-0fedcba9876543210").unwrap();
     for other in [instance, other] {
-        let error = rig.cloud.attach(&volume.id, &other, &rig.waiters).await.unwrap_err();
-        assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
+        let error = rig.cloud.attachments.attach(&volume.id, &other, &rig.waiters).await.unwrap_err();
+        assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
         assert!(message_of(&error).contains("cluster/blue"), "{}", message_of(&error));
     }
 }
@@ -58,9 +58,9 @@ async fn refusals_to_attach_to_a_cluster_node_keep_their_meaning() {
     let rig = rig().await;
     let volume = rig.volume("pvc-1").await;
     type Fits = fn(&CloudError) -> bool;
-    let limit: Fits = |e| matches!(e, CloudError::LimitExceeded { .. });
-    let missing: Fits = |e| matches!(e, CloudError::NotFound { .. });
-    let argument: Fits = |e| matches!(e, CloudError::InvalidArgument { .. });
+    let limit: Fits = |e| matches!(e.kind, CloudErrorKind::LimitExceeded);
+    let missing: Fits = |e| matches!(e.kind, CloudErrorKind::NotFound(_));
+    let argument: Fits = |e| matches!(e.kind, CloudErrorKind::InvalidArgument);
     for (class, fits) in [
         (ErrorClass::LimitExceeded(Limit::Attachments), limit),
         (ErrorClass::VolumeNotFound, missing),
@@ -68,7 +68,7 @@ async fn refusals_to_attach_to_a_cluster_node_keep_their_meaning() {
         (ErrorClass::InvalidParameter, argument),
     ] {
         rig.sim.fail_next(Action::AttachClusterNodeVolume, class, false);
-        let error = rig.cloud.attach(&volume.id, &node("blue"), &rig.waiters).await.unwrap_err();
+        let error = rig.cloud.attachments.attach(&volume.id, &node("blue"), &rig.waiters).await.unwrap_err();
         assert!(fits(&error), "{class:?}: {error:?}");
     }
 }
@@ -79,9 +79,9 @@ async fn a_cluster_node_without_the_volume_is_detached_and_other_refusals_are_er
     let volume = rig.volume("pvc-1").await;
     for class in [ErrorClass::IncorrectState, ErrorClass::AttachmentNotFound, ErrorClass::VolumeNotFound] {
         rig.sim.fail_next(Action::DetachClusterNodeVolume, class, false);
-        rig.cloud.detach(&volume.id, &node("blue"), &rig.waiters).await.unwrap();
+        rig.cloud.attachments.detach(&volume.id, &node("blue"), &rig.waiters).await.unwrap();
     }
     rig.sim.fail_next(Action::DetachClusterNodeVolume, ErrorClass::InvalidParameter, false);
-    let error = rig.cloud.detach(&volume.id, &node("blue"), &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::InvalidArgument { .. }), "{error:?}");
+    let error = rig.cloud.attachments.detach(&volume.id, &node("blue"), &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
 }

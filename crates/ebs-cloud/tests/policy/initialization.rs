@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ebs_cloud::{CloudError, Object};
+use ebs_cloud::{CloudError, CloudErrorKind, Object};
 use ebs_ec2::{Action, ErrorClass};
 use ebs_types::{VolumeId, Waiters};
 use tokio::time::Instant;
@@ -27,11 +27,11 @@ async fn a_volume_that_is_initialised_is_asked_about_once() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     for _ in 0..3 {
-        rig.cloud.await_initialized(&volume.id, &rig.waiters).await.unwrap();
+        rig.cloud.volumes.await_initialized(&volume.id, &rig.waiters).await.unwrap();
     }
     assert_eq!(rig.count(Action::DescribeVolumeStatus), 1);
     rig.pass(6 * 3600 + 1).await;
-    rig.cloud.await_initialized(&volume.id, &rig.waiters).await.unwrap();
+    rig.cloud.volumes.await_initialized(&volume.id, &rig.waiters).await.unwrap();
     assert_eq!(rig.count(Action::DescribeVolumeStatus), 2, "the answer is kept for 6 h");
 }
 
@@ -44,15 +44,15 @@ async fn with_an_estimate_ec2_is_asked_again_only_then_and_not_within_a_minute()
         let volume = rig.volume("pvc-1").await;
         initializing(&rig, Duration::from_secs(seconds), true);
         let began = Instant::now();
-        rig.cloud.await_initialized(&volume.id, &rig.waiters).await.unwrap();
+        rig.cloud.volumes.await_initialized(&volume.id, &rig.waiters).await.unwrap();
         assert!((waited..waited + 10).contains(&began.elapsed().as_secs()), "{seconds}: {:?}", began.elapsed());
         assert_eq!(rig.count(Action::DescribeVolumeStatus), 2);
     }
     initializing(&rig, Duration::from_secs(1000), true);
-    let error = rig.cloud.await_initialized(&volume.id, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::InProgress { .. }), "{error:?}");
+    let error = rig.cloud.volumes.await_initialized(&volume.id, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
     assert!(message_of(&error).contains("expects the end about 20"), "{}", message_of(&error));
-    rig.cloud.await_initialized(&volume.id, &rig.waiters).await.unwrap_err();
+    rig.cloud.volumes.await_initialized(&volume.id, &rig.waiters).await.unwrap_err();
     assert_eq!(rig.count(Action::DescribeVolumeStatus), 1, "the next attempt asks no earlier");
 }
 
@@ -61,10 +61,10 @@ async fn without_an_estimate_ec2_is_asked_every_two_minutes() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     initializing(&rig, Duration::from_secs(130), false);
-    let error = rig.cloud.await_initialized(&volume.id, &rig.waiters).await.unwrap_err();
+    let error = rig.cloud.volumes.await_initialized(&volume.id, &rig.waiters).await.unwrap_err();
     assert!(message_of(&error).contains("no estimate"), "{}", message_of(&error));
     assert_eq!(rig.count(Action::DescribeVolumeStatus), 2);
-    rig.cloud.await_initialized(&volume.id, &rig.waiters).await.unwrap();
+    rig.cloud.volumes.await_initialized(&volume.id, &rig.waiters).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,16 +72,16 @@ async fn a_status_that_says_nothing_is_an_error_and_a_missing_volume_is_named() 
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     rig.lens.bend_statuses(|statuses| statuses.iter_mut().for_each(|s| s.details = None));
-    let error = rig.cloud.await_initialized(&volume.id, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::Unavailable { .. }), "{error:?}");
+    let error = rig.cloud.volumes.await_initialized(&volume.id, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::Unavailable), "{error:?}");
     let missing = VolumeId::parse("vol-0123456789abcdef0").unwrap();
-    match rig.cloud.await_initialized(&missing, &rig.waiters).await.unwrap_err() {
-        CloudError::NotFound { object, .. } => assert_eq!(object, Object::Volume(missing)),
+    match rig.cloud.volumes.await_initialized(&missing, &rig.waiters).await.unwrap_err() {
+        CloudError { kind: CloudErrorKind::NotFound(object), .. } => assert_eq!(object, Object::Volume(missing)),
         other => panic!("{other:?}"),
     }
     rig.sim.fail_next(Action::DescribeVolumeStatus, ErrorClass::Unauthorized, false);
-    let error = rig.cloud.await_initialized(&volume.id, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::Unauthorized { .. }), "{error:?}");
+    let error = rig.cloud.volumes.await_initialized(&volume.id, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::Unauthorized), "{error:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,10 +92,10 @@ async fn the_wait_for_initialisation_ends_soon_after_its_last_waiter_has_left() 
     let waiters = Waiters::default();
     let waiter = waiters.join();
     let began = Instant::now();
-    let (ended, ()) = tokio::join!(rig.cloud.await_initialized(&volume.id, &waiters), async {
+    let (ended, ()) = tokio::join!(rig.cloud.volumes.await_initialized(&volume.id, &waiters), async {
         tokio::task::yield_now().await;
         drop(waiter);
     });
-    assert!(matches!(ended, Err(CloudError::Abandoned { .. })), "{ended:?}");
+    assert!(matches!(ended, Err(CloudError { kind: CloudErrorKind::Abandoned, .. })), "{ended:?}");
     assert!(began.elapsed() <= Duration::from_secs(6), "{:?}", began.elapsed());
 }

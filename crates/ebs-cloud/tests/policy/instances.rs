@@ -11,7 +11,7 @@ async fn an_instance_that_does_not_exist_spoils_nothing_for_the_others() {
     let [node, other] = rig.nodes().await;
     for name in ["pvc-1", "pvc-2"] {
         let volume = rig.volume(name).await;
-        rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     }
     let managed = BTreeSet::from([rig.volume("pvc-1").await.id]);
     let missing = InstanceId::parse("i-0123456789abcdef0").unwrap();

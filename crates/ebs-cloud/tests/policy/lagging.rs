@@ -18,11 +18,11 @@ async fn a_snapshot_that_was_seen_once_and_then_not_is_not_taken_twice() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
-    let made = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
+    let made = rig.cloud.snapshots.create(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
     rig.pass(5).await;
-    rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).expect("seen");
+    rig.cloud.snapshots.create(&spec, &rig.waiters).await.map(Ensured::into_inner).expect("seen");
     next_describe_lags(&rig, "DescribeSnapshots", 12);
-    let again = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
+    let again = rig.cloud.snapshots.create(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
     assert_eq!((again.id, rig.count(Action::CreateSnapshot)), (made.id, 1));
 }
 
@@ -31,12 +31,12 @@ async fn a_snapshot_that_was_deleted_is_not_found_by_a_describe_that_lags() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
-    let first = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
+    let first = rig.cloud.snapshots.create(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
     rig.pass(20).await;
-    rig.cloud.delete_snapshot(&first.id, &rig.waiters).await.unwrap();
+    rig.cloud.snapshots.delete(&first.id, &rig.waiters).await.unwrap();
     rig.pass(2).await;
     next_describe_lags(&rig, "DescribeSnapshots", 5);
-    let second = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
+    let second = rig.cloud.snapshots.create(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
     assert_ne!(second.id, first.id);
 }
 
@@ -45,7 +45,7 @@ async fn a_deleted_volume_that_a_describe_still_shows_does_not_stand_in_the_way_
     let rig = Rig::new().await;
     let first = rig.volume("pvc-1").await;
     rig.pass(20).await;
-    rig.cloud.delete_volume(&first.id, &rig.waiters).await.unwrap();
+    rig.cloud.volumes.delete(&first.id, &rig.waiters).await.unwrap();
     rig.pass(2).await;
     next_describe_lags(&rig, "DescribeVolumes", 5);
     let second = rig.create(&in_zone(spec("pvc-1"), "us-west-2b")).await.unwrap();
@@ -59,7 +59,7 @@ async fn a_source_that_describes_do_not_show_yet_is_waited_for() {
     next_describe_lags(&rig, "DescribeVolumes", 15);
     let clone = VolumeSpec { source: Source::Volume(origin.id.clone()), ..spec("pvc-1") };
     assert_eq!(rig.create(&clone).await.unwrap().source_volume, Some(origin.id.clone()));
-    let snapshot = rig.cloud.create_snapshot(&snapshot_spec("snap-a", &origin.id), &rig.waiters).await;
+    let snapshot = rig.cloud.snapshots.create(&snapshot_spec("snap-a", &origin.id), &rig.waiters).await;
     let snapshot = snapshot.map(Ensured::into_inner).unwrap();
     next_describe_lags(&rig, "DescribeSnapshots", 15);
     let mut restored = VolumeSpec { source: Source::Snapshot(snapshot.id.clone()), ..spec("pvc-2") };

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use ebs_cloud::CloudError;
+use ebs_cloud::CloudErrorKind;
 use ebs_ec2::{Action, ErrorClass};
 use ebs_types::VolumeId;
 
@@ -10,7 +10,7 @@ use crate::rig::{Rig, request, snapshot_spec, spec};
 async fn ids_in_pages_of(rig: &Rig, length: u32) -> Vec<VolumeId> {
     let (mut ids, mut token) = (Vec::new(), None);
     loop {
-        let page = rig.cloud.list_volumes(length, token).await.expect("a listing works");
+        let page = rig.cloud.volumes.list(length, token).await.expect("a listing works");
         assert!(
             length == 0 || page.items.len() <= usize::try_from(length).expect("lengths are small"),
             "{} > {length}",
@@ -50,12 +50,12 @@ async fn volumes_that_come_and_go_between_two_short_pages_shift_nothing() {
         made.push(rig.volume(&format!("pvc-{n}")).await.id);
         rig.pass(1).await;
     }
-    let first = rig.cloud.list_volumes(2, None).await.unwrap();
+    let first = rig.cloud.volumes.list(2, None).await.unwrap();
     for volume in &first.items {
-        rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
+        rig.cloud.volumes.delete(&volume.id, &rig.waiters).await.unwrap();
     }
     made.push(rig.volume("pvc-new").await.id);
-    let rest = rig.cloud.list_volumes(0, first.next).await.unwrap();
+    let rest = rig.cloud.volumes.list(0, first.next).await.unwrap();
     assert_eq!(rest.items.into_iter().map(|v| v.id).collect::<Vec<_>>(), made[2..]);
     assert_eq!(rest.next, None);
 }
@@ -65,10 +65,10 @@ async fn a_token_that_nobody_issued_is_refused() {
     let rig = Rig::new().await;
     rig.volume("pvc-1").await;
     for (length, token) in [(0, "nonsense"), (2, "nonsense"), (0, "after:x"), (2, "after:1")] {
-        let error = rig.cloud.list_volumes(length, Some(token.to_owned())).await.unwrap_err();
-        assert!(matches!(error, CloudError::BadPageToken { .. }), "{length} {token}: {error:?}");
-        let error = rig.cloud.list_snapshots(None, length, Some(token.to_owned())).await.unwrap_err();
-        assert!(matches!(error, CloudError::BadPageToken { .. }), "{length} {token}: {error:?}");
+        let error = rig.cloud.volumes.list(length, Some(token.to_owned())).await.unwrap_err();
+        assert!(matches!(error.kind, CloudErrorKind::BadPageToken), "{length} {token}: {error:?}");
+        let error = rig.cloud.snapshots.list(None, length, Some(token.to_owned())).await.unwrap_err();
+        assert!(matches!(error.kind, CloudErrorKind::BadPageToken), "{length} {token}: {error:?}");
     }
 }
 
@@ -79,20 +79,21 @@ async fn snapshots_are_listed_all_or_by_their_volume_in_short_pages_too() {
     for n in 0..6 {
         let source = if n < 4 { &one } else { &two };
         rig.cloud
-            .create_snapshot(&snapshot_spec(&format!("snap-{n}"), &source.id), &rig.waiters)
+            .snapshots
+            .create(&snapshot_spec(&format!("snap-{n}"), &source.id), &rig.waiters)
             .await
             .unwrap()
             .into_inner();
         rig.pass(1).await;
     }
-    let all = rig.cloud.list_snapshots(None, 0, None).await.unwrap();
+    let all = rig.cloud.snapshots.list(None, 0, None).await.unwrap();
     assert_eq!((all.items.len(), all.next), (6, None));
-    let first = rig.cloud.list_snapshots(Some(one.id.clone()), 3, None).await.unwrap();
-    let second = rig.cloud.list_snapshots(Some(one.id.clone()), 3, first.next.clone()).await.unwrap();
+    let first = rig.cloud.snapshots.list(Some(one.id.clone()), 3, None).await.unwrap();
+    let second = rig.cloud.snapshots.list(Some(one.id.clone()), 3, first.next.clone()).await.unwrap();
     assert_eq!((first.items.len(), second.items.len(), second.next), (3, 1, None));
     assert!(first.items.iter().chain(&second.items).all(|s| s.source_volume.as_ref() == Some(&one.id)));
     let nobody = VolumeId::parse("vol-0123456789abcdef0").unwrap();
-    assert!(rig.cloud.list_snapshots(Some(nobody), 0, None).await.unwrap().items.is_empty());
+    assert!(rig.cloud.snapshots.list(Some(nobody), 0, None).await.unwrap().items.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,7 +102,7 @@ async fn a_listing_that_is_throttled_is_only_late() {
     rig.volume("pvc-1").await;
     rig.sim.fail_next(Action::DescribeVolumes, ErrorClass::Throttled, false);
     rig.sim.fail_next(Action::DescribeVolumes, ErrorClass::Ambiguous, false);
-    assert_eq!(rig.cloud.list_volumes(0, None).await.unwrap().items.len(), 1);
+    assert_eq!(rig.cloud.volumes.list(0, None).await.unwrap().items.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -110,7 +111,7 @@ async fn an_empty_page_with_a_token_is_followed_and_not_taken_for_the_end() {
     let source = rig.volume("pvc-1").await;
     for n in 0..7 {
         let spec = snapshot_spec(&format!("snap-{n}"), &source.id);
-        rig.cloud.create_snapshot(&spec, &rig.waiters).await.unwrap().into_inner();
+        rig.cloud.snapshots.create(&spec, &rig.waiters).await.unwrap().into_inner();
     }
     let mut pages = 0;
     rig.lens.bend_snapshots(move |snapshots| {
@@ -119,6 +120,6 @@ async fn an_empty_page_with_a_token_is_followed_and_not_taken_for_the_end() {
             snapshots.clear();
         }
     });
-    let page = rig.cloud.list_snapshots(None, 5, None).await.unwrap();
+    let page = rig.cloud.snapshots.list(None, 5, None).await.unwrap();
     assert_eq!((page.items.len(), page.next), (2, None), "those of the second page");
 }

@@ -1,9 +1,10 @@
 //! ModifyVolume: type, IOPS, throughput and tags.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
-use ebs_cloud::{CloudError, ModifySpec, Object};
+use ebs_cloud::{CloudError, CloudErrorKind, ModifySpec, Object};
 use ebs_ec2::{Action, ErrorClass, Limit, ModificationState, ModifyVolume, Volumes};
 use ebs_sim::api::Call;
 use ebs_sim::engine::{EngineConfig, TimingOverride};
@@ -21,7 +22,7 @@ fn tags(entries: &[(&str, &str)]) -> Tags {
 }
 
 fn throughput(throughput: u32) -> ModifySpec {
-    ModifySpec { throughput: Some(throughput), ..ModifySpec::default() }
+    ModifySpec { throughput: NonZeroU32::new(throughput), ..ModifySpec::default() }
 }
 
 /// Size, type, IOPS and throughput of a ModifyVolume request.
@@ -45,12 +46,12 @@ async fn a_modified_volume_is_as_asked_for_and_a_repeat_changes_nothing() {
     let volume = rig.volume("pvc-1").await;
     let spec = ModifySpec {
         size: Some(Gib(20)),
-        iops: IopsRequest::Explicit(4000),
-        throughput: Some(200),
+        iops: IopsRequest::explicit(4000),
+        throughput: NonZeroU32::new(200),
         ..ModifySpec::default()
     };
     for _ in 0..2 {
-        let now = rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap().unwrap();
+        let now = rig.cloud.volumes.modify(&volume.id, &spec, &rig.waiters).await.unwrap().unwrap();
         assert_eq!((now.size, now.iops, now.throughput), (Gib(20), Some(4000), Some(200)));
     }
     assert_eq!(requests(&rig), [(Some(20), None, Some(4000), Some(200))]);
@@ -63,11 +64,11 @@ async fn only_what_differs_is_sent() {
     let spec = ModifySpec {
         size: Some(Gib(2)),
         volume_type: Some(VolumeType::Gp3),
-        iops: IopsRequest::Explicit(3000),
-        throughput: Some(250),
+        iops: IopsRequest::explicit(3000),
+        throughput: NonZeroU32::new(250),
         ..ModifySpec::default()
     };
-    rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap();
+    rig.cloud.volumes.modify(&volume.id, &spec, &rig.waiters).await.unwrap();
     assert_eq!(requests(&rig), [(None, None, None, Some(250))]);
 }
 
@@ -81,10 +82,10 @@ async fn tags_are_deleted_then_set_then_the_volume_is_modified() {
         deleted_tags: BTreeSet::from(["both".to_owned(), "Name".to_owned()]),
         ..throughput(250)
     };
-    rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap();
+    rig.cloud.volumes.modify(&volume.id, &spec, &rig.waiters).await.unwrap();
     let changes: Vec<Action> = rig.actions().into_iter().filter(|a| a.mutates()).collect();
     assert_eq!(changes, [Action::DeleteTags, Action::CreateTags, Action::ModifyVolume]);
-    let now = rig.cloud.volume(&volume.id).await.unwrap().tags;
+    let now = rig.cloud.volumes.get(&volume.id).await.unwrap().tags;
     assert_eq!((now.get("both").map(String::as_str), now.get("Name")), (Some("new"), None));
     assert_eq!(now.get("team").map(String::as_str), Some("storage"));
 }
@@ -94,11 +95,11 @@ async fn tags_alone_modify_nothing_and_nothing_at_all_calls_nothing() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     let spec = ModifySpec { tags: tags(&[("team", "storage")]), ..ModifySpec::default() };
-    assert_eq!(rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap(), None);
+    assert_eq!(rig.cloud.volumes.modify(&volume.id, &spec, &rig.waiters).await.unwrap(), None);
     assert_eq!(rig.count(Action::ModifyVolume), 0);
     rig.sim.clear_calls();
-    let flag_only = ModifySpec { auto_iops: Some(true), throughput: Some(0), ..ModifySpec::default() };
-    assert_eq!(rig.cloud.modify_volume(&volume.id, &flag_only, &rig.waiters).await.unwrap(), None);
+    let flag_only = ModifySpec { auto_iops: Some(true), throughput: NonZeroU32::new(0), ..ModifySpec::default() };
+    assert_eq!(rig.cloud.volumes.modify(&volume.id, &flag_only, &rig.waiters).await.unwrap(), None);
     assert_eq!(rig.actions(), []);
 }
 
@@ -107,11 +108,11 @@ async fn refusals_of_a_modification_keep_their_meaning() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     type Fits = fn(&CloudError) -> bool;
-    let argument: Fits = |e| matches!(e, CloudError::InvalidArgument { .. });
-    let limit: Fits = |e| matches!(e, CloudError::LimitExceeded { .. });
-    let missing: Fits = |e| matches!(e, CloudError::NotFound { .. });
-    let state: Fits = |e| matches!(e, CloudError::FailedPrecondition { .. });
-    let rights: Fits = |e| matches!(e, CloudError::Unauthorized { .. });
+    let argument: Fits = |e| matches!(e.kind, CloudErrorKind::InvalidArgument);
+    let limit: Fits = |e| matches!(e.kind, CloudErrorKind::LimitExceeded);
+    let missing: Fits = |e| matches!(e.kind, CloudErrorKind::NotFound(_));
+    let state: Fits = |e| matches!(e.kind, CloudErrorKind::FailedPrecondition);
+    let rights: Fits = |e| matches!(e.kind, CloudErrorKind::Unauthorized);
     for (class, fits) in [
         (ErrorClass::InvalidParameter, argument),
         (ErrorClass::Unsupported, argument),
@@ -126,7 +127,7 @@ async fn refusals_of_a_modification_keep_their_meaning() {
     ] {
         rig.sim.fail_next(Action::ModifyVolume, class, false);
         let before = rig.count(Action::ModifyVolume);
-        let error = rig.cloud.modify_volume(&volume.id, &throughput(250), &rig.waiters).await.unwrap_err();
+        let error = rig.cloud.volumes.modify(&volume.id, &throughput(250), &rig.waiters).await.unwrap_err();
         assert!(fits(&error), "{class:?}: {error:?}");
         assert_eq!(rig.count(Action::ModifyVolume), before + 1, "{class:?} is not repeated");
     }
@@ -137,8 +138,8 @@ async fn a_refusal_after_tags_were_changed_does_not_say_that_nothing_was_done() 
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     let spec = ModifySpec { tags: tags(&[("team", "storage")]), ..throughput(90_000) };
-    let error = rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::Internal { .. }), "{error:?}");
+    let error = rig.cloud.volumes.modify(&volume.id, &spec, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::Internal), "{error:?}");
     assert!(message_of(&error).contains("tags have been changed"), "{}", message_of(&error));
 }
 
@@ -148,14 +149,14 @@ async fn refusals_of_tags_keep_their_meaning() {
     let volume = rig.volume("pvc-1").await;
     let spec = ModifySpec { tags: tags(&[("team", "storage")]), ..ModifySpec::default() };
     rig.sim.fail_next(Action::CreateTags, ErrorClass::LimitExceeded(Limit::Tags), false);
-    let error = rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::LimitExceeded { .. }), "{error:?}");
+    let error = rig.cloud.volumes.modify(&volume.id, &spec, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::LimitExceeded), "{error:?}");
     rig.sim.fail_next(Action::CreateTags, ErrorClass::Ambiguous, true);
-    let error = rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
+    let error = rig.cloud.volumes.modify(&volume.id, &spec, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "{error:?}");
     let missing = VolumeId::parse("vol-0123456789abcdef0").unwrap();
-    match rig.cloud.modify_volume(&missing, &spec, &rig.waiters).await.unwrap_err() {
-        CloudError::NotFound { object, .. } => assert_eq!(object, Object::Volume(missing)),
+    match rig.cloud.volumes.modify(&missing, &spec, &rig.waiters).await.unwrap_err() {
+        CloudError { kind: CloudErrorKind::NotFound(object), .. } => assert_eq!(object, Object::Volume(missing)),
         other => panic!("{other:?}"),
     }
 }
@@ -164,8 +165,8 @@ async fn refusals_of_tags_keep_their_meaning() {
 async fn iops_above_the_limit_of_the_type_are_lowered_and_the_limit_is_asked_for_the_volumes_place() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
-    let spec = ModifySpec { size: Some(Gib(200)), iops: IopsRequest::Explicit(900_000), ..ModifySpec::default() };
-    let now = rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap().unwrap();
+    let spec = ModifySpec { size: Some(Gib(200)), iops: IopsRequest::explicit(900_000), ..ModifySpec::default() };
+    let now = rig.cloud.volumes.modify(&volume.id, &spec, &rig.waiters).await.unwrap().unwrap();
     assert!(now.iops.is_some_and(|iops| (3000..900_000).contains(&iops)), "{:?}", now.iops);
     let probes = rig.probes();
     assert_eq!(probes.len(), 1);
@@ -177,8 +178,8 @@ async fn iops_that_every_place_allows_are_not_asked_about_and_lifted_to_the_mini
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     let to_io2 =
-        ModifySpec { volume_type: Some(VolumeType::Io2), iops: IopsRequest::PerGib(10), ..ModifySpec::default() };
-    let now = rig.cloud.modify_volume(&volume.id, &to_io2, &rig.waiters).await.unwrap().unwrap();
+        ModifySpec { volume_type: Some(VolumeType::Io2), iops: IopsRequest::per_gib(10), ..ModifySpec::default() };
+    let now = rig.cloud.volumes.modify(&volume.id, &to_io2, &rig.waiters).await.unwrap().unwrap();
     assert_eq!((now.volume_type, now.iops), (VolumeType::Io2, Some(100)), "40 are below the type's minimum");
     assert_eq!(rig.probes().len(), 0);
 }
@@ -195,8 +196,8 @@ async fn a_modification_that_fails_is_told_with_ec2s_reason() {
         }
     });
     let began = Instant::now();
-    let error = rig.cloud.modify_volume(&volume.id, &throughput(250), &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::Internal { .. }), "{error:?}");
+    let error = rig.cloud.volumes.modify(&volume.id, &throughput(250), &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::Internal), "{error:?}");
     assert!(message_of(&error).contains("no such disk"), "{}", message_of(&error));
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
@@ -209,7 +210,7 @@ async fn a_running_modification_that_describes_do_not_show_yet_is_not_taken_for_
     let waiters = Waiters::default();
     let waiter = waiters.join();
     let gate = rig.sim.hold(Action::ModifyVolume);
-    let (given_up, _successor) = tokio::join!(rig.cloud.expand(&volume.id, Gib(10), &waiters), async {
+    let (given_up, _successor) = tokio::join!(rig.cloud.volumes.expand(&volume.id, Gib(10), &waiters), async {
         gate.reached().await;
         drop(waiter);
         let successor = waiters.supersede();
@@ -223,7 +224,7 @@ async fn a_running_modification_that_describes_do_not_show_yet_is_not_taken_for_
             modifications.clear();
         }
     });
-    rig.cloud.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap();
+    rig.cloud.volumes.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap();
     assert!(began.elapsed() >= Duration::from_secs(25), "{:?}", began.elapsed());
     assert_eq!(rig.count(Action::ModifyVolume), 1);
 }
@@ -253,6 +254,6 @@ async fn a_modification_that_another_process_has_just_made_is_followed_instead_o
             modifications.clear();
         }
     });
-    assert_eq!(rig.cloud.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap(), Gib(10));
+    assert_eq!(rig.cloud.volumes.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap(), Gib(10));
     assert!(began.elapsed() >= Duration::from_secs(20), "{:?}", began.elapsed());
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ebs_cloud::CloudError;
+use ebs_cloud::{CloudError, CloudErrorKind};
 use ebs_ec2::{Action, AttachRequest, Attachments, ErrorClass, Limit};
 use ebs_sim::engine::TimingOverride;
 use ebs_types::{DeviceName, NodeId, VolumeId};
@@ -32,7 +32,7 @@ async fn nothing_is_asked_of_a_volume_before_it_is_attached() {
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
     rig.sim.clear_calls();
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     let actions = rig.actions();
     let attach = actions.iter().position(|a| *a == Action::AttachVolume).expect("it was attached");
     assert!(!actions[..attach].contains(&Action::DescribeVolumes), "{actions:?}");
@@ -46,7 +46,7 @@ async fn an_instance_is_described_once_for_many_attachments_and_anew_after_a_whi
     let mut names = Vec::new();
     for n in 0..6 {
         let volume = rig.volume(&format!("pvc-{n}")).await;
-        names.push(rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap().device);
+        names.push(rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap().device);
     }
     names.sort();
     names.dedup();
@@ -54,7 +54,7 @@ async fn an_instance_is_described_once_for_many_attachments_and_anew_after_a_whi
     assert_eq!(rig.count(Action::DescribeInstances), 1);
     rig.pass(60).await;
     let volume = rig.volume("pvc-later").await;
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     assert_eq!(rig.count(Action::DescribeInstances), 2);
     assert_eq!(rig.accepted(Action::AttachVolume), rig.count(Action::AttachVolume), "no name was taken twice");
 }
@@ -65,9 +65,9 @@ async fn a_description_that_grew_old_while_something_else_was_asked_gives_no_dev
     let [node, _] = rig.nodes().await;
     let (quick, slow) = (rig.volume("a").await, rig.volume("b").await);
     let gate = rig.sim.hold(Action::DescribeInstanceTypes);
-    let (attached, ()) = tokio::join!(rig.cloud.attach(&slow.id, &node, &rig.waiters), async {
+    let (attached, ()) = tokio::join!(rig.cloud.attachments.attach(&slow.id, &node, &rig.waiters), async {
         gate.reached().await;
-        rig.cloud.attach(&quick.id, &node, &rig.waiters).await.expect("nothing holds this one");
+        rig.cloud.attachments.attach(&quick.id, &node, &rig.waiters).await.expect("nothing holds this one");
         rig.pass(60).await;
         gate.release();
     });
@@ -80,9 +80,9 @@ async fn a_name_that_somebody_else_took_meanwhile_leads_to_a_fresh_describe_and_
     let rig = Rig::new().await;
     let [node, _] = rig.nodes().await;
     let (one, stranger, two) = (rig.volume("a").await, rig.volume("b").await, rig.volume("c").await);
-    rig.cloud.attach(&one.id, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&one.id, &node, &rig.waiters).await.unwrap();
     attach_by_hand(&rig, &stranger.id, &node, "/dev/xvdab").await;
-    let attached = rig.cloud.attach(&two.id, &node, &rig.waiters).await.unwrap();
+    let attached = rig.cloud.attachments.attach(&two.id, &node, &rig.waiters).await.unwrap();
     assert_eq!(attached.device.as_str(), "/dev/xvdac");
     assert_eq!(rig.count(Action::DescribeInstances), 2);
 }
@@ -92,7 +92,7 @@ async fn a_refusal_for_any_reason_is_a_success_when_the_volume_is_attached_there
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
-    let first = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let first = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     for class in [
         ErrorClass::LimitExceeded(Limit::Attachments),
         ErrorClass::ZoneMismatch,
@@ -103,7 +103,7 @@ async fn a_refusal_for_any_reason_is_a_success_when_the_volume_is_attached_there
         ErrorClass::Other,
     ] {
         rig.sim.fail_next(Action::AttachVolume, class, false);
-        let again = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        let again = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
         assert_eq!((again.device, again.attach_time), (first.device.clone(), first.attach_time), "{class:?}");
     }
 }
@@ -114,13 +114,13 @@ async fn a_refusal_keeps_its_meaning_when_the_volume_is_not_attached_there() {
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
     type Fits = fn(&CloudError) -> bool;
-    let limit: Fits = |e| matches!(e, CloudError::LimitExceeded { .. });
-    let state: Fits = |e| matches!(e, CloudError::FailedPrecondition { .. });
-    let argument: Fits = |e| matches!(e, CloudError::InvalidArgument { .. });
-    let missing: Fits = |e| matches!(e, CloudError::NotFound { .. });
-    let rights: Fits = |e| matches!(e, CloudError::Unauthorized { .. });
-    let later: Fits = |e| matches!(e, CloudError::Unavailable { .. });
-    let other: Fits = |e| matches!(e, CloudError::Internal { .. });
+    let limit: Fits = |e| matches!(e.kind, CloudErrorKind::LimitExceeded);
+    let state: Fits = |e| matches!(e.kind, CloudErrorKind::FailedPrecondition);
+    let argument: Fits = |e| matches!(e.kind, CloudErrorKind::InvalidArgument);
+    let missing: Fits = |e| matches!(e.kind, CloudErrorKind::NotFound(_));
+    let rights: Fits = |e| matches!(e.kind, CloudErrorKind::Unauthorized);
+    let later: Fits = |e| matches!(e.kind, CloudErrorKind::Unavailable);
+    let other: Fits = |e| matches!(e.kind, CloudErrorKind::Internal);
     for (class, fits) in [
         (ErrorClass::LimitExceeded(Limit::Attachments), limit),
         (ErrorClass::ZoneMismatch, state),
@@ -142,11 +142,11 @@ async fn a_refusal_keeps_its_meaning_when_the_volume_is_not_attached_there() {
             // What was in the way may have gone since: it is asked once more.
             rig.sim.fail_next(Action::AttachVolume, class, false);
         }
-        let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
+        let error = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
         assert!(fits(&error), "{class:?}: {error:?}");
-        assert!(error.ec2().is_some_and(|e| e.class == class), "{class:?}: {error:?}");
+        assert!(error.cause.as_ref().is_some_and(|e| e.class == class), "{class:?}: {error:?}");
     }
-    let device = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap().device;
+    let device = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap().device;
     assert_eq!(device.as_str(), "/dev/xvdaa", "no refused attempt has kept its name");
 }
 
@@ -158,10 +158,13 @@ async fn names_that_are_all_refused_end_the_attempt() {
     for _ in 0..5 {
         rig.sim.fail_next(Action::AttachVolume, ErrorClass::DeviceNameInUse, false);
     }
-    let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
+    let error = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
     assert_eq!(rig.count(Action::AttachVolume), 5);
-    assert_eq!(rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap().device.as_str(), "/dev/xvdaf");
+    assert_eq!(
+        rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap().device.as_str(),
+        "/dev/xvdaf"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,13 +172,13 @@ async fn our_own_attachment_is_believed_at_once_and_one_of_others_when_describes
     let mut rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     let began = Instant::now();
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     rig.restart();
     let began = Instant::now();
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     assert!((15..25).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
 }
 
@@ -185,10 +188,10 @@ async fn an_attachment_that_is_over_is_not_reported_because_describes_still_list
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
     let neighbour = rig.neighbour().await;
-    let old = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap().volume.attachments;
+    let old = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap().volume.attachments;
     rig.pass(20).await;
-    rig.cloud.detach(&volume.id, &node, &rig.waiters).await.unwrap();
-    rig.cloud.attach(&volume.id, &neighbour, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.detach(&volume.id, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&volume.id, &neighbour, &rig.waiters).await.unwrap();
     rig.restart();
     let until = Instant::now() + Duration::from_secs(14);
     rig.lens.bend_volumes(move |volumes| {
@@ -198,9 +201,16 @@ async fn an_attachment_that_is_over_is_not_reported_because_describes_still_list
             }
         }
     });
-    let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::OutcomeUnknown { .. } | CloudError::FailedPrecondition { .. }), "{error:?}");
-    let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
+    let error = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            CloudError { kind: CloudErrorKind::OutcomeUnknown, .. }
+                | CloudError { kind: CloudErrorKind::FailedPrecondition, .. }
+        ),
+        "{error:?}"
+    );
+    let error = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
     assert!(message_of(&error).contains(&neighbour.to_string()), "{}", message_of(&error));
 }
 
@@ -210,9 +220,9 @@ async fn an_earlier_attachment_still_listed_is_not_taken_for_the_new_one() {
     rig.timing(TimingOverride { attach_ms: Some(8_000), ..TimingOverride::default() }).await;
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
-    let old = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let old = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     rig.pass(20).await;
-    rig.cloud.detach(&volume.id, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.detach(&volume.id, &node, &rig.waiters).await.unwrap();
     let began = Instant::now();
     let stale = old.volume.attachments.clone();
     rig.lens.bend_volumes(move |volumes| {
@@ -220,7 +230,7 @@ async fn an_earlier_attachment_still_listed_is_not_taken_for_the_new_one() {
             volumes.iter_mut().for_each(|v| v.attachments.clone_from(&stale));
         }
     });
-    let new = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let new = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     assert!(began.elapsed() >= Duration::from_secs(8), "{:?}", began.elapsed());
     assert_ne!(new.attach_time, old.attach_time);
 }
@@ -234,7 +244,7 @@ async fn a_lost_answer_is_not_followed_by_a_blind_second_call_of_the_next_attemp
     let waiters = ebs_types::Waiters::default();
     let waiter = waiters.join();
     let gate = rig.sim.hold(Action::AttachVolume);
-    let (given_up, _successor) = tokio::join!(rig.cloud.attach(&volume.id, &node, &waiters), async {
+    let (given_up, _successor) = tokio::join!(rig.cloud.attachments.attach(&volume.id, &node, &waiters), async {
         gate.reached().await;
         drop(waiter);
         let successor = waiters.supersede();
@@ -242,7 +252,7 @@ async fn a_lost_answer_is_not_followed_by_a_blind_second_call_of_the_next_attemp
         successor
     });
     given_up.unwrap_err();
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     assert_eq!(rig.count(Action::AttachVolume), 1);
 }
 
@@ -252,12 +262,12 @@ async fn an_attachment_that_this_process_has_begun_to_end_is_not_reported_becaus
     rig.timing(TimingOverride { detach_ms: Some(30_000), ..TimingOverride::default() }).await;
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
-    let first = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let first = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     rig.pass(400).await;
     let waiters = ebs_types::Waiters::default();
     let waiter = waiters.join();
     let gate = rig.sim.hold(Action::DetachVolume);
-    let (given_up, _successor) = tokio::join!(rig.cloud.detach(&volume.id, &node, &waiters), async {
+    let (given_up, _successor) = tokio::join!(rig.cloud.attachments.detach(&volume.id, &node, &waiters), async {
         gate.reached().await;
         drop(waiter);
         let successor = waiters.supersede();
@@ -273,7 +283,7 @@ async fn an_attachment_that_this_process_has_begun_to_end_is_not_reported_becaus
             }
         }
     });
-    let again = rig.cloud.attach(&volume.id, &node, &rig.waiters).await;
+    let again = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await;
     assert!(again.is_err() || again.is_ok_and(|a| a.attach_time != first.attach_time), "it was on its way out");
 }
 
@@ -284,13 +294,13 @@ async fn an_attachment_that_this_process_has_ended_is_not_reported_because_descr
         let volume = rig.volume("pvc-1").await;
         let [node, _] = rig.nodes().await;
         let neighbour = rig.neighbour().await;
-        let old = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap().volume.attachments;
+        let old = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap().volume.attachments;
         if restarted {
             rig.restart();
         }
         rig.pass(40).await;
-        rig.cloud.detach(&volume.id, &node, &rig.waiters).await.unwrap();
-        rig.twin().attach(&volume.id, &neighbour, &rig.waiters).await.unwrap();
+        rig.cloud.attachments.detach(&volume.id, &node, &rig.waiters).await.unwrap();
+        rig.twin().attachments.attach(&volume.id, &neighbour, &rig.waiters).await.unwrap();
         let until = Instant::now() + Duration::from_secs(13);
         rig.lens.bend_volumes(move |volumes| {
             for volume in volumes.iter_mut().filter(|v| !v.attachments.is_empty()) {
@@ -299,7 +309,7 @@ async fn an_attachment_that_this_process_has_ended_is_not_reported_because_descr
                 }
             }
         });
-        let again = rig.cloud.attach(&volume.id, &node, &rig.waiters).await;
+        let again = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await;
         assert!(again.is_err(), "restarted: {restarted}: it is attached to {neighbour}");
     }
 }
@@ -316,7 +326,7 @@ async fn two_processes_do_not_hurt_each_other() {
             let volume = rig.volume(&format!("pvc-{n}-{}", running.len())).await.id;
             let (cloud, waiters, node) = (cloud.clone(), rig.waiters.clone(), node.clone());
             running.spawn(async move {
-                let device = cloud.attach(&volume, &node, &waiters).await.unwrap().device;
+                let device = cloud.attachments.attach(&volume, &node, &waiters).await.unwrap().device;
                 (volume, device)
             });
         }
@@ -327,7 +337,7 @@ async fn two_processes_do_not_hurt_each_other() {
     names.dedup();
     assert_eq!(names.len(), 20);
     for (n, (volume, _)) in made.iter().enumerate() {
-        clouds[n % 2].detach(volume, &node, &rig.waiters).await.unwrap();
+        clouds[n % 2].attachments.detach(volume, &node, &rig.waiters).await.unwrap();
     }
     assert!(rig.volumes().await.iter().all(|v| v.attachments.is_empty()));
 }
@@ -341,12 +351,12 @@ async fn a_stuck_attachment_of_another_process_is_taken_back_too() {
     attach_by_hand(&rig, &volume.id, &node, "/dev/xvdaa").await;
     rig.pass(100).await;
     let began = Instant::now();
-    let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::InProgress { .. }), "{error:?}");
+    let error = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
     assert!((15..30).contains(&began.elapsed().as_secs()), "only what looks show for certain: {:?}", began.elapsed());
     assert_eq!(rig.accepted(Action::DetachVolume), 1);
     rig.timing(TimingOverride { attach_ms: Some(0), ..TimingOverride::default() }).await;
-    let fresh = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let fresh = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     assert_eq!(fresh.device.as_str(), "/dev/xvdab");
 }
 
@@ -367,8 +377,8 @@ async fn a_volume_for_one_node_that_ec2_lists_at_two_is_an_error_that_names_both
             volume.attachments.extend(also);
         }
     });
-    let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::Internal { .. }), "{error:?}");
+    let error = rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::Internal), "{error:?}");
     assert!([&node, &other].iter().all(|n| message_of(&error).contains(&n.to_string())), "{}", message_of(&error));
 }
 
@@ -377,16 +387,17 @@ async fn a_volume_is_attached_again_only_when_a_detach_without_an_answer_can_no_
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await.id;
     let [node, _] = rig.nodes().await;
-    rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&volume, &node, &rig.waiters).await.unwrap();
     rig.pass(16).await;
-    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.detach(&volume, &node, &rig.waiters).await.unwrap();
     rig.pass(16).await;
     // Asked once more, as orchestrators do.
     rig.sim.fail_next(Action::DetachVolume, ErrorClass::Ambiguous, false);
     let lost = Instant::now();
-    let leaves = tokio::time::timeout(Duration::from_secs(1), rig.cloud.detach(&volume, &node, &rig.waiters));
+    let leaves =
+        tokio::time::timeout(Duration::from_secs(1), rig.cloud.attachments.detach(&volume, &node, &rig.waiters));
     assert!(leaves.await.is_err(), "it is not known what became of it");
     rig.sim.clear_calls();
-    rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
+    rig.cloud.attachments.attach(&volume, &node, &rig.waiters).await.unwrap();
     assert!(lost.elapsed() >= Duration::from_secs(15), "answered after {:?}", lost.elapsed());
 }

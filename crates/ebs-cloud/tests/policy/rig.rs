@@ -122,7 +122,7 @@ impl Rig {
     }
 
     pub(crate) async fn create(&self, spec: &VolumeSpec) -> Result<Volume, CloudError> {
-        self.cloud.create_volume(spec, &self.waiters).await.map(ebs_cloud::Ensured::into_inner)
+        self.cloud.volumes.create(spec, &self.waiters).await.map(ebs_cloud::Ensured::into_inner)
     }
 
     /// A volume in the zone of the machine's own instance.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ebs_cloud::{CloudError, Ensured, LockSnapshot, Object, SnapshotSpec};
+use ebs_cloud::{CloudError, CloudErrorKind, Ensured, LockSnapshot, Object, SnapshotSpec};
 use ebs_ec2::{Action, ErrorClass, Limit};
 use ebs_sim::api::Call;
 use ebs_sim::engine::{EngineConfig, Timing};
@@ -13,7 +13,7 @@ use crate::rig::{Rig, message_of, snapshot_spec, zone};
 
 async fn snapshot(rig: &Rig) -> SnapshotId {
     let volume = rig.volume("pvc-1").await;
-    let made = rig.cloud.create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters).await;
+    let made = rig.cloud.snapshots.create(&snapshot_spec("snap-a", &volume.id), &rig.waiters).await;
     rig.pass(1).await;
     made.expect("a plain snapshot can be taken").into_inner().id
 }
@@ -33,17 +33,18 @@ async fn fast_restores_are_enabled_in_every_zone_and_may_be_asked_for_again() {
     let rig = Rig::new().await;
     let id = snapshot(&rig).await;
     let zones = [zone("us-west-2a"), zone("us-west-2b")];
-    rig.cloud.check_fast_restore_zones(&zones).await.unwrap();
+    rig.cloud.snapshots.check_fast_restore_zones(&zones).await.unwrap();
     for _ in 0..2 {
-        rig.cloud.enable_fast_restores(&id, &zones, &rig.waiters).await.unwrap();
+        rig.cloud.snapshots.enable_fast_restores(&id, &zones, &rig.waiters).await.unwrap();
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_zone_that_the_region_does_not_have_is_refused_before_anything_is_made() {
     let rig = Rig::new().await;
-    let error = rig.cloud.check_fast_restore_zones(&[zone("us-west-2a"), zone("us-east-9z")]).await.unwrap_err();
-    assert!(matches!(error, CloudError::InvalidArgument { .. }), "{error:?}");
+    let error =
+        rig.cloud.snapshots.check_fast_restore_zones(&[zone("us-west-2a"), zone("us-east-9z")]).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
     assert!(
         message_of(&error).contains("us-east-9z") && !message_of(&error).contains("us-west-2a"),
         "{}",
@@ -52,7 +53,7 @@ async fn a_zone_that_the_region_does_not_have_is_refused_before_anything_is_made
     assert_eq!(rig.mutations(), 0);
     let blind = Rig::new().await;
     blind.sim.fail_next(Action::DescribeAvailabilityZones, ErrorClass::Unauthorized, false);
-    blind.cloud.check_fast_restore_zones(&[zone("us-east-9z")]).await.expect("EC2 is left to judge it");
+    blind.cloud.snapshots.check_fast_restore_zones(&[zone("us-east-9z")]).await.expect("EC2 is left to judge it");
 }
 
 #[tokio::test(start_paused = true)]
@@ -60,8 +61,8 @@ async fn a_zone_without_fast_restores_is_told_with_ec2s_code_and_message() {
     let rig = Rig::new().await;
     let id = snapshot(&rig).await;
     let zones = [zone("us-west-2a"), zone("us-east-9z"), zone("us-east-9y")];
-    let error = rig.cloud.enable_fast_restores(&id, &zones, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::Internal { .. }), "{error:?}");
+    let error = rig.cloud.snapshots.enable_fast_restores(&id, &zones, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::Internal), "{error:?}");
     let text = message_of(&error);
     assert!(text.contains("us-east-9z: ") && text.contains("us-east-9y: ") && !text.contains("us-west-2a: "), "{text}");
 }
@@ -70,20 +71,20 @@ async fn a_zone_without_fast_restores_is_told_with_ec2s_code_and_message() {
 async fn a_lock_is_passed_on_as_it_was_given_and_ec2_judges_it() {
     let rig = Rig::new().await;
     let id = snapshot(&rig).await;
-    rig.cloud.lock_snapshot(&lock(&id), &rig.waiters).await.unwrap();
-    let error = rig.cloud.delete_snapshot(&id, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::FailedPrecondition { .. }), "locked: {error:?}");
+    rig.cloud.snapshots.lock(&lock(&id), &rig.waiters).await.unwrap();
+    let error = rig.cloud.snapshots.delete(&id, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "locked: {error:?}");
     let nonsense = LockSnapshot { mode: Some("nonsense".to_owned()), ..lock(&id) };
-    let error = rig.cloud.lock_snapshot(&nonsense, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::InvalidArgument { .. }), "{error:?}");
+    let error = rig.cloud.snapshots.lock(&nonsense, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn features_of_a_snapshot_that_does_not_exist_are_not_found() {
     let rig = Rig::new().await;
     let missing = SnapshotId::parse("snap-0123456789abcdef0").unwrap();
-    match rig.cloud.lock_snapshot(&lock(&missing), &rig.waiters).await.unwrap_err() {
-        CloudError::NotFound { object, .. } => assert_eq!(object, Object::Snapshot(missing)),
+    match rig.cloud.snapshots.lock(&lock(&missing), &rig.waiters).await.unwrap_err() {
+        CloudError { kind: CloudErrorKind::NotFound(object), .. } => assert_eq!(object, Object::Snapshot(missing)),
         other => panic!("{other:?}"),
     }
 }
@@ -94,9 +95,9 @@ async fn whether_the_snapshot_was_made_or_found_is_told() {
     let volume = rig.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
     rig.sim.fail_next(Action::CreateSnapshot, ErrorClass::Ambiguous, true);
-    let made = rig.cloud.create_snapshot(&spec, &rig.waiters).await.unwrap();
+    let made = rig.cloud.snapshots.create(&spec, &rig.waiters).await.unwrap();
     assert!(matches!(made, Ensured::Created(_)), "its answer was lost, but it is ours: {made:?}");
-    let found = rig.cloud.create_snapshot(&spec, &rig.waiters).await.unwrap();
+    let found = rig.cloud.snapshots.create(&spec, &rig.waiters).await.unwrap();
     assert!(matches!(found, Ensured::Existing(_)), "{found:?}");
 }
 
@@ -107,16 +108,16 @@ async fn a_local_snapshot_names_its_outpost() {
     let outpost = "arn:aws:outposts:us-west-2:123456789012:outpost/op-1";
     let local = SnapshotSpec { outpost_arn: Some(outpost.to_owned()), ..snapshot_spec("snap-a", &volume.id) };
     // The simulated account has no Outpost.
-    rig.cloud.create_snapshot(&local, &rig.waiters).await.unwrap_err();
+    rig.cloud.snapshots.create(&local, &rig.waiters).await.unwrap_err();
     let asked = rig.sim.calls().into_iter().find_map(|c| match c.request {
         Call::CreateSnapshot(request) => request.outpost_arn,
         _ => None,
     });
     assert_eq!(asked.as_deref(), Some(outpost));
-    let regional = rig.cloud.create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters).await.unwrap();
+    let regional = rig.cloud.snapshots.create(&snapshot_spec("snap-a", &volume.id), &rig.waiters).await.unwrap();
     assert!(matches!(regional, Ensured::Created(_)));
-    let error = rig.cloud.create_snapshot(&local, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::AlreadyExists { .. }), "one of the region is none of the Outpost: {error:?}");
+    let error = rig.cloud.snapshots.create(&local, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::AlreadyExists), "one of the region is none of the Outpost: {error:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,8 +126,8 @@ async fn a_quota_of_snapshots_is_a_limit() {
     let volume = rig.volume("pvc-1").await;
     for limit in [Limit::Snapshots, Limit::ConcurrentSnapshots] {
         rig.sim.fail_next(Action::CreateSnapshot, ErrorClass::LimitExceeded(limit), false);
-        let error = rig.cloud.create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters).await.unwrap_err();
-        assert!(matches!(error, CloudError::LimitExceeded { .. }), "{error:?}");
+        let error = rig.cloud.snapshots.create(&snapshot_spec("snap-a", &volume.id), &rig.waiters).await.unwrap_err();
+        assert!(matches!(error.kind, CloudErrorKind::LimitExceeded), "{error:?}");
     }
 }
 
@@ -135,14 +136,14 @@ async fn a_snapshot_that_another_process_took_moments_ago_is_found_and_not_taken
     let rig = Rig::with(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }).await;
     let volume = rig.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
-    let theirs = rig.twin().create_snapshot(&spec, &rig.waiters).await.unwrap().into_inner();
+    let theirs = rig.twin().snapshots.create(&spec, &rig.waiters).await.unwrap().into_inner();
     let began = Instant::now();
     rig.lens.bend_snapshots(move |snapshots| {
         if began.elapsed() < Duration::from_secs(14) {
             snapshots.clear();
         }
     });
-    let ours = rig.cloud.create_snapshot(&spec, &rig.waiters).await.unwrap();
+    let ours = rig.cloud.snapshots.create(&spec, &rig.waiters).await.unwrap();
     assert_eq!(ours, Ensured::Existing(ours.clone().into_inner()));
     assert_eq!(ours.into_inner().id, theirs.id);
 }
@@ -158,7 +159,7 @@ async fn a_snapshot_that_describes_do_not_show_yet_is_not_taken_for_deleted() {
         }
     });
     rig.sim.fail_next(Action::DeleteSnapshot, ErrorClass::Ambiguous, false);
-    rig.cloud.delete_snapshot(&id, &rig.waiters).await.unwrap();
+    rig.cloud.snapshots.delete(&id, &rig.waiters).await.unwrap();
     assert!(rig.sim.engine().snapshot_of_state().await.snapshots.is_empty());
     assert_eq!(rig.count(Action::DeleteSnapshot), 2);
 }

@@ -16,13 +16,13 @@ async fn attached() -> (Rig, VolumeId, NodeId) {
     rig.timing(TimingOverride { detach_ms: Some(1_000), ..TimingOverride::default() }).await;
     let volume = rig.volume("pvc-1").await.id;
     let [node, _] = rig.nodes().await;
-    rig.cloud.attach(&volume, &node, &rig.waiters).await.expect("the attachment is possible");
+    rig.cloud.attachments.attach(&volume, &node, &rig.waiters).await.expect("the attachment is possible");
     (rig, volume, node)
 }
 
 async fn detach_for_real(rig: &Rig, volume: &VolumeId, node: &NodeId) -> Duration {
     let began = Instant::now();
-    rig.cloud.detach(volume, node, &rig.waiters).await.expect("it can be detached");
+    rig.cloud.attachments.detach(volume, node, &rig.waiters).await.expect("it can be detached");
     assert!(rig.volumes().await.iter().all(|v| v.attachments.is_empty()), "reported detached while attached");
     began.elapsed()
 }
@@ -51,7 +51,9 @@ async fn one_more_call_takes_no_token_from_anybody() {
     for n in 0..45 {
         let other = VolumeId::parse(&format!("vol-0123456789abcde{n:02}")).expect("an id");
         let (cloud, node, waiters) = (rig.cloud.clone(), node.clone(), rig.waiters.clone());
-        others.spawn(async move { cloud.detach(&other, &node, &waiters).await.expect("nothing is attached") });
+        others.spawn(
+            async move { cloud.attachments.detach(&other, &node, &waiters).await.expect("nothing is attached") },
+        );
     }
     others.join_all().await;
     rig.sim.clear_calls();

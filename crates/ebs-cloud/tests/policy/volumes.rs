@@ -1,4 +1,4 @@
-use ebs_cloud::{CloudError, Object};
+use ebs_cloud::{CloudError, CloudErrorKind, Object};
 use ebs_ec2::{Action, ErrorClass, VolumeState};
 use ebs_sim::engine::TimingOverride;
 use ebs_types::VolumeId;
@@ -12,12 +12,12 @@ async fn deleting_a_volume_that_is_gone_going_or_never_was_succeeds() {
     let volume = rig.volume("pvc-1").await;
     for seconds in [0, 1, 10] {
         rig.pass(seconds).await;
-        rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
+        rig.cloud.volumes.delete(&volume.id, &rig.waiters).await.unwrap();
     }
     let never = VolumeId::parse("vol-0123456789abcdef0").unwrap();
-    rig.cloud.delete_volume(&never, &rig.waiters).await.unwrap();
+    rig.cloud.volumes.delete(&never, &rig.waiters).await.unwrap();
     let malformed = VolumeId::parse("vol-zz").unwrap();
-    rig.cloud.delete_volume(&malformed, &rig.waiters).await.unwrap();
+    rig.cloud.volumes.delete(&malformed, &rig.waiters).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -25,10 +25,10 @@ async fn a_volume_being_deleted_does_not_exist() {
     let rig = Rig::new().await;
     rig.timing(TimingOverride { delete_ms: Some(5_000), ..TimingOverride::default() }).await;
     let volume = rig.volume("pvc-1").await;
-    assert_eq!(rig.cloud.volume(&volume.id).await.unwrap().id, volume.id);
-    rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
-    match rig.cloud.volume(&volume.id).await.unwrap_err() {
-        CloudError::NotFound { object, .. } => assert_eq!(object, Object::Volume(volume.id)),
+    assert_eq!(rig.cloud.volumes.get(&volume.id).await.unwrap().id, volume.id);
+    rig.cloud.volumes.delete(&volume.id, &rig.waiters).await.unwrap();
+    match rig.cloud.volumes.get(&volume.id).await.unwrap_err() {
+        CloudError { kind: CloudErrorKind::NotFound(object), .. } => assert_eq!(object, Object::Volume(volume.id)),
         other => panic!("{other:?}"),
     }
 }
@@ -38,7 +38,7 @@ async fn a_deletion_whose_reply_was_lost_is_seen_and_not_repeated() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     rig.sim.fail_next(Action::DeleteVolume, ErrorClass::Ambiguous, true);
-    rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
+    rig.cloud.volumes.delete(&volume.id, &rig.waiters).await.unwrap();
     assert_eq!(rig.count(Action::DeleteVolume), 1);
 }
 
@@ -47,7 +47,7 @@ async fn a_deletion_that_did_not_happen_is_repeated_after_the_describe() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     rig.sim.fail_next(Action::DeleteVolume, ErrorClass::Ambiguous, false);
-    rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
+    rig.cloud.volumes.delete(&volume.id, &rig.waiters).await.unwrap();
     assert_eq!(rig.count(Action::DeleteVolume), 2);
     assert!(rig.volumes().await.is_empty());
 }
@@ -57,10 +57,10 @@ async fn a_volume_in_use_is_not_deleted() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
-    let error = rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
-    assert_eq!(rig.cloud.volume(&volume.id).await.unwrap().state, VolumeState::InUse);
+    rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let error = rig.cloud.volumes.delete(&volume.id, &rig.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
+    assert_eq!(rig.cloud.volumes.get(&volume.id).await.unwrap().state, VolumeState::InUse);
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,8 +72,8 @@ async fn the_access_check_tells_a_refusal_from_an_unreachable_ec2() {
     {
         rig.sim.fail_next(Action::DescribeAvailabilityZones, class, false);
         let error = rig.cloud.check_access().await.unwrap_err();
-        assert_eq!(matches!(error, CloudError::Unauthorized { .. }), unauthorized, "{error:?}");
-        assert_eq!(matches!(error, CloudError::Unavailable { .. }), !unauthorized, "{error:?}");
+        assert_eq!(matches!(error.kind, CloudErrorKind::Unauthorized), unauthorized, "{error:?}");
+        assert_eq!(matches!(error.kind, CloudErrorKind::Unavailable), !unauthorized, "{error:?}");
     }
     assert_eq!(rig.count(Action::DescribeAvailabilityZones), 4, "asked once each time, never again");
 }
@@ -89,7 +89,7 @@ async fn a_volume_that_describes_do_not_show_yet_is_not_taken_for_deleted() {
         }
     });
     rig.sim.fail_next(Action::DeleteVolume, ErrorClass::Ambiguous, false);
-    rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
+    rig.cloud.volumes.delete(&volume.id, &rig.waiters).await.unwrap();
     assert!(rig.volumes().await.is_empty(), "reported deleted while it is there");
 }
 
@@ -98,7 +98,7 @@ async fn a_volume_still_being_created_is_deleted_when_it_can_be() {
     let rig = Rig::new().await;
     rig.timing(TimingOverride { create_ms: Some(20_000), ..TimingOverride::default() }).await;
     let id = rig.stranger(crate::rig::request(&crate::rig::spec("pvc-1"), "token")).await;
-    rig.cloud.delete_volume(&id, &rig.waiters).await.unwrap();
+    rig.cloud.volumes.delete(&id, &rig.waiters).await.unwrap();
     rig.pass(60).await;
     assert!(rig.volumes().await.is_empty());
 }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebs_cloud::{Cloud, CloudError, Volume};
+use ebs_cloud::{Cloud, CloudError, CloudErrorKind, Volume};
 use ebs_ec2::{Action, ErrorClass};
 use ebs_sim::api::Call;
 use ebs_sim::port::SimEc2;
@@ -25,7 +25,7 @@ async fn volumes(driver: &Driver, count: u32) -> Vec<VolumeId> {
     let _waiter = waiters.join();
     let mut ids = Vec::new();
     for n in 0..count {
-        let made = driver.cloud.create_volume(&spec(&format!("pvc-{n}")), &waiters).await;
+        let made = driver.cloud.volumes.create(&spec(&format!("pvc-{n}")), &waiters).await;
         ids.push(made.expect("a plain volume can be created").into_inner().id);
     }
     ids
@@ -35,7 +35,7 @@ async fn describe_all(cloud: &Arc<Cloud<SimEc2>>, ids: &[VolumeId]) -> Vec<Resul
     let mut running = JoinSet::new();
     for (n, id) in ids.iter().cloned().enumerate() {
         let cloud = Arc::clone(cloud);
-        running.spawn(async move { (n, cloud.volume(&id).await) });
+        running.spawn(async move { (n, cloud.volumes.get(&id).await) });
     }
     let mut found = running.join_all().await;
     found.sort_by_key(|(n, _)| *n);
@@ -111,8 +111,8 @@ async fn who_leaves_takes_nobodys_answer_away() {
     let driver = world.driver();
     let ids = volumes(&driver, 2).await;
     let gate = world.sim.hold(Action::DescribeVolumes);
-    let leaving = tokio::time::timeout(Duration::from_millis(5), driver.cloud.volume(&ids[0]));
-    let (left, stayed, ()) = tokio::join!(leaving, driver.cloud.volume(&ids[1]), async {
+    let leaving = tokio::time::timeout(Duration::from_millis(5), driver.cloud.volumes.get(&ids[0]));
+    let (left, stayed, ()) = tokio::join!(leaving, driver.cloud.volumes.get(&ids[1]), async {
         gate.reached().await;
         tokio::time::sleep(Duration::from_millis(50)).await;
         gate.release();
@@ -128,9 +128,9 @@ async fn an_answer_to_a_describe_sent_before_is_nobodys_answer() {
     let id = volumes(&driver, 1).await.remove(0);
     world.sim.clear_calls();
     let gate = world.sim.hold(Action::DescribeVolumes);
-    let (first, second) = tokio::join!(driver.cloud.volume(&id), async {
+    let (first, second) = tokio::join!(driver.cloud.volumes.get(&id), async {
         gate.reached().await;
-        tokio::join!(driver.cloud.volume(&id), async {
+        tokio::join!(driver.cloud.volumes.get(&id), async {
             tokio::time::sleep(Duration::from_millis(50)).await;
             gate.release();
         })
@@ -158,8 +158,8 @@ async fn a_lookup_that_ec2_never_answers_ends() {
     let ids = volumes(&driver, 1).await;
     let gates: Vec<_> = (0..10).map(|_| world.sim.hold(Action::DescribeVolumes)).collect();
     let began = Instant::now();
-    let error = driver.cloud.volume(&ids[0]).await.unwrap_err();
-    assert!(matches!(error, CloudError::Unavailable { .. }), "{error:?}");
+    let error = driver.cloud.volumes.get(&ids[0]).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::Unavailable), "{error:?}");
     assert!(began.elapsed() <= Duration::from_secs(21), "{:?}", began.elapsed());
     drop(gates);
 }
@@ -171,7 +171,7 @@ async fn a_driver_that_ends_leaves_no_task_behind() {
     let ids = volumes(&driver, 1).await;
     let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let gate = world.sim.hold(Action::DescribeVolumes);
-    let left = tokio::time::timeout(Duration::from_millis(5), driver.cloud.volume(&ids[0])).await;
+    let left = tokio::time::timeout(Duration::from_millis(5), driver.cloud.volumes.get(&ids[0])).await;
     assert!(left.is_err());
     drop(driver);
     let until = Instant::now() + Duration::from_secs(5);

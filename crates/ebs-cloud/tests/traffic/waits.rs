@@ -12,7 +12,7 @@ async fn create(driver: Driver, name: String) -> Duration {
     let waiters = Waiters::default();
     let _waiter = waiters.join();
     let began = Instant::now();
-    let made = driver.cloud.create_volume(&spec(&name), &waiters).await;
+    let made = driver.cloud.volumes.create(&spec(&name), &waiters).await;
     made.expect("a plain volume can be created").into_inner();
     began.elapsed()
 }

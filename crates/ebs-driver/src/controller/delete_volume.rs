@@ -27,7 +27,7 @@ pub(super) async fn run<E: Ec2>(
     let cloud = Arc::clone(&service.cloud);
     let key = Key::Volume(id.clone());
     let work = move |waiters| async move {
-        match cloud.delete_volume(&id, &waiters).await {
+        match cloud.volumes.delete(&id, &waiters).await {
             Err(error) if error.is_not_found() => Ok(()),
             other => other.map_err(ControllerError::at(Rpc::DeleteVolume)),
         }

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use ebs_cloud::CloudError;
+use ebs_cloud::{CloudError, CloudErrorKind};
 
 use crate::capability::CapabilityError;
 use crate::capacity::CapacityError;
@@ -135,18 +135,16 @@ impl IntoStatus for ControllerError {
             Self::Capability(error) => error.meaning(),
             Self::Capacity(error) => error.meaning(),
             Self::Topology(error) => error.meaning(),
-            Self::Cloud(AtRpc { rpc, error }) => cloud_meaning(*rpc, error),
+            Self::Cloud(AtRpc { rpc, error }) => cloud_meaning(*rpc, &error.kind),
         }
     }
 
     fn next_step(&self) -> Option<String> {
         let hint = match self {
-            Self::Cloud(AtRpc { error, .. }) => match error {
-                CloudError::InProgress { .. } | CloudError::Abandoned { .. } => {
-                    "call again with the same request to go on"
-                }
-                CloudError::OutcomeUnknown { .. } => "call again with the same request: it looks before it acts",
-                CloudError::Unavailable { .. } => "call again later",
+            Self::Cloud(AtRpc { error, .. }) => match error.kind {
+                CloudErrorKind::InProgress | CloudErrorKind::Abandoned => "call again with the same request to go on",
+                CloudErrorKind::OutcomeUnknown => "call again with the same request: it looks before it acts",
+                CloudErrorKind::Unavailable => "call again later",
                 _ => return None,
             },
             Self::ZoneUnknown { .. } => "call again with the same request",
@@ -157,23 +155,21 @@ impl IntoStatus for ControllerError {
 }
 
 /// The table. No row gives a final code to an outcome that is not proven.
-fn cloud_meaning(rpc: Rpc, error: &CloudError) -> Meaning {
-    match error {
+fn cloud_meaning(rpc: Rpc, kind: &CloudErrorKind) -> Meaning {
+    match kind {
         // The volume was accepted and is gone: whether it comes back must be looked at again.
-        CloudError::NotFound { .. } if rpc == Rpc::CreateVolume => Meaning::InProgress,
-        CloudError::NotFound { .. } | CloudError::SourceNotFound { .. } => Meaning::NotFound,
-        CloudError::AlreadyExists { .. } => Meaning::AlreadyExists,
-        CloudError::InvalidArgument { .. } => Meaning::InvalidArgument,
-        CloudError::OutOfRange { .. } => Meaning::OutOfRange,
-        CloudError::LimitExceeded { .. } | CloudError::InsufficientCapacity { .. } => Meaning::ResourceExhausted,
-        CloudError::FailedPrecondition { .. } => Meaning::FailedPrecondition,
-        CloudError::InProgress { .. } | CloudError::OutcomeUnknown { .. } | CloudError::Abandoned { .. } => {
-            Meaning::InProgress
-        }
-        CloudError::Unavailable { .. } => Meaning::Unavailable,
-        CloudError::Unauthorized { .. } => Meaning::PermissionDenied,
-        CloudError::BadPageToken { .. } => Meaning::BadPageToken,
-        CloudError::Internal { .. } => Meaning::Internal,
+        CloudErrorKind::NotFound(_) if rpc == Rpc::CreateVolume => Meaning::InProgress,
+        CloudErrorKind::NotFound(_) | CloudErrorKind::SourceNotFound(_) => Meaning::NotFound,
+        CloudErrorKind::AlreadyExists => Meaning::AlreadyExists,
+        CloudErrorKind::InvalidArgument => Meaning::InvalidArgument,
+        CloudErrorKind::OutOfRange => Meaning::OutOfRange,
+        CloudErrorKind::LimitExceeded | CloudErrorKind::InsufficientCapacity => Meaning::ResourceExhausted,
+        CloudErrorKind::FailedPrecondition => Meaning::FailedPrecondition,
+        CloudErrorKind::InProgress | CloudErrorKind::OutcomeUnknown | CloudErrorKind::Abandoned => Meaning::InProgress,
+        CloudErrorKind::Unavailable => Meaning::Unavailable,
+        CloudErrorKind::Unauthorized => Meaning::PermissionDenied,
+        CloudErrorKind::BadPageToken => Meaning::BadPageToken,
+        CloudErrorKind::Internal => Meaning::Internal,
     }
 }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use ebs_cloud::CloudError;
+use ebs_cloud::{CloudError, CloudErrorKind};
 
 use super::*;
 use crate::config::DriverOptions;
@@ -20,7 +20,7 @@ impl HealthCheck for Switch {
         if self.hangs {
             std::future::pending::<()>().await;
         }
-        let error = || CloudError::Unavailable { message: "EC2 cannot be reached".to_owned(), cause: None };
+        let error = || CloudErrorKind::Unavailable.error("EC2 cannot be reached");
         self.healthy.load(Ordering::SeqCst).then_some(()).ok_or_else(error)
     }
 }

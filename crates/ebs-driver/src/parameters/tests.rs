@@ -1,3 +1,5 @@
+use std::num::NonZeroU32;
+
 use ebs_mounter::SizeWord;
 use ebs_types::VolumeType;
 use proptest::prelude::*;
@@ -33,7 +35,7 @@ fn keys_are_understood_in_any_case() {
     ])
     .expect("understood");
     assert_eq!(got.volume_type, Some(VolumeType::Io2));
-    assert_eq!((got.iops_per_gib, got.throughput, got.initialization_rate), (Some(10), Some(250), Some(200)));
+    assert_eq!((got.iops_per_gib, got.throughput, got.initialization_rate), [10, 250, 200].map(NonZeroU32::new).into());
     assert_eq!((got.encrypted, got.kms_key_id.as_deref()), (Some(true), Some("arn:aws:kms:x")));
     assert_eq!(got.format.inode_size, SizeWord::parse("512").expect("a size"));
     assert!(got.raise_iops_to_min && got.format.bigalloc && got.format_blank_restore);
@@ -99,7 +101,7 @@ fn numbers_are_32_bit_and_zero_or_less_is_unset() {
             );
         }
     }
-    assert_eq!(volume(&[("iops", "2147483647")]).expect("fits").iops, Some(2_147_483_647));
+    assert_eq!(volume(&[("iops", "2147483647")]).expect("fits").iops, NonZeroU32::new(2_147_483_647));
     assert_eq!(volume(&[("iops", "0"), ("throughput", "-5")]).expect("unset"), VolumeParameters::default());
 }
 
@@ -203,7 +205,10 @@ fn overridden(parameters: &[(&str, &str)], mutable: &[(&str, &str)]) -> VolumePa
 fn an_attributes_class_overrides_key_by_key() {
     let class = [("type", "io1"), ("iops", "100"), ("throughput", "200")];
     let got = overridden(&class, &[("type", "gp3"), ("IOPS", "4000")]);
-    assert_eq!((got.volume_type, got.iops, got.throughput), (Some(VolumeType::Gp3), Some(4000), Some(200)));
+    assert_eq!(
+        (got.volume_type, got.iops, got.throughput),
+        (Some(VolumeType::Gp3), NonZeroU32::new(4000), NonZeroU32::new(200))
+    );
     let got = overridden(&class, &[("type", ""), ("iops", "0")]);
     assert_eq!((got.volume_type, got.iops), (None, None));
     let got = overridden(&class, &[("volumeType", "io2")]);
@@ -215,7 +220,10 @@ fn an_attributes_class_overrides_key_by_key() {
 #[test]
 fn an_attributes_class_has_the_keys_of_a_modification() {
     let got = overridden(&[], &[("iopsPerGB", "5"), ("allowAutoIOPSIncreaseOnModify", "true"), (PVC_NAME_KEY, "x")]);
-    assert_eq!((got.iops_per_gib, got.auto_iops_on_modify, got.claim.pvc_name.as_str()), (Some(5), Some(true), ""));
+    assert_eq!(
+        (got.iops_per_gib, got.auto_iops_on_modify, got.claim.pvc_name.as_str()),
+        (NonZeroU32::new(5), Some(true), "")
+    );
     for (key, value) in [("encrypted", "true"), ("iops", "x"), ("allowAutoIOPSIncreaseOnModify", "yes")] {
         assert!(MutableParameters::parse(&map(&[(key, value)])).is_err(), "{key}");
     }

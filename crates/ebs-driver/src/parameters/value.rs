@@ -1,5 +1,6 @@
 //! Single values.
 
+use std::num::NonZeroU32;
 use std::time::{Duration, SystemTime};
 
 use ebs_mounter::SizeWord;
@@ -20,10 +21,10 @@ impl Entry<'_> {
     }
 
     /// A signed 32-bit number; zero and below mean unset.
-    pub(super) fn positive(&self) -> Result<Option<u32>, ParameterError> {
+    pub(super) fn positive(&self) -> Result<Option<NonZeroU32>, ParameterError> {
         let wanted = "a whole number between -2147483648 and 2147483647";
         let number: i32 = self.value.parse().map_err(|_| self.malformed(wanted))?;
-        Ok(u32::try_from(number).ok().filter(|n| *n > 0))
+        Ok(u32::try_from(number).ok().and_then(NonZeroU32::new))
     }
 
     /// A number that must be there: left out, it could change the meaning of the rest for good (`decisions.md` D-19).

@@ -1,6 +1,7 @@
 //! Parameters of CreateVolume (`controller.md` 6.3).
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 
 use ebs_mounter::FormatOptions;
 use ebs_types::VolumeType;
@@ -13,17 +14,17 @@ use crate::tags::TagTemplate;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VolumeParameters {
     pub volume_type: Option<VolumeType>,
-    pub iops: Option<u32>,
+    pub iops: Option<NonZeroU32>,
     /// IOPS for each GiB.
-    pub iops_per_gib: Option<u32>,
+    pub iops_per_gib: Option<NonZeroU32>,
     /// Lift IOPS to the type's minimum.
     pub raise_iops_to_min: bool,
     /// To be recorded in a tag: whether a modification may raise IOPS with the size.
     pub auto_iops_on_modify: Option<bool>,
     /// MiB/s.
-    pub throughput: Option<u32>,
+    pub throughput: Option<NonZeroU32>,
     /// MiB/s at which a volume from a snapshot is initialised.
-    pub initialization_rate: Option<u32>,
+    pub initialization_rate: Option<NonZeroU32>,
     pub encrypted: Option<bool>,
     pub kms_key_id: Option<String>,
     /// Kubernetes objects behind the volume.

@@ -2,19 +2,9 @@
 
 use std::time::SystemTime;
 
-use ebs_types::Tags;
+use ebs_types::{Tags, VolumeType};
 use serde::{Deserialize, Serialize};
 
-/// A page of a listing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Listing<T> {
-    /// The items, ordered by id.
-    pub items: Vec<T>,
-    /// Present when more pages follow.
-    pub next_token: Option<String>,
-}
-
-/// A volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SimVolume {
     /// `vol-…`
@@ -23,35 +13,26 @@ pub struct SimVolume {
     pub state: String,
     /// Size; the target's as soon as a modification is accepted.
     pub size_gib: u32,
-    /// Type.
     pub volume_type: String,
     /// IOPS, where the type has them.
     pub iops: Option<u32>,
     /// MiB/s, gp3 only.
     pub throughput: Option<u32>,
-    /// Zone name.
     pub zone: String,
-    /// Zone id.
     pub zone_id: String,
-    /// Encrypted.
     pub encrypted: bool,
     /// ARN of the key, when encrypted.
     pub kms_key_id: Option<String>,
     /// The snapshot it was made from; EC2 shows an empty element when there is none.
     pub snapshot_id: Option<String>,
-    /// The volume it was copied from.
     pub source_volume_id: Option<String>,
     /// MiB/s of initialisation, when asked for.
     pub volume_initialization_rate: Option<u32>,
     /// Several instances may attach it.
     pub multi_attach: bool,
-    /// ARN of its Outpost.
     pub outpost_arn: Option<String>,
-    /// Made from a snapshot that was enabled for fast restore in its zone.
     pub fast_restored: bool,
-    /// When it was created.
     pub created: SystemTime,
-    /// Tags.
     pub tags: Tags,
     /// Attachments, in any state.
     pub attachments: Vec<SimAttachment>,
@@ -60,7 +41,6 @@ pub struct SimVolume {
 /// An attachment, as a volume lists it and as attach and detach answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SimAttachment {
-    /// The volume.
     pub volume_id: String,
     /// The instance; empty when it is attached to a node of a SageMaker cluster.
     pub instance_id: String,
@@ -68,11 +48,8 @@ pub struct SimAttachment {
     pub device: String,
     /// `attaching`, `attached`, `detaching`, `detached`, `busy`.
     pub state: String,
-    /// When it was requested.
     pub attach_time: SystemTime,
-    /// Goes with the instance.
     pub delete_on_termination: bool,
-    /// The EBS card.
     pub ebs_card_index: Option<u32>,
     /// ARN of the node of a SageMaker cluster that has it; the instance is empty then.
     pub associated_resource: Option<String>,
@@ -80,16 +57,11 @@ pub struct SimAttachment {
     pub loop_device: Option<String>,
 }
 
-/// DescribeVolumeStatus.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SimVolumeStatus {
-    /// The volume.
     pub volume_id: String,
-    /// Its zone.
     pub zone: String,
-    /// Its zone's id.
     pub zone_id: String,
-    /// ARN of its Outpost.
     pub outpost_arn: Option<String>,
     /// `ok`, `impaired`, `insufficient-data`.
     pub status: String,
@@ -112,44 +84,41 @@ pub struct SimInitialization {
 
 /// A detail of a volume's status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct SimStatusDetail {
     pub name: String,
     pub status: String,
 }
 
+/// What a modification changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SimProperties {
+    pub size_gib: u32,
+    pub volume_type: VolumeType,
+    pub iops: Option<u32>,
+    pub throughput: Option<u32>,
+    pub multi_attach: bool,
+}
+
 /// The latest modification of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "the names are EC2's own")]
 pub struct SimModification {
     pub volume_id: String,
     /// `modifying`, `optimizing`, `completed`, `failed`.
     pub state: String,
     pub status_message: Option<String>,
-    pub target_size: u32,
-    pub target_type: String,
-    pub target_iops: Option<u32>,
-    pub target_throughput: Option<u32>,
-    pub target_multi_attach: bool,
-    pub original_size: u32,
-    pub original_type: String,
-    pub original_iops: Option<u32>,
-    pub original_throughput: Option<u32>,
-    pub original_multi_attach: bool,
+    pub original: SimProperties,
+    pub target: SimProperties,
     /// Percent.
     pub progress: u32,
     pub start_time: SystemTime,
     pub end_time: Option<SystemTime>,
 }
 
-/// A snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SimSnapshot {
     /// `snap-…`
     pub id: String,
-    /// The volume it was taken of.
     pub volume_id: String,
-    /// Size of that volume.
     pub size_gib: u32,
     /// `pending`, `completed`, `error`.
     pub state: String,
@@ -157,27 +126,20 @@ pub struct SimSnapshot {
     pub status_message: Option<String>,
     /// Percent; EC2 writes `100%`.
     pub progress: u32,
-    /// When it was started.
     pub start_time: SystemTime,
-    /// When it was completed.
     pub completion_time: Option<SystemTime>,
-    /// Account.
     pub owner_id: String,
     /// Description, maybe empty.
     pub description: String,
-    /// Encrypted.
     pub encrypted: bool,
     /// ARN of the key, when encrypted.
     pub kms_key_id: Option<String>,
-    /// ARN of its Outpost.
     pub outpost_arn: Option<String>,
-    /// Tags.
     pub tags: Tags,
 }
 
 /// A row of DescribeTags.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "the names are EC2's own")]
 pub struct SimTag {
     pub resource_id: String,
     /// `volume`, `snapshot`, `instance`.
@@ -186,28 +148,13 @@ pub struct SimTag {
     pub value: String,
 }
 
-/// An entry of an instance's block-device mapping; always EBS here.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "the names are EC2's own")]
-pub struct SimBlockDevice {
-    pub device: String,
-    pub volume_id: String,
-    pub state: String,
-    pub attach_time: SystemTime,
-    pub delete_on_termination: bool,
-    pub ebs_card_index: Option<u32>,
-}
-
-/// A network interface.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "the names are EC2's own")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SimNetworkInterface {
     pub id: String,
     pub mac_address: String,
     pub private_ip: String,
 }
 
-/// An instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SimInstance {
     /// `i-…`
@@ -216,37 +163,26 @@ pub struct SimInstance {
     pub state: String,
     /// EC2's number for the state.
     pub state_code: u16,
-    /// Its type.
     pub instance_type: String,
-    /// Its zone.
     pub zone: String,
-    /// Its zone's id.
     pub zone_id: String,
-    /// Reservation it belongs to.
     pub reservation_id: String,
-    /// Account.
     pub owner_id: String,
-    /// Image.
     pub image_id: String,
-    /// Private DNS name.
     pub private_dns_name: String,
-    /// Start time.
     pub launch_time: SystemTime,
     /// `nitro` or `xen`.
     pub hypervisor: String,
-    /// Device name of the root volume.
     pub root_device: String,
     /// Block-device mapping, attachments in any state, root included.
-    pub devices: Vec<SimBlockDevice>,
+    pub devices: Vec<SimAttachment>,
     /// Network interfaces, at least one.
     pub network_interfaces: Vec<SimNetworkInterface>,
-    /// Tags.
     pub tags: Tags,
     /// Not EC2's: attachments of this instance appear as devices on this machine.
     pub local: bool,
 }
 
-/// An instance type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SimInstanceType {
     /// `m5.large`
@@ -263,14 +199,11 @@ pub struct SimInstanceType {
     pub nvme_support: String,
 }
 
-/// A zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SimZone {
-    /// Name in this account.
     pub name: String,
     /// Id, the same in all accounts.
     pub id: String,
-    /// Region.
     pub region: String,
     /// `availability-zone`, `local-zone`, `wavelength-zone`.
     pub zone_type: String,
@@ -280,13 +213,11 @@ pub struct SimZone {
     pub opt_in_status: String,
     /// Group, the region itself for availability zones.
     pub group_name: String,
-    /// Network border group.
     pub network_border_group: String,
 }
 
 /// A change of an instance's state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "the names are EC2's own")]
 pub struct SimStateChange {
     pub instance_id: String,
     pub previous_state: String,
@@ -298,29 +229,26 @@ pub struct SimStateChange {
 /// Fast restores of a snapshot in a zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SimFastRestore {
-    /// The snapshot.
     pub snapshot_id: String,
-    /// The zone.
     pub zone: String,
-    /// Its id.
     pub zone_id: String,
-    /// `enabling`, `optimizing`, `enabled`.
+    /// `enabling`, `optimizing`, `enabled`, `disabling`, `disabled`.
     pub state: String,
     /// EC2's word on the last change, `Client.UserInitiated - Lifecycle state transition`.
     pub reason: String,
-    /// Account.
     pub owner_id: String,
-    /// When it became each state.
     pub enabling_time: SystemTime,
     /// Absent before.
     pub optimizing_time: Option<SystemTime>,
     /// Absent before.
     pub enabled_time: Option<SystemTime>,
+    /// Absent unless it was disabled.
+    pub disabling_time: Option<SystemTime>,
+    pub disabled_time: Option<SystemTime>,
 }
 
-/// Why fast restores could not be enabled in a zone.
+/// Why fast restores could not be enabled or disabled in a zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct SimFastRestoreError {
     pub zone: String,
     pub zone_id: String,
@@ -328,7 +256,6 @@ pub struct SimFastRestoreError {
     pub message: String,
 }
 
-/// Answer to EnableFastSnapshotRestores.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct SimFastRestores {
     /// By snapshot and zone.
@@ -340,9 +267,7 @@ pub struct SimFastRestores {
 /// A lock of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SimSnapshotLock {
-    /// The snapshot.
     pub snapshot_id: String,
-    /// Account.
     pub owner_id: String,
     /// `governance`, `compliance`, `compliance-cooloff`, `expired`.
     pub state: String,
@@ -352,10 +277,19 @@ pub struct SimSnapshotLock {
     pub cool_off_hours: Option<u32>,
     /// When the cooling-off period ends.
     pub cool_off_expires: Option<SystemTime>,
-    /// When it was locked.
     pub created: SystemTime,
     /// From when the duration counts.
     pub duration_start: SystemTime,
     /// When the lock ends.
     pub expires: SystemTime,
+}
+
+/// Everything there is, for the control API's `/state`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StateView {
+    /// Volumes by id, those being deleted included; attachments carry their loop device.
+    pub volumes: Vec<SimVolume>,
+    pub snapshots: Vec<SimSnapshot>,
+    /// Instances, the machine's own first.
+    pub instances: Vec<SimInstance>,
 }

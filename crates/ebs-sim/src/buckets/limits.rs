@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::actions;
+use crate::api::pattern;
 
 use super::Key;
 
@@ -63,7 +63,8 @@ impl Limits {
                 Some(action) if !action.starts_with("Describe") && action != "*" => {
                     Some("has :unfiltered, which only describes can be")
                 }
-                _ => actions::names_none(action.unwrap_or(name)).then_some("names no action of the simulated EC2"),
+                _ => (!pattern::means_any(action.unwrap_or(name), |_| true))
+                    .then_some("names no action of the simulated EC2"),
             };
             if let Some(rule) = rule {
                 return Err(BadLimits { name: name.clone(), rule });
@@ -78,7 +79,7 @@ impl Limits {
                 Some(action) => (action, true),
                 None => (pattern, false),
             };
-            unfiltered == key.unfiltered && actions::matches(pattern, key.action)
+            unfiltered == key.unfiltered && pattern::matches(pattern, key.action)
         };
         let nearness = |pattern: &str| {
             let action = pattern.trim_end_matches(UNFILTERED);

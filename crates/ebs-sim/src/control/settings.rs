@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::buckets::Limits;
-use crate::engine::TimingOverride;
+use crate::config::TimingOverride;
 use crate::wire::xml::timestamp;
 
 use super::{Control, done, json_of, refuse, reply};

@@ -2,11 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::api::{SimAttachment, SimInstance, SimSnapshot, SimVolume};
-use crate::engine::StateView;
+use crate::api::{SimAttachment, SimInstance, SimSnapshot, SimVolume, StateView};
 use crate::wire::xml::timestamp;
 
-/// Everything there is.
 pub(super) fn view(state: &StateView) -> Value {
     json!({
         "volumes": state.volumes.iter().map(volume).collect::<Vec<_>>(),

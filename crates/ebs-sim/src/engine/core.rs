@@ -36,7 +36,6 @@ pub(super) struct Work {
 /// What came of a call.
 #[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made: a box would cost more")]
 pub(super) enum Applied {
-    /// Its result.
     Now(Result<Reply, Fault>),
     /// Its result comes when its data are copied.
     Later(oneshot::Receiver<Result<Reply, Fault>>),
@@ -103,7 +102,6 @@ impl Core {
         !std::mem::replace(&mut self.lock().ended, true)
     }
 
-    /// Replaces times.
     pub(super) fn set_timing(&self, timing: TimingOverride) {
         let mut core = self.lock();
         core.sim.set_timing(timing);
@@ -112,7 +110,6 @@ impl Core {
         self.changed.notify_one();
     }
 
-    /// The times in force.
     pub(super) fn timing(&self) -> TimingOverride {
         self.lock().sim.timing()
     }
@@ -150,7 +147,6 @@ impl Core {
         Ok(())
     }
 
-    /// Repairs a volume's device.
     pub(super) fn heal(&self, volume: &str) -> Result<(), Fault> {
         let mut core = self.lock();
         core.settle();

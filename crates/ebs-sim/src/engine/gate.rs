@@ -16,7 +16,6 @@ const RULES: u64 = 1;
 const LATENCY: u64 = 2;
 const REQUEST_IDS: u64 = 3;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Gate {
     pub(super) buckets: Buckets,
@@ -99,7 +98,6 @@ impl Faults {
         self.shared.gate.lock().book.remove_named(name)
     }
 
-    /// Removes all rules.
     pub fn clear(&self) {
         self.shared.gate.lock().book.clear();
     }
@@ -116,7 +114,6 @@ impl Engine {
         self.shared.gate.lock().request_ids.request_id()
     }
 
-    /// The fault rules.
     pub fn faults(&self) -> Faults {
         Faults { shared: Arc::clone(&self.shared) }
     }

@@ -95,7 +95,6 @@ impl Journal {
         self.file.write_all(&line)
     }
 
-    /// Lines written.
     pub(super) fn lines(&self) -> usize {
         self.lines
     }

@@ -18,7 +18,6 @@ use crate::iam::{Audit, Caller};
 
 use super::Engine;
 
-/// What the client gets.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Answer {
     /// An answer of EC2.
@@ -29,14 +28,11 @@ pub(crate) enum Answer {
     Mangled(Result<Reply, Fault>, Mangled),
 }
 
-/// One call, served.
 #[derive(Debug, Clone)]
 pub(crate) struct Served {
-    /// What the client gets.
     pub(crate) answer: Answer,
     /// What EC2 itself says of it; `None`: the request never arrived.
     pub(crate) outcome: Option<Result<(), Fault>>,
-    /// When it was sent.
     pub(crate) arrived: SystemTime,
     /// From then to the reply.
     pub(crate) took: Duration,

@@ -20,7 +20,6 @@ const TAKE_DOWN_PAUSE: Duration = Duration::from_millis(100);
 /// How taking the data plane down ended.
 pub(super) type Stopped = Result<(), String>;
 
-/// See the module.
 pub(super) struct Worker {
     core: Core,
     plane: Arc<Plane>,

@@ -9,7 +9,7 @@ use crate::buckets;
 use crate::chance::Chance;
 
 use super::plan::{Arrival, Attachment, Departure, Device, Mangled, Plan};
-use super::{BadRule, Effect, Rule, subject};
+use super::{BadRule, Effect, Rule};
 
 /// A rule's number; never used twice.
 pub type RuleId = u64;
@@ -17,9 +17,7 @@ pub type RuleId = u64;
 /// A rule that was set.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Standing {
-    /// Its number.
     pub id: RuleId,
-    /// What it says.
     #[serde(flatten)]
     pub rule: Rule,
     /// Calls that fitted.
@@ -73,12 +71,10 @@ impl Book {
         before - self.rules.len()
     }
 
-    /// Removes all rules.
     pub(crate) fn clear(&mut self) {
         self.rules.clear();
     }
 
-    /// All rules.
     pub(crate) fn list(&self) -> Vec<Standing> {
         self.rules.clone()
     }
@@ -115,7 +111,7 @@ impl Standing {
         if matches!(rule.effect, Effect::Eat { .. })
             || !rule.fits_action(call.action())
             || !self.in_force(now)
-            || rule.resource.as_deref().is_some_and(|pattern| !subject::names(call, pattern))
+            || rule.resource.as_deref().is_some_and(|pattern| !call.names(pattern))
         {
             return false;
         }

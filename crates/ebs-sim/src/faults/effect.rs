@@ -36,11 +36,9 @@ pub enum Effect {
     },
     /// `RequestLimitExceeded`; nothing is done.
     Throttle,
-    /// An error answer.
     Error {
         /// EC2's code, `InternalError`.
         code: String,
-        /// Text for people.
         #[serde(default = "no_message")]
         message: String,
         /// HTTP status, 400 to 599.

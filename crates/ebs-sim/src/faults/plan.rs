@@ -9,7 +9,6 @@ use crate::api::Fault;
 /// What happens to the request.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) enum Arrival {
-    /// It is carried out.
     #[default]
     Done,
     /// It gets lost; the connection breaks after this time.
@@ -21,7 +20,6 @@ pub(crate) enum Arrival {
 /// What happens to the reply.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) enum Departure {
-    /// It is sent.
     #[default]
     Sent,
     /// It gets lost; the connection breaks after this time.
@@ -74,7 +72,6 @@ pub(crate) struct Twist {
     pub(crate) lag: Option<Duration>,
     /// The attachment that the call is about.
     pub(crate) attachment: Option<Attachment>,
-    /// Its device.
     pub(crate) device: Option<Device>,
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::actions;
+use crate::api::pattern;
 
 use super::Effect;
 
@@ -41,7 +41,6 @@ pub struct Rule {
     /// Not from this time after the rule was set on, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until_ms: Option<u64>,
-    /// What happens.
     pub effect: Effect,
 }
 
@@ -160,15 +159,14 @@ impl Rule {
 
     fn check_actions(&self) -> Result<(), BadRule> {
         for action in &self.actions {
-            if actions::names_none(action) {
+            if !pattern::means_any(action, |_| true) {
                 return Err(BadRule::new("actions", format!("{action:?} names no action of the simulated EC2")));
             }
-            if let Some(only) = self.effect.only_on() {
-                let both = |known: &&&str| actions::matches(action, known) && actions::matches(only, known);
-                if actions::ALL.iter().find(both).is_none() {
-                    let kind = self.effect.kind();
-                    return Err(BadRule::new("actions", format!("{kind} happens to {only} only, not to {action}")));
-                }
+            if let Some(only) = self.effect.only_on()
+                && !pattern::means_any(action, |known| pattern::matches(only, known))
+            {
+                let kind = self.effect.kind();
+                return Err(BadRule::new("actions", format!("{kind} happens to {only} only, not to {action}")));
             }
         }
         Ok(())
@@ -201,8 +199,8 @@ impl Rule {
 
     /// True when calls of this action may be hit.
     pub(super) fn fits_action(&self, action: &str) -> bool {
-        let meant = self.actions.is_empty() || self.actions.iter().any(|pattern| actions::matches(pattern, action));
-        meant && self.effect.only_on().is_none_or(|only| actions::matches(only, action))
+        let meant = self.actions.is_empty() || self.actions.iter().any(|pattern| pattern::matches(pattern, action));
+        meant && self.effect.only_on().is_none_or(|only| pattern::matches(only, action))
     }
 
     /// True when the rule is in force so long after it was set.

@@ -16,6 +16,7 @@ use super::Broken;
 use super::broken;
 use super::date;
 use super::line::Line;
+use crate::api::query::Params;
 use crate::api::{Call, Fault, Reply};
 use crate::config::AccessKey;
 use crate::engine::{Answer, Engine, Served};
@@ -24,7 +25,6 @@ use crate::ledger::{Ledger, LedgerPage};
 use crate::wire::decode::decode;
 use crate::wire::dialect::Dialect;
 use crate::wire::encode::encode;
-use crate::wire::params::Params;
 use crate::wire::sigv4::{self, Signed};
 use crate::wire::{cluster_nodes, identity};
 

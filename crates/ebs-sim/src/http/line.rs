@@ -7,95 +7,71 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 
 use crate::api::Fault;
+use crate::api::query::Params;
 use crate::engine::Served;
-use crate::ledger::Answered;
+use crate::ledger::LedgerEntry;
 use crate::wire::cluster_nodes;
 use crate::wire::decode::signs;
-use crate::wire::params::Params;
 
 use super::ec2::form;
 
 /// A request, without whatever signs it.
-pub(super) struct Line {
-    action: String,
-    parameters: BTreeMap<String, String>,
-    dry_run: bool,
-    access_key: Option<String>,
-    request_id: String,
-}
+pub(super) struct Line(LedgerEntry);
 
 impl Line {
     pub(super) fn of(parts: &Parts, body: &[u8], request_id: &str) -> Self {
+        let mut line = LedgerEntry { request_id: request_id.to_owned(), ..LedgerEntry::default() };
         let target = parts.headers.get(cluster_nodes::TARGET).and_then(|value| value.to_str().ok());
         if let Some(target) = target {
-            return Self {
-                action: cluster_nodes::action(target).to_owned(),
-                parameters: cluster_nodes::texts(body),
-                dry_run: false,
-                access_key: access_key(parts, &BTreeMap::new()),
-                request_id: request_id.to_owned(),
-            };
+            line.action = cluster_nodes::action(target).to_owned();
+            line.access_key = access_key(parts, &BTreeMap::new());
+            line.parameters = cluster_nodes::texts(body);
+            return Self(line);
         }
         let form = form(parts.uri.query().unwrap_or(""), body).unwrap_or_default();
         let mut parameters: BTreeMap<String, String> =
             Params::parse(&form).map(|params| params.as_map().clone()).unwrap_or_default();
-        let access_key = access_key(parts, &parameters);
+        line.access_key = access_key(parts, &parameters);
         parameters.retain(|name, _| name != "Version" && !signs(name));
-        Self {
-            action: parameters.remove("Action").unwrap_or_default(),
-            dry_run: parameters.get("DryRun").is_some_and(|value| value.eq_ignore_ascii_case("true")),
-            parameters,
-            access_key,
-            request_id: request_id.to_owned(),
-        }
+        line.action = parameters.remove("Action").unwrap_or_default();
+        line.dry_run = parameters.get("DryRun").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        line.parameters = parameters;
+        Self(line)
     }
 
     /// Id of the access key that signed the request.
     pub(super) fn access_key(&self) -> Option<&str> {
-        self.access_key.as_deref()
+        self.0.access_key.as_deref()
     }
 
     /// The line of a call that went its way.
-    pub(super) fn answered(self, served: &Served) -> Answered {
+    pub(super) fn answered(self, served: &Served) -> LedgerEntry {
         let outcome = match &served.outcome {
             Some(Ok(())) => "ok",
             Some(Err(fault)) => &fault.code,
             None => "lost",
         };
-        let mut answered = self.with(served.arrived, outcome);
-        answered.took = served.took;
-        answered.faults = served.faults.clone();
+        let mut line = self.with(served.arrived, served.took, outcome);
+        line.faults = served.faults.iter().map(|kind| (*kind).to_owned()).collect();
         if let Some(audit) = &served.audit {
-            answered.allowed_by = audit.allowed_by.iter().map(ToString::to_string).collect();
-            answered.denied = audit.reasons();
+            line.allowed_by = audit.allowed_by.iter().map(ToString::to_string).collect();
+            line.denied = audit.reasons();
         }
-        answered
+        line
     }
 
     /// The line of a question that needs no engine.
-    pub(super) fn told(self, arrived: SystemTime) -> Answered {
-        self.with(arrived, "ok")
+    pub(super) fn told(self, arrived: SystemTime) -> LedgerEntry {
+        self.with(arrived, Duration::ZERO, "ok")
     }
 
     /// The line of a call that was refused before it began.
-    pub(super) fn refused(self, arrived: SystemTime, fault: &Fault) -> Answered {
-        self.with(arrived, &fault.code)
+    pub(super) fn refused(self, arrived: SystemTime, fault: &Fault) -> LedgerEntry {
+        self.with(arrived, Duration::ZERO, &fault.code)
     }
 
-    fn with(self, arrived: SystemTime, outcome: &str) -> Answered {
-        Answered {
-            arrived,
-            took: Duration::ZERO,
-            action: self.action,
-            parameters: self.parameters,
-            outcome: outcome.to_owned(),
-            dry_run: self.dry_run,
-            access_key: self.access_key,
-            request_id: self.request_id,
-            faults: Vec::new(),
-            allowed_by: Vec::new(),
-            denied: Vec::new(),
-        }
+    fn with(self, arrived: SystemTime, took: Duration, outcome: &str) -> LedgerEntry {
+        LedgerEntry { outcome: outcome.to_owned(), ..self.0.timed(arrived, took) }
     }
 }
 

@@ -26,7 +26,6 @@ pub(crate) trait Known {
     fn default_customer_key(&self, asked: bool) -> Option<String>;
 }
 
-/// A resource.
 #[derive(Debug, Clone)]
 pub(crate) struct Facts<'a> {
     pub(crate) tags: &'a Tags,
@@ -47,7 +46,6 @@ enum ResourceTags {
     NoSuchResource,
 }
 
-/// One question: may the caller do this to that?
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Check {
     pub(super) action: &'static str,
@@ -147,14 +145,7 @@ pub(super) fn checks(call: &Call, known: &impl Known) -> Vec<Check> {
         Call::CreateVolume(c) => ask.create_volume(c),
         Call::CopyVolumes(c) => ask.copy_volumes(c),
         Call::CreateSnapshot(c) => ask.create_snapshot(c),
-        Call::DeleteVolume(c) => vec![ask.about("ec2:DeleteVolume", &c.volume_id)],
-        Call::ModifyVolume(c) => vec![ask.about("ec2:ModifyVolume", &c.volume_id)],
         Call::AttachVolume(c) => ask.attach(c),
-        Call::DetachVolume(c) => {
-            let ids = std::iter::once(&c.volume_id).chain(&c.instance_id);
-            ids.map(|id| ask.about("ec2:DetachVolume", id)).collect()
-        }
-        Call::DeleteSnapshot(c) => vec![ask.about("ec2:DeleteSnapshot", &c.snapshot_id)],
         Call::CreateTags(c) => {
             let tags = pairs(&c.tags);
             c.resources.iter().map(|id| ask.about("ec2:CreateTags", id).with_request_tags(&tags)).collect()
@@ -163,30 +154,13 @@ pub(super) fn checks(call: &Call, known: &impl Known) -> Vec<Check> {
             let tags: Vec<_> = c.tags.iter().map(|t| (t.key.as_str(), t.value.as_deref().unwrap_or(""))).collect();
             c.resources.iter().map(|id| ask.about("ec2:DeleteTags", id).with_request_tags(&tags)).collect()
         }
-        Call::EnableFastSnapshotRestores(c) => {
-            c.source_snapshot_ids.iter().map(|id| ask.about("ec2:EnableFastSnapshotRestores", id)).collect()
-        }
-        Call::LockSnapshot(c) => vec![ask.about("ec2:LockSnapshot", &c.snapshot_id)],
         Call::RunInstances(c) => ask.launch(c),
-        Call::TerminateInstances(c) => {
-            c.instance_ids.iter().map(|id| ask.about("ec2:TerminateInstances", id)).collect()
+        Call::AttachClusterNodeVolume(c) | Call::DetachClusterNodeVolume(c) => {
+            vec![ask.at(Check::new(call.permission(), c.cluster_arn.clone()))]
         }
-        Call::AttachClusterNodeVolume(c) => {
-            vec![ask.at(Check::new("sagemaker:AttachClusterNodeVolume", c.cluster_arn.clone()))]
-        }
-        Call::DetachClusterNodeVolume(c) => {
-            vec![ask.at(Check::new("sagemaker:DetachClusterNodeVolume", c.cluster_arn.clone()))]
-        }
-        Call::DescribeVolumes(_) => vec![Check::plain("ec2:DescribeVolumes")],
-        Call::DescribeVolumeStatus(_) => vec![Check::plain("ec2:DescribeVolumeStatus")],
-        Call::DescribeVolumesModifications(_) => vec![Check::plain("ec2:DescribeVolumesModifications")],
-        Call::DescribeSnapshots(_) => vec![Check::plain("ec2:DescribeSnapshots")],
-        Call::DescribeFastSnapshotRestores(_) => vec![Check::plain("ec2:DescribeFastSnapshotRestores")],
-        Call::DescribeLockedSnapshots(_) => vec![Check::plain("ec2:DescribeLockedSnapshots")],
-        Call::DescribeTags(_) => vec![Check::plain("ec2:DescribeTags")],
-        Call::DescribeInstances(_) => vec![Check::plain("ec2:DescribeInstances")],
-        Call::DescribeInstanceTypes(_) => vec![Check::plain("ec2:DescribeInstanceTypes")],
-        Call::DescribeAvailabilityZones(_) => vec![Check::plain("ec2:DescribeAvailabilityZones")],
+        // A describe is about no resource in particular, and all else about each that it names.
+        _ if call.action().starts_with("Describe") => vec![Check::plain(call.permission())],
+        _ => ask.each_named(call),
     }
 }
 
@@ -262,6 +236,13 @@ impl<K: Known> Asker<'_, K> {
 
     fn at(&self, check: Check) -> Check {
         check.with("aws:RequestedRegion", self.known.region()).with("ec2:Region", self.known.region())
+    }
+
+    /// About each resource that the call names.
+    fn each_named(&self, call: &Call) -> Vec<Check> {
+        let mut checks = Vec::new();
+        call.each_name(&mut |id| checks.push(self.about(call.permission(), id)));
+        checks
     }
 
     /// About a resource that should exist.

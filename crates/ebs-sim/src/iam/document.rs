@@ -17,40 +17,26 @@ const VERSION: &str = "2012-10-17";
 pub enum PolicyError {
     /// The file cannot be read.
     #[error("cannot read the policy {path}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     /// It is no JSON.
     #[error("the policy {name} is no JSON")]
-    Json {
-        /// Which policy.
-        name: String,
-        /// Where and why.
-        source: serde_json::Error,
-    },
+    Json { name: String, source: serde_json::Error },
     /// An element is wrong or unknown.
     #[error("the policy {name}, {place}: {problem}")]
     Element {
-        /// Which policy.
         name: String,
         /// Which statement and which field.
         place: String,
-        /// What is wrong.
         problem: String,
     },
 }
 
-/// An identity-based policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     pub(super) name: String,
     pub(super) statements: Vec<Statement>,
 }
 
-/// One statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Statement {
     /// Its Sid, or its number.

@@ -19,7 +19,6 @@ const KEPT: usize = 1_000;
 /// The only identity that calls.
 const USER: &str = "ebs-sim";
 
-/// Who may call what.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IamConfig {
     /// Enforced, together as one; with none, everything is allowed.
@@ -37,7 +36,6 @@ impl Default for IamConfig {
     }
 }
 
-/// Who makes a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Caller {
     /// The test or the simulator itself, behind everybody's back: it may do everything, and nothing is audited.
@@ -51,7 +49,6 @@ pub enum Caller {
 pub struct Unallowed {
     /// Id of the access key that signed it; `None` when it came through the port or unsigned.
     pub access_key: Option<String>,
-    /// The call.
     pub call: Call,
     /// What the policies say of it.
     pub audit: Audit,
@@ -157,7 +154,6 @@ pub(crate) struct Rights {
     least_rights: LeastRights,
 }
 
-/// What came of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Judgement {
     /// The answer, when the call is refused.

@@ -33,7 +33,6 @@ pub enum Extra {
 }
 
 impl Shipped {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::ManagedV2, Self::ClusterScoped, Self::LegacyExample];
 
     /// The name of its file, without the ending.
@@ -45,7 +44,6 @@ impl Shipped {
         }
     }
 
-    /// The document.
     pub fn text(self) -> &'static str {
         match self {
             Self::ManagedV2 => include_str!("../../../../deploy/iam/managed-v2.json"),
@@ -56,7 +54,6 @@ impl Shipped {
 }
 
 impl Extra {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Kms, Self::TagEdits, Self::HyperPod];
 
     /// The name of its file, without the ending.
@@ -68,7 +65,6 @@ impl Extra {
         }
     }
 
-    /// The document.
     pub fn text(self) -> &'static str {
         match self {
             Self::Kms => include_str!("../../../../deploy/iam/kms.json"),
@@ -81,7 +77,6 @@ impl Extra {
 /// A policy that allows a call, with the optional statements that this takes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AllowedBy {
-    /// The policy.
     pub policy: Shipped,
     /// What must be added to it; mostly nothing.
     pub with: BTreeSet<Extra>,

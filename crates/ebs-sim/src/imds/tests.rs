@@ -4,16 +4,19 @@ use ebs_types::Tags;
 use http_body_util::BodyExt;
 
 use super::*;
-use crate::api::{SimBlockDevice, SimInstance, SimNetworkInterface};
+use crate::api::{SimAttachment, SimInstance, SimNetworkInterface};
 
 fn instance() -> SimInstance {
-    let device = |name: &str, volume: &str| SimBlockDevice {
-        device: name.into(),
+    let device = |name: &str, volume: &str| SimAttachment {
         volume_id: volume.into(),
+        instance_id: "i-1".into(),
+        device: name.into(),
         state: "attached".into(),
         attach_time: SystemTime::UNIX_EPOCH,
         delete_on_termination: false,
         ebs_card_index: None,
+        associated_resource: None,
+        loop_device: None,
     };
     let interface = |id: &str, mac: &str| SimNetworkInterface {
         id: id.into(),

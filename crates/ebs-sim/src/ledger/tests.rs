@@ -2,20 +2,18 @@
 
 use super::*;
 
-fn call(action: &str) -> Answered {
-    Answered {
-        arrived: SystemTime::UNIX_EPOCH + Duration::from_millis(1_500),
-        took: Duration::from_millis(7),
+fn call(action: &str) -> LedgerEntry {
+    let entry = LedgerEntry {
         action: action.into(),
         parameters: BTreeMap::from([("VolumeId".to_owned(), "vol-1".to_owned())]),
         outcome: "ok".into(),
-        dry_run: false,
         access_key: Some("AKIA1".into()),
         request_id: "r".into(),
-        faults: vec!["delay-reply"],
+        faults: vec!["delay-reply".into()],
         allowed_by: vec!["managed-v2".into()],
-        denied: Vec::new(),
-    }
+        ..LedgerEntry::default()
+    };
+    entry.timed(SystemTime::UNIX_EPOCH + Duration::from_millis(1_500), Duration::from_millis(7))
 }
 
 fn actions(page: &LedgerPage) -> Vec<(u64, &str)> {

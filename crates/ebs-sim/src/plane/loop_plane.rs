@@ -8,9 +8,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::engine::EngineError;
 use crate::state::{Effect, Outcome, Source};
 
+use super::PlaneError;
 use super::backing::Backing;
 use super::by_id::ById;
 use super::copy::Copied;
@@ -42,14 +42,14 @@ enum Disconnected {
 }
 
 impl LoopPlane {
-    pub(crate) fn open(state_dir: &Path, by_id_dir: &Path) -> Result<Self, EngineError> {
+    pub(crate) fn open(state_dir: &Path, by_id_dir: &Path) -> Result<Self, PlaneError> {
         if !rustix::process::geteuid().is_root() {
-            return Err(EngineError::Plane(
+            return Err(PlaneError::Missing(
                 "loop devices need root: run the simulator as root, or without devices (--devices none)".to_owned(),
             ));
         }
         if !Path::new("/dev/loop-control").exists() {
-            return Err(EngineError::Plane(
+            return Err(PlaneError::Missing(
                 "/dev/loop-control is not there: load the kernel's loop module (modprobe loop), or run the simulator \
                  without devices (--devices none)"
                     .to_owned(),
@@ -57,13 +57,13 @@ impl LoopPlane {
         }
         let backing = |name| {
             let dir = state_dir.join(name);
-            Backing::open(dir.clone()).map_err(|source| EngineError::Io { step: "create", path: dir, source })
+            Backing::open(dir.clone()).map_err(|source| PlaneError::Create { path: dir, source })
         };
         Ok(Self {
             volumes: backing("devices")?,
             snapshots: backing("snapshots")?,
             by_id: ById::new(by_id_dir),
-            losetup: Losetup::find().map_err(EngineError::Plane)?,
+            losetup: Losetup::find().map_err(PlaneError::Missing)?,
             devices: Mutex::new(()),
         })
     }

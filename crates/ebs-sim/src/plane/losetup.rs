@@ -11,14 +11,12 @@ const DIRECTORIES: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 /// Another program may take the free device that losetup has found.
 const TRIES: usize = 5;
 
-/// The tool.
 #[derive(Debug)]
 pub(super) struct Losetup {
     path: PathBuf,
 }
 
 impl Losetup {
-    /// Finds it.
     pub(super) fn find() -> Result<Self, String> {
         DIRECTORIES
             .iter()

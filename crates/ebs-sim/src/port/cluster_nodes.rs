@@ -1,29 +1,23 @@
 //! HyperPod nodes through the port.
 
-use ebs_ec2::{Action, ClusterNodeDevice, ClusterNodes, Result};
+use ebs_ec2::{ClusterNodeDevice, ClusterNodes, Result};
 use ebs_types::{DeviceName, HyperPodNode, VolumeId};
 
-use crate::api::{self, Call, Reply};
+use crate::api;
 
-use super::{SimEc2, unexpected};
+use super::{SimEc2, call};
 
 /// The account that owns the clusters of tests.
 const ACCOUNT: &str = "123456789012";
 
 impl ClusterNodes for SimEc2 {
     async fn attach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<ClusterNodeDevice> {
-        let action = Action::AttachClusterNodeVolume;
-        match self.make(action, Call::AttachClusterNodeVolume(self.call_about(node, volume))).await? {
-            Reply::AttachClusterNodeVolume(attachment) => {
-                Ok(ClusterNodeDevice { device: DeviceName::new(attachment.device), said_at: Some(self.date()) })
-            }
-            other => Err(unexpected(action, &other)),
-        }
+        let attachment = call!(self, AttachClusterNodeVolume, self.call_about(node, volume))?;
+        Ok(ClusterNodeDevice { device: DeviceName::new(attachment.device), said_at: Some(self.date()) })
     }
 
     async fn detach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<()> {
-        let action = Action::DetachClusterNodeVolume;
-        self.make(action, Call::DetachClusterNodeVolume(self.call_about(node, volume))).await.map(drop)
+        call!(self, DetachClusterNodeVolume, self.call_about(node, volume)).map(drop)
     }
 }
 

@@ -9,8 +9,8 @@ use ebs_ec2::{
 use ebs_types::{DeviceName, Gib, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName};
 
 use crate::api::{
-    Filter, Listing, SimAttachment, SimFastRestoreError, SimFastRestores, SimInstance, SimModification, SimSnapshot,
-    SimVolume, SimVolumeStatus, SimZone, Tag, TagSpecification,
+    Filter, SimAttachment, SimFastRestoreError, SimFastRestores, SimInstance, SimModification, SimSnapshot, SimVolume,
+    SimVolumeStatus, SimZone, Tag, TagSpecification,
 };
 
 const VALID: &str = "the engine makes valid ids and names";
@@ -47,8 +47,8 @@ pub(super) fn paging(page: &PageRequest) -> (Option<i64>, Option<String>) {
     (page.max_results.map(i64::from), page.token.clone())
 }
 
-pub(super) fn page<S, T>(listing: Listing<S>, convert: impl Fn(S) -> T) -> Page<T> {
-    Page { items: listing.items.into_iter().map(convert).collect(), next: listing.next_token }
+pub(super) fn page<S, T>(page: Page<S>, convert: impl Fn(S) -> T) -> Page<T> {
+    Page { items: page.items.into_iter().map(convert).collect(), next: page.next }
 }
 
 pub(super) fn volume(v: SimVolume) -> Volume {
@@ -122,10 +122,10 @@ pub(super) fn modification(m: SimModification) -> Modification {
             other => ModificationState::Other(other.to_owned()),
         },
         status_message: m.status_message,
-        target_size: Some(Gib(m.target_size)),
-        target_type: Some(VolumeType::from(m.target_type)),
-        target_iops: m.target_iops,
-        target_throughput: m.target_throughput,
+        target_size: Some(Gib(m.target.size_gib)),
+        target_type: Some(m.target.volume_type),
+        target_iops: m.target.iops,
+        target_throughput: m.target.throughput,
         started: Some(m.start_time),
     }
 }

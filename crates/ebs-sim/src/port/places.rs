@@ -1,23 +1,20 @@
 //! Zones and the health check through the port.
 
-use ebs_ec2::{Action, ErrorClass, Result, Zone, Zones};
+use ebs_ec2::{ErrorClass, Result, Zone, Zones};
 
-use crate::api::{self, Call, Reply};
+use crate::api;
 
-use super::{SimEc2, convert, unexpected};
+use super::{SimEc2, call, convert};
 
 impl Zones for SimEc2 {
     async fn describe_zones(&self) -> Result<Vec<Zone>> {
-        let call = Call::DescribeAvailabilityZones(api::DescribeAvailabilityZones::default());
-        match self.make(Action::DescribeAvailabilityZones, call).await? {
-            Reply::DescribeAvailabilityZones(zones) => Ok(zones.into_iter().map(convert::zone).collect()),
-            other => Err(unexpected(Action::DescribeAvailabilityZones, &other)),
-        }
+        let zones = call!(self, DescribeAvailabilityZones, api::DescribeAvailabilityZones::default())?;
+        Ok(zones.into_iter().map(convert::zone).collect())
     }
 
     async fn check_access(&self) -> Result<()> {
-        let call = api::DescribeAvailabilityZones { dry_run: true, ..Default::default() };
-        match self.make(Action::DescribeAvailabilityZones, Call::DescribeAvailabilityZones(call)).await {
+        let asked = api::DescribeAvailabilityZones { dry_run: true, ..Default::default() };
+        match call!(self, DescribeAvailabilityZones, asked) {
             Err(e) if e.class != ErrorClass::DryRunSucceeded => Err(e),
             _ => Ok(()),
         }

@@ -5,55 +5,47 @@ use ebs_ec2::{
 };
 use ebs_types::{SnapshotId, ZoneName};
 
-use crate::api::{self, Call, Reply};
-use crate::wire::xml::timestamp;
+use crate::api::{self, Call};
 
 use super::convert::{self, filter, paging, texts};
-use super::{SimEc2, unexpected};
+use super::{SimEc2, call};
 
 impl Snapshots for SimEc2 {
     async fn create_snapshot(&self, request: &CreateSnapshot) -> Result<Snapshot> {
-        let call = api::CreateSnapshot {
+        let create = api::CreateSnapshot {
             volume_id: request.volume.to_string(),
             description: Some(request.description.clone()),
             outpost_arn: request.outpost_arn.clone(),
             tag_specifications: convert::specification("snapshot", &request.tags),
             dry_run: false,
         };
-        match self.make(Action::CreateSnapshot, Call::CreateSnapshot(call)).await? {
-            Reply::CreateSnapshot(snapshot) => Ok(convert::snapshot(snapshot)),
-            other => Err(unexpected(Action::CreateSnapshot, &other)),
-        }
+        call!(self, CreateSnapshot, create).map(convert::snapshot)
     }
 
     async fn delete_snapshot(&self, id: &SnapshotId) -> Result<()> {
-        let call = api::DeleteSnapshot { snapshot_id: id.to_string(), dry_run: false };
-        self.make(Action::DeleteSnapshot, Call::DeleteSnapshot(call)).await.map(drop)
+        let delete = api::DeleteSnapshot { snapshot_id: id.to_string(), dry_run: false };
+        self.make(Action::DeleteSnapshot, Call::DeleteSnapshot(delete)).await.map(drop)
     }
 
     async fn enable_fast_snapshot_restores(&self, id: &SnapshotId, zones: &[ZoneName]) -> Result<FastRestores> {
-        let action = Action::EnableFastSnapshotRestores;
-        let call = api::EnableFastSnapshotRestores {
+        let enable = api::EnableFastSnapshotRestores {
             availability_zones: texts(zones),
             source_snapshot_ids: vec![id.to_string()],
             ..Default::default()
         };
-        match self.make(action, Call::EnableFastSnapshotRestores(call)).await? {
-            Reply::EnableFastSnapshotRestores(restores) => Ok(convert::fast_restores(restores)),
-            other => Err(unexpected(action, &other)),
-        }
+        call!(self, EnableFastSnapshotRestores, enable).map(convert::fast_restores)
     }
 
     async fn lock_snapshot(&self, request: &LockSnapshot) -> Result<()> {
-        let call = api::LockSnapshot {
+        let lock = api::LockSnapshot {
             snapshot_id: request.snapshot.to_string(),
             lock_mode: request.mode.clone(),
             cool_off_period: request.cool_off_hours.map(i64::from),
             lock_duration: request.duration_days.map(i64::from),
-            expiration_date: request.expiration.map(timestamp),
+            expiration_date: request.expiration.map(|at| humantime::format_rfc3339_millis(at).to_string()),
             dry_run: false,
         };
-        self.make(Action::LockSnapshot, Call::LockSnapshot(call)).await.map(drop)
+        call!(self, LockSnapshot, lock).map(drop)
     }
 
     async fn describe_snapshots(&self, query: &SnapshotQuery, page: &PageRequest) -> Result<Page<Snapshot>> {
@@ -65,10 +57,7 @@ impl Snapshots for SimEc2 {
             SnapshotQuery::Owned { volume: None } => (own(), Vec::new()),
         };
         let (max_results, next_token) = paging(page);
-        let call = api::DescribeSnapshots { owner_ids, filters, max_results, next_token, ..Default::default() };
-        match self.make(Action::DescribeSnapshots, Call::DescribeSnapshots(call)).await? {
-            Reply::DescribeSnapshots(listing) => Ok(convert::page(listing, convert::snapshot)),
-            other => Err(unexpected(Action::DescribeSnapshots, &other)),
-        }
+        let asked = api::DescribeSnapshots { owner_ids, filters, max_results, next_token, ..Default::default() };
+        call!(self, DescribeSnapshots, asked).map(|page| convert::page(page, convert::snapshot))
     }
 }

@@ -6,10 +6,10 @@ use ebs_ec2::{
 };
 use ebs_types::{Tags, VolumeId};
 
-use crate::api::{self, Call, Reply, TagToDelete};
+use crate::api::{self, Call, TagToDelete};
 
 use super::convert::{self, filter, paging, texts};
-use super::{SimEc2, unexpected};
+use super::{SimEc2, call};
 
 impl Volumes for SimEc2 {
     async fn create_volume(&self, request: &CreateVolume) -> Result<Volume> {
@@ -17,7 +17,7 @@ impl Volumes for SimEc2 {
             Place::Zone(name) => (Some(name.to_string()), None),
             Place::ZoneId(id) => (None, Some(id.to_string())),
         };
-        let call = api::CreateVolume {
+        let request = api::CreateVolume {
             client_token: Some(request.client_token.clone()),
             availability_zone: zone,
             availability_zone_id: zone_id,
@@ -34,14 +34,11 @@ impl Volumes for SimEc2 {
             tag_specifications: convert::specification("volume", &request.tags),
             dry_run: request.dry_run,
         };
-        match self.make(Action::CreateVolume, Call::CreateVolume(call)).await? {
-            Reply::CreateVolume(volume) => Ok(convert::volume(volume)),
-            other => Err(unexpected(Action::CreateVolume, &other)),
-        }
+        call!(self, CreateVolume, request).map(convert::volume)
     }
 
     async fn copy_volume(&self, request: &CopyVolume) -> Result<Volume> {
-        let call = api::CopyVolumes {
+        let request = api::CopyVolumes {
             client_token: Some(request.client_token.clone()),
             source_volume_id: request.source.to_string(),
             size: Some(i64::from(request.size.0)),
@@ -52,15 +49,12 @@ impl Volumes for SimEc2 {
             tag_specifications: convert::specification("volume", &request.tags),
             dry_run: false,
         };
-        match self.make(Action::CopyVolumes, Call::CopyVolumes(call)).await? {
-            Reply::CopyVolumes(mut volumes) if volumes.len() == 1 => Ok(convert::volume(volumes.remove(0))),
-            other => Err(unexpected(Action::CopyVolumes, &other)),
-        }
+        call!(self, CopyVolumes, request).map(|mut volumes| convert::volume(volumes.remove(0)))
     }
 
     async fn delete_volume(&self, id: &VolumeId) -> Result<()> {
-        let call = api::DeleteVolume { volume_id: id.to_string(), dry_run: false };
-        self.make(Action::DeleteVolume, Call::DeleteVolume(call)).await.map(drop)
+        let request = api::DeleteVolume { volume_id: id.to_string(), dry_run: false };
+        self.make(Action::DeleteVolume, Call::DeleteVolume(request)).await.map(drop)
     }
 
     async fn describe_volumes(&self, query: &VolumeQuery, page: &PageRequest) -> Result<Page<Volume>> {
@@ -71,15 +65,13 @@ impl Volumes for SimEc2 {
             VolumeQuery::All => (Vec::new(), Vec::new()),
         };
         let (max_results, next_token) = paging(page);
-        let call = api::DescribeVolumes { volume_ids, filters, max_results, next_token, dry_run: false };
-        match self.make(Action::DescribeVolumes, Call::DescribeVolumes(call)).await? {
-            Reply::DescribeVolumes(listing) => Ok(convert::dated(convert::page(listing, convert::volume), self.date())),
-            other => Err(unexpected(Action::DescribeVolumes, &other)),
-        }
+        let request = api::DescribeVolumes { volume_ids, filters, max_results, next_token, dry_run: false };
+        call!(self, DescribeVolumes, request)
+            .map(|listing| convert::dated(convert::page(listing, convert::volume), self.date()))
     }
 
     async fn modify_volume(&self, request: &ModifyVolume) -> Result<Modification> {
-        let call = api::ModifyVolume {
+        let request = api::ModifyVolume {
             volume_id: request.volume.to_string(),
             size: request.size.map(|size| i64::from(size.0)),
             volume_type: request.volume_type.as_ref().map(ToString::to_string),
@@ -88,56 +80,40 @@ impl Volumes for SimEc2 {
             multi_attach_enabled: None,
             dry_run: false,
         };
-        match self.make(Action::ModifyVolume, Call::ModifyVolume(call)).await? {
-            Reply::ModifyVolume(modification) => Ok(convert::modification(modification)),
-            other => Err(unexpected(Action::ModifyVolume, &other)),
-        }
+        call!(self, ModifyVolume, request).map(convert::modification)
     }
 
     async fn describe_modifications(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<Modification>> {
         let (max_results, next_token) = paging(page);
-        let call = api::DescribeVolumesModifications {
-            volume_ids: Vec::new(),
-            filters: filter("volume-id", texts(volumes)),
-            max_results,
-            next_token,
-            dry_run: false,
-        };
-        let action = Action::DescribeVolumesModifications;
-        match self.make(action, Call::DescribeVolumesModifications(call)).await? {
-            Reply::DescribeVolumesModifications(listing) => Ok(convert::page(listing, convert::modification)),
-            other => Err(unexpected(action, &other)),
-        }
+        let filters = filter("volume-id", texts(volumes));
+        let request = api::DescribeVolumesModifications { filters, max_results, next_token, ..Default::default() };
+        call!(self, DescribeVolumesModifications, request).map(|listing| convert::page(listing, convert::modification))
     }
 
     async fn describe_volume_status(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<VolumeStatus>> {
         if volumes.is_empty() {
             return Ok(Page { items: Vec::new(), next: None });
         }
-        let call = api::DescribeVolumeStatus {
+        let request = api::DescribeVolumeStatus {
             volume_ids: texts(volumes),
             next_token: page.token.clone(),
             ..Default::default()
         };
-        let action = Action::DescribeVolumeStatus;
-        match self.make(action, Call::DescribeVolumeStatus(call)).await? {
-            Reply::DescribeVolumeStatus(listing) => Ok(convert::page(listing, convert::volume_status)),
-            other => Err(unexpected(action, &other)),
-        }
+        call!(self, DescribeVolumeStatus, request).map(|listing| convert::page(listing, convert::volume_status))
     }
 
     async fn create_tags(&self, resource: &str, tags: &Tags) -> Result<()> {
         let (resources, tags) = (vec![resource.to_owned()], convert::tag_list(tags));
-        let call = api::CreateTags { resources, tags, dry_run: false };
-        self.make(Action::CreateTags, Call::CreateTags(call)).await.map(drop)
+        let request = api::CreateTags { resources, tags, dry_run: false };
+        self.make(Action::CreateTags, Call::CreateTags(request)).await.map(drop)
     }
 
     async fn delete_tags(&self, resource: &str, keys: &[String]) -> Result<()> {
-        let call = api::DeleteTags {
+        let request = api::DeleteTags {
             resources: vec![resource.to_owned()],
             tags: keys.iter().map(|key| TagToDelete { key: key.clone(), value: None }).collect(),
             dry_run: false,
         };
-        self.make(Action::DeleteTags, Call::DeleteTags(call)).await.map(drop)
+        self.make(Action::DeleteTags, Call::DeleteTags(request)).await.map(drop)
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::api::Fault;
-use crate::engine::{Consistency, Engine};
+use crate::config::Consistency;
+use crate::engine::Engine;
 
 /// The longest that EC2 is known to lag behind itself (`decisions.md` D-61).
 const MAX_LAG_MS: u64 = 15_000;

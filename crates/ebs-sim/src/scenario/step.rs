@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::buckets::Limits;
-use crate::engine::{Engine, TimingOverride};
+use crate::config::TimingOverride;
+use crate::engine::Engine;
 use crate::faults::{self, Rule};
 
 use super::{Lag, Stuck};

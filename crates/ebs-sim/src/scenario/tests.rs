@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::api::{Call, DescribeVolumes};
-use crate::engine::EngineConfig;
+use crate::config::EngineConfig;
 
 const SCENARIO: &str = r#"[
     {"at_ms": 2000, "remove": "down"},

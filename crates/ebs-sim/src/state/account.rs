@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use ebs_types::{Tags, VolumeType};
+use ebs_types::VolumeType;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{BurntToken, EngineConfig, Timing, ZoneConfig};
+use crate::api::SimProperties;
+use crate::config::{BurntToken, EngineConfig, Timing, ZoneConfig};
 
 use super::ids::Kind;
+use super::instances::{Instance, InstancePhase};
 use super::model::{Attachment, AttachmentPhase, Device, Volume, VolumePhase};
+use super::volumes::new_volume;
 use super::{Policy, Sim};
 
 /// The one account there is.
@@ -36,60 +39,6 @@ impl Account {
 
     pub(super) fn zone_with_id(&self, id: &str) -> Option<&ZoneConfig> {
         self.zones.iter().find(|z| z.id == id)
-    }
-}
-
-/// An instance; its volumes know that they are attached to it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Instance {
-    pub(super) id: String,
-    pub(super) instance_type: String,
-    pub(super) zone: String,
-    pub(super) zone_id: String,
-    pub(super) reservation_id: String,
-    pub(super) image_id: String,
-    pub(super) interfaces: Vec<Interface>,
-    pub(super) launch_time: SystemTime,
-    pub(super) root_device: String,
-    pub(super) root_volume: String,
-    pub(super) tags: Tags,
-    pub(super) phase: InstancePhase,
-    /// Cannot be terminated.
-    pub(super) protected: bool,
-    /// Attachments of it appear as devices of this machine.
-    pub(super) local: bool,
-}
-
-/// Where an instance is in its life.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum InstancePhase {
-    /// Runs when `due` has passed.
-    Pending {
-        due: SystemTime,
-    },
-    Running,
-    /// Its attachments end when `due` has passed.
-    ShuttingDown {
-        due: SystemTime,
-    },
-    /// Still listed for a while.
-    Terminated {
-        at: SystemTime,
-    },
-}
-
-/// A network interface.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Interface {
-    pub(super) id: String,
-    pub(super) private_ip: String,
-    pub(super) mac_address: String,
-}
-
-impl Instance {
-    /// The address of the first interface.
-    pub(super) fn private_ip(&self) -> &str {
-        self.interfaces.first().map_or("", |i| i.private_ip.as_str())
     }
 }
 
@@ -126,6 +75,7 @@ impl Sim {
                 tags: BTreeMap::new(),
                 phase: InstancePhase::Running,
                 protected: false,
+                stop_protected: false,
                 local,
             };
             let root = root_volume(&instance, now);
@@ -136,36 +86,18 @@ impl Sim {
 }
 
 fn root_volume(instance: &Instance, now: SystemTime) -> Volume {
+    let (iops, throughput) = (Some(3000), Some(125));
+    let shape = SimProperties { size_gib: 8, volume_type: VolumeType::Gp3, iops, throughput, multi_attach: false };
+    let zone = ZoneConfig { name: instance.zone.clone(), id: instance.zone_id.clone(), zone_type: String::new() };
     Volume {
         id: instance.root_volume.clone(),
         phase: VolumePhase::Ready,
-        size_gib: 8,
-        volume_type: VolumeType::Gp3,
-        iops: Some(3000),
-        throughput: Some(125),
-        zone: instance.zone.clone(),
-        zone_id: instance.zone_id.clone(),
-        encrypted: false,
-        kms_key_id: None,
-        vanishes: false,
-        snapshot_id: None,
-        source_volume_id: None,
-        initialization_rate: None,
-        fast_restored: false,
-        multi_attach: false,
-        created: now,
-        tags: BTreeMap::new(),
         attachments: vec![Attachment {
             phase: AttachmentPhase::Attached,
             delete_on_termination: true,
             backing: Device::None,
             ..Attachment::new(instance, &instance.root_device, now, now)
         }],
-        modification: None,
-        modified_at: Vec::new(),
-        last_snapshot: None,
-        impaired: false,
-        outpost_arn: None,
-        filling: None,
+        ..new_volume(shape, &zone, now, now)
     }
 }

@@ -3,9 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use super::Sim;
-use super::account::InstancePhase;
 use super::effects::{Effect, Outcome};
-use super::instances::LISTED_AFTERWARDS;
+use super::instances::Instance;
 use super::model::{AttachmentPhase, Device, ModificationPhase, Snapshot, SnapshotPhase, Volume, VolumePhase};
 use super::timing::Times;
 
@@ -81,11 +80,7 @@ impl Sim {
             SnapshotPhase::Completed { .. } | SnapshotPhase::Error { .. } => None,
         });
         // What is overdue waits for the data plane, not for time.
-        let instances = self.instances.iter().filter_map(|i| match i.phase {
-            InstancePhase::Pending { due } | InstancePhase::ShuttingDown { due } => Some(due),
-            InstancePhase::Terminated { at } => Some(at + LISTED_AFTERWARDS),
-            InstancePhase::Running => None,
-        });
+        let instances = self.instances.iter().filter_map(Instance::due);
         volumes.chain(snapshots).chain(instances).filter(|due| *due > now).min()
     }
 

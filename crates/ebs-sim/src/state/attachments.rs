@@ -7,11 +7,11 @@ use ebs_types::{ebs_cards, is_xen};
 use crate::api::{AttachVolume, DetachVolume, Fault, Reply};
 
 use super::Sim;
-use super::account::{Instance, InstancePhase};
 use super::cluster_nodes::managed;
 use super::effects::Effect;
 use super::faults::{self, incorrect_state, invalid_value};
 use super::ids::Kind;
+use super::instances::{Instance, InstancePhase};
 use super::model::{Attachment, AttachmentPhase, Device, Volume, VolumePhase};
 
 /// Most instances that share a volume.
@@ -25,14 +25,12 @@ impl Sim {
         check_device_name(device)?;
         let card = card_of(call, &instance)?;
         let volume = &self.volumes[&call.volume_id];
-        if instance.phase != InstancePhase::Running {
+        if !matches!(instance.phase, InstancePhase::Running | InstancePhase::Stopped) {
             return Err(incorrect_state(format!("Instance '{}' is not 'running'.", instance.id)));
         }
         check_attachable(volume, &instance)?;
         self.check_slots(&instance, device)?;
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let due = self.times.due(now, self.times.attach, Some(&call.volume_id));
         let attachment = Attachment { card, ..Attachment::new(&instance, device, now, due) };
         let reply = attachment.describe(&call.volume_id);
@@ -103,19 +101,21 @@ impl Sim {
         let volume = self.volume_mut(&call.volume_id)?;
         let id = volume.id.clone();
         let instance_id = detachable(volume, call)?;
-        if self.instances.iter().any(|i| i.root_volume == id && i.id == instance_id) {
+        let device = volume.attachment_to(&instance_id).map(|a| a.device.clone());
+        let at_root = |i: &Instance| i.id == instance_id && device.as_ref() == Some(&i.root_device);
+        if self.instances.iter().any(|i| at_root(i) && i.phase != InstancePhase::Stopped) {
             return Err(Fault::new(
                 "OperationNotPermitted",
                 format!("Unable to detach root volume '{id}' from instance '{instance_id}'"),
             ));
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
+        let stopped = self.instances.iter().any(|i| i.id == instance_id && i.phase == InstancePhase::Stopped);
         let volume = self.volume_mut(&id)?;
         let attachment = volume.attachment_to(&instance_id).expect("found above");
         attachment.forced = call.force;
-        let due = if call.force { now } else { due };
+        // Nobody uses the device of an instance that is stopped.
+        let due = if call.force || stopped { now } else { due };
         let disconnect = attachment.start_detaching(due);
         let reply = attachment.describe(&id);
         if disconnect {

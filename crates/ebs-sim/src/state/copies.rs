@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use crate::api::{CopyVolumes, Fault, Reply};
-use crate::engine::ZoneConfig;
+use crate::config::ZoneConfig;
 
 use super::Sim;
 use super::faults;
@@ -20,14 +20,12 @@ impl Sim {
         in_order(&mut call.tag_specifications);
         let usage = self.use_token(now, token.as_deref(), "CopyVolumes", &call)?;
         if let Use::Repeat(volume) = usage {
-            return if call.dry_run { Err(faults::dry_run()) } else { Ok(Reply::CopyVolumes(vec![*volume])) };
+            return faults::unless_dry_run(call.dry_run).map(|()| Reply::CopyVolumes(vec![*volume]));
         }
         let copy = self.planned_copy(now, &call)?;
         self.check_volume_quotas(&copy.properties(), 1, None)?;
         self.check_copy_quota()?;
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let copy = self.add_volume(copy);
         self.remember_token(token, usage, &copy.id);
         Ok(Reply::CopyVolumes(vec![copy]))

@@ -2,15 +2,16 @@
 
 use std::time::SystemTime;
 
-use crate::api::{BlockDeviceMapping, CreateVolume, Fault, RunInstances};
-use crate::engine::ZoneConfig;
+use crate::api::{BlockDeviceMapping, CreateVolume, Fault, RunInstances, SimProperties};
+use crate::config::ZoneConfig;
 
 use super::Sim;
-use super::account::{Instance, ROOT_DEVICE};
+use super::account::ROOT_DEVICE;
 use super::attachments::check_device_name;
 use super::faults::invalid_value;
 use super::ids::Kind;
-use super::model::{Attachment, Properties, Volume, VolumePhase};
+use super::instances::Instance;
+use super::model::{Attachment, Volume, VolumePhase};
 use super::tags::tags_for;
 
 /// Size of the image's root volume.
@@ -26,7 +27,7 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    pub(super) fn properties(&self) -> Properties {
+    pub(super) fn properties(&self) -> SimProperties {
         self.volume.properties()
     }
 }

@@ -45,7 +45,6 @@ impl Effect {
     }
 }
 
-/// How an effect ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Outcome {
     /// Done; a connect names its device.

@@ -1,4 +1,4 @@
-//! EnableFastSnapshotRestores and DescribeFastSnapshotRestores. Source: the EBS user guide, "fast snapshot restore".
+//! EnableFastSnapshotRestores, DisableFastSnapshotRestores and DescribeFastSnapshotRestores. Source: the EBS user guide, "fast snapshot restore".
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 
 use crate::api::{
-    DescribeFastSnapshotRestores, EnableFastSnapshotRestores, Fault, Reply, SimFastRestore, SimFastRestoreError,
-    SimFastRestores,
+    DescribeFastSnapshotRestores, DisableFastSnapshotRestores, EnableFastSnapshotRestores, Fault, Reply,
+    SimFastRestore, SimFastRestoreError, SimFastRestores,
 };
-use crate::engine::ZoneConfig;
+use crate::config::ZoneConfig;
 
 use super::Sim;
 use super::faults::{self, invalid_combination};
@@ -24,9 +24,6 @@ const MAX_PAGE: i64 = 200;
 const MAX_SIZE_GIB: u32 = 16 * 1024;
 /// A TiB is optimised in an hour.
 const OPTIMIZE_PER_GIB: Duration = Duration::from_millis(3_600_000 / 1024);
-const FAST_RESTORE_FILTERS: &[&str] =
-    &["availability-zone", "availability-zone-id", "owner-id", "snapshot-id", "state"];
-
 /// Fast restores of one snapshot in one zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FastRestore {
@@ -35,11 +32,16 @@ pub(super) struct FastRestore {
     enabling: SystemTime,
     optimizing: SystemTime,
     enabled: SystemTime,
+    /// When it was switched off, and when it is off.
+    #[serde(default)]
+    disabled: Option<(SystemTime, SystemTime)>,
 }
 
 impl FastRestore {
     fn state(&self, now: SystemTime) -> &'static str {
         match now {
+            now if self.disabled.is_some_and(|(_, off)| off <= now) => "disabled",
+            _ if self.disabled.is_some() => "disabling",
             now if self.enabled <= now => "enabled",
             now if self.optimizing <= now => "optimizing",
             _ => "enabling",
@@ -63,7 +65,7 @@ impl Snapshot {
             zone: f.zone.clone(),
             zone_id: f.zone_id.clone(),
             state: f.state(now).to_owned(),
-            reason: if f.state(now) == "enabling" {
+            reason: if ["enabling", "disabling"].contains(&f.state(now)) {
                 "Client.UserInitiated".to_owned()
             } else {
                 "Client.UserInitiated - Lifecycle state transition".to_owned()
@@ -72,6 +74,8 @@ impl Snapshot {
             enabling_time: f.enabling,
             optimizing_time: Some(f.optimizing).filter(|at| *at <= now),
             enabled_time: Some(f.enabled).filter(|at| *at <= now),
+            disabling_time: f.disabled.map(|(from, _)| from),
+            disabled_time: f.disabled.map(|(_, off)| off).filter(|at| *at <= now),
         })
     }
 }
@@ -82,39 +86,52 @@ impl Sim {
         now: SystemTime,
         call: &EnableFastSnapshotRestores,
     ) -> Result<Reply, Fault> {
-        if call.source_snapshot_ids.is_empty() {
-            return Err(faults::missing("SourceSnapshotIds"));
-        }
-        let zones = match (call.availability_zones.is_empty(), call.availability_zone_ids.is_empty()) {
-            (true, true) => return Err(faults::missing("AvailabilityZones")),
-            (false, false) => {
-                return Err(invalid_combination("Give AvailabilityZones or AvailabilityZoneIds, not both."));
-            }
-            (false, true) => &call.availability_zones,
-            (true, false) => &call.availability_zone_ids,
-        };
-        for id in &call.source_snapshot_ids {
-            Kind::Snapshot.check(id)?;
-        }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
-        let mut answer = SimFastRestores::default();
-        let ids: BTreeSet<&String> = call.source_snapshot_ids.iter().collect();
-        for id in ids {
-            let mut errors = Vec::new();
-            for zone in zones.iter().collect::<BTreeSet<_>>() {
-                match self.enable_fast_restore(now, id, zone) {
-                    Ok(enabled) => answer.successful.push(enabled),
-                    Err(error) => errors.push(error),
-                }
-            }
-            if !errors.is_empty() {
-                answer.unsuccessful.push((id.clone(), errors));
-            }
-        }
+        let zones = zones(&call.source_snapshot_ids, &call.availability_zones, &call.availability_zone_ids)?;
+        faults::unless_dry_run(call.dry_run)?;
+        let answer = each_pair(&call.source_snapshot_ids, zones, |id, zone| self.enable_fast_restore(now, id, zone));
         self.touch();
         Ok(Reply::EnableFastSnapshotRestores(answer))
+    }
+
+    pub(super) fn disable_fast_restores(
+        &mut self,
+        now: SystemTime,
+        call: &DisableFastSnapshotRestores,
+    ) -> Result<Reply, Fault> {
+        let zones = zones(&call.source_snapshot_ids, &call.availability_zones, &call.availability_zone_ids)?;
+        faults::unless_dry_run(call.dry_run)?;
+        let answer = each_pair(&call.source_snapshot_ids, zones, |id, zone| self.disable_fast_restore(now, id, zone));
+        self.touch();
+        Ok(Reply::DisableFastSnapshotRestores(answer))
+    }
+
+    fn disable_fast_restore(
+        &mut self,
+        now: SystemTime,
+        id: &str,
+        zone: &str,
+    ) -> Result<SimFastRestore, SimFastRestoreError> {
+        let off = self.times.due(now, self.times.enable_fast_restore, Some(id));
+        let refused = |fault: Fault| SimFastRestoreError {
+            zone: zone.to_owned(),
+            zone_id: String::new(),
+            code: fault.code,
+            message: fault.message,
+        };
+        let snapshot = self.snapshots.get_mut(id).ok_or_else(|| refused(faults::no_such_snapshot(id)))?;
+        let mut all = snapshot.fast_restores.iter_mut();
+        let Some(on) = all.find(|f| (f.zone == zone || f.zone_id == zone) && f.disabled.is_none()) else {
+            // EC2 documents no code for this one.
+            let message = format!("Fast snapshot restore is not enabled for '{id}' in {zone}.");
+            return Err(refused(faults::incorrect_state(message)));
+        };
+        on.disabled = Some((now, off));
+        let zone = on.zone.clone();
+        let mut all = snapshot.fast_restores(now, &self.account.id);
+        let answer = all.find(|f| f.zone == zone).expect("found just now");
+        // What has just been asked for is answered as being on its way.
+        let state = "disabling".to_owned();
+        Ok(SimFastRestore { state, reason: "Client.UserInitiated".to_owned(), disabled_time: None, ..answer })
     }
 
     fn enable_fast_restore(
@@ -136,7 +153,8 @@ impl Sim {
         if zone_type != "availability-zone" {
             return Err(refused("UnsupportedOperation", format!("Fast snapshot restore is not supported in {zone}.")));
         }
-        let used = self.snapshots.values().flat_map(|s| &s.fast_restores).filter(|f| f.zone == name).count();
+        let on = |f: &&FastRestore| f.zone == name && f.disabled.is_none();
+        let used = self.snapshots.values().flat_map(|s| &s.fast_restores).filter(on).count();
         let Some(snapshot) = self.snapshots.get_mut(id) else {
             let fault = faults::no_such_snapshot(id);
             return Err(refused(&fault.code, fault.message));
@@ -144,7 +162,7 @@ impl Sim {
         if snapshot.size_gib > MAX_SIZE_GIB {
             return Err(refused("UnsupportedOperation", format!("Snapshot '{id}' is larger than 16 TiB.")));
         }
-        if !snapshot.fast_restores.iter().any(|f| f.zone == name) {
+        if !snapshot.fast_restores.iter().any(|f| on(&f)) {
             if self.policy.account.quotas.fast_restores.is_some_and(|most| used >= most) {
                 return Err(refused(
                     "FastSnapshotRestoreLimitExceeded",
@@ -159,7 +177,15 @@ impl Sim {
             };
             let enabled = optimizing + work;
             let zone = name.clone();
-            snapshot.fast_restores.push(FastRestore { zone, zone_id, enabling: now, optimizing, enabled });
+            snapshot.fast_restores.retain(|f| f.zone != name);
+            snapshot.fast_restores.push(FastRestore {
+                zone,
+                zone_id,
+                enabling: now,
+                optimizing,
+                enabled,
+                disabled: None,
+            });
         }
         let mut all = snapshot.fast_restores(now, &self.account.id);
         let mut enabled = all.find(|f| f.zone == name).expect("put there just now");
@@ -186,16 +212,53 @@ impl Sim {
             page,
             call.next_token.as_deref(),
         );
-        query.check_bare(Kind::Snapshot, FAST_RESTORE_FILTERS)?;
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        query.check(Kind::Snapshot)?;
+        faults::unless_dry_run(call.dry_run)?;
         let owner = &self.account.id;
         let all: Vec<SimFastRestore> = self.snapshots.values().flat_map(|s| s.fast_restores(now, owner)).collect();
         let chosen = all.into_iter().filter(|f| query.wants("", f));
         let listing = query.paged(chosen, |f| format!("{} {}", f.snapshot_id, f.zone))?;
         Ok(Reply::DescribeFastSnapshotRestores(listing))
     }
+}
+
+/// The zones that a call names, after its snapshots' ids were checked.
+fn zones<'a>(snapshots: &[String], names: &'a [String], ids: &'a [String]) -> Result<&'a [String], Fault> {
+    if snapshots.is_empty() {
+        return Err(faults::missing("SourceSnapshotIds"));
+    }
+    let zones = match (names.is_empty(), ids.is_empty()) {
+        (true, true) => return Err(faults::missing("AvailabilityZones")),
+        (false, false) => {
+            return Err(invalid_combination("Give AvailabilityZones or AvailabilityZoneIds, not both."));
+        }
+        (false, true) => names,
+        (true, false) => ids,
+    };
+    snapshots.iter().try_for_each(|id| Kind::Snapshot.check(id))?;
+    Ok(zones)
+}
+
+/// Changes each snapshot in each zone; one that fails does not keep the others.
+fn each_pair(
+    snapshots: &[String],
+    zones: &[String],
+    mut change: impl FnMut(&str, &str) -> Result<SimFastRestore, SimFastRestoreError>,
+) -> SimFastRestores {
+    let mut answer = SimFastRestores::default();
+    for id in snapshots.iter().collect::<BTreeSet<_>>() {
+        let mut errors = Vec::new();
+        for zone in zones.iter().collect::<BTreeSet<_>>() {
+            match change(id, zone) {
+                Ok(changed) => answer.successful.push(changed),
+                Err(error) => errors.push(error),
+            }
+        }
+        if !errors.is_empty() {
+            answer.unsuccessful.push((id.clone(), errors));
+        }
+    }
+    answer
 }
 
 impl Filterable for SimFastRestore {
@@ -208,9 +271,5 @@ impl Filterable for SimFastRestore {
             "state" => vec![self.state.clone()],
             _ => Vec::new(),
         }
-    }
-
-    fn tags(&self) -> &ebs_types::Tags {
-        &super::filters::NO_TAGS
     }
 }

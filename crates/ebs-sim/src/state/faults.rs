@@ -2,8 +2,14 @@
 
 use crate::api::Fault;
 
-pub(super) fn dry_run() -> Fault {
-    Fault::with_status(412, "DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
+pub(super) use crate::api::missing;
+
+/// Where a dry run ends: everything has been checked, and nothing is changed.
+pub(super) fn unless_dry_run(dry_run: bool) -> Result<(), Fault> {
+    if !dry_run {
+        return Ok(());
+    }
+    Err(Fault::with_status(412, "DryRunOperation", "Request would have succeeded, but DryRun flag is set."))
 }
 
 pub(super) fn invalid_value(message: impl Into<String>) -> Fault {
@@ -26,10 +32,6 @@ pub(super) fn bad_page_size(asked: i64, min: i64, max: i64) -> Fault {
     let bound =
         if asked < min { format!("greater than or equal to {min}") } else { format!("less than or equal to {max}") };
     invalid_value(format!("Value ( {asked} ) for parameter maxResults is invalid. Expecting a value {bound}."))
-}
-
-pub(super) fn missing(parameter: &str) -> Fault {
-    Fault::new("MissingParameter", format!("The request must contain the parameter {parameter}"))
 }
 
 pub(super) fn incorrect_state(message: impl Into<String>) -> Fault {

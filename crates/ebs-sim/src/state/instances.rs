@@ -1,15 +1,17 @@
-//! RunInstances and TerminateInstances: the life of an instance.
+//! RunInstances, StartInstances, StopInstances and TerminateInstances: the life of an instance.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
-use ebs_types::{LimitKind, attachment_limit};
+use ebs_types::{LimitKind, Tags, attachment_limit};
+use serde::{Deserialize, Serialize};
 
-use crate::api::{Fault, Reply, RunInstances, SimStateChange, TerminateInstances};
-use crate::engine::ZoneConfig;
+use crate::api::{
+    Fault, Reply, RunInstances, SimNetworkInterface, SimStateChange, StartInstances, StopInstances, TerminateInstances,
+};
+use crate::config::ZoneConfig;
 
 use super::Sim;
-use super::account::{Instance, InstancePhase, Interface};
 use super::faults::{self, invalid_combination, invalid_value};
 use super::ids::Kind;
 use super::places::is_type_name;
@@ -20,17 +22,65 @@ const MAX_AT_ONCE: i64 = 1000;
 /// Most network interfaces of an instance.
 const MAX_INTERFACES: u32 = 15;
 /// How long a terminated instance stays visible.
-pub(super) const LISTED_AFTERWARDS: Duration = Duration::from_hours(1);
+const LISTED_AFTERWARDS: Duration = Duration::from_hours(1);
+
+/// An instance; its volumes know that they are attached to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Instance {
+    pub(super) id: String,
+    pub(super) instance_type: String,
+    pub(super) zone: String,
+    pub(super) zone_id: String,
+    pub(super) reservation_id: String,
+    pub(super) image_id: String,
+    pub(super) interfaces: Vec<SimNetworkInterface>,
+    pub(super) launch_time: SystemTime,
+    pub(super) root_device: String,
+    pub(super) root_volume: String,
+    pub(super) tags: Tags,
+    pub(super) phase: InstancePhase,
+    /// Cannot be terminated.
+    pub(super) protected: bool,
+    /// Cannot be stopped.
+    #[serde(default)]
+    pub(super) stop_protected: bool,
+    /// Attachments of it appear as devices of this machine.
+    pub(super) local: bool,
+}
+
+/// Where an instance is in its life.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum InstancePhase {
+    /// Runs when `due` has passed.
+    Pending {
+        due: SystemTime,
+    },
+    Running,
+    /// Its kernel is gone when `due` has passed; its volumes stay attached.
+    Stopping {
+        due: SystemTime,
+    },
+    Stopped,
+    /// Its attachments end when `due` has passed.
+    ShuttingDown {
+        due: SystemTime,
+    },
+    /// Still listed for a while.
+    Terminated {
+        at: SystemTime,
+    },
+}
 
 /// What a launch was found to be, each instance the same.
 struct Launch {
     count: i64,
     instance_type: String,
     zone: ZoneConfig,
-    tags: ebs_types::Tags,
+    tags: Tags,
     interfaces: u32,
     image_id: String,
     protected: bool,
+    stop_protected: bool,
 }
 
 impl Sim {
@@ -57,9 +107,7 @@ impl Sim {
             let count = usize::try_from(launch.count).unwrap_or(usize::MAX);
             self.check_volume_quotas(&disk.properties(), count, None)?;
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let reservation_id = format!("r-0{}", self.ids.hex());
         let mut started = Vec::new();
         for _ in 0..launch.count {
@@ -119,6 +167,7 @@ impl Sim {
             interfaces: call.network_interfaces.max(1),
             image_id: call.image_id.clone().unwrap_or_default(),
             protected: call.disable_api_termination,
+            stop_protected: call.disable_api_stop,
         })
     }
 
@@ -154,20 +203,108 @@ impl Sim {
             tags: launch.tags.clone(),
             phase: InstancePhase::Pending { due: self.times.due(now, self.times.run, None) },
             protected: launch.protected,
+            stop_protected: launch.stop_protected,
             local: false,
         }
     }
 
     /// A network interface with an address that no other has.
-    pub(super) fn new_interface(&mut self) -> Interface {
+    pub(super) fn new_interface(&mut self) -> SimNetworkInterface {
         self.interfaces_made += 1;
         let n = self.interfaces_made + 9;
         let [_, a, b, c] = n.to_be_bytes();
-        Interface {
+        SimNetworkInterface {
             id: format!("eni-0{}", self.ids.hex()),
             private_ip: format!("10.{a}.{b}.{c}"),
             mac_address: format!("02:00:00:{a:02x}:{b:02x}:{c:02x}"),
         }
+    }
+
+    pub(super) fn start_instances(&mut self, now: SystemTime, call: &StartInstances) -> Result<Reply, Fault> {
+        if call.instance_ids.is_empty() {
+            return Err(faults::missing("InstanceId"));
+        }
+        for id in &call.instance_ids {
+            let instance = self.instance(id)?;
+            match instance.phase {
+                InstancePhase::Stopped if !self.has_root_volume(instance) => {
+                    let message = format!(
+                        "Invalid value '{id}' for instanceId. Instance does not have a volume attached at root ({})",
+                        instance.root_device
+                    );
+                    return Err(invalid_value(message));
+                }
+                InstancePhase::Stopped | InstancePhase::Pending { .. } | InstancePhase::Running => {}
+                InstancePhase::Stopping { .. }
+                | InstancePhase::ShuttingDown { .. }
+                | InstancePhase::Terminated { .. } => {
+                    let message = format!("The instance '{id}' is not in a state from which it can be started.");
+                    return Err(incorrect_instance_state(message));
+                }
+            }
+        }
+        faults::unless_dry_run(call.dry_run)?;
+        let due = self.times.due(now, self.times.run, None);
+        let changes = self.change_each(&call.instance_ids, |instance| {
+            if instance.phase == InstancePhase::Stopped {
+                instance.phase = InstancePhase::Pending { due };
+                instance.launch_time = now;
+            }
+        });
+        Ok(Reply::StartInstances(changes))
+    }
+
+    fn has_root_volume(&self, instance: &Instance) -> bool {
+        self.attachments_of(&instance.id).any(|(_, attachment)| attachment.device == instance.root_device)
+    }
+
+    pub(super) fn stop_instances(&mut self, now: SystemTime, call: &StopInstances) -> Result<Reply, Fault> {
+        if call.instance_ids.is_empty() {
+            return Err(faults::missing("InstanceId"));
+        }
+        for id in &call.instance_ids {
+            let instance = self.instance(id)?;
+            match instance.phase {
+                InstancePhase::Running if instance.stop_protected => {
+                    let message = format!(
+                        "The instance '{id}' may not be stopped. Modify its 'disableApiStop' instance attribute and try \
+                         again."
+                    );
+                    return Err(Fault::new("OperationNotPermitted", message));
+                }
+                InstancePhase::Running | InstancePhase::Stopping { .. } | InstancePhase::Stopped => {}
+                InstancePhase::Pending { .. } => {
+                    let message =
+                        format!("Instance '{id}' cannot be stopped as it has never reached the 'running' state.");
+                    return Err(incorrect_instance_state(message));
+                }
+                InstancePhase::ShuttingDown { .. } | InstancePhase::Terminated { .. } => {
+                    let message = format!("This instance '{id}' is not in a state from which it can be stopped.");
+                    return Err(incorrect_instance_state(message));
+                }
+            }
+        }
+        faults::unless_dry_run(call.dry_run)?;
+        let due = self.times.due(now, self.times.terminate, None);
+        let changes = self.change_each(&call.instance_ids, |instance| {
+            if instance.phase == InstancePhase::Running {
+                instance.phase = InstancePhase::Stopping { due };
+            }
+        });
+        Ok(Reply::StopInstances(changes))
+    }
+
+    /// Changes instances that there are, each once.
+    fn change_each(&mut self, ids: &[String], change: impl Fn(&mut Instance)) -> Vec<SimStateChange> {
+        let mut changes = Vec::new();
+        for id in ids.iter().collect::<BTreeSet<_>>() {
+            let instance = self.instances.iter_mut().find(|i| i.id == *id).expect("checked by the caller");
+            let before = instance.state();
+            change(instance);
+            changes.push(instance.change_from(before));
+        }
+        self.touch();
+        changes
     }
 
     pub(super) fn terminate_instances(&mut self, now: SystemTime, call: &TerminateInstances) -> Result<Reply, Fault> {
@@ -186,30 +323,13 @@ impl Sim {
                 ));
             }
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
-        let ids: BTreeSet<&String> = call.instance_ids.iter().collect();
-        let changes = ids.into_iter().map(|id| self.terminate(now, id)).collect();
-        self.touch();
-        Ok(Reply::TerminateInstances(changes))
-    }
-
-    fn terminate(&mut self, now: SystemTime, id: &str) -> SimStateChange {
+        faults::unless_dry_run(call.dry_run)?;
         let due = self.times.due(now, self.times.terminate, None);
-        let instance = self.instances.iter_mut().find(|i| i.id == id).expect("checked by the caller");
-        let (previous_state, previous_code) = instance.state();
-        if let InstancePhase::Pending { .. } | InstancePhase::Running = instance.phase {
-            instance.phase = InstancePhase::ShuttingDown { due };
-        }
-        let (current_state, current_code) = instance.state();
-        SimStateChange {
-            instance_id: id.to_owned(),
-            previous_state: previous_state.to_owned(),
-            previous_code,
-            current_state: current_state.to_owned(),
-            current_code,
-        }
+        let changes = self.change_each(&call.instance_ids, |instance| match instance.phase {
+            InstancePhase::ShuttingDown { .. } | InstancePhase::Terminated { .. } => {}
+            _ => instance.phase = InstancePhase::ShuttingDown { due },
+        });
+        Ok(Reply::TerminateInstances(changes))
     }
 
     /// Starts and ends instances whose time has come, and forgets those that ended long ago.
@@ -220,6 +340,10 @@ impl Sim {
             match instance.phase {
                 InstancePhase::Pending { due } if due <= now => {
                     instance.phase = InstancePhase::Running;
+                    changed = true;
+                }
+                InstancePhase::Stopping { due } if due <= now => {
+                    instance.phase = InstancePhase::Stopped;
                     changed = true;
                 }
                 InstancePhase::ShuttingDown { due } if due <= now => {
@@ -242,14 +366,34 @@ impl Sim {
     }
 }
 
+fn incorrect_instance_state(message: String) -> Fault {
+    Fault::new("IncorrectInstanceState", message)
+}
+
 /// What a client token of RunInstances has started.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Started {
     fingerprint: String,
     instances: BTreeSet<String>,
 }
 
 impl Instance {
+    /// The address of the first interface.
+    pub(super) fn private_ip(&self) -> &str {
+        self.interfaces.first().map_or("", |i| i.private_ip.as_str())
+    }
+
+    /// When its state changes by itself next.
+    pub(super) fn due(&self) -> Option<SystemTime> {
+        match self.phase {
+            InstancePhase::Pending { due } | InstancePhase::Stopping { due } | InstancePhase::ShuttingDown { due } => {
+                Some(due)
+            }
+            InstancePhase::Terminated { at } => Some(at + LISTED_AFTERWARDS),
+            InstancePhase::Running | InstancePhase::Stopped => None,
+        }
+    }
+
     /// EC2's word and number for its state.
     pub(super) fn state(&self) -> (&'static str, u16) {
         match self.phase {
@@ -257,6 +401,20 @@ impl Instance {
             InstancePhase::Running => ("running", 16),
             InstancePhase::ShuttingDown { .. } => ("shutting-down", 32),
             InstancePhase::Terminated { .. } => ("terminated", 48),
+            InstancePhase::Stopping { .. } => ("stopping", 64),
+            InstancePhase::Stopped => ("stopped", 80),
+        }
+    }
+
+    /// The change from a former state to that of now.
+    fn change_from(&self, (previous_state, previous_code): (&str, u16)) -> SimStateChange {
+        let (current_state, current_code) = self.state();
+        SimStateChange {
+            instance_id: self.id.clone(),
+            previous_state: previous_state.to_owned(),
+            previous_code,
+            current_state: current_state.to_owned(),
+            current_code,
         }
     }
 

@@ -2,80 +2,15 @@
 
 use ebs_types::Tags;
 
-use crate::api::{Fault, Filter, Listing};
+use crate::api::{Fault, Filter, Page};
 
-use super::account::Instance;
 use super::faults::{invalid_combination, invalid_value};
 use super::filters::{self, Filterable};
 use super::ids::Kind;
+use super::instances::Instance;
 use super::model::{Attachment, Snapshot, Volume};
 use super::paging::Wanted;
 
-pub(super) const VOLUME_FILTERS: &[&str] = &[
-    "attachment.attach-time",
-    "attachment.delete-on-termination",
-    "attachment.device",
-    "attachment.instance-id",
-    "attachment.status",
-    "availability-zone",
-    "availability-zone-id",
-    "create-time",
-    "encrypted",
-    "fast-restored",
-    "multi-attach-enabled",
-    "operator.managed",
-    "operator.principal",
-    "size",
-    "snapshot-id",
-    "source-volume-id",
-    "status",
-    "volume-id",
-    "volume-type",
-];
-/// There is none by volume id: bare ids are the only way.
-pub(super) const VOLUME_STATUS_FILTERS: &[&str] = &[
-    "action.code",
-    "action.description",
-    "action.event-id",
-    "availability-zone",
-    "availability-zone-id",
-    "event.description",
-    "event.event-id",
-    "event.event-type",
-    "event.not-after",
-    "event.not-before",
-    "volume-status.details-name",
-    "volume-status.details-status",
-    "volume-status.status",
-];
-pub(super) const MODIFICATION_FILTERS: &[&str] = &[
-    "modification-state",
-    "original-iops",
-    "original-size",
-    "original-volume-type",
-    "originalMultiAttachEnabled",
-    "start-time",
-    "target-iops",
-    "target-size",
-    "target-volume-type",
-    "targetMultiAttachEnabled",
-    "volume-id",
-];
-pub(super) const SNAPSHOT_FILTERS: &[&str] = &[
-    "description",
-    "encrypted",
-    "owner-alias",
-    "owner-id",
-    "progress",
-    "snapshot-id",
-    "start-time",
-    "status",
-    "storage-tier",
-    "transfer-type",
-    "volume-id",
-    "volume-size",
-];
-/// A describe call.
 #[derive(Debug, Clone)]
 pub(super) struct Query<'a> {
     action: &'static str,
@@ -100,36 +35,21 @@ impl<'a> Query<'a> {
         self
     }
 
-    /// Like [`Query::check`], for objects without tags.
-    pub(super) fn check_bare(&self, kind: Kind, known: &[&str]) -> Result<(), Fault> {
-        check_count(self.ids)?;
-        self.ids.iter().try_for_each(|id| kind.check(id))?;
-        self.check_pages(known, false)
-    }
-
     /// Refuses what EC2 refuses before it looks at anything: ids of no object, ids together with pages, filters that
     /// the action does not have.
-    pub(super) fn check(&self, kind: Kind, known: &[&str]) -> Result<(), Fault> {
+    pub(super) fn check(&self, kind: Kind) -> Result<(), Fault> {
         check_count(self.ids)?;
         self.ids.iter().try_for_each(|id| kind.check(id))?;
-        self.check_pages_and_filters(known)
+        self.check_pages()
     }
 
-    pub(super) fn check_pages_and_filters(&self, known: &[&str]) -> Result<(), Fault> {
-        self.check_pages(known, true)
-    }
-
-    /// The same for objects without tags.
-    pub(super) fn check_bare_filters(&self, known: &[&str]) -> Result<(), Fault> {
-        self.check_pages(known, false)
-    }
-
-    fn check_pages(&self, known: &[&str], taggable: bool) -> Result<(), Fault> {
+    /// The same for what has no ids of a kind.
+    pub(super) fn check_pages(&self) -> Result<(), Fault> {
         if !self.ids.is_empty() && self.wanted.max_results.is_some_and(|n| n != 0) {
             return Err(invalid_combination("The parameter maxResults cannot be used with a list of ids in one call."));
         }
         self.wanted.check()?;
-        filters::check(self.filters, known, taggable)
+        filters::check(self.action, self.filters)
     }
 
     pub(super) fn wants(&self, id: &str, object: &dyn Filterable) -> bool {
@@ -141,7 +61,7 @@ impl<'a> Query<'a> {
         &self,
         items: impl Iterator<Item = T>,
         key: impl Fn(&T) -> String,
-    ) -> Result<Listing<T>, Fault> {
+    ) -> Result<Page<T>, Fault> {
         let scope = format!("{} {:?}", self.action, self.filters);
         self.wanted.cut(items.collect(), &scope, key)
     }
@@ -199,14 +119,14 @@ impl Filterable for Modified<'_> {
         match name {
             "volume-id" => vec![m.volume_id],
             "modification-state" => vec![m.state],
-            "original-size" => vec![m.original_size.to_string()],
-            "original-iops" => optional(m.original_iops.as_ref()),
-            "original-volume-type" => vec![m.original_type],
-            "originalMultiAttachEnabled" => vec![m.original_multi_attach.to_string()],
-            "target-size" => vec![m.target_size.to_string()],
-            "target-iops" => optional(m.target_iops.as_ref()),
-            "target-volume-type" => vec![m.target_type],
-            "targetMultiAttachEnabled" => vec![m.target_multi_attach.to_string()],
+            "original-size" => vec![m.original.size_gib.to_string()],
+            "original-iops" => optional(m.original.iops.as_ref()),
+            "original-volume-type" => vec![m.original.volume_type.to_string()],
+            "originalMultiAttachEnabled" => vec![m.original.multi_attach.to_string()],
+            "target-size" => vec![m.target.size_gib.to_string()],
+            "target-iops" => optional(m.target.iops.as_ref()),
+            "target-volume-type" => vec![m.target.volume_type.to_string()],
+            "targetMultiAttachEnabled" => vec![m.target.multi_attach.to_string()],
             "start-time" => vec![time(m.start_time)],
             _ => Vec::new(),
         }

@@ -1,10 +1,10 @@
-//! LockSnapshot and DescribeLockedSnapshots. Source of the rules: the EBS user guide, "Amazon EBS snapshot lock".
+//! LockSnapshot, UnlockSnapshot and DescribeLockedSnapshots. Source of the rules: the EBS user guide, "Amazon EBS snapshot lock".
 
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::{DescribeLockedSnapshots, Fault, LockSnapshot, Reply, SimSnapshotLock};
+use crate::api::{DescribeLockedSnapshots, Fault, LockSnapshot, Reply, SimSnapshotLock, UnlockSnapshot};
 
 use super::Sim;
 use super::faults::{self, invalid_combination, invalid_value};
@@ -16,8 +16,6 @@ use super::model::{Snapshot, SnapshotPhase};
 const DAY: Duration = Duration::from_hours(24);
 const COOL_OFF_HOURS: std::ops::RangeInclusive<i64> = 1..=72;
 const DURATION_DAYS: std::ops::RangeInclusive<i64> = 1..=36_500;
-const LOCK_FILTERS: &[&str] = &["lock-state"];
-
 /// How a snapshot is locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Mode {
@@ -102,10 +100,7 @@ impl Snapshot {
 impl Sim {
     pub(super) fn lock_snapshot(&mut self, now: SystemTime, call: &LockSnapshot) -> Result<Reply, Fault> {
         let id = &call.snapshot_id;
-        if id.is_empty() {
-            return Err(faults::missing("SnapshotId"));
-        }
-        Kind::Snapshot.check(id)?;
+        check_id(id)?;
         let wanted = wanted(now, call)?;
         let snapshot = self.snapshots.get_mut(id).ok_or_else(|| faults::no_such_snapshot(id))?;
         if let SnapshotPhase::Error { .. } = snapshot.phase {
@@ -121,13 +116,32 @@ impl Sim {
                 lock.changed = old.changed;
             }
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let reply = lock.describe(now, id, &self.account.id);
         snapshot.lock = Some(lock);
         self.touch();
         Ok(Reply::LockSnapshot(reply))
+    }
+
+    pub(super) fn unlock_snapshot(&mut self, now: SystemTime, call: &UnlockSnapshot) -> Result<Reply, Fault> {
+        let id = &call.snapshot_id;
+        check_id(id)?;
+        let snapshot = self.snapshots.get_mut(id).ok_or_else(|| faults::no_such_snapshot(id))?;
+        match snapshot.lock.as_ref().map(|lock| lock.state(now)) {
+            // EC2 documents no code for this one.
+            None | Some("expired") => return Err(faults::incorrect_state(format!("Snapshot '{id}' is not locked."))),
+            Some("compliance") => {
+                return Err(Fault::new(
+                    "OperationNotPermitted",
+                    "A snapshot that is locked in compliance mode cannot be unlocked after its cooling-off period.",
+                ));
+            }
+            Some(_) => {}
+        }
+        faults::unless_dry_run(call.dry_run)?;
+        snapshot.lock = None;
+        self.touch();
+        Ok(Reply::UnlockSnapshot(call.snapshot_id.clone()))
     }
 
     pub(super) fn describe_locked_snapshots(
@@ -137,18 +151,20 @@ impl Sim {
     ) -> Result<Reply, Fault> {
         let query = Query::of("DescribeLockedSnapshots", &call.snapshot_ids, &call.filters)
             .page(call.max_results, call.next_token.as_deref());
-        query.check_bare(Kind::Snapshot, LOCK_FILTERS)?;
+        query.check(Kind::Snapshot)?;
         if let Some(missing) = call.snapshot_ids.iter().find(|id| !self.snapshots.contains_key(*id)) {
             return Err(faults::no_such_snapshot(missing));
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let owner = &self.account.id;
         let locks = self.snapshots.values().filter_map(|s| s.lock.as_ref().map(|l| l.describe(now, &s.id, owner)));
         let chosen: Vec<SimSnapshotLock> = locks.filter(|l| query.wants(&l.snapshot_id, l)).collect();
         Ok(Reply::DescribeLockedSnapshots(query.paged(chosen.into_iter(), |l| l.snapshot_id.clone())?))
     }
+}
+
+fn check_id(id: &str) -> Result<(), Fault> {
+    if id.is_empty() { Err(faults::missing("SnapshotId")) } else { Kind::Snapshot.check(id) }
 }
 
 fn wanted(now: SystemTime, call: &LockSnapshot) -> Result<Lock, Fault> {
@@ -216,9 +232,5 @@ impl Filterable for SimSnapshotLock {
             "lock-state" => vec![self.state.clone()],
             _ => Vec::new(),
         }
-    }
-
-    fn tags(&self) -> &ebs_types::Tags {
-        &super::filters::NO_TAGS
     }
 }

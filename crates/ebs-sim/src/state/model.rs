@@ -5,10 +5,11 @@ use std::time::SystemTime;
 use ebs_types::{Tags, VolumeType};
 use serde::{Deserialize, Serialize};
 
-use crate::api::{SimAttachment, SimModification, SimSnapshot, SimVolume};
+use crate::api::{SimAttachment, SimModification, SimProperties, SimSnapshot, SimVolume};
 
-use super::account::{Account, Instance};
+use super::account::Account;
 use super::fast_restore::FastRestore;
+use super::instances::Instance;
 use super::locks::Lock;
 use super::status::Filling;
 
@@ -29,7 +30,6 @@ pub(super) enum VolumePhase {
     Error,
 }
 
-/// A volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Volume {
     pub(super) id: String,
@@ -59,7 +59,6 @@ pub(super) struct Volume {
     /// How it gets the data of its source.
     pub(super) filling: Option<Filling>,
     pub(super) outpost_arn: Option<String>,
-    /// Its I/O fails.
     pub(super) impaired: bool,
 }
 
@@ -141,22 +140,12 @@ pub(super) enum ModificationPhase {
     },
 }
 
-/// What a modification changes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Properties {
-    pub(super) size_gib: u32,
-    pub(super) volume_type: VolumeType,
-    pub(super) iops: Option<u32>,
-    pub(super) throughput: Option<u32>,
-    pub(super) multi_attach: bool,
-}
-
 /// The latest modification of a volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Modification {
     pub(super) phase: ModificationPhase,
-    pub(super) original: Properties,
-    pub(super) target: Properties,
+    pub(super) original: SimProperties,
+    pub(super) target: SimProperties,
     pub(super) started: SystemTime,
 }
 
@@ -176,7 +165,6 @@ pub(super) enum SnapshotPhase {
     },
 }
 
-/// A snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Snapshot {
     pub(super) id: String,
@@ -205,8 +193,8 @@ impl Volume {
         }
     }
 
-    pub(super) fn properties(&self) -> Properties {
-        Properties {
+    pub(super) fn properties(&self) -> SimProperties {
+        SimProperties {
             size_gib: self.size_gib,
             volume_type: self.volume_type.clone(),
             iops: self.iops,
@@ -255,16 +243,8 @@ impl Volume {
             volume_id: self.id.clone(),
             state: state.to_owned(),
             status_message,
-            target_size: m.target.size_gib,
-            target_type: m.target.volume_type.as_str().to_owned(),
-            target_iops: m.target.iops,
-            target_throughput: m.target.throughput,
-            target_multi_attach: m.target.multi_attach,
-            original_size: m.original.size_gib,
-            original_type: m.original.volume_type.as_str().to_owned(),
-            original_iops: m.original.iops,
-            original_throughput: m.original.throughput,
-            original_multi_attach: m.original.multi_attach,
+            original: m.original.clone(),
+            target: m.target.clone(),
             progress,
             start_time: m.started,
             end_time,

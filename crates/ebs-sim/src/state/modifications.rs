@@ -7,14 +7,14 @@ use std::time::{Duration, SystemTime};
 
 use ebs_types::VolumeType;
 
-use crate::api::{DescribeVolumesModifications, Fault, ModifyVolume, Reply};
+use crate::api::{DescribeVolumesModifications, Fault, ModifyVolume, Reply, SimProperties};
 
 use super::Sim;
 use super::effects::Effect;
 use super::faults::{self, incorrect_state, invalid_value};
 use super::ids::Kind;
-use super::listings::{MODIFICATION_FILTERS, Modified, Query};
-use super::model::{Modification, ModificationPhase, Properties, Volume, VolumePhase};
+use super::listings::{Modified, Query};
+use super::model::{Modification, ModificationPhase, Volume, VolumePhase};
 use super::shape::{Wish, known_type};
 
 /// Largest page.
@@ -32,9 +32,7 @@ impl Sim {
         check_rate(volume, now, per_day)?;
         self.check_volume_quotas(&target, 1, Some(&call.volume_id))?;
         self.check_modification_quota(&target)?;
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let volume = self.volume_mut(&call.volume_id)?;
         let original = volume.properties();
         let grows = target.size_gib > original.size_gib;
@@ -62,7 +60,7 @@ impl Sim {
     ) -> Result<Reply, Fault> {
         let query = Query::of("DescribeVolumesModifications", &call.volume_ids, &call.filters)
             .page(call.max_results.map(|n| n.min(MAX_PAGE)), call.next_token.as_deref());
-        query.check_bare(Kind::Volume, MODIFICATION_FILTERS)?;
+        query.check(Kind::Volume)?;
         for id in &call.volume_ids {
             if self.volume_mut(id)?.modification.is_none() {
                 return Err(Fault::new(
@@ -71,9 +69,7 @@ impl Sim {
                 ));
             }
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let chosen = self
             .volumes
             .values()
@@ -83,7 +79,7 @@ impl Sim {
     }
 }
 
-fn target(volume: &Volume, call: &ModifyVolume) -> Result<Properties, Fault> {
+fn target(volume: &Volume, call: &ModifyVolume) -> Result<SimProperties, Fault> {
     if volume.phase != VolumePhase::Ready {
         return Err(incorrect_state(format!("The volume '{}' is '{}'.", volume.id, volume.state())));
     }

@@ -2,7 +2,7 @@
 
 use sha2::{Digest as _, Sha256};
 
-use crate::api::{Fault, Listing};
+use crate::api::{Fault, Page};
 
 use super::faults;
 
@@ -11,7 +11,6 @@ const MAX_PAGE: usize = 1000;
 /// Fewest that a client can ask for.
 const MIN_ASKED: i64 = 5;
 
-/// Which page is wanted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted<'a> {
     /// The smallest page that the action takes.
@@ -41,7 +40,7 @@ impl Wanted<'_> {
     }
 
     /// Cuts the page out of everything that the query found. `scope` names the query: a token of another is refused.
-    pub(super) fn cut<T>(&self, mut all: Vec<T>, scope: &str, key: impl Fn(&T) -> String) -> Result<Listing<T>, Fault> {
+    pub(super) fn cut<T>(&self, mut all: Vec<T>, scope: &str, key: impl Fn(&T) -> String) -> Result<Page<T>, Fault> {
         let size = self.size()?;
         all.sort_by_key(&key);
         if let Some(token) = self.next_token.filter(|t| !t.is_empty()) {
@@ -50,8 +49,8 @@ impl Wanted<'_> {
         }
         let more = all.len() > size;
         all.truncate(size);
-        let next_token = all.last().filter(|_| more).map(|last| write_token(scope, &key(last)));
-        Ok(Listing { items: all, next_token })
+        let next = all.last().filter(|_| more).map(|last| write_token(scope, &key(last)));
+        Ok(Page { items: all, next })
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use crate::api::{Call, Fault, Reply};
 
 use super::Sim;
-use super::account::Instance;
+use super::instances::Instance;
 use super::model::{Snapshot, Volume};
 
 /// EC2's answers lag by no more than this (`decisions.md` D-61).

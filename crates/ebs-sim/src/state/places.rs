@@ -5,32 +5,17 @@ use std::collections::BTreeSet;
 use ebs_types::{LimitKind, attachment_limit, ebs_cards, is_xen};
 
 use crate::api::{
-    DescribeAvailabilityZones, DescribeInstanceTypes, DescribeInstances, Fault, Reply, SimBlockDevice, SimInstance,
-    SimInstanceType, SimNetworkInterface, SimZone,
+    DescribeAvailabilityZones, DescribeInstanceTypes, DescribeInstances, Fault, Reply, SimInstance, SimInstanceType,
+    SimZone,
 };
-use crate::engine::ZoneConfig;
+use crate::config::ZoneConfig;
 
 use super::Sim;
-use super::account::{Instance, Interface};
 use super::faults;
-use super::filter_names::{INSTANCE_FILTERS, TYPE_FILTERS};
-use super::filters::{self, Filterable, NO_TAGS};
+use super::filters::{self, Filterable};
 use super::ids::Kind;
+use super::instances::Instance;
 use super::listings::{Equipped, Query};
-
-const ZONE_FILTERS: &[&str] = &[
-    "group-long-name",
-    "group-name",
-    "message",
-    "opt-in-status",
-    "parent-zone-id",
-    "parent-zone-name",
-    "region-name",
-    "state",
-    "zone-id",
-    "zone-name",
-    "zone-type",
-];
 
 /// Largest page of instance types.
 const MAX_TYPES_PAGE: i64 = 100;
@@ -46,27 +31,9 @@ pub(super) fn private_dns_name(instance: &Instance) -> String {
     format!("ip-{}.{region}.compute.internal", instance.private_ip().replace('.', "-"))
 }
 
-fn interface(interface: &Interface) -> SimNetworkInterface {
-    SimNetworkInterface {
-        id: interface.id.clone(),
-        mac_address: interface.mac_address.clone(),
-        private_ip: interface.private_ip.clone(),
-    }
-}
-
 impl Sim {
     pub(super) fn describe_instance(&self, instance: &Instance) -> SimInstance {
-        let devices = self
-            .attachments_of(&instance.id)
-            .map(|(volume, a)| SimBlockDevice {
-                device: a.device.clone(),
-                volume_id: volume.to_owned(),
-                state: a.state().to_owned(),
-                attach_time: a.attach_time,
-                delete_on_termination: a.delete_on_termination,
-                ebs_card_index: a.card,
-            })
-            .collect();
+        let devices = self.attachments_of(&instance.id).map(|(volume, a)| a.describe(volume)).collect();
         let (state, state_code) = instance.state();
         SimInstance {
             id: instance.id.clone(),
@@ -83,7 +50,7 @@ impl Sim {
             hypervisor: hypervisor(&instance.instance_type).to_owned(),
             root_device: instance.root_device.clone(),
             devices,
-            network_interfaces: instance.interfaces.iter().map(interface).collect(),
+            network_interfaces: instance.interfaces.clone(),
             tags: instance.tags.clone(),
             local: instance.local,
         }
@@ -92,13 +59,11 @@ impl Sim {
     pub(super) fn describe_instances(&self, call: &DescribeInstances) -> Result<Reply, Fault> {
         let query = Query::of("DescribeInstances", &call.instance_ids, &call.filters)
             .page(call.max_results, call.next_token.as_deref());
-        query.check(Kind::Instance, INSTANCE_FILTERS)?;
+        query.check(Kind::Instance)?;
         for id in &call.instance_ids {
             self.instance(id)?;
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let chosen = self.instances.iter().filter(|i| {
             let equipped =
                 Equipped { instance: i, attachments: self.attachments_of(&i.id).collect(), owner: &self.account.id };
@@ -114,7 +79,7 @@ impl Sim {
         if let Some(asked) = call.max_results.filter(|n| *n > MAX_TYPES_PAGE) {
             return Err(faults::bad_page_size(asked, 5, MAX_TYPES_PAGE));
         }
-        query.check_bare_filters(TYPE_FILTERS)?;
+        query.check_pages()?;
         let wrong: Vec<&str> =
             call.instance_types.iter().map(String::as_str).filter(|name| !is_type_name(name)).collect();
         if !wrong.is_empty() {
@@ -123,9 +88,7 @@ impl Sim {
                 format!("The following supplied instance types do not exist: [{}]", wrong.join(", ")),
             ));
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let names: BTreeSet<String> = if call.instance_types.is_empty() {
             let asked = call.filters.iter().filter(|f| f.name == "instance-type").flat_map(|f| f.values.clone());
             let ours = self.instances.iter().map(|i| i.instance_type.clone());
@@ -138,7 +101,7 @@ impl Sim {
     }
 
     pub(super) fn describe_availability_zones(&self, call: &DescribeAvailabilityZones) -> Result<Reply, Fault> {
-        filters::check(&call.filters, ZONE_FILTERS, false)?;
+        filters::check("DescribeAvailabilityZones", &call.filters)?;
         for name in &call.zone_names {
             if self.account.zone_named(name).is_none() {
                 return Err(invalid_zone(name));
@@ -149,9 +112,7 @@ impl Sim {
                 return Err(invalid_zone(id));
             }
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let named = |z: &&ZoneConfig| {
             (call.zone_names.is_empty() || call.zone_names.contains(&z.name))
                 && (call.zone_ids.is_empty() || call.zone_ids.contains(&z.id))
@@ -218,10 +179,6 @@ impl Filterable for SimInstanceType {
             _ => Vec::new(),
         }
     }
-
-    fn tags(&self) -> &ebs_types::Tags {
-        &NO_TAGS
-    }
 }
 
 impl Filterable for SimZone {
@@ -236,9 +193,5 @@ impl Filterable for SimZone {
             "group-name" => vec![self.group_name.clone()],
             _ => Vec::new(),
         }
-    }
-
-    fn tags(&self) -> &ebs_types::Tags {
-        &NO_TAGS
     }
 }

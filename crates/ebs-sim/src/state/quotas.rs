@@ -2,10 +2,10 @@
 
 use ebs_types::VolumeType;
 
-use crate::api::Fault;
+use crate::api::{Fault, SimProperties};
 
 use super::Sim;
-use super::model::{ModificationPhase, Properties, Volume, VolumePhase};
+use super::model::{ModificationPhase, Volume, VolumePhase};
 
 const GIB_PER_TIB: u64 = 1024;
 
@@ -13,7 +13,7 @@ impl Sim {
     /// Refuses what would be more than the account may have. `instead_of`: the volume that is to become this.
     pub(super) fn check_volume_quotas(
         &self,
-        wanted: &Properties,
+        wanted: &SimProperties,
         count: usize,
         instead_of: Option<&str>,
     ) -> Result<(), Fault> {
@@ -48,7 +48,7 @@ impl Sim {
     }
 
     /// Refuses a modification when too many TiB of its type are being modified.
-    pub(super) fn check_modification_quota(&self, wanted: &Properties) -> Result<(), Fault> {
+    pub(super) fn check_modification_quota(&self, wanted: &SimProperties) -> Result<(), Fault> {
         let name = wanted.volume_type.as_str();
         let Some(tib) = self.policy.account.quotas.modification_tib.get(name) else { return Ok(()) };
         let under_way = self.sum_of(&wanted.volume_type, None, |v| match v.modification.as_ref().map(|m| &m.phase) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
-use crate::engine::EngineConfig;
+use crate::config::EngineConfig;
 
 use super::effects::{Effect, Source};
 use super::model::{Attachment, AttachmentPhase, Device, ModificationPhase, SnapshotPhase, VolumePhase};
@@ -45,7 +45,6 @@ impl Sim {
         Ok(sim)
     }
 
-    /// What is saved.
     pub(crate) fn save(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("the state is plain data")
     }

@@ -2,10 +2,9 @@
 
 use ebs_types::VolumeType;
 
-use crate::api::Fault;
+use crate::api::{Fault, SimProperties};
 
 use super::faults::{self, invalid_combination, invalid_value};
-use super::model::Properties;
 
 /// Ranges of a type.
 struct Ranges {
@@ -64,7 +63,7 @@ pub(super) fn known_type(name: &str) -> Result<VolumeType, Fault> {
 
 impl Wish {
     /// The volume that EC2 would make of it.
-    pub(super) fn fulfil(self) -> Result<Properties, Fault> {
+    pub(super) fn fulfil(self) -> Result<SimProperties, Fault> {
         let ranges = ranges(&self.volume_type);
         // Parameters that the type does not have come before their values.
         for (name, given, has) in
@@ -92,7 +91,7 @@ impl Wish {
                 self.volume_type
             )));
         }
-        Ok(Properties { size_gib, volume_type: self.volume_type, iops, throughput, multi_attach: self.multi_attach })
+        Ok(SimProperties { size_gib, volume_type: self.volume_type, iops, throughput, multi_attach: self.multi_attach })
     }
 
     fn size(&self) -> Result<u32, Fault> {

@@ -10,11 +10,10 @@ use super::Sim;
 use super::effects::Effect;
 use super::faults;
 use super::ids::Kind;
-use super::listings::{Owned, Query, SNAPSHOT_FILTERS};
+use super::listings::{Owned, Query};
 use super::model::{Snapshot, SnapshotPhase, Volume, VolumePhase};
 use super::tags::tags_for;
 
-/// Longest description.
 const MAX_DESCRIPTION: usize = 255;
 
 impl Sim {
@@ -28,9 +27,7 @@ impl Sim {
         self.volume_mut(&call.volume_id)?;
         let outpost_arn = self.outpost_of_snapshot(call, &self.volumes[&call.volume_id])?;
         self.check_snapshot_limits(now, &self.volumes[&call.volume_id])?;
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let id = self.ids.new_id(Kind::Snapshot);
         let volume = self.volume_mut(&call.volume_id)?;
         volume.last_snapshot = Some(now);
@@ -90,9 +87,7 @@ impl Sim {
         if snapshot.lock.as_ref().is_some_and(|lock| lock.holds(now)) {
             return Err(Fault::new("SnapshotLocked", format!("The snapshot '{id}' is locked and cannot be deleted.")));
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let snapshot = self.snapshots.remove(id).expect("seen just now");
         self.touch();
         if let SnapshotPhase::Pending { copied: false, .. } = snapshot.phase {
@@ -124,13 +119,11 @@ impl Sim {
     pub(super) fn describe_snapshots(&self, now: SystemTime, call: &DescribeSnapshots) -> Result<Reply, Fault> {
         let query = Query::of("DescribeSnapshots", &call.snapshot_ids, &call.filters)
             .page(call.max_results, call.next_token.as_deref());
-        query.check(Kind::Snapshot, SNAPSHOT_FILTERS)?;
+        query.check(Kind::Snapshot)?;
         if let Some(missing) = call.snapshot_ids.iter().find(|id| !self.snapshots.contains_key(*id)) {
             return Err(faults::no_such_snapshot(missing));
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let ours = |ids: &[String]| ids.is_empty() || ids.iter().any(|o| o == "self" || *o == self.account.id);
         let visible = ours(&call.owner_ids) && ours(&call.restorable_by);
         let chosen = self

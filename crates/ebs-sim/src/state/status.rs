@@ -11,7 +11,7 @@ use super::Sim;
 use super::faults;
 use super::filters::Filterable;
 use super::ids::Kind;
-use super::listings::{Query, VOLUME_STATUS_FILTERS};
+use super::listings::Query;
 use super::model::{Snapshot, Volume, VolumePhase};
 
 /// MiB/s at which a volume fills by itself when nothing else is asked for.
@@ -94,11 +94,9 @@ impl Sim {
     pub(super) fn describe_volume_status(&self, now: SystemTime, call: &DescribeVolumeStatus) -> Result<Reply, Fault> {
         let query = Query::of("DescribeVolumeStatus", &call.volume_ids, &call.filters)
             .page(call.max_results, call.next_token.as_deref());
-        query.check_bare(Kind::Volume, VOLUME_STATUS_FILTERS)?;
+        query.check(Kind::Volume)?;
         let described = self.named_volumes(&query)?.into_iter().map(|v| v.status(now));
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let chosen = described.filter(|status| query.wants(&status.volume_id, status));
         Ok(Reply::DescribeVolumeStatus(query.paged(chosen, |s| s.volume_id.clone())?))
     }
@@ -152,9 +150,5 @@ impl Filterable for SimVolumeStatus {
             "io-enabled" => details("io-enabled"),
             _ => Vec::new(),
         }
-    }
-
-    fn tags(&self) -> &ebs_types::Tags {
-        &super::filters::NO_TAGS
     }
 }

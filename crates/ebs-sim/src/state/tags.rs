@@ -19,8 +19,6 @@ const MAX_KEY: usize = 128;
 /// Longest value, in characters.
 const MAX_VALUE: usize = 256;
 
-const TAG_FILTERS: &[&str] = &["key", "resource-id", "resource-type", "value"];
-
 /// The tags for a new resource of the kind.
 pub(super) fn tags_for(specifications: &[TagSpecification], kind: Kind) -> Result<Tags, Fault> {
     let mut all = Vec::new();
@@ -94,9 +92,7 @@ impl Sim {
             let tags = self.tags_mut(id)?;
             check_number(tags.len() + new.keys().filter(|key| !tags.contains_key(*key)).count())?;
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         for id in &call.resources {
             self.tags_mut(id)?.extend(new.clone());
         }
@@ -111,9 +107,7 @@ impl Sim {
         for id in &call.resources {
             self.tags_mut(id)?;
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         for id in &call.resources {
             let tags = self.tags_mut(id)?;
             tags.retain(|key, value| {
@@ -130,10 +124,8 @@ impl Sim {
 
     pub(super) fn describe_tags(&self, call: &DescribeTags) -> Result<Reply, Fault> {
         let query = Query::of("DescribeTags", &[], &call.filters).page(call.max_results, call.next_token.as_deref());
-        query.check_pages_and_filters(TAG_FILTERS)?;
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        query.check_pages()?;
+        faults::unless_dry_run(call.dry_run)?;
         let found = self.tagged().filter(|row| filters::matches(&call.filters, row)).map(|row| row.tag);
         Ok(Reply::DescribeTags(query.paged(found, |t| format!("{} {}", t.resource_id, t.key))?))
     }

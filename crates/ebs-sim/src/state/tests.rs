@@ -22,7 +22,7 @@ use crate::api::{
     AttachVolume, Call, CreateSnapshot, CreateVolume, DescribeVolumes, DetachVolume, Fault, Filter, Reply,
     SimAttachment, SimVolume,
 };
-use crate::engine::{EngineConfig, Timing, TimingOverride};
+use crate::config::{EngineConfig, Timing, TimingOverride};
 
 use super::{Effect, Outcome, Sim};
 

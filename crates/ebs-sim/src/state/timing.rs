@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{EngineConfig, Timing, TimingOverride};
+use crate::config::{EngineConfig, Timing, TimingOverride};
 
 use super::random::mixed;
 

@@ -10,7 +10,6 @@ use super::{Sim, faults};
 
 /// How long the token of a deleted volume stays burnt.
 const BURNT_FOR: Duration = Duration::from_hours(12);
-/// Longest token.
 const MAX_LENGTH: usize = 64;
 
 /// What a token was used for.

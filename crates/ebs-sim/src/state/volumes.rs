@@ -5,15 +5,15 @@ use std::time::SystemTime;
 
 use ebs_types::VolumeType;
 
-use crate::api::{CreateVolume, DeleteVolume, DescribeVolumes, Fault, Reply};
-use crate::engine::ZoneConfig;
+use crate::api::{CreateVolume, DeleteVolume, DescribeVolumes, Fault, Reply, SimProperties};
+use crate::config::ZoneConfig;
 
 use super::Sim;
 use super::effects::{Effect, Source};
 use super::faults::{self, invalid_combination, invalid_value};
 use super::ids::Kind;
-use super::listings::{Query, VOLUME_FILTERS};
-use super::model::{Properties, SnapshotPhase, Volume, VolumePhase};
+use super::listings::Query;
+use super::model::{SnapshotPhase, Volume, VolumePhase};
 use super::shape::{Wish, known_type};
 use super::tags::{in_order, tags_for};
 use super::tokens::Use;
@@ -27,13 +27,11 @@ impl Sim {
         in_order(&mut call.tag_specifications);
         let usage = self.use_token(now, token.as_deref(), "CreateVolume", &call)?;
         if let Use::Repeat(volume) = usage {
-            return if call.dry_run { Err(faults::dry_run()) } else { Ok(Reply::CreateVolume(*volume)) };
+            return faults::unless_dry_run(call.dry_run).map(|()| Reply::CreateVolume(*volume));
         }
         let volume = self.planned_volume(now, &call)?;
         self.check_volume_quotas(&volume.properties(), 1, None)?;
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         let volume = self.add_volume(volume);
         self.remember_token(token, usage, &volume.id);
         Ok(Reply::CreateVolume(volume))
@@ -108,7 +106,7 @@ impl Sim {
         Ok(())
     }
 
-    fn wanted_properties(&self, call: &CreateVolume) -> Result<Properties, Fault> {
+    fn wanted_properties(&self, call: &CreateVolume) -> Result<SimProperties, Fault> {
         let volume_type = known_type(call.volume_type.as_deref().filter(|t| !t.is_empty()).unwrap_or("gp2"))?;
         let least = match call.snapshot_id.as_deref().filter(|s| !s.is_empty()) {
             Some(id) => Some(self.usable_snapshot_size(id)?),
@@ -151,9 +149,7 @@ impl Sim {
                 format!("Volume {} is currently attached to {}", volume.id, attachment.instance_id),
             ));
         }
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        faults::unless_dry_run(call.dry_run)?;
         volume.phase = VolumePhase::Deleting { due: gone_at };
         self.touch();
         Ok(Reply::DeleteVolume)
@@ -171,16 +167,14 @@ impl Sim {
     pub(super) fn describe_volumes(&self, call: &DescribeVolumes) -> Result<Reply, Fault> {
         let query = Query::of("DescribeVolumes", &call.volume_ids, &call.filters)
             .page(call.max_results, call.next_token.as_deref());
-        let chosen = self.chosen_volumes(&query, VOLUME_FILTERS)?;
-        if call.dry_run {
-            return Err(faults::dry_run());
-        }
+        let chosen = self.chosen_volumes(&query)?;
+        faults::unless_dry_run(call.dry_run)?;
         Ok(Reply::DescribeVolumes(query.paged(chosen.into_iter().map(Volume::describe), |v| v.id.clone())?))
     }
 
     /// The volumes that a query asks for; a missing id fails it, a missing filter value does not.
-    pub(super) fn chosen_volumes(&self, query: &Query<'_>, known: &[&str]) -> Result<Vec<&Volume>, Fault> {
-        query.check(Kind::Volume, known)?;
+    pub(super) fn chosen_volumes(&self, query: &Query<'_>) -> Result<Vec<&Volume>, Fault> {
+        query.check(Kind::Volume)?;
         let named = self.named_volumes(query)?;
         Ok(named.into_iter().filter(|v| query.wants(&v.id, *v)).collect())
     }
@@ -218,7 +212,7 @@ fn initialization_rate(call: &CreateVolume) -> Result<Option<u32>, Fault> {
 }
 
 /// A volume that is being made.
-pub(super) fn new_volume(properties: Properties, zone: &ZoneConfig, now: SystemTime, due: SystemTime) -> Volume {
+pub(super) fn new_volume(properties: SimProperties, zone: &ZoneConfig, now: SystemTime, due: SystemTime) -> Volume {
     Volume {
         // It gets one when it is accepted: a refused call must not draw a random number.
         id: String::new(),

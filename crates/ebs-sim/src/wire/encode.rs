@@ -4,13 +4,13 @@ mod instance;
 mod snapshot;
 mod volume;
 
-use crate::api::{Listing, Reply, SimTag, SimZone};
+use crate::api::{Page, Reply, SimTag, SimZone};
 use crate::wire::xml::{self, Xml};
 use ebs_types::Tags;
 
 /// The body of the answer to an action that succeeded.
 pub(crate) fn encode(reply: &Reply, request_id: &str) -> String {
-    xml::response(action(reply), request_id, |w| content(w, reply))
+    xml::response(reply.action(), request_id, |w| content(w, reply))
 }
 
 fn content(w: &mut Xml, reply: &Reply) {
@@ -21,10 +21,15 @@ fn content(w: &mut Xml, reply: &Reply) {
         Reply::AttachVolume(a) | Reply::DetachVolume(a) => volume::attachment(w, a),
         Reply::ModifyVolume(m) => w.element("volumeModification", |w| volume::modification(w, m)),
         Reply::CreateSnapshot(s) => snapshot::snapshot(w, s),
-        Reply::EnableFastSnapshotRestores(restores) => snapshot::fast_restores(w, restores),
+        Reply::EnableFastSnapshotRestores(restores) | Reply::DisableFastSnapshotRestores(restores) => {
+            snapshot::fast_restores(w, restores);
+        }
         Reply::LockSnapshot(lock) => snapshot::lock(w, lock),
+        Reply::UnlockSnapshot(id) => w.text("snapshotId", id),
         Reply::RunInstances(instances) => instance::started(w, instances),
-        Reply::TerminateInstances(changes) => w.list("instancesSet", changes, instance::change),
+        Reply::StartInstances(changes) | Reply::StopInstances(changes) | Reply::TerminateInstances(changes) => {
+            w.list("instancesSet", changes, instance::change)
+        }
         Reply::DescribeAvailabilityZones(zones) => w.list("availabilityZoneInfo", zones, zone),
         Reply::DescribeVolumes(p) => page(w, "volumeSet", p, volume::volume),
         Reply::DescribeVolumeStatus(p) => page(w, "volumeStatusSet", p, volume::status),
@@ -36,7 +41,7 @@ fn content(w: &mut Xml, reply: &Reply) {
         Reply::DescribeInstanceTypes(p) => page(w, "instanceTypeSet", p, instance::instance_type),
         Reply::DescribeInstances(p) => {
             w.list("reservationSet", instance::by_reservation(&p.items), |w, of_one| instance::reservation(w, &of_one));
-            w.maybe("nextToken", p.next_token.as_ref());
+            w.maybe("nextToken", p.next.as_ref());
         }
         // SageMaker's, which speaks JSON: `cluster_nodes` answers these.
         Reply::AttachClusterNodeVolume(_) | Reply::DetachClusterNodeVolume(_) => {}
@@ -44,40 +49,9 @@ fn content(w: &mut Xml, reply: &Reply) {
 }
 
 /// A list and where it goes on.
-fn page<T>(w: &mut Xml, name: &str, page: &Listing<T>, item: impl Fn(&mut Xml, &T)) {
+fn page<T>(w: &mut Xml, name: &str, page: &Page<T>, item: impl Fn(&mut Xml, &T)) {
     w.list(name, &page.items, item);
-    w.maybe("nextToken", page.next_token.as_ref());
-}
-
-fn action(reply: &Reply) -> &'static str {
-    match reply {
-        Reply::CreateVolume(_) => "CreateVolume",
-        Reply::CopyVolumes(_) => "CopyVolumes",
-        Reply::DeleteVolume => "DeleteVolume",
-        Reply::DescribeVolumes(_) => "DescribeVolumes",
-        Reply::DescribeVolumeStatus(_) => "DescribeVolumeStatus",
-        Reply::AttachVolume(_) => "AttachVolume",
-        Reply::DetachVolume(_) => "DetachVolume",
-        Reply::ModifyVolume(_) => "ModifyVolume",
-        Reply::DescribeVolumesModifications(_) => "DescribeVolumesModifications",
-        Reply::CreateSnapshot(_) => "CreateSnapshot",
-        Reply::DeleteSnapshot => "DeleteSnapshot",
-        Reply::DescribeSnapshots(_) => "DescribeSnapshots",
-        Reply::CreateTags => "CreateTags",
-        Reply::DeleteTags => "DeleteTags",
-        Reply::DescribeTags(_) => "DescribeTags",
-        Reply::DescribeInstances(_) => "DescribeInstances",
-        Reply::DescribeInstanceTypes(_) => "DescribeInstanceTypes",
-        Reply::DescribeAvailabilityZones(_) => "DescribeAvailabilityZones",
-        Reply::RunInstances(_) => "RunInstances",
-        Reply::TerminateInstances(_) => "TerminateInstances",
-        Reply::EnableFastSnapshotRestores(_) => "EnableFastSnapshotRestores",
-        Reply::DescribeFastSnapshotRestores(_) => "DescribeFastSnapshotRestores",
-        Reply::LockSnapshot(_) => "LockSnapshot",
-        Reply::DescribeLockedSnapshots(_) => "DescribeLockedSnapshots",
-        Reply::AttachClusterNodeVolume(_) => "AttachClusterNodeVolume",
-        Reply::DetachClusterNodeVolume(_) => "DetachClusterNodeVolume",
-    }
+    w.maybe("nextToken", page.next.as_ref());
 }
 
 /// `tagSet`; left out when there are no tags, as EC2 does.

@@ -7,7 +7,6 @@ use crate::wire::xml;
 pub(crate) const VERSION: &str = "2011-06-15";
 const NAMESPACE: &str = "https://sts.amazonaws.com/doc/2011-06-15/";
 
-/// The one action.
 pub(crate) const ACTION: &str = "GetCallerIdentity";
 
 /// Who calls, as far as anybody here can tell: a user of that account, by the name of the key.

@@ -1,23 +1,7 @@
-//! Answers that say no: the faults that decoding itself finds, and how any fault travels.
+//! Answers that say no.
 
 use crate::api::Fault;
 use crate::wire::xml;
-
-/// A parameter that must be there.
-pub(crate) fn missing(name: &str) -> Fault {
-    Fault::new("MissingParameter", format!("The request must contain the parameter {name}"))
-}
-
-/// A parameter whose value cannot be what it should.
-pub(crate) fn invalid_value(name: &str, value: &str, wanted: &str) -> Fault {
-    let message = format!("Value ({value}) for parameter {name} is invalid. Expected {wanted}.");
-    Fault::new("InvalidParameterValue", message)
-}
-
-/// A parameter, or a value of one, that EC2 has and the simulator has not.
-pub(crate) fn unsupported(what: &str) -> Fault {
-    Fault::new("UnsupportedOperation", format!("{what} is not simulated."))
-}
 
 /// The body of an error answer.
 pub(crate) fn body(fault: &Fault, request_id: &str) -> String {

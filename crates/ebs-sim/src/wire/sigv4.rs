@@ -1,4 +1,5 @@
-//! Checking a Signature Version 4, the way EC2 answers to a wrong one.
+//! Checking a Signature Version 4, the way EC2 answers to a wrong one: the request is signed once more with the secret
+//! that is known here, and the two signatures are compared.
 
 mod proof;
 #[cfg(test)]
@@ -6,21 +7,19 @@ mod tests;
 
 use std::time::{Duration, SystemTime};
 
-use hmac::{Hmac, KeyInit, Mac};
+use aws_credential_types::Credentials;
+use aws_sigv4::http_request::{SignableBody, SignableRequest, SignatureLocation, SigningSettings, sign};
+use aws_sigv4::sign::v4::SigningParams;
 use http::HeaderMap;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use sha2::{Digest, Sha256};
 
 use crate::api::Fault;
 use crate::config::AccessKey;
 
+use proof::Proof;
+
 /// How far the clock of a client may be off.
 const MAX_SKEW: Duration = Duration::from_secs(15 * 60);
 
-/// Everything but AWS's unreserved characters is escaped.
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-
-/// What was signed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Signed<'a> {
     pub(crate) method: &'a str,
@@ -28,23 +27,6 @@ pub(crate) struct Signed<'a> {
     pub(crate) query: &'a str,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) body: &'a [u8],
-}
-
-/// What a request says of itself to prove who sent it, from its `Authorization` header or from its query string.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Proof {
-    key_id: String,
-    date: String,
-    region: String,
-    service: String,
-    signed_headers: String,
-    signature: String,
-    /// `X-Amz-Date`, wherever it was.
-    stamp: String,
-    /// `X-Amz-Security-Token`, wherever it was.
-    token: Option<String>,
-    /// How long a signed query string is good for; a header is good for the skew of the clocks.
-    expires: Option<Duration>,
 }
 
 fn auth_failure(message: &str) -> Fault {
@@ -84,99 +66,60 @@ pub(crate) fn check(
     if proof.service != service || proof.region != region {
         return Err(auth_failure(&format!("Credential should be scoped to region {region} and service {service}")));
     }
-    if !proof.stamp.starts_with(&proof.date) {
-        return Err(incomplete("the date of the credential scope is not that of the request"));
-    }
-    let expected = signature(&proof, &canonical(request, &proof.signed_headers)?, &key.secret);
-    if !equal(expected.as_bytes(), proof.signature.as_bytes()) {
+    if !equal(signature(request, &proof, &key.secret)?.as_bytes(), proof.signature.as_bytes()) {
         return Err(not_validated());
     }
-    in_time(&proof, now)
-}
-
-fn same_token(given: Option<&str>, wanted: Option<&str>) -> bool {
-    equal(given.unwrap_or("").as_bytes(), wanted.unwrap_or("").as_bytes())
-}
-
-fn in_time(proof: &Proof, now: SystemTime) -> Result<(), Fault> {
-    let sent = parse_stamp(&proof.stamp).ok_or_else(|| incomplete("X-Amz-Date is no time"))?;
     let good_for = proof.expires.unwrap_or(MAX_SKEW);
-    let in_time = match now.duration_since(sent) {
+    let in_time = match now.duration_since(proof.sent) {
         Ok(age) => age <= good_for,
         Err(early) => early.duration() <= MAX_SKEW,
     };
     if in_time { Ok(()) } else { Err(Fault::new("RequestExpired", "Request has expired.")) }
 }
 
-/// `20260102T030405Z`.
-fn parse_stamp(stamp: &str) -> Option<SystemTime> {
-    if stamp.len() != 16 || !stamp.is_ascii() {
-        return None;
-    }
-    let (date, time) = stamp.split_once('T')?;
-    let time = time.strip_suffix('Z')?;
-    if date.len() != 8 || time.len() != 6 {
-        return None;
-    }
-    let text = format!("{}-{}-{}T{}:{}:{}Z", &date[..4], &date[4..6], &date[6..], &time[..2], &time[2..4], &time[4..]);
-    humantime::parse_rfc3339(&text).ok()
+fn same_token(given: Option<&str>, wanted: Option<&str>) -> bool {
+    equal(given.unwrap_or("").as_bytes(), wanted.unwrap_or("").as_bytes())
 }
 
-fn canonical(request: &Signed<'_>, signed_headers: &str) -> Result<String, Fault> {
-    let mut headers = String::new();
-    for name in signed_headers.split(';') {
-        let mut values = request.headers.get_all(name).iter().peekable();
-        if values.peek().is_none() {
+/// The signature that the request would have if it were signed with this secret, where and how the proof says.
+fn signature(request: &Signed<'_>, proof: &Proof, secret: &str) -> Result<String, Fault> {
+    let mut settings = SigningSettings::default();
+    // The client said which headers it signed.
+    settings.excluded_headers = None;
+    if let Some(expires) = proof.expires {
+        settings.signature_location = SignatureLocation::QueryParams;
+        settings.expires_in = Some(expires);
+    }
+    let identity = Credentials::new(&proof.key_id, secret, proof.token.clone(), None, "the request").into();
+    let params = SigningParams::builder().identity(&identity).region(&proof.region).name(&proof.service);
+    let params = params.time(proof.sent).settings(settings).build().expect("all of it is given").into();
+    let path = if request.path.is_empty() { "/" } else { request.path };
+    let query = if proof.expires.is_some() { proof::unsigned(request.query) } else { request.query.to_owned() };
+    let uri = format!("{path}?{query}");
+    let headers = signed_headers(request.headers, proof)?;
+    let body = SignableBody::Bytes(request.body);
+    let unsignable = |_| incomplete("it cannot be signed as it is");
+    let request = SignableRequest::new(request.method, uri, headers.into_iter(), body).map_err(unsignable)?;
+    Ok(sign(request, &params).map_err(unsignable)?.signature().to_owned())
+}
+
+/// The headers that the client signed, but for those that signing adds itself.
+fn signed_headers<'a>(headers: &'a HeaderMap, proof: &'a Proof) -> Result<Vec<(&'a str, &'a str)>, Fault> {
+    let mut signed = Vec::new();
+    for name in proof.signed_headers.split(';') {
+        if !headers.contains_key(name) {
             return Err(incomplete(&format!("the signed header {name} is missing")));
         }
-        let joined: Vec<String> = values
-            .map(|value| String::from_utf8_lossy(value.as_bytes()).split_whitespace().collect::<Vec<_>>().join(" "))
-            .collect();
-        headers.push_str(&format!("{name}:{}\n", joined.join(",")));
+        let values = headers.get_all(name).iter().filter(|_| !matches!(name, "x-amz-date" | "x-amz-security-token"));
+        for value in values {
+            signed.push((name, value.to_str().map_err(|_| incomplete(&format!("the header {name} is not ASCII")))?));
+        }
     }
-    if !signed_headers.split(';').any(|name| name == "host") {
-        return Err(incomplete("the header host is not signed"));
+    if signed.iter().any(|(name, _)| *name == "host") {
+        Ok(signed)
+    } else {
+        Err(incomplete("the header host is not signed"))
     }
-    Ok(format!(
-        "{}\n{}\n{}\n{headers}\n{signed_headers}\n{}",
-        request.method,
-        if request.path.is_empty() { "/" } else { request.path },
-        canonical_query(request.query),
-        hex::encode(Sha256::digest(request.body))
-    ))
-}
-
-fn canonical_query(query: &str) -> String {
-    let escape = |raw: &str| {
-        let text: Vec<u8> = percent_decode_str(&raw.replace('+', " ")).collect();
-        utf8_percent_encode(&String::from_utf8_lossy(&text), ESCAPED).to_string()
-    };
-    let mut pairs: Vec<(String, String)> = query
-        .split('&')
-        .filter(|pair| !pair.is_empty())
-        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-        .map(|(name, value)| (escape(name), escape(value)))
-        .filter(|(name, _)| name != "X-Amz-Signature")
-        .collect();
-    pairs.sort();
-    pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
-}
-
-fn signature(proof: &Proof, canonical: &str, secret: &str) -> String {
-    let scope = format!("{}/{}/{}/aws4_request", proof.date, proof.region, proof.service);
-    let digest = hex::encode(Sha256::digest(canonical.as_bytes()));
-    let to_sign = format!("AWS4-HMAC-SHA256\n{}\n{scope}\n{digest}", proof.stamp);
-    let mut key = hmac(format!("AWS4{secret}").as_bytes(), &proof.date);
-    for part in [proof.region.as_str(), &proof.service, "aws4_request"] {
-        key = hmac(&key, part);
-    }
-    hex::encode(hmac(&key, &to_sign))
-}
-
-fn hmac(key: &[u8], text: &str) -> Vec<u8> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
-    mac.update(text.as_bytes());
-    mac.finalize().into_bytes().to_vec()
 }
 
 /// Compares without telling by its time where the difference is.

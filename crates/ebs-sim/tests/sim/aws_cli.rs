@@ -155,10 +155,25 @@ async fn the_aws_cli_runs_instances_copies_volumes_and_keeps_snapshots() {
     let fast = "enable-fast-snapshot-restores --availability-zones us-west-2a us-west-2b --source-snapshot-ids";
     let fast = aws.ok(&format!("{fast} {snapshot}")).await;
     assert_eq!((fast["Successful"].as_array().unwrap().len(), &fast["Unsuccessful"]), (2, &serde_json::json!([])));
+    let slow = "disable-fast-snapshot-restores --availability-zones us-west-2b --source-snapshot-ids";
+    let slow = aws.ok(&format!("{slow} {snapshot}")).await;
+    assert_eq!(text(&slow["Successful"][0], "State"), "disabling");
     let lock = format!("lock-snapshot --snapshot-id {snapshot} --lock-mode governance --lock-duration 1");
     assert_eq!(text(&aws.ok(&lock).await, "LockState"), "governance");
     assert_eq!(aws.code(&format!("delete-snapshot --snapshot-id {snapshot}")).await, "SnapshotLocked");
+    assert_eq!(text(&aws.ok(&format!("unlock-snapshot --snapshot-id {snapshot}")).await, "SnapshotId"), snapshot);
+    aws.ok(&format!("delete-snapshot --snapshot-id {snapshot}")).await;
 
+    let stopped = aws.ok(&format!("stop-instances --instance-ids {instance}")).await;
+    assert_eq!(stopped["StoppingInstances"][0]["CurrentState"], serde_json::json!({"Code": 64, "Name": "stopping"}));
+    aws.ok(&format!("wait instance-stopped --instance-ids {instance}")).await;
+    assert_eq!(
+        aws.code(&format!("stop-instances --hibernate --instance-ids {instance}")).await,
+        "UnsupportedOperation"
+    );
+    let started = aws.ok(&format!("start-instances --instance-ids {instance}")).await;
+    assert_eq!(started["StartingInstances"][0]["CurrentState"], serde_json::json!({"Code": 0, "Name": "pending"}));
+    aws.ok(&format!("wait instance-running --instance-ids {instance}")).await;
     let ended = aws.ok(&format!("terminate-instances --instance-ids {instance}")).await;
     assert_eq!(ended["TerminatingInstances"][0]["PreviousState"]["Name"], "running");
     aws.ok(&format!("wait instance-terminated --instance-ids {instance}")).await;

@@ -161,7 +161,7 @@ fn walk(dir: &str) -> Vec<std::path::PathBuf> {
     files
 }
 
-const ACTIONS: [&str; 24] = [
+const ACTIONS: [&str; 28] = [
     "AttachVolume",
     "CopyVolumes",
     "CreateSnapshot",
@@ -181,11 +181,15 @@ const ACTIONS: [&str; 24] = [
     "DescribeVolumes",
     "DescribeVolumesModifications",
     "DetachVolume",
+    "DisableFastSnapshotRestores",
     "EnableFastSnapshotRestores",
     "LockSnapshot",
     "ModifyVolume",
     "RunInstances",
+    "StartInstances",
+    "StopInstances",
     "TerminateInstances",
+    "UnlockSnapshot",
 ];
 
 /// Names of parameters, `#` for an index.
@@ -330,7 +334,7 @@ fn structured() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Calls that are right, with every parameter that the simulator knows; `VOLUME`, `SNAPSHOT` and `INSTANCE` exist.
-const CALLS: [&str; 25] = [
+const CALLS: [&str; 29] = [
     "CreateVolume AvailabilityZone=us-west-2a Size=8 VolumeType=gp3 Iops=3000 Throughput=125 Encrypted=true \
      KmsKeyId=alias/k SnapshotId=SNAPSHOT VolumeInitializationRate=100 MultiAttachEnabled=false ClientToken=t \
      TagSpecification.1.ResourceType=volume TagSpecification.1.Tag.1.Key=a TagSpecification.1.Tag.1.Value=b",
@@ -344,14 +348,18 @@ const CALLS: [&str; 25] = [
     "DeleteSnapshot SnapshotId=snap-0123456789abcdef0",
     "DeleteVolume VolumeId=vol-0123456789abcdef0",
     "EnableFastSnapshotRestores AvailabilityZone.1=us-west-2a AvailabilityZone.2=us-west-2b SourceSnapshotId.1=SNAPSHOT",
+    "DisableFastSnapshotRestores AvailabilityZone.1=us-west-2a SourceSnapshotId.1=SNAPSHOT",
     "LockSnapshot SnapshotId=SNAPSHOT LockMode=compliance CoolOffPeriod=1 LockDuration=1",
     "LockSnapshot SnapshotId=SNAPSHOT LockMode=governance ExpirationDate=2040-01-01T00:00:00Z",
+    "UnlockSnapshot SnapshotId=SNAPSHOT",
     "CreateTags ResourceId.1=VOLUME ResourceId.2=SNAPSHOT Tag.1.Key=a Tag.1.Value=b Tag.2.Key=c Tag.2.Value=d",
     "DeleteTags ResourceId.1=VOLUME Tag.1.Key=a Tag.1.Value=b",
     "RunInstances ImageId=ami-1 InstanceType=m5.large MinCount=1 MaxCount=2 Placement.AvailabilityZone=us-west-2a \
      ClientToken=r BlockDeviceMapping.1.DeviceName=/dev/sdf BlockDeviceMapping.1.Ebs.VolumeSize=4 \
      BlockDeviceMapping.1.Ebs.VolumeType=gp3 BlockDeviceMapping.1.Ebs.Iops=3000 NetworkInterface.1.DeviceIndex=0 \
      TagSpecification.1.ResourceType=instance TagSpecification.1.Tag.1.Key=a TagSpecification.1.Tag.1.Value=b",
+    "StartInstances InstanceId.1=INSTANCE AdditionalInfo=x",
+    "StopInstances InstanceId.1=INSTANCE Force=true SkipOsShutdown=false Hibernate=false",
     "TerminateInstances InstanceId.1=i-0123456789abcdef0",
     "DescribeVolumes Filter.1.Name=tag:a Filter.1.Value.1=b MaxResults=5 NextToken=n",
     "DescribeVolumes VolumeId.1=VOLUME Filter.1.Name=create-time Filter.1.Value.1=20*",

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::api::{CopyVolumes, ModifyVolume};
-use crate::engine::{AccountSettings, Quotas};
+use crate::config::{AccountSettings, Quotas};
 
 fn world(account: AccountSettings) -> World {
     World::of(EngineConfig { account, ..EngineConfig::default() })

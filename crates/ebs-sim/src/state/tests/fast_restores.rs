@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::api::{
-    CopyVolumes, DescribeFastSnapshotRestores, DescribeVolumeStatus, EnableFastSnapshotRestores, SimFastRestore,
-    SimFastRestores, SimVolumeStatus,
+    CopyVolumes, DescribeFastSnapshotRestores, DescribeVolumeStatus, DisableFastSnapshotRestores,
+    EnableFastSnapshotRestores, SimFastRestore, SimFastRestores, SimVolumeStatus,
 };
-use crate::engine::{AccountSettings, Quotas, TimingOverride};
+use crate::config::{AccountSettings, Quotas, TimingOverride};
 
 fn enable(snapshots: &[&str], zones: &[&str]) -> Call {
     Call::EnableFastSnapshotRestores(EnableFastSnapshotRestores {
@@ -15,7 +15,22 @@ fn enable(snapshots: &[&str], zones: &[&str]) -> Call {
     })
 }
 
+fn disable(snapshots: &[&str], zones: &[&str]) -> Call {
+    Call::DisableFastSnapshotRestores(DisableFastSnapshotRestores {
+        availability_zones: zones.iter().map(|z| (*z).to_owned()).collect(),
+        source_snapshot_ids: snapshots.iter().map(|s| (*s).to_owned()).collect(),
+        ..Default::default()
+    })
+}
+
 impl World {
+    fn disabled(&mut self, snapshots: &[&str], zones: &[&str]) -> SimFastRestores {
+        match self.call(disable(snapshots, zones)) {
+            Ok(Reply::DisableFastSnapshotRestores(answer)) => answer,
+            other => panic!("{other:?}"),
+        }
+    }
+
     fn enabled(&mut self, snapshots: &[&str], zones: &[&str]) -> SimFastRestores {
         match self.call(enable(snapshots, zones)) {
             Ok(Reply::EnableFastSnapshotRestores(answer)) => answer,
@@ -80,6 +95,52 @@ fn fast_restores_are_enabling_then_optimizing_then_enabled_and_make_volumes_that
     assert_eq!(initialization(&world.status(&fast)), "completed");
     assert!(world.volume(&fast).fast_restored && !world.volume(&slow).fast_restored);
     assert_eq!(world.enabled(&[&snapshot], &["us-west-2a"]).successful[0].state, "enabled", "twice is once");
+}
+
+#[test]
+fn fast_restores_that_are_disabled_make_slow_volumes_leave_their_place_and_can_be_enabled_again() {
+    let quotas = Quotas { fast_restores: Some(1), ..Quotas::default() };
+    let mut world = World::realistic();
+    world.sim.policy.account.quotas = quotas;
+    let (first, second) = (world.snapshot_of(1), world.snapshot_of(1));
+    world.enabled(&[&first], &["us-west-2a"]);
+    world.pass(Duration::from_mins(1));
+    let answer = world.disabled(&[&first], &["us-west-2a"]);
+    let changed = &answer.successful[0];
+    assert_eq!((changed.state.as_str(), changed.reason.as_str()), ("disabling", "Client.UserInitiated"));
+    assert_eq!((changed.disabling_time, changed.disabled_time), (Some(world.now), None));
+    assert_eq!(world.fast_restores("disabling").len(), 1);
+    let slow = world.restore(&first, None);
+    assert!(!world.volume(&slow).fast_restored);
+    world.pass(Duration::from_secs(10));
+    assert!(world.fast_restores("disabled")[0].disabled_time.is_some());
+    assert_eq!(world.enabled(&[&second], &["us-west-2a"]).unsuccessful, [], "its place is free");
+    world.disabled(&[&second], &["us-west-2a"]);
+    assert_eq!(world.enabled(&[&first], &["us-west-2a"]).successful[0].state, "enabling");
+    assert_eq!(world.fast_restores("disabled").len(), 0);
+}
+
+#[test]
+fn what_is_not_enabled_cannot_be_disabled() {
+    let mut world = World::instant();
+    let snapshot = world.snapshot_of(1);
+    world.enabled(&[&snapshot], &["us-west-2a"]);
+    let answer = world.disabled(&[&snapshot, "snap-00000000000000000"], &["us-west-2a", "us-west-2b"]);
+    assert_eq!(answer.successful.len(), 1);
+    let errors = answer.unsuccessful.iter().flat_map(|(_, errors)| errors);
+    let mut codes: Vec<_> = errors.map(|e| (e.zone.as_str(), e.code.as_str())).collect();
+    codes.sort_unstable();
+    let expected = [
+        ("us-west-2a", "InvalidSnapshot.NotFound"),
+        ("us-west-2b", "IncorrectState"),
+        ("us-west-2b", "InvalidSnapshot.NotFound"),
+    ];
+    assert_eq!(codes, expected);
+    let again = world.disabled(&[&snapshot], &["us-west-2a"]);
+    assert_eq!(again.unsuccessful[0].1[0].code, "IncorrectState", "it is off");
+    assert_eq!(world.refused(disable(&[], &["us-west-2a"])), "MissingParameter");
+    assert_eq!(world.refused(disable(&[&snapshot], &[])), "MissingParameter");
+    assert_eq!(world.refused(disable(&["vol-1"], &["us-west-2a"])), "InvalidParameterValue");
 }
 
 #[test]

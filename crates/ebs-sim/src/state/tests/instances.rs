@@ -1,8 +1,10 @@
-//! RunInstances, TerminateInstances, and what they do to volumes.
+//! RunInstances, StartInstances, StopInstances, TerminateInstances, and what they do to volumes.
 
 use super::*;
-use crate::api::{BlockDeviceMapping, DescribeInstances, RunInstances, SimInstance, Tag, TagSpecification};
-use crate::api::{SimStateChange, TerminateInstances};
+use crate::api::{
+    BlockDeviceMapping, DescribeInstances, RunInstances, SimInstance, SimStateChange, StartInstances, StopInstances,
+    Tag, TagSpecification, TerminateInstances,
+};
 
 fn run() -> RunInstances {
     RunInstances {
@@ -17,6 +19,14 @@ fn run() -> RunInstances {
 
 fn terminate(id: &str) -> Call {
     Call::TerminateInstances(TerminateInstances { instance_ids: vec![id.to_owned()], dry_run: false })
+}
+
+fn start(id: &str) -> Call {
+    Call::StartInstances(StartInstances { instance_ids: vec![id.to_owned()], dry_run: false })
+}
+
+fn stop(id: &str) -> Call {
+    Call::StopInstances(StopInstances { instance_ids: vec![id.to_owned()], dry_run: false })
 }
 
 impl World {
@@ -69,6 +79,103 @@ fn an_instance_is_pending_then_running_then_shutting_down_then_terminated_and_li
     world.pass(Duration::from_mins(2));
     assert_eq!(world.described(&id), Err("InvalidInstanceID.NotFound".into()));
     assert_eq!(world.refused(terminate(&id)), "InvalidInstanceID.NotFound");
+}
+
+#[test]
+fn a_stopped_instance_keeps_its_volumes_takes_others_and_lets_them_go_at_once() {
+    let mut world = World::realistic();
+    let id = world.launch(run()).remove(0).id;
+    let (kept, other) = (world.gp3(), world.gp3());
+    assert_eq!(world.refused(stop(&id)), "IncorrectInstanceState", "it does not run yet");
+    world.pass(Duration::from_secs(10));
+    world.call(attach(&kept, &id, "/dev/xvdaa")).unwrap();
+    world.pass(Duration::from_secs(5));
+    let Ok(Reply::StopInstances(changes)) = world.call(stop(&id)) else { panic!() };
+    let states = (changes[0].previous_state.as_str(), changes[0].current_state.as_str(), changes[0].current_code);
+    assert_eq!(states, ("running", "stopping", 64));
+    assert_eq!(world.refused(attach(&other, &id, "/dev/xvdab")), "IncorrectState", "it is stopping");
+    world.pass(Duration::from_secs(30));
+    assert_eq!(world.state_of(&id), ("stopped".into(), 80));
+    assert!(world.call(stop(&id)).is_ok(), "stopping twice is stopping once");
+    world.call(attach(&other, &id, "/dev/xvdab")).unwrap();
+    world.pass(Duration::from_secs(5));
+    let states =
+        |world: &mut World| world.described(&id).unwrap().devices.into_iter().map(|d| d.state).collect::<Vec<_>>();
+    assert_eq!(states(&mut world), ["attached"; 3], "its root volume and both others");
+    world.call(detach(&kept, &id)).unwrap();
+    assert_eq!(world.volume(&kept).state, "available", "at once");
+    assert_eq!(states(&mut world).len(), 2);
+    world.call(terminate(&id)).unwrap();
+    world.pass(Duration::from_secs(30));
+    assert_eq!(world.volume(&other).state, "available");
+    assert_eq!(world.refused(stop(&id)), "IncorrectInstanceState", "it has ended");
+}
+
+#[test]
+fn a_stopped_instance_starts_again_with_its_volumes_and_its_address() {
+    let mut world = World::realistic();
+    let id = world.launch(run()).remove(0).id;
+    world.pass(Duration::from_secs(10));
+    let volume = world.gp3();
+    world.call(attach(&volume, &id, "/dev/xvdaa")).unwrap();
+    let before = world.described(&id).unwrap();
+    world.call(stop(&id)).unwrap();
+    assert_eq!(world.refused(start(&id)), "IncorrectInstanceState", "it is still stopping");
+    world.pass(Duration::from_secs(30));
+    let Ok(Reply::StartInstances(changes)) = world.call(start(&id)) else { panic!() };
+    let change = SimStateChange {
+        instance_id: id.clone(),
+        previous_state: "stopped".into(),
+        previous_code: 80,
+        current_state: "pending".into(),
+        current_code: 0,
+    };
+    assert_eq!(changes, [change]);
+    let launched = world.now;
+    world.pass(Duration::from_secs(10));
+    assert!(world.call(start(&id)).is_ok(), "starting what runs changes nothing");
+    let after = world.described(&id).unwrap();
+    assert_eq!((after.state.as_str(), after.state_code, after.launch_time), ("running", 16, launched));
+    assert_eq!(after.network_interfaces, before.network_interfaces);
+    let names = |i: &SimInstance| i.devices.iter().map(|d| d.device.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&after), names(&before));
+    let asked = StartInstances { instance_ids: vec![id.clone()], dry_run: true };
+    assert_eq!(world.refused(Call::StartInstances(asked)), "DryRunOperation");
+    world.call(terminate(&id)).unwrap();
+    assert_eq!(world.refused(start(&id)), "IncorrectInstanceState");
+    assert_eq!(world.refused(start("i-00000000000000000")), "InvalidInstanceID.NotFound");
+    assert_eq!(world.refused(Call::StartInstances(StartInstances::default())), "MissingParameter");
+}
+
+#[test]
+fn the_root_volume_of_a_stopped_instance_can_be_detached_and_is_needed_to_start_it() {
+    let mut world = World::instant();
+    let instance = world.launch(run()).remove(0);
+    let root = world.described(&instance.id).unwrap().devices[0].volume_id.clone();
+    assert_eq!(world.refused(detach(&root, &instance.id)), "OperationNotPermitted");
+    world.call(stop(&instance.id)).unwrap();
+    world.call(detach(&root, &instance.id)).unwrap();
+    assert_eq!(world.volume(&root).state, "available");
+    assert_eq!(world.refused(start(&instance.id)), "InvalidParameterValue", "it cannot start without");
+    world.call(attach(&root, &instance.id, "/dev/xvda")).unwrap();
+    world.call(start(&instance.id)).unwrap();
+    assert_eq!(world.state_of(&instance.id), ("running".into(), 16));
+}
+
+#[test]
+fn instances_are_stopped_all_or_none() {
+    let mut world = World::instant();
+    let free = world.launch(run()).remove(0).id;
+    let protected = world.launch(RunInstances { disable_api_stop: true, ..run() }).remove(0).id;
+    let of = |ids: &[&String], dry_run| {
+        let instance_ids = ids.iter().map(|id| (*id).clone()).collect();
+        Call::StopInstances(StopInstances { instance_ids, dry_run })
+    };
+    assert_eq!(world.refused(of(&[&free, &protected], false)), "OperationNotPermitted");
+    assert_eq!(world.refused(of(&[&free, &"i-00000000000000000".to_owned()], false)), "InvalidInstanceID.NotFound");
+    assert_eq!(world.refused(of(&[], false)), "MissingParameter");
+    assert_eq!(world.refused(of(&[&free], true)), "DryRunOperation");
+    assert_eq!(world.state_of(&free), ("running".into(), 16));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::api::{CopyVolumes, DeleteSnapshot, DeleteVolume, DescribeInstances, ModifyVolume, TerminateInstances};
-use crate::engine::Consistency;
+use crate::config::Consistency;
 
 /// A step; numbers choose among what there is.
 #[derive(Debug, Clone)]

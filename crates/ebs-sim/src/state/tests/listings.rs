@@ -7,7 +7,7 @@ use crate::api::{
 
 fn describe(world: &mut World, call: DescribeVolumes) -> Result<(Vec<String>, Option<String>), Fault> {
     match world.call(Call::DescribeVolumes(call))? {
-        Reply::DescribeVolumes(listing) => Ok((listing.items.into_iter().map(|v| v.id).collect(), listing.next_token)),
+        Reply::DescribeVolumes(listing) => Ok((listing.items.into_iter().map(|v| v.id).collect(), listing.next)),
         other => panic!("{other:?}"),
     }
 }

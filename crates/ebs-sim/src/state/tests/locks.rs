@@ -1,7 +1,7 @@
-//! LockSnapshot and DescribeLockedSnapshots.
+//! LockSnapshot, UnlockSnapshot and DescribeLockedSnapshots.
 
 use super::*;
-use crate::api::{DeleteSnapshot, DescribeLockedSnapshots, LockSnapshot, SimSnapshotLock};
+use crate::api::{DeleteSnapshot, DescribeLockedSnapshots, LockSnapshot, SimSnapshotLock, UnlockSnapshot};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -16,6 +16,10 @@ fn lock(snapshot: &str, mode: &str, days: i64) -> LockSnapshot {
 
 fn delete(snapshot: &str) -> Call {
     Call::DeleteSnapshot(DeleteSnapshot { snapshot_id: snapshot.to_owned(), dry_run: false })
+}
+
+fn unlock(snapshot: &str) -> Call {
+    Call::UnlockSnapshot(UnlockSnapshot { snapshot_id: snapshot.to_owned(), dry_run: false })
 }
 
 impl World {
@@ -72,6 +76,28 @@ fn a_compliance_lock_can_be_changed_in_its_cooling_off_period_and_only_grow_afte
         Err("InvalidParameterCombination".into())
     );
     assert_eq!(world.lock(lock(&id, "compliance", 20)).unwrap().duration_days, 20);
+}
+
+#[test]
+fn a_lock_is_taken_off_by_unlocking_but_not_a_compliance_lock_after_its_cooling_off_period() {
+    let mut world = World::instant();
+    let id = world.locked_snapshot();
+    assert_eq!(world.refused(unlock(&id)), "IncorrectState", "it has no lock yet");
+    let cooling = LockSnapshot { cool_off_period: Some(3), ..lock(&id, "compliance", 10) };
+    for locked in [lock(&id, "governance", 2), cooling.clone()] {
+        world.lock(locked).unwrap();
+        assert_eq!(world.call(unlock(&id)), Ok(Reply::UnlockSnapshot(id.clone())));
+        assert_eq!(world.locks(&[]), []);
+    }
+    world.lock(cooling).unwrap();
+    let asked = UnlockSnapshot { snapshot_id: id.clone(), dry_run: true };
+    assert_eq!(world.refused(Call::UnlockSnapshot(asked)), "DryRunOperation");
+    world.pass(Duration::from_hours(3));
+    assert_eq!(world.refused(unlock(&id)), "OperationNotPermitted", "its cooling-off period is over");
+    world.pass(DAY * 10);
+    assert_eq!(world.refused(unlock(&id)), "IncorrectState", "it has expired");
+    assert_eq!(world.refused(unlock("snap-00000000000000000")), "InvalidSnapshot.NotFound");
+    assert_eq!(world.refused(unlock("vol-1")), "InvalidParameterValue");
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn a_modification_is_modifying_until_the_device_has_grown_then_optimizing_then_c
     let volume = world.gp3();
     world.pass(Duration::from_secs(10));
     let Ok(Reply::ModifyVolume(reply)) = world.apply(grow(&volume, 9)) else { panic!() };
-    assert_eq!((reply.state.as_str(), reply.original_size, reply.target_size), ("modifying", 4, 9));
+    assert_eq!((reply.state.as_str(), reply.original.size_gib, reply.target.size_gib), ("modifying", 4, 9));
     assert_eq!(world.volume(&volume).size_gib, 9, "the target shows early");
     let effects = world.sim.take_effects();
     assert_eq!(effects, [Effect::Grow { volume: volume.clone(), gib: 9 }]);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::api::{DeleteVolume, Tag, TagSpecification};
-use crate::engine::BurntToken;
+use crate::config::BurntToken;
 
 fn named(token: &str) -> CreateVolume {
     CreateVolume { client_token: Some(token.to_owned()), ..gp3() }

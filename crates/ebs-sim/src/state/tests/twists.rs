@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::api::{DeleteVolume, DescribeInstances, DescribeVolumeStatus, SimVolumeStatus};
-use crate::engine::Consistency;
+use crate::config::Consistency;
 use crate::faults::{Attachment as Stuck, Device, Twist};
 
 fn stuck(how: Stuck) -> Twist {

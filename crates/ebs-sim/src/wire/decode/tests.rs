@@ -44,7 +44,7 @@ fn a_tag_to_delete_may_have_no_value() {
 
 #[test]
 fn an_action_that_does_not_exist_is_invalid() {
-    assert_eq!(code("Action=StartInstances&InstanceId.1=i-1"), "InvalidAction");
+    assert_eq!(code("Action=RebootInstances&InstanceId.1=i-1"), "InvalidAction");
     assert_eq!(code("Action=DescribeVpcs"), "InvalidAction");
     assert_eq!(code("Version=2016-11-15"), "MissingAction");
 }

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 
-use crate::api::{SimBlockDevice, SimInstance, SimInstanceType, SimNetworkInterface, SimStateChange};
+use crate::api::{SimAttachment, SimInstance, SimInstanceType, SimNetworkInterface, SimStateChange};
 use crate::wire::encode::tag_set;
 use crate::wire::xml::Xml;
+
+const RUNNING: u16 = 16;
 
 /// What RunInstances answers: the one reservation that it made.
 pub(super) fn started(w: &mut Xml, instances: &[SimInstance]) {
@@ -54,7 +56,8 @@ fn instance(w: &mut Xml, index: usize, i: &SimInstance) {
     w.element("instanceState", |w| state(w, i.state_code, &i.state));
     w.text("privateDnsName", &i.private_dns_name);
     w.text("dnsName", "");
-    let ended = matches!(i.state.as_str(), "shutting-down" | "terminated");
+    // All states after the running one are what somebody asked for.
+    let ended = i.state_code > RUNNING;
     w.text("reason", if ended { "User initiated" } else { "" });
     if ended {
         w.element("stateReason", |w| {
@@ -87,7 +90,7 @@ fn instance(w: &mut Xml, index: usize, i: &SimInstance) {
     w.value("enaSupport", true);
 }
 
-fn device(w: &mut Xml, d: &SimBlockDevice) {
+fn device(w: &mut Xml, d: &SimAttachment) {
     w.text("deviceName", &d.device);
     w.element("ebs", |w| {
         w.text("volumeId", &d.volume_id);

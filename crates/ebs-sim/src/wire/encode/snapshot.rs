@@ -40,6 +40,8 @@ pub(super) fn fast_restore(w: &mut Xml, r: &SimFastRestore) {
     w.time("enablingTime", r.enabling_time);
     w.maybe_time("optimizingTime", r.optimizing_time);
     w.maybe_time("enabledTime", r.enabled_time);
+    w.maybe_time("disablingTime", r.disabling_time);
+    w.maybe_time("disabledTime", r.disabled_time);
 }
 
 fn fast_restore_error(w: &mut Xml, e: &SimFastRestoreError) {

@@ -1,7 +1,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::*;
-use crate::api::{Listing, SimAttachment, SimFastRestoreError, SimFastRestores, SimInstance, SimVolume};
+use crate::api::{Page, SimAttachment, SimFastRestoreError, SimFastRestores, SimInstance, SimVolume};
 
 fn volume() -> SimVolume {
     let created = SystemTime::UNIX_EPOCH + Duration::from_millis(1_767_323_045_000);
@@ -40,7 +40,7 @@ fn volume() -> SimVolume {
 
 #[test]
 fn a_volume_is_written_with_ec2s_element_names() {
-    let page = Listing { items: vec![volume()], next_token: Some("n".into()) };
+    let page = Page { items: vec![volume()], next: Some("n".into()) };
     insta::assert_snapshot!(encode(&Reply::DescribeVolumes(page), "r").replace("><", ">\n<"));
 }
 
@@ -85,7 +85,7 @@ fn the_instances_of_a_launch_share_their_reservation() {
         local: false,
     };
     let items = vec![instance("i-1", "r-1"), instance("i-2", "r-2"), instance("i-3", "r-1")];
-    let body = encode(&Reply::DescribeInstances(Listing { items, next_token: None }), "r");
+    let body = encode(&Reply::DescribeInstances(Page { items, next: None }), "r");
     let places: Vec<usize> =
         ["r-1", "i-1", "i-3", "r-2", "i-2"].map(|id| body.find(&format!(">{id}<")).unwrap()).into();
     assert!(places.is_sorted(), "{body}");

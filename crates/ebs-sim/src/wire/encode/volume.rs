@@ -48,16 +48,13 @@ pub(super) fn modification(w: &mut Xml, m: &SimModification) {
     w.text("volumeId", &m.volume_id);
     w.text("modificationState", &m.state);
     w.maybe("statusMessage", m.status_message.as_ref());
-    w.value("targetSize", m.target_size);
-    w.text("targetVolumeType", &m.target_type);
-    w.maybe("targetIops", m.target_iops);
-    w.maybe("targetThroughput", m.target_throughput);
-    w.value("targetMultiAttachEnabled", m.target_multi_attach);
-    w.value("originalSize", m.original_size);
-    w.text("originalVolumeType", &m.original_type);
-    w.maybe("originalIops", m.original_iops);
-    w.maybe("originalThroughput", m.original_throughput);
-    w.value("originalMultiAttachEnabled", m.original_multi_attach);
+    for (which, p) in [("target", &m.target), ("original", &m.original)] {
+        w.value(&format!("{which}Size"), p.size_gib);
+        w.value(&format!("{which}VolumeType"), &p.volume_type);
+        w.maybe(&format!("{which}Iops"), p.iops);
+        w.maybe(&format!("{which}Throughput"), p.throughput);
+        w.value(&format!("{which}MultiAttachEnabled"), p.multi_attach);
+    }
     w.value("progress", m.progress);
     w.time("startTime", m.start_time);
     w.maybe_time("endTime", m.end_time);

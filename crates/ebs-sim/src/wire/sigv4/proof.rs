@@ -1,12 +1,12 @@
-//! Finding the signature in a request.
+//! What a request says of itself to prove who sent it.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
 use percent_encoding::percent_decode_str;
 
-use super::{Proof, Signed, incomplete};
+use super::{Signed, incomplete};
 use crate::api::Fault;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
@@ -14,94 +14,114 @@ const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 /// The longest that a signed query string may be good for, in seconds.
 const LONGEST: u64 = 7 * 24 * 60 * 60;
 
+/// The parts of a signature, from the `Authorization` header and those beside it or from the query string.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Proof {
+    pub(super) key_id: String,
+    pub(super) region: String,
+    pub(super) service: String,
+    /// Names, with `;` between them.
+    pub(super) signed_headers: String,
+    pub(super) signature: String,
+    pub(super) sent: SystemTime,
+    pub(super) token: Option<String>,
+    /// How long a signed query string is good for; a header is good for the skew of the clocks.
+    pub(super) expires: Option<Duration>,
+}
+
 /// The proof in the `Authorization` header, else the one in the query string, else none.
 ///
 /// # Errors
 /// `IncompleteSignature` for one that cannot be read.
 pub(super) fn of(request: &Signed<'_>) -> Result<Option<Proof>, Fault> {
-    if let Some(header) = request.headers.get(http::header::AUTHORIZATION) {
-        let header = header.to_str().map_err(|_| incomplete("the Authorization header is not ASCII"))?;
-        return in_header(header, request.headers).map(Some);
-    }
-    let query = signing_parameters(request.query);
-    if query.is_empty() { Ok(None) } else { in_query(&query).map(Some) }
-}
-
-fn in_header(header: &str, headers: &HeaderMap) -> Result<Proof, Fault> {
-    let rest =
-        header.strip_prefix(ALGORITHM).ok_or_else(|| incomplete("the Authorization header is not AWS4-HMAC-SHA256"))?;
-    let (mut credential, mut signed_headers, mut signature) = (None, None, None);
-    for part in rest.split(',') {
-        match part.trim().split_once('=') {
-            Some(("Credential", value)) => credential = Some(value),
-            Some(("SignedHeaders", value)) => signed_headers = Some(value),
-            Some(("Signature", value)) => signature = Some(value),
-            _ => return Err(incomplete("the Authorization header has a part that is not understood")),
-        }
-    }
-    let signed_headers = signed_headers.ok_or_else(|| incomplete("SignedHeaders is missing"))?;
-    let token = text_of(headers, "x-amz-security-token");
-    if token.is_some() && !signed_headers.split(';').any(|name| name == "x-amz-security-token") {
+    let Some(header) = request.headers.get(http::header::AUTHORIZATION) else {
+        let parts = in_query(request.query);
+        return if parts.is_empty() { Ok(None) } else { proof(parts, true).map(Some) };
+    };
+    let header = header.to_str().map_err(|_| incomplete("the Authorization header is not ASCII"))?;
+    let proof = proof(in_header(header, request.headers)?, false)?;
+    if proof.token.is_some() && !proof.signed_headers.split(';').any(|name| name == "x-amz-security-token") {
         return Err(incomplete("the header x-amz-security-token is not signed"));
     }
-    Ok(Proof {
-        signed_headers: signed_headers.to_owned(),
-        signature: signature.ok_or_else(|| incomplete("Signature is missing"))?.to_owned(),
-        stamp: text_of(headers, "x-amz-date").ok_or_else(|| incomplete("X-Amz-Date is missing"))?,
-        token,
-        expires: None,
-        ..scope(credential.ok_or_else(|| incomplete("Credential is missing"))?)?
-    })
+    Ok(Some(proof))
 }
 
-fn text_of(headers: &HeaderMap, name: &str) -> Option<String> {
-    headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+/// The parts by their names in a query string, without `X-Amz-`.
+fn in_header(header: &str, headers: &HeaderMap) -> Result<BTreeMap<String, String>, Fault> {
+    let not_understood = || incomplete("the Authorization header is not AWS4-HMAC-SHA256 and its three parts");
+    let rest = header.strip_prefix(ALGORITHM).ok_or_else(not_understood)?;
+    let mut parts = BTreeMap::from([("Algorithm".to_owned(), ALGORITHM.to_owned())]);
+    for part in rest.split(',') {
+        let (name, value) = part.trim().split_once('=').ok_or_else(not_understood)?;
+        if !["Credential", "SignedHeaders", "Signature"].contains(&name) {
+            return Err(not_understood());
+        }
+        parts.insert(name.to_owned(), value.to_owned());
+    }
+    for (name, header) in [("Date", "x-amz-date"), ("Security-Token", "x-amz-security-token")] {
+        let value = headers.get(header).and_then(|value| value.to_str().ok());
+        parts.extend(value.map(|value| (name.to_owned(), value.to_owned())));
+    }
+    Ok(parts)
 }
 
 /// The parameters `X-Amz-…` of a query string.
-fn signing_parameters(query: &str) -> BTreeMap<String, String> {
-    let text = |raw: &str| percent_decode_str(&raw.replace('+', " ")).decode_utf8_lossy().into_owned();
-    query
-        .split('&')
-        .filter_map(|pair| pair.split_once('='))
-        .map(|(name, value)| (text(name), text(value)))
-        .filter(|(name, _)| name.starts_with("X-Amz-"))
-        .collect()
+fn in_query(query: &str) -> BTreeMap<String, String> {
+    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.filter_map(|(name, value)| Some((text(name).strip_prefix("X-Amz-")?.to_owned(), text(value)))).collect()
 }
 
-fn in_query(query: &BTreeMap<String, String>) -> Result<Proof, Fault> {
-    let of = |name: &str| query.get(name).cloned().ok_or_else(|| incomplete(&format!("{name} is missing")));
-    if of("X-Amz-Algorithm")? != ALGORITHM {
+fn text(raw: &str) -> String {
+    percent_decode_str(&raw.replace('+', " ")).decode_utf8_lossy().into_owned()
+}
+
+/// The query string without its proof: as it was before it was signed.
+pub(super) fn unsigned(query: &str) -> String {
+    let is_signed = |pair: &&str| !text(pair.split('=').next().unwrap_or_default()).starts_with("X-Amz-");
+    query.split('&').filter(is_signed).collect::<Vec<_>>().join("&")
+}
+
+fn proof(mut parts: BTreeMap<String, String>, expires: bool) -> Result<Proof, Fault> {
+    let token = parts.remove("Security-Token");
+    let mut take = |name: &str| parts.remove(name).ok_or_else(|| incomplete(&format!("{name} is missing")));
+    if take("Algorithm")? != ALGORITHM {
         return Err(incomplete("X-Amz-Algorithm is not AWS4-HMAC-SHA256"));
     }
-    let expires = of("X-Amz-Expires")?.parse().ok().filter(|seconds| (1..=LONGEST).contains(seconds));
+    let (credential, stamp) = (take("Credential")?, take("Date")?);
+    let scope: Vec<&str> = credential.split('/').collect();
+    let [key_id, date, region, service, "aws4_request"] = scope[..] else {
+        return Err(incomplete("Credential is not KEY/DATE/REGION/SERVICE/aws4_request"));
+    };
+    if !stamp.starts_with(date) {
+        return Err(incomplete("the date of the credential scope is not that of the request"));
+    }
+    let expires = if expires { Some(lifetime(&take("Expires")?)?) } else { None };
     Ok(Proof {
-        signed_headers: of("X-Amz-SignedHeaders")?,
-        signature: of("X-Amz-Signature")?,
-        stamp: of("X-Amz-Date")?,
-        token: query.get("X-Amz-Security-Token").cloned(),
-        expires: Some(Duration::from_secs(
-            expires.ok_or_else(|| incomplete("X-Amz-Expires is no number of seconds up to a week"))?,
-        )),
-        ..scope(&of("X-Amz-Credential")?)?
+        key_id: key_id.to_owned(),
+        region: region.to_owned(),
+        service: service.to_owned(),
+        signed_headers: take("SignedHeaders")?,
+        signature: take("Signature")?,
+        sent: parse_stamp(&stamp).ok_or_else(|| incomplete("X-Amz-Date is no time"))?,
+        token,
+        expires,
     })
 }
 
-/// A proof of which only the credential is known.
-fn scope(credential: &str) -> Result<Proof, Fault> {
-    let parts: Vec<&str> = credential.split('/').collect();
-    let [key_id, date, region, service, "aws4_request"] = parts[..] else {
-        return Err(incomplete("Credential is not KEY/DATE/REGION/SERVICE/aws4_request"));
-    };
-    Ok(Proof {
-        key_id: key_id.to_owned(),
-        date: date.to_owned(),
-        region: region.to_owned(),
-        service: service.to_owned(),
-        signed_headers: String::new(),
-        signature: String::new(),
-        stamp: String::new(),
-        token: None,
-        expires: None,
-    })
+/// How long a query string is good for.
+fn lifetime(seconds: &str) -> Result<Duration, Fault> {
+    let seconds = seconds.parse().ok().filter(|seconds| (1..=LONGEST).contains(seconds));
+    let no_time = || incomplete("X-Amz-Expires is no number of seconds up to a week");
+    seconds.map(Duration::from_secs).ok_or_else(no_time)
+}
+
+/// `20260102T030405Z`.
+fn parse_stamp(stamp: &str) -> Option<SystemTime> {
+    let digits = |at: std::ops::Range<usize>| stamp.get(at).filter(|part| part.bytes().all(|b| b.is_ascii_digit()));
+    let [year, month, day] = [digits(0..4)?, digits(4..6)?, digits(6..8)?];
+    let [hour, minute, second] = [digits(9..11)?, digits(11..13)?, digits(13..15)?];
+    if stamp.len() != 16 || stamp.as_bytes()[8] != b'T' || stamp.as_bytes()[15] != b'Z' {
+        return None;
+    }
+    humantime::parse_rfc3339(&format!("{year}-{month}-{day}T{hour}:{minute}:{second}Z")).ok()
 }

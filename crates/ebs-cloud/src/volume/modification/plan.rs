@@ -1,5 +1,6 @@
 //! The pure part: what is to be asked of EC2, and what shows that it is done.
 
+use std::num::NonZeroU32;
 use std::time::SystemTime;
 
 use ebs_ec2::{Modification, ModifyVolume, Volume};
@@ -7,10 +8,8 @@ use ebs_types::{DriverName, Gib, Iops, IopsRequest};
 
 use crate::ModifySpec;
 
-/// Which IOPS are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RequestedIops {
-    /// How many.
     pub(super) request: IopsRequest,
     /// The volume's own tags ask, on the occasion of another change: that may raise its IOPS and never lowers them.
     pub(super) only_raises: bool,
@@ -21,9 +20,8 @@ pub(super) struct RequestedIops {
 ///
 /// Tags that cannot be read are passed over: they must not keep a volume from growing (`controller.md` C12).
 pub(super) fn requested_iops(spec: &ModifySpec, volume: &Volume, driver: &DriverName) -> RequestedIops {
-    match spec.iops {
-        IopsRequest::Explicit(0) | IopsRequest::PerGib(0) | IopsRequest::Default => {}
-        request => return RequestedIops { request, only_raises: false },
+    if spec.iops != IopsRequest::Default {
+        return RequestedIops { request: spec.iops, only_raises: false };
     }
     let allowed = spec.auto_iops.unwrap_or_else(|| allowed_by_tag(volume, driver));
     let request = match ratio_of_tag(volume, driver) {
@@ -33,13 +31,13 @@ pub(super) fn requested_iops(spec: &ModifySpec, volume: &Volume, driver: &Driver
     RequestedIops { request, only_raises: true }
 }
 
-fn ratio_of_tag(volume: &Volume, driver: &DriverName) -> Option<Iops> {
+fn ratio_of_tag(volume: &Volume, driver: &DriverName) -> Option<NonZeroU32> {
     let tag = volume.tags.get(&driver.iops_per_gib_tag())?;
     let ratio = tag.parse::<i32>().ok().and_then(|ratio| Iops::try_from(ratio).ok());
     if ratio.is_none() {
         tracing::warn!(volume = %volume.id, %tag, "the tag with the IOPS per GiB is no such number, IOPS stay");
     }
-    ratio.filter(|ratio| *ratio > 0)
+    ratio.and_then(NonZeroU32::new)
 }
 
 fn allowed_by_tag(volume: &Volume, driver: &DriverName) -> bool {
@@ -76,11 +74,10 @@ pub(super) fn request(
         size: spec.size.filter(|wanted| *wanted > volume.size),
         volume_type,
         iops,
-        throughput: spec.throughput.filter(|wanted| *wanted > 0 && volume.throughput != Some(*wanted)),
+        throughput: spec.throughput.map(NonZeroU32::get).filter(|wanted| volume.throughput != Some(*wanted)),
     }
 }
 
-/// True when nothing is to be changed.
 pub(super) fn is_nothing(request: &ModifyVolume) -> bool {
     let ModifyVolume { volume: _, size, volume_type, iops, throughput } = request;
     size.is_none() && volume_type.is_none() && iops.is_none() && throughput.is_none()

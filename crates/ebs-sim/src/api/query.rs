@@ -5,8 +5,7 @@ use std::ops::Bound;
 
 use percent_encoding::percent_decode_str;
 
-use crate::api::{Fault, Filter};
-use crate::wire::refusal::{invalid_value, missing, unsupported};
+use super::{Fault, invalid_value, missing, not_simulated};
 
 /// Flat parameters, `Filter.1.Value.2=x`; what nobody takes is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,53 +50,20 @@ impl Params {
         self.0.remove(name)
     }
 
-    /// Takes a text that must be there and not empty.
-    pub(crate) fn required(&mut self, name: &str) -> Result<String, Fault> {
-        self.text(name).filter(|text| !text.is_empty()).ok_or_else(|| missing(name))
+    /// Takes a parameter.
+    ///
+    /// # Errors
+    /// `InvalidParameterValue` for text that stands for no such value.
+    pub(crate) fn take<T: Parameter>(&mut self, name: &str) -> Result<T, Fault> {
+        T::parameter(self, name)
     }
 
-    /// Takes a boolean.
-    pub(crate) fn flag(&mut self, name: &str) -> Result<Option<bool>, Fault> {
-        match self.text(name) {
-            None => Ok(None),
-            Some(text) if text.eq_ignore_ascii_case("true") => Ok(Some(true)),
-            Some(text) if text.eq_ignore_ascii_case("false") => Ok(Some(false)),
-            Some(text) => Err(invalid_value(name, &text, "true or false")),
-        }
-    }
-
-    /// Takes a 32-bit integer.
-    pub(crate) fn int(&mut self, name: &str) -> Result<Option<i64>, Fault> {
-        let Some(text) = self.text(name) else { return Ok(None) };
-        let number: Result<i32, _> = text.parse();
-        number.map(|number| Some(i64::from(number))).map_err(|_| invalid_value(name, &text, "a 32-bit integer"))
-    }
-
-    /// Takes `name.1`, `name.2` …, in the order of their numbers.
-    pub(crate) fn list(&mut self, name: &str) -> Vec<String> {
-        self.indices(name).into_iter().filter_map(|index| self.text(&format!("{name}.{index}"))).collect()
-    }
-
-    /// Takes `Filter.1.Name`, `Filter.1.Value.1` ….
-    pub(crate) fn filters(&mut self) -> Result<Vec<Filter>, Fault> {
-        let mut filters = Vec::new();
-        for index in self.indices("Filter") {
-            let name = self.required(&format!("Filter.{index}.Name"))?;
-            let values = self.list(&format!("Filter.{index}.Value"));
-            filters.push(Filter { name, values });
-        }
-        Ok(filters)
-    }
-
-    /// Takes `prefix.1.Key`, `prefix.1.Value` … as pairs; a missing value is `None`.
-    pub(crate) fn pairs(&mut self, prefix: &str) -> Result<Vec<(String, Option<String>)>, Fault> {
-        let mut pairs = Vec::new();
-        for index in self.indices(prefix) {
-            let key = self.text(&format!("{prefix}.{index}.Key"));
-            let key = key.ok_or_else(|| missing(&format!("{prefix}.{index}.Key")))?;
-            pairs.push((key, self.text(&format!("{prefix}.{index}.Value"))));
-        }
-        Ok(pairs)
+    /// Takes a parameter that must be there and not empty.
+    ///
+    /// # Errors
+    /// `MissingParameter` too.
+    pub(crate) fn required<T: Parameter>(&mut self, name: &str) -> Result<T, Fault> {
+        self.take(name).and_then(|value: T| if value.is_absent() { Err(missing(name)) } else { Ok(value) })
     }
 
     /// The numbers that follow `name.`, ascending, each once.
@@ -140,7 +106,7 @@ impl Params {
     /// # Errors
     /// `UnsupportedOperation` when it or anything below it is there.
     pub(crate) fn refuse(&self, name: &str) -> Result<(), Fault> {
-        if self.has(name) { Err(unsupported(name)) } else { Ok(()) }
+        if self.has(name) { Err(not_simulated(name)) } else { Ok(()) }
     }
 
     /// Ends decoding.
@@ -155,10 +121,124 @@ impl Params {
     }
 }
 
+/// What a parameter is taken as.
+pub(crate) trait Parameter: Sized {
+    fn parameter(p: &mut Params, name: &str) -> Result<Self, Fault>;
+
+    /// True when the request says nothing with it.
+    fn is_absent(&self) -> bool {
+        false
+    }
+}
+
+/// One of a list, at `prefix`, which is the list's name and a number.
+pub(crate) trait Element: Sized {
+    /// `None`: what has that prefix is no element.
+    fn element(p: &mut Params, prefix: &str) -> Result<Option<Self>, Fault>;
+}
+
+/// What names things: ids, client tokens, values of filters and tags.
+pub(crate) trait Named {
+    fn each_name(&self, each: &mut dyn FnMut(&str));
+}
+
+impl Parameter for Option<String> {
+    fn parameter(p: &mut Params, name: &str) -> Result<Self, Fault> {
+        Ok(p.text(name))
+    }
+
+    fn is_absent(&self) -> bool {
+        self.as_deref().unwrap_or_default().is_empty()
+    }
+}
+
+impl Parameter for String {
+    fn parameter(p: &mut Params, name: &str) -> Result<Self, Fault> {
+        Ok(p.text(name).unwrap_or_default())
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+}
+
+impl Parameter for Option<bool> {
+    fn parameter(p: &mut Params, name: &str) -> Result<Self, Fault> {
+        match p.text(name) {
+            None => Ok(None),
+            Some(text) if text.eq_ignore_ascii_case("true") => Ok(Some(true)),
+            Some(text) if text.eq_ignore_ascii_case("false") => Ok(Some(false)),
+            Some(text) => Err(invalid_value(name, &text, "true or false")),
+        }
+    }
+}
+
+/// False unless it is said.
+impl Parameter for bool {
+    fn parameter(p: &mut Params, name: &str) -> Result<Self, Fault> {
+        Ok(p.take::<Option<bool>>(name)?.unwrap_or(false))
+    }
+}
+
+/// A 32-bit integer on the wire.
+impl Parameter for Option<i64> {
+    fn parameter(p: &mut Params, name: &str) -> Result<Self, Fault> {
+        let Some(text) = p.text(name) else { return Ok(None) };
+        let number: Result<i32, _> = text.parse();
+        number.map(|number| Some(i64::from(number))).map_err(|_| invalid_value(name, &text, "a 32-bit integer"))
+    }
+}
+
+/// How many a list has; what they are does not matter.
+impl Parameter for u32 {
+    fn parameter(p: &mut Params, name: &str) -> Result<Self, Fault> {
+        let count = p.indices(name).len();
+        p.ignore(name);
+        Ok(u32::try_from(count).unwrap_or(u32::MAX))
+    }
+}
+
+/// In the order of their numbers.
+impl<T: Element> Parameter for Vec<T> {
+    fn parameter(p: &mut Params, name: &str) -> Result<Self, Fault> {
+        let indices = p.indices(name).into_iter();
+        indices.filter_map(|index| T::element(p, &format!("{name}.{index}")).transpose()).collect()
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+}
+
+impl Element for String {
+    fn element(p: &mut Params, prefix: &str) -> Result<Option<Self>, Fault> {
+        Ok(p.text(prefix))
+    }
+}
+
+impl Named for String {
+    fn each_name(&self, each: &mut dyn FnMut(&str)) {
+        each(self);
+    }
+}
+
+impl Named for Option<String> {
+    fn each_name(&self, each: &mut dyn FnMut(&str)) {
+        self.iter().for_each(|name| each(name));
+    }
+}
+
+impl<T: Named> Named for Vec<T> {
+    fn each_name(&self, each: &mut dyn FnMut(&str)) {
+        self.iter().for_each(|one| one.each_name(each));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::{Filter, TagToDelete};
     use super::*;
 
     fn params(form: &str) -> Params {
@@ -168,17 +248,17 @@ mod tests {
     #[test]
     fn lists_come_in_the_order_of_their_numbers() {
         let mut p = params("VolumeId.10=c&VolumeId.2=b&VolumeId.1=a");
-        assert_eq!(p.list("VolumeId"), ["a", "b", "c"]);
+        assert_eq!(p.take::<Vec<String>>("VolumeId").unwrap(), ["a", "b", "c"]);
         assert_eq!(p.finish(), Ok(()));
     }
 
     #[test]
     fn filters_have_a_name_and_values() {
         let mut p = params("Filter.1.Name=tag%3AA+B&Filter.1.Value.1=x%26y&Filter.1.Value.2=&Filter.2.Name=status");
-        let filters = p.filters().unwrap();
+        let filters = p.take::<Vec<Filter>>("Filter").unwrap();
         assert_eq!(filters[0], Filter { name: "tag:A B".into(), values: vec!["x&y".into(), String::new()] });
         assert_eq!(filters[1], Filter { name: "status".into(), values: vec![] });
-        assert_eq!(params("Filter.1.Value.1=x").filters().unwrap_err().code, "MissingParameter");
+        assert_eq!(params("Filter.1.Value.1=x").take::<Vec<Filter>>("Filter").unwrap_err().code, "MissingParameter");
     }
 
     #[test]
@@ -193,11 +273,15 @@ mod tests {
     #[test]
     fn a_number_or_flag_that_is_none_is_an_invalid_value() {
         for bad in ["", "x", "4.5", "2147483648", "0x10"] {
-            assert_eq!(params(&format!("Size={bad}")).int("Size").unwrap_err().code, "InvalidParameterValue", "{bad}");
+            let refused = params(&format!("Size={bad}")).take::<Option<i64>>("Size").unwrap_err();
+            assert_eq!(refused.code, "InvalidParameterValue", "{bad}");
         }
-        assert_eq!(params("Size=-8").int("Size"), Ok(Some(-8)));
-        assert_eq!(params("Encrypted=yes").flag("Encrypted").unwrap_err().code, "InvalidParameterValue");
-        assert_eq!(params("Encrypted=True").flag("Encrypted"), Ok(Some(true)));
+        assert_eq!(params("Size=-8").take::<Option<i64>>("Size"), Ok(Some(-8)));
+        assert_eq!(
+            params("Encrypted=yes").take::<Option<bool>>("Encrypted").unwrap_err().code,
+            "InvalidParameterValue"
+        );
+        assert_eq!(params("Encrypted=True").take::<Option<bool>>("Encrypted"), Ok(Some(true)));
     }
 
     #[test]
@@ -209,9 +293,9 @@ mod tests {
         #[test]
         fn any_form_is_parsed_or_refused_without_panic(form in ".{0,200}") {
             if let Ok(mut p) = Params::parse(&form) {
-                let _ = p.filters();
-                let _ = p.pairs("Tag");
-                let _ = p.list("VolumeId");
+                let _ = p.take::<Vec<Filter>>("Filter");
+                let _ = p.take::<Vec<TagToDelete>>("Tag");
+                let _ = p.take::<Vec<String>>("VolumeId");
             }
         }
     }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Settings of the account.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccountSettings {
@@ -17,7 +16,6 @@ pub struct AccountSettings {
     pub unusable_kms_keys: Vec<String>,
     /// Volume types that a zone lacks, by the zone's name. Local Zones lack io2 and standard anyway.
     pub missing_volume_types: BTreeMap<String, Vec<String>>,
-    /// Quotas.
     pub quotas: Quotas,
 }
 
@@ -35,7 +33,6 @@ pub struct Quotas {
     pub concurrent_copies: Option<usize>,
     /// Snapshots enabled for fast restore in a zone.
     pub fast_restores: Option<usize>,
-    /// Instances.
     pub instances: Option<usize>,
 }
 

@@ -2,7 +2,7 @@ use ebs_ec2::ModificationState;
 use ebs_types::{Tags, VolumeId, VolumeType};
 
 use super::*;
-use crate::volume::a_volume;
+use crate::volume::plan::tests::volume as a_volume;
 
 fn volume(tags: &[(&str, &str)]) -> Volume {
     let tags: Tags = tags.iter().map(|(k, v)| (format!("ebs.csi.aws.com/{k}"), (*v).to_owned())).collect();
@@ -17,11 +17,11 @@ fn requested(spec: &ModifySpec, volume: &Volume) -> RequestedIops {
 fn explicit_iops_win_over_a_ratio_and_a_ratio_of_the_request_over_that_of_the_tags() {
     let tagged = volume(&[("IOPSPerGb", "7"), ("AllowAutoIOPSIncreaseOnModify", "true")]);
     let asked = |iops| requested(&ModifySpec { iops, ..ModifySpec::default() }, &tagged);
-    for request in [IopsRequest::Explicit(900), IopsRequest::PerGib(3)] {
+    for request in [IopsRequest::explicit(900), IopsRequest::per_gib(3)] {
         assert_eq!(asked(request), RequestedIops { request, only_raises: false });
     }
-    for nothing in [IopsRequest::Default, IopsRequest::Explicit(0), IopsRequest::PerGib(0)] {
-        assert_eq!(asked(nothing), RequestedIops { request: IopsRequest::PerGib(7), only_raises: true });
+    for nothing in [IopsRequest::Default, IopsRequest::explicit(0), IopsRequest::per_gib(0)] {
+        assert_eq!(asked(nothing), RequestedIops { request: IopsRequest::per_gib(7), only_raises: true });
     }
 }
 
@@ -38,7 +38,7 @@ fn the_ratio_of_the_tags_counts_only_when_request_or_tag_allow_it() {
     ] {
         let tagged = volume(&[("IOPSPerGb", "7"), ("AllowAutoIOPSIncreaseOnModify", tag)]);
         let requested = requested(&ModifySpec { auto_iops: asked, ..ModifySpec::default() }, &tagged);
-        assert_eq!(requested.request == IopsRequest::PerGib(7), counts, "{tag} {asked:?}");
+        assert_eq!(requested.request == IopsRequest::per_gib(7), counts, "{tag} {asked:?}");
     }
 }
 
@@ -57,17 +57,17 @@ fn only_what_differs_is_asked_for() {
     let same = ModifySpec {
         size: Some(Gib(10)),
         volume_type: Some(VolumeType::Io2),
-        iops: IopsRequest::Explicit(500),
-        throughput: Some(125),
+        iops: IopsRequest::explicit(500),
+        throughput: NonZeroU32::new(125),
         ..ModifySpec::default()
     };
     assert!(is_nothing(&asked(&same, Some(500))));
-    let smaller = ModifySpec { size: Some(Gib(5)), throughput: Some(0), ..ModifySpec::default() };
+    let smaller = ModifySpec { size: Some(Gib(5)), throughput: NonZeroU32::new(0), ..ModifySpec::default() };
     assert!(is_nothing(&asked(&smaller, None)));
     let other = ModifySpec {
         size: Some(Gib(11)),
         volume_type: Some(VolumeType::Gp3),
-        iops: IopsRequest::Explicit(400),
+        iops: IopsRequest::explicit(400),
         throughput: Some(200),
         ..ModifySpec::default()
     };

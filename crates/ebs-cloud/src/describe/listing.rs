@@ -3,17 +3,17 @@
 //! EC2's own pages have at least five entries. Shorter ones are cut from the whole listing, ordered by age, and their
 //! tokens name the last entry given, so that objects which come and go between two pages shift nothing.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use ebs_ec2::{
-    Ec2, ErrorClass, Page, PageRequest, Result as Ec2Result, Snapshot, SnapshotQuery, Snapshots, Volume, VolumeQuery,
-    VolumeState, Volumes,
+    Ec2, Ec2Error, ErrorClass, Page, PageRequest, Result as Ec2Result, Snapshot, SnapshotQuery, Volume, VolumeQuery,
 };
-use ebs_types::VolumeId;
 
+use super::pages;
 use crate::call::read;
-use crate::describe::pages;
-use crate::{Cloud, CloudError};
+use crate::error::CloudError;
+use crate::throttle::RateLimited;
 
 /// The shortest page that EC2 gives.
 const MIN_PAGE: u32 = 5;
@@ -22,37 +22,20 @@ const MAX_PAGE: u32 = 1000;
 /// Tokens of our own begin so; EC2's never do.
 const OWN_TOKEN: &str = "after:";
 
-impl<E: Ec2> Cloud<E> {
-    /// A page of the account's snapshots, all or those of one volume. `max_entries` 0 leaves the length to EC2.
-    ///
-    /// # Errors
-    /// [`CloudError::BadPageToken`].
-    pub async fn list_snapshots(
-        &self,
-        volume: Option<VolumeId>,
-        max_entries: u32,
-        token: Option<String>,
-    ) -> Result<Page<Snapshot>, CloudError> {
-        let query = SnapshotQuery::Owned { volume };
-        let query = &query;
-        let get = |page: PageRequest| async move { self.ec2.describe_snapshots(query, &page).await };
-        list("list snapshots", max_entries, token, get).await
-    }
+pub(crate) trait Listed: Entry {
+    type Query: Sync;
+    /// What is done, for messages.
+    const STEP: &str;
 
-    /// A page of the volumes that carry the managed tag. `max_entries` 0 leaves the length to EC2.
-    ///
-    /// # Errors
-    /// [`CloudError::BadPageToken`].
-    pub async fn list_volumes(&self, max_entries: u32, token: Option<String>) -> Result<Page<Volume>, CloudError> {
-        let query = VolumeQuery::Tag { key: self.config.driver.managed_tag(), values: vec!["true".to_owned()] };
-        let query = &query;
-        let get = |page: PageRequest| async move { self.ec2.describe_volumes(query, &page).await };
-        list("list volumes", max_entries, token, get).await
-    }
+    fn page<E: Ec2>(
+        ec2: &E,
+        query: &Self::Query,
+        request: &PageRequest,
+    ) -> impl Future<Output = Ec2Result<Page<Self>>> + Send;
 }
 
 /// What a listing must know of its entries.
-trait Entry: Send {
+pub(crate) trait Entry: Send + Sized {
     fn id(&self) -> &str;
     fn born(&self) -> Option<SystemTime>;
     /// False for what is gone although EC2 still shows it.
@@ -61,6 +44,15 @@ trait Entry: Send {
     fn position(&self) -> Position {
         let age = self.born().and_then(|t| t.duration_since(SystemTime::UNIX_EPOCH).ok()).unwrap_or(Duration::ZERO);
         Position { micros: age.as_micros(), id: self.id().to_owned() }
+    }
+}
+
+impl Listed for Volume {
+    type Query = VolumeQuery;
+    const STEP: &str = "list volumes";
+
+    async fn page<E: Ec2>(ec2: &E, query: &VolumeQuery, request: &PageRequest) -> Ec2Result<Page<Self>> {
+        ec2.describe_volumes(query, request).await
     }
 }
 
@@ -74,7 +66,16 @@ impl Entry for Volume {
     }
 
     fn exists(&self) -> bool {
-        !matches!(self.state, VolumeState::Deleting | VolumeState::Deleted)
+        Self::exists(self)
+    }
+}
+
+impl Listed for Snapshot {
+    type Query = SnapshotQuery;
+    const STEP: &str = "list snapshots";
+
+    async fn page<E: Ec2>(ec2: &E, query: &SnapshotQuery, request: &PageRequest) -> Ec2Result<Page<Self>> {
+        ec2.describe_snapshots(query, request).await
     }
 }
 
@@ -94,7 +95,7 @@ impl Entry for Snapshot {
 
 /// A place in a listing that is ordered by age.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Position {
+pub(crate) struct Position {
     micros: u128,
     id: String,
 }
@@ -110,56 +111,56 @@ impl Position {
     }
 }
 
-async fn list<T, F>(
-    step: &str,
+/// A page of what the query lists. `max_entries` 0 leaves the length to EC2.
+///
+/// # Errors
+/// `CloudErrorKind::BadPageToken`.
+pub(crate) async fn list<T: Listed, E: Ec2>(
+    limited: &Arc<RateLimited<E>>,
+    query: &T::Query,
     max_entries: u32,
     token: Option<String>,
-    get: impl Fn(PageRequest) -> F + Send + Sync,
-) -> Result<Page<T>, CloudError>
-where
-    T: Entry,
-    F: Future<Output = Ec2Result<Page<T>>> + Send,
-{
+) -> Result<Page<T>, CloudError> {
     let token = token.filter(|t| !t.is_empty());
     let cut_by_us = match &token {
         Some(token) => token.starts_with(OWN_TOKEN),
         None => (1..MIN_PAGE).contains(&max_entries),
     };
     if !cut_by_us {
-        return whole_page(step, max_entries, token, get).await;
+        return whole_page(limited, query, max_entries, token).await;
     }
     let after = match token {
         None => None,
         Some(token) => match Position::from_token(&token) {
             Some(position) => Some(position),
-            None => return Err(CloudError::BadPageToken { token, cause: None }),
+            None => return Err(CloudError::bad_page_token(&token)),
         },
     };
-    let entries = read(step, || pages::all(&get)).await?;
+    let ec2 = &limited.for_background_read();
+    let page = |request: PageRequest| async move { T::page(ec2, query, &request).await };
+    let entries = read(ec2, T::STEP, || pages::all(page)).await?;
     Ok(cut(entries, after.as_ref(), max_entries))
 }
 
 /// One of EC2's own pages, or the first after it that is not empty.
-async fn whole_page<T, F>(
-    step: &str,
+async fn whole_page<T: Listed, E: Ec2>(
+    limited: &Arc<RateLimited<E>>,
+    query: &T::Query,
     max_entries: u32,
     mut token: Option<String>,
-    get: impl Fn(PageRequest) -> F + Send + Sync,
-) -> Result<Page<T>, CloudError>
-where
-    T: Entry,
-    F: Future<Output = Ec2Result<Page<T>>> + Send,
-{
+) -> Result<Page<T>, CloudError> {
     if (1..MIN_PAGE).contains(&max_entries)
         && let Some(token) = token
     {
         // A token of a longer page: no page that is short enough can begin there.
-        return Err(CloudError::BadPageToken { token, cause: None });
+        return Err(CloudError::bad_page_token(&token));
     }
     loop {
         let max_results = (max_entries > 0).then(|| max_entries.min(MAX_PAGE));
         let request = PageRequest { max_results, token: token.clone() };
-        let page = read(step, || get(request.clone())).await.map_err(|e| with_token(e, token.as_deref()))?;
+        let ec2 = limited.for_background_read();
+        let page = read(&ec2, T::STEP, || T::page(&ec2, query, &request)).await;
+        let page = page.map_err(|e| with_token(e, token.as_deref()))?;
         let items: Vec<T> = page.items.into_iter().filter(Entry::exists).collect();
         if !items.is_empty() || page.next.is_none() || page.next == token {
             return Ok(Page { items, next: page.next });
@@ -169,10 +170,10 @@ where
 }
 
 fn with_token(error: CloudError, token: Option<&str>) -> CloudError {
-    let refused = error.ec2().is_some_and(|e| matches!(e.class, ErrorClass::BadToken | ErrorClass::InvalidParameter));
+    let is_bad = |e: &Ec2Error| matches!(e.class, ErrorClass::BadToken | ErrorClass::InvalidParameter);
     match token {
-        Some(token) if refused => {
-            CloudError::BadPageToken { token: token.to_owned(), cause: error.ec2().cloned().map(Box::new) }
+        Some(token) if error.cause.as_deref().is_some_and(is_bad) => {
+            CloudError { cause: error.cause, ..CloudError::bad_page_token(token) }
         }
         _ => error,
     }

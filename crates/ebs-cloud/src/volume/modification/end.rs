@@ -10,14 +10,16 @@ use super::plan;
 use crate::describe::{FirstPoll, Transition, Verdict};
 use crate::op::Op;
 use crate::recent_writes::Write;
-use crate::{Cloud, CloudError, bounds};
+use crate::volume::service::VolumeService;
+use crate::{CloudError, CloudErrorKind, bounds};
 
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> VolumeService<E> {
     /// The latest modification once none runs; EC2 shows the targets of a running one as if they were reached, so what
     /// it shows of the volume meanwhile proves nothing.
     pub(super) async fn latest_at_rest(&self, op: &Op<'_>, id: &VolumeId) -> Result<Option<Modification>, CloudError> {
-        let settled_at = self.recent.settled_for_all_at(&Write::Modification(id.clone()));
-        self.waiter
+        let settled_at = self.context.recent.settled_for_all_at(&Write::Modification(id.clone()));
+        self.context
+            .waiter
             .modification(op, FirstPoll::Now, id, |seen, sent| {
                 let settled = sent >= settled_at;
                 match seen.as_ref().map(|m| &m.state) {
@@ -39,7 +41,8 @@ impl<E: Ec2> Cloud<E> {
     ) -> Result<(), CloudError> {
         let visible_by = Instant::now() + bounds::SETTLE;
         let first = FirstPoll::After(Transition::Modifying);
-        self.waiter
+        self.context
+            .waiter
             .modification(op, first, &request.volume, |seen, sent| match seen {
                 Some(m) if plan::is_after(&m, latest_before) && plan::leads_to(request, &m) => match m.state {
                     ModificationState::Failed => Verdict::Failed(has_failed(op, &m)),
@@ -47,10 +50,10 @@ impl<E: Ec2> Cloud<E> {
                     ModificationState::Modifying | ModificationState::Other(_) => Verdict::Waiting,
                 },
                 _ if sent < visible_by => Verdict::Waiting,
-                _ => Verdict::Failed(CloudError::OutcomeUnknown {
-                    message: format!("{}: EC2 shows no such modification; the next attempt looks again", op.what),
-                    cause: None,
-                }),
+                _ => Verdict::Failed(
+                    CloudErrorKind::OutcomeUnknown
+                        .error(format!("{op}: EC2 shows no such modification; the next attempt looks again")),
+                ),
             })
             .await
     }
@@ -63,8 +66,9 @@ impl<E: Ec2> Cloud<E> {
         request: &ModifyVolume,
         latest_before: Option<SystemTime>,
     ) -> Result<bool, CloudError> {
-        let visible_by = self.recent.refusal_settles_at(&request.volume);
-        self.waiter
+        let visible_by = self.context.recent.refusal_settles_at(&request.volume);
+        self.context
+            .waiter
             .modification(op, FirstPoll::Now, &request.volume, |seen, sent| match seen {
                 Some(m) if latest_before.is_none() || plan::is_after(&m, latest_before) => {
                     Verdict::Done(plan::leads_to(request, &m))
@@ -77,7 +81,8 @@ impl<E: Ec2> Cloud<E> {
 
     /// The volume once EC2 describes it as asked for.
     pub(super) async fn reached(&self, op: &Op<'_>, request: &ModifyVolume) -> Result<Volume, CloudError> {
-        self.waiter
+        self.context
+            .waiter
             .volume(op, FirstPoll::Now, &request.volume, |seen, _| match seen {
                 Some(v) if plan::is_met(request, &v) => Verdict::Done(v),
                 // What is not listed a moment after it was modified is merely not shown; the bound ends the wait.
@@ -89,5 +94,5 @@ impl<E: Ec2> Cloud<E> {
 
 fn has_failed(op: &Op<'_>, modification: &Modification) -> CloudError {
     let why = modification.status_message.as_deref().unwrap_or("EC2 does not say why");
-    CloudError::Internal { message: format!("{}: the modification has failed: {why}", op.what), cause: None }
+    CloudErrorKind::Internal.error(format!("{op}: the modification has failed: {why}"))
 }

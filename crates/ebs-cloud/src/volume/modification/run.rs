@@ -6,17 +6,18 @@ use ebs_types::{Gib, Iops, VolumeId, VolumeType, Waiters};
 use super::cooldown::when_possible;
 use super::plan;
 use crate::call::mutate;
-use crate::error::refused;
 use crate::op::Op;
 use crate::recent_writes::Write;
-use crate::volume::{IopsQuery, Site};
-use crate::{Cloud, CloudError, ModifySpec, Object, bounds};
+use crate::refused::refused;
+use crate::volume::iops_limit::{IopsQuery, Site};
+use crate::volume::service::VolumeService;
+use crate::{CloudError, CloudErrorKind, ModifySpec, Object, bounds};
 
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> VolumeService<E> {
     /// Sees to it that the volume has at least this size; returns the size it has.
     ///
     /// # Errors
-    /// [`CloudError::FailedPrecondition`] says when the next modification is possible.
+    /// `CloudErrorKind::FailedPrecondition` says when the next modification is possible.
     pub async fn expand(&self, id: &VolumeId, size: Gib, waiters: &Waiters) -> Result<Gib, CloudError> {
         let op = Op::start(format!("expand volume {id} to {size}"), bounds::EXPAND, waiters);
         Ok(self.change_properties(&op, id, &ModifySpec::size(size)).await?.size)
@@ -26,9 +27,9 @@ impl<E: Ec2> Cloud<E> {
     /// was asked for. Tags are changed first.
     ///
     /// # Errors
-    /// [`CloudError::FailedPrecondition`] says when the next modification is possible. A property that EC2 refuses
-    /// after tags were changed is [`CloudError::Internal`]: "invalid" would say that nothing was done.
-    pub async fn modify_volume(
+    /// `CloudErrorKind::FailedPrecondition` says when the next modification is possible. A property that EC2 refuses
+    /// after tags were changed is `CloudErrorKind::Internal`: "invalid" would say that nothing was done.
+    pub async fn modify(
         &self,
         id: &VolumeId,
         spec: &ModifySpec,
@@ -40,9 +41,9 @@ impl<E: Ec2> Cloud<E> {
             return Ok(None);
         }
         match self.change_properties(&op, id, spec).await {
-            Err(CloudError::InvalidArgument { message, cause }) if has_changed_tags => {
+            Err(CloudError { kind: CloudErrorKind::InvalidArgument, message, cause }) if has_changed_tags => {
                 let message = format!("{message}; its tags have been changed");
-                Err(CloudError::Internal { message, cause })
+                Err(CloudError { kind: CloudErrorKind::Internal, message, cause })
             }
             other => other.map(Some),
         }
@@ -50,23 +51,24 @@ impl<E: Ec2> Cloud<E> {
 
     async fn change_properties(&self, op: &Op<'_>, id: &VolumeId, spec: &ModifySpec) -> Result<Volume, CloudError> {
         let latest = self.latest_at_rest(op, id).await?;
-        let volume = self.volume_for_sure(op, id).await?;
+        let volume = self.context.volume_for_sure(op, id).await?;
         let request = self.request(spec, &volume).await;
         if plan::is_nothing(&request) {
             return Ok(volume);
         }
         let before = latest.as_ref().and_then(|m| m.started);
-        let answer = mutate(op, || self.ec2.modify_volume(&request)).await?;
+        let ec2 = self.context.ec2.for_mutation(op);
+        let answer = mutate(op, || ec2.modify_volume(&request)).await?;
         match answer {
             Ok(modification) => {
-                self.recent.forget_refusal(id);
-                self.recent.note(Write::Modification(id.clone()));
+                self.context.recent.forget_refusal(id);
+                self.context.recent.note(Write::Modification(id.clone()));
                 if !is_past_modifying(&modification) {
                     self.modification_end(op, &request, before).await?;
                 }
             }
             Err(e) if e.class == ErrorClass::Ambiguous => {
-                self.recent.note(Write::Modification(id.clone()));
+                self.context.recent.note(Write::Modification(id.clone()));
                 self.modification_end(op, &request, before).await?;
             }
             Err(e) => {
@@ -81,7 +83,7 @@ impl<E: Ec2> Cloud<E> {
     }
 
     async fn request(&self, spec: &ModifySpec, volume: &Volume) -> ModifyVolume {
-        let requested = plan::requested_iops(spec, volume, &self.config.driver);
+        let requested = plan::requested_iops(spec, volume, &self.context.config.driver);
         let volume_type = spec.volume_type.as_ref().unwrap_or(&volume.volume_type);
         let iops = self.iops_within_limits(volume, volume_type, plan::size(spec, volume), requested).await;
         plan::request(spec, volume, requested, iops)
@@ -124,12 +126,12 @@ fn is_past_modifying(modification: &Modification) -> bool {
 fn modification_refused(op: &Op<'_>, id: &VolumeId, latest: Option<&Modification>, error: Ec2Error) -> CloudError {
     match error.class {
         ErrorClass::VolumeNotFound | ErrorClass::MalformedId => {
-            CloudError::NotFound { object: Object::Volume(id.clone()), cause: Some(Box::new(error)) }
+            CloudError::not_found(Object::Volume(id.clone())).caused_by(error)
         }
         ErrorClass::ModificationCooldown | ErrorClass::IncorrectState => {
-            let message = format!("{}: {}", op.what, when_possible(latest));
-            CloudError::FailedPrecondition { message, cause: Some(Box::new(error)) }
+            let message = format!("{op}: {}", when_possible(latest));
+            CloudErrorKind::FailedPrecondition.error(message).caused_by(error)
         }
-        _ => refused(&op.what, error),
+        _ => refused(op, error),
     }
 }

@@ -1,0 +1,296 @@
+//! The one table of actions, as EC2 has them: what each takes, with its name in a Query request, and what it answers.
+//!
+//! Sizes are GiB, throughput is MiB/s. Lists keep the client's order and duplicates. A parameter that is `required` is
+//! refused before the call when it is absent; one that is a `name` says what the call is about, to fault rules and
+//! rights.
+
+use ebs_ec2::Page;
+use serde::{Deserialize, Serialize};
+
+use super::elements::{BlockDeviceMapping, Filter, Tag, TagSpecification, TagToDelete};
+use super::objects::*;
+use super::query::{Named, Params};
+use super::table::{actions, describe, field, parameters};
+use super::{Fault, invalid_value, not_simulated, pattern};
+
+actions! {
+    ec2 {
+        parameters CreateVolume first unused_of_volume -> SimVolume {
+            client_token: Option<String> = "ClientToken" name;
+            availability_zone: Option<String> = "AvailabilityZone";
+            availability_zone_id: Option<String> = "AvailabilityZoneId";
+            size: Option<i64> = "Size";
+            volume_type: Option<String> = "VolumeType";
+            iops: Option<i64> = "Iops";
+            throughput: Option<i64> = "Throughput";
+            encrypted: Option<bool> = "Encrypted";
+            kms_key_id: Option<String> = "KmsKeyId";
+            snapshot_id: Option<String> = "SnapshotId" name;
+            volume_initialization_rate: Option<i64> = "VolumeInitializationRate";
+            multi_attach_enabled: Option<bool> = "MultiAttachEnabled";
+            outpost_arn: Option<String> = "OutpostArn";
+            tag_specifications: Vec<TagSpecification> = "TagSpecification" name;
+        }
+        parameters CopyVolumes first unused_of_copy -> Vec<SimVolume> {
+            client_token: Option<String> = "ClientToken" name;
+            source_volume_id: String = "SourceVolumeId" required name;
+            size: Option<i64> = "Size";
+            volume_type: Option<String> = "VolumeType";
+            iops: Option<i64> = "Iops";
+            throughput: Option<i64> = "Throughput";
+            multi_attach_enabled: Option<bool> = "MultiAttachEnabled";
+            tag_specifications: Vec<TagSpecification> = "TagSpecification" name;
+        }
+        parameters DeleteVolume {
+            volume_id: String = "VolumeId" required name;
+        }
+        describe DescribeVolumes first managed_too -> Page<SimVolume> {
+            volume_ids: Vec<String> = "VolumeId" name;
+        }
+        describe DescribeVolumeStatus first managed_too -> Page<SimVolumeStatus> {
+            volume_ids: Vec<String> = "VolumeId" name;
+        }
+        parameters AttachVolume -> SimAttachment {
+            volume_id: String = "VolumeId" required name;
+            instance_id: String = "InstanceId" required name;
+            device: Option<String> = "Device" required;
+            ebs_card_index: Option<i64> = "EbsCardIndex";
+        }
+        parameters DetachVolume -> SimAttachment {
+            volume_id: String = "VolumeId" required name;
+            instance_id: Option<String> = "InstanceId" name;
+            device: Option<String> = "Device";
+            force: bool = "Force";
+        }
+        /// What is absent stays as it is.
+        parameters ModifyVolume -> SimModification {
+            volume_id: String = "VolumeId" required name;
+            size: Option<i64> = "Size";
+            volume_type: Option<String> = "VolumeType";
+            iops: Option<i64> = "Iops";
+            throughput: Option<i64> = "Throughput";
+            multi_attach_enabled: Option<bool> = "MultiAttachEnabled";
+        }
+        describe DescribeVolumesModifications first managed_too -> Page<SimModification> {
+            volume_ids: Vec<String> = "VolumeId" name;
+        }
+        parameters CreateSnapshot first location -> SimSnapshot {
+            volume_id: String = "VolumeId" required name;
+            description: Option<String> = "Description";
+            outpost_arn: Option<String> = "OutpostArn";
+            tag_specifications: Vec<TagSpecification> = "TagSpecification" name;
+        }
+        parameters DeleteSnapshot {
+            snapshot_id: String = "SnapshotId" required name;
+        }
+        describe DescribeSnapshots -> Page<SimSnapshot> {
+            snapshot_ids: Vec<String> = "SnapshotId" name;
+            /// `self`, `amazon` and account ids.
+            owner_ids: Vec<String> = "Owner";
+            restorable_by: Vec<String> = "RestorableBy";
+        }
+        parameters CreateTags {
+            resources: Vec<String> = "ResourceId" required name;
+            tags: Vec<Tag> = "Tag" required name;
+        }
+        /// Without tags, every tag of the resources goes.
+        parameters DeleteTags {
+            resources: Vec<String> = "ResourceId" required name;
+            tags: Vec<TagToDelete> = "Tag";
+        }
+        describe DescribeTags -> Page<SimTag> {}
+        describe DescribeInstances first managed_too -> Page<SimInstance> {
+            instance_ids: Vec<String> = "InstanceId" name;
+        }
+        describe DescribeInstanceTypes first unsupported_too -> Page<SimInstanceType> {
+            instance_types: Vec<String> = "InstanceType" name;
+        }
+        parameters DescribeAvailabilityZones -> Vec<SimZone> {
+            zone_names: Vec<String> = "ZoneName" name;
+            zone_ids: Vec<String> = "ZoneId";
+            all_availability_zones: bool = "AllAvailabilityZones";
+            filters: Vec<Filter> = "Filter" name;
+        }
+        /// What the simulator has no use for (key pair, subnet, user data) is left out.
+        parameters RunInstances first unused_of_launch -> Vec<SimInstance> {
+            client_token: Option<String> = "ClientToken" name;
+            image_id: Option<String> = "ImageId";
+            instance_type: Option<String> = "InstanceType";
+            min_count: Option<i64> = "MinCount";
+            max_count: Option<i64> = "MaxCount";
+            availability_zone: Option<String> = "Placement.AvailabilityZone";
+            availability_zone_id: Option<String> = "Placement.AvailabilityZoneId";
+            /// How many there are; none stands for one.
+            network_interfaces: u32 = "NetworkInterface";
+            block_device_mappings: Vec<BlockDeviceMapping> = "BlockDeviceMapping";
+            disable_api_termination: bool = "DisableApiTermination";
+            disable_api_stop: bool = "DisableApiStop";
+            tag_specifications: Vec<TagSpecification> = "TagSpecification" name;
+        }
+        parameters StartInstances first unused_of_start -> Vec<SimStateChange> {
+            instance_ids: Vec<String> = "InstanceId" required name;
+        }
+        parameters StopInstances first unused_of_stop -> Vec<SimStateChange> {
+            instance_ids: Vec<String> = "InstanceId" required name;
+        }
+        parameters TerminateInstances first force -> Vec<SimStateChange> {
+            instance_ids: Vec<String> = "InstanceId" required name;
+        }
+        parameters EnableFastSnapshotRestores -> SimFastRestores {
+            availability_zones: Vec<String> = "AvailabilityZone";
+            availability_zone_ids: Vec<String> = "AvailabilityZoneId";
+            source_snapshot_ids: Vec<String> = "SourceSnapshotId" required name;
+        }
+        parameters DisableFastSnapshotRestores -> SimFastRestores {
+            availability_zones: Vec<String> = "AvailabilityZone";
+            availability_zone_ids: Vec<String> = "AvailabilityZoneId";
+            source_snapshot_ids: Vec<String> = "SourceSnapshotId" required name;
+        }
+        describe DescribeFastSnapshotRestores -> Page<SimFastRestore> {}
+        parameters LockSnapshot -> SimSnapshotLock {
+            snapshot_id: String = "SnapshotId" required name;
+            /// `governance` or `compliance`.
+            lock_mode: Option<String> = "LockMode" required;
+            /// Hours.
+            cool_off_period: Option<i64> = "CoolOffPeriod";
+            /// Days.
+            lock_duration: Option<i64> = "LockDuration";
+            /// A time as RFC 3339 has it, `2030-01-31T10:00:00Z`.
+            expiration_date: Option<String> = "ExpirationDate";
+        }
+        parameters UnlockSnapshot -> String {
+            snapshot_id: String = "SnapshotId" required name;
+        }
+        describe DescribeLockedSnapshots -> Page<SimSnapshotLock> {
+            snapshot_ids: Vec<String> = "SnapshotId" name;
+        }
+    }
+    sagemaker {
+        AttachClusterNodeVolume(ClusterNodeVolume) -> SimAttachment,
+        DetachClusterNodeVolume(ClusterNodeVolume) -> SimAttachment,
+    }
+}
+
+impl Call {
+    /// Whether one of its names is meant by a pattern.
+    pub(crate) fn names(&self, pattern: &str) -> bool {
+        let mut found = false;
+        self.each_name(&mut |name| found |= pattern::matches(pattern, name));
+        found
+    }
+}
+
+impl Reply {
+    /// Ids of the volumes that the call made; for a call that was made before, those of the first time.
+    pub(crate) fn new_volumes(&self) -> Vec<String> {
+        match self {
+            Self::CreateVolume(volume) => vec![volume.id.clone()],
+            Self::CopyVolumes(volumes) => volumes.iter().map(|volume| volume.id.clone()).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// SageMaker's AttachClusterNodeVolume and DetachClusterNodeVolume: no calls of EC2, but EC2's volumes show them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterNodeVolume {
+    pub cluster_arn: String,
+    /// An instance id.
+    pub node_id: String,
+    pub volume_id: String,
+}
+
+impl Named for ClusterNodeVolume {
+    fn each_name(&self, each: &mut dyn FnMut(&str)) {
+        each(&self.volume_id);
+        each(&self.node_id);
+    }
+}
+
+/// Whether AWS manages a resource changes nothing here.
+fn managed_too(p: &mut Params) -> Result<(), Fault> {
+    p.take::<bool>("IncludeManagedResources").map(drop)
+}
+
+fn unused_of_volume(p: &mut Params) -> Result<(), Fault> {
+    p.refuse("Operator")
+}
+
+fn unused_of_copy(p: &mut Params) -> Result<(), Fault> {
+    p.refuse("Encrypted")?;
+    p.refuse("KmsKeyId")
+}
+
+/// Where a snapshot of a volume in a Local Zone goes; elsewhere there is but the region.
+fn location(p: &mut Params) -> Result<(), Fault> {
+    match p.text("Location").as_deref() {
+        None | Some("regional") => Ok(()),
+        Some("local") => Err(not_simulated("Location=local")),
+        Some(other) => Err(invalid_value("Location", other, "regional or local")),
+    }
+}
+
+/// Parameters of RunInstances that make no difference to a disk: taken and left alone.
+const NO_MATTER: [&str; 27] = [
+    "AdditionalInfo",
+    "CapacityReservationSpecification",
+    "CpuOptions",
+    "CreditSpecification",
+    "EbsOptimized",
+    "EnablePrimaryIpv6",
+    "EnclaveOptions",
+    "HibernationOptions",
+    "IamInstanceProfile",
+    "InstanceInitiatedShutdownBehavior",
+    "InstanceMarketOptions",
+    "Ipv6Address",
+    "Ipv6AddressCount",
+    "KernelId",
+    "KeyName",
+    "LicenseSpecification",
+    "MaintenanceOptions",
+    "MetadataOptions",
+    "Monitoring",
+    "NetworkPerformanceOptions",
+    "PrivateDnsNameOptions",
+    "PrivateIpAddress",
+    "RamdiskId",
+    "SecurityGroup",
+    "SecurityGroupId",
+    "SubnetId",
+    "UserData",
+];
+
+/// Parameters of RunInstances that would make a difference, and are not simulated.
+const REFUSED: [&str; 5] =
+    ["ElasticGpuSpecification", "ElasticInferenceAccelerator", "LaunchTemplate", "Operator", "SecondaryInterface"];
+
+fn unused_of_launch(p: &mut Params) -> Result<(), Fault> {
+    REFUSED.iter().try_for_each(|name| p.refuse(name))?;
+    NO_MATTER.iter().for_each(|name| p.ignore(name));
+    let used = ["Placement.AvailabilityZone", "Placement.AvailabilityZoneId"];
+    p.drop_where(|name| (name == "Placement" || name.starts_with("Placement.")) && !used.contains(&name));
+    Ok(())
+}
+
+/// Reserved by EC2.
+fn unused_of_start(p: &mut Params) -> Result<(), Fault> {
+    p.ignore("AdditionalInfo");
+    Ok(())
+}
+
+/// Stopping keeps disks, not memory.
+fn unused_of_stop(p: &mut Params) -> Result<(), Fault> {
+    force(p)?;
+    if p.take("Hibernate")? { Err(not_simulated("Hibernate=true")) } else { Ok(()) }
+}
+
+/// There is no system to shut down.
+fn force(p: &mut Params) -> Result<(), Fault> {
+    p.take::<bool>("Force")?;
+    p.take::<bool>("SkipOsShutdown").map(drop)
+}
+
+fn unsupported_too(p: &mut Params) -> Result<(), Fault> {
+    p.take::<bool>("IncludeUnsupportedInRegion").map(drop)
+}

@@ -1,0 +1,97 @@
+//! What stands in lists of parameters.
+
+use serde::{Deserialize, Serialize};
+
+use super::query::{Element, Named, Params};
+use super::table::{element, field};
+use super::{Fault, missing};
+
+element!(Filter {
+    /// `volume-id`, `tag:KEY`.
+    name: String = "Name" required;
+    /// Any of these; `*` and `?` are wildcards, `\` escapes.
+    values: Vec<String> = "Value";
+});
+
+impl Named for Filter {
+    fn each_name(&self, each: &mut dyn FnMut(&str)) {
+        self.values.each_name(each);
+    }
+}
+
+/// A tag as the client sent it; without a value, it has the empty one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tag {
+    pub key: String,
+    pub value: String,
+}
+
+/// A tag to delete; with a value, it goes only if it has this one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TagToDelete {
+    pub key: String,
+    pub value: Option<String>,
+}
+
+impl Element for TagToDelete {
+    fn element(p: &mut Params, prefix: &str) -> Result<Option<Self>, Fault> {
+        let name = format!("{prefix}.Key");
+        // Unlike other texts, the empty one is a key here, which the state refuses.
+        let key = p.text(&name).ok_or_else(|| missing(&name))?;
+        Ok(Some(Self { key, value: p.text(&format!("{prefix}.Value")) }))
+    }
+}
+
+impl Element for Tag {
+    fn element(p: &mut Params, prefix: &str) -> Result<Option<Self>, Fault> {
+        let tag = TagToDelete::element(p, prefix)?;
+        Ok(tag.map(|TagToDelete { key, value }| Self { key, value: value.unwrap_or_default() }))
+    }
+}
+
+impl Named for Tag {
+    fn each_name(&self, each: &mut dyn FnMut(&str)) {
+        each(&self.value);
+    }
+}
+
+element!(TagSpecification {
+    /// `volume`, `snapshot` …
+    resource_type: String = "ResourceType";
+    /// Duplicates included.
+    tags: Vec<Tag> = "Tag";
+});
+
+impl Named for TagSpecification {
+    fn each_name(&self, each: &mut dyn FnMut(&str)) {
+        self.tags.each_name(each);
+    }
+}
+
+element!(
+    /// A disk of an instance to be launched.
+    BlockDeviceMapping first unused_of_disk {
+        device_name: String = "DeviceName" required;
+        /// The image's disk of that name is left out.
+        no_device: bool = "NoDevice" present;
+        delete_on_termination: Option<bool> = "Ebs.DeleteOnTermination";
+        snapshot_id: Option<String> = "Ebs.SnapshotId";
+        volume_size: Option<i64> = "Ebs.VolumeSize";
+        volume_type: Option<String> = "Ebs.VolumeType";
+        iops: Option<i64> = "Ebs.Iops";
+        throughput: Option<i64> = "Ebs.Throughput";
+        encrypted: Option<bool> = "Ebs.Encrypted";
+        kms_key_id: Option<String> = "Ebs.KmsKeyId";
+        ebs_card_index: Option<i64> = "Ebs.EbsCardIndex";
+    }
+);
+
+fn unused_of_disk(p: &mut Params, prefix: &str) -> Result<(), Fault> {
+    let name = |rest: &str| format!("{prefix}.{rest}");
+    p.refuse(&name("Ebs.OutpostArn"))?;
+    p.refuse(&name("Ebs.VolumeInitializationRate"))?;
+    for unused in ["VirtualName", "Ebs.AvailabilityZone", "Ebs.AvailabilityZoneId"] {
+        p.ignore(&name(unused));
+    }
+    Ok(())
+}

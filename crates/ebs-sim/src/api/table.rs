@@ -1,0 +1,174 @@
+//! How the table of actions is read: from one row come the parameters of an action, how they are taken from a request,
+//! the variants of `Call` and `Reply`, and the action's names.
+
+/// One field: how it is taken from a request, and what it names.
+macro_rules! field {
+    (take $p:ident, $wire:expr, required $($role:ident)*) => {
+        $p.required($wire)?
+    };
+    (take $p:ident, $wire:expr, present) => {
+        $p.text($wire).is_some()
+    };
+    (take $p:ident, $wire:expr, $($role:ident)*) => {
+        $p.take($wire)?
+    };
+    (each $field:expr, $each:ident, $first:ident name) => {
+        $field.each_name($each)
+    };
+    (each $field:expr, $each:ident, name) => {
+        $field.each_name($each)
+    };
+    (each $field:expr, $each:ident, $($role:ident)*) => {};
+}
+
+/// Parameters that stand in a list under `name.1`, `name.2` ….
+macro_rules! element {
+    ($(#[$doc:meta])* $name:ident $(first $first:ident)? {
+        $($(#[$about:meta])* $field:ident: $type:ty = $wire:literal $($role:ident)*;)*
+    }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct $name {
+            $($(#[$about])* pub $field: $type,)*
+        }
+
+        impl Element for $name {
+            fn element(p: &mut Params, prefix: &str) -> Result<Option<Self>, Fault> {
+                $($first(p, prefix)?;)?
+                Ok(Some(Self { $($field: field!(take p, &format!("{prefix}.{}", $wire), $($role)*),)* }))
+            }
+        }
+    };
+}
+
+/// The parameters of an action; every action has `DryRun` besides.
+macro_rules! parameters {
+    ($(#[$doc:meta])* $name:ident $(first $first:ident)? {
+        $($(#[$about:meta])* $field:ident: $type:ty = $wire:literal $($role:ident)*;)*
+    }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct $name {
+            $($(#[$about])* pub $field: $type,)*
+            /// The client only asks whether the call would work: nothing that is kept or compared has it.
+            #[serde(skip)]
+            pub dry_run: bool,
+        }
+
+        impl $name {
+            pub(super) fn decode(p: &mut Params) -> Result<Self, Fault> {
+                $($first(p)?;)?
+                Ok(Self { $($field: field!(take p, $wire, $($role)*),)* dry_run: p.take("DryRun")? })
+            }
+        }
+
+        impl Named for $name {
+            fn each_name(&self, each: &mut dyn FnMut(&str)) {
+                $(field!(each self.$field, each, $($role)*);)*
+            }
+        }
+    };
+}
+
+/// A describe: filters and pages besides its own parameters.
+macro_rules! describe {
+    ($name:ident $(first $first:ident)? { $($own:tt)* }) => {
+        parameters!($name $(first $first)? {
+            $($own)*
+            filters: Vec<Filter> = "Filter" name;
+            max_results: Option<i64> = "MaxResults";
+            next_token: Option<String> = "NextToken";
+        });
+    };
+}
+
+/// The table of actions: of EC2's, the parameters, the reply and their names on the wire; of SageMaker's, which take the
+/// parameters that they say.
+macro_rules! actions {
+    (
+        ec2 { $(
+            $(#[$doc:meta])* $kind:ident $ec2:ident $(first $first:ident)? $(-> $reply:ty)? { $($fields:tt)* }
+        )* }
+        sagemaker { $($node:ident($parameters:ty) -> $node_reply:ty,)* }
+    ) => {
+        $($kind!($(#[$doc])* $ec2 $(first $first)? { $($fields)* });)*
+
+        /// One call. As JSON, for the simulator's own journal, it is no dry run.
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+        pub enum Call {
+            $($ec2($ec2),)*
+            $($node($parameters),)*
+        }
+
+        /// The answer to a [`Call`] that succeeded.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum Reply {
+            $($ec2 $(($reply))?,)*
+            $($node($node_reply),)*
+        }
+
+        impl Call {
+            /// The name of every action.
+            pub(super) const ACTIONS: &[&str] = &[$(stringify!($ec2),)* $(stringify!($node),)*];
+
+            /// The action's name on the wire.
+            pub fn action(&self) -> &'static str {
+                match self {
+                    $(Self::$ec2(_) => stringify!($ec2),)*
+                    $(Self::$node(_) => stringify!($node),)*
+                }
+            }
+
+            /// The action's name in policies, `ec2:CreateVolume`.
+            pub(crate) fn permission(&self) -> &'static str {
+                match self {
+                    $(Self::$ec2(_) => concat!("ec2:", stringify!($ec2)),)*
+                    $(Self::$node(_) => concat!("sagemaker:", stringify!($node)),)*
+                }
+            }
+
+            /// True when the client only asks whether the call would work.
+            pub fn dry_run(&self) -> bool {
+                match self {
+                    $(Self::$ec2(call) => call.dry_run,)*
+                    $(Self::$node(_) => false,)*
+                }
+            }
+
+            /// What the call names: ids, its client token, values of its filters and tags.
+            pub(crate) fn each_name(&self, each: &mut dyn FnMut(&str)) {
+                match self {
+                    $(Self::$ec2(call) => call.each_name(each),)*
+                    $(Self::$node(call) => call.each_name(each),)*
+                }
+            }
+
+            /// Takes a call of EC2 from the parameters of a Query request.
+            ///
+            /// # Errors
+            /// `InvalidAction`, `MissingParameter`, `InvalidParameterValue`, and `UnsupportedOperation` for parameters
+            /// that EC2 has and the simulator has not.
+            pub(crate) fn decode(action: &str, p: &mut Params) -> Result<Self, Fault> {
+                match action {
+                    $(stringify!($ec2) => $ec2::decode(p).map(Self::$ec2),)*
+                    _ => {
+                        let message = format!("The action {action} is not valid for this web service.");
+                        Err(Fault::new("InvalidAction", message))
+                    }
+                }
+            }
+        }
+
+        impl Reply {
+            /// The action that it answers.
+            pub(crate) fn action(&self) -> &'static str {
+                match self {
+                    $(Self::$ec2 { .. } => stringify!($ec2),)*
+                    $(Self::$node { .. } => stringify!($node),)*
+                }
+            }
+        }
+    };
+}
+
+pub(super) use {actions, describe, element, field, parameters};

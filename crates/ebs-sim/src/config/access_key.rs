@@ -1,0 +1,59 @@
+//! The key that requests must be signed with.
+
+use std::fmt;
+
+/// An access key and its secret, which is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AccessKey {
+    /// The key's id, which travels in the clear.
+    pub id: String,
+    /// The secret, which only ever signs.
+    pub secret: String,
+    /// The session token that every request must carry too, as with temporary credentials.
+    pub session_token: Option<String>,
+}
+
+impl AccessKey {
+    /// Parses `ID:SECRET`, the form of the command line.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong, without the secret.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (id, secret) = text.split_once(':').ok_or("an access key is ID:SECRET, with a colon between them")?;
+        if id.is_empty() || !id.bytes().all(|b| b.is_ascii_alphanumeric()) {
+            return Err("the ID of an access key is one or more letters and digits".to_owned());
+        }
+        if secret.is_empty() || !secret.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err(
+                "the SECRET of an access key is one or more printable ASCII characters without spaces".to_owned()
+            );
+        }
+        Ok(Self { id: id.to_owned(), secret: secret.to_owned(), session_token: None })
+    }
+}
+
+impl fmt::Debug for AccessKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AccessKey({}, secret not shown)", self.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_access_key_is_an_id_a_colon_and_a_secret() {
+        let key = AccessKey::parse("AKIA1:se:cret/+").unwrap();
+        assert_eq!((key.id.as_str(), key.secret.as_str()), ("AKIA1", "se:cret/+"));
+        for bad in ["", "AKIA1", ":secret", "AKIA1:", "AK IA:secret", "AKIA1:sec ret"] {
+            assert!(AccessKey::parse(bad).is_err(), "{bad:?} was accepted");
+        }
+    }
+
+    #[test]
+    fn the_secret_of_an_access_key_is_not_shown() {
+        let key = AccessKey::parse("AKIA1:canary").unwrap();
+        assert!(!format!("{key:?}").contains("canary"));
+    }
+}
