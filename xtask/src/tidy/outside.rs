@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn an_issue_by_a_bare_number_is_found() {
         let text = format!("fine\nsee Issue {} there\n", 3);
-        let findings = bare_issues(&Source::new("docs/rules.md", &text));
+        let findings = bare_issues(&Source::new("docs/differences.md", &text));
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].line, 2);
         assert!(

@@ -37,8 +37,9 @@ async fn means(status: u16, code: &str, class: ErrorClass) {
 }
 
 macro_rules! rows {
-    ($(fn $name:ident() = $status:literal $code:literal => $class:expr;)*) => {
-        $(#[tokio::test]
+    ($($(#[$comment:meta])* fn $name:ident() = $status:literal $code:literal => $class:expr;)*) => {
+        $($(#[$comment])*
+        #[tokio::test]
         async fn $name() {
             means($status, $code, $class).await;
         })*
