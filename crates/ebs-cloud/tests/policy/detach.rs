@@ -22,6 +22,9 @@ async fn attachments(rig: &Rig) -> usize {
     rig.volumes().await.iter().map(|v| v.attachments.len()).sum()
 }
 
+/// Detached is reported only when EC2 lists no attachment to the node.
+///
+/// Rule: ebs-cloud.md 6; D-5
 #[tokio::test(start_paused = true)]
 async fn detached_means_that_ec2_lists_no_attachment() {
     let rig = Rig::new().await;
@@ -33,6 +36,9 @@ async fn detached_means_that_ec2_lists_no_attachment() {
     assert_eq!(attachments(&rig).await, 0);
 }
 
+/// Detaching what is not attached, or whose volume or instance is gone, succeeds.
+///
+/// Rule: ebs-cloud.md 6; controller.md 9
 #[tokio::test(start_paused = true)]
 async fn detaching_what_is_not_attached_or_gone_succeeds() {
     let rig = Rig::new().await;
@@ -49,6 +55,9 @@ async fn detaching_what_is_not_attached_or_gone_succeeds() {
     rig.cloud.attachments.detach(&second.id, &no_instance, &rig.waiters).await.unwrap();
 }
 
+/// Detaching from one node leaves the attachments to others alone.
+///
+/// Rule: ebs-cloud.md 5.4 row 4, 6
 #[tokio::test(start_paused = true)]
 async fn detaching_from_one_node_leaves_the_others_alone() {
     let rig = Rig::new().await;
@@ -58,6 +67,9 @@ async fn detaching_from_one_node_leaves_the_others_alone() {
     assert_eq!(attachments(&rig).await, 1);
 }
 
+/// A busy device is waited for, ends non-final with the time since when, and is never forced.
+///
+/// Rule: D-15; ebs-cloud.md 2.2 row Attach / detach
 #[tokio::test(start_paused = true)]
 async fn a_busy_device_is_never_reported_detached_and_never_forced() {
     let rig = Rig::new().await;
@@ -81,6 +93,9 @@ async fn a_busy_device_is_never_reported_detached_and_never_forced() {
     assert_eq!(since(&again), since(&error), "since it is busy, not since it is asked");
 }
 
+/// A refusal of DetachVolume counts as detached only when looks show no attachment.
+///
+/// Rule: ebs-cloud.md E12
 #[tokio::test(start_paused = true)]
 async fn a_refusal_counts_as_detached_only_when_nothing_is_listed() {
     for class in [ErrorClass::IncorrectState, ErrorClass::AttachmentNotFound, ErrorClass::InstanceNotFound] {
@@ -97,6 +112,9 @@ async fn a_refusal_counts_as_detached_only_when_nothing_is_listed() {
     }
 }
 
+/// A detach that EC2 refuses for what it does not know yet is asked for again once looks show the attachment.
+///
+/// Rule: D-26; found by the model
 #[tokio::test(start_paused = true)]
 async fn a_detach_that_ec2_refuses_for_what_it_does_not_know_yet_is_asked_for_again() {
     let rig = Rig::new().await;
@@ -106,6 +124,9 @@ async fn a_detach_that_ec2_refuses_for_what_it_does_not_know_yet_is_asked_for_ag
     assert_eq!((attachments(&rig).await, rig.accepted(Action::DetachVolume)), (0, 1));
 }
 
+/// A detach whose reply was lost is seen, and one that did nothing is no success.
+///
+/// Rule: ebs-cloud.md 6, E12; D-14
 #[tokio::test(start_paused = true)]
 async fn a_detach_whose_reply_was_lost_is_seen() {
     let rig = Rig::new().await;
@@ -117,6 +138,7 @@ async fn a_detach_whose_reply_was_lost_is_seen() {
     assert_eq!(attachments(&rig).await, 0);
 }
 
+/// Rule: see `a_detach_whose_reply_was_lost_is_seen`
 #[tokio::test(start_paused = true)]
 async fn an_unclear_detach_that_did_nothing_is_no_success() {
     let rig = Rig::new().await;
@@ -127,6 +149,9 @@ async fn an_unclear_detach_that_did_nothing_is_no_success() {
     rig.cloud.attachments.detach(&volume, &node, &rig.waiters).await.unwrap();
 }
 
+/// An attachment that looks do not show yet is detached for real.
+///
+/// Rule: ebs-cloud.md E1, E12; D-5
 #[tokio::test(start_paused = true)]
 async fn an_attachment_that_describes_do_not_show_yet_is_detached_for_real() {
     let rig = Rig::new().await;
@@ -156,6 +181,9 @@ async fn an_attachment_that_describes_do_not_show_yet_is_detached_for_real() {
     assert_eq!(attachments(&rig).await, 0, "reported detached after {:?}", began.elapsed());
 }
 
+/// Looks that fail after DetachVolume do not end the wait.
+///
+/// Rule: ebs-cloud.md 5.4
 #[tokio::test(start_paused = true)]
 async fn lost_describes_do_not_end_a_detach() {
     let rig = Rig::new().await;
@@ -173,6 +201,7 @@ async fn lost_describes_do_not_end_a_detach() {
     assert_eq!(attachments(&rig).await, 0);
 }
 
+/// Rule: see `crates/ebs-cloud/tests/policy/attach.rs::an_attach_that_nobody_waits_for_starts_nothing`
 #[tokio::test(start_paused = true)]
 async fn a_detach_that_nobody_waits_for_starts_nothing() {
     let rig = Rig::new().await;
@@ -182,6 +211,9 @@ async fn a_detach_that_nobody_waits_for_starts_nothing() {
     assert_eq!(rig.count(Action::DetachVolume), 0);
 }
 
+/// After a detach the device name is free again, and a volume that starts anew gives its old one back.
+///
+/// Rule: ebs-cloud.md 6, 5.1 step 6, E9
 #[tokio::test(start_paused = true)]
 async fn a_name_is_free_again_after_the_detach() {
     let rig = Rig::new().await;
@@ -192,6 +224,9 @@ async fn a_name_is_free_again_after_the_detach() {
     assert_eq!(attached.device.as_str(), "/dev/xvdaa");
 }
 
+/// An unreachable EC2 or refused credentials are told at once when nothing was started.
+///
+/// Rule: D-44
 #[tokio::test(start_paused = true)]
 async fn an_unreachable_ec2_or_a_refused_describe_is_told_at_once_and_starts_nothing() {
     let rig = Rig::new().await;

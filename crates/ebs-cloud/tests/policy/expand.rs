@@ -11,6 +11,9 @@ fn modify_ms(modify: u64, optimize: u64) -> TimingOverride {
     TimingOverride { modify_ms: Some(modify), optimize_ms: Some(optimize), ..TimingOverride::default() }
 }
 
+/// An expansion ends when its modification is past `modifying`.
+///
+/// Rule: ebs-cloud.md 7; controller.md 11
 #[tokio::test(start_paused = true)]
 async fn an_expanded_volume_has_its_size_once_the_modification_is_past_modifying() {
     let rig = Rig::new().await;
@@ -21,6 +24,9 @@ async fn an_expanded_volume_has_its_size_once_the_modification_is_past_modifying
     assert!((9..20).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
 }
 
+/// A size that the volume has is a success with its real size and no modification.
+///
+/// Rule: controller.md 11; ebs-cloud.md 7
 #[tokio::test(start_paused = true)]
 async fn a_size_that_the_volume_has_already_is_no_modification() {
     let rig = Rig::new().await;
@@ -31,6 +37,9 @@ async fn a_size_that_the_volume_has_already_is_no_modification() {
     assert_eq!(rig.count(Action::ModifyVolume), 0);
 }
 
+/// The target size that EC2 shows during a modification is not taken for the size.
+///
+/// Rule: ebs-cloud.md E3, 7 step 3
 #[tokio::test(start_paused = true)]
 async fn the_target_of_a_running_modification_is_not_the_size_yet() {
     let rig = Rig::new().await;
@@ -53,6 +62,9 @@ async fn the_target_of_a_running_modification_is_not_the_size_yet() {
     assert_eq!(rig.count(Action::ModifyVolume), 1);
 }
 
+/// A missing volume is named when it is to grow.
+///
+/// Rule: ebs-cloud.md 7 step 2, 10 row InvalidVolume.NotFound
 #[tokio::test(start_paused = true)]
 async fn a_missing_volume_is_named() {
     let rig = Rig::new().await;
@@ -63,6 +75,9 @@ async fn a_missing_volume_is_named() {
     }
 }
 
+/// A refusal for the modification limits is FailedPrecondition, says when, and is never polled.
+///
+/// Rule: D-25; ebs-cloud.md E11
 #[tokio::test(start_paused = true)]
 async fn a_refusal_for_the_modification_limits_says_when_it_is_possible_again() {
     let rig = Rig::with(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }).await;
@@ -83,6 +98,9 @@ async fn a_refusal_for_the_modification_limits_says_when_it_is_possible_again() 
     assert_eq!(rig.count(Action::ModifyVolume), modifications + 1, "a refusal for the rate is never repeated");
 }
 
+/// A modification of unclear outcome is followed and not repeated.
+///
+/// Rule: D-14
 #[tokio::test(start_paused = true)]
 async fn a_modification_whose_reply_was_lost_is_followed_and_not_repeated() {
     let rig = Rig::new().await;
@@ -98,6 +116,9 @@ async fn a_modification_whose_reply_was_lost_is_followed_and_not_repeated() {
     assert_eq!(rig.cloud.volumes.expand(&volume.id, Gib(20), &rig.waiters).await.unwrap(), Gib(20));
 }
 
+/// Expanding keeps the meaning of EC2's refusals.
+///
+/// Rule: controller.md C10
 #[tokio::test(start_paused = true)]
 async fn what_ec2_refuses_for_good_keeps_its_meaning() {
     let rig = Rig::new().await;
@@ -127,6 +148,9 @@ fn asked_iops(rig: &Rig) -> Option<i64> {
     requests.next().and_then(|r| r.iops)
 }
 
+/// Expanding raises IOPS by the volume's own ratio tag when its other tag allows it.
+///
+/// Rule: ebs-cloud.md 7 steps 6 and 7; controller.md 11
 #[tokio::test(start_paused = true)]
 async fn the_tags_of_a_volume_raise_its_iops_with_its_size() {
     for (increase, wanted) in [("true", Some(500)), ("1", Some(500)), ("T", Some(500)), ("false", None)] {
@@ -137,6 +161,9 @@ async fn the_tags_of_a_volume_raise_its_iops_with_its_size() {
     }
 }
 
+/// Bad IOPS tags are passed over with a warning.
+///
+/// Rule: controller.md C12
 #[tokio::test(start_paused = true)]
 async fn bad_iops_tags_do_not_keep_a_volume_from_growing() {
     for (ratio, increase) in [("many", "true"), ("-5", "true"), ("50", "yes")] {
@@ -147,6 +174,7 @@ async fn bad_iops_tags_do_not_keep_a_volume_from_growing() {
     }
 }
 
+/// Rule: see `crates/ebs-cloud/tests/policy/attach.rs::an_attach_that_nobody_waits_for_starts_nothing`
 #[tokio::test(start_paused = true)]
 async fn an_expansion_that_nobody_waits_for_starts_nothing() {
     let rig = Rig::new().await;

@@ -22,6 +22,9 @@ fn initializing(rig: &Rig, time: Duration, with_estimate: bool) {
     });
 }
 
+/// A volume that is initialised is asked about once in 6 h.
+///
+/// Rule: ebs-cloud.md 5.6 row "initialized", 13
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_is_initialised_is_asked_about_once() {
     let rig = Rig::new().await;
@@ -35,6 +38,9 @@ async fn a_volume_that_is_initialised_is_asked_about_once() {
     assert_eq!(rig.count(Action::DescribeVolumeStatus), 2, "the answer is kept for 6 h");
 }
 
+/// With an estimate EC2 is asked again at the estimated end, at least a minute later; the error says when.
+///
+/// Rule: ebs-cloud.md 5.6 row "initializing, ETA"
 #[tokio::test(start_paused = true)]
 async fn with_an_estimate_ec2_is_asked_again_only_then_and_not_within_a_minute() {
     let rig = Rig::new().await;
@@ -56,6 +62,9 @@ async fn with_an_estimate_ec2_is_asked_again_only_then_and_not_within_a_minute()
     assert_eq!(rig.count(Action::DescribeVolumeStatus), 1, "the next attempt asks no earlier");
 }
 
+/// Without an estimate EC2 is asked every two minutes.
+///
+/// Rule: ebs-cloud.md 5.6 row "initializing, no ETA"
 #[tokio::test(start_paused = true)]
 async fn without_an_estimate_ec2_is_asked_every_two_minutes() {
     let rig = Rig::new().await;
@@ -67,6 +76,9 @@ async fn without_an_estimate_ec2_is_asked_every_two_minutes() {
     rig.cloud.volumes.await_initialized(&volume.id, &rig.waiters).await.unwrap();
 }
 
+/// A status without details is an error and no end of the process; a missing volume is NotFound for its own request.
+///
+/// Rule: ebs-cloud.md 5.6, E2, E4
 #[tokio::test(start_paused = true)]
 async fn a_status_that_says_nothing_is_an_error_and_a_missing_volume_is_named() {
     let rig = Rig::new().await;
@@ -84,6 +96,9 @@ async fn a_status_that_says_nothing_is_an_error_and_a_missing_volume_is_named() 
     assert!(matches!(error.kind, CloudErrorKind::Unauthorized), "{error:?}");
 }
 
+/// The wait for initialization ends soon after its last waiter has left.
+///
+/// Rule: controller.md C21; D-10
 #[tokio::test(start_paused = true)]
 async fn the_wait_for_initialisation_ends_soon_after_its_last_waiter_has_left() {
     let rig = Rig::new().await;

@@ -5,6 +5,9 @@ use ebs_types::InstanceId;
 
 use crate::rig::Rig;
 
+/// An instance that does not exist spoils nothing for the others.
+///
+/// Rule: ebs-cloud.md 17, E4
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_does_not_exist_spoils_nothing_for_the_others() {
     let rig = Rig::new().await;
@@ -24,6 +27,9 @@ async fn an_instance_that_does_not_exist_spoils_nothing_for_the_others() {
     assert!(facts.values().all(|f| f.network_interfaces == 1));
 }
 
+/// More instances than a filter takes are described in several calls.
+///
+/// Rule: ebs-cloud.md 17, E5
 #[tokio::test(start_paused = true)]
 async fn more_instances_than_a_filter_takes_are_described_in_several_calls() {
     let rig = Rig::new().await;

@@ -13,6 +13,9 @@ fn next_describe_lags(rig: &Rig, action: &str, seconds: u64) {
     rig.sim.faults().add(rule).expect("a rule");
 }
 
+/// A sighting ends no doubt: the next look may lag more.
+///
+/// Rule: D-13; found by the model
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_was_seen_once_and_then_not_is_not_taken_twice() {
     let rig = Rig::new().await;
@@ -26,6 +29,9 @@ async fn a_snapshot_that_was_seen_once_and_then_not_is_not_taken_twice() {
     assert_eq!((again.id, rig.count(Action::CreateSnapshot)), (made.id, 1));
 }
 
+/// What this process deleted is not found by a look that lags.
+///
+/// Rule: D-12, D-13; found by the model
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_was_deleted_is_not_found_by_a_describe_that_lags() {
     let rig = Rig::new().await;
@@ -40,6 +46,7 @@ async fn a_snapshot_that_was_deleted_is_not_found_by_a_describe_that_lags() {
     assert_ne!(second.id, first.id);
 }
 
+/// Rule: see `a_snapshot_that_was_deleted_is_not_found_by_a_describe_that_lags`
 #[tokio::test(start_paused = true)]
 async fn a_deleted_volume_that_a_describe_still_shows_does_not_stand_in_the_way_of_its_name() {
     let rig = Rig::new().await;
@@ -52,6 +59,9 @@ async fn a_deleted_volume_that_a_describe_still_shows_does_not_stand_in_the_way_
     assert_eq!(second.zone.as_ref().map(|z| z.as_str()), Some("us-west-2b"));
 }
 
+/// A source made a moment ago is waited for before it counts as missing.
+///
+/// Rule: D-16; found by the model
 #[tokio::test(start_paused = true)]
 async fn a_source_that_describes_do_not_show_yet_is_waited_for() {
     let rig = Rig::new().await;

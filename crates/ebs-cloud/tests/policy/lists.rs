@@ -24,6 +24,9 @@ async fn ids_in_pages_of(rig: &Rig, length: u32) -> Vec<VolumeId> {
     }
 }
 
+/// Listing shows every managed volume once in pages of any length, 1 to 4 included.
+///
+/// Rule: controller.md C17
 #[tokio::test(start_paused = true)]
 async fn pages_of_any_length_show_every_managed_volume_once_and_no_other() {
     let rig = Rig::new().await;
@@ -42,6 +45,9 @@ async fn pages_of_any_length_show_every_managed_volume_once_and_no_other() {
     }
 }
 
+/// Volumes that come and go between two short pages shift nothing.
+///
+/// Rule: controller.md C17
 #[tokio::test(start_paused = true)]
 async fn volumes_that_come_and_go_between_two_short_pages_shift_nothing() {
     let rig = Rig::new().await;
@@ -60,6 +66,9 @@ async fn volumes_that_come_and_go_between_two_short_pages_shift_nothing() {
     assert_eq!(rest.next, None);
 }
 
+/// A paging token that nobody issued is refused as such.
+///
+/// Rule: controller.md C17
 #[tokio::test(start_paused = true)]
 async fn a_token_that_nobody_issued_is_refused() {
     let rig = Rig::new().await;
@@ -72,6 +81,9 @@ async fn a_token_that_nobody_issued_is_refused() {
     }
 }
 
+/// Snapshots are listed all or by their volume, the account's own only.
+///
+/// Rule: controller.md 15, C17; ebs-cloud.md 8 row List
 #[tokio::test(start_paused = true)]
 async fn snapshots_are_listed_all_or_by_their_volume_in_short_pages_too() {
     let rig = Rig::new().await;
@@ -96,6 +108,9 @@ async fn snapshots_are_listed_all_or_by_their_volume_in_short_pages_too() {
     assert!(rig.cloud.snapshots.list(Some(nobody), 0, None).await.unwrap().items.is_empty());
 }
 
+/// A listing that is throttled or whose answer is lost is only late.
+///
+/// Rule: ebs-cloud.md 8 row List; D-22
 #[tokio::test(start_paused = true)]
 async fn a_listing_that_is_throttled_is_only_late() {
     let rig = Rig::new().await;
@@ -105,6 +120,9 @@ async fn a_listing_that_is_throttled_is_only_late() {
     assert_eq!(rig.cloud.volumes.list(0, None).await.unwrap().items.len(), 1);
 }
 
+/// An empty page of snapshots with a next token is followed, not taken for the end.
+///
+/// Rule: ebs-cloud.md 8 row List; controller.md C17
 #[tokio::test(start_paused = true)]
 async fn an_empty_page_with_a_token_is_followed_and_not_taken_for_the_end() {
     let rig = Rig::new().await;

@@ -39,6 +39,9 @@ fn requests(rig: &Rig) -> Vec<Asked> {
         .collect()
 }
 
+/// A modified volume is as asked for once EC2 describes it so, and a repeat changes nothing.
+///
+/// Rule: ebs-cloud.md 7 steps 2, 3, 8, 9, 10
 #[tokio::test(start_paused = true)]
 async fn a_modified_volume_is_as_asked_for_and_a_repeat_changes_nothing() {
     let rig = Rig::new().await;
@@ -57,6 +60,9 @@ async fn a_modified_volume_is_as_asked_for_and_a_repeat_changes_nothing() {
     assert_eq!(requests(&rig), [(Some(20), None, Some(4000), Some(200))]);
 }
 
+/// Only properties that differ are sent; a smaller size is none.
+///
+/// Rule: ebs-cloud.md 7 steps 5, 8
 #[tokio::test(start_paused = true)]
 async fn only_what_differs_is_sent() {
     let rig = Rig::new().await;
@@ -72,6 +78,9 @@ async fn only_what_differs_is_sent() {
     assert_eq!(requests(&rig), [(None, None, None, Some(250))]);
 }
 
+/// Tags are deleted, then set, then the volume is modified; a key in both ends set.
+///
+/// Rule: ebs-cloud.md 7 tag changes; controller.md 12.3
 #[tokio::test(start_paused = true)]
 async fn tags_are_deleted_then_set_then_the_volume_is_modified() {
     let rig = Rig::new().await;
@@ -90,6 +99,9 @@ async fn tags_are_deleted_then_set_then_the_volume_is_modified() {
     assert_eq!(now.get("team").map(String::as_str), Some("storage"));
 }
 
+/// Tags alone modify nothing, and nothing at all calls nothing.
+///
+/// Rule: controller.md 12.1, 12.3
 #[tokio::test(start_paused = true)]
 async fn tags_alone_modify_nothing_and_nothing_at_all_calls_nothing() {
     let rig = Rig::new().await;
@@ -103,6 +115,10 @@ async fn tags_alone_modify_nothing_and_nothing_at_all_calls_nothing() {
     assert_eq!(rig.actions(), []);
 }
 
+/// Each refusal of ModifyVolume keeps its meaning and is not repeated.
+///
+/// Rule: ebs-cloud.md E11, 7 step 9, 10 rows MaxIOPSLimitExceeded, VolumeModificationSizeLimitExceeded,
+/// InvalidParameter and its kin, VolumeModificationRateExceeded, KMS; D-25
 #[tokio::test(start_paused = true)]
 async fn refusals_of_a_modification_keep_their_meaning() {
     let rig = Rig::new().await;
@@ -133,6 +149,9 @@ async fn refusals_of_a_modification_keep_their_meaning() {
     }
 }
 
+/// A refused property after tags were changed is Internal, not invalid.
+///
+/// Rule: controller.md 5.2 note 1
 #[tokio::test(start_paused = true)]
 async fn a_refusal_after_tags_were_changed_does_not_say_that_nothing_was_done() {
     let rig = Rig::new().await;
@@ -143,6 +162,9 @@ async fn a_refusal_after_tags_were_changed_does_not_say_that_nothing_was_done() 
     assert!(message_of(&error).contains("tags have been changed"), "{}", message_of(&error));
 }
 
+/// Refusals of tag changes keep their meaning; a lost answer is an unknown outcome.
+///
+/// Rule: ebs-cloud.md 7, 10 row TagLimitExceeded; D-14, D-16
 #[tokio::test(start_paused = true)]
 async fn refusals_of_tags_keep_their_meaning() {
     let rig = Rig::new().await;
@@ -161,6 +183,9 @@ async fn refusals_of_tags_keep_their_meaning() {
     }
 }
 
+/// IOPS above the limit of type and place are lowered with a warning.
+///
+/// Rule: ebs-cloud.md 3.4, 7 step 7, E17; D-2
 #[tokio::test(start_paused = true)]
 async fn iops_above_the_limit_of_the_type_are_lowered_and_the_limit_is_asked_for_the_volumes_place() {
     let rig = Rig::new().await;
@@ -173,6 +198,9 @@ async fn iops_above_the_limit_of_the_type_are_lowered_and_the_limit_is_asked_for
     assert_eq!(probes[0].availability_zone.as_deref(), Some("us-west-2a"));
 }
 
+/// A modification lifts IOPS to the minimum of the type to be.
+///
+/// Rule: ebs-cloud.md 3.4, 7 step 7
 #[tokio::test(start_paused = true)]
 async fn iops_that_every_place_allows_are_not_asked_about_and_lifted_to_the_minimum() {
     let rig = Rig::new().await;
@@ -184,6 +212,9 @@ async fn iops_that_every_place_allows_are_not_asked_about_and_lifted_to_the_mini
     assert_eq!(rig.probes().len(), 0);
 }
 
+/// A failed modification is told with EC2's reason, at once.
+///
+/// Rule: ebs-cloud.md E11
 #[tokio::test(start_paused = true)]
 async fn a_modification_that_fails_is_told_with_ec2s_reason() {
     let rig = Rig::new().await;
@@ -202,6 +233,9 @@ async fn a_modification_that_fails_is_told_with_ec2s_reason() {
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
+/// A running modification that looks do not show yet is not taken for done.
+///
+/// Rule: ebs-cloud.md E3, 7 step 3
 #[tokio::test(start_paused = true)]
 async fn a_running_modification_that_describes_do_not_show_yet_is_not_taken_for_done() {
     let rig = Rig::new().await;
@@ -229,6 +263,9 @@ async fn a_running_modification_that_describes_do_not_show_yet_is_not_taken_for_
     assert_eq!(rig.count(Action::ModifyVolume), 1);
 }
 
+/// A modification that another process has just made is followed instead of refused.
+///
+/// Rule: ebs-cloud.md 7 step 3; D-14
 #[tokio::test(start_paused = true)]
 async fn a_modification_that_another_process_has_just_made_is_followed_instead_of_refused() {
     let rig = Rig::with(EngineConfig { modifications_per_day: Some(1), ..EngineConfig::default() }).await;

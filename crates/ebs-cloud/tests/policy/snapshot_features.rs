@@ -28,6 +28,9 @@ fn lock(snapshot: &SnapshotId) -> LockSnapshot {
     }
 }
 
+/// Fast restores are enabled in every zone and may be asked for again.
+///
+/// Rule: ebs-cloud.md 8 row FSR; controller.md C19
 #[tokio::test(start_paused = true)]
 async fn fast_restores_are_enabled_in_every_zone_and_may_be_asked_for_again() {
     let rig = Rig::new().await;
@@ -39,6 +42,9 @@ async fn fast_restores_are_enabled_in_every_zone_and_may_be_asked_for_again() {
     }
 }
 
+/// Zones for fast restores must exist before anything is made; without a listing EC2 judges them.
+///
+/// Rule: ebs-cloud.md 8, E22; controller.md 14 step 6
 #[tokio::test(start_paused = true)]
 async fn a_zone_that_the_region_does_not_have_is_refused_before_anything_is_made() {
     let rig = Rig::new().await;
@@ -56,6 +62,9 @@ async fn a_zone_that_the_region_does_not_have_is_refused_before_anything_is_made
     blind.cloud.snapshots.check_fast_restore_zones(&[zone("us-east-9z")]).await.expect("EC2 is left to judge it");
 }
 
+/// Each zone without fast restores is told with EC2's code and message.
+///
+/// Rule: ebs-cloud.md 8 row FSR
 #[tokio::test(start_paused = true)]
 async fn a_zone_without_fast_restores_is_told_with_ec2s_code_and_message() {
     let rig = Rig::new().await;
@@ -67,6 +76,9 @@ async fn a_zone_without_fast_restores_is_told_with_ec2s_code_and_message() {
     assert!(text.contains("us-east-9z: ") && text.contains("us-east-9y: ") && !text.contains("us-west-2a: "), "{text}");
 }
 
+/// A lock is passed on as given and EC2 judges it; a locked snapshot is not deleted.
+///
+/// Rule: ebs-cloud.md 8 row Lock; controller.md C27
 #[tokio::test(start_paused = true)]
 async fn a_lock_is_passed_on_as_it_was_given_and_ec2_judges_it() {
     let rig = Rig::new().await;
@@ -79,6 +91,9 @@ async fn a_lock_is_passed_on_as_it_was_given_and_ec2_judges_it() {
     assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
 }
 
+/// Features of a snapshot that does not exist are NotFound.
+///
+/// Rule: ebs-cloud.md 8, 10 row InvalidSnapshot.NotFound
 #[tokio::test(start_paused = true)]
 async fn features_of_a_snapshot_that_does_not_exist_are_not_found() {
     let rig = Rig::new().await;
@@ -89,6 +104,9 @@ async fn features_of_a_snapshot_that_does_not_exist_are_not_found() {
     }
 }
 
+/// Whether a snapshot was made or found is told, also after a lost answer.
+///
+/// Rule: ebs-cloud.md 8, E24
 #[tokio::test(start_paused = true)]
 async fn whether_the_snapshot_was_made_or_found_is_told() {
     let rig = Rig::new().await;
@@ -101,6 +119,9 @@ async fn whether_the_snapshot_was_made_or_found_is_told() {
     assert!(matches!(found, Ensured::Existing(_)), "{found:?}");
 }
 
+/// A local snapshot names its Outpost, and one elsewhere is not taken for it.
+///
+/// Rule: ebs-cloud.md 8 row Create
 #[tokio::test(start_paused = true)]
 async fn a_local_snapshot_names_its_outpost() {
     let rig = Rig::new().await;
@@ -120,6 +141,9 @@ async fn a_local_snapshot_names_its_outpost() {
     assert!(matches!(error.kind, CloudErrorKind::AlreadyExists), "one of the region is none of the Outpost: {error:?}");
 }
 
+/// SnapshotLimitExceeded and ConcurrentSnapshotLimitExceeded are LimitExceeded.
+///
+/// Rule: ebs-cloud.md 8 row Create, 10
 #[tokio::test(start_paused = true)]
 async fn a_quota_of_snapshots_is_a_limit() {
     let rig = Rig::new().await;
@@ -131,6 +155,9 @@ async fn a_quota_of_snapshots_is_a_limit() {
     }
 }
 
+/// A snapshot that another process took moments ago is found through EC2's refusal and not taken twice.
+///
+/// Rule: ebs-cloud.md E24; D-13
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_another_process_took_moments_ago_is_found_and_not_taken_twice() {
     let rig = Rig::with(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }).await;
@@ -148,6 +175,9 @@ async fn a_snapshot_that_another_process_took_moments_ago_is_found_and_not_taken
     assert_eq!(ours.into_inner().id, theirs.id);
 }
 
+/// A snapshot that looks do not show yet is not taken for deleted.
+///
+/// Rule: ebs-cloud.md 8 row Delete; D-14
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_describes_do_not_show_yet_is_not_taken_for_deleted() {
     let rig = Rig::new().await;

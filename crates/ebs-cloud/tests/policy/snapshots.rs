@@ -11,6 +11,13 @@ async fn snapshots(rig: &Rig) -> usize {
     rig.sim.engine().snapshot_of_state().await.snapshots.len()
 }
 
+/// A snapshot of that name and source is the result of a repeat, pending or not.
+///
+/// Rule: controller.md 14; D-13
+///
+/// A snapshot is answered while it is pending: its completion is not waited for.
+///
+/// Rule: ebs-cloud.md 2.2 row Snapshot, 8 last line
 #[tokio::test(start_paused = true)]
 async fn a_repeated_snapshot_is_the_same_snapshot_also_after_a_restart() {
     let mut rig = Rig::new().await;
@@ -26,6 +33,9 @@ async fn a_repeated_snapshot_is_the_same_snapshot_also_after_a_restart() {
     assert_eq!(snapshots(&rig).await, 1);
 }
 
+/// A snapshot is described by its volume and carries its name and owner in one tag specification.
+///
+/// Rule: ebs-cloud.md 8 row Create
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_is_described_by_its_volume_and_carries_its_name_and_owner() {
     let rig = Rig::new().await;
@@ -43,6 +53,9 @@ async fn a_snapshot_is_described_by_its_volume_and_carries_its_name_and_owner() 
     }
 }
 
+/// A snapshot name used for another source is AlreadyExists.
+///
+/// Rule: controller.md 14 step 3
 #[tokio::test(start_paused = true)]
 async fn a_name_used_for_another_source_already_exists() {
     let rig = Rig::new().await;
@@ -70,6 +83,10 @@ async fn a_name_used_for_another_source_already_exists() {
     assert_eq!(snapshots(&rig).await, 1);
 }
 
+/// A snapshot name that another process has given up a moment ago is free: a look that may be older than this process
+/// does not refuse it.
+///
+/// Rule: D-27
 #[tokio::test(start_paused = true)]
 async fn a_name_that_another_process_has_given_up_a_moment_ago_is_free() {
     let mut rig = Rig::new().await;
@@ -89,6 +106,9 @@ async fn a_name_that_another_process_has_given_up_a_moment_ago_is_free() {
     assert_eq!(snapshots(&rig).await, 1);
 }
 
+/// A snapshot whose reply was lost is found by name.
+///
+/// Rule: D-13; ebs-cloud.md E24
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_whose_reply_was_lost_is_found_by_its_name() {
     let rig = Rig::new().await;
@@ -104,6 +124,9 @@ async fn a_snapshot_whose_reply_was_lost_is_found_by_its_name() {
     assert_eq!(rig.count(Action::CreateSnapshot), 1);
 }
 
+/// After an unclear answer a snapshot is taken again only when 15 s have shown none.
+///
+/// Rule: D-13
 #[tokio::test(start_paused = true)]
 async fn an_unclear_snapshot_that_was_not_taken_is_taken_after_fifteen_seconds_of_describes() {
     let rig = Rig::new().await;
@@ -120,6 +143,9 @@ async fn an_unclear_snapshot_that_was_not_taken_is_taken_after_fifteen_seconds_o
     assert_eq!(snapshots(&rig).await, 1);
 }
 
+/// A snapshot that looks do not show yet is not taken twice.
+///
+/// Rule: ebs-cloud.md 8 row By name, E24; D-13
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_describes_do_not_show_yet_is_not_taken_twice() {
     let rig = Rig::new().await;
@@ -135,6 +161,9 @@ async fn a_snapshot_that_describes_do_not_show_yet_is_not_taken_twice() {
     assert_eq!(rig.cloud.snapshots.create(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap().id, first.id);
 }
 
+/// A process that has just started does not take the absence of a snapshot for granted.
+///
+/// Rule: D-13; ebs-cloud.md E24
 #[tokio::test(start_paused = true)]
 async fn a_process_that_has_just_started_does_not_trust_an_absence() {
     let mut rig = Rig::new().await;
@@ -152,6 +181,10 @@ async fn a_process_that_has_just_started_does_not_trust_an_absence() {
     assert_eq!(snapshots(&rig).await, 1);
 }
 
+/// A snapshot in state error is a failure that names it and leaves nothing behind; one that somebody may know stays and
+/// is not final.
+///
+/// Rule: controller.md C19; D-28
 #[tokio::test(start_paused = true)]
 async fn a_failed_snapshot_is_a_failure_and_leaves_nothing_behind() {
     let rig = Rig::new().await;
@@ -174,6 +207,7 @@ async fn a_failed_snapshot_is_a_failure_and_leaves_nothing_behind() {
     assert_eq!(snapshots(&rig).await, 0);
 }
 
+/// Rule: see `a_failed_snapshot_is_a_failure_and_leaves_nothing_behind`
 #[tokio::test(start_paused = true)]
 async fn a_failed_snapshot_that_somebody_may_know_stays_and_is_no_final_error() {
     let rig = Rig::new().await;
@@ -191,6 +225,9 @@ async fn a_failed_snapshot_that_somebody_may_know_stays_and_is_no_final_error() 
     assert_eq!(snapshots(&rig).await, 1);
 }
 
+/// Several snapshots of one name are all named in the error.
+///
+/// Rule: ebs-cloud.md 8, E5
 #[tokio::test(start_paused = true)]
 async fn several_snapshots_of_one_name_are_all_named() {
     let rig = Rig::new().await;
@@ -209,6 +246,9 @@ async fn several_snapshots_of_one_name_are_all_named() {
     assert!([first.id, second.id].iter().all(|id| message_of(&error).contains(id.as_str())), "{}", message_of(&error));
 }
 
+/// A missing source volume of a snapshot is named.
+///
+/// Rule: controller.md C18
 #[tokio::test(start_paused = true)]
 async fn a_missing_source_is_named() {
     let rig = Rig::new().await;
@@ -226,6 +266,9 @@ async fn a_missing_source_is_named() {
     }
 }
 
+/// The cooldown between snapshots of a volume is waited for within the bound and is never final.
+///
+/// Rule: D-16, D-61
 #[tokio::test(start_paused = true)]
 async fn a_second_snapshot_of_a_volume_waits_for_the_cooldown() {
     let rig = Rig::with(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }).await;
@@ -248,6 +291,9 @@ async fn a_second_snapshot_of_a_volume_waits_for_the_cooldown() {
     assert_eq!(snapshots(&rig).await, 2);
 }
 
+/// A cooldown between snapshots that does not end is no final error.
+///
+/// Rule: ebs-cloud.md 10 last line (SnapshotCreationPerVolumeRateExceeded); D-16
 #[tokio::test(start_paused = true)]
 async fn an_endless_cooldown_is_no_final_error() {
     let rig = Rig::new().await;
@@ -266,6 +312,9 @@ async fn an_endless_cooldown_is_no_final_error() {
     assert!(matches!(error.kind, CloudErrorKind::Unavailable), "{error:?}");
 }
 
+/// Deleting a snapshot that is gone, malformed or never was succeeds.
+///
+/// Rule: controller.md 15; D-17
 #[tokio::test(start_paused = true)]
 async fn deleting_a_snapshot_that_is_gone_or_never_was_succeeds() {
     let rig = Rig::new().await;
@@ -288,6 +337,7 @@ async fn deleting_a_snapshot_that_is_gone_or_never_was_succeeds() {
     assert_eq!(rig.cloud.snapshots.get(&malformed).await.unwrap(), None);
 }
 
+/// Rule: see `crates/ebs-cloud/tests/policy/volumes.rs::a_deletion_whose_reply_was_lost_is_seen_and_not_repeated`
 #[tokio::test(start_paused = true)]
 async fn a_deletion_of_a_snapshot_with_a_lost_reply_is_looked_at() {
     let rig = Rig::new().await;
@@ -303,6 +353,9 @@ async fn a_deletion_of_a_snapshot_with_a_lost_reply_is_looked_at() {
     assert_eq!(rig.count(Action::DeleteSnapshot), 3);
 }
 
+/// A snapshot in use is not deleted: FailedPrecondition.
+///
+/// Rule: controller.md C27
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_in_use_is_not_deleted() {
     let rig = Rig::new().await;
@@ -319,6 +372,7 @@ async fn a_snapshot_in_use_is_not_deleted() {
     assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
 }
 
+/// Rule: see `crates/ebs-cloud/tests/policy/attach.rs::an_attach_that_nobody_waits_for_starts_nothing`
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_nobody_waits_for_is_not_taken() {
     let rig = Rig::new().await;
@@ -329,6 +383,9 @@ async fn a_snapshot_that_nobody_waits_for_is_not_taken() {
     assert_eq!(snapshots(&rig).await, 0);
 }
 
+/// A refused look for a snapshot is no final error.
+///
+/// Rule: D-16
 #[tokio::test(start_paused = true)]
 async fn a_refused_describe_for_a_snapshot_is_no_final_error() {
     let rig = Rig::new().await;

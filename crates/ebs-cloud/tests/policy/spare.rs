@@ -27,6 +27,10 @@ async fn detach_for_real(rig: &Rig, volume: &VolumeId, node: &NodeId) -> Duratio
     began.elapsed()
 }
 
+/// Where EC2 has accepted DetachVolume, a look lists nothing and the proof would take more than half a second, one more
+/// DetachVolume asks (D-26 says 2 s; with those, D-24's second is missed).
+///
+/// Rule: D-26
 #[tokio::test(start_paused = true)]
 async fn a_young_attachment_is_proven_gone_at_once_by_one_more_call() {
     let (rig, volume, node) = attached().await;
@@ -35,6 +39,7 @@ async fn a_young_attachment_is_proven_gone_at_once_by_one_more_call() {
     assert_eq!((rig.count(Action::DetachVolume), rig.accepted(Action::DetachVolume)), (2, 1));
 }
 
+/// Rule: see `a_young_attachment_is_proven_gone_at_once_by_one_more_call`
 #[tokio::test(start_paused = true)]
 async fn one_more_call_is_not_made_for_a_wait_of_less_than_half_a_second() {
     let (rig, volume, node) = attached().await;
@@ -44,6 +49,9 @@ async fn one_more_call_is_not_made_for_a_wait_of_less_than_half_a_second() {
     assert_eq!(rig.count(Action::DetachVolume), 1);
 }
 
+/// The further DetachVolume, which only asks, is made only while the bucket is believed at least half full.
+///
+/// Rule: D-26
 #[tokio::test(start_paused = true)]
 async fn one_more_call_takes_no_token_from_anybody() {
     let (rig, volume, node) = attached().await;
@@ -62,6 +70,10 @@ async fn one_more_call_takes_no_token_from_anybody() {
     assert_eq!(rig.count(Action::DetachVolume), 1, "the bucket is less than half full");
 }
 
+/// Only `in the 'available' state` makes it the proof; after any other refusal or a lost answer the wait goes on, and
+/// there is no third call.
+///
+/// Rule: D-26
 #[tokio::test(start_paused = true)]
 async fn only_the_state_itself_proves_an_end_and_no_missing_thing() {
     for class in [

@@ -5,6 +5,9 @@ use ebs_types::VolumeId;
 
 use crate::rig::Rig;
 
+/// Deleting a volume that is gone, going, malformed or never was succeeds.
+///
+/// Rule: ebs-cloud.md 4; controller.md 7; D-17
 #[tokio::test(start_paused = true)]
 async fn deleting_a_volume_that_is_gone_going_or_never_was_succeeds() {
     let rig = Rig::new().await;
@@ -20,6 +23,9 @@ async fn deleting_a_volume_that_is_gone_going_or_never_was_succeeds() {
     rig.cloud.volumes.delete(&malformed, &rig.waiters).await.unwrap();
 }
 
+/// A volume being deleted does not exist.
+///
+/// Rule: controller.md C16
 #[tokio::test(start_paused = true)]
 async fn a_volume_being_deleted_does_not_exist() {
     let rig = Rig::new().await;
@@ -33,6 +39,9 @@ async fn a_volume_being_deleted_does_not_exist() {
     }
 }
 
+/// A deletion whose reply was lost is seen and not repeated.
+///
+/// Rule: ebs-cloud.md 4, 8 row Delete; D-14
 #[tokio::test(start_paused = true)]
 async fn a_deletion_whose_reply_was_lost_is_seen_and_not_repeated() {
     let rig = Rig::new().await;
@@ -42,6 +51,9 @@ async fn a_deletion_whose_reply_was_lost_is_seen_and_not_repeated() {
     assert_eq!(rig.count(Action::DeleteVolume), 1);
 }
 
+/// A deletion of unclear outcome is looked at before it is repeated.
+///
+/// Rule: D-14
 #[tokio::test(start_paused = true)]
 async fn a_deletion_that_did_not_happen_is_repeated_after_the_describe() {
     let rig = Rig::new().await;
@@ -52,6 +64,7 @@ async fn a_deletion_that_did_not_happen_is_repeated_after_the_describe() {
     assert!(rig.volumes().await.is_empty());
 }
 
+/// Rule: see `crates/ebs-driver/src/controller/tests/volumes.rs::a_volume_in_use_is_not_deleted`
 #[tokio::test(start_paused = true)]
 async fn a_volume_in_use_is_not_deleted() {
     let rig = Rig::new().await;
@@ -63,6 +76,9 @@ async fn a_volume_in_use_is_not_deleted() {
     assert_eq!(rig.cloud.volumes.get(&volume.id).await.unwrap().state, VolumeState::InUse);
 }
 
+/// The access check asks once and tells a refusal from an unreachable EC2.
+///
+/// Rule: ebs-cloud.md 11; D-18
 #[tokio::test(start_paused = true)]
 async fn the_access_check_tells_a_refusal_from_an_unreachable_ec2() {
     let rig = Rig::new().await;
@@ -78,6 +94,9 @@ async fn the_access_check_tells_a_refusal_from_an_unreachable_ec2() {
     assert_eq!(rig.count(Action::DescribeAvailabilityZones), 4, "asked once each time, never again");
 }
 
+/// A volume that looks do not show yet is not taken for deleted.
+///
+/// Rule: ebs-cloud.md 4; D-14
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_describes_do_not_show_yet_is_not_taken_for_deleted() {
     let rig = Rig::new().await;
@@ -93,6 +112,9 @@ async fn a_volume_that_describes_do_not_show_yet_is_not_taken_for_deleted() {
     assert!(rig.volumes().await.is_empty(), "reported deleted while it is there");
 }
 
+/// A volume still being created is deleted when it can be.
+///
+/// Rule: ebs-cloud.md 4
 #[tokio::test(start_paused = true)]
 async fn a_volume_still_being_created_is_deleted_when_it_can_be() {
     let rig = Rig::new().await;

@@ -134,6 +134,10 @@ fn request_of(file: &[u8]) -> (String, Request<Bytes>) {
     (expected, request.body(Bytes::copy_from_slice(&file[end + 2..])).unwrap())
 }
 
+/// Every kept request (huge, gapped, disguised and duplicate indices, no UTF-8, markup, odd numbers, other versions,
+/// cut JSON) is answered as the corpus says.
+///
+/// Rule: own rule (bad input)
 #[test]
 fn every_request_of_the_corpus_is_answered_as_it_says() {
     let desk = Desk::open();
@@ -407,6 +411,9 @@ fn fuzz<S: Strategy>(cases: u32, strategy: &S, check: impl Fn(S::Value) -> Resul
     result.unwrap_or_else(|error| panic!("{error}"));
 }
 
+/// Any bytes are answered with a well-formed document of EC2, never with a panic or an error of the server.
+///
+/// Rule: own rule (bad input)
 #[test]
 fn any_bytes_are_answered_with_a_document_of_ec2() {
     let desk = Desk::open();
@@ -421,6 +428,9 @@ fn any_bytes_are_answered_with_a_document_of_ec2() {
     });
 }
 
+/// Any parameters of any action, however they are written, are answered with a well-formed document of EC2.
+///
+/// Rule: own rule (bad input)
 #[test]
 fn any_parameters_are_answered_with_a_document_of_ec2() {
     let desk = Desk::open();
@@ -429,6 +439,9 @@ fn any_parameters_are_answered_with_a_document_of_ec2() {
     });
 }
 
+/// A right call with wrong values or parts left out is answered with a well-formed document of EC2.
+///
+/// Rule: own rule (bad input)
 #[test]
 fn a_right_call_with_wrong_values_is_answered_with_a_document_of_ec2() {
     let desk = Desk::open();
@@ -451,6 +464,9 @@ fn a_right_call_with_wrong_values_is_answered_with_a_document_of_ec2() {
     });
 }
 
+/// Any request target and signing headers are answered with a well-formed document of EC2, and nobody gets in by them.
+///
+/// Rule: own rule (bad input)
 #[test]
 fn any_request_target_and_headers_are_answered_with_a_document_of_ec2() {
     let desk = Desk::open();
@@ -483,6 +499,9 @@ fn carried(text: &str) -> bool {
         .all(|c| matches!(c, '\t' | '\n') || (c >= ' ' && !matches!(c, '\u{fffe}' | '\u{ffff}' | '\u{7f}'..='\u{9f}')))
 }
 
+/// A tag that EC2 takes comes back as it was given, whatever its characters.
+///
+/// Rule: D-61; own rule (bad input)
 #[test]
 fn any_tag_comes_back_as_it_was_given() {
     let desk = Desk::open();
@@ -521,6 +540,9 @@ fn ticks_of_this_thread() -> u64 {
     after_name.split_ascii_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
 }
 
+/// A mebibyte of anything is answered in time, more is refused.
+///
+/// Rule: own rule (bad input)
 #[test]
 fn a_mebibyte_of_anything_is_answered_in_time() {
     let desk = Desk::open();
