@@ -8,9 +8,9 @@ use ebs_ec2::{Action, Ec2Error, ErrorClass};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::dice::Dice;
 use crate::line::Line;
 use crate::planted::Planted;
+use crate::rng::Rng;
 use crate::weather::{Fate, Reach, Told, Weather};
 
 /// Something that EC2 did for a driver, in the order in which it did it.
@@ -67,7 +67,7 @@ pub(crate) enum What {
 /// Shared by all lines of a run.
 #[derive(Debug)]
 pub(crate) struct Field {
-    dice: Mutex<Dice>,
+    rng: Mutex<Rng>,
     pub(crate) weather: Mutex<Weather>,
     deeds: Mutex<Vec<Deed>>,
     /// What EC2 did that no description tells the model.
@@ -105,9 +105,9 @@ struct Facts {
 }
 
 impl Field {
-    pub(crate) fn new(dice: Dice, weather: Weather, planted: Option<Planted>, verbose: bool) -> Self {
+    pub(crate) fn new(rng: Rng, weather: Weather, planted: Option<Planted>, verbose: bool) -> Self {
         Self {
-            dice: Mutex::new(dice),
+            rng: Mutex::new(rng),
             weather: Mutex::new(weather),
             deeds: Mutex::default(),
             facts: Mutex::default(),
@@ -123,7 +123,7 @@ impl Field {
     }
 
     pub(crate) fn fate(&self, action: Action) -> Fate {
-        let mut fate = lock(&self.weather).fate(&mut lock(&self.dice), action);
+        let mut fate = lock(&self.weather).fate(&mut lock(&self.rng), action);
         if lock(&self.rights_missing).get(&action).is_some_and(|until| Instant::now() < *until) {
             (fate.reach, fate.told) = (Reach::Never, Told::Denied);
         }
@@ -190,7 +190,7 @@ impl Field {
     /// EC2 does not know yet, this time, what was made a moment ago.
     pub(crate) fn is_behind(&self, id: &str) -> bool {
         let born = lock(&self.facts).born.get(&(id.to_owned(), String::new())).copied();
-        let is_behind = born.is_some_and(|born| lock(&self.weather).is_behind(&mut lock(&self.dice), born.elapsed()));
+        let is_behind = born.is_some_and(|born| lock(&self.weather).is_behind(&mut lock(&self.rng), born.elapsed()));
         if is_behind {
             lock(&self.facts).unknown.insert(id.to_owned());
         }
@@ -210,7 +210,7 @@ impl Field {
             lock(&self.facts).born.get(&((*id).to_owned(), (*instance).to_owned())).map(Instant::elapsed)
         };
         let Some(age) = of.iter().filter_map(born).min() else { return fate };
-        if fate.told == Told::Answer && lock(&self.weather).is_behind(&mut lock(&self.dice), age) {
+        if fate.told == Told::Answer && lock(&self.weather).is_behind(&mut lock(&self.rng), age) {
             (fate.reach, fate.told) = (Reach::Never, Told::NotYet);
             lock(&self.facts).unknown.extend(of.iter().map(|(id, _)| (*id).to_owned()));
         }
@@ -255,7 +255,7 @@ impl Field {
             What::Created { id, .. } => {
                 facts.born.entry((id.clone(), String::new())).or_insert(deed.at);
                 let is_new = facts.made.insert(id.clone());
-                if is_new && lock(&self.weather).breaks(&mut lock(&self.dice)) {
+                if is_new && lock(&self.weather).breaks(&mut lock(&self.rng)) {
                     facts.broken.insert(id.clone());
                 }
             }

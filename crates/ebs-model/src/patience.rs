@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::calls::Target;
-use crate::dice::Dice;
+use crate::rng::Rng;
 use crate::sidecar::Sidecar;
 
 /// The first pause after a failure; it doubles with each further one.
@@ -41,16 +41,16 @@ struct Pause {
 
 impl Patience {
     /// Mostly as the sidecars are by default; now and then shorter or longer.
-    pub(crate) fn draw(dice: &mut Dice) -> Self {
+    pub(crate) fn draw(rng: &mut Rng) -> Self {
         let seconds = Duration::from_secs;
-        let time_outs = match dice.below(10) {
+        let time_outs = match rng.below(10) {
             0..=5 => [10, 15, 10, 60],
             6..=7 => [10; 4],
             8 => [60; 4],
             _ => [360; 4],
         }
         .map(seconds);
-        let longest_pause = seconds(dice.between(8, 60));
+        let longest_pause = seconds(rng.between(8, 60));
         Self { time_outs, longest_pause, pauses: BTreeMap::new() }
     }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use ebs_ec2::Ec2;
 use ebs_sim::port::SimEc2;
 
-use crate::dice::Dice;
 use crate::planted::Planted;
+use crate::rng::Rng;
 use crate::world::{Checked, Violation, World};
 
 /// How to run.
@@ -81,8 +81,8 @@ pub async fn run<E: Ec2>(
     options: &Options,
     client: impl Fn(SimEc2) -> Made<E> + Send + 'static,
 ) -> Result<Vec<String>, Failure> {
-    let mut dice = Dice::new(seed);
-    let mut world = World::begin(&mut dice, seed, options, Box::new(client)).await;
+    let mut rng = Rng::new(seed);
+    let mut world = World::begin(&mut rng, seed, options, Box::new(client)).await;
     match world.live().await {
         Ok(()) => Ok(world.trace),
         Err(Violation(rule)) => {
@@ -94,7 +94,7 @@ pub async fn run<E: Ec2>(
 
 impl<E: Ec2> World<E> {
     async fn live(&mut self) -> Checked {
-        let steps = self.dice.between(12, 45);
+        let steps = self.rng.between(12, 45);
         for _ in 0..steps {
             self.step().await?;
             let pause = self.pause();

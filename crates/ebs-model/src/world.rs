@@ -11,10 +11,10 @@ use tokio::time::Instant;
 
 use crate::beliefs::Beliefs;
 use crate::calls::{Call, Target};
-use crate::dice::Dice;
 use crate::driver::{Answer, Driver};
 use crate::field::{Deed, Field, lock};
 use crate::patience::Patience;
+use crate::rng::Rng;
 use crate::run::Made;
 use crate::sidecar::Sidecar;
 
@@ -44,7 +44,7 @@ pub(crate) struct World<E> {
     /// The client that a new driver process makes itself.
     pub(crate) client: Box<dyn Fn(SimEc2) -> Made<E> + Send>,
     pub(crate) field: Arc<Field>,
-    pub(crate) dice: Dice,
+    pub(crate) rng: Rng,
     pub(crate) patience: Patience,
     pub(crate) beliefs: Beliefs,
     pub(crate) nodes: Vec<Node>,

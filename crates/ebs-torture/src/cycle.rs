@@ -54,7 +54,7 @@ impl fmt::Display for Failure {
 pub(crate) struct Cycle {
     pub(crate) world: World,
     pub(crate) truth: Truth,
-    pub(crate) dice: SplitMix64,
+    pub(crate) rng: SplitMix64,
     pub(crate) keeper: Keeper,
     pub(crate) planted: Option<Planted>,
     story: Vec<(String, usize)>,
@@ -95,23 +95,23 @@ async fn whole(seed: u64, options: &Options) -> Option<Failure> {
 
 impl Cycle {
     fn new(seed: u64, options: &Options) -> anyhow::Result<Self> {
-        let mut dice = SplitMix64::new(seed);
+        let mut rng = SplitMix64::new(seed);
         // mkfs.xfs takes nothing below 300 MiB.
-        let (fs_type, bytes) = if dice.below(100) < 70 {
-            ("ext4", (16 + dice.below(48)) * MIB)
+        let (fs_type, bytes) = if rng.below(100) < 70 {
+            ("ext4", (16 + rng.below(48)) * MIB)
         } else {
-            ("xfs", (304 + dice.below(64)) * MIB)
+            ("xfs", (304 + rng.below(64)) * MIB)
         };
         let world = World::new(&options.program, unused_volume_id(), fs_type, bytes)?;
         let keeper = Keeper::new(&world.state());
         let blank = format!("a blank disk of {} MiB for {fs_type}, {}", bytes / MIB, world.disk.path().display());
         let story = vec![(blank, 1)];
-        Ok(Self { world, truth: Truth::default(), dice, keeper, planted: options.planted, story, broken: None })
+        Ok(Self { world, truth: Truth::default(), rng, keeper, planted: options.planted, story, broken: None })
     }
 
     async fn all(&mut self) -> anyhow::Result<()> {
         self.world.start().await?;
-        for _ in 0..8 + self.dice.below(16) {
+        for _ in 0..8 + self.rng.below(16) {
             let step = self.choose();
             self.step(step).await?;
             if self.broken.is_some() {
