@@ -10,7 +10,7 @@ use ebs_types::Tags;
 use tokio::time::Instant;
 
 use crate::content::{SnapOrder, VolumeOrder};
-use crate::weather::SETTLE;
+use crate::fault_plan::SETTLE;
 
 /// Everything the orchestrator believes.
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! What lies between the drivers and EC2: the weather, the calls under way, and a record of what EC2 did.
+//! What lies between the drivers and EC2: the fault plan, the calls under way, and a record of what EC2 did.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,10 +8,10 @@ use ebs_ec2::{Action, Ec2Error, ErrorClass};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::fault_plan::{CallOutcome, Delivery, FaultPlan, Response};
 use crate::line::Line;
 use crate::planted::Planted;
 use crate::rng::Rng;
-use crate::weather::{Fate, Reach, Told, Weather};
 
 /// Something that EC2 did for a driver, in the order in which it did it.
 #[derive(Debug, Clone)]
@@ -68,7 +68,7 @@ pub(crate) enum What {
 #[derive(Debug)]
 pub(crate) struct Field {
     rng: Mutex<Rng>,
-    pub(crate) weather: Mutex<Weather>,
+    pub(crate) fault_plan: Mutex<FaultPlan>,
     deeds: Mutex<Vec<Deed>>,
     /// What EC2 did that no description tells the model.
     facts: Mutex<Facts>,
@@ -105,10 +105,10 @@ struct Facts {
 }
 
 impl Field {
-    pub(crate) fn new(rng: Rng, weather: Weather, planted: Option<Planted>, verbose: bool) -> Self {
+    pub(crate) fn new(rng: Rng, fault_plan: FaultPlan, planted: Option<Planted>, verbose: bool) -> Self {
         Self {
             rng: Mutex::new(rng),
-            weather: Mutex::new(weather),
+            fault_plan: Mutex::new(fault_plan),
             deeds: Mutex::default(),
             facts: Mutex::default(),
             rights_missing: Mutex::default(),
@@ -122,13 +122,13 @@ impl Field {
         }
     }
 
-    pub(crate) fn fate(&self, action: Action) -> Fate {
-        let mut fate = lock(&self.weather).fate(&mut lock(&self.rng), action);
+    pub(crate) fn outcome(&self, action: Action) -> CallOutcome {
+        let mut outcome = lock(&self.fault_plan).outcome(&mut lock(&self.rng), action);
         if lock(&self.rights_missing).get(&action).is_some_and(|until| Instant::now() < *until) {
-            (fate.reach, fate.told) = (Reach::Never, Told::Denied);
+            (outcome.delivery, outcome.response) = (Delivery::Never, Response::Denied);
         }
-        lock(&self.facts).denied |= fate.told == Told::Denied;
-        fate
+        lock(&self.facts).denied |= outcome.response == Response::Denied;
+        outcome
     }
 
     /// For that long drivers have no right to the action.
@@ -148,7 +148,7 @@ impl Field {
 
     /// EC2 refuses for other reasons before it looks at a client token.
     pub(crate) fn looks_at_tokens_last(&self) -> bool {
-        lock(&self.weather).token_last
+        lock(&self.fault_plan).token_last
     }
 
     /// EC2 shows it in state `error`.
@@ -190,7 +190,7 @@ impl Field {
     /// EC2 does not know yet, this time, what was made a moment ago.
     pub(crate) fn is_behind(&self, id: &str) -> bool {
         let born = lock(&self.facts).born.get(&(id.to_owned(), String::new())).copied();
-        let is_behind = born.is_some_and(|born| lock(&self.weather).is_behind(&mut lock(&self.rng), born.elapsed()));
+        let is_behind = born.is_some_and(|born| lock(&self.fault_plan).is_behind(&mut lock(&self.rng), born.elapsed()));
         if is_behind {
             lock(&self.facts).unknown.insert(id.to_owned());
         }
@@ -202,19 +202,19 @@ impl Field {
         lock(&self.facts).unknown.contains(id)
     }
 
-    /// The fate of a change of something that may be too young for EC2 to know everywhere: of one of these, given by id and
+    /// The outcome of a change of something that may be too young for EC2 to know everywhere: of one of these, given by id and
     /// maybe the instance that it is attached to.
-    pub(crate) fn fate_of_change(&self, action: Action, of: &[(&str, &str)]) -> Fate {
-        let mut fate = self.fate(action);
+    pub(crate) fn outcome_of_change(&self, action: Action, of: &[(&str, &str)]) -> CallOutcome {
+        let mut outcome = self.outcome(action);
         let born = |(id, instance): &(&str, &str)| {
             lock(&self.facts).born.get(&((*id).to_owned(), (*instance).to_owned())).map(Instant::elapsed)
         };
-        let Some(age) = of.iter().filter_map(born).min() else { return fate };
-        if fate.told == Told::Answer && lock(&self.weather).is_behind(&mut lock(&self.rng), age) {
-            (fate.reach, fate.told) = (Reach::Never, Told::NotYet);
+        let Some(age) = of.iter().filter_map(born).min() else { return outcome };
+        if outcome.response == Response::Answer && lock(&self.fault_plan).is_behind(&mut lock(&self.rng), age) {
+            (outcome.delivery, outcome.response) = (Delivery::Never, Response::NotYet);
             lock(&self.facts).unknown.extend(of.iter().map(|(id, _)| (*id).to_owned()));
         }
-        fate
+        outcome
     }
 
     /// From now on a volume may exist under the token.
@@ -255,7 +255,7 @@ impl Field {
             What::Created { id, .. } => {
                 facts.born.entry((id.clone(), String::new())).or_insert(deed.at);
                 let is_new = facts.made.insert(id.clone());
-                if is_new && lock(&self.weather).breaks(&mut lock(&self.rng)) {
+                if is_new && lock(&self.fault_plan).breaks(&mut lock(&self.rng)) {
                     facts.broken.insert(id.clone());
                 }
             }
@@ -297,24 +297,26 @@ impl Field {
     }
 
     pub(crate) fn reaches(&self, line: &Line, sent: Instant) -> bool {
-        line.reaches(sent, lock(&self.weather).latest)
+        line.reaches(sent, lock(&self.fault_plan).latest)
     }
 }
 
 /// How a call is told of, when it is not EC2's own answer.
-pub(crate) fn made_up(action: Action, told: Told, planted: Option<Planted>) -> Option<Ec2Error> {
-    let (class, message) = match told {
-        Told::Answer => return None,
-        Told::Denied => (ErrorClass::Unauthorized, "You are not authorized to perform this operation."),
-        Told::NoKey => (ErrorClass::Encryption, "The key is disabled."),
-        Told::NotYet => (not_found(action), "It does not exist."),
-        Told::NoSource if action == Action::CopyVolumes => (ErrorClass::VolumeNotFound, "The volume does not exist."),
-        Told::NoSource => (ErrorClass::SnapshotNotFound, "The snapshot does not exist."),
-        Told::Unclear if planted == Some(Planted::UnclearIsRefused) => (ErrorClass::Other, "it did not work"),
-        Told::Unclear => (ErrorClass::Ambiguous, "the reply was lost"),
-        Told::NotSent => (ErrorClass::NotSent, "the connection was refused"),
-        Told::Throttled => (ErrorClass::Throttled, "Request limit exceeded."),
-        Told::NoRoom => (ErrorClass::InsufficientCapacity, "There is not enough room in the zone."),
+pub(crate) fn made_up(action: Action, response: Response, planted: Option<Planted>) -> Option<Ec2Error> {
+    let (class, message) = match response {
+        Response::Answer => return None,
+        Response::Denied => (ErrorClass::Unauthorized, "You are not authorized to perform this operation."),
+        Response::NoKey => (ErrorClass::Encryption, "The key is disabled."),
+        Response::NotYet => (not_found(action), "It does not exist."),
+        Response::NoSource if action == Action::CopyVolumes => {
+            (ErrorClass::VolumeNotFound, "The volume does not exist.")
+        }
+        Response::NoSource => (ErrorClass::SnapshotNotFound, "The snapshot does not exist."),
+        Response::Unclear if planted == Some(Planted::UnclearIsRefused) => (ErrorClass::Other, "it did not work"),
+        Response::Unclear => (ErrorClass::Ambiguous, "the reply was lost"),
+        Response::NotSent => (ErrorClass::NotSent, "the connection was refused"),
+        Response::Throttled => (ErrorClass::Throttled, "Request limit exceeded."),
+        Response::NoRoom => (ErrorClass::InsufficientCapacity, "There is not enough room in the zone."),
     };
     Some(Ec2Error::new(action, class, message))
 }
@@ -330,10 +332,13 @@ fn not_found(action: Action) -> ErrorClass {
     }
 }
 
-impl Fate {
+impl CallOutcome {
     /// Nothing out of the ordinary.
     pub(crate) fn is_plain(&self) -> bool {
-        self.before.is_zero() && self.after.is_zero() && self.reach == Reach::Now && self.told == Told::Answer
+        self.before.is_zero()
+            && self.after.is_zero()
+            && self.delivery == Delivery::Now
+            && self.response == Response::Answer
     }
 }
 

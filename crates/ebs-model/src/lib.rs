@@ -9,7 +9,7 @@
 //! deletion of everything must leave nothing.
 //!
 //! Between driver and EC2 lies a port that loses requests and replies, delays them beyond every deadline, lets them
-//! take effect after their caller has given up, throttles, and forgets the caller ([`link`], [`weather`]). Together, a
+//! take effect after their caller has given up, throttles, and forgets the caller ([`link`], [`fault_plan`]). Together, a
 //! late effect and a stale read stay within the 15 s of `decisions.md` D-12. What a lost lease allows stands in [`events`].
 //!
 //! That the model finds bugs is shown by planting some ([`Planted`]).
@@ -21,6 +21,7 @@ mod calls;
 mod content;
 mod driver;
 mod events;
+mod fault_plan;
 mod field;
 mod line;
 mod link;
@@ -34,7 +35,6 @@ mod setup;
 mod sidecar;
 mod steps;
 mod truth;
-mod weather;
 mod world;
 
 pub use planted::Planted;

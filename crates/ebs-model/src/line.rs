@@ -9,9 +9,9 @@ use ebs_types::ConnectionId;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::fault_plan::SETTLE;
 use crate::field::lock;
 use crate::sidecar::Sidecar;
-use crate::weather::SETTLE;
 
 /// One driver's line to EC2.
 #[derive(Debug)]

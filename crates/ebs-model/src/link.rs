@@ -1,4 +1,4 @@
-//! The port as a driver sees it: every call goes through the weather.
+//! The port as a driver sees it: every call meets the faults of the run.
 //!
 //! A call is sent once. On its way it may be lost, delayed, or reach EC2 when its caller has given up or died; what the
 //! caller is told may be EC2's answer or that nobody knows. A call of a process that has died never returns.
@@ -15,9 +15,9 @@ use ebs_ec2::{Action, Ec2, Ec2Error, Result};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
+use crate::fault_plan::{CallOutcome, Delivery, Response};
 use crate::field::{Deed, Field, What, made_up};
 use crate::line::Line;
-use crate::weather::{Fate, Reach, Told};
 
 /// One driver's port.
 #[derive(Debug)]
@@ -35,12 +35,12 @@ struct Trip<T> {
     action: Action,
     /// Only a question, although the action changes things.
     dry: bool,
-    fate: Option<Fate>,
+    outcome: Option<CallOutcome>,
     did: fn(&T, &Subject) -> What,
     subject: Subject,
 }
 
-/// What decides over the fate of a creation.
+/// What the outcome of a creation depends on.
 struct Creation<'a> {
     token: &'a str,
     dry: bool,
@@ -58,17 +58,17 @@ struct Subject {
 impl<T> Trip<T> {
     /// A question.
     fn ask(action: Action) -> Self {
-        Self { action, dry: true, fate: None, did: |_, _| What::Other, subject: Subject::default() }
+        Self { action, dry: true, outcome: None, did: |_, _| What::Other, subject: Subject::default() }
     }
 
-    /// The same with its fate decided.
-    fn with(self, fate: Fate) -> Self {
-        Self { fate: Some(fate), ..self }
+    /// The same with its outcome decided.
+    fn with(self, outcome: CallOutcome) -> Self {
+        Self { outcome: Some(outcome), ..self }
     }
 
     /// A change.
     fn change(action: Action, subject: Subject, did: fn(&T, &Subject) -> What) -> Self {
-        Self { action, dry: false, fate: None, did, subject }
+        Self { action, dry: false, outcome: None, did, subject }
     }
 }
 
@@ -84,18 +84,18 @@ impl<E: Ec2> Link<E> {
     /// Makes the call that `send` is.
     async fn make<T: Send + 'static>(&self, trip: Trip<T>, send: Sent<T>) -> Result<T> {
         self.line.alive().await;
-        let Trip { action, dry, fate, did, subject } = trip;
+        let Trip { action, dry, outcome, did, subject } = trip;
         if !dry && !self.line.has_callers() {
             self.field.violated(format!(
                 "D-10: driver {} begins {action} of {subject:?} although nobody waits for anything",
                 self.line.id
             ));
         }
-        let fate = fate.unwrap_or_else(|| self.field.fate(action));
+        let outcome = outcome.unwrap_or_else(|| self.field.outcome(action));
         let sent = Instant::now();
         let carried = self.carried(action, (sent, did, subject.clone()), send);
         let answer =
-            if fate.is_plain() { carried.await } else { self.through_weather(action, dry, &fate, carried).await };
+            if outcome.is_plain() { carried.await } else { self.with_faults(action, dry, &outcome, carried).await };
         self.line.alive().await;
         self.field.tell(|| {
             let id = self.line.id;
@@ -130,39 +130,39 @@ impl<E: Ec2> Link<E> {
         })
     }
 
-    async fn through_weather<T: Send + 'static>(
+    async fn with_faults<T: Send + 'static>(
         &self,
         action: Action,
         dry: bool,
-        fate: &Fate,
+        outcome: &CallOutcome,
         carried: Sent<T>,
     ) -> Result<T> {
         let sent = Instant::now();
         let unclear = || Ec2Error::new(action, ebs_ec2::ErrorClass::Ambiguous, "the reply was lost");
-        let answer = match fate.reach {
-            Reach::Never => {
-                sleep(fate.before).await;
+        let answer = match outcome.delivery {
+            Delivery::Never => {
+                sleep(outcome.before).await;
                 None
             }
-            Reach::Late(late) => {
+            Delivery::Late(late) => {
                 let (field, line) = (Arc::clone(&self.field), Arc::clone(&self.line));
-                let due = fate.before + fate.after + late;
+                let due = outcome.before + outcome.after + late;
                 self.field.dispatch(async move {
                     sleep(due).await;
                     if field.reaches(&line, sent) {
                         let _nobody_hears = carried.await;
                     }
                 });
-                sleep(fate.before).await;
+                sleep(outcome.before).await;
                 None
             }
-            Reach::Now if dry || fate.before.is_zero() => {
-                sleep(fate.before).await;
+            Delivery::Now if dry || outcome.before.is_zero() => {
+                sleep(outcome.before).await;
                 Some(carried.await)
             }
-            Reach::Now => {
+            Delivery::Now => {
                 let (tell, told) = oneshot::channel();
-                let (field, line, before) = (Arc::clone(&self.field), Arc::clone(&self.line), fate.before);
+                let (field, line, before) = (Arc::clone(&self.field), Arc::clone(&self.line), outcome.before);
                 self.field.dispatch(async move {
                     sleep(before).await;
                     if field.reaches(&line, sent) {
@@ -173,34 +173,35 @@ impl<E: Ec2> Link<E> {
                 Some(told.await.unwrap_or_else(|_| Err(unclear())))
             }
         };
-        sleep(fate.after).await;
-        match (made_up(action, fate.told, self.field.planted), answer) {
+        sleep(outcome.after).await;
+        match (made_up(action, outcome.response, self.field.planted), answer) {
             (Some(error), _) => Err(error),
             (None, Some(answer)) => answer,
             (None, None) => Err(unclear()),
         }
     }
 
-    /// The fate of a creation. `source`: what it is to be made from.
-    fn fate_of_creation(&self, action: Action, creation: &Creation<'_>) -> Fate {
-        let mut fate = self.field.fate(action);
+    /// The outcome of a creation. `source`: what it is to be made from.
+    fn outcome_of_creation(&self, action: Action, creation: &Creation<'_>) -> CallOutcome {
+        let mut outcome = self.field.outcome(action);
         let Creation { token, dry, encrypted, source } = *creation;
         let is_known = self.field.knows_token(token) && !self.field.looks_at_tokens_last();
-        let is_idle = (fate.told == Told::NoRoom && (dry || is_known)) || (fate.told == Told::NoKey && !encrypted);
+        let is_idle = (outcome.response == Response::NoRoom && (dry || is_known))
+            || (outcome.response == Response::NoKey && !encrypted);
         if is_idle {
-            (fate.told, fate.reach) = (Told::Answer, Reach::Now);
+            (outcome.response, outcome.delivery) = (Response::Answer, Delivery::Now);
         }
         let source_is_new = source.is_some_and(|source| self.field.is_behind(source));
-        if source_is_new && fate.told == Told::Answer {
-            (fate.told, fate.reach) = (Told::NoSource, Reach::Never);
+        if source_is_new && outcome.response == Response::Answer {
+            (outcome.response, outcome.delivery) = (Response::NoSource, Delivery::Never);
         }
         let source_is_gone = source.is_some_and(|source| self.field.is_gone(source));
-        if source_is_gone && self.field.looks_at_tokens_last() && fate.told == Told::Answer {
-            (fate.told, fate.reach) = (Told::NoSource, Reach::Never);
+        if source_is_gone && self.field.looks_at_tokens_last() && outcome.response == Response::Answer {
+            (outcome.response, outcome.delivery) = (Response::NoSource, Delivery::Never);
         }
-        if !dry && fate.reach != Reach::Never {
+        if !dry && outcome.delivery != Delivery::Never {
             self.field.use_token(token);
         }
-        fate
+        outcome
     }
 }

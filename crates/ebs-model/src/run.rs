@@ -100,7 +100,7 @@ impl<E: Ec2> World<E> {
             let pause = self.pause();
             self.pass(pause).await?;
         }
-        self.clear_up();
+        self.end_faults();
         self.settle_down().await?;
         self.take_all_down().await
     }

@@ -15,12 +15,12 @@ use tokio::time::Instant;
 
 use crate::beliefs::{Beliefs, Claim, Claimed, SnapClaim, Snapped};
 use crate::content::{self, Key, SnapOrder, VolumeOrder};
+use crate::fault_plan::FaultPlan;
 use crate::field::Field;
 use crate::patience::Patience;
 use crate::planted::Planted;
 use crate::rng::Rng;
 use crate::run::{Made, Options};
-use crate::weather::Weather;
 use crate::world::{Node, World};
 
 impl<E: Ec2> World<E> {
@@ -30,11 +30,11 @@ impl<E: Ec2> World<E> {
         options: &Options,
         client: Box<dyn Fn(SimEc2) -> Made<E> + Send>,
     ) -> Self {
-        let mut weather = Weather::draw(&mut rng.fork());
+        let mut fault_plan = FaultPlan::draw(&mut rng.fork());
         if options.planted == Some(Planted::LateBeyondBelief) {
-            weather = weather.late_beyond_belief();
+            fault_plan = fault_plan.late_beyond_belief();
         }
-        let can_lack_room = weather.can_lack_room();
+        let can_lack_room = fault_plan.can_lack_room();
         let mut setup = rng.fork();
         let quota_is_small = setup.per_mille(150);
         let few_fast_restores = setup.per_mille(300);
@@ -43,14 +43,14 @@ impl<E: Ec2> World<E> {
             burnt_token: if setup.per_mille(500) { BurntToken::Mismatch } else { BurntToken::OldReply },
             max_volumes: if quota_is_small { 8 } else { 100_000 },
             seed: Some(seed),
-            consistency: Consistency { max_lag: weather.max_lag },
+            consistency: Consistency { max_lag: fault_plan.max_lag },
             limits: setup.per_mille(150).then(|| small_buckets(&mut setup)),
             account: account(few_fast_restores),
             ..EngineConfig::default()
         })
         .await;
         sim.engine().set_timing(timing(&mut setup)).await;
-        let field = Arc::new(Field::new(rng.fork(), weather, options.planted, options.verbose));
+        let field = Arc::new(Field::new(rng.fork(), fault_plan, options.planted, options.verbose));
         let mut world = Self {
             sim,
             client,
@@ -80,8 +80,8 @@ impl<E: Ec2> World<E> {
         };
         world.furnish(&mut setup).await;
         world.start_drivers(&mut setup).await;
-        let weather = crate::field::lock(&world.field.weather).clone();
-        world.tell(format!("{weather:?}{}", if quota_is_small { ", few volumes allowed" } else { "" }));
+        let fault_plan = crate::field::lock(&world.field.fault_plan).clone();
+        world.tell(format!("{fault_plan:?}{}", if quota_is_small { ", few volumes allowed" } else { "" }));
         world
     }
 

@@ -122,8 +122,8 @@ impl<E: Ec2> World<E> {
     }
 
     /// No faults from now on.
-    pub(crate) fn clear_up(&mut self) {
-        lock(&self.field.weather).clear_up();
+    pub(crate) fn end_faults(&mut self) {
+        lock(&self.field.fault_plan).end_faults();
         self.field.give_rights();
         self.sim.faults().clear();
         self.release();

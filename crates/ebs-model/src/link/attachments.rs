@@ -96,8 +96,8 @@ impl<E: Ec2> Attachments for Link<E> {
             request.device = crate::content::some_device();
         }
         let (subject, asked) = (pair(&request.volume, &request.instance), request.clone());
-        let fate = self.field.fate_of_change(Action::AttachVolume, &[(asked.volume.as_str(), "")]);
-        let trip = Trip::change(Action::AttachVolume, subject, attached).with(fate);
+        let outcome = self.field.outcome_of_change(Action::AttachVolume, &[(asked.volume.as_str(), "")]);
+        let trip = Trip::change(Action::AttachVolume, subject, attached).with(outcome);
         let answer = self.make(trip, Box::pin(async move { ec2.attach_volume(&request).await })).await;
         self.judge_device(&asked, &answer);
         answer
@@ -122,8 +122,8 @@ impl<E: Ec2> Attachments for Link<E> {
         }
         self.line.took_device(request.instance.as_str(), request.volume.as_str());
         let of = [(request.volume.as_str(), request.instance.as_str()), (request.volume.as_str(), "")];
-        let fate = self.field.fate_of_change(Action::DetachVolume, &of);
-        let trip = Trip::change(Action::DetachVolume, pair(&request.volume, &request.instance), detached).with(fate);
+        let outcome = self.field.outcome_of_change(Action::DetachVolume, &of);
+        let trip = Trip::change(Action::DetachVolume, pair(&request.volume, &request.instance), detached).with(outcome);
         self.make(trip, Box::pin(async move { ec2.detach_volume(&request).await })).await
     }
 }

@@ -57,7 +57,7 @@ impl<E: Ec2> Snapshots for Link<E> {
             name: subject.name.clone(),
             id: snapshot.id.to_string(),
         });
-        let trip = trip.with(self.field.fate_of_change(Action::CreateSnapshot, &[(request.volume.as_str(), "")]));
+        let trip = trip.with(self.field.outcome_of_change(Action::CreateSnapshot, &[(request.volume.as_str(), "")]));
         self.make(trip, Box::pin(async move { ec2.create_snapshot(&request).await })).await
     }
 
@@ -70,7 +70,7 @@ impl<E: Ec2> Snapshots for Link<E> {
             self.delete_snapshots_by_name(&id).await;
         }
         let trip = Trip::change(Action::DeleteSnapshot, of(&id), |(), of| What::Gone { id: of.name.clone() });
-        let trip = trip.with(self.field.fate_of_change(Action::DeleteSnapshot, &[(id.as_str(), "")]));
+        let trip = trip.with(self.field.outcome_of_change(Action::DeleteSnapshot, &[(id.as_str(), "")]));
         self.make(trip, Box::pin(async move { ec2.delete_snapshot(&id).await })).await
     }
 
@@ -82,7 +82,7 @@ impl<E: Ec2> Snapshots for Link<E> {
         let trip = Trip::change(Action::EnableFastSnapshotRestores, of(&id), |done: &FastRestores, of| {
             What::Restoring { snapshot: of.name.clone(), zones: done.enabled.iter().map(ToString::to_string).collect() }
         });
-        let trip = trip.with(self.field.fate_of_change(Action::EnableFastSnapshotRestores, &[(id.as_str(), "")]));
+        let trip = trip.with(self.field.outcome_of_change(Action::EnableFastSnapshotRestores, &[(id.as_str(), "")]));
         self.make(trip, Box::pin(async move { ec2.enable_fast_snapshot_restores(&id, &zones).await })).await
     }
 
@@ -94,7 +94,7 @@ impl<E: Ec2> Snapshots for Link<E> {
         let trip = Trip::change(Action::LockSnapshot, of(&request.snapshot), |(), of| What::Locked {
             snapshot: of.name.clone(),
         });
-        let trip = trip.with(self.field.fate_of_change(Action::LockSnapshot, &[(request.snapshot.as_str(), "")]));
+        let trip = trip.with(self.field.outcome_of_change(Action::LockSnapshot, &[(request.snapshot.as_str(), "")]));
         self.make(trip, Box::pin(async move { ec2.lock_snapshot(&request).await })).await
     }
 

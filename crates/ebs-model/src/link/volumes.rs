@@ -124,14 +124,14 @@ impl<E: Ec2> Volumes for Link<E> {
             encrypted: request.encrypted,
             source: request.snapshot.as_ref().map(ebs_types::SnapshotId::as_str),
         };
-        let fate = self.fate_of_creation(Action::CreateVolume, &creation);
+        let outcome = self.outcome_of_creation(Action::CreateVolume, &creation);
         self.mislead(&mut request);
         if self.field.is_planted(Planted::CreateTwice) && !request.dry_run {
             self.create_again_later(&request);
         }
         let trip = Trip {
             dry: request.dry_run,
-            fate: Some(fate),
+            outcome: Some(outcome),
             ..Trip::change(Action::CreateVolume, name_of(&request.tags), created)
         };
         self.make(trip, Box::pin(async move { ec2.create_volume(&request).await })).await
@@ -145,8 +145,8 @@ impl<E: Ec2> Volumes for Link<E> {
             encrypted: false,
             source: Some(request.source.as_str()),
         };
-        let fate = Some(self.fate_of_creation(Action::CopyVolumes, &creation));
-        let trip = Trip { fate, ..Trip::change(Action::CopyVolumes, name_of(&request.tags), created) };
+        let outcome = Some(self.outcome_of_creation(Action::CopyVolumes, &creation));
+        let trip = Trip { outcome, ..Trip::change(Action::CopyVolumes, name_of(&request.tags), created) };
         self.make(trip, Box::pin(async move { ec2.copy_volume(&request).await })).await
     }
 
@@ -158,8 +158,9 @@ impl<E: Ec2> Volumes for Link<E> {
         if self.field.is_planted(Planted::DeleteByName) {
             self.delete_by_name(&id).await;
         }
-        let fate = self.field.fate_of_change(Action::DeleteVolume, &[(id.as_str(), "")]);
-        let trip = Trip::change(Action::DeleteVolume, of(&id), |(), of| What::Gone { id: of.name.clone() }).with(fate);
+        let outcome = self.field.outcome_of_change(Action::DeleteVolume, &[(id.as_str(), "")]);
+        let trip =
+            Trip::change(Action::DeleteVolume, of(&id), |(), of| What::Gone { id: of.name.clone() }).with(outcome);
         self.make(trip, Box::pin(async move { ec2.delete_volume(&id).await })).await
     }
 
@@ -175,8 +176,8 @@ impl<E: Ec2> Volumes for Link<E> {
 
     async fn modify_volume(&self, request: &ModifyVolume) -> Result<Modification> {
         let (ec2, request) = (self.ec2(), request.clone());
-        let fate = self.field.fate_of_change(Action::ModifyVolume, &[(request.volume.as_str(), "")]);
-        let trip = Trip::change(Action::ModifyVolume, of(&request.volume), |_, _| What::Other).with(fate);
+        let outcome = self.field.outcome_of_change(Action::ModifyVolume, &[(request.volume.as_str(), "")]);
+        let trip = Trip::change(Action::ModifyVolume, of(&request.volume), |_, _| What::Other).with(outcome);
         self.make(trip, Box::pin(async move { ec2.modify_volume(&request).await })).await
     }
 

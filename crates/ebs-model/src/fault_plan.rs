@@ -1,4 +1,4 @@
-//! How badly the way to EC2 behaves, and what becomes of one call.
+//! The faults between the drivers and EC2: how often each comes in a run, and what becomes of one call.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub(crate) const SETTLE: Duration = Duration::from_secs(15);
 
 /// The faults of a run, each in times per thousand calls.
 #[derive(Debug, Clone)]
-pub(crate) struct Weather {
+pub(crate) struct FaultPlan {
     lost_request: u64,
     lost_reply: u64,
     late: u64,
@@ -40,18 +40,18 @@ pub(crate) struct Weather {
 
 /// What becomes of a call.
 #[derive(Debug, Clone)]
-pub(crate) struct Fate {
+pub(crate) struct CallOutcome {
     /// On the way there.
     pub(crate) before: Duration,
-    pub(crate) reach: Reach,
+    pub(crate) delivery: Delivery,
     /// On the way back.
     pub(crate) after: Duration,
-    pub(crate) told: Told,
+    pub(crate) response: Response,
 }
 
 /// Whether a call reaches EC2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum Delivery {
     Now,
     Never,
     /// So long after its caller was told something else.
@@ -60,7 +60,7 @@ pub(crate) enum Reach {
 
 /// What the caller is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Response {
     /// EC2's own answer.
     Answer,
     Unclear,
@@ -74,11 +74,11 @@ pub(crate) enum Told {
     NotYet,
 }
 
-impl Weather {
-    /// From fine to foul.
+impl FaultPlan {
+    /// From no faults to many.
     pub(crate) fn draw(rng: &mut Rng) -> Self {
-        let foul = [0, 1, 1, 2, 2, 4][rng.below(6)];
-        let mut times = |most: u64| if rng.per_mille(700) { foul * rng.between(0, most) } else { 0 };
+        let severity = [0, 1, 1, 2, 2, 4][rng.below(6)];
+        let mut times = |most: u64| if rng.per_mille(700) { severity * rng.between(0, most) } else { 0 };
         let [lost_request, lost_reply, late] = [times(40), times(60), times(40)];
         let [not_sent, throttled, slow, no_room] = [times(25), times(60), times(80), times(40)];
         let [denied, no_key, broken, behind] = [times(20), times(150), times(60), times(100)];
@@ -109,7 +109,7 @@ impl Weather {
     }
 
     /// No faults any more; what is under way may still come late.
-    pub(crate) fn clear_up(&mut self) {
+    pub(crate) fn end_faults(&mut self) {
         let Self { latest, max_lag, token_last, .. } = *self;
         let none = 0;
         *self = Self {
@@ -135,41 +135,46 @@ impl Weather {
         self.no_room > 0
     }
 
-    pub(crate) fn fate(&self, rng: &mut Rng, action: Action) -> Fate {
-        let quick = Fate { before: Duration::ZERO, reach: Reach::Now, after: Duration::ZERO, told: Told::Answer };
+    pub(crate) fn outcome(&self, rng: &mut Rng, action: Action) -> CallOutcome {
+        let quick = CallOutcome {
+            before: Duration::ZERO,
+            delivery: Delivery::Now,
+            after: Duration::ZERO,
+            response: Response::Answer,
+        };
         let slow = rng.per_mille(self.slow);
         let (before, after) = if slow { (some_time(rng), some_time(rng)) } else { (quick.before, quick.after) };
-        let fate = Fate { before, after, ..quick };
-        let unclear = |rng: &mut Rng, reach| {
+        let outcome = CallOutcome { before, after, ..quick };
+        let unclear = |rng: &mut Rng, delivery| {
             let after = if rng.per_mille(500) { Duration::ZERO } else { some_time(rng) };
-            Fate { before, reach, after, told: Told::Unclear }
+            CallOutcome { before, delivery, after, response: Response::Unclear }
         };
         if rng.per_mille(self.throttled) {
-            return Fate { reach: Reach::Never, told: Told::Throttled, ..fate };
+            return CallOutcome { delivery: Delivery::Never, response: Response::Throttled, ..outcome };
         }
         if rng.per_mille(self.denied) {
-            return Fate { reach: Reach::Never, told: Told::Denied, ..fate };
+            return CallOutcome { delivery: Delivery::Never, response: Response::Denied, ..outcome };
         }
         if rng.per_mille(self.not_sent) {
-            return Fate { reach: Reach::Never, told: Told::NotSent, ..fate };
+            return CallOutcome { delivery: Delivery::Never, response: Response::NotSent, ..outcome };
         }
         if rng.per_mille(self.lost_request) {
-            return unclear(rng, Reach::Never);
+            return unclear(rng, Delivery::Never);
         }
         if rng.per_mille(self.lost_reply) {
-            return unclear(rng, Reach::Now);
+            return unclear(rng, Delivery::Now);
         }
         if action.mutates() && rng.per_mille(self.late) && !self.latest.is_zero() {
             let late = rng.millis(0, u64::try_from(self.latest.as_millis()).unwrap_or(0));
-            return unclear(rng, Reach::Late(late));
+            return unclear(rng, Delivery::Late(late));
         }
         if action == Action::CreateVolume && rng.per_mille(self.no_room) {
-            return Fate { reach: Reach::Never, told: Told::NoRoom, ..fate };
+            return CallOutcome { delivery: Delivery::Never, response: Response::NoRoom, ..outcome };
         }
         if action == Action::CreateVolume && rng.per_mille(self.no_key) {
-            return Fate { reach: Reach::Never, told: Told::NoKey, ..fate };
+            return CallOutcome { delivery: Delivery::Never, response: Response::NoKey, ..outcome };
         }
-        fate
+        outcome
     }
 
     /// Whether a call does not know yet what has been there for so long.
@@ -202,8 +207,8 @@ mod tests {
     #[test]
     fn late_effects_and_lagging_reads_together_stay_within_the_time_to_settle() {
         for seed in 0..500 {
-            let weather = Weather::draw(&mut Rng::new(seed));
-            assert!(weather.latest + weather.max_lag <= SETTLE, "{seed}: {weather:?}");
+            let fault_plan = FaultPlan::draw(&mut Rng::new(seed));
+            assert!(fault_plan.latest + fault_plan.max_lag <= SETTLE, "{seed}: {fault_plan:?}");
         }
     }
 }
