@@ -124,7 +124,9 @@ impl<E: Ec2> World<E> {
         let expected = match refused.code {
             _ if is_denial => true,
             // Its key cannot be used, or it broke.
-            Heard::FailedPrecondition | Heard::Internal if claim.order.key.is_some() || self.field.has_broken() => true,
+            Heard::FailedPrecondition | Heard::Internal if claim.order.key.is_some() || self.network.has_broken() => {
+                true
+            }
             Heard::ResourceExhausted => self.quota_is_small || self.has_full_zones() || call.is_contrary,
             Heard::AlreadyExists => call.is_contrary || claim.has_stranger,
             // The source is gone, or going.
@@ -227,7 +229,7 @@ impl<E: Ec2> World<E> {
             Err(refused) => {
                 let expected = match refused.code {
                     // EC2 said so of what was made a moment ago: nothing is lost when an attacher hears it.
-                    Heard::NotFound => !call.was_sure || is_in_doubt || self.field.was_unknown(id),
+                    Heard::NotFound => !call.was_sure || is_in_doubt || self.network.was_unknown(id),
                     Heard::FailedPrecondition => others == Some(true) || call.is_loose || is_in_doubt,
                     code => is_denial || !code.is_final(false),
                 };
@@ -288,7 +290,7 @@ impl<E: Ec2> World<E> {
                 let expected = match refused.code {
                     // Too many modifications in a day, or one too soon.
                     Heard::FailedPrecondition => true,
-                    Heard::NotFound => !call.was_sure || !self.beliefs.is_sure_of(id) || self.field.was_unknown(id),
+                    Heard::NotFound => !call.was_sure || !self.beliefs.is_sure_of(id) || self.network.was_unknown(id),
                     code => self.is_denial(&refused) || !code.is_final(false),
                 };
                 if expected { Ok(()) } else { unexpected("ControllerExpandVolume", id, &refused) }
@@ -340,8 +342,8 @@ impl<E: Ec2> World<E> {
         truth: &StateView,
     ) -> Checked {
         let (id, source) = (&told.snapshot_id, &order.source);
-        let is_furnished = (!order.locked || self.field.is_locked(id))
-            && order.fast_in.iter().all(|zone| self.field.is_restored_fast(id, zone));
+        let is_furnished = (!order.locked || self.network.is_locked(id))
+            && order.fast_in.iter().all(|zone| self.network.is_restored_fast(id, zone));
         let is_deleting =
             self.beliefs.snaps.iter().any(|s| matches!(&s.state, Snapped::Deleting { id: d, .. } if d == id));
         let Some(real) = truth.snapshots.iter().find(|s| s.id == *id) else {
@@ -371,7 +373,7 @@ impl<E: Ec2> World<E> {
             _ if self.is_denial(refused) => true,
             Heard::AlreadyExists => call.is_contrary || has_stranger,
             Heard::NotFound | Heard::FailedPrecondition => {
-                self.field.was_unknown(&snap.order.source)
+                self.network.was_unknown(&snap.order.source)
                     || !(call.was_sure && self.beliefs.is_sure_of(&snap.order.source))
             }
             // No room for more fast restores.
@@ -421,7 +423,7 @@ impl<E: Ec2> World<E> {
                 Ok(())
             }
             Err(refused) if !refused.code.is_final(false) || self.is_denial(&refused) => Ok(()),
-            Err(refused) if refused.code == Heard::FailedPrecondition && self.field.is_locked(id) => Ok(()),
+            Err(refused) if refused.code == Heard::FailedPrecondition && self.network.is_locked(id) => Ok(()),
             Err(refused) => unexpected("DeleteSnapshot", id, &refused),
         }
     }
@@ -430,13 +432,13 @@ impl<E: Ec2> World<E> {
     fn origin_was_unknown(&self, order: &VolumeOrder) -> bool {
         match &order.origin {
             Origin::Blank => false,
-            Origin::Snapshot(id) | Origin::Volume(id) => self.field.was_unknown(id),
+            Origin::Snapshot(id) | Origin::Volume(id) => self.network.was_unknown(id),
         }
     }
 
     /// The driver lacked a right, and says so.
     fn is_denial(&self, refused: &Refused) -> bool {
-        refused.code == Heard::PermissionDenied && self.field.was_denied()
+        refused.code == Heard::PermissionDenied && self.network.was_denied()
     }
 }
 

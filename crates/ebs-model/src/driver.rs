@@ -19,10 +19,10 @@ use tokio::sync::watch;
 use tonic::{Request, Status};
 
 use crate::content::CLUSTER;
-use crate::field::Field;
 use crate::line::{Caller, Line};
 use crate::link::Link;
 use crate::misled::Memory;
+use crate::network::Network;
 use crate::planted::Planted;
 use crate::sidecar::Sidecar;
 
@@ -113,7 +113,7 @@ pub(crate) type Answer = Result<Reply, Refused>;
 pub(crate) struct Driver<E> {
     service: ControllerService<Link<E>>,
     pub(crate) line: Arc<Line>,
-    field: Arc<Field>,
+    network: Arc<Network>,
     memory: Arc<Memory>,
 }
 
@@ -122,7 +122,7 @@ impl<E> Clone for Driver<E> {
         Self {
             service: self.service.clone(),
             line: Arc::clone(&self.line),
-            field: Arc::clone(&self.field),
+            network: Arc::clone(&self.network),
             memory: Arc::clone(&self.memory),
         }
     }
@@ -130,16 +130,16 @@ impl<E> Clone for Driver<E> {
 
 impl<E: Ec2> Driver<E> {
     /// A process that starts now, when its own clock shows this.
-    pub(crate) fn start(id: usize, ec2: Arc<E>, field: &Arc<Field>, now: SystemTime) -> Self {
+    pub(crate) fn start(id: usize, ec2: Arc<E>, network: &Arc<Network>, now: SystemTime) -> Self {
         let line = Arc::new(Line::new(id));
         let driver = DriverName::default();
-        let link = Arc::new(Link::new(ec2, Arc::clone(field), Arc::clone(&line)));
+        let link = Arc::new(Link::new(ec2, Arc::clone(network), Arc::clone(&line)));
         let cloud = Cloud::new(link, CloudConfig { time_of_day: Some(now), ..CloudConfig::new(driver.clone()) });
         let cluster_id = Some(CLUSTER.to_owned());
         let tags = TagPolicy { driver: driver.clone(), cluster_id, extra: Tags::new(), warn_on_invalid: false };
         let options = ControllerOptions { driver, tags };
         let service = ControllerService::new(Arc::new(cloud), options, Operations::new());
-        Self { service, line, field: Arc::clone(field), memory: Arc::default() }
+        Self { service, line, network: Arc::clone(network), memory: Arc::default() }
     }
 
     /// Calls, waits for the answer as long as the deadline allows, and leaves. It counts as a caller from now on.
@@ -155,9 +155,9 @@ impl<E: Ec2> Driver<E> {
         deadline: Duration,
         (_caller, mut term): (Caller, watch::Receiver<ConnectionId>),
     ) -> Answer {
-        if self.field.is_planted(Planted::WorkWithoutCallers) {
+        if self.network.is_planted(Planted::WorkWithoutCallers) {
             let (forgotten, rpc) = (self.clone(), rpc.clone());
-            self.field.dispatch(async move { drop(forgotten.answer(rpc).await) });
+            self.network.dispatch(async move { drop(forgotten.answer(rpc).await) });
         }
         tokio::select! {
             biased;
@@ -169,7 +169,7 @@ impl<E: Ec2> Driver<E> {
     }
 
     async fn answer(&self, rpc: Rpc) -> Answer {
-        let bug = self.field.planted;
+        let bug = self.network.planted;
         if let Some(reply) = self.memory.recall(bug, &rpc) {
             return Ok(reply);
         }

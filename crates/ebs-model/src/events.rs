@@ -128,7 +128,8 @@ impl<E: Ec2> World<E> {
         // Its machine's clock may be wrong, though not by so much that EC2 would refuse its requests.
         let time_of_day =
             if self.rng.per_mille(500) { now - self.rng.millis(0, 2 * CLOCK_ERROR_MS) } else { now - CLOCK_ERROR };
-        let driver = Driver::start(self.drivers.len(), (self.client)(self.sim.clone()).await, &self.field, time_of_day);
+        let driver =
+            Driver::start(self.drivers.len(), (self.client)(self.sim.clone()).await, &self.network, time_of_day);
         self.drivers.push(driver);
         self.drivers.len() - 1
     }
@@ -197,7 +198,7 @@ impl<E: Ec2> World<E> {
     pub(crate) fn take_a_right(&mut self) {
         let Some(action) = self.rng.pick(&RIGHTS).copied() else { return };
         let time = self.rng.millis(1_000, 200_000);
-        self.field.take_right(action, time);
+        self.network.take_right(action, time);
         self.tell(format!("for {time:?} there is no right to {action}"));
     }
 

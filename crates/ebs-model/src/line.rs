@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::fault_plan::SETTLE;
-use crate::field::lock;
+use crate::network::lock;
 use crate::sidecar::Sidecar;
 
 /// One driver's line to EC2.

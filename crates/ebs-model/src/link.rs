@@ -16,14 +16,14 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use crate::fault_plan::{CallOutcome, Delivery, Response};
-use crate::field::{Deed, Field, What, made_up};
 use crate::line::Line;
+use crate::network::{Ec2Event, EventKind, Network, injected_error};
 
 /// One driver's port.
 #[derive(Debug)]
 pub(crate) struct Link<E> {
     ec2: Arc<E>,
-    field: Arc<Field>,
+    network: Arc<Network>,
     line: Arc<Line>,
 }
 
@@ -36,7 +36,7 @@ struct Trip<T> {
     /// Only a question, although the action changes things.
     dry: bool,
     outcome: Option<CallOutcome>,
-    did: fn(&T, &Subject) -> What,
+    did: fn(&T, &Subject) -> EventKind,
     subject: Subject,
 }
 
@@ -58,7 +58,7 @@ struct Subject {
 impl<T> Trip<T> {
     /// A question.
     fn ask(action: Action) -> Self {
-        Self { action, dry: true, outcome: None, did: |_, _| What::Other, subject: Subject::default() }
+        Self { action, dry: true, outcome: None, did: |_, _| EventKind::Other, subject: Subject::default() }
     }
 
     /// The same with its outcome decided.
@@ -67,14 +67,14 @@ impl<T> Trip<T> {
     }
 
     /// A change.
-    fn change(action: Action, subject: Subject, did: fn(&T, &Subject) -> What) -> Self {
+    fn change(action: Action, subject: Subject, did: fn(&T, &Subject) -> EventKind) -> Self {
         Self { action, dry: false, outcome: None, did, subject }
     }
 }
 
 impl<E: Ec2> Link<E> {
-    pub(crate) fn new(ec2: Arc<E>, field: Arc<Field>, line: Arc<Line>) -> Self {
-        Self { ec2, field, line }
+    pub(crate) fn new(ec2: Arc<E>, network: Arc<Network>, line: Arc<Line>) -> Self {
+        Self { ec2, network, line }
     }
 
     fn ec2(&self) -> Arc<E> {
@@ -86,18 +86,18 @@ impl<E: Ec2> Link<E> {
         self.line.alive().await;
         let Trip { action, dry, outcome, did, subject } = trip;
         if !dry && !self.line.has_callers() {
-            self.field.violated(format!(
+            self.network.violated(format!(
                 "D-10: driver {} begins {action} of {subject:?} although nobody waits for anything",
                 self.line.id
             ));
         }
-        let outcome = outcome.unwrap_or_else(|| self.field.outcome(action));
+        let outcome = outcome.unwrap_or_else(|| self.network.outcome(action));
         let sent = Instant::now();
         let carried = self.carried(action, (sent, did, subject.clone()), send);
         let answer =
             if outcome.is_plain() { carried.await } else { self.with_faults(action, dry, &outcome, carried).await };
         self.line.alive().await;
-        self.field.tell(|| {
+        self.network.tell(|| {
             let id = self.line.id;
             let told = match &answer {
                 Ok(_) => "ok".to_owned(),
@@ -113,17 +113,17 @@ impl<E: Ec2> Link<E> {
     fn carried<T: Send + 'static>(
         &self,
         action: Action,
-        (sent, did, subject): (Instant, fn(&T, &Subject) -> What, Subject),
+        (sent, did, subject): (Instant, fn(&T, &Subject) -> EventKind, Subject),
         send: Sent<T>,
     ) -> Sent<T> {
-        let (field, line) = (Arc::clone(&self.field), Arc::clone(&self.line));
+        let (network, line) = (Arc::clone(&self.network), Arc::clone(&self.line));
         Box::pin(async move {
             let answer = send.await;
             if let Ok(done) = &answer {
                 let what = did(done, &subject);
-                if what != What::Other {
-                    field.tell(|| format!("EC2 did {action} for driver {}: {what:?}", line.id));
-                    field.note(Deed { line, sent, at: Instant::now(), what });
+                if what != EventKind::Other {
+                    network.tell(|| format!("EC2 did {action} for driver {}: {what:?}", line.id));
+                    network.note(Ec2Event { line, sent, at: Instant::now(), what });
                 }
             }
             answer
@@ -145,11 +145,11 @@ impl<E: Ec2> Link<E> {
                 None
             }
             Delivery::Late(late) => {
-                let (field, line) = (Arc::clone(&self.field), Arc::clone(&self.line));
+                let (network, line) = (Arc::clone(&self.network), Arc::clone(&self.line));
                 let due = outcome.before + outcome.after + late;
-                self.field.dispatch(async move {
+                self.network.dispatch(async move {
                     sleep(due).await;
-                    if field.reaches(&line, sent) {
+                    if network.reaches(&line, sent) {
                         let _nobody_hears = carried.await;
                     }
                 });
@@ -162,10 +162,10 @@ impl<E: Ec2> Link<E> {
             }
             Delivery::Now => {
                 let (tell, told) = oneshot::channel();
-                let (field, line, before) = (Arc::clone(&self.field), Arc::clone(&self.line), outcome.before);
-                self.field.dispatch(async move {
+                let (network, line, before) = (Arc::clone(&self.network), Arc::clone(&self.line), outcome.before);
+                self.network.dispatch(async move {
                     sleep(before).await;
-                    if field.reaches(&line, sent) {
+                    if network.reaches(&line, sent) {
                         // The caller may be gone.
                         let _gone = tell.send(carried.await);
                     }
@@ -174,7 +174,7 @@ impl<E: Ec2> Link<E> {
             }
         };
         sleep(outcome.after).await;
-        match (made_up(action, outcome.response, self.field.planted), answer) {
+        match (injected_error(action, outcome.response, self.network.planted), answer) {
             (Some(error), _) => Err(error),
             (None, Some(answer)) => answer,
             (None, None) => Err(unclear()),
@@ -183,24 +183,24 @@ impl<E: Ec2> Link<E> {
 
     /// The outcome of a creation. `source`: what it is to be made from.
     fn outcome_of_creation(&self, action: Action, creation: &Creation<'_>) -> CallOutcome {
-        let mut outcome = self.field.outcome(action);
+        let mut outcome = self.network.outcome(action);
         let Creation { token, dry, encrypted, source } = *creation;
-        let is_known = self.field.knows_token(token) && !self.field.looks_at_tokens_last();
+        let is_known = self.network.knows_token(token) && !self.network.looks_at_tokens_last();
         let is_idle = (outcome.response == Response::NoRoom && (dry || is_known))
             || (outcome.response == Response::NoKey && !encrypted);
         if is_idle {
             (outcome.response, outcome.delivery) = (Response::Answer, Delivery::Now);
         }
-        let source_is_new = source.is_some_and(|source| self.field.is_behind(source));
+        let source_is_new = source.is_some_and(|source| self.network.is_behind(source));
         if source_is_new && outcome.response == Response::Answer {
             (outcome.response, outcome.delivery) = (Response::NoSource, Delivery::Never);
         }
-        let source_is_gone = source.is_some_and(|source| self.field.is_gone(source));
-        if source_is_gone && self.field.looks_at_tokens_last() && outcome.response == Response::Answer {
+        let source_is_gone = source.is_some_and(|source| self.network.is_gone(source));
+        if source_is_gone && self.network.looks_at_tokens_last() && outcome.response == Response::Answer {
             (outcome.response, outcome.delivery) = (Response::NoSource, Delivery::Never);
         }
         if !dry && outcome.delivery != Delivery::Never {
-            self.field.use_token(token);
+            self.network.use_token(token);
         }
         outcome
     }

@@ -45,7 +45,7 @@ impl<E: Ec2> World<E> {
             let mut open = self.settle_claims(&mut tried);
             open.extend(self.bring_home());
             open.extend(self.settle_snapshots(&mut tried));
-            if self.field.is_planted(Planted::NothingRemembered) {
+            if self.network.is_planted(Planted::NothingRemembered) {
                 self.call_a_new_driver().await;
             }
             if open.is_empty() && self.running.is_empty() {
@@ -127,7 +127,7 @@ impl<E: Ec2> World<E> {
             Snapped::Deleting { id, .. } => (id, true),
             Snapped::Absent | Snapped::Unknown => return false,
         };
-        is_to_go && self.field.is_held_by_a_lock(id)
+        is_to_go && self.network.is_held_by_a_lock(id)
     }
 
     /// Every volume to the one node where it is wanted.
@@ -179,7 +179,7 @@ impl<E: Ec2> World<E> {
             }
             self.tell("-- a day later no lock holds any more");
             self.pass(LOCKS_END).await?;
-            self.field.end_locks();
+            self.network.end_locks();
             self.locks_have_ended = true;
             self.settle_down().await?;
         }

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::beliefs::{Beliefs, Claim, Claimed, SnapClaim, Snapped};
 use crate::content::{self, Key, SnapOrder, VolumeOrder};
 use crate::fault_plan::FaultPlan;
-use crate::field::Field;
+use crate::network::Network;
 use crate::patience::Patience;
 use crate::planted::Planted;
 use crate::rng::Rng;
@@ -50,11 +50,11 @@ impl<E: Ec2> World<E> {
         })
         .await;
         sim.engine().set_timing(timing(&mut setup)).await;
-        let field = Arc::new(Field::new(rng.fork(), fault_plan, options.planted, options.verbose));
+        let network = Arc::new(Network::new(rng.fork(), fault_plan, options.planted, options.verbose));
         let mut world = Self {
             sim,
             client,
-            field,
+            network,
             rng: rng.fork(),
             patience: Patience::draw(&mut setup),
             beliefs: Beliefs::default(),
@@ -70,7 +70,7 @@ impl<E: Ec2> World<E> {
             history: Vec::new(),
             made: BTreeSet::new(),
             names_taken: Vec::new(),
-            snapshot_deeds: Vec::new(),
+            snapshot_events: Vec::new(),
             quota_is_small,
             few_fast_restores,
             locks_have_ended: false,
@@ -80,7 +80,7 @@ impl<E: Ec2> World<E> {
         };
         world.furnish(&mut setup).await;
         world.start_drivers(&mut setup).await;
-        let fault_plan = crate::field::lock(&world.field.fault_plan).clone();
+        let fault_plan = crate::network::lock(&world.network.fault_plan).clone();
         world.tell(format!("{fault_plan:?}{}", if quota_is_small { ", few volumes allowed" } else { "" }));
         world
     }

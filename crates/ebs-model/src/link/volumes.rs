@@ -10,11 +10,11 @@ use ebs_types::{DriverName, Gib, Tags, VolumeId, VolumeType, ZoneName};
 
 use super::attachments::LATER;
 use super::{Creation, Link, Subject, Trip};
-use crate::field::What;
+use crate::network::EventKind;
 use crate::planted::Planted;
 
-fn created(volume: &Volume, of: &Subject) -> What {
-    What::Created { name: of.name.clone(), id: volume.id.to_string() }
+fn created(volume: &Volume, of: &Subject) -> EventKind {
+    EventKind::Created { name: of.name.clone(), id: volume.id.to_string() }
 }
 
 fn name_of(tags: &Tags) -> Subject {
@@ -30,11 +30,11 @@ impl<E: Ec2> Link<E> {
     /// What breakage and the planted bugs make of a description.
     fn bent(&self, mut page: Page<Volume>) -> Page<Volume> {
         for volume in &mut page.items {
-            if volume.state == VolumeState::Available && self.field.is_broken(volume.id.as_str()) {
+            if volume.state == VolumeState::Available && self.network.is_broken(volume.id.as_str()) {
                 volume.state = VolumeState::Error;
             }
         }
-        let Some(bug) = self.field.planted else { return page };
+        let Some(bug) = self.network.planted else { return page };
         for volume in &mut page.items {
             match bug {
                 Planted::AttachmentsUnseen => volume.attachments.clear(),
@@ -65,9 +65,9 @@ impl<E: Ec2> Link<E> {
 impl<E: Ec2> Link<E> {
     /// What the planted bugs make of a creation.
     fn mislead(&self, request: &mut CreateVolume) {
-        match self.field.planted {
+        match self.network.planted {
             Some(Planted::TokenForEachCall) => {
-                let at = self.field.elapsed().as_millis();
+                let at = self.network.elapsed().as_millis();
                 request.client_token = format!("{}-{at}", &request.client_token[..40]);
             }
             Some(Planted::TagsDropped) => request.tags.retain(|key, _| key != "team"),
@@ -93,9 +93,9 @@ impl<E: Ec2> Link<E> {
         request.client_token = format!("{}-again", &request.client_token[..40]);
         let subject = name_of(&request.tags);
         let again = Box::pin(async move { ec2.create_volume(&request).await });
-        let record = (tokio::time::Instant::now(), created as fn(&Volume, &Subject) -> What, subject);
+        let record = (tokio::time::Instant::now(), created as fn(&Volume, &Subject) -> EventKind, subject);
         let carried = self.carried(Action::CreateVolume, record, again);
-        self.field.dispatch(async move {
+        self.network.dispatch(async move {
             tokio::time::sleep(LATER).await;
             line.alive().await;
             let _nobody_hears = carried.await;
@@ -126,7 +126,7 @@ impl<E: Ec2> Volumes for Link<E> {
         };
         let outcome = self.outcome_of_creation(Action::CreateVolume, &creation);
         self.mislead(&mut request);
-        if self.field.is_planted(Planted::CreateTwice) && !request.dry_run {
+        if self.network.is_planted(Planted::CreateTwice) && !request.dry_run {
             self.create_again_later(&request);
         }
         let trip = Trip {
@@ -152,21 +152,21 @@ impl<E: Ec2> Volumes for Link<E> {
 
     async fn delete_volume(&self, id: &VolumeId) -> Result<()> {
         let (ec2, id) = (self.ec2(), id.clone());
-        if self.field.is_planted(Planted::DeleteForgotten) {
+        if self.network.is_planted(Planted::DeleteForgotten) {
             return Ok(());
         }
-        if self.field.is_planted(Planted::DeleteByName) {
+        if self.network.is_planted(Planted::DeleteByName) {
             self.delete_by_name(&id).await;
         }
-        let outcome = self.field.outcome_of_change(Action::DeleteVolume, &[(id.as_str(), "")]);
+        let outcome = self.network.outcome_of_change(Action::DeleteVolume, &[(id.as_str(), "")]);
         let trip =
-            Trip::change(Action::DeleteVolume, of(&id), |(), of| What::Gone { id: of.name.clone() }).with(outcome);
+            Trip::change(Action::DeleteVolume, of(&id), |(), of| EventKind::Gone { id: of.name.clone() }).with(outcome);
         self.make(trip, Box::pin(async move { ec2.delete_volume(&id).await })).await
     }
 
     async fn describe_volumes(&self, query: &VolumeQuery, page: &PageRequest) -> Result<Page<Volume>> {
         let (ec2, query, page) = (self.ec2(), query.clone(), page.clone());
-        if matches!(query, VolumeQuery::Tag { .. }) && self.field.is_planted(Planted::VolumesUnseen) {
+        if matches!(query, VolumeQuery::Tag { .. }) && self.network.is_planted(Planted::VolumesUnseen) {
             return Ok(Page { items: Vec::new(), next: None });
         }
         let trip = Trip { subject: of(format!("{query:?}")), ..Trip::ask(Action::DescribeVolumes) };
@@ -176,8 +176,8 @@ impl<E: Ec2> Volumes for Link<E> {
 
     async fn modify_volume(&self, request: &ModifyVolume) -> Result<Modification> {
         let (ec2, request) = (self.ec2(), request.clone());
-        let outcome = self.field.outcome_of_change(Action::ModifyVolume, &[(request.volume.as_str(), "")]);
-        let trip = Trip::change(Action::ModifyVolume, of(&request.volume), |_, _| What::Other).with(outcome);
+        let outcome = self.network.outcome_of_change(Action::ModifyVolume, &[(request.volume.as_str(), "")]);
+        let trip = Trip::change(Action::ModifyVolume, of(&request.volume), |_, _| EventKind::Other).with(outcome);
         self.make(trip, Box::pin(async move { ec2.modify_volume(&request).await })).await
     }
 
@@ -195,13 +195,13 @@ impl<E: Ec2> Volumes for Link<E> {
 
     async fn create_tags(&self, resource: &str, tags: &Tags) -> Result<()> {
         let (ec2, resource, tags) = (self.ec2(), resource.to_owned(), tags.clone());
-        let trip = Trip::change(Action::CreateTags, of(&resource), |(), _| What::Other);
+        let trip = Trip::change(Action::CreateTags, of(&resource), |(), _| EventKind::Other);
         self.make(trip, Box::pin(async move { ec2.create_tags(&resource, &tags).await })).await
     }
 
     async fn delete_tags(&self, resource: &str, keys: &[String]) -> Result<()> {
         let (ec2, resource, keys) = (self.ec2(), resource.to_owned(), keys.to_vec());
-        let trip = Trip::change(Action::DeleteTags, of(&resource), |(), _| What::Other);
+        let trip = Trip::change(Action::DeleteTags, of(&resource), |(), _| EventKind::Other);
         self.make(trip, Box::pin(async move { ec2.delete_tags(&resource, &keys).await })).await
     }
 }

@@ -15,18 +15,18 @@ use crate::rng::Rng;
 
 /// Something that EC2 did for a driver, in the order in which it did it.
 #[derive(Debug, Clone)]
-pub(crate) struct Deed {
+pub(crate) struct Ec2Event {
     pub(crate) line: Arc<Line>,
     /// When the driver sent the call.
     pub(crate) sent: Instant,
     /// When EC2 did it.
     pub(crate) at: Instant,
-    pub(crate) what: What,
+    pub(crate) what: EventKind,
 }
 
 /// Successful calls only.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum EventKind {
     Created {
         name: String,
         id: String,
@@ -66,10 +66,10 @@ pub(crate) enum What {
 
 /// Shared by all lines of a run.
 #[derive(Debug)]
-pub(crate) struct Field {
+pub(crate) struct Network {
     rng: Mutex<Rng>,
     pub(crate) fault_plan: Mutex<FaultPlan>,
-    deeds: Mutex<Vec<Deed>>,
+    events: Mutex<Vec<Ec2Event>>,
     /// What EC2 did that no description tells the model.
     facts: Mutex<Facts>,
     /// Until when drivers have no right to an action.
@@ -77,7 +77,7 @@ pub(crate) struct Field {
     /// Tokens with which EC2 may have made a volume: it would repeat its answer to them, not refuse for want of room.
     tokens: Mutex<BTreeSet<String>>,
     /// Calls on their way whose callers may be gone.
-    couriers: Mutex<JoinSet<()>>,
+    in_flight: Mutex<JoinSet<()>>,
     violations: Mutex<Vec<String>>,
     calls: Mutex<Vec<String>>,
     pub(crate) planted: Option<Planted>,
@@ -104,16 +104,16 @@ struct Facts {
     denied: bool,
 }
 
-impl Field {
+impl Network {
     pub(crate) fn new(rng: Rng, fault_plan: FaultPlan, planted: Option<Planted>, verbose: bool) -> Self {
         Self {
             rng: Mutex::new(rng),
             fault_plan: Mutex::new(fault_plan),
-            deeds: Mutex::default(),
+            events: Mutex::default(),
             facts: Mutex::default(),
             rights_missing: Mutex::default(),
             tokens: Mutex::default(),
-            couriers: Mutex::default(),
+            in_flight: Mutex::default(),
             violations: Mutex::default(),
             calls: Mutex::default(),
             planted,
@@ -232,8 +232,8 @@ impl Field {
     }
 
     /// What EC2 did since the last time.
-    pub(crate) fn take_deeds(&self) -> Vec<Deed> {
-        std::mem::take(&mut *lock(&self.deeds))
+    pub(crate) fn take_events(&self) -> Vec<Ec2Event> {
+        std::mem::take(&mut *lock(&self.events))
     }
 
     /// A rule that was broken on the way to EC2.
@@ -245,32 +245,34 @@ impl Field {
         std::mem::take(&mut *lock(&self.violations))
     }
 
-    pub(crate) fn note(&self, deed: Deed) {
+    pub(crate) fn note(&self, event: Ec2Event) {
         let mut facts = lock(&self.facts);
-        match &deed.what {
-            What::Attached { volume, instance } => {
-                facts.born.insert((volume.clone(), instance.clone()), deed.at);
+        match &event.what {
+            EventKind::Attached { volume, instance } => {
+                facts.born.insert((volume.clone(), instance.clone()), event.at);
             }
-            What::Snapshotted { id, .. } => drop(facts.born.entry((id.clone(), String::new())).or_insert(deed.at)),
-            What::Created { id, .. } => {
-                facts.born.entry((id.clone(), String::new())).or_insert(deed.at);
+            EventKind::Snapshotted { id, .. } => {
+                drop(facts.born.entry((id.clone(), String::new())).or_insert(event.at))
+            }
+            EventKind::Created { id, .. } => {
+                facts.born.entry((id.clone(), String::new())).or_insert(event.at);
                 let is_new = facts.made.insert(id.clone());
                 if is_new && lock(&self.fault_plan).breaks(&mut lock(&self.rng)) {
                     facts.broken.insert(id.clone());
                 }
             }
-            What::Gone { id } => drop(facts.gone.insert(id.clone())),
-            What::Locked { snapshot } => {
+            EventKind::Gone { id } => drop(facts.gone.insert(id.clone())),
+            EventKind::Locked { snapshot } => {
                 facts.unlocked.remove(snapshot);
                 facts.locked.insert(snapshot.clone());
             }
-            What::Restoring { snapshot, zones } => {
+            EventKind::Restoring { snapshot, zones } => {
                 facts.restoring.extend(zones.iter().map(|zone| (snapshot.clone(), zone.clone())));
             }
             _ => {}
         }
         drop(facts);
-        lock(&self.deeds).push(deed);
+        lock(&self.events).push(event);
     }
 
     /// Since the run began.
@@ -290,10 +292,10 @@ impl Field {
     }
 
     /// Carries a call to EC2 even when its caller is gone by then.
-    pub(crate) fn dispatch(&self, courier: impl Future<Output = ()> + Send + 'static) {
-        let mut couriers = lock(&self.couriers);
-        while couriers.try_join_next().is_some() {}
-        couriers.spawn(courier);
+    pub(crate) fn dispatch(&self, call: impl Future<Output = ()> + Send + 'static) {
+        let mut in_flight = lock(&self.in_flight);
+        while in_flight.try_join_next().is_some() {}
+        in_flight.spawn(call);
     }
 
     pub(crate) fn reaches(&self, line: &Line, sent: Instant) -> bool {
@@ -302,7 +304,7 @@ impl Field {
 }
 
 /// How a call is told of, when it is not EC2's own answer.
-pub(crate) fn made_up(action: Action, response: Response, planted: Option<Planted>) -> Option<Ec2Error> {
+pub(crate) fn injected_error(action: Action, response: Response, planted: Option<Planted>) -> Option<Ec2Error> {
     let (class, message) = match response {
         Response::Answer => return None,
         Response::Denied => (ErrorClass::Unauthorized, "You are not authorized to perform this operation."),
