@@ -162,7 +162,7 @@ impl<E: Ec2> World<E> {
                 "CreateVolume of {name} was refused for good ({refused:?}) and left {left:?} behind"
             ));
         }
-        let refused_in = self.drivers[call.driver].line.served_since(Sidecar::Provisioner);
+        let refused_in = self.drivers[call.driver].process.served_since(Sidecar::Provisioner);
         let claim = &mut self.beliefs.claims[at];
         (claim.state, claim.refused_in) = (Claimed::Absent, refused_in);
         Ok(())
@@ -241,7 +241,7 @@ impl<E: Ec2> World<E> {
     fn unpublished(&mut self, call: &Call, id: &str, node: usize, (answer, truth): (Answer, &StateView)) -> Checked {
         let instance = self.nodes[node].id.clone();
         let mut disturbed = false;
-        let freed_in = self.drivers[call.driver].line.served_since(Sidecar::Attacher);
+        let freed_in = self.drivers[call.driver].process.served_since(Sidecar::Attacher);
         if let Some(disk) = self.beliefs.disk(id) {
             let hold = disk.hold(node);
             hold.unpublishing -= 1;

@@ -122,11 +122,11 @@ impl<E: Ec2> World<E> {
             Target::Snapshot { snap, .. } => &self.beliefs.snaps[*snap].name,
             _ => "",
         };
-        if !self.beliefs.is_free(name, driver.line.id) {
+        if !self.beliefs.is_free(name, driver.process.id) {
             return;
         }
         let rpc = self.rpc(&target);
-        let call = self.expect(target.clone(), driver.line.id);
+        let call = self.expect(target.clone(), driver.process.id);
         let id = self.next_call;
         self.next_call += 1;
         self.tell(format!("#{id} {target:?} within {deadline:?}{}", if call.is_contrary { ", contrary" } else { "" }));

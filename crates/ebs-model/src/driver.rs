@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tonic::{Request, Status};
 
 use crate::content::CLUSTER;
-use crate::line::{Caller, Line};
+use crate::driver_process::{Caller, DriverProcess};
 use crate::link::Link;
 use crate::misled::Memory;
 use crate::network::Network;
@@ -112,7 +112,7 @@ pub(crate) type Answer = Result<Reply, Refused>;
 /// A driver process.
 pub(crate) struct Driver<E> {
     service: ControllerService<Link<E>>,
-    pub(crate) line: Arc<Line>,
+    pub(crate) process: Arc<DriverProcess>,
     network: Arc<Network>,
     memory: Arc<Memory>,
 }
@@ -121,7 +121,7 @@ impl<E> Clone for Driver<E> {
     fn clone(&self) -> Self {
         Self {
             service: self.service.clone(),
-            line: Arc::clone(&self.line),
+            process: Arc::clone(&self.process),
             network: Arc::clone(&self.network),
             memory: Arc::clone(&self.memory),
         }
@@ -131,21 +131,21 @@ impl<E> Clone for Driver<E> {
 impl<E: Ec2> Driver<E> {
     /// A process that starts now, when its own clock shows this.
     pub(crate) fn start(id: usize, ec2: Arc<E>, network: &Arc<Network>, now: SystemTime) -> Self {
-        let line = Arc::new(Line::new(id));
+        let process = Arc::new(DriverProcess::new(id));
         let driver = DriverName::default();
-        let link = Arc::new(Link::new(ec2, Arc::clone(network), Arc::clone(&line)));
+        let link = Arc::new(Link::new(ec2, Arc::clone(network), Arc::clone(&process)));
         let cloud = Cloud::new(link, CloudConfig { time_of_day: Some(now), ..CloudConfig::new(driver.clone()) });
         let cluster_id = Some(CLUSTER.to_owned());
         let tags = TagPolicy { driver: driver.clone(), cluster_id, extra: Tags::new(), warn_on_invalid: false };
         let options = ControllerOptions { driver, tags };
         let service = ControllerService::new(Arc::new(cloud), options, Operations::new());
-        Self { service, line, network: Arc::clone(network), memory: Arc::default() }
+        Self { service, process, network: Arc::clone(network), memory: Arc::default() }
     }
 
     /// Calls, waits for the answer as long as the deadline allows, and leaves. It counts as a caller from now on.
     pub(crate) fn call(self, rpc: Rpc, deadline: Duration) -> impl Future<Output = Answer> + Send {
-        self.line.serve(Sidecar::calling(&rpc));
-        let (caller, term) = (self.line.caller(), self.line.term(Sidecar::calling(&rpc)));
+        self.process.serve(Sidecar::calling(&rpc));
+        let (caller, term) = (self.process.caller(), self.process.term(Sidecar::calling(&rpc)));
         self.called(rpc, deadline, (caller, term))
     }
 
@@ -161,7 +161,7 @@ impl<E: Ec2> Driver<E> {
         }
         tokio::select! {
             biased;
-            // The sender lives as long as the line.
+            // The sender lives as long as the process.
             _changed = term.changed() => Err(refused(Heard::Unavailable, "the connection is lost")),
             answer = self.answer(rpc) => answer,
             () = tokio::time::sleep(deadline) => Err(refused(Heard::DeadlineExceeded, "the deadline has passed")),
@@ -179,7 +179,7 @@ impl<E: Ec2> Driver<E> {
 
     async fn carry_out(&self, rpc: Rpc) -> Answer {
         let service = &self.service;
-        let connection = self.line.connection(Sidecar::calling(&rpc));
+        let connection = self.process.connection(Sidecar::calling(&rpc));
         let reply = match rpc {
             Rpc::CreateVolume(r) => {
                 let volume = service.create_volume(over(connection, r)).await?.into_inner().volume;

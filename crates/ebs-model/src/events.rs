@@ -60,13 +60,13 @@ impl<E: Ec2> World<E> {
     /// A process dies, and another is started in its place.
     pub(crate) async fn restart_driver(&mut self) {
         let Some(died) = self.some_holder() else { return };
-        let line = Arc::clone(&self.drivers[died].line);
-        line.die();
+        let process = Arc::clone(&self.drivers[died].process);
+        process.die();
         let held = self.leases_of(died);
         let gap = self.rng.millis(0, 5_000);
         let next = self.start_driver().await;
         held.iter().for_each(|sidecar| self.holders[sidecar.place()] = next);
-        self.tell(format!("driver {} dies; the next is there in {gap:?}", line.id));
+        self.tell(format!("driver {} dies; the next is there in {gap:?}", process.id));
         self.no_driver_until = Instant::now() + gap;
     }
 
@@ -78,7 +78,7 @@ impl<E: Ec2> World<E> {
             let kept = self.rng.below(leases.len());
             leases = vec![leases[kept]];
         }
-        leases.iter().for_each(|sidecar| self.drivers[old].line.lose_lease(*sidecar));
+        leases.iter().for_each(|sidecar| self.drivers[old].process.lose_lease(*sidecar));
         let next = self.next_holder(old, &leases).await;
         let gap = self.rng.millis(0, 20_000);
         self.tell(format!("driver {old} loses the leases of {leases:?} to {next} in {gap:?}"));
@@ -89,9 +89,9 @@ impl<E: Ec2> World<E> {
     pub(crate) async fn crash_and_hand_over(&mut self) {
         let Some(died) = self.some_holder() else { return };
         let leases = self.leases_of(died);
-        let line = Arc::clone(&self.drivers[died].line);
-        leases.iter().for_each(|sidecar| line.lose_lease(*sidecar));
-        line.die();
+        let process = Arc::clone(&self.drivers[died].process);
+        leases.iter().for_each(|sidecar| process.lose_lease(*sidecar));
+        process.die();
         let next = self.next_holder(died, &leases).await;
         let gap = self.rng.millis(10_000, 20_000);
         self.tell(format!("driver {died} dies, and {next} has the leases of {leases:?} in {gap:?}"));
@@ -113,7 +113,7 @@ impl<E: Ec2> World<E> {
 
     async fn next_holder(&mut self, old: usize, leases: &[Sidecar]) -> usize {
         let others: Vec<usize> =
-            (0..self.drivers.len()).filter(|at| *at != old && !self.drivers[*at].line.is_dead()).collect();
+            (0..self.drivers.len()).filter(|at| *at != old && !self.drivers[*at].process.is_dead()).collect();
         let next = match self.rng.pick(&others) {
             Some(other) => *other,
             None => self.start_driver().await,

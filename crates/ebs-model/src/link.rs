@@ -15,8 +15,8 @@ use ebs_ec2::{Action, Ec2, Ec2Error, Result};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
+use crate::driver_process::DriverProcess;
 use crate::fault_plan::{CallOutcome, Delivery, Response};
-use crate::line::Line;
 use crate::network::{Ec2Event, EventKind, Network, injected_error};
 
 /// One driver's port.
@@ -24,7 +24,7 @@ use crate::network::{Ec2Event, EventKind, Network, injected_error};
 pub(crate) struct Link<E> {
     ec2: Arc<E>,
     network: Arc<Network>,
-    line: Arc<Line>,
+    process: Arc<DriverProcess>,
 }
 
 /// A call on its way; boxed, for it is large and passes through many hands.
@@ -73,8 +73,8 @@ impl<T> Trip<T> {
 }
 
 impl<E: Ec2> Link<E> {
-    pub(crate) fn new(ec2: Arc<E>, network: Arc<Network>, line: Arc<Line>) -> Self {
-        Self { ec2, network, line }
+    pub(crate) fn new(ec2: Arc<E>, network: Arc<Network>, process: Arc<DriverProcess>) -> Self {
+        Self { ec2, network, process }
     }
 
     fn ec2(&self) -> Arc<E> {
@@ -83,12 +83,12 @@ impl<E: Ec2> Link<E> {
 
     /// Makes the call that `send` is.
     async fn make<T: Send + 'static>(&self, trip: Trip<T>, send: Sent<T>) -> Result<T> {
-        self.line.alive().await;
+        self.process.alive().await;
         let Trip { action, dry, outcome, did, subject } = trip;
-        if !dry && !self.line.has_callers() {
+        if !dry && !self.process.has_callers() {
             self.network.violated(format!(
                 "D-10: driver {} begins {action} of {subject:?} although nobody waits for anything",
-                self.line.id
+                self.process.id
             ));
         }
         let outcome = outcome.unwrap_or_else(|| self.network.outcome(action));
@@ -96,9 +96,9 @@ impl<E: Ec2> Link<E> {
         let carried = self.carried(action, (sent, did, subject.clone()), send);
         let answer =
             if outcome.is_plain() { carried.await } else { self.with_faults(action, dry, &outcome, carried).await };
-        self.line.alive().await;
+        self.process.alive().await;
         self.network.tell(|| {
-            let id = self.line.id;
+            let id = self.process.id;
             let told = match &answer {
                 Ok(_) => "ok".to_owned(),
                 Err(e) => format!("{:?} {}", e.class, e.code.as_deref().unwrap_or("")),
@@ -116,14 +116,14 @@ impl<E: Ec2> Link<E> {
         (sent, did, subject): (Instant, fn(&T, &Subject) -> EventKind, Subject),
         send: Sent<T>,
     ) -> Sent<T> {
-        let (network, line) = (Arc::clone(&self.network), Arc::clone(&self.line));
+        let (network, process) = (Arc::clone(&self.network), Arc::clone(&self.process));
         Box::pin(async move {
             let answer = send.await;
             if let Ok(done) = &answer {
                 let what = did(done, &subject);
                 if what != EventKind::Other {
-                    network.tell(|| format!("EC2 did {action} for driver {}: {what:?}", line.id));
-                    network.note(Ec2Event { line, sent, at: Instant::now(), what });
+                    network.tell(|| format!("EC2 did {action} for driver {}: {what:?}", process.id));
+                    network.note(Ec2Event { process, sent, at: Instant::now(), what });
                 }
             }
             answer
@@ -145,11 +145,11 @@ impl<E: Ec2> Link<E> {
                 None
             }
             Delivery::Late(late) => {
-                let (network, line) = (Arc::clone(&self.network), Arc::clone(&self.line));
+                let (network, process) = (Arc::clone(&self.network), Arc::clone(&self.process));
                 let due = outcome.before + outcome.after + late;
                 self.network.dispatch(async move {
                     sleep(due).await;
-                    if network.reaches(&line, sent) {
+                    if network.reaches(&process, sent) {
                         let _nobody_hears = carried.await;
                     }
                 });
@@ -162,10 +162,10 @@ impl<E: Ec2> Link<E> {
             }
             Delivery::Now => {
                 let (tell, told) = oneshot::channel();
-                let (network, line, before) = (Arc::clone(&self.network), Arc::clone(&self.line), outcome.before);
+                let (network, process, before) = (Arc::clone(&self.network), Arc::clone(&self.process), outcome.before);
                 self.network.dispatch(async move {
                     sleep(before).await;
-                    if network.reaches(&line, sent) {
+                    if network.reaches(&process, sent) {
                         // The caller may be gone.
                         let _gone = tell.send(carried.await);
                     }

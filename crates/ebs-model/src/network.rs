@@ -8,15 +8,15 @@ use ebs_ec2::{Action, Ec2Error, ErrorClass};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::driver_process::DriverProcess;
 use crate::fault_plan::{CallOutcome, Delivery, FaultPlan, Response};
-use crate::line::Line;
 use crate::planted::Planted;
 use crate::rng::Rng;
 
 /// Something that EC2 did for a driver, in the order in which it did it.
 #[derive(Debug, Clone)]
 pub(crate) struct Ec2Event {
-    pub(crate) line: Arc<Line>,
+    pub(crate) process: Arc<DriverProcess>,
     /// When the driver sent the call.
     pub(crate) sent: Instant,
     /// When EC2 did it.
@@ -64,7 +64,7 @@ pub(crate) enum EventKind {
     Other,
 }
 
-/// Shared by all lines of a run.
+/// Shared by all drivers of a run.
 #[derive(Debug)]
 pub(crate) struct Network {
     rng: Mutex<Rng>,
@@ -298,8 +298,8 @@ impl Network {
         in_flight.spawn(call);
     }
 
-    pub(crate) fn reaches(&self, line: &Line, sent: Instant) -> bool {
-        line.reaches(sent, lock(&self.fault_plan).latest)
+    pub(crate) fn reaches(&self, process: &DriverProcess, sent: Instant) -> bool {
+        process.reaches(sent, lock(&self.fault_plan).latest)
     }
 }
 

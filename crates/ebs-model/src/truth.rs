@@ -107,9 +107,11 @@ impl<E: Ec2> World<E> {
     fn check_names(&mut self, truth: &StateView) -> Checked {
         for event in std::mem::take(&mut self.names_taken) {
             let EventKind::NameTaken { volume, instance, device } = &event.what else { continue };
-            let Some(other) = event.line.has_given(instance, device).filter(|other| other != volume) else { continue };
+            let Some(other) = event.process.has_given(instance, device).filter(|other| other != volume) else {
+                continue;
+            };
             if attachment(truth, &other, instance).is_some_and(|a| a.device == *device) {
-                let id = event.line.id;
+                let id = event.process.id;
                 return broken(format!(
                     "driver {id} asks for {device} on {instance} for {volume} and has given it to {other} itself"
                 ));
@@ -189,7 +191,7 @@ impl<E: Ec2> World<E> {
     }
 
     fn saw_created(&mut self, event: &Ec2Event, name: &str, id: &str) -> Checked {
-        let is_excused = event.line.had_in_flight_at_loss(Sidecar::Provisioner, event.sent);
+        let is_excused = event.process.had_in_flight_at_loss(Sidecar::Provisioner, event.sent);
         let Some(claim) = self.beliefs.by_name(name) else { return broken(format!("nobody asked for {name}: {id}")) };
         let is_old = self.made.contains(id);
         self.made.insert(id.to_owned());
@@ -201,32 +203,35 @@ impl<E: Ec2> World<E> {
                 self.tell(format!("{id} comes late, as a lost lease allows"));
                 Ok(())
             }
-            state => broken(format!("{name} is {state:?}, and driver {} makes {id}", event.line.id)),
+            state => broken(format!("{name} is {state:?}, and driver {} makes {id}", event.process.id)),
         }
     }
 
     fn saw_attached(&mut self, event: &Ec2Event, volume: &str, instance: &str) -> Checked {
         let node = self.nodes.iter().position(|n| n.id == instance);
         let (Some(node), Some(disk)) = (node, self.beliefs.disk(volume)) else {
-            return broken(format!("driver {} attaches {volume} to {instance}, which nobody asked for", event.line.id));
+            return broken(format!(
+                "driver {} attaches {volume} to {instance}, which nobody asked for",
+                event.process.id
+            ));
         };
         let hold = disk.hold(node);
         if hold.state != Held::Not {
             return Ok(());
         }
         let was_foreseeable = hold.freed_in.is_some_and(|since| event.sent < since);
-        if event.line.had_in_flight_at_loss(Sidecar::Attacher, event.sent) && !was_foreseeable {
+        if event.process.had_in_flight_at_loss(Sidecar::Attacher, event.sent) && !was_foreseeable {
             hold.state = Held::Maybe;
             self.tell(format!("{volume} comes late to {instance}, as a lost lease allows"));
             return Ok(());
         }
-        broken(format!("driver {} attaches {volume} to {instance} after a successful detach", event.line.id))
+        broken(format!("driver {} attaches {volume} to {instance} after a successful detach", event.process.id))
     }
 
     /// A detach that a process had in flight when it ended may undo what the next one has done.
     fn saw_detached(&mut self, event: &Ec2Event, volume: &str, instance: &str) {
         let node = self.nodes.iter().position(|n| n.id == instance);
-        let is_excused = event.line.had_in_flight(Sidecar::Attacher, event.sent);
+        let is_excused = event.process.had_in_flight(Sidecar::Attacher, event.sent);
         if let (Some(node), Some(disk)) = (node, self.beliefs.disk(volume))
             && is_excused
             && matches!(disk.hold(node).state, Held::Attached(_))
@@ -239,12 +244,12 @@ impl<E: Ec2> World<E> {
     fn saw_snapshotted(&mut self, event: &Ec2Event, name: &str, id: &str) -> Checked {
         let before = self.snapshot_events.iter().rfind(|(n, _, _)| n == name).cloned();
         self.snapshot_events.push((name.to_owned(), id.to_owned(), event.clone()));
-        let is_excused = event.line.had_in_flight_at_loss(Sidecar::Snapshotter, event.sent)
+        let is_excused = event.process.had_in_flight_at_loss(Sidecar::Snapshotter, event.sent)
             || before.as_ref().is_some_and(|(_, id, earlier)| {
                 // The other driver could not see it yet, and has no start of its own to wait after.
-                earlier.line.id != event.line.id
-                    && earlier.line.had_in_flight_at_loss(Sidecar::Snapshotter, earlier.sent)
-                    && event.line.started <= earlier.at
+                earlier.process.id != event.process.id
+                    && earlier.process.had_in_flight_at_loss(Sidecar::Snapshotter, earlier.sent)
+                    && event.process.started <= earlier.at
                     && !self.network.is_gone(id)
             });
         let Some(snap) = self.beliefs.snaps.iter_mut().find(|s| s.name == name) else {
@@ -265,6 +270,6 @@ impl<E: Ec2> World<E> {
             self.tell(format!("{name} was taken twice, as a lost lease allows"));
             return Ok(());
         }
-        broken(format!("{name} is {:?}, and driver {} takes {id}", snap.state, event.line.id))
+        broken(format!("{name} is {:?}, and driver {} takes {id}", snap.state, event.process.id))
     }
 }

@@ -35,12 +35,12 @@ impl<E: Ec2> Link<E> {
         let (volume, instance) = (asked.volume.as_str(), asked.instance.as_str());
         let device = asked.device.as_str();
         match answer {
-            Ok(_) => self.line.gave_device(instance, device, volume),
+            Ok(_) => self.process.gave_device(instance, device, volume),
             Err(e) if e.class == ErrorClass::DeviceNameInUse => {
                 let [volume, instance, device] = [volume, instance, device].map(str::to_owned);
-                let (line, now) = (Arc::clone(&self.line), tokio::time::Instant::now());
+                let (process, now) = (Arc::clone(&self.process), tokio::time::Instant::now());
                 let what = EventKind::NameTaken { volume, instance, device };
-                self.network.note(Ec2Event { line, sent: now, at: now, what });
+                self.network.note(Ec2Event { process, sent: now, at: now, what });
             }
             Err(_) => {}
         }
@@ -49,20 +49,20 @@ impl<E: Ec2> Link<E> {
     /// The planted bug of a policy that takes attachments back.
     fn detach_later(&self, request: &AttachRequest) {
         let detach = DetachRequest { volume: request.volume.clone(), instance: request.instance.clone() };
-        let (ec2, line) = (self.ec2(), Arc::clone(&self.line));
+        let (ec2, process) = (self.ec2(), Arc::clone(&self.process));
         self.network.dispatch(async move {
             tokio::time::sleep(LATER).await;
-            line.alive().await;
+            process.alive().await;
             let _nobody_hears = ec2.detach_volume(&detach).await;
         });
     }
 
     /// The planted bug of a policy that deletes what is not attached.
     fn delete_later(&self, volume: &VolumeId) {
-        let (ec2, line, volume) = (self.ec2(), Arc::clone(&self.line), volume.clone());
+        let (ec2, process, volume) = (self.ec2(), Arc::clone(&self.process), volume.clone());
         self.network.dispatch(async move {
             tokio::time::sleep(LATER).await;
-            line.alive().await;
+            process.alive().await;
             let _nobody_hears = ec2.delete_volume(&volume).await;
         });
     }
@@ -74,10 +74,10 @@ impl<E: Ec2> Link<E> {
         let again = Box::pin(async move { ec2.attach_volume(&request).await });
         let record = (tokio::time::Instant::now(), attached as fn(&Attachment, &Subject) -> EventKind, subject);
         let carried = self.carried(Action::AttachVolume, record, again);
-        let line = Arc::clone(&self.line);
+        let process = Arc::clone(&self.process);
         self.network.dispatch(async move {
             tokio::time::sleep(LATER).await;
-            line.alive().await;
+            process.alive().await;
             let _nobody_hears = carried.await;
         });
     }
@@ -120,7 +120,7 @@ impl<E: Ec2> Attachments for Link<E> {
         if self.network.is_planted(Planted::DeleteUnasked) {
             self.delete_later(&request.volume);
         }
-        self.line.took_device(request.instance.as_str(), request.volume.as_str());
+        self.process.took_device(request.instance.as_str(), request.volume.as_str());
         let of = [(request.volume.as_str(), request.instance.as_str()), (request.volume.as_str(), "")];
         let outcome = self.network.outcome_of_change(Action::DetachVolume, &of);
         let trip = Trip::change(Action::DetachVolume, pair(&request.volume, &request.instance), detached).with(outcome);

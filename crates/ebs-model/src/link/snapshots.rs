@@ -20,11 +20,11 @@ fn of(name: impl ToString) -> Subject {
 impl<E: Ec2> Link<E> {
     /// The planted bug of a policy that takes a snapshot again by itself, and not even says by what name.
     fn take_again_later(&self, request: &CreateSnapshot) {
-        let (ec2, line, mut request) = (self.ec2(), Arc::clone(&self.line), request.clone());
+        let (ec2, process, mut request) = (self.ec2(), Arc::clone(&self.process), request.clone());
         request.tags.remove(DriverName::SNAPSHOT_NAME_TAG);
         self.network.dispatch(async move {
             tokio::time::sleep(LATER).await;
-            line.alive().await;
+            process.alive().await;
             let _nobody_hears = ec2.create_snapshot(&request).await;
         });
     }

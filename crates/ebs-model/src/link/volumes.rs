@@ -89,7 +89,7 @@ impl<E: Ec2> Link<E> {
 
     /// The planted bug of a policy that makes a volume again by itself.
     fn create_again_later(&self, request: &CreateVolume) {
-        let (ec2, line, mut request) = (self.ec2(), Arc::clone(&self.line), request.clone());
+        let (ec2, process, mut request) = (self.ec2(), Arc::clone(&self.process), request.clone());
         request.client_token = format!("{}-again", &request.client_token[..40]);
         let subject = name_of(&request.tags);
         let again = Box::pin(async move { ec2.create_volume(&request).await });
@@ -97,7 +97,7 @@ impl<E: Ec2> Link<E> {
         let carried = self.carried(Action::CreateVolume, record, again);
         self.network.dispatch(async move {
             tokio::time::sleep(LATER).await;
-            line.alive().await;
+            process.alive().await;
             let _nobody_hears = carried.await;
         });
     }
