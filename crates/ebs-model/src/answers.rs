@@ -21,7 +21,7 @@ impl<E: Ec2> World<E> {
             Err(refused) => self.tell(format!("#{id} {:?}: {}", refused.code, refused.message)),
         }
         let is_done = answer.as_ref().is_ok_and(|reply| !matches!(reply, Reply::Snapshot(s) if !s.ready_to_use));
-        self.patience.note(&call.target, is_done);
+        self.retries.note(&call.target, is_done);
         let truth = self.sim.engine().snapshot_of_state().await;
         match (call.target.clone(), answer) {
             (Target::Create { claim, order }, answer) => self.created(&call, claim, &order, (answer, &truth)),

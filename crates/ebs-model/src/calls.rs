@@ -5,7 +5,7 @@ use ebs_ec2::Ec2;
 use crate::beliefs::{Claim, Claimed, Disk, Held, SnapClaim, Snapped};
 use crate::content::{self, SnapOrder, VolumeOrder};
 use crate::driver::Rpc;
-use crate::patience::Deadline;
+use crate::retries::Deadline;
 use crate::sidecar::Sidecar;
 use crate::world::World;
 
@@ -114,7 +114,7 @@ impl<E: Ec2> World<E> {
         let Some(driver) = self.driver(Sidecar::behind(&target)) else { return };
         let deadline = match deadline {
             Deadline::Within(time) => time,
-            Deadline::Sidecar if self.patience.is_over(&target) => self.patience.time_out(&target),
+            Deadline::Sidecar if self.retries.is_over(&target) => self.retries.time_out(&target),
             Deadline::Sidecar => return,
         };
         let name = match &target {

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use crate::beliefs::{Claimed, Held, SnapClaim, Snapped};
 use crate::calls::Target;
-use crate::patience::Deadline;
 use crate::planted::Planted;
+use crate::retries::Deadline;
 use crate::truth::is_live;
 use crate::world::{Checked, World, broken};
 
@@ -30,7 +30,7 @@ impl<E: Ec2> World<E> {
     /// Without faults every wish is fulfilled, or refused for good, within a bound and by clients that leave and come
     /// back as sidecars do.
     pub(crate) async fn settle_down(&mut self) -> Checked {
-        self.patience.forget();
+        self.retries.forget();
         for claim in &mut self.beliefs.claims {
             if let Claimed::Exists(disk) = &mut claim.state {
                 disk.growth_refusals = 0;
@@ -56,7 +56,7 @@ impl<E: Ec2> World<E> {
                 let time = TO_CONVERGE.as_secs() / 60;
                 return broken(format!(
                     "{time} min after the faults were over there was still work on {open:?}: {:?}",
-                    self.patience
+                    self.retries
                 ));
             }
             self.pass(LOOK_ROUND).await?;

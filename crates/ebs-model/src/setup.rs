@@ -17,8 +17,8 @@ use crate::beliefs::{Beliefs, Claim, Claimed, SnapClaim, Snapped};
 use crate::content::{self, Key, SnapOrder, VolumeOrder};
 use crate::fault_plan::FaultPlan;
 use crate::network::Network;
-use crate::patience::Patience;
 use crate::planted::Planted;
+use crate::retries::SidecarRetries;
 use crate::rng::Rng;
 use crate::run::{Made, Options};
 use crate::world::{Node, World};
@@ -56,7 +56,7 @@ impl<E: Ec2> World<E> {
             client,
             network,
             rng: rng.fork(),
-            patience: Patience::draw(&mut setup),
+            retries: SidecarRetries::draw(&mut setup),
             beliefs: Beliefs::default(),
             nodes: Vec::new(),
             foreign: BTreeMap::new(),

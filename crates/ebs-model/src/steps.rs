@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::beliefs::{Claimed, Disk, Held, Snapped};
 use crate::calls::Target;
 use crate::content::{Origin, SnapOrder, VolumeOrder};
-use crate::patience::Deadline;
+use crate::retries::Deadline;
 use crate::world::{Checked, World};
 
 /// The largest growth that a run asks for in one step, in GiB.

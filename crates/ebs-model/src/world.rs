@@ -13,7 +13,7 @@ use crate::beliefs::Beliefs;
 use crate::calls::{Call, Target};
 use crate::driver::{Answer, Driver};
 use crate::network::{Ec2Event, Network, lock};
-use crate::patience::Patience;
+use crate::retries::SidecarRetries;
 use crate::rng::Rng;
 use crate::run::Made;
 use crate::sidecar::Sidecar;
@@ -45,7 +45,7 @@ pub(crate) struct World<E> {
     pub(crate) client: Box<dyn Fn(SimEc2) -> Made<E> + Send>,
     pub(crate) network: Arc<Network>,
     pub(crate) rng: Rng,
-    pub(crate) patience: Patience,
+    pub(crate) retries: SidecarRetries,
     pub(crate) beliefs: Beliefs,
     pub(crate) nodes: Vec<Node>,
     /// Not the drivers': root volumes and strangers, as they have to stay.

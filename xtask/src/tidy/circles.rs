@@ -36,7 +36,7 @@ const EXCEPTIONS: [Exception; 5] = [
             "driver_process",
             "link",
             "misled",
-            "patience",
+            "retries",
             "run",
             "sidecar",
             "world",
