@@ -20,8 +20,8 @@ use tonic::{Request, Status};
 
 use crate::content::CLUSTER;
 use crate::driver_process::{Caller, DriverProcess};
+use crate::falsified::Memory;
 use crate::link::Link;
-use crate::misled::Memory;
 use crate::network::Network;
 use crate::planted::Planted;
 use crate::sidecar::Sidecar;
@@ -174,7 +174,7 @@ impl<E: Ec2> Driver<E> {
             return Ok(reply);
         }
         let answer = self.carry_out(rpc.clone()).await;
-        self.memory.bend(bug, &rpc, answer)
+        self.memory.falsify(bug, &rpc, answer)
     }
 
     async fn carry_out(&self, rpc: Rpc) -> Answer {

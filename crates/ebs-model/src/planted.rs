@@ -100,9 +100,9 @@ planted! {
     /// A second answer to the same name tells another id.
     IdChanges,
     /// The zone told is another.
-    ZoneMistold,
+    WrongZone,
     /// The size told of snapshots and of grown volumes is smaller.
-    SizeMistold,
+    WrongSize,
     /// The source told of snapshots is another.
-    SourceMistold,
+    WrongSource,
 }

@@ -186,10 +186,10 @@ const TOLD_AS: &[(Planted, &str)] = &[
     (Planted::DespairTooSoon, "ControllerPublishVolume of vol-"),
     (Planted::DespairTooSoon, "ControllerUnpublishVolume of vol-"),
     (Planted::DespairTooSoon, "ControllerExpandVolume of vol-"),
-    (Planted::ZoneMistold, "the zone told is not the volume's"),
-    (Planted::SizeMistold, "is told to have"),
-    (Planted::SizeMistold, "the size told is not the snapshot's"),
-    (Planted::SourceMistold, "its source is another"),
+    (Planted::WrongZone, "the zone told is not the volume's"),
+    (Planted::WrongSize, "is told to have"),
+    (Planted::WrongSize, "the size told is not the snapshot's"),
+    (Planted::WrongSource, "its source is another"),
 ];
 
 /// A run that panics, also for a call beyond the policies, is told with its number.

@@ -35,7 +35,7 @@ const EXCEPTIONS: [Exception; 5] = [
             "network",
             "driver_process",
             "link",
-            "misled",
+            "falsified",
             "retries",
             "run",
             "sidecar",

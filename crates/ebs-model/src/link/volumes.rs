@@ -28,7 +28,7 @@ fn of(name: impl ToString) -> Subject {
 
 impl<E: Ec2> Link<E> {
     /// What breakage and the planted bugs make of a description.
-    fn bent(&self, mut page: Page<Volume>) -> Page<Volume> {
+    fn falsified(&self, mut page: Page<Volume>) -> Page<Volume> {
         for volume in &mut page.items {
             if volume.state == VolumeState::Available && self.network.is_broken(volume.id.as_str()) {
                 volume.state = VolumeState::Error;
@@ -64,7 +64,7 @@ impl<E: Ec2> Link<E> {
 
 impl<E: Ec2> Link<E> {
     /// What the planted bugs make of a creation.
-    fn mislead(&self, request: &mut CreateVolume) {
+    fn falsify(&self, request: &mut CreateVolume) {
         match self.network.planted {
             Some(Planted::TokenForEachCall) => {
                 let at = self.network.elapsed().as_millis();
@@ -125,7 +125,7 @@ impl<E: Ec2> Volumes for Link<E> {
             source: request.snapshot.as_ref().map(ebs_types::SnapshotId::as_str),
         };
         let outcome = self.outcome_of_creation(Action::CreateVolume, &creation);
-        self.mislead(&mut request);
+        self.falsify(&mut request);
         if self.network.is_planted(Planted::CreateTwice) && !request.dry_run {
             self.create_again_later(&request);
         }
@@ -171,7 +171,7 @@ impl<E: Ec2> Volumes for Link<E> {
         }
         let trip = Trip { subject: of(format!("{query:?}")), ..Trip::ask(Action::DescribeVolumes) };
         let answer = self.make(trip, Box::pin(async move { ec2.describe_volumes(&query, &page).await })).await;
-        answer.map(|page| self.bent(page))
+        answer.map(|page| self.falsified(page))
     }
 
     async fn modify_volume(&self, request: &ModifyVolume) -> Result<Modification> {

@@ -27,7 +27,7 @@ impl Memory {
     }
 
     /// What becomes of an answer.
-    pub(crate) fn bend(&self, bug: Option<Planted>, rpc: &Rpc, answer: Answer) -> Answer {
+    pub(crate) fn falsify(&self, bug: Option<Planted>, rpc: &Rpc, answer: Answer) -> Answer {
         let Some(bug) = bug else { return answer };
         let mut is_repeated = false;
         if let (Some(name), Ok(reply)) = (name(rpc), &answer) {
@@ -49,24 +49,24 @@ impl Memory {
                 let (volume, snapshot) = (named("vol-").unwrap_or_default(), named("snap-").unwrap_or_default());
                 made(rpc, &volume, &snapshot).ok_or(e)
             }
-            (bug, Ok(reply)) => Ok(mistold(bug, reply)),
+            (bug, Ok(reply)) => Ok(falsified(bug, reply)),
             (_, Err(e)) => Err(e),
         }
     }
 }
 
-fn mistold(bug: Planted, reply: Reply) -> Reply {
+fn falsified(bug: Planted, reply: Reply) -> Reply {
     match (bug, reply) {
-        (Planted::ZoneMistold, Reply::Volume(mut volume)) => {
+        (Planted::WrongZone, Reply::Volume(mut volume)) => {
             let segments = volume.accessible_topology.iter_mut().flat_map(|topology| topology.segments.values_mut());
             segments.for_each(|zone| "us-west-2c".clone_into(zone));
             Reply::Volume(volume)
         }
-        (Planted::SizeMistold, Reply::Expanded(bytes)) => Reply::Expanded(bytes - GIB),
-        (Planted::SizeMistold, Reply::Snapshot(snapshot)) => {
+        (Planted::WrongSize, Reply::Expanded(bytes)) => Reply::Expanded(bytes - GIB),
+        (Planted::WrongSize, Reply::Snapshot(snapshot)) => {
             Reply::Snapshot(Snapshot { size_bytes: snapshot.size_bytes - GIB, ..snapshot })
         }
-        (Planted::SourceMistold, Reply::Snapshot(snapshot)) => {
+        (Planted::WrongSource, Reply::Snapshot(snapshot)) => {
             Reply::Snapshot(Snapshot { source_volume_id: NO_VOLUME.to_owned(), ..snapshot })
         }
         (_, reply) => reply,
