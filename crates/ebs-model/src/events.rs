@@ -3,7 +3,7 @@
 //! **What a lost lease allows.** A driver whose sidecar loses its lease lives on, but that sidecar's calls end at that moment
 //! (it exits); each sidecar has a lease of its own. By `decisions.md` D-10 it starts no mutation from then on; that is checked. What it
 //! had sent before may still reach EC2 for a short while, and the new driver, a process that has been running all along,
-//! cannot know of it. So exactly this is allowed, and counted in the story of a run:
+//! cannot know of it. So exactly this is allowed, and counted in the trace of a run:
 //!
 //! 1. an AttachVolume sent before the loss takes effect after the new driver has reported the volume detached;
 //! 2. a DetachVolume sent before the loss takes effect after the new driver has reported the volume attached;

@@ -29,13 +29,13 @@ pub struct Failure {
     /// The rule and what was seen.
     pub rule: String,
     /// What happened, a line each, times in seconds since the start.
-    pub story: Vec<String>,
+    pub trace: Vec<String>,
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {}: {}", self.seed, self.rule)?;
-        for line in &self.story {
+        for line in &self.trace {
             writeln!(f, "  {line}")?;
         }
         Ok(())
@@ -64,7 +64,7 @@ pub fn caught(seed: u64, run: impl FnOnce() -> Result<Vec<String>, Failure>) -> 
         let text = panic.downcast_ref::<&str>().copied();
         let text =
             text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without text");
-        Err(Failure { seed, rule: format!("the run panicked: {text}"), story: Vec::new() })
+        Err(Failure { seed, rule: format!("the run panicked: {text}"), trace: Vec::new() })
     })
 }
 
@@ -87,7 +87,7 @@ pub async fn run<E: Ec2>(
         Ok(()) => Ok(world.trace),
         Err(Violation(rule)) => {
             world.tell("-- broken");
-            Err(Failure { seed, rule, story: world.trace })
+            Err(Failure { seed, rule, trace: world.trace })
         }
     }
 }

@@ -78,7 +78,7 @@ pub(crate) struct World<E> {
 }
 
 impl<E: Ec2> World<E> {
-    /// One line of the story.
+    /// One line of the trace.
     pub(crate) fn tell(&mut self, text: impl AsRef<str>) {
         self.trace.append(&mut self.network.take_told());
         let at = self.network.elapsed().as_secs_f64();

@@ -12,7 +12,7 @@ use ebs_model::{Failure, Options, Planted, run_on_port};
 const SEEDS: u64 = 10_000;
 /// Within so many seeds every planted bug must be found.
 const SEEDS_FOR_A_BUG: u64 = 800;
-/// Lines of the story that a failure tells; the whole of it with `EBS_MODEL_SEED`.
+/// Lines of the trace that a failure tells; the whole of it with `EBS_MODEL_SEED`.
 const LINES: usize = 60;
 const STACK: usize = 16 << 20;
 /// After so many failures it ends.
@@ -56,14 +56,14 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|n| n.parse().expect("a number"))
 }
 
-/// The end of the story, and how to see all of it.
+/// The end of the trace, and how to see all of it.
 fn told(failure: &Failure) -> String {
     let mut text = format!("seed {}: {}\n", failure.seed, failure.rule);
-    let skipped = failure.story.len().saturating_sub(LINES);
+    let skipped = failure.trace.len().saturating_sub(LINES);
     if skipped > 0 {
         let _ = writeln!(text, "  ({skipped} lines before)");
     }
-    for line in &failure.story[skipped..] {
+    for line in &failure.trace[skipped..] {
         let _ = writeln!(text, "  {line}");
     }
     let _ = writeln!(text, "again: EBS_MODEL_SEED={} cargo test --workspace --test port", failure.seed);
@@ -228,5 +228,5 @@ fn a_seed_gives_the_same_story_every_time() {
     let failure = failed.first().expect("the planted bug is found");
     let again = failures(failure.seed..failure.seed + 1, &options, |_| false);
     let again = again.first().expect("the same seed fails again");
-    assert_eq!((&again.rule, &again.story), (&failure.rule, &failure.story));
+    assert_eq!((&again.rule, &again.trace), (&failure.rule, &failure.trace));
 }

@@ -47,8 +47,8 @@ fn failures(cycles: u64, bound: Duration, planted: Option<Planted>) -> (Vec<Fail
 #[test]
 fn a_node_that_is_killed_at_random_loses_nothing_formats_nothing_and_leaves_nothing_behind() {
     let (failed, cycles) = failures(CYCLES, BOUND, None);
-    let stories: Vec<String> = failed.iter().map(ToString::to_string).collect();
-    assert!(failed.is_empty(), "{}", stories.join("\n"));
+    let traces: Vec<String> = failed.iter().map(ToString::to_string).collect();
+    assert!(failed.is_empty(), "{}", traces.join("\n"));
     assert!(cycles >= 2, "only {cycles} cycles in {BOUND:?}");
 }
 
