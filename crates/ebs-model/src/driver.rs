@@ -50,7 +50,7 @@ pub(crate) enum Reply {
 
 /// What the caller of an RPC hears: CSI's codes, by gRPC's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum RpcCode {
     Canceled,
     InvalidArgument,
     DeadlineExceeded,
@@ -69,12 +69,12 @@ pub(crate) enum Heard {
 
 /// A refusal.
 #[derive(Debug, Clone)]
-pub(crate) struct Refused {
-    pub(crate) code: Heard,
+pub(crate) struct RpcError {
+    pub(crate) code: RpcCode,
     pub(crate) message: String,
 }
 
-impl Heard {
+impl RpcCode {
     /// The sidecars take it for certain that the driver does not work on the request any more (`sidecars.md` 1).
     /// CreateVolume alone counts ResourceExhausted among these.
     pub(crate) fn is_final(self, is_create_volume: bool) -> bool {
@@ -86,28 +86,28 @@ impl Heard {
     }
 }
 
-impl From<Status> for Refused {
+impl From<Status> for RpcError {
     fn from(status: Status) -> Self {
         let code = match i32::from(status.code()) {
-            1 => Heard::Canceled,
-            3 => Heard::InvalidArgument,
-            4 => Heard::DeadlineExceeded,
-            5 => Heard::NotFound,
-            6 => Heard::AlreadyExists,
-            7 => Heard::PermissionDenied,
-            8 => Heard::ResourceExhausted,
-            9 => Heard::FailedPrecondition,
-            10 => Heard::Aborted,
-            11 => Heard::OutOfRange,
-            13 => Heard::Internal,
-            14 => Heard::Unavailable,
-            other => Heard::Other(other),
+            1 => RpcCode::Canceled,
+            3 => RpcCode::InvalidArgument,
+            4 => RpcCode::DeadlineExceeded,
+            5 => RpcCode::NotFound,
+            6 => RpcCode::AlreadyExists,
+            7 => RpcCode::PermissionDenied,
+            8 => RpcCode::ResourceExhausted,
+            9 => RpcCode::FailedPrecondition,
+            10 => RpcCode::Aborted,
+            11 => RpcCode::OutOfRange,
+            13 => RpcCode::Internal,
+            14 => RpcCode::Unavailable,
+            other => RpcCode::Other(other),
         };
         Self { code, message: status.message().to_owned() }
     }
 }
 
-pub(crate) type Answer = Result<Reply, Refused>;
+pub(crate) type Answer = Result<Reply, RpcError>;
 
 /// A driver process.
 pub(crate) struct Driver<E> {
@@ -162,9 +162,9 @@ impl<E: Ec2> Driver<E> {
         tokio::select! {
             biased;
             // The sender lives as long as the process.
-            _changed = term.changed() => Err(refused(Heard::Unavailable, "the connection is lost")),
+            _changed = term.changed() => Err(refused(RpcCode::Unavailable, "the connection is lost")),
             answer = self.answer(rpc) => answer,
-            () = tokio::time::sleep(deadline) => Err(refused(Heard::DeadlineExceeded, "the deadline has passed")),
+            () = tokio::time::sleep(deadline) => Err(refused(RpcCode::DeadlineExceeded, "the deadline has passed")),
         }
     }
 
@@ -183,7 +183,7 @@ impl<E: Ec2> Driver<E> {
         let reply = match rpc {
             Rpc::CreateVolume(r) => {
                 let volume = service.create_volume(over(connection, r)).await?.into_inner().volume;
-                Reply::Volume(volume.ok_or_else(|| refused(Heard::Other(-1), "an answer without a volume"))?)
+                Reply::Volume(volume.ok_or_else(|| refused(RpcCode::Other(-1), "an answer without a volume"))?)
             }
             Rpc::DeleteVolume(r) => service.delete_volume(over(connection, r)).await.map(|_| Reply::Done)?,
             Rpc::Publish(r) => Reply::Published(
@@ -195,7 +195,7 @@ impl<E: Ec2> Driver<E> {
             ),
             Rpc::CreateSnapshot(r) => {
                 let snapshot = service.create_snapshot(over(connection, r)).await?.into_inner().snapshot;
-                Reply::Snapshot(snapshot.ok_or_else(|| refused(Heard::Other(-1), "an answer without a snapshot"))?)
+                Reply::Snapshot(snapshot.ok_or_else(|| refused(RpcCode::Other(-1), "an answer without a snapshot"))?)
             }
             Rpc::DeleteSnapshot(r) => service.delete_snapshot(over(connection, r)).await.map(|_| Reply::Done)?,
         };
@@ -210,6 +210,6 @@ fn over<R>(connection: ConnectionId, request: R) -> Request<R> {
     request
 }
 
-fn refused(code: Heard, message: &str) -> Refused {
-    Refused { code, message: message.to_owned() }
+fn refused(code: RpcCode, message: &str) -> RpcError {
+    RpcError { code, message: message.to_owned() }
 }

@@ -26,7 +26,7 @@ use ebs_sim::api::{self, Call};
 use ebs_sim::faults::{Effect, Rule};
 use tokio::time::Instant;
 
-use crate::beliefs::Claimed;
+use crate::beliefs::VolumeBelief;
 use crate::driver::Driver;
 use crate::sidecar::Sidecar;
 use crate::world::World;
@@ -188,7 +188,7 @@ impl<E: Ec2> World<E> {
         self.nodes[at].is_gone = true;
         self.foreign.retain(|_, volume| !volume.attachments.iter().any(|a| a.instance_id == id));
         for claim in &mut self.beliefs.claims {
-            if let Claimed::Exists(disk) | Claimed::Deleting(disk) = &mut claim.state {
+            if let VolumeBelief::Exists(disk) | VolumeBelief::Deleting(disk) = &mut claim.state {
                 disk.lose_node(at);
             }
         }

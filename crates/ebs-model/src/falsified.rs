@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use csi_proto::csi::{Snapshot, Volume};
 
-use crate::driver::{Answer, Heard, Refused, Reply, Rpc};
+use crate::driver::{Answer, Reply, Rpc, RpcCode, RpcError};
 use crate::planted::Planted;
 
 const GIB: i64 = 1 << 30;
@@ -36,11 +36,13 @@ impl Memory {
         }
         match (bug, answer) {
             (Planted::IdChanges, Ok(reply)) if is_repeated => Ok(made(rpc, NO_VOLUME, NO_SNAPSHOT).unwrap_or(reply)),
-            (Planted::DespairTooSoon, Err(e)) if matches!(e.code, Heard::Aborted | Heard::Unavailable) => {
-                Err(Refused { code: Heard::Internal, ..e })
+            (Planted::UnknownIsFinal, Err(e)) if matches!(e.code, RpcCode::Aborted | RpcCode::Unavailable) => {
+                Err(RpcError { code: RpcCode::Internal, ..e })
             }
-            (Planted::HopeForTheBest, Err(e)) if e.code == Heard::Aborted => made(rpc, NO_VOLUME, NO_SNAPSHOT).ok_or(e),
-            (Planted::AnyContentWillDo, Err(e)) if e.code == Heard::AlreadyExists => {
+            (Planted::UnknownIsSuccess, Err(e)) if e.code == RpcCode::Aborted => {
+                made(rpc, NO_VOLUME, NO_SNAPSHOT).ok_or(e)
+            }
+            (Planted::ContentIgnored, Err(e)) if e.code == RpcCode::AlreadyExists => {
                 let named = |prefix: &str| {
                     let from = e.message.find(prefix)?;
                     let end = e.message[from..].find(|c: char| !c.is_ascii_alphanumeric() && c != '-');

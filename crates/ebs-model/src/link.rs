@@ -28,10 +28,10 @@ pub(crate) struct Link<E> {
 }
 
 /// A call on its way; boxed, for it is large and passes through many hands.
-type Sent<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
+type SentCall<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 
 /// What a call is, and what it did if it succeeded.
-struct Trip<T> {
+struct Ec2Call<T> {
     action: Action,
     /// Only a question, although the action changes things.
     dry: bool,
@@ -55,7 +55,7 @@ struct Subject {
     other: String,
 }
 
-impl<T> Trip<T> {
+impl<T> Ec2Call<T> {
     /// A question.
     fn ask(action: Action) -> Self {
         Self { action, dry: true, outcome: None, did: |_, _| EventKind::Other, subject: Subject::default() }
@@ -82,9 +82,9 @@ impl<E: Ec2> Link<E> {
     }
 
     /// Makes the call that `send` is.
-    async fn make<T: Send + 'static>(&self, trip: Trip<T>, send: Sent<T>) -> Result<T> {
+    async fn make<T: Send + 'static>(&self, ec2_call: Ec2Call<T>, send: SentCall<T>) -> Result<T> {
         self.process.alive().await;
-        let Trip { action, dry, outcome, did, subject } = trip;
+        let Ec2Call { action, dry, outcome, did, subject } = ec2_call;
         if !dry && !self.process.has_callers() {
             self.network.violated(format!(
                 "D-10: driver {} begins {action} of {subject:?} although nobody waits for anything",
@@ -114,8 +114,8 @@ impl<E: Ec2> Link<E> {
         &self,
         action: Action,
         (sent, did, subject): (Instant, fn(&T, &Subject) -> EventKind, Subject),
-        send: Sent<T>,
-    ) -> Sent<T> {
+        send: SentCall<T>,
+    ) -> SentCall<T> {
         let (network, process) = (Arc::clone(&self.network), Arc::clone(&self.process));
         Box::pin(async move {
             let answer = send.await;
@@ -135,7 +135,7 @@ impl<E: Ec2> Link<E> {
         action: Action,
         dry: bool,
         outcome: &CallOutcome,
-        carried: Sent<T>,
+        carried: SentCall<T>,
     ) -> Result<T> {
         let sent = Instant::now();
         let unclear = || Ec2Error::new(action, ebs_ec2::ErrorClass::Ambiguous, "the reply was lost");

@@ -7,7 +7,7 @@ use ebs_ec2::Ec2;
 use ebs_sim::api::{self, Call};
 use tokio::time::Instant;
 
-use crate::beliefs::{Claimed, Held, SnapClaim, Snapped};
+use crate::beliefs::{AttachmentBelief, SnapClaim, SnapshotBelief, VolumeBelief};
 use crate::calls::Target;
 use crate::planted::Planted;
 use crate::retries::Deadline;
@@ -32,7 +32,7 @@ impl<E: Ec2> World<E> {
     pub(crate) async fn settle_down(&mut self) -> Checked {
         self.retries.forget();
         for claim in &mut self.beliefs.claims {
-            if let Claimed::Exists(disk) = &mut claim.state {
+            if let VolumeBelief::Exists(disk) = &mut claim.state {
                 disk.growth_refusals = 0;
             }
         }
@@ -68,7 +68,7 @@ impl<E: Ec2> World<E> {
         let mut open = Vec::new();
         for at in 0..self.beliefs.claims.len() {
             let name = self.beliefs.claims[at].name.clone();
-            let is_absent = matches!(self.beliefs.claims[at].state, Claimed::Absent);
+            let is_absent = matches!(self.beliefs.claims[at].state, VolumeBelief::Absent);
             if is_absent && !may_try(tried, &name) {
                 continue;
             }
@@ -78,7 +78,7 @@ impl<E: Ec2> World<E> {
                     *tried.entry(name.clone()).or_default() += 1;
                 }
                 open.push(name);
-            } else if let Claimed::Exists(disk) = self.beliefs.claims[at].state.clone()
+            } else if let VolumeBelief::Exists(disk) = self.beliefs.claims[at].state.clone()
                 && disk.wanted_gib > disk.gib
                 && disk.growth_refusals < MOST_TRIES
             {
@@ -98,7 +98,7 @@ impl<E: Ec2> World<E> {
         for at in 0..self.beliefs.snaps.len() {
             let name = self.beliefs.snaps[at].name.clone();
             let snap = &self.beliefs.snaps[at];
-            let is_tried = matches!(snap.state, Snapped::Absent) || self.may_lack_a_quota(snap);
+            let is_tried = matches!(snap.state, SnapshotBelief::Absent) || self.may_lack_a_quota(snap);
             if is_tried && !may_try(tried, &name) || self.is_held_by_a_lock(snap) {
                 continue;
             }
@@ -117,15 +117,15 @@ impl<E: Ec2> World<E> {
     /// told ready nor be given up, until another snapshot goes.
     fn may_lack_a_quota(&self, snap: &SnapClaim) -> bool {
         let is_fast = !snap.order.fast_in.is_empty();
-        matches!(snap.state, Snapped::Unknown) && is_fast && self.few_fast_restores && !self.locks_have_ended
+        matches!(snap.state, SnapshotBelief::Unknown) && is_fast && self.few_fast_restores && !self.locks_have_ended
     }
 
     /// It is to go, and its lock keeps it.
     fn is_held_by_a_lock(&self, snap: &SnapClaim) -> bool {
         let (id, is_to_go) = match &snap.state {
-            Snapped::Exists { id, .. } => (id, !snap.wish),
-            Snapped::Deleting { id, .. } => (id, true),
-            Snapped::Absent | Snapped::Unknown => return false,
+            SnapshotBelief::Exists { id, .. } => (id, !snap.wish),
+            SnapshotBelief::Deleting { id, .. } => (id, true),
+            SnapshotBelief::Absent | SnapshotBelief::Unknown => return false,
         };
         is_to_go && self.network.is_held_by_a_lock(id)
     }
@@ -135,7 +135,7 @@ impl<E: Ec2> World<E> {
         let mut open = Vec::new();
         for at in 0..self.beliefs.claims.len() {
             let claim = &self.beliefs.claims[at];
-            let Claimed::Exists(disk) = claim.state.clone() else { continue };
+            let VolumeBelief::Exists(disk) = claim.state.clone() else { continue };
             if !claim.wish {
                 continue;
             }
@@ -149,11 +149,13 @@ impl<E: Ec2> World<E> {
             }
             match disk.home {
                 _ if !away.is_empty() => open.push(name),
-                Some(home) if !disk.holds.get(&home).is_some_and(|h| matches!(h.state, Held::Attached(_))) => {
+                Some(home)
+                    if !disk.holds.get(&home).is_some_and(|h| matches!(h.state, AttachmentBelief::Attached(_))) =>
+                {
                     let hold = disk.holds.get(&home).cloned().unwrap_or_default();
                     if hold.publishing == 0 && hold.unpublishing == 0 {
                         let target = match hold.state {
-                            Held::Leaving => Target::Unpublish { id, node: home },
+                            AttachmentBelief::Leaving => Target::Unpublish { id, node: home },
                             _ => Target::Publish { id, node: home, shared: disk.shared },
                         };
                         self.send(target, deadline);

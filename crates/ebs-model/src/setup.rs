@@ -13,7 +13,7 @@ use ebs_sim::port::SimEc2;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::beliefs::{Beliefs, Claim, Claimed, SnapClaim, Snapped};
+use crate::beliefs::{Beliefs, Claim, SnapClaim, SnapshotBelief, VolumeBelief};
 use crate::content::{self, Key, SnapOrder, VolumeOrder};
 use crate::fault_plan::FaultPlan;
 use crate::network::Network;
@@ -78,7 +78,7 @@ impl<E: Ec2> World<E> {
             can_lack_room,
             sticky_until: None,
         };
-        world.furnish(&mut setup).await;
+        world.populate_account(&mut setup).await;
         world.start_drivers(&mut setup).await;
         let fault_plan = crate::network::lock(&world.network.fault_plan).clone();
         world.tell(format!("{fault_plan:?}{}", if quota_is_small { ", few volumes allowed" } else { "" }));
@@ -99,7 +99,7 @@ impl<E: Ec2> World<E> {
     }
 
     /// Nodes, names, and what others have in the account.
-    async fn furnish(&mut self, rng: &mut Rng) {
+    async fn populate_account(&mut self, rng: &mut Rng) {
         let zones = ["us-west-2a", "us-west-2b"];
         for _ in 0..rng.between(0, 2) {
             self.launch(zones[usize::from(rng.per_mille(250))]).await;
@@ -115,13 +115,21 @@ impl<E: Ec2> World<E> {
             if has_stranger {
                 self.add_stranger(rng, &order).await;
             }
-            let claim =
-                Claim { name, order, wish: true, state: Claimed::Absent, creating: 0, refused_in: None, has_stranger };
+            let claim = Claim {
+                name,
+                order,
+                wish: true,
+                state: VolumeBelief::Absent,
+                creating: 0,
+                refused_in: None,
+                has_stranger,
+            };
             self.beliefs.claims.push(claim);
         }
         for n in 0..2 {
             let (name, order) = (format!("snapshot-{n}"), SnapOrder::default());
-            let snap = SnapClaim { name, order, wish: true, state: Snapped::Absent, creating: 0, twinned: false };
+            let snap =
+                SnapClaim { name, order, wish: true, state: SnapshotBelief::Absent, creating: 0, twinned: false };
             self.beliefs.snaps.push(snap);
         }
         if rng.per_mille(150) {

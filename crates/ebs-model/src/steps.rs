@@ -5,7 +5,7 @@ use std::time::Duration;
 use ebs_ec2::Ec2;
 use tokio::time::Instant;
 
-use crate::beliefs::{Claimed, Disk, Held, Snapped};
+use crate::beliefs::{AttachmentBelief, Disk, SnapshotBelief, VolumeBelief};
 use crate::calls::Target;
 use crate::content::{Origin, SnapOrder, VolumeOrder};
 use crate::retries::Deadline;
@@ -26,7 +26,7 @@ impl<E: Ec2> World<E> {
             74..=83 => self.work_on_a_snapshot(),
             84..=91 => self.repeat_a_call(),
             92..=95 => self.ask_for_other_content(),
-            _ => self.meddle().await,
+            _ => self.disturb().await,
         }
         Ok(())
     }
@@ -102,21 +102,21 @@ impl<E: Ec2> World<E> {
     pub(crate) fn advance_claim(&mut self, at: usize, deadline: Deadline) -> bool {
         let claim = &self.beliefs.claims[at];
         match claim.state.clone() {
-            Claimed::Absent if !claim.wish => false,
-            Claimed::Absent | Claimed::Unknown if claim.creating > 0 => true,
-            Claimed::Absent => {
+            VolumeBelief::Absent if !claim.wish => false,
+            VolumeBelief::Absent | VolumeBelief::Unknown if claim.creating > 0 => true,
+            VolumeBelief::Absent => {
                 self.new_order(at);
                 let order = self.beliefs.claims[at].order.clone();
                 self.send(Target::Create { claim: at, order }, deadline);
                 true
             }
-            Claimed::Unknown => {
+            VolumeBelief::Unknown => {
                 let order = claim.order.clone();
                 self.send(Target::Create { claim: at, order }, deadline);
                 true
             }
-            Claimed::Exists(_) if claim.wish => false,
-            Claimed::Exists(disk) | Claimed::Deleting(disk) => {
+            VolumeBelief::Exists(_) if claim.wish => false,
+            VolumeBelief::Exists(disk) | VolumeBelief::Deleting(disk) => {
                 self.remove(at, &disk, deadline);
                 true
             }
@@ -157,7 +157,7 @@ impl<E: Ec2> World<E> {
             .snaps
             .iter()
             .filter_map(|s| match &s.state {
-                Snapped::Exists { id, ready: true, gib } if !s.twinned => Some((id.clone(), *gib)),
+                SnapshotBelief::Exists { id, ready: true, gib } if !s.twinned => Some((id.clone(), *gib)),
                 _ => None,
             })
             .collect();
@@ -165,7 +165,7 @@ impl<E: Ec2> World<E> {
             .beliefs
             .claims
             .iter()
-            .filter_map(|c| if let Claimed::Exists(disk) = &c.state { Some(disk.clone()) } else { None })
+            .filter_map(|c| if let VolumeBelief::Exists(disk) = &c.state { Some(disk.clone()) } else { None })
             .collect();
         let snapshot = self.rng.pick(&snapshots).cloned();
         let disk = self.rng.pick(&disks).cloned();
@@ -187,7 +187,7 @@ impl<E: Ec2> World<E> {
     fn some_disk(&mut self) -> Option<Disk> {
         let claims = self.beliefs.claims.iter();
         let disks: Vec<&Disk> =
-            claims.filter_map(|c| if let Claimed::Exists(disk) = &c.state { Some(disk) } else { None }).collect();
+            claims.filter_map(|c| if let VolumeBelief::Exists(disk) = &c.state { Some(disk) } else { None }).collect();
         self.rng.pick(&disks).map(|disk| (*disk).clone())
     }
 
@@ -209,12 +209,12 @@ impl<E: Ec2> World<E> {
         let publish = |node| Target::Publish { id: disk.id.clone(), node, shared: disk.shared };
         let unpublish = Target::Unpublish { id: disk.id.clone(), node };
         match hold.state {
-            Held::Maybe if chance < 50 && hold.publishing == 0 && !self.nodes[node].is_gone => {
+            AttachmentBelief::Maybe if chance < 50 && hold.publishing == 0 && !self.nodes[node].is_gone => {
                 self.send(publish(node), deadline)
             }
-            Held::Attached(_) if chance < 20 => self.send(publish(node), deadline),
+            AttachmentBelief::Attached(_) if chance < 20 => self.send(publish(node), deadline),
             // A second node for a volume for several; for others it is refused while the first has it.
-            Held::Attached(_) if chance < 40 => {
+            AttachmentBelief::Attached(_) if chance < 40 => {
                 let other = near.iter().copied().find(|n| !nodes.contains(n));
                 if let Some(other) = other {
                     self.send(publish(other), deadline);
@@ -258,35 +258,35 @@ impl<E: Ec2> World<E> {
             return false;
         }
         match snap.state.clone() {
-            Snapped::Absent if !snap.wish => false,
-            Snapped::Absent => {
+            SnapshotBelief::Absent if !snap.wish => false,
+            SnapshotBelief::Absent => {
                 let Some(disk) = self.some_disk() else { return false };
                 let order = SnapOrder::draw(&mut self.rng, &disk.id);
                 self.beliefs.snaps[at].order = order.clone();
                 self.send(Target::Snapshot { snap: at, order }, deadline);
                 true
             }
-            Snapped::Unknown | Snapped::Exists { ready: false, .. } if snap.creating > 0 => true,
-            Snapped::Unknown => {
+            SnapshotBelief::Unknown | SnapshotBelief::Exists { ready: false, .. } if snap.creating > 0 => true,
+            SnapshotBelief::Unknown => {
                 let order = snap.order.clone();
                 self.send(Target::Snapshot { snap: at, order }, deadline);
                 true
             }
-            Snapped::Exists { ready: false, .. } if snap.wish => {
+            SnapshotBelief::Exists { ready: false, .. } if snap.wish => {
                 let order = snap.order.clone();
                 self.send(Target::Snapshot { snap: at, order }, deadline);
                 true
             }
-            Snapped::Exists { .. } if snap.wish => false,
-            Snapped::Exists { id, .. } if snap.creating == 0 => {
+            SnapshotBelief::Exists { .. } if snap.wish => false,
+            SnapshotBelief::Exists { id, .. } if snap.creating == 0 => {
                 self.send(Target::DropSnapshot { snap: at, id }, deadline);
                 true
             }
-            Snapped::Deleting { id, calls: 0 } => {
+            SnapshotBelief::Deleting { id, calls: 0 } => {
                 self.send(Target::DropSnapshot { snap: at, id }, deadline);
                 true
             }
-            Snapped::Exists { .. } | Snapped::Deleting { .. } => true,
+            SnapshotBelief::Exists { .. } | SnapshotBelief::Deleting { .. } => true,
         }
     }
 
@@ -297,23 +297,23 @@ impl<E: Ec2> World<E> {
         let is_legal = match &target {
             Target::Create { claim, order } => {
                 let claim = &self.beliefs.claims[*claim];
-                *order == claim.order && !matches!(claim.state, Claimed::Deleting(_))
+                *order == claim.order && !matches!(claim.state, VolumeBelief::Deleting(_))
             }
             Target::Delete { claim, id } => match &self.beliefs.claims[*claim].state {
-                Claimed::Exists(disk) => disk.id != *id,
-                Claimed::Deleting(_) | Claimed::Absent | Claimed::Unknown => true,
+                VolumeBelief::Exists(disk) => disk.id != *id,
+                VolumeBelief::Deleting(_) | VolumeBelief::Absent | VolumeBelief::Unknown => true,
             },
             Target::Publish { id, node, .. } => match self.beliefs.disk(id) {
-                Some(disk) => disk.hold(*node).state != Held::Leaving && disk.hold(*node).unpublishing == 0,
+                Some(disk) => disk.hold(*node).state != AttachmentBelief::Leaving && disk.hold(*node).unpublishing == 0,
                 None => self.beliefs.deleted.contains(id),
             },
             Target::Unpublish { .. } | Target::Expand { .. } => true,
             Target::Snapshot { snap, order } => {
                 let snap = &self.beliefs.snaps[*snap];
-                !snap.twinned && *order == snap.order && !matches!(snap.state, Snapped::Deleting { .. })
+                !snap.twinned && *order == snap.order && !matches!(snap.state, SnapshotBelief::Deleting { .. })
             }
             Target::DropSnapshot { snap, id } => match &self.beliefs.snaps[*snap].state {
-                Snapped::Exists { id: known, .. } => known != id,
+                SnapshotBelief::Exists { id: known, .. } => known != id,
                 _ => !self.beliefs.snaps[*snap].twinned,
             },
         };
@@ -330,7 +330,7 @@ impl<E: Ec2> World<E> {
             let at = self.rng.below(self.beliefs.snaps.len());
             let Some(disk) = self.some_disk() else { return };
             let snap = &self.beliefs.snaps[at];
-            if matches!(snap.state, Snapped::Exists { .. }) && snap.order.source != disk.id && !snap.twinned {
+            if matches!(snap.state, SnapshotBelief::Exists { .. }) && snap.order.source != disk.id && !snap.twinned {
                 let order = SnapOrder { source: disk.id, ..snap.order.clone() };
                 self.send(Target::Snapshot { snap: at, order }, deadline);
             }
@@ -338,7 +338,7 @@ impl<E: Ec2> World<E> {
         }
         let at = self.rng.below(self.beliefs.claims.len());
         let claim = &self.beliefs.claims[at];
-        let Claimed::Exists(disk) = &claim.state else { return };
+        let VolumeBelief::Exists(disk) = &claim.state else { return };
         if claim.order.origin != Origin::Blank || disk.wanted_gib > claim.order.gib {
             return;
         }
@@ -347,7 +347,7 @@ impl<E: Ec2> World<E> {
     }
 
     /// What happens to drivers, and what a careless administrator does.
-    async fn meddle(&mut self) {
+    async fn disturb(&mut self) {
         match self.rng.below(13) {
             0..=3 => self.restart_driver().await,
             4..=5 => self.hand_over().await,

@@ -5,7 +5,7 @@ use ebs_sim::api::StateView;
 use ebs_sim::api::{SimAttachment, SimSnapshot, SimVolume};
 use ebs_types::DriverName;
 
-use crate::beliefs::{Claimed, Disk, Held, Snapped};
+use crate::beliefs::{AttachmentBelief, Disk, SnapshotBelief, VolumeBelief};
 use crate::network::{Ec2Event, EventKind};
 use crate::sidecar::Sidecar;
 use crate::world::{Checked, World, broken};
@@ -50,11 +50,11 @@ impl<E: Ec2> World<E> {
                 return broken(format!("{} has several volumes: {live:?}", claim.name));
             }
             match &claim.state {
-                Claimed::Absent if !live.is_empty() => {
+                VolumeBelief::Absent if !live.is_empty() => {
                     return broken(format!("{} was given up for good, and there is {live:?}", claim.name));
                 }
-                Claimed::Exists(disk) => self.check_disk(&claim.name, disk, truth)?,
-                Claimed::Absent | Claimed::Unknown | Claimed::Deleting(_) => {}
+                VolumeBelief::Exists(disk) => self.check_disk(&claim.name, disk, truth)?,
+                VolumeBelief::Absent | VolumeBelief::Unknown | VolumeBelief::Deleting(_) => {}
             }
         }
         let back = truth.volumes.iter().find(|v| self.beliefs.deleted.contains(&v.id) && is_live(v));
@@ -86,7 +86,7 @@ impl<E: Ec2> World<E> {
             let instance = &self.nodes[*node].id;
             let attachment = attachment(truth, &disk.id, instance);
             match (&hold.state, attachment) {
-                (Held::Attached(device), real)
+                (AttachmentBelief::Attached(device), real)
                     if hold.is_firm() && real.is_none_or(|a| a.state != "attached" || a.device != *device) =>
                 {
                     return broken(format!(
@@ -94,7 +94,7 @@ impl<E: Ec2> World<E> {
                         disk.id
                     ));
                 }
-                (Held::Not, Some(real)) if hold.is_free() => {
+                (AttachmentBelief::Not, Some(real)) if hold.is_free() => {
                     return broken(format!("{} was detached from {instance}, now EC2 has {real:?}", disk.id));
                 }
                 _ => {}
@@ -132,13 +132,13 @@ impl<E: Ec2> World<E> {
                 return broken(format!("{} has several snapshots: {ids:?}", snap.name));
             }
             match &snap.state {
-                Snapped::Absent if !found.is_empty() => {
+                SnapshotBelief::Absent if !found.is_empty() => {
                     return broken(format!("{} was given up for good, and there is {}", snap.name, found[0].id));
                 }
-                Snapped::Exists { id, .. } if found.first().is_none_or(|s| s.id != *id) => {
+                SnapshotBelief::Exists { id, .. } if found.first().is_none_or(|s| s.id != *id) => {
                     return broken(format!("{} is lost: nobody asked to delete {id}", snap.name));
                 }
-                Snapped::Exists { gib, .. } if i64::from(found[0].size_gib) != *gib => {
+                SnapshotBelief::Exists { gib, .. } if i64::from(found[0].size_gib) != *gib => {
                     return broken(format!("{} had {gib} GiB and has {}", snap.name, found[0].size_gib));
                 }
                 _ => {}
@@ -197,9 +197,9 @@ impl<E: Ec2> World<E> {
         self.made.insert(id.to_owned());
         match &claim.state {
             _ if is_old => Ok(()),
-            Claimed::Unknown => Ok(()),
-            Claimed::Absent if is_excused && claim.refused_in.is_none_or(|since| since <= event.sent) => {
-                claim.state = Claimed::Unknown;
+            VolumeBelief::Unknown => Ok(()),
+            VolumeBelief::Absent if is_excused && claim.refused_in.is_none_or(|since| since <= event.sent) => {
+                claim.state = VolumeBelief::Unknown;
                 self.tell(format!("{id} comes late, as a lost lease allows"));
                 Ok(())
             }
@@ -216,12 +216,12 @@ impl<E: Ec2> World<E> {
             ));
         };
         let hold = disk.hold(node);
-        if hold.state != Held::Not {
+        if hold.state != AttachmentBelief::Not {
             return Ok(());
         }
         let was_foreseeable = hold.freed_in.is_some_and(|since| event.sent < since);
         if event.process.had_in_flight_at_loss(Sidecar::Attacher, event.sent) && !was_foreseeable {
-            hold.state = Held::Maybe;
+            hold.state = AttachmentBelief::Maybe;
             self.tell(format!("{volume} comes late to {instance}, as a lost lease allows"));
             return Ok(());
         }
@@ -234,9 +234,9 @@ impl<E: Ec2> World<E> {
         let is_excused = event.process.had_in_flight(Sidecar::Attacher, event.sent);
         if let (Some(node), Some(disk)) = (node, self.beliefs.disk(volume))
             && is_excused
-            && matches!(disk.hold(node).state, Held::Attached(_))
+            && matches!(disk.hold(node).state, AttachmentBelief::Attached(_))
         {
-            disk.hold(node).state = Held::Maybe;
+            disk.hold(node).state = AttachmentBelief::Maybe;
             self.tell(format!("{volume} leaves {instance} late, as a lost process or lease allows"));
         }
     }
@@ -255,13 +255,13 @@ impl<E: Ec2> World<E> {
         let Some(snap) = self.beliefs.snaps.iter_mut().find(|s| s.name == name) else {
             return broken(format!("nobody asked for {name}: {id}"));
         };
-        if matches!(&snap.state, Snapped::Exists { id: known, .. } | Snapped::Deleting { id: known, .. } if known == id)
+        if matches!(&snap.state, SnapshotBelief::Exists { id: known, .. } | SnapshotBelief::Deleting { id: known, .. } if known == id)
         {
             // Somebody saw it before its own caller heard of it.
             return Ok(());
         }
         let is_second = before.is_some_and(|(_, id, _)| !self.network.is_gone(&id));
-        let was_expected = matches!(snap.state, Snapped::Unknown) && !is_second;
+        let was_expected = matches!(snap.state, SnapshotBelief::Unknown) && !is_second;
         if was_expected || snap.twinned {
             return Ok(());
         }

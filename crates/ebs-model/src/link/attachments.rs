@@ -9,7 +9,7 @@ use ebs_ec2::{
 };
 use ebs_types::{HyperPodNode, VolumeId};
 
-use super::{Link, Subject, Trip};
+use super::{Ec2Call, Link, Subject};
 use crate::network::{Ec2Event, EventKind};
 use crate::planted::Planted;
 
@@ -97,8 +97,8 @@ impl<E: Ec2> Attachments for Link<E> {
         }
         let (subject, asked) = (pair(&request.volume, &request.instance), request.clone());
         let outcome = self.network.outcome_of_change(Action::AttachVolume, &[(asked.volume.as_str(), "")]);
-        let trip = Trip::change(Action::AttachVolume, subject, attached).with(outcome);
-        let answer = self.make(trip, Box::pin(async move { ec2.attach_volume(&request).await })).await;
+        let ec2_call = Ec2Call::change(Action::AttachVolume, subject, attached).with(outcome);
+        let answer = self.make(ec2_call, Box::pin(async move { ec2.attach_volume(&request).await })).await;
         self.judge_device(&asked, &answer);
         answer
     }
@@ -123,22 +123,23 @@ impl<E: Ec2> Attachments for Link<E> {
         self.process.took_device(request.instance.as_str(), request.volume.as_str());
         let of = [(request.volume.as_str(), request.instance.as_str()), (request.volume.as_str(), "")];
         let outcome = self.network.outcome_of_change(Action::DetachVolume, &of);
-        let trip = Trip::change(Action::DetachVolume, pair(&request.volume, &request.instance), detached).with(outcome);
-        self.make(trip, Box::pin(async move { ec2.detach_volume(&request).await })).await
+        let ec2_call =
+            Ec2Call::change(Action::DetachVolume, pair(&request.volume, &request.instance), detached).with(outcome);
+        self.make(ec2_call, Box::pin(async move { ec2.detach_volume(&request).await })).await
     }
 }
 
 impl<E: Ec2> ClusterNodes for Link<E> {
     async fn attach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<ClusterNodeDevice> {
         let (ec2, node, volume) = (self.ec2(), node.clone(), volume.clone());
-        let trip = Trip::change(Action::AttachClusterNodeVolume, pair(&volume, format!("{node:?}")), attached);
-        self.make(trip, Box::pin(async move { ec2.attach_cluster_node_volume(&node, &volume).await })).await
+        let ec2_call = Ec2Call::change(Action::AttachClusterNodeVolume, pair(&volume, format!("{node:?}")), attached);
+        self.make(ec2_call, Box::pin(async move { ec2.attach_cluster_node_volume(&node, &volume).await })).await
     }
 
     async fn detach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<()> {
         let (ec2, node, volume) = (self.ec2(), node.clone(), volume.clone());
         let subject = pair(&volume, format!("{node:?}"));
-        let trip = Trip::change(Action::DetachClusterNodeVolume, subject, |(), _| EventKind::Other);
-        self.make(trip, Box::pin(async move { ec2.detach_cluster_node_volume(&node, &volume).await })).await
+        let ec2_call = Ec2Call::change(Action::DetachClusterNodeVolume, subject, |(), _| EventKind::Other);
+        self.make(ec2_call, Box::pin(async move { ec2.detach_cluster_node_volume(&node, &volume).await })).await
     }
 }

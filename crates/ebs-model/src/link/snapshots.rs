@@ -9,7 +9,7 @@ use ebs_ec2::{
 use ebs_types::{DriverName, SnapshotId, ZoneName};
 
 use super::attachments::LATER;
-use super::{Link, Subject, Trip};
+use super::{Ec2Call, Link, Subject};
 use crate::network::EventKind;
 use crate::planted::Planted;
 
@@ -53,11 +53,12 @@ impl<E: Ec2> Snapshots for Link<E> {
             self.take_again_later(&request);
         }
         let name = request.tags.get(DriverName::SNAPSHOT_NAME_TAG).cloned().unwrap_or_default();
-        let trip = Trip::change(Action::CreateSnapshot, of(name), |snapshot: &Snapshot, subject| {
+        let ec2_call = Ec2Call::change(Action::CreateSnapshot, of(name), |snapshot: &Snapshot, subject| {
             EventKind::Snapshotted { name: subject.name.clone(), id: snapshot.id.to_string() }
         });
-        let trip = trip.with(self.network.outcome_of_change(Action::CreateSnapshot, &[(request.volume.as_str(), "")]));
-        self.make(trip, Box::pin(async move { ec2.create_snapshot(&request).await })).await
+        let ec2_call =
+            ec2_call.with(self.network.outcome_of_change(Action::CreateSnapshot, &[(request.volume.as_str(), "")]));
+        self.make(ec2_call, Box::pin(async move { ec2.create_snapshot(&request).await })).await
     }
 
     async fn delete_snapshot(&self, id: &SnapshotId) -> Result<()> {
@@ -68,9 +69,10 @@ impl<E: Ec2> Snapshots for Link<E> {
         if self.network.is_planted(Planted::DeleteByName) {
             self.delete_snapshots_by_name(&id).await;
         }
-        let trip = Trip::change(Action::DeleteSnapshot, of(&id), |(), of| EventKind::Gone { id: of.name.clone() });
-        let trip = trip.with(self.network.outcome_of_change(Action::DeleteSnapshot, &[(id.as_str(), "")]));
-        self.make(trip, Box::pin(async move { ec2.delete_snapshot(&id).await })).await
+        let ec2_call =
+            Ec2Call::change(Action::DeleteSnapshot, of(&id), |(), of| EventKind::Gone { id: of.name.clone() });
+        let ec2_call = ec2_call.with(self.network.outcome_of_change(Action::DeleteSnapshot, &[(id.as_str(), "")]));
+        self.make(ec2_call, Box::pin(async move { ec2.delete_snapshot(&id).await })).await
     }
 
     async fn enable_fast_snapshot_restores(&self, id: &SnapshotId, zones: &[ZoneName]) -> Result<FastRestores> {
@@ -78,13 +80,15 @@ impl<E: Ec2> Snapshots for Link<E> {
         if self.network.is_planted(Planted::FastRestoresForgotten) {
             return Ok(FastRestores { enabled: zones, failures: Vec::new() });
         }
-        let trip =
-            Trip::change(Action::EnableFastSnapshotRestores, of(&id), |done: &FastRestores, of| EventKind::Restoring {
+        let ec2_call = Ec2Call::change(Action::EnableFastSnapshotRestores, of(&id), |done: &FastRestores, of| {
+            EventKind::Restoring {
                 snapshot: of.name.clone(),
                 zones: done.enabled.iter().map(ToString::to_string).collect(),
-            });
-        let trip = trip.with(self.network.outcome_of_change(Action::EnableFastSnapshotRestores, &[(id.as_str(), "")]));
-        self.make(trip, Box::pin(async move { ec2.enable_fast_snapshot_restores(&id, &zones).await })).await
+            }
+        });
+        let ec2_call =
+            ec2_call.with(self.network.outcome_of_change(Action::EnableFastSnapshotRestores, &[(id.as_str(), "")]));
+        self.make(ec2_call, Box::pin(async move { ec2.enable_fast_snapshot_restores(&id, &zones).await })).await
     }
 
     async fn lock_snapshot(&self, request: &LockSnapshot) -> Result<()> {
@@ -92,18 +96,20 @@ impl<E: Ec2> Snapshots for Link<E> {
         if self.network.is_planted(Planted::LockForgotten) {
             return Ok(());
         }
-        let trip = Trip::change(Action::LockSnapshot, of(&request.snapshot), |(), of| EventKind::Locked {
+        let ec2_call = Ec2Call::change(Action::LockSnapshot, of(&request.snapshot), |(), of| EventKind::Locked {
             snapshot: of.name.clone(),
         });
-        let trip = trip.with(self.network.outcome_of_change(Action::LockSnapshot, &[(request.snapshot.as_str(), "")]));
-        self.make(trip, Box::pin(async move { ec2.lock_snapshot(&request).await })).await
+        let ec2_call =
+            ec2_call.with(self.network.outcome_of_change(Action::LockSnapshot, &[(request.snapshot.as_str(), "")]));
+        self.make(ec2_call, Box::pin(async move { ec2.lock_snapshot(&request).await })).await
     }
 
     async fn describe_snapshots(&self, query: &SnapshotQuery, page: &PageRequest) -> Result<Page<Snapshot>> {
         let (ec2, query, page) = (self.ec2(), query.clone(), page.clone());
         let by_name = matches!(query, SnapshotQuery::Tag { .. });
-        let trip = Trip { subject: of(format!("{query:?}")), ..Trip::ask(Action::DescribeSnapshots) };
-        let mut page = self.make(trip, Box::pin(async move { ec2.describe_snapshots(&query, &page).await })).await?;
+        let ec2_call = Ec2Call { subject: of(format!("{query:?}")), ..Ec2Call::ask(Action::DescribeSnapshots) };
+        let mut page =
+            self.make(ec2_call, Box::pin(async move { ec2.describe_snapshots(&query, &page).await })).await?;
         if by_name && self.network.is_planted(Planted::SnapshotsUnseen) {
             page.items.clear();
         }

@@ -9,7 +9,7 @@ use ebs_ec2::{
 use ebs_types::{DriverName, Gib, Tags, VolumeId, VolumeType, ZoneName};
 
 use super::attachments::LATER;
-use super::{Creation, Link, Subject, Trip};
+use super::{Creation, Ec2Call, Link, Subject};
 use crate::network::EventKind;
 use crate::planted::Planted;
 
@@ -129,12 +129,12 @@ impl<E: Ec2> Volumes for Link<E> {
         if self.network.is_planted(Planted::CreateTwice) && !request.dry_run {
             self.create_again_later(&request);
         }
-        let trip = Trip {
+        let ec2_call = Ec2Call {
             dry: request.dry_run,
             outcome: Some(outcome),
-            ..Trip::change(Action::CreateVolume, name_of(&request.tags), created)
+            ..Ec2Call::change(Action::CreateVolume, name_of(&request.tags), created)
         };
-        self.make(trip, Box::pin(async move { ec2.create_volume(&request).await })).await
+        self.make(ec2_call, Box::pin(async move { ec2.create_volume(&request).await })).await
     }
 
     async fn copy_volume(&self, request: &CopyVolume) -> Result<Volume> {
@@ -146,8 +146,8 @@ impl<E: Ec2> Volumes for Link<E> {
             source: Some(request.source.as_str()),
         };
         let outcome = Some(self.outcome_of_creation(Action::CopyVolumes, &creation));
-        let trip = Trip { outcome, ..Trip::change(Action::CopyVolumes, name_of(&request.tags), created) };
-        self.make(trip, Box::pin(async move { ec2.copy_volume(&request).await })).await
+        let ec2_call = Ec2Call { outcome, ..Ec2Call::change(Action::CopyVolumes, name_of(&request.tags), created) };
+        self.make(ec2_call, Box::pin(async move { ec2.copy_volume(&request).await })).await
     }
 
     async fn delete_volume(&self, id: &VolumeId) -> Result<()> {
@@ -159,9 +159,9 @@ impl<E: Ec2> Volumes for Link<E> {
             self.delete_by_name(&id).await;
         }
         let outcome = self.network.outcome_of_change(Action::DeleteVolume, &[(id.as_str(), "")]);
-        let trip =
-            Trip::change(Action::DeleteVolume, of(&id), |(), of| EventKind::Gone { id: of.name.clone() }).with(outcome);
-        self.make(trip, Box::pin(async move { ec2.delete_volume(&id).await })).await
+        let ec2_call = Ec2Call::change(Action::DeleteVolume, of(&id), |(), of| EventKind::Gone { id: of.name.clone() })
+            .with(outcome);
+        self.make(ec2_call, Box::pin(async move { ec2.delete_volume(&id).await })).await
     }
 
     async fn describe_volumes(&self, query: &VolumeQuery, page: &PageRequest) -> Result<Page<Volume>> {
@@ -169,39 +169,41 @@ impl<E: Ec2> Volumes for Link<E> {
         if matches!(query, VolumeQuery::Tag { .. }) && self.network.is_planted(Planted::VolumesUnseen) {
             return Ok(Page { items: Vec::new(), next: None });
         }
-        let trip = Trip { subject: of(format!("{query:?}")), ..Trip::ask(Action::DescribeVolumes) };
-        let answer = self.make(trip, Box::pin(async move { ec2.describe_volumes(&query, &page).await })).await;
+        let ec2_call = Ec2Call { subject: of(format!("{query:?}")), ..Ec2Call::ask(Action::DescribeVolumes) };
+        let answer = self.make(ec2_call, Box::pin(async move { ec2.describe_volumes(&query, &page).await })).await;
         answer.map(|page| self.falsified(page))
     }
 
     async fn modify_volume(&self, request: &ModifyVolume) -> Result<Modification> {
         let (ec2, request) = (self.ec2(), request.clone());
         let outcome = self.network.outcome_of_change(Action::ModifyVolume, &[(request.volume.as_str(), "")]);
-        let trip = Trip::change(Action::ModifyVolume, of(&request.volume), |_, _| EventKind::Other).with(outcome);
-        self.make(trip, Box::pin(async move { ec2.modify_volume(&request).await })).await
+        let ec2_call =
+            Ec2Call::change(Action::ModifyVolume, of(&request.volume), |_, _| EventKind::Other).with(outcome);
+        self.make(ec2_call, Box::pin(async move { ec2.modify_volume(&request).await })).await
     }
 
     async fn describe_modifications(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<Modification>> {
         let (ec2, volumes, page) = (self.ec2(), volumes.to_vec(), page.clone());
-        let trip = Trip { subject: of(format!("{volumes:?}")), ..Trip::ask(Action::DescribeVolumesModifications) };
-        self.make(trip, Box::pin(async move { ec2.describe_modifications(&volumes, &page).await })).await
+        let ec2_call =
+            Ec2Call { subject: of(format!("{volumes:?}")), ..Ec2Call::ask(Action::DescribeVolumesModifications) };
+        self.make(ec2_call, Box::pin(async move { ec2.describe_modifications(&volumes, &page).await })).await
     }
 
     async fn describe_volume_status(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<VolumeStatus>> {
         let (ec2, volumes, page) = (self.ec2(), volumes.to_vec(), page.clone());
-        let trip = Trip::ask(Action::DescribeVolumeStatus);
-        self.make(trip, Box::pin(async move { ec2.describe_volume_status(&volumes, &page).await })).await
+        let ec2_call = Ec2Call::ask(Action::DescribeVolumeStatus);
+        self.make(ec2_call, Box::pin(async move { ec2.describe_volume_status(&volumes, &page).await })).await
     }
 
     async fn create_tags(&self, resource: &str, tags: &Tags) -> Result<()> {
         let (ec2, resource, tags) = (self.ec2(), resource.to_owned(), tags.clone());
-        let trip = Trip::change(Action::CreateTags, of(&resource), |(), _| EventKind::Other);
-        self.make(trip, Box::pin(async move { ec2.create_tags(&resource, &tags).await })).await
+        let ec2_call = Ec2Call::change(Action::CreateTags, of(&resource), |(), _| EventKind::Other);
+        self.make(ec2_call, Box::pin(async move { ec2.create_tags(&resource, &tags).await })).await
     }
 
     async fn delete_tags(&self, resource: &str, keys: &[String]) -> Result<()> {
         let (ec2, resource, keys) = (self.ec2(), resource.to_owned(), keys.to_vec());
-        let trip = Trip::change(Action::DeleteTags, of(&resource), |(), _| EventKind::Other);
-        self.make(trip, Box::pin(async move { ec2.delete_tags(&resource, &keys).await })).await
+        let ec2_call = Ec2Call::change(Action::DeleteTags, of(&resource), |(), _| EventKind::Other);
+        self.make(ec2_call, Box::pin(async move { ec2.delete_tags(&resource, &keys).await })).await
     }
 }
