@@ -116,7 +116,7 @@ async fn an_attachment_that_describes_do_not_show_yet_is_waited_for() {
     let volume = rig.volume("pvc-1").await;
     let [node, _] = rig.nodes().await;
     let began = Instant::now();
-    rig.lens.bend_volumes(move |volumes| {
+    rig.ec2.override_volumes(move |volumes| {
         if began.elapsed().as_secs() < 13 {
             volumes.iter_mut().for_each(|v| v.attachments.clear());
         }
@@ -228,7 +228,7 @@ async fn a_volume_detaching_elsewhere_is_attached_as_soon_as_it_is_free() {
     rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap();
     let began = Instant::now();
     // EC2 shows the attachment at another instance for as long as it is being detached.
-    rig.lens.bend_volumes(move |volumes| {
+    rig.ec2.override_volumes(move |volumes| {
         volumes.iter_mut().flat_map(|v| &mut v.attachments).for_each(|a| {
             if began.elapsed().as_secs() < 30 {
                 a.instance = Some(other.clone());
@@ -280,7 +280,7 @@ async fn a_volume_for_several_nodes_may_be_attached_elsewhere() {
     let volume = rig.create(&shared).await.unwrap();
     let [node, _] = rig.nodes().await;
     let other = InstanceId::parse("i-0123456789abcdef0").unwrap();
-    rig.lens.bend_volumes(move |volumes| {
+    rig.ec2.override_volumes(move |volumes| {
         for volume in volumes.iter_mut().filter(|v| v.multi_attach == Some(true)) {
             let elsewhere = ebs_ec2::Attachment {
                 volume: volume.id.clone(),

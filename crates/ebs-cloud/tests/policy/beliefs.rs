@@ -129,7 +129,7 @@ async fn a_volume_that_is_no_longer_there_ends_its_attach_when_describes_can_be_
     let [node, _] = rig.nodes().await;
     let volume = rig.volume("pvc-1").await;
     rig.pass(20).await;
-    rig.lens.bend_volumes(Vec::clear);
+    rig.ec2.override_volumes(Vec::clear);
     let began = tokio::time::Instant::now();
     match rig.cloud.attachments.attach(&volume.id, &node, &rig.waiters).await.unwrap_err() {
         CloudError { kind: CloudErrorKind::NotFound(object), .. } => assert_eq!(object, Object::Volume(volume.id)),
@@ -174,7 +174,7 @@ async fn a_modification_that_takes_too_long_ends_non_final_and_is_followed_by_th
 async fn a_modification_that_ec2_does_not_list_is_neither_done_nor_the_end_of_the_process() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
-    rig.lens.bend_modifications(Vec::clear);
+    rig.ec2.override_modifications(Vec::clear);
     let error = rig.cloud.volumes.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "{error:?}");
     assert_eq!(rig.count(Action::ModifyVolume), 1);

@@ -33,7 +33,8 @@ impl Observer for CountingObserver {
 
 /// No date is in any reply from now on.
 fn without_dates(rig: &Rig) {
-    rig.lens.bend_volumes(|volumes| volumes.iter_mut().flat_map(|v| &mut v.attachments).for_each(|a| a.said_at = None));
+    rig.ec2
+        .override_volumes(|volumes| volumes.iter_mut().flat_map(|v| &mut v.attachments).for_each(|a| a.said_at = None));
 }
 
 /// Rule: see `crates/ebs-cloud/src/attachment/proof.rs::ages_are_told_by_awss_clock_whatever_ours_says`
@@ -113,7 +114,7 @@ async fn attach_times_within_two_seconds_are_one_attachment_and_a_wait_ended_by_
         let [node, _] = rig.nodes().await;
         let observer = Arc::<CountingObserver>::default();
         let process = rig.process(0, observer.clone()).await;
-        rig.lens.bend_volumes(move |volumes| {
+        rig.ec2.override_volumes(move |volumes| {
             for attachment in volumes.iter_mut().flat_map(|v| &mut v.attachments) {
                 attachment.attach_time = attachment.attach_time.map(|time| time + Duration::from_secs(apart));
             }

@@ -91,7 +91,7 @@ async fn a_volume_that_describes_do_not_show_yet_is_not_requested_twice() {
     let rig = Rig::new().await;
     rig.sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, true);
     let began = tokio::time::Instant::now();
-    rig.lens.bend_volumes(move |volumes| {
+    rig.ec2.override_volumes(move |volumes| {
         if began.elapsed().as_secs() < 14 {
             volumes.clear();
         }
@@ -176,7 +176,7 @@ async fn the_token_changes_only_when_fifteen_seconds_have_shown_no_volume() {
     let rig = Rig::new().await;
     rig.stranger(request(&spec("pvc-1"), "token-of-another-process")).await;
     let began = tokio::time::Instant::now();
-    rig.lens.bend_volumes(move |volumes| {
+    rig.ec2.override_volumes(move |volumes| {
         if began.elapsed().as_secs() < 14 {
             volumes.clear();
         }
@@ -211,7 +211,7 @@ async fn a_key_that_cannot_be_used_is_named_and_the_next_attempt_takes_the_next_
 #[tokio::test(start_paused = true)]
 async fn a_volume_in_state_error_fails_and_is_named() {
     let rig = Rig::new().await;
-    rig.lens.bend_volumes(|volumes| volumes.iter_mut().for_each(|v| v.state = VolumeState::Error));
+    rig.ec2.override_volumes(|volumes| volumes.iter_mut().for_each(|v| v.state = VolumeState::Error));
     let began = tokio::time::Instant::now();
     let error = rig.create(&spec("pvc-1")).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
@@ -221,7 +221,7 @@ async fn a_volume_in_state_error_fails_and_is_named() {
         began.elapsed()
     );
     assert!(message_of(&error).contains("state error"), "{}", message_of(&error));
-    rig.lens.straighten();
+    rig.ec2.clear_overrides();
     rig.create(&spec("pvc-1")).await.unwrap();
     let requests = rig.creations();
     assert_ne!(requests[0].client_token, requests[1].client_token);
@@ -660,7 +660,7 @@ async fn a_volume_deleted_while_it_is_created_is_made_anew_under_the_next_token(
     let rig = Rig::new().await;
     rig.timing(TimingOverride { create_ms: Some(3_000), ..TimingOverride::default() }).await;
     let mut first = None;
-    rig.lens.bend_volumes(move |volumes| {
+    rig.ec2.override_volumes(move |volumes| {
         for volume in volumes {
             let first = first.get_or_insert_with(|| volume.id.clone());
             if volume.id == *first {
@@ -685,7 +685,7 @@ async fn the_answer_to_an_old_token_is_not_taken_for_a_volume_that_we_have_just_
     let old = rig.create(&spec("pvc-1")).await.unwrap();
     rig.cloud.volumes.delete(&old.id, &rig.waiters).await.unwrap();
     let (stale, began) = (old.clone(), tokio::time::Instant::now());
-    rig.lens.bend_volumes(move |volumes| {
+    rig.ec2.override_volumes(move |volumes| {
         if began.elapsed().as_secs() < 14 {
             volumes.retain(|v| v.id != stale.id);
             volumes.push(stale.clone());
@@ -760,7 +760,7 @@ async fn iops_that_every_place_allows_are_not_asked_about_and_greedy_ones_once_f
 #[tokio::test(start_paused = true)]
 async fn a_region_that_lists_no_zone_is_an_error_and_no_end_of_the_process() {
     let rig = Rig::new().await;
-    rig.lens.hide_zones();
+    rig.ec2.hide_zones();
     let error = rig.create(&spec("pvc-1")).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::InsufficientCapacity), "{error:?}");
 }

@@ -75,7 +75,7 @@ async fn a_busy_device_is_never_reported_detached_and_never_forced() {
     let rig = Rig::new().await;
     rig.timing(detach_ms(1_000_000_000)).await;
     let (volume, node) = attached(&rig).await;
-    rig.lens.bend_volumes(|volumes| {
+    rig.ec2.override_volumes(|volumes| {
         volumes.iter_mut().flat_map(|v| &mut v.attachments).for_each(|a| {
             if a.state == AttachmentState::Detaching {
                 a.state = AttachmentState::Busy;
@@ -162,7 +162,7 @@ async fn an_attachment_that_describes_do_not_show_yet_is_detached_for_real() {
     let waiters = Waiters::default();
     let waiter = waiters.join();
     let gate = rig.sim.hold(Action::AttachVolume);
-    rig.lens.bend_volumes(|volumes| volumes.iter_mut().for_each(|v| v.attachments.clear()));
+    rig.ec2.override_volumes(|volumes| volumes.iter_mut().for_each(|v| v.attachments.clear()));
     let (ended, _successor) = tokio::join!(rig.cloud.attachments.attach(&volume.id, &node, &waiters), async {
         gate.reached().await;
         drop(waiter);
@@ -172,7 +172,7 @@ async fn an_attachment_that_describes_do_not_show_yet_is_detached_for_real() {
     });
     assert!(matches!(ended, Err(CloudError { kind: CloudErrorKind::Abandoned, .. })), "{ended:?}");
     let began = Instant::now();
-    rig.lens.bend_volumes(move |volumes| {
+    rig.ec2.override_volumes(move |volumes| {
         if began.elapsed().as_secs() < 14 {
             volumes.iter_mut().for_each(|v| v.attachments.clear());
         }

@@ -69,7 +69,7 @@ async fn an_attachment_of_moments_ago_is_not_gone_because_describes_do_not_list_
         if who == "one that ended" {
             rig.restart();
         }
-        rig.lens.hide_attachments(FOURTEEN);
+        rig.ec2.hide_attachments(FOURTEEN);
         let took = detach_for_real(&rig, &volume, &node).await;
         assert!(took >= Duration::from_secs(20), "{who}: {took:?}");
     }
@@ -84,7 +84,7 @@ async fn having_seen_it_detaching_proves_nothing_about_the_next_describe() {
     let (volume, node) = volume_and_node(&rig).await;
     rig.cloud.attachments.attach(&volume, &node, &rig.waiters).await.unwrap();
     let (until, mut looks) = (Instant::now() + FOURTEEN, 0);
-    rig.lens.bend_volumes(move |volumes| {
+    rig.ec2.override_volumes(move |volumes| {
         looks += 1;
         if looks > 1 && Instant::now() < until {
             volumes.iter_mut().for_each(|v| v.attachments.clear());
@@ -106,7 +106,7 @@ async fn the_memory_of_an_earlier_attachment_proves_nothing_about_one_that_anoth
     twin.attachments.detach(&volume, &node, &rig.waiters).await.unwrap();
     twin.attachments.attach(&volume, &node, &rig.waiters).await.unwrap();
     rig.timing(TimingOverride { detach_ms: Some(20_000), ..TimingOverride::default() }).await;
-    rig.lens.hide_attachments(FOURTEEN);
+    rig.ec2.hide_attachments(FOURTEEN);
     detach_for_real(&rig, &volume, &node).await;
 }
 
@@ -157,7 +157,7 @@ async fn what_somebody_else_is_detaching_is_waited_for_whatever_describes_show()
     twin.attachments.attach(&volume, &node, &rig.waiters).await.unwrap();
     let request = DetachRequest { volume: volume.clone(), instance: node.instance().clone() };
     rig.sim.detach_volume(&request).await.expect("it is attached");
-    rig.lens.hide_attachments(FOURTEEN);
+    rig.ec2.hide_attachments(FOURTEEN);
     detach_for_real(&rig, &volume, &node).await;
 }
 
@@ -180,7 +180,7 @@ async fn a_detach_that_was_given_up_is_waited_for_by_the_next_and_not_begun_anew
         successor
     });
     given_up.unwrap_err();
-    rig.lens.hide_attachments(FOURTEEN);
+    rig.ec2.hide_attachments(FOURTEEN);
     detach_for_real(&rig, &volume, &node).await;
     assert_eq!(rig.accepted(Action::DetachVolume), 1);
 }
@@ -206,7 +206,7 @@ async fn an_attachment_that_comes_back_after_a_given_up_detach_is_detached_again
     given_up.unwrap_err();
     rig.pass(5).await;
     rig.twin().attachments.attach(&volume, &node, &rig.waiters).await.unwrap();
-    rig.lens.hide_attachments(FOURTEEN);
+    rig.ec2.hide_attachments(FOURTEEN);
     detach_for_real(&rig, &volume, &node).await;
     assert_eq!(rig.count(Action::DetachVolume), 2);
 }
@@ -289,7 +289,7 @@ async fn a_refusal_is_no_better_than_a_describe_where_an_attachment_is_known() {
         rig.pass(1).await;
         // All of EC2 lags: the call and the describes show the time before the attachment.
         rig.sim.fail_next(Action::DetachVolume, class, false);
-        rig.lens.hide_attachments(Duration::from_secs(13));
+        rig.ec2.hide_attachments(Duration::from_secs(13));
         let told = rig.cloud.attachments.detach(&volume, &node, &rig.waiters).await;
         // It was not believed, and once a describe shows the attachment its end is asked for again.
         assert!(told.is_ok() && !is_attached(&rig).await, "{class:?}: {told:?}");

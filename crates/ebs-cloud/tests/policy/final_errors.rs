@@ -28,7 +28,7 @@ fn looks(rig: &Rig) -> usize {
 /// From now on describes show no volumes for so many seconds.
 fn hide_volumes(rig: &Rig, seconds: u64) {
     let began = Instant::now();
-    rig.lens.bend_volumes(move |volumes| {
+    rig.ec2.override_volumes(move |volumes| {
         if began.elapsed().as_secs() < seconds {
             volumes.clear();
         }
@@ -133,7 +133,7 @@ async fn zones_that_cannot_be_listed_are_no_final_error_for_a_name_that_has_its_
     assert_eq!(rig.create(&spec("pvc-1")).await.map(|v| v.id).ok(), Some(made.id.clone()), "refused");
     rig.restart();
     rig.pass(60).await;
-    rig.lens.hide_zones();
+    rig.ec2.hide_zones();
     assert_eq!(rig.create(&spec("pvc-1")).await.map(|v| v.id).ok(), Some(made.id), "none listed");
 }
 
@@ -146,7 +146,7 @@ async fn a_volume_that_cannot_be_followed_is_no_final_error() {
     rig.twin().volumes.create(&spec("pvc-1"), &rig.waiters).await.unwrap().into_inner();
     rig.pass(60).await;
     let (sim, mut looks) = (rig.sim.clone(), 0);
-    rig.lens.bend_volumes(move |volumes| {
+    rig.ec2.override_volumes(move |volumes| {
         looks += 1;
         if looks == 1 {
             volumes.iter_mut().for_each(|v| v.state = VolumeState::Creating);
@@ -176,7 +176,7 @@ async fn an_encrypted_volume_under_a_later_token_is_found_before_the_first_is_re
 
 /// From now on describes show every volume in state error.
 fn break_volumes(rig: &Rig) {
-    rig.lens.bend_volumes(|volumes| volumes.iter_mut().for_each(|v| v.state = VolumeState::Error));
+    rig.ec2.override_volumes(|volumes| volumes.iter_mut().for_each(|v| v.state = VolumeState::Error));
 }
 
 /// A volume in state error that carries our name and cluster tags is deleted, and the answer is not final until it is
@@ -300,7 +300,7 @@ async fn a_snapshot_that_another_process_has_taken_is_found_before_a_second_is_t
         let wanted = snapshot_spec(&format!("snap-{lag}"), &volume.id);
         let theirs = rig.twin().snapshots.create(&wanted, &rig.waiters).await.unwrap().into_inner();
         let began = Instant::now();
-        rig.lens.bend_snapshots(move |snapshots| {
+        rig.ec2.override_snapshots(move |snapshots| {
             if began.elapsed().as_secs() < lag {
                 snapshots.clear();
             }
@@ -336,7 +336,7 @@ async fn a_refusal_that_nobody_waited_for_is_not_given_once_another_process_may_
     let theirs = rig.twin().snapshots.provide(&wanted, &features, &rig.waiters).await.unwrap();
     rig.connect(ConnectionId::unique());
     let began = Instant::now();
-    rig.lens.bend_snapshots(move |snapshots| {
+    rig.ec2.override_snapshots(move |snapshots| {
         if began.elapsed().as_secs() < 14 {
             snapshots.clear();
         }

@@ -12,7 +12,7 @@ use crate::rig::{Rig, message_of};
 /// For so long from now every volume is initialising, and EC2 estimates the rest if it is to.
 fn initializing(rig: &Rig, time: Duration, with_estimate: bool) {
     let end = Instant::now() + time;
-    rig.lens.bend_statuses(move |statuses| {
+    rig.ec2.override_statuses(move |statuses| {
         let left = end.saturating_duration_since(Instant::now());
         for status in statuses {
             let word = if left.is_zero() { "completed" } else { "initializing" };
@@ -83,7 +83,7 @@ async fn without_an_estimate_ec2_is_asked_every_two_minutes() {
 async fn a_status_that_says_nothing_is_an_error_and_a_missing_volume_is_named() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
-    rig.lens.bend_statuses(|statuses| statuses.iter_mut().for_each(|s| s.details = None));
+    rig.ec2.override_statuses(|statuses| statuses.iter_mut().for_each(|s| s.details = None));
     let error = rig.cloud.volumes.await_initialized(&volume.id, &rig.waiters).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::Unavailable), "{error:?}");
     let missing = VolumeId::parse("vol-0123456789abcdef0").unwrap();

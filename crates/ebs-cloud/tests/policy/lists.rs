@@ -132,7 +132,7 @@ async fn an_empty_page_with_a_token_is_followed_and_not_taken_for_the_end() {
         rig.cloud.snapshots.create(&spec, &rig.waiters).await.unwrap().into_inner();
     }
     let mut pages = 0;
-    rig.lens.bend_snapshots(move |snapshots| {
+    rig.ec2.override_snapshots(move |snapshots| {
         pages += 1;
         if pages == 1 {
             snapshots.clear();

@@ -220,7 +220,7 @@ async fn a_modification_that_fails_is_told_with_ec2s_reason() {
     let rig = Rig::new().await;
     rig.timing(modify_ms(60_000)).await;
     let volume = rig.volume("pvc-1").await;
-    rig.lens.bend_modifications(|modifications| {
+    rig.ec2.override_modifications(|modifications| {
         for modification in modifications {
             modification.state = ModificationState::Failed;
             modification.status_message = Some("no such disk".to_owned());
@@ -253,7 +253,7 @@ async fn a_running_modification_that_describes_do_not_show_yet_is_not_taken_for_
     });
     given_up.unwrap_err();
     let began = Instant::now();
-    rig.lens.bend_modifications(move |modifications| {
+    rig.ec2.override_modifications(move |modifications| {
         if began.elapsed() < Duration::from_secs(14) {
             modifications.clear();
         }
@@ -281,12 +281,12 @@ async fn a_modification_that_another_process_has_just_made_is_followed_instead_o
     rig.sim.modify_volume(&request).await.expect("it can be modified");
     let began = Instant::now();
     let old = volume.size;
-    rig.lens.bend_volumes(move |volumes| {
+    rig.ec2.override_volumes(move |volumes| {
         if began.elapsed() < Duration::from_secs(5) {
             volumes.iter_mut().for_each(|v| v.size = old);
         }
     });
-    rig.lens.bend_modifications(move |modifications| {
+    rig.ec2.override_modifications(move |modifications| {
         if began.elapsed() < Duration::from_secs(5) {
             modifications.clear();
         }

@@ -223,7 +223,7 @@ async fn an_attachment_that_is_over_is_not_reported_because_describes_still_list
     rig.cloud.attachments.attach(&volume.id, &neighbour, &rig.waiters).await.unwrap();
     rig.restart();
     let until = Instant::now() + Duration::from_secs(14);
-    rig.lens.bend_volumes(move |volumes| {
+    rig.ec2.override_volumes(move |volumes| {
         for volume in volumes.iter_mut().filter(|v| !v.attachments.is_empty()) {
             if Instant::now() < until {
                 show(volume, &old);
@@ -257,7 +257,7 @@ async fn an_earlier_attachment_still_listed_is_not_taken_for_the_new_one() {
     rig.cloud.attachments.detach(&volume.id, &node, &rig.waiters).await.unwrap();
     let began = Instant::now();
     let stale = old.volume.attachments.clone();
-    rig.lens.bend_volumes(move |volumes| {
+    rig.ec2.override_volumes(move |volumes| {
         if began.elapsed() < Duration::from_secs(6) {
             volumes.iter_mut().for_each(|v| v.attachments.clone_from(&stale));
         }
@@ -314,7 +314,7 @@ async fn an_attachment_that_this_process_has_begun_to_end_is_not_reported_becaus
     });
     given_up.unwrap_err();
     let (until, listed) = (Instant::now() + Duration::from_secs(14), first.volume.attachments);
-    rig.lens.bend_volumes(move |volumes| {
+    rig.ec2.override_volumes(move |volumes| {
         for volume in volumes.iter_mut().filter(|v| !v.attachments.is_empty()) {
             if Instant::now() < until {
                 show(volume, &listed);
@@ -341,7 +341,7 @@ async fn an_attachment_that_this_process_has_ended_is_not_reported_because_descr
         rig.cloud.attachments.detach(&volume.id, &node, &rig.waiters).await.unwrap();
         rig.twin().attachments.attach(&volume.id, &neighbour, &rig.waiters).await.unwrap();
         let until = Instant::now() + Duration::from_secs(13);
-        rig.lens.bend_volumes(move |volumes| {
+        rig.ec2.override_volumes(move |volumes| {
             for volume in volumes.iter_mut().filter(|v| !v.attachments.is_empty()) {
                 if Instant::now() < until {
                     show(volume, &old);
@@ -416,7 +416,7 @@ async fn a_volume_for_one_node_that_ec2_lists_at_two_is_an_error_that_names_both
     let [node, other] = rig.nodes().await;
     rig.timing(TimingOverride { attach_ms: Some(20_000), ..TimingOverride::default() }).await;
     let second = other.instance().clone();
-    rig.lens.bend_volumes(move |volumes| {
+    rig.ec2.override_volumes(move |volumes| {
         for volume in volumes {
             let also = volume.attachments.first().cloned().map(|a| ebs_ec2::Attachment {
                 instance: Some(second.clone()),

@@ -165,7 +165,7 @@ async fn a_snapshot_that_another_process_took_moments_ago_is_found_and_not_taken
     let spec = snapshot_spec("snap-a", &volume.id);
     let theirs = rig.twin().snapshots.create(&spec, &rig.waiters).await.unwrap().into_inner();
     let began = Instant::now();
-    rig.lens.bend_snapshots(move |snapshots| {
+    rig.ec2.override_snapshots(move |snapshots| {
         if began.elapsed() < Duration::from_secs(14) {
             snapshots.clear();
         }
@@ -183,7 +183,7 @@ async fn a_snapshot_that_describes_do_not_show_yet_is_not_taken_for_deleted() {
     let rig = Rig::new().await;
     let id = snapshot(&rig).await;
     let began = Instant::now();
-    rig.lens.bend_snapshots(move |snapshots| {
+    rig.ec2.override_snapshots(move |snapshots| {
         if began.elapsed() < Duration::from_secs(14) {
             snapshots.clear();
         }

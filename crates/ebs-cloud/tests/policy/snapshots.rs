@@ -96,7 +96,7 @@ async fn a_name_that_another_process_has_given_up_a_moment_ago_is_free() {
     rig.cloud.snapshots.delete(&former.id, &rig.waiters).await.unwrap();
     rig.restart();
     let began = Instant::now();
-    rig.lens.bend_snapshots(move |snapshots| {
+    rig.ec2.override_snapshots(move |snapshots| {
         if began.elapsed().as_secs() < 14 {
             *snapshots = vec![former.clone()];
         }
@@ -153,7 +153,7 @@ async fn a_snapshot_that_describes_do_not_show_yet_is_not_taken_twice() {
     let spec = snapshot_spec("snap-a", &volume.id);
     let first = rig.cloud.snapshots.create(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
     let began = Instant::now();
-    rig.lens.bend_snapshots(move |snapshots| {
+    rig.ec2.override_snapshots(move |snapshots| {
         if began.elapsed().as_secs() < 14 {
             snapshots.clear();
         }
@@ -172,7 +172,7 @@ async fn a_process_that_has_just_started_does_not_trust_an_absence() {
     let first = rig.cloud.snapshots.create(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
     rig.restart();
     let began = Instant::now();
-    rig.lens.bend_snapshots(move |snapshots| {
+    rig.ec2.override_snapshots(move |snapshots| {
         if began.elapsed().as_secs() < 14 {
             snapshots.clear();
         }
@@ -191,7 +191,7 @@ async fn a_failed_snapshot_is_a_failure_and_leaves_nothing_behind() {
     let volume = rig.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
     let first = rig.cloud.snapshots.create(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
-    rig.lens.bend_snapshots(|snapshots| {
+    rig.ec2.override_snapshots(|snapshots| {
         for snapshot in snapshots {
             snapshot.state = SnapshotState::Error;
             snapshot.status_message = Some("out of disks".into());
@@ -214,7 +214,7 @@ async fn a_failed_snapshot_that_somebody_may_know_stays_and_is_no_final_error() 
     let volume = rig.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
     let theirs = rig.twin().snapshots.create(&spec, &rig.waiters).await.unwrap().into_inner();
-    rig.lens.bend_snapshots(|snapshots| snapshots.iter_mut().for_each(|s| s.state = SnapshotState::Error));
+    rig.ec2.override_snapshots(|snapshots| snapshots.iter_mut().for_each(|s| s.state = SnapshotState::Error));
     let error = rig.cloud.snapshots.create(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "{error:?}");
     assert!(

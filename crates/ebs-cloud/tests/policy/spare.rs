@@ -87,7 +87,7 @@ async fn only_the_state_itself_proves_an_end_and_no_missing_thing() {
     ] {
         let (rig, volume, node) = attached().await;
         rig.timing(TimingOverride { detach_ms: Some(20_000), ..TimingOverride::default() }).await;
-        rig.lens.hide_attachments(Duration::from_secs(14));
+        rig.ec2.hide_attachments(Duration::from_secs(14));
         let gate = rig.sim.hold(Action::DetachVolume);
         let (took, ()) = tokio::join!(detach_for_real(&rig, &volume, &node), async {
             gate.reached().await;

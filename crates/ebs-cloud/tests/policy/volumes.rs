@@ -102,7 +102,7 @@ async fn a_volume_that_describes_do_not_show_yet_is_not_taken_for_deleted() {
     let rig = Rig::new().await;
     let volume = rig.volume("pvc-1").await;
     let began = tokio::time::Instant::now();
-    rig.lens.bend_volumes(move |volumes| {
+    rig.ec2.override_volumes(move |volumes| {
         if began.elapsed().as_secs() < 14 {
             volumes.clear();
         }
