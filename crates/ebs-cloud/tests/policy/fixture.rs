@@ -28,17 +28,17 @@ const MUTATIONS: [Action; 8] = [
     Action::ModifyVolume,
 ];
 
-pub(crate) struct Rig {
+pub(crate) struct Fixture {
     pub(crate) sim: SimEc2,
     pub(crate) ec2: Arc<Ec2Override>,
     pub(crate) cloud: Arc<Cloud<Ec2Override>>,
-    /// Somebody waits for as long as the rig lives.
+    /// Somebody waits for as long as the fixture lives.
     pub(crate) waiters: Waiters,
     _waiter: Waiter,
     root_volumes: Mutex<Vec<String>>,
 }
 
-impl Rig {
+impl Fixture {
     pub(crate) async fn new() -> Self {
         Self::with(EngineConfig::default()).await
     }
@@ -53,9 +53,9 @@ impl Rig {
         let waiter = waiters.join();
         let root_volumes = sim.engine().snapshot_of_state().await.volumes.into_iter().map(|v| v.id).collect();
         let root_volumes = Mutex::new(root_volumes);
-        let rig = Self { sim, ec2, cloud, waiters, _waiter: waiter, root_volumes };
-        rig.pass(20).await;
-        rig
+        let fixture = Self { sim, ec2, cloud, waiters, _waiter: waiter, root_volumes };
+        fixture.pass(20).await;
+        fixture
     }
 
     /// All sidecars ask this process alone, over one connection each, and have done so for 15 s.
