@@ -1,10 +1,11 @@
 //! `cargo xtask demo`: one volume's whole life, from creation to deletion, through the driver's CSI socket, against
 //! the simulated EC2, on real block devices.
 //!
-//! Two processes, `ebs-sim` and the driver, are started and recorded ([`processes`]); the volume's life ([`volume_life`]) speaks to the
-//! driver as Kubernetes would and stops at the first thing that is not as it should be; the report ([`report`]) prints
-//! a line a step. Everything lies below one state directory, which one run at a time holds ([`state_dir`]); what a killed
-//! run left is found by that directory and by the records in it, and removed before the next one starts.
+//! Two processes, `ebs-sim` and the driver, are started and recorded ([`processes`]); the volume's life
+//! ([`volume_life`]) speaks to the driver as Kubernetes would and stops at the first thing that is not as it should be;
+//! the report ([`report`]) prints a line a step. Everything lies below one state directory, which one run at a time
+//! holds ([`state_dir`]); what a killed run left is found by that directory and by the records in it, and removed
+//! before the next one starts.
 
 mod preflight;
 mod processes;
