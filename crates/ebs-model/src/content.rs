@@ -59,7 +59,6 @@ pub(crate) struct VolumeOrder {
     pub(crate) key: Option<Key>,
 }
 
-/// A KMS key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {
     Sound,

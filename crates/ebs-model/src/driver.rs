@@ -67,7 +67,6 @@ pub(crate) enum RpcCode {
     Other(i32),
 }
 
-/// A refusal.
 #[derive(Debug, Clone)]
 pub(crate) struct RpcError {
     pub(crate) code: RpcCode,
@@ -109,7 +108,6 @@ impl From<Status> for RpcError {
 
 pub(crate) type Answer = Result<Reply, RpcError>;
 
-/// A driver process.
 pub(crate) struct Driver<E> {
     service: ControllerService<Link<E>>,
     pub(crate) process: Arc<DriverProcess>,

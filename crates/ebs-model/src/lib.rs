@@ -13,7 +13,6 @@
 //! late effect and a stale read stay within the 15 s of `decisions.md` D-12. What a lost lease allows stands in [`events`].
 //!
 //! That the model finds bugs is shown by planting some ([`Planted`]).
-#![warn(missing_docs)]
 
 mod answers;
 mod beliefs;

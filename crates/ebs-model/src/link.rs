@@ -19,7 +19,6 @@ use crate::driver_process::DriverProcess;
 use crate::fault_plan::{CallOutcome, Delivery, Response};
 use crate::network::{Ec2Event, EventKind, Network, injected_error};
 
-/// One driver's port.
 #[derive(Debug)]
 pub(crate) struct Link<E> {
     ec2: Arc<E>,
@@ -56,7 +55,6 @@ struct Subject {
 }
 
 impl<T> Ec2Call<T> {
-    /// A question.
     fn ask(action: Action) -> Self {
         Self { action, dry: true, outcome: None, did: |_, _| EventKind::Other, subject: Subject::default() }
     }
@@ -66,7 +64,6 @@ impl<T> Ec2Call<T> {
         Self { outcome: Some(outcome), ..self }
     }
 
-    /// A change.
     fn change(action: Action, subject: Subject, did: fn(&T, &Subject) -> EventKind) -> Self {
         Self { action, dry: false, outcome: None, did, subject }
     }

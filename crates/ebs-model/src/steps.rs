@@ -15,7 +15,6 @@ use crate::world::{Checked, World};
 const GROWTH: u64 = 3;
 
 impl<E: Ec2> World<E> {
-    /// One step.
     pub(crate) async fn step(&mut self) -> Checked {
         match self.rng.below(100) {
             0..=3 => self.interrupt().await?,

@@ -33,7 +33,6 @@ pub(crate) struct Violation(pub(crate) String);
 
 pub(crate) type Checked<T = ()> = Result<T, Violation>;
 
-/// A violation.
 pub(crate) fn broken<T>(rule: impl Into<String>) -> Checked<T> {
     Err(Violation(rule.into()))
 }

@@ -35,7 +35,6 @@ pub struct Options {
 /// A rule that was broken.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// The cycle.
     pub seed: u64,
     /// What does not hold.
     pub rule: String,

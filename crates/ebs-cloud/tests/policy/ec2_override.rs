@@ -15,7 +15,6 @@ use tokio::time::Instant;
 
 type Override<T> = Mutex<Option<Box<dyn FnMut(&mut Vec<T>) + Send>>>;
 
-/// EC2 for tests.
 pub(crate) struct Ec2Override {
     pub(crate) sim: SimEc2,
     volumes: Override<Volume>,

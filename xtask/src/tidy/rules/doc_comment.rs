@@ -5,7 +5,6 @@ use std::str::FromStr;
 use proc_macro2::{Delimiter, Group, LexError, TokenStream, TokenTree};
 use syn::Lit;
 
-/// A doc comment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DocComment {
     /// The function below it.
