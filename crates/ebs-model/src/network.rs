@@ -202,8 +202,8 @@ impl Network {
         lock(&self.facts).unknown.contains(id)
     }
 
-    /// The outcome of a change of something that may be too young for EC2 to know everywhere: of one of these, given by id and
-    /// maybe the instance that it is attached to.
+    /// The outcome of a change of something that may be too young for EC2 to know everywhere: of one of these, given by
+    /// id and maybe the instance that it is attached to.
     pub(crate) fn outcome_of_change(&self, action: Action, of: &[(&str, &str)]) -> CallOutcome {
         let mut outcome = self.outcome(action);
         let born = |(id, instance): &(&str, &str)| {
@@ -252,7 +252,7 @@ impl Network {
                 facts.born.insert((volume.clone(), instance.clone()), event.at);
             }
             EventKind::Snapshotted { id, .. } => {
-                drop(facts.born.entry((id.clone(), String::new())).or_insert(event.at))
+                facts.born.entry((id.clone(), String::new())).or_insert(event.at);
             }
             EventKind::Created { id, .. } => {
                 facts.born.entry((id.clone(), String::new())).or_insert(event.at);

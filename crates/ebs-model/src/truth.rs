@@ -255,8 +255,11 @@ impl<E: Ec2> World<E> {
         let Some(snap) = self.beliefs.snaps.iter_mut().find(|s| s.name == name) else {
             return broken(format!("nobody asked for {name}: {id}"));
         };
-        if matches!(&snap.state, SnapshotBelief::Exists { id: known, .. } | SnapshotBelief::Deleting { id: known, .. } if known == id)
-        {
+        let known = match &snap.state {
+            SnapshotBelief::Exists { id, .. } | SnapshotBelief::Deleting { id, .. } => Some(id),
+            SnapshotBelief::Absent | SnapshotBelief::Unknown => None,
+        };
+        if known.is_some_and(|known| known == id) {
             // Somebody saw it before its own caller heard of it.
             return Ok(());
         }

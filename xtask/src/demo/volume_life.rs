@@ -1,4 +1,5 @@
-//! The volume's life: each step does one thing, checks what came of it, and stops the demo when that is not as it should.
+//! The volume's life: each step does one thing, checks what came of it, and stops the demo when that is not as it should
+//! be.
 
 use std::time::Duration;
 
