@@ -78,6 +78,9 @@ mod tests {
         }
     }
 
+    /// The labels' facts are network interfaces, at least one, and volumes without the driver's and the root.
+    ///
+    /// Rule: ebs-cloud.md 17
     #[test]
     fn the_other_volumes_are_the_mappings_without_the_drivers_and_the_root() {
         let managed = BTreeSet::from([volume("vol-1"), volume("vol-2"), volume("vol-9")]);

@@ -103,6 +103,9 @@ mod tests {
         VolumeCapability { access_type, access_mode: Some(AccessMode { mode }) }
     }
 
+    /// A single writer may have anything, several writers only blocks, nobody anything else.
+    ///
+    /// Rule: controller.md 4
     #[test]
     fn single_writers_may_have_anything_and_several_writers_only_blocks() {
         let block = || Some(AccessType::Block(BlockVolume {}));
@@ -123,6 +126,9 @@ mod tests {
         }
     }
 
+    /// A capability list is supported when every element is.
+    ///
+    /// Rule: controller.md 4
     #[test]
     fn a_capability_list_is_supported_when_every_element_is() {
         let good = wire(Some(AccessType::Block(BlockVolume {})), Mode::SingleNodeWriter.into());

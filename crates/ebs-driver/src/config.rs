@@ -150,6 +150,9 @@ mod tests {
         }
     }
 
+    /// Extra tags are split and trimmed; those of the deprecated flag are merged and lose.
+    ///
+    /// Rule: controller.md C33; runtime.md 2, R-3
     #[test]
     fn extra_tags_are_split_and_trimmed_and_win_over_the_deprecated_flag() {
         let extra_tags = vec![" a = 1 ,,b=x=y".to_owned(), "c=".to_owned()];
@@ -159,6 +162,9 @@ mod tests {
         assert_eq!(config.tags.extra, expected.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
     }
 
+    /// An extra tag with a reserved key or without a value stops the start.
+    ///
+    /// Rule: controller.md 2, 6.6
     #[test]
     fn an_extra_tag_with_a_reserved_key_or_without_value_stops_the_start() {
         for bad in
@@ -169,6 +175,9 @@ mod tests {
         }
     }
 
+    /// The socket's mode is octal permission bits.
+    ///
+    /// Rule: D-40
     #[test]
     fn the_mode_of_the_socket_is_octal_permission_bits() {
         for (text, mode) in

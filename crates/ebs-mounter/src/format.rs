@@ -324,6 +324,9 @@ mod tests {
         ");
     }
 
+    /// xfs has no feature that the running kernel lacks.
+    ///
+    /// Rule: D-33
     #[test]
     fn xfs_has_no_feature_that_the_kernel_lacks_or_legacy_forbids() {
         let legacy =
@@ -340,6 +343,9 @@ mod tests {
         ");
     }
 
+    /// Force flags are used in a redo only.
+    ///
+    /// Rule: D-32; image.md 3
     #[test]
     fn force_is_only_in_a_redo() {
         assert!(line(&plain(FsType::Ext4), KERNEL, true).contains(" -F "));

@@ -139,6 +139,9 @@ fn growth(from: u64, to: u64, step: u64) -> Option<Growth> {
 mod tests {
     use super::*;
 
+    /// What the tools would leave unused is no growth.
+    ///
+    /// Rule: D-36
     #[test]
     fn what_the_tools_would_leave_unused_is_no_growth() {
         let step = 32 << 20;

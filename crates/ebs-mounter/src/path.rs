@@ -220,6 +220,9 @@ mod tests {
         assert_eq!(NodePath::parse("/a//b/./c/").unwrap().as_path(), Path::new("/a/b/c"));
     }
 
+    /// Removing takes empty directories and empty files only.
+    ///
+    /// Rule: node.md 11
     #[tokio::test]
     async fn removing_takes_empty_directories_and_empty_files_only() {
         let root = tempfile::tempdir().unwrap();

@@ -253,6 +253,9 @@ mod tests {
         Tools { found: BTreeMap::from([(Program::Blkid, PathBuf::from(path))]) }
     }
 
+    /// A child sees a cleared environment with LC_ALL=C and what it was given.
+    ///
+    /// Rule: D-43
     #[tokio::test]
     async fn a_child_sees_a_cleared_environment() {
         let call = Call::new(Program::Blkid, [] as [&str; 0]).env("MKE2FS_CONFIG", "/x");
@@ -262,6 +265,9 @@ mod tests {
         assert_eq!(lines, ["LC_ALL=C", "MKE2FS_CONFIG=/x"]);
     }
 
+    /// Of a child's output only the end is kept.
+    ///
+    /// Rule: D-43
     #[tokio::test]
     async fn only_the_end_of_a_long_output_is_kept() {
         let call = Call::new(Program::Blkid, ["1", "200000"]);
@@ -269,6 +275,9 @@ mod tests {
         assert!(ended.output.len() <= 16 * 1024 && ended.output.ends_with("\n200000"));
     }
 
+    /// A child that only reads is killed at its bound.
+    ///
+    /// Rule: node.md N-1; D-11
     #[tokio::test]
     async fn a_reader_is_killed_at_its_bound() {
         let call = Call::new(Program::Blkid, ["1000"]);
@@ -276,6 +285,9 @@ mod tests {
         assert!(matches!(outcome, Err(ToolError::TooSlow { program: "blkid", .. })), "{outcome:?}");
     }
 
+    /// A child that changes a disk goes on when its future is dropped.
+    ///
+    /// Rule: node.md N-1; D-11
     #[tokio::test]
     async fn a_change_goes_on_when_its_future_is_dropped() {
         let directory = tempfile::tempdir().unwrap();

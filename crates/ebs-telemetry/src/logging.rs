@@ -123,6 +123,9 @@ mod tests {
         LogConfig { verbosity, ..LogConfig::default() }
     }
 
+    /// Verbosity 4 shows each request, 2 does not; 7 shows everything of ours.
+    ///
+    /// Rule: runtime.md 13
     #[test]
     fn verbosity_four_shows_requests_and_two_does_not() {
         let log = || tracing::debug!("request");
@@ -130,12 +133,16 @@ mod tests {
         assert!(logged(&at(4), log).contains("\"request\""));
     }
 
+    /// Rule: see `verbosity_four_shows_requests_and_two_does_not`
     #[test]
     fn verbosity_seven_shows_everything_of_ours() {
         assert!(logged(&at(7), || tracing::trace!("step")).contains("\"step\""));
         assert_eq!(logged(&at(6), || tracing::trace!("step")), "");
     }
 
+    /// Debug output of other crates, which holds headers and bodies, is never logged, whatever RUST_LOG asks.
+    ///
+    /// Rule: D-41
     #[test]
     fn other_crates_stay_quiet_below_info_even_when_rust_log_asks() {
         let config = LogConfig { directives: Some("trace".to_owned()), ..at(9) };
@@ -161,6 +168,9 @@ mod tests {
         assert!(error.to_string().contains("loud"), "{error}");
     }
 
+    /// Text log lines carry severity, UTC time, process, source and quoted values with the fields of their request.
+    ///
+    /// Rule: runtime.md 13
     #[test]
     fn a_line_carries_the_fields_of_its_spans() {
         let out = logged(&at(2), || {
@@ -174,6 +184,9 @@ mod tests {
         assert!(out.ends_with("] \"created\" method=\"CreateVolume\" volume=\"vol-0a\" attempt=2 size=4\n"), "{out}");
     }
 
+    /// A JSON log line is one object with ts, caller, msg, v or err.
+    ///
+    /// Rule: runtime.md 13
     #[test]
     fn a_json_line_is_one_object_with_the_error_under_err() {
         let config = LogConfig { format: LogFormat::Json, ..at(2) };

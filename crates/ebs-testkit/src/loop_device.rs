@@ -75,7 +75,6 @@ impl LoopDevice {
         self.backing.parent().expect("the backing file lies in a directory")
     }
 
-    /// The backing file.
     pub fn backing_file(&self) -> &Path {
         &self.backing
     }

@@ -23,21 +23,21 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    pub(crate) fn any(dice: &mut SplitMix64) -> Self {
-        match dice.below(100) {
+    pub(crate) fn any(rng: &mut SplitMix64) -> Self {
+        match rng.below(100) {
             0..55 => Self::None,
-            55..65 => Self::Leave(up_to(dice, 120)),
-            65..80 => Self::Kill(up_to(dice, 150), dice.below(100) < 50),
-            _ => Self::KillInFormat(up_to(dice, 25), dice.below(100) < 50),
+            55..65 => Self::Leave(up_to(rng, 120)),
+            65..80 => Self::Kill(up_to(rng, 150), rng.below(100) < 50),
+            _ => Self::KillInFormat(up_to(rng, 25), rng.below(100) < 50),
         }
     }
 
     /// For calls that do not format.
-    pub(crate) fn short(dice: &mut SplitMix64) -> Self {
-        match dice.below(100) {
+    pub(crate) fn short(rng: &mut SplitMix64) -> Self {
+        match rng.below(100) {
             0..75 => Self::None,
-            75..85 => Self::Leave(up_to(dice, 20)),
-            _ => Self::Kill(up_to(dice, 30), dice.below(100) < 50),
+            75..85 => Self::Leave(up_to(rng, 20)),
+            _ => Self::Kill(up_to(rng, 30), rng.below(100) < 50),
         }
     }
 
@@ -57,8 +57,8 @@ impl Fault {
 }
 
 /// Less than so many milliseconds.
-fn up_to(dice: &mut SplitMix64, millis: u64) -> Duration {
-    Duration::from_micros(dice.below(millis * 1000))
+fn up_to(rng: &mut SplitMix64, millis: u64) -> Duration {
+    Duration::from_micros(rng.below(millis * 1000))
 }
 
 /// Kills the service, and what it runs where that is asked for. Returns how many children that were.

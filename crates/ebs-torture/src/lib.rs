@@ -9,7 +9,6 @@
 //!
 //! Time is real here, so a seed decides the steps and the moments of the faults, not who wins a race.
 //! That the torture finds bugs is shown by planting some ([`Planted`]).
-#![warn(missing_docs)]
 
 mod calls;
 mod cycle;

@@ -69,6 +69,9 @@ mod tests {
     use super::*;
     use crate::VolumeType;
 
+    /// IOPS follow from the request, the type's limits and the size.
+    ///
+    /// Rule: ebs-cloud.md 3.4, E25
     #[test]
     fn iops_follow_the_published_vectors() {
         let io1 = VolumeType::Io1.iops_limits();
@@ -82,6 +85,9 @@ mod tests {
         assert_eq!(IopsRequest::explicit(99_000).resolve(Gib(4), gp3, false), Some(16_000));
     }
 
+    /// A ratio times a size cannot overflow.
+    ///
+    /// Rule: ebs-cloud.md E17
     #[test]
     fn a_ratio_times_a_size_cannot_overflow_into_no_request() {
         assert_eq!(IopsRequest::per_gib(u32::MAX).resolve(Gib(65_536), None, false), Some(u32::MAX));

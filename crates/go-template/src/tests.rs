@@ -348,6 +348,10 @@ const UNSUPPORTED_VERBS: &[&str] = &[
     "%!", "%+d", "% d", "%#q", "%+v", "%*d", "%.*s", "%[1]d", "%.3d", "%.1t", "%5%",
 ];
 
+/// A tag template makes what Go's text/template makes of it: conditions, ranges, definitions, variables, trimming,
+/// comparisons, printf.
+///
+/// Rule: controller.md 6.7
 #[test]
 fn a_template_makes_what_go_makes_of_it() {
     for (template, wanted) in VALUES {
@@ -356,6 +360,10 @@ fn a_template_makes_what_go_makes_of_it() {
     }
 }
 
+/// A template that Go refuses, at parsing or execution, is refused; so are constants and uses of `printf` that are left
+/// out here.
+///
+/// Rule: controller.md 6.7
 #[test]
 fn what_go_refuses_or_this_crate_leaves_out_is_refused() {
     for template in REFUSED.iter().chain(LEFT_OUT) {
@@ -367,6 +375,9 @@ fn what_go_refuses_or_this_crate_leaves_out_is_refused() {
     }
 }
 
+/// A verb of `printf` that is not supported is an error before any value is known, for `--extra-tags` at start.
+///
+/// Rule: controller.md 6.7
 #[test]
 fn a_verb_that_is_not_supported_is_an_error_before_any_value_is_known_and_names_those_that_are() {
     for verb in UNSUPPORTED_VERBS {
@@ -381,12 +392,16 @@ fn a_verb_that_is_not_supported_is_an_error_before_any_value_is_known_and_names_
     assert!(error.contains("%x is not supported") && error.contains("%s, %v, %q, %d, %t"), "{error}");
 }
 
+/// Rule: see `crates/ebs-driver/src/tags/tests.rs::a_snapshot_has_its_own_template_fields_and_only_those`
 #[test]
 fn a_field_that_the_data_lack_is_an_error_that_names_those_there_are() {
     let error = render("{{.VolumeSnapshotName}}", &volume()).unwrap_err().to_string();
     assert!(error.contains(".VolumeSnapshotName") && error.contains(".PVCName"), "{error}");
 }
 
+/// Metadata that is not known is an empty string in a template.
+///
+/// Rule: controller.md 6.7
 #[test]
 fn metadata_that_is_not_known_is_an_empty_string() {
     let values = of_names("", "", "");
@@ -394,6 +409,9 @@ fn metadata_that_is_not_known_is_an_empty_string() {
     assert_eq!(render("{{if .PVCName}}a{{else}}b{{end}}", &values).unwrap(), "b");
 }
 
+/// `html`, `js`, `call` and `urlquery` are always errors.
+///
+/// Rule: controller.md 6.7
 #[test]
 fn html_js_call_and_urlquery_are_always_errors() {
     for name in ["html", "js", "call", "urlquery"] {
@@ -404,6 +422,9 @@ fn html_js_call_and_urlquery_are_always_errors() {
     }
 }
 
+/// Cutting text within a character is an error, because EC2 takes no broken text.
+///
+/// Rule: controller.md 6.7; D-2
 #[test]
 fn text_is_never_cut_within_a_character() {
     for template in ["{{slice \"é\" 1}}", "{{substring 0 1 \"é\"}}"] {

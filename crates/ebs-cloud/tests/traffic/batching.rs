@@ -42,6 +42,9 @@ async fn describe_all(cloud: &Arc<Cloud<SimEc2>>, ids: &[VolumeId]) -> Vec<Resul
     found.into_iter().map(|(_, volume)| volume).collect()
 }
 
+/// 450 questions at once are at most four calls of at most 200 ids.
+///
+/// Rule: ebs-cloud.md 9, E5; D-20
 #[tokio::test(start_paused = true)]
 async fn lookups_that_come_together_share_calls_of_two_hundred_ids() {
     let world = World::instant().await;
@@ -60,6 +63,9 @@ async fn lookups_that_come_together_share_calls_of_two_hundred_ids() {
     assert!(asked.len() <= 4 && asked.iter().all(|keys| *keys <= 200), "{asked:?}");
 }
 
+/// A missing object is missing at once, for who asked for it only.
+///
+/// Rule: ebs-cloud.md E4; D-23
 #[tokio::test(start_paused = true)]
 async fn a_missing_volume_is_missing_for_who_asked_for_it_and_at_once() {
     let world = World::instant().await;
@@ -74,6 +80,9 @@ async fn a_missing_volume_is_missing_for_who_asked_for_it_and_at_once() {
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
+/// Duplicates share an entry of a batch.
+///
+/// Rule: ebs-cloud.md 9; D-20
 #[tokio::test(start_paused = true)]
 async fn lookups_of_one_volume_share_an_entry() {
     let world = World::instant().await;
@@ -85,6 +94,9 @@ async fn lookups_of_one_volume_share_an_entry() {
     assert!(asked(&world).iter().all(|keys| *keys == 1) && asked(&world).len() <= 2, "{:?}", asked(&world));
 }
 
+/// Without batching each question is a call of its own, at once.
+///
+/// Rule: ebs-cloud.md 9; D-20
 #[tokio::test(start_paused = true)]
 async fn without_batching_each_lookup_is_a_call_of_its_own_at_once() {
     let world = World::instant().await;
@@ -105,6 +117,9 @@ async fn without_batching_each_lookup_is_a_call_of_its_own_at_once() {
     assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
 }
 
+/// A caller that leaves a batch takes nobody's answer away.
+///
+/// Rule: ebs-cloud.md 2.2; D-20
 #[tokio::test(start_paused = true)]
 async fn who_leaves_takes_nobodys_answer_away() {
     let world = World::instant().await;
@@ -121,6 +136,9 @@ async fn who_leaves_takes_nobodys_answer_away() {
     assert_eq!(stayed.unwrap().id, ids[1]);
 }
 
+/// What a waiter sees was asked for after it came.
+///
+/// Rule: D-21
 #[tokio::test(start_paused = true)]
 async fn an_answer_to_a_describe_sent_before_is_nobodys_answer() {
     let world = World::instant().await;
@@ -140,6 +158,9 @@ async fn an_answer_to_a_describe_sent_before_is_nobodys_answer() {
     assert_eq!(world.count(Action::DescribeVolumes), 2, "the second came after the first question had left");
 }
 
+/// Throttles and lost answers cost a question time only.
+///
+/// Rule: D-22
 #[tokio::test(start_paused = true)]
 async fn throttles_and_lost_answers_cost_a_lookup_time_only() {
     let world = World::instant().await;
@@ -151,6 +172,9 @@ async fn throttles_and_lost_answers_cost_a_lookup_time_only() {
     assert!(describe_all(&driver.cloud, &ids).await.iter().all(Result::is_ok));
 }
 
+/// A question that EC2 never answers ends with its own bound.
+///
+/// Rule: ebs-cloud.md 2.2, 9
 #[tokio::test(start_paused = true)]
 async fn a_lookup_that_ec2_never_answers_ends() {
     let world = World::instant().await;
@@ -164,6 +188,9 @@ async fn a_lookup_that_ec2_never_answers_ends() {
     drop(gates);
 }
 
+/// A driver that ends leaves no watcher behind.
+///
+/// Rule: D-21
 #[tokio::test(start_paused = true)]
 async fn a_driver_that_ends_leaves_no_task_behind() {
     let world = World::instant().await;

@@ -103,7 +103,6 @@ fn times() -> TimingOverride {
     }
 }
 
-/// One driver process.
 #[derive(Clone)]
 pub(crate) struct Driver {
     pub(crate) cloud: Arc<Cloud<SimEc2>>,

@@ -53,6 +53,7 @@ async fn is_refused_and_kept(node: &Node) {
     assert_eq!(node.disk.read_at(PRECIOUS.len(), AT).unwrap(), PRECIOUS);
 }
 
+/// Rule: see `crates/ebs-mounter/tests/on_disk/format.rs::an_mkfs_that_ended_by_itself_with_an_error_leaves_no_record`
 #[test]
 fn raw_data_written_after_a_format_that_failed_is_kept() {
     with_node(async |node| {
@@ -63,6 +64,9 @@ fn raw_data_written_after_a_format_that_failed_is_kept() {
     });
 }
 
+/// A raw publish ends the leave to format again.
+///
+/// Rule: D-32
 #[test]
 fn raw_data_written_after_a_format_that_was_interrupted_is_kept() {
     with_node(async |node| {
@@ -73,6 +77,9 @@ fn raw_data_written_after_a_format_that_was_interrupted_is_kept() {
     });
 }
 
+/// A volume that was detached and attached again by hand, with its old attach time, is not formatted again.
+///
+/// Rule: D-32
 #[test]
 fn a_volume_that_came_back_with_its_old_attach_time_is_not_formatted_again() {
     in_mount_namespace(|| async {
@@ -84,6 +91,9 @@ fn a_volume_that_came_back_with_its_old_attach_time_is_not_formatted_again() {
     });
 }
 
+/// A record of an older version, without run of the kernel, disk or state, is no leave to format.
+///
+/// Rule: D-32
 #[test]
 fn a_record_of_an_older_version_is_no_leave_to_format() {
     with_node(async |node| {
@@ -96,6 +106,9 @@ fn a_record_of_an_older_version_is_no_leave_to_format() {
     });
 }
 
+/// An interrupted format is finished by the same attachment and by no other.
+///
+/// Rule: D-32
 #[test]
 fn an_interrupted_format_is_finished_by_the_same_attachment_and_by_no_other() {
     with_node(async |node| {
@@ -115,6 +128,9 @@ fn an_interrupted_format_is_finished_by_the_same_attachment_and_by_no_other() {
     });
 }
 
+/// Unstage forgets an interrupted format.
+///
+/// Rule: D-32
 #[test]
 fn unstage_forgets_an_interrupted_format() {
     with_node(async |node| {
@@ -125,6 +141,9 @@ fn unstage_forgets_an_interrupted_format() {
     });
 }
 
+/// The record ends before the first mount, also when that fails.
+///
+/// Rule: D-32
 #[test]
 fn a_record_ends_before_the_first_mount() {
     with_node(async |node| {
@@ -142,6 +161,9 @@ fn blockdev(node: &Node, change: &str) {
     assert!(done.success());
 }
 
+/// A disk that refuses writes is not formatted.
+///
+/// Rule: node.md 7.2
 #[test]
 fn a_disk_that_refuses_writes_is_not_formatted() {
     with_node(async |node| {
@@ -153,6 +175,9 @@ fn a_disk_that_refuses_writes_is_not_formatted() {
     });
 }
 
+/// Eight blank volumes at once are all formatted.
+///
+/// Rule: D-38
 #[test]
 fn eight_blank_volumes_staged_at_once_are_all_formatted() {
     in_mount_namespace(|| async {

@@ -27,6 +27,9 @@ fn a_staged_volume_is_shown_at_its_target_with_the_flags_asked_for() {
     });
 }
 
+/// A read-only publish cannot be written; asking again without is AlreadyExists.
+///
+/// Rule: node.md N-5
 #[test]
 fn a_read_only_publish_cannot_be_written_and_never_becomes_writable() {
     with_staged_node(async |node| {
@@ -42,6 +45,9 @@ fn a_read_only_publish_cannot_be_written_and_never_becomes_writable() {
     });
 }
 
+/// A volume that is not staged at the staging path is never published.
+///
+/// Rule: node.md N-17
 #[test]
 fn a_volume_that_is_not_staged_is_never_published() {
     in_mount_namespace(|| async {
@@ -58,6 +64,10 @@ fn a_volume_that_is_not_staged_is_never_published() {
     });
 }
 
+/// Target paths that are relative, contain `..`, are links or full directories are refused and left as they are, by
+/// publish and unpublish.
+///
+/// Rule: node.md 11; own rule (bad input)
 #[test]
 fn a_target_that_cannot_be_one_is_refused_and_nothing_is_changed() {
     with_staged_node(async |node| {
@@ -86,6 +96,9 @@ fn a_target_that_cannot_be_one_is_refused_and_nothing_is_changed() {
     });
 }
 
+/// A mount of somebody else at the target is neither covered nor unmounted.
+///
+/// Rule: D-5; node.md N-5
 #[test]
 fn a_mount_of_somebody_else_is_neither_covered_nor_unmounted() {
     with_staged_node(async |node| {
@@ -99,6 +112,9 @@ fn a_mount_of_somebody_else_is_neither_covered_nor_unmounted() {
     });
 }
 
+/// A raw block volume is a device at its target; unpublish removes the file.
+///
+/// Rule: node.md 9.2, 12
 #[test]
 fn a_raw_block_volume_is_a_device_at_its_target() {
     with_node(async |node| {
@@ -123,6 +139,9 @@ fn a_raw_block_volume_is_a_device_at_its_target() {
     });
 }
 
+/// Statistics count bytes and inodes of a mount of the volume; anything else is NotFound.
+///
+/// Rule: node.md 14, N-20
 #[test]
 fn statistics_count_bytes_and_inodes_of_the_volume_and_of_nothing_else() {
     with_staged_node(async |node| {
@@ -144,6 +163,9 @@ fn statistics_count_bytes_and_inodes_of_the_volume_and_of_nothing_else() {
     });
 }
 
+/// A published xfs grows while it is used; the reply is the device's size.
+///
+/// Rule: node.md 13
 #[test]
 fn a_published_xfs_grows_while_it_is_used() {
     in_mount_namespace(|| async {
@@ -160,6 +182,9 @@ fn a_published_xfs_grows_while_it_is_used() {
     });
 }
 
+/// An ext4 in use grows with CAP_SYS_RESOURCE and fails with that reason without it.
+///
+/// Rule: D-36
 #[test]
 fn an_ext4_in_use_grows_with_cap_sys_resource_and_says_so_without_it() {
     in_mount_namespace(|| async {
@@ -179,6 +204,9 @@ fn an_ext4_in_use_grows_with_cap_sys_resource_and_says_so_without_it() {
     });
 }
 
+/// Growth at a path that is no mount of the volume is NotFound.
+///
+/// Rule: node.md 13, N-2
 #[test]
 fn growth_of_what_is_not_the_volumes_mount_is_not_found() {
     in_mount_namespace(|| async {
@@ -216,6 +244,9 @@ fn a_healthy_volume_has_no_health_entry_and_a_foreign_one_is_inaccessible() {
     });
 }
 
+/// A file system that the kernel turned read-only is DEGRADED, and the next stage repairs it.
+///
+/// Rule: D-35, D-36
 #[test]
 fn a_file_system_that_went_read_only_is_degraded() {
     with_node(async |node| {
@@ -238,6 +269,9 @@ fn a_file_system_that_went_read_only_is_degraded() {
     });
 }
 
+/// The node reports id, zone under both keys, operating system, limit, and four capabilities in order.
+///
+/// Rule: node.md 1, 15; D-35
 #[tokio::test]
 async fn the_node_says_who_and_where_it_is_and_what_it_can() {
     let node = Node::new(MIB);

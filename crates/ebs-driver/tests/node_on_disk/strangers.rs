@@ -14,6 +14,9 @@ use tonic::{Code, Request};
 
 const BOUND: Duration = Duration::from_secs(20);
 
+/// Publish, unpublish, expand, statistics and health answer for a raw device only when it is this volume's.
+///
+/// Rule: D-39; node.md N-20
 #[test]
 fn a_raw_device_of_another_volume_is_not_answered_for() {
     in_mount_namespace(|| async {
@@ -39,6 +42,9 @@ fn a_raw_device_of_another_volume_is_not_answered_for() {
     });
 }
 
+/// A raw device whose disk is gone can be unpublished, and is reported as gone.
+///
+/// Rule: D-35, D-39
 #[test]
 fn a_raw_device_that_is_gone_can_be_unpublished_and_is_reported_as_gone() {
     with_node(async |node| {
@@ -52,6 +58,9 @@ fn a_raw_device_that_is_gone_can_be_unpublished_and_is_reported_as_gone() {
     });
 }
 
+/// A mounted disk without a serial number is the volume's on Xen only.
+///
+/// Rule: D-34, D-39
 #[test]
 fn a_disk_without_a_serial_number_is_the_volumes_on_xen_only() {
     in_mount_namespace(|| async {
@@ -97,6 +106,10 @@ fn bind_raw(node: &Node, name: &str) {
     rustix::mount::mount_bind(node.disk.path(), node.path(name)).unwrap();
 }
 
+/// A device that is bound raw elsewhere is neither formatted, checked nor mounted; its file system is neither published
+/// nor grown.
+///
+/// Rule: D-37
 #[test]
 fn a_device_that_is_bound_raw_is_neither_formatted_nor_mounted() {
     with_node(async |node| {
@@ -115,6 +128,7 @@ fn a_device_that_is_bound_raw_is_neither_formatted_nor_mounted() {
     });
 }
 
+/// Rule: see `a_device_that_is_bound_raw_is_neither_formatted_nor_mounted`
 #[test]
 fn a_file_system_whose_device_is_bound_raw_is_neither_published_nor_grown() {
     in_mount_namespace(|| async {
@@ -132,6 +146,10 @@ fn a_file_system_whose_device_is_bound_raw_is_neither_published_nor_grown() {
     });
 }
 
+/// A raw device is not published while its number is still bound from a former device, or while its file system is
+/// mounted.
+///
+/// Rule: D-37
 #[test]
 fn a_raw_device_whose_number_somebody_else_still_has_bound_is_not_published() {
     with_node(async |node| {
@@ -153,6 +171,7 @@ fn a_raw_device_whose_number_somebody_else_still_has_bound_is_not_published() {
     });
 }
 
+/// Rule: see `a_raw_device_whose_number_somebody_else_still_has_bound_is_not_published`
 #[test]
 fn a_device_whose_file_system_is_mounted_is_not_published_raw() {
     with_staged_node(async |node| {
@@ -164,6 +183,9 @@ fn a_device_whose_file_system_is_mounted_is_not_published_raw() {
     });
 }
 
+/// A raw device smaller than the volume is refused.
+///
+/// Rule: D-31
 #[test]
 fn a_raw_device_smaller_than_the_volume_is_refused() {
     with_node(async |node| {
@@ -174,6 +196,9 @@ fn a_raw_device_smaller_than_the_volume_is_refused() {
     });
 }
 
+/// A file system that was shut down is not reported as staged or published.
+///
+/// Rule: D-35
 #[test]
 fn a_file_system_that_was_shut_down_is_not_reported_as_staged_or_published() {
     in_mount_namespace(|| async {

@@ -96,6 +96,9 @@ fn query(volume: &VolumeId) -> DeviceQuery {
     DeviceQuery { volume: volume.clone(), hint: None, partition: None }
 }
 
+/// A loop device is a volume only below EBS_SIM_DEVICES_DIR and only with the id in its backing name.
+///
+/// Rule: D-34
 #[tokio::test]
 async fn a_loop_device_is_a_volume_only_below_the_configured_directory() {
     let disk = Disk::new(MIB);
@@ -112,6 +115,9 @@ async fn a_loop_device_is_a_volume_only_below_the_configured_directory() {
     }
 }
 
+/// A foreign device under the expected name is refused with both ids and not touched.
+///
+/// Rule: D-5, D-34
 #[tokio::test]
 async fn a_foreign_device_under_the_expected_name_is_refused_by_both_ids_and_not_touched() {
     let (machine, disk, wanted) = (Machine::new(), Disk::new(64 * MIB), unused_volume_id());
@@ -124,6 +130,9 @@ async fn a_foreign_device_under_the_expected_name_is_refused_by_both_ids_and_not
     assert!(matches!(disk.contents().await, Contents::Blank(_)));
 }
 
+/// A volume is found by NVMe serial number without any link.
+///
+/// Rule: node.md N-9; D-34
 #[tokio::test]
 async fn a_volume_is_found_by_its_serial_number_without_any_link() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
@@ -132,6 +141,9 @@ async fn a_volume_is_found_by_its_serial_number_without_any_link() {
     assert_eq!(device.path(), machine.path("dev/nvme1n1"));
 }
 
+/// A stale name is passed over for the right disk, also under a by-id name with suffix.
+///
+/// Rule: node.md N-8, N-9
 #[tokio::test]
 async fn a_stale_name_is_passed_over_for_the_right_disk() {
     let (machine, disk, other) = (Machine::new(), Disk::new(MIB), Disk::new(MIB));
@@ -145,6 +157,9 @@ async fn a_stale_name_is_passed_over_for_the_right_disk() {
     assert_eq!(device.path(), machine.path("dev/nvme2n1"));
 }
 
+/// No disk is opened before sysfs says that it is the one asked for.
+///
+/// Rule: D-38
 #[tokio::test]
 async fn no_disk_is_opened_before_sysfs_says_that_it_is_the_one_asked_for() {
     let (machine, disk, other) = (Machine::new(), Disk::new(MIB), Disk::new(MIB));
@@ -168,6 +183,7 @@ async fn no_disk_is_opened_before_sysfs_says_that_it_is_the_one_asked_for() {
     assert!(!right.seen());
 }
 
+/// Rule: see `no_disk_is_opened_before_sysfs_says_that_it_is_the_one_asked_for`
 #[tokio::test]
 async fn an_nvme_disk_that_nothing_names_and_that_sysfs_does_not_know_is_not_opened() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
@@ -177,6 +193,9 @@ async fn an_nvme_disk_that_nothing_names_and_that_sysfs_does_not_know_is_not_ope
     assert!(!opens.seen());
 }
 
+/// An NVMe disk without a serial number is an error.
+///
+/// Rule: node.md N-10
 #[tokio::test]
 async fn an_nvme_disk_without_a_serial_number_is_an_error() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
@@ -186,6 +205,9 @@ async fn an_nvme_disk_without_a_serial_number_is_an_error() {
     assert!(matches!(error, DeviceError::Unusable { source: IdentityError::NoSerial, .. }), "{error:?}");
 }
 
+/// What is no block device or leads out of /dev is refused.
+///
+/// Rule: node.md N-10
 #[tokio::test]
 async fn what_is_no_block_device_or_leads_elsewhere_is_refused() {
     let (machine, volume) = (Machine::new(), unused_volume_id());
@@ -198,6 +220,9 @@ async fn what_is_no_block_device_or_leads_elsewhere_is_refused() {
     assert!(matches!(error, DeviceError::Unusable { source: IdentityError::Elsewhere(_), .. }), "{error:?}");
 }
 
+/// A late device is waited for, for a bounded time.
+///
+/// Rule: node.md N-9
 #[tokio::test]
 async fn a_late_device_is_waited_for_and_a_missing_one_is_missing() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
@@ -212,6 +237,9 @@ async fn a_late_device_is_waited_for_and_a_missing_one_is_missing() {
     assert_eq!(search.await.unwrap().path(), machine.path("dev/nvme1n1"));
 }
 
+/// On Xen the name EC2 reports is the identity; elsewhere a silent disk is refused.
+///
+/// Rule: node.md 6.2; D-34
 #[tokio::test]
 async fn on_xen_the_name_that_ec2_reports_is_the_identity_and_elsewhere_it_is_not() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
@@ -228,6 +256,9 @@ async fn on_xen_the_name_that_ec2_reports_is_the_identity_and_elsewhere_it_is_no
     assert!(xen.find(&query(&disk.volume)).await.is_err(), "without the name nothing identifies it");
 }
 
+/// A partition is found by its number below the proven disk, and must exist.
+///
+/// Rule: node.md 6.4
 #[tokio::test]
 async fn a_partition_is_found_by_its_number_below_the_right_disk() {
     let (machine, disk, part) = (Machine::new(), Disk::new(2 * MIB), Disk::new(MIB));
@@ -247,6 +278,13 @@ async fn a_partition_is_found_by_its_number_below_the_right_disk() {
     assert!(matches!(missing, DeviceError::NoPartition { .. }), "{missing:?}");
 }
 
+/// The identity is read again just before mkfs; a name that leads elsewhere stops it.
+///
+/// Rule: D-34
+///
+/// A name that leads elsewhere at the last moment leaves no record behind.
+///
+/// Rule: D-32, D-34
 #[tokio::test]
 async fn a_name_that_leads_elsewhere_since_the_check_stops_a_format() {
     let (machine, disk, other) = (Machine::new(), Disk::new(64 * MIB), Disk::new(64 * MIB));
@@ -265,6 +303,9 @@ async fn a_name_that_leads_elsewhere_since_the_check_stops_a_format() {
     assert!(matches!(disk.contents().await, Contents::Blank(_)));
 }
 
+/// A disk that says it is another one since the check is neither formatted nor mounted.
+///
+/// Rule: D-34
 #[tokio::test]
 async fn a_disk_that_says_it_is_another_since_the_check_is_neither_formatted_nor_mounted() {
     let (machine, disk) = (Machine::new(), Disk::new(64 * MIB));

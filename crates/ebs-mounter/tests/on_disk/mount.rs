@@ -64,6 +64,9 @@ fn a_flag_that_the_file_system_does_not_know_leaves_nothing_mounted() {
     });
 }
 
+/// Contents that changed since the probe are not mounted.
+///
+/// Rule: D-34
 #[test]
 fn contents_that_changed_since_the_probe_are_not_mounted() {
     with_disk(async |disk| {
@@ -77,6 +80,9 @@ fn contents_that_changed_since_the_probe_are_not_mounted() {
     });
 }
 
+/// A published mount has the flags asked for, at once.
+///
+/// Rule: node.md 9.3, N-19
 #[test]
 fn a_bind_mount_appears_with_all_its_attributes() {
     with_disk(async |disk| {
@@ -94,6 +100,9 @@ fn a_bind_mount_appears_with_all_its_attributes() {
     });
 }
 
+/// A bind mount that shows something else is taken away again.
+///
+/// Rule: node.md N-19
 #[test]
 fn a_bind_mount_that_shows_something_else_is_taken_away_again() {
     with_disk(async |disk| {
@@ -123,6 +132,9 @@ fn a_device_is_bound_to_a_file_read_only_when_asked() {
     });
 }
 
+/// A mount that is no longer the one that was asked about stays.
+///
+/// Rule: D-37
 #[test]
 fn a_mount_that_is_no_longer_the_one_that_was_asked_about_stays() {
     with_mounted_disk(async |disk, device, at| {
@@ -162,6 +174,9 @@ fn a_mount_in_use_is_busy_and_stays() {
     });
 }
 
+/// Only a mount whose device vanished is detached lazily.
+///
+/// Rule: D-35
 #[test]
 fn only_a_mount_whose_device_vanished_is_detached_lazily() {
     with_mounted_disk(async |disk, device, at| {
@@ -189,6 +204,9 @@ fn mounter_with(disk: &Disk, sys: &Path) -> Result<Mounter, MounterError> {
     Mounter::new(MounterConfig { sys: sys.to_owned(), ..config(disk.place.path(), Path::new("/nowhere")) })
 }
 
+/// Without a sysfs that lists block devices nothing has vanished, and a mount in use stays.
+///
+/// Rule: D-35
 #[test]
 fn without_a_sysfs_that_lists_block_devices_nothing_has_vanished_and_a_mount_in_use_stays() {
     with_mounted_disk(async |disk, device, at| {
@@ -207,6 +225,9 @@ fn without_a_sysfs_that_lists_block_devices_nothing_has_vanished_and_a_mount_in_
     });
 }
 
+/// A node does not start without a sysfs that lists block devices, and says what to mount.
+///
+/// Rule: D-35
 #[test]
 fn a_mounter_does_not_start_without_a_sysfs_that_lists_block_devices() {
     with_disk(async |disk| {
@@ -258,6 +279,9 @@ fn a_mounted_xfs_grows_while_it_is_written_to() {
     });
 }
 
+/// A file system is checked only when its superblock says so.
+///
+/// Rule: D-36
 #[test]
 fn a_file_system_is_checked_only_when_its_superblock_says_so() {
     with_disk(async |disk| {

@@ -13,6 +13,9 @@ fn requested(spec: &ModifySpec, volume: &Volume) -> RequestedIops {
     requested_iops(spec, volume, &DriverName::default())
 }
 
+/// Explicit IOPS win over a ratio, a ratio asked for over that of the tags, and it counts without any flag.
+///
+/// Rule: ebs-cloud.md 7 step 7; controller.md C13
 #[test]
 fn explicit_iops_win_over_a_ratio_and_a_ratio_of_the_request_over_that_of_the_tags() {
     let tagged = volume(&[("IOPSPerGb", "7"), ("AllowAutoIOPSIncreaseOnModify", "true")]);
@@ -25,6 +28,9 @@ fn explicit_iops_win_over_a_ratio_and_a_ratio_of_the_request_over_that_of_the_ta
     }
 }
 
+/// The ratio of the tags counts when the request's flag, or else the tag's, allows it.
+///
+/// Rule: ebs-cloud.md 7 steps 6, 7
 #[test]
 fn the_ratio_of_the_tags_counts_only_when_request_or_tag_allow_it() {
     for (tag, asked, counts) in [
@@ -42,6 +48,9 @@ fn the_ratio_of_the_tags_counts_only_when_request_or_tag_allow_it() {
     }
 }
 
+/// IOPS tags that cannot be read ask for nothing.
+///
+/// Rule: ebs-cloud.md 7 step 6; controller.md C12
 #[test]
 fn tags_that_cannot_be_read_ask_for_nothing() {
     for (ratio, allow) in [("many", "true"), ("-5", "true"), ("0", "true"), ("99999999999", "true"), ("7", "yes")] {
@@ -76,6 +85,9 @@ fn only_what_differs_is_asked_for() {
     assert_eq!((all.iops, all.throughput), (Some(400), Some(200)), "a request may lower them");
 }
 
+/// IOPS tags never lower IOPS.
+///
+/// Rule: ebs-cloud.md 7 step 7
 #[test]
 fn tags_never_lower_iops() {
     let now = volume(&[("IOPSPerGb", "7"), ("AllowAutoIOPSIncreaseOnModify", "true")]);
@@ -84,6 +96,9 @@ fn tags_never_lower_iops() {
     assert_eq!(request(&grow, &now, requested(&grow, &now), Some(600)).iops, Some(600));
 }
 
+/// The final check holds size, type, IOPS and throughput against what was asked for.
+///
+/// Rule: ebs-cloud.md 7 step 10
 #[test]
 fn a_volume_and_a_modification_are_held_against_all_that_was_asked_for() {
     let ask = ModifyVolume {

@@ -50,6 +50,9 @@ fn rows() -> [(CloudError, Meaning, Meaning); 15] {
     .map(|(kind, on_create, elsewhere)| (kind.error("m"), on_create, elsewhere))
 }
 
+/// Every outcome of EC2 policy has its code for every controller RPC.
+///
+/// Rule: controller.md 5.2, C2, C3, C10, C16, C18, C24, C27
 #[test]
 fn every_outcome_of_every_rpc_has_its_code() {
     for (error, on_create, elsewhere) in rows() {
@@ -61,6 +64,9 @@ fn every_outcome_of_every_rpc_has_its_code() {
     }
 }
 
+/// What is not proven is Aborted or Unavailable, with the advice to call again.
+///
+/// Rule: D-16; sidecars.md 1
 #[test]
 fn what_is_not_proven_never_has_a_final_code() {
     let unproven = |error: &CloudError| !error.kind.is_final();
@@ -79,6 +85,9 @@ fn what_is_not_proven_never_has_a_final_code() {
     assert_eq!(shutdown.meaning(), Meaning::Unavailable);
 }
 
+/// Wrong requests have codes that say so.
+///
+/// Rule: controller.md 5.2; D-17
 #[test]
 fn wrong_requests_have_codes_that_say_so() {
     let id = || "x".to_owned();

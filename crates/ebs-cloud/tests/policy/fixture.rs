@@ -14,7 +14,7 @@ use ebs_types::{
     ConnectionId, DriverName, Gib, IopsRequest, NodeId, Tags, VolumeId, VolumeType, Waiter, Waiters, ZoneId, ZoneName,
 };
 
-use crate::lens::Lens;
+use crate::ec2_override::Ec2Override;
 
 /// The calls that change something.
 const MUTATIONS: [Action; 8] = [
@@ -28,17 +28,17 @@ const MUTATIONS: [Action; 8] = [
     Action::ModifyVolume,
 ];
 
-pub(crate) struct Rig {
+pub(crate) struct Fixture {
     pub(crate) sim: SimEc2,
-    pub(crate) lens: Arc<Lens>,
-    pub(crate) cloud: Arc<Cloud<Lens>>,
-    /// Somebody waits for as long as the rig lives.
+    pub(crate) ec2: Arc<Ec2Override>,
+    pub(crate) cloud: Arc<Cloud<Ec2Override>>,
+    /// Somebody waits for as long as the fixture lives.
     pub(crate) waiters: Waiters,
     _waiter: Waiter,
     root_volumes: Mutex<Vec<String>>,
 }
 
-impl Rig {
+impl Fixture {
     pub(crate) async fn new() -> Self {
         Self::with(EngineConfig::default()).await
     }
@@ -47,15 +47,15 @@ impl Rig {
     pub(crate) async fn with(config: EngineConfig) -> Self {
         let sim = SimEc2::start(config).await.expect("an engine in memory starts");
         sim.engine().least_rights().demand(ebs_sim::iam::Shipped::ManagedV2);
-        let lens = Arc::new(Lens::over(sim.clone()));
-        let cloud = over(&lens);
+        let ec2 = Arc::new(Ec2Override::over(sim.clone()));
+        let cloud = over(&ec2);
         let waiters = Waiters::default();
         let waiter = waiters.join();
         let root_volumes = sim.engine().snapshot_of_state().await.volumes.into_iter().map(|v| v.id).collect();
         let root_volumes = Mutex::new(root_volumes);
-        let rig = Self { sim, lens, cloud, waiters, _waiter: waiter, root_volumes };
-        rig.pass(20).await;
-        rig
+        let fixture = Self { sim, ec2, cloud, waiters, _waiter: waiter, root_volumes };
+        fixture.pass(20).await;
+        fixture
     }
 
     /// All sidecars ask this process alone, over one connection each, and have done so for 15 s.
@@ -71,7 +71,7 @@ impl Rig {
 
     /// Another process begins, over the same EC2.
     pub(crate) fn restart(&mut self) {
-        self.cloud = over(&self.lens);
+        self.cloud = over(&self.ec2);
     }
 
     pub(crate) async fn pass(&self, seconds: u64) {
@@ -136,17 +136,17 @@ impl Rig {
     }
 
     /// Another process over the same EC2.
-    pub(crate) fn twin(&self) -> Arc<Cloud<Lens>> {
-        over(&self.lens)
+    pub(crate) fn twin(&self) -> Arc<Cloud<Ec2Override>> {
+        over(&self.ec2)
     }
 
     /// Another process over the same EC2, which has been the only one asked for a while, whose clock is wrong
     /// by so many seconds and whose observer that is.
-    pub(crate) async fn process(&self, wrong: i64, observer: Arc<dyn ebs_ec2::Observer>) -> Arc<Cloud<Lens>> {
+    pub(crate) async fn process(&self, wrong: i64, observer: Arc<dyn ebs_ec2::Observer>) -> Arc<Cloud<Ec2Override>> {
         let (now, off) = (self.sim.engine().now(), Duration::from_secs(wrong.unsigned_abs()));
         let time_of_day = Some(if wrong < 0 { now - off } else { now + off });
         let config = CloudConfig { time_of_day, ..CloudConfig::new(DriverName::default()) };
-        let cloud = Arc::new(Cloud::observed(Arc::clone(&self.lens), config, observer));
+        let cloud = Arc::new(Cloud::observed(Arc::clone(&self.ec2), config, observer));
         connect(&cloud, ConnectionId::unique());
         self.pass(20).await;
         cloud
@@ -193,7 +193,7 @@ impl Rig {
     }
 }
 
-fn over(ec2: &Arc<Lens>) -> Arc<Cloud<Lens>> {
+fn over(ec2: &Arc<Ec2Override>) -> Arc<Cloud<Ec2Override>> {
     let now = Some(ec2.sim.engine().now());
     let config = CloudConfig { time_of_day: now, ..CloudConfig::new(DriverName::default()) };
     Arc::new(Cloud::new(Arc::clone(ec2), config))
@@ -275,7 +275,7 @@ pub(crate) fn message_of(error: &CloudError) -> String {
     text
 }
 
-fn connect(cloud: &Cloud<Lens>, connection: ConnectionId) {
+fn connect(cloud: &Cloud<Ec2Override>, connection: ConnectionId) {
     for sidecar in [Sidecar::Provisioner, Sidecar::Attacher, Sidecar::Snapshotter] {
         cloud.note_request(sidecar, Some(connection));
     }

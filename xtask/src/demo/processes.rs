@@ -1,4 +1,4 @@
-//! Who plays: the simulated EC2 and the driver as processes, and the clients that talk to them.
+//! The simulated EC2 and the driver as processes, and the clients that talk to them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use ebs_testkit::leftovers::Leftovers;
 use ebs_testkit::process::{Ending, Process, ProcessSpec};
 
 use super::Places;
-use super::claim::Claim;
+use super::state_dir::StateDir;
 use crate::simulator::until_ready;
 
 const START_BOUND: Duration = Duration::from_secs(30);
@@ -26,7 +26,7 @@ const QUICK: Timing =
 
 /// The processes, as far as they run.
 #[derive(Debug)]
-pub(super) struct Cast {
+pub(super) struct Processes {
     dir: PathBuf,
     driver_program: PathBuf,
     timing: Timing,
@@ -47,10 +47,10 @@ pub(super) struct Clients {
     pub(super) kubelet: PathBuf,
 }
 
-impl Cast {
+impl Processes {
     /// Starts the simulator's process; it is not ready yet.
-    pub(super) fn begin(places: &Places, claim: &Claim) -> anyhow::Result<Self> {
-        let dir = claim.dir().to_owned();
+    pub(super) fn begin(places: &Places, state_dir: &StateDir) -> anyhow::Result<Self> {
+        let dir = state_dir.dir().to_owned();
         for name in ["sim", "csi", "kubelet"] {
             fs::create_dir_all(dir.join(name)).with_context(|| format!("make the directory {name}"))?;
         }
@@ -73,7 +73,7 @@ impl Cast {
             env: BTreeMap::new(),
             log: dir.join("ebs-sim.log"),
         })?;
-        claim.record(&[&simulator])?;
+        state_dir.record(&[&simulator])?;
         let driver_program = places.driver();
         let timing = if places.quick { QUICK } else { SHOWN };
         Ok(Self { dir, driver_program, timing, simulator: Some(simulator), driver: None, env: BTreeMap::new() })
@@ -90,7 +90,7 @@ impl Cast {
     }
 
     /// Starts the driver and waits until it is ready.
-    pub(super) async fn start_driver(&mut self, claim: &Claim) -> anyhow::Result<CsiClient> {
+    pub(super) async fn start_driver(&mut self, state_dir: &StateDir) -> anyhow::Result<CsiClient> {
         let socket = self.dir.join("csi/csi.sock");
         let driver = self.driver.insert(Process::spawn(ProcessSpec {
             name: "aws-ebs-csi-driver".to_owned(),
@@ -100,7 +100,7 @@ impl Cast {
             log: self.dir.join("driver.log"),
         })?);
         let processes: Vec<&Process> = self.simulator.iter().chain([&*driver]).collect();
-        claim.record(&processes)?;
+        state_dir.record(&processes)?;
         CsiClient::ready(&socket, driver, START_BOUND).await
     }
 
@@ -128,12 +128,12 @@ impl Cast {
     }
 
     /// Ends both, cleanly or not, and removes what is left on the machine.
-    pub(super) async fn clean_up(&mut self, claim: &Claim) -> anyhow::Result<()> {
+    pub(super) async fn clean_up(&mut self, state_dir: &StateDir) -> anyhow::Result<()> {
         if let Some(mut driver) = self.driver.take() {
             driver.kill()?;
         }
         // Mounts go first: the simulator can then let go of its disks.
-        let dir = claim.dir().to_owned();
+        let dir = state_dir.dir().to_owned();
         for point in Leftovers::below(&dir)?.mounts.into_iter().rev() {
             Leftovers { mounts: vec![point], ..Leftovers::default() }.clean().await?;
         }

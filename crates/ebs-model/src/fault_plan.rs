@@ -1,17 +1,17 @@
-//! How badly the way to EC2 behaves, and what becomes of one call.
+//! The faults between the drivers and EC2: how often each comes in a run, and what becomes of one call.
 
 use std::time::Duration;
 
 use ebs_ec2::Action;
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 /// EC2's reads may lag this far behind its writes (`decisions.md` D-61), and no proof is one before (D-12).
 pub(crate) const SETTLE: Duration = Duration::from_secs(15);
 
 /// The faults of a run, each in times per thousand calls.
 #[derive(Debug, Clone)]
-pub(crate) struct Weather {
+pub(crate) struct FaultPlan {
     lost_request: u64,
     lost_reply: u64,
     late: u64,
@@ -40,18 +40,18 @@ pub(crate) struct Weather {
 
 /// What becomes of a call.
 #[derive(Debug, Clone)]
-pub(crate) struct Fate {
+pub(crate) struct CallOutcome {
     /// On the way there.
     pub(crate) before: Duration,
-    pub(crate) reach: Reach,
+    pub(crate) delivery: Delivery,
     /// On the way back.
     pub(crate) after: Duration,
-    pub(crate) told: Told,
+    pub(crate) response: Response,
 }
 
 /// Whether a call reaches EC2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum Delivery {
     Now,
     Never,
     /// So long after its caller was told something else.
@@ -60,7 +60,7 @@ pub(crate) enum Reach {
 
 /// What the caller is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Response {
     /// EC2's own answer.
     Answer,
     Unclear,
@@ -74,17 +74,17 @@ pub(crate) enum Told {
     NotYet,
 }
 
-impl Weather {
-    /// From fine to foul.
-    pub(crate) fn draw(dice: &mut Dice) -> Self {
-        let foul = [0, 1, 1, 2, 2, 4][dice.below(6)];
-        let mut times = |most: u64| if dice.mille(700) { foul * dice.between(0, most) } else { 0 };
+impl FaultPlan {
+    /// From no faults to many.
+    pub(crate) fn draw(rng: &mut Rng) -> Self {
+        let severity = [0, 1, 1, 2, 2, 4][rng.below(6)];
+        let mut times = |most: u64| if rng.per_mille(700) { severity * rng.between(0, most) } else { 0 };
         let [lost_request, lost_reply, late] = [times(40), times(60), times(40)];
         let [not_sent, throttled, slow, no_room] = [times(25), times(60), times(80), times(40)];
         let [denied, no_key, broken, behind] = [times(20), times(150), times(60), times(100)];
-        let max_lag = Duration::from_secs([0, 0, 3, 10, 15][dice.below(5)]);
-        let latest = (SETTLE - max_lag).min(Duration::from_secs(dice.between(0, 12)));
-        let token_last = dice.mille(500);
+        let max_lag = Duration::from_secs([0, 0, 3, 10, 15][rng.below(5)]);
+        let latest = (SETTLE - max_lag).min(Duration::from_secs(rng.between(0, 12)));
+        let token_last = rng.per_mille(500);
         Self {
             lost_request,
             lost_reply,
@@ -109,7 +109,7 @@ impl Weather {
     }
 
     /// No faults any more; what is under way may still come late.
-    pub(crate) fn clear_up(&mut self) {
+    pub(crate) fn end_faults(&mut self) {
         let Self { latest, max_lag, token_last, .. } = *self;
         let none = 0;
         *self = Self {
@@ -135,60 +135,65 @@ impl Weather {
         self.no_room > 0
     }
 
-    pub(crate) fn fate(&self, dice: &mut Dice, action: Action) -> Fate {
-        let quick = Fate { before: Duration::ZERO, reach: Reach::Now, after: Duration::ZERO, told: Told::Answer };
-        let slow = dice.mille(self.slow);
-        let (before, after) = if slow { (some_time(dice), some_time(dice)) } else { (quick.before, quick.after) };
-        let fate = Fate { before, after, ..quick };
-        let unclear = |dice: &mut Dice, reach| {
-            let after = if dice.mille(500) { Duration::ZERO } else { some_time(dice) };
-            Fate { before, reach, after, told: Told::Unclear }
+    pub(crate) fn outcome(&self, rng: &mut Rng, action: Action) -> CallOutcome {
+        let quick = CallOutcome {
+            before: Duration::ZERO,
+            delivery: Delivery::Now,
+            after: Duration::ZERO,
+            response: Response::Answer,
         };
-        if dice.mille(self.throttled) {
-            return Fate { reach: Reach::Never, told: Told::Throttled, ..fate };
+        let slow = rng.per_mille(self.slow);
+        let (before, after) = if slow { (some_time(rng), some_time(rng)) } else { (quick.before, quick.after) };
+        let outcome = CallOutcome { before, after, ..quick };
+        let unclear = |rng: &mut Rng, delivery| {
+            let after = if rng.per_mille(500) { Duration::ZERO } else { some_time(rng) };
+            CallOutcome { before, delivery, after, response: Response::Unclear }
+        };
+        if rng.per_mille(self.throttled) {
+            return CallOutcome { delivery: Delivery::Never, response: Response::Throttled, ..outcome };
         }
-        if dice.mille(self.denied) {
-            return Fate { reach: Reach::Never, told: Told::Denied, ..fate };
+        if rng.per_mille(self.denied) {
+            return CallOutcome { delivery: Delivery::Never, response: Response::Denied, ..outcome };
         }
-        if dice.mille(self.not_sent) {
-            return Fate { reach: Reach::Never, told: Told::NotSent, ..fate };
+        if rng.per_mille(self.not_sent) {
+            return CallOutcome { delivery: Delivery::Never, response: Response::NotSent, ..outcome };
         }
-        if dice.mille(self.lost_request) {
-            return unclear(dice, Reach::Never);
+        if rng.per_mille(self.lost_request) {
+            return unclear(rng, Delivery::Never);
         }
-        if dice.mille(self.lost_reply) {
-            return unclear(dice, Reach::Now);
+        if rng.per_mille(self.lost_reply) {
+            return unclear(rng, Delivery::Now);
         }
-        if action.mutates() && dice.mille(self.late) && !self.latest.is_zero() {
-            let late = dice.millis(0, u64::try_from(self.latest.as_millis()).unwrap_or(0));
-            return unclear(dice, Reach::Late(late));
+        if action.mutates() && rng.per_mille(self.late) && !self.latest.is_zero() {
+            let late = rng.millis(0, u64::try_from(self.latest.as_millis()).unwrap_or(0));
+            return unclear(rng, Delivery::Late(late));
         }
-        if action == Action::CreateVolume && dice.mille(self.no_room) {
-            return Fate { reach: Reach::Never, told: Told::NoRoom, ..fate };
+        if action == Action::CreateVolume && rng.per_mille(self.no_room) {
+            return CallOutcome { delivery: Delivery::Never, response: Response::NoRoom, ..outcome };
         }
-        if action == Action::CreateVolume && dice.mille(self.no_key) {
-            return Fate { reach: Reach::Never, told: Told::NoKey, ..fate };
+        if action == Action::CreateVolume && rng.per_mille(self.no_key) {
+            return CallOutcome { delivery: Delivery::Never, response: Response::NoKey, ..outcome };
         }
-        fate
+        outcome
     }
 
     /// Whether a call does not know yet what has been there for so long.
-    pub(crate) fn is_behind(&self, dice: &mut Dice, age: Duration) -> bool {
-        age < self.max_lag && dice.mille(self.behind)
+    pub(crate) fn is_behind(&self, rng: &mut Rng, age: Duration) -> bool {
+        age < self.max_lag && rng.per_mille(self.behind)
     }
 
     /// Whether a volume that is being made breaks.
-    pub(crate) fn breaks(&self, dice: &mut Dice) -> bool {
-        dice.mille(self.broken)
+    pub(crate) fn breaks(&self, rng: &mut Rng) -> bool {
+        rng.per_mille(self.broken)
     }
 }
 
 /// Mostly seconds, sometimes minutes: longer than any deadline of an RPC.
-fn some_time(dice: &mut Dice) -> Duration {
-    match dice.below(10) {
-        0..=5 => dice.millis(20, 3_000),
-        6..=8 => dice.millis(3_000, 40_000),
-        _ => dice.millis(40_000, 240_000),
+fn some_time(rng: &mut Rng) -> Duration {
+    match rng.below(10) {
+        0..=5 => rng.millis(20, 3_000),
+        6..=8 => rng.millis(3_000, 40_000),
+        _ => rng.millis(40_000, 240_000),
     }
 }
 
@@ -196,11 +201,14 @@ fn some_time(dice: &mut Dice) -> Duration {
 mod tests {
     use super::*;
 
+    /// Late effects and lagging reads together stay within the 15 s of D-12 in every run of the model.
+    ///
+    /// Rule: D-12, D-61
     #[test]
     fn late_effects_and_lagging_reads_together_stay_within_the_time_to_settle() {
         for seed in 0..500 {
-            let weather = Weather::draw(&mut Dice::new(seed));
-            assert!(weather.latest + weather.max_lag <= SETTLE, "{seed}: {weather:?}");
+            let fault_plan = FaultPlan::draw(&mut Rng::new(seed));
+            assert!(fault_plan.latest + fault_plan.max_lag <= SETTLE, "{seed}: {fault_plan:?}");
         }
     }
 }

@@ -22,20 +22,20 @@ const SOCKET_BYTES: usize = 107;
 
 /// A held state directory; released when dropped or when the process ends, however it ends.
 #[derive(Debug)]
-pub(super) struct Claim {
+pub(super) struct StateDir {
     dir: PathBuf,
     _lock: File,
 }
 
-impl Claim {
+impl StateDir {
     /// Makes the directory, or takes over that of a former run.
     pub(super) fn take(dir: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("make the state directory {}", dir.display()))?;
         let dir = dir.canonicalize().with_context(|| format!("resolve {}", dir.display()))?;
-        let claimed = dir.join(MARK).exists();
+        let is_ours = dir.join(MARK).exists();
         let mut entries = fs::read_dir(&dir).with_context(|| format!("read {}", dir.display()))?;
         ensure!(
-            claimed || entries.next().is_none(),
+            is_ours || entries.next().is_none(),
             "{} holds things that are not the demo's: choose another directory with EBS_DEMO_DIR or --state-dir",
             dir.display()
         );
@@ -127,7 +127,7 @@ mod tests {
     fn a_directory_with_somebody_elses_files_is_not_taken() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("thesis.tex"), "years").unwrap();
-        let error = Claim::take(dir.path()).unwrap_err().to_string();
+        let error = StateDir::take(dir.path()).unwrap_err().to_string();
         assert!(error.contains("not the demo's") && error.contains("EBS_DEMO_DIR"), "{error}");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
@@ -135,17 +135,17 @@ mod tests {
     #[tokio::test]
     async fn one_run_at_a_time_holds_the_directory_and_the_next_one_may_when_it_is_over() {
         let dir = tempfile::tempdir().unwrap();
-        let first = Claim::take(dir.path()).unwrap();
-        let error = Claim::take(dir.path()).unwrap_err().to_string();
+        let first = StateDir::take(dir.path()).unwrap();
+        let error = StateDir::take(dir.path()).unwrap_err().to_string();
         assert!(error.contains("another demo runs"), "{error}");
         drop(first);
-        Claim::take(dir.path()).unwrap().clean().await.unwrap();
+        StateDir::take(dir.path()).unwrap().clean().await.unwrap();
     }
 
     #[test]
     fn a_directory_too_deep_for_a_socket_is_refused_with_the_limit() {
         let dir = tempfile::tempdir().unwrap();
-        let error = Claim::take(&dir.path().join("x".repeat(120))).unwrap_err().to_string();
+        let error = StateDir::take(&dir.path().join("x".repeat(120))).unwrap_err().to_string();
         assert!(error.contains("107") && error.contains("shorter"), "{error}");
     }
 }

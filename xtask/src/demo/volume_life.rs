@@ -1,4 +1,5 @@
-//! The walk itself: each step does one thing, checks what came of it, and stops the demo when that is not as it should.
+//! The volume's life: each step does one thing, checks what came of it, and stops the demo when that is not as it should
+//! be.
 
 use std::time::Duration;
 
@@ -11,9 +12,9 @@ use ebs_testkit::writer::Writer;
 use futures_util::future::try_join_all;
 use tokio::task::JoinSet;
 
-use super::cast::{self, Cast, Clients};
-use super::claim::Claim;
+use super::processes::{self, Clients, Processes};
 use super::report::{Report, say};
+use super::state_dir::StateDir;
 
 const BOUND: Duration = Duration::from_secs(60);
 const FILE_BYTES: u64 = 64 << 20;
@@ -28,12 +29,14 @@ struct Life {
     volumes: Vec<VolumeOnNode>,
 }
 
-pub(super) async fn walk(cast: &mut Cast, claim: &Claim, report: &mut Report) -> anyhow::Result<()> {
-    say(&format!("one volume's life, on real block devices; state and logs in {}", claim.dir().display()));
-    let control =
-        report.step(None, "start ebs-sim, the simulated EC2 (times as EC2 has them)", cast.simulator_ready()).await?;
-    let csi = report.step(Some(&control), "start aws-ebs-csi-driver (mode all)", cast.start_driver(claim)).await?;
-    let clients = cast.clients(csi, control.clone()).await?;
+pub(super) async fn run(processes: &mut Processes, state_dir: &StateDir, report: &mut Report) -> anyhow::Result<()> {
+    say(&format!("one volume's life, on real block devices; state and logs in {}", state_dir.dir().display()));
+    let control = report
+        .step(None, "start ebs-sim, the simulated EC2 (times as EC2 has them)", processes.simulator_ready())
+        .await?;
+    let csi =
+        report.step(Some(&control), "start aws-ebs-csi-driver (mode all)", processes.start_driver(state_dir)).await?;
+    let clients = processes.clients(csi, control.clone()).await?;
     let mut life = Life { clients, snapshot: None, volumes: Vec::new() };
     let (original, hash) = first_volume(&life, report).await?;
     life.volumes.push(original);
@@ -41,11 +44,11 @@ pub(super) async fn walk(cast: &mut Cast, claim: &Claim, report: &mut Report) ->
     let snapshot = life.take_snapshot()?;
     grow(&mut life, report).await?;
     restore(&mut life, report, snapshot, &hash).await?;
-    raw_block(&mut life, cast, claim, report).await?;
+    raw_block(&mut life, processes, state_dir, report).await?;
     take_down(&mut life, report).await?;
     let stop = async {
-        cast.stop().await?;
-        cast::nothing_on_machine(claim.dir())
+        processes.stop().await?;
+        processes::nothing_on_machine(state_dir.dir())
     };
     report.step(None, "stop both processes; each exits with 0", stop).await
 }
@@ -172,7 +175,12 @@ async fn grow(life: &mut Life, report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn raw_block(life: &mut Life, cast: &mut Cast, claim: &Claim, report: &mut Report) -> anyhow::Result<()> {
+async fn raw_block(
+    life: &mut Life,
+    processes: &mut Processes,
+    state_dir: &StateDir,
+    report: &mut Report,
+) -> anyhow::Result<()> {
     let control = life.control().clone();
     let up = async {
         let mut volume = life.create("demo-block", 1, &Access::Block).await?;
@@ -188,8 +196,8 @@ async fn raw_block(life: &mut Life, cast: &mut Cast, claim: &Claim, report: &mut
     let (written, read) = report.step(Some(&control), "write 32 MiB to the device and read them back", data).await?;
     ensure!(read == written, "written {written}, read {read}");
     report.step(Some(&control), "unpublish and detach it", async { volume.take_down().await.map_err(refused) }).await?;
-    crash(&mut volume, cast, report, &control).await?;
-    let csi = report.step(Some(&control), "start the driver again", cast.start_driver(claim)).await?;
+    crash(&mut volume, processes, report, &control).await?;
+    let csi = report.step(Some(&control), "start the driver again", processes.start_driver(state_dir)).await?;
     life.clients.csi = csi.clone();
     for former in life.volumes.iter_mut().chain([&mut volume]) {
         former.set_client(&csi);
@@ -211,7 +219,7 @@ async fn raw_block(life: &mut Life, cast: &mut Cast, claim: &Claim, report: &mut
 /// Kills the driver while EC2 shows the volume as attaching.
 async fn crash(
     volume: &mut VolumeOnNode,
-    cast: &mut Cast,
+    processes: &mut Processes,
     report: &mut Report,
     control: &Control,
 ) -> anyhow::Result<()> {
@@ -224,7 +232,7 @@ async fn crash(
             answer = volume.attach() => anyhow::bail!("the attach was over too soon: {answer:?}"),
             state = control.until(BOUND, "the volume is attaching", attaching) => state?,
         };
-        cast.kill_driver()
+        processes.kill_driver()
     };
     report.step(Some(control), "kill -9 the driver in the middle of the next attach", kill).await
 }
@@ -274,7 +282,7 @@ async fn take_down(life: &mut Life, report: &mut Report) -> anyhow::Result<()> {
             volumes.count() + state.snapshots.iter().filter(|snapshot| tagged(&snapshot.tags)).count()
         };
         control.until(BOUND, "nothing is left in EC2", |state| mine(state) == 0).await?;
-        cast::nothing_on_machine(life.clients.kubelet.parent().context("the state directory")?)
+        processes::nothing_on_machine(life.clients.kubelet.parent().context("the state directory")?)
     };
     report.step(Some(&control), "nothing left: EC2, loop devices, links, mounts", proof).await?;
     let rights = async {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::calls::Target;
-use crate::dice::Dice;
+use crate::rng::Rng;
 use crate::sidecar::Sidecar;
 
 /// The first pause after a failure; it doubles with each further one.
@@ -26,7 +26,7 @@ pub(crate) enum Deadline {
 
 /// The sidecars' time-outs, and when each may ask again.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct SidecarRetries {
     /// By sidecar.
     time_outs: [Duration; Sidecar::ALL.len()],
     longest_pause: Duration,
@@ -39,18 +39,18 @@ struct Pause {
     until: Instant,
 }
 
-impl Patience {
+impl SidecarRetries {
     /// Mostly as the sidecars are by default; now and then shorter or longer.
-    pub(crate) fn draw(dice: &mut Dice) -> Self {
+    pub(crate) fn draw(rng: &mut Rng) -> Self {
         let seconds = Duration::from_secs;
-        let time_outs = match dice.below(10) {
+        let time_outs = match rng.below(10) {
             0..=5 => [10, 15, 10, 60],
             6..=7 => [10; 4],
             8 => [60; 4],
             _ => [360; 4],
         }
         .map(seconds);
-        let longest_pause = seconds(dice.between(8, 60));
+        let longest_pause = seconds(rng.between(8, 60));
         Self { time_outs, longest_pause, pauses: BTreeMap::new() }
     }
 
@@ -61,19 +61,19 @@ impl Patience {
 
     /// False while a sidecar pauses after a failure of such a call.
     pub(crate) fn is_over(&self, target: &Target) -> bool {
-        self.pauses.get(&errand(target)).is_none_or(|pause| Instant::now() >= pause.until)
+        self.pauses.get(&request_key(target)).is_none_or(|pause| Instant::now() >= pause.until)
     }
 
     /// A call has been answered, or nobody waited for its answer any more.
     pub(crate) fn note(&mut self, target: &Target, succeeded: bool) {
-        let errand = errand(target);
+        let request_key = request_key(target);
         if succeeded {
-            self.pauses.remove(&errand);
+            self.pauses.remove(&request_key);
             return;
         }
-        let failures = self.pauses.get(&errand).map_or(0, |pause| pause.failures);
+        let failures = self.pauses.get(&request_key).map_or(0, |pause| pause.failures);
         let pause = (FIRST_PAUSE * 2_u32.pow(failures.min(10))).min(self.longest_pause);
-        self.pauses.insert(errand, Pause { failures: failures + 1, until: Instant::now() + pause });
+        self.pauses.insert(request_key, Pause { failures: failures + 1, until: Instant::now() + pause });
     }
 
     /// Every sidecar begins afresh.
@@ -83,7 +83,7 @@ impl Patience {
 }
 
 /// What a sidecar pauses for: one request that it makes again and again.
-fn errand(target: &Target) -> String {
+fn request_key(target: &Target) -> String {
     match target {
         Target::Create { claim, .. } => format!("create {claim}"),
         Target::Delete { id, .. } => format!("delete {id}"),

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 /// A small generator of its own (splitmix64), so that a seed means the same run whatever versions of crates are used.
 #[derive(Debug, Clone)]
-pub(crate) struct Dice(u64);
+pub(crate) struct Rng(u64);
 
-impl Dice {
+impl Rng {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed ^ 0x6a09_e667_f3bc_c908)
     }
@@ -39,7 +39,7 @@ impl Dice {
     }
 
     /// True so many times in a thousand.
-    pub(crate) fn mille(&mut self, times: u64) -> bool {
+    pub(crate) fn per_mille(&mut self, times: u64) -> bool {
         self.next() % 1000 < times
     }
 
@@ -58,10 +58,10 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_numbers_for_ever() {
-        let mut dice = Dice::new(0x6a09_e667_f3bc_c908 ^ 1_234_567);
+        let mut rng = Rng::new(0x6a09_e667_f3bc_c908 ^ 1_234_567);
         // As published for splitmix64 with the seed 1234567.
-        assert_eq!([dice.next(), dice.next()], [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
-        assert_eq!(Dice::new(7).next(), Dice::new(7).next());
-        assert_ne!(Dice::new(7).next(), Dice::new(8).next());
+        assert_eq!([rng.next(), rng.next()], [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
+        assert_eq!(Rng::new(7).next(), Rng::new(7).next());
+        assert_ne!(Rng::new(7).next(), Rng::new(8).next());
     }
 }

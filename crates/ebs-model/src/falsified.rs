@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use csi_proto::csi::{Snapshot, Volume};
 
-use crate::driver::{Answer, Heard, Refused, Reply, Rpc};
+use crate::driver::{Answer, Reply, Rpc, RpcCode, RpcError};
 use crate::planted::Planted;
 
 const GIB: i64 = 1 << 30;
@@ -27,7 +27,7 @@ impl Memory {
     }
 
     /// What becomes of an answer.
-    pub(crate) fn bend(&self, bug: Option<Planted>, rpc: &Rpc, answer: Answer) -> Answer {
+    pub(crate) fn falsify(&self, bug: Option<Planted>, rpc: &Rpc, answer: Answer) -> Answer {
         let Some(bug) = bug else { return answer };
         let mut is_repeated = false;
         if let (Some(name), Ok(reply)) = (name(rpc), &answer) {
@@ -36,11 +36,13 @@ impl Memory {
         }
         match (bug, answer) {
             (Planted::IdChanges, Ok(reply)) if is_repeated => Ok(made(rpc, NO_VOLUME, NO_SNAPSHOT).unwrap_or(reply)),
-            (Planted::DespairTooSoon, Err(e)) if matches!(e.code, Heard::Aborted | Heard::Unavailable) => {
-                Err(Refused { code: Heard::Internal, ..e })
+            (Planted::UnknownIsFinal, Err(e)) if matches!(e.code, RpcCode::Aborted | RpcCode::Unavailable) => {
+                Err(RpcError { code: RpcCode::Internal, ..e })
             }
-            (Planted::HopeForTheBest, Err(e)) if e.code == Heard::Aborted => made(rpc, NO_VOLUME, NO_SNAPSHOT).ok_or(e),
-            (Planted::AnyContentWillDo, Err(e)) if e.code == Heard::AlreadyExists => {
+            (Planted::UnknownIsSuccess, Err(e)) if e.code == RpcCode::Aborted => {
+                made(rpc, NO_VOLUME, NO_SNAPSHOT).ok_or(e)
+            }
+            (Planted::ContentIgnored, Err(e)) if e.code == RpcCode::AlreadyExists => {
                 let named = |prefix: &str| {
                     let from = e.message.find(prefix)?;
                     let end = e.message[from..].find(|c: char| !c.is_ascii_alphanumeric() && c != '-');
@@ -49,24 +51,24 @@ impl Memory {
                 let (volume, snapshot) = (named("vol-").unwrap_or_default(), named("snap-").unwrap_or_default());
                 made(rpc, &volume, &snapshot).ok_or(e)
             }
-            (bug, Ok(reply)) => Ok(mistold(bug, reply)),
+            (bug, Ok(reply)) => Ok(falsified(bug, reply)),
             (_, Err(e)) => Err(e),
         }
     }
 }
 
-fn mistold(bug: Planted, reply: Reply) -> Reply {
+fn falsified(bug: Planted, reply: Reply) -> Reply {
     match (bug, reply) {
-        (Planted::ZoneMistold, Reply::Volume(mut volume)) => {
+        (Planted::WrongZone, Reply::Volume(mut volume)) => {
             let segments = volume.accessible_topology.iter_mut().flat_map(|topology| topology.segments.values_mut());
             segments.for_each(|zone| "us-west-2c".clone_into(zone));
             Reply::Volume(volume)
         }
-        (Planted::SizeMistold, Reply::Expanded(bytes)) => Reply::Expanded(bytes - GIB),
-        (Planted::SizeMistold, Reply::Snapshot(snapshot)) => {
+        (Planted::WrongSize, Reply::Expanded(bytes)) => Reply::Expanded(bytes - GIB),
+        (Planted::WrongSize, Reply::Snapshot(snapshot)) => {
             Reply::Snapshot(Snapshot { size_bytes: snapshot.size_bytes - GIB, ..snapshot })
         }
-        (Planted::SourceMistold, Reply::Snapshot(snapshot)) => {
+        (Planted::WrongSource, Reply::Snapshot(snapshot)) => {
             Reply::Snapshot(Snapshot { source_volume_id: NO_VOLUME.to_owned(), ..snapshot })
         }
         (_, reply) => reply,

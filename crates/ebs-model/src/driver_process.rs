@@ -1,4 +1,4 @@
-//! One driver's line to EC2 and to its callers: what a process is, seen from outside.
+//! A driver's process, seen from outside: its callers, its leases, its death, and the device names that it has given.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,13 +9,13 @@ use ebs_types::ConnectionId;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::field::lock;
+use crate::fault_plan::SETTLE;
+use crate::network::lock;
 use crate::sidecar::Sidecar;
-use crate::weather::SETTLE;
 
-/// One driver's line to EC2.
+/// A driver's process, seen from outside.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct DriverProcess {
     pub(crate) id: usize,
     pub(crate) started: Instant,
     /// Requests of the orchestrator in flight at this driver.
@@ -45,7 +45,7 @@ struct Cuts {
 }
 
 /// A request in flight at a driver.
-pub(crate) struct Caller(Arc<Line>);
+pub(crate) struct Caller(Arc<DriverProcess>);
 
 impl Drop for Caller {
     fn drop(&mut self) {
@@ -53,7 +53,7 @@ impl Drop for Caller {
     }
 }
 
-impl Line {
+impl DriverProcess {
     pub(crate) fn new(id: usize) -> Self {
         Self {
             id,

@@ -1,4 +1,4 @@
-//! What lies between the drivers and EC2: the weather, the calls under way, and a record of what EC2 did.
+//! What lies between the drivers and EC2: the fault plan, the calls under way, and a record of what EC2 did.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,25 +8,25 @@ use ebs_ec2::{Action, Ec2Error, ErrorClass};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::dice::Dice;
-use crate::line::Line;
+use crate::driver_process::DriverProcess;
+use crate::fault_plan::{CallOutcome, Delivery, FaultPlan, Response};
 use crate::planted::Planted;
-use crate::weather::{Fate, Reach, Told, Weather};
+use crate::rng::Rng;
 
 /// Something that EC2 did for a driver, in the order in which it did it.
 #[derive(Debug, Clone)]
-pub(crate) struct Deed {
-    pub(crate) line: Arc<Line>,
+pub(crate) struct Ec2Event {
+    pub(crate) process: Arc<DriverProcess>,
     /// When the driver sent the call.
     pub(crate) sent: Instant,
     /// When EC2 did it.
     pub(crate) at: Instant,
-    pub(crate) what: What,
+    pub(crate) what: EventKind,
 }
 
 /// Successful calls only.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum EventKind {
     Created {
         name: String,
         id: String,
@@ -64,12 +64,12 @@ pub(crate) enum What {
     Other,
 }
 
-/// Shared by all lines of a run.
+/// Shared by all drivers of a run.
 #[derive(Debug)]
-pub(crate) struct Field {
-    dice: Mutex<Dice>,
-    pub(crate) weather: Mutex<Weather>,
-    deeds: Mutex<Vec<Deed>>,
+pub(crate) struct Network {
+    rng: Mutex<Rng>,
+    pub(crate) fault_plan: Mutex<FaultPlan>,
+    events: Mutex<Vec<Ec2Event>>,
     /// What EC2 did that no description tells the model.
     facts: Mutex<Facts>,
     /// Until when drivers have no right to an action.
@@ -77,7 +77,7 @@ pub(crate) struct Field {
     /// Tokens with which EC2 may have made a volume: it would repeat its answer to them, not refuse for want of room.
     tokens: Mutex<BTreeSet<String>>,
     /// Calls on their way whose callers may be gone.
-    couriers: Mutex<JoinSet<()>>,
+    in_flight: Mutex<JoinSet<()>>,
     violations: Mutex<Vec<String>>,
     calls: Mutex<Vec<String>>,
     pub(crate) planted: Option<Planted>,
@@ -104,16 +104,16 @@ struct Facts {
     denied: bool,
 }
 
-impl Field {
-    pub(crate) fn new(dice: Dice, weather: Weather, planted: Option<Planted>, verbose: bool) -> Self {
+impl Network {
+    pub(crate) fn new(rng: Rng, fault_plan: FaultPlan, planted: Option<Planted>, verbose: bool) -> Self {
         Self {
-            dice: Mutex::new(dice),
-            weather: Mutex::new(weather),
-            deeds: Mutex::default(),
+            rng: Mutex::new(rng),
+            fault_plan: Mutex::new(fault_plan),
+            events: Mutex::default(),
             facts: Mutex::default(),
             rights_missing: Mutex::default(),
             tokens: Mutex::default(),
-            couriers: Mutex::default(),
+            in_flight: Mutex::default(),
             violations: Mutex::default(),
             calls: Mutex::default(),
             planted,
@@ -122,13 +122,13 @@ impl Field {
         }
     }
 
-    pub(crate) fn fate(&self, action: Action) -> Fate {
-        let mut fate = lock(&self.weather).fate(&mut lock(&self.dice), action);
+    pub(crate) fn outcome(&self, action: Action) -> CallOutcome {
+        let mut outcome = lock(&self.fault_plan).outcome(&mut lock(&self.rng), action);
         if lock(&self.rights_missing).get(&action).is_some_and(|until| Instant::now() < *until) {
-            (fate.reach, fate.told) = (Reach::Never, Told::Denied);
+            (outcome.delivery, outcome.response) = (Delivery::Never, Response::Denied);
         }
-        lock(&self.facts).denied |= fate.told == Told::Denied;
-        fate
+        lock(&self.facts).denied |= outcome.response == Response::Denied;
+        outcome
     }
 
     /// For that long drivers have no right to the action.
@@ -148,7 +148,7 @@ impl Field {
 
     /// EC2 refuses for other reasons before it looks at a client token.
     pub(crate) fn looks_at_tokens_last(&self) -> bool {
-        lock(&self.weather).token_last
+        lock(&self.fault_plan).token_last
     }
 
     /// EC2 shows it in state `error`.
@@ -190,7 +190,7 @@ impl Field {
     /// EC2 does not know yet, this time, what was made a moment ago.
     pub(crate) fn is_behind(&self, id: &str) -> bool {
         let born = lock(&self.facts).born.get(&(id.to_owned(), String::new())).copied();
-        let is_behind = born.is_some_and(|born| lock(&self.weather).is_behind(&mut lock(&self.dice), born.elapsed()));
+        let is_behind = born.is_some_and(|born| lock(&self.fault_plan).is_behind(&mut lock(&self.rng), born.elapsed()));
         if is_behind {
             lock(&self.facts).unknown.insert(id.to_owned());
         }
@@ -202,19 +202,19 @@ impl Field {
         lock(&self.facts).unknown.contains(id)
     }
 
-    /// The fate of a change of something that may be too young for EC2 to know everywhere: of one of these, given by id and
-    /// maybe the instance that it is attached to.
-    pub(crate) fn fate_of_change(&self, action: Action, of: &[(&str, &str)]) -> Fate {
-        let mut fate = self.fate(action);
+    /// The outcome of a change of something that may be too young for EC2 to know everywhere: of one of these, given by
+    /// id and maybe the instance that it is attached to.
+    pub(crate) fn outcome_of_change(&self, action: Action, of: &[(&str, &str)]) -> CallOutcome {
+        let mut outcome = self.outcome(action);
         let born = |(id, instance): &(&str, &str)| {
             lock(&self.facts).born.get(&((*id).to_owned(), (*instance).to_owned())).map(Instant::elapsed)
         };
-        let Some(age) = of.iter().filter_map(born).min() else { return fate };
-        if fate.told == Told::Answer && lock(&self.weather).is_behind(&mut lock(&self.dice), age) {
-            (fate.reach, fate.told) = (Reach::Never, Told::NotYet);
+        let Some(age) = of.iter().filter_map(born).min() else { return outcome };
+        if outcome.response == Response::Answer && lock(&self.fault_plan).is_behind(&mut lock(&self.rng), age) {
+            (outcome.delivery, outcome.response) = (Delivery::Never, Response::NotYet);
             lock(&self.facts).unknown.extend(of.iter().map(|(id, _)| (*id).to_owned()));
         }
-        fate
+        outcome
     }
 
     /// From now on a volume may exist under the token.
@@ -232,8 +232,8 @@ impl Field {
     }
 
     /// What EC2 did since the last time.
-    pub(crate) fn take_deeds(&self) -> Vec<Deed> {
-        std::mem::take(&mut *lock(&self.deeds))
+    pub(crate) fn take_events(&self) -> Vec<Ec2Event> {
+        std::mem::take(&mut *lock(&self.events))
     }
 
     /// A rule that was broken on the way to EC2.
@@ -245,32 +245,34 @@ impl Field {
         std::mem::take(&mut *lock(&self.violations))
     }
 
-    pub(crate) fn note(&self, deed: Deed) {
+    pub(crate) fn note(&self, event: Ec2Event) {
         let mut facts = lock(&self.facts);
-        match &deed.what {
-            What::Attached { volume, instance } => {
-                facts.born.insert((volume.clone(), instance.clone()), deed.at);
+        match &event.what {
+            EventKind::Attached { volume, instance } => {
+                facts.born.insert((volume.clone(), instance.clone()), event.at);
             }
-            What::Snapshotted { id, .. } => drop(facts.born.entry((id.clone(), String::new())).or_insert(deed.at)),
-            What::Created { id, .. } => {
-                facts.born.entry((id.clone(), String::new())).or_insert(deed.at);
+            EventKind::Snapshotted { id, .. } => {
+                facts.born.entry((id.clone(), String::new())).or_insert(event.at);
+            }
+            EventKind::Created { id, .. } => {
+                facts.born.entry((id.clone(), String::new())).or_insert(event.at);
                 let is_new = facts.made.insert(id.clone());
-                if is_new && lock(&self.weather).breaks(&mut lock(&self.dice)) {
+                if is_new && lock(&self.fault_plan).breaks(&mut lock(&self.rng)) {
                     facts.broken.insert(id.clone());
                 }
             }
-            What::Gone { id } => drop(facts.gone.insert(id.clone())),
-            What::Locked { snapshot } => {
+            EventKind::Gone { id } => drop(facts.gone.insert(id.clone())),
+            EventKind::Locked { snapshot } => {
                 facts.unlocked.remove(snapshot);
                 facts.locked.insert(snapshot.clone());
             }
-            What::Restoring { snapshot, zones } => {
+            EventKind::Restoring { snapshot, zones } => {
                 facts.restoring.extend(zones.iter().map(|zone| (snapshot.clone(), zone.clone())));
             }
             _ => {}
         }
         drop(facts);
-        lock(&self.deeds).push(deed);
+        lock(&self.events).push(event);
     }
 
     /// Since the run began.
@@ -290,31 +292,33 @@ impl Field {
     }
 
     /// Carries a call to EC2 even when its caller is gone by then.
-    pub(crate) fn dispatch(&self, courier: impl Future<Output = ()> + Send + 'static) {
-        let mut couriers = lock(&self.couriers);
-        while couriers.try_join_next().is_some() {}
-        couriers.spawn(courier);
+    pub(crate) fn dispatch(&self, call: impl Future<Output = ()> + Send + 'static) {
+        let mut in_flight = lock(&self.in_flight);
+        while in_flight.try_join_next().is_some() {}
+        in_flight.spawn(call);
     }
 
-    pub(crate) fn reaches(&self, line: &Line, sent: Instant) -> bool {
-        line.reaches(sent, lock(&self.weather).latest)
+    pub(crate) fn reaches(&self, process: &DriverProcess, sent: Instant) -> bool {
+        process.reaches(sent, lock(&self.fault_plan).latest)
     }
 }
 
 /// How a call is told of, when it is not EC2's own answer.
-pub(crate) fn made_up(action: Action, told: Told, planted: Option<Planted>) -> Option<Ec2Error> {
-    let (class, message) = match told {
-        Told::Answer => return None,
-        Told::Denied => (ErrorClass::Unauthorized, "You are not authorized to perform this operation."),
-        Told::NoKey => (ErrorClass::Encryption, "The key is disabled."),
-        Told::NotYet => (not_found(action), "It does not exist."),
-        Told::NoSource if action == Action::CopyVolumes => (ErrorClass::VolumeNotFound, "The volume does not exist."),
-        Told::NoSource => (ErrorClass::SnapshotNotFound, "The snapshot does not exist."),
-        Told::Unclear if planted == Some(Planted::UnclearIsRefused) => (ErrorClass::Other, "it did not work"),
-        Told::Unclear => (ErrorClass::Ambiguous, "the reply was lost"),
-        Told::NotSent => (ErrorClass::NotSent, "the connection was refused"),
-        Told::Throttled => (ErrorClass::Throttled, "Request limit exceeded."),
-        Told::NoRoom => (ErrorClass::InsufficientCapacity, "There is not enough room in the zone."),
+pub(crate) fn injected_error(action: Action, response: Response, planted: Option<Planted>) -> Option<Ec2Error> {
+    let (class, message) = match response {
+        Response::Answer => return None,
+        Response::Denied => (ErrorClass::Unauthorized, "You are not authorized to perform this operation."),
+        Response::NoKey => (ErrorClass::Encryption, "The key is disabled."),
+        Response::NotYet => (not_found(action), "It does not exist."),
+        Response::NoSource if action == Action::CopyVolumes => {
+            (ErrorClass::VolumeNotFound, "The volume does not exist.")
+        }
+        Response::NoSource => (ErrorClass::SnapshotNotFound, "The snapshot does not exist."),
+        Response::Unclear if planted == Some(Planted::UnclearIsRefused) => (ErrorClass::Other, "it did not work"),
+        Response::Unclear => (ErrorClass::Ambiguous, "the reply was lost"),
+        Response::NotSent => (ErrorClass::NotSent, "the connection was refused"),
+        Response::Throttled => (ErrorClass::Throttled, "Request limit exceeded."),
+        Response::NoRoom => (ErrorClass::InsufficientCapacity, "There is not enough room in the zone."),
     };
     Some(Ec2Error::new(action, class, message))
 }
@@ -330,10 +334,13 @@ fn not_found(action: Action) -> ErrorClass {
     }
 }
 
-impl Fate {
+impl CallOutcome {
     /// Nothing out of the ordinary.
     pub(crate) fn is_plain(&self) -> bool {
-        self.before.is_zero() && self.after.is_zero() && self.reach == Reach::Now && self.told == Told::Answer
+        self.before.is_zero()
+            && self.after.is_zero()
+            && self.delivery == Delivery::Now
+            && self.response == Response::Answer
     }
 }
 

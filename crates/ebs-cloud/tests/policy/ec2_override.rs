@@ -1,5 +1,4 @@
-//! The simulated EC2 seen through a lens: what it says of volumes and snapshots can be bent, as stale reads and odd
-//! states do. Everything else passes.
+//! The simulated EC2 with describes that a test can override, for stale reads and odd states. Everything else passes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -14,19 +13,18 @@ use ebs_sim::port::SimEc2;
 use ebs_types::{HyperPodNode, InstanceId, SnapshotId, Tags, VolumeId, ZoneName};
 use tokio::time::Instant;
 
-type Bend<T> = Mutex<Option<Box<dyn FnMut(&mut Vec<T>) + Send>>>;
+type Override<T> = Mutex<Option<Box<dyn FnMut(&mut Vec<T>) + Send>>>;
 
-/// EC2 for tests.
-pub(crate) struct Lens {
+pub(crate) struct Ec2Override {
     pub(crate) sim: SimEc2,
-    volumes: Bend<Volume>,
-    snapshots: Bend<Snapshot>,
-    modifications: Bend<Modification>,
-    statuses: Bend<VolumeStatus>,
+    volumes: Override<Volume>,
+    snapshots: Override<Snapshot>,
+    modifications: Override<Modification>,
+    statuses: Override<VolumeStatus>,
     without_zones: AtomicBool,
 }
 
-impl Lens {
+impl Ec2Override {
     pub(crate) fn over(sim: SimEc2) -> Self {
         Self {
             sim,
@@ -38,24 +36,24 @@ impl Lens {
         }
     }
 
-    /// From now on every description of volumes passes through this.
-    pub(crate) fn bend_volumes(&self, bend: impl FnMut(&mut Vec<Volume>) + Send + 'static) {
-        *self.volumes.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(bend));
+    /// From now on every description of volumes is edited by this.
+    pub(crate) fn override_volumes(&self, edit: impl FnMut(&mut Vec<Volume>) + Send + 'static) {
+        *self.volumes.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(edit));
     }
 
-    /// From now on every description of snapshots passes through this.
-    pub(crate) fn bend_snapshots(&self, bend: impl FnMut(&mut Vec<Snapshot>) + Send + 'static) {
-        *self.snapshots.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(bend));
+    /// From now on every description of snapshots is edited by this.
+    pub(crate) fn override_snapshots(&self, edit: impl FnMut(&mut Vec<Snapshot>) + Send + 'static) {
+        *self.snapshots.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(edit));
     }
 
-    /// From now on every description of modifications passes through this.
-    pub(crate) fn bend_modifications(&self, bend: impl FnMut(&mut Vec<Modification>) + Send + 'static) {
-        *self.modifications.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(bend));
+    /// From now on every description of modifications is edited by this.
+    pub(crate) fn override_modifications(&self, edit: impl FnMut(&mut Vec<Modification>) + Send + 'static) {
+        *self.modifications.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(edit));
     }
 
-    /// From now on every status of volumes passes through this.
-    pub(crate) fn bend_statuses(&self, bend: impl FnMut(&mut Vec<VolumeStatus>) + Send + 'static) {
-        *self.statuses.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(bend));
+    /// From now on every status of volumes is edited by this.
+    pub(crate) fn override_statuses(&self, edit: impl FnMut(&mut Vec<VolumeStatus>) + Send + 'static) {
+        *self.statuses.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(edit));
     }
 
     /// From now on the region lists no zones.
@@ -66,28 +64,28 @@ impl Lens {
     /// For so long from now descriptions of volumes show none attached, as if it were the time before.
     pub(crate) fn hide_attachments(&self, time: Duration) {
         let until = Instant::now() + time;
-        self.bend_volumes(move |volumes| {
+        self.override_volumes(move |volumes| {
             if Instant::now() < until {
                 volumes.iter_mut().for_each(|v| v.attachments.clear());
             }
         });
     }
 
-    /// From now on everything is seen as it is.
-    pub(crate) fn straighten(&self) {
+    /// From now on volumes and snapshots are described as they are.
+    pub(crate) fn clear_overrides(&self) {
         self.volumes.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.snapshots.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 
-fn bent<T>(bend: &Bend<T>, mut page: Page<T>) -> Page<T> {
-    if let Some(bend) = bend.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-        bend(&mut page.items);
+fn overridden<T>(edit: &Override<T>, mut page: Page<T>) -> Page<T> {
+    if let Some(edit) = edit.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        edit(&mut page.items);
     }
     page
 }
 
-impl Volumes for Lens {
+impl Volumes for Ec2Override {
     async fn create_volume(&self, request: &CreateVolume) -> Result<Volume> {
         self.sim.create_volume(request).await
     }
@@ -101,7 +99,7 @@ impl Volumes for Lens {
     }
 
     async fn describe_volumes(&self, query: &VolumeQuery, page: &PageRequest) -> Result<Page<Volume>> {
-        Ok(bent(&self.volumes, self.sim.describe_volumes(query, page).await?))
+        Ok(overridden(&self.volumes, self.sim.describe_volumes(query, page).await?))
     }
 
     async fn modify_volume(&self, request: &ModifyVolume) -> Result<Modification> {
@@ -109,11 +107,11 @@ impl Volumes for Lens {
     }
 
     async fn describe_modifications(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<Modification>> {
-        Ok(bent(&self.modifications, self.sim.describe_modifications(volumes, page).await?))
+        Ok(overridden(&self.modifications, self.sim.describe_modifications(volumes, page).await?))
     }
 
     async fn describe_volume_status(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<VolumeStatus>> {
-        Ok(bent(&self.statuses, self.sim.describe_volume_status(volumes, page).await?))
+        Ok(overridden(&self.statuses, self.sim.describe_volume_status(volumes, page).await?))
     }
 
     async fn create_tags(&self, resource: &str, tags: &Tags) -> Result<()> {
@@ -125,7 +123,7 @@ impl Volumes for Lens {
     }
 }
 
-impl Attachments for Lens {
+impl Attachments for Ec2Override {
     async fn attach_volume(&self, request: &AttachRequest) -> Result<Attachment> {
         self.sim.attach_volume(request).await
     }
@@ -135,7 +133,7 @@ impl Attachments for Lens {
     }
 }
 
-impl ClusterNodes for Lens {
+impl ClusterNodes for Ec2Override {
     async fn attach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<ClusterNodeDevice> {
         self.sim.attach_cluster_node_volume(node, volume).await
     }
@@ -145,7 +143,7 @@ impl ClusterNodes for Lens {
     }
 }
 
-impl Snapshots for Lens {
+impl Snapshots for Ec2Override {
     async fn create_snapshot(&self, request: &CreateSnapshot) -> Result<Snapshot> {
         self.sim.create_snapshot(request).await
     }
@@ -163,11 +161,11 @@ impl Snapshots for Lens {
     }
 
     async fn describe_snapshots(&self, query: &SnapshotQuery, page: &PageRequest) -> Result<Page<Snapshot>> {
-        Ok(bent(&self.snapshots, self.sim.describe_snapshots(query, page).await?))
+        Ok(overridden(&self.snapshots, self.sim.describe_snapshots(query, page).await?))
     }
 }
 
-impl Instances for Lens {
+impl Instances for Ec2Override {
     async fn describe_instances(&self, ids: &[InstanceId], page: &PageRequest) -> Result<Page<Instance>> {
         self.sim.describe_instances(ids, page).await
     }
@@ -177,7 +175,7 @@ impl Instances for Lens {
     }
 }
 
-impl Zones for Lens {
+impl Zones for Ec2Override {
     async fn describe_zones(&self) -> Result<Vec<Zone>> {
         if self.without_zones.load(Ordering::SeqCst) {
             return Ok(Vec::new());
