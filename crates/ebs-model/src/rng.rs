@@ -2,35 +2,30 @@
 
 use std::time::Duration;
 
-/// A small generator of its own (splitmix64), so that a seed means the same run whatever versions of crates are used.
+use ebs_types::SplitMix64;
+
+/// No generator of a crate, so that a seed means the same run whatever versions of crates are used.
 #[derive(Debug, Clone)]
-pub(crate) struct Rng(u64);
+pub(crate) struct Rng(SplitMix64);
 
 impl Rng {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(seed ^ 0x6a09_e667_f3bc_c908)
+        Self(SplitMix64::new(seed ^ 0x6a09_e667_f3bc_c908))
     }
 
     /// An independent generator: what one part of a run draws does not move the others.
     pub(crate) fn fork(&mut self) -> Self {
-        Self(self.next())
+        Self(SplitMix64::new(self.next()))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.draw()
     }
 
     /// Between 0 and `n` - 1; 0 for an `n` of 0.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         let n = u64::try_from(n).unwrap_or(u64::MAX);
-        if n == 0 {
-            return 0;
-        }
-        usize::try_from(self.next() % n).unwrap_or(0)
+        usize::try_from(self.0.below(n)).unwrap_or(0)
     }
 
     /// Between both, ends included.

@@ -17,9 +17,9 @@ impl SplitMix64 {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from 0 to `n` - 1; 0 for an `n` of 0.
+    /// A number from 0 to `n` - 1; for an `n` of 0 it is 0, and nothing is drawn.
     pub fn below(&mut self, n: u64) -> u64 {
-        self.draw().checked_rem(n).unwrap_or(0)
+        if n == 0 { 0 } else { self.draw() % n }
     }
 }
 
