@@ -1,16 +1,17 @@
 //! `cargo xtask demo`: one volume's whole life, from creation to deletion, through the driver's CSI socket, against
 //! the simulated EC2, on real block devices.
 //!
-//! Two processes, `ebs-sim` and the driver, are started and recorded ([`cast`]); the walk ([`walk`]) speaks to the
-//! driver as Kubernetes would and stops at the first thing that is not as it should be; the report ([`report`]) prints
-//! a line a step. Everything lies below one state directory, which one run at a time holds ([`claim`]); what a killed
-//! run left is found by that directory and by the records in it, and removed before the next one starts.
+//! Two processes, `ebs-sim` and the driver, are started and recorded ([`processes`]); the volume's life
+//! ([`volume_life`]) speaks to the driver as Kubernetes would and stops at the first thing that is not as it should be;
+//! the report ([`report`]) prints a line a step. Everything lies below one state directory, which one run at a time
+//! holds ([`state_dir`]); what a killed run left is found by that directory and by the records in it, and removed
+//! before the next one starts.
 
-mod cast;
-mod claim;
 mod preflight;
+mod processes;
 mod report;
-mod walk;
+mod state_dir;
+mod volume_life;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,9 +20,9 @@ use anyhow::{Context, anyhow};
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use tokio::signal::unix::{SignalKind, signal};
 
-use cast::Cast;
-use claim::Claim;
+use processes::Processes;
 use report::{Report, say};
+use state_dir::StateDir;
 
 /// What the demo is told.
 #[derive(Debug, clap::Args)]
@@ -73,42 +74,42 @@ impl Places {
 pub(crate) fn run(args: DemoArgs) -> anyhow::Result<()> {
     let places = Places::of(args)?;
     preflight::check(&places)?;
-    let claim = Claim::take(&places.state_dir)?;
+    let state_dir = StateDir::take(&places.state_dir)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("a runtime")?;
-    for line in runtime.block_on(claim.clean())? {
+    for line in runtime.block_on(state_dir.clean())? {
         say(&format!("left by a former run and removed: {line}"));
     }
     // The simulator stays in the machine's own mount namespace: the kernel then names its files as everybody sees them.
-    let cast = Cast::begin(&places, &claim)?;
+    let processes = Processes::begin(&places, &state_dir)?;
     let outcome = Arc::new(Mutex::new(None));
     let result = Arc::clone(&outcome);
     // The driver and its mounts live in a private one: they vanish with the last process in it, whatever happens.
     in_mount_namespace(move || async move {
-        let ended = perform(cast, claim).await;
+        let ended = perform(processes, state_dir).await;
         *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
     });
     let ended = outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
     ended.context("the demo ended without a result")?
 }
 
-async fn perform(mut cast: Cast, claim: Claim) -> anyhow::Result<()> {
+async fn perform(mut processes: Processes, state_dir: StateDir) -> anyhow::Result<()> {
     let mut report = Report::new();
-    let walked = tokio::select! {
-        walked = Box::pin(walk::walk(&mut cast, &claim, &mut report)) => walked,
+    let ended = tokio::select! {
+        ended = Box::pin(volume_life::run(&mut processes, &state_dir, &mut report)) => ended,
         interrupted = interruption() => Err(interrupted),
     };
-    match walked {
+    match ended {
         Ok(()) => {
             report.table();
             Ok(())
         }
         Err(error) => {
             report.broken();
-            say(&cast.log_tails(25));
+            say(&processes.log_tails(25));
             say("cleaning up");
-            let cleaned = cast.clean_up(&claim).await;
+            let cleaned = processes.clean_up(&state_dir).await;
             cleaned.with_context(|| format!("cleaning up after: {error:#}"))?;
-            say(&format!("cleaned up; nothing is left. The logs stay in {}", claim.dir().display()));
+            say(&format!("cleaned up; nothing is left. The logs stay in {}", state_dir.dir().display()));
             Err(error)
         }
     }

@@ -22,6 +22,8 @@ struct Arguments {
 enum Task {
     /// Check what the compiler cannot: who depends on whom, file lengths, names, the catalogue of rules
     Tidy,
+    /// Write docs/rules, the catalogue of behaviour, from the doc comments of the tests
+    Rules,
     /// The tests of the workspace, several executables at once; `make test` builds what they need first
     Test(suites::TestArgs),
     /// One volume's whole life through the driver against the simulated EC2; `make demo` builds what it needs first
@@ -33,6 +35,7 @@ enum Task {
 fn main() -> ExitCode {
     let ended = match Arguments::parse().task {
         Task::Tidy => tidy::run(),
+        Task::Rules => tidy::write_rules(),
         Task::Test(arguments) => suites::run(&arguments),
         Task::Bench(arguments) => bench::run(arguments).map(|()| ExitCode::SUCCESS),
         Task::Demo(arguments) => demo::run(arguments).map(|()| ExitCode::SUCCESS),

@@ -47,18 +47,41 @@ impl fmt::Display for Finding {
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
     let workspace = Workspace::read()?;
     let tree = Tree::read(&workspace.root)?;
-    let mut findings = all(&workspace, &tree);
+    let findings = all(&workspace, &tree);
+    if findings.is_empty() {
+        let (crates, files) = (workspace.crates.len(), tree.sources.len());
+        writeln!(std::io::stdout(), "tidy: {crates} crates, {files} files: nothing to mend")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    failed("tidy", findings)
+}
+
+/// Writes `docs/rules` and prints which files have changed; fails, and writes nothing, when a test's rule is wrong.
+pub(crate) fn write_rules() -> anyhow::Result<ExitCode> {
+    let workspace = Workspace::read()?;
+    let tree = Tree::read(&workspace.root)?;
+    match rules::pages(&tree) {
+        Ok(pages) => {
+            let changed = rules::write(&workspace.root, &tree, &pages)?;
+            let mut out = std::io::stdout().lock();
+            for path in &changed {
+                writeln!(out, "{}", path.display())?;
+            }
+            writeln!(out, "rules: {} of {} files changed", changed.len(), pages.len())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(findings) => failed("rules", findings),
+    }
+}
+
+fn failed(task: &str, mut findings: Vec<Finding>) -> anyhow::Result<ExitCode> {
     findings.sort();
     findings.dedup();
     let mut out = std::io::stdout().lock();
     for finding in &findings {
         writeln!(out, "{finding}")?;
     }
-    if findings.is_empty() {
-        writeln!(out, "tidy: {} crates, {} files: nothing to mend", workspace.crates.len(), tree.sources.len())?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    writeln!(out, "tidy: {} to mend", findings.len())?;
+    writeln!(out, "{task}: {} to mend", findings.len())?;
     Ok(ExitCode::FAILURE)
 }
 

@@ -145,6 +145,10 @@ mod tests {
         check(WHOLE.replace("<return>true</return>", "").as_bytes(), Action::DeleteVolume).unwrap();
     }
 
+    /// A reply that is not whole, well-formed and of the right kind is no answer, though the SDK's decoder would take
+    /// it.
+    ///
+    /// Rule: D-5; own rule (bad input)
     #[test]
     fn a_reply_that_breaks_off_anywhere_does_not_pass() {
         let last = WHOLE.trim_end().len();
@@ -153,6 +157,7 @@ mod tests {
         }
     }
 
+    /// Rule: see `a_reply_that_breaks_off_anywhere_does_not_pass`
     #[test]
     fn what_is_no_answer_to_this_call_does_not_pass() {
         assert!(word("").contains("no element"));

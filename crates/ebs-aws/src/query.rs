@@ -48,6 +48,9 @@ pub(crate) fn max_results(page: &PageRequest) -> Option<i32> {
 mod tests {
     use super::*;
 
+    /// A filter value matches itself: EC2's wildcards in it are escaped.
+    ///
+    /// Rule: ebs-cloud.md 8, 9
     #[test]
     fn a_filter_value_matches_itself_and_nothing_else() {
         let f = filter("tag:CSIVolumeName", ["a*b?c\\d", "plain"]);

@@ -225,6 +225,9 @@ pub(crate) fn code_and_message(response: &HttpResponse) -> (Option<String>, Opti
 mod tests {
     use super::*;
 
+    /// SageMaker's own host follows partition, FIPS and dual stack.
+    ///
+    /// Rule: ebs-cloud.md 1, E14
     #[test]
     fn sagemakers_host_follows_partition_fips_and_dual_stack() {
         for (region, fips, dual, host) in [

@@ -8,10 +8,9 @@ mod device_name;
 mod instance_cache;
 mod node_attachment;
 mod pairs;
+mod pending_detaches;
 mod proof;
+mod service;
 
-pub use detach::PendingDetach;
-pub(crate) use detach::PendingDetaches;
-pub(crate) use device_name::DeviceNames;
-pub(crate) use instance_cache::{EbsCardCounts, InstanceCache};
-pub(crate) use pairs::PairMemory;
+pub use pending_detaches::PendingDetach;
+pub use service::AttachmentService;

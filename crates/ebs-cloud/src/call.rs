@@ -6,20 +6,21 @@ use std::time::Duration;
 use ebs_ec2::{Ec2Error, ErrorClass};
 use tokio::time::{Instant, sleep};
 
-use crate::error::refused;
+use crate::CloudError;
 use crate::op::Op;
-use crate::throttle::CallContext;
-use crate::{CloudError, bounds};
+use crate::refused::refused;
+use crate::throttle::Ec2Handle;
 
 /// A read whose answer was lost is simply made again, this often and after this time.
 const MAX_AMBIGUOUS_READS: u32 = 3;
 const AMBIGUOUS_READ_DELAY: Duration = Duration::from_millis(400);
 
 /// Makes a mutating call, once, unless EC2 throttles it: then again as soon as the rate limiter allows, while somebody
-/// waits and time is left.
+/// waits and time is left. The call goes through one handle for this mutation, which keeps its
+/// position in the queue.
 ///
 /// # Errors
-/// The outer error is [`CloudError::Abandoned`]; the inner one is EC2's answer, a throttle only at the end of the bound.
+/// The outer error is `CloudErrorKind::Abandoned`; the inner one is EC2's answer, a throttle only at the end of the bound.
 pub(crate) async fn mutate<T, F>(
     op: &Op<'_>,
     mut call: impl FnMut() -> F + Send,
@@ -28,11 +29,10 @@ where
     T: Send,
     F: Future<Output = Result<T, Ec2Error>> + Send,
 {
-    let context = CallContext::mutation(op);
     loop {
         op.still_wanted()?;
         op.mutates();
-        match context.scope(call()).await {
+        match call().await {
             // Nothing was done. The next token comes later: the rate limiter knows of the throttle.
             Err(e) if e.class == ErrorClass::Throttled && Instant::now() < op.deadline => {}
             outcome => return Ok(outcome),
@@ -40,44 +40,40 @@ where
     }
 }
 
-/// Makes a read, again while EC2 throttles it and a few times when its answer is lost, within [`bounds::DESCRIBE`].
+/// Makes a read through that handle, again while EC2 throttles it and a few times when its answer is lost, until the
+/// handle's deadline.
 ///
 /// # Errors
-/// What EC2 says, as [`read_refused`] puts it.
-pub(crate) async fn read<T, F>(step: &str, mut call: impl FnMut() -> F + Send) -> Result<T, CloudError>
+/// What EC2 says.
+pub(crate) async fn read<T, F, E>(
+    ec2: &Ec2Handle<E>,
+    step: &str,
+    mut call: impl FnMut() -> F + Send,
+) -> Result<T, CloudError>
 where
     T: Send,
+    E: Send + Sync,
     F: Future<Output = Result<T, Ec2Error>> + Send,
 {
-    let context = CallContext::background(bounds::DESCRIBE);
     let mut ambiguous = 0;
     loop {
-        let error = match context.scope(call()).await {
+        let error = match call().await {
             Ok(value) => return Ok(value),
             Err(e) => e,
         };
         ambiguous += u32::from(error.class == ErrorClass::Ambiguous);
         let again = match error.class {
-            ErrorClass::Throttled => Instant::now() < context.deadline,
+            ErrorClass::Throttled => Instant::now() < ec2.deadline(),
             ErrorClass::Ambiguous => {
-                ambiguous < MAX_AMBIGUOUS_READS && Instant::now() + AMBIGUOUS_READ_DELAY < context.deadline
+                ambiguous < MAX_AMBIGUOUS_READS && Instant::now() + AMBIGUOUS_READ_DELAY < ec2.deadline()
             }
             _ => false,
         };
         if !again {
-            return Err(read_refused(step, error));
+            return Err(refused(step, error));
         }
         if error.class == ErrorClass::Ambiguous {
             sleep(AMBIGUOUS_READ_DELAY).await;
         }
     }
-}
-
-/// What a read that failed means: no clear answer to a question leaves nothing behind, it is only no answer.
-pub(crate) fn read_refused(step: &str, error: Ec2Error) -> CloudError {
-    if error.class == ErrorClass::Ambiguous {
-        let message = format!("{step}: EC2 gave no clear answer to a question");
-        return CloudError::Unavailable { message, cause: Some(Box::new(error)) };
-    }
-    refused(step, error)
 }

@@ -24,7 +24,6 @@ impl<K: Eq + Hash, V: Clone> Expiring<K, V> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The value, unless it has ended.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
         let now = Instant::now();
         self.live().get(key).filter(|(end, _)| *end > now).map(|(_, value)| value.clone())
@@ -48,7 +47,6 @@ impl<K: Eq + Hash, V: Clone> Expiring<K, V> {
         }
     }
 
-    /// Ends the entry.
     pub(crate) fn remove(&self, key: &K) {
         self.live().remove(key);
     }
@@ -58,6 +56,9 @@ impl<K: Eq + Hash, V: Clone> Expiring<K, V> {
 mod tests {
     use super::*;
 
+    /// Cached data ends at a set time however often it is read.
+    ///
+    /// Rule: ebs-cloud.md E16
     #[tokio::test(start_paused = true)]
     async fn reading_does_not_prolong_an_entry() {
         let map = Expiring::default();
@@ -68,6 +69,9 @@ mod tests {
         assert_eq!(map.get(&"a"), None);
     }
 
+    /// What changes a cached value does not prolong it.
+    ///
+    /// Rule: ebs-cloud.md 13, E16
     #[tokio::test(start_paused = true)]
     async fn changing_an_entry_does_not_prolong_it() {
         let map = Expiring::default();

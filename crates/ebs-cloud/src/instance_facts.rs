@@ -1,13 +1,15 @@
 //! What the labels of a node tell of its instance (`ebs-cloud.md` 17).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use ebs_ec2::{Ec2, Instance, Instances, MAX_FILTER_VALUES};
 use ebs_types::{InstanceId, VolumeId};
 
 use crate::call::read;
 use crate::describe::pages;
-use crate::{Cloud, CloudError};
+use crate::error::CloudError;
+use crate::throttle::RateLimited;
 
 /// What takes attachment slots of an instance besides the driver's volumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,26 +31,21 @@ impl InstanceFacts {
     }
 }
 
-impl<E: Ec2> Cloud<E> {
-    /// Describes instances, as many in a call as EC2 takes. An instance that does not exist is missing from the answer
-    /// and spoils nothing for the others.
-    ///
-    /// # Errors
-    /// [`CloudError::Unavailable`], [`CloudError::Unauthorized`].
-    pub async fn instance_facts(
-        &self,
-        ids: &BTreeSet<InstanceId>,
-        managed: &BTreeSet<VolumeId>,
-    ) -> Result<BTreeMap<InstanceId, InstanceFacts>, CloudError> {
-        let ids: Vec<InstanceId> = ids.iter().cloned().collect();
-        let mut facts = BTreeMap::new();
-        for chunk in ids.chunks(MAX_FILTER_VALUES) {
-            let get = |page| async move { self.ec2.describe_instances(chunk, &page).await };
-            let found = read("describe the nodes' instances", || pages::all(&get)).await?;
-            facts.extend(found.iter().map(|instance| (instance.id.clone(), InstanceFacts::of(instance, managed))));
-        }
-        Ok(facts)
+/// Describes instances, as many in a call as EC2 takes.
+pub(crate) async fn describe<E: Ec2>(
+    limited: &Arc<RateLimited<E>>,
+    ids: &BTreeSet<InstanceId>,
+    managed: &BTreeSet<VolumeId>,
+) -> Result<BTreeMap<InstanceId, InstanceFacts>, CloudError> {
+    let ids: Vec<InstanceId> = ids.iter().cloned().collect();
+    let mut facts = BTreeMap::new();
+    for chunk in ids.chunks(MAX_FILTER_VALUES) {
+        let ec2 = &limited.for_background_read();
+        let get = |page| async move { ec2.describe_instances(chunk, &page).await };
+        let found = read(ec2, "describe the nodes' instances", || pages::all(&get)).await?;
+        facts.extend(found.iter().map(|instance| (instance.id.clone(), InstanceFacts::of(instance, managed))));
     }
+    Ok(facts)
 }
 
 #[cfg(test)]
@@ -81,6 +78,9 @@ mod tests {
         }
     }
 
+    /// The labels' facts are network interfaces, at least one, and volumes without the driver's and the root.
+    ///
+    /// Rule: ebs-cloud.md 17
     #[test]
     fn the_other_volumes_are_the_mappings_without_the_drivers_and_the_root() {
         let managed = BTreeSet::from([volume("vol-1"), volume("vol-2"), volume("vol-9")]);

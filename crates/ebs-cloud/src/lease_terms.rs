@@ -86,6 +86,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(seconds)).await;
     }
 
+    /// Rule: see `crates/ebs-cloud/tests/policy/final_errors.rs::an_absence_proven_before_a_pause_proves_nothing_after_it`
     #[tokio::test(start_paused = true)]
     async fn a_term_ends_with_a_pause_in_which_another_process_may_have_been_asked() {
         let terms = LeaseTerms::default();
@@ -112,6 +113,10 @@ mod tests {
         assert!(terms.began(Sidecar::Provisioner) < Instant::now());
     }
 
+    /// A sidecar that keeps its connection asks no other process: the proof lasts as long as the connection, and a
+    /// request over another connection, after a pause, begins anew.
+    ///
+    /// Rule: D-27
     #[tokio::test(start_paused = true)]
     async fn a_term_lasts_as_long_as_the_connection_over_which_it_began() {
         let terms = LeaseTerms::default();

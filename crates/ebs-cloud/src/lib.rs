@@ -9,34 +9,38 @@
 //! - **An operation outlives its request.** Before each mutation it asks whether anybody still waits, and a call in
 //!   flight is always awaited to its end. Looking goes on without waiters, so that clients with short deadlines find
 //!   done what took longer.
-#![warn(missing_docs)]
 
 mod attachment;
 mod bounds;
 mod call;
 mod cloud;
+mod context;
 mod describe;
 mod error;
 mod expiring;
 mod instance_facts;
 mod lease_terms;
-mod modification;
+mod object;
 mod op;
 mod policy_observer;
 mod recent_writes;
+mod refused;
 mod snapshot;
 mod spec;
 mod throttle;
 mod volume;
 mod wall_clock;
 
-pub use attachment::PendingDetach;
+pub use attachment::{AttachmentService, PendingDetach};
 pub use cloud::Cloud;
 pub use ebs_ec2::{Ec2, LockSnapshot, Page, Snapshot, SnapshotState, Volume, VolumeState};
-pub use error::{CloudError, Object};
+pub use error::{CloudError, CloudErrorKind};
 pub use instance_facts::InstanceFacts;
 pub use lease_terms::Sidecar;
+pub use object::Object;
+pub use snapshot::SnapshotService;
 pub use spec::{
     Attached, CapacityRequest, CloudConfig, Ensured, Lock, ModifySpec, SnapshotFeatures, SnapshotSpec, Source, Term,
     Topology, VolumeSpec,
 };
+pub use volume::VolumeService;

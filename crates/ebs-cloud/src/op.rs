@@ -1,28 +1,30 @@
 //! One running operation: what it does, until when, and for whom.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ebs_types::Waiters;
 use tokio::time::Instant;
 
-use crate::CloudError;
+use crate::error::{CloudError, CloudErrorKind};
 
-/// Handed through the steps of an operation.
 #[derive(Debug)]
 pub(crate) struct Op<'a> {
     /// What is done to what, as a fragment for messages: `attach vol-1 to i-2`.
     pub(crate) what: String,
-    /// The end of its bound.
     pub(crate) deadline: Instant,
-    /// Who waits for it.
     pub(crate) waiters: &'a Waiters,
-    /// It has made a mutating call.
     has_mutated: AtomicBool,
 }
 
+impl fmt::Display for Op<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
 impl<'a> Op<'a> {
-    /// An operation that starts now.
     pub(crate) fn start(what: String, bound: Duration, waiters: &'a Waiters) -> Self {
         Self { what, deadline: Instant::now() + bound, waiters, has_mutated: AtomicBool::new(false) }
     }
@@ -58,6 +60,7 @@ impl<'a> Op<'a> {
     }
 
     fn abandoned(&self) -> CloudError {
-        CloudError::Abandoned { step: self.what.clone() }
+        let message = format!("{self}: nobody waits for it any more, nothing further was started");
+        CloudErrorKind::Abandoned.error(message)
     }
 }

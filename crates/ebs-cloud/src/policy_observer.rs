@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use ebs_ec2::{Action, Observer};
 
-/// The observer, if there is one.
 #[derive(Clone, Default)]
 pub(crate) struct PolicyObserver(pub(crate) Option<Arc<dyn Observer>>);
 
@@ -16,7 +15,6 @@ impl fmt::Debug for PolicyObserver {
 }
 
 impl PolicyObserver {
-    /// See [`Observer::spared`].
     pub(crate) fn spared(&self, action: Action) {
         if let Some(observer) = &self.0 {
             observer.spared(action);

@@ -3,7 +3,7 @@
 use std::hash::Hash;
 use std::time::Duration;
 
-use ebs_types::{ConnectionId, SnapshotId, VolumeId};
+use ebs_types::{ConnectionId, SnapshotId, VolumeId, Waiters};
 use tokio::time::Instant;
 
 use crate::Object;
@@ -18,15 +18,10 @@ const MEMORY: Duration = Duration::from_secs(3600);
 /// What a mutating call may have brought about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Write {
-    /// A volume of that name.
     VolumeName(String),
-    /// A snapshot of that name.
     SnapshotName(String),
-    /// A modification of that volume.
     Modification(VolumeId),
-    /// The end of that volume.
     Deletion(VolumeId),
-    /// The end of that snapshot.
     SnapshotDeletion(SnapshotId),
 }
 
@@ -120,7 +115,6 @@ impl RecentWrites {
         first(&self.refused, volume)
     }
 
-    /// A modification of the volume was accepted.
     pub(crate) fn forget_refusal(&self, volume: &VolumeId) {
         self.refused.remove(volume);
     }
@@ -135,7 +129,17 @@ impl RecentWrites {
         self.terms.note_request(sidecar, None);
     }
 
-    /// Since when this process alone is asked by the sidecar.
+    /// Serves a mutating request of the sidecar: it is the one that asks at the beginning, and at the end if somebody
+    /// still waits.
+    pub(crate) async fn serve<F: Future>(&self, sidecar: Sidecar, waiters: &Waiters, operation: F) -> F::Output {
+        self.note_request_from(sidecar);
+        let outcome = operation.await;
+        if waiters.any() {
+            self.note_request_from(sidecar);
+        }
+        outcome
+    }
+
     pub(crate) fn term_began(&self, sidecar: Sidecar) -> Instant {
         self.terms.began(sidecar)
     }

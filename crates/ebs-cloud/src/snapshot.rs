@@ -6,5 +6,6 @@ mod features;
 mod get;
 mod memory;
 mod provide;
+mod service;
 
-pub(crate) use memory::SnapshotMemory;
+pub use service::SnapshotService;

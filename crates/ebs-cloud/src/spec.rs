@@ -1,6 +1,7 @@
 //! What is asked for, and what is given back: the vocabulary of the operations.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::time::SystemTime;
 
 use ebs_ec2::LockSnapshot;
@@ -35,7 +36,6 @@ pub enum Ensured<T> {
 }
 
 impl<T> Ensured<T> {
-    /// The object either way.
     pub fn into_inner(self) -> T {
         match self {
             Self::Created(object) | Self::Existing(object) => object,
@@ -43,23 +43,20 @@ impl<T> Ensured<T> {
     }
 }
 
-/// The size that is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapacityRequest {
-    /// At least this; `None` and 0 leave it open.
+    /// At least this; `None` leaves it open.
     pub required: Option<Gib>,
     /// What to take when it is left open, as far as source, type and limit allow.
     pub fallback: Gib,
-    /// At most this; `None` and 0: no limit.
+    /// At most this; `None`: no limit.
     pub limit: Option<Gib>,
 }
 
-/// What a volume is made from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// Nothing: a volume of zeros.
     Blank,
-    /// A snapshot.
     Snapshot(SnapshotId),
     /// A copy of a volume, in its zone.
     Volume(VolumeId),
@@ -70,13 +67,11 @@ pub enum Source {
 pub struct Term {
     /// By name; wins over the id.
     pub zone: Option<ZoneName>,
-    /// By id.
     pub zone_id: Option<ZoneId>,
     /// An Outpost in that zone, by ARN.
     pub outpost_arn: Option<String>,
 }
 
-/// Where a volume may be.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Topology {
     /// Better first.
@@ -90,28 +85,23 @@ pub struct Topology {
 pub struct VolumeSpec {
     /// The orchestrator's name; the client token derives from it and the tag `CSIVolumeName` carries it.
     pub name: String,
-    /// Size.
     pub capacity: CapacityRequest,
-    /// Type.
     pub volume_type: VolumeType,
-    /// IOPS.
     pub iops: IopsRequest,
     /// Lift IOPS to the minimum of the type when they are below.
     pub raise_iops_to_min: bool,
-    /// MiB/s; `None` and 0: EC2's default.
-    pub throughput: Option<u32>,
+    /// MiB/s; `None`: EC2's default.
+    pub throughput: Option<NonZeroU32>,
     /// Encrypt it. With a key it is encrypted in any case.
     pub encrypted: bool,
     /// KMS key by ARN, id or alias.
     pub kms_key_id: Option<String>,
-    /// Made from.
     pub source: Source,
-    /// Place.
     pub topology: Topology,
     /// Several instances may attach it; io2 only.
     pub multi_attach: bool,
     /// MiB/s at which a volume from a snapshot is initialised.
-    pub initialization_rate: Option<u32>,
+    pub initialization_rate: Option<NonZeroU32>,
     /// All its tags, name and ownership tags included.
     pub tags: Tags,
 }
@@ -121,22 +111,19 @@ pub struct VolumeSpec {
 pub struct ModifySpec {
     /// At least this size.
     pub size: Option<Gib>,
-    /// Type.
     pub volume_type: Option<VolumeType>,
     /// IOPS; those that the type cannot have are brought within its limits.
     pub iops: IopsRequest,
     /// Whether the ratio in the volume's tags may raise its IOPS now; `None`: as its tags say.
     pub auto_iops: Option<bool>,
-    /// MiB/s; `None` and 0: as it is.
-    pub throughput: Option<u32>,
-    /// Tags to set.
+    /// MiB/s; `None`: as it is.
+    pub throughput: Option<NonZeroU32>,
     pub tags: Tags,
     /// Keys of tags to delete; a key in both ends set.
     pub deleted_tags: BTreeSet<String>,
 }
 
 impl Default for ModifySpec {
-    /// Nothing.
     fn default() -> Self {
         Self {
             size: None,
@@ -151,7 +138,6 @@ impl Default for ModifySpec {
 }
 
 impl ModifySpec {
-    /// Only the size.
     pub fn size(size: Gib) -> Self {
         Self { size: Some(size), ..Self::default() }
     }
@@ -160,8 +146,8 @@ impl ModifySpec {
     pub fn asks_for_properties(&self) -> bool {
         self.size.is_some()
             || self.volume_type.is_some()
-            || self.throughput.is_some_and(|throughput| throughput > 0)
-            || !matches!(self.iops, IopsRequest::Default | IopsRequest::Explicit(0) | IopsRequest::PerGib(0))
+            || self.throughput.is_some()
+            || self.iops != IopsRequest::Default
     }
 }
 
@@ -170,7 +156,6 @@ impl ModifySpec {
 pub struct SnapshotSpec {
     /// The orchestrator's name; the tag `CSIVolumeSnapshotName` carries it.
     pub name: String,
-    /// Of which volume.
     pub volume: VolumeId,
     /// Kept on this Outpost, by ARN.
     pub outpost_arn: Option<String>,
@@ -183,7 +168,6 @@ pub struct SnapshotSpec {
 pub struct SnapshotFeatures {
     /// Zones in which volumes are to be restored fast.
     pub fast_restore_zones: Vec<ZoneName>,
-    /// Lock.
     pub lock: Lock,
 }
 
@@ -192,9 +176,7 @@ pub struct SnapshotFeatures {
 pub struct Lock {
     /// `governance` or `compliance`.
     pub mode: Option<String>,
-    /// Days.
     pub duration_days: Option<u32>,
-    /// Until then.
     pub expiration: Option<SystemTime>,
     /// Hours in which a lock in compliance mode can be changed.
     pub cool_off_hours: Option<u32>,

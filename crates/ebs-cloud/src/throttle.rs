@@ -1,8 +1,8 @@
 //! How often EC2 is called (`decisions.md` D-20 to D-22).
 //!
-//! - [`RateLimited`] is the port behind the rate limiter: every call of the policy waits for its token there.
+//! - [`RateLimited`] gives [`Ec2Handle`]s, the port behind the rate limiter: every call of the policy waits for its
+//!   token there, in the handle's context, which says how urgent it is and until when it may wait.
 //! - [`RateLimiter`] estimates how many calls EC2 still accepts, from EC2's documentation and its throttles.
-//! - [`CallContext`] travels beside a call and says how urgent it is and until when it may wait.
 
 mod bucket_key;
 mod call_context;
@@ -12,6 +12,5 @@ mod token_bucket;
 mod wait_queue;
 
 pub(crate) use bucket_key::BucketKey;
-pub(crate) use call_context::CallContext;
-pub(crate) use client::RateLimited;
+pub(crate) use client::{Ec2Handle, RateLimited};
 pub(crate) use limiter::RateLimiter;

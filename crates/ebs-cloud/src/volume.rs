@@ -1,4 +1,4 @@
-//! Volumes: planning, creating, finding, listing and deleting them.
+//! Volumes: creating, finding, modifying and deleting them.
 
 mod adopt;
 mod by_name;
@@ -8,18 +8,12 @@ mod delete;
 mod get;
 mod initialization;
 mod iops_limit;
-mod listing;
 mod memory;
+mod modification;
+mod new_request;
 mod plan;
 mod refusal;
 mod request;
-mod zones;
+mod service;
 
-pub(crate) use adopt::ownership;
-pub(crate) use get::exists;
-pub(crate) use initialization::Initialization;
-pub(crate) use iops_limit::{IopsLimitProbe, IopsQuery, Site};
-pub(crate) use memory::VolumeMemory;
-#[cfg(test)]
-pub(crate) use plan::tests::volume as a_volume;
-pub(crate) use zones::Zones;
+pub use service::VolumeService;

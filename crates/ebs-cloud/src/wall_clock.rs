@@ -12,12 +12,10 @@ pub(crate) struct WallClock {
 }
 
 impl WallClock {
-    /// Runs on from that time of day.
     pub(crate) fn from(base: SystemTime) -> Self {
         Self { base, since: Instant::now() }
     }
 
-    /// The time of day now.
     pub(crate) fn now(&self) -> SystemTime {
         self.base + self.since.elapsed()
     }

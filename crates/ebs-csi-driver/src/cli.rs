@@ -200,7 +200,7 @@ impl ModeArguments {
 }
 
 fn not_yet(mode: &str) -> Refused {
-    Refused::new(format!("mode {mode} is not available yet in this version; there are controller, node and all"))
+    Refused::new(format!("mode {mode} is not available yet in this version: use controller, node or all"))
 }
 
 fn usage(mode: &str) -> String {

@@ -55,7 +55,8 @@ impl HealthCheck for Ec2Health {
 /// Cancellation: dropping the future gives the socket back.
 pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
     let driver = &settings.driver;
-    let bound = server::bind(&driver.endpoint, driver.endpoint_mode).context("cannot listen")?;
+    let bound =
+        server::bind(&driver.endpoint, driver.endpoint_mode).context("the driver cannot listen for CSI requests")?;
     let detaches = Arc::new(Detaches::default());
     let pages = Pages {
         metrics: Arc::new(Metrics::new(metrics_config(settings, &detaches))),
@@ -141,7 +142,7 @@ async fn cloud(
         log_bodies: settings.log_aws_bodies,
     };
     let observer = Arc::clone(&counting);
-    let ec2 = AwsEc2::connect(&config, observer).await.context("cannot build the EC2 client")?;
+    let ec2 = AwsEc2::connect(&config, observer).await.context("the EC2 client cannot be built")?;
     // Only now: an endpoint with a password in it was refused, and must not reach the log.
     tracing::info!(region = config.region, ec2_endpoint = config.ec2_endpoint, "EC2");
     let config = CloudConfig { batching: settings.batching, ..CloudConfig::new(settings.driver.name.clone()) };
@@ -155,7 +156,8 @@ fn controller(settings: &Settings, cloud: Arc<Cloud<AwsEc2>>, operations: Operat
 
 fn node(settings: &Settings, whoami: Whoami, operations: Operations) -> anyhow::Result<Option<NodeService>> {
     let (Some(node), Some((imds, metadata))) = (&settings.node, whoami.machine) else { return Ok(None) };
-    let mounter = Mounter::new(mounter_config(node, &metadata)).context("the node service cannot work here")?;
+    let mounter =
+        Mounter::new(mounter_config(node, &metadata)).context("the node service cannot start on this machine")?;
     let options = NodeOptions {
         driver: settings.driver.name.clone(),
         metadata,

@@ -78,6 +78,9 @@ mod tests {
         tokio::time::timeout(CALM * 3, level).await.expect("readyz must follow EC2");
     }
 
+    /// `/readyz` follows what EC2 says, both ways, while Probe stays ready once it was.
+    ///
+    /// Rule: D-18; ebs-cloud.md 11
     #[tokio::test(start_paused = true)]
     async fn readyz_follows_ec2_both_ways_while_probe_stays_ready() {
         let works = Arc::new(AtomicBool::new(false));

@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!(error = format!("{error:#}"), "the driver ends");
+            tracing::error!(error = format!("{error:#}"), "the driver stops because of an error");
             // The variables of the AWS SDK are as much a matter of usage as flags are.
             let told = error.downcast_ref::<ebs_aws::ConfigError>().is_some();
             ExitCode::from(if told { USAGE } else { FAILED })

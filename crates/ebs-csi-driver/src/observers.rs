@@ -53,7 +53,7 @@ impl Detaches {
 
 impl PendingDetaches for Detaches {
     fn pending(&self) -> Vec<PendingDetach> {
-        let pending = self.0.get().map(|cloud| cloud.pending_detaches()).unwrap_or_default();
+        let pending = self.0.get().map(|cloud| cloud.attachments.pending_detaches()).unwrap_or_default();
         pending.into_iter().map(detach).collect()
     }
 }
@@ -128,6 +128,13 @@ mod tests {
         metrics.page()
     }
 
+    /// Attempts are counted by EC2's code, throttles by themselves.
+    ///
+    /// Rule: ebs-cloud.md 14; D-23
+    ///
+    /// All calls count by action and outcome in one consistent series.
+    ///
+    /// Rule: ebs-cloud.md E19
     #[test]
     fn attempts_count_by_ec2s_code_and_throttles_by_themselves() {
         for (end, outcome, line) in [
@@ -154,6 +161,9 @@ mod tests {
         }
     }
 
+    /// Dry runs and calls to SageMaker and STS are not counted.
+    ///
+    /// Rule: ebs-cloud.md 14
     #[test]
     fn dry_runs_and_calls_to_other_services_do_not_count() {
         assert!(!counted(Action::CreateVolume, true, AttemptOutcome::Succeeded).contains("CreateVolume"));
@@ -162,6 +172,9 @@ mod tests {
         }
     }
 
+    /// The time for which calls are held back is shown by action.
+    ///
+    /// Rule: D-22
     #[test]
     fn the_time_for_which_calls_are_held_back_is_counted() {
         let metrics = Arc::new(Metrics::default());
@@ -170,6 +183,7 @@ mod tests {
         assert!(metrics.page().contains(line), "{}", metrics.page());
     }
 
+    /// Rule: see `crates/ebs-cloud/tests/policy/clocks.rs::spare_calls_are_counted_apart`
     #[test]
     fn spare_calls_and_waits_that_time_ended_are_counted_apart() {
         let metrics = Arc::new(Metrics::default());
@@ -183,6 +197,9 @@ mod tests {
         }
     }
 
+    /// RPCs are counted by method and gRPC code.
+    ///
+    /// Rule: runtime.md 11 (ours)
     #[test]
     fn rpcs_count_by_method_and_code() {
         let metrics = Arc::new(Metrics::default());

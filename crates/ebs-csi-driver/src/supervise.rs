@@ -66,7 +66,7 @@ pub(crate) async fn run(driver: Driver, mut signals: Signals, limit: Duration) -
 
 fn ended_unasked(served: Result<(), server::ServeError>) -> anyhow::Result<()> {
     served?;
-    anyhow::bail!("the server ended by itself")
+    anyhow::bail!("the CSI server ended without being told to")
 }
 
 async fn drain(operations: &[Operations], limit: Duration) -> Vec<String> {
@@ -89,7 +89,7 @@ fn left_behind(operations: Vec<String>) -> anyhow::Result<()> {
         return Ok(());
     }
     anyhow::bail!(
-        "stopped with operations still running, whose outcome the next start finds out: {}",
+        "stopped with operations still running; repeated requests will find what they did: {}",
         operations.join("; ")
     )
 }
@@ -98,6 +98,9 @@ fn left_behind(operations: Vec<String>) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
+    /// A stop that leaves operations behind is a failure that names them.
+    ///
+    /// Rule: D-11, D-50
     #[test]
     fn a_stop_that_leaves_work_behind_is_an_error_that_names_it() {
         assert!(left_behind(Vec::new()).is_ok());

@@ -60,6 +60,9 @@ async fn creating(world: &World, name: &str) -> anyhow::Result<()> {
     world.control().until(BOUND, "the volume is being created", seen).await.map(drop)
 }
 
+/// A client that leaves CreateVolume and calls again gets the one volume; EC2 saw one CreateVolume.
+///
+/// Rule: D-10, D-12, D-16
 #[tokio::test]
 async fn a_client_that_leaves_create_volume_and_calls_again_gets_the_one_volume() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).timing(held_creation()).start().await?;
@@ -88,6 +91,10 @@ async fn joined(world: &World, request: csi::CreateVolumeRequest) -> anyhow::Res
     volume.context("the retry")
 }
 
+/// A CreateVolume whose deadline passes answers with a code that is not final, and the retry joins the running
+/// operation.
+///
+/// Rule: D-10, D-16; sidecars.md 1
 #[tokio::test]
 async fn a_create_volume_whose_deadline_passes_is_joined_by_the_retry() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).timing(held_creation()).start().await?;
@@ -109,6 +116,9 @@ async fn a_create_volume_whose_deadline_passes_is_joined_by_the_retry() -> anyho
     world.finish().await
 }
 
+/// A request with other content under the name of a running creation is Aborted.
+///
+/// Rule: D-10
 #[tokio::test]
 async fn another_request_under_the_name_of_a_running_creation_is_aborted() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).timing(held_creation()).start().await?;
@@ -172,6 +182,9 @@ async fn remove(world: World, volume: &mut VolumeOnNode) -> anyhow::Result<()> {
     world.finish().await
 }
 
+/// A client that leaves NodeStageVolume while mkfs runs and calls again finds one file system: mkfs ran once.
+///
+/// Rule: D-10, D-11; node.md N-1
 #[test]
 fn a_client_that_leaves_node_stage_volume_and_calls_again_finds_one_file_system() {
     with_mounts(|| async {
@@ -203,6 +216,9 @@ fn a_client_that_leaves_node_stage_volume_and_calls_again_finds_one_file_system(
     });
 }
 
+/// A format that nobody waits for any more is finished, never killed, and the next stage keeps its file system.
+///
+/// Rule: D-11, D-32
 #[test]
 fn a_stage_that_nobody_waited_for_finishes_its_format_and_the_retry_keeps_that_file_system() {
     with_mounts(|| async {
@@ -226,6 +242,9 @@ fn a_stage_that_nobody_waited_for_finishes_its_format_and_the_retry_keeps_that_f
     });
 }
 
+/// A driver killed in the middle of mkfs completes the format after its restart, and the file system is sound.
+///
+/// Rule: D-32
 #[test]
 fn a_driver_killed_in_the_middle_of_mkfs_completes_the_format_after_its_restart() {
     with_mounts(|| async {
@@ -264,6 +283,9 @@ async fn calls_with(world: &World, position: u64, action: &str) -> anyhow::Resul
     tokio::time::timeout(BOUND, seen).await.with_context(|| format!("no {action} was called"))?
 }
 
+/// A driver killed in the middle of an attach finishes it after its restart, without a second AttachVolume.
+///
+/// Rule: D-10
 #[tokio::test]
 async fn a_driver_killed_in_the_middle_of_an_attach_finishes_it_after_its_restart() -> anyhow::Result<()> {
     let mut world = World::builder(DRIVER).timing(held_attachment()).start().await?;
@@ -301,6 +323,9 @@ async fn a_driver_killed_in_the_middle_of_an_attach_finishes_it_after_its_restar
     world.finish().await
 }
 
+/// Unpublish takes over a Publish of the same volume and node that nobody waits for: no late attach.
+///
+/// Rule: D-10
 #[tokio::test]
 async fn a_detach_takes_over_from_an_attach_that_nobody_waits_for() -> anyhow::Result<()> {
     let world = World::builder(DRIVER).timing(held_attachment()).start().await?;
@@ -334,6 +359,9 @@ async fn a_detach_takes_over_from_an_attach_that_nobody_waits_for() -> anyhow::R
     world.finish().await
 }
 
+/// SIGTERM drains: running mutations are finished and answered, the socket file goes, exit code 0.
+///
+/// Rule: D-11, D-50; runtime.md R-2
 #[tokio::test]
 async fn a_driver_that_is_asked_to_end_finishes_what_runs_and_exits_with_0() -> anyhow::Result<()> {
     let mut world = World::builder(DRIVER).timing(held_creation()).arg("--shutdown-timeout=180s").start().await?;
@@ -357,6 +385,9 @@ async fn a_driver_that_is_asked_to_end_finishes_what_runs_and_exits_with_0() -> 
     world.finish().await
 }
 
+/// A second signal ends the driver at once.
+///
+/// Rule: D-50
 #[tokio::test]
 async fn a_second_signal_ends_the_driver_at_once() -> anyhow::Result<()> {
     // Without the second signal it would go on for an hour.

@@ -23,7 +23,6 @@ pub enum Access {
 /// A capability that EBS can give.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Capability {
-    /// How.
     pub access: Access,
     /// By several nodes at once (block only).
     pub multi_node: bool,
@@ -32,16 +31,13 @@ pub struct Capability {
 /// A capability that is missing or that EBS cannot give. Always InvalidArgument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CapabilityError {
-    /// None given.
     #[error("the request names no volume capability")]
     Missing,
-    /// Cannot be given.
     #[error(
-        "access mode {mode} of a {access} volume is not supported; EBS gives SINGLE_NODE_WRITER, and \
-             MULTI_NODE_MULTI_WRITER to block volumes"
+        "access mode {mode} of a {access} volume is not supported: use SINGLE_NODE_WRITER, or \
+             MULTI_NODE_MULTI_WRITER for a block volume"
     )]
     Unsupported {
-        /// As asked for.
         mode: String,
         /// `mount`, `block` or `unspecified`.
         access: &'static str,
@@ -107,6 +103,9 @@ mod tests {
         VolumeCapability { access_type, access_mode: Some(AccessMode { mode }) }
     }
 
+    /// A single writer may have anything, several writers only blocks, nobody anything else.
+    ///
+    /// Rule: controller.md 4
     #[test]
     fn single_writers_may_have_anything_and_several_writers_only_blocks() {
         let block = || Some(AccessType::Block(BlockVolume {}));
@@ -127,6 +126,9 @@ mod tests {
         }
     }
 
+    /// A capability list is supported when every element is.
+    ///
+    /// Rule: controller.md 4
     #[test]
     fn a_capability_list_is_supported_when_every_element_is() {
         let good = wire(Some(AccessType::Block(BlockVolume {})), Mode::SingleNodeWriter.into());

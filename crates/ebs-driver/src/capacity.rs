@@ -13,31 +13,25 @@ const DEFAULT_SIZE: Gib = Gib(100);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CapacityError {
     /// A number that is no size.
-    #[error("capacity_range.{field}")]
+    #[error("capacity_range.{field} is not valid")]
     NoSize {
         /// `required_bytes` or `limit_bytes`.
         field: &'static str,
-        /// Why.
         #[source]
         cause: SizeError,
     },
     /// A range that says nothing.
-    #[error("capacity_range has neither required_bytes nor limit_bytes: a size of 0 cannot be had")]
+    #[error("capacity_range has neither required_bytes nor limit_bytes: set one of them above 0")]
     Empty,
     /// The range is missing where it must be there.
     #[error("the request has no capacity_range")]
     Missing,
     /// No whole number of GiB lies in the range.
     #[error(
-        "the volume would have {size}, which is more than limit_bytes ({limit} bytes) allows; EBS sizes are whole \
-             GiB, at least {size} here"
+        "capacity_range.limit_bytes is {limit}, but the volume would have {size}, because EBS sizes are whole GiB: raise \
+             limit_bytes, or ask for less"
     )]
-    AboveLimit {
-        /// The smallest possible size.
-        size: Gib,
-        /// The limit.
-        limit: u64,
-    },
+    AboveLimit { size: Gib, limit: u64 },
 }
 
 impl IntoStatus for CapacityError {
@@ -116,6 +110,9 @@ mod tests {
         for_new_volume(range.as_ref(), &VolumeType::Gp3)
     }
 
+    /// One byte is one GiB, and no range is 100 GiB.
+    ///
+    /// Rule: controller.md 6.2
     #[test]
     fn one_byte_becomes_one_gib_and_no_range_a_hundred() {
         assert_eq!(new(range(1, 0)).expect("fits").required, Some(Gib(1)));
@@ -124,6 +121,9 @@ mod tests {
         assert_eq!((absent.required, absent.fallback, absent.limit), (None, Gib(100), None));
     }
 
+    /// A limit below the rounded size is OutOfRange.
+    ///
+    /// Rule: controller.md C8
     #[test]
     fn a_limit_below_the_rounded_size_is_out_of_range() {
         let error = new(range(GIB + 1, 2 * GIB - 1)).expect_err("no whole GiB fits");
@@ -132,6 +132,9 @@ mod tests {
         assert_eq!(new(range(i64::MAX, 0)).expect_err("too large").meaning(), Meaning::OutOfRange);
     }
 
+    /// A range with only a limit gives the least size of the type.
+    ///
+    /// Rule: controller.md C8
     #[test]
     fn a_limit_alone_is_honoured_with_the_least_size_of_the_type() {
         let got = for_new_volume(range(0, 10 * GIB).as_ref(), &VolumeType::Io2).expect("fits");
@@ -140,6 +143,9 @@ mod tests {
         assert_eq!(error.meaning(), Meaning::OutOfRange);
     }
 
+    /// A size of zero (neither required nor limit) or below is InvalidArgument, at creation and expansion.
+    ///
+    /// Rule: controller.md C8, C9
     #[test]
     fn a_size_of_zero_or_below_is_refused() {
         for bad in [range(0, 0), range(-1, 0), range(GIB, -1)] {

@@ -14,7 +14,6 @@ pub enum Mode {
     Controller,
     /// Identity and node.
     Node,
-    /// All of them.
     All,
 }
 
@@ -66,9 +65,7 @@ pub struct DriverOptions {
 pub struct DriverConfig {
     /// Services offered.
     pub mode: Mode,
-    /// The driver's name.
     pub name: DriverName,
-    /// Build version.
     pub version: String,
     /// Where to listen.
     pub endpoint: Endpoint,
@@ -82,16 +79,16 @@ pub struct DriverConfig {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// `--endpoint`.
-    #[error("--endpoint")]
+    #[error("--endpoint is not valid")]
     Endpoint(#[source] EndpointError),
     /// `--endpoint-mode`.
-    #[error("--endpoint-mode: {0:?} is no octal mode between 0 and 0777")]
+    #[error("--endpoint-mode is {0:?}, but must be an octal number from 0 to 0777")]
     EndpointMode(String),
     /// An entry of `--extra-tags`.
-    #[error("--extra-tags: {0:?} is not of the form key=value (entries are separated by commas)")]
+    #[error("--extra-tags has the entry {0:?}, but entries must be of the form key=value, separated by commas")]
     ExtraTag(String),
     /// A tag that can never be written.
-    #[error("--extra-tags")]
+    #[error("--extra-tags has an entry that is not valid")]
     Tag(#[source] TagError),
 }
 
@@ -153,6 +150,9 @@ mod tests {
         }
     }
 
+    /// Extra tags are split and trimmed; those of the deprecated flag are merged and lose.
+    ///
+    /// Rule: controller.md C33; runtime.md 2, R-3
     #[test]
     fn extra_tags_are_split_and_trimmed_and_win_over_the_deprecated_flag() {
         let extra_tags = vec![" a = 1 ,,b=x=y".to_owned(), "c=".to_owned()];
@@ -162,6 +162,9 @@ mod tests {
         assert_eq!(config.tags.extra, expected.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
     }
 
+    /// An extra tag with a reserved key or without a value stops the start.
+    ///
+    /// Rule: controller.md 2, 6.6
     #[test]
     fn an_extra_tag_with_a_reserved_key_or_without_value_stops_the_start() {
         for bad in
@@ -172,6 +175,9 @@ mod tests {
         }
     }
 
+    /// The socket's mode is octal permission bits.
+    ///
+    /// Rule: D-40
     #[test]
     fn the_mode_of_the_socket_is_octal_permission_bits() {
         for (text, mode) in

@@ -16,31 +16,19 @@ use ebs_mounter::PartitionError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ContextError {
     /// A key of the publish context that must be there.
-    #[error("publish context key {key} is missing")]
-    Missing {
-        /// The key.
-        key: &'static str,
-    },
+    #[error("the publish context has no key {key}")]
+    Missing { key: &'static str },
     /// A value of the publish context.
-    #[error("publish context key {key}: {value:?} is no {wanted}")]
-    PublishValue {
-        /// The key.
-        key: String,
-        /// The value.
-        value: String,
-        /// What it should be.
-        wanted: &'static str,
-    },
-    /// An option for mkfs.
-    #[error("volume context key {key}: {rule}")]
+    #[error("publish context key {key} is {value:?}, but must be {wanted}")]
+    PublishValue { key: String, value: String, wanted: &'static str },
+    #[error("volume context key {key} is not valid: {rule}")]
     Format {
-        /// The key.
         key: FormatKey,
         /// What its value must be.
         rule: String,
     },
     /// The number of a partition.
-    #[error("volume context key {}", volume_context::PARTITION)]
+    #[error("volume context key {} is not valid", volume_context::PARTITION)]
     Partition(#[from] PartitionError),
 }
 

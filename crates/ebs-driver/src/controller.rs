@@ -43,9 +43,8 @@ use crate::tags::TagPolicy;
 pub use refusal::{AtRpc, ControllerError};
 
 /// What the controller service is told once, at start.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ControllerOptions {
-    /// The driver's name.
     pub driver: DriverName,
     /// What to tag and how.
     pub tags: TagPolicy,
@@ -205,4 +204,4 @@ impl<E: Ec2> Controller for ControllerService<E> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

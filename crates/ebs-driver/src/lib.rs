@@ -3,7 +3,6 @@
 //! A request is parsed once into a typed plan; from there on no string maps. A mutation runs as an operation that
 //! outlives its request ([`operation`]); what it ends with becomes a gRPC status in one place ([`status`]).
 //! EC2 policy is `ebs-cloud`'s, disks are `ebs-mounter`'s: nothing here knows an SDK or a device.
-#![warn(missing_docs)]
 
 pub mod capability;
 pub mod capacity;

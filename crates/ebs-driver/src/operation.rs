@@ -12,6 +12,7 @@
 //! - A panic frees the key and is [`OperationError::OutcomeUnknown`] for everyone who waits.
 //! - A finished result is never replayed: the next call runs again.
 
+mod drain;
 mod key;
 mod slot;
 
@@ -31,31 +32,22 @@ use tracing::Instrument;
 pub use key::Key;
 use slot::{Plan, Running, Slots};
 
-/// How often a shutdown looks for operations whose last waiter has left.
-const DRAIN_GLANCE: Duration = Duration::from_millis(100);
-
 /// Why an operation gave no result to this caller.
 #[derive(Debug, thiserror::Error)]
 pub enum OperationError<E> {
     /// Another operation holds this key, which is the caller's or excludes it; nothing was started.
-    #[error("another operation with other content is running for {0}")]
+    #[error("another request for {0}, with other content, is still running")]
     Busy(Key),
     /// The wait has reached its bound; the work goes on and a retry joins it.
     #[error("the operation for {key} is still running after {}", humantime::format_duration(*.waited))]
     StillRunning {
-        /// Of which object.
         key: Key,
         /// How long this caller waited.
         waited: Duration,
     },
     /// The work panicked: what it did is not known.
-    #[error("the operation for {key} broke off, its outcome is unknown ({cause})")]
-    OutcomeUnknown {
-        /// Of which object.
-        key: Key,
-        /// What the panic said.
-        cause: String,
-    },
+    #[error("the operation for {key} ended unexpectedly and its outcome is unknown ({cause})")]
+    OutcomeUnknown { key: Key, cause: String },
     /// The process is shutting down; nothing was started.
     #[error("the driver is shutting down and starts no operation for {0}")]
     ShuttingDown(Key),
@@ -180,22 +172,6 @@ impl Operations {
     /// True while a request waits for the operation under `key`.
     pub fn is_awaited(&self, key: &Key) -> bool {
         self.slots().get(key).is_some_and(|running| running.waiters.any())
-    }
-
-    /// Refuses new operations from now on and waits until the running ones have ended, at most for `limit`; those that
-    /// nobody waits for are asked to. Returns the keys of those that have not: what a shutdown leaves behind.
-    pub async fn drain(&self, limit: Duration) -> Vec<Key> {
-        self.slots().close();
-        self.tasks.close();
-        let ended = async {
-            loop {
-                let _asked_to_end = self.slots().supersede_unawaited();
-                if tokio::time::timeout(DRAIN_GLANCE, self.tasks.wait()).await.is_ok() {
-                    return;
-                }
-            }
-        };
-        if tokio::time::timeout(limit, ended).await.is_ok() { Vec::new() } else { self.running() }
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {

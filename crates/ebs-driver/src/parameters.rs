@@ -68,9 +68,7 @@ impl<'a> Sorted<'a> {
 /// Names of the Kubernetes objects behind a volume, as the provisioner adds them; empty when unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClaimNames {
-    /// Name of the claim.
     pub pvc_name: String,
-    /// Namespace of the claim.
     pub pvc_namespace: String,
     /// Name of the volume object.
     pub pv_name: String,

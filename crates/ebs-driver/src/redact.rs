@@ -48,7 +48,6 @@ impl Summary {
         self.with(name, format_args!("{sorted:?}"))
     }
 
-    /// The RPC.
     pub fn rpc(&self) -> Rpc {
         self.rpc
     }

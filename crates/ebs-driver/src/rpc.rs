@@ -13,7 +13,6 @@ macro_rules! rpcs {
         }
 
         impl Rpc {
-            /// All of them.
             pub const ALL: &[Self] = &[$(Self::$rpc),*];
 
             /// The method's name, `CreateVolume`.
@@ -119,6 +118,9 @@ impl fmt::Display for Rpc {
 mod tests {
     use super::*;
 
+    /// The proof that a disk is blank may take as long as a stage.
+    ///
+    /// Rule: D-31
     #[test]
     fn the_proof_that_a_disk_is_blank_may_take_as_long_as_a_stage() {
         assert_eq!(ebs_mounter::PROOF_BOUND, Rpc::NodeStageVolume.bound());

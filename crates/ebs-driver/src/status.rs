@@ -43,7 +43,6 @@ pub enum Meaning {
 }
 
 impl Meaning {
-    /// Every meaning.
     pub const ALL: [Self; 13] = [
         Self::InvalidArgument,
         Self::OutOfRange,
@@ -132,12 +131,20 @@ pub fn status(meaning: Meaning, message: impl Into<String>) -> Status {
 
 /// The answer of an RPC that this version does not have.
 pub fn unimplemented_rpc(rpc: Rpc) -> Status {
-    status(Meaning::Unimplemented, format!("{rpc} is not supported by this driver; it does not advertise it"))
+    status(
+        Meaning::Unimplemented,
+        format!("{rpc} is not supported by this driver, which does not announce it as a capability"),
+    )
 }
 
 /// The answer to a request whose handler broke off: the outcome is not known (`decisions.md` D-16, D-51).
 pub fn broken_off(cause: &str) -> Status {
-    status(Meaning::InProgress, format!("the request broke off, its outcome is unknown ({cause}); call again"))
+    status(
+        Meaning::InProgress,
+        format!(
+            "the request ended unexpectedly and its outcome is unknown ({cause}); call again with the same request"
+        ),
+    )
 }
 
 /// The text of an error and of all that caused it, outermost first; a cause whose text was already said is left out.

@@ -20,53 +20,35 @@ const MAX_VALUE: usize = 256;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TagError {
     /// An entry without `=`.
-    #[error("parameter {parameter}: {value:?} is not of the form key=value")]
-    NoEquals {
-        /// The parameter.
-        parameter: String,
-        /// Its value.
-        value: String,
-    },
+    #[error("parameter {parameter} is {value:?}, but must be of the form key=value")]
+    NoEquals { parameter: String, value: String },
     /// A key that belongs to the driver or to Kubernetes.
     #[error(
         "tag key {key:?} is reserved: CSIVolumeName, CSIVolumeSnapshotName, ebs.csi.aws.com/cluster-name, \
-             kubernetes.io… and the driver's own {driver}/… cannot be set"
+             kubernetes.io… and the driver's own {driver}/… may not be set; choose another key"
     )]
-    Reserved {
-        /// The key.
-        key: String,
-        /// The driver's name.
-        driver: DriverName,
-    },
+    Reserved { key: String, driver: DriverName },
     /// A value that is no template or cannot be evaluated.
-    #[error("value of tag {key:?}")]
+    #[error("the value of tag {key:?} is not valid")]
     Template {
-        /// The key.
         key: String,
-        /// Why.
         #[source]
         cause: TemplateError,
     },
     /// A key that EC2 does not take.
-    #[error("tag key {key:?}: EC2 takes keys of 1 to {MAX_KEY} characters that do not start with aws:")]
-    Key {
-        /// The key.
-        key: String,
-    },
+    #[error("tag key {key:?} is not valid: EC2 takes keys of 1 to {MAX_KEY} characters that do not start with aws:")]
+    Key { key: String },
     /// A value that EC2 does not take.
-    #[error("tag {key:?}: its value has {length} characters, EC2 takes at most {MAX_VALUE}")]
+    #[error("the value of tag {key:?} has {length} characters, but EC2 takes at most {MAX_VALUE}")]
     Value {
-        /// The key.
         key: String,
         /// Characters of the value.
         length: usize,
     },
-    /// Too many.
-    #[error("{count} tags, those of the driver included, are more than the {MAX_TAGS} that EC2 takes")]
-    TooMany {
-        /// How many.
-        count: usize,
-    },
+    #[error(
+        "the volume or snapshot would have {count} tags, those of the driver included, but EC2 takes at most {MAX_TAGS}"
+    )]
+    TooMany { count: usize },
 }
 
 /// A tag of a class: a literal key and a value that is a template.
@@ -90,9 +72,8 @@ impl TagTemplate {
 }
 
 /// What the command line says about tags.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TagPolicy {
-    /// The driver's name.
     pub driver: DriverName,
     /// `--k8s-tag-cluster-id`.
     pub cluster_id: Option<String>,
@@ -112,6 +93,8 @@ impl TagPolicy {
             self.check_user_key(key)?;
             if !value.contains("{{") {
                 check_value(key, value)?;
+            } else if let Err(cause @ TemplateError::Unsupported { .. }) = go_template::check(value) {
+                return Err(TagError::Template { key: key.clone(), cause });
             }
         }
         Ok(())
@@ -184,7 +167,7 @@ impl TagPolicy {
                     tags.insert(template.key.clone(), value);
                 }
                 Err(error) if self.warn_on_invalid => {
-                    tracing::warn!(error = crate::status::chain(&error), "invalid tag is left out");
+                    tracing::warn!(error = crate::status::chain(&error), "an invalid tag was left out");
                 }
                 Err(error) => return Err(error),
             }
@@ -215,9 +198,7 @@ fn extra_value(key: &str, value: &str, values: &Data) -> Result<String, TagError
     match go_template::render(value, values) {
         Ok(value) => Ok(value),
         Err(TemplateError::Parse { .. }) => Ok(value.to_owned()),
-        Err(cause @ (TemplateError::Evaluate { .. } | TemplateError::Limit(_))) => {
-            Err(TagError::Template { key: key.to_owned(), cause })
-        }
+        Err(cause) => Err(TagError::Template { key: key.to_owned(), cause }),
     }
 }
 

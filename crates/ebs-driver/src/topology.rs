@@ -12,22 +12,17 @@ use crate::status::{IntoStatus, Meaning};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
     /// The value of a zone key.
-    #[error("accessibility_requirements, key {key}")]
+    #[error("accessibility_requirements have a value for {key} that is not valid")]
     Zone {
-        /// The key.
         key: String,
         /// What is wrong with it.
         #[source]
         cause: IdError,
     },
-    /// An Outpost.
     #[error(
         "accessibility_requirements ask for an Outpost ({key}), which this version of the driver does not support yet"
     )]
-    Outpost {
-        /// The key.
-        key: String,
-    },
+    Outpost { key: String },
 }
 
 impl IntoStatus for TopologyError {
@@ -110,6 +105,9 @@ mod tests {
         Term { zone: Some(ZoneName::parse(name).expect("a zone")), zone_id: None, outpost_arn: None }
     }
 
+    /// A topology term gives its zone under either key, and its zone id only without a zone.
+    ///
+    /// Rule: controller.md 6.9, C6, C7; D-3
     #[test]
     fn a_term_gives_its_zone_under_either_key_and_its_id_only_without_a_zone() {
         let got = read(
@@ -137,6 +135,9 @@ mod tests {
         assert_eq!(in_one_order(&one), in_one_order(&other));
     }
 
+    /// Outposts are refused as not supported yet.
+    ///
+    /// Rule: controller.md C6 (for now)
     #[test]
     fn outposts_are_refused_as_not_supported_yet_and_bad_zones_by_name() {
         let error = read(vec![], vec![term(&[("topology.ebs.csi.aws.com/outpost-id", "op-1")])]).expect_err("refused");

@@ -145,6 +145,11 @@ pub struct Volume {
 }
 
 impl Volume {
+    /// False for one that is deleted or being deleted.
+    pub fn exists(&self) -> bool {
+        !matches!(self.state, VolumeState::Deleting | VolumeState::Deleted)
+    }
+
     /// The volume's CSI name, if it has one.
     pub fn csi_name(&self) -> Option<&str> {
         self.tags.get(DriverName::VOLUME_NAME_TAG).map(String::as_str)

@@ -5,15 +5,15 @@
 //! caller keeps the answer and refreshes what changes.
 #![warn(missing_docs)]
 
+mod attach_limit;
 mod document;
 mod error;
 mod imds;
-mod limit;
 mod plain;
 
+pub use attach_limit::{LimitFlagError, LimitFlags, attach_limit};
 pub use error::{Field, MetadataError};
 pub use imds::{Imds, ImdsOptions};
-pub use limit::{LimitFlagError, LimitFlags, attach_limit};
 
 use ebs_types::{InstanceId, ZoneName};
 

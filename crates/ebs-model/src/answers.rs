@@ -4,10 +4,10 @@ use ebs_ec2::Ec2;
 use ebs_sim::api::StateView;
 use tokio::time::Instant;
 
-use crate::beliefs::{Claimed, Disk, Held, Snapped};
+use crate::beliefs::{AttachmentBelief, Disk, SnapshotBelief, VolumeBelief};
 use crate::calls::{Call, Target};
 use crate::content::{self, Origin, SnapOrder, VolumeOrder};
-use crate::driver::{Answer, Heard, Refused, Reply};
+use crate::driver::{Answer, Reply, RpcCode, RpcError};
 use crate::sidecar::Sidecar;
 use crate::truth::{attachment, is_live, named_snapshots, named_volumes};
 use crate::world::{Checked, World, broken};
@@ -21,7 +21,7 @@ impl<E: Ec2> World<E> {
             Err(refused) => self.tell(format!("#{id} {:?}: {}", refused.code, refused.message)),
         }
         let is_done = answer.as_ref().is_ok_and(|reply| !matches!(reply, Reply::Snapshot(s) if !s.ready_to_use));
-        self.patience.note(&call.target, is_done);
+        self.retries.note(&call.target, is_done);
         let truth = self.sim.engine().snapshot_of_state().await;
         match (call.target.clone(), answer) {
             (Target::Create { claim, order }, answer) => self.created(&call, claim, &order, (answer, &truth)),
@@ -49,13 +49,13 @@ impl<E: Ec2> World<E> {
                     return broken(format!("CreateVolume of {name} succeeded although its content is another"));
                 }
                 match &self.beliefs.claims[at].state {
-                    Claimed::Exists(disk) | Claimed::Deleting(disk) if disk.id != volume.volume_id => {
+                    VolumeBelief::Exists(disk) | VolumeBelief::Deleting(disk) if disk.id != volume.volume_id => {
                         broken(format!("{name} is {} and now {}", disk.id, volume.volume_id))
                     }
-                    Claimed::Exists(_) | Claimed::Deleting(_) => Ok(()),
-                    Claimed::Absent | Claimed::Unknown => {
+                    VolumeBelief::Exists(_) | VolumeBelief::Deleting(_) => Ok(()),
+                    VolumeBelief::Absent | VolumeBelief::Unknown => {
                         let disk = self.check_created(order, &volume, truth)?;
-                        self.beliefs.claims[at].state = Claimed::Exists(disk);
+                        self.beliefs.claims[at].state = VolumeBelief::Exists(disk);
                         Ok(())
                     }
                 }
@@ -114,7 +114,7 @@ impl<E: Ec2> World<E> {
         })
     }
 
-    fn creation_refused(&mut self, call: &Call, at: usize, refused: &Refused, truth: &StateView) -> Checked {
+    fn creation_refused(&mut self, call: &Call, at: usize, refused: &RpcError, truth: &StateView) -> Checked {
         if !refused.code.is_final(true) {
             return Ok(());
         }
@@ -124,18 +124,22 @@ impl<E: Ec2> World<E> {
         let expected = match refused.code {
             _ if is_denial => true,
             // Its key cannot be used, or it broke.
-            Heard::FailedPrecondition | Heard::Internal if claim.order.key.is_some() || self.field.has_broken() => true,
-            Heard::ResourceExhausted => self.quota_is_small || self.has_full_zones() || call.is_contrary,
-            Heard::AlreadyExists => call.is_contrary || claim.has_stranger,
+            RpcCode::FailedPrecondition | RpcCode::Internal
+                if claim.order.key.is_some() || self.network.has_broken() =>
+            {
+                true
+            }
+            RpcCode::ResourceExhausted => self.quota_is_small || self.has_full_zones() || call.is_contrary,
+            RpcCode::AlreadyExists => call.is_contrary || claim.has_stranger,
             // The source is gone, or going.
-            Heard::NotFound | Heard::FailedPrecondition if !call.is_contrary => {
+            RpcCode::NotFound | RpcCode::FailedPrecondition if !call.is_contrary => {
                 has_origin
                     && (self.origin_was_unknown(&claim.order) || !(call.was_sure && self.origin_is_sure(&claim.order)))
             }
             // The source may have grown since, and a look that lags does not show it.
-            Heard::OutOfRange => has_origin,
-            Heard::InvalidArgument => call.is_contrary || matches!(claim.order.origin, Origin::Volume(_)),
-            Heard::FailedPrecondition => call.is_contrary,
+            RpcCode::OutOfRange => has_origin,
+            RpcCode::InvalidArgument => call.is_contrary || matches!(claim.order.origin, Origin::Volume(_)),
+            RpcCode::FailedPrecondition => call.is_contrary,
             _ => false,
         };
         if !expected {
@@ -144,7 +148,7 @@ impl<E: Ec2> World<E> {
         if call.is_contrary {
             return Ok(());
         }
-        if let Claimed::Exists(disk) = &claim.state {
+        if let VolumeBelief::Exists(disk) = &claim.state {
             return broken(format!(
                 "{} exists as {}, and the same request for it is refused: {refused:?}",
                 claim.name, disk.id
@@ -160,9 +164,9 @@ impl<E: Ec2> World<E> {
                 "CreateVolume of {name} was refused for good ({refused:?}) and left {left:?} behind"
             ));
         }
-        let refused_in = self.drivers[call.driver].line.served_since(Sidecar::Provisioner);
+        let refused_in = self.drivers[call.driver].process.served_since(Sidecar::Provisioner);
         let claim = &mut self.beliefs.claims[at];
-        (claim.state, claim.refused_in) = (Claimed::Absent, refused_in);
+        (claim.state, claim.refused_in) = (VolumeBelief::Absent, refused_in);
         Ok(())
     }
 
@@ -188,14 +192,14 @@ impl<E: Ec2> World<E> {
                 self.beliefs.deleted.insert(id.to_owned());
                 let claim = &mut self.beliefs.claims[at];
                 if claim.disk().is_some_and(|disk| disk.id == id) {
-                    claim.state = Claimed::Absent;
+                    claim.state = VolumeBelief::Absent;
                     self.beliefs.freed.insert(claim.name.clone(), (Instant::now(), call.driver));
                 }
                 Ok(())
             }
             Err(refused) if !refused.code.is_final(false) || self.is_denial(&refused) => Ok(()),
             // Attached, or it was when the call arrived.
-            Err(refused) if refused.code == Heard::FailedPrecondition && is_loose => Ok(()),
+            Err(refused) if refused.code == RpcCode::FailedPrecondition && is_loose => Ok(()),
             Err(refused) => unexpected("DeleteVolume", id, &refused),
         }
     }
@@ -216,7 +220,7 @@ impl<E: Ec2> World<E> {
                     return Ok(());
                 }
                 let device = context.get("devicePath").cloned().unwrap_or_default();
-                hold.state = Held::Attached(device.clone());
+                hold.state = AttachmentBelief::Attached(device.clone());
                 hold.asked_in_vain = false;
                 match attachment(truth, id, &instance) {
                     Some(real) if real.state == "attached" && real.device == device => Ok(()),
@@ -227,8 +231,8 @@ impl<E: Ec2> World<E> {
             Err(refused) => {
                 let expected = match refused.code {
                     // EC2 said so of what was made a moment ago: nothing is lost when an attacher hears it.
-                    Heard::NotFound => !call.was_sure || is_in_doubt || self.field.was_unknown(id),
-                    Heard::FailedPrecondition => others == Some(true) || call.is_loose || is_in_doubt,
+                    RpcCode::NotFound => !call.was_sure || is_in_doubt || self.network.was_unknown(id),
+                    RpcCode::FailedPrecondition => others == Some(true) || call.is_loose || is_in_doubt,
                     code => is_denial || !code.is_final(false),
                 };
                 if expected { Ok(()) } else { unexpected("ControllerPublishVolume", id, &refused) }
@@ -239,14 +243,14 @@ impl<E: Ec2> World<E> {
     fn unpublished(&mut self, call: &Call, id: &str, node: usize, (answer, truth): (Answer, &StateView)) -> Checked {
         let instance = self.nodes[node].id.clone();
         let mut disturbed = false;
-        let freed_in = self.drivers[call.driver].line.served_since(Sidecar::Attacher);
+        let freed_in = self.drivers[call.driver].process.served_since(Sidecar::Attacher);
         if let Some(disk) = self.beliefs.disk(id) {
             let hold = disk.hold(node);
             hold.unpublishing -= 1;
             disturbed = hold.asked != call.others_before || hold.publishing > 0;
             match (&answer, disturbed) {
-                (Ok(_), false) => (hold.state, hold.freed_in) = (Held::Not, freed_in),
-                (Ok(_), true) if hold.state == Held::Leaving => hold.state = Held::Maybe,
+                (Ok(_), false) => (hold.state, hold.freed_in) = (AttachmentBelief::Not, freed_in),
+                (Ok(_), true) if hold.state == AttachmentBelief::Leaving => hold.state = AttachmentBelief::Maybe,
                 _ => {}
             }
         }
@@ -263,10 +267,10 @@ impl<E: Ec2> World<E> {
 
     fn expanded(&mut self, call: &Call, id: &str, gib: i64, (answer, truth): (Answer, &StateView)) -> Checked {
         // It had the size when EC2 was asked last, and the provisioner had it deleted since.
-        let is_deleting = self.beliefs.owner(id).is_some_and(|claim| matches!(claim.state, Claimed::Deleting(_)));
+        let is_deleting = self.beliefs.owner(id).is_some_and(|claim| matches!(claim.state, VolumeBelief::Deleting(_)));
         if let Some(disk) = self.beliefs.disk(id) {
             disk.growing = disk.growing.saturating_sub(1);
-            disk.growth_refusals += u32::from(matches!(&answer, Err(e) if e.code == Heard::FailedPrecondition));
+            disk.growth_refusals += u32::from(matches!(&answer, Err(e) if e.code == RpcCode::FailedPrecondition));
         }
         match answer {
             Ok(Reply::Expanded(bytes)) => {
@@ -287,8 +291,8 @@ impl<E: Ec2> World<E> {
             Err(refused) => {
                 let expected = match refused.code {
                     // Too many modifications in a day, or one too soon.
-                    Heard::FailedPrecondition => true,
-                    Heard::NotFound => !call.was_sure || !self.beliefs.is_sure_of(id) || self.field.was_unknown(id),
+                    RpcCode::FailedPrecondition => true,
+                    RpcCode::NotFound => !call.was_sure || !self.beliefs.is_sure_of(id) || self.network.was_unknown(id),
                     code => self.is_denial(&refused) || !code.is_final(false),
                 };
                 if expected { Ok(()) } else { unexpected("ControllerExpandVolume", id, &refused) }
@@ -315,14 +319,16 @@ impl<E: Ec2> World<E> {
                     return broken(format!("CreateSnapshot of {name} succeeded although its source is another"));
                 }
                 match &mut snap.state {
-                    Snapped::Exists { id, .. } | Snapped::Deleting { id, .. } if *id != told.snapshot_id => {
+                    SnapshotBelief::Exists { id, .. } | SnapshotBelief::Deleting { id, .. }
+                        if *id != told.snapshot_id =>
+                    {
                         return broken(format!("{name} is {id} and now {}", told.snapshot_id));
                     }
-                    Snapped::Exists { ready, .. } => *ready |= told.ready_to_use,
-                    Snapped::Deleting { .. } => {}
-                    Snapped::Absent | Snapped::Unknown => {
+                    SnapshotBelief::Exists { ready, .. } => *ready |= told.ready_to_use,
+                    SnapshotBelief::Deleting { .. } => {}
+                    SnapshotBelief::Absent | SnapshotBelief::Unknown => {
                         let (id, gib) = (told.snapshot_id.clone(), content::gib(told.size_bytes));
-                        snap.state = Snapped::Exists { id, ready: told.ready_to_use, gib };
+                        snap.state = SnapshotBelief::Exists { id, ready: told.ready_to_use, gib };
                     }
                 }
                 self.check_snapshot(&name, order, &told, truth)
@@ -340,10 +346,10 @@ impl<E: Ec2> World<E> {
         truth: &StateView,
     ) -> Checked {
         let (id, source) = (&told.snapshot_id, &order.source);
-        let is_furnished = (!order.locked || self.field.is_locked(id))
-            && order.fast_in.iter().all(|zone| self.field.is_restored_fast(id, zone));
+        let is_furnished = (!order.locked || self.network.is_locked(id))
+            && order.fast_in.iter().all(|zone| self.network.is_restored_fast(id, zone));
         let is_deleting =
-            self.beliefs.snaps.iter().any(|s| matches!(&s.state, Snapped::Deleting { id: d, .. } if d == id));
+            self.beliefs.snaps.iter().any(|s| matches!(&s.state, SnapshotBelief::Deleting { id: d, .. } if d == id));
         let Some(real) = truth.snapshots.iter().find(|s| s.id == *id) else {
             let what = format!("{name} was answered with {id}, which EC2 does not have");
             return if is_deleting { Ok(()) } else { broken(what) };
@@ -361,7 +367,7 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    fn snapshot_refused(&mut self, call: &Call, at: usize, refused: &Refused, truth: &StateView) -> Checked {
+    fn snapshot_refused(&mut self, call: &Call, at: usize, refused: &RpcError, truth: &StateView) -> Checked {
         let snap = &self.beliefs.snaps[at];
         if !refused.code.is_final(false) {
             return Ok(());
@@ -369,13 +375,13 @@ impl<E: Ec2> World<E> {
         let has_stranger = named_snapshots(truth, &snap.name).any(|s| self.foreign_snapshots.contains(&s.id));
         let expected = match refused.code {
             _ if self.is_denial(refused) => true,
-            Heard::AlreadyExists => call.is_contrary || has_stranger,
-            Heard::NotFound | Heard::FailedPrecondition => {
-                self.field.was_unknown(&snap.order.source)
+            RpcCode::AlreadyExists => call.is_contrary || has_stranger,
+            RpcCode::NotFound | RpcCode::FailedPrecondition => {
+                self.network.was_unknown(&snap.order.source)
                     || !(call.was_sure && self.beliefs.is_sure_of(&snap.order.source))
             }
             // No room for more fast restores.
-            Heard::Internal => self.few_fast_restores && !snap.order.fast_in.is_empty(),
+            RpcCode::Internal => self.few_fast_restores && !snap.order.fast_in.is_empty(),
             _ => false,
         };
         if !expected {
@@ -384,7 +390,7 @@ impl<E: Ec2> World<E> {
         let name = &snap.name;
         match snap.state {
             _ if call.is_contrary => return Ok(()),
-            Snapped::Exists { .. } => {
+            SnapshotBelief::Exists { .. } => {
                 return broken(format!("{name} exists, and the same request for it is refused: {refused:?}"));
             }
             _ if snap.creating > 0 => return Ok(()),
@@ -397,13 +403,13 @@ impl<E: Ec2> World<E> {
                 "CreateSnapshot of {name} was refused for good ({refused:?}) and left {left:?} behind"
             ));
         }
-        self.beliefs.snaps[at].state = Snapped::Absent;
+        self.beliefs.snaps[at].state = SnapshotBelief::Absent;
         Ok(())
     }
 
     fn snapshot_dropped(&mut self, call: &Call, at: usize, id: &str, (answer, truth): (Answer, &StateView)) -> Checked {
         let snap = &mut self.beliefs.snaps[at];
-        if let Snapped::Deleting { id: known, calls } = &mut snap.state
+        if let SnapshotBelief::Deleting { id: known, calls } = &mut snap.state
             && known == id
         {
             *calls -= 1;
@@ -413,15 +419,15 @@ impl<E: Ec2> World<E> {
                 if truth.snapshots.iter().any(|s| s.id == id) {
                     return broken(format!("DeleteSnapshot of {id} succeeded, and EC2 still has it"));
                 }
-                if matches!(&snap.state, Snapped::Deleting { id: known, .. } if known == id) {
-                    snap.state = Snapped::Absent;
+                if matches!(&snap.state, SnapshotBelief::Deleting { id: known, .. } if known == id) {
+                    snap.state = SnapshotBelief::Absent;
                     self.beliefs.freed.insert(snap.name.clone(), (Instant::now(), call.driver));
                 }
                 self.beliefs.deleted.insert(id.to_owned());
                 Ok(())
             }
             Err(refused) if !refused.code.is_final(false) || self.is_denial(&refused) => Ok(()),
-            Err(refused) if refused.code == Heard::FailedPrecondition && self.field.is_locked(id) => Ok(()),
+            Err(refused) if refused.code == RpcCode::FailedPrecondition && self.network.is_locked(id) => Ok(()),
             Err(refused) => unexpected("DeleteSnapshot", id, &refused),
         }
     }
@@ -430,17 +436,17 @@ impl<E: Ec2> World<E> {
     fn origin_was_unknown(&self, order: &VolumeOrder) -> bool {
         match &order.origin {
             Origin::Blank => false,
-            Origin::Snapshot(id) | Origin::Volume(id) => self.field.was_unknown(id),
+            Origin::Snapshot(id) | Origin::Volume(id) => self.network.was_unknown(id),
         }
     }
 
     /// The driver lacked a right, and says so.
-    fn is_denial(&self, refused: &Refused) -> bool {
-        refused.code == Heard::PermissionDenied && self.field.was_denied()
+    fn is_denial(&self, refused: &RpcError) -> bool {
+        refused.code == RpcCode::PermissionDenied && self.network.was_denied()
     }
 }
 
-fn unexpected(rpc: &str, what: &str, refused: &Refused) -> Checked {
+fn unexpected(rpc: &str, what: &str, refused: &RpcError) -> Checked {
     broken(format!("{rpc} of {what} ended with {:?} without a reason for it: {}", refused.code, refused.message))
 }
 

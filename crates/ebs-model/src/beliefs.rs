@@ -10,7 +10,7 @@ use ebs_types::Tags;
 use tokio::time::Instant;
 
 use crate::content::{SnapOrder, VolumeOrder};
-use crate::weather::SETTLE;
+use crate::fault_plan::SETTLE;
 
 /// Everything the orchestrator believes.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ pub(crate) struct Claim {
     /// The content of the request that goes with the present state.
     pub(crate) order: VolumeOrder,
     pub(crate) wish: bool,
-    pub(crate) state: Claimed,
+    pub(crate) state: VolumeBelief,
     /// CreateVolume calls in flight.
     pub(crate) creating: usize,
     /// Refused for good by a driver that the provisioner had called since then.
@@ -41,7 +41,7 @@ pub(crate) struct Claim {
 
 /// What is believed of a volume.
 #[derive(Debug, Clone)]
-pub(crate) enum Claimed {
+pub(crate) enum VolumeBelief {
     /// There is none: never asked for, deleted, or refused for good.
     Absent,
     /// Asked for, not answered for good.
@@ -78,7 +78,7 @@ pub(crate) struct Disk {
 /// A volume on a node; a node that is not listed does not have it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hold {
-    pub(crate) state: Held,
+    pub(crate) state: AttachmentBelief,
     pub(crate) publishing: usize,
     pub(crate) unpublishing: usize,
     /// How often it was asked for, and given back, since the run began.
@@ -92,7 +92,7 @@ pub(crate) struct Hold {
 
 /// What is believed of a volume on a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum AttachmentBelief {
     /// Not there, for certain.
     #[default]
     Not,
@@ -111,7 +111,7 @@ pub(crate) struct SnapClaim {
     /// What goes with the present state.
     pub(crate) order: SnapOrder,
     pub(crate) wish: bool,
-    pub(crate) state: Snapped,
+    pub(crate) state: SnapshotBelief,
     pub(crate) creating: usize,
     /// Two drivers have taken it at once: what a lost lease allows. Nothing is expected of it any more.
     pub(crate) twinned: bool,
@@ -119,7 +119,7 @@ pub(crate) struct SnapClaim {
 
 /// What is believed of a snapshot.
 #[derive(Debug, Clone)]
-pub(crate) enum Snapped {
+pub(crate) enum SnapshotBelief {
     Absent,
     Unknown,
     Exists { id: String, ready: bool, gib: i64 },
@@ -129,14 +129,14 @@ pub(crate) enum Snapped {
 impl Claim {
     pub(crate) fn disk(&self) -> Option<&Disk> {
         match &self.state {
-            Claimed::Exists(disk) | Claimed::Deleting(disk) => Some(disk),
-            Claimed::Absent | Claimed::Unknown => None,
+            VolumeBelief::Exists(disk) | VolumeBelief::Deleting(disk) => Some(disk),
+            VolumeBelief::Absent | VolumeBelief::Unknown => None,
         }
     }
 
     pub(crate) fn disk_mut(&mut self, id: &str) -> Option<&mut Disk> {
         match &mut self.state {
-            Claimed::Exists(disk) | Claimed::Deleting(disk) if disk.id == id => Some(disk),
+            VolumeBelief::Exists(disk) | VolumeBelief::Deleting(disk) if disk.id == id => Some(disk),
             _ => None,
         }
     }
@@ -145,15 +145,15 @@ impl Claim {
 impl Disk {
     /// The nodes that have it or may have it.
     pub(crate) fn nodes(&self) -> Vec<usize> {
-        self.holds.iter().filter(|(_, hold)| hold.state != Held::Not).map(|(node, _)| *node).collect()
+        self.holds.iter().filter(|(_, hold)| hold.state != AttachmentBelief::Not).map(|(node, _)| *node).collect()
     }
 
     /// The node is no more: what was there is in doubt until it has been given back.
     pub(crate) fn lose_node(&mut self, node: usize) {
         if let Some(hold) = self.holds.get_mut(&node)
-            && hold.state != Held::Not
+            && hold.state != AttachmentBelief::Not
         {
-            hold.state = Held::Maybe;
+            hold.state = AttachmentBelief::Maybe;
         }
         if self.home == Some(node) {
             self.home = None;
@@ -168,12 +168,12 @@ impl Disk {
 impl Hold {
     /// Attached for certain, and nobody has asked for anything else.
     pub(crate) fn is_firm(&self) -> bool {
-        matches!(self.state, Held::Attached(_)) && self.unpublishing == 0
+        matches!(self.state, AttachmentBelief::Attached(_)) && self.unpublishing == 0
     }
 
     /// Detached for certain, and nobody has asked for anything else.
     pub(crate) fn is_free(&self) -> bool {
-        self.state == Held::Not && self.publishing == 0
+        self.state == AttachmentBelief::Not && self.publishing == 0
     }
 }
 
@@ -199,6 +199,6 @@ impl Beliefs {
 
     /// Whether a volume exists for certain and nobody is deleting it.
     pub(crate) fn is_sure_of(&self, volume: &str) -> bool {
-        self.claims.iter().any(|c| matches!(&c.state, Claimed::Exists(disk) if disk.id == volume))
+        self.claims.iter().any(|c| matches!(&c.state, VolumeBelief::Exists(disk) if disk.id == volume))
     }
 }

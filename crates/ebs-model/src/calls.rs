@@ -2,10 +2,10 @@
 
 use ebs_ec2::Ec2;
 
-use crate::beliefs::{Claim, Claimed, Disk, Held, SnapClaim, Snapped};
+use crate::beliefs::{AttachmentBelief, Claim, Disk, SnapClaim, SnapshotBelief, VolumeBelief};
 use crate::content::{self, SnapOrder, VolumeOrder};
 use crate::driver::Rpc;
-use crate::patience::Deadline;
+use crate::retries::Deadline;
 use crate::sidecar::Sidecar;
 use crate::world::World;
 
@@ -48,8 +48,8 @@ struct Expected {
 fn expect_volume(claim: &mut Claim, order: &VolumeOrder) -> Expected {
     claim.creating += 1;
     let is_contrary = *order != claim.order;
-    if matches!(claim.state, Claimed::Absent) {
-        claim.state = Claimed::Unknown;
+    if matches!(claim.state, VolumeBelief::Absent) {
+        claim.state = VolumeBelief::Unknown;
     }
     Expected { is_contrary, ..Expected::default() }
 }
@@ -60,7 +60,7 @@ fn expect_no_volume(claim: &mut Claim, id: &str) -> Expected {
     disk.deleting += 1;
     let disk = disk.clone();
     let is_loose = disk.deleted_in_use;
-    claim.state = Claimed::Deleting(disk);
+    claim.state = VolumeBelief::Deleting(disk);
     Expected { is_loose, ..Expected::default() }
 }
 
@@ -72,8 +72,8 @@ fn expect_on(disk: &mut Disk, node: usize, zone: &str) -> Expected {
     hold.asked_in_vain |= in_vain;
     hold.publishing += 1;
     hold.asked += 1;
-    if hold.state == Held::Not {
-        hold.state = Held::Maybe;
+    if hold.state == AttachmentBelief::Not {
+        hold.state = AttachmentBelief::Maybe;
     }
     Expected { others_before: hold.returned, is_loose: hold.asked_in_vain, ..Expected::default() }
 }
@@ -82,8 +82,8 @@ fn expect_off(disk: &mut Disk, node: usize) -> Expected {
     let hold = disk.hold(node);
     hold.unpublishing += 1;
     hold.returned += 1;
-    if hold.state != Held::Not {
-        hold.state = Held::Leaving;
+    if hold.state != AttachmentBelief::Not {
+        hold.state = AttachmentBelief::Leaving;
     }
     Expected { others_before: hold.asked, ..Expected::default() }
 }
@@ -91,18 +91,18 @@ fn expect_off(disk: &mut Disk, node: usize) -> Expected {
 fn expect_snapshot(snap: &mut SnapClaim, order: &SnapOrder) -> Expected {
     snap.creating += 1;
     let is_contrary = *order != snap.order;
-    if matches!(snap.state, Snapped::Absent) {
-        snap.state = Snapped::Unknown;
+    if matches!(snap.state, SnapshotBelief::Absent) {
+        snap.state = SnapshotBelief::Unknown;
     }
     Expected { is_contrary, ..Expected::default() }
 }
 
 fn expect_no_snapshot(snap: &mut SnapClaim, id: &str) -> Expected {
     match &mut snap.state {
-        Snapped::Exists { id: known, .. } if known == id => {
-            snap.state = Snapped::Deleting { id: id.to_owned(), calls: 1 };
+        SnapshotBelief::Exists { id: known, .. } if known == id => {
+            snap.state = SnapshotBelief::Deleting { id: id.to_owned(), calls: 1 };
         }
-        Snapped::Deleting { id: known, calls } if known == id => *calls += 1,
+        SnapshotBelief::Deleting { id: known, calls } if known == id => *calls += 1,
         _ => {}
     }
     Expected::default()
@@ -114,7 +114,7 @@ impl<E: Ec2> World<E> {
         let Some(driver) = self.driver(Sidecar::behind(&target)) else { return };
         let deadline = match deadline {
             Deadline::Within(time) => time,
-            Deadline::Sidecar if self.patience.is_over(&target) => self.patience.time_out(&target),
+            Deadline::Sidecar if self.retries.is_over(&target) => self.retries.time_out(&target),
             Deadline::Sidecar => return,
         };
         let name = match &target {
@@ -122,11 +122,11 @@ impl<E: Ec2> World<E> {
             Target::Snapshot { snap, .. } => &self.beliefs.snaps[*snap].name,
             _ => "",
         };
-        if !self.beliefs.is_free(name, driver.line.id) {
+        if !self.beliefs.is_free(name, driver.process.id) {
             return;
         }
         let rpc = self.rpc(&target);
-        let call = self.expect(target.clone(), driver.line.id);
+        let call = self.expect(target.clone(), driver.process.id);
         let id = self.next_call;
         self.next_call += 1;
         self.tell(format!("#{id} {target:?} within {deadline:?}{}", if call.is_contrary { ", contrary" } else { "" }));
@@ -188,7 +188,7 @@ impl<E: Ec2> World<E> {
             content::Origin::Blank => true,
             content::Origin::Volume(id) => self.beliefs.is_sure_of(id),
             content::Origin::Snapshot(id) => self.beliefs.snaps.iter().any(|s| {
-                !s.twinned && matches!(&s.state, Snapped::Exists { id: known, ready: true, .. } if known == id)
+                !s.twinned && matches!(&s.state, SnapshotBelief::Exists { id: known, ready: true, .. } if known == id)
             }),
         }
     }

@@ -12,7 +12,7 @@ use csi_proto::csi::{
 };
 use ebs_types::{DeviceName, DriverName, Tags};
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 const GIB: i64 = 1 << 30;
 /// The cluster that the drivers of a run belong to.
@@ -59,7 +59,6 @@ pub(crate) struct VolumeOrder {
     pub(crate) key: Option<Key>,
 }
 
-/// A KMS key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Key {
     Sound,
@@ -75,8 +74,8 @@ impl Key {
         }
     }
 
-    fn draw(dice: &mut Dice) -> Option<Self> {
-        match dice.below(20) {
+    fn draw(rng: &mut Rng) -> Option<Self> {
+        match rng.below(20) {
             0..=2 => Some(Self::Sound),
             3 => Some(Self::Disabled),
             _ => None,
@@ -85,26 +84,26 @@ impl Key {
 }
 
 impl VolumeOrder {
-    pub(crate) fn draw(dice: &mut Dice, name: &str, zones: &[String]) -> Self {
-        let first = dice.pick(zones).cloned().unwrap_or_default();
+    pub(crate) fn draw(rng: &mut Rng, name: &str, zones: &[String]) -> Self {
+        let first = rng.pick(zones).cloned().unwrap_or_default();
         let mut allowed = vec![first];
-        if dice.mille(200) {
+        if rng.per_mille(200) {
             allowed.extend(zones.iter().filter(|zone| !allowed.contains(zone)).cloned().collect::<Vec<_>>());
         }
         Self {
             name: name.to_owned(),
-            gib: i64::try_from(dice.between(4, 9)).unwrap_or(4),
-            shared: dice.mille(150),
+            gib: i64::try_from(rng.between(4, 9)).unwrap_or(4),
+            shared: rng.per_mille(150),
             zones: allowed,
             origin: Origin::Blank,
-            team: format!("t{}", dice.below(3)),
-            key: Key::draw(dice),
+            team: format!("t{}", rng.below(3)),
+            key: Key::draw(rng),
         }
     }
 
     /// Something else under the same name.
-    pub(crate) fn other_content(&self, dice: &mut Dice) -> Self {
-        match dice.below(4) {
+    pub(crate) fn other_content(&self, rng: &mut Rng) -> Self {
+        match rng.below(4) {
             // What nobody asked to encrypt EC2 may encrypt all the same.
             0 if self.key.is_none() => Self { key: Some(Key::Sound), ..self.clone() },
             0 | 3 => Self { gib: self.gib + 20, ..self.clone() },
@@ -199,14 +198,14 @@ pub(crate) struct SnapOrder {
 }
 
 impl SnapOrder {
-    pub(crate) fn draw(dice: &mut Dice, source: &str) -> Self {
-        let fast_in: &[&str] = match dice.below(10) {
+    pub(crate) fn draw(rng: &mut Rng, source: &str) -> Self {
+        let fast_in: &[&str] = match rng.below(10) {
             0 => &["us-west-2a"],
             1 => &["us-west-2a", "us-west-2b"],
             _ => &[],
         };
         let fast_in = fast_in.iter().map(|zone| (*zone).to_owned()).collect();
-        Self { source: source.to_owned(), locked: dice.mille(200), fast_in }
+        Self { source: source.to_owned(), locked: rng.per_mille(200), fast_in }
     }
 
     pub(crate) fn request(&self, name: &str) -> CreateSnapshotRequest {

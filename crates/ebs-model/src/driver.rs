@@ -19,10 +19,10 @@ use tokio::sync::watch;
 use tonic::{Request, Status};
 
 use crate::content::CLUSTER;
-use crate::field::Field;
-use crate::line::{Caller, Line};
+use crate::driver_process::{Caller, DriverProcess};
+use crate::falsified::Memory;
 use crate::link::Link;
-use crate::misled::Memory;
+use crate::network::Network;
 use crate::planted::Planted;
 use crate::sidecar::Sidecar;
 
@@ -50,7 +50,7 @@ pub(crate) enum Reply {
 
 /// What the caller of an RPC hears: CSI's codes, by gRPC's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum RpcCode {
     Canceled,
     InvalidArgument,
     DeadlineExceeded,
@@ -67,14 +67,13 @@ pub(crate) enum Heard {
     Other(i32),
 }
 
-/// A refusal.
 #[derive(Debug, Clone)]
-pub(crate) struct Refused {
-    pub(crate) code: Heard,
+pub(crate) struct RpcError {
+    pub(crate) code: RpcCode,
     pub(crate) message: String,
 }
 
-impl Heard {
+impl RpcCode {
     /// The sidecars take it for certain that the driver does not work on the request any more (`sidecars.md` 1).
     /// CreateVolume alone counts ResourceExhausted among these.
     pub(crate) fn is_final(self, is_create_volume: bool) -> bool {
@@ -86,34 +85,33 @@ impl Heard {
     }
 }
 
-impl From<Status> for Refused {
+impl From<Status> for RpcError {
     fn from(status: Status) -> Self {
         let code = match i32::from(status.code()) {
-            1 => Heard::Canceled,
-            3 => Heard::InvalidArgument,
-            4 => Heard::DeadlineExceeded,
-            5 => Heard::NotFound,
-            6 => Heard::AlreadyExists,
-            7 => Heard::PermissionDenied,
-            8 => Heard::ResourceExhausted,
-            9 => Heard::FailedPrecondition,
-            10 => Heard::Aborted,
-            11 => Heard::OutOfRange,
-            13 => Heard::Internal,
-            14 => Heard::Unavailable,
-            other => Heard::Other(other),
+            1 => RpcCode::Canceled,
+            3 => RpcCode::InvalidArgument,
+            4 => RpcCode::DeadlineExceeded,
+            5 => RpcCode::NotFound,
+            6 => RpcCode::AlreadyExists,
+            7 => RpcCode::PermissionDenied,
+            8 => RpcCode::ResourceExhausted,
+            9 => RpcCode::FailedPrecondition,
+            10 => RpcCode::Aborted,
+            11 => RpcCode::OutOfRange,
+            13 => RpcCode::Internal,
+            14 => RpcCode::Unavailable,
+            other => RpcCode::Other(other),
         };
         Self { code, message: status.message().to_owned() }
     }
 }
 
-pub(crate) type Answer = Result<Reply, Refused>;
+pub(crate) type Answer = Result<Reply, RpcError>;
 
-/// A driver process.
 pub(crate) struct Driver<E> {
     service: ControllerService<Link<E>>,
-    pub(crate) line: Arc<Line>,
-    field: Arc<Field>,
+    pub(crate) process: Arc<DriverProcess>,
+    network: Arc<Network>,
     memory: Arc<Memory>,
 }
 
@@ -121,8 +119,8 @@ impl<E> Clone for Driver<E> {
     fn clone(&self) -> Self {
         Self {
             service: self.service.clone(),
-            line: Arc::clone(&self.line),
-            field: Arc::clone(&self.field),
+            process: Arc::clone(&self.process),
+            network: Arc::clone(&self.network),
             memory: Arc::clone(&self.memory),
         }
     }
@@ -130,22 +128,22 @@ impl<E> Clone for Driver<E> {
 
 impl<E: Ec2> Driver<E> {
     /// A process that starts now, when its own clock shows this.
-    pub(crate) fn start(id: usize, ec2: Arc<E>, field: &Arc<Field>, now: SystemTime) -> Self {
-        let line = Arc::new(Line::new(id));
+    pub(crate) fn start(id: usize, ec2: Arc<E>, network: &Arc<Network>, now: SystemTime) -> Self {
+        let process = Arc::new(DriverProcess::new(id));
         let driver = DriverName::default();
-        let link = Arc::new(Link::new(ec2, Arc::clone(field), Arc::clone(&line)));
+        let link = Arc::new(Link::new(ec2, Arc::clone(network), Arc::clone(&process)));
         let cloud = Cloud::new(link, CloudConfig { time_of_day: Some(now), ..CloudConfig::new(driver.clone()) });
         let cluster_id = Some(CLUSTER.to_owned());
         let tags = TagPolicy { driver: driver.clone(), cluster_id, extra: Tags::new(), warn_on_invalid: false };
         let options = ControllerOptions { driver, tags };
         let service = ControllerService::new(Arc::new(cloud), options, Operations::new());
-        Self { service, line, field: Arc::clone(field), memory: Arc::default() }
+        Self { service, process, network: Arc::clone(network), memory: Arc::default() }
     }
 
     /// Calls, waits for the answer as long as the deadline allows, and leaves. It counts as a caller from now on.
     pub(crate) fn call(self, rpc: Rpc, deadline: Duration) -> impl Future<Output = Answer> + Send {
-        self.line.serve(Sidecar::calling(&rpc));
-        let (caller, term) = (self.line.caller(), self.line.term(Sidecar::calling(&rpc)));
+        self.process.serve(Sidecar::calling(&rpc));
+        let (caller, term) = (self.process.caller(), self.process.term(Sidecar::calling(&rpc)));
         self.called(rpc, deadline, (caller, term))
     }
 
@@ -155,35 +153,35 @@ impl<E: Ec2> Driver<E> {
         deadline: Duration,
         (_caller, mut term): (Caller, watch::Receiver<ConnectionId>),
     ) -> Answer {
-        if self.field.is_planted(Planted::WorkWithoutCallers) {
+        if self.network.is_planted(Planted::WorkWithoutCallers) {
             let (forgotten, rpc) = (self.clone(), rpc.clone());
-            self.field.dispatch(async move { drop(forgotten.answer(rpc).await) });
+            self.network.dispatch(async move { drop(forgotten.answer(rpc).await) });
         }
         tokio::select! {
             biased;
-            // The sender lives as long as the line.
-            _changed = term.changed() => Err(refused(Heard::Unavailable, "the connection is lost")),
+            // The sender lives as long as the process.
+            _changed = term.changed() => Err(refused(RpcCode::Unavailable, "the connection is lost")),
             answer = self.answer(rpc) => answer,
-            () = tokio::time::sleep(deadline) => Err(refused(Heard::DeadlineExceeded, "the deadline has passed")),
+            () = tokio::time::sleep(deadline) => Err(refused(RpcCode::DeadlineExceeded, "the deadline has passed")),
         }
     }
 
     async fn answer(&self, rpc: Rpc) -> Answer {
-        let bug = self.field.planted;
+        let bug = self.network.planted;
         if let Some(reply) = self.memory.recall(bug, &rpc) {
             return Ok(reply);
         }
         let answer = self.carry_out(rpc.clone()).await;
-        self.memory.bend(bug, &rpc, answer)
+        self.memory.falsify(bug, &rpc, answer)
     }
 
     async fn carry_out(&self, rpc: Rpc) -> Answer {
         let service = &self.service;
-        let connection = self.line.connection(Sidecar::calling(&rpc));
+        let connection = self.process.connection(Sidecar::calling(&rpc));
         let reply = match rpc {
             Rpc::CreateVolume(r) => {
                 let volume = service.create_volume(over(connection, r)).await?.into_inner().volume;
-                Reply::Volume(volume.ok_or_else(|| refused(Heard::Other(-1), "an answer without a volume"))?)
+                Reply::Volume(volume.ok_or_else(|| refused(RpcCode::Other(-1), "an answer without a volume"))?)
             }
             Rpc::DeleteVolume(r) => service.delete_volume(over(connection, r)).await.map(|_| Reply::Done)?,
             Rpc::Publish(r) => Reply::Published(
@@ -195,7 +193,7 @@ impl<E: Ec2> Driver<E> {
             ),
             Rpc::CreateSnapshot(r) => {
                 let snapshot = service.create_snapshot(over(connection, r)).await?.into_inner().snapshot;
-                Reply::Snapshot(snapshot.ok_or_else(|| refused(Heard::Other(-1), "an answer without a snapshot"))?)
+                Reply::Snapshot(snapshot.ok_or_else(|| refused(RpcCode::Other(-1), "an answer without a snapshot"))?)
             }
             Rpc::DeleteSnapshot(r) => service.delete_snapshot(over(connection, r)).await.map(|_| Reply::Done)?,
         };
@@ -210,6 +208,6 @@ fn over<R>(connection: ConnectionId, request: R) -> Request<R> {
     request
 }
 
-fn refused(code: Heard, message: &str) -> Refused {
-    Refused { code, message: message.to_owned() }
+fn refused(code: RpcCode, message: &str) -> RpcError {
+    RpcError { code, message: message.to_owned() }
 }

@@ -3,7 +3,7 @@
 //! **What a lost lease allows.** A driver whose sidecar loses its lease lives on, but that sidecar's calls end at that moment
 //! (it exits); each sidecar has a lease of its own. By `decisions.md` D-10 it starts no mutation from then on; that is checked. What it
 //! had sent before may still reach EC2 for a short while, and the new driver, a process that has been running all along,
-//! cannot know of it. So exactly this is allowed, and counted in the story of a run:
+//! cannot know of it. So exactly this is allowed, and counted in the trace of a run:
 //!
 //! 1. an AttachVolume sent before the loss takes effect after the new driver has reported the volume detached;
 //! 2. a DetachVolume sent before the loss takes effect after the new driver has reported the volume attached;
@@ -26,7 +26,7 @@ use ebs_sim::api::{self, Call};
 use ebs_sim::faults::{Effect, Rule};
 use tokio::time::Instant;
 
-use crate::beliefs::Claimed;
+use crate::beliefs::VolumeBelief;
 use crate::driver::Driver;
 use crate::sidecar::Sidecar;
 use crate::world::World;
@@ -60,13 +60,13 @@ impl<E: Ec2> World<E> {
     /// A process dies, and another is started in its place.
     pub(crate) async fn restart_driver(&mut self) {
         let Some(died) = self.some_holder() else { return };
-        let line = Arc::clone(&self.drivers[died].line);
-        line.die();
+        let process = Arc::clone(&self.drivers[died].process);
+        process.die();
         let held = self.leases_of(died);
-        let gap = self.dice.millis(0, 5_000);
+        let gap = self.rng.millis(0, 5_000);
         let next = self.start_driver().await;
         held.iter().for_each(|sidecar| self.holders[sidecar.place()] = next);
-        self.tell(format!("driver {} dies; the next is there in {gap:?}", line.id));
+        self.tell(format!("driver {} dies; the next is there in {gap:?}", process.id));
         self.no_driver_until = Instant::now() + gap;
     }
 
@@ -74,13 +74,13 @@ impl<E: Ec2> World<E> {
     pub(crate) async fn hand_over(&mut self) {
         let Some(old) = self.some_holder() else { return };
         let mut leases = self.leases_of(old);
-        if self.dice.mille(500) {
-            let kept = self.dice.below(leases.len());
+        if self.rng.per_mille(500) {
+            let kept = self.rng.below(leases.len());
             leases = vec![leases[kept]];
         }
-        leases.iter().for_each(|sidecar| self.drivers[old].line.lose_lease(*sidecar));
+        leases.iter().for_each(|sidecar| self.drivers[old].process.lose_lease(*sidecar));
         let next = self.next_holder(old, &leases).await;
-        let gap = self.dice.millis(0, 20_000);
+        let gap = self.rng.millis(0, 20_000);
         self.tell(format!("driver {old} loses the leases of {leases:?} to {next} in {gap:?}"));
         self.no_driver_until = Instant::now() + gap;
     }
@@ -89,11 +89,11 @@ impl<E: Ec2> World<E> {
     pub(crate) async fn crash_and_hand_over(&mut self) {
         let Some(died) = self.some_holder() else { return };
         let leases = self.leases_of(died);
-        let line = Arc::clone(&self.drivers[died].line);
-        leases.iter().for_each(|sidecar| line.lose_lease(*sidecar));
-        line.die();
+        let process = Arc::clone(&self.drivers[died].process);
+        leases.iter().for_each(|sidecar| process.lose_lease(*sidecar));
+        process.die();
         let next = self.next_holder(died, &leases).await;
-        let gap = self.dice.millis(10_000, 20_000);
+        let gap = self.rng.millis(10_000, 20_000);
         self.tell(format!("driver {died} dies, and {next} has the leases of {leases:?} in {gap:?}"));
         self.no_driver_until = Instant::now() + gap;
     }
@@ -104,7 +104,7 @@ impl<E: Ec2> World<E> {
             return None;
         }
         let holders = self.holders;
-        self.dice.pick(&holders).copied()
+        self.rng.pick(&holders).copied()
     }
 
     fn leases_of(&self, driver: usize) -> Vec<Sidecar> {
@@ -113,8 +113,8 @@ impl<E: Ec2> World<E> {
 
     async fn next_holder(&mut self, old: usize, leases: &[Sidecar]) -> usize {
         let others: Vec<usize> =
-            (0..self.drivers.len()).filter(|at| *at != old && !self.drivers[*at].line.is_dead()).collect();
-        let next = match self.dice.pick(&others) {
+            (0..self.drivers.len()).filter(|at| *at != old && !self.drivers[*at].process.is_dead()).collect();
+        let next = match self.rng.pick(&others) {
             Some(other) => *other,
             None => self.start_driver().await,
         };
@@ -127,8 +127,9 @@ impl<E: Ec2> World<E> {
         let now = self.sim.engine().now() + CLOCK_ERROR;
         // Its machine's clock may be wrong, though not by so much that EC2 would refuse its requests.
         let time_of_day =
-            if self.dice.mille(500) { now - self.dice.millis(0, 2 * CLOCK_ERROR_MS) } else { now - CLOCK_ERROR };
-        let driver = Driver::start(self.drivers.len(), (self.client)(self.sim.clone()).await, &self.field, time_of_day);
+            if self.rng.per_mille(500) { now - self.rng.millis(0, 2 * CLOCK_ERROR_MS) } else { now - CLOCK_ERROR };
+        let driver =
+            Driver::start(self.drivers.len(), (self.client)(self.sim.clone()).await, &self.network, time_of_day);
         self.drivers.push(driver);
         self.drivers.len() - 1
     }
@@ -141,12 +142,12 @@ impl<E: Ec2> World<E> {
     /// For a while, attachments that begin stay `attaching`, or those that end stay `detaching` or `busy`: until they are
     /// released, some other time.
     pub(crate) fn make_attachments_stick(&mut self) {
-        let effect = match self.dice.below(3) {
+        let effect = match self.rng.below(3) {
             0 => Effect::StuckAttaching,
             1 => Effect::StuckDetaching,
             _ => Effect::Busy,
         };
-        let time = self.dice.millis(5_000, 120_000);
+        let time = self.rng.millis(5_000, 120_000);
         self.tell(format!("for {time:?} attachments stick: {}", effect.kind()));
         self.sticky_until = Some(Instant::now() + time);
         let rule = Rule { name: Some(STICKY.to_owned()), ..Rule::new(effect).chance(0.7) };
@@ -170,7 +171,7 @@ impl<E: Ec2> World<E> {
 
     /// An instance is terminated: its attachments end by themselves, and the orchestrator knows nothing of them for sure.
     pub(crate) async fn terminate_a_node(&mut self) {
-        let at = self.dice.below(self.nodes.len());
+        let at = self.rng.below(self.nodes.len());
         // Its zone keeps another one, so that volumes have a place to go.
         let zone = self.nodes[at].zone.clone();
         if self.nodes.iter().filter(|node| node.zone == zone && !node.is_gone).count() < 2 || self.nodes[at].is_gone {
@@ -187,7 +188,7 @@ impl<E: Ec2> World<E> {
         self.nodes[at].is_gone = true;
         self.foreign.retain(|_, volume| !volume.attachments.iter().any(|a| a.instance_id == id));
         for claim in &mut self.beliefs.claims {
-            if let Claimed::Exists(disk) | Claimed::Deleting(disk) = &mut claim.state {
+            if let VolumeBelief::Exists(disk) | VolumeBelief::Deleting(disk) = &mut claim.state {
                 disk.lose_node(at);
             }
         }
@@ -195,20 +196,20 @@ impl<E: Ec2> World<E> {
 
     /// For a while the drivers lack a right, as after a mistake in a policy.
     pub(crate) fn take_a_right(&mut self) {
-        let Some(action) = self.dice.pick(&RIGHTS).copied() else { return };
-        let time = self.dice.millis(1_000, 200_000);
-        self.field.take_right(action, time);
+        let Some(action) = self.rng.pick(&RIGHTS).copied() else { return };
+        let time = self.rng.millis(1_000, 200_000);
+        self.network.take_right(action, time);
         self.tell(format!("for {time:?} there is no right to {action}"));
     }
 
     /// Time until the next step.
     pub(crate) fn pause(&mut self) -> Duration {
-        match self.dice.below(20) {
+        match self.rng.below(20) {
             0..=7 => Duration::ZERO,
-            8..=12 => self.dice.millis(1, 1_500),
-            13..=17 => self.dice.millis(1_500, 12_000),
-            18 => self.dice.millis(12_000, 60_000),
-            _ => self.dice.millis(60_000, 400_000),
+            8..=12 => self.rng.millis(1, 1_500),
+            13..=17 => self.rng.millis(1_500, 12_000),
+            18 => self.rng.millis(12_000, 60_000),
+            _ => self.rng.millis(60_000, 400_000),
         }
     }
 }

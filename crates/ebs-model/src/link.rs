@@ -1,4 +1,4 @@
-//! The port as a driver sees it: every call goes through the weather.
+//! The port as a driver sees it: every call meets the faults of the run.
 //!
 //! A call is sent once. On its way it may be lost, delayed, or reach EC2 when its caller has given up or died; what the
 //! caller is told may be EC2's answer or that nobody knows. A call of a process that has died never returns.
@@ -15,32 +15,31 @@ use ebs_ec2::{Action, Ec2, Ec2Error, Result};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-use crate::field::{Deed, Field, What, made_up};
-use crate::line::Line;
-use crate::weather::{Fate, Reach, Told};
+use crate::driver_process::DriverProcess;
+use crate::fault_plan::{CallOutcome, Delivery, Response};
+use crate::network::{Ec2Event, EventKind, Network, injected_error};
 
-/// One driver's port.
 #[derive(Debug)]
 pub(crate) struct Link<E> {
     ec2: Arc<E>,
-    field: Arc<Field>,
-    line: Arc<Line>,
+    network: Arc<Network>,
+    process: Arc<DriverProcess>,
 }
 
 /// A call on its way; boxed, for it is large and passes through many hands.
-type Sent<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
+type SentCall<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 
 /// What a call is, and what it did if it succeeded.
-struct Trip<T> {
+struct Ec2Call<T> {
     action: Action,
     /// Only a question, although the action changes things.
     dry: bool,
-    fate: Option<Fate>,
-    did: fn(&T, &Subject) -> What,
+    outcome: Option<CallOutcome>,
+    did: fn(&T, &Subject) -> EventKind,
     subject: Subject,
 }
 
-/// What decides over the fate of a creation.
+/// What the outcome of a creation depends on.
 struct Creation<'a> {
     token: &'a str,
     dry: bool,
@@ -55,26 +54,24 @@ struct Subject {
     other: String,
 }
 
-impl<T> Trip<T> {
-    /// A question.
+impl<T> Ec2Call<T> {
     fn ask(action: Action) -> Self {
-        Self { action, dry: true, fate: None, did: |_, _| What::Other, subject: Subject::default() }
+        Self { action, dry: true, outcome: None, did: |_, _| EventKind::Other, subject: Subject::default() }
     }
 
-    /// The same with its fate decided.
-    fn with(self, fate: Fate) -> Self {
-        Self { fate: Some(fate), ..self }
+    /// The same with its outcome decided.
+    fn with(self, outcome: CallOutcome) -> Self {
+        Self { outcome: Some(outcome), ..self }
     }
 
-    /// A change.
-    fn change(action: Action, subject: Subject, did: fn(&T, &Subject) -> What) -> Self {
-        Self { action, dry: false, fate: None, did, subject }
+    fn change(action: Action, subject: Subject, did: fn(&T, &Subject) -> EventKind) -> Self {
+        Self { action, dry: false, outcome: None, did, subject }
     }
 }
 
 impl<E: Ec2> Link<E> {
-    pub(crate) fn new(ec2: Arc<E>, field: Arc<Field>, line: Arc<Line>) -> Self {
-        Self { ec2, field, line }
+    pub(crate) fn new(ec2: Arc<E>, network: Arc<Network>, process: Arc<DriverProcess>) -> Self {
+        Self { ec2, network, process }
     }
 
     fn ec2(&self) -> Arc<E> {
@@ -82,23 +79,23 @@ impl<E: Ec2> Link<E> {
     }
 
     /// Makes the call that `send` is.
-    async fn make<T: Send + 'static>(&self, trip: Trip<T>, send: Sent<T>) -> Result<T> {
-        self.line.alive().await;
-        let Trip { action, dry, fate, did, subject } = trip;
-        if !dry && !self.line.has_callers() {
-            self.field.violated(format!(
+    async fn make<T: Send + 'static>(&self, ec2_call: Ec2Call<T>, send: SentCall<T>) -> Result<T> {
+        self.process.alive().await;
+        let Ec2Call { action, dry, outcome, did, subject } = ec2_call;
+        if !dry && !self.process.has_callers() {
+            self.network.violated(format!(
                 "D-10: driver {} begins {action} of {subject:?} although nobody waits for anything",
-                self.line.id
+                self.process.id
             ));
         }
-        let fate = fate.unwrap_or_else(|| self.field.fate(action));
+        let outcome = outcome.unwrap_or_else(|| self.network.outcome(action));
         let sent = Instant::now();
         let carried = self.carried(action, (sent, did, subject.clone()), send);
         let answer =
-            if fate.is_plain() { carried.await } else { self.through_weather(action, dry, &fate, carried).await };
-        self.line.alive().await;
-        self.field.tell(|| {
-            let id = self.line.id;
+            if outcome.is_plain() { carried.await } else { self.with_faults(action, dry, &outcome, carried).await };
+        self.process.alive().await;
+        self.network.tell(|| {
+            let id = self.process.id;
             let told = match &answer {
                 Ok(_) => "ok".to_owned(),
                 Err(e) => format!("{:?} {}", e.class, e.code.as_deref().unwrap_or("")),
@@ -113,59 +110,59 @@ impl<E: Ec2> Link<E> {
     fn carried<T: Send + 'static>(
         &self,
         action: Action,
-        (sent, did, subject): (Instant, fn(&T, &Subject) -> What, Subject),
-        send: Sent<T>,
-    ) -> Sent<T> {
-        let (field, line) = (Arc::clone(&self.field), Arc::clone(&self.line));
+        (sent, did, subject): (Instant, fn(&T, &Subject) -> EventKind, Subject),
+        send: SentCall<T>,
+    ) -> SentCall<T> {
+        let (network, process) = (Arc::clone(&self.network), Arc::clone(&self.process));
         Box::pin(async move {
             let answer = send.await;
             if let Ok(done) = &answer {
                 let what = did(done, &subject);
-                if what != What::Other {
-                    field.tell(|| format!("EC2 did {action} for driver {}: {what:?}", line.id));
-                    field.note(Deed { line, sent, at: Instant::now(), what });
+                if what != EventKind::Other {
+                    network.tell(|| format!("EC2 did {action} for driver {}: {what:?}", process.id));
+                    network.note(Ec2Event { process, sent, at: Instant::now(), what });
                 }
             }
             answer
         })
     }
 
-    async fn through_weather<T: Send + 'static>(
+    async fn with_faults<T: Send + 'static>(
         &self,
         action: Action,
         dry: bool,
-        fate: &Fate,
-        carried: Sent<T>,
+        outcome: &CallOutcome,
+        carried: SentCall<T>,
     ) -> Result<T> {
         let sent = Instant::now();
         let unclear = || Ec2Error::new(action, ebs_ec2::ErrorClass::Ambiguous, "the reply was lost");
-        let answer = match fate.reach {
-            Reach::Never => {
-                sleep(fate.before).await;
+        let answer = match outcome.delivery {
+            Delivery::Never => {
+                sleep(outcome.before).await;
                 None
             }
-            Reach::Late(late) => {
-                let (field, line) = (Arc::clone(&self.field), Arc::clone(&self.line));
-                let due = fate.before + fate.after + late;
-                self.field.dispatch(async move {
+            Delivery::Late(late) => {
+                let (network, process) = (Arc::clone(&self.network), Arc::clone(&self.process));
+                let due = outcome.before + outcome.after + late;
+                self.network.dispatch(async move {
                     sleep(due).await;
-                    if field.reaches(&line, sent) {
+                    if network.reaches(&process, sent) {
                         let _nobody_hears = carried.await;
                     }
                 });
-                sleep(fate.before).await;
+                sleep(outcome.before).await;
                 None
             }
-            Reach::Now if dry || fate.before.is_zero() => {
-                sleep(fate.before).await;
+            Delivery::Now if dry || outcome.before.is_zero() => {
+                sleep(outcome.before).await;
                 Some(carried.await)
             }
-            Reach::Now => {
+            Delivery::Now => {
                 let (tell, told) = oneshot::channel();
-                let (field, line, before) = (Arc::clone(&self.field), Arc::clone(&self.line), fate.before);
-                self.field.dispatch(async move {
+                let (network, process, before) = (Arc::clone(&self.network), Arc::clone(&self.process), outcome.before);
+                self.network.dispatch(async move {
                     sleep(before).await;
-                    if field.reaches(&line, sent) {
+                    if network.reaches(&process, sent) {
                         // The caller may be gone.
                         let _gone = tell.send(carried.await);
                     }
@@ -173,34 +170,35 @@ impl<E: Ec2> Link<E> {
                 Some(told.await.unwrap_or_else(|_| Err(unclear())))
             }
         };
-        sleep(fate.after).await;
-        match (made_up(action, fate.told, self.field.planted), answer) {
+        sleep(outcome.after).await;
+        match (injected_error(action, outcome.response, self.network.planted), answer) {
             (Some(error), _) => Err(error),
             (None, Some(answer)) => answer,
             (None, None) => Err(unclear()),
         }
     }
 
-    /// The fate of a creation. `source`: what it is to be made from.
-    fn fate_of_creation(&self, action: Action, creation: &Creation<'_>) -> Fate {
-        let mut fate = self.field.fate(action);
+    /// The outcome of a creation. `source`: what it is to be made from.
+    fn outcome_of_creation(&self, action: Action, creation: &Creation<'_>) -> CallOutcome {
+        let mut outcome = self.network.outcome(action);
         let Creation { token, dry, encrypted, source } = *creation;
-        let is_known = self.field.knows_token(token) && !self.field.looks_at_tokens_last();
-        let is_idle = (fate.told == Told::NoRoom && (dry || is_known)) || (fate.told == Told::NoKey && !encrypted);
+        let is_known = self.network.knows_token(token) && !self.network.looks_at_tokens_last();
+        let is_idle = (outcome.response == Response::NoRoom && (dry || is_known))
+            || (outcome.response == Response::NoKey && !encrypted);
         if is_idle {
-            (fate.told, fate.reach) = (Told::Answer, Reach::Now);
+            (outcome.response, outcome.delivery) = (Response::Answer, Delivery::Now);
         }
-        let source_is_new = source.is_some_and(|source| self.field.is_behind(source));
-        if source_is_new && fate.told == Told::Answer {
-            (fate.told, fate.reach) = (Told::NoSource, Reach::Never);
+        let source_is_new = source.is_some_and(|source| self.network.is_behind(source));
+        if source_is_new && outcome.response == Response::Answer {
+            (outcome.response, outcome.delivery) = (Response::NoSource, Delivery::Never);
         }
-        let source_is_gone = source.is_some_and(|source| self.field.is_gone(source));
-        if source_is_gone && self.field.looks_at_tokens_last() && fate.told == Told::Answer {
-            (fate.told, fate.reach) = (Told::NoSource, Reach::Never);
+        let source_is_gone = source.is_some_and(|source| self.network.is_gone(source));
+        if source_is_gone && self.network.looks_at_tokens_last() && outcome.response == Response::Answer {
+            (outcome.response, outcome.delivery) = (Response::NoSource, Delivery::Never);
         }
-        if !dry && fate.reach != Reach::Never {
-            self.field.use_token(token);
+        if !dry && outcome.delivery != Delivery::Never {
+            self.network.use_token(token);
         }
-        fate
+        outcome
     }
 }

@@ -1,4 +1,4 @@
-//! `ebs-model`: runs the model test for as long as asked, or one seed of it with its whole story.
+//! `ebs-model`: runs the model test for as long as asked, or one seed of it with its whole trace.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         let thread = std::thread::Builder::new().stack_size(STACK).spawn(move || one(seed, arguments.planted, true));
         let ended = thread.expect("a thread starts").join().expect("no run panics");
         let (told, code) = match ended {
-            Ok(story) => (format!("{}\nseed {seed} passes\n", story.join("\n")), ExitCode::SUCCESS),
+            Ok(trace) => (format!("{}\nseed {seed} passes\n", trace.join("\n")), ExitCode::SUCCESS),
             Err(failure) => (failure.to_string(), ExitCode::FAILURE),
         };
         let _closed = out.write_all(told.as_bytes());
@@ -75,7 +75,7 @@ fn new_seeds() -> u64 {
     since.map_or(0, |since| since.as_secs() * 1_000_000)
 }
 
-/// Runs one seed: its story, or its failure.
+/// Runs one seed: its trace, or its failure.
 fn one(seed: u64, planted: Option<Planted>, verbose: bool) -> Result<Vec<String>, Failure> {
     run_on_port(seed, &Options { planted, verbose })
 }

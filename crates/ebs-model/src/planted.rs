@@ -90,19 +90,19 @@ planted! {
     /// Every call goes to a process that was started just now: nothing is remembered from attempt to attempt.
     NothingRemembered,
     /// What is there under the name is taken for what is asked for.
-    AnyContentWillDo,
+    ContentIgnored,
     /// The answer to a name is remembered and given again, whatever has happened since.
     AnswersRemembered,
     /// An unknown outcome is answered with a success.
-    HopeForTheBest,
+    UnknownIsSuccess,
     /// An unknown outcome is answered with a final code.
-    DespairTooSoon,
+    UnknownIsFinal,
     /// A second answer to the same name tells another id.
     IdChanges,
     /// The zone told is another.
-    ZoneMistold,
+    WrongZone,
     /// The size told of snapshots and of grown volumes is smaller.
-    SizeMistold,
+    WrongSize,
     /// The source told of snapshots is another.
-    SourceMistold,
+    WrongSource,
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use ebs_ec2::Ec2;
 use ebs_sim::port::SimEc2;
 
-use crate::dice::Dice;
 use crate::planted::Planted;
+use crate::rng::Rng;
 use crate::world::{Checked, Violation, World};
 
 /// How to run.
@@ -29,13 +29,13 @@ pub struct Failure {
     /// The rule and what was seen.
     pub rule: String,
     /// What happened, a line each, times in seconds since the start.
-    pub story: Vec<String>,
+    pub trace: Vec<String>,
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {}: {}", self.seed, self.rule)?;
-        for line in &self.story {
+        for line in &self.trace {
             writeln!(f, "  {line}")?;
         }
         Ok(())
@@ -64,7 +64,7 @@ pub fn caught(seed: u64, run: impl FnOnce() -> Result<Vec<String>, Failure>) -> 
         let text = panic.downcast_ref::<&str>().copied();
         let text =
             text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without text");
-        Err(Failure { seed, rule: format!("the run panicked: {text}"), story: Vec::new() })
+        Err(Failure { seed, rule: format!("the run panicked: {text}"), trace: Vec::new() })
     })
 }
 
@@ -81,26 +81,26 @@ pub async fn run<E: Ec2>(
     options: &Options,
     client: impl Fn(SimEc2) -> Made<E> + Send + 'static,
 ) -> Result<Vec<String>, Failure> {
-    let mut dice = Dice::new(seed);
-    let mut world = World::begin(&mut dice, seed, options, Box::new(client)).await;
+    let mut rng = Rng::new(seed);
+    let mut world = World::begin(&mut rng, seed, options, Box::new(client)).await;
     match world.live().await {
         Ok(()) => Ok(world.trace),
         Err(Violation(rule)) => {
             world.tell("-- broken");
-            Err(Failure { seed, rule, story: world.trace })
+            Err(Failure { seed, rule, trace: world.trace })
         }
     }
 }
 
 impl<E: Ec2> World<E> {
     async fn live(&mut self) -> Checked {
-        let steps = self.dice.between(12, 45);
+        let steps = self.rng.between(12, 45);
         for _ in 0..steps {
             self.step().await?;
             let pause = self.pause();
             self.pass(pause).await?;
         }
-        self.clear_up();
+        self.end_faults();
         self.settle_down().await?;
         self.take_all_down().await
     }

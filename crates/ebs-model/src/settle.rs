@@ -7,10 +7,10 @@ use ebs_ec2::Ec2;
 use ebs_sim::api::{self, Call};
 use tokio::time::Instant;
 
-use crate::beliefs::{Claimed, Held, SnapClaim, Snapped};
+use crate::beliefs::{AttachmentBelief, SnapClaim, SnapshotBelief, VolumeBelief};
 use crate::calls::Target;
-use crate::patience::Deadline;
 use crate::planted::Planted;
+use crate::retries::Deadline;
 use crate::truth::is_live;
 use crate::world::{Checked, World, broken};
 
@@ -30,9 +30,9 @@ impl<E: Ec2> World<E> {
     /// Without faults every wish is fulfilled, or refused for good, within a bound and by clients that leave and come
     /// back as sidecars do.
     pub(crate) async fn settle_down(&mut self) -> Checked {
-        self.patience.forget();
+        self.retries.forget();
         for claim in &mut self.beliefs.claims {
-            if let Claimed::Exists(disk) = &mut claim.state {
+            if let VolumeBelief::Exists(disk) = &mut claim.state {
                 disk.growth_refusals = 0;
             }
         }
@@ -45,7 +45,7 @@ impl<E: Ec2> World<E> {
             let mut open = self.settle_claims(&mut tried);
             open.extend(self.bring_home());
             open.extend(self.settle_snapshots(&mut tried));
-            if self.field.is_planted(Planted::NothingRemembered) {
+            if self.network.is_planted(Planted::NothingRemembered) {
                 self.call_a_new_driver().await;
             }
             if open.is_empty() && self.running.is_empty() {
@@ -56,7 +56,7 @@ impl<E: Ec2> World<E> {
                 let time = TO_CONVERGE.as_secs() / 60;
                 return broken(format!(
                     "{time} min after the faults were over there was still work on {open:?}: {:?}",
-                    self.patience
+                    self.retries
                 ));
             }
             self.pass(LOOK_ROUND).await?;
@@ -68,7 +68,7 @@ impl<E: Ec2> World<E> {
         let mut open = Vec::new();
         for at in 0..self.beliefs.claims.len() {
             let name = self.beliefs.claims[at].name.clone();
-            let is_absent = matches!(self.beliefs.claims[at].state, Claimed::Absent);
+            let is_absent = matches!(self.beliefs.claims[at].state, VolumeBelief::Absent);
             if is_absent && !may_try(tried, &name) {
                 continue;
             }
@@ -78,7 +78,7 @@ impl<E: Ec2> World<E> {
                     *tried.entry(name.clone()).or_default() += 1;
                 }
                 open.push(name);
-            } else if let Claimed::Exists(disk) = self.beliefs.claims[at].state.clone()
+            } else if let VolumeBelief::Exists(disk) = self.beliefs.claims[at].state.clone()
                 && disk.wanted_gib > disk.gib
                 && disk.growth_refusals < MOST_TRIES
             {
@@ -98,7 +98,7 @@ impl<E: Ec2> World<E> {
         for at in 0..self.beliefs.snaps.len() {
             let name = self.beliefs.snaps[at].name.clone();
             let snap = &self.beliefs.snaps[at];
-            let is_tried = matches!(snap.state, Snapped::Absent) || self.may_lack_a_quota(snap);
+            let is_tried = matches!(snap.state, SnapshotBelief::Absent) || self.may_lack_a_quota(snap);
             if is_tried && !may_try(tried, &name) || self.is_held_by_a_lock(snap) {
                 continue;
             }
@@ -117,17 +117,17 @@ impl<E: Ec2> World<E> {
     /// told ready nor be given up, until another snapshot goes.
     fn may_lack_a_quota(&self, snap: &SnapClaim) -> bool {
         let is_fast = !snap.order.fast_in.is_empty();
-        matches!(snap.state, Snapped::Unknown) && is_fast && self.few_fast_restores && !self.locks_have_ended
+        matches!(snap.state, SnapshotBelief::Unknown) && is_fast && self.few_fast_restores && !self.locks_have_ended
     }
 
     /// It is to go, and its lock keeps it.
     fn is_held_by_a_lock(&self, snap: &SnapClaim) -> bool {
         let (id, is_to_go) = match &snap.state {
-            Snapped::Exists { id, .. } => (id, !snap.wish),
-            Snapped::Deleting { id, .. } => (id, true),
-            Snapped::Absent | Snapped::Unknown => return false,
+            SnapshotBelief::Exists { id, .. } => (id, !snap.wish),
+            SnapshotBelief::Deleting { id, .. } => (id, true),
+            SnapshotBelief::Absent | SnapshotBelief::Unknown => return false,
         };
-        is_to_go && self.field.is_held_by_a_lock(id)
+        is_to_go && self.network.is_held_by_a_lock(id)
     }
 
     /// Every volume to the one node where it is wanted.
@@ -135,7 +135,7 @@ impl<E: Ec2> World<E> {
         let mut open = Vec::new();
         for at in 0..self.beliefs.claims.len() {
             let claim = &self.beliefs.claims[at];
-            let Claimed::Exists(disk) = claim.state.clone() else { continue };
+            let VolumeBelief::Exists(disk) = claim.state.clone() else { continue };
             if !claim.wish {
                 continue;
             }
@@ -149,11 +149,13 @@ impl<E: Ec2> World<E> {
             }
             match disk.home {
                 _ if !away.is_empty() => open.push(name),
-                Some(home) if !disk.holds.get(&home).is_some_and(|h| matches!(h.state, Held::Attached(_))) => {
+                Some(home)
+                    if !disk.holds.get(&home).is_some_and(|h| matches!(h.state, AttachmentBelief::Attached(_))) =>
+                {
                     let hold = disk.holds.get(&home).cloned().unwrap_or_default();
                     if hold.publishing == 0 && hold.unpublishing == 0 {
                         let target = match hold.state {
-                            Held::Leaving => Target::Unpublish { id, node: home },
+                            AttachmentBelief::Leaving => Target::Unpublish { id, node: home },
                             _ => Target::Publish { id, node: home, shared: disk.shared },
                         };
                         self.send(target, deadline);
@@ -179,7 +181,7 @@ impl<E: Ec2> World<E> {
             }
             self.tell("-- a day later no lock holds any more");
             self.pass(LOCKS_END).await?;
-            self.field.end_locks();
+            self.network.end_locks();
             self.locks_have_ended = true;
             self.settle_down().await?;
         }

@@ -13,50 +13,50 @@ use ebs_sim::port::SimEc2;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::beliefs::{Beliefs, Claim, Claimed, SnapClaim, Snapped};
+use crate::beliefs::{Beliefs, Claim, SnapClaim, SnapshotBelief, VolumeBelief};
 use crate::content::{self, Key, SnapOrder, VolumeOrder};
-use crate::dice::Dice;
-use crate::field::Field;
-use crate::patience::Patience;
+use crate::fault_plan::FaultPlan;
+use crate::network::Network;
 use crate::planted::Planted;
+use crate::retries::SidecarRetries;
+use crate::rng::Rng;
 use crate::run::{Made, Options};
-use crate::weather::Weather;
 use crate::world::{Node, World};
 
 impl<E: Ec2> World<E> {
     pub(crate) async fn begin(
-        dice: &mut Dice,
+        rng: &mut Rng,
         seed: u64,
         options: &Options,
         client: Box<dyn Fn(SimEc2) -> Made<E> + Send>,
     ) -> Self {
-        let mut weather = Weather::draw(&mut dice.fork());
+        let mut fault_plan = FaultPlan::draw(&mut rng.fork());
         if options.planted == Some(Planted::LateBeyondBelief) {
-            weather = weather.late_beyond_belief();
+            fault_plan = fault_plan.late_beyond_belief();
         }
-        let can_lack_room = weather.can_lack_room();
-        let mut setup = dice.fork();
-        let quota_is_small = setup.mille(150);
-        let few_fast_restores = setup.mille(300);
+        let can_lack_room = fault_plan.can_lack_room();
+        let mut setup = rng.fork();
+        let quota_is_small = setup.per_mille(150);
+        let few_fast_restores = setup.per_mille(300);
         let sim = simulated(EngineConfig {
             timing: Timing::Realistic,
-            burnt_token: if setup.mille(500) { BurntToken::Mismatch } else { BurntToken::OldReply },
+            burnt_token: if setup.per_mille(500) { BurntToken::Mismatch } else { BurntToken::OldReply },
             max_volumes: if quota_is_small { 8 } else { 100_000 },
             seed: Some(seed),
-            consistency: Consistency { max_lag: weather.max_lag },
-            limits: setup.mille(150).then(|| small_buckets(&mut setup)),
+            consistency: Consistency { max_lag: fault_plan.max_lag },
+            limits: setup.per_mille(150).then(|| small_buckets(&mut setup)),
             account: account(few_fast_restores),
             ..EngineConfig::default()
         })
         .await;
         sim.engine().set_timing(timing(&mut setup)).await;
-        let field = Arc::new(Field::new(dice.fork(), weather, options.planted, options.verbose));
+        let network = Arc::new(Network::new(rng.fork(), fault_plan, options.planted, options.verbose));
         let mut world = Self {
             sim,
             client,
-            field,
-            dice: dice.fork(),
-            patience: Patience::draw(&mut setup),
+            network,
+            rng: rng.fork(),
+            retries: SidecarRetries::draw(&mut setup),
             beliefs: Beliefs::default(),
             nodes: Vec::new(),
             foreign: BTreeMap::new(),
@@ -70,7 +70,7 @@ impl<E: Ec2> World<E> {
             history: Vec::new(),
             made: BTreeSet::new(),
             names_taken: Vec::new(),
-            snapshot_deeds: Vec::new(),
+            snapshot_events: Vec::new(),
             quota_is_small,
             few_fast_restores,
             locks_have_ended: false,
@@ -78,53 +78,61 @@ impl<E: Ec2> World<E> {
             can_lack_room,
             sticky_until: None,
         };
-        world.furnish(&mut setup).await;
+        world.populate_account(&mut setup).await;
         world.start_drivers(&mut setup).await;
-        let weather = crate::field::lock(&world.field.weather).clone();
-        world.tell(format!("{weather:?}{}", if quota_is_small { ", few volumes allowed" } else { "" }));
+        let fault_plan = crate::network::lock(&world.network.fault_plan).clone();
+        world.tell(format!("{fault_plan:?}{}", if quota_is_small { ", few volumes allowed" } else { "" }));
         world
     }
 
-    async fn start_drivers(&mut self, dice: &mut Dice) {
-        if dice.mille(500) {
+    async fn start_drivers(&mut self, rng: &mut Rng) {
+        if rng.per_mille(500) {
             // A standby, which has run for long when it gets the lease.
             self.start_driver().await;
             tokio::time::sleep(Duration::from_secs(60)).await;
         }
         // As on a process that has run for a while, or one that was started just now.
         self.call_a_new_driver().await;
-        if dice.mille(700) {
+        if rng.per_mille(700) {
             tokio::time::sleep(Duration::from_secs(30)).await;
         }
     }
 
     /// Nodes, names, and what others have in the account.
-    async fn furnish(&mut self, dice: &mut Dice) {
+    async fn populate_account(&mut self, rng: &mut Rng) {
         let zones = ["us-west-2a", "us-west-2b"];
-        for _ in 0..dice.between(0, 2) {
-            self.launch(zones[usize::from(dice.mille(250))]).await;
+        for _ in 0..rng.between(0, 2) {
+            self.launch(zones[usize::from(rng.per_mille(250))]).await;
         }
         let state = self.sim.engine().snapshot_of_state().await;
         self.nodes =
             state.instances.iter().map(|i| Node { id: i.id.clone(), zone: i.zone.clone(), is_gone: false }).collect();
         let zones: Vec<String> = self.nodes.iter().map(|node| node.zone.clone()).collect();
-        for n in 0..dice.between(2, 4) {
+        for n in 0..rng.between(2, 4) {
             let name = format!("pvc-{n}");
-            let order = VolumeOrder::draw(dice, &name, &zones);
-            let has_stranger = dice.mille(150);
+            let order = VolumeOrder::draw(rng, &name, &zones);
+            let has_stranger = rng.per_mille(150);
             if has_stranger {
-                self.add_stranger(dice, &order).await;
+                self.add_stranger(rng, &order).await;
             }
-            let claim =
-                Claim { name, order, wish: true, state: Claimed::Absent, creating: 0, refused_in: None, has_stranger };
+            let claim = Claim {
+                name,
+                order,
+                wish: true,
+                state: VolumeBelief::Absent,
+                creating: 0,
+                refused_in: None,
+                has_stranger,
+            };
             self.beliefs.claims.push(claim);
         }
         for n in 0..2 {
             let (name, order) = (format!("snapshot-{n}"), SnapOrder::default());
-            let snap = SnapClaim { name, order, wish: true, state: Snapped::Absent, creating: 0, twinned: false };
+            let snap =
+                SnapClaim { name, order, wish: true, state: SnapshotBelief::Absent, creating: 0, twinned: false };
             self.beliefs.snaps.push(snap);
         }
-        if dice.mille(150) {
+        if rng.per_mille(150) {
             self.add_strangers_snapshot().await;
         }
         let state = self.sim.engine().snapshot_of_state().await;
@@ -147,10 +155,10 @@ impl<E: Ec2> World<E> {
     }
 
     /// A volume that carries the name of one of ours and is not ours, or is ours and another.
-    async fn add_stranger(&mut self, dice: &mut Dice, order: &VolumeOrder) {
+    async fn add_stranger(&mut self, rng: &mut Rng, order: &VolumeOrder) {
         let zone = order.zones[0].clone();
         let name = ("CSIVolumeName", order.name.as_str());
-        let (tags, size, kind) = match dice.below(4) {
+        let (tags, size, kind) = match rng.below(4) {
             0 => (content::tags(&[name]), order.gib, "gp3"),
             1 => {
                 let green = [name, ("ebs.csi.aws.com/cluster", "true"), ("kubernetes.io/cluster/green", "owned")];
@@ -204,15 +212,15 @@ fn account(few_fast_restores: bool) -> AccountSettings {
 }
 
 /// Buckets so small that a few calls empty them.
-fn small_buckets(dice: &mut Dice) -> Limits {
-    let capacity = u32::try_from(dice.between(2, 6)).unwrap_or(2);
+fn small_buckets(rng: &mut Rng) -> Limits {
+    let capacity = u32::try_from(rng.between(2, 6)).unwrap_or(2);
     let rates = BTreeMap::from([("*".to_owned(), Rate { capacity, per_second: 1 })]);
     Limits { enabled: true, rates }
 }
 
 /// Times a little different from run to run.
-fn timing(dice: &mut Dice) -> TimingOverride {
-    let mut around = |millis: u64| Some(dice.between(millis / 4, millis * 3));
+fn timing(rng: &mut Rng) -> TimingOverride {
+    let mut around = |millis: u64| Some(rng.between(millis / 4, millis * 3));
     TimingOverride {
         create_ms: around(2_000),
         delete_ms: around(3_000),

@@ -4,7 +4,6 @@
 use crate::calls::Target;
 use crate::driver::Rpc;
 
-/// A sidecar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sidecar {
     Provisioner,

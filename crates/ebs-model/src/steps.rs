@@ -5,19 +5,18 @@ use std::time::Duration;
 use ebs_ec2::Ec2;
 use tokio::time::Instant;
 
-use crate::beliefs::{Claimed, Disk, Held, Snapped};
+use crate::beliefs::{AttachmentBelief, Disk, SnapshotBelief, VolumeBelief};
 use crate::calls::Target;
 use crate::content::{Origin, SnapOrder, VolumeOrder};
-use crate::patience::Deadline;
+use crate::retries::Deadline;
 use crate::world::{Checked, World};
 
 /// The largest growth that a run asks for in one step, in GiB.
 const GROWTH: u64 = 3;
 
 impl<E: Ec2> World<E> {
-    /// One step.
     pub(crate) async fn step(&mut self) -> Checked {
-        match self.dice.below(100) {
+        match self.rng.below(100) {
             0..=3 => self.interrupt().await?,
             4..=9 => self.change_a_wish(),
             10..=39 => self.work_on_a_claim(),
@@ -26,14 +25,14 @@ impl<E: Ec2> World<E> {
             74..=83 => self.work_on_a_snapshot(),
             84..=91 => self.repeat_a_call(),
             92..=95 => self.ask_for_other_content(),
-            _ => self.meddle().await,
+            _ => self.disturb().await,
         }
         Ok(())
     }
 
     /// The driver goes in the middle of something, and the next one is asked to undo it, or for the same.
     async fn interrupt(&mut self) -> Checked {
-        let kind = self.dice.below(4);
+        let kind = self.rng.below(4);
         let before = self.next_call;
         match kind {
             0 => self.work_on_a_claim(),
@@ -44,19 +43,19 @@ impl<E: Ec2> World<E> {
             return Ok(());
         }
         let target = self.history.last().cloned();
-        let meanwhile = self.dice.millis(0, 1_500);
+        let meanwhile = self.rng.millis(0, 1_500);
         self.pass(meanwhile).await?;
-        if self.dice.mille(500) {
+        if self.rng.per_mille(500) {
             self.restart_driver().await;
         } else {
             self.hand_over().await;
         }
         let left = self.no_driver_until.saturating_duration_since(Instant::now());
-        let then = self.dice.millis(0, 2_000);
+        let then = self.rng.millis(0, 2_000);
         self.pass(left + then).await?;
         let deadline = Deadline::Within(Duration::from_secs(60));
         match target {
-            Some(Target::Publish { id, node, .. }) if self.dice.mille(700) => {
+            Some(Target::Publish { id, node, .. }) if self.rng.per_mille(700) => {
                 self.set_home(&id, None);
                 self.send(Target::Unpublish { id, node }, deadline);
             }
@@ -73,10 +72,10 @@ impl<E: Ec2> World<E> {
 
     /// How long the orchestrator waits for an answer: now and then it leaves at once.
     pub(crate) fn deadline(&mut self) -> Deadline {
-        Deadline::Within(match self.dice.below(12) {
-            0 => self.dice.millis(0, 300),
-            1..=2 => self.dice.millis(300, 2_000),
-            3..=4 => self.dice.millis(1_000, 10_000),
+        Deadline::Within(match self.rng.below(12) {
+            0 => self.rng.millis(0, 300),
+            1..=2 => self.rng.millis(300, 2_000),
+            3..=4 => self.rng.millis(1_000, 10_000),
             5..=6 => Duration::from_secs(10),
             7..=8 => Duration::from_secs(15),
             9..=10 => Duration::from_secs(60),
@@ -85,7 +84,7 @@ impl<E: Ec2> World<E> {
     }
 
     fn change_a_wish(&mut self) {
-        let at = self.dice.below(self.beliefs.claims.len());
+        let at = self.rng.below(self.beliefs.claims.len());
         let claim = &mut self.beliefs.claims[at];
         claim.wish = !claim.wish;
         let text = format!("{} is {}wanted", claim.name, if claim.wish { "" } else { "no longer " });
@@ -93,7 +92,7 @@ impl<E: Ec2> World<E> {
     }
 
     fn work_on_a_claim(&mut self) {
-        let at = self.dice.below(self.beliefs.claims.len());
+        let at = self.rng.below(self.beliefs.claims.len());
         let deadline = self.deadline();
         self.advance_claim(at, deadline);
     }
@@ -102,21 +101,21 @@ impl<E: Ec2> World<E> {
     pub(crate) fn advance_claim(&mut self, at: usize, deadline: Deadline) -> bool {
         let claim = &self.beliefs.claims[at];
         match claim.state.clone() {
-            Claimed::Absent if !claim.wish => false,
-            Claimed::Absent | Claimed::Unknown if claim.creating > 0 => true,
-            Claimed::Absent => {
+            VolumeBelief::Absent if !claim.wish => false,
+            VolumeBelief::Absent | VolumeBelief::Unknown if claim.creating > 0 => true,
+            VolumeBelief::Absent => {
                 self.new_order(at);
                 let order = self.beliefs.claims[at].order.clone();
                 self.send(Target::Create { claim: at, order }, deadline);
                 true
             }
-            Claimed::Unknown => {
+            VolumeBelief::Unknown => {
                 let order = claim.order.clone();
                 self.send(Target::Create { claim: at, order }, deadline);
                 true
             }
-            Claimed::Exists(_) if claim.wish => false,
-            Claimed::Exists(disk) | Claimed::Deleting(disk) => {
+            VolumeBelief::Exists(_) if claim.wish => false,
+            VolumeBelief::Exists(disk) | VolumeBelief::Deleting(disk) => {
                 self.remove(at, &disk, deadline);
                 true
             }
@@ -138,12 +137,12 @@ impl<E: Ec2> World<E> {
 
     /// What the name stands for from now on; nothing of it exists.
     fn new_order(&mut self, at: usize) {
-        if self.dice.mille(300) {
+        if self.rng.per_mille(300) {
             return;
         }
         let (name, zones) = (self.beliefs.claims[at].name.clone(), self.zones());
-        let mut order = VolumeOrder::draw(&mut self.dice, &name, &zones);
-        if self.dice.mille(250) {
+        let mut order = VolumeOrder::draw(&mut self.rng, &name, &zones);
+        if self.rng.per_mille(250) {
             self.add_origin(&mut order);
         }
         self.beliefs.claims[at].order = order;
@@ -157,7 +156,7 @@ impl<E: Ec2> World<E> {
             .snaps
             .iter()
             .filter_map(|s| match &s.state {
-                Snapped::Exists { id, ready: true, gib } if !s.twinned => Some((id.clone(), *gib)),
+                SnapshotBelief::Exists { id, ready: true, gib } if !s.twinned => Some((id.clone(), *gib)),
                 _ => None,
             })
             .collect();
@@ -165,12 +164,12 @@ impl<E: Ec2> World<E> {
             .beliefs
             .claims
             .iter()
-            .filter_map(|c| if let Claimed::Exists(disk) = &c.state { Some(disk.clone()) } else { None })
+            .filter_map(|c| if let VolumeBelief::Exists(disk) = &c.state { Some(disk.clone()) } else { None })
             .collect();
-        let snapshot = self.dice.pick(&snapshots).cloned();
-        let disk = self.dice.pick(&disks).cloned();
+        let snapshot = self.rng.pick(&snapshots).cloned();
+        let disk = self.rng.pick(&disks).cloned();
         match (snapshot, disk) {
-            (Some((id, gib)), _) if self.dice.mille(600) => {
+            (Some((id, gib)), _) if self.rng.per_mille(600) => {
                 order.gib = order.gib.max(gib);
                 order.origin = Origin::Snapshot(id);
             }
@@ -187,8 +186,8 @@ impl<E: Ec2> World<E> {
     fn some_disk(&mut self) -> Option<Disk> {
         let claims = self.beliefs.claims.iter();
         let disks: Vec<&Disk> =
-            claims.filter_map(|c| if let Claimed::Exists(disk) = &c.state { Some(disk) } else { None }).collect();
-        self.dice.pick(&disks).map(|disk| (*disk).clone())
+            claims.filter_map(|c| if let VolumeBelief::Exists(disk) = &c.state { Some(disk) } else { None }).collect();
+        self.rng.pick(&disks).map(|disk| (*disk).clone())
     }
 
     fn move_a_volume(&mut self) {
@@ -198,23 +197,23 @@ impl<E: Ec2> World<E> {
         let near: Vec<usize> =
             (0..self.nodes.len()).filter(|n| self.nodes[*n].zone == disk.zone && !self.nodes[*n].is_gone).collect();
         let Some(node) = nodes.first().copied() else {
-            if let Some(node) = self.dice.pick(&near).copied() {
+            if let Some(node) = self.rng.pick(&near).copied() {
                 self.set_home(&disk.id, Some(node));
                 self.send(Target::Publish { id: disk.id, node, shared: disk.shared }, deadline);
             }
             return;
         };
         let hold = disk.holds[&node].clone();
-        let chance = self.dice.below(100);
+        let chance = self.rng.below(100);
         let publish = |node| Target::Publish { id: disk.id.clone(), node, shared: disk.shared };
         let unpublish = Target::Unpublish { id: disk.id.clone(), node };
         match hold.state {
-            Held::Maybe if chance < 50 && hold.publishing == 0 && !self.nodes[node].is_gone => {
+            AttachmentBelief::Maybe if chance < 50 && hold.publishing == 0 && !self.nodes[node].is_gone => {
                 self.send(publish(node), deadline)
             }
-            Held::Attached(_) if chance < 20 => self.send(publish(node), deadline),
+            AttachmentBelief::Attached(_) if chance < 20 => self.send(publish(node), deadline),
             // A second node for a volume for several; for others it is refused while the first has it.
-            Held::Attached(_) if chance < 40 => {
+            AttachmentBelief::Attached(_) if chance < 40 => {
                 let other = near.iter().copied().find(|n| !nodes.contains(n));
                 if let Some(other) = other {
                     self.send(publish(other), deadline);
@@ -236,15 +235,15 @@ impl<E: Ec2> World<E> {
 
     fn grow_a_volume(&mut self) {
         let Some(disk) = self.some_disk() else { return self.work_on_a_claim() };
-        let more = if disk.wanted_gib > disk.gib { 0 } else { self.dice.between(1, GROWTH) };
+        let more = if disk.wanted_gib > disk.gib { 0 } else { self.rng.between(1, GROWTH) };
         let gib = disk.wanted_gib + i64::try_from(more).unwrap_or(1);
         let deadline = self.deadline();
         self.send(Target::Expand { id: disk.id, gib, shared: disk.shared }, deadline);
     }
 
     fn work_on_a_snapshot(&mut self) {
-        let at = self.dice.below(self.beliefs.snaps.len());
-        if self.dice.mille(300) {
+        let at = self.rng.below(self.beliefs.snaps.len());
+        if self.rng.per_mille(300) {
             self.beliefs.snaps[at].wish = !self.beliefs.snaps[at].wish;
         }
         let deadline = self.deadline();
@@ -258,62 +257,62 @@ impl<E: Ec2> World<E> {
             return false;
         }
         match snap.state.clone() {
-            Snapped::Absent if !snap.wish => false,
-            Snapped::Absent => {
+            SnapshotBelief::Absent if !snap.wish => false,
+            SnapshotBelief::Absent => {
                 let Some(disk) = self.some_disk() else { return false };
-                let order = SnapOrder::draw(&mut self.dice, &disk.id);
+                let order = SnapOrder::draw(&mut self.rng, &disk.id);
                 self.beliefs.snaps[at].order = order.clone();
                 self.send(Target::Snapshot { snap: at, order }, deadline);
                 true
             }
-            Snapped::Unknown | Snapped::Exists { ready: false, .. } if snap.creating > 0 => true,
-            Snapped::Unknown => {
+            SnapshotBelief::Unknown | SnapshotBelief::Exists { ready: false, .. } if snap.creating > 0 => true,
+            SnapshotBelief::Unknown => {
                 let order = snap.order.clone();
                 self.send(Target::Snapshot { snap: at, order }, deadline);
                 true
             }
-            Snapped::Exists { ready: false, .. } if snap.wish => {
+            SnapshotBelief::Exists { ready: false, .. } if snap.wish => {
                 let order = snap.order.clone();
                 self.send(Target::Snapshot { snap: at, order }, deadline);
                 true
             }
-            Snapped::Exists { .. } if snap.wish => false,
-            Snapped::Exists { id, .. } if snap.creating == 0 => {
+            SnapshotBelief::Exists { .. } if snap.wish => false,
+            SnapshotBelief::Exists { id, .. } if snap.creating == 0 => {
                 self.send(Target::DropSnapshot { snap: at, id }, deadline);
                 true
             }
-            Snapped::Deleting { id, calls: 0 } => {
+            SnapshotBelief::Deleting { id, calls: 0 } => {
                 self.send(Target::DropSnapshot { snap: at, id }, deadline);
                 true
             }
-            Snapped::Exists { .. } | Snapped::Deleting { .. } => true,
+            SnapshotBelief::Exists { .. } | SnapshotBelief::Deleting { .. } => true,
         }
     }
 
     /// A late duplicate of an earlier call, where a CSI orchestrator may send one.
     fn repeat_a_call(&mut self) {
         let recent = self.history.len().saturating_sub(12);
-        let Some(target) = self.dice.pick(&self.history[recent..]).cloned() else { return };
+        let Some(target) = self.rng.pick(&self.history[recent..]).cloned() else { return };
         let is_legal = match &target {
             Target::Create { claim, order } => {
                 let claim = &self.beliefs.claims[*claim];
-                *order == claim.order && !matches!(claim.state, Claimed::Deleting(_))
+                *order == claim.order && !matches!(claim.state, VolumeBelief::Deleting(_))
             }
             Target::Delete { claim, id } => match &self.beliefs.claims[*claim].state {
-                Claimed::Exists(disk) => disk.id != *id,
-                Claimed::Deleting(_) | Claimed::Absent | Claimed::Unknown => true,
+                VolumeBelief::Exists(disk) => disk.id != *id,
+                VolumeBelief::Deleting(_) | VolumeBelief::Absent | VolumeBelief::Unknown => true,
             },
             Target::Publish { id, node, .. } => match self.beliefs.disk(id) {
-                Some(disk) => disk.hold(*node).state != Held::Leaving && disk.hold(*node).unpublishing == 0,
+                Some(disk) => disk.hold(*node).state != AttachmentBelief::Leaving && disk.hold(*node).unpublishing == 0,
                 None => self.beliefs.deleted.contains(id),
             },
             Target::Unpublish { .. } | Target::Expand { .. } => true,
             Target::Snapshot { snap, order } => {
                 let snap = &self.beliefs.snaps[*snap];
-                !snap.twinned && *order == snap.order && !matches!(snap.state, Snapped::Deleting { .. })
+                !snap.twinned && *order == snap.order && !matches!(snap.state, SnapshotBelief::Deleting { .. })
             }
             Target::DropSnapshot { snap, id } => match &self.beliefs.snaps[*snap].state {
-                Snapped::Exists { id: known, .. } => known != id,
+                SnapshotBelief::Exists { id: known, .. } => known != id,
                 _ => !self.beliefs.snaps[*snap].twinned,
             },
         };
@@ -326,29 +325,29 @@ impl<E: Ec2> World<E> {
     /// Another request under the name of something that exists: it must be refused and change nothing.
     fn ask_for_other_content(&mut self) {
         let deadline = self.deadline();
-        if self.dice.mille(300) {
-            let at = self.dice.below(self.beliefs.snaps.len());
+        if self.rng.per_mille(300) {
+            let at = self.rng.below(self.beliefs.snaps.len());
             let Some(disk) = self.some_disk() else { return };
             let snap = &self.beliefs.snaps[at];
-            if matches!(snap.state, Snapped::Exists { .. }) && snap.order.source != disk.id && !snap.twinned {
+            if matches!(snap.state, SnapshotBelief::Exists { .. }) && snap.order.source != disk.id && !snap.twinned {
                 let order = SnapOrder { source: disk.id, ..snap.order.clone() };
                 self.send(Target::Snapshot { snap: at, order }, deadline);
             }
             return;
         }
-        let at = self.dice.below(self.beliefs.claims.len());
+        let at = self.rng.below(self.beliefs.claims.len());
         let claim = &self.beliefs.claims[at];
-        let Claimed::Exists(disk) = &claim.state else { return };
+        let VolumeBelief::Exists(disk) = &claim.state else { return };
         if claim.order.origin != Origin::Blank || disk.wanted_gib > claim.order.gib {
             return;
         }
-        let order = claim.order.other_content(&mut self.dice);
+        let order = claim.order.other_content(&mut self.rng);
         self.send(Target::Create { claim: at, order }, deadline);
     }
 
     /// What happens to drivers, and what a careless administrator does.
-    async fn meddle(&mut self) {
-        match self.dice.below(13) {
+    async fn disturb(&mut self) {
+        match self.rng.below(13) {
             0..=3 => self.restart_driver().await,
             4..=5 => self.hand_over().await,
             6 => self.crash_and_hand_over().await,

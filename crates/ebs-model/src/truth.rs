@@ -5,8 +5,8 @@ use ebs_sim::api::StateView;
 use ebs_sim::api::{SimAttachment, SimSnapshot, SimVolume};
 use ebs_types::DriverName;
 
-use crate::beliefs::{Claimed, Disk, Held, Snapped};
-use crate::field::{Deed, What};
+use crate::beliefs::{AttachmentBelief, Disk, SnapshotBelief, VolumeBelief};
+use crate::network::{Ec2Event, EventKind};
 use crate::sidecar::Sidecar;
 use crate::world::{Checked, World, broken};
 
@@ -32,8 +32,8 @@ pub(crate) fn named_snapshots<'a>(truth: &'a StateView, name: &'a str) -> impl I
 impl<E: Ec2> World<E> {
     /// Every rule that must hold at all times.
     pub(crate) async fn check(&mut self) -> Checked {
-        self.take_in_deeds()?;
-        if let Some(rule) = self.field.take_violations().into_iter().next() {
+        self.check_events()?;
+        if let Some(rule) = self.network.take_violations().into_iter().next() {
             return broken(rule);
         }
         let truth = self.sim.engine().snapshot_of_state().await;
@@ -50,11 +50,11 @@ impl<E: Ec2> World<E> {
                 return broken(format!("{} has several volumes: {live:?}", claim.name));
             }
             match &claim.state {
-                Claimed::Absent if !live.is_empty() => {
+                VolumeBelief::Absent if !live.is_empty() => {
                     return broken(format!("{} was given up for good, and there is {live:?}", claim.name));
                 }
-                Claimed::Exists(disk) => self.check_disk(&claim.name, disk, truth)?,
-                Claimed::Absent | Claimed::Unknown | Claimed::Deleting(_) => {}
+                VolumeBelief::Exists(disk) => self.check_disk(&claim.name, disk, truth)?,
+                VolumeBelief::Absent | VolumeBelief::Unknown | VolumeBelief::Deleting(_) => {}
             }
         }
         let back = truth.volumes.iter().find(|v| self.beliefs.deleted.contains(&v.id) && is_live(v));
@@ -86,7 +86,7 @@ impl<E: Ec2> World<E> {
             let instance = &self.nodes[*node].id;
             let attachment = attachment(truth, &disk.id, instance);
             match (&hold.state, attachment) {
-                (Held::Attached(device), real)
+                (AttachmentBelief::Attached(device), real)
                     if hold.is_firm() && real.is_none_or(|a| a.state != "attached" || a.device != *device) =>
                 {
                     return broken(format!(
@@ -94,7 +94,7 @@ impl<E: Ec2> World<E> {
                         disk.id
                     ));
                 }
-                (Held::Not, Some(real)) if hold.is_free() => {
+                (AttachmentBelief::Not, Some(real)) if hold.is_free() => {
                     return broken(format!("{} was detached from {instance}, now EC2 has {real:?}", disk.id));
                 }
                 _ => {}
@@ -105,11 +105,13 @@ impl<E: Ec2> World<E> {
 
     /// EC2 itself gives no device name twice; a driver must not even ask for one that it has given away itself.
     fn check_names(&mut self, truth: &StateView) -> Checked {
-        for deed in std::mem::take(&mut self.names_taken) {
-            let What::NameTaken { volume, instance, device } = &deed.what else { continue };
-            let Some(other) = deed.line.has_given(instance, device).filter(|other| other != volume) else { continue };
+        for event in std::mem::take(&mut self.names_taken) {
+            let EventKind::NameTaken { volume, instance, device } = &event.what else { continue };
+            let Some(other) = event.process.has_given(instance, device).filter(|other| other != volume) else {
+                continue;
+            };
             if attachment(truth, &other, instance).is_some_and(|a| a.device == *device) {
-                let id = deed.line.id;
+                let id = event.process.id;
                 return broken(format!(
                     "driver {id} asks for {device} on {instance} for {volume} and has given it to {other} itself"
                 ));
@@ -130,13 +132,13 @@ impl<E: Ec2> World<E> {
                 return broken(format!("{} has several snapshots: {ids:?}", snap.name));
             }
             match &snap.state {
-                Snapped::Absent if !found.is_empty() => {
+                SnapshotBelief::Absent if !found.is_empty() => {
                     return broken(format!("{} was given up for good, and there is {}", snap.name, found[0].id));
                 }
-                Snapped::Exists { id, .. } if found.first().is_none_or(|s| s.id != *id) => {
+                SnapshotBelief::Exists { id, .. } if found.first().is_none_or(|s| s.id != *id) => {
                     return broken(format!("{} is lost: nobody asked to delete {id}", snap.name));
                 }
-                Snapped::Exists { gib, .. } if i64::from(found[0].size_gib) != *gib => {
+                SnapshotBelief::Exists { gib, .. } if i64::from(found[0].size_gib) != *gib => {
                     return broken(format!("{} had {gib} GiB and has {}", snap.name, found[0].size_gib));
                 }
                 _ => {}
@@ -174,89 +176,95 @@ impl<E: Ec2> World<E> {
     }
 
     /// What EC2 did since the last time, against what the orchestrator believed then.
-    pub(crate) fn take_in_deeds(&mut self) -> Checked {
-        for deed in self.field.take_deeds() {
-            match &deed.what {
-                What::Created { name, id } => self.saw_created(&deed, name, id)?,
-                What::Attached { volume, instance } => self.saw_attached(&deed, volume, instance)?,
-                What::Detached { volume, instance } => self.saw_detached(&deed, volume, instance),
-                What::Snapshotted { name, id } => self.saw_snapshotted(&deed, name, id)?,
-                What::NameTaken { .. } => self.names_taken.push(deed),
-                What::Gone { .. } | What::Locked { .. } | What::Restoring { .. } | What::Other => {}
+    pub(crate) fn check_events(&mut self) -> Checked {
+        for event in self.network.take_events() {
+            match &event.what {
+                EventKind::Created { name, id } => self.saw_created(&event, name, id)?,
+                EventKind::Attached { volume, instance } => self.saw_attached(&event, volume, instance)?,
+                EventKind::Detached { volume, instance } => self.saw_detached(&event, volume, instance),
+                EventKind::Snapshotted { name, id } => self.saw_snapshotted(&event, name, id)?,
+                EventKind::NameTaken { .. } => self.names_taken.push(event),
+                EventKind::Gone { .. } | EventKind::Locked { .. } | EventKind::Restoring { .. } | EventKind::Other => {}
             }
         }
         Ok(())
     }
 
-    fn saw_created(&mut self, deed: &Deed, name: &str, id: &str) -> Checked {
-        let is_excused = deed.line.had_in_flight_at_loss(Sidecar::Provisioner, deed.sent);
+    fn saw_created(&mut self, event: &Ec2Event, name: &str, id: &str) -> Checked {
+        let is_excused = event.process.had_in_flight_at_loss(Sidecar::Provisioner, event.sent);
         let Some(claim) = self.beliefs.by_name(name) else { return broken(format!("nobody asked for {name}: {id}")) };
         let is_old = self.made.contains(id);
         self.made.insert(id.to_owned());
         match &claim.state {
             _ if is_old => Ok(()),
-            Claimed::Unknown => Ok(()),
-            Claimed::Absent if is_excused && claim.refused_in.is_none_or(|since| since <= deed.sent) => {
-                claim.state = Claimed::Unknown;
+            VolumeBelief::Unknown => Ok(()),
+            VolumeBelief::Absent if is_excused && claim.refused_in.is_none_or(|since| since <= event.sent) => {
+                claim.state = VolumeBelief::Unknown;
                 self.tell(format!("{id} comes late, as a lost lease allows"));
                 Ok(())
             }
-            state => broken(format!("{name} is {state:?}, and driver {} makes {id}", deed.line.id)),
+            state => broken(format!("{name} is {state:?}, and driver {} makes {id}", event.process.id)),
         }
     }
 
-    fn saw_attached(&mut self, deed: &Deed, volume: &str, instance: &str) -> Checked {
+    fn saw_attached(&mut self, event: &Ec2Event, volume: &str, instance: &str) -> Checked {
         let node = self.nodes.iter().position(|n| n.id == instance);
         let (Some(node), Some(disk)) = (node, self.beliefs.disk(volume)) else {
-            return broken(format!("driver {} attaches {volume} to {instance}, which nobody asked for", deed.line.id));
+            return broken(format!(
+                "driver {} attaches {volume} to {instance}, which nobody asked for",
+                event.process.id
+            ));
         };
         let hold = disk.hold(node);
-        if hold.state != Held::Not {
+        if hold.state != AttachmentBelief::Not {
             return Ok(());
         }
-        let was_foreseeable = hold.freed_in.is_some_and(|since| deed.sent < since);
-        if deed.line.had_in_flight_at_loss(Sidecar::Attacher, deed.sent) && !was_foreseeable {
-            hold.state = Held::Maybe;
+        let was_foreseeable = hold.freed_in.is_some_and(|since| event.sent < since);
+        if event.process.had_in_flight_at_loss(Sidecar::Attacher, event.sent) && !was_foreseeable {
+            hold.state = AttachmentBelief::Maybe;
             self.tell(format!("{volume} comes late to {instance}, as a lost lease allows"));
             return Ok(());
         }
-        broken(format!("driver {} attaches {volume} to {instance} after a successful detach", deed.line.id))
+        broken(format!("driver {} attaches {volume} to {instance} after a successful detach", event.process.id))
     }
 
     /// A detach that a process had in flight when it ended may undo what the next one has done.
-    fn saw_detached(&mut self, deed: &Deed, volume: &str, instance: &str) {
+    fn saw_detached(&mut self, event: &Ec2Event, volume: &str, instance: &str) {
         let node = self.nodes.iter().position(|n| n.id == instance);
-        let is_excused = deed.line.had_in_flight(Sidecar::Attacher, deed.sent);
+        let is_excused = event.process.had_in_flight(Sidecar::Attacher, event.sent);
         if let (Some(node), Some(disk)) = (node, self.beliefs.disk(volume))
             && is_excused
-            && matches!(disk.hold(node).state, Held::Attached(_))
+            && matches!(disk.hold(node).state, AttachmentBelief::Attached(_))
         {
-            disk.hold(node).state = Held::Maybe;
+            disk.hold(node).state = AttachmentBelief::Maybe;
             self.tell(format!("{volume} leaves {instance} late, as a lost process or lease allows"));
         }
     }
 
-    fn saw_snapshotted(&mut self, deed: &Deed, name: &str, id: &str) -> Checked {
-        let before = self.snapshot_deeds.iter().rfind(|(n, _, _)| n == name).cloned();
-        self.snapshot_deeds.push((name.to_owned(), id.to_owned(), deed.clone()));
-        let is_excused = deed.line.had_in_flight_at_loss(Sidecar::Snapshotter, deed.sent)
+    fn saw_snapshotted(&mut self, event: &Ec2Event, name: &str, id: &str) -> Checked {
+        let before = self.snapshot_events.iter().rfind(|(n, _, _)| n == name).cloned();
+        self.snapshot_events.push((name.to_owned(), id.to_owned(), event.clone()));
+        let is_excused = event.process.had_in_flight_at_loss(Sidecar::Snapshotter, event.sent)
             || before.as_ref().is_some_and(|(_, id, earlier)| {
                 // The other driver could not see it yet, and has no start of its own to wait after.
-                earlier.line.id != deed.line.id
-                    && earlier.line.had_in_flight_at_loss(Sidecar::Snapshotter, earlier.sent)
-                    && deed.line.started <= earlier.at
-                    && !self.field.is_gone(id)
+                earlier.process.id != event.process.id
+                    && earlier.process.had_in_flight_at_loss(Sidecar::Snapshotter, earlier.sent)
+                    && event.process.started <= earlier.at
+                    && !self.network.is_gone(id)
             });
         let Some(snap) = self.beliefs.snaps.iter_mut().find(|s| s.name == name) else {
             return broken(format!("nobody asked for {name}: {id}"));
         };
-        if matches!(&snap.state, Snapped::Exists { id: known, .. } | Snapped::Deleting { id: known, .. } if known == id)
-        {
+        let known = match &snap.state {
+            SnapshotBelief::Exists { id, .. } | SnapshotBelief::Deleting { id, .. } => Some(id),
+            SnapshotBelief::Absent | SnapshotBelief::Unknown => None,
+        };
+        if known.is_some_and(|known| known == id) {
             // Somebody saw it before its own caller heard of it.
             return Ok(());
         }
-        let is_second = before.is_some_and(|(_, id, _)| !self.field.is_gone(&id));
-        let was_expected = matches!(snap.state, Snapped::Unknown) && !is_second;
+        let is_second = before.is_some_and(|(_, id, _)| !self.network.is_gone(&id));
+        let was_expected = matches!(snap.state, SnapshotBelief::Unknown) && !is_second;
         if was_expected || snap.twinned {
             return Ok(());
         }
@@ -265,6 +273,6 @@ impl<E: Ec2> World<E> {
             self.tell(format!("{name} was taken twice, as a lost lease allows"));
             return Ok(());
         }
-        broken(format!("{name} is {:?}, and driver {} takes {id}", snap.state, deed.line.id))
+        broken(format!("{name} is {:?}, and driver {} takes {id}", snap.state, event.process.id))
     }
 }

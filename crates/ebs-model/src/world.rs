@@ -11,10 +11,10 @@ use tokio::time::Instant;
 
 use crate::beliefs::Beliefs;
 use crate::calls::{Call, Target};
-use crate::dice::Dice;
 use crate::driver::{Answer, Driver};
-use crate::field::{Deed, Field, lock};
-use crate::patience::Patience;
+use crate::network::{Ec2Event, Network, lock};
+use crate::retries::SidecarRetries;
+use crate::rng::Rng;
 use crate::run::Made;
 use crate::sidecar::Sidecar;
 
@@ -33,7 +33,6 @@ pub(crate) struct Violation(pub(crate) String);
 
 pub(crate) type Checked<T = ()> = Result<T, Violation>;
 
-/// A violation.
 pub(crate) fn broken<T>(rule: impl Into<String>) -> Checked<T> {
     Err(Violation(rule.into()))
 }
@@ -43,9 +42,9 @@ pub(crate) struct World<E> {
     pub(crate) sim: SimEc2,
     /// The client that a new driver process makes itself.
     pub(crate) client: Box<dyn Fn(SimEc2) -> Made<E> + Send>,
-    pub(crate) field: Arc<Field>,
-    pub(crate) dice: Dice,
-    pub(crate) patience: Patience,
+    pub(crate) network: Arc<Network>,
+    pub(crate) rng: Rng,
+    pub(crate) retries: SidecarRetries,
     pub(crate) beliefs: Beliefs,
     pub(crate) nodes: Vec<Node>,
     /// Not the drivers': root volumes and strangers, as they have to stay.
@@ -64,8 +63,8 @@ pub(crate) struct World<E> {
     /// Every volume that was ever made for a driver.
     pub(crate) made: BTreeSet<String>,
     /// Device names that EC2 refused, to be judged.
-    pub(crate) names_taken: Vec<Deed>,
-    pub(crate) snapshot_deeds: Vec<(String, String, Deed)>,
+    pub(crate) names_taken: Vec<Ec2Event>,
+    pub(crate) snapshot_events: Vec<(String, String, Ec2Event)>,
     pub(crate) quota_is_small: bool,
     /// Only one snapshot at a time can be enabled for fast restores in a zone.
     pub(crate) few_fast_restores: bool,
@@ -78,10 +77,10 @@ pub(crate) struct World<E> {
 }
 
 impl<E: Ec2> World<E> {
-    /// One line of the story.
+    /// One line of the trace.
     pub(crate) fn tell(&mut self, text: impl AsRef<str>) {
-        self.trace.append(&mut self.field.take_told());
-        let at = self.field.elapsed().as_secs_f64();
+        self.trace.append(&mut self.network.take_told());
+        let at = self.network.elapsed().as_secs_f64();
         self.trace.push(format!("{at:>9.3} {}", text.as_ref()));
     }
 
@@ -95,7 +94,7 @@ impl<E: Ec2> World<E> {
                 Some(ended) = self.running.join_next(), if !self.running.is_empty() => Some(ended),
                 () = tokio::time::sleep_until(end) => None,
             };
-            self.take_in_deeds()?;
+            self.check_events()?;
             match ended {
                 None => return self.check().await,
                 Some(Ok((id, answer))) => self.take_in(id, answer).await?,
@@ -122,9 +121,9 @@ impl<E: Ec2> World<E> {
     }
 
     /// No faults from now on.
-    pub(crate) fn clear_up(&mut self) {
-        lock(&self.field.weather).clear_up();
-        self.field.give_rights();
+    pub(crate) fn end_faults(&mut self) {
+        lock(&self.network.fault_plan).end_faults();
+        self.network.give_rights();
         self.sim.faults().clear();
         self.release();
         self.tell("-- the faults are over");

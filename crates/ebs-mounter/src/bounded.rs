@@ -25,22 +25,18 @@ fn hanging() -> MutexGuard<'static, BTreeMap<PathBuf, usize>> {
 /// A system call that has not come back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Stuck {
-    /// This look.
     #[error("{step} of {} has not come back within {} s: the disk or the kernel may hang", object.display(), bound.as_secs())]
     Now {
-        /// What was tried.
         step: &'static str,
-        /// At what.
         object: PathBuf,
         /// How long it was waited for.
         bound: Duration,
     },
     /// One before it, so this one was not tried.
-    #[error("{step} of {} was not tried: a former look there has not come back, the disk or the kernel may hang", object.display())]
+    #[error("{step} of {} was not tried, because an earlier call there has not come back: the disk or the kernel may hang", object.display())]
     Before {
         /// What was to be tried.
         step: &'static str,
-        /// At what.
         object: PathBuf,
     },
 }
@@ -179,6 +175,9 @@ mod tests {
 
     use super::*;
 
+    /// A look that hangs is reported at its bound and not cancelled.
+    ///
+    /// Rule: D-38
     #[tokio::test]
     async fn a_look_that_hangs_is_reported_at_its_bound_and_not_cancelled() {
         let (release, held) = mpsc::channel::<()>();
@@ -195,6 +194,9 @@ mod tests {
         assert_eq!(seen.recv_timeout(Duration::from_secs(60)), Ok("the call came back"));
     }
 
+    /// While a look hangs, no second one is started at the same place.
+    ///
+    /// Rule: D-54; node.md N-1
     #[tokio::test]
     async fn while_a_look_hangs_no_second_one_is_started_at_the_same_place() {
         let place = Path::new("/hangs/here");
@@ -224,6 +226,9 @@ mod tests {
         }
     }
 
+    /// A look whose caller left before the bound keeps its place refused until it comes back.
+    ///
+    /// Rule: D-38
     #[tokio::test]
     async fn a_look_whose_caller_left_before_the_bound_hangs_until_it_comes_back() {
         let place = Path::new("/hangs/without/a/caller");
@@ -244,12 +249,15 @@ mod tests {
             Ok::<(), Stuck>(())
         };
         let message = reading("statfs", place, second).await.map_err(|stuck| stuck.to_string());
-        assert!(message.as_ref().is_err_and(|text| text.contains("former look")), "{message:?}");
+        assert!(message.as_ref().is_err_and(|text| text.contains("earlier call")), "{message:?}");
         assert_eq!(seen.try_recv(), Err(mpsc::TryRecvError::Disconnected), "the second look was never started");
         release.send(()).unwrap();
         free(place).await;
     }
 
+    /// Of several looks that hang at one place all must come back before it is tried again.
+    ///
+    /// Rule: D-38
     #[tokio::test]
     async fn of_two_looks_that_hang_at_one_place_both_must_come_back() {
         let place = Path::new("/hangs/twice");
@@ -276,6 +284,9 @@ mod tests {
         free(place).await;
     }
 
+    /// A look that panics has come back.
+    ///
+    /// Rule: D-38, D-51
     #[tokio::test]
     async fn a_look_that_panics_after_its_caller_left_frees_the_place() {
         let place = Path::new("/panics/here");
@@ -291,6 +302,9 @@ mod tests {
         free(place).await;
     }
 
+    /// A change that hangs is waited for, whatever its bound.
+    ///
+    /// Rule: D-11
     #[tokio::test(start_paused = true)]
     async fn a_change_that_hangs_is_waited_for_beyond_every_bound() {
         let (release, held) = mpsc::channel::<()>();

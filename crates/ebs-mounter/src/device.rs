@@ -21,10 +21,8 @@ pub use identity::{Identity, IdentityError};
 pub use vanished::NoSysfs;
 pub(crate) use vanished::listed;
 
-/// What to look for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceQuery {
-    /// The volume.
     pub volume: VolumeId,
     /// The name that EC2 attached it under (`/dev/xvdaa`): on Xen the identity, elsewhere a place to look first.
     pub hint: Option<PathBuf>,
@@ -92,53 +90,24 @@ impl Device {
 pub enum DeviceError {
     /// Nothing on this machine is the volume.
     #[error("no disk of this machine is volume {volume}; {looked}")]
-    Missing {
-        /// The volume.
-        volume: VolumeId,
-        /// Where was looked.
-        looked: String,
-    },
+    Missing { volume: VolumeId, looked: String },
     /// What stands under the volume's name is something else. It was not touched.
-    #[error("{} stands under the name of volume {volume} but is {found}: it was not touched", path.display())]
+    #[error("{} has the device name of volume {volume}, but is {found}: nothing was read from or written to it", path.display())]
     Foreign {
-        /// The volume.
         volume: VolumeId,
-        /// The name.
         path: PathBuf,
         /// What the device says it is.
         found: String,
     },
     /// What stands under the volume's name cannot be identified or used.
-    #[error("{} stands under the name of volume {volume} and cannot be used", path.display())]
-    Unusable {
-        /// The volume.
-        volume: VolumeId,
-        /// The name.
-        path: PathBuf,
-        /// Why.
-        source: IdentityError,
-    },
+    #[error("{} has the device name of volume {volume}, but cannot be examined", path.display())]
+    Unusable { volume: VolumeId, path: PathBuf, source: IdentityError },
     /// The disk is there, the partition is not.
     #[error("{} of volume {volume} has no partition {partition}", disk.display())]
-    NoPartition {
-        /// The volume.
-        volume: VolumeId,
-        /// The whole disk.
-        disk: PathBuf,
-        /// Which was asked for.
-        partition: Partition,
-    },
+    NoPartition { volume: VolumeId, disk: PathBuf, partition: Partition },
     /// It was the volume when it was found and is not any more.
     #[error("{} was volume {volume} a moment ago and is not any more: {change}", path.display())]
-    Changed {
-        /// The volume.
-        volume: VolumeId,
-        /// The name.
-        path: PathBuf,
-        /// What is different.
-        change: String,
-    },
-    /// A look hangs.
+    Changed { volume: VolumeId, path: PathBuf, change: String },
     #[error(transparent)]
     Stuck(#[from] Stuck),
 }

@@ -31,7 +31,6 @@ const DELETED: &[u8] = b"//deleted";
 /// A device node of a disk that is bound to a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawBind {
-    /// Where.
     pub at: PathBuf,
     /// The node that was bound is deleted: it stood for a device that was detached since, whose number the disk has now.
     pub is_former: bool,

@@ -89,7 +89,6 @@ pub struct FormatOptions {
 /// The file system to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormatSpec {
-    /// Which.
     pub fs_type: FsType,
     /// How; what does not apply to the type is ignored here and refused at the edge.
     pub options: FormatOptions,
@@ -161,37 +160,23 @@ pub enum FormatError {
     Probe(#[from] ProbeError),
     /// Something appeared on it since it was proven blank.
     #[error("{device} was blank a moment ago and holds {contents} now: it was not formatted")]
-    NoLongerBlank {
-        /// Which.
-        device: String,
-        /// What is there.
-        contents: String,
-    },
+    NoLongerBlank { device: String, contents: String },
     /// Somebody has it mounted or works on it.
     #[error(
-        "{device} is held by somebody: it is mounted elsewhere, or a tool, perhaps the mkfs of a driver that was killed, works on it"
+        "{device} is in use: it is mounted in another mount namespace, or a tool works on it, perhaps the mkfs of a driver that was killed"
     )]
-    Held {
-        /// Which.
-        device: String,
-    },
+    Held { device: String },
     /// The record could not be kept; nothing was formatted.
-    #[error("no format without a record of it")]
+    #[error("the driver formats nothing without a record of it, which it could not write")]
     Record(#[from] RecordError),
     /// The kernel's version could not be read, or the device not be opened as mkfs opens it.
     #[error("the format could not be prepared")]
     Prepare(#[source] io::Error),
-    /// mkfs itself failed.
     #[error("the file system could not be made")]
     Mkfs(#[from] ToolError),
     /// The new file system could not be flushed to the disk.
     #[error("the new file system could not be flushed to {device}")]
-    Flush {
-        /// Which.
-        device: String,
-        /// Why.
-        source: io::Error,
-    },
+    Flush { device: String, source: io::Error },
 }
 
 impl Mounter {
@@ -216,7 +201,7 @@ impl Mounter {
             Err(error) => {
                 // In a redo the record is of the mkfs that was interrupted; it ends with what that can have left.
                 if !permit.is_redo() || matches!(error, FormatError::NoLongerBlank { .. }) {
-                    let lost = || tracing::error!(volume = %record.volume, %error, "and the record of this format stays behind");
+                    let lost = || tracing::error!(volume = %record.volume, %error, "the record of this format could not be removed");
                     self.forget_format(&record.volume).await.inspect_err(|_| lost())?;
                 }
                 return Err(error);
@@ -339,6 +324,9 @@ mod tests {
         ");
     }
 
+    /// xfs has no feature that the running kernel lacks.
+    ///
+    /// Rule: D-33
     #[test]
     fn xfs_has_no_feature_that_the_kernel_lacks_or_legacy_forbids() {
         let legacy =
@@ -355,6 +343,9 @@ mod tests {
         ");
     }
 
+    /// Force flags are used in a redo only.
+    ///
+    /// Rule: D-32; image.md 3
     #[test]
     fn force_is_only_in_a_redo() {
         assert!(line(&plain(FsType::Ext4), KERNEL, true).contains(" -F "));

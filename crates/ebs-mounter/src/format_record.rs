@@ -22,7 +22,6 @@ const UNKNOWN: &str = "unknown";
 /// What is about to be formatted, written and synced before mkfs starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormatRecord {
-    /// The volume.
     pub volume: VolumeId,
     /// The partition; `None` for the whole disk.
     pub partition: Option<u8>,
@@ -282,6 +281,9 @@ mod tests {
 
     const DATA: Contents = Contents::Data { offset: 4096 };
 
+    /// A redo needs the same volume, size, file system, attachment, run of the kernel and disk.
+    ///
+    /// Rule: D-32
     #[test]
     fn a_redo_needs_the_same_volume_size_file_system_and_attachment() {
         assert!(record().permit_redo(&record(), &DATA).is_some_and(|permit| permit.is_redo()));
@@ -308,6 +310,9 @@ mod tests {
         assert_eq!(record().permit_redo(&record(), &luks), None);
     }
 
+    /// A record comes back as it was written; half a record is none.
+    ///
+    /// Rule: D-32
     #[test]
     fn a_record_comes_back_as_it_was_written_and_half_a_record_is_none() {
         for record in [
@@ -325,6 +330,7 @@ mod tests {
         }
     }
 
+    /// Rule: see `crates/ebs-driver/tests/node_on_disk/format.rs::a_record_of_an_older_version_is_no_leave_to_format`
     #[test]
     fn a_record_without_boot_disk_or_state_is_none() {
         let text = record().to_text(State::Started);

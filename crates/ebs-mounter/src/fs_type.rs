@@ -7,17 +7,15 @@ use std::fmt;
 pub enum FsType {
     /// The second extended file system; old volumes have it, the kernel's ext4 driver mounts it.
     Ext2,
-    /// The third.
     Ext3,
     /// The fourth; what a volume gets when nothing is asked for.
     Ext4,
-    /// XFS.
     Xfs,
 }
 
 /// A file system type that this driver does not offer on Linux.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("file system type {0:?} is not offered on Linux: use ext4, ext3, ext2 or xfs")]
+#[error("file system type {0:?} is not supported on Linux: use ext4, ext3, ext2 or xfs")]
 pub struct UnknownFsType(pub String);
 
 impl FsType {
@@ -66,6 +64,9 @@ impl fmt::Display for FsType {
 mod tests {
     use super::*;
 
+    /// The file system is understood in any case; ntfs is refused on Linux.
+    ///
+    /// Rule: node.md N-13, N-25; D-30
     #[test]
     fn a_type_is_understood_in_any_case_and_ntfs_is_refused() {
         assert_eq!(FsType::parse("XFS"), Ok(FsType::Xfs));

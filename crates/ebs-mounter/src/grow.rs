@@ -35,16 +35,10 @@ impl fmt::Display for Growth {
 pub enum GrowError {
     /// The sizes are not known.
     #[error("the sizes of {device} and its file system cannot be read")]
-    Sizes {
-        /// Which.
-        device: String,
-        /// Why.
-        source: io::Error,
-    },
+    Sizes { device: String, source: io::Error },
     /// What is mounted is none of ours, or not what the superblock says.
     #[error("{device} holds no {fs_type} superblock although it is mounted as one")]
     NoSuperblock {
-        /// Which.
         device: String,
         /// What the mount table says.
         fs_type: FsType,
@@ -52,7 +46,6 @@ pub enum GrowError {
     /// The check that must come first failed.
     #[error("the file system must be checked before it can grow")]
     Check(#[from] CheckError),
-    /// The tool failed.
     #[error("the file system could not be grown")]
     Tool(#[from] ToolError),
 }
@@ -146,6 +139,9 @@ fn growth(from: u64, to: u64, step: u64) -> Option<Growth> {
 mod tests {
     use super::*;
 
+    /// What the tools would leave unused is no growth.
+    ///
+    /// Rule: D-36
     #[test]
     fn what_the_tools_would_leave_unused_is_no_growth() {
         let step = 32 << 20;

@@ -26,41 +26,22 @@ pub enum MountError {
     Probe(#[from] ProbeError),
     /// Its contents are not what they were.
     #[error("{device} held {expected} a moment ago and holds {found} now: it was not mounted")]
-    ContentsChanged {
-        /// Which.
-        device: String,
-        /// What was found first.
-        expected: String,
-        /// What is there now.
-        found: String,
-    },
-    /// The kernel refused.
+    ContentsChanged { device: String, expected: String, found: String },
     #[error("the kernel refused to mount {} on {} as {kind} with flags [{flags}]; its log may say why", source_path.display(), target.display())]
     Refused {
         /// What was to be mounted.
         source_path: PathBuf,
-        /// Where.
         target: PathBuf,
-        /// As what.
         kind: String,
-        /// The flags.
         flags: String,
-        /// Its answer.
         source: io::Error,
     },
     /// The mount table cannot be read to see what happened.
-    #[error("it cannot be verified what is mounted")]
+    #[error("the driver cannot verify what it has mounted")]
     Table(#[from] MountTableError),
     /// Something else is mounted than what we mounted; ours was taken away again where it was seen.
     #[error("{} shows {found} after the mount, not {expected}", target.display())]
-    NotAsWanted {
-        /// Where.
-        target: PathBuf,
-        /// What is seen.
-        found: String,
-        /// What should be.
-        expected: String,
-    },
+    NotAsWanted { target: PathBuf, found: String, expected: String },
 }
 
 /// What a bind mount must show.
@@ -147,7 +128,7 @@ impl Mounter {
         let at = target.as_path().to_owned();
         let undone = bounded::changing("unmounting", target.as_path(), move || os::unmount(&at, false)).await;
         if let Err(error) = undone {
-            tracing::warn!(%target, %error, "a mount that is not as wanted stays behind");
+            tracing::warn!(%target, %error, "a mount with the wrong attributes could not be removed");
         }
         let expected = format!("{shown:?} with {attributes:?}");
         Err(MountError::NotAsWanted { target: target.as_path().to_owned(), found: found?, expected })

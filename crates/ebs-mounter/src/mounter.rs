@@ -47,12 +47,7 @@ impl MounterConfig {
 pub enum MounterError {
     /// The state directory cannot be used.
     #[error("the state directory {} cannot be used", path.display())]
-    StateDirectory {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    StateDirectory { path: PathBuf, source: io::Error },
     /// Programs that are needed and not installed.
     #[error("missing programs: {}; install e2fsprogs, xfsprogs and util-linux", .0.join(", "))]
     MissingTools(Vec<&'static str>),

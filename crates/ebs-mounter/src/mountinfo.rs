@@ -205,6 +205,9 @@ mod tests {
 37 24 0:5 /nvme1n1 /target rw - devtmpfs  rw
 ";
 
+    /// A mount-table line has escapes, optional fields and quoted commas.
+    ///
+    /// Rule: node.md N-27
     #[test]
     fn a_line_has_optional_fields_escapes_and_quoted_commas() {
         let table = MountTable::parse(TEXT.as_bytes());
@@ -216,6 +219,9 @@ mod tests {
         assert_eq!(table.entries()[3].root, Path::new("/nvme1n1"));
     }
 
+    /// Of mounts on top of each other the newest is seen.
+    ///
+    /// Rule: node.md N-27
     #[test]
     fn of_mounts_on_top_of_each_other_the_newest_is_seen() {
         let table = MountTable::parse(TEXT.as_bytes());
@@ -227,6 +233,9 @@ mod tests {
         assert_eq!(table.topmost(Path::new("/var/lib")), None);
     }
 
+    /// A quote in the options of any mount is no obstacle.
+    ///
+    /// Rule: D-38
     #[test]
     fn a_quote_in_the_options_of_any_mount_is_no_obstacle() {
         let line = "99 24 0:77 / /mnt/share rw - cifs //server/share rw,username=o\"neill,domain=x\n";
@@ -236,6 +245,10 @@ mod tests {
         assert_eq!(table.entries().len(), 5);
     }
 
+    /// A line of the mount table that cannot be understood concerns its own path alone, and there it is nobody's
+    /// volume.
+    ///
+    /// Rule: D-38
     #[test]
     fn a_line_that_cannot_be_understood_concerns_its_own_path_alone() {
         for (bad, field) in [

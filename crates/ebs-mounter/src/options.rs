@@ -51,7 +51,7 @@ pub enum OptionsError {
     #[error("mount flag {0:?} opens a quote and does not close it")]
     OpenQuote(String),
     /// A flag that would make mount(8) do something else than mount this volume.
-    #[error("mount flag {0:?} is not about mounting a file system and is refused")]
+    #[error("mount flag {0:?} is refused, because it is not an option of a file system: remove it")]
     NotAMount(String),
     /// Text that mount(2) cannot carry.
     #[error("mount flag {0:?} contains a character that cannot be passed to the kernel")]
@@ -227,6 +227,9 @@ mod tests {
         MountOptions::parse(flags.iter().copied()).unwrap()
     }
 
+    /// Mount flags of mount(8) become bits or file-system options; words for mount itself are dropped.
+    ///
+    /// Rule: node.md 7.6
     #[test]
     fn flags_become_bits_and_the_rest_is_the_file_systems() {
         let options = parse(&["ro", "noatime", "nodev", "nosuid", "noexec", "discard", "nouuid"]);
@@ -235,6 +238,9 @@ mod tests {
         assert_eq!(options.data(), "discard,nouuid");
     }
 
+    /// Commas in the quotes of a security context survive.
+    ///
+    /// Rule: node.md 5.3 item 5
     #[test]
     fn commas_in_the_quotes_of_a_security_context_survive() {
         let context = r#"context="system_u:object_r:container_file_t:s0:c1,c2""#;
@@ -256,6 +262,9 @@ mod tests {
         assert_eq!(parse(&["user", "exec", "suid", "dev"]), MountOptions::default());
     }
 
+    /// Flags that are not about mounting a file system (bind, remount, loop) are refused.
+    ///
+    /// Rule: node.md 7.6
     #[test]
     fn what_is_no_mount_of_a_file_system_is_refused() {
         for word in ["bind", "remount", "move", "rshared", "loop"] {

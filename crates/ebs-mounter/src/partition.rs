@@ -25,7 +25,6 @@ impl Partition {
         }
     }
 
-    /// The number.
     pub fn number(self) -> u8 {
         self.0
     }
@@ -41,6 +40,9 @@ impl fmt::Display for Partition {
 mod tests {
     use super::*;
 
+    /// A partition is a number from 1 to 128, 0 the whole disk; signs and zeros are dropped.
+    ///
+    /// Rule: node.md 4, N-3
     #[test]
     fn a_partition_is_a_canonical_number_from_1_to_128() {
         for (text, number) in [("1", 1), ("+1", 1), ("007", 7), ("128", 128)] {

@@ -56,7 +56,6 @@ impl NodePath {
         Ok(Self(path))
     }
 
-    /// The path.
     pub fn as_path(&self) -> &Path {
         &self.0
     }
@@ -133,21 +132,17 @@ impl fmt::Display for NodePath {
 /// What lies at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing.
     Missing,
     /// A directory, or a mount of a file system.
     Directory {
         /// True when it holds nothing.
         empty: bool,
     },
-    /// A regular file.
     File {
-        /// Its length.
         bytes: u64,
     },
     /// A block device, perhaps bound there.
     BlockDevice,
-    /// A symbolic link.
     Symlink,
     /// A socket, a pipe, a character device.
     Other,
@@ -225,6 +220,9 @@ mod tests {
         assert_eq!(NodePath::parse("/a//b/./c/").unwrap().as_path(), Path::new("/a/b/c"));
     }
 
+    /// Removing takes empty directories and empty files only.
+    ///
+    /// Rule: node.md 11
     #[tokio::test]
     async fn removing_takes_empty_directories_and_empty_files_only() {
         let root = tempfile::tempdir().unwrap();

@@ -86,7 +86,6 @@ pub enum Contents {
     Filesystem(Superblock),
     /// Something that this driver does not mount, or two things at once.
     Foreign {
-        /// What.
         what: String,
         /// Where its sign stands, in bytes from the start.
         offset: u64,
@@ -115,31 +114,13 @@ impl fmt::Display for Contents {
 pub enum ProbeError {
     /// A read failed: the device is not blank, it is unreadable.
     #[error("{device} cannot be read; a device that cannot be read is never formatted")]
-    Read {
-        /// Which.
-        device: String,
-        /// Why.
-        source: io::Error,
-    },
+    Read { device: String, source: io::Error },
     /// The second opinion could not be had.
-    #[error("blkid gave no opinion on {device}")]
-    Tool {
-        /// Which.
-        device: String,
-        /// Why.
-        source: ToolError,
-    },
+    #[error("blkid could not examine {device}")]
+    Tool { device: String, source: ToolError },
     /// Two ways of looking found different things.
-    #[error("{device} holds {own} by our own look and {blkid} by blkid: nothing is done to it")]
-    Disagreement {
-        /// Which.
-        device: String,
-        /// What we saw.
-        own: String,
-        /// What blkid saw.
-        blkid: String,
-    },
-    /// A look hangs.
+    #[error("the driver finds {own} on {device}, but blkid finds {blkid}: nothing was written to it")]
+    Disagreement { device: String, own: String, blkid: String },
     #[error(transparent)]
     Stuck(#[from] Stuck),
 }

@@ -26,9 +26,7 @@ pub struct Counts {
 /// One kind of thing, counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// In all.
     pub total: i64,
-    /// Used.
     pub used: i64,
     /// Left for users.
     pub available: i64,
@@ -105,6 +103,9 @@ mod tests {
         assert_eq!(COUNTS.inodes(), Ok(Some(Usage { total: 10, used: 6, available: 4 })));
     }
 
+    /// Numbers of statfs that cannot be are refused, not wrapped.
+    ///
+    /// Rule: node.md 14 row 7
     #[test]
     fn numbers_that_cannot_be_are_refused_not_wrapped() {
         assert!(Counts { block_size: 0, ..COUNTS }.bytes().is_err());

@@ -38,7 +38,6 @@ impl Program {
     pub(crate) const ALL: [Self; 6] =
         [Self::Blkid, Self::E2fsck, Self::Mke2fs, Self::MkfsXfs, Self::Resize2fs, Self::XfsGrowfs];
 
-    /// The file's name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Blkid => "blkid",
@@ -54,38 +53,24 @@ impl Program {
 /// Why a program gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    /// It is not installed.
     #[error("{0} is not installed in /usr/sbin, /sbin, /usr/bin or /bin")]
     Missing(&'static str),
     /// It cannot be started, or its output not be kept.
     #[error("{program} could not be run")]
-    Run {
-        /// Which.
-        program: &'static str,
-        /// Why.
-        source: io::Error,
-    },
+    Run { program: &'static str, source: io::Error },
     /// A reader took longer than its bound and was killed.
     #[error("{program} did not end within {} s and was killed: the disk may hang", bound.as_secs())]
-    TooSlow {
-        /// Which.
-        program: &'static str,
-        /// Its bound.
-        bound: Duration,
-    },
+    TooSlow { program: &'static str, bound: Duration },
     /// It ended with an exit code that means failure.
     #[error("{program} failed ({ending}): {output}")]
     Failed {
-        /// Which.
         program: &'static str,
-        /// How it ended.
         ending: String,
         /// The end of what it wrote.
         output: String,
     },
 }
 
-/// What to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Call {
     pub(crate) program: Program,
@@ -119,7 +104,6 @@ impl Finished {
         self.status.code()
     }
 
-    /// The program's name.
     pub(crate) fn program(&self) -> &'static str {
         self.program
     }
@@ -269,6 +253,9 @@ mod tests {
         Tools { found: BTreeMap::from([(Program::Blkid, PathBuf::from(path))]) }
     }
 
+    /// A child sees a cleared environment with LC_ALL=C and what it was given.
+    ///
+    /// Rule: D-43
     #[tokio::test]
     async fn a_child_sees_a_cleared_environment() {
         let call = Call::new(Program::Blkid, [] as [&str; 0]).env("MKE2FS_CONFIG", "/x");
@@ -278,6 +265,9 @@ mod tests {
         assert_eq!(lines, ["LC_ALL=C", "MKE2FS_CONFIG=/x"]);
     }
 
+    /// Of a child's output only the end is kept.
+    ///
+    /// Rule: D-43
     #[tokio::test]
     async fn only_the_end_of_a_long_output_is_kept() {
         let call = Call::new(Program::Blkid, ["1", "200000"]);
@@ -285,6 +275,9 @@ mod tests {
         assert!(ended.output.len() <= 16 * 1024 && ended.output.ends_with("\n200000"));
     }
 
+    /// A child that only reads is killed at its bound.
+    ///
+    /// Rule: node.md N-1; D-11
     #[tokio::test]
     async fn a_reader_is_killed_at_its_bound() {
         let call = Call::new(Program::Blkid, ["1000"]);
@@ -292,6 +285,9 @@ mod tests {
         assert!(matches!(outcome, Err(ToolError::TooSlow { program: "blkid", .. })), "{outcome:?}");
     }
 
+    /// A child that changes a disk goes on when its future is dropped.
+    ///
+    /// Rule: node.md N-1; D-11
     #[tokio::test]
     async fn a_change_goes_on_when_its_future_is_dropped() {
         let directory = tempfile::tempdir().unwrap();

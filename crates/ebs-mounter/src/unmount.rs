@@ -13,41 +13,19 @@ use crate::path::NodePath;
 #[derive(Debug, thiserror::Error)]
 pub enum UnmountError {
     /// The mount table cannot be read.
-    #[error("it is not known what is mounted at {path}")]
-    Table {
-        /// Where.
-        path: NodePath,
-        /// Why.
-        source: MountTableError,
-    },
-    /// Somebody uses it.
+    #[error("the driver cannot see what is mounted at {path}")]
+    Table { path: NodePath, source: MountTableError },
     #[error("{} is in use: a process has a file open on it or works in it", path.display())]
-    Busy {
-        /// Where.
-        path: PathBuf,
-    },
+    Busy { path: PathBuf },
     /// The kernel refused for another reason.
     #[error("{} could not be unmounted", path.display())]
-    Refused {
-        /// Where.
-        path: PathBuf,
-        /// Its answer.
-        source: io::Error,
-    },
+    Refused { path: PathBuf, source: io::Error },
     /// Something else is mounted there than a moment ago.
     #[error("what is mounted at {} changed in the meantime", path.display())]
-    Changed {
-        /// Where.
-        path: PathBuf,
-    },
+    Changed { path: PathBuf },
     /// As often as it was unmounted, something was still there.
-    #[error("{mounts} mounts were taken from {} and there are more", path.display())]
-    Endless {
-        /// Where.
-        path: PathBuf,
-        /// How many.
-        mounts: usize,
-    },
+    #[error("{} is still mounted after {mounts} unmounts", path.display())]
+    Endless { path: PathBuf, mounts: usize },
 }
 
 /// What was taken away.

@@ -116,6 +116,9 @@ mod tests {
         assert_eq!(render(&env("it's $HOME `x`")), format!("{HEADER}\nexport A='it'\\''s $HOME `x`'\nexport B='2'\n"));
     }
 
+    /// The simulator's env file appears only when it is ready, whole, and readable by its owner only.
+    ///
+    /// Rule: D-41, D-60
     #[test]
     fn the_file_appears_whole_and_private_and_a_former_one_is_gone_before() {
         use std::os::unix::fs::PermissionsExt;
@@ -130,6 +133,9 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
+    /// A file that no simulator wrote is not overwritten by the env file.
+    ///
+    /// Rule: own rule (bad input)
     #[test]
     fn a_file_that_no_simulator_wrote_is_not_touched() {
         let dir = tempfile::tempdir().unwrap();

@@ -32,7 +32,7 @@ pub struct HttpEndpoint(String);
 
 /// Not a listen address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no listen address: give host:port, or :port for all addresses")]
+#[error("{0:?} is not a listen address: give host:port, or :port for all addresses")]
 pub struct BadHttpEndpoint(String);
 
 impl std::str::FromStr for HttpEndpoint {
@@ -168,6 +168,9 @@ mod tests {
         (tasks, address)
     }
 
+    /// Anything but the metrics and health pages is 404.
+    ///
+    /// Rule: runtime.md 11.1
     #[tokio::test]
     async fn metrics_are_open_metrics_text_and_anything_else_is_404() {
         let pages = pages();
@@ -180,6 +183,9 @@ mod tests {
         assert!(fetch(address, "/").await.starts_with("HTTP/1.1 404"));
     }
 
+    /// `/metrics` is given 10 times at once and 5 times a second, then 429; health pages are not limited.
+    ///
+    /// Rule: ebs-cloud.md 12
     #[tokio::test(start_paused = true)]
     async fn more_than_the_allowed_rate_of_metrics_is_refused_with_429() {
         // Without connections: between two of them, on a busy machine, the next page may have become due.
@@ -199,6 +205,9 @@ mod tests {
         assert_eq!(status("/metrics").await, StatusCode::OK, "the next ones are due");
     }
 
+    /// A client of the metrics port has 3 s to send its request.
+    ///
+    /// Rule: ebs-cloud.md 14
     #[tokio::test]
     async fn a_client_that_sends_no_request_is_cut_off() {
         let (_tasks, address) = started(pages()).await;
@@ -209,6 +218,9 @@ mod tests {
         ended.expect("the connection must be closed").unwrap();
     }
 
+    /// Not being ready is shown with its reason and never as ill health.
+    ///
+    /// Rule: D-18
     #[tokio::test]
     async fn readyz_shows_why_not_while_healthz_stays_ok() {
         let pages = pages();
@@ -221,6 +233,9 @@ mod tests {
         assert!(fetch(address, "/readyz").await.starts_with("HTTP/1.1 200"));
     }
 
+    /// A metrics listener that fails never stops the driver and is tried again.
+    ///
+    /// Rule: runtime.md R-15
     #[tokio::test(start_paused = true)]
     async fn a_listener_that_cannot_start_is_tried_again_until_it_can() {
         let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();

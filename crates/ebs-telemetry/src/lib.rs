@@ -2,7 +2,6 @@
 //!
 //! Depends on no other crate of ours: whoever has something to count calls [`Metrics`], and the binary adapts the
 //! observers of the other crates to it. Nothing here can stop the driver: a listener that fails is tried again.
-#![warn(missing_docs)]
 
 mod http;
 mod logging;

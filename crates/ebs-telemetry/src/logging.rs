@@ -13,7 +13,6 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Shape of a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// `I0102 15:04:05.000000    1234 file.rs:10] "message" key="value"`.
@@ -23,10 +22,8 @@ pub enum LogFormat {
     Json,
 }
 
-/// How to log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogConfig {
-    /// Shape of a line.
     pub format: LogFormat,
     /// `--v`: 0 to 3 say what matters to an operator, 4 to 6 each request and step, 7 and above everything.
     pub verbosity: u32,
@@ -38,7 +35,7 @@ pub struct LogConfig {
 #[derive(Debug, thiserror::Error)]
 pub enum LoggingError {
     /// The directives cannot be parsed.
-    #[error("RUST_LOG={0:?} cannot be understood")]
+    #[error("RUST_LOG is {0:?}, but must be log directives such as info,ebs_driver=debug")]
     Directives(String, #[source] tracing_subscriber::filter::ParseError),
     /// Something has set up logging before.
     #[error("logging is already set up in this process")]
@@ -126,6 +123,9 @@ mod tests {
         LogConfig { verbosity, ..LogConfig::default() }
     }
 
+    /// Verbosity 4 shows each request, 2 does not; 7 shows everything of ours.
+    ///
+    /// Rule: runtime.md 13
     #[test]
     fn verbosity_four_shows_requests_and_two_does_not() {
         let log = || tracing::debug!("request");
@@ -133,12 +133,16 @@ mod tests {
         assert!(logged(&at(4), log).contains("\"request\""));
     }
 
+    /// Rule: see `verbosity_four_shows_requests_and_two_does_not`
     #[test]
     fn verbosity_seven_shows_everything_of_ours() {
         assert!(logged(&at(7), || tracing::trace!("step")).contains("\"step\""));
         assert_eq!(logged(&at(6), || tracing::trace!("step")), "");
     }
 
+    /// Debug output of other crates, which holds headers and bodies, is never logged, whatever RUST_LOG asks.
+    ///
+    /// Rule: D-41
     #[test]
     fn other_crates_stay_quiet_below_info_even_when_rust_log_asks() {
         let config = LogConfig { directives: Some("trace".to_owned()), ..at(9) };
@@ -164,6 +168,9 @@ mod tests {
         assert!(error.to_string().contains("loud"), "{error}");
     }
 
+    /// Text log lines carry severity, UTC time, process, source and quoted values with the fields of their request.
+    ///
+    /// Rule: runtime.md 13
     #[test]
     fn a_line_carries_the_fields_of_its_spans() {
         let out = logged(&at(2), || {
@@ -177,6 +184,9 @@ mod tests {
         assert!(out.ends_with("] \"created\" method=\"CreateVolume\" volume=\"vol-0a\" attempt=2 size=4\n"), "{out}");
     }
 
+    /// A JSON log line is one object with ts, caller, msg, v or err.
+    ///
+    /// Rule: runtime.md 13
     #[test]
     fn a_json_line_is_one_object_with_the_error_under_err() {
         let config = LogConfig { format: LogFormat::Json, ..at(2) };

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use ebs_types::Tokens;
 use tokio::time::Instant;
 
 /// A token bucket on tokio's clock: refuses, never waits.
@@ -10,25 +11,24 @@ pub(crate) struct RateLimit {
     burst: f64,
     per_second: f64,
     /// Tokens at that time.
-    state: Mutex<(f64, Instant)>,
+    state: Mutex<(Tokens, Instant)>,
 }
 
 impl RateLimit {
     /// A full bucket.
     pub(crate) fn new(burst: u32, per_second: u32) -> Self {
         let burst = f64::from(burst);
-        Self { burst, per_second: f64::from(per_second), state: Mutex::new((burst, Instant::now())) }
+        Self { burst, per_second: f64::from(per_second), state: Mutex::new((Tokens::full(burst), Instant::now())) }
     }
 
     /// Takes a token, if there is one.
     pub(crate) fn admit(&self) -> bool {
         let now = Instant::now();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let (tokens, at) = *state;
-        let tokens = (tokens + (now - at).as_secs_f64() * self.per_second).min(self.burst);
-        let admitted = tokens >= 1.0;
-        *state = (if admitted { tokens - 1.0 } else { tokens }, now);
-        admitted
+        let passed = now - state.1;
+        state.1 = now;
+        state.0.refill(passed, self.per_second, self.burst);
+        state.0.take()
     }
 }
 

@@ -30,10 +30,8 @@ pub struct Ledger {
     pub calls: Vec<Call>,
 }
 
-/// One EC2 call.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Call {
-    /// Its number.
     pub seq: u64,
     /// The action, such as `CreateVolume`.
     pub action: String,
@@ -107,7 +105,6 @@ impl Ledger {
 pub struct State {
     /// All volumes, with those being deleted.
     pub volumes: Vec<SimVolume>,
-    /// All snapshots.
     pub snapshots: Vec<SimSnapshot>,
 }
 
@@ -120,10 +117,8 @@ pub struct SimVolume {
     pub state: String,
     /// Size in GiB.
     pub size_gib: u64,
-    /// Its tags.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
-    /// Its attachments.
     #[serde(default)]
     pub attachments: Vec<SimAttachment>,
 }
@@ -131,7 +126,6 @@ pub struct SimVolume {
 /// An attachment in EC2.
 #[derive(Debug, Clone, Deserialize)]
 pub struct SimAttachment {
-    /// The instance.
     pub instance: String,
     /// The device name in EC2's mapping.
     pub device: String,
@@ -152,7 +146,6 @@ pub struct SimSnapshot {
     /// The volume it was taken of.
     #[serde(default)]
     pub volume: Option<String>,
-    /// Its tags.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
 }

@@ -130,7 +130,6 @@ impl CsiClient {
         }
     }
 
-    /// The socket's path.
     pub fn socket(&self) -> &Path {
         &self.socket
     }

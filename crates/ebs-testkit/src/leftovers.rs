@@ -36,7 +36,6 @@ pub struct LoopLeft {
 pub struct Leftovers {
     /// Mount points, in the order of the mount table.
     pub mounts: Vec<PathBuf>,
-    /// Loop devices.
     pub loops: Vec<LoopLeft>,
     /// Links by id, to those loop devices or to none any more.
     pub links: Vec<PathBuf>,

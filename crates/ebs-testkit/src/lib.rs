@@ -9,7 +9,6 @@
 //!
 //! It knows the driver by its command line, its socket and its environment alone. Never a dependency of a product
 //! crate, only of tests and of `xtask`.
-#![warn(missing_docs)]
 
 pub mod content;
 pub mod control;

@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ebs_types::VolumeId;
@@ -74,7 +75,6 @@ impl LoopDevice {
         self.backing.parent().expect("the backing file lies in a directory")
     }
 
-    /// The backing file.
     pub fn backing_file(&self) -> &Path {
         &self.backing
     }
@@ -153,6 +153,13 @@ impl Drop for LoopDevice {
         }
         tracing::debug!(directory = %self.directory.path().display(), "removing the backing file");
     }
+}
+
+/// An id that no other test, nor another process, uses: names of devices are made of it.
+pub fn unused_volume_id() -> VolumeId {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let (process, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    VolumeId::parse(&format!("vol-0{process:08x}{number:08x}")).expect("an id of hexadecimal digits")
 }
 
 /// Fails with a clear message unless this process is root.

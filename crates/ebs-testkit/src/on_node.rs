@@ -16,9 +16,7 @@ pub struct VolumeOnNode {
     pub volume: csi::Volume,
     /// How it is used.
     pub access: Access,
-    /// The node's name.
     pub node_id: String,
-    /// The staging directory.
     pub staging: PathBuf,
     /// The target: a directory to be made, or a file for raw block.
     pub target: PathBuf,
@@ -54,7 +52,6 @@ impl VolumeOnNode {
         })
     }
 
-    /// The volume's id.
     pub fn id(&self) -> &str {
         &self.volume.volume_id
     }

@@ -27,14 +27,12 @@ const TAIL_BYTES: u64 = 64 * 1024;
 /// The search path of children; ours start their own tools by absolute path.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What to start.
 #[derive(Debug, Clone)]
 pub struct ProcessSpec {
     /// What people call it, in messages.
     pub name: String,
     /// Absolute path of the program.
     pub program: PathBuf,
-    /// Its arguments.
     pub args: Vec<OsString>,
     /// Its whole environment, besides `PATH`.
     pub env: BTreeMap<String, String>,
@@ -51,7 +49,6 @@ pub enum Ending {
     Killed,
 }
 
-/// A running child.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -90,7 +87,6 @@ impl Process {
         }
     }
 
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

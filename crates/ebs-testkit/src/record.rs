@@ -16,7 +16,6 @@ const GONE_BOUND: Duration = Duration::from_secs(10);
 pub struct ProcessRecord {
     /// What people call it.
     pub name: String,
-    /// Its process id.
     pub pid: u32,
     /// When it started, in clock ticks since boot.
     pub start_ticks: u64,

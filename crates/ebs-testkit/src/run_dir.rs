@@ -44,7 +44,6 @@ pub struct OwnDir {
 /// What was done about the directory of a run that is gone.
 #[derive(Debug)]
 pub struct Swept {
-    /// The directory.
     pub dir: PathBuf,
     /// What was removed besides files, for people.
     pub removed: Vec<String>,

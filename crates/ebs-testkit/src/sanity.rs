@@ -16,7 +16,6 @@ pub const PROGRAM: &str = "EBS_TEST_CSI_SANITY";
 /// What to run it with.
 #[derive(Debug, Clone)]
 pub struct SanitySpec {
-    /// The driver's socket.
     pub socket: PathBuf,
     /// A directory for mounts, parameters and reports.
     pub dir: PathBuf,

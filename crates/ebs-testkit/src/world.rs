@@ -68,7 +68,6 @@ pub struct WorldBuilder {
     principal_tags: BTreeMap<String, String>,
 }
 
-/// A running world.
 #[derive(Debug)]
 pub struct World {
     driver: Option<Process>,
@@ -276,7 +275,6 @@ impl World {
         self.path.join("kubelet")
     }
 
-    /// The driver's socket.
     pub fn socket(&self) -> &Path {
         self.client.socket()
     }

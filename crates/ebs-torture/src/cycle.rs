@@ -2,18 +2,17 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
 use ebs_testkit::leftovers::Leftovers;
+use ebs_testkit::loop_device::unused_volume_id;
 use ebs_testkit::mount_namespace::in_mount_namespace;
-use ebs_types::VolumeId;
+use ebs_types::SplitMix64;
 use tokio::time::Instant;
 
 use crate::calls::{Answer, Refusal};
-use crate::dice::Dice;
 use crate::faults::{self, Fault};
 use crate::planted::{Keeper, Planted};
 use crate::truth::Truth;
@@ -36,17 +35,16 @@ pub struct Options {
 /// A rule that was broken.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// The cycle.
     pub seed: u64,
     /// What does not hold.
     pub rule: String,
     /// What happened, step by step, and the end of the service's log.
-    pub story: String,
+    pub trace: String,
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "seed {}: {}\n{}", self.seed, self.rule, self.story)
+        write!(f, "seed {}: {}\n{}", self.seed, self.rule, self.trace)
     }
 }
 
@@ -55,10 +53,10 @@ impl fmt::Display for Failure {
 pub(crate) struct Cycle {
     pub(crate) world: World,
     pub(crate) truth: Truth,
-    pub(crate) dice: Dice,
+    pub(crate) rng: SplitMix64,
     pub(crate) keeper: Keeper,
     pub(crate) planted: Option<Planted>,
-    story: Vec<(String, usize)>,
+    trace: Vec<(String, usize)>,
     broken: Option<String>,
 }
 
@@ -80,39 +78,39 @@ pub fn run(seed: u64, options: &Options) -> Option<Failure> {
 async fn whole(seed: u64, options: &Options) -> Option<Failure> {
     let mut cycle = match Cycle::new(seed, options) {
         Ok(cycle) => cycle,
-        Err(error) => return Some(Failure { seed, rule: format!("{error:#}"), story: String::new() }),
+        Err(error) => return Some(Failure { seed, rule: format!("{error:#}"), trace: String::new() }),
     };
     if let Err(error) = cycle.all().await {
         cycle.broken(format!("the cycle came to no end: {error:#}"));
     }
     let times =
         |(line, times): &(String, usize)| if *times == 1 { line.clone() } else { format!("{line} ({times} times)") };
-    let lines: Vec<String> = cycle.story.iter().map(times).collect();
-    let story = format!("  {}\nthe service's log:\n{}\n", lines.join("\n  "), cycle.world.log_tail());
+    let lines: Vec<String> = cycle.trace.iter().map(times).collect();
+    let trace = format!("  {}\nthe service's log:\n{}\n", lines.join("\n  "), cycle.world.log_tail());
     let rule = cycle.broken.take();
     let swept = cycle.sweep();
-    rule.or(swept.err().map(|error| format!("{error:#}"))).map(|rule| Failure { seed, rule, story })
+    rule.or(swept.err().map(|error| format!("{error:#}"))).map(|rule| Failure { seed, rule, trace })
 }
 
 impl Cycle {
     fn new(seed: u64, options: &Options) -> anyhow::Result<Self> {
-        let mut dice = Dice::new(seed);
+        let mut rng = SplitMix64::new(seed);
         // mkfs.xfs takes nothing below 300 MiB.
-        let (fs_type, bytes) = if dice.percent(70) {
-            ("ext4", (16 + dice.below(48)) * MIB)
+        let (fs_type, bytes) = if rng.below(100) < 70 {
+            ("ext4", (16 + rng.below(48)) * MIB)
         } else {
-            ("xfs", (304 + dice.below(64)) * MIB)
+            ("xfs", (304 + rng.below(64)) * MIB)
         };
-        let world = World::new(&options.program, a_volume_id(), fs_type, bytes)?;
+        let world = World::new(&options.program, unused_volume_id(), fs_type, bytes)?;
         let keeper = Keeper::new(&world.state());
         let blank = format!("a blank disk of {} MiB for {fs_type}, {}", bytes / MIB, world.disk.path().display());
-        let story = vec![(blank, 1)];
-        Ok(Self { world, truth: Truth::default(), dice, keeper, planted: options.planted, story, broken: None })
+        let trace = vec![(blank, 1)];
+        Ok(Self { world, truth: Truth::default(), rng, keeper, planted: options.planted, trace, broken: None })
     }
 
     async fn all(&mut self) -> anyhow::Result<()> {
         self.world.start().await?;
-        for _ in 0..8 + self.dice.below(16) {
+        for _ in 0..8 + self.rng.below(16) {
             let step = self.choose();
             self.step(step).await?;
             if self.broken.is_some() {
@@ -130,10 +128,10 @@ impl Cycle {
 
     pub(crate) fn tell(&mut self, line: impl Into<String>) {
         let line = line.into();
-        match self.story.last_mut() {
+        match self.trace.last_mut() {
             // A call that is repeated until it is done, and is answered the same each time.
             Some((last, times)) if *last == line => *times += 1,
-            _ => self.story.push((line, 1)),
+            _ => self.trace.push((line, 1)),
         }
     }
 
@@ -263,11 +261,4 @@ impl Cycle {
         faults::kill(&mut self.world, true)?;
         Leftovers::release_below(&self.world.directory()).map(drop)
     }
-}
-
-/// An id that no other cycle, nor another process, uses.
-fn a_volume_id() -> VolumeId {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let (process, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    VolumeId::parse(&format!("vol-0{process:08x}{number:08x}")).expect("an id of hexadecimal digits")
 }

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use ebs_types::SplitMix64;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use crate::dice::Dice;
 use crate::planted::Keeper;
 use crate::world::World;
 
@@ -23,21 +23,21 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    pub(crate) fn any(dice: &mut Dice) -> Self {
-        match dice.below(100) {
+    pub(crate) fn any(rng: &mut SplitMix64) -> Self {
+        match rng.below(100) {
             0..55 => Self::None,
-            55..65 => Self::Leave(dice.millis(120)),
-            65..80 => Self::Kill(dice.millis(150), dice.percent(50)),
-            _ => Self::KillInFormat(dice.millis(25), dice.percent(50)),
+            55..65 => Self::Leave(up_to(rng, 120)),
+            65..80 => Self::Kill(up_to(rng, 150), rng.below(100) < 50),
+            _ => Self::KillInFormat(up_to(rng, 25), rng.below(100) < 50),
         }
     }
 
     /// For calls that do not format.
-    pub(crate) fn short(dice: &mut Dice) -> Self {
-        match dice.below(100) {
+    pub(crate) fn short(rng: &mut SplitMix64) -> Self {
+        match rng.below(100) {
             0..75 => Self::None,
-            75..85 => Self::Leave(dice.millis(20)),
-            _ => Self::Kill(dice.millis(30), dice.percent(50)),
+            75..85 => Self::Leave(up_to(rng, 20)),
+            _ => Self::Kill(up_to(rng, 30), rng.below(100) < 50),
         }
     }
 
@@ -54,6 +54,11 @@ impl Fault {
             }
         }
     }
+}
+
+/// Less than so many milliseconds.
+fn up_to(rng: &mut SplitMix64, millis: u64) -> Duration {
+    Duration::from_micros(rng.below(millis * 1000))
 }
 
 /// Kills the service, and what it runs where that is asked for. Returns how many children that were.

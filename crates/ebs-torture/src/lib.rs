@@ -9,11 +9,9 @@
 //!
 //! Time is real here, so a seed decides the steps and the moments of the faults, not who wins a race.
 //! That the torture finds bugs is shown by planting some ([`Planted`]).
-#![warn(missing_docs)]
 
 mod calls;
 mod cycle;
-mod dice;
 mod faults;
 mod planted;
 mod service;

@@ -1,4 +1,5 @@
-//! `ebs-torture`: runs cycles of the node torture and tells the stories of those that fail; `serve` is the service that is killed.
+//! `ebs-torture`: runs cycles of the node torture and prints the traces of those that fail; `serve` is the service that is
+//! killed.
 
 use std::io::Write as _;
 use std::path::PathBuf;

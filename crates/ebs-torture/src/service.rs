@@ -17,9 +17,7 @@ use tonic::service::Routes;
 /// Where the service is.
 #[derive(Debug, Clone)]
 pub struct ServiceOptions {
-    /// Its socket.
     pub socket: PathBuf,
-    /// The state directory.
     pub state: PathBuf,
     /// The directory of the simulated disks.
     pub devices: PathBuf,

@@ -26,7 +26,7 @@ pub(crate) enum Step {
 }
 
 impl Cycle {
-    /// A step by the dice, of those that an orchestrator or a stranger could do now.
+    /// A step by the rng, of those that an orchestrator or a stranger could do now.
     pub(crate) fn choose(&mut self) -> Step {
         let all = [
             (22, Step::Stage { spoilt: false }),
@@ -41,7 +41,7 @@ impl Cycle {
             (10, Step::Unstage),
             (3, Step::Restart),
         ];
-        let mut left = self.dice.below(all.iter().map(|(weight, _)| weight).sum());
+        let mut left = self.rng.below(all.iter().map(|(weight, _)| weight).sum());
         for (weight, step) in all {
             if left < weight {
                 return step;
@@ -54,19 +54,19 @@ impl Cycle {
     pub(crate) async fn step(&mut self, step: Step) -> anyhow::Result<()> {
         match step {
             Step::Stage { spoilt } => {
-                let fault = Fault::any(&mut self.dice);
+                let fault = Fault::any(&mut self.rng);
                 self.stage(spoilt, fault).await.map(drop)
             }
             Step::Publish { raw } => {
-                let fault = Fault::short(&mut self.dice);
+                let fault = Fault::short(&mut self.rng);
                 self.publish(raw, fault).await.map(drop)
             }
             Step::Unpublish { raw } => {
-                let fault = Fault::short(&mut self.dice);
+                let fault = Fault::short(&mut self.rng);
                 self.unpublish(raw, fault).await.map(drop)
             }
             Step::Unstage => {
-                let fault = Fault::short(&mut self.dice);
+                let fault = Fault::short(&mut self.rng);
                 self.unstage(fault).await.map(drop)
             }
             Step::WriteFile => self.write_file().await,
@@ -194,9 +194,9 @@ impl Cycle {
         if self.truth.files.len() >= 24 || !self.world.is_file_system_at(&target).await? {
             return Ok(());
         }
-        let (name, seed) = (format!("file-{}", self.truth.files.len()), self.dice.next());
+        let (name, seed) = (format!("file-{}", self.truth.files.len()), self.rng.draw());
         let hash =
-            content::write_file(&target.join(&name), seed, 1 + self.dice.below(60_000)).context("write a file")?;
+            content::write_file(&target.join(&name), seed, 1 + self.rng.below(60_000)).context("write a file")?;
         self.tell(format!("wrote {name}"));
         self.truth.files.push(Kept { name, hash });
         Ok(())
@@ -233,16 +233,16 @@ impl Cycle {
         use std::os::unix::fs::FileExt;
         let bytes = content::size_of(self.world.disk.path())?;
         let stretch = bytes / 1024;
-        let (offset, length) = match self.dice.below(3) {
-            0 => (self.dice.below(READ_WHOLE / 512 - 8) * 512, 4096),
-            1 => (bytes - READ_WHOLE + self.dice.below(READ_WHOLE / 512 - 8) * 512, 4096),
-            _ => (READ_WHOLE + self.dice.below((bytes - 3 * READ_WHOLE - 2 * stretch) / 4096) * 4096, 2 * stretch),
+        let (offset, length) = match self.rng.below(3) {
+            0 => (self.rng.below(READ_WHOLE / 512 - 8) * 512, 4096),
+            1 => (bytes - READ_WHOLE + self.rng.below(READ_WHOLE / 512 - 8) * 512, 4096),
+            _ => (READ_WHOLE + self.rng.below((bytes - 3 * READ_WHOLE - 2 * stretch) / 4096) * 4096, 2 * stretch),
         };
         let overlaps = |raw: &Raw| offset < raw.offset + raw.length as u64 && raw.offset < offset + length;
         if self.truth.raw.iter().any(overlaps) {
             return Ok(());
         }
-        let raw = Raw { offset, length: usize::try_from(length)?, seed: self.dice.next() };
+        let raw = Raw { offset, length: usize::try_from(length)?, seed: self.rng.draw() };
         let device = std::fs::File::options().write(true).open(path).context("open the device")?;
         device.write_all_at(&raw.bytes(), offset).context("write to the device")?;
         device.sync_all().context("sync the device")?;

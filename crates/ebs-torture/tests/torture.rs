@@ -41,11 +41,14 @@ fn failures(cycles: u64, bound: Duration, planted: Option<Planted>) -> (Vec<Fail
     (failed.into_inner().expect("no cycle panics"), next.into_inner().min(cycles))
 }
 
+/// A node that is killed at random moments loses nothing, formats nothing that held data, and leaves nothing behind.
+///
+/// Rule: D-5, D-10, D-32, D-37
 #[test]
 fn a_node_that_is_killed_at_random_loses_nothing_formats_nothing_and_leaves_nothing_behind() {
     let (failed, cycles) = failures(CYCLES, BOUND, None);
-    let stories: Vec<String> = failed.iter().map(ToString::to_string).collect();
-    assert!(failed.is_empty(), "{}", stories.join("\n"));
+    let traces: Vec<String> = failed.iter().map(ToString::to_string).collect();
+    assert!(failed.is_empty(), "{}", traces.join("\n"));
     assert!(cycles >= 2, "only {cycles} cycles in {BOUND:?}");
 }
 
@@ -57,6 +60,9 @@ fn rule_against(bug: Planted) -> &'static str {
     }
 }
 
+/// Each bug planted for the node torture is found.
+///
+/// Rule: own rule (tests)
 #[test]
 fn each_planted_bug_is_found() {
     for bug in Planted::ALL {

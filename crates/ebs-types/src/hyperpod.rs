@@ -59,6 +59,10 @@ fn is_cluster(text: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// A HyperPod node id is `hyperpod-`, a cluster that may have dashes, and in its last two dash fields the instance;
+    /// all else is refused.
+    ///
+    /// Rule: ebs-cloud.md 5.5, E14
     #[test]
     fn a_node_is_a_cluster_with_or_without_dashes_and_an_instance() {
         for (text, cluster, instance) in [
@@ -72,6 +76,7 @@ mod tests {
         }
     }
 
+    /// Rule: see `a_node_is_a_cluster_with_or_without_dashes_and_an_instance`
     #[test]
     fn what_is_no_node_is_refused_and_never_panics() {
         for bad in [

@@ -1,5 +1,7 @@
 //! How many IOPS a request means (`ebs-cloud.md` 3.4).
 
+use std::num::NonZeroU32;
+
 use crate::Gib;
 
 /// A number of I/O operations per second.
@@ -16,29 +18,36 @@ pub struct IopsLimits {
     pub per_gib: Iops,
 }
 
-/// What the user asked for. Both 0 at once mean "EC2's default".
+/// What the user asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum IopsRequest {
     /// Nothing: EC2 chooses.
     Default,
     /// A number, as given.
-    Explicit(Iops),
+    Explicit(NonZeroU32),
     /// A number for each GiB of the volume.
-    PerGib(Iops),
+    PerGib(NonZeroU32),
 }
 
 impl IopsRequest {
+    /// A number; 0 asks for nothing.
+    pub fn explicit(iops: Iops) -> Self {
+        NonZeroU32::new(iops).map_or(Self::Default, Self::Explicit)
+    }
+
+    /// A number for each GiB; 0 asks for nothing.
+    pub fn per_gib(iops: Iops) -> Self {
+        NonZeroU32::new(iops).map_or(Self::Default, Self::PerGib)
+    }
+
     /// The IOPS to ask EC2 for, or `None` to leave the choice to EC2. `raise_to_min` lifts a request below the
     /// type's minimum; requests above a maximum are lowered to it (the caller warns when that changes a number).
     pub fn resolve(self, size: Gib, limits: Option<IopsLimits>, raise_to_min: bool) -> Option<Iops> {
         let asked = match self {
             Self::Default => return None,
-            Self::Explicit(n) => u64::from(n),
-            Self::PerGib(n) => u64::from(n) * u64::from(size.0),
+            Self::Explicit(n) => u64::from(n.get()),
+            Self::PerGib(n) => u64::from(n.get()) * u64::from(size.0),
         };
-        if asked == 0 {
-            return None;
-        }
         let Some(limits) = limits else { return Some(u32::try_from(asked).unwrap_or(Iops::MAX)) };
         let mut iops = asked;
         if raise_to_min {
@@ -60,22 +69,28 @@ mod tests {
     use super::*;
     use crate::VolumeType;
 
+    /// IOPS follow from the request, the type's limits and the size.
+    ///
+    /// Rule: ebs-cloud.md 3.4, E25
     #[test]
     fn iops_follow_the_published_vectors() {
         let io1 = VolumeType::Io1.iops_limits();
         let io2 = VolumeType::Io2.iops_limits();
         let gp3 = VolumeType::Gp3.iops_limits();
-        assert_eq!(IopsRequest::PerGib(1).resolve(Gib(4), io1, true), Some(100));
-        assert_eq!(IopsRequest::PerGib(1).resolve(Gib(4), io1, false), Some(4));
-        assert_eq!(IopsRequest::PerGib(10_000).resolve(Gib(4), io1, false), Some(200));
-        assert_eq!(IopsRequest::PerGib(10_000).resolve(Gib(4), io2, false), Some(4000));
-        assert_eq!(IopsRequest::Explicit(16_000).resolve(Gib(4), gp3, false), Some(16_000));
-        assert_eq!(IopsRequest::Explicit(99_000).resolve(Gib(4), gp3, false), Some(16_000));
+        assert_eq!(IopsRequest::per_gib(1).resolve(Gib(4), io1, true), Some(100));
+        assert_eq!(IopsRequest::per_gib(1).resolve(Gib(4), io1, false), Some(4));
+        assert_eq!(IopsRequest::per_gib(10_000).resolve(Gib(4), io1, false), Some(200));
+        assert_eq!(IopsRequest::per_gib(10_000).resolve(Gib(4), io2, false), Some(4000));
+        assert_eq!(IopsRequest::explicit(16_000).resolve(Gib(4), gp3, false), Some(16_000));
+        assert_eq!(IopsRequest::explicit(99_000).resolve(Gib(4), gp3, false), Some(16_000));
     }
 
+    /// A ratio times a size cannot overflow.
+    ///
+    /// Rule: ebs-cloud.md E17
     #[test]
     fn a_ratio_times_a_size_cannot_overflow_into_no_request() {
-        assert_eq!(IopsRequest::PerGib(u32::MAX).resolve(Gib(65_536), None, false), Some(u32::MAX));
-        assert_eq!(IopsRequest::PerGib(0).resolve(Gib(4), None, true), None);
+        assert_eq!(IopsRequest::per_gib(u32::MAX).resolve(Gib(65_536), None, false), Some(u32::MAX));
+        assert_eq!(IopsRequest::per_gib(0).resolve(Gib(4), None, true), None);
     }
 }

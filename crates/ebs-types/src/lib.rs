@@ -11,7 +11,9 @@ mod instance_limits;
 mod iops;
 mod names;
 mod size;
+mod split_mix;
 mod tags;
+mod tokens;
 mod volume_type;
 mod waiters;
 
@@ -23,6 +25,8 @@ pub use instance_limits::{AttachmentLimit, LimitKind, attachment_limit, ebs_card
 pub use iops::{Iops, IopsLimits, IopsRequest};
 pub use names::DriverName;
 pub use size::{Bytes, GIB, Gib, SizeError};
+pub use split_mix::SplitMix64;
 pub use tags::Tags;
+pub use tokens::Tokens;
 pub use volume_type::VolumeType;
 pub use waiters::{Successor, Waiter, Waiters};

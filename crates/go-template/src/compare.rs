@@ -7,7 +7,7 @@ use super::value::Value;
 /// True when the first equals any of the others.
 pub(super) fn eq(first: &Value<'_>, others: &[Value<'_>]) -> Result<bool, String> {
     if others.is_empty() {
-        return Err("eq: there is nothing to compare with".to_owned());
+        return Err("eq needs two or more values".to_owned());
     }
     for other in others {
         if equal(first, other)? {
@@ -21,7 +21,6 @@ fn equal(a: &Value<'_>, b: &Value<'_>) -> Result<bool, String> {
     match (a, b) {
         (Value::Bool(a), Value::Bool(b)) => Ok(a == b),
         (Value::Int(a), Value::Int(b)) => Ok(a == b),
-        (Value::Float(a), Value::Float(b)) => Ok(a.total_cmp(b).is_eq() || (*a == 0.0 && *b == 0.0)),
         (Value::Str(a), Value::Str(b)) => Ok(a == b),
         (Value::Nil, Value::Nil) => Ok(true),
         (Value::Nil, _) | (_, Value::Nil) => Ok(false),
@@ -34,12 +33,11 @@ fn equal(a: &Value<'_>, b: &Value<'_>) -> Result<bool, String> {
 pub(super) fn order(a: &Value<'_>, b: &Value<'_>) -> Result<Ordering, String> {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => Ok(a.cmp(b)),
-        (Value::Float(a), Value::Float(b)) => Ok(a.partial_cmp(b).unwrap_or(Ordering::Equal)),
         (Value::Str(a), Value::Str(b)) => Ok(a.cmp(b)),
         (a, b) => Err(unlike(a, b)),
     }
 }
 
 fn unlike(a: &Value<'_>, b: &Value<'_>) -> String {
-    format!("values of type {} and {} cannot be compared so", a.type_name(), b.type_name())
+    format!("values of the types {} and {} cannot be compared", a.type_name(), b.type_name())
 }

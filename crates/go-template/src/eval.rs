@@ -190,7 +190,7 @@ impl<'a> Run<'a> {
             return error(command.line, "only a function can be given arguments");
         }
         if matches!(first, Operand::Nil) {
-            return error(command.line, "nil is no command");
+            return error(command.line, "nil cannot stand alone");
         }
         self.operand(at, first)
     }
@@ -250,7 +250,6 @@ impl<'a> Run<'a> {
             Operand::Nil => Ok(Value::Nil),
             Operand::Bool(b) => Ok(Value::Bool(*b)),
             Operand::Int(n) => Ok(Value::Int(*n)),
-            Operand::Float(f) => Ok(Value::Float(*f)),
             Operand::Str(s) => {
                 self.fuel.spend(s.len())?;
                 Ok(Value::Str(s.clone()))
@@ -280,10 +279,10 @@ fn fields<'a>(line: usize, value: Value<'a>, path: &[String]) -> Result<Value<'a
     path.iter().try_fold(value, |value, name| match value {
         Value::Data(data) => match data.field(name) {
             Some(text) => Ok(Value::Str(text.to_owned())),
-            None => error(line, format!("there is no .{name}; known are .{}", data.names().join(", ."))),
+            None => error(line, format!("the data have no field .{name}, only .{}", data.names().join(", ."))),
         },
         // A template called without an argument has no data; its fields are nothing, too.
         Value::Nil => Ok(Value::Nil),
-        other => error(line, format!("there is no .{name} in a value of type {}", other.type_name())),
+        other => error(line, format!("a value of type {} has no field .{name}", other.type_name())),
     })
 }

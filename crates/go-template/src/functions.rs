@@ -1,43 +1,16 @@
 //! The functions of templates, all but `and` and `or`, which do not look at all their arguments.
 
 use super::compare;
-use super::limits;
 use super::printf;
 use super::value::Value;
 
 /// Names that can be called.
-const NAMES: [&str; 26] = [
-    "and",
-    "or",
-    "not",
-    "eq",
-    "ne",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "len",
-    "print",
-    "printf",
-    "println",
-    "slice",
-    "index",
-    "lastIndex",
-    "toUpper",
-    "toLower",
-    "contains",
-    "field",
-    "substring",
-    "html",
-    "js",
-    "call",
-    "urlquery",
-    "",
-];
+const NAMES: &str = "and or not eq ne lt le gt ge len print printf println slice index lastIndex toUpper toLower contains \
+                     field substring html js call urlquery";
 
 /// True when there is such a function.
 pub(super) fn exists(name: &str) -> bool {
-    !name.is_empty() && NAMES.contains(&name)
+    NAMES.split(' ').any(|known| known == name)
 }
 
 type Outcome<'a> = Result<Value<'a>, String>;
@@ -103,13 +76,10 @@ fn lower(c: char) -> char {
     c.to_lowercase().next().unwrap_or(c)
 }
 
-/// A number for a function that wants an integer; a constant such as `1.0` is one.
+/// A number for a function that wants an integer.
 fn integer(function: &str, value: &Value<'_>) -> Result<i64, String> {
     match value {
         Value::Int(n) => Ok(*n),
-        Value::Float(f) if f.fract() == 0.0 => {
-            format!("{f:.0}").parse().map_err(|_| format!("{function}: {f} does not fit into 64 bits"))
-        }
         other => Err(format!("{function} needs an integer and got {}", other.type_name())),
     }
 }
@@ -145,7 +115,7 @@ fn println(values: &[Value<'_>]) -> String {
 /// `s[start..end]`, where neither cuts a character in two.
 fn cut(function: &str, s: &str, start: usize, end: usize) -> Result<String, String> {
     if start > end || end > s.len() {
-        return Err(format!("{function}: {start} to {end} is no range in a text of {} bytes", s.len()));
+        return Err(format!("{function}: {start} to {end} does not lie within a text of {} bytes", s.len()));
     }
     s.get(start..end)
         .map(str::to_owned)
@@ -170,7 +140,7 @@ fn slice(s: &str, indexes: &[Value<'_>]) -> Result<String, String> {
 }
 
 fn field(by: &str, n: i64, s: &str) -> Result<String, String> {
-    let out_of_range = |count: usize| format!("field: there is no piece {n} of {count} (they count from 0)");
+    let out_of_range = |count: usize| format!("field: there is no piece {n}, only {count}, counted from 0");
     let index = usize::try_from(n).ok();
     // An empty separator separates characters.
     let mut characters = s.chars().map(String::from);
@@ -191,9 +161,4 @@ fn substring(a: i64, b: i64, s: &str) -> Result<String, String> {
         (Some(start), Some(end)) if end <= s.len() => cut("substring", s, start, end),
         (Some(start), _) => cut("substring", s, start, s.len()),
     }
-}
-
-/// The most a function may make is checked before it makes it, where one could make much of little.
-pub(super) fn check_width(width: usize) -> Result<usize, String> {
-    if width > limits::TEXT { Err(format!("a width above {}", limits::TEXT)) } else { Ok(width) }
 }

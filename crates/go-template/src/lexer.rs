@@ -1,6 +1,6 @@
 //! From text to tokens.
 
-use super::literals::{self, Number};
+use super::literals;
 use super::{Result, TemplateError};
 
 /// A piece of the text with a meaning of its own.
@@ -26,7 +26,6 @@ pub(super) enum Token {
     Nil,
     Bool(bool),
     Int(i64),
-    Float(f64),
     Str(String),
     /// `.Name`, without the dot.
     Field(String),
@@ -192,7 +191,7 @@ impl<'t> Lexer<'t> {
             '(' | ')' => self.paren(c),
             '"' => self.string(),
             '`' => self.raw_string(),
-            '\'' => self.character(),
+            '\'' => self.error("character constants are not supported"),
             '$' => self.name(c),
             '.' if !self.rest()[1..].starts_with(|c: char| c.is_ascii_digit()) => self.name(c),
             '.' | '+' | '-' | '0'..='9' => self.number(),
@@ -264,26 +263,11 @@ impl<'t> Lexer<'t> {
     fn number(&mut self) -> Result<()> {
         let line = self.line;
         let rest = self.rest();
-        let mut end = 0;
-        let mut before = ' ';
-        for c in rest.chars() {
-            let signs = matches!(c, '+' | '-') && (end == 0 || (matches!(before, 'e' | 'E') && !is_hex(rest)));
-            if !(signs || is_name(c) || c == '.') {
-                break;
-            }
-            before = c;
-            end += c.len_utf8();
-        }
-        match literals::number(&rest[..end]) {
+        let length = rest[1..].find(|c| !(is_name(c) || c == '.')).map_or(rest.len(), |end| end + 1);
+        match literals::integer(&rest[..length]) {
             Ok(number) => {
-                self.skip(end);
-                self.push(
-                    match number {
-                        Number::Int(n) => Token::Int(n),
-                        Number::Float(f) => Token::Float(f),
-                    },
-                    line,
-                );
+                self.skip(length);
+                self.push(Token::Int(number), line);
                 Ok(())
             }
             Err(message) => self.error(message),
@@ -292,45 +276,24 @@ impl<'t> Lexer<'t> {
 
     fn string(&mut self) -> Result<()> {
         let line = self.line;
-        let text = self.quoted('"')?;
-        self.push(Token::Str(text), line);
-        Ok(())
-    }
-
-    fn character(&mut self) -> Result<()> {
-        let line = self.line;
-        let text = self.quoted('\'')?;
-        let mut chars = text.chars();
-        match (chars.next(), chars.next()) {
-            (Some(c), None) => {
-                self.push(Token::Int(i64::from(u32::from(c))), line);
-                Ok(())
-            }
-            _ => self.error("a character constant must hold one character"),
-        }
-    }
-
-    fn quoted(&mut self, quote: char) -> Result<String> {
         let body = &self.rest()[1..];
         let mut escaped = false;
-        for (i, c) in body.char_indices() {
-            match c {
-                '\n' => break,
-                _ if escaped => escaped = false,
-                '\\' => escaped = true,
-                c if c == quote => {
-                    return match literals::unescape(&body[..i], quote) {
-                        Ok(text) => {
-                            self.skip(i + 2);
-                            Ok(text)
-                        }
-                        Err(message) => self.error(message),
-                    };
-                }
-                _ => {}
+        let end = body.find(|c| {
+            let ends = c == '\n' || (c == '"' && !escaped);
+            escaped = c == '\\' && !escaped;
+            ends
+        });
+        let Some(end) = end.filter(|end| body[*end..].starts_with('"')) else {
+            return self.error("a quoted constant is not closed");
+        };
+        match literals::unescape(&body[..end]) {
+            Ok(text) => {
+                self.skip(end + 2);
+                self.push(Token::Str(text), line);
+                Ok(())
             }
+            Err(message) => self.error(message),
         }
-        self.error("a quoted constant is not closed")
     }
 
     fn raw_string(&mut self) -> Result<()> {
@@ -359,11 +322,6 @@ fn closes(text: &str) -> Option<(usize, bool)> {
 
 fn is_name(c: char) -> bool {
     c == '_' || c.is_alphanumeric()
-}
-
-fn is_hex(number: &str) -> bool {
-    let digits = number.trim_start_matches(['+', '-']);
-    digits.starts_with("0x") || digits.starts_with("0X")
 }
 
 fn word(name: &str) -> Token {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::lexer::{Keyword, Placed, Token};
 use super::tree::{Branch, Command, Node, Operand, Pipe, Templates};
-use super::{Result, TemplateError, functions, limits};
+use super::{Result, TemplateError, functions, limits, printf};
 
 /// Reads a whole template.
 pub(super) fn parse(tokens: Vec<Placed>) -> Result<Templates> {
@@ -78,7 +78,7 @@ impl Parser {
     }
 
     fn expect(&mut self, token: &Token, what: &str) -> Result<()> {
-        if self.accept(token) { Ok(()) } else { self.error(format!("{what} expected")) }
+        if self.accept(token) { Ok(()) } else { self.error(format!("expected {what}")) }
     }
 
     fn accept_keyword(&mut self, keyword: Keyword) -> bool {
@@ -214,7 +214,7 @@ impl Parser {
         let ranges = std::mem::take(&mut self.ranges);
         let (body, end) = self.nested(|p| p.list(false))?;
         if !matches!(end, Ends::End) {
-            return self.error(format!("template {name:?} is not ended properly: {{{{end}}}} expected"));
+            return self.error(format!("template {name:?} is not ended by {{{{end}}}}"));
         }
         self.variables = variables;
         self.ranges = ranges;
@@ -244,7 +244,7 @@ impl Parser {
             }
             let command = self.command()?;
             if !commands.is_empty() && !can_be_given_a_value(&command) {
-                return self.error("a value cannot be piped into something that is no function");
+                return self.error("a value can be piped only into a function");
             }
             commands.push(command);
         }
@@ -260,7 +260,7 @@ impl Parser {
         loop {
             let start = self.at;
             let Some(Token::Variable(name)) = self.peek_word().cloned() else {
-                return if names.is_empty() { Ok((names, false)) } else { self.error("a variable expected") };
+                return if names.is_empty() { Ok((names, false)) } else { self.error("expected a variable") };
             };
             self.at += 1;
             if self.accept(&Token::Declare) {
@@ -282,7 +282,7 @@ impl Parser {
                 continue;
             }
             self.at = start;
-            return if names.is_empty() { Ok((names, false)) } else { self.error(":= expected") };
+            return if names.is_empty() { Ok((names, false)) } else { self.error("expected :=") };
         }
     }
 
@@ -302,10 +302,17 @@ impl Parser {
                     self.at += 1;
                     break;
                 }
-                _ => return self.error("an operand, | or the end of the action expected"),
+                _ => return self.error("expected an operand, | or the end of the action"),
             }
         }
-        if operands.is_empty() { self.error("an empty command") } else { Ok(Command { line, operands }) }
+        match operands.as_slice() {
+            [] => return self.error("an empty command"),
+            [Operand::Function(name), Operand::Str(format), ..] if name == "printf" => {
+                printf::check(format).map_err(|message| TemplateError::Unsupported { line, message })?;
+            }
+            _ => {}
+        }
+        Ok(Command { line, operands })
     }
 
     fn operand(&mut self) -> Result<Option<Operand>> {
@@ -336,7 +343,6 @@ impl Parser {
             Token::Nil => Operand::Nil,
             Token::Bool(b) => Operand::Bool(b),
             Token::Int(n) => Operand::Int(n),
-            Token::Float(f) => Operand::Float(f),
             Token::Str(s) => Operand::Str(s),
             Token::Field(name) => Operand::Field(vec![name]),
             Token::Variable(name) if self.variables.contains(&name) => Operand::Variable(name, Vec::new()),
@@ -359,7 +365,7 @@ impl Parser {
 fn can_be_given_a_value(command: &Command) -> bool {
     !matches!(
         command.operands.first(),
-        Some(Operand::Bool(_) | Operand::Dot | Operand::Nil | Operand::Int(_) | Operand::Float(_) | Operand::Str(_))
+        Some(Operand::Bool(_) | Operand::Dot | Operand::Nil | Operand::Int(_) | Operand::Str(_))
     )
 }
 

@@ -1,339 +1,129 @@
-//! `printf`, with Go's verbs and Go's way of putting mistakes into the text.
+//! `printf`, with the verbs that short values need: `%s`, `%v`, `%q`, `%d`, `%t` and `%%`.
+//!
+//! Go writes a mistake into the text (`%!d(string=x)`, `%!(EXTRA …)`) and goes on. Here it is an error: nobody wants
+//! such a text as a value.
 
-use super::floats;
-use super::functions::check_width;
-use super::literals::{printable, quote, quote_char};
+use super::limits;
+use super::literals::quote;
 use super::value::Value;
 
+const SUPPORTED: &str = "supported are %s, %v, %q, %d, %t and %%, with the flags - and 0, a width, and a precision for \
+                         %s, %v and %q";
+
 /// How one value is to be written.
-#[derive(Debug, Clone, Default)]
-struct Spec {
-    sharp: bool,
-    plus: bool,
-    minus: bool,
-    space: bool,
-    zero: bool,
-    width: Option<usize>,
+struct Verb {
+    letter: char,
+    left: bool,
+    zeros: bool,
+    width: usize,
+    /// Characters of a string that are taken.
     precision: Option<usize>,
+}
+
+enum Piece<'f> {
+    Text(&'f str),
+    Verb(Verb),
+}
+
+/// Refuses a format with anything that is not supported, whatever its values.
+pub(super) fn check(format: &str) -> Result<(), String> {
+    pieces(format).map(drop)
 }
 
 /// Writes the values as the format says.
 pub(super) fn format(format: &str, values: &[Value<'_>]) -> Result<String, String> {
-    let mut printer =
-        Printer { rest: format.chars().peekable(), values, next: 0, reordered: false, out: String::new() };
-    printer.run()?;
-    Ok(printer.out)
-}
-
-struct Printer<'f, 'v, 'a> {
-    rest: std::iter::Peekable<std::str::Chars<'f>>,
-    values: &'v [Value<'a>],
-    /// The value for the next verb.
-    next: usize,
-    /// An index such as `[2]` has been used.
-    reordered: bool,
-    out: String,
-}
-
-impl<'a> Printer<'_, '_, 'a> {
-    fn run(&mut self) -> Result<(), String> {
-        while let Some(c) = self.rest.next() {
-            if c == '%' {
-                self.verb()?;
-            } else {
-                self.out.push(c);
+    let mut values = values.iter();
+    let mut out = String::new();
+    for piece in pieces(format)? {
+        match piece {
+            Piece::Text(text) => out.push_str(text),
+            Piece::Verb(verb) => {
+                let value = values.next().ok_or_else(|| format!("printf: %{} has no value", verb.letter))?;
+                out.push_str(&verb.write(value)?);
             }
-            check_width(self.out.len())?;
         }
-        if !self.reordered && self.next < self.values.len() {
-            let extra: Vec<_> = self.values[self.next..].iter().map(labelled).collect();
-            self.out.push_str(&format!("%!(EXTRA {})", extra.join(", ")));
+        if out.len() > limits::TEXT {
+            return Err(format!("printf makes a text longer than {} bytes", limits::TEXT));
         }
-        Ok(())
     }
+    match values.len() {
+        0 => Ok(out),
+        left => Err(format!("printf: the format has no verb for the last {left} of the values")),
+    }
+}
 
-    fn verb(&mut self) -> Result<(), String> {
-        let mut spec = self.flags();
-        let mut index = self.index();
-        if self.accept('*') {
-            match self.star(index)? {
-                Some(width) if width < 0 => {
-                    spec.minus = true;
-                    spec.zero = false;
-                    spec.width = Some(check_width(usize::try_from(width.unsigned_abs()).unwrap_or(usize::MAX))?);
-                }
-                Some(width) => spec.width = Some(check_width(usize::try_from(width).unwrap_or(usize::MAX))?),
-                None => self.out.push_str("%!(BADWIDTH)"),
-            }
-            index = Index::None;
+fn pieces(format: &str) -> Result<Vec<Piece<'_>>, String> {
+    let mut pieces = Vec::new();
+    let mut rest = format;
+    while let Some((text, after)) = rest.split_once('%') {
+        pieces.push(Piece::Text(text));
+        rest = if let Some(after) = after.strip_prefix('%') {
+            pieces.push(Piece::Text("%"));
+            after
         } else {
-            spec.width = self.number()?;
-        }
-        if self.accept('.') {
-            let before = self.index();
-            if self.accept('*') {
-                match self.star(if matches!(before, Index::None) { index } else { before })? {
-                    Some(n) if n >= 0 => {
-                        spec.precision = Some(check_width(usize::try_from(n).unwrap_or(usize::MAX))?);
-                    }
-                    Some(_) => {}
-                    None => self.out.push_str("%!(BADPREC)"),
-                }
-                index = Index::None;
-            } else {
-                spec.precision = Some(self.number()?.unwrap_or(0));
-            }
-        }
-        if matches!(index, Index::None) {
-            index = self.index();
-        }
-        let Some(verb) = self.rest.next() else {
-            self.out.push_str("%!(NOVERB)");
-            return Ok(());
+            let (verb, after) = Verb::read(after)?;
+            pieces.push(Piece::Verb(verb));
+            after
         };
-        if verb == '%' {
-            self.out.push('%');
-            return Ok(());
-        }
-        match self.value(index) {
-            Ok(Some(value)) => self.out.push_str(&written(&value, verb, &spec)),
-            Ok(None) => self.out.push_str(&format!("%!{verb}(MISSING)")),
-            Err(()) => self.out.push_str(&format!("%!{verb}(BADINDEX)")),
-        }
-        Ok(())
     }
+    pieces.push(Piece::Text(rest));
+    Ok(pieces)
+}
 
-    fn accept(&mut self, c: char) -> bool {
-        self.rest.next_if_eq(&c).is_some()
-    }
-
-    fn flags(&mut self) -> Spec {
-        let mut spec = Spec::default();
-        while let Some(flag) = self.rest.next_if(|c| "#0+- ".contains(*c)) {
-            match flag {
-                '#' => spec.sharp = true,
-                '0' => spec.zero = true,
-                '+' => spec.plus = true,
-                '-' => spec.minus = true,
-                _ => spec.space = true,
-            }
-        }
-        spec.zero &= !spec.minus;
-        spec
-    }
-
-    fn number(&mut self) -> Result<Option<usize>, String> {
-        let mut number = None;
-        while let Some(digit) = self.rest.next_if(char::is_ascii_digit).and_then(|c| c.to_digit(10)) {
-            let digit = usize::try_from(digit).unwrap_or(0);
-            number = Some(check_width(number.unwrap_or(0) * 10 + digit)?);
-        }
-        Ok(number)
-    }
-
-    /// `[2]`: which value is meant, counted from 1.
-    fn index(&mut self) -> Index {
-        if !self.accept('[') {
-            return Index::None;
-        }
-        self.reordered = true;
-        let mut text = String::new();
-        while let Some(c) = self.rest.next_if(|c| *c != ']') {
-            text.push(c);
-        }
-        let closed = self.accept(']');
-        match text.parse::<usize>() {
-            Ok(n) if closed && n >= 1 && n <= self.values.len() => Index::At(n - 1),
-            _ => Index::Bad,
-        }
-    }
-
-    fn value(&mut self, index: Index) -> Result<Option<Value<'a>>, ()> {
-        let at = match index {
-            Index::None => self.next,
-            Index::At(at) => at,
-            Index::Bad => return Err(()),
+impl Verb {
+    /// Reads what stands after the percent sign; the rest of the format besides.
+    fn read(text: &str) -> Result<(Self, &str), String> {
+        let after_flags = text.trim_start_matches(['-', '0']);
+        let flags = &text[..text.len() - after_flags.len()];
+        let (width, rest) = number(after_flags)?;
+        let (precision, rest) = match rest.strip_prefix('.') {
+            Some(after_point) => number(after_point).map(|(precision, rest)| (Some(precision), rest))?,
+            None => (None, rest),
         };
-        let value = self.values.get(at).cloned();
-        self.next = (at + 1).min(self.values.len().max(self.next));
-        Ok(value)
+        let letter = rest.chars().next().ok_or("printf: the format ends before the letter of a verb")?;
+        let takes_precision = matches!(letter, 's' | 'v' | 'q');
+        if !(takes_precision || matches!(letter, 'd' | 't') && precision.is_none()) {
+            let point = if precision.is_some() { "." } else { "" };
+            return Err(format!("printf: %{point}{letter} is not supported; {SUPPORTED}"));
+        }
+        let left = flags.contains('-');
+        let zeros = !left && flags.contains('0');
+        Ok((Self { letter, left, zeros, width, precision }, &rest[1..]))
     }
 
-    /// The number that a `*` stands for; `None` when the value is none.
-    fn star(&mut self, index: Index) -> Result<Option<i64>, String> {
-        Ok(match self.value(index) {
-            Ok(Some(Value::Int(n))) => Some(n),
-            _ => None,
+    fn write(&self, value: &Value<'_>) -> Result<String, String> {
+        let cut = |s: &str| s.chars().take(self.precision.unwrap_or(usize::MAX)).collect::<String>();
+        let text = match (self.letter, value) {
+            ('s' | 'v', Value::Str(s)) => cut(s),
+            ('q', Value::Str(s)) => quote(&cut(s)),
+            ('v', other) if self.precision.is_none() => other.printed(),
+            ('d', Value::Int(n)) => n.to_string(),
+            ('t', Value::Bool(b)) => b.to_string(),
+            (letter, other) => {
+                return Err(format!("printf: %{letter} cannot write a value of type {}", other.type_name()));
+            }
+        };
+        let missing = self.width.saturating_sub(text.chars().count());
+        Ok(if self.left {
+            format!("{text}{}", " ".repeat(missing))
+        } else if self.zeros {
+            // Zeros stand between the sign of a number and its digits.
+            let digits = if matches!(value, Value::Int(_)) { text.trim_start_matches('-') } else { &text };
+            let sign = &text[..text.len() - digits.len()];
+            format!("{sign}{}{digits}", "0".repeat(missing))
+        } else {
+            format!("{}{text}", " ".repeat(missing))
         })
     }
 }
 
-#[derive(Clone, Copy)]
-enum Index {
-    None,
-    At(usize),
-    Bad,
-}
-
-/// `type=value`, as mistakes are reported.
-fn labelled(value: &Value<'_>) -> String {
-    match value {
-        Value::Nil => "<nil>".to_owned(),
-        other => format!("{}={}", other.type_name(), other.printed()),
+/// A width or precision at the start of the text, 0 where there is none, and what follows.
+fn number(text: &str) -> Result<(usize, &str), String> {
+    let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let digits = &text[..text.len() - rest.len()];
+    match digits.parse() {
+        _ if digits.is_empty() => Ok((0, rest)),
+        Ok(n) if n <= limits::TEXT => Ok((n, rest)),
+        _ => Err(format!("printf: {digits} is wider than {}", limits::TEXT)),
     }
-}
-
-fn written(value: &Value<'_>, verb: char, spec: &Spec) -> String {
-    match (verb, value) {
-        ('T', Value::Nil) | ('v', Value::Nil) => padded("<nil>", spec),
-        ('T', value) => padded(value.type_name(), spec),
-        ('v' | 't', Value::Bool(b)) => padded(&b.to_string(), spec),
-        (_, Value::Data(data)) => {
-            let named = verb == 'v' && (spec.plus || spec.sharp);
-            let fields = data.names().into_iter().zip(data.values()).map(|(name, field)| {
-                let text = written(&Value::Str(field.to_owned()), verb, spec);
-                if named { format!("{name}:{text}") } else { text }
-            });
-            format!("&{{{}}}", fields.collect::<Vec<_>>().join(" "))
-        }
-        (_, Value::Int(n)) => match integer(*n, verb, spec) {
-            Some(Written::Text(text)) => padded(&text, spec),
-            Some(Written::Number(text)) => number_padded(&text, spec),
-            None => bad_verb(value, verb, spec),
-        },
-        (_, Value::Float(f)) => match float(*f, verb, spec) {
-            Some(text) => number_padded(&text, spec),
-            None => bad_verb(value, verb, spec),
-        },
-        (_, Value::Str(s)) => match string(s, verb, spec) {
-            Some(text) => padded(&text, spec),
-            None => bad_verb(value, verb, spec),
-        },
-        (_, Value::Nil | Value::Bool(_)) => bad_verb(value, verb, spec),
-    }
-}
-
-/// A verb that does not fit is named in the text, with the value as `%v` would write it.
-fn bad_verb(value: &Value<'_>, verb: char, spec: &Spec) -> String {
-    match value {
-        Value::Nil => format!("%!{verb}(<nil>)"),
-        other => format!("%!{verb}({}={})", other.type_name(), written(other, 'v', spec)),
-    }
-}
-
-enum Written {
-    Text(String),
-    Number(String),
-}
-
-fn integer(n: i64, verb: char, spec: &Spec) -> Option<Written> {
-    let magnitude = n.unsigned_abs();
-    let (prefix, digits) = match verb {
-        'v' | 'd' => ("", magnitude.to_string()),
-        'b' => (if spec.sharp { "0b" } else { "" }, format!("{magnitude:b}")),
-        'o' => (if spec.sharp { "0" } else { "" }, format!("{magnitude:o}")),
-        'O' => (if spec.sharp { "0o0" } else { "0o" }, format!("{magnitude:o}")),
-        'x' => (if spec.sharp { "0x" } else { "" }, format!("{magnitude:x}")),
-        'X' => (if spec.sharp { "0X" } else { "" }, format!("{magnitude:X}")),
-        'c' | 'q' | 'U' => return Some(Written::Text(character(n, verb, spec))),
-        _ => return None,
-    };
-    let sign = sign(n < 0, spec);
-    if let Some(precision) = spec.precision {
-        // A precision takes the place of padding with zeros.
-        let digits = if precision == 0 && n == 0 { String::new() } else { digits };
-        let text = format!("{sign}{prefix}{digits:0>precision$}");
-        return Some(Written::Number(padded(&text, &Spec { zero: false, ..spec.clone() })));
-    }
-    Some(Written::Number(format!("{sign}{prefix}{digits}")))
-}
-
-fn character(n: i64, verb: char, spec: &Spec) -> String {
-    let c = u32::try_from(n).ok().and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER);
-    match verb {
-        'c' => c.to_string(),
-        'q' => {
-            let mut out = String::from("'");
-            quote_char(c, '\'', spec.plus, &mut out);
-            out.push('\'');
-            out
-        }
-        _ => {
-            let name = if spec.sharp && printable(c) { format!(" '{c}'") } else { String::new() };
-            format!("U+{n:04X}{name}")
-        }
-    }
-}
-
-fn float(f: f64, verb: char, spec: &Spec) -> Option<String> {
-    let magnitude = f.abs();
-    let text = match verb {
-        'v' | 'g' => floats::general(magnitude, spec.precision),
-        'G' => floats::general(magnitude, spec.precision).to_uppercase(),
-        'e' => floats::exponent(magnitude, spec.precision.unwrap_or(6)),
-        'E' => floats::exponent(magnitude, spec.precision.unwrap_or(6)).to_uppercase(),
-        'f' | 'F' => floats::fixed(magnitude, spec.precision.unwrap_or(6)),
-        _ => return None,
-    };
-    Some(format!("{}{text}", sign(f.is_sign_negative(), spec)))
-}
-
-fn sign(negative: bool, spec: &Spec) -> &'static str {
-    match (negative, spec.plus, spec.space) {
-        (true, _, _) => "-",
-        (false, true, _) => "+",
-        (false, false, true) => " ",
-        (false, false, false) => "",
-    }
-}
-
-fn string(s: &str, verb: char, spec: &Spec) -> Option<String> {
-    let cut: String = match spec.precision {
-        Some(precision) => s.chars().take(precision).collect(),
-        None => s.to_owned(),
-    };
-    Some(match verb {
-        'v' if spec.sharp => quote(&cut, false),
-        'v' | 's' => cut,
-        'q' if spec.sharp && !cut.contains('`') && cut.chars().all(|c| c == '\t' || printable(c)) => format!("`{cut}`"),
-        'q' => quote(&cut, spec.plus),
-        'x' | 'X' => hex(s, verb, spec),
-        _ => return None,
-    })
-}
-
-fn hex(s: &str, verb: char, spec: &Spec) -> String {
-    let bytes = &s.as_bytes()[..spec.precision.unwrap_or(s.len()).min(s.len())];
-    let prefix = match (spec.sharp && !bytes.is_empty(), verb) {
-        (false, _) => "",
-        (true, 'x') => "0x",
-        (true, _) => "0X",
-    };
-    let digits: Vec<_> =
-        bytes.iter().map(|b| if verb == 'x' { format!("{b:02x}") } else { format!("{b:02X}") }).collect();
-    if spec.space {
-        digits.iter().map(|d| format!("{prefix}{d}")).collect::<Vec<_>>().join(" ")
-    } else {
-        format!("{prefix}{}", digits.concat())
-    }
-}
-
-/// A number: zeros go between sign and digits.
-fn number_padded(text: &str, spec: &Spec) -> String {
-    match spec.width {
-        Some(width) if spec.zero => {
-            let signs = text.len() - text.trim_start_matches(['+', '-', ' ']).len();
-            let (sign, digits) = text.split_at(signs);
-            let digits_width = width.saturating_sub(signs);
-            format!("{sign}{digits:0>digits_width$}")
-        }
-        _ => padded(text, spec),
-    }
-}
-
-fn padded(text: &str, spec: &Spec) -> String {
-    let with = if spec.zero { '0' } else { ' ' };
-    let missing = spec.width.unwrap_or(0).saturating_sub(text.chars().count());
-    let padding: String = std::iter::repeat_n(with, missing).collect();
-    if spec.minus { format!("{text}{padding}") } else { format!("{padding}{text}") }
 }

@@ -62,7 +62,6 @@ pub(super) enum Operand {
     Nil,
     Bool(bool),
     Int(i64),
-    Float(f64),
     Str(String),
     /// `.A.B`: fields of dot.
     Field(Vec<String>),

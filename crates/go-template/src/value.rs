@@ -1,7 +1,6 @@
 //! What a pipeline can yield.
 
 use super::Data;
-use super::floats;
 
 /// A value while a template runs.
 #[derive(Debug, Clone)]
@@ -10,7 +9,6 @@ pub(super) enum Value<'a> {
     Nil,
     Bool(bool),
     Int(i64),
-    Float(f64),
     Str(String),
     /// The data of the template.
     Data(&'a Data),
@@ -23,7 +21,6 @@ impl Value<'_> {
             Self::Nil => "nil",
             Self::Bool(_) => "bool",
             Self::Int(_) => "int",
-            Self::Float(_) => "float64",
             Self::Str(_) => "string",
             Self::Data(_) => "the template's data",
         }
@@ -35,7 +32,6 @@ impl Value<'_> {
             Self::Nil => false,
             Self::Bool(b) => *b,
             Self::Int(n) => *n != 0,
-            Self::Float(f) => *f != 0.0,
             Self::Str(s) => !s.is_empty(),
             Self::Data(_) => true,
         }
@@ -47,7 +43,6 @@ impl Value<'_> {
             Self::Nil => "<nil>".to_owned(),
             Self::Bool(b) => b.to_string(),
             Self::Int(n) => n.to_string(),
-            Self::Float(f) => floats::shortest(*f),
             Self::Str(s) => s.clone(),
             Self::Data(data) => format!("&{{{}}}", data.values().join(" ")),
         }

@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::BenchArgs;
 
-/// Which case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CaseName {

@@ -39,7 +39,6 @@ const ROOM: usize = 120;
 /// How long after the last life the driver's own last calls may take.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// Where things are.
 #[derive(Debug, Clone)]
 pub(super) struct Places {
     dir: PathBuf,

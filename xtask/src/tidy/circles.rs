@@ -29,7 +29,18 @@ const EXCEPTIONS: [Exception; 5] = [
     },
     Exception {
         of: "ebs-model",
-        modules: &["calls", "driver", "field", "line", "link", "misled", "patience", "run", "sidecar", "world"],
+        modules: &[
+            "calls",
+            "driver",
+            "network",
+            "driver_process",
+            "link",
+            "falsified",
+            "retries",
+            "run",
+            "sidecar",
+            "world",
+        ],
         reason: "one world that all of its inhabitants act on; never part of the product",
     },
     Exception {
@@ -239,6 +250,9 @@ mod tests {
         in_crate("x", &sources, exceptions).into_iter().map(|finding| finding.problem).collect()
     }
 
+    /// A circle between modules of a crate fails tidy, unless it is listed with its reason and still there.
+    ///
+    /// Rule: own rule (house)
     #[test]
     fn a_circle_over_any_number_of_modules_is_found_with_the_places_of_its_arrows() {
         let files = [
@@ -269,6 +283,7 @@ mod tests {
         assert!(findings(&files, &[]).is_empty(), "{:?}", findings(&files, &[]));
     }
 
+    /// Rule: see `a_circle_over_any_number_of_modules_is_found_with_the_places_of_its_arrows`
     #[test]
     fn an_exception_holds_for_its_modules_and_must_be_needed() {
         let circle = [("a.rs", "use crate::b;"), ("b.rs", "use crate::a;")];

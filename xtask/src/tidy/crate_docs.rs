@@ -1,4 +1,5 @@
-//! Every crate says what it is: at the head of its root file, and on the map in `ARCHITECTURE.md`.
+//! Every crate says what it is: at the head of its root file, and on the map in `ARCHITECTURE.md`. The files that the map
+//! names are there.
 
 use std::path::Path;
 
@@ -31,7 +32,26 @@ pub(super) fn check(workspace: &Workspace, tree: &Tree) -> Vec<Finding> {
             ));
         }
     }
+    findings.extend(missing_files(tree));
     findings
+}
+
+/// Names of Rust files on the map, whole or from any folder on, that no file has.
+fn missing_files(tree: &Tree) -> Vec<Finding> {
+    let Some(map) = tree.file(Path::new(MAP)) else { return Vec::new() };
+    let lines = map.text.lines().enumerate();
+    let spans = lines.flat_map(|(n, line)| line.split('`').skip(1).step_by(2).map(move |span| (n + 1, span)));
+    let named = spans.filter(|(_, span)| span.ends_with(".rs") && !span.contains(' '));
+    let missing = named.filter(|(_, span)| !tree.sources.iter().any(|source| source.path.ends_with(span)));
+    let finding = |(line, span)| {
+        Finding::new(
+            Path::new(MAP),
+            line,
+            format!("the map names {span}, which is not there"),
+            "name the file as it is now",
+        )
+    };
+    missing.map(finding).collect()
 }
 
 #[cfg(test)]
@@ -50,5 +70,12 @@ mod tests {
         assert!(check(&workspace, &tree("//! One idea.\n", "| `a` | one idea |")).is_empty());
         assert_eq!(check(&workspace, &tree("fn a() {}\n", "| `a` | one idea |")).len(), 1);
         assert_eq!(check(&workspace, &tree("//! One idea.\n", "| `ab` |")).len(), 1);
+    }
+
+    #[test]
+    fn a_file_on_the_map_that_is_not_there_is_found() {
+        let tree = |map: &str| Tree { sources: vec![Source::new("crates/a/src/b.rs", ""), Source::new(MAP, map)] };
+        assert!(missing_files(&tree("`a/src/b.rs`, `b.rs`, `crates/a/src/b.rs`, `grep x.rs`, `c.md`")).is_empty());
+        assert_eq!(missing_files(&tree("text\n`b.rs` and `a/b.rs`\n")).len(), 1);
     }
 }

@@ -55,6 +55,7 @@ fn pointers(source: &Source) -> Vec<Finding> {
 mod tests {
     use super::*;
 
+    /// Rule: see `an_issue_by_a_bare_number_is_found`
     #[test]
     fn a_path_of_the_machine_is_found_with_its_line() {
         let text = format!("fine\nsee {}/x\n", PLACES[1]);
@@ -64,10 +65,13 @@ mod tests {
         assert!(pointers(&Source::new("a.md", "see node.md N-5; a network/path, /work/demo")).is_empty());
     }
 
+    /// An issue by a bare number, or a path of somebody's machine, fails tidy.
+    ///
+    /// Rule: own rule (house)
     #[test]
     fn an_issue_by_a_bare_number_is_found() {
         let text = format!("fine\nsee Issue {} there\n", 3);
-        let findings = bare_issues(&Source::new("docs/rules.md", &text));
+        let findings = bare_issues(&Source::new("docs/differences.md", &text));
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].line, 2);
         assert!(

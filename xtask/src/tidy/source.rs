@@ -8,7 +8,6 @@ use walkdir::{DirEntry, WalkDir};
 /// Folders that hold nothing of ours.
 const SKIPPED: [&str; 3] = ["target", ".git", ".demo"];
 
-/// A text file.
 #[derive(Debug, Clone)]
 pub(super) struct Source {
     /// Relative to the workspace.
@@ -40,7 +39,6 @@ impl Tree {
         Ok(Self { sources })
     }
 
-    /// The Rust files.
     pub(super) fn rust(&self) -> impl Iterator<Item = &Source> {
         self.sources.iter().filter(|source| source.path.extension().is_some_and(|extension| extension == "rs"))
     }

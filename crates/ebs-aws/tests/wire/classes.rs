@@ -37,8 +37,9 @@ async fn means(status: u16, code: &str, class: ErrorClass) {
 }
 
 macro_rules! rows {
-    ($(fn $name:ident() = $status:literal $code:literal => $class:expr;)*) => {
-        $(#[tokio::test]
+    ($($(#[$comment:meta])* fn $name:ident() = $status:literal $code:literal => $class:expr;)*) => {
+        $($(#[$comment])*
+        #[tokio::test]
         async fn $name() {
             means($status, $code, $class).await;
         })*
@@ -46,36 +47,97 @@ macro_rules! rows {
 }
 
 rows! {
+    /// InvalidInstanceID.NotFound: the instance is missing.
+    ///
+    /// Rule: ebs-cloud.md 10 row 1
     fn a_missing_instance() = 400 "InvalidInstanceID.NotFound" => InstanceNotFound;
+    /// InvalidVolume.NotFound: the volume is missing.
+    ///
+    /// Rule: ebs-cloud.md 10 row 2
     fn a_missing_volume() = 400 "InvalidVolume.NotFound" => VolumeNotFound;
+    /// InvalidSnapshot.NotFound: the snapshot is missing.
+    ///
+    /// Rule: ebs-cloud.md 10 row 3
     fn a_missing_snapshot() = 400 "InvalidSnapshot.NotFound" => SnapshotNotFound;
+    /// InvalidAttachment.NotFound and IncorrectState have classes of their own, for the detach to tell apart.
+    ///
+    /// Rule: ebs-cloud.md 10 row 4, E12
     fn a_missing_attachment() = 400 "InvalidAttachment.NotFound" => AttachmentNotFound;
+    /// Rule: see `a_missing_attachment`
     fn a_state_that_forbids_it() = 400 "IncorrectState" => IncorrectState;
+    /// InvalidVolumeModification.NotFound: never modified.
+    ///
+    /// Rule: ebs-cloud.md 10 row 5
     fn a_volume_never_modified() = 400 "InvalidVolumeModification.NotFound" => ModificationNotFound;
+    /// IdempotentParameterMismatch: the token was used with other parameters.
+    ///
+    /// Rule: ebs-cloud.md 10 row 6
     fn a_token_used_with_other_parameters() = 400 "IdempotentParameterMismatch" => IdempotentMismatch;
+    /// VolumeLimitExceeded is a limit of volumes.
+    ///
+    /// Rule: ebs-cloud.md 10 row 7
     fn too_many_volumes() = 400 "VolumeLimitExceeded" => LimitExceeded(Limit::Volumes);
+    /// MaxIOPSLimitExceeded is a limit of IOPS.
+    ///
+    /// Rule: ebs-cloud.md 10 row 8
     fn too_many_iops() = 400 "MaxIOPSLimitExceeded" => LimitExceeded(Limit::Iops);
+    /// VolumeModificationSizeLimitExceeded is a limit of sizes in modification.
+    ///
+    /// Rule: ebs-cloud.md 10 row 9
     fn too_much_in_modification() = 400 "VolumeModificationSizeLimitExceeded" => LimitExceeded(Limit::ModificationSize);
+    /// AttachmentLimitExceeded is a limit of attachments.
+    ///
+    /// Rule: ebs-cloud.md 10 row 10
     fn too_many_attachments() = 400 "AttachmentLimitExceeded" => LimitExceeded(Limit::Attachments);
+    /// SnapshotLimitExceeded is a limit of snapshots.
+    ///
+    /// Rule: ebs-cloud.md 10 row 11
     fn too_many_snapshots() = 400 "SnapshotLimitExceeded" => LimitExceeded(Limit::Snapshots);
+    /// Rule: see `an_attached_volume`
     fn too_many_tags() = 400 "TagLimitExceeded" => LimitExceeded(Limit::Tags);
     fn too_many_snapshots_at_once() = 400 "ConcurrentSnapshotLimitExceeded" => LimitExceeded(Limit::ConcurrentSnapshots);
+    /// InvalidParameterCombination is a bad parameter.
+    ///
+    /// Rule: ebs-cloud.md 10 row 12
     fn parameters_that_exclude_each_other() = 400 "InvalidParameterCombination" => InvalidParameter;
+    /// The other codes about parameters are bad parameters; unknown types and what is not offered are unsupported.
+    ///
+    /// Rule: ebs-cloud.md 10 row 13
     fn a_parameter() = 400 "InvalidParameter" => InvalidParameter;
+    /// Rule: see `a_parameter`
     fn a_parameter_that_needs_another() = 400 "InvalidParameterDependency" => InvalidParameter;
+    /// Rule: see `a_parameter`
     fn a_parameters_value() = 400 "InvalidParameterValue" => InvalidParameter;
+    /// Rule: see `a_parameter`
     fn a_parameter_that_is_none() = 400 "UnknownParameter" => InvalidParameter;
+    /// Rule: see `a_parameter`
     fn what_is_not_valid() = 400 "ValidationError" => InvalidParameter;
+    /// Rule: see `an_attached_volume`
     fn too_many_filter_values() = 400 "FilterLimitExceeded" => InvalidParameter;
+    /// Rule: see `a_parameter`
     fn a_type_that_is_none() = 400 "UnknownVolumeType" => Unsupported;
+    /// Rule: see `a_parameter`
     fn what_is_not_offered() = 400 "UnsupportedOperation" => Unsupported;
+    /// DryRunOperation is the success of a dry run.
+    ///
+    /// Rule: ebs-cloud.md 10 row 15, 11
     fn a_dry_run_that_would_succeed() = 412 "DryRunOperation" => DryRunSucceeded;
+    /// Codes that the reference does not classify have classes: attached, other zone, no room, cooldowns, tags,
+    /// filters, rights, keys.
+    ///
+    /// Rule: ebs-cloud.md 10 last line; D-23
     fn an_attached_volume() = 400 "VolumeInUse" => VolumeInUse;
+    /// Rule: see `an_attached_volume`
     fn another_zone() = 400 "InvalidVolume.ZoneMismatch" => ZoneMismatch;
+    /// Rule: see `an_attached_volume`
     fn no_room() = 400 "InsufficientVolumeCapacity" => InsufficientCapacity;
+    /// Rule: see `an_attached_volume`
     fn a_modification_too_soon() = 400 "VolumeModificationRateExceeded" => ModificationCooldown;
+    /// Rule: see `an_attached_volume`
     fn a_snapshot_too_soon() = 400 "SnapshotCreationPerVolumeRateExceeded" => SnapshotCooldown;
+    /// Rule: see `an_attached_volume`
     fn a_missing_right() = 403 "UnauthorizedOperation" => Unauthorized;
+    /// Rule: see `an_attached_volume`
     fn a_key_that_cannot_be_used() = 400 "KmsKeyDisabledException" => Encryption;
     fn another_code_about_kms() = 400 "InvalidKmsKeyId.Malformed" => Encryption;
     fn wrong_credentials() = 401 "AuthFailure" => Unauthenticated;
@@ -84,8 +146,13 @@ rows! {
     fn a_locked_snapshot() = 400 "SnapshotLocked" => SnapshotInUse;
     fn a_server_that_failed() = 500 "InternalError" => Ambiguous;
     fn a_server_that_is_away() = 503 "Unavailable" => Ambiguous;
+    /// Rule: see `an_unknown_code`
     fn an_unknown_code_with_a_server_error() = 500 "SomethingNew" => Ambiguous;
+    /// An unknown code is definite, unless the status says that the server itself failed.
+    ///
+    /// Rule: D-14, D-23
     fn an_unknown_code() = 400 "SomethingNew" => Other;
+    /// Rule: see `request_limit_exceeded`
     fn throttling() = 400 "Throttling" => Throttled;
     fn throttling_exception() = 400 "ThrottlingException" => Throttled;
     fn throttled_exception() = 400 "ThrottledException" => Throttled;
@@ -94,6 +161,9 @@ rows! {
     fn too_many_requests_exception() = 400 "TooManyRequestsException" => Throttled;
     fn provisioned_throughput_exceeded() = 400 "ProvisionedThroughputExceededException" => Throttled;
     fn transaction_in_progress() = 400 "TransactionInProgressException" => Throttled;
+    /// Each of the fourteen throttle codes is a throttle, with whatever status, and goes to the caller at once.
+    ///
+    /// Rule: ebs-cloud.md 10 row 16, 12, E26; D-22
     fn request_limit_exceeded() = 503 "RequestLimitExceeded" => Throttled;
     fn bandwidth_limit_exceeded() = 400 "BandwidthLimitExceeded" => Throttled;
     fn limit_exceeded_exception() = 400 "LimitExceededException" => Throttled;
@@ -102,6 +172,9 @@ rows! {
     fn ec2_throttled_exception() = 400 "EC2ThrottledException" => Throttled;
 }
 
+/// A taken device name is told from other bad values by EC2's words, of AttachVolume only.
+///
+/// Rule: ebs-cloud.md 10 row 14, 5.1 step 5
 #[tokio::test]
 async fn a_taken_device_name_is_told_from_other_bad_values_by_its_words() {
     let taken = "Invalid value '/dev/xvdaa' for unixDevice. Attachment point /dev/xvdaa is already in use";
@@ -113,6 +186,9 @@ async fn a_taken_device_name_is_told_from_other_bad_values_by_its_words() {
     assert_eq!(wire.ec2.modify_volume(&modify).await.unwrap_err().class, InvalidParameter);
 }
 
+/// A malformed id is told from other bad values by EC2's words.
+///
+/// Rule: D-17
 #[tokio::test]
 async fn a_malformed_id_is_told_from_other_bad_values_by_its_words() {
     let malformed = "Value (vol-zz) for parameter volumeId is invalid. Expected: 'vol-...'.";

@@ -77,6 +77,9 @@ async fn mutations_end(reply: Reply, class: ErrorClass) {
     assert_eq!(wire.requests().len(), errors.len(), "one request for one call");
 }
 
+/// A mutating call is sent exactly once, whatever the answer.
+///
+/// Rule: D-14; ebs-cloud.md 2.1
 #[tokio::test]
 async fn a_mutating_call_is_sent_once_whatever_the_server_answers() {
     mutations_end(Reply::error(500, "InternalError", "x"), ErrorClass::Ambiguous).await;
@@ -86,6 +89,9 @@ async fn a_mutating_call_is_sent_once_whatever_the_server_answers() {
     mutations_end(Reply::Say(502, "<html>Bad Gateway</html>".into()), ErrorClass::Ambiguous).await;
 }
 
+/// No reply in time to a mutating call leaves the outcome open and is not followed by a second call.
+///
+/// Rule: D-14
 #[tokio::test]
 async fn a_mutating_call_without_a_reply_in_time_was_sent_once_and_is_ambiguous() {
     let wire = Wire::answering([Reply::Hang]).await;
@@ -97,6 +103,9 @@ async fn a_mutating_call_without_a_reply_in_time_was_sent_once_and_is_ambiguous(
     assert_eq!(wire.requests().len(), 1);
 }
 
+/// A connection that breaks after the request was sent leaves the outcome open.
+///
+/// Rule: D-14
 #[tokio::test]
 async fn a_connection_that_breaks_after_the_request_leaves_the_outcome_open() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -116,6 +125,7 @@ async fn a_connection_that_breaks_after_the_request_leaves_the_outcome_open() {
     assert_eq!(error.unwrap_err().class, ErrorClass::Ambiguous);
 }
 
+/// Rule: see `a_connection_that_breaks_after_the_request_leaves_the_outcome_open`
 #[tokio::test]
 async fn a_connection_closed_without_a_word_leaves_the_outcome_open() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -145,6 +155,9 @@ fn chain(error: &Ec2Error) -> String {
     text
 }
 
+/// A refused connection, an unresolved name and a failed TLS handshake prove that nothing was sent.
+///
+/// Rule: D-14
 #[tokio::test]
 async fn a_refused_connection_means_that_nothing_was_sent() {
     // A port that was free a moment ago.
@@ -158,6 +171,7 @@ async fn a_refused_connection_means_that_nothing_was_sent() {
     assert_eq!(error.class, ErrorClass::NotSent);
 }
 
+/// Rule: see `a_refused_connection_means_that_nothing_was_sent`
 #[tokio::test]
 async fn a_name_that_does_not_resolve_means_that_nothing_was_sent() {
     // A label of 64 characters is refused by the resolver itself: nothing leaves this machine.
@@ -166,6 +180,7 @@ async fn a_name_that_does_not_resolve_means_that_nothing_was_sent() {
     assert_eq!(error.class, ErrorClass::NotSent, "{}", chain(&error));
 }
 
+/// Rule: see `a_refused_connection_means_that_nothing_was_sent`
 #[tokio::test]
 async fn a_server_that_does_not_speak_tls_means_that_nothing_was_sent() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -194,6 +209,9 @@ impl ProvideCredentials for Failing {
     }
 }
 
+/// Missing credentials are reported as such and nothing is sent.
+///
+/// Rule: ebs-cloud.md 1; D-44
 #[tokio::test]
 async fn missing_credentials_are_said_so_and_nothing_is_sent() {
     let wire_with = async |provider: Failing| {
@@ -213,6 +231,11 @@ async fn missing_credentials_are_said_so_and_nothing_is_sent() {
     assert!(wire.requests().is_empty());
 }
 
+/// A describe is tried three times on a server error; a throttle goes to the caller at once.
+///
+/// Rule: D-14, D-22; ebs-cloud.md E26
+///
+/// Rule: see `crates/ebs-aws/tests/wire/classes.rs::request_limit_exceeded`
 #[tokio::test]
 async fn a_describe_is_repeated_on_a_server_error_and_not_on_a_throttle() {
     let fine = Reply::ok("<DescribeVolumesResponse><volumeSet/></DescribeVolumesResponse>");
@@ -232,6 +255,9 @@ async fn a_describe_is_repeated_on_a_server_error_and_not_on_a_throttle() {
     assert_eq!(wire.requests().len(), 1);
 }
 
+/// Every error keeps EC2's code, message and request id.
+///
+/// Rule: D-23, D-44
 #[tokio::test]
 async fn an_error_keeps_ec2s_code_message_and_request_id() {
     let wire =
@@ -246,6 +272,13 @@ async fn an_error_keeps_ec2s_code_message_and_request_id() {
     );
 }
 
+/// A reply that cannot be read leaves the outcome open, and its beginning is in the message.
+///
+/// Rule: D-14, D-5
+///
+/// A page that is no answer of EC2 is never taken for success, even with status 200 after a deletion.
+///
+/// Rule: D-14, D-5
 #[tokio::test]
 async fn a_reply_that_cannot_be_read_is_ambiguous_and_shown() {
     for (status, body) in [(200, "this is no XML"), (400, "this is no XML"), (403, "<html>this is no XML</html>")] {
@@ -260,12 +293,16 @@ async fn a_reply_that_cannot_be_read_is_ambiguous_and_shown() {
     assert!(error.to_string().contains("status 500 and no body"), "{error}");
 }
 
+/// Rule: see `crates/ebs-aws/tests/wire/replies.rs::an_instance_type_has_one_card_unless_ec2_says_more`
 #[tokio::test]
 async fn a_type_that_ec2_does_not_know_is_no_error() {
     let wire = Wire::answering([Reply::error(400, "InvalidInstanceType", "do not exist: [x9.huge]")]).await;
     assert_eq!(wire.ec2.describe_instance_type("x9.huge").await.unwrap(), None);
 }
 
+/// Neither secret key nor session token appears in an error, its debug form or its chain.
+///
+/// Rule: D-41
 #[tokio::test]
 async fn no_error_holds_a_secret() {
     let replies = [Reply::error(403, "AuthFailure", "not able to validate"), Reply::Say(200, "no XML".into())];

@@ -7,12 +7,13 @@ use super::attach_call::{AfterRefusal, AttachCall};
 use super::node_attachment::{NodeAttachment, elsewhere, holder, node_attachment};
 use super::pairs::Pair;
 use super::proof::{Expected, Proof, age};
+use super::service::AttachmentService;
 use crate::call::mutate;
 use crate::describe::{FirstPoll, Transition, Verdict};
-use crate::error::refused;
 use crate::lease_terms::Sidecar;
 use crate::op::Op;
-use crate::{Attached, Cloud, CloudError, Object, bounds};
+use crate::refused::refused;
+use crate::{Attached, CloudError, CloudErrorKind, Object, bounds};
 
 /// Calls that EC2 may refuse in one operation for reasons that another try can cure.
 const MAX_REFUSALS: u32 = 5;
@@ -26,14 +27,14 @@ enum AttachOutcome {
     None,
 }
 
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> AttachmentService<E> {
     /// Sees to it that the volume is attached to the node and EC2 says so.
     ///
     /// # Errors
-    /// [`CloudError::NotFound`] names the volume or the instance; [`CloudError::FailedPrecondition`] names the
+    /// `CloudErrorKind::NotFound` names the volume or the instance; `CloudErrorKind::FailedPrecondition` names the
     /// instance to which the volume is attached instead.
     pub async fn attach(&self, volume: &VolumeId, node: &NodeId, waiters: &Waiters) -> Result<Attached, CloudError> {
-        self.recent.note_request_from(Sidecar::Attacher);
+        self.context.recent.note_request_from(Sidecar::Attacher);
         let pair = Pair { volume: volume.clone(), node: node.clone() };
         let op = Op::start(format!("attach {volume} to {node}"), bounds::ATTACH, waiters);
         // A DetachVolume that is carried out late would end what this answers as attached.
@@ -57,7 +58,7 @@ impl<E: Ec2> Cloud<E> {
             };
             refusals += 1;
             if refusals >= MAX_REFUSALS {
-                return Err(refused(&op.what, error));
+                return Err(refused(op, error));
             }
             match self.after_refusal(&op, &pair, error, refusals == 1).await? {
                 AfterRefusal::Existing(expected) => break (expected, FirstPoll::Now),
@@ -78,7 +79,7 @@ impl<E: Ec2> Cloud<E> {
         if matches!(pair.node, NodeId::Instance(_)) {
             return Ok(None);
         }
-        let found = self.lookups.volume(op, &pair.volume).await?;
+        let found = self.context.lookups.volume(Some(op), &pair.volume).await?;
         match found.map_or(NodeAttachment::Absent, |volume| node_attachment(&volume, &pair.node)) {
             NodeAttachment::Absent => Ok(None),
             NodeAttachment::Attached(_) | NodeAttachment::Attaching(_) | NodeAttachment::Detaching(_) => {
@@ -94,12 +95,13 @@ impl<E: Ec2> Cloud<E> {
         expected: &Expected,
         first: FirstPoll,
     ) -> Result<AttachOutcome, CloudError> {
-        self.waiter
+        self.context
+            .waiter
             .volume(op, first, &pair.volume, |seen, sent| {
                 let settled = sent >= expected.settled;
                 let Some(volume) = seen else {
                     let object = Object::Volume(pair.volume.clone());
-                    let gone = Verdict::Failed(CloudError::NotFound { object, cause: None });
+                    let gone = Verdict::Failed(CloudError::not_found(object));
                     return if settled { gone } else { Verdict::Waiting };
                 };
                 if settled
@@ -109,20 +111,22 @@ impl<E: Ec2> Cloud<E> {
                     return Verdict::Failed(listed_twice(op, &volume));
                 }
                 match node_attachment(&volume, &pair.node) {
-                    NodeAttachment::Attached(attachment) => match expected.proof(&attachment, sent, self.clock.now()) {
-                        Some(proof) => {
-                            if proof == Proof::TimeInstead {
-                                self.observer.ended_by_time(Action::AttachVolume, &op.what);
+                    NodeAttachment::Attached(attachment) => {
+                        match expected.proof(&attachment, sent, self.context.clock.now()) {
+                            Some(proof) => {
+                                if proof == Proof::TimeInstead {
+                                    self.context.observer.ended_by_time(Action::AttachVolume, &op.what);
+                                }
+                                Verdict::Done(AttachOutcome::Attached(Box::new(volume), attachment))
                             }
-                            Verdict::Done(AttachOutcome::Attached(Box::new(volume), attachment))
+                            None => {
+                                self.pairs.listed(pair, attachment.attach_time, sent);
+                                Verdict::Waiting
+                            }
                         }
-                        None => {
-                            self.pairs.listed(pair, attachment.attach_time, sent);
-                            Verdict::Waiting
-                        }
-                    },
+                    }
                     NodeAttachment::Attaching(attachment) => {
-                        let age = age(&attachment, self.clock.now()).unwrap_or_default();
+                        let age = age(&attachment, self.context.clock.now()).unwrap_or_default();
                         let watched = self.pairs.listed(pair, attachment.attach_time, sent).at.elapsed();
                         let stuck = attachment.state == AttachmentState::Attaching
                             && age.max(watched) > bounds::STUCK_ATTACHING
@@ -144,14 +148,12 @@ impl<E: Ec2> Cloud<E> {
             AttachOutcome::Stuck(attachment) => Err(self.clear_stuck(op, pair, &attachment).await?),
             AttachOutcome::None => {
                 self.forget(pair);
-                let what = &op.what;
-                let message = format!("{what}: EC2 lists no such attachment (any more); the next attempt begins anew");
-                Err(CloudError::OutcomeUnknown { message, cause: None })
+                let message = format!("{op}: EC2 lists no such attachment (any more); the next attempt begins anew");
+                Err(CloudErrorKind::OutcomeUnknown.error(message))
             }
         }
     }
 
-    /// There is no attachment (any more).
     fn forget(&self, pair: &Pair) {
         self.pairs.gone(pair);
         self.devices.release(pair.node.instance(), &pair.volume);
@@ -167,8 +169,8 @@ impl<E: Ec2> Cloud<E> {
         self.pairs.existed(pair, attachment.attach_time);
         self.devices.settle(pair.node.instance(), &pair.volume);
         let Some(device) = attachment.device else {
-            let message = format!("{}: EC2 lists the attachment without a device name", op.what);
-            return Err(CloudError::Internal { message, cause: None });
+            let message = format!("{op}: EC2 lists the attachment without a device name");
+            return Err(CloudErrorKind::Internal.error(message));
         };
         Ok(Attached { device, attach_time: attachment.attach_time, volume })
     }
@@ -176,13 +178,14 @@ impl<E: Ec2> Cloud<E> {
     /// An attachment that does not come is taken back, so that the next attempt can begin anew, with another name.
     /// Returns the error of this attempt.
     async fn clear_stuck(&self, op: &Op<'_>, pair: &Pair, stuck: &Attachment) -> Result<CloudError, CloudError> {
+        let ec2 = self.context.ec2.for_mutation(op);
         let outcome = match &pair.node {
             NodeId::Instance(id) => {
                 let request = DetachRequest { volume: pair.volume.clone(), instance: id.clone() };
-                mutate(op, || self.ec2.detach_volume(&request)).await?.map(|_| ())
+                mutate(op, || ec2.detach_volume(&request)).await?.map(|_| ())
             }
             NodeId::HyperPod(node) => {
-                mutate(op, || self.ec2.detach_cluster_node_volume(node, &pair.volume)).await?.map(|_| ())
+                mutate(op, || ec2.detach_cluster_node_volume(node, &pair.volume)).await?.map(|_| ())
             }
         };
         self.pairs.detach_asked(pair);
@@ -202,13 +205,13 @@ impl<E: Ec2> Cloud<E> {
             op.what,
             bounds::STUCK_ATTACHING.as_secs()
         );
-        Ok(CloudError::InProgress { message, cause: outcome.err().map(Box::new) })
+        Ok(CloudError { cause: outcome.err().map(Box::new), ..CloudErrorKind::InProgress.error(message) })
     }
 }
 
 /// What cannot be: then nothing that EC2 lists of the volume is to be relied upon.
 fn listed_twice(op: &Op<'_>, volume: &Volume) -> CloudError {
     let holders: Vec<String> = volume.attachments.iter().map(holder).collect();
-    let message = format!("{}: EC2 lists several attachments of a volume for one: {}", op.what, holders.join(", "));
-    CloudError::Internal { message, cause: None }
+    let message = format!("{op}: EC2 lists several attachments of a volume for one: {}", holders.join(", "));
+    CloudErrorKind::Internal.error(message)
 }

@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use ebs_ec2::{
-    AttachRequest, Attachment, AttachmentState, Attachments, ClusterNodes, Ec2, Ec2Error, ErrorClass, VolumeState,
+    AttachRequest, Attachment, AttachmentState, Attachments, ClusterNodes, Ec2, Ec2Error, ErrorClass, Volume,
+    VolumeState,
 };
 use ebs_types::{HyperPodNode, InstanceId, NodeId};
 use tokio::time::Instant;
@@ -15,15 +16,14 @@ use super::device_name::Reservation;
 use super::node_attachment::{NodeAttachment, elsewhere, holder, node_attachment};
 use super::pairs::Pair;
 use super::proof::Expected;
+use super::service::AttachmentService;
 use crate::call::mutate;
 use crate::describe::{FirstPoll, Verdict};
-use crate::error::refused;
 use crate::lease_terms::Sidecar;
 use crate::op::Op;
-use crate::volume::exists;
-use crate::{Cloud, CloudError, Object, bounds};
+use crate::refused::refused;
+use crate::{CloudError, CloudErrorKind, Object, bounds};
 
-/// What became of the call.
 pub(super) enum AttachCall {
     /// EC2 took it, or may have: this attachment is to be waited for.
     Sent(Expected),
@@ -31,8 +31,7 @@ pub(super) enum AttachCall {
     Refused(Ec2Error),
 }
 
-impl<E: Ec2> Cloud<E> {
-    /// Asks for the attachment, once.
+impl<E: Ec2> AttachmentService<E> {
     pub(super) async fn call_attach(&self, op: &Op<'_>, pair: &Pair) -> Result<AttachCall, CloudError> {
         let called = match &pair.node {
             NodeId::Instance(id) => self.attach_to_instance(op, pair, id).await?,
@@ -50,7 +49,8 @@ impl<E: Ec2> Cloud<E> {
         let holds = self.reserve(op, pair, id).await?;
         let request =
             AttachRequest { volume: pair.volume.clone(), instance: id.clone(), device: holds.device, card: holds.card };
-        let answer = match mutate(op, || self.ec2.attach_volume(&request)).await {
+        let ec2 = self.context.ec2.for_mutation(op);
+        let answer = match mutate(op, || ec2.attach_volume(&request)).await {
             Ok(answer) => answer,
             Err(abandoned) => {
                 if !held {
@@ -78,17 +78,17 @@ impl<E: Ec2> Cloud<E> {
     /// A name, and on instances with several cards a card. A description that has no free name is looked at again.
     async fn reserve(&self, op: &Op<'_>, pair: &Pair, id: &InstanceId) -> Result<Reservation, CloudError> {
         for _ in 0..2 {
-            let instance_type = self.instance(op, id).await?.instance_type.clone();
+            let instance_type = self.instances.get(op, id).await?.instance_type.clone();
             let cards = self.card_counts.get(&instance_type).await;
             // If that took long, the description is too old to show which names are free.
-            let instance = self.instance(op, id).await?;
+            let instance = self.instances.get(op, id).await?;
             match self.devices.reserve(&instance, &pair.volume, cards) {
                 Ok(holds) => return Ok(holds),
                 Err(_) => self.instances.forget(id),
             }
         }
-        let message = format!("{}: every device name of the instance is in use", op.what);
-        Err(CloudError::LimitExceeded { message, cause: None })
+        let message = format!("{op}: every device name of the instance is in use");
+        Err(CloudErrorKind::LimitExceeded.error(message))
     }
 
     /// SageMaker chooses the device name; when it answered tells which attachment is its own.
@@ -99,7 +99,8 @@ impl<E: Ec2> Cloud<E> {
         node: &HyperPodNode,
     ) -> Result<AttachCall, CloudError> {
         let asked = Instant::now();
-        match mutate(op, || self.ec2.attach_cluster_node_volume(node, &pair.volume)).await? {
+        let ec2 = self.context.ec2.for_mutation(op);
+        match mutate(op, || ec2.attach_cluster_node_volume(node, &pair.volume)).await? {
             Ok(said) => Ok(AttachCall::Sent(Expected::begun(said.said_at, asked.elapsed()))),
             Err(e) if e.class == ErrorClass::Ambiguous => Ok(AttachCall::Sent(unclear(op, &e))),
             Err(e) => Ok(AttachCall::Refused(e)),
@@ -112,7 +113,6 @@ fn unclear(op: &Op<'_>, error: &Ec2Error) -> Expected {
     Expected::unclear()
 }
 
-/// What follows from a refusal.
 pub(super) enum AfterRefusal {
     /// There is an attachment to the node already: it is to be waited for.
     Existing(Expected),
@@ -120,7 +120,7 @@ pub(super) enum AfterRefusal {
     Retry,
 }
 
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> AttachmentService<E> {
     /// Looks why, and waits, bounded, for what may get out of the way (`decisions.md` D-15). `first`: EC2 has refused
     /// this operation nothing before.
     pub(super) async fn after_refusal(
@@ -136,7 +136,7 @@ impl<E: Ec2> Cloud<E> {
                 Err(no_such_object(pair, error))
             }
             ErrorClass::Throttled | ErrorClass::NotSent | ErrorClass::Unauthenticated | ErrorClass::Unauthorized => {
-                Err(refused(&op.what, error))
+                Err(refused(op, error))
             }
             ErrorClass::VolumeInUse | ErrorClass::IncorrectState => self.await_unblocked(op, pair, error, first).await,
             _ => self.unless_already_attached(op, pair, error).await,
@@ -154,12 +154,13 @@ impl<E: Ec2> Cloud<E> {
         let began = Instant::now();
         let mut was_blocked = false;
         let next = self
+            .context
             .waiter
             .volume(op, FirstPoll::Now, &pair.volume, |seen, sent| {
                 let settled = sent >= existing.settled;
-                let Some(volume) = seen.filter(exists) else {
+                let Some(volume) = seen.filter(Volume::exists) else {
                     let object = Object::Volume(pair.volume.clone());
-                    let gone = Verdict::Failed(CloudError::NotFound { object, cause: None });
+                    let gone = Verdict::Failed(CloudError::not_found(object));
                     return if settled { gone } else { Verdict::Waiting };
                 };
                 let waiting = match node_attachment(&volume, &pair.node) {
@@ -187,7 +188,7 @@ impl<E: Ec2> Cloud<E> {
                 Verdict::Waiting
             })
             .await?;
-        next.ok_or_else(|| refused(&op.what, error))
+        next.ok_or_else(|| refused(op, error))
     }
 
     /// EC2 may well name another reason for refusing what is done already.
@@ -198,20 +199,20 @@ impl<E: Ec2> Cloud<E> {
         error: Ec2Error,
     ) -> Result<AfterRefusal, CloudError> {
         let existing = self.existing_attachment(pair);
-        let found = self.lookups.volume(op, &pair.volume).await?;
+        let found = self.context.lookups.volume(Some(op), &pair.volume).await?;
         match found.as_ref().map_or(NodeAttachment::Absent, |volume| node_attachment(volume, &pair.node)) {
             NodeAttachment::Attached(_) | NodeAttachment::Attaching(_) => return Ok(AfterRefusal::Existing(existing)),
             NodeAttachment::Detaching(_) | NodeAttachment::Absent => {}
         }
         match found.as_ref().and_then(|volume| elsewhere(volume, &pair.node)) {
             Some(other) if error.class == ErrorClass::ZoneMismatch => Err(is_elsewhere(op, other, Some(error))),
-            _ => Err(refused(&op.what, error)),
+            _ => Err(refused(op, error)),
         }
     }
 
     /// An attachment that we did not make just now: what describes prove of it follows from what this process knows.
     pub(super) fn existing_attachment(&self, pair: &Pair) -> Expected {
-        let alone_since = self.recent.term_began(Sidecar::Attacher);
+        let alone_since = self.context.recent.term_began(Sidecar::Attacher);
         Expected::found(self.pairs.last_known(pair), alone_since, self.pairs.detach_asked_at(pair))
     }
 }
@@ -231,8 +232,8 @@ fn is_elsewhere(op: &Op<'_>, other: &Attachment, error: Option<Ec2Error>) -> Clo
         _ => "is attached to",
     };
     let holder = holder(other);
-    let message = format!("{}: the volume {state} {holder}; detach it there first", op.what);
-    CloudError::FailedPrecondition { message, cause: error.map(Box::new) }
+    let message = format!("{op}: the volume {state} {holder}; detach it there first");
+    CloudError { cause: error.map(Box::new), ..CloudErrorKind::FailedPrecondition.error(message) }
 }
 
 fn no_such_object(pair: &Pair, error: Ec2Error) -> CloudError {
@@ -243,5 +244,5 @@ fn no_such_object(pair: &Pair, error: Ec2Error) -> CloudError {
     } else {
         Object::Volume(pair.volume.clone())
     };
-    CloudError::NotFound { object, cause: Some(Box::new(error)) }
+    CloudError::not_found(object).caused_by(error)
 }

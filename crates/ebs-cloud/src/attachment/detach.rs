@@ -1,13 +1,9 @@
 //! Detaching a volume from a node. Never forced, and never reported done before it is proven that nothing is attached:
 //! what proves it is in [`super::proof`].
-//!
-//! [`PendingDetaches`] says which detachments are waited for, for those who watch the driver.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use ebs_ec2::{AttachmentState, Ec2, Ec2Error, ErrorClass};
+use ebs_ec2::{Ec2, Ec2Error, ErrorClass};
 use ebs_types::{NodeId, VolumeId, Waiters};
 use tokio::time::Instant;
 
@@ -15,15 +11,15 @@ use super::detach_call::{DetachProgress, MIN_WAIT_FOR_SPARE_CALL, SpareCall, alr
 use super::node_attachment::{NodeAttachment, node_attachment};
 use super::pairs::Pair;
 use super::proof::{believed_by_age, is_attachable, is_same, says_not_attached};
+use super::service::AttachmentService;
 use crate::describe::{FirstPoll, Verdict};
 use crate::lease_terms::Sidecar;
 use crate::op::Op;
-use crate::{Cloud, CloudError, bounds};
+use crate::{CloudError, CloudErrorKind, bounds};
 
 /// DetachVolume calls that one operation may make: an attachment that comes back after EC2 agreed to end it is odd.
 const MAX_DETACH_CALLS: u32 = 3;
 
-/// What the wait ended with.
 enum End {
     Gone,
     /// EC2 lists an attachment that is not on its way out, although it would show one that is.
@@ -32,13 +28,13 @@ enum End {
     Unlisted,
 }
 
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> AttachmentService<E> {
     /// Sees to it that EC2 lists no attachment of the volume to the node. Never forced.
     ///
     /// # Errors
-    /// [`CloudError::InProgress`] when the device stays busy.
+    /// `CloudErrorKind::InProgress` when the device stays busy.
     pub async fn detach(&self, volume: &VolumeId, node: &NodeId, waiters: &Waiters) -> Result<(), CloudError> {
-        self.recent.note_request_from(Sidecar::Attacher);
+        self.context.recent.note_request_from(Sidecar::Attacher);
         let pair = Pair { volume: volume.clone(), node: node.clone() };
         let op = Op::start(format!("detach {volume} from {node}"), bounds::DETACH, waiters);
         op.still_wanted()?;
@@ -100,9 +96,9 @@ impl<E: Ec2> Cloud<E> {
     /// Until when an AttachVolume of another process may still be carried out (`decisions.md` D-27), also after EC2 has said
     /// that nothing is attached. What this process attached itself while it was the only one asked stands in no other's way.
     fn late_attach_until(&self, pair: &Pair) -> Option<Instant> {
-        let alone_since = self.recent.term_began(Sidecar::Attacher);
+        let alone_since = self.context.recent.term_began(Sidecar::Attacher);
         let is_ours = self.pairs.last_known(pair).is_some_and(|known| known.is_sure && known.at >= alone_since);
-        Some(self.recent.sole_from(Sidecar::Attacher)).filter(|until| !is_ours && *until > Instant::now())
+        Some(self.context.recent.sole_from(Sidecar::Attacher)).filter(|until| !is_ours && *until > Instant::now())
     }
 
     /// Waits until it is proven that nothing is attached, or that the answer to DetachVolume did not end it.
@@ -110,6 +106,7 @@ impl<E: Ec2> Cloud<E> {
         let mut believed_from = progress.believed_from;
         let known = self.pairs.last_known(pair).and_then(|known| known.attach_time);
         let ended = self
+            .context
             .waiter
             .volume(op, progress.first, &pair.volume, |seen, sent| {
                 let now = Instant::now();
@@ -130,7 +127,7 @@ impl<E: Ec2> Cloud<E> {
                     }
                     NodeAttachment::Detaching(a) if progress.learns_age => {
                         let is_it = known.is_none() || is_same(known, a.attach_time);
-                        if let Some(from) = believed_by_age(now, &a, self.clock.now()).filter(|_| is_it) {
+                        if let Some(from) = believed_by_age(now, &a, self.context.clock.now()).filter(|_| is_it) {
                             believed_from = believed_from.min(from);
                         }
                     }
@@ -142,31 +139,30 @@ impl<E: Ec2> Cloud<E> {
                 Verdict::Waiting
             })
             .await;
-        ended.map_err(|error| match error {
-            CloudError::InProgress { message, cause } => {
+        ended.map_err(|error| match error.kind {
+            CloudErrorKind::InProgress => {
                 let busy_for = self.pending_detaches.busy_since(pair).map(|since| since.elapsed());
-                let busy_since = busy_for.map(|time| self.clock.now() - time);
-                CloudError::InProgress { message: with_busy(message, busy_since), cause }
+                let busy_since = busy_for.map(|time| self.context.clock.now() - time);
+                CloudError { message: with_busy(error.message, busy_since), ..error }
             }
-            other => other,
+            _ => error,
         })
     }
 }
 
 /// EC2 refused to detach what it goes on listing.
 fn still_listed(op: &Op<'_>, error: Ec2Error) -> CloudError {
-    let message = format!("{}: EC2 refuses it and yet lists the attachment; try again", op.what);
-    let cause = Some(Box::new(error));
-    if cause.as_ref().is_some_and(|e| e.class == ErrorClass::Ambiguous) {
-        CloudError::OutcomeUnknown { message, cause }
-    } else {
-        CloudError::FailedPrecondition { message, cause }
-    }
+    let message = format!("{op}: EC2 refuses it and yet lists the attachment; try again");
+    let kind = match error.class {
+        ErrorClass::Ambiguous => CloudErrorKind::OutcomeUnknown,
+        _ => CloudErrorKind::FailedPrecondition,
+    };
+    kind.error(message).caused_by(error)
 }
 
 fn reappears(op: &Op<'_>) -> CloudError {
-    let message = format!("{}: EC2 agrees to it and yet goes on listing the attachment; try again", op.what);
-    CloudError::InProgress { message, cause: None }
+    let message = format!("{op}: EC2 agrees to it and yet goes on listing the attachment; try again");
+    CloudErrorKind::InProgress.error(message)
 }
 
 fn with_busy(message: String, busy_since: Option<SystemTime>) -> String {
@@ -176,113 +172,5 @@ fn with_busy(message: String, busy_since: Option<SystemTime>) -> String {
             "{message}; the device is busy since {}: the instance still uses it, unmount it there",
             humantime::format_rfc3339_seconds(since)
         ),
-    }
-}
-
-/// One that nobody has asked for again for so long is not waited for any more.
-const FORGOTTEN_AFTER: Duration = Duration::from_mins(15);
-
-/// A detachment that was asked for and has not ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PendingDetach {
-    /// The volume.
-    pub volume: VolumeId,
-    /// The node.
-    pub node: NodeId,
-    /// EC2's last word on the attachment.
-    pub state: AttachmentState,
-    /// Since when it is waited for, over all operations that did.
-    pub since: Instant,
-}
-
-#[derive(Debug)]
-struct Entry {
-    state: AttachmentState,
-    busy_since: Option<Instant>,
-    since: Instant,
-    seen: Instant,
-}
-
-/// All detachments that were asked for and have not ended.
-#[derive(Debug, Default)]
-pub(crate) struct PendingDetaches(Mutex<HashMap<Pair, Entry>>);
-
-impl PendingDetaches {
-    fn live(&self) -> MutexGuard<'_, HashMap<Pair, Entry>> {
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.retain(|_, entry| entry.seen.elapsed() < FORGOTTEN_AFTER);
-        entries
-    }
-
-    /// EC2 still lists the attachment.
-    pub(crate) fn still(&self, pair: &Pair, state: &AttachmentState) {
-        let now = Instant::now();
-        let mut entries = self.live();
-        let entry = entries.entry(pair.clone()).or_insert(Entry {
-            state: state.clone(),
-            busy_since: None,
-            since: now,
-            seen: now,
-        });
-        (entry.state, entry.seen) = (state.clone(), now);
-        entry.busy_since = (*state == AttachmentState::Busy).then(|| entry.busy_since.unwrap_or(now));
-    }
-
-    /// Since when EC2 calls it busy, over all operations that looked.
-    pub(crate) fn busy_since(&self, pair: &Pair) -> Option<Instant> {
-        self.live().get(pair)?.busy_since
-    }
-
-    /// It has ended.
-    pub(crate) fn ended(&self, pair: &Pair) {
-        self.live().remove(pair);
-    }
-
-    /// Those that have not.
-    pub(crate) fn all(&self) -> Vec<PendingDetach> {
-        let of = |(pair, entry): (&Pair, &Entry)| PendingDetach {
-            volume: pair.volume.clone(),
-            node: pair.node.clone(),
-            state: entry.state.clone(),
-            since: entry.since,
-        };
-        self.live().iter().map(of).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn pair() -> Pair {
-        Pair { volume: VolumeId::parse("vol-1").unwrap(), node: NodeId::parse("i-1").unwrap() }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_detachment_is_pending_from_the_first_describe_over_all_retries_until_it_ends() {
-        let pending = PendingDetaches::default();
-        let began = Instant::now();
-        pending.still(&pair(), &AttachmentState::Detaching);
-        tokio::time::advance(Duration::from_mins(5)).await;
-        assert_eq!(pending.busy_since(&pair()), None);
-        pending.still(&pair(), &AttachmentState::Busy);
-        let busy = Instant::now();
-        tokio::time::advance(Duration::from_mins(5)).await;
-        pending.still(&pair(), &AttachmentState::Busy);
-        assert_eq!(pending.busy_since(&pair()), Some(busy));
-        let all = pending.all();
-        assert_eq!((all[0].state.clone(), all[0].since), (AttachmentState::Busy, began));
-        pending.ended(&pair());
-        assert_eq!(pending.all(), []);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn one_that_nobody_asks_for_again_is_forgotten_after_fifteen_minutes() {
-        let pending = PendingDetaches::default();
-        pending.still(&pair(), &AttachmentState::Detaching);
-        tokio::time::advance(FORGOTTEN_AFTER - Duration::from_secs(1)).await;
-        assert_eq!(pending.all().len(), 1);
-        tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(pending.all(), []);
     }
 }

@@ -11,12 +11,13 @@ use tokio::time::Instant;
 
 use super::pairs::Pair;
 use super::proof::{end_is_believed_from, is_available, is_same, says_not_attached};
+use super::service::AttachmentService;
 use crate::call::mutate;
 use crate::describe::{FirstPoll, Transition};
-use crate::error::refused;
 use crate::op::Op;
-use crate::throttle::{BucketKey, CallContext};
-use crate::{Cloud, CloudError, bounds};
+use crate::refused::refused;
+use crate::throttle::BucketKey;
+use crate::{CloudError, bounds};
 
 /// What is known before the wait for the end.
 pub(super) struct DetachProgress {
@@ -26,7 +27,6 @@ pub(super) struct DetachProgress {
     pub(super) answer_shows_from: Instant,
     /// What EC2 answered, when it refused.
     pub(super) refusal: Option<Ec2Error>,
-    /// When to poll for the first time.
     pub(super) first: FirstPoll,
     /// EC2 agreed, and may be asked once more for the state itself.
     pub(super) may_ask: bool,
@@ -46,9 +46,7 @@ impl DetachProgress {
 /// with 1 to 2 s of it put the 99th percentile of Unpublish over the second that D-24 allows (`docs/performance.md`).
 pub(super) const MIN_WAIT_FOR_SPARE_CALL: Duration = Duration::from_millis(500);
 
-/// What came of it.
 pub(super) enum SpareCall {
-    /// Nothing is attached.
     Gone,
     /// Nothing is known that was not before, or nothing was asked.
     Inconclusive,
@@ -56,16 +54,17 @@ pub(super) enum SpareCall {
     Detaching(DetachProgress),
 }
 
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> AttachmentService<E> {
     /// Asks EC2 at once: no describe would tell more.
     pub(super) async fn call_detach(&self, op: &Op<'_>, pair: &Pair) -> Result<DetachProgress, CloudError> {
+        let ec2 = self.context.ec2.for_mutation(op);
         let answer = match &pair.node {
             NodeId::Instance(id) => {
                 let request = DetachRequest { volume: pair.volume.clone(), instance: id.clone() };
-                mutate(op, || self.ec2.detach_volume(&request)).await?.map(Some)
+                mutate(op, || ec2.detach_volume(&request)).await?.map(Some)
             }
             NodeId::HyperPod(node) => {
-                mutate(op, || self.ec2.detach_cluster_node_volume(node, &pair.volume)).await?.map(|()| None)
+                mutate(op, || ec2.detach_cluster_node_volume(node, &pair.volume)).await?.map(|()| None)
             }
         };
         self.pairs.detach_asked(pair);
@@ -82,19 +81,18 @@ impl<E: Ec2> Cloud<E> {
         let known = self.pairs.last_known(pair);
         self.pairs.detaching(pair);
         let Some(said) = said else {
-            return DetachProgress { learns_age: !self.recent.in_startup_grace(), ..progress };
+            return DetachProgress { learns_age: !self.context.recent.in_startup_grace(), ..progress };
         };
-        let believed_from = end_is_believed_from(detached, said, known, self.clock.now());
+        let believed_from = end_is_believed_from(detached, said, known, self.context.clock.now());
         if let Some(known) = known.filter(|known| known.is_sure)
             && !is_same(known.attach_time, said.attach_time)
             && believed_from > detached
         {
-            self.observer.ended_by_time(Action::DetachVolume, &op.what);
+            self.context.observer.ended_by_time(Action::DetachVolume, &op.what);
         }
         DetachProgress { believed_from, may_ask: true, ..progress }
     }
 
-    /// EC2 refused, or its answer was lost.
     fn detach_refused(&self, op: &Op<'_>, pair: &Pair, error: Ec2Error) -> Result<DetachProgress, CloudError> {
         let now = Instant::now();
         let progress = DetachProgress::unknown(FirstPoll::Now);
@@ -109,7 +107,7 @@ impl<E: Ec2> Cloud<E> {
                 known.map_or(now, |from| from.max(now))
             }
             ErrorClass::Ambiguous | ErrorClass::IncorrectState => progress.believed_from,
-            _ => return Err(refused(&op.what, error)),
+            _ => return Err(refused(op, error)),
         };
         Ok(DetachProgress { believed_from, refusal: Some(error), ..progress })
     }
@@ -121,13 +119,14 @@ impl<E: Ec2> Cloud<E> {
         if op.still_wanted().is_err() {
             return Ok(SpareCall::Inconclusive);
         }
-        let Some(permit) = self.ec2.limiter().acquire_spare(BucketKey::of(Action::DetachVolume)) else {
+        let spare = self.context.ec2.for_mutation(op).acquired_spare(BucketKey::of(Action::DetachVolume));
+        let Some(ec2) = spare else {
             return Ok(SpareCall::Inconclusive);
         };
         let request = DetachRequest { volume: pair.volume.clone(), instance: instance.clone() };
         op.mutates();
-        self.observer.spared(Action::DetachVolume);
-        let answer = CallContext::mutation(op).scope(permit.scope(self.ec2.detach_volume(&request))).await;
+        self.context.observer.spared(Action::DetachVolume);
+        let answer = ec2.detach_volume(&request).await;
         self.pairs.detach_asked(pair);
         match answer {
             Ok(said) => Ok(SpareCall::Detaching(self.detach_accepted(op, pair, Some(&said)))),

@@ -29,10 +29,8 @@ static NAMES: LazyLock<Vec<DeviceName>> = LazyLock::new(|| {
         .collect()
 });
 
-/// What an attachment in flight holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reservation {
-    /// Its name.
     pub(crate) device: DeviceName,
     /// Its EBS card, on instances with several.
     pub(crate) card: Option<u32>,
@@ -51,7 +49,6 @@ struct InstanceNames {
     likely_bad: Vec<(DeviceName, Instant)>,
 }
 
-/// No name is free on the instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoFreeName;
 

@@ -23,6 +23,9 @@ fn listed(device: &DeviceName, n: usize, state: AttachmentState, card: Option<u3
     BlockDevice { device: device.clone(), volume: Some(volume(n)), state: Some(state), card, attach_time: None }
 }
 
+/// There are 127 device names in a fixed order.
+///
+/// Rule: ebs-cloud.md 5.2
 #[test]
 fn there_are_127_names_in_the_order_of_the_specification() {
     let names: Vec<&str> = NAMES.iter().map(DeviceName::as_str).collect();
@@ -34,6 +37,9 @@ fn there_are_127_names_in_the_order_of_the_specification() {
     assert!(!names.iter().any(|n| *n == "/dev/xvda" || (n.starts_with("/dev/xvdc") && n.len() == 10)));
 }
 
+/// A name in any state of attachment, also without a volume, is in use.
+///
+/// Rule: ebs-cloud.md 5.1, E18
 #[tokio::test(start_paused = true)]
 async fn a_name_in_any_state_of_attachment_or_without_volume_is_in_use() {
     let names = DeviceNames::default();
@@ -46,6 +52,13 @@ async fn a_name_in_any_state_of_attachment_or_without_volume_is_in_use() {
     assert_eq!(names.reserve(&instance(mapping), &volume(9), 1).unwrap().device, NAMES[4]);
 }
 
+/// A likely bad name is forgiven after an hour.
+///
+/// Rule: ebs-cloud.md 5.2, 13
+///
+/// When every device name is taken or has been tried the attach is refused.
+///
+/// Rule: ebs-cloud.md 5.2
 #[tokio::test(start_paused = true)]
 async fn a_likely_bad_name_is_the_last_resort_and_forgiven_in_time() {
     let names = DeviceNames::default();
@@ -62,6 +75,9 @@ async fn a_likely_bad_name_is_the_last_resort_and_forgiven_in_time() {
     assert_eq!(names.reserve(&bare, &volume(1), 1).unwrap().device, NAMES[0]);
 }
 
+/// A likely bad name is good again once a volume is attached under it.
+///
+/// Rule: ebs-cloud.md 5.1 step 5
 #[tokio::test(start_paused = true)]
 async fn a_likely_bad_name_is_good_again_once_a_volume_is_attached_under_it() {
     let names = DeviceNames::default();
@@ -73,6 +89,10 @@ async fn a_likely_bad_name_is_good_again_once_a_volume_is_attached_under_it() {
     assert_eq!(names.reserve(&bare, &volume(2), 1).unwrap().device, NAMES[0]);
 }
 
+/// A device name is held until descriptions that are still in use must list it, and a volume keeps the name of its open
+/// attempt.
+///
+/// Rule: ebs-cloud.md E9, E18
 #[tokio::test(start_paused = true)]
 async fn a_name_stays_taken_until_ec2_has_had_time_to_list_it() {
     let names = DeviceNames::default();
@@ -85,6 +105,7 @@ async fn a_name_stays_taken_until_ec2_has_had_time_to_list_it() {
     assert_eq!(names.reserve(&bare, &volume(3), 1).unwrap().device, NAMES[0]);
 }
 
+/// Rule: see `crates/ebs-cloud/tests/policy/detach.rs::a_name_is_free_again_after_the_detach`
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_starts_anew_gives_its_old_name_back() {
     let names = DeviceNames::default();
@@ -95,6 +116,9 @@ async fn a_volume_that_starts_anew_gives_its_old_name_back() {
     assert_eq!(names.reserve(&bare, &volume(2), 1).unwrap().device, NAMES[0]);
 }
 
+/// The card with the fewest volumes is taken, listed and in flight counted once, the lowest of equals.
+///
+/// Rule: ebs-cloud.md 5.3
 #[tokio::test(start_paused = true)]
 async fn the_card_with_the_fewest_volumes_is_taken_listed_and_in_flight_counted_once() {
     let names = DeviceNames::default();
@@ -130,6 +154,10 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
+    /// Two volumes never hold one device name.
+    ///
+    /// Rule: ebs-cloud.md 5.1, E18
+    ///
     /// EC2 lists what is attached, at the latest when the time for it has passed.
     #[test]
     fn two_volumes_never_hold_one_name(steps in proptest::collection::vec(step(), 1..30)) {

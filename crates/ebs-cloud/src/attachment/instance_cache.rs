@@ -6,23 +6,29 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebs_ec2::{Ec2, Instance};
+use ebs_ec2::{Ec2, Instance, Instances as _};
 use ebs_types::{InstanceId, VolumeId};
 
+use crate::CloudError;
+use crate::context::Context;
 use crate::expiring::Expiring;
 use crate::op::Op;
-use crate::{Cloud, CloudError};
+use crate::throttle::RateLimited;
 
 /// For how long a description is used.
 pub(super) const LIFETIME: Duration = Duration::from_secs(30);
 
-/// Descriptions by instance.
-#[derive(Debug, Default)]
-pub(crate) struct InstanceCache {
+#[derive(Debug)]
+pub(crate) struct InstanceCache<E> {
+    context: Arc<Context<E>>,
     known: Expiring<InstanceId, Arc<Instance>>,
 }
 
-impl InstanceCache {
+impl<E: Ec2> InstanceCache<E> {
+    pub(super) fn new(context: Arc<Context<E>>) -> Self {
+        Self { context, known: Expiring::default() }
+    }
+
     /// EC2 contradicted the description, or it does not do: the next one is fresh.
     pub(super) fn forget(&self, id: &InstanceId) {
         self.known.remove(id);
@@ -36,16 +42,14 @@ impl InstanceCache {
             *instance = Arc::new(rest);
         });
     }
-}
 
-impl<E: Ec2> Cloud<E> {
     /// The instance as EC2 described it at most [`LIFETIME`] ago.
-    pub(super) async fn instance(&self, op: &Op<'_>, id: &InstanceId) -> Result<Arc<Instance>, CloudError> {
-        if let Some(instance) = self.instances.known.get(id) {
+    pub(super) async fn get(&self, op: &Op<'_>, id: &InstanceId) -> Result<Arc<Instance>, CloudError> {
+        if let Some(instance) = self.known.get(id) {
             return Ok(instance);
         }
-        let instance = Arc::new(self.lookups.instance(op, id).await?);
-        self.instances.known.insert(id.clone(), Arc::clone(&instance), LIFETIME);
+        let instance = Arc::new(self.context.lookups.instance(Some(op), id).await?);
+        self.known.insert(id.clone(), Arc::clone(&instance), LIFETIME);
         Ok(instance)
     }
 }
@@ -56,12 +60,12 @@ const CARDS_FALLBACK_LIFETIME: Duration = Duration::from_secs(120);
 /// Asks EC2 once an hour for each type.
 #[derive(Debug)]
 pub(crate) struct EbsCardCounts<E> {
-    ec2: Arc<E>,
+    ec2: Arc<RateLimited<E>>,
     known: Expiring<String, u32>,
 }
 
 impl<E: Ec2> EbsCardCounts<E> {
-    pub(crate) fn new(ec2: Arc<E>) -> Self {
+    pub(crate) fn new(ec2: Arc<RateLimited<E>>) -> Self {
         Self { ec2, known: Expiring::default() }
     }
 
@@ -72,7 +76,7 @@ impl<E: Ec2> EbsCardCounts<E> {
         if let Some(cards) = self.known.get(&key) {
             return cards;
         }
-        let (cards, lifetime) = match self.ec2.describe_instance_type(instance_type).await {
+        let (cards, lifetime) = match self.ec2.for_background_read().describe_instance_type(instance_type).await {
             Ok(Some(info)) => (info.ebs_cards, CARDS_LIFETIME),
             other => {
                 tracing::info!(instance_type, ?other, "EC2 did not tell the number of EBS cards, the table is used");

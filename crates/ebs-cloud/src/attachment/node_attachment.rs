@@ -6,13 +6,10 @@ use ebs_types::NodeId;
 /// How a volume stands towards one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NodeAttachment {
-    /// Attached to it.
     Attached(Attachment),
     /// On its way to it, or in a state that this version does not know.
     Attaching(Attachment),
-    /// On its way from it.
     Detaching(Attachment),
-    /// Nothing is listed for it.
     Absent,
 }
 

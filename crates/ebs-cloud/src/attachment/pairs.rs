@@ -15,7 +15,6 @@ const EXISTED_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 /// For how long a call whose end is not known yet is remembered.
 const UNFINISHED_LIFETIME: Duration = Duration::from_secs(3600);
 
-/// A volume and a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Pair {
     pub(crate) volume: VolumeId,
@@ -112,7 +111,6 @@ impl PairMemory {
         self.detach_unclear.get(pair)
     }
 
-    /// There is no such attachment (any more).
     pub(crate) fn gone(&self, pair: &Pair) {
         self.existed.remove(pair);
         self.unclear.remove(pair);

@@ -52,9 +52,7 @@ const CUT: Duration = Duration::from_secs(1);
 /// An attachment that is known to have existed at an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Existed {
-    /// Which one.
     pub(crate) attach_time: Option<SystemTime>,
-    /// When.
     pub(crate) at: Instant,
     /// EC2 said so to our call, or describes have proven that it was there then. Otherwise a describe has listed it.
     pub(crate) is_sure: bool,
@@ -239,6 +237,10 @@ mod tests {
         }
     }
 
+    /// From when on an empty listing proves the end follows from what is known of the attachment, clock errors of 5 min
+    /// included where a reply has no date.
+    ///
+    /// Rule: D-5
     #[tokio::test(start_paused = true)]
     async fn an_end_is_believed_fifteen_seconds_after_an_instant_at_which_the_attachment_existed() {
         let today = SystemTime::UNIX_EPOCH + seconds(1_000_000);
@@ -262,6 +264,9 @@ mod tests {
         }
     }
 
+    /// Ages come from the `Date` of AWS's reply against the attach time in it, whatever our clock says.
+    ///
+    /// Rule: D-26
     #[tokio::test(start_paused = true)]
     async fn ages_are_told_by_awss_clock_whatever_ours_says() {
         let theirs = SystemTime::UNIX_EPOCH + seconds(1_000_000);
@@ -275,6 +280,9 @@ mod tests {
         }
     }
 
+    /// Only refusals about what is say that nothing is attached; `IncorrectState` of a detaching volume does not.
+    ///
+    /// Rule: ebs-cloud.md E12
     #[test]
     fn only_refusals_about_what_is_say_that_nothing_is_attached() {
         let refusal = |class, message: &str| Ec2Error::new(Action::DetachVolume, class, message);
@@ -288,6 +296,10 @@ mod tests {
         assert!(!says_not_attached(&refusal(ErrorClass::Ambiguous, available)));
     }
 
+    /// Attach times within 2 s are one attachment; a wait that time ended although another attach time was expected is
+    /// logged and counted.
+    ///
+    /// Rule: D-26
     #[test]
     fn attach_times_are_the_same_within_two_seconds() {
         let time = SystemTime::UNIX_EPOCH + Duration::from_millis(5_100);

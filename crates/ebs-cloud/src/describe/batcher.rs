@@ -20,7 +20,7 @@ use super::queries::{
 };
 use super::schedule::{Grouping, NextCall, PollSchedule, PollTimes};
 use crate::bounds;
-use crate::throttle::{CallContext, RateLimited};
+use crate::throttle::{Ec2Handle, RateLimited};
 
 /// Observations that one subscriber may have received and not read yet; further ones are dropped.
 const OBSERVATION_BUFFER: usize = 4;
@@ -86,7 +86,6 @@ impl<Q: DescribeQuery, E: Ec2> DescribeBatcher<Q, E> {
     }
 }
 
-/// All batchers over one EC2.
 #[derive(Debug)]
 pub(crate) struct DescribeBatchers<E> {
     pub(crate) volumes: DescribeBatcher<VolumesById, E>,
@@ -113,7 +112,6 @@ impl<E: Ec2> DescribeBatchers<E> {
     }
 }
 
-/// One subscriber of a batcher.
 pub(crate) struct Subscription<Q: DescribeQuery, E> {
     shared: Arc<Shared<Q, E>>,
     id: u64,
@@ -161,7 +159,7 @@ async fn poll_loop<Q: DescribeQuery, E: Ec2>(shared: Arc<Shared<Q, E>>) {
     let mut calls = JoinSet::new();
     let mut started: HashMap<tokio::task::Id, Instant> = HashMap::new();
     loop {
-        let rate = shared.ec2.limiter().rate(Q::BUCKET);
+        let rate = shared.ec2.rate(Q::BUCKET);
         let next = {
             let state = shared.state();
             let mut in_flight: Vec<Instant> = started.values().copied().collect();
@@ -191,16 +189,14 @@ async fn poll_loop<Q: DescribeQuery, E: Ec2>(shared: Arc<Shared<Q, E>>) {
 
 /// One call: waits for its token, and only then takes the subscribers it is for, so that late ones come along.
 async fn run_batch<Q: DescribeQuery, E: Ec2>(shared: Arc<Shared<Q, E>>, reserved: Option<u64>) {
-    let limiter = shared.ec2.limiter();
-    let context = CallContext::poll(bounds::DESCRIBE);
-    let Some(permit) = limiter.acquire(Q::BUCKET, &context).await else {
+    let Some(ec2) = shared.ec2.for_poll().acquired(Q::BUCKET).await else {
         if let Some(id) = reserved {
             shared.state().schedule.cancel_reservation(id);
         }
         return;
     };
     let batch = {
-        let rate = limiter.rate(Q::BUCKET);
+        let rate = shared.ec2.rate(Q::BUCKET);
         let mut state = shared.state();
         let (sent, spacing) = (Instant::now(), state.schedule.spacing(rate));
         Batch { shared: &*shared, subscribers: state.schedule.start_batch(sent, spacing, reserved), sent }
@@ -209,14 +205,14 @@ async fn run_batch<Q: DescribeQuery, E: Ec2>(shared: Arc<Shared<Q, E>>, reserved
     if keys.is_empty() {
         return;
     }
-    let ec2 = &*shared.ec2;
+    let ec2 = &ec2;
     let asked = bisect::query::<Q, _>(keys.into_iter().collect(), |keys| all_pages::<Q, E>(ec2, keys));
-    if let Ok(answers) = timeout(bounds::DESCRIBE, context.scope(permit.scope(asked))).await {
+    if let Ok(answers) = timeout(bounds::DESCRIBE, asked).await {
         batch.complete(&answers);
     }
 }
 
-async fn all_pages<Q: DescribeQuery, E: Ec2>(ec2: &RateLimited<E>, keys: Vec<Q::Key>) -> ebs_ec2::Result<Vec<Q::Item>> {
+async fn all_pages<Q: DescribeQuery, E: Ec2>(ec2: &Ec2Handle<E>, keys: Vec<Q::Key>) -> ebs_ec2::Result<Vec<Q::Item>> {
     let keys = keys.as_slice();
     pages::all(|page| async move { Q::page(ec2, keys, &page).await }).await
 }

@@ -9,7 +9,6 @@ use super::queries::DescribeQuery;
 /// Calls that may be spent on finding out which key an error belongs to.
 const MAX_CALLS: u32 = 16;
 
-/// The answer for each key.
 pub(super) type Answers<Q> = BTreeMap<<Q as DescribeQuery>::Key, ebs_ec2::Result<Vec<<Q as DescribeQuery>::Item>>>;
 
 /// Asks for all keys, which must be distinct. EC2 fails the whole call for one bad key: then the keys that the error

@@ -9,9 +9,9 @@ use tokio::time::{Instant, timeout_at};
 use super::batcher::{DescribeBatcher, DescribeBatchers};
 use super::queries::DescribeQuery;
 use super::schedule::PollTimes;
-use crate::call::read_refused;
 use crate::op::Op;
-use crate::{CloudError, Object, bounds};
+use crate::refused::refused;
+use crate::{CloudError, CloudErrorKind, Object, bounds};
 
 /// After this many lost answers a lookup fails.
 const MAX_AMBIGUOUS_ANSWERS: u32 = 3;
@@ -29,47 +29,35 @@ impl<E: Ec2> Lookups<E> {
     }
 
     /// The volume, in whatever state; `None` when EC2 lists none.
-    pub(crate) async fn volume<'o>(
-        &self,
-        op: impl Into<Option<&'o Op<'o>>>,
-        id: &VolumeId,
-    ) -> Result<Option<Volume>, CloudError> {
+    pub(crate) async fn volume(&self, op: Option<&Op<'_>>, id: &VolumeId) -> Result<Option<Volume>, CloudError> {
         let step = format!("look at volume {id}");
-        Ok(lookup(&self.batchers.volumes, &step, op.into(), id.clone()).await?.pop())
+        Ok(lookup(&self.batchers.volumes, &step, op, id.clone()).await?.pop())
     }
 
     /// The volume's status; `None` when EC2 lists no such volume.
-    pub(crate) async fn volume_status<'o>(
+    pub(crate) async fn volume_status(
         &self,
-        op: impl Into<Option<&'o Op<'o>>>,
+        op: Option<&Op<'_>>,
         id: &VolumeId,
     ) -> Result<Option<VolumeStatus>, CloudError> {
         let step = format!("look at the status of volume {id}");
-        Ok(lookup(&self.batchers.statuses, &step, op.into(), id.clone()).await?.pop())
+        Ok(lookup(&self.batchers.statuses, &step, op, id.clone()).await?.pop())
     }
 
     /// The instance, in whatever state.
     ///
     /// # Errors
-    /// [`CloudError::NotFound`] when EC2 lists none.
-    pub(crate) async fn instance<'o>(
-        &self,
-        op: impl Into<Option<&'o Op<'o>>>,
-        id: &InstanceId,
-    ) -> Result<Instance, CloudError> {
+    /// `CloudErrorKind::NotFound` when EC2 lists none.
+    pub(crate) async fn instance(&self, op: Option<&Op<'_>>, id: &InstanceId) -> Result<Instance, CloudError> {
         let step = format!("look at instance {id}");
-        let found = lookup(&self.batchers.instances, &step, op.into(), id.clone()).await?.pop();
-        found.ok_or_else(|| CloudError::NotFound { object: Object::Instance(id.clone()), cause: None })
+        let found = lookup(&self.batchers.instances, &step, op, id.clone()).await?.pop();
+        found.ok_or_else(|| CloudError::not_found(Object::Instance(id.clone())))
     }
 
     /// The snapshot, in whatever state; `None` when EC2 lists none.
-    pub(crate) async fn snapshot<'o>(
-        &self,
-        op: impl Into<Option<&'o Op<'o>>>,
-        id: &SnapshotId,
-    ) -> Result<Option<Snapshot>, CloudError> {
+    pub(crate) async fn snapshot(&self, op: Option<&Op<'_>>, id: &SnapshotId) -> Result<Option<Snapshot>, CloudError> {
         let step = format!("look at snapshot {id}");
-        Ok(lookup(&self.batchers.snapshots, &step, op.into(), id.clone()).await?.pop())
+        Ok(lookup(&self.batchers.snapshots, &step, op, id.clone()).await?.pop())
     }
 }
 
@@ -103,14 +91,14 @@ async fn lookup<Q: DescribeQuery, E: Ec2>(
                 ambiguous += 1;
                 last_error = Some(e);
             }
-            Err(e) => return Err(read_refused(step, e)),
+            Err(e) => return Err(refused(step, e)),
         }
     }
     Err(match last_error {
-        Some(e) => read_refused(step, e),
+        Some(e) => refused(step, e),
         None => {
             let waited = humantime::format_duration(until - began);
-            CloudError::Unavailable { message: format!("{step}: EC2 gave no answer within {waited}"), cause: None }
+            CloudErrorKind::Unavailable.error(format!("{step}: EC2 gave no answer within {waited}"))
         }
     })
 }

@@ -5,12 +5,10 @@ use ebs_ec2::{Page, PageRequest, Result};
 /// With a length and a filter a describe draws on EC2's larger bucket (`decisions.md` D-21).
 const LENGTH: u32 = 500;
 
-/// A page of the usual length.
 pub(crate) fn first_page() -> PageRequest {
     PageRequest { max_results: Some(LENGTH), token: None }
 }
 
-/// All pages, one after the other.
 pub(crate) async fn all<T, F>(mut page: impl FnMut(PageRequest) -> F + Send) -> Result<Vec<T>>
 where
     T: Send,
@@ -34,6 +32,9 @@ mod tests {
 
     use super::*;
 
+    /// What is listed in pages is read to its last page.
+    ///
+    /// Rule: ebs-cloud.md 2.1 last paragraph
     #[tokio::test]
     async fn every_page_is_asked_for_once_until_no_token_comes_back() {
         let asked = Mutex::new(Vec::new());

@@ -12,26 +12,21 @@ use crate::throttle::BucketKey;
 
 /// A describe that takes several keys at once.
 pub(crate) trait DescribeQuery: fmt::Debug + Send + Sync + 'static {
-    /// What is asked for.
     type Key: Ord + Clone + fmt::Debug + fmt::Display + Send + Sync + 'static;
     /// What EC2 lists; several items may belong to one key.
     type Item: Clone + fmt::Debug + Send + Sync + 'static;
 
-    /// The token bucket that it draws on.
     const BUCKET: BucketKey;
 
-    /// One page of the answer about all the keys.
     fn page<E: Ec2>(
         ec2: &E,
         keys: &[Self::Key],
         page: &PageRequest,
     ) -> impl Future<Output = Result<Page<Self::Item>>> + Send;
 
-    /// The key that an item belongs to.
     fn key(item: &Self::Item) -> Option<Self::Key>;
 }
 
-/// Volumes by id.
 #[derive(Debug)]
 pub(crate) enum VolumesById {}
 
@@ -49,7 +44,6 @@ impl DescribeQuery for VolumesById {
     }
 }
 
-/// Volumes by CSI name.
 #[derive(Debug)]
 pub(crate) enum VolumesByName {}
 
@@ -68,7 +62,6 @@ impl DescribeQuery for VolumesByName {
     }
 }
 
-/// The latest modifications of volumes, by volume.
 #[derive(Debug)]
 pub(crate) enum Modifications {}
 
@@ -106,7 +99,6 @@ impl DescribeQuery for Statuses {
     }
 }
 
-/// Instances by id.
 #[derive(Debug)]
 pub(crate) enum InstancesById {}
 
@@ -124,7 +116,6 @@ impl DescribeQuery for InstancesById {
     }
 }
 
-/// Snapshots by id.
 #[derive(Debug)]
 pub(crate) enum SnapshotsById {}
 

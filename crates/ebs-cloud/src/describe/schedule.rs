@@ -46,7 +46,6 @@ struct Entry<K> {
     observed: Option<Instant>,
 }
 
-/// How calls are grouped.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Grouping {
     /// At most this many keys a call.
@@ -55,7 +54,6 @@ pub(super) enum Grouping {
     Single,
 }
 
-/// What the poll loop does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NextCall {
     /// Nothing until a subscriber comes or a call returns.
@@ -88,7 +86,6 @@ impl<K: Ord + Clone> PollSchedule<K> {
         id
     }
 
-    /// Removes a subscriber.
     pub(super) fn remove(&mut self, id: u64) {
         self.entries.remove(&id);
     }

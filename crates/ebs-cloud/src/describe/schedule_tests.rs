@@ -22,6 +22,9 @@ fn poll(schedule: &mut PollSchedule<u32>, now: Instant) -> Vec<(u64, u32)> {
     taken
 }
 
+/// With no describe under way a question goes at once; while one is under way others collect and leave together.
+///
+/// Rule: ebs-cloud.md 9; D-20
 #[test]
 fn with_no_call_in_flight_a_subscriber_is_polled_for_at_once_and_meanwhile_others_collect() {
     let start = Instant::now();
@@ -48,6 +51,9 @@ fn with_no_call_in_flight_a_subscriber_is_polled_for_at_once_and_meanwhile_other
     );
 }
 
+/// A describe takes at most 200 keys, each once.
+///
+/// Rule: ebs-cloud.md 9, E5; D-20
 #[test]
 fn a_call_asks_for_two_hundred_keys_at_most_and_for_each_once() {
     let start = Instant::now();
@@ -66,6 +72,9 @@ fn a_call_asks_for_two_hundred_keys_at_most_and_for_each_once() {
     assert_eq!(seen.len(), 1_000, "nobody is left out");
 }
 
+/// Under load calls of one kind keep 0.4 s apart, more where the budget is small.
+///
+/// Rule: D-20, D-21, D-22
 #[test]
 fn under_load_calls_keep_their_distance_and_a_low_rate_limit_makes_it_larger() {
     let start = Instant::now();
@@ -89,6 +98,9 @@ fn under_load_calls_keep_their_distance_and_a_low_rate_limit_makes_it_larger() {
     assert!((50..=53).contains(&calls.len()), "{} calls in 20 s", calls.len());
 }
 
+/// What has been waited for long is looked at seldom, every 5 s at least.
+///
+/// Rule: ebs-cloud.md 2.2; D-21
 #[test]
 fn a_subscriber_that_has_waited_long_is_polled_for_seldom_and_never_forgotten() {
     let start = Instant::now();
@@ -111,6 +123,9 @@ fn a_subscriber_that_has_waited_long_is_polled_for_seldom_and_never_forgotten() 
     assert!(calls.len() < 40, "{}", calls.len());
 }
 
+/// A describe that hangs holds up the others for two seconds at most.
+///
+/// Rule: ebs-cloud.md 9; D-21
 #[test]
 fn a_slow_call_holds_up_nobody_for_more_than_two_seconds_and_its_late_result_still_counts() {
     let start = Instant::now();
@@ -167,6 +182,10 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
+    /// Nobody at a watcher starves and nobody is told old news.
+    ///
+    /// Rule: D-21
+    ///
     /// Calls take 100 ms. Everybody is asked for soon after it is due, and only by calls sent after it came.
     #[test]
     fn no_subscriber_starves_and_none_gets_an_old_observation(events in events()) {

@@ -37,7 +37,6 @@ pub(crate) struct TypicalRange {
     pub(crate) to: Duration,
 }
 
-/// The recent times of each kind of transition.
 #[derive(Debug, Default)]
 pub(crate) struct TransitionTimes {
     creating: Samples,
@@ -56,7 +55,6 @@ impl TransitionTimes {
         }
     }
 
-    /// When such a transition is usually done.
     pub(crate) fn typical(&self, transition: Transition) -> TypicalRange {
         self.times(transition).typical()
     }
@@ -67,7 +65,6 @@ impl TransitionTimes {
     }
 }
 
-/// The latest times of one kind of transition.
 #[derive(Debug, Default)]
 struct Samples(Mutex<VecDeque<Duration>>);
 
@@ -100,6 +97,9 @@ mod tests {
         Duration::from_millis(ms)
     }
 
+    /// When to look first follows what such changes took lately.
+    ///
+    /// Rule: ebs-cloud.md 2.2; D-21
     #[test]
     fn the_first_poll_follows_what_transitions_took_and_outliers_do_not_count() {
         let times = TransitionTimes::default();
@@ -115,6 +115,7 @@ mod tests {
         assert_eq!(times.typical(Transition::Attaching), DEFAULT_RANGE, "each kind has its own");
     }
 
+    /// Rule: see `the_first_poll_follows_what_transitions_took_and_outliers_do_not_count`
     #[test]
     fn transitions_that_are_done_at_the_first_poll_bring_it_forward_step_by_step() {
         let times = TransitionTimes::default();

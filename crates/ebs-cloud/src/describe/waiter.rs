@@ -20,9 +20,9 @@ use super::lookups::latest;
 use super::queries::DescribeQuery;
 use super::schedule::PollTimes;
 use super::transition_times::{Transition, TransitionTimes};
-use crate::call::read_refused;
 use crate::op::Op;
-use crate::{CloudError, bounds};
+use crate::refused::refused;
+use crate::{CloudError, CloudErrorKind, bounds};
 
 /// What an observation means to the operation that waits.
 pub(crate) enum Verdict<T> {
@@ -34,7 +34,6 @@ pub(crate) enum Verdict<T> {
     Waiting,
 }
 
-/// When to poll for the first time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FirstPoll {
     /// Now: it may be so already.
@@ -49,7 +48,6 @@ struct Wait<'a> {
     first: FirstPoll,
 }
 
-/// Waits on one EC2.
 #[derive(Debug)]
 pub(crate) struct ResourceWaiter<E> {
     batchers: Arc<DescribeBatchers<E>>,
@@ -57,7 +55,6 @@ pub(crate) struct ResourceWaiter<E> {
 }
 
 impl<E: Ec2> ResourceWaiter<E> {
-    /// Polls through those batchers.
     pub(crate) fn new(batchers: Arc<DescribeBatchers<E>>) -> Self {
         Self { batchers, transition_times: TransitionTimes::default() }
     }
@@ -172,13 +169,12 @@ impl<E: Ec2> ResourceWaiter<E> {
     }
 }
 
-/// A describe that EC2 refuses for good.
 fn describe_refused(op: &Op<'_>, error: Ec2Error) -> CloudError {
     if !op.has_mutated() {
-        return read_refused(&op.what, error);
+        return refused(op, error);
     }
-    let message = format!("{}: EC2 does not let us see how far it is", op.what);
-    CloudError::OutcomeUnknown { message, cause: Some(Box::new(error)) }
+    let message = format!("{op}: EC2 does not let us see how far it is");
+    CloudErrorKind::OutcomeUnknown.error(message).caused_by(error)
 }
 
 /// Nothing that a later describe could not cure. That EC2 was never reached is better reported at once.
@@ -192,8 +188,6 @@ fn is_transient(op: &Op<'_>, class: ErrorClass) -> bool {
 
 fn timed_out(op: &Op<'_>, waited: Duration, last_error: Option<Ec2Error>) -> CloudError {
     let waited = humantime::format_duration(Duration::from_secs(waited.as_secs()));
-    CloudError::InProgress {
-        message: format!("{}: not done after {waited}, EC2 still works on it; try again", op.what),
-        cause: last_error.map(Box::new),
-    }
+    let message = format!("{op}: not done after {waited}, EC2 still works on it; try again");
+    CloudError { cause: last_error.map(Box::new), ..CloudErrorKind::InProgress.error(message) }
 }

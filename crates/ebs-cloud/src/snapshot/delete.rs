@@ -4,59 +4,57 @@ use ebs_ec2::{Ec2, ErrorClass, Snapshots};
 use ebs_types::{SnapshotId, Waiters};
 use tokio::time::Instant;
 
+use super::service::SnapshotService;
 use crate::call::mutate;
 use crate::describe::{FirstPoll, Verdict};
-use crate::error::refused;
 use crate::lease_terms::Sidecar;
 use crate::op::Op;
 use crate::recent_writes::Write;
-use crate::{Cloud, CloudError, Object, bounds};
+use crate::refused::refused;
+use crate::{CloudError, Object, bounds};
 
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> SnapshotService<E> {
     /// Sees to it that the snapshot is deleted. One that does not exist is a success.
     ///
     /// # Errors
-    /// [`CloudError::FailedPrecondition`] while it is in use or locked.
-    pub async fn delete_snapshot(&self, id: &SnapshotId, waiters: &Waiters) -> Result<(), CloudError> {
-        self.recent.note_request_from(Sidecar::Snapshotter);
+    /// `CloudErrorKind::FailedPrecondition` while it is in use or locked.
+    pub async fn delete(&self, id: &SnapshotId, waiters: &Waiters) -> Result<(), CloudError> {
         let op = Op::start(format!("delete snapshot {id}"), bounds::DELETE, waiters);
-        let outcome = self.remove_snapshot(&op, id).await;
-        if waiters.any() {
-            self.recent.note_request_from(Sidecar::Snapshotter);
-        }
-        outcome
+        self.context.recent.serve(Sidecar::Snapshotter, waiters, self.delete_within(&op, id)).await
     }
 
-    /// The same as a part of another operation.
-    pub(crate) async fn remove_snapshot(&self, op: &Op<'_>, id: &SnapshotId) -> Result<(), CloudError> {
+    pub(crate) async fn delete_within(&self, op: &Op<'_>, id: &SnapshotId) -> Result<(), CloudError> {
         loop {
             let asked = Instant::now();
-            let error = match mutate(op, || self.ec2.delete_snapshot(id)).await? {
+            let ec2 = self.context.ec2.for_mutation(op);
+            let error = match mutate(op, || ec2.delete_snapshot(id)).await? {
                 Ok(()) => break,
                 Err(e) => e,
             };
             let gone_from = match error.class {
                 ErrorClass::MalformedId => break,
-                ErrorClass::SnapshotNotFound if self.recent.is_recent(&Write::SnapshotDeletion(id.clone())) => break,
+                ErrorClass::SnapshotNotFound if self.context.recent.is_recent(&Write::SnapshotDeletion(id.clone())) => {
+                    break;
+                }
                 // No better than a look: it may be an answer from before the creation (`decisions.md` D-26).
                 ErrorClass::SnapshotNotFound => {
-                    let gone_from = self.recent.gone_from(&Object::Snapshot(id.clone()), Sidecar::Snapshotter);
+                    let gone_from = self.context.recent.gone_from(&Object::Snapshot(id.clone()), Sidecar::Snapshotter);
                     if asked >= gone_from {
                         break;
                     }
                     gone_from
                 }
                 ErrorClass::Ambiguous => Instant::now() + bounds::SETTLE,
-                _ => return Err(refused(&op.what, error)),
+                _ => return Err(refused(op, error)),
             };
             if self.is_snapshot_gone(op, id, gone_from).await? {
                 break;
             }
             if Instant::now() >= op.deadline {
-                return Err(refused(&op.what, error).unproven());
+                return Err(refused(op, error).unproven());
             }
         }
-        self.recent.note(Write::SnapshotDeletion(id.clone()));
+        self.context.recent.note(Write::SnapshotDeletion(id.clone()));
         Ok(())
     }
 
@@ -64,7 +62,8 @@ impl<E: Ec2> Cloud<E> {
     /// `gone_from` on, that before the snapshot was taken.
     async fn is_snapshot_gone(&self, op: &Op<'_>, id: &SnapshotId, gone_from: Instant) -> Result<bool, CloudError> {
         let settled_at = Instant::now() + bounds::SETTLE;
-        self.waiter
+        self.context
+            .waiter
             .snapshot(op, FirstPoll::Now, id, |found, sent| match found {
                 Some(_) if sent >= settled_at => Verdict::Done(false),
                 None if sent >= gone_from => Verdict::Done(true),

@@ -4,31 +4,32 @@
 use ebs_ec2::{Ec2, Ec2Error, ErrorClass, FastRestoreFailure, LockSnapshot, Snapshots};
 use ebs_types::{SnapshotId, Waiters, ZoneName};
 
+use super::service::SnapshotService;
 use crate::call::mutate;
-use crate::error::refused;
 use crate::op::Op;
-use crate::{Cloud, CloudError, Object, bounds};
+use crate::refused::refused;
+use crate::{CloudError, CloudErrorKind, Object, bounds};
 
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> SnapshotService<E> {
     /// Refuses zones that the region does not have, before anything is made for them. When EC2 does not list its zones
     /// it is left to judge; whether a zone has fast restores it judges in any case (`ebs-cloud.md` E22).
     ///
     /// # Errors
-    /// [`CloudError::InvalidArgument`] names the zones.
+    /// `CloudErrorKind::InvalidArgument` names the zones.
     pub async fn check_fast_restore_zones(&self, zones: &[ZoneName]) -> Result<(), CloudError> {
-        let unknown = self.zones.unknown_among(zones).await;
+        let unknown = self.context.zones.unknown_among(zones).await;
         if unknown.is_empty() {
             return Ok(());
         }
         let names: Vec<&str> = unknown.iter().map(ZoneName::as_str).collect();
         let message = format!("fast snapshot restore: the region has no zone {}", names.join(", "));
-        Err(CloudError::InvalidArgument { message, cause: None })
+        Err(CloudErrorKind::InvalidArgument.error(message))
     }
 
     /// Sees to it that volumes can be restored fast from the snapshot in these zones.
     ///
     /// # Errors
-    /// [`CloudError::Internal`] has EC2's code and message for each zone that cannot have it.
+    /// `CloudErrorKind::Internal` has EC2's code and message for each zone that cannot have it.
     pub async fn enable_fast_restores(
         &self,
         id: &SnapshotId,
@@ -36,23 +37,25 @@ impl<E: Ec2> Cloud<E> {
         waiters: &Waiters,
     ) -> Result<(), CloudError> {
         let op = Op::start(format!("enable fast restores of snapshot {id}"), bounds::SNAPSHOT, waiters);
-        let answer = mutate(&op, || self.ec2.enable_fast_snapshot_restores(id, zones)).await?;
+        let ec2 = self.context.ec2.for_mutation(&op);
+        let answer = mutate(&op, || ec2.enable_fast_snapshot_restores(id, zones)).await?;
         let restores = answer.map_err(|e| feature_refused(&op, id, e))?;
         if restores.failures.is_empty() {
             return Ok(());
         }
         let failures: Vec<String> = restores.failures.iter().map(failure_text).collect();
-        Err(CloudError::Internal { message: format!("{}: {}", op.what, failures.join("; ")), cause: None })
+        Err(CloudErrorKind::Internal.error(format!("{op}: {}", failures.join("; "))))
     }
 
     /// Locks the snapshot. EC2 judges the combination of what is given.
     ///
     /// # Errors
-    /// [`CloudError::InvalidArgument`] for a combination that EC2 refuses.
-    pub async fn lock_snapshot(&self, lock: &LockSnapshot, waiters: &Waiters) -> Result<(), CloudError> {
+    /// `CloudErrorKind::InvalidArgument` for a combination that EC2 refuses.
+    pub async fn lock(&self, lock: &LockSnapshot, waiters: &Waiters) -> Result<(), CloudError> {
         let id = &lock.snapshot;
         let op = Op::start(format!("lock snapshot {id}"), bounds::SNAPSHOT, waiters);
-        mutate(&op, || self.ec2.lock_snapshot(lock)).await?.map_err(|e| feature_refused(&op, id, e))
+        let ec2 = self.context.ec2.for_mutation(&op);
+        mutate(&op, || ec2.lock_snapshot(lock)).await?.map_err(|e| feature_refused(&op, id, e))
     }
 }
 
@@ -65,8 +68,8 @@ fn failure_text(failure: &FastRestoreFailure) -> String {
 fn feature_refused(op: &Op<'_>, id: &SnapshotId, error: Ec2Error) -> CloudError {
     match error.class {
         ErrorClass::SnapshotNotFound | ErrorClass::MalformedId => {
-            CloudError::NotFound { object: Object::Snapshot(id.clone()), cause: Some(Box::new(error)) }
+            CloudError::not_found(Object::Snapshot(id.clone())).caused_by(error)
         }
-        _ => refused(&op.what, error),
+        _ => refused(op, error),
     }
 }

@@ -1,34 +1,31 @@
-//! The snapshot as it is.
+//! The snapshots as they are.
 
-use ebs_ec2::{Ec2, Snapshot};
-use ebs_types::SnapshotId;
+use ebs_ec2::{Ec2, Page, Snapshot, SnapshotQuery};
+use ebs_types::{SnapshotId, VolumeId};
 
-use crate::describe::{FirstPoll, Verdict};
-use crate::op::Op;
-use crate::{Cloud, CloudError, Object};
+use super::service::SnapshotService;
+use crate::CloudError;
+use crate::describe::listing;
 
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> SnapshotService<E> {
+    /// A page of the account's snapshots, all or those of one volume. `max_entries` 0 leaves the length to EC2.
+    ///
+    /// # Errors
+    /// `CloudErrorKind::BadPageToken`.
+    pub async fn list(
+        &self,
+        volume: Option<VolumeId>,
+        max_entries: u32,
+        token: Option<String>,
+    ) -> Result<Page<Snapshot>, CloudError> {
+        listing::list(&self.context.ec2, &SnapshotQuery::Owned { volume }, max_entries, token).await
+    }
+
     /// The snapshot as EC2 describes it now; `None` when there is none.
     ///
     /// # Errors
-    /// [`CloudError::Unavailable`], [`CloudError::Unauthorized`].
-    pub async fn snapshot(&self, id: &SnapshotId) -> Result<Option<Snapshot>, CloudError> {
-        self.lookups.snapshot(None, id).await
-    }
-
-    /// The snapshot, once it is sure that there is one or none: one taken a moment ago may not be shown yet.
-    pub(crate) async fn snapshot_for_sure(&self, op: &Op<'_>, id: &SnapshotId) -> Result<Option<Snapshot>, CloudError> {
-        let object = Object::Snapshot(id.clone());
-        let settled_at = self.recent.heard_of(&object);
-        self.waiter
-            .snapshot(op, FirstPoll::Now, id, |found, sent| {
-                if found.is_some() {
-                    self.recent.note_seen(&object);
-                } else if sent < settled_at {
-                    return Verdict::Waiting;
-                }
-                Verdict::Done(found)
-            })
-            .await
+    /// `CloudErrorKind::Unavailable`, `CloudErrorKind::Unauthorized`.
+    pub async fn get(&self, id: &SnapshotId) -> Result<Option<Snapshot>, CloudError> {
+        self.context.lookups.snapshot(None, id).await
     }
 }

@@ -59,7 +59,6 @@ impl SnapshotMemory {
         self.unreported.get(id).is_some_and(|taken| taken >= term_began)
     }
 
-    /// Fast restores were enabled.
     pub(crate) fn note_fast_restores(&self, id: &SnapshotId, zones: &[ZoneName]) {
         self.fast_restores.insert(id.clone(), zones.to_vec(), LIFETIME);
     }
@@ -69,7 +68,6 @@ impl SnapshotMemory {
         self.fast_restores.get(id).is_some_and(|known| known == zones)
     }
 
-    /// It was locked.
     pub(crate) fn note_locked(&self, id: &SnapshotId, lock: &Lock) {
         self.locked.insert(id.clone(), lock.clone(), LIFETIME);
     }

@@ -7,46 +7,44 @@ use ebs_ec2::{Ec2, Snapshot};
 use ebs_types::{SnapshotId, Waiters};
 
 use super::create::snapshot_op;
+use super::service::SnapshotService;
 use crate::lease_terms::Sidecar;
 use crate::op::Op;
-use crate::{Cloud, CloudError, SnapshotFeatures, SnapshotSpec};
+use crate::{CloudError, CloudErrorKind, SnapshotFeatures, SnapshotSpec};
 
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> SnapshotService<E> {
     /// Sees to it that the snapshot exists and has its features; it may still be `pending`. Success says that this process
     /// has seen fast restores and lock done, whatever an earlier one may have done.
     ///
     /// # Errors
     /// [`CloudError`]; final ones only when it is proven that no snapshot was left behind.
-    pub async fn provide_snapshot(
+    pub async fn provide(
         &self,
         spec: &SnapshotSpec,
         features: &SnapshotFeatures,
         waiters: &Waiters,
     ) -> Result<Snapshot, CloudError> {
-        self.recent.note_request_from(Sidecar::Snapshotter);
         let op = snapshot_op(spec, waiters);
-        let outcome = self.provide(&op, spec, features).await;
-        if waiters.any() {
-            self.recent.note_request_from(Sidecar::Snapshotter);
-        }
+        let provided = self.provide_within(&op, spec, features);
+        let outcome = self.context.recent.serve(Sidecar::Snapshotter, waiters, provided).await;
         match &outcome {
-            Ok(snapshot) => self.snapshots.note_reported(&snapshot.id),
+            Ok(snapshot) => self.memory.note_reported(&snapshot.id),
             // The next attempt gets the error, instead of taking another snapshot that goes the same way.
-            Err(error) if error.is_final() && !waiters.any() => {
-                self.snapshots.keep_error(spec, features, error.clone())
+            Err(error) if error.kind.is_final() && !waiters.any() => {
+                self.memory.keep_error(spec, features, error.clone())
             }
             Err(_) => {}
         }
         outcome
     }
 
-    async fn provide(
+    async fn provide_within(
         &self,
         op: &Op<'_>,
         spec: &SnapshotSpec,
         features: &SnapshotFeatures,
     ) -> Result<Snapshot, CloudError> {
-        if let Some(error) = self.snapshots.take_error(spec, features) {
+        if let Some(error) = self.memory.take_error(spec, features) {
             self.refused_unless_taken(op, spec, error).await?;
         }
         let zones = &features.fast_restore_zones;
@@ -56,7 +54,7 @@ impl<E: Ec2> Cloud<E> {
             let taken = self.refused_unless_taken(op, spec, error.clone()).await?;
             return Err(self.roll_back(op, &taken.id, error).await);
         }
-        let snapshot = self.create_snapshot(spec, op.waiters).await?.into_inner();
+        let snapshot = self.create(spec, op.waiters).await?.into_inner();
         match self.apply_features(&snapshot.id, features, op.waiters).await {
             Ok(()) => Ok(snapshot),
             Err(error) => Err(self.roll_back(op, &snapshot.id, error).await),
@@ -71,15 +69,15 @@ impl<E: Ec2> Cloud<E> {
         waiters: &Waiters,
     ) -> Result<(), CloudError> {
         let zones = &features.fast_restore_zones;
-        if !zones.is_empty() && !self.snapshots.has_fast_restores(id, zones) {
+        if !zones.is_empty() && !self.memory.has_fast_restores(id, zones) {
             self.enable_fast_restores(id, zones, waiters).await?;
-            self.snapshots.note_fast_restores(id, zones);
+            self.memory.note_fast_restores(id, zones);
         }
         if let Some(lock) = features.lock.of(id)
-            && !self.snapshots.is_locked(id, &features.lock)
+            && !self.memory.is_locked(id, &features.lock)
         {
-            self.lock_snapshot(&lock, waiters).await?;
-            self.snapshots.note_locked(id, &features.lock);
+            self.lock(&lock, waiters).await?;
+            self.memory.note_locked(id, &features.lock);
         }
         Ok(())
     }
@@ -87,18 +85,18 @@ impl<E: Ec2> Cloud<E> {
     /// Deletes a snapshot that cannot be as asked for, when nobody can know it; returns the error to report.
     pub(crate) async fn roll_back(&self, op: &Op<'_>, id: &SnapshotId, error: CloudError) -> CloudError {
         // It was there a moment ago: "not found" proves nothing yet.
-        if !error.is_final() || error.is_not_found() {
+        if !error.kind.is_final() || error.is_not_found() {
             return error.unproven();
         }
-        let unknown = |message| CloudError::OutcomeUnknown { message, cause: None };
-        if !self.snapshots.is_unreported(id, self.recent.term_began(Sidecar::Snapshotter)) {
+        let unknown = |message| CloudErrorKind::OutcomeUnknown.error(message);
+        if !self.memory.is_unreported(id, self.context.recent.term_began(Sidecar::Snapshotter)) {
             let what = "is there and may be known, so it stays and is not reported ready";
             return unknown(format!(
                 "{}; snapshot {id} {what}: remove what stands in the way, or delete it",
                 with_ec2_message(&error)
             ));
         }
-        match self.remove_snapshot(op, id).await {
+        match self.delete_within(op, id).await {
             Ok(()) => error,
             Err(second) => unknown(format!(
                 "{}; and snapshot {id} could not be deleted: {}",
@@ -109,9 +107,8 @@ impl<E: Ec2> Cloud<E> {
     }
 }
 
-/// The error with EC2's words.
 fn with_ec2_message(error: &CloudError) -> String {
-    match error.ec2() {
+    match &error.cause {
         Some(ec2) => format!("{error}: {ec2}"),
         None => error.to_string(),
     }

@@ -10,12 +10,9 @@ pub(crate) struct BucketKey {
     unfiltered: bool,
 }
 
-/// A token bucket's size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct BucketSize {
-    /// Tokens when it is full.
     pub(crate) capacity: f64,
-    /// Tokens that come back in a second.
     pub(crate) per_second: f64,
 }
 
@@ -75,6 +72,10 @@ impl BucketKey {
 mod tests {
     use super::*;
 
+    /// The first belief about each bucket is what EC2 documents; describes by filter or page length draw on the larger
+    /// bucket.
+    ///
+    /// Rule: D-22, D-21
     #[test]
     fn the_first_belief_is_what_ec2_documents() {
         let of = |key: BucketKey| (key.documented().capacity, key.documented().per_second);

@@ -1,6 +1,4 @@
 //! What the rate limiter must know of a call: its priority, its deadline and who waits for it.
-//!
-//! The port's methods have no parameter for it, so it is a task-local of the task that makes the call.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -9,19 +7,12 @@ use ebs_types::Waiters;
 use tokio::time::Instant;
 
 use super::wait_queue::Priority;
-use crate::bounds;
 use crate::op::Op;
-
-tokio::task_local! {
-    static CONTEXT: CallContext;
-}
 
 /// The context of a call. Clones share the position in every queue.
 #[derive(Debug, Clone)]
 pub(crate) struct CallContext {
-    /// Which calls it goes before.
     pub(crate) priority: Priority,
-    /// The end of the wait for a token.
     pub(crate) deadline: Instant,
     waiters: Option<Waiters>,
     ticket: Arc<OnceLock<u64>>,
@@ -47,17 +38,6 @@ impl CallContext {
         Self::new(Priority::High, Instant::now() + bound, None)
     }
 
-    /// The context of the present task; a background read where none is set.
-    pub(crate) fn current() -> Self {
-        CONTEXT.try_with(Self::clone).unwrap_or_else(|_| Self::background(bounds::DESCRIBE))
-    }
-
-    /// Makes a call in this context.
-    pub(crate) async fn scope<F: Future>(&self, call: F) -> F::Output {
-        CONTEXT.scope(self.clone(), call).await
-    }
-
-    /// Nobody wants the call any more.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.waiters.as_ref().is_some_and(|waiters| !waiters.any())
     }

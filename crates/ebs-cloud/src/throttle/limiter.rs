@@ -18,11 +18,6 @@ use super::call_context::CallContext;
 use super::token_bucket::{Token, TokenBucket};
 use super::wait_queue::{Position, Priority, WaitQueue};
 
-tokio::task_local! {
-    /// A token that was acquired before its call; like the call's context it travels beside the call, in its task.
-    static PERMIT: Mutex<Option<Permit>>;
-}
-
 /// Shorter waits are not reported to the observer.
 const MIN_REPORTED_WAIT: Duration = Duration::from_millis(1);
 /// How often a queued call checks whether it is still wanted.
@@ -175,18 +170,9 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// Runs a future whose next call on this token's bucket spends this token instead of waiting for one. A token that
-    /// is not spent is refunded when the future ends or is dropped.
-    pub(crate) async fn scope<F: Future>(self, call: F) -> F::Output {
-        PERMIT.scope(Mutex::new(Some(self)), call).await
-    }
-
-    /// The token that was acquired for the next call of the present task, if it is for the bucket.
-    pub(super) fn take_scoped(key: BucketKey) -> Option<Self> {
-        let take = |permit: &Mutex<Option<Self>>| {
-            permit.lock().unwrap_or_else(PoisonError::into_inner).take_if(|permit| permit.key == key)
-        };
-        PERMIT.try_with(take).ok().flatten()
+    /// True when it is a token of that bucket.
+    pub(super) fn is_for(&self, key: BucketKey) -> bool {
+        self.key == key
     }
 
     /// The call is made: from now on the token is spent.

@@ -11,6 +11,9 @@ fn limiter() -> Arc<RateLimiter> {
     Arc::new(RateLimiter::new(None))
 }
 
+/// Of a thousand callers at once each gets its token, first come first served.
+///
+/// Rule: D-22, D-24
 #[tokio::test(start_paused = true)]
 async fn of_a_thousand_at_once_each_gets_its_token_in_the_order_of_coming() {
     let limiter = limiter();
@@ -31,6 +34,9 @@ async fn of_a_thousand_at_once_each_gets_its_token_in_the_order_of_coming() {
     assert!((185..=195).contains(&seconds), "950 tokens at 5/s after the 50 of the full bucket: {seconds} s");
 }
 
+/// A caller waits for its token until its own bound ends, and no longer.
+///
+/// Rule: D-22, D-14
 #[tokio::test(start_paused = true)]
 async fn a_call_waits_until_its_own_deadline_and_its_position_is_free_again() {
     let limiter = limiter();
@@ -47,6 +53,9 @@ async fn a_call_waits_until_its_own_deadline_and_its_position_is_free_again() {
     assert!(limiter.acquire(BucketKey::of(ACTION), &CallContext::poll(Duration::from_secs(1))).await.is_some());
 }
 
+/// A mutation that nobody wants any more takes no token and is not begun.
+///
+/// Rule: D-10, D-22
 #[tokio::test(start_paused = true)]
 async fn a_mutation_that_nobody_wants_any_more_takes_no_token() {
     let limiter = limiter();
@@ -71,6 +80,9 @@ async fn a_mutation_that_nobody_wants_any_more_takes_no_token() {
     assert!(began.elapsed() <= Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
+/// A throttled caller keeps its place in the queue.
+///
+/// Rule: D-22
 #[tokio::test(start_paused = true)]
 async fn a_throttled_call_keeps_its_position() {
     let limiter = limiter();
@@ -92,6 +104,9 @@ async fn a_throttled_call_keeps_its_position() {
     assert_eq!(*order.lock().unwrap(), ["first", "later"]);
 }
 
+/// Throttles are tried again without end: no quota of retries runs out.
+///
+/// Rule: ebs-cloud.md 12, E26; D-14
 #[tokio::test(start_paused = true)]
 async fn after_a_thousand_throttles_a_call_is_still_tried_again() {
     let limiter = limiter();
@@ -104,6 +119,9 @@ async fn after_a_thousand_throttles_a_call_is_still_tried_again() {
     assert!(began.elapsed() <= Duration::from_secs(11), "{:?}", began.elapsed());
 }
 
+/// A token whose call was not sent comes back.
+///
+/// Rule: D-22
 #[tokio::test(start_paused = true)]
 async fn a_token_whose_call_was_not_made_comes_back() {
     let limiter = limiter();
@@ -121,6 +139,9 @@ async fn a_token_whose_call_was_not_made_comes_back() {
     );
 }
 
+/// A throttled action holds up no other.
+///
+/// Rule: ebs-cloud.md 12 item 1; D-22
 #[tokio::test(start_paused = true)]
 async fn a_throttled_action_holds_up_no_other() {
     let limiter = limiter();

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use ebs_types::Tokens;
 use tokio::time::Instant;
 
 use super::bucket_key::BucketSize;
@@ -20,12 +21,11 @@ const MIN_RATE_SHARE: f64 = 0.02;
 /// A burst is sent at this many times the documented rate, not at once, so that a throttle comes before all is sent.
 const BURST_RATE_FACTOR: f64 = 10.0;
 
-/// A belief about one of EC2's token buckets.
 #[derive(Debug, Clone)]
 pub(crate) struct TokenBucket {
     documented: BucketSize,
     rate: f64,
-    tokens: f64,
+    tokens: Tokens,
     /// When `tokens` was last brought up to date.
     refilled_at: Instant,
     /// When the next token of a burst may be taken.
@@ -34,7 +34,6 @@ pub(crate) struct TokenBucket {
     last_increase: Instant,
 }
 
-/// A token that was taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Token {
     at: Instant,
@@ -43,12 +42,11 @@ pub(crate) struct Token {
 }
 
 impl TokenBucket {
-    /// Full, and as documented.
     pub(crate) fn new(documented: BucketSize, now: Instant) -> Self {
         Self {
             documented,
             rate: documented.per_second,
-            tokens: documented.capacity,
+            tokens: Tokens::full(documented.capacity),
             refilled_at: now,
             next_burst_token: now,
             last_decrease: None,
@@ -67,33 +65,29 @@ impl TokenBucket {
     /// When to ask again.
     pub(crate) fn take(&mut self, now: Instant) -> Result<Token, Instant> {
         self.refill(now);
-        if self.tokens < 1.0 {
-            // A little more than exact, so that rounding brings nobody back for nothing.
-            let missing = (1.0 - self.tokens) / self.rate + 1e-6;
-            return Err((now + Duration::from_secs_f64(missing)).max(self.next_burst_token));
-        }
-        if now < self.next_burst_token {
+        if self.tokens.level() >= 1.0 && now < self.next_burst_token {
             return Err(self.next_burst_token);
         }
-        self.tokens -= 1.0;
+        if !self.tokens.take() {
+            // A little more than exact, so that rounding brings nobody back for nothing.
+            let missing = self.tokens.until_next(self.rate) + Duration::from_micros(1);
+            return Err((now + missing).max(self.next_burst_token));
+        }
         self.next_burst_token = now + Duration::from_secs_f64(1.0 / (self.documented.per_second * BURST_RATE_FACTOR));
-        Ok(Token { at: now, scarce: self.tokens < 1.0 })
+        Ok(Token { at: now, scarce: self.tokens.level() < 1.0 })
     }
 
     /// Takes a token that nobody will need soon: while the bucket is at least half as full as EC2 documents it.
     pub(crate) fn take_spare(&mut self, now: Instant) -> Option<Token> {
         self.refill(now);
-        if self.tokens < self.documented.capacity / 2.0 {
-            return None;
-        }
-        self.tokens -= 1.0;
-        Some(Token { at: now, scarce: false })
+        let is_spare = self.tokens.level() >= self.documented.capacity / 2.0;
+        (is_spare && self.tokens.take()).then_some(Token { at: now, scarce: false })
     }
 
     /// No call was made with the token.
     pub(crate) fn refund(&mut self, now: Instant) {
         self.refill(now);
-        self.tokens = (self.tokens + 1.0).min(self.capacity());
+        self.tokens.put_back(self.capacity());
     }
 
     /// EC2 did not throttle the call.
@@ -111,7 +105,7 @@ impl TokenBucket {
     /// EC2 throttled the call. True when the call was made at the present rate: then the rate was lowered.
     pub(crate) fn throttled(&mut self, token: Token, now: Instant) -> bool {
         self.refill(now);
-        self.tokens = 0.0;
+        self.tokens.clear();
         self.last_increase = now;
         let is_new = self.last_decrease.is_none_or(|last_decrease| token.at > last_decrease);
         if is_new {
@@ -127,8 +121,8 @@ impl TokenBucket {
     }
 
     fn refill(&mut self, now: Instant) {
-        let passed = now.saturating_duration_since(self.refilled_at).as_secs_f64();
-        self.tokens = (self.tokens + passed * self.rate).min(self.capacity());
+        let passed = now.saturating_duration_since(self.refilled_at);
+        self.tokens.refill(passed, self.rate, self.capacity());
         self.refilled_at = self.refilled_at.max(now);
     }
 }

@@ -94,6 +94,9 @@ enum Step {
     Hear(usize, bool),
 }
 
+/// Two drivers on one account come to equal shares, and at most 5 % of their calls are throttled.
+///
+/// Rule: D-22
 #[test]
 fn two_drivers_on_one_account_come_to_equal_shares_and_waste_little() {
     let start = Instant::now();
@@ -113,6 +116,9 @@ fn two_drivers_on_one_account_come_to_equal_shares_and_waste_little() {
     }
 }
 
+/// With half of a bucket eaten, the other half is used and at most 5 % is throttled.
+///
+/// Rule: D-22, D-24
 #[test]
 fn half_a_bucket_eaten_by_others_is_used_up_and_at_most_one_call_in_twenty_is_throttled() {
     let start = Instant::now();
@@ -128,6 +134,9 @@ fn half_a_bucket_eaten_by_others_is_used_up_and_at_most_one_call_in_twenty_is_th
     }
 }
 
+/// What another client gives back is used again.
+///
+/// Rule: D-22
 #[test]
 fn what_others_gave_back_is_used_again() {
     let start = Instant::now();
@@ -138,6 +147,9 @@ fn what_others_gave_back_is_used_again() {
     assert!(driver[0].rate() > 4.5, "{}", driver[0].rate());
 }
 
+/// A throttle cuts the believed rate once for all calls that were under way together.
+///
+/// Rule: D-22
 #[test]
 fn the_calls_of_one_burst_that_are_throttled_together_cut_once() {
     let start = Instant::now();
@@ -157,6 +169,9 @@ fn the_calls_of_one_burst_that_are_throttled_together_cut_once() {
     assert!(bucket.take(now).is_err(), "a throttle empties the bucket");
 }
 
+/// Only calls that had to wait for their token are evidence for a higher rate.
+///
+/// Rule: D-22
 #[test]
 fn calls_that_never_waited_for_a_token_prove_no_higher_rate() {
     let start = Instant::now();
@@ -195,6 +210,10 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
+    /// The belief never exceeds what is documented, never gives out more tokens than that, and after a throttle the
+    /// bucket counts as empty.
+    ///
+    /// Rule: D-22
     #[test]
     fn the_belief_stays_within_what_is_documented_and_never_gives_more(events in events()) {
         let start = Instant::now();

@@ -8,7 +8,6 @@ use tokio::sync::Notify;
 /// After this many calls of high priority one of low priority is served, so that none starves.
 const MAX_PASSED_OVER: u32 = 8;
 
-/// Which calls get their tokens first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Priority {
     /// Mutations, and polls for their end.
@@ -20,7 +19,6 @@ pub(crate) enum Priority {
 /// A position: by the ticket of the call's first try, then by that of this try.
 pub(super) type Position = (u64, u64);
 
-/// The queue of one bucket.
 #[derive(Debug, Default)]
 pub(super) struct WaitQueue {
     high: BTreeMap<Position, Arc<Notify>>,
@@ -37,19 +35,16 @@ impl WaitQueue {
         }
     }
 
-    /// Enters the queue.
     pub(super) fn join(&mut self, priority: Priority, position: Position, waker: Arc<Notify>) {
         self.of_priority(priority).insert(position, waker);
     }
 
-    /// The call that is next.
     pub(super) fn front(&self) -> Option<(Priority, Position)> {
         let high = self.high.keys().next().map(|position| (Priority::High, *position));
         let low = self.low.keys().next().map(|position| (Priority::Low, *position));
         if self.passed_over >= MAX_PASSED_OVER { low.or(high) } else { high.or(low) }
     }
 
-    /// The call has its token.
     pub(super) fn served(&mut self, priority: Priority, position: Position) {
         match priority {
             Priority::High if self.low.is_empty() => self.passed_over = 0,
@@ -83,6 +78,9 @@ mod tests {
         order
     }
 
+    /// Waits go before lists, and lists do not starve.
+    ///
+    /// Rule: D-22
     #[test]
     fn waits_go_before_lists_first_come_first_served_and_lists_do_not_starve() {
         let mut queue = WaitQueue::default();

@@ -69,7 +69,7 @@ fn is_made_from(found: &Volume, source: &Source) -> bool {
 
 fn is_of_size(found: &Volume, spec: &VolumeSpec) -> bool {
     let enough = spec.capacity.required.is_none_or(|required| found.size >= required);
-    let allowed = spec.capacity.limit.is_none_or(|limit| limit.0 == 0 || found.size <= limit);
+    let allowed = spec.capacity.limit.is_none_or(|limit| found.size <= limit);
     enough && allowed
 }
 

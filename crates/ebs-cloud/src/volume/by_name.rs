@@ -4,25 +4,23 @@ use ebs_ec2::{Ec2, Volume, VolumeState};
 use tokio::time::Instant;
 
 use super::adopt;
+use super::service::VolumeService;
 use crate::describe::{FirstPoll, Verdict};
 use crate::lease_terms::Sidecar;
 use crate::op::Op;
 use crate::recent_writes::Write;
-use crate::{Cloud, CloudError, VolumeSpec};
+use crate::{CloudError, CloudErrorKind, VolumeSpec};
 
-/// What was found under the name.
 pub(super) enum NameMatch {
-    /// The volume that is wanted.
     Compatible(Box<Volume>),
     /// Another one, or several; how they differ.
     Different(String),
-    /// None, as far as a describe shows.
     Absent,
     /// One of ours that EC2 could not make.
     Broken(Box<Volume>),
 }
 
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> VolumeService<E> {
     /// Gives the error on proof that there is no volume of the name; otherwise the volume, or an error that is not final.
     ///
     /// How old this process is proves nothing: another one may have been asked for the name before.
@@ -33,14 +31,14 @@ impl<E: Ec2> Cloud<E> {
         error: CloudError,
     ) -> Result<Volume, CloudError> {
         let name = Write::VolumeName(spec.name.clone());
-        if !error.is_final() || self.recent.is_absent(&name, Sidecar::Provisioner) {
+        if !error.kind.is_final() || self.context.recent.is_absent(&name, Sidecar::Provisioner) {
             return Err(error);
         }
         tracing::info!(name = %spec.name, %error, "looking for the volume by its name before it is refused for good");
         match self.find_by_name(op, spec, true).await? {
             NameMatch::Compatible(volume) => Ok(*volume),
             NameMatch::Different(message) => {
-                Err(CloudError::AlreadyExists { message, cause: error.ec2().cloned().map(Box::new) })
+                Err(CloudError { kind: CloudErrorKind::AlreadyExists, message, cause: error.cause })
             }
             NameMatch::Absent | NameMatch::Broken(_) => Err(error),
         }
@@ -56,12 +54,12 @@ impl<E: Ec2> Cloud<E> {
     ) -> Result<NameMatch, CloudError> {
         let name = Write::VolumeName(spec.name.clone());
         loop {
-            let proven_from = self.recent.absence_proven_from(&name, Sidecar::Provisioner);
+            let proven_from = self.context.recent.absence_proven_from(&name, Sidecar::Provisioner);
             let decide = |found, sent: Instant| {
                 let settled = sent >= proven_from;
                 match self.compare(spec, found) {
                     NameMatch::Absent if settled => {
-                        self.recent.note_absence(&name, Sidecar::Provisioner, sent);
+                        self.context.recent.note_absence(&name, Sidecar::Provisioner, sent);
                         Verdict::Done(NameMatch::Absent)
                     }
                     NameMatch::Absent => Verdict::Waiting,
@@ -69,7 +67,7 @@ impl<E: Ec2> Cloud<E> {
                     found => Verdict::Done(found),
                 }
             };
-            match self.waiter.volumes(op, &spec.name, decide).await.map_err(CloudError::unproven)? {
+            match self.context.waiter.volumes(op, &spec.name, decide).await.map_err(CloudError::unproven)? {
                 NameMatch::Broken(volume) => self.remove_broken(op, &volume).await?,
                 found => return Ok(found),
             }
@@ -78,12 +76,12 @@ impl<E: Ec2> Cloud<E> {
 
     fn compare(&self, spec: &VolumeSpec, found: Vec<Volume>) -> NameMatch {
         // Describes may still show what we have deleted.
-        let deleted = |v: &Volume| self.recent.is_recent(&Write::Deletion(v.id.clone()));
+        let deleted = |v: &Volume| self.context.recent.is_recent(&Write::Deletion(v.id.clone()));
         let named = |v: &Volume| v.csi_name() == Some(&spec.name) && !deleted(v);
         let (live, others): (Vec<Volume>, Vec<Volume>) = found.into_iter().filter(named).partition(adopt::is_live);
-        let difference = |v: &Volume| adopt::differences(&self.config.driver, spec, v).join("; ");
+        let difference = |v: &Volume| adopt::differences(&self.context.config.driver, spec, v).join("; ");
         let mut same: Vec<&Volume> = live.iter().filter(|v| difference(v).is_empty()).collect();
-        let broken = |v: &Volume| v.state == VolumeState::Error && adopt::is_ours(&self.config.driver, spec, v);
+        let broken = |v: &Volume| v.state == VolumeState::Error && adopt::is_ours(&self.context.config.driver, spec, v);
         match (same.pop(), same.is_empty()) {
             (Some(volume), true) => NameMatch::Compatible(Box::new(volume.clone())),
             (Some(_), false) => {
@@ -110,12 +108,14 @@ impl<E: Ec2> Cloud<E> {
     pub(super) async fn remove_broken(&self, op: &Op<'_>, volume: &Volume) -> Result<(), CloudError> {
         let id = &volume.id;
         tracing::warn!(volume = %id, step = %op.what, "EC2 could not make the volume: it is in state error and is deleted");
-        let failed = |error: CloudError| CloudError::OutcomeUnknown {
-            message: format!("{}: {id} is in state error and could not be deleted: {error}", op.what),
-            cause: error.ec2().cloned().map(Box::new),
+        let failed = |error: CloudError| CloudError {
+            kind: CloudErrorKind::OutcomeUnknown,
+            message: format!("{op}: {id} is in state error and could not be deleted: {error}"),
+            cause: error.cause,
         };
-        self.delete(op, id).await.map_err(failed)?;
-        self.waiter
+        self.delete_within(op, id).await.map_err(failed)?;
+        self.context
+            .waiter
             .volume(op, FirstPoll::Now, id, |seen, _| match seen.map(|v| v.state) {
                 None | Some(VolumeState::Deleting | VolumeState::Deleted) => Verdict::Done(()),
                 Some(_) => Verdict::Waiting,

@@ -41,6 +41,9 @@ pub(crate) fn token(base: &str) -> String {
 mod tests {
     use super::*;
 
+    /// A client token is the lower-case SHA-256 of the volume name, or of `<name>-<n>` once tokens had to change.
+    ///
+    /// Rule: ebs-cloud.md 3.2; D-12
     #[tokio::test(start_paused = true)]
     async fn tokens_are_those_of_the_published_vectors() {
         let tokens = ClientTokens::default();
@@ -53,6 +56,9 @@ mod tests {
         assert_eq!(tokens.current("another"), token("another"));
     }
 
+    /// A name keeps its next token for 12 h, as long as EC2 keeps the old one burnt.
+    ///
+    /// Rule: ebs-cloud.md 3.2, 13 row client-token counters; D-12
     #[tokio::test(start_paused = true)]
     async fn a_name_keeps_its_next_token_for_as_long_as_the_old_one_is_burnt() {
         let tokens = ClientTokens::default();

@@ -4,26 +4,24 @@ use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Volume, VolumeState};
 use ebs_types::Waiters;
 use tokio::time::Instant;
 
+use super::adopt;
 use super::by_name::NameMatch;
 use super::refusal::{has_vanished, is_of_the_request_alone, out_of_time, was_broken};
 use super::request::CreateRequest;
-use super::{adopt, exists};
+use super::service::VolumeService;
 use crate::call::mutate;
 use crate::describe::{FirstPoll, Transition, Verdict};
-use crate::error::refused;
 use crate::lease_terms::Sidecar;
 use crate::op::Op;
 use crate::recent_writes::Write;
-use crate::{Cloud, CloudError, Ensured, Object, VolumeSpec, bounds};
+use crate::refused::refused;
+use crate::{CloudError, CloudErrorKind, Ensured, Object, VolumeSpec, bounds};
 
 /// Client tokens whose volume is gone are rotated at most this often in one attempt.
 const MAX_TOKEN_ROTATIONS: u32 = 2;
 
-/// What became of a creation request.
 enum Submitted {
-    /// EC2 accepted it.
     Accepted(Volume),
-    /// The volume is there already.
     Found(Volume),
     /// It was accepted in an earlier attempt, and its volume is gone.
     Gone(Volume),
@@ -38,19 +36,14 @@ enum Settled {
     Broken(Volume),
 }
 
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> VolumeService<E> {
     /// Sees to it that the volume exists and is usable (`available` or `in-use`).
     ///
     /// # Errors
     /// [`CloudError`]; final ones only when it is proven that no volume was left behind.
-    pub async fn create_volume(&self, spec: &VolumeSpec, waiters: &Waiters) -> Result<Ensured<Volume>, CloudError> {
-        self.recent.note_request_from(Sidecar::Provisioner);
+    pub async fn create(&self, spec: &VolumeSpec, waiters: &Waiters) -> Result<Ensured<Volume>, CloudError> {
         let op = Op::start(format!("create volume {:?}", spec.name), bounds::CREATE, waiters);
-        let outcome = self.ensure_volume(&op, spec).await;
-        if waiters.any() {
-            self.recent.note_request_from(Sidecar::Provisioner);
-        }
-        outcome
+        self.context.recent.serve(Sidecar::Provisioner, waiters, self.ensure_volume(&op, spec)).await
     }
 
     async fn ensure_volume(&self, op: &Op<'_>, spec: &VolumeSpec) -> Result<Ensured<Volume>, CloudError> {
@@ -76,14 +69,14 @@ impl<E: Ec2> Cloud<E> {
                 Settled::Usable(volume) if made => return Ok(Ensured::Created(volume)),
                 Settled::Usable(volume) => return Ok(Ensured::Existing(volume)),
                 Settled::Gone => self.after_loss(op, spec, &volume, losses).await?,
-                Settled::Broken(broken) if adopt::is_ours(&self.config.driver, spec, &broken) => {
+                Settled::Broken(broken) if adopt::is_ours(&self.context.config.driver, spec, &broken) => {
                     self.remove_broken(op, &broken).await?;
                     self.after_loss(op, spec, &broken, losses).await?
                 }
                 Settled::Broken(broken) => {
                     let id = &broken.id;
-                    let message = format!("{}: {id} is in state error and not tagged as ours, delete it", op.what);
-                    return Err(CloudError::OutcomeUnknown { message, cause: None });
+                    let message = format!("{op}: {id} is in state error and not tagged as ours, delete it");
+                    return Err(CloudErrorKind::OutcomeUnknown.error(message));
                 }
             };
         }
@@ -98,7 +91,7 @@ impl<E: Ec2> Cloud<E> {
         volume: &Volume,
         losses: u32,
     ) -> Result<Option<Volume>, CloudError> {
-        self.volumes.note_gone(&spec.name, volume);
+        self.memory.note_gone(&spec.name, volume);
         // The next attempt gets this one's error, instead of making another volume that goes the same way.
         op.still_wanted()?;
         let error = if volume.state == VolumeState::Error {
@@ -107,15 +100,15 @@ impl<E: Ec2> Cloud<E> {
             has_vanished(op, spec, volume)
         } else {
             tracing::info!(volume = %volume.id, name = %spec.name, "the volume of this token is gone, taking the next token");
-            self.volumes.rotate_token(&spec.name);
+            self.memory.rotate_token(&spec.name);
             return Ok(None);
         };
         match self.refused_unless_made(op, spec, error).await {
             Ok(found) => Ok(Some(found)),
             Err(error) => {
-                if error.is_final() {
+                if error.kind.is_final() {
                     op.still_wanted()?;
-                    self.volumes.rotate_token(&spec.name);
+                    self.memory.rotate_token(&spec.name);
                 }
                 Err(error)
             }
@@ -123,38 +116,32 @@ impl<E: Ec2> Cloud<E> {
     }
 
     async fn create_once(&self, op: &Op<'_>, spec: &VolumeSpec) -> Result<Submitted, CloudError> {
-        let token = self.volumes.token(&spec.name);
-        if let Some(volume) = self.volumes.gone(&token) {
+        let token = self.memory.token(&spec.name);
+        if let Some(volume) = self.memory.gone(&token) {
             return Ok(Submitted::Gone(volume));
         }
-        match self.create_request(op, spec).await {
-            Ok(request) => self.submit(op, spec, &request, token).await,
+        match self.create_request(op, spec, token).await {
+            Ok(request) => self.submit(op, spec, &request).await,
             Err(error) if is_of_the_request_alone(spec, &error) => Err(error),
             // What zones and source are like now does not tell whether the volume was made before.
             Err(error) => self.refused_unless_made(op, spec, error).await.map(Submitted::Found),
         }
     }
 
-    async fn submit(
-        &self,
-        op: &Op<'_>,
-        spec: &VolumeSpec,
-        request: &CreateRequest,
-        token: String,
-    ) -> Result<Submitted, CloudError> {
-        let with_token = request.with_token(token);
+    async fn submit(&self, op: &Op<'_>, spec: &VolumeSpec, request: &CreateRequest) -> Result<Submitted, CloudError> {
         let name = Write::VolumeName(spec.name.clone());
-        let error = match mutate(op, || self.send(&with_token)).await? {
+        let ec2 = self.context.ec2.for_mutation(op);
+        let error = match mutate(op, || request.send(&ec2)).await? {
             Ok(volume) => {
-                self.recent.note_made(name, Object::Volume(volume.id.clone()));
+                self.context.recent.note_made(name, Object::Volume(volume.id.clone()));
                 return Ok(Submitted::Accepted(volume));
             }
             Err(e) => e,
         };
         match error.class {
-            ErrorClass::Throttled | ErrorClass::NotSent => Err(refused(&op.what, error)),
+            ErrorClass::Throttled | ErrorClass::NotSent => Err(refused(op, error)),
             ErrorClass::Ambiguous | ErrorClass::IdempotentMismatch => {
-                self.recent.note(name);
+                self.context.recent.note(name);
                 self.after_unclear_answer(op, spec, error).await
             }
             _ => {
@@ -173,13 +160,13 @@ impl<E: Ec2> Cloud<E> {
     ) -> Result<Submitted, CloudError> {
         tracing::info!(name = %spec.name, %error, "looking for the volume by its name");
         let is_mismatch = error.class == ErrorClass::IdempotentMismatch;
-        let patient = !is_mismatch || Instant::now() < self.recent.sole_from(Sidecar::Provisioner);
+        let patient = !is_mismatch || Instant::now() < self.context.recent.sole_from(Sidecar::Provisioner);
         match self.find_by_name(op, spec, patient).await? {
             NameMatch::Compatible(volume) => Ok(Submitted::Found(*volume)),
-            NameMatch::Different(message) => Err(CloudError::AlreadyExists { message, cause: Some(Box::new(error)) }),
+            NameMatch::Different(message) => Err(CloudErrorKind::AlreadyExists.error(message).caused_by(error)),
             NameMatch::Absent | NameMatch::Broken(_) => {
                 if is_mismatch {
-                    self.volumes.rotate_token(&spec.name);
+                    self.memory.rotate_token(&spec.name);
                 }
                 Ok(Submitted::Retry)
             }
@@ -189,22 +176,23 @@ impl<E: Ec2> Cloud<E> {
     /// Waits until the volume is usable or will never be. EC2's first answer is no proof that it still exists: the
     /// token may be an old one.
     async fn await_usable(&self, op: &Op<'_>, volume: &Volume) -> Result<Settled, CloudError> {
-        if self.recent.is_recent(&Write::Deletion(volume.id.clone())) {
+        if self.context.recent.is_recent(&Write::Deletion(volume.id.clone())) {
             // The answer to an old token: describes may still show what we have deleted.
             return Ok(Settled::Gone);
         }
         let object = Object::Volume(volume.id.clone());
-        self.recent.heard_of(&object);
+        self.context.recent.heard_of(&object);
         let first =
             if volume.state == VolumeState::Creating { FirstPoll::After(Transition::Creating) } else { FirstPoll::Now };
-        self.waiter
+        self.context
+            .waiter
             .volume(op, first, &volume.id, |seen, sent| {
                 let Some(v) = seen else {
-                    let is_gone = sent >= self.recent.heard_of(&object);
+                    let is_gone = sent >= self.context.recent.heard_of(&object);
                     return if is_gone { Verdict::Done(Settled::Gone) } else { Verdict::Waiting };
                 };
-                if exists(&v) {
-                    self.recent.note_seen(&object);
+                if v.exists() {
+                    self.context.recent.note_seen(&object);
                 }
                 match v.state {
                     VolumeState::Available | VolumeState::InUse => Verdict::Done(Settled::Usable(v)),

@@ -4,13 +4,14 @@ use ebs_ec2::{Ec2, ErrorClass, VolumeState, Volumes};
 use ebs_types::{VolumeId, Waiters};
 use tokio::time::Instant;
 
+use super::service::VolumeService;
 use crate::call::mutate;
 use crate::describe::{FirstPoll, Verdict};
-use crate::error::refused;
 use crate::lease_terms::Sidecar;
 use crate::op::Op;
 use crate::recent_writes::Write;
-use crate::{Cloud, CloudError, Object, bounds};
+use crate::refused::refused;
+use crate::{CloudError, Object, bounds};
 
 /// What a describe after a refusal or a lost answer shows.
 enum Found {
@@ -22,36 +23,31 @@ enum Found {
     Retry,
 }
 
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> VolumeService<E> {
     /// Sees to it that the volume is deleted or being deleted. A volume that does not exist is a success, when EC2 says
     /// so, or describes list nothing, at a time at which neither can show the time before its creation.
     ///
     /// # Errors
-    /// [`CloudError::FailedPrecondition`] while it is attached.
-    pub async fn delete_volume(&self, id: &VolumeId, waiters: &Waiters) -> Result<(), CloudError> {
-        self.recent.note_request_from(Sidecar::Provisioner);
+    /// `CloudErrorKind::FailedPrecondition` while it is attached.
+    pub async fn delete(&self, id: &VolumeId, waiters: &Waiters) -> Result<(), CloudError> {
         let op = Op::start(format!("delete volume {id}"), bounds::DELETE, waiters);
-        let outcome = self.delete(&op, id).await;
-        if waiters.any() {
-            self.recent.note_request_from(Sidecar::Provisioner);
-        }
-        outcome
+        self.context.recent.serve(Sidecar::Provisioner, waiters, self.delete_within(&op, id)).await
     }
 
-    /// The same as a part of another operation.
-    pub(super) async fn delete(&self, op: &Op<'_>, id: &VolumeId) -> Result<(), CloudError> {
+    pub(super) async fn delete_within(&self, op: &Op<'_>, id: &VolumeId) -> Result<(), CloudError> {
         loop {
             let asked = Instant::now();
-            let error = match mutate(op, || self.ec2.delete_volume(id)).await? {
+            let ec2 = self.context.ec2.for_mutation(op);
+            let error = match mutate(op, || ec2.delete_volume(id)).await? {
                 Ok(()) => break,
                 Err(e) => e,
             };
             let gone_from = match error.class {
                 ErrorClass::MalformedId => break,
-                ErrorClass::VolumeNotFound if self.recent.is_recent(&Write::Deletion(id.clone())) => break,
+                ErrorClass::VolumeNotFound if self.context.recent.is_recent(&Write::Deletion(id.clone())) => break,
                 // No better than a look: it may be an answer from before the creation (`decisions.md` D-26).
                 ErrorClass::VolumeNotFound => {
-                    let gone_from = self.recent.gone_from(&Object::Volume(id.clone()), Sidecar::Provisioner);
+                    let gone_from = self.context.recent.gone_from(&Object::Volume(id.clone()), Sidecar::Provisioner);
                     if asked >= gone_from {
                         break;
                     }
@@ -59,16 +55,16 @@ impl<E: Ec2> Cloud<E> {
                 }
                 // Being created or being deleted are such states.
                 ErrorClass::IncorrectState | ErrorClass::Ambiguous => Instant::now() + bounds::SETTLE,
-                _ => return Err(refused(&op.what, error)),
+                _ => return Err(refused(op, error)),
             };
             match self.after_failed_deletion(op, id, gone_from).await? {
                 Found::Deleting => break,
-                Found::Present if error.class == ErrorClass::IncorrectState => return Err(refused(&op.what, error)),
+                Found::Present if error.class == ErrorClass::IncorrectState => return Err(refused(op, error)),
                 Found::Present | Found::Retry if Instant::now() < op.deadline => {}
-                Found::Present | Found::Retry => return Err(refused(&op.what, error).unproven()),
+                Found::Present | Found::Retry => return Err(refused(op, error).unproven()),
             }
         }
-        self.recent.note(Write::Deletion(id.clone()));
+        self.context.recent.note(Write::Deletion(id.clone()));
         Ok(())
     }
 
@@ -77,7 +73,8 @@ impl<E: Ec2> Cloud<E> {
     async fn after_failed_deletion(&self, op: &Op<'_>, id: &VolumeId, gone_from: Instant) -> Result<Found, CloudError> {
         let settled_at = Instant::now() + bounds::SETTLE;
         let mut was_creating = false;
-        self.waiter
+        self.context
+            .waiter
             .volume(op, FirstPoll::Now, id, |seen, sent| {
                 let settled = sent >= settled_at;
                 match seen.map(|v| v.state) {

@@ -1,47 +1,28 @@
-//! The volume as it is.
+//! The volumes as they are.
 
-use ebs_ec2::{Ec2, Volume, VolumeState};
+use ebs_ec2::{Ec2, Page, Volume, VolumeQuery};
 use ebs_types::VolumeId;
 
-use crate::describe::{FirstPoll, Verdict};
-use crate::op::Op;
-use crate::{Cloud, CloudError, Object};
+use super::service::VolumeService;
+use crate::describe::listing;
+use crate::{CloudError, Object};
 
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> VolumeService<E> {
+    /// A page of the volumes that carry the managed tag. `max_entries` 0 leaves the length to EC2.
+    ///
+    /// # Errors
+    /// `CloudErrorKind::BadPageToken`.
+    pub async fn list(&self, max_entries: u32, token: Option<String>) -> Result<Page<Volume>, CloudError> {
+        let query = VolumeQuery::Tag { key: self.context.config.driver.managed_tag(), values: vec!["true".to_owned()] };
+        listing::list(&self.context.ec2, &query, max_entries, token).await
+    }
+
     /// The volume as EC2 describes it now.
     ///
     /// # Errors
-    /// [`CloudError::NotFound`] also for one that is being deleted.
-    pub async fn volume(&self, id: &VolumeId) -> Result<Volume, CloudError> {
-        let found = self.lookups.volume(None, id).await?;
-        found.filter(exists).ok_or_else(|| CloudError::NotFound { object: Object::Volume(id.clone()), cause: None })
+    /// `CloudErrorKind::NotFound` also for one that is being deleted.
+    pub async fn get(&self, id: &VolumeId) -> Result<Volume, CloudError> {
+        let found = self.context.lookups.volume(None, id).await?;
+        found.filter(Volume::exists).ok_or_else(|| CloudError::not_found(Object::Volume(id.clone())))
     }
-
-    /// The volume, once it is sure that there is one or none: one made a moment ago may not be shown yet.
-    pub(crate) async fn volume_for_sure(&self, op: &Op<'_>, id: &VolumeId) -> Result<Volume, CloudError> {
-        let object = Object::Volume(id.clone());
-        let settled_at = self.recent.heard_of(&object);
-        self.waiter
-            .volume(op, FirstPoll::Now, id, |seen, sent| {
-                let settled = sent >= settled_at;
-                match seen {
-                    Some(volume) if exists(&volume) => {
-                        self.recent.note_seen(&object);
-                        Verdict::Done(volume)
-                    }
-                    None if !settled => Verdict::Waiting,
-                    None | Some(_) => Verdict::Failed(missing(id)),
-                }
-            })
-            .await
-    }
-}
-
-/// True for a volume that is not on its way out of existence.
-pub(crate) fn exists(volume: &Volume) -> bool {
-    !matches!(volume.state, VolumeState::Deleting | VolumeState::Deleted)
-}
-
-fn missing(id: &VolumeId) -> CloudError {
-    CloudError::NotFound { object: Object::Volume(id.clone()), cause: None }
 }

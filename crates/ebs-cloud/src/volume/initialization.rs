@@ -6,12 +6,11 @@ use ebs_ec2::{Ec2, VolumeStatus};
 use ebs_types::{VolumeId, Waiters};
 use tokio::time::{Instant, sleep_until};
 
-use crate::expiring::Expiring;
+use super::memory::Progress;
+use super::service::VolumeService;
 use crate::op::Op;
-use crate::{Cloud, CloudError, bounds};
+use crate::{CloudError, CloudErrorKind, bounds};
 
-/// For how long an answer is kept. A volume that is initialised stays so.
-const LIFETIME: Duration = Duration::from_secs(6 * 3600);
 /// An end that EC2 estimates to be nearer than this is expected then.
 const MIN_ESTIMATE: Duration = Duration::from_secs(60);
 /// Without an estimate EC2 is asked this often.
@@ -19,31 +18,17 @@ const POLL_WITHOUT_ESTIMATE: Duration = Duration::from_secs(120);
 /// How often it is seen whether anybody still waits.
 const WAITERS_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How far a volume is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    Done,
-    /// Not before then EC2 is asked again; true: EC2 estimated it.
-    Until(Instant, bool),
-}
-
-/// What is known of volumes' initialisation.
-#[derive(Debug, Default)]
-pub(crate) struct Initialization {
-    known: Expiring<VolumeId, Progress>,
-}
-
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> VolumeService<E> {
     /// Waits until the volume has all its data at full speed. Ends soon after its last waiter has left.
     ///
     /// # Errors
-    /// [`CloudError::InProgress`] says until when about it will take; what is known by then is remembered, so that the
+    /// `CloudErrorKind::InProgress` says until when about it will take; what is known by then is remembered, so that the
     /// next attempt asks EC2 no earlier than this one would have.
     pub async fn await_initialized(&self, id: &VolumeId, waiters: &Waiters) -> Result<(), CloudError> {
         let op = Op::start(format!("wait until volume {id} is initialised"), bounds::INITIALIZED, waiters);
         loop {
             op.still_wanted()?;
-            let progress = match self.initialization.known.get(id) {
+            let progress = match self.memory.initialization(id) {
                 Some(Progress::Until(until, _)) if until <= Instant::now() => self.ask_progress(&op, id).await?,
                 Some(progress) => progress,
                 None => self.ask_progress(&op, id).await?,
@@ -58,23 +43,23 @@ impl<E: Ec2> Cloud<E> {
     }
 
     async fn ask_progress(&self, op: &Op<'_>, id: &VolumeId) -> Result<Progress, CloudError> {
-        let status = self.lookups.volume_status(op, id).await?;
+        let status = self.context.lookups.volume_status(Some(op), id).await?;
         if status.is_none() {
             // One made a moment ago may not be shown yet.
-            self.volume_for_sure(op, id).await?;
+            self.context.volume_for_sure(op, id).await?;
         }
         let Some(progress) = status.as_ref().and_then(progress) else {
-            let message = format!("{}: EC2 says nothing of it", op.what);
-            return Err(CloudError::Unavailable { message, cause: None });
+            let message = format!("{op}: EC2 says nothing of it");
+            return Err(CloudErrorKind::Unavailable.error(message));
         };
-        self.initialization.known.insert(id.clone(), progress, LIFETIME);
+        self.memory.note_initialization(id, progress);
         Ok(progress)
     }
 
     fn not_initialized(&self, op: &Op<'_>, left: Option<Duration>) -> CloudError {
-        let until = left.map(|left| humantime::format_rfc3339_seconds(self.clock.now() + left));
+        let until = left.map(|left| humantime::format_rfc3339_seconds(self.context.clock.now() + left));
         let until = until.map_or("EC2 gives no estimate".to_owned(), |end| format!("EC2 expects the end about {end}"));
-        CloudError::InProgress { message: format!("{}: {until}; try again", op.what), cause: None }
+        CloudErrorKind::InProgress.error(format!("{op}: {until}; try again"))
     }
 }
 

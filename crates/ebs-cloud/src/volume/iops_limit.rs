@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use ebs_ec2::{CreateVolume, Ec2, Ec2Error, Place};
+use ebs_ec2::{CreateVolume, Ec2, Ec2Error, Place, Volumes as _};
 use ebs_types::{DriverName, Gib, Iops, IopsLimits, IopsRequest, Tags, VolumeType};
 use regex_lite::Regex;
 use tokio::sync::Mutex;
@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use super::client_token::token;
 use crate::bounds;
 use crate::expiring::Expiring;
+use crate::throttle::RateLimited;
 
 const LIFETIME: Duration = Duration::from_secs(12 * 3600);
 const LIFETIME_OF_FAILURE: Duration = Duration::from_secs(300);
@@ -29,9 +30,7 @@ static THOUSANDS: LazyLock<Regex> =
 /// Where a volume is or is to be.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Site {
-    /// Zone.
     pub(crate) place: Place,
-    /// Outpost in it.
     pub(crate) outpost_arn: Option<String>,
 }
 
@@ -51,27 +50,23 @@ impl fmt::Display for Site {
 /// IOPS that are asked for, and the volume they are for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IopsQuery<'a> {
-    /// The volume's type.
     pub(crate) volume_type: &'a VolumeType,
-    /// Where it is or is to be.
     pub(crate) site: &'a Site,
-    /// The IOPS asked for.
     pub(crate) iops: IopsRequest,
-    /// Its size.
     pub(crate) size: Gib,
 }
 
 /// Asks for limits and remembers the answers; failures briefly.
 #[derive(Debug)]
 pub(crate) struct IopsLimitProbe<E> {
-    ec2: Arc<E>,
+    ec2: Arc<RateLimited<E>>,
     known: Expiring<(VolumeType, Site), Option<Iops>>,
     /// One question at a time: those who wait for the same answer find it.
     probing: Mutex<()>,
 }
 
 impl<E: Ec2> IopsLimitProbe<E> {
-    pub(crate) fn new(ec2: Arc<E>) -> Self {
+    pub(crate) fn new(ec2: Arc<RateLimited<E>>) -> Self {
         Self { ec2, known: Expiring::default(), probing: Mutex::default() }
     }
 
@@ -119,7 +114,7 @@ impl<E: Ec2> IopsLimitProbe<E> {
             dry_run: true,
         };
         // A dry run changes nothing, so this call may be dropped.
-        let answer = timeout(bounds::PROBE, self.ec2.create_volume(&request)).await;
+        let answer = timeout(bounds::PROBE, self.ec2.for_background_read().create_volume(&request)).await;
         let max = match &answer {
             Ok(Err(error)) => parse_maximum(error),
             Ok(Ok(_)) | Err(_) => None,
@@ -164,6 +159,9 @@ mod tests {
         parse_maximum(&Ec2Error::new(Action::CreateVolume, ErrorClass::InvalidParameter, message))
     }
 
+    /// The probe's refusal is read in each of its known forms.
+    ///
+    /// Rule: ebs-cloud.md 3.3
     #[test]
     fn the_limit_is_read_from_each_known_form_of_the_refusal() {
         assert_eq!(parse_message("Volume iops of 2147483647 is too high; maximum is 16000."), Some(16_000));

@@ -1,8 +1,10 @@
-//! What is remembered about volumes by name, from attempt to attempt.
+//! What is remembered about volumes, from attempt to attempt.
 
 use std::time::Duration;
 
 use ebs_ec2::Volume;
+use ebs_types::VolumeId;
+use tokio::time::Instant;
 
 use super::client_token::ClientTokens;
 use super::iops_limit::Site;
@@ -14,16 +16,27 @@ use crate::expiring::Expiring;
 const REQUEST_LIFETIME: Duration = Duration::from_secs(3600);
 /// For how long a place without room is passed over.
 const NO_ROOM_LIFETIME: Duration = Duration::from_secs(300);
+/// For how long an answer is kept. A volume that is initialised stays so.
+const INITIALIZATION_LIFETIME: Duration = Duration::from_secs(6 * 3600);
 /// For how long it is remembered that the volume of a token is gone and nobody has heard of it.
 const GONE_LIFETIME: Duration = Duration::from_secs(3600);
 
-/// Client tokens, requests sent, places without room, and volumes that went.
+/// Client tokens, requests sent, places without room, volumes that went, and how far initialisations are.
 #[derive(Debug, Default)]
 pub(crate) struct VolumeMemory {
     tokens: ClientTokens,
     requests: Expiring<String, (VolumeSpec, CreateRequest)>,
     without_room: Expiring<String, Vec<Site>>,
     gone: Expiring<String, Volume>,
+    initialization: Expiring<VolumeId, Progress>,
+}
+
+/// How far a volume's initialisation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    Done,
+    /// Not before then EC2 is asked again; true: EC2 estimated it.
+    Until(Instant, bool),
 }
 
 impl VolumeMemory {
@@ -70,5 +83,13 @@ impl VolumeMemory {
     /// What has become of the token's volume, if it is known to be gone.
     pub(super) fn gone(&self, token: &String) -> Option<Volume> {
         self.gone.get(token)
+    }
+
+    pub(super) fn initialization(&self, id: &VolumeId) -> Option<Progress> {
+        self.initialization.get(id)
+    }
+
+    pub(super) fn note_initialization(&self, id: &VolumeId, progress: Progress) {
+        self.initialization.insert(id.clone(), progress, INITIALIZATION_LIFETIME);
     }
 }

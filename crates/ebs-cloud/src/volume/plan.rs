@@ -2,12 +2,11 @@
 
 use ebs_ec2::{Place, Volume};
 use ebs_types::{Gib, VolumeType, ZoneName};
+use sha2::{Digest, Sha256};
 
 use super::iops_limit::Site;
-use super::zones;
-use crate::{CapacityRequest, CloudError, Source, Term, Topology, VolumeSpec};
+use crate::{CapacityRequest, CloudError, CloudErrorKind, Source, Term, Topology, VolumeSpec};
 
-/// What the source says about the size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SourceSize {
     /// The source, for messages.
@@ -25,9 +24,9 @@ pub(crate) fn size(
     volume_type: &VolumeType,
     source: Option<&SourceSize>,
 ) -> Result<Gib, CloudError> {
-    let out_of_range = |message| Err(CloudError::OutOfRange { message, cause: None });
-    let required = capacity.required.filter(|r| r.0 > 0);
-    let limit = capacity.limit.filter(|l| l.0 > 0).unwrap_or(Gib(u32::MAX));
+    let out_of_range = |message| Err(CloudErrorKind::OutOfRange.error(message));
+    let required = capacity.required;
+    let limit = capacity.limit.unwrap_or(Gib(u32::MAX));
     if let Some(required) = required.filter(|r| *r > limit) {
         return out_of_range(format!("a volume of at least {required} and at most {limit} cannot be"));
     }
@@ -69,8 +68,20 @@ pub(crate) fn named_sites(topology: &Topology) -> Vec<Site> {
 
 /// All zones as sites, in the order that the volume's name gives them.
 pub(crate) fn open_sites(name: &str, available: &[ZoneName]) -> Vec<Site> {
-    let zones = zones::in_order_of(name, available).into_iter();
+    let zones = in_order_of(name, available).into_iter();
     zones.map(|zone| Site { place: Place::Zone(zone), outpost_arn: None }).collect()
+}
+
+/// All zones, beginning with the one that the name's hash chooses: volumes spread, and a retry begins alike.
+fn in_order_of(name: &str, zones: &[ZoneName]) -> Vec<ZoneName> {
+    if zones.is_empty() {
+        return Vec::new();
+    }
+    let digest = Sha256::digest(name.as_bytes());
+    let sum = digest.iter().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(*byte)));
+    let mut order = zones.to_vec();
+    order.rotate_left(sum % zones.len());
+    order
 }
 
 /// The first site that had room when last asked; when none had, the first again.
@@ -93,7 +104,6 @@ fn is_at(term: &Term, volume: &Volume) -> bool {
     is_in_zone && (term.outpost_arn.is_none() || term.outpost_arn == volume.outpost_arn)
 }
 
-/// True when the request names an Outpost.
 pub(crate) fn asks_for_outpost(topology: &Topology) -> bool {
     topology.preferred.iter().chain(&topology.requisite).any(|term| term.outpost_arn.is_some())
 }
@@ -111,14 +121,14 @@ pub(crate) fn check(spec: &VolumeSpec) -> Result<(), CloudError> {
             "a volume for several nodes must be of type io2, not {}: set the type or another access mode",
             spec.volume_type
         );
-        return Err(CloudError::InvalidArgument { message, cause: None });
+        return Err(CloudErrorKind::InvalidArgument.error(message));
     }
     Ok(())
 }
 
 /// A clone inherits its source's encryption: refuse what the clone could not be.
 pub(crate) fn check_clone(spec: &VolumeSpec, source: &Volume) -> Result<(), CloudError> {
-    let invalid = |message| Err(CloudError::InvalidArgument { message, cause: None });
+    let invalid = |message| Err(CloudErrorKind::InvalidArgument.error(message));
     if (spec.encrypted || spec.kms_key_id.is_some()) && !source.encrypted {
         return invalid(format!("the clone is to be encrypted, but its source {} is not", source.id));
     }
@@ -131,14 +141,14 @@ pub(crate) fn check_clone(spec: &VolumeSpec, source: &Volume) -> Result<(), Clou
     if !allows_clone_of(&spec.topology, source) {
         let zone = source.zone.as_ref().map_or("an unknown zone", ZoneName::as_str);
         let message = format!("a clone is in the zone of its source {}: {zone}, which the request excludes", source.id);
-        return Err(CloudError::InsufficientCapacity { message, cause: None });
+        return Err(CloudErrorKind::InsufficientCapacity.error(message));
     }
     Ok(())
 }
 
 /// True for the sources whose size must be known before the volume's own can be chosen.
 pub(crate) fn size_depends_on_snapshot(spec: &VolumeSpec) -> bool {
-    matches!(spec.source, Source::Snapshot(_)) && spec.capacity.required.is_none_or(|r| r.0 == 0)
+    matches!(spec.source, Source::Snapshot(_)) && spec.capacity.required.is_none()
 }
 
 #[cfg(test)]

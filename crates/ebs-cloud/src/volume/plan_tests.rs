@@ -3,6 +3,7 @@ use ebs_types::{Tags, VolumeId, ZoneId};
 use proptest::prelude::*;
 
 use super::*;
+use crate::CloudErrorKind;
 
 fn capacity(required: Option<u32>, fallback: u32, limit: Option<u32>) -> CapacityRequest {
     CapacityRequest { required: required.map(Gib), fallback: Gib(fallback), limit: limit.map(Gib) }
@@ -54,18 +55,23 @@ fn a_required_size_is_asked_for_as_it_is() {
     assert_eq!(size(&capacity(Some(1), 100, None), &VolumeType::St1, None).unwrap(), Gib(1));
 }
 
+/// An open size is the fallback within type, source and limit; a required size is sent as it is.
+///
+/// Rule: controller.md 6.2, C8; ebs-cloud.md 3.1 row Size
 #[test]
 fn an_open_size_is_the_fallback_within_type_source_and_limit() {
     let gp3 = &VolumeType::Gp3;
     assert_eq!(size(&capacity(None, 100, None), gp3, None).unwrap(), Gib(100));
-    assert_eq!(size(&capacity(Some(0), 1, None), gp3, None).unwrap(), Gib(1));
+    assert_eq!(size(&capacity(None, 1, None), gp3, None).unwrap(), Gib(1));
     assert_eq!(size(&capacity(None, 100, Some(50)), gp3, None).unwrap(), Gib(50));
-    assert_eq!(size(&capacity(None, 100, Some(0)), gp3, None).unwrap(), Gib(100));
     assert_eq!(size(&capacity(None, 1, None), &VolumeType::St1, None).unwrap(), Gib(125));
     assert_eq!(size(&capacity(None, 100, None), gp3, Some(&of_snapshot(500))).unwrap(), Gib(500));
     assert_eq!(size(&capacity(None, 100, Some(600)), gp3, Some(&of_snapshot(500))).unwrap(), Gib(500));
 }
 
+/// A size that limit, type or source exclude is OutOfRange.
+///
+/// Rule: controller.md C2, C8
 #[test]
 fn a_size_that_cannot_be_met_is_out_of_range() {
     let gp3 = &VolumeType::Gp3;
@@ -76,7 +82,7 @@ fn a_size_that_cannot_be_met_is_out_of_range() {
         (capacity(None, 100, Some(4)), gp3, Some(of_snapshot(5))),
     ] {
         let answer = size(&capacity, volume_type, source.as_ref());
-        assert!(matches!(answer, Err(CloudError::OutOfRange { .. })), "{capacity:?}: {answer:?}");
+        assert!(answer.as_ref().is_err_and(|e| e.kind == CloudErrorKind::OutOfRange), "{capacity:?}: {answer:?}");
     }
 }
 
@@ -98,6 +104,9 @@ proptest! {
     }
 }
 
+/// The place comes whole from one topology term, preferred ones first, and its zone name wins over its id.
+///
+/// Rule: controller.md 6.9, C6, C7
 #[test]
 fn the_place_comes_whole_from_one_term_preferred_ones_first() {
     let preferred = vec![
@@ -129,6 +138,9 @@ fn a_place_without_room_is_passed_over_until_none_is_left() {
     assert_eq!(pick(&[], &[]), None);
 }
 
+/// A clone needs a required term with its source's zone or zone id and, if the term names one, its Outpost.
+///
+/// Rule: controller.md 6.8, C4; ebs-cloud.md 3.1
 #[test]
 fn a_clone_may_be_where_a_required_term_is_by_name_or_by_id() {
     let source = volume("us-west-2a", "usw2-az1");
@@ -146,4 +158,18 @@ fn a_clone_may_be_where_a_required_term_is_by_name_or_by_id() {
     assert!(!allows_clone_of(&topology, &source));
     assert!(allows_clone_of(&topology, &Volume { outpost_arn: Some("arn:1".to_owned()), ..source.clone() }));
     assert!(!allows_clone_of(&topology, &Volume { outpost_arn: Some("arn:2".to_owned()), ..source }));
+}
+
+/// A name always leads to the same zone, and names spread over the zones.
+///
+/// Rule: ebs-cloud.md E15; D-12
+#[test]
+fn the_zone_of_a_name_is_always_the_same_and_names_spread() {
+    let zones = ["us-west-2a", "us-west-2b", "us-west-2c"].map(zone);
+    let first = |name: &str| in_order_of(name, &zones)[0].clone();
+    assert_eq!(first("pvc-1"), first("pvc-1"));
+    let mut seen: Vec<_> = (0..50).map(|n| first(&format!("pvc-{n}"))).collect();
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen, zones);
 }

@@ -4,11 +4,12 @@ use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Volume};
 
 use super::plan;
 use super::request::CreateRequest;
-use crate::error::refused;
+use super::service::VolumeService;
 use crate::op::Op;
-use crate::{CapacityRequest, Cloud, CloudError, Object, Source, VolumeSpec};
+use crate::refused::refused;
+use crate::{CapacityRequest, CloudError, CloudErrorKind, Object, Source, VolumeSpec};
 
-impl<E: Ec2> Cloud<E> {
+impl<E: Ec2> VolumeService<E> {
     /// The error for a creation request that EC2 refused for good.
     pub(super) async fn request_refused(
         &self,
@@ -17,16 +18,16 @@ impl<E: Ec2> Cloud<E> {
         request: &CreateRequest,
         error: Ec2Error,
     ) -> CloudError {
-        self.volumes.forget_request(&spec.name);
+        self.memory.forget_request(&spec.name);
         match (error.class, &spec.source) {
             (ErrorClass::InsufficientCapacity, _) => self.no_room(op, spec, request, error),
             (ErrorClass::SnapshotNotFound | ErrorClass::MalformedId, Source::Snapshot(id)) => {
                 let object = Object::Snapshot(id.clone());
-                CloudError::SourceNotFound { object, cause: Some(Box::new(error)) }
+                CloudError::source_not_found(object).caused_by(error)
             }
             (ErrorClass::VolumeNotFound | ErrorClass::MalformedId, Source::Volume(id)) => {
                 let object = Object::Volume(id.clone());
-                CloudError::SourceNotFound { object, cause: Some(Box::new(error)) }
+                CloudError::source_not_found(object).caused_by(error)
             }
             (ErrorClass::InvalidParameter | ErrorClass::Unsupported, Source::Snapshot(id)) => {
                 // EC2 does not say whether the size is too small or another parameter is bad: describe the snapshot to
@@ -34,13 +35,11 @@ impl<E: Ec2> Cloud<E> {
                 let needs = self.size_of(op, id).await.ok();
                 let asked = CapacityRequest { required: Some(request.size()), ..spec.capacity.clone() };
                 match plan::size(&asked, &spec.volume_type, needs.as_ref()) {
-                    Err(CloudError::OutOfRange { message, .. }) => {
-                        CloudError::OutOfRange { message, cause: Some(Box::new(error)) }
-                    }
-                    _ => refused(&op.what, error),
+                    Err(e) if e.kind == CloudErrorKind::OutOfRange => e.caused_by(error),
+                    _ => refused(op, error),
                 }
             }
-            _ => refused(&op.what, error),
+            _ => refused(op, error),
         }
     }
 
@@ -48,20 +47,21 @@ impl<E: Ec2> Cloud<E> {
         let tried = match request.site() {
             None => "the zone of the source".to_owned(),
             Some(site) => {
-                let tried = self.volumes.note_without_room(&spec.name, site);
+                let tried = self.memory.note_without_room(&spec.name, site);
                 let names: Vec<_> = tried.iter().map(ToString::to_string).collect();
                 names.join(", ")
             }
         };
-        let message = format!("{}: no room for such a volume in {tried}", op.what);
-        CloudError::InsufficientCapacity { message, cause: Some(Box::new(error)) }
+        let message = format!("{op}: no room for such a volume in {tried}");
+        CloudErrorKind::InsufficientCapacity.error(message).caused_by(error)
     }
 }
 
 /// True for what follows from the request alone, so that no process can ever have made a volume of it.
 pub(super) fn is_of_the_request_alone(spec: &VolumeSpec, error: &CloudError) -> bool {
     spec.source == Source::Blank
-        && matches!(error, CloudError::InvalidArgument { cause: None, .. } | CloudError::OutOfRange { cause: None, .. })
+        && error.cause.is_none()
+        && matches!(error.kind, CloudErrorKind::InvalidArgument | CloudErrorKind::OutOfRange)
 }
 
 fn key_hint(spec: &VolumeSpec) -> String {
@@ -78,23 +78,22 @@ fn key_hint(spec: &VolumeSpec) -> String {
 
 /// The message says what to do about encryption only where encryption was asked for.
 pub(super) fn has_vanished(op: &Op<'_>, spec: &VolumeSpec, volume: &Volume) -> CloudError {
-    let message =
-        format!("{}: EC2 accepted it as {}, and then the volume vanished{}", op.what, volume.id, key_hint(spec));
+    let message = format!("{op}: EC2 accepted it as {}, and then the volume vanished{}", volume.id, key_hint(spec));
     if key_hint(spec).is_empty() {
-        CloudError::Internal { message, cause: None }
+        CloudErrorKind::Internal.error(message)
     } else {
-        CloudError::FailedPrecondition { message, cause: None }
+        CloudErrorKind::FailedPrecondition.error(message)
     }
 }
 
 /// Of a volume that has been deleted since.
 pub(super) fn was_broken(op: &Op<'_>, spec: &VolumeSpec, volume: &Volume) -> CloudError {
     let hint = key_hint(spec);
-    let message = format!("{}: {} went into state error{hint}; it has been deleted, try again", op.what, volume.id);
-    CloudError::FailedPrecondition { message, cause: None }
+    let message = format!("{op}: {} went into state error{hint}; it has been deleted, try again", volume.id);
+    CloudErrorKind::FailedPrecondition.error(message)
 }
 
 pub(super) fn out_of_time(op: &Op<'_>) -> CloudError {
-    let message = format!("{}: EC2 gave no clear answer in time, no volume was left behind; try again", op.what);
-    CloudError::Unavailable { message, cause: None }
+    let message = format!("{op}: EC2 gave no clear answer in time, no volume was left behind; try again");
+    CloudErrorKind::Unavailable.error(message)
 }

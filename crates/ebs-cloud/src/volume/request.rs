@@ -1,29 +1,22 @@
 //! The request that is sent to EC2 for a volume: computed once for a name and then kept, so that every retry sends
 //! the same (`ebs-cloud.md` E8).
 
-use ebs_ec2::{CopyVolume, CreateVolume, Ec2, Ec2Error, Place, Volume, Volumes};
-use ebs_types::{DriverName, Gib, Iops, SnapshotId, VolumeId};
+use ebs_ec2::{CopyVolume, CreateVolume, Ec2, Ec2Error, Volume};
+use ebs_types::Gib;
 
-use super::iops_limit::{IopsQuery, Site};
-use super::{ownership, plan};
-use crate::op::Op;
-use crate::{Cloud, CloudError, Object, Source, VolumeSpec};
+use super::iops_limit::Site;
 
-/// A creation request without its client token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CreateRequest {
-    /// CreateVolume.
     Create(CreateVolume),
-    /// CopyVolumes.
     Copy(CopyVolume),
 }
 
 impl CreateRequest {
-    /// The same with that client token.
-    pub(super) fn with_token(&self, token: String) -> Self {
+    pub(super) fn with_token(self, client_token: String) -> Self {
         match self {
-            Self::Create(request) => Self::Create(CreateVolume { client_token: token, ..request.clone() }),
-            Self::Copy(request) => Self::Copy(CopyVolume { client_token: token, ..request.clone() }),
+            Self::Create(request) => Self::Create(CreateVolume { client_token, ..request }),
+            Self::Copy(request) => Self::Copy(CopyVolume { client_token, ..request }),
         }
     }
 
@@ -37,140 +30,17 @@ impl CreateRequest {
         }
     }
 
-    /// The size to create.
     pub(super) fn size(&self) -> Gib {
         match self {
             Self::Create(request) => request.size,
             Self::Copy(request) => request.size,
         }
     }
-}
 
-impl<E: Ec2> Cloud<E> {
-    /// Sends a request, once.
-    pub(super) async fn send(&self, request: &CreateRequest) -> Result<Volume, Ec2Error> {
-        match request {
-            CreateRequest::Create(request) => self.ec2.create_volume(request).await,
-            CreateRequest::Copy(request) => self.ec2.copy_volume(request).await,
-        }
-    }
-
-    /// The request for a volume: the one that was sent before, or a new one.
-    pub(super) async fn create_request(&self, op: &Op<'_>, spec: &VolumeSpec) -> Result<CreateRequest, CloudError> {
-        if let Some(request) = self.volumes.cached_request(spec) {
-            return Ok(request);
-        }
-        plan::check(spec)?;
-        let request = match &spec.source {
-            Source::Volume(source) => CreateRequest::Copy(self.copy_volume_request(op, spec, source).await?),
-            Source::Blank => CreateRequest::Create(self.create_volume_request(op, spec, None).await?),
-            Source::Snapshot(id) => CreateRequest::Create(self.create_volume_request(op, spec, Some(id)).await?),
-        };
-        self.volumes.cache_request(spec, &request);
-        Ok(request)
-    }
-
-    async fn create_volume_request(
-        &self,
-        op: &Op<'_>,
-        spec: &VolumeSpec,
-        snapshot: Option<&SnapshotId>,
-    ) -> Result<CreateVolume, CloudError> {
-        let source = match snapshot {
-            Some(id) if plan::size_depends_on_snapshot(spec) => Some(self.size_of(op, id).await?),
-            _ => None,
-        };
-        let size = plan::size(&spec.capacity, &spec.volume_type, source.as_ref())?;
-        let site = self.site(spec).await?;
-        let iops = self.iops(spec, size, &site).await;
-        Ok(CreateVolume {
-            client_token: String::new(),
-            place: site.place,
-            size,
-            volume_type: spec.volume_type.clone(),
-            iops,
-            throughput: spec.throughput.filter(|t| *t > 0),
-            encrypted: spec.encrypted || spec.kms_key_id.is_some(),
-            kms_key_id: spec.kms_key_id.clone(),
-            snapshot: snapshot.cloned(),
-            initialization_rate: spec.initialization_rate.filter(|r| *r > 0),
-            multi_attach: spec.multi_attach,
-            outpost_arn: site.outpost_arn,
-            tags: spec.tags.clone(),
-            dry_run: false,
-        })
-    }
-
-    async fn copy_volume_request(
-        &self,
-        op: &Op<'_>,
-        spec: &VolumeSpec,
-        id: &VolumeId,
-    ) -> Result<CopyVolume, CloudError> {
-        let source = self.volume_for_sure(op, id).await.map_err(|e| match e {
-            CloudError::NotFound { object, cause } => CloudError::SourceNotFound { object, cause },
-            other => other,
-        })?;
-        plan::check_clone(spec, &source)?;
-        let needs = plan::SourceSize { what: format!("volume {id}"), size: source.size };
-        let size = plan::size(&spec.capacity, &spec.volume_type, Some(&needs))?;
-        let iops = match source.zone {
-            Some(zone) => {
-                let site = Site { place: Place::Zone(zone), outpost_arn: source.outpost_arn };
-                self.iops(spec, size, &site).await
-            }
-            None => spec.iops.resolve(size, spec.volume_type.iops_limits(), spec.raise_iops_to_min),
-        };
-        Ok(CopyVolume {
-            client_token: String::new(),
-            source: id.clone(),
-            size,
-            volume_type: spec.volume_type.clone(),
-            iops,
-            throughput: spec.throughput.filter(|t| *t > 0),
-            multi_attach: spec.multi_attach,
-            tags: spec.tags.clone(),
-        })
-    }
-
-    async fn site(&self, spec: &VolumeSpec) -> Result<Site, CloudError> {
-        let mut sites = plan::named_sites(&spec.topology);
-        if sites.is_empty() {
-            sites = plan::open_sites(&spec.name, &self.zones.available().await?);
-        }
-        let without_room = self.volumes.sites_without_room(&spec.name);
-        plan::pick(&sites, &without_room).cloned().ok_or_else(|| {
-            let message = format!("create volume {:?}: EC2 lists no availability zone that is available", spec.name);
-            CloudError::InsufficientCapacity { message, cause: None }
-        })
-    }
-
-    /// The IOPS to ask for, within the limits of the type there; a number that was lowered is logged.
-    async fn iops(&self, spec: &VolumeSpec, size: Gib, site: &Site) -> Option<Iops> {
-        let asked = spec.iops.resolve(size, None, false)?;
-        let query = IopsQuery { volume_type: &spec.volume_type, site, iops: spec.iops, size };
-        let limits = self.iops_limits.limits(&query, self.probe_tags(&spec.tags)).await;
-        let iops = spec.iops.resolve(size, limits, spec.raise_iops_to_min);
-        if iops < Some(asked) {
-            tracing::warn!(volume = %spec.name, asked, ?iops, ?limits, "more IOPS were asked for than the type can have: lowered");
-        }
-        iops
-    }
-
-    /// Tags by which EC2 permissions recognise the driver.
-    pub(crate) fn probe_tags(&self, of: &ebs_types::Tags) -> ebs_types::Tags {
-        let mut tags: ebs_types::Tags =
-            ownership(&self.config.driver, of).map(|(k, v)| (k.clone(), v.clone())).collect();
-        tags.insert(self.config.driver.managed_tag(), "true".to_owned());
-        tags.remove(DriverName::VOLUME_NAME_TAG);
-        tags
-    }
-
-    /// What a snapshot needs.
-    pub(super) async fn size_of(&self, op: &Op<'_>, id: &SnapshotId) -> Result<plan::SourceSize, CloudError> {
-        match self.snapshot_for_sure(op, id).await? {
-            Some(snapshot) => Ok(plan::SourceSize { what: format!("snapshot {id}"), size: snapshot.size }),
-            None => Err(CloudError::SourceNotFound { object: Object::Snapshot(id.clone()), cause: None }),
+    pub(super) async fn send(&self, ec2: &impl Ec2) -> Result<Volume, Ec2Error> {
+        match self {
+            Self::Create(request) => ec2.create_volume(request).await,
+            Self::Copy(request) => ec2.copy_volume(request).await,
         }
     }
 }

@@ -10,7 +10,7 @@ use ebs_sim::iam::Extra;
 use ebs_types::NodeId;
 use tokio::time::Instant;
 
-use crate::rig::Rig;
+use crate::fixture::Fixture;
 
 #[derive(Debug, Default)]
 struct CountingObserver {
@@ -32,123 +32,142 @@ impl Observer for CountingObserver {
 }
 
 /// No date is in any reply from now on.
-fn without_dates(rig: &Rig) {
-    rig.lens.bend_volumes(|volumes| volumes.iter_mut().flat_map(|v| &mut v.attachments).for_each(|a| a.said_at = None));
+fn without_dates(fixture: &Fixture) {
+    fixture
+        .ec2
+        .override_volumes(|volumes| volumes.iter_mut().flat_map(|v| &mut v.attachments).for_each(|a| a.said_at = None));
 }
 
+/// Rule: see `crates/ebs-cloud/src/attachment/proof.rs::ages_are_told_by_awss_clock_whatever_ours_says`
 #[tokio::test(start_paused = true)]
 async fn an_old_attachment_is_believed_at_once_by_awss_clock_whatever_ours_says() {
     for wrong in [0, -7_200, 7_200] {
-        let rig = Rig::new().await;
-        let volume = rig.volume("pvc-1").await;
-        let [node, _] = rig.nodes().await;
-        rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
-        let process = rig.process(wrong, Arc::<CountingObserver>::default()).await;
+        let fixture = Fixture::new().await;
+        let volume = fixture.volume("pvc-1").await;
+        let [node, _] = fixture.nodes().await;
+        fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+        let process = fixture.process(wrong, Arc::<CountingObserver>::default()).await;
         let began = Instant::now();
-        process.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        process.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
         assert!(began.elapsed() < Duration::from_secs(1), "{wrong}: {:?}", began.elapsed());
     }
 }
 
+/// Rule: see `crates/ebs-cloud/src/attachment/proof.rs::ages_are_told_by_awss_clock_whatever_ours_says`
 #[tokio::test(start_paused = true)]
 async fn a_young_attachment_of_another_process_is_not_believed_at_once_by_any_clock() {
     for wrong in [0, -7_200, 7_200] {
-        let rig = Rig::new().await;
-        let volume = rig.volume("pvc-1").await;
-        let [node, _] = rig.nodes().await;
-        let process = rig.process(wrong, Arc::<CountingObserver>::default()).await;
-        rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        let fixture = Fixture::new().await;
+        let volume = fixture.volume("pvc-1").await;
+        let [node, _] = fixture.nodes().await;
+        let process = fixture.process(wrong, Arc::<CountingObserver>::default()).await;
+        fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
         let began = Instant::now();
-        process.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        process.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
         assert!(began.elapsed() >= Duration::from_secs(15), "{wrong}: {:?}", began.elapsed());
     }
 }
 
+/// Where a reply has no date our clock counts, and may be 5 min wrong.
+///
+/// Rule: D-26
 #[tokio::test(start_paused = true)]
 async fn without_a_date_our_clock_counts_and_may_be_five_minutes_wrong() {
     for (age, at_once) in [(400, true), (200, false)] {
-        let rig = Rig::new().await;
-        let volume = rig.volume("pvc-1").await;
-        let [node, _] = rig.nodes().await;
-        rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
-        rig.pass(age - 20).await;
-        let process = rig.process(0, Arc::<CountingObserver>::default()).await;
-        without_dates(&rig);
+        let fixture = Fixture::new().await;
+        let volume = fixture.volume("pvc-1").await;
+        let [node, _] = fixture.nodes().await;
+        fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+        fixture.pass(age - 20).await;
+        let process = fixture.process(0, Arc::<CountingObserver>::default()).await;
+        without_dates(&fixture);
         let began = Instant::now();
-        process.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        process.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
         assert_eq!(began.elapsed() < Duration::from_secs(1), at_once, "{age} s old: {:?}", began.elapsed());
     }
 }
 
+/// A wrong clock of ours breaks off no attachment.
+///
+/// Rule: D-26
 #[tokio::test(start_paused = true)]
 async fn a_wrong_clock_of_ours_breaks_off_no_attachment() {
     for (dated, wrong) in [(true, 75), (true, 7_200), (false, 290), (false, -290)] {
-        let rig = Rig::new().await;
-        rig.timing(TimingOverride { attach_ms: Some(40_000), ..TimingOverride::default() }).await;
-        let volume = rig.volume("pvc-1").await;
-        let [node, _] = rig.nodes().await;
-        let process = rig.process(wrong, Arc::<CountingObserver>::default()).await;
+        let fixture = Fixture::new().await;
+        fixture.timing(TimingOverride { attach_ms: Some(40_000), ..TimingOverride::default() }).await;
+        let volume = fixture.volume("pvc-1").await;
+        let [node, _] = fixture.nodes().await;
+        let process = fixture.process(wrong, Arc::<CountingObserver>::default()).await;
         if !dated {
-            without_dates(&rig);
+            without_dates(&fixture);
         }
-        process.attach(&volume.id, &node, &rig.waiters).await.unwrap();
-        assert_eq!(rig.count(Action::DetachVolume), 0, "{wrong}");
+        process.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+        assert_eq!(fixture.count(Action::DetachVolume), 0, "{wrong}");
     }
 }
 
+/// Rule: see `crates/ebs-cloud/src/attachment/proof.rs::attach_times_are_the_same_within_two_seconds`
 #[tokio::test(start_paused = true)]
 async fn attach_times_within_two_seconds_are_one_attachment_and_a_wait_ended_by_time_is_counted() {
     for (apart, by_time) in [(0, 0), (2, 0), (3, 1)] {
-        let rig = Rig::new().await;
-        let volume = rig.volume("pvc-1").await;
-        let [node, _] = rig.nodes().await;
+        let fixture = Fixture::new().await;
+        let volume = fixture.volume("pvc-1").await;
+        let [node, _] = fixture.nodes().await;
         let observer = Arc::<CountingObserver>::default();
-        let process = rig.process(0, observer.clone()).await;
-        rig.lens.bend_volumes(move |volumes| {
+        let process = fixture.process(0, observer.clone()).await;
+        fixture.ec2.override_volumes(move |volumes| {
             for attachment in volumes.iter_mut().flat_map(|v| &mut v.attachments) {
                 attachment.attach_time = attachment.attach_time.map(|time| time + Duration::from_secs(apart));
             }
         });
         let began = Instant::now();
-        process.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        process.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
         assert_eq!(began.elapsed() < Duration::from_secs(1), by_time == 0, "{apart} s: {:?}", began.elapsed());
         assert_eq!(observer.by_time.load(Ordering::SeqCst), by_time, "{apart} s");
     }
 }
 
+/// Spare calls are counted apart, in the observer and in `aws_ebs_csi_spare_calls_total`.
+///
+/// Rule: D-26
 #[tokio::test(start_paused = true)]
 async fn spare_calls_are_counted_apart() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
-    let [node, _] = rig.nodes().await;
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    let [node, _] = fixture.nodes().await;
     let observer = Arc::<CountingObserver>::default();
-    let process = rig.process(0, observer.clone()).await;
-    process.attach(&volume.id, &node, &rig.waiters).await.unwrap();
-    process.detach(&volume.id, &node, &rig.waiters).await.unwrap();
-    assert_eq!(rig.count(Action::DetachVolume), 1 + observer.spared.load(Ordering::SeqCst));
+    let process = fixture.process(0, observer.clone()).await;
+    process.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    process.attachments.detach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    assert_eq!(fixture.count(Action::DetachVolume), 1 + observer.spared.load(Ordering::SeqCst));
     assert_eq!(observer.spared.load(Ordering::SeqCst), 1);
 }
 
+/// Volumes of HyperPod nodes come and go without a wait for proof.
+///
+/// Rule: D-26
 #[tokio::test(start_paused = true)]
 async fn volumes_of_cluster_nodes_come_and_go_without_a_wait_for_proof() {
-    let mut rig = Rig::new().await;
-    rig.serve_alone().await;
-    rig.sim.declare(Extra::HyperPod);
-    rig.timing(TimingOverride { attach_ms: Some(2_000), detach_ms: Some(2_000), ..TimingOverride::default() }).await;
-    let volume = rig.volume("pvc-1").await;
+    let mut fixture = Fixture::new().await;
+    fixture.serve_alone().await;
+    fixture.sim.declare(Extra::HyperPod);
+    fixture
+        .timing(TimingOverride { attach_ms: Some(2_000), detach_ms: Some(2_000), ..TimingOverride::default() })
+        .await;
+    let volume = fixture.volume("pvc-1").await;
     let node = NodeId::parse("hyperpod-blue-i-0123456789abcdef0").expect("a node");
     for restarted in [false, true] {
         let began = Instant::now();
-        rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
         assert!(began.elapsed() < Duration::from_secs(6), "attach: {:?}", began.elapsed());
-        rig.pass(20).await;
+        fixture.pass(20).await;
         if restarted {
-            rig.restart();
-            rig.serve_alone().await;
+            fixture.restart();
+            fixture.serve_alone().await;
         }
         let began = Instant::now();
-        rig.cloud.detach(&volume.id, &node, &rig.waiters).await.unwrap();
-        assert!(rig.volumes().await[0].attachments.is_empty());
+        fixture.cloud.attachments.detach(&volume.id, &node, &fixture.waiters).await.unwrap();
+        assert!(fixture.volumes().await[0].attachments.is_empty());
         assert!(began.elapsed() < Duration::from_secs(6), "detach: {:?}", began.elapsed());
     }
 }

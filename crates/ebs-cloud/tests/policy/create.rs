@@ -1,343 +1,427 @@
-use ebs_cloud::{CapacityRequest, CloudError, Ensured, Object, Source, VolumeSpec, VolumeState};
+use ebs_cloud::{CapacityRequest, CloudError, CloudErrorKind, Ensured, Object, Source, VolumeSpec, VolumeState};
 use ebs_ec2::{Action, ErrorClass, Limit, Volumes};
 use ebs_sim::engine::{BurntToken, EngineConfig, TimingOverride};
 use ebs_sim::iam::Extra;
 use ebs_types::{Gib, IopsRequest, SnapshotId, VolumeId, VolumeType};
 
-use crate::rig::{Rig, in_zone, in_zone_with_id, message_of, request, spec, zone};
+use crate::fixture::{Fixture, in_zone, in_zone_with_id, message_of, request, spec, zone};
 
+/// CreateVolume is ordered without looking for the name first, and a repeat is the same volume.
+///
+/// Rule: controller.md 6.11; D-12, D-20
 #[tokio::test(start_paused = true)]
 async fn a_repeated_creation_is_one_volume_and_costs_no_describe_by_name() {
-    let rig = Rig::new().await;
-    let first = rig.create(&spec("pvc-1")).await.unwrap();
-    let again = rig.create(&spec("pvc-1")).await.unwrap();
+    let fixture = Fixture::new().await;
+    let first = fixture.create(&spec("pvc-1")).await.unwrap();
+    let again = fixture.create(&spec("pvc-1")).await.unwrap();
     assert_eq!(first.id, again.id);
     assert_eq!(first.state, VolumeState::Available);
-    assert_eq!(rig.volumes().await.len(), 1);
-    assert_eq!(rig.sim.calls()[1].action, Action::CreateVolume, "only the zones are asked for before the creation");
-    assert_eq!(rig.count(Action::DescribeVolumes), 2, "one look for each creation, for its state");
+    assert_eq!(fixture.volumes().await.len(), 1);
+    assert_eq!(fixture.sim.calls()[1].action, Action::CreateVolume, "only the zones are asked for before the creation");
+    assert_eq!(fixture.count(Action::DescribeVolumes), 2, "one look for each creation, for its state");
 }
 
+/// A repeat by another process is the same volume.
+///
+/// Rule: D-12
 #[tokio::test(start_paused = true)]
 async fn a_creation_after_a_restart_is_the_same_volume() {
-    let mut rig = Rig::new().await;
-    let first = rig.create(&spec("pvc-1")).await.unwrap();
-    rig.restart();
-    assert_eq!(rig.create(&spec("pvc-1")).await.unwrap().id, first.id);
-    assert_eq!(rig.volumes().await.len(), 1);
+    let mut fixture = Fixture::new().await;
+    let first = fixture.create(&spec("pvc-1")).await.unwrap();
+    fixture.restart();
+    assert_eq!(fixture.create(&spec("pvc-1")).await.unwrap().id, first.id);
+    assert_eq!(fixture.volumes().await.len(), 1);
 }
 
+/// Other content under a used volume name is AlreadyExists, every time, and never a second volume.
+///
+/// Rule: controller.md C1; D-12
 #[tokio::test(start_paused = true)]
 async fn other_content_under_a_used_name_already_exists_every_time() {
-    let rig = Rig::new().await;
-    let first = rig.create(&spec("pvc-1")).await.unwrap();
+    let fixture = Fixture::new().await;
+    let first = fixture.create(&spec("pvc-1")).await.unwrap();
     let capacity = CapacityRequest { required: Some(Gib(8)), fallback: Gib(8), limit: None };
     let other = VolumeSpec { capacity, ..spec("pvc-1") };
     for _ in 0..3 {
-        let error = rig.create(&other).await.unwrap_err();
-        assert!(matches!(error, CloudError::AlreadyExists { .. }), "{error:?}");
+        let error = fixture.create(&other).await.unwrap_err();
+        assert!(matches!(error.kind, CloudErrorKind::AlreadyExists), "{error:?}");
         assert!(
             message_of(&error).contains(first.id.as_str()) && message_of(&error).contains("its size is 4 GiB"),
             "{}",
             message_of(&error)
         );
     }
-    assert_eq!(rig.create(&spec("pvc-1")).await.unwrap().id, first.id, "the original content still finds its volume");
-    assert_eq!(rig.volumes().await.len(), 1);
+    assert_eq!(
+        fixture.create(&spec("pvc-1")).await.unwrap().id,
+        first.id,
+        "the original content still finds its volume"
+    );
+    assert_eq!(fixture.volumes().await.len(), 1);
 }
 
+/// A creation whose reply was lost is looked for by name and adopted, not ordered again.
+///
+/// Rule: D-12, D-14
 #[tokio::test(start_paused = true)]
 async fn a_creation_whose_reply_was_lost_finds_its_volume_without_a_second_request() {
-    let rig = Rig::new().await;
-    rig.sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, true);
-    let made = rig.cloud.create_volume(&spec("pvc-1"), &rig.waiters).await.unwrap();
+    let fixture = Fixture::new().await;
+    fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, true);
+    let made = fixture.cloud.volumes.create(&spec("pvc-1"), &fixture.waiters).await.unwrap();
     assert!(matches!(made, Ensured::Existing(_)));
-    assert_eq!(rig.creations().len(), 1);
-    assert_eq!(rig.volumes().await.len(), 1);
+    assert_eq!(fixture.creations().len(), 1);
+    assert_eq!(fixture.volumes().await.len(), 1);
 }
 
+/// After an unclear answer the same order with the same token goes out again only when 15 s have shown no volume.
+///
+/// Rule: D-12, D-14
 #[tokio::test(start_paused = true)]
 async fn an_unclear_answer_without_a_volume_is_requested_again_only_after_fifteen_seconds_and_alike() {
-    let rig = Rig::new().await;
-    rig.sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, false);
-    rig.create(&spec("pvc-1")).await.unwrap();
-    let requests = rig.creations();
+    let fixture = Fixture::new().await;
+    fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, false);
+    fixture.create(&spec("pvc-1")).await.unwrap();
+    let requests = fixture.creations();
     assert_eq!(requests.len(), 2);
     assert_eq!(requests[0], requests[1], "token included");
-    let at: Vec<_> = rig.sim.calls().iter().filter(|c| c.action == Action::CreateVolume).map(|c| c.at).collect();
+    let at: Vec<_> = fixture.sim.calls().iter().filter(|c| c.action == Action::CreateVolume).map(|c| c.at).collect();
     assert!(at[1].duration_since(at[0]).unwrap().as_secs() >= 15, "{at:?}");
 }
 
+/// A volume that looks do not show yet is not ordered twice.
+///
+/// Rule: D-12; ebs-cloud.md E6
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_describes_do_not_show_yet_is_not_requested_twice() {
-    let rig = Rig::new().await;
-    rig.sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, true);
+    let fixture = Fixture::new().await;
+    fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, true);
     let began = tokio::time::Instant::now();
-    rig.lens.bend_volumes(move |volumes| {
+    fixture.ec2.override_volumes(move |volumes| {
         if began.elapsed().as_secs() < 14 {
             volumes.clear();
         }
     });
-    rig.create(&spec("pvc-1")).await.unwrap();
-    assert_eq!(rig.creations().len(), 1);
+    fixture.create(&spec("pvc-1")).await.unwrap();
+    assert_eq!(fixture.creations().len(), 1);
 }
 
+/// A full quota adopts the volume of that name if it is there and compatible, else it is LimitExceeded.
+///
+/// Rule: ebs-cloud.md 3.5, E13; controller.md C3
 #[tokio::test(start_paused = true)]
 async fn a_full_quota_finds_the_volume_that_filled_it_or_says_so() {
     let config = EngineConfig { max_volumes: 3, ..EngineConfig::default() };
-    let rig = Rig::with(config).await;
-    let volume = rig.create(&spec("pvc-1")).await.unwrap();
-    let error = rig.create(&spec("pvc-2")).await.unwrap_err();
-    assert!(matches!(error, CloudError::LimitExceeded { .. }), "{error:?}");
-    rig.sim.fail_next(Action::CreateVolume, ErrorClass::LimitExceeded(Limit::Volumes), false);
-    assert_eq!(rig.create(&spec("pvc-1")).await.unwrap().id, volume.id);
+    let fixture = Fixture::with(config).await;
+    let volume = fixture.create(&spec("pvc-1")).await.unwrap();
+    let error = fixture.create(&spec("pvc-2")).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::LimitExceeded), "{error:?}");
+    fixture.sim.fail_next(Action::CreateVolume, ErrorClass::LimitExceeded(Limit::Volumes), false);
+    assert_eq!(fixture.create(&spec("pvc-1")).await.unwrap().id, volume.id);
 }
 
+/// A volume without our cluster tags is never adopted.
+///
+/// Rule: D-12; ebs-cloud.md E13
 #[tokio::test(start_paused = true)]
 async fn a_volume_of_another_cluster_is_never_adopted() {
-    let rig = Rig::new().await;
+    let fixture = Fixture::new().await;
     let mut theirs = spec("pvc-1");
     theirs.tags.remove("kubernetes.io/cluster/blue");
     theirs.tags.insert("kubernetes.io/cluster/green".into(), "owned".into());
-    let stranger = rig.stranger(request(&theirs, "their-token")).await;
+    let stranger = fixture.stranger(request(&theirs, "their-token")).await;
     for class in [ErrorClass::LimitExceeded(Limit::Volumes), ErrorClass::IdempotentMismatch, ErrorClass::Ambiguous] {
-        rig.sim.fail_next(Action::CreateVolume, class, false);
-        let error = rig.create(&spec("pvc-1")).await.unwrap_err();
-        assert!(matches!(error, CloudError::AlreadyExists { .. }), "{class:?}: {error:?}");
+        fixture.sim.fail_next(Action::CreateVolume, class, false);
+        let error = fixture.create(&spec("pvc-1")).await.unwrap_err();
+        assert!(matches!(error.kind, CloudErrorKind::AlreadyExists), "{class:?}: {error:?}");
         assert!(message_of(&error).contains(stranger.as_str()), "{}", message_of(&error));
     }
-    assert_eq!(rig.volumes().await.len(), 1);
+    assert_eq!(fixture.volumes().await.len(), 1);
 }
 
+/// Several volumes of one name are named in the error and none is taken.
+///
+/// Rule: ebs-cloud.md 3.5, E5
 #[tokio::test(start_paused = true)]
 async fn several_volumes_of_one_name_are_named_and_none_is_taken() {
-    let rig = Rig::new().await;
-    let ids = [rig.stranger(request(&spec("pvc-1"), "a")).await, rig.stranger(request(&spec("pvc-1"), "b")).await];
-    rig.sim.fail_next(Action::CreateVolume, ErrorClass::IdempotentMismatch, false);
-    let error = rig.create(&spec("pvc-1")).await.unwrap_err();
-    assert!(matches!(error, CloudError::AlreadyExists { .. }), "{error:?}");
+    let fixture = Fixture::new().await;
+    let ids =
+        [fixture.stranger(request(&spec("pvc-1"), "a")).await, fixture.stranger(request(&spec("pvc-1"), "b")).await];
+    fixture.sim.fail_next(Action::CreateVolume, ErrorClass::IdempotentMismatch, false);
+    let error = fixture.create(&spec("pvc-1")).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::AlreadyExists), "{error:?}");
     assert!(ids.iter().all(|id| message_of(&error).contains(id.as_str())), "{}", message_of(&error));
 }
 
+/// A name whose volume was deleted gets a new volume under the next token, whichever answer EC2 gives to a burnt one.
+///
+/// Rule: ebs-cloud.md 3.2; D-12, D-61
 #[tokio::test(start_paused = true)]
 async fn a_name_whose_volume_was_deleted_gets_a_new_volume_under_the_next_token() {
     for burnt_token in [BurntToken::Mismatch, BurntToken::OldReply] {
-        let mut rig = Rig::with(EngineConfig { burnt_token, ..EngineConfig::default() }).await;
-        let old = rig.create(&spec("pvc-1")).await.unwrap();
-        rig.cloud.delete_volume(&old.id, &rig.waiters).await.unwrap();
-        rig.pass(60).await;
-        let new = rig.create(&spec("pvc-1")).await.unwrap();
+        let mut fixture = Fixture::with(EngineConfig { burnt_token, ..EngineConfig::default() }).await;
+        let old = fixture.create(&spec("pvc-1")).await.unwrap();
+        fixture.cloud.volumes.delete(&old.id, &fixture.waiters).await.unwrap();
+        fixture.pass(60).await;
+        let new = fixture.create(&spec("pvc-1")).await.unwrap();
         assert_ne!(new.id, old.id);
-        let tokens: Vec<_> = rig.creations().iter().filter_map(|c| c.client_token.clone()).collect();
+        let tokens: Vec<_> = fixture.creations().iter().filter_map(|c| c.client_token.clone()).collect();
         assert_eq!(tokens.first(), tokens.get(1));
         assert_ne!(tokens.first(), tokens.last());
         // A process that has forgotten the counter finds the new volume all the same.
-        rig.restart();
-        rig.pass(60).await;
-        assert_eq!(rig.create(&spec("pvc-1")).await.unwrap().id, new.id);
+        fixture.restart();
+        fixture.pass(60).await;
+        assert_eq!(fixture.create(&spec("pvc-1")).await.unwrap().id, new.id);
     }
 }
 
+/// The token changes only when 15 s have shown no live volume of the name.
+///
+/// Rule: controller.md C1; D-12
 #[tokio::test(start_paused = true)]
 async fn the_token_changes_only_when_fifteen_seconds_have_shown_no_volume() {
-    let rig = Rig::new().await;
-    rig.stranger(request(&spec("pvc-1"), "token-of-another-process")).await;
+    let fixture = Fixture::new().await;
+    fixture.stranger(request(&spec("pvc-1"), "token-of-another-process")).await;
     let began = tokio::time::Instant::now();
-    rig.lens.bend_volumes(move |volumes| {
+    fixture.ec2.override_volumes(move |volumes| {
         if began.elapsed().as_secs() < 14 {
             volumes.clear();
         }
     });
-    rig.sim.fail_next(Action::CreateVolume, ErrorClass::IdempotentMismatch, false);
-    rig.create(&spec("pvc-1")).await.unwrap();
-    assert_eq!(rig.volumes().await.len(), 1, "the volume of the other process is adopted once it is seen");
+    fixture.sim.fail_next(Action::CreateVolume, ErrorClass::IdempotentMismatch, false);
+    fixture.create(&spec("pvc-1")).await.unwrap();
+    assert_eq!(fixture.volumes().await.len(), 1, "the volume of the other process is adopted once it is seen");
 }
 
+/// A volume that vanishes under a KMS key that cannot be used fails with that hint and the next attempt takes the next
+/// token.
+///
+/// Rule: ebs-cloud.md 3.2; D-12, D-61
 #[tokio::test(start_paused = true)]
 async fn a_key_that_cannot_be_used_is_named_and_the_next_attempt_takes_the_next_token() {
-    let rig = Rig::new().await;
-    rig.sim.declare(Extra::Kms);
+    let fixture = Fixture::new().await;
+    fixture.sim.declare(Extra::Kms);
     let spec = VolumeSpec { encrypted: true, kms_key_id: Some("no-such-key".into()), ..spec("pvc-1") };
     for _ in 0..2 {
-        let error = rig.create(&spec).await.unwrap_err();
-        assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
+        let error = fixture.create(&spec).await.unwrap_err();
+        assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
         assert!(message_of(&error).contains("KMS key no-such-key"), "{}", message_of(&error));
     }
-    let requests = rig.creations();
+    let requests = fixture.creations();
     assert_eq!(requests.len(), 2);
     assert_ne!(requests[0].client_token, requests[1].client_token);
 }
 
+/// A volume in state error fails the creation and is named.
+///
+/// Rule: ebs-cloud.md E6; D-28
 #[tokio::test(start_paused = true)]
 async fn a_volume_in_state_error_fails_and_is_named() {
-    let rig = Rig::new().await;
-    rig.lens.bend_volumes(|volumes| volumes.iter_mut().for_each(|v| v.state = VolumeState::Error));
+    let fixture = Fixture::new().await;
+    fixture.ec2.override_volumes(|volumes| volumes.iter_mut().for_each(|v| v.state = VolumeState::Error));
     let began = tokio::time::Instant::now();
-    let error = rig.create(&spec("pvc-1")).await.unwrap_err();
-    assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
+    let error = fixture.create(&spec("pvc-1")).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
     assert!(
         began.elapsed().as_secs() < 20,
         "no longer than a look for another volume of the name: {:?}",
         began.elapsed()
     );
     assert!(message_of(&error).contains("state error"), "{}", message_of(&error));
-    rig.lens.straighten();
-    rig.create(&spec("pvc-1")).await.unwrap();
-    let requests = rig.creations();
+    fixture.ec2.clear_overrides();
+    fixture.create(&spec("pvc-1")).await.unwrap();
+    let requests = fixture.creations();
     assert_ne!(requests[0].client_token, requests[1].client_token);
 }
 
+/// Throttles and failed looks delay a creation and are no errors of it.
+///
+/// Rule: ebs-cloud.md E6, E26; D-22, D-14
 #[tokio::test(start_paused = true)]
 async fn throttles_and_lost_describes_cost_time_but_are_no_errors() {
-    let rig = Rig::new().await;
-    rig.timing(TimingOverride { create_ms: Some(5_000), ..TimingOverride::default() }).await;
+    let fixture = Fixture::new().await;
+    fixture.timing(TimingOverride { create_ms: Some(5_000), ..TimingOverride::default() }).await;
     for _ in 0..4 {
-        rig.sim.fail_next(Action::CreateVolume, ErrorClass::Throttled, false);
+        fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Throttled, false);
     }
     for class in [ErrorClass::Throttled, ErrorClass::Ambiguous, ErrorClass::NotSent] {
-        rig.sim.fail_next(Action::DescribeVolumes, class, false);
+        fixture.sim.fail_next(Action::DescribeVolumes, class, false);
     }
-    rig.create(&spec("pvc-1")).await.unwrap();
-    assert_eq!(rig.volumes().await.len(), 1);
+    fixture.create(&spec("pvc-1")).await.unwrap();
+    assert_eq!(fixture.volumes().await.len(), 1);
 }
 
+/// A creation that EC2 still works on when the bound is reached ends with a non-final error.
+///
+/// Rule: D-16; ebs-cloud.md 2.2 row Volume creation
 #[tokio::test(start_paused = true)]
 async fn a_creation_that_takes_too_long_ends_without_a_final_error() {
-    let rig = Rig::new().await;
-    rig.timing(TimingOverride { create_ms: Some(600_000), ..TimingOverride::default() }).await;
-    let error = rig.create(&spec("pvc-1")).await.unwrap_err();
-    assert!(matches!(error, CloudError::InProgress { .. }), "{error:?}");
-    assert_eq!(rig.creations().len(), 1);
+    let fixture = Fixture::new().await;
+    fixture.timing(TimingOverride { create_ms: Some(600_000), ..TimingOverride::default() }).await;
+    let error = fixture.create(&spec("pvc-1")).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
+    assert_eq!(fixture.creations().len(), 1);
 }
 
+/// A look that EC2 refuses after a mutation leaves the outcome unknown, never final.
+///
+/// Rule: D-16
 #[tokio::test(start_paused = true)]
 async fn a_describe_that_is_refused_leaves_the_outcome_unknown() {
-    let rig = Rig::new().await;
-    rig.sim.fail_next(Action::DescribeVolumes, ErrorClass::Unauthorized, false);
-    let error = rig.create(&spec("pvc-1")).await.unwrap_err();
-    assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
+    let fixture = Fixture::new().await;
+    fixture.sim.fail_next(Action::DescribeVolumes, ErrorClass::Unauthorized, false);
+    let error = fixture.create(&spec("pvc-1")).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "{error:?}");
 }
 
+/// After an attempt of unknown end a refusal is final only when a look proves that there is no volume.
+///
+/// Rule: D-16
 #[tokio::test(start_paused = true)]
 async fn after_an_attempt_of_unknown_end_a_refusal_is_final_only_when_there_is_no_volume() {
-    let rig = Rig::new().await;
-    rig.sim.fail_next(Action::DescribeVolumes, ErrorClass::Unauthorized, false);
-    rig.create(&spec("pvc-1")).await.unwrap_err();
-    rig.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
-    rig.create(&spec("pvc-1")).await.expect("the volume of the first attempt is found");
-    rig.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
-    let error = rig.create(&spec("pvc-2")).await.unwrap_err();
-    assert!(matches!(error, CloudError::Unauthorized { .. }), "{error:?}");
+    let fixture = Fixture::new().await;
+    fixture.sim.fail_next(Action::DescribeVolumes, ErrorClass::Unauthorized, false);
+    fixture.create(&spec("pvc-1")).await.unwrap_err();
+    fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
+    fixture.create(&spec("pvc-1")).await.expect("the volume of the first attempt is found");
+    fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
+    let error = fixture.create(&spec("pvc-2")).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::Unauthorized), "{error:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_unreachable_ec2_is_unavailable() {
-    let rig = Rig::new().await;
-    rig.sim.fail_next(Action::CreateVolume, ErrorClass::NotSent, false);
-    let error = rig.create(&spec("pvc-1")).await.unwrap_err();
-    assert!(matches!(error, CloudError::Unavailable { .. }), "{error:?}");
+    let fixture = Fixture::new().await;
+    fixture.sim.fail_next(Action::CreateVolume, ErrorClass::NotSent, false);
+    let error = fixture.create(&spec("pvc-1")).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::Unavailable), "{error:?}");
 }
 
+/// The zone returned is the one that EC2 reports, also when only a zone id was asked for.
+///
+/// Rule: controller.md C5
 #[tokio::test(start_paused = true)]
 async fn the_zone_is_the_one_that_ec2_reports_also_when_only_its_id_was_asked_for() {
-    let rig = Rig::new().await;
-    let volume = rig.create(&in_zone_with_id(spec("pvc-1"), "usw2-az2")).await.unwrap();
+    let fixture = Fixture::new().await;
+    let volume = fixture.create(&in_zone_with_id(spec("pvc-1"), "usw2-az2")).await.unwrap();
     assert_eq!(volume.zone, Some(zone("us-west-2b")));
-    let request = &rig.creations()[0];
+    let request = &fixture.creations()[0];
     assert_eq!(
         (request.availability_zone.as_deref(), request.availability_zone_id.as_deref()),
         (None, Some("usw2-az2"))
     );
 }
 
+/// An open zone is an available availability zone chosen by the hash of the name.
+///
+/// Rule: ebs-cloud.md E15; D-12
 #[tokio::test(start_paused = true)]
 async fn an_open_zone_is_an_availability_zone_by_the_hash_of_the_name() {
-    let rig = Rig::new().await;
+    let fixture = Fixture::new().await;
     let mut zones = Vec::new();
     for n in 0..12 {
-        zones.push(rig.create(&spec(&format!("pvc-{n}"))).await.unwrap().zone.unwrap());
+        zones.push(fixture.create(&spec(&format!("pvc-{n}"))).await.unwrap().zone.unwrap());
     }
     zones.sort();
     zones.dedup();
     assert_eq!(zones, [zone("us-west-2a"), zone("us-west-2b"), zone("us-west-2c")], "no local zone, and all used");
-    assert_eq!(rig.count(Action::DescribeAvailabilityZones), 1);
+    assert_eq!(fixture.count(Action::DescribeAvailabilityZones), 1);
 }
 
+/// After a zone without room the same name comes with another allowed zone, and the error says what was tried.
+///
+/// Rule: controller.md C3; D-12
 #[tokio::test(start_paused = true)]
 async fn after_a_zone_without_room_the_name_comes_with_another_zone() {
-    let rig = Rig::new().await;
+    let fixture = Fixture::new().await;
     let mut seen = Vec::new();
     for tried in 1..=3 {
-        rig.sim.fail_next(Action::CreateVolume, ErrorClass::InsufficientCapacity, false);
-        let error = rig.create(&spec("pvc-1")).await.unwrap_err();
-        assert!(matches!(error, CloudError::InsufficientCapacity { .. }), "{error:?}");
+        fixture.sim.fail_next(Action::CreateVolume, ErrorClass::InsufficientCapacity, false);
+        let error = fixture.create(&spec("pvc-1")).await.unwrap_err();
+        assert!(matches!(error.kind, CloudErrorKind::InsufficientCapacity), "{error:?}");
         assert_eq!(message_of(&error).matches("us-west-2").count(), tried, "{}", message_of(&error));
-        seen.push(rig.creations().last().unwrap().availability_zone.clone().unwrap());
+        seen.push(fixture.creations().last().unwrap().availability_zone.clone().unwrap());
     }
     seen.sort();
     seen.dedup();
     assert_eq!(seen.len(), 3, "each attempt asked for another zone");
-    rig.create(&spec("pvc-1")).await.unwrap();
+    fixture.create(&spec("pvc-1")).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_required_zone_without_room_is_asked_for_again() {
-    let rig = Rig::new().await;
+    let fixture = Fixture::new().await;
     let spec = in_zone(spec("pvc-1"), "us-west-2b");
-    rig.sim.fail_next(Action::CreateVolume, ErrorClass::InsufficientCapacity, false);
-    rig.create(&spec).await.unwrap_err();
-    assert_eq!(rig.create(&spec).await.unwrap().zone, Some(zone("us-west-2b")));
+    fixture.sim.fail_next(Action::CreateVolume, ErrorClass::InsufficientCapacity, false);
+    fixture.create(&spec).await.unwrap_err();
+    assert_eq!(fixture.create(&spec).await.unwrap().zone, Some(zone("us-west-2b")));
 }
 
+/// An operation that nobody waits for starts no mutation.
+///
+/// Rule: D-10
 #[tokio::test(start_paused = true)]
 async fn an_operation_that_nobody_waits_for_starts_nothing() {
-    let rig = Rig::new().await;
+    let fixture = Fixture::new().await;
     let nobody = ebs_types::Waiters::default();
-    let error = rig.cloud.create_volume(&spec("pvc-1"), &nobody).await.unwrap_err();
-    assert!(matches!(error, CloudError::Abandoned { .. }), "{error:?}");
-    assert_eq!(rig.mutations(), 0);
+    let error = fixture.cloud.volumes.create(&spec("pvc-1"), &nobody).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::Abandoned), "{error:?}");
+    assert_eq!(fixture.mutations(), 0);
 }
 
+/// A mutation in flight is awaited when the last waiter leaves, and none follows it.
+///
+/// Rule: D-10; ebs-cloud.md 2.2 row Volume creation
 #[tokio::test(start_paused = true)]
 async fn a_creation_that_loses_its_last_waiter_starts_nothing_further() {
-    let rig = Rig::new().await;
+    let fixture = Fixture::new().await;
     let waiters = ebs_types::Waiters::default();
     let waiter = waiters.join();
-    let gate = rig.sim.hold(Action::CreateVolume);
-    rig.sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, false);
+    let gate = fixture.sim.hold(Action::CreateVolume);
+    fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Ambiguous, false);
     let spec = spec("pvc-1");
-    let (ended, ()) = tokio::join!(rig.cloud.create_volume(&spec, &waiters), async {
+    let (ended, ()) = tokio::join!(fixture.cloud.volumes.create(&spec, &waiters), async {
         gate.reached().await;
         drop(waiter);
         gate.release();
     });
-    assert!(matches!(ended, Err(CloudError::Abandoned { .. })), "{ended:?}");
-    assert_eq!(rig.mutations(), 1, "the call in flight was awaited, no other was made");
+    assert!(matches!(ended, Err(CloudError { kind: CloudErrorKind::Abandoned, .. })), "{ended:?}");
+    assert_eq!(fixture.mutations(), 1, "the call in flight was awaited, no other was made");
 }
 
+/// A volume for several nodes must be io2; refused before any call.
+///
+/// Rule: ebs-cloud.md 3.1; controller.md C2, 17
 #[tokio::test(start_paused = true)]
 async fn several_nodes_for_one_volume_need_io2() {
-    let rig = Rig::new().await;
-    let error = rig.create(&VolumeSpec { multi_attach: true, ..spec("pvc-1") }).await.unwrap_err();
-    assert!(matches!(error, CloudError::InvalidArgument { .. }), "{error:?}");
-    assert_eq!(rig.sim.calls().len(), 0);
-    let io2 =
-        VolumeSpec { multi_attach: true, volume_type: VolumeType::Io2, iops: IopsRequest::PerGib(50), ..spec("pvc-1") };
-    assert_eq!(rig.create(&io2).await.unwrap().multi_attach, Some(true));
+    let fixture = Fixture::new().await;
+    let error = fixture.create(&VolumeSpec { multi_attach: true, ..spec("pvc-1") }).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
+    assert_eq!(fixture.sim.calls().len(), 0);
+    let io2 = VolumeSpec {
+        multi_attach: true,
+        volume_type: VolumeType::Io2,
+        iops: IopsRequest::per_gib(50),
+        ..spec("pvc-1")
+    };
+    assert_eq!(fixture.create(&io2).await.unwrap().multi_attach, Some(true));
 }
 
+/// The IOPS limit is probed only when IOPS are asked for, with the ownership tags, and the answer is kept.
+///
+/// Rule: ebs-cloud.md 3.3, E7
+///
+/// Rule: see `crates/ebs-sim/src/iam/tests/calls.rs::the_iops_probe_without_the_cluster_tag_is_what_v2_denies`
 #[tokio::test(start_paused = true)]
 async fn the_limit_of_iops_is_asked_for_only_with_iops_and_once() {
-    let rig = Rig::new().await;
-    rig.create(&in_zone(spec("pvc-1"), "us-west-2a")).await.unwrap();
-    assert_eq!(rig.probes().len(), 0);
+    let fixture = Fixture::new().await;
+    fixture.create(&in_zone(spec("pvc-1"), "us-west-2a")).await.unwrap();
+    assert_eq!(fixture.probes().len(), 0);
     for name in ["pvc-2", "pvc-3"] {
         let capacity = CapacityRequest { required: Some(Gib(200)), fallback: Gib(200), limit: None };
-        let greedy = VolumeSpec { iops: IopsRequest::Explicit(900_000), capacity, ..in_zone(spec(name), "us-west-2a") };
-        let volume = rig.create(&greedy).await.unwrap();
+        let greedy = VolumeSpec { iops: IopsRequest::explicit(900_000), capacity, ..in_zone(spec(name), "us-west-2a") };
+        let volume = fixture.create(&greedy).await.unwrap();
         assert!(volume.iops.is_some_and(|iops| (3000..900_000).contains(&iops)), "{:?}", volume.iops);
     }
-    let probes = rig.probes();
+    let probes = fixture.probes();
     assert_eq!(probes.len(), 1, "the answer is kept");
     let tags: Vec<_> =
         probes[0].tag_specifications.iter().flat_map(|s| &s.tags).map(|t| (t.key.as_str(), t.value.as_str())).collect();
@@ -350,53 +434,63 @@ async fn the_limit_of_iops_is_asked_for_only_with_iops_and_once() {
     }
 }
 
+/// Without an answer the published limit counts, and retries of a name send the same computed request.
+///
+/// Rule: ebs-cloud.md 3.3, E7, E8; D-12
 #[tokio::test(start_paused = true)]
 async fn a_probe_without_answer_gives_the_published_limit_and_a_retry_sends_the_same() {
-    let rig = Rig::new().await;
-    rig.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
-    rig.sim.fail_next(Action::CreateVolume, ErrorClass::NotSent, false);
+    let fixture = Fixture::new().await;
+    fixture.sim.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
+    fixture.sim.fail_next(Action::CreateVolume, ErrorClass::NotSent, false);
     let greedy = VolumeSpec {
-        iops: IopsRequest::Explicit(900_000),
+        iops: IopsRequest::explicit(900_000),
         capacity: CapacityRequest { required: Some(Gib(200)), fallback: Gib(200), limit: None },
         ..in_zone(spec("pvc-1"), "us-west-2a")
     };
-    rig.create(&greedy).await.unwrap_err();
+    fixture.create(&greedy).await.unwrap_err();
     // Meanwhile EC2 would tell another limit; the request of this name stays what it was.
-    rig.pass(600).await;
-    rig.create(&greedy).await.unwrap();
-    let requests = rig.creations();
+    fixture.pass(600).await;
+    fixture.create(&greedy).await.unwrap();
+    let requests = fixture.creations();
     assert_eq!(requests[0].iops, Some(16_000));
     assert_eq!(requests[0], requests[1]);
 }
 
+/// A missing source snapshot or volume is named.
+///
+/// Rule: ebs-cloud.md 3.5; controller.md 6.8
 #[tokio::test(start_paused = true)]
 async fn a_missing_source_is_named() {
-    let rig = Rig::new().await;
+    let fixture = Fixture::new().await;
     let snapshot = SnapshotId::parse("snap-0123456789abcdef0").unwrap();
     let volume = VolumeId::parse("vol-0123456789abcdef0").unwrap();
     for (source, object) in [
         (Source::Snapshot(snapshot.clone()), Object::Snapshot(snapshot)),
         (Source::Volume(volume.clone()), Object::Volume(volume)),
     ] {
-        match rig.create(&VolumeSpec { source, ..spec("pvc-1") }).await.unwrap_err() {
-            CloudError::SourceNotFound { object: missing, .. } => assert_eq!(missing, object),
+        match fixture.create(&VolumeSpec { source, ..spec("pvc-1") }).await.unwrap_err() {
+            CloudError { kind: CloudErrorKind::SourceNotFound(missing), .. } => assert_eq!(missing, object),
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!(rig.volumes().await.len(), 0);
+    assert_eq!(fixture.volumes().await.len(), 0);
 }
 
+/// A size below the snapshot is OutOfRange, naming the snapshot.
+///
+/// Rule: controller.md 6.8, C2, C8
 #[tokio::test(start_paused = true)]
 async fn a_size_below_the_snapshot_is_out_of_range_and_an_open_size_holds_it() {
-    let rig = Rig::new().await;
-    let origin = rig.volume("origin").await;
-    let snapshot = rig
+    let fixture = Fixture::new().await;
+    let origin = fixture.volume("origin").await;
+    let snapshot = fixture
         .cloud
-        .create_snapshot(&crate::rig::snapshot_spec("snap", &origin.id), &rig.waiters)
+        .snapshots
+        .create(&crate::fixture::snapshot_spec("snap", &origin.id), &fixture.waiters)
         .await
         .unwrap()
         .into_inner();
-    rig.pass(1).await;
+    fixture.pass(1).await;
     let source = Source::Snapshot(snapshot.id.clone());
     let sized = |required, fallback, limit| VolumeSpec {
         capacity: CapacityRequest { required, fallback: Gib(fallback), limit },
@@ -404,53 +498,62 @@ async fn a_size_below_the_snapshot_is_out_of_range_and_an_open_size_holds_it() {
         ..spec("pvc-1")
     };
     for refused in [sized(Some(Gib(3)), 100, None), sized(None, 100, Some(Gib(3)))] {
-        let error = rig.create(&refused).await.unwrap_err();
-        assert!(matches!(error, CloudError::OutOfRange { .. }), "{error:?}");
+        let error = fixture.create(&refused).await.unwrap_err();
+        assert!(matches!(error.kind, CloudErrorKind::OutOfRange), "{error:?}");
         assert!(message_of(&error).contains(snapshot.id.as_str()), "{}", message_of(&error));
     }
-    let restored = rig.create(&sized(None, 1, None)).await.unwrap();
+    let restored = fixture.create(&sized(None, 1, None)).await.unwrap();
     assert_eq!((restored.size, restored.snapshot), (Gib(4), Some(snapshot.id)));
 }
 
+/// A clone is in the zone of its source; a zone-id requirement is understood; an excluded zone is InsufficientCapacity.
+///
+/// Rule: controller.md 6.8, C4; ebs-cloud.md 2.1 row CopyVolumes, 3.1
 #[tokio::test(start_paused = true)]
 async fn a_clone_is_in_the_zone_of_its_source_and_repeats_are_one_clone() {
-    let rig = Rig::new().await;
-    let origin = rig.volume("origin").await;
+    let fixture = Fixture::new().await;
+    let origin = fixture.volume("origin").await;
     let clone = VolumeSpec { source: Source::Volume(origin.id.clone()), ..in_zone_with_id(spec("pvc-1"), "usw2-az1") };
-    let made = rig.create(&clone).await.unwrap();
+    let made = fixture.create(&clone).await.unwrap();
     assert_eq!((made.zone.clone(), made.source_volume.clone()), (origin.zone.clone(), Some(origin.id.clone())));
-    assert_eq!(rig.create(&clone).await.unwrap().id, made.id);
-    rig.sim.fail_next(Action::CopyVolumes, ErrorClass::LimitExceeded(Limit::Volumes), false);
-    assert_eq!(rig.create(&clone).await.unwrap().id, made.id, "found by name");
+    assert_eq!(fixture.create(&clone).await.unwrap().id, made.id);
+    fixture.sim.fail_next(Action::CopyVolumes, ErrorClass::LimitExceeded(Limit::Volumes), false);
+    assert_eq!(fixture.create(&clone).await.unwrap().id, made.id, "found by name");
     let elsewhere = VolumeSpec { source: Source::Volume(origin.id), ..in_zone(spec("pvc-2"), "us-west-2b") };
-    let error = rig.create(&elsewhere).await.unwrap_err();
-    assert!(matches!(error, CloudError::InsufficientCapacity { .. }), "{error:?}");
+    let error = fixture.create(&elsewhere).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InsufficientCapacity), "{error:?}");
 }
 
+/// A source that is gone or has grown is no final error before it is proven that the clone was not made.
+///
+/// Rule: D-16; found by the model
 #[tokio::test(start_paused = true)]
 async fn a_clone_that_was_made_is_found_also_when_its_source_has_gone_or_grown() {
-    let mut rig = Rig::new().await;
+    let mut fixture = Fixture::new().await;
     for (n, is_gone) in [(1, true), (2, false)] {
-        let origin = rig.volume(&format!("origin-{n}")).await;
+        let origin = fixture.volume(&format!("origin-{n}")).await;
         let clone = VolumeSpec { source: Source::Volume(origin.id.clone()), ..spec(&format!("pvc-{n}")) };
-        let made = rig.create(&clone).await.unwrap();
+        let made = fixture.create(&clone).await.unwrap();
         if is_gone {
-            rig.cloud.delete_volume(&origin.id, &rig.waiters).await.unwrap();
+            fixture.cloud.volumes.delete(&origin.id, &fixture.waiters).await.unwrap();
         } else {
-            rig.cloud.expand(&origin.id, Gib(9), &rig.waiters).await.unwrap();
+            fixture.cloud.volumes.expand(&origin.id, Gib(9), &fixture.waiters).await.unwrap();
         }
-        rig.pass(20).await;
-        rig.restart();
-        assert_eq!(rig.create(&clone).await.unwrap().id, made.id, "the source is gone: {is_gone}");
+        fixture.pass(20).await;
+        fixture.restart();
+        assert_eq!(fixture.create(&clone).await.unwrap().id, made.id, "the source is gone: {is_gone}");
     }
-    assert_eq!(rig.volumes().await.iter().filter(|v| v.source_volume_id.is_some()).count(), 2);
+    assert_eq!(fixture.volumes().await.iter().filter(|v| v.source_volume_id.is_some()).count(), 2);
 }
 
+/// A clone that is to be encrypted needs an encrypted source with that key.
+///
+/// Rule: controller.md 6.8, C23
 #[tokio::test(start_paused = true)]
 async fn a_clone_that_is_to_be_encrypted_needs_an_encrypted_source_and_its_key() {
-    let rig = Rig::new().await;
-    let plain = rig.volume("plain").await;
-    let secret = rig.create(&VolumeSpec { encrypted: true, ..spec("secret") }).await.unwrap();
+    let fixture = Fixture::new().await;
+    let plain = fixture.volume("plain").await;
+    let secret = fixture.create(&VolumeSpec { encrypted: true, ..spec("secret") }).await.unwrap();
     let key = secret.kms_key_id.clone();
     let clone = |source: &VolumeId, encrypted, kms_key_id: Option<String>| VolumeSpec {
         source: Source::Volume(source.clone()),
@@ -461,69 +564,79 @@ async fn a_clone_that_is_to_be_encrypted_needs_an_encrypted_source_and_its_key()
     for refused in
         [clone(&plain.id, true, None), clone(&plain.id, false, key.clone()), clone(&secret.id, true, Some("x".into()))]
     {
-        let error = rig.create(&refused).await.unwrap_err();
-        assert!(matches!(error, CloudError::InvalidArgument { .. }), "{error:?}");
+        let error = fixture.create(&refused).await.unwrap_err();
+        assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
     }
-    let made = rig.create(&clone(&secret.id, true, key)).await.unwrap();
+    let made = fixture.create(&clone(&secret.id, true, key)).await.unwrap();
     assert!(made.encrypted);
 }
 
+/// A clone source that cannot be looked at is not a missing one.
+///
+/// Rule: controller.md C24
 #[tokio::test(start_paused = true)]
 async fn a_source_that_cannot_be_looked_at_is_not_a_missing_source() {
-    let rig = Rig::new().await;
-    let origin = rig.volume("origin").await;
+    let fixture = Fixture::new().await;
+    let origin = fixture.volume("origin").await;
     for (class, unauthorized) in [(ErrorClass::NotSent, false), (ErrorClass::Unauthorized, true)] {
-        rig.sim.fail_next(Action::DescribeVolumes, class, false);
+        fixture.sim.fail_next(Action::DescribeVolumes, class, false);
         let clone = VolumeSpec { source: Source::Volume(origin.id.clone()), ..spec("pvc-1") };
-        let error = rig.create(&clone).await.unwrap_err();
-        assert_eq!(matches!(error, CloudError::Unauthorized { .. }), unauthorized, "{error:?}");
-        assert_eq!(matches!(error, CloudError::Unavailable { .. }), !unauthorized, "{error:?}");
+        let error = fixture.create(&clone).await.unwrap_err();
+        assert_eq!(matches!(error.kind, CloudErrorKind::Unauthorized), unauthorized, "{error:?}");
+        assert_eq!(matches!(error.kind, CloudErrorKind::Unavailable), !unauthorized, "{error:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn concurrent_creations_of_many_names_are_that_many_volumes() {
-    let rig = Rig::new().await;
+    let fixture = Fixture::new().await;
     let specs: Vec<_> = (0..40).map(|n| spec(&format!("pvc-{n}"))).collect();
-    let made = made_at_once(&rig, &specs).await;
+    let made = made_at_once(&fixture, &specs).await;
     assert_eq!(made, 40);
-    assert_eq!(rig.volumes().await.len(), 40);
+    assert_eq!(fixture.volumes().await.len(), 40);
 }
 
 /// Runs all at once and counts the successes.
-async fn made_at_once(rig: &Rig, specs: &[VolumeSpec]) -> usize {
+async fn made_at_once(fixture: &Fixture, specs: &[VolumeSpec]) -> usize {
     let mut running = tokio::task::JoinSet::new();
     for spec in specs {
-        let (cloud, waiters, spec) = (rig.cloud.clone(), rig.waiters.clone(), spec.clone());
-        running.spawn(async move { cloud.create_volume(&spec, &waiters).await.is_ok() });
+        let (cloud, waiters, spec) = (fixture.cloud.clone(), fixture.waiters.clone(), spec.clone());
+        running.spawn(async move { cloud.volumes.create(&spec, &waiters).await.is_ok() });
     }
     running.join_all().await.into_iter().filter(|ok| *ok).count()
 }
 
+/// A bad parameter is InvalidArgument with EC2's code and message.
+///
+/// Rule: controller.md C2; D-23, D-44
 #[tokio::test(start_paused = true)]
 async fn a_bad_parameter_is_an_invalid_argument_with_ec2s_own_words() {
-    let rig = Rig::new().await;
-    let error = rig.create(&VolumeSpec { throughput: Some(90_000), ..spec("pvc-1") }).await.unwrap_err();
-    assert!(matches!(error, CloudError::InvalidArgument { .. }), "{error:?}");
-    let ec2 = error.ec2().unwrap();
+    let fixture = Fixture::new().await;
+    let error =
+        fixture.create(&VolumeSpec { throughput: std::num::NonZero::new(90_000), ..spec("pvc-1") }).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
+    let ec2 = error.cause.as_ref().unwrap();
     assert!(
         ec2.code.is_some() && message_of(&error).contains(&ec2.message) && message_of(&error).contains("pvc-1"),
         "{}",
         message_of(&error)
     );
-    assert!(rig.sim.describe_volumes(&ebs_ec2::VolumeQuery::All, &ebs_ec2::PageRequest::default()).await.is_ok());
+    assert!(fixture.sim.describe_volumes(&ebs_ec2::VolumeQuery::All, &ebs_ec2::PageRequest::default()).await.is_ok());
 }
 
+/// Each refusal of a creation keeps its meaning: parameter, quota, room, rights, key, other.
+///
+/// Rule: ebs-cloud.md 10, 3.5 rows InvalidParameterCombination, VolumeLimitExceeded, MaxIOPSLimitExceeded, other
 #[tokio::test(start_paused = true)]
 async fn the_refusals_of_a_creation_keep_their_meaning() {
-    let rig = Rig::new().await;
+    let fixture = Fixture::new().await;
     type Fits = fn(&CloudError) -> bool;
-    let argument: Fits = |e| matches!(e, CloudError::InvalidArgument { .. });
-    let limit: Fits = |e| matches!(e, CloudError::LimitExceeded { .. });
-    let room: Fits = |e| matches!(e, CloudError::InsufficientCapacity { .. });
-    let rights: Fits = |e| matches!(e, CloudError::Unauthorized { .. });
-    let state: Fits = |e| matches!(e, CloudError::FailedPrecondition { .. });
-    let other: Fits = |e| matches!(e, CloudError::Internal { .. });
+    let argument: Fits = |e| matches!(e.kind, CloudErrorKind::InvalidArgument);
+    let limit: Fits = |e| matches!(e.kind, CloudErrorKind::LimitExceeded);
+    let room: Fits = |e| matches!(e.kind, CloudErrorKind::InsufficientCapacity);
+    let rights: Fits = |e| matches!(e.kind, CloudErrorKind::Unauthorized);
+    let state: Fits = |e| matches!(e.kind, CloudErrorKind::FailedPrecondition);
+    let other: Fits = |e| matches!(e.kind, CloudErrorKind::Internal);
     for (class, fits) in [
         (ErrorClass::InvalidParameter, argument),
         (ErrorClass::Unsupported, argument),
@@ -536,20 +649,23 @@ async fn the_refusals_of_a_creation_keep_their_meaning() {
         (ErrorClass::Encryption, state),
         (ErrorClass::Other, other),
     ] {
-        rig.sim.fail_next(Action::CreateVolume, class, false);
-        let error = rig.create(&in_zone(spec("pvc-1"), "us-west-2a")).await.unwrap_err();
+        fixture.sim.fail_next(Action::CreateVolume, class, false);
+        let error = fixture.create(&in_zone(spec("pvc-1"), "us-west-2a")).await.unwrap_err();
         assert!(fits(&error), "{class:?}: {error:?}");
-        assert!(error.ec2().is_some_and(|e| e.class == class), "EC2's words are kept: {error:?}");
+        assert!(error.cause.as_ref().is_some_and(|e| e.class == class), "EC2's words are kept: {error:?}");
     }
-    assert_eq!(rig.volumes().await.len(), 0);
+    assert_eq!(fixture.volumes().await.len(), 0);
 }
 
+/// A volume that is deleted while it is being created fails fast and is made anew under the next token.
+///
+/// Rule: ebs-cloud.md 3.6, E6
 #[tokio::test(start_paused = true)]
 async fn a_volume_deleted_while_it_is_created_is_made_anew_under_the_next_token() {
-    let rig = Rig::new().await;
-    rig.timing(TimingOverride { create_ms: Some(3_000), ..TimingOverride::default() }).await;
+    let fixture = Fixture::new().await;
+    fixture.timing(TimingOverride { create_ms: Some(3_000), ..TimingOverride::default() }).await;
     let mut first = None;
-    rig.lens.bend_volumes(move |volumes| {
+    fixture.ec2.override_volumes(move |volumes| {
         for volume in volumes {
             let first = first.get_or_insert_with(|| volume.id.clone());
             if volume.id == *first {
@@ -558,82 +674,98 @@ async fn a_volume_deleted_while_it_is_created_is_made_anew_under_the_next_token(
         }
     });
     let began = tokio::time::Instant::now();
-    rig.create(&spec("pvc-1")).await.unwrap();
+    fixture.create(&spec("pvc-1")).await.unwrap();
     assert!(began.elapsed().as_secs() < 15, "what is deleting fails fast: {:?}", began.elapsed());
-    let requests = rig.creations();
+    let requests = fixture.creations();
     assert_eq!(requests.len(), 2);
     assert_ne!(requests[0].client_token, requests[1].client_token);
 }
 
+/// The old reply of a burnt token is not taken for a volume that this process has just deleted, whatever looks show.
+///
+/// Rule: ebs-cloud.md 3.2; D-12, D-61
 #[tokio::test(start_paused = true)]
 async fn the_answer_to_an_old_token_is_not_taken_for_a_volume_that_we_have_just_deleted() {
-    let rig = Rig::with(EngineConfig { burnt_token: BurntToken::OldReply, ..EngineConfig::default() }).await;
-    let old = rig.create(&spec("pvc-1")).await.unwrap();
-    rig.cloud.delete_volume(&old.id, &rig.waiters).await.unwrap();
+    let fixture = Fixture::with(EngineConfig { burnt_token: BurntToken::OldReply, ..EngineConfig::default() }).await;
+    let old = fixture.create(&spec("pvc-1")).await.unwrap();
+    fixture.cloud.volumes.delete(&old.id, &fixture.waiters).await.unwrap();
     let (stale, began) = (old.clone(), tokio::time::Instant::now());
-    rig.lens.bend_volumes(move |volumes| {
+    fixture.ec2.override_volumes(move |volumes| {
         if began.elapsed().as_secs() < 14 {
             volumes.retain(|v| v.id != stale.id);
             volumes.push(stale.clone());
         }
     });
-    let new = rig.create(&spec("pvc-1")).await.unwrap();
+    let new = fixture.create(&spec("pvc-1")).await.unwrap();
     assert_ne!(new.id, old.id);
-    assert_eq!(rig.volumes().await.iter().filter(|v| v.id == new.id.as_str()).count(), 1);
+    assert_eq!(fixture.volumes().await.iter().filter(|v| v.id == new.id.as_str()).count(), 1);
 }
 
+/// An Outpost travels with the zone of its term, in the creation and in the question for its IOPS limit.
+///
+/// Rule: ebs-cloud.md 3.1, 3.3; controller.md C6
 #[tokio::test(start_paused = true)]
 async fn an_outpost_travels_with_its_zone_and_its_own_limits() {
-    let rig = Rig::new().await;
+    let fixture = Fixture::new().await;
     let outpost = "arn:aws:outposts:us-west-2:123456789012:outpost/op-1";
     let mut spec = in_zone(spec("pvc-1"), "us-west-2a");
-    spec.iops = IopsRequest::Explicit(900_000);
+    spec.iops = IopsRequest::explicit(900_000);
     spec.topology.preferred[0].outpost_arn = Some(outpost.to_owned());
     spec.topology.requisite[0].outpost_arn = Some(outpost.to_owned());
     // The simulated account has no Outpost.
-    rig.create(&spec).await.unwrap_err();
-    for request in [rig.probes().remove(0), rig.creations().remove(0)] {
+    fixture.create(&spec).await.unwrap_err();
+    for request in [fixture.probes().remove(0), fixture.creations().remove(0)] {
         assert_eq!(request.outpost_arn.as_deref(), Some(outpost));
         assert_eq!(request.availability_zone.as_deref(), Some("us-west-2a"));
     }
 }
 
+/// A topology term with zone and zone id sends the zone only.
+///
+/// Rule: ebs-cloud.md 3.1; controller.md C7
 #[tokio::test(start_paused = true)]
 async fn a_term_with_zone_and_zone_id_sends_the_zone_only() {
-    let rig = Rig::new().await;
+    let fixture = Fixture::new().await;
     let mut spec = in_zone(spec("pvc-1"), "us-west-2a");
     for term in spec.topology.preferred.iter_mut().chain(&mut spec.topology.requisite) {
         term.zone_id = Some(ebs_types::ZoneId::parse("usw2-az1").unwrap());
     }
-    rig.create(&spec).await.unwrap();
-    let request = &rig.creations()[0];
+    fixture.create(&spec).await.unwrap();
+    let request = &fixture.creations()[0];
     assert_eq!(
         (request.availability_zone.as_deref(), request.availability_zone_id.as_deref()),
         (Some("us-west-2a"), None)
     );
 }
 
+/// The IOPS limit is asked for only when more is wanted than the type has everywhere, and by one question for all who
+/// want it.
+///
+/// Rule: ebs-cloud.md 3.3, E7; D-24
 #[tokio::test(start_paused = true)]
 async fn iops_that_every_place_allows_are_not_asked_about_and_greedy_ones_once_for_all() {
-    let rig = Rig::new().await;
-    let modest = VolumeSpec { iops: IopsRequest::Explicit(16_000), ..in_zone(spec("pvc-1"), "us-west-2a") };
+    let fixture = Fixture::new().await;
+    let modest = VolumeSpec { iops: IopsRequest::explicit(16_000), ..in_zone(spec("pvc-1"), "us-west-2a") };
     let capacity = CapacityRequest { required: Some(Gib(200)), fallback: Gib(200), limit: None };
-    rig.create(&VolumeSpec { capacity: capacity.clone(), ..modest }).await.unwrap();
-    assert_eq!(rig.probes().len(), 0);
+    fixture.create(&VolumeSpec { capacity: capacity.clone(), ..modest }).await.unwrap();
+    assert_eq!(fixture.probes().len(), 0);
     let greedy = |name: &str| VolumeSpec {
-        iops: IopsRequest::Explicit(900_000),
+        iops: IopsRequest::explicit(900_000),
         capacity: capacity.clone(),
         ..in_zone(spec(name), "us-west-2a")
     };
     let specs: Vec<_> = (0..8).map(|n| greedy(&format!("greedy-{n}"))).collect();
-    assert_eq!(made_at_once(&rig, &specs).await, 8);
-    assert_eq!(rig.probes().len(), 1);
+    assert_eq!(made_at_once(&fixture, &specs).await, 8);
+    assert_eq!(fixture.probes().len(), 1);
 }
 
+/// A region that lists no zone is an error of the request.
+///
+/// Rule: ebs-cloud.md E15
 #[tokio::test(start_paused = true)]
 async fn a_region_that_lists_no_zone_is_an_error_and_no_end_of_the_process() {
-    let rig = Rig::new().await;
-    rig.lens.hide_zones();
-    let error = rig.create(&spec("pvc-1")).await.unwrap_err();
-    assert!(matches!(error, CloudError::InsufficientCapacity { .. }), "{error:?}");
+    let fixture = Fixture::new().await;
+    fixture.ec2.hide_zones();
+    let error = fixture.create(&spec("pvc-1")).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InsufficientCapacity), "{error:?}");
 }

@@ -1,208 +1,243 @@
-use ebs_cloud::CloudError;
+use ebs_cloud::{CloudError, CloudErrorKind};
 use ebs_ec2::{Action, AttachmentState, ErrorClass};
 use ebs_sim::engine::TimingOverride;
 use ebs_types::{InstanceId, NodeId, VolumeId, Waiters};
 use tokio::time::Instant;
 
-use crate::rig::{Rig, message_of};
+use crate::fixture::{Fixture, message_of};
 
 fn detach_ms(ms: u64) -> TimingOverride {
     TimingOverride { detach_ms: Some(ms), ..TimingOverride::default() }
 }
 
 /// A volume attached to the machine's own instance.
-async fn attached(rig: &Rig) -> (VolumeId, NodeId) {
-    let volume = rig.volume("pvc-1").await;
-    let [node, _] = rig.nodes().await;
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.expect("the attachment is possible");
+async fn attached(fixture: &Fixture) -> (VolumeId, NodeId) {
+    let volume = fixture.volume("pvc-1").await;
+    let [node, _] = fixture.nodes().await;
+    fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.expect("the attachment is possible");
     (volume.id, node)
 }
 
-async fn attachments(rig: &Rig) -> usize {
-    rig.volumes().await.iter().map(|v| v.attachments.len()).sum()
+async fn attachments(fixture: &Fixture) -> usize {
+    fixture.volumes().await.iter().map(|v| v.attachments.len()).sum()
 }
 
+/// Detached is reported only when EC2 lists no attachment to the node.
+///
+/// Rule: ebs-cloud.md 6; D-5
 #[tokio::test(start_paused = true)]
 async fn detached_means_that_ec2_lists_no_attachment() {
-    let rig = Rig::new().await;
-    rig.timing(detach_ms(9_000)).await;
-    let (volume, node) = attached(&rig).await;
+    let fixture = Fixture::new().await;
+    fixture.timing(detach_ms(9_000)).await;
+    let (volume, node) = attached(&fixture).await;
     let began = Instant::now();
-    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
+    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
     assert!(began.elapsed().as_secs() >= 9, "{:?}", began.elapsed());
-    assert_eq!(attachments(&rig).await, 0);
+    assert_eq!(attachments(&fixture).await, 0);
 }
 
+/// Detaching what is not attached, or whose volume or instance is gone, succeeds.
+///
+/// Rule: ebs-cloud.md 6; controller.md 9
 #[tokio::test(start_paused = true)]
 async fn detaching_what_is_not_attached_or_gone_succeeds() {
-    let rig = Rig::new().await;
-    let (volume, node) = attached(&rig).await;
-    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
-    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
-    let [_, other] = rig.nodes().await;
-    rig.cloud.detach(&volume, &other, &rig.waiters).await.unwrap();
-    rig.cloud.delete_volume(&volume, &rig.waiters).await.unwrap();
-    rig.pass(60).await;
-    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
+    let fixture = Fixture::new().await;
+    let (volume, node) = attached(&fixture).await;
+    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
+    let [_, other] = fixture.nodes().await;
+    fixture.cloud.attachments.detach(&volume, &other, &fixture.waiters).await.unwrap();
+    fixture.cloud.volumes.delete(&volume, &fixture.waiters).await.unwrap();
+    fixture.pass(60).await;
+    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
     let no_instance = NodeId::Instance(InstanceId::parse("i-0123456789abcdef0").unwrap());
-    let second = rig.volume("pvc-2").await;
-    rig.cloud.detach(&second.id, &no_instance, &rig.waiters).await.unwrap();
+    let second = fixture.volume("pvc-2").await;
+    fixture.cloud.attachments.detach(&second.id, &no_instance, &fixture.waiters).await.unwrap();
 }
 
+/// Detaching from one node leaves the attachments to others alone.
+///
+/// Rule: ebs-cloud.md 5.4 row 4, 6
 #[tokio::test(start_paused = true)]
 async fn detaching_from_one_node_leaves_the_others_alone() {
-    let rig = Rig::new().await;
-    let (volume, _) = attached(&rig).await;
-    let [_, other] = rig.nodes().await;
-    rig.cloud.detach(&volume, &other, &rig.waiters).await.unwrap();
-    assert_eq!(attachments(&rig).await, 1);
+    let fixture = Fixture::new().await;
+    let (volume, _) = attached(&fixture).await;
+    let [_, other] = fixture.nodes().await;
+    fixture.cloud.attachments.detach(&volume, &other, &fixture.waiters).await.unwrap();
+    assert_eq!(attachments(&fixture).await, 1);
 }
 
+/// A busy device is waited for, ends non-final with the time since when, and is never forced.
+///
+/// Rule: D-15; ebs-cloud.md 2.2 row Attach / detach
 #[tokio::test(start_paused = true)]
 async fn a_busy_device_is_never_reported_detached_and_never_forced() {
-    let rig = Rig::new().await;
-    rig.timing(detach_ms(1_000_000_000)).await;
-    let (volume, node) = attached(&rig).await;
-    rig.lens.bend_volumes(|volumes| {
+    let fixture = Fixture::new().await;
+    fixture.timing(detach_ms(1_000_000_000)).await;
+    let (volume, node) = attached(&fixture).await;
+    fixture.ec2.override_volumes(|volumes| {
         volumes.iter_mut().flat_map(|v| &mut v.attachments).for_each(|a| {
             if a.state == AttachmentState::Detaching {
                 a.state = AttachmentState::Busy;
             }
         });
     });
-    let error = rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::InProgress { .. }), "{error:?}");
+    let error = fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
     assert!(message_of(&error).contains("busy since 20"), "{}", message_of(&error));
-    assert_eq!(rig.count(Action::DetachVolume), 1);
-    let again = rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap_err();
-    assert!(matches!(again, CloudError::InProgress { .. }), "{again:?}");
-    assert_eq!(rig.count(Action::DetachVolume), 1, "what is on its way is only waited for");
+    assert_eq!(fixture.count(Action::DetachVolume), 1);
+    let again = fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap_err();
+    assert!(matches!(again.kind, CloudErrorKind::InProgress), "{again:?}");
+    assert_eq!(fixture.count(Action::DetachVolume), 1, "what is on its way is only waited for");
     let since = |error: &CloudError| message_of(error).split_once("busy since ").map(|(_, rest)| rest[..20].to_owned());
     assert_eq!(since(&again), since(&error), "since it is busy, not since it is asked");
 }
 
+/// A refusal of DetachVolume counts as detached only when looks show no attachment.
+///
+/// Rule: ebs-cloud.md E12
 #[tokio::test(start_paused = true)]
 async fn a_refusal_counts_as_detached_only_when_nothing_is_listed() {
     for class in [ErrorClass::IncorrectState, ErrorClass::AttachmentNotFound, ErrorClass::InstanceNotFound] {
-        let rig = Rig::new().await;
-        let (volume, node) = attached(&rig).await;
+        let fixture = Fixture::new().await;
+        let (volume, node) = attached(&fixture).await;
         // One that speaks of what it does not know is asked again, for it may be an answer from before the attachment.
         let times = if class == ErrorClass::IncorrectState { 1 } else { 3 };
         for _ in 0..times {
-            rig.sim.fail_next(Action::DetachVolume, class, false);
+            fixture.sim.fail_next(Action::DetachVolume, class, false);
         }
-        let error = rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap_err();
-        assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{class:?}: {error:?}");
-        assert_eq!((attachments(&rig).await, rig.count(Action::DetachVolume)), (1, times));
+        let error = fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap_err();
+        assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{class:?}: {error:?}");
+        assert_eq!((attachments(&fixture).await, fixture.count(Action::DetachVolume)), (1, times));
     }
 }
 
+/// A detach that EC2 refuses for what it does not know yet is asked for again once looks show the attachment.
+///
+/// Rule: D-26; found by the model
 #[tokio::test(start_paused = true)]
 async fn a_detach_that_ec2_refuses_for_what_it_does_not_know_yet_is_asked_for_again() {
-    let rig = Rig::new().await;
-    let (volume, node) = attached(&rig).await;
-    rig.sim.fail_next(Action::DetachVolume, ErrorClass::AttachmentNotFound, false);
-    rig.cloud.detach(&volume, &node, &rig.waiters).await.expect("EC2 knows the attachment by now");
-    assert_eq!((attachments(&rig).await, rig.accepted(Action::DetachVolume)), (0, 1));
+    let fixture = Fixture::new().await;
+    let (volume, node) = attached(&fixture).await;
+    fixture.sim.fail_next(Action::DetachVolume, ErrorClass::AttachmentNotFound, false);
+    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.expect("EC2 knows the attachment by now");
+    assert_eq!((attachments(&fixture).await, fixture.accepted(Action::DetachVolume)), (0, 1));
 }
 
+/// A detach whose reply was lost is seen, and one that did nothing is no success.
+///
+/// Rule: ebs-cloud.md 6, E12; D-14
 #[tokio::test(start_paused = true)]
 async fn a_detach_whose_reply_was_lost_is_seen() {
-    let rig = Rig::new().await;
-    rig.timing(detach_ms(3_000)).await;
-    let (volume, node) = attached(&rig).await;
-    rig.sim.fail_next(Action::DetachVolume, ErrorClass::Ambiguous, true);
-    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
-    assert_eq!(rig.count(Action::DetachVolume), 1);
-    assert_eq!(attachments(&rig).await, 0);
+    let fixture = Fixture::new().await;
+    fixture.timing(detach_ms(3_000)).await;
+    let (volume, node) = attached(&fixture).await;
+    fixture.sim.fail_next(Action::DetachVolume, ErrorClass::Ambiguous, true);
+    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
+    assert_eq!(fixture.count(Action::DetachVolume), 1);
+    assert_eq!(attachments(&fixture).await, 0);
 }
 
+/// Rule: see `a_detach_whose_reply_was_lost_is_seen`
 #[tokio::test(start_paused = true)]
 async fn an_unclear_detach_that_did_nothing_is_no_success() {
-    let rig = Rig::new().await;
-    let (volume, node) = attached(&rig).await;
-    rig.sim.fail_next(Action::DetachVolume, ErrorClass::Ambiguous, false);
-    let error = rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
-    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
+    let fixture = Fixture::new().await;
+    let (volume, node) = attached(&fixture).await;
+    fixture.sim.fail_next(Action::DetachVolume, ErrorClass::Ambiguous, false);
+    let error = fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "{error:?}");
+    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
 }
 
+/// An attachment that looks do not show yet is detached for real.
+///
+/// Rule: ebs-cloud.md E1, E12; D-5
 #[tokio::test(start_paused = true)]
 async fn an_attachment_that_describes_do_not_show_yet_is_detached_for_real() {
-    let rig = Rig::new().await;
-    rig.timing(detach_ms(10_000)).await;
-    let volume = rig.volume("pvc-1").await;
-    let [node, _] = rig.nodes().await;
+    let fixture = Fixture::new().await;
+    fixture.timing(detach_ms(10_000)).await;
+    let volume = fixture.volume("pvc-1").await;
+    let [node, _] = fixture.nodes().await;
     // The attach was abandoned before any describe showed it, and describes lag behind.
     let waiters = Waiters::default();
     let waiter = waiters.join();
-    let gate = rig.sim.hold(Action::AttachVolume);
-    rig.lens.bend_volumes(|volumes| volumes.iter_mut().for_each(|v| v.attachments.clear()));
-    let (ended, _successor) = tokio::join!(rig.cloud.attach(&volume.id, &node, &waiters), async {
+    let gate = fixture.sim.hold(Action::AttachVolume);
+    fixture.ec2.override_volumes(|volumes| volumes.iter_mut().for_each(|v| v.attachments.clear()));
+    let (ended, _successor) = tokio::join!(fixture.cloud.attachments.attach(&volume.id, &node, &waiters), async {
         gate.reached().await;
         drop(waiter);
         let successor = waiters.supersede();
         gate.release();
         successor
     });
-    assert!(matches!(ended, Err(CloudError::Abandoned { .. })), "{ended:?}");
+    assert!(matches!(ended, Err(CloudError { kind: CloudErrorKind::Abandoned, .. })), "{ended:?}");
     let began = Instant::now();
-    rig.lens.bend_volumes(move |volumes| {
+    fixture.ec2.override_volumes(move |volumes| {
         if began.elapsed().as_secs() < 14 {
             volumes.iter_mut().for_each(|v| v.attachments.clear());
         }
     });
-    rig.cloud.detach(&volume.id, &node, &rig.waiters).await.unwrap();
-    assert_eq!(attachments(&rig).await, 0, "reported detached after {:?}", began.elapsed());
+    fixture.cloud.attachments.detach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    assert_eq!(attachments(&fixture).await, 0, "reported detached after {:?}", began.elapsed());
 }
 
+/// Looks that fail after DetachVolume do not end the wait.
+///
+/// Rule: ebs-cloud.md 5.4
 #[tokio::test(start_paused = true)]
 async fn lost_describes_do_not_end_a_detach() {
-    let rig = Rig::new().await;
-    rig.timing(detach_ms(5_000)).await;
-    let (volume, node) = attached(&rig).await;
-    let gate = rig.sim.hold(Action::DetachVolume);
-    let (ended, ()) = tokio::join!(rig.cloud.detach(&volume, &node, &rig.waiters), async {
+    let fixture = Fixture::new().await;
+    fixture.timing(detach_ms(5_000)).await;
+    let (volume, node) = attached(&fixture).await;
+    let gate = fixture.sim.hold(Action::DetachVolume);
+    let (ended, ()) = tokio::join!(fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters), async {
         gate.reached().await;
         for class in [ErrorClass::NotSent, ErrorClass::Throttled, ErrorClass::Ambiguous] {
-            rig.sim.fail_next(Action::DescribeVolumes, class, false);
+            fixture.sim.fail_next(Action::DescribeVolumes, class, false);
         }
         gate.release();
     });
     ended.unwrap();
-    assert_eq!(attachments(&rig).await, 0);
+    assert_eq!(attachments(&fixture).await, 0);
 }
 
+/// Rule: see `crates/ebs-cloud/tests/policy/attach.rs::an_attach_that_nobody_waits_for_starts_nothing`
 #[tokio::test(start_paused = true)]
 async fn a_detach_that_nobody_waits_for_starts_nothing() {
-    let rig = Rig::new().await;
-    let (volume, node) = attached(&rig).await;
-    let error = rig.cloud.detach(&volume, &node, &Waiters::default()).await.unwrap_err();
-    assert!(matches!(error, CloudError::Abandoned { .. }), "{error:?}");
-    assert_eq!(rig.count(Action::DetachVolume), 0);
+    let fixture = Fixture::new().await;
+    let (volume, node) = attached(&fixture).await;
+    let error = fixture.cloud.attachments.detach(&volume, &node, &Waiters::default()).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::Abandoned), "{error:?}");
+    assert_eq!(fixture.count(Action::DetachVolume), 0);
 }
 
+/// After a detach the device name is free again, and a volume that starts anew gives its old one back.
+///
+/// Rule: ebs-cloud.md 6, 5.1 step 6, E9
 #[tokio::test(start_paused = true)]
 async fn a_name_is_free_again_after_the_detach() {
-    let rig = Rig::new().await;
-    let (volume, node) = attached(&rig).await;
-    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
-    let next = rig.volume("pvc-2").await;
-    let attached = rig.cloud.attach(&next.id, &node, &rig.waiters).await.unwrap();
+    let fixture = Fixture::new().await;
+    let (volume, node) = attached(&fixture).await;
+    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
+    let next = fixture.volume("pvc-2").await;
+    let attached = fixture.cloud.attachments.attach(&next.id, &node, &fixture.waiters).await.unwrap();
     assert_eq!(attached.device.as_str(), "/dev/xvdaa");
 }
 
+/// An unreachable EC2 or refused credentials are told at once when nothing was started.
+///
+/// Rule: D-44
 #[tokio::test(start_paused = true)]
 async fn an_unreachable_ec2_or_a_refused_describe_is_told_at_once_and_starts_nothing() {
-    let rig = Rig::new().await;
-    let (volume, node) = attached(&rig).await;
+    let fixture = Fixture::new().await;
+    let (volume, node) = attached(&fixture).await;
     for (class, unauthorized) in [(ErrorClass::NotSent, false), (ErrorClass::Unauthenticated, true)] {
-        rig.sim.fail_next(Action::DetachVolume, class, false);
+        fixture.sim.fail_next(Action::DetachVolume, class, false);
         let began = Instant::now();
-        let error = rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap_err();
-        assert_eq!(matches!(error, CloudError::Unauthorized { .. }), unauthorized, "{error:?}");
-        assert_eq!(matches!(error, CloudError::Unavailable { .. }), !unauthorized, "{error:?}");
+        let error = fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap_err();
+        assert_eq!(matches!(error.kind, CloudErrorKind::Unauthorized), unauthorized, "{error:?}");
+        assert_eq!(matches!(error.kind, CloudErrorKind::Unavailable), !unauthorized, "{error:?}");
         assert!(began.elapsed().as_secs() < 2);
     }
-    assert_eq!(rig.accepted(Action::DetachVolume), 0);
+    assert_eq!(fixture.accepted(Action::DetachVolume), 0);
 }

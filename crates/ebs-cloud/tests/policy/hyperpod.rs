@@ -1,87 +1,103 @@
 //! Volumes of HyperPod nodes, which SageMaker attaches.
 
-use ebs_cloud::CloudError;
+use ebs_cloud::{CloudError, CloudErrorKind};
 use ebs_ec2::{Action, ErrorClass, Limit};
 use ebs_sim::engine::TimingOverride;
 use ebs_sim::iam::Extra;
 use ebs_types::NodeId;
 
-use crate::rig::{Rig, message_of};
+use crate::fixture::{Fixture, message_of};
 
 fn node(cluster: &str) -> NodeId {
     NodeId::parse(&format!("hyperpod-{cluster}-i-0123456789abcdef0")).expect("a node")
 }
 
 /// With the rights that HyperPod takes.
-async fn rig() -> Rig {
-    let rig = Rig::new().await;
-    rig.sim.declare(Extra::HyperPod);
-    rig
+async fn fixture() -> Fixture {
+    let fixture = Fixture::new().await;
+    fixture.sim.declare(Extra::HyperPod);
+    fixture
 }
 
+/// A HyperPod node gets its volume through SageMaker, described first so that repeats are one attachment, and EC2 is
+/// asked for no instance.
+///
+/// Rule: ebs-cloud.md 5.5, E14
 #[tokio::test(start_paused = true)]
 async fn a_cluster_node_gets_its_volume_through_sagemaker_and_repeats_are_one_attachment() {
-    let rig = rig().await;
-    rig.timing(TimingOverride { attach_ms: Some(4_000), detach_ms: Some(4_000), ..TimingOverride::default() }).await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = fixture().await;
+    fixture
+        .timing(TimingOverride { attach_ms: Some(4_000), detach_ms: Some(4_000), ..TimingOverride::default() })
+        .await;
+    let volume = fixture.volume("pvc-1").await;
     let node = node("my-big-cluster");
-    let first = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
-    let again = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
-    let after_restart = rig.twin().attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let first = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    let again = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    let after_restart = fixture.twin().attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
     assert_eq!((&first.device, &again.device), (&after_restart.device, &first.device));
-    assert_eq!(rig.count(Action::AttachClusterNodeVolume), 1, "what is there is looked at first");
-    assert_eq!(rig.count(Action::AttachVolume) + rig.count(Action::DescribeInstances), 0);
+    assert_eq!(fixture.count(Action::AttachClusterNodeVolume), 1, "what is there is looked at first");
+    assert_eq!(fixture.count(Action::AttachVolume) + fixture.count(Action::DescribeInstances), 0);
     for _ in 0..2 {
-        rig.cloud.detach(&volume.id, &node, &rig.waiters).await.unwrap();
-        assert!(rig.volumes().await[0].attachments.is_empty());
+        fixture.cloud.attachments.detach(&volume.id, &node, &fixture.waiters).await.unwrap();
+        assert!(fixture.volumes().await[0].attachments.is_empty());
     }
-    assert_eq!(rig.accepted(Action::DetachClusterNodeVolume), 1);
-    assert_eq!(rig.count(Action::DetachVolume), 0);
+    assert_eq!(fixture.accepted(Action::DetachClusterNodeVolume), 1);
+    assert_eq!(fixture.count(Action::DetachVolume), 0);
 }
 
+/// For others a volume of a HyperPod node is attached elsewhere, and the error names its cluster.
+///
+/// Rule: ebs-cloud.md 5.5; D-15
 #[tokio::test(start_paused = true)]
 async fn a_volume_of_a_cluster_node_is_attached_elsewhere_for_others() {
-    let rig = rig().await;
-    let volume = rig.volume("pvc-1").await;
-    let [instance, _] = rig.nodes().await;
-    rig.cloud.attach(&volume.id, &node("blue"), &rig.waiters).await.unwrap();
+    let fixture = fixture().await;
+    let volume = fixture.volume("pvc-1").await;
+    let [instance, _] = fixture.nodes().await;
+    fixture.cloud.attachments.attach(&volume.id, &node("blue"), &fixture.waiters).await.unwrap();
     let other = NodeId::parse("hyperpod-blue-i-0fedcba9876543210").unwrap();
     for other in [instance, other] {
-        let error = rig.cloud.attach(&volume.id, &other, &rig.waiters).await.unwrap_err();
-        assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
+        let error = fixture.cloud.attachments.attach(&volume.id, &other, &fixture.waiters).await.unwrap_err();
+        assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
         assert!(message_of(&error).contains("cluster/blue"), "{}", message_of(&error));
     }
 }
 
+/// SageMaker's refusals to attach keep EC2's meaning.
+///
+/// Rule: ebs-cloud.md 5.5
 #[tokio::test(start_paused = true)]
 async fn refusals_to_attach_to_a_cluster_node_keep_their_meaning() {
-    let rig = rig().await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = fixture().await;
+    let volume = fixture.volume("pvc-1").await;
     type Fits = fn(&CloudError) -> bool;
-    let limit: Fits = |e| matches!(e, CloudError::LimitExceeded { .. });
-    let missing: Fits = |e| matches!(e, CloudError::NotFound { .. });
-    let argument: Fits = |e| matches!(e, CloudError::InvalidArgument { .. });
+    let limit: Fits = |e| matches!(e.kind, CloudErrorKind::LimitExceeded);
+    let missing: Fits = |e| matches!(e.kind, CloudErrorKind::NotFound(_));
+    let argument: Fits = |e| matches!(e.kind, CloudErrorKind::InvalidArgument);
     for (class, fits) in [
         (ErrorClass::LimitExceeded(Limit::Attachments), limit),
         (ErrorClass::VolumeNotFound, missing),
         (ErrorClass::InstanceNotFound, missing),
         (ErrorClass::InvalidParameter, argument),
     ] {
-        rig.sim.fail_next(Action::AttachClusterNodeVolume, class, false);
-        let error = rig.cloud.attach(&volume.id, &node("blue"), &rig.waiters).await.unwrap_err();
+        fixture.sim.fail_next(Action::AttachClusterNodeVolume, class, false);
+        let error = fixture.cloud.attachments.attach(&volume.id, &node("blue"), &fixture.waiters).await.unwrap_err();
         assert!(fits(&error), "{class:?}: {error:?}");
     }
 }
 
+/// SageMaker's IncorrectState, InvalidAttachment.NotFound and InvalidVolume.NotFound mean detached, other refusals are
+/// errors.
+///
+/// Rule: ebs-cloud.md 5.5
 #[tokio::test(start_paused = true)]
 async fn a_cluster_node_without_the_volume_is_detached_and_other_refusals_are_errors() {
-    let rig = rig().await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = fixture().await;
+    let volume = fixture.volume("pvc-1").await;
     for class in [ErrorClass::IncorrectState, ErrorClass::AttachmentNotFound, ErrorClass::VolumeNotFound] {
-        rig.sim.fail_next(Action::DetachClusterNodeVolume, class, false);
-        rig.cloud.detach(&volume.id, &node("blue"), &rig.waiters).await.unwrap();
+        fixture.sim.fail_next(Action::DetachClusterNodeVolume, class, false);
+        fixture.cloud.attachments.detach(&volume.id, &node("blue"), &fixture.waiters).await.unwrap();
     }
-    rig.sim.fail_next(Action::DetachClusterNodeVolume, ErrorClass::InvalidParameter, false);
-    let error = rig.cloud.detach(&volume.id, &node("blue"), &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::InvalidArgument { .. }), "{error:?}");
+    fixture.sim.fail_next(Action::DetachClusterNodeVolume, ErrorClass::InvalidParameter, false);
+    let error = fixture.cloud.attachments.detach(&volume.id, &node("blue"), &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
 }

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use ebs_cloud::{CloudError, Object};
+use ebs_cloud::{CloudError, CloudErrorKind, Object};
 use ebs_ec2::{Action, ErrorClass};
 use ebs_types::{VolumeId, Waiters};
 use tokio::time::Instant;
 
-use crate::rig::{Rig, message_of};
+use crate::fixture::{Fixture, message_of};
 
 /// For so long from now every volume is initialising, and EC2 estimates the rest if it is to.
-fn initializing(rig: &Rig, time: Duration, with_estimate: bool) {
+fn initializing(fixture: &Fixture, time: Duration, with_estimate: bool) {
     let end = Instant::now() + time;
-    rig.lens.bend_statuses(move |statuses| {
+    fixture.ec2.override_statuses(move |statuses| {
         let left = end.saturating_duration_since(Instant::now());
         for status in statuses {
             let word = if left.is_zero() { "completed" } else { "initializing" };
@@ -22,80 +22,95 @@ fn initializing(rig: &Rig, time: Duration, with_estimate: bool) {
     });
 }
 
+/// A volume that is initialised is asked about once in 6 h.
+///
+/// Rule: ebs-cloud.md 5.6 row "initialized", 13
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_is_initialised_is_asked_about_once() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
     for _ in 0..3 {
-        rig.cloud.await_initialized(&volume.id, &rig.waiters).await.unwrap();
+        fixture.cloud.volumes.await_initialized(&volume.id, &fixture.waiters).await.unwrap();
     }
-    assert_eq!(rig.count(Action::DescribeVolumeStatus), 1);
-    rig.pass(6 * 3600 + 1).await;
-    rig.cloud.await_initialized(&volume.id, &rig.waiters).await.unwrap();
-    assert_eq!(rig.count(Action::DescribeVolumeStatus), 2, "the answer is kept for 6 h");
+    assert_eq!(fixture.count(Action::DescribeVolumeStatus), 1);
+    fixture.pass(6 * 3600 + 1).await;
+    fixture.cloud.volumes.await_initialized(&volume.id, &fixture.waiters).await.unwrap();
+    assert_eq!(fixture.count(Action::DescribeVolumeStatus), 2, "the answer is kept for 6 h");
 }
 
+/// With an estimate EC2 is asked again at the estimated end, at least a minute later; the error says when.
+///
+/// Rule: ebs-cloud.md 5.6 row "initializing, ETA"
 #[tokio::test(start_paused = true)]
 async fn with_an_estimate_ec2_is_asked_again_only_then_and_not_within_a_minute() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
     for (seconds, waited) in [(100, 100), (7, 60)] {
-        let rig = Rig::new().await;
-        let volume = rig.volume("pvc-1").await;
-        initializing(&rig, Duration::from_secs(seconds), true);
+        let fixture = Fixture::new().await;
+        let volume = fixture.volume("pvc-1").await;
+        initializing(&fixture, Duration::from_secs(seconds), true);
         let began = Instant::now();
-        rig.cloud.await_initialized(&volume.id, &rig.waiters).await.unwrap();
+        fixture.cloud.volumes.await_initialized(&volume.id, &fixture.waiters).await.unwrap();
         assert!((waited..waited + 10).contains(&began.elapsed().as_secs()), "{seconds}: {:?}", began.elapsed());
-        assert_eq!(rig.count(Action::DescribeVolumeStatus), 2);
+        assert_eq!(fixture.count(Action::DescribeVolumeStatus), 2);
     }
-    initializing(&rig, Duration::from_secs(1000), true);
-    let error = rig.cloud.await_initialized(&volume.id, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::InProgress { .. }), "{error:?}");
+    initializing(&fixture, Duration::from_secs(1000), true);
+    let error = fixture.cloud.volumes.await_initialized(&volume.id, &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
     assert!(message_of(&error).contains("expects the end about 20"), "{}", message_of(&error));
-    rig.cloud.await_initialized(&volume.id, &rig.waiters).await.unwrap_err();
-    assert_eq!(rig.count(Action::DescribeVolumeStatus), 1, "the next attempt asks no earlier");
+    fixture.cloud.volumes.await_initialized(&volume.id, &fixture.waiters).await.unwrap_err();
+    assert_eq!(fixture.count(Action::DescribeVolumeStatus), 1, "the next attempt asks no earlier");
 }
 
+/// Without an estimate EC2 is asked every two minutes.
+///
+/// Rule: ebs-cloud.md 5.6 row "initializing, no ETA"
 #[tokio::test(start_paused = true)]
 async fn without_an_estimate_ec2_is_asked_every_two_minutes() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
-    initializing(&rig, Duration::from_secs(130), false);
-    let error = rig.cloud.await_initialized(&volume.id, &rig.waiters).await.unwrap_err();
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    initializing(&fixture, Duration::from_secs(130), false);
+    let error = fixture.cloud.volumes.await_initialized(&volume.id, &fixture.waiters).await.unwrap_err();
     assert!(message_of(&error).contains("no estimate"), "{}", message_of(&error));
-    assert_eq!(rig.count(Action::DescribeVolumeStatus), 2);
-    rig.cloud.await_initialized(&volume.id, &rig.waiters).await.unwrap();
+    assert_eq!(fixture.count(Action::DescribeVolumeStatus), 2);
+    fixture.cloud.volumes.await_initialized(&volume.id, &fixture.waiters).await.unwrap();
 }
 
+/// A status without details is an error and no end of the process; a missing volume is NotFound for its own request.
+///
+/// Rule: ebs-cloud.md 5.6, E2, E4
 #[tokio::test(start_paused = true)]
 async fn a_status_that_says_nothing_is_an_error_and_a_missing_volume_is_named() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
-    rig.lens.bend_statuses(|statuses| statuses.iter_mut().for_each(|s| s.details = None));
-    let error = rig.cloud.await_initialized(&volume.id, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::Unavailable { .. }), "{error:?}");
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    fixture.ec2.override_statuses(|statuses| statuses.iter_mut().for_each(|s| s.details = None));
+    let error = fixture.cloud.volumes.await_initialized(&volume.id, &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::Unavailable), "{error:?}");
     let missing = VolumeId::parse("vol-0123456789abcdef0").unwrap();
-    match rig.cloud.await_initialized(&missing, &rig.waiters).await.unwrap_err() {
-        CloudError::NotFound { object, .. } => assert_eq!(object, Object::Volume(missing)),
+    match fixture.cloud.volumes.await_initialized(&missing, &fixture.waiters).await.unwrap_err() {
+        CloudError { kind: CloudErrorKind::NotFound(object), .. } => assert_eq!(object, Object::Volume(missing)),
         other => panic!("{other:?}"),
     }
-    rig.sim.fail_next(Action::DescribeVolumeStatus, ErrorClass::Unauthorized, false);
-    let error = rig.cloud.await_initialized(&volume.id, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::Unauthorized { .. }), "{error:?}");
+    fixture.sim.fail_next(Action::DescribeVolumeStatus, ErrorClass::Unauthorized, false);
+    let error = fixture.cloud.volumes.await_initialized(&volume.id, &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::Unauthorized), "{error:?}");
 }
 
+/// The wait for initialization ends soon after its last waiter has left.
+///
+/// Rule: controller.md C21; D-10
 #[tokio::test(start_paused = true)]
 async fn the_wait_for_initialisation_ends_soon_after_its_last_waiter_has_left() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
-    initializing(&rig, Duration::from_secs(1000), true);
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    initializing(&fixture, Duration::from_secs(1000), true);
     let waiters = Waiters::default();
     let waiter = waiters.join();
     let began = Instant::now();
-    let (ended, ()) = tokio::join!(rig.cloud.await_initialized(&volume.id, &waiters), async {
+    let (ended, ()) = tokio::join!(fixture.cloud.volumes.await_initialized(&volume.id, &waiters), async {
         tokio::task::yield_now().await;
         drop(waiter);
     });
-    assert!(matches!(ended, Err(CloudError::Abandoned { .. })), "{ended:?}");
+    assert!(matches!(ended, Err(CloudError { kind: CloudErrorKind::Abandoned, .. })), "{ended:?}");
     assert!(began.elapsed() <= Duration::from_secs(6), "{:?}", began.elapsed());
 }

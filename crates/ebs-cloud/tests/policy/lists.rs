@@ -1,16 +1,16 @@
 use std::collections::BTreeSet;
 
-use ebs_cloud::CloudError;
+use ebs_cloud::CloudErrorKind;
 use ebs_ec2::{Action, ErrorClass};
 use ebs_types::VolumeId;
 
-use crate::rig::{Rig, request, snapshot_spec, spec};
+use crate::fixture::{Fixture, request, snapshot_spec, spec};
 
 /// The ids of all volumes, read in pages of that length.
-async fn ids_in_pages_of(rig: &Rig, length: u32) -> Vec<VolumeId> {
+async fn ids_in_pages_of(fixture: &Fixture, length: u32) -> Vec<VolumeId> {
     let (mut ids, mut token) = (Vec::new(), None);
     loop {
-        let page = rig.cloud.list_volumes(length, token).await.expect("a listing works");
+        let page = fixture.cloud.volumes.list(length, token).await.expect("a listing works");
         assert!(
             length == 0 || page.items.len() <= usize::try_from(length).expect("lengths are small"),
             "{} > {length}",
@@ -24,101 +24,121 @@ async fn ids_in_pages_of(rig: &Rig, length: u32) -> Vec<VolumeId> {
     }
 }
 
+/// Listing shows every managed volume once in pages of any length, 1 to 4 included.
+///
+/// Rule: controller.md C17
 #[tokio::test(start_paused = true)]
 async fn pages_of_any_length_show_every_managed_volume_once_and_no_other() {
-    let rig = Rig::new().await;
+    let fixture = Fixture::new().await;
     let mut made = BTreeSet::new();
     for n in 0..13 {
-        made.insert(rig.volume(&format!("pvc-{n}")).await.id);
-        rig.pass(1).await;
+        made.insert(fixture.volume(&format!("pvc-{n}")).await.id);
+        fixture.pass(1).await;
     }
     let mut foreign = spec("foreign");
     foreign.tags.remove("ebs.csi.aws.com/cluster");
-    rig.stranger(request(&foreign, "their-token")).await;
+    fixture.stranger(request(&foreign, "their-token")).await;
     for length in [0, 1, 2, 4, 5, 6, 13, 5000] {
-        let seen = ids_in_pages_of(&rig, length).await;
+        let seen = ids_in_pages_of(&fixture, length).await;
         assert_eq!(seen.len(), 13, "in pages of {length}");
         assert_eq!(seen.into_iter().collect::<BTreeSet<_>>(), made, "in pages of {length}");
     }
 }
 
+/// Volumes that come and go between two short pages shift nothing.
+///
+/// Rule: controller.md C17
 #[tokio::test(start_paused = true)]
 async fn volumes_that_come_and_go_between_two_short_pages_shift_nothing() {
-    let rig = Rig::new().await;
+    let fixture = Fixture::new().await;
     let mut made = Vec::new();
     for n in 0..3 {
-        made.push(rig.volume(&format!("pvc-{n}")).await.id);
-        rig.pass(1).await;
+        made.push(fixture.volume(&format!("pvc-{n}")).await.id);
+        fixture.pass(1).await;
     }
-    let first = rig.cloud.list_volumes(2, None).await.unwrap();
+    let first = fixture.cloud.volumes.list(2, None).await.unwrap();
     for volume in &first.items {
-        rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
+        fixture.cloud.volumes.delete(&volume.id, &fixture.waiters).await.unwrap();
     }
-    made.push(rig.volume("pvc-new").await.id);
-    let rest = rig.cloud.list_volumes(0, first.next).await.unwrap();
+    made.push(fixture.volume("pvc-new").await.id);
+    let rest = fixture.cloud.volumes.list(0, first.next).await.unwrap();
     assert_eq!(rest.items.into_iter().map(|v| v.id).collect::<Vec<_>>(), made[2..]);
     assert_eq!(rest.next, None);
 }
 
+/// A paging token that nobody issued is refused as such.
+///
+/// Rule: controller.md C17
 #[tokio::test(start_paused = true)]
 async fn a_token_that_nobody_issued_is_refused() {
-    let rig = Rig::new().await;
-    rig.volume("pvc-1").await;
+    let fixture = Fixture::new().await;
+    fixture.volume("pvc-1").await;
     for (length, token) in [(0, "nonsense"), (2, "nonsense"), (0, "after:x"), (2, "after:1")] {
-        let error = rig.cloud.list_volumes(length, Some(token.to_owned())).await.unwrap_err();
-        assert!(matches!(error, CloudError::BadPageToken { .. }), "{length} {token}: {error:?}");
-        let error = rig.cloud.list_snapshots(None, length, Some(token.to_owned())).await.unwrap_err();
-        assert!(matches!(error, CloudError::BadPageToken { .. }), "{length} {token}: {error:?}");
+        let error = fixture.cloud.volumes.list(length, Some(token.to_owned())).await.unwrap_err();
+        assert!(matches!(error.kind, CloudErrorKind::BadPageToken), "{length} {token}: {error:?}");
+        let error = fixture.cloud.snapshots.list(None, length, Some(token.to_owned())).await.unwrap_err();
+        assert!(matches!(error.kind, CloudErrorKind::BadPageToken), "{length} {token}: {error:?}");
     }
 }
 
+/// Snapshots are listed all or by their volume, the account's own only.
+///
+/// Rule: controller.md 15, C17; ebs-cloud.md 8 row List
 #[tokio::test(start_paused = true)]
 async fn snapshots_are_listed_all_or_by_their_volume_in_short_pages_too() {
-    let rig = Rig::new().await;
-    let (one, two) = (rig.volume("pvc-1").await, rig.volume("pvc-2").await);
+    let fixture = Fixture::new().await;
+    let (one, two) = (fixture.volume("pvc-1").await, fixture.volume("pvc-2").await);
     for n in 0..6 {
         let source = if n < 4 { &one } else { &two };
-        rig.cloud
-            .create_snapshot(&snapshot_spec(&format!("snap-{n}"), &source.id), &rig.waiters)
+        fixture
+            .cloud
+            .snapshots
+            .create(&snapshot_spec(&format!("snap-{n}"), &source.id), &fixture.waiters)
             .await
             .unwrap()
             .into_inner();
-        rig.pass(1).await;
+        fixture.pass(1).await;
     }
-    let all = rig.cloud.list_snapshots(None, 0, None).await.unwrap();
+    let all = fixture.cloud.snapshots.list(None, 0, None).await.unwrap();
     assert_eq!((all.items.len(), all.next), (6, None));
-    let first = rig.cloud.list_snapshots(Some(one.id.clone()), 3, None).await.unwrap();
-    let second = rig.cloud.list_snapshots(Some(one.id.clone()), 3, first.next.clone()).await.unwrap();
+    let first = fixture.cloud.snapshots.list(Some(one.id.clone()), 3, None).await.unwrap();
+    let second = fixture.cloud.snapshots.list(Some(one.id.clone()), 3, first.next.clone()).await.unwrap();
     assert_eq!((first.items.len(), second.items.len(), second.next), (3, 1, None));
     assert!(first.items.iter().chain(&second.items).all(|s| s.source_volume.as_ref() == Some(&one.id)));
     let nobody = VolumeId::parse("vol-0123456789abcdef0").unwrap();
-    assert!(rig.cloud.list_snapshots(Some(nobody), 0, None).await.unwrap().items.is_empty());
+    assert!(fixture.cloud.snapshots.list(Some(nobody), 0, None).await.unwrap().items.is_empty());
 }
 
+/// A listing that is throttled or whose answer is lost is only late.
+///
+/// Rule: ebs-cloud.md 8 row List; D-22
 #[tokio::test(start_paused = true)]
 async fn a_listing_that_is_throttled_is_only_late() {
-    let rig = Rig::new().await;
-    rig.volume("pvc-1").await;
-    rig.sim.fail_next(Action::DescribeVolumes, ErrorClass::Throttled, false);
-    rig.sim.fail_next(Action::DescribeVolumes, ErrorClass::Ambiguous, false);
-    assert_eq!(rig.cloud.list_volumes(0, None).await.unwrap().items.len(), 1);
+    let fixture = Fixture::new().await;
+    fixture.volume("pvc-1").await;
+    fixture.sim.fail_next(Action::DescribeVolumes, ErrorClass::Throttled, false);
+    fixture.sim.fail_next(Action::DescribeVolumes, ErrorClass::Ambiguous, false);
+    assert_eq!(fixture.cloud.volumes.list(0, None).await.unwrap().items.len(), 1);
 }
 
+/// An empty page of snapshots with a next token is followed, not taken for the end.
+///
+/// Rule: ebs-cloud.md 8 row List; controller.md C17
 #[tokio::test(start_paused = true)]
 async fn an_empty_page_with_a_token_is_followed_and_not_taken_for_the_end() {
-    let rig = Rig::new().await;
-    let source = rig.volume("pvc-1").await;
+    let fixture = Fixture::new().await;
+    let source = fixture.volume("pvc-1").await;
     for n in 0..7 {
         let spec = snapshot_spec(&format!("snap-{n}"), &source.id);
-        rig.cloud.create_snapshot(&spec, &rig.waiters).await.unwrap().into_inner();
+        fixture.cloud.snapshots.create(&spec, &fixture.waiters).await.unwrap().into_inner();
     }
     let mut pages = 0;
-    rig.lens.bend_snapshots(move |snapshots| {
+    fixture.ec2.override_snapshots(move |snapshots| {
         pages += 1;
         if pages == 1 {
             snapshots.clear();
         }
     });
-    let page = rig.cloud.list_snapshots(None, 5, None).await.unwrap();
+    let page = fixture.cloud.snapshots.list(None, 5, None).await.unwrap();
     assert_eq!((page.items.len(), page.next), (2, None), "those of the second page");
 }

@@ -1,16 +1,17 @@
 //! ModifyVolume: type, IOPS, throughput and tags.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
-use ebs_cloud::{CloudError, ModifySpec, Object};
+use ebs_cloud::{CloudError, CloudErrorKind, ModifySpec, Object};
 use ebs_ec2::{Action, ErrorClass, Limit, ModificationState, ModifyVolume, Volumes};
 use ebs_sim::api::Call;
 use ebs_sim::engine::{EngineConfig, TimingOverride};
 use ebs_types::{Gib, IopsRequest, Tags, VolumeId, VolumeType, Waiters};
 use tokio::time::Instant;
 
-use crate::rig::{Rig, message_of};
+use crate::fixture::{Fixture, message_of};
 
 fn modify_ms(modify: u64) -> TimingOverride {
     TimingOverride { modify_ms: Some(modify), optimize_ms: Some(0), ..TimingOverride::default() }
@@ -21,15 +22,15 @@ fn tags(entries: &[(&str, &str)]) -> Tags {
 }
 
 fn throughput(throughput: u32) -> ModifySpec {
-    ModifySpec { throughput: Some(throughput), ..ModifySpec::default() }
+    ModifySpec { throughput: NonZeroU32::new(throughput), ..ModifySpec::default() }
 }
 
 /// Size, type, IOPS and throughput of a ModifyVolume request.
 type Asked = (Option<i64>, Option<String>, Option<i64>, Option<i64>);
 
 /// The ModifyVolume requests so far.
-fn requests(rig: &Rig) -> Vec<Asked> {
-    let calls = rig.sim.calls().into_iter();
+fn requests(fixture: &Fixture) -> Vec<Asked> {
+    let calls = fixture.sim.calls().into_iter();
     calls
         .filter_map(|c| match c.request {
             Call::ModifyVolume(r) => Some((r.size, r.volume_type, r.iops, r.throughput)),
@@ -38,80 +39,96 @@ fn requests(rig: &Rig) -> Vec<Asked> {
         .collect()
 }
 
+/// A modified volume is as asked for once EC2 describes it so, and a repeat changes nothing.
+///
+/// Rule: ebs-cloud.md 7 steps 2, 3, 8, 9, 10
 #[tokio::test(start_paused = true)]
 async fn a_modified_volume_is_as_asked_for_and_a_repeat_changes_nothing() {
-    let rig = Rig::new().await;
-    rig.timing(modify_ms(9_000)).await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = Fixture::new().await;
+    fixture.timing(modify_ms(9_000)).await;
+    let volume = fixture.volume("pvc-1").await;
     let spec = ModifySpec {
         size: Some(Gib(20)),
-        iops: IopsRequest::Explicit(4000),
-        throughput: Some(200),
+        iops: IopsRequest::explicit(4000),
+        throughput: NonZeroU32::new(200),
         ..ModifySpec::default()
     };
     for _ in 0..2 {
-        let now = rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap().unwrap();
+        let now = fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap().unwrap();
         assert_eq!((now.size, now.iops, now.throughput), (Gib(20), Some(4000), Some(200)));
     }
-    assert_eq!(requests(&rig), [(Some(20), None, Some(4000), Some(200))]);
+    assert_eq!(requests(&fixture), [(Some(20), None, Some(4000), Some(200))]);
 }
 
+/// Only properties that differ are sent; a smaller size is none.
+///
+/// Rule: ebs-cloud.md 7 steps 5, 8
 #[tokio::test(start_paused = true)]
 async fn only_what_differs_is_sent() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
     let spec = ModifySpec {
         size: Some(Gib(2)),
         volume_type: Some(VolumeType::Gp3),
-        iops: IopsRequest::Explicit(3000),
-        throughput: Some(250),
+        iops: IopsRequest::explicit(3000),
+        throughput: NonZeroU32::new(250),
         ..ModifySpec::default()
     };
-    rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap();
-    assert_eq!(requests(&rig), [(None, None, None, Some(250))]);
+    fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap();
+    assert_eq!(requests(&fixture), [(None, None, None, Some(250))]);
 }
 
+/// Tags are deleted, then set, then the volume is modified; a key in both ends set.
+///
+/// Rule: ebs-cloud.md 7 tag changes; controller.md 12.3
 #[tokio::test(start_paused = true)]
 async fn tags_are_deleted_then_set_then_the_volume_is_modified() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
-    rig.sim.clear_calls();
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    fixture.sim.clear_calls();
     let spec = ModifySpec {
         tags: tags(&[("both", "new"), ("team", "storage")]),
         deleted_tags: BTreeSet::from(["both".to_owned(), "Name".to_owned()]),
         ..throughput(250)
     };
-    rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap();
-    let changes: Vec<Action> = rig.actions().into_iter().filter(|a| a.mutates()).collect();
+    fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap();
+    let changes: Vec<Action> = fixture.actions().into_iter().filter(|a| a.mutates()).collect();
     assert_eq!(changes, [Action::DeleteTags, Action::CreateTags, Action::ModifyVolume]);
-    let now = rig.cloud.volume(&volume.id).await.unwrap().tags;
+    let now = fixture.cloud.volumes.get(&volume.id).await.unwrap().tags;
     assert_eq!((now.get("both").map(String::as_str), now.get("Name")), (Some("new"), None));
     assert_eq!(now.get("team").map(String::as_str), Some("storage"));
 }
 
+/// Tags alone modify nothing, and nothing at all calls nothing.
+///
+/// Rule: controller.md 12.1, 12.3
 #[tokio::test(start_paused = true)]
 async fn tags_alone_modify_nothing_and_nothing_at_all_calls_nothing() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
     let spec = ModifySpec { tags: tags(&[("team", "storage")]), ..ModifySpec::default() };
-    assert_eq!(rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap(), None);
-    assert_eq!(rig.count(Action::ModifyVolume), 0);
-    rig.sim.clear_calls();
-    let flag_only = ModifySpec { auto_iops: Some(true), throughput: Some(0), ..ModifySpec::default() };
-    assert_eq!(rig.cloud.modify_volume(&volume.id, &flag_only, &rig.waiters).await.unwrap(), None);
-    assert_eq!(rig.actions(), []);
+    assert_eq!(fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap(), None);
+    assert_eq!(fixture.count(Action::ModifyVolume), 0);
+    fixture.sim.clear_calls();
+    let flag_only = ModifySpec { auto_iops: Some(true), throughput: NonZeroU32::new(0), ..ModifySpec::default() };
+    assert_eq!(fixture.cloud.volumes.modify(&volume.id, &flag_only, &fixture.waiters).await.unwrap(), None);
+    assert_eq!(fixture.actions(), []);
 }
 
+/// Each refusal of ModifyVolume keeps its meaning and is not repeated.
+///
+/// Rule: ebs-cloud.md E11, 7 step 9, 10 rows MaxIOPSLimitExceeded, VolumeModificationSizeLimitExceeded,
+/// InvalidParameter and its kin, VolumeModificationRateExceeded, KMS; D-25
 #[tokio::test(start_paused = true)]
 async fn refusals_of_a_modification_keep_their_meaning() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
     type Fits = fn(&CloudError) -> bool;
-    let argument: Fits = |e| matches!(e, CloudError::InvalidArgument { .. });
-    let limit: Fits = |e| matches!(e, CloudError::LimitExceeded { .. });
-    let missing: Fits = |e| matches!(e, CloudError::NotFound { .. });
-    let state: Fits = |e| matches!(e, CloudError::FailedPrecondition { .. });
-    let rights: Fits = |e| matches!(e, CloudError::Unauthorized { .. });
+    let argument: Fits = |e| matches!(e.kind, CloudErrorKind::InvalidArgument);
+    let limit: Fits = |e| matches!(e.kind, CloudErrorKind::LimitExceeded);
+    let missing: Fits = |e| matches!(e.kind, CloudErrorKind::NotFound(_));
+    let state: Fits = |e| matches!(e.kind, CloudErrorKind::FailedPrecondition);
+    let rights: Fits = |e| matches!(e.kind, CloudErrorKind::Unauthorized);
     for (class, fits) in [
         (ErrorClass::InvalidParameter, argument),
         (ErrorClass::Unsupported, argument),
@@ -124,92 +141,110 @@ async fn refusals_of_a_modification_keep_their_meaning() {
         (ErrorClass::Encryption, state),
         (ErrorClass::Unauthorized, rights),
     ] {
-        rig.sim.fail_next(Action::ModifyVolume, class, false);
-        let before = rig.count(Action::ModifyVolume);
-        let error = rig.cloud.modify_volume(&volume.id, &throughput(250), &rig.waiters).await.unwrap_err();
+        fixture.sim.fail_next(Action::ModifyVolume, class, false);
+        let before = fixture.count(Action::ModifyVolume);
+        let error = fixture.cloud.volumes.modify(&volume.id, &throughput(250), &fixture.waiters).await.unwrap_err();
         assert!(fits(&error), "{class:?}: {error:?}");
-        assert_eq!(rig.count(Action::ModifyVolume), before + 1, "{class:?} is not repeated");
+        assert_eq!(fixture.count(Action::ModifyVolume), before + 1, "{class:?} is not repeated");
     }
 }
 
+/// A refused property after tags were changed is Internal, not invalid.
+///
+/// Rule: controller.md 5.2 note 1
 #[tokio::test(start_paused = true)]
 async fn a_refusal_after_tags_were_changed_does_not_say_that_nothing_was_done() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
     let spec = ModifySpec { tags: tags(&[("team", "storage")]), ..throughput(90_000) };
-    let error = rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::Internal { .. }), "{error:?}");
+    let error = fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::Internal), "{error:?}");
     assert!(message_of(&error).contains("tags have been changed"), "{}", message_of(&error));
 }
 
+/// Refusals of tag changes keep their meaning; a lost answer is an unknown outcome.
+///
+/// Rule: ebs-cloud.md 7, 10 row TagLimitExceeded; D-14, D-16
 #[tokio::test(start_paused = true)]
 async fn refusals_of_tags_keep_their_meaning() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
     let spec = ModifySpec { tags: tags(&[("team", "storage")]), ..ModifySpec::default() };
-    rig.sim.fail_next(Action::CreateTags, ErrorClass::LimitExceeded(Limit::Tags), false);
-    let error = rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::LimitExceeded { .. }), "{error:?}");
-    rig.sim.fail_next(Action::CreateTags, ErrorClass::Ambiguous, true);
-    let error = rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
+    fixture.sim.fail_next(Action::CreateTags, ErrorClass::LimitExceeded(Limit::Tags), false);
+    let error = fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::LimitExceeded), "{error:?}");
+    fixture.sim.fail_next(Action::CreateTags, ErrorClass::Ambiguous, true);
+    let error = fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "{error:?}");
     let missing = VolumeId::parse("vol-0123456789abcdef0").unwrap();
-    match rig.cloud.modify_volume(&missing, &spec, &rig.waiters).await.unwrap_err() {
-        CloudError::NotFound { object, .. } => assert_eq!(object, Object::Volume(missing)),
+    match fixture.cloud.volumes.modify(&missing, &spec, &fixture.waiters).await.unwrap_err() {
+        CloudError { kind: CloudErrorKind::NotFound(object), .. } => assert_eq!(object, Object::Volume(missing)),
         other => panic!("{other:?}"),
     }
 }
 
+/// IOPS above the limit of type and place are lowered with a warning.
+///
+/// Rule: ebs-cloud.md 3.4, 7 step 7, E17; D-2
 #[tokio::test(start_paused = true)]
 async fn iops_above_the_limit_of_the_type_are_lowered_and_the_limit_is_asked_for_the_volumes_place() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
-    let spec = ModifySpec { size: Some(Gib(200)), iops: IopsRequest::Explicit(900_000), ..ModifySpec::default() };
-    let now = rig.cloud.modify_volume(&volume.id, &spec, &rig.waiters).await.unwrap().unwrap();
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    let spec = ModifySpec { size: Some(Gib(200)), iops: IopsRequest::explicit(900_000), ..ModifySpec::default() };
+    let now = fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap().unwrap();
     assert!(now.iops.is_some_and(|iops| (3000..900_000).contains(&iops)), "{:?}", now.iops);
-    let probes = rig.probes();
+    let probes = fixture.probes();
     assert_eq!(probes.len(), 1);
     assert_eq!(probes[0].availability_zone.as_deref(), Some("us-west-2a"));
 }
 
+/// A modification lifts IOPS to the minimum of the type to be.
+///
+/// Rule: ebs-cloud.md 3.4, 7 step 7
 #[tokio::test(start_paused = true)]
 async fn iops_that_every_place_allows_are_not_asked_about_and_lifted_to_the_minimum() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
     let to_io2 =
-        ModifySpec { volume_type: Some(VolumeType::Io2), iops: IopsRequest::PerGib(10), ..ModifySpec::default() };
-    let now = rig.cloud.modify_volume(&volume.id, &to_io2, &rig.waiters).await.unwrap().unwrap();
+        ModifySpec { volume_type: Some(VolumeType::Io2), iops: IopsRequest::per_gib(10), ..ModifySpec::default() };
+    let now = fixture.cloud.volumes.modify(&volume.id, &to_io2, &fixture.waiters).await.unwrap().unwrap();
     assert_eq!((now.volume_type, now.iops), (VolumeType::Io2, Some(100)), "40 are below the type's minimum");
-    assert_eq!(rig.probes().len(), 0);
+    assert_eq!(fixture.probes().len(), 0);
 }
 
+/// A failed modification is told with EC2's reason, at once.
+///
+/// Rule: ebs-cloud.md E11
 #[tokio::test(start_paused = true)]
 async fn a_modification_that_fails_is_told_with_ec2s_reason() {
-    let rig = Rig::new().await;
-    rig.timing(modify_ms(60_000)).await;
-    let volume = rig.volume("pvc-1").await;
-    rig.lens.bend_modifications(|modifications| {
+    let fixture = Fixture::new().await;
+    fixture.timing(modify_ms(60_000)).await;
+    let volume = fixture.volume("pvc-1").await;
+    fixture.ec2.override_modifications(|modifications| {
         for modification in modifications {
             modification.state = ModificationState::Failed;
             modification.status_message = Some("no such disk".to_owned());
         }
     });
     let began = Instant::now();
-    let error = rig.cloud.modify_volume(&volume.id, &throughput(250), &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::Internal { .. }), "{error:?}");
+    let error = fixture.cloud.volumes.modify(&volume.id, &throughput(250), &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::Internal), "{error:?}");
     assert!(message_of(&error).contains("no such disk"), "{}", message_of(&error));
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
+/// A running modification that looks do not show yet is not taken for done.
+///
+/// Rule: ebs-cloud.md E3, 7 step 3
 #[tokio::test(start_paused = true)]
 async fn a_running_modification_that_describes_do_not_show_yet_is_not_taken_for_done() {
-    let rig = Rig::new().await;
-    rig.timing(modify_ms(30_000)).await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = Fixture::new().await;
+    fixture.timing(modify_ms(30_000)).await;
+    let volume = fixture.volume("pvc-1").await;
     let waiters = Waiters::default();
     let waiter = waiters.join();
-    let gate = rig.sim.hold(Action::ModifyVolume);
-    let (given_up, _successor) = tokio::join!(rig.cloud.expand(&volume.id, Gib(10), &waiters), async {
+    let gate = fixture.sim.hold(Action::ModifyVolume);
+    let (given_up, _successor) = tokio::join!(fixture.cloud.volumes.expand(&volume.id, Gib(10), &waiters), async {
         gate.reached().await;
         drop(waiter);
         let successor = waiters.supersede();
@@ -218,21 +253,24 @@ async fn a_running_modification_that_describes_do_not_show_yet_is_not_taken_for_
     });
     given_up.unwrap_err();
     let began = Instant::now();
-    rig.lens.bend_modifications(move |modifications| {
+    fixture.ec2.override_modifications(move |modifications| {
         if began.elapsed() < Duration::from_secs(14) {
             modifications.clear();
         }
     });
-    rig.cloud.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap();
+    fixture.cloud.volumes.expand(&volume.id, Gib(10), &fixture.waiters).await.unwrap();
     assert!(began.elapsed() >= Duration::from_secs(25), "{:?}", began.elapsed());
-    assert_eq!(rig.count(Action::ModifyVolume), 1);
+    assert_eq!(fixture.count(Action::ModifyVolume), 1);
 }
 
+/// A modification that another process has just made is followed instead of refused.
+///
+/// Rule: ebs-cloud.md 7 step 3; D-14
 #[tokio::test(start_paused = true)]
 async fn a_modification_that_another_process_has_just_made_is_followed_instead_of_refused() {
-    let rig = Rig::with(EngineConfig { modifications_per_day: Some(1), ..EngineConfig::default() }).await;
-    rig.timing(modify_ms(20_000)).await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = Fixture::with(EngineConfig { modifications_per_day: Some(1), ..EngineConfig::default() }).await;
+    fixture.timing(modify_ms(20_000)).await;
+    let volume = fixture.volume("pvc-1").await;
     let request = ModifyVolume {
         volume: volume.id.clone(),
         size: Some(Gib(10)),
@@ -240,19 +278,19 @@ async fn a_modification_that_another_process_has_just_made_is_followed_instead_o
         iops: None,
         throughput: None,
     };
-    rig.sim.modify_volume(&request).await.expect("it can be modified");
+    fixture.sim.modify_volume(&request).await.expect("it can be modified");
     let began = Instant::now();
     let old = volume.size;
-    rig.lens.bend_volumes(move |volumes| {
+    fixture.ec2.override_volumes(move |volumes| {
         if began.elapsed() < Duration::from_secs(5) {
             volumes.iter_mut().for_each(|v| v.size = old);
         }
     });
-    rig.lens.bend_modifications(move |modifications| {
+    fixture.ec2.override_modifications(move |modifications| {
         if began.elapsed() < Duration::from_secs(5) {
             modifications.clear();
         }
     });
-    assert_eq!(rig.cloud.expand(&volume.id, Gib(10), &rig.waiters).await.unwrap(), Gib(10));
+    assert_eq!(fixture.cloud.volumes.expand(&volume.id, Gib(10), &fixture.waiters).await.unwrap(), Gib(10));
     assert!(began.elapsed() >= Duration::from_secs(20), "{:?}", began.elapsed());
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use ebs_cloud::CloudError;
+use ebs_cloud::{CloudError, CloudErrorKind};
 use ebs_ec2::{Action, AttachRequest, Attachments, ErrorClass, Limit};
 use ebs_sim::engine::TimingOverride;
 use ebs_types::{DeviceName, NodeId, VolumeId};
 use tokio::time::Instant;
 
-use crate::rig::{Rig, message_of};
+use crate::fixture::{Fixture, message_of};
 
 /// As a describe that lags does: what was, said now.
 fn show(volume: &mut ebs_ec2::Volume, old: &[ebs_ec2::Attachment]) {
@@ -16,83 +16,98 @@ fn show(volume: &mut ebs_ec2::Volume, old: &[ebs_ec2::Attachment]) {
     volume.attachments = old.iter().map(|a| ebs_ec2::Attachment { said_at, ..a.clone() }).collect();
 }
 
-async fn attach_by_hand(rig: &Rig, volume: &VolumeId, node: &NodeId, device: &str) {
+async fn attach_by_hand(fixture: &Fixture, volume: &VolumeId, node: &NodeId, device: &str) {
     let request = AttachRequest {
         volume: volume.clone(),
         instance: node.instance().clone(),
         device: DeviceName::new(device),
         card: None,
     };
-    rig.sim.attach_volume(&request).await.expect("the attachment is possible");
+    fixture.sim.attach_volume(&request).await.expect("the attachment is possible");
 }
 
+/// Nothing is asked of a volume before it is attached, and one look shows it attached.
+///
+/// Rule: ebs-cloud.md 5.1; D-20, D-24
 #[tokio::test(start_paused = true)]
 async fn nothing_is_asked_of_a_volume_before_it_is_attached() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
-    let [node, _] = rig.nodes().await;
-    rig.sim.clear_calls();
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
-    let actions = rig.actions();
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    let [node, _] = fixture.nodes().await;
+    fixture.sim.clear_calls();
+    fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    let actions = fixture.actions();
     let attach = actions.iter().position(|a| *a == Action::AttachVolume).expect("it was attached");
     assert!(!actions[..attach].contains(&Action::DescribeVolumes), "{actions:?}");
     assert_eq!(actions[attach + 1..], [Action::DescribeVolumes], "one look shows it");
 }
 
+/// An instance is described once for the attachments of half a minute, and no name is taken twice for it.
+///
+/// Rule: ebs-cloud.md 5.1 steps 1 and 4, E18
 #[tokio::test(start_paused = true)]
 async fn an_instance_is_described_once_for_many_attachments_and_anew_after_a_while() {
-    let rig = Rig::new().await;
-    let [node, _] = rig.nodes().await;
+    let fixture = Fixture::new().await;
+    let [node, _] = fixture.nodes().await;
     let mut names = Vec::new();
     for n in 0..6 {
-        let volume = rig.volume(&format!("pvc-{n}")).await;
-        names.push(rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap().device);
+        let volume = fixture.volume(&format!("pvc-{n}")).await;
+        names.push(fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap().device);
     }
     names.sort();
     names.dedup();
     assert_eq!(names.len(), 6);
-    assert_eq!(rig.count(Action::DescribeInstances), 1);
-    rig.pass(60).await;
-    let volume = rig.volume("pvc-later").await;
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
-    assert_eq!(rig.count(Action::DescribeInstances), 2);
-    assert_eq!(rig.accepted(Action::AttachVolume), rig.count(Action::AttachVolume), "no name was taken twice");
+    assert_eq!(fixture.count(Action::DescribeInstances), 1);
+    fixture.pass(60).await;
+    let volume = fixture.volume("pvc-later").await;
+    fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    assert_eq!(fixture.count(Action::DescribeInstances), 2);
+    assert_eq!(fixture.accepted(Action::AttachVolume), fixture.count(Action::AttachVolume), "no name was taken twice");
 }
 
+/// A description of an instance that grew old while something else was asked gives no device name.
+///
+/// Rule: ebs-cloud.md 5.1, E18; found by the model
 #[tokio::test(start_paused = true)]
 async fn a_description_that_grew_old_while_something_else_was_asked_gives_no_device_name() {
-    let rig = Rig::new().await;
-    let [node, _] = rig.nodes().await;
-    let (quick, slow) = (rig.volume("a").await, rig.volume("b").await);
-    let gate = rig.sim.hold(Action::DescribeInstanceTypes);
-    let (attached, ()) = tokio::join!(rig.cloud.attach(&slow.id, &node, &rig.waiters), async {
+    let fixture = Fixture::new().await;
+    let [node, _] = fixture.nodes().await;
+    let (quick, slow) = (fixture.volume("a").await, fixture.volume("b").await);
+    let gate = fixture.sim.hold(Action::DescribeInstanceTypes);
+    let (attached, ()) = tokio::join!(fixture.cloud.attachments.attach(&slow.id, &node, &fixture.waiters), async {
         gate.reached().await;
-        rig.cloud.attach(&quick.id, &node, &rig.waiters).await.expect("nothing holds this one");
-        rig.pass(60).await;
+        fixture.cloud.attachments.attach(&quick.id, &node, &fixture.waiters).await.expect("nothing holds this one");
+        fixture.pass(60).await;
         gate.release();
     });
     assert_eq!(attached.unwrap().device.as_str(), "/dev/xvdab");
-    assert_eq!(rig.accepted(Action::AttachVolume), rig.count(Action::AttachVolume), "no name was taken twice");
+    assert_eq!(fixture.accepted(Action::AttachVolume), fixture.count(Action::AttachVolume), "no name was taken twice");
 }
 
+/// A name that somebody else took leads to a fresh description and another name.
+///
+/// Rule: ebs-cloud.md 5.1 step 5, 10 row InvalidParameterValue "already in use"
 #[tokio::test(start_paused = true)]
 async fn a_name_that_somebody_else_took_meanwhile_leads_to_a_fresh_describe_and_another_name() {
-    let rig = Rig::new().await;
-    let [node, _] = rig.nodes().await;
-    let (one, stranger, two) = (rig.volume("a").await, rig.volume("b").await, rig.volume("c").await);
-    rig.cloud.attach(&one.id, &node, &rig.waiters).await.unwrap();
-    attach_by_hand(&rig, &stranger.id, &node, "/dev/xvdab").await;
-    let attached = rig.cloud.attach(&two.id, &node, &rig.waiters).await.unwrap();
+    let fixture = Fixture::new().await;
+    let [node, _] = fixture.nodes().await;
+    let (one, stranger, two) = (fixture.volume("a").await, fixture.volume("b").await, fixture.volume("c").await);
+    fixture.cloud.attachments.attach(&one.id, &node, &fixture.waiters).await.unwrap();
+    attach_by_hand(&fixture, &stranger.id, &node, "/dev/xvdab").await;
+    let attached = fixture.cloud.attachments.attach(&two.id, &node, &fixture.waiters).await.unwrap();
     assert_eq!(attached.device.as_str(), "/dev/xvdac");
-    assert_eq!(rig.count(Action::DescribeInstances), 2);
+    assert_eq!(fixture.count(Action::DescribeInstances), 2);
 }
 
+/// A refusal for any reason is a success when the volume is attached to that node already.
+///
+/// Rule: ebs-cloud.md 5.1 step 4; D-20
 #[tokio::test(start_paused = true)]
 async fn a_refusal_for_any_reason_is_a_success_when_the_volume_is_attached_there_already() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
-    let [node, _] = rig.nodes().await;
-    let first = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    let [node, _] = fixture.nodes().await;
+    let first = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
     for class in [
         ErrorClass::LimitExceeded(Limit::Attachments),
         ErrorClass::ZoneMismatch,
@@ -102,25 +117,30 @@ async fn a_refusal_for_any_reason_is_a_success_when_the_volume_is_attached_there
         ErrorClass::VolumeInUse,
         ErrorClass::Other,
     ] {
-        rig.sim.fail_next(Action::AttachVolume, class, false);
-        let again = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+        fixture.sim.fail_next(Action::AttachVolume, class, false);
+        let again = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
         assert_eq!((again.device, again.attach_time), (first.device.clone(), first.attach_time), "{class:?}");
     }
 }
 
+/// A refusal of AttachVolume for a volume that is not attached to that node keeps its meaning and EC2's words, and the
+/// name is free again.
+///
+/// Rule: ebs-cloud.md 5.1 step 5, E9, 10 rows InvalidInstanceID.NotFound, InvalidVolume.NotFound,
+/// AttachmentLimitExceeded, VolumeInUse, InvalidVolume.ZoneMismatch, UnauthorizedOperation
 #[tokio::test(start_paused = true)]
 async fn a_refusal_keeps_its_meaning_when_the_volume_is_not_attached_there() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
-    let [node, _] = rig.nodes().await;
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    let [node, _] = fixture.nodes().await;
     type Fits = fn(&CloudError) -> bool;
-    let limit: Fits = |e| matches!(e, CloudError::LimitExceeded { .. });
-    let state: Fits = |e| matches!(e, CloudError::FailedPrecondition { .. });
-    let argument: Fits = |e| matches!(e, CloudError::InvalidArgument { .. });
-    let missing: Fits = |e| matches!(e, CloudError::NotFound { .. });
-    let rights: Fits = |e| matches!(e, CloudError::Unauthorized { .. });
-    let later: Fits = |e| matches!(e, CloudError::Unavailable { .. });
-    let other: Fits = |e| matches!(e, CloudError::Internal { .. });
+    let limit: Fits = |e| matches!(e.kind, CloudErrorKind::LimitExceeded);
+    let state: Fits = |e| matches!(e.kind, CloudErrorKind::FailedPrecondition);
+    let argument: Fits = |e| matches!(e.kind, CloudErrorKind::InvalidArgument);
+    let missing: Fits = |e| matches!(e.kind, CloudErrorKind::NotFound(_));
+    let rights: Fits = |e| matches!(e.kind, CloudErrorKind::Unauthorized);
+    let later: Fits = |e| matches!(e.kind, CloudErrorKind::Unavailable);
+    let other: Fits = |e| matches!(e.kind, CloudErrorKind::Internal);
     for (class, fits) in [
         (ErrorClass::LimitExceeded(Limit::Attachments), limit),
         (ErrorClass::ZoneMismatch, state),
@@ -137,104 +157,129 @@ async fn a_refusal_keeps_its_meaning_when_the_volume_is_not_attached_there() {
         (ErrorClass::NotSent, later),
         (ErrorClass::Other, other),
     ] {
-        rig.sim.fail_next(Action::AttachVolume, class, false);
+        fixture.sim.fail_next(Action::AttachVolume, class, false);
         if matches!(class, ErrorClass::VolumeInUse | ErrorClass::IncorrectState) {
             // What was in the way may have gone since: it is asked once more.
-            rig.sim.fail_next(Action::AttachVolume, class, false);
+            fixture.sim.fail_next(Action::AttachVolume, class, false);
         }
-        let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
+        let error = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap_err();
         assert!(fits(&error), "{class:?}: {error:?}");
-        assert!(error.ec2().is_some_and(|e| e.class == class), "{class:?}: {error:?}");
+        assert!(error.cause.as_ref().is_some_and(|e| e.class == class), "{class:?}: {error:?}");
     }
-    let device = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap().device;
+    let device = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap().device;
     assert_eq!(device.as_str(), "/dev/xvdaa", "no refused attempt has kept its name");
 }
 
+/// Names that are all refused end the attempt after five, and the next goes on with others.
+///
+/// Rule: ebs-cloud.md 5.1, 5.2
 #[tokio::test(start_paused = true)]
 async fn names_that_are_all_refused_end_the_attempt() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
-    let [node, _] = rig.nodes().await;
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    let [node, _] = fixture.nodes().await;
     for _ in 0..5 {
-        rig.sim.fail_next(Action::AttachVolume, ErrorClass::DeviceNameInUse, false);
+        fixture.sim.fail_next(Action::AttachVolume, ErrorClass::DeviceNameInUse, false);
     }
-    let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
-    assert_eq!(rig.count(Action::AttachVolume), 5);
-    assert_eq!(rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap().device.as_str(), "/dev/xvdaf");
+    let error = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
+    assert_eq!(fixture.count(Action::AttachVolume), 5);
+    assert_eq!(
+        fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap().device.as_str(),
+        "/dev/xvdaf"
+    );
 }
 
+/// An attachment that this process made is believed at once, one made by others when looks cannot show the past.
+///
+/// Rule: ebs-cloud.md 5.4; D-5
 #[tokio::test(start_paused = true)]
 async fn our_own_attachment_is_believed_at_once_and_one_of_others_when_describes_cannot_show_the_past() {
-    let mut rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
-    let [node, _] = rig.nodes().await;
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let mut fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    let [node, _] = fixture.nodes().await;
+    fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
     let began = Instant::now();
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
-    rig.restart();
+    fixture.restart();
     let began = Instant::now();
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
     assert!((15..25).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
 }
 
+/// An attachment that is over is not reported because looks still list it.
+///
+/// Rule: ebs-cloud.md E10; D-5
 #[tokio::test(start_paused = true)]
 async fn an_attachment_that_is_over_is_not_reported_because_describes_still_list_it() {
-    let mut rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
-    let [node, _] = rig.nodes().await;
-    let neighbour = rig.neighbour().await;
-    let old = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap().volume.attachments;
-    rig.pass(20).await;
-    rig.cloud.detach(&volume.id, &node, &rig.waiters).await.unwrap();
-    rig.cloud.attach(&volume.id, &neighbour, &rig.waiters).await.unwrap();
-    rig.restart();
+    let mut fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    let [node, _] = fixture.nodes().await;
+    let neighbour = fixture.neighbour().await;
+    let old = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap().volume.attachments;
+    fixture.pass(20).await;
+    fixture.cloud.attachments.detach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    fixture.cloud.attachments.attach(&volume.id, &neighbour, &fixture.waiters).await.unwrap();
+    fixture.restart();
     let until = Instant::now() + Duration::from_secs(14);
-    rig.lens.bend_volumes(move |volumes| {
+    fixture.ec2.override_volumes(move |volumes| {
         for volume in volumes.iter_mut().filter(|v| !v.attachments.is_empty()) {
             if Instant::now() < until {
                 show(volume, &old);
             }
         }
     });
-    let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::OutcomeUnknown { .. } | CloudError::FailedPrecondition { .. }), "{error:?}");
-    let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
+    let error = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            CloudError { kind: CloudErrorKind::OutcomeUnknown, .. }
+                | CloudError { kind: CloudErrorKind::FailedPrecondition, .. }
+        ),
+        "{error:?}"
+    );
+    let error = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap_err();
     assert!(message_of(&error).contains(&neighbour.to_string()), "{}", message_of(&error));
 }
 
+/// An earlier attachment that is still listed is told from the new one by its attach time.
+///
+/// Rule: ebs-cloud.md E10; D-5
 #[tokio::test(start_paused = true)]
 async fn an_earlier_attachment_still_listed_is_not_taken_for_the_new_one() {
-    let rig = Rig::new().await;
-    rig.timing(TimingOverride { attach_ms: Some(8_000), ..TimingOverride::default() }).await;
-    let volume = rig.volume("pvc-1").await;
-    let [node, _] = rig.nodes().await;
-    let old = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
-    rig.pass(20).await;
-    rig.cloud.detach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let fixture = Fixture::new().await;
+    fixture.timing(TimingOverride { attach_ms: Some(8_000), ..TimingOverride::default() }).await;
+    let volume = fixture.volume("pvc-1").await;
+    let [node, _] = fixture.nodes().await;
+    let old = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    fixture.pass(20).await;
+    fixture.cloud.attachments.detach(&volume.id, &node, &fixture.waiters).await.unwrap();
     let began = Instant::now();
     let stale = old.volume.attachments.clone();
-    rig.lens.bend_volumes(move |volumes| {
+    fixture.ec2.override_volumes(move |volumes| {
         if began.elapsed() < Duration::from_secs(6) {
             volumes.iter_mut().for_each(|v| v.attachments.clone_from(&stale));
         }
     });
-    let new = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    let new = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
     assert!(began.elapsed() >= Duration::from_secs(8), "{:?}", began.elapsed());
     assert_ne!(new.attach_time, old.attach_time);
 }
 
+/// After a lost answer the next attempt looks before it calls AttachVolume.
+///
+/// Rule: D-14
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_is_not_followed_by_a_blind_second_call_of_the_next_attempt() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
-    let [node, _] = rig.nodes().await;
-    rig.sim.fail_next(Action::AttachVolume, ErrorClass::Ambiguous, true);
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    let [node, _] = fixture.nodes().await;
+    fixture.sim.fail_next(Action::AttachVolume, ErrorClass::Ambiguous, true);
     let waiters = ebs_types::Waiters::default();
     let waiter = waiters.join();
-    let gate = rig.sim.hold(Action::AttachVolume);
-    let (given_up, _successor) = tokio::join!(rig.cloud.attach(&volume.id, &node, &waiters), async {
+    let gate = fixture.sim.hold(Action::AttachVolume);
+    let (given_up, _successor) = tokio::join!(fixture.cloud.attachments.attach(&volume.id, &node, &waiters), async {
         gate.reached().await;
         drop(waiter);
         let successor = waiters.supersede();
@@ -242,22 +287,25 @@ async fn a_lost_answer_is_not_followed_by_a_blind_second_call_of_the_next_attemp
         successor
     });
     given_up.unwrap_err();
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
-    assert_eq!(rig.count(Action::AttachVolume), 1);
+    fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    assert_eq!(fixture.count(Action::AttachVolume), 1);
 }
 
+/// An attachment that this process has ended or begun to end is not reported because looks still list it.
+///
+/// Rule: D-26, D-5
 #[tokio::test(start_paused = true)]
 async fn an_attachment_that_this_process_has_begun_to_end_is_not_reported_because_describes_still_list_it() {
-    let rig = Rig::new().await;
-    rig.timing(TimingOverride { detach_ms: Some(30_000), ..TimingOverride::default() }).await;
-    let volume = rig.volume("pvc-1").await;
-    let [node, _] = rig.nodes().await;
-    let first = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
-    rig.pass(400).await;
+    let fixture = Fixture::new().await;
+    fixture.timing(TimingOverride { detach_ms: Some(30_000), ..TimingOverride::default() }).await;
+    let volume = fixture.volume("pvc-1").await;
+    let [node, _] = fixture.nodes().await;
+    let first = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    fixture.pass(400).await;
     let waiters = ebs_types::Waiters::default();
     let waiter = waiters.join();
-    let gate = rig.sim.hold(Action::DetachVolume);
-    let (given_up, _successor) = tokio::join!(rig.cloud.detach(&volume.id, &node, &waiters), async {
+    let gate = fixture.sim.hold(Action::DetachVolume);
+    let (given_up, _successor) = tokio::join!(fixture.cloud.attachments.detach(&volume.id, &node, &waiters), async {
         gate.reached().await;
         drop(waiter);
         let successor = waiters.supersede();
@@ -266,57 +314,64 @@ async fn an_attachment_that_this_process_has_begun_to_end_is_not_reported_becaus
     });
     given_up.unwrap_err();
     let (until, listed) = (Instant::now() + Duration::from_secs(14), first.volume.attachments);
-    rig.lens.bend_volumes(move |volumes| {
+    fixture.ec2.override_volumes(move |volumes| {
         for volume in volumes.iter_mut().filter(|v| !v.attachments.is_empty()) {
             if Instant::now() < until {
                 show(volume, &listed);
             }
         }
     });
-    let again = rig.cloud.attach(&volume.id, &node, &rig.waiters).await;
+    let again = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await;
     assert!(again.is_err() || again.is_ok_and(|a| a.attach_time != first.attach_time), "it was on its way out");
 }
 
+/// Rule: see `an_attachment_that_this_process_has_begun_to_end_is_not_reported_because_describes_still_list_it`
 #[tokio::test(start_paused = true)]
 async fn an_attachment_that_this_process_has_ended_is_not_reported_because_describes_still_list_it() {
     for restarted in [false, true] {
-        let mut rig = Rig::new().await;
-        let volume = rig.volume("pvc-1").await;
-        let [node, _] = rig.nodes().await;
-        let neighbour = rig.neighbour().await;
-        let old = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap().volume.attachments;
+        let mut fixture = Fixture::new().await;
+        let volume = fixture.volume("pvc-1").await;
+        let [node, _] = fixture.nodes().await;
+        let neighbour = fixture.neighbour().await;
+        let old =
+            fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap().volume.attachments;
         if restarted {
-            rig.restart();
+            fixture.restart();
         }
-        rig.pass(40).await;
-        rig.cloud.detach(&volume.id, &node, &rig.waiters).await.unwrap();
-        rig.twin().attach(&volume.id, &neighbour, &rig.waiters).await.unwrap();
+        fixture.pass(40).await;
+        fixture.cloud.attachments.detach(&volume.id, &node, &fixture.waiters).await.unwrap();
+        fixture.twin().attachments.attach(&volume.id, &neighbour, &fixture.waiters).await.unwrap();
         let until = Instant::now() + Duration::from_secs(13);
-        rig.lens.bend_volumes(move |volumes| {
+        fixture.ec2.override_volumes(move |volumes| {
             for volume in volumes.iter_mut().filter(|v| !v.attachments.is_empty()) {
                 if Instant::now() < until {
                     show(volume, &old);
                 }
             }
         });
-        let again = rig.cloud.attach(&volume.id, &node, &rig.waiters).await;
+        let again = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await;
         assert!(again.is_err(), "restarted: {restarted}: it is attached to {neighbour}");
     }
 }
 
+/// Two processes that attach and detach at one node at the same time do not hurt each other.
+///
+/// Rule: D-22; ebs-cloud.md 5.1
 #[tokio::test(start_paused = true)]
 async fn two_processes_do_not_hurt_each_other() {
-    let rig = Rig::new().await;
-    rig.timing(TimingOverride { attach_ms: Some(3_000), detach_ms: Some(3_000), ..TimingOverride::default() }).await;
-    let [node, _] = rig.nodes().await;
-    let clouds = [rig.cloud.clone(), rig.twin()];
+    let fixture = Fixture::new().await;
+    fixture
+        .timing(TimingOverride { attach_ms: Some(3_000), detach_ms: Some(3_000), ..TimingOverride::default() })
+        .await;
+    let [node, _] = fixture.nodes().await;
+    let clouds = [fixture.cloud.clone(), fixture.twin()];
     let mut running = tokio::task::JoinSet::new();
     for n in 0..10 {
         for cloud in &clouds {
-            let volume = rig.volume(&format!("pvc-{n}-{}", running.len())).await.id;
-            let (cloud, waiters, node) = (cloud.clone(), rig.waiters.clone(), node.clone());
+            let volume = fixture.volume(&format!("pvc-{n}-{}", running.len())).await.id;
+            let (cloud, waiters, node) = (cloud.clone(), fixture.waiters.clone(), node.clone());
             running.spawn(async move {
-                let device = cloud.attach(&volume, &node, &waiters).await.unwrap().device;
+                let device = cloud.attachments.attach(&volume, &node, &waiters).await.unwrap().device;
                 (volume, device)
             });
         }
@@ -327,37 +382,44 @@ async fn two_processes_do_not_hurt_each_other() {
     names.dedup();
     assert_eq!(names.len(), 20);
     for (n, (volume, _)) in made.iter().enumerate() {
-        clouds[n % 2].detach(volume, &node, &rig.waiters).await.unwrap();
+        clouds[n % 2].attachments.detach(volume, &node, &fixture.waiters).await.unwrap();
     }
-    assert!(rig.volumes().await.iter().all(|v| v.attachments.is_empty()));
+    assert!(fixture.volumes().await.iter().all(|v| v.attachments.is_empty()));
 }
 
+/// A stuck attachment of another process is taken back too, when looks show it for certain, and the fresh start has
+/// another name.
+///
+/// Rule: ebs-cloud.md 5.4, E9
 #[tokio::test(start_paused = true)]
 async fn a_stuck_attachment_of_another_process_is_taken_back_too() {
-    let rig = Rig::new().await;
-    rig.timing(TimingOverride { attach_ms: Some(100_000_000), ..TimingOverride::default() }).await;
-    let volume = rig.volume("pvc-1").await;
-    let [node, _] = rig.nodes().await;
-    attach_by_hand(&rig, &volume.id, &node, "/dev/xvdaa").await;
-    rig.pass(100).await;
+    let fixture = Fixture::new().await;
+    fixture.timing(TimingOverride { attach_ms: Some(100_000_000), ..TimingOverride::default() }).await;
+    let volume = fixture.volume("pvc-1").await;
+    let [node, _] = fixture.nodes().await;
+    attach_by_hand(&fixture, &volume.id, &node, "/dev/xvdaa").await;
+    fixture.pass(100).await;
     let began = Instant::now();
-    let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::InProgress { .. }), "{error:?}");
+    let error = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
     assert!((15..30).contains(&began.elapsed().as_secs()), "only what looks show for certain: {:?}", began.elapsed());
-    assert_eq!(rig.accepted(Action::DetachVolume), 1);
-    rig.timing(TimingOverride { attach_ms: Some(0), ..TimingOverride::default() }).await;
-    let fresh = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
+    assert_eq!(fixture.accepted(Action::DetachVolume), 1);
+    fixture.timing(TimingOverride { attach_ms: Some(0), ..TimingOverride::default() }).await;
+    let fresh = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
     assert_eq!(fresh.device.as_str(), "/dev/xvdab");
 }
 
+/// A volume for one node that EC2 lists at two is an error that names both.
+///
+/// Rule: ebs-cloud.md 5.4 row MultiAttachEnabled
 #[tokio::test(start_paused = true)]
 async fn a_volume_for_one_node_that_ec2_lists_at_two_is_an_error_that_names_both() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
-    let [node, other] = rig.nodes().await;
-    rig.timing(TimingOverride { attach_ms: Some(20_000), ..TimingOverride::default() }).await;
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    let [node, other] = fixture.nodes().await;
+    fixture.timing(TimingOverride { attach_ms: Some(20_000), ..TimingOverride::default() }).await;
     let second = other.instance().clone();
-    rig.lens.bend_volumes(move |volumes| {
+    fixture.ec2.override_volumes(move |volumes| {
         for volume in volumes {
             let also = volume.attachments.first().cloned().map(|a| ebs_ec2::Attachment {
                 instance: Some(second.clone()),
@@ -367,26 +429,32 @@ async fn a_volume_for_one_node_that_ec2_lists_at_two_is_an_error_that_names_both
             volume.attachments.extend(also);
         }
     });
-    let error = rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::Internal { .. }), "{error:?}");
+    let error = fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::Internal), "{error:?}");
     assert!([&node, &other].iter().all(|n| message_of(&error).contains(&n.to_string())), "{}", message_of(&error));
 }
 
+/// A volume is attached again only when a DetachVolume that got no answer can no longer be carried out (15 s).
+///
+/// Rule: D-14, D-26
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_attached_again_only_when_a_detach_without_an_answer_can_no_longer_be_carried_out() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await.id;
-    let [node, _] = rig.nodes().await;
-    rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
-    rig.pass(16).await;
-    rig.cloud.detach(&volume, &node, &rig.waiters).await.unwrap();
-    rig.pass(16).await;
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await.id;
+    let [node, _] = fixture.nodes().await;
+    fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.pass(16).await;
+    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.pass(16).await;
     // Asked once more, as orchestrators do.
-    rig.sim.fail_next(Action::DetachVolume, ErrorClass::Ambiguous, false);
+    fixture.sim.fail_next(Action::DetachVolume, ErrorClass::Ambiguous, false);
     let lost = Instant::now();
-    let leaves = tokio::time::timeout(Duration::from_secs(1), rig.cloud.detach(&volume, &node, &rig.waiters));
+    let leaves = tokio::time::timeout(
+        Duration::from_secs(1),
+        fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters),
+    );
     assert!(leaves.await.is_err(), "it is not known what became of it");
-    rig.sim.clear_calls();
-    rig.cloud.attach(&volume, &node, &rig.waiters).await.unwrap();
+    fixture.sim.clear_calls();
+    fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
     assert!(lost.elapsed() >= Duration::from_secs(15), "answered after {:?}", lost.elapsed());
 }

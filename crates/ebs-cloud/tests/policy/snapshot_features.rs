@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use ebs_cloud::{CloudError, Ensured, LockSnapshot, Object, SnapshotSpec};
+use ebs_cloud::{CloudError, CloudErrorKind, Ensured, LockSnapshot, Object, SnapshotSpec};
 use ebs_ec2::{Action, ErrorClass, Limit};
 use ebs_sim::api::Call;
 use ebs_sim::engine::{EngineConfig, Timing};
 use ebs_types::SnapshotId;
 use tokio::time::Instant;
 
-use crate::rig::{Rig, message_of, snapshot_spec, zone};
+use crate::fixture::{Fixture, message_of, snapshot_spec, zone};
 
-async fn snapshot(rig: &Rig) -> SnapshotId {
-    let volume = rig.volume("pvc-1").await;
-    let made = rig.cloud.create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters).await;
-    rig.pass(1).await;
+async fn snapshot(fixture: &Fixture) -> SnapshotId {
+    let volume = fixture.volume("pvc-1").await;
+    let made = fixture.cloud.snapshots.create(&snapshot_spec("snap-a", &volume.id), &fixture.waiters).await;
+    fixture.pass(1).await;
     made.expect("a plain snapshot can be taken").into_inner().id
 }
 
@@ -28,137 +28,170 @@ fn lock(snapshot: &SnapshotId) -> LockSnapshot {
     }
 }
 
+/// Fast restores are enabled in every zone and may be asked for again.
+///
+/// Rule: ebs-cloud.md 8 row FSR; controller.md C19
 #[tokio::test(start_paused = true)]
 async fn fast_restores_are_enabled_in_every_zone_and_may_be_asked_for_again() {
-    let rig = Rig::new().await;
-    let id = snapshot(&rig).await;
+    let fixture = Fixture::new().await;
+    let id = snapshot(&fixture).await;
     let zones = [zone("us-west-2a"), zone("us-west-2b")];
-    rig.cloud.check_fast_restore_zones(&zones).await.unwrap();
+    fixture.cloud.snapshots.check_fast_restore_zones(&zones).await.unwrap();
     for _ in 0..2 {
-        rig.cloud.enable_fast_restores(&id, &zones, &rig.waiters).await.unwrap();
+        fixture.cloud.snapshots.enable_fast_restores(&id, &zones, &fixture.waiters).await.unwrap();
     }
 }
 
+/// Zones for fast restores must exist before anything is made; without a listing EC2 judges them.
+///
+/// Rule: ebs-cloud.md 8, E22; controller.md 14 step 6
 #[tokio::test(start_paused = true)]
 async fn a_zone_that_the_region_does_not_have_is_refused_before_anything_is_made() {
-    let rig = Rig::new().await;
-    let error = rig.cloud.check_fast_restore_zones(&[zone("us-west-2a"), zone("us-east-9z")]).await.unwrap_err();
-    assert!(matches!(error, CloudError::InvalidArgument { .. }), "{error:?}");
+    let fixture = Fixture::new().await;
+    let error =
+        fixture.cloud.snapshots.check_fast_restore_zones(&[zone("us-west-2a"), zone("us-east-9z")]).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
     assert!(
         message_of(&error).contains("us-east-9z") && !message_of(&error).contains("us-west-2a"),
         "{}",
         message_of(&error)
     );
-    assert_eq!(rig.mutations(), 0);
-    let blind = Rig::new().await;
+    assert_eq!(fixture.mutations(), 0);
+    let blind = Fixture::new().await;
     blind.sim.fail_next(Action::DescribeAvailabilityZones, ErrorClass::Unauthorized, false);
-    blind.cloud.check_fast_restore_zones(&[zone("us-east-9z")]).await.expect("EC2 is left to judge it");
+    blind.cloud.snapshots.check_fast_restore_zones(&[zone("us-east-9z")]).await.expect("EC2 is left to judge it");
 }
 
+/// Each zone without fast restores is told with EC2's code and message.
+///
+/// Rule: ebs-cloud.md 8 row FSR
 #[tokio::test(start_paused = true)]
 async fn a_zone_without_fast_restores_is_told_with_ec2s_code_and_message() {
-    let rig = Rig::new().await;
-    let id = snapshot(&rig).await;
+    let fixture = Fixture::new().await;
+    let id = snapshot(&fixture).await;
     let zones = [zone("us-west-2a"), zone("us-east-9z"), zone("us-east-9y")];
-    let error = rig.cloud.enable_fast_restores(&id, &zones, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::Internal { .. }), "{error:?}");
+    let error = fixture.cloud.snapshots.enable_fast_restores(&id, &zones, &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::Internal), "{error:?}");
     let text = message_of(&error);
     assert!(text.contains("us-east-9z: ") && text.contains("us-east-9y: ") && !text.contains("us-west-2a: "), "{text}");
 }
 
+/// A lock is passed on as given and EC2 judges it; a locked snapshot is not deleted.
+///
+/// Rule: ebs-cloud.md 8 row Lock; controller.md C27
 #[tokio::test(start_paused = true)]
 async fn a_lock_is_passed_on_as_it_was_given_and_ec2_judges_it() {
-    let rig = Rig::new().await;
-    let id = snapshot(&rig).await;
-    rig.cloud.lock_snapshot(&lock(&id), &rig.waiters).await.unwrap();
-    let error = rig.cloud.delete_snapshot(&id, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::FailedPrecondition { .. }), "locked: {error:?}");
+    let fixture = Fixture::new().await;
+    let id = snapshot(&fixture).await;
+    fixture.cloud.snapshots.lock(&lock(&id), &fixture.waiters).await.unwrap();
+    let error = fixture.cloud.snapshots.delete(&id, &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "locked: {error:?}");
     let nonsense = LockSnapshot { mode: Some("nonsense".to_owned()), ..lock(&id) };
-    let error = rig.cloud.lock_snapshot(&nonsense, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::InvalidArgument { .. }), "{error:?}");
+    let error = fixture.cloud.snapshots.lock(&nonsense, &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
 }
 
+/// Features of a snapshot that does not exist are NotFound.
+///
+/// Rule: ebs-cloud.md 8, 10 row InvalidSnapshot.NotFound
 #[tokio::test(start_paused = true)]
 async fn features_of_a_snapshot_that_does_not_exist_are_not_found() {
-    let rig = Rig::new().await;
+    let fixture = Fixture::new().await;
     let missing = SnapshotId::parse("snap-0123456789abcdef0").unwrap();
-    match rig.cloud.lock_snapshot(&lock(&missing), &rig.waiters).await.unwrap_err() {
-        CloudError::NotFound { object, .. } => assert_eq!(object, Object::Snapshot(missing)),
+    match fixture.cloud.snapshots.lock(&lock(&missing), &fixture.waiters).await.unwrap_err() {
+        CloudError { kind: CloudErrorKind::NotFound(object), .. } => assert_eq!(object, Object::Snapshot(missing)),
         other => panic!("{other:?}"),
     }
 }
 
+/// Whether a snapshot was made or found is told, also after a lost answer.
+///
+/// Rule: ebs-cloud.md 8, E24
 #[tokio::test(start_paused = true)]
 async fn whether_the_snapshot_was_made_or_found_is_told() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
-    rig.sim.fail_next(Action::CreateSnapshot, ErrorClass::Ambiguous, true);
-    let made = rig.cloud.create_snapshot(&spec, &rig.waiters).await.unwrap();
+    fixture.sim.fail_next(Action::CreateSnapshot, ErrorClass::Ambiguous, true);
+    let made = fixture.cloud.snapshots.create(&spec, &fixture.waiters).await.unwrap();
     assert!(matches!(made, Ensured::Created(_)), "its answer was lost, but it is ours: {made:?}");
-    let found = rig.cloud.create_snapshot(&spec, &rig.waiters).await.unwrap();
+    let found = fixture.cloud.snapshots.create(&spec, &fixture.waiters).await.unwrap();
     assert!(matches!(found, Ensured::Existing(_)), "{found:?}");
 }
 
+/// A local snapshot names its Outpost, and one elsewhere is not taken for it.
+///
+/// Rule: ebs-cloud.md 8 row Create
 #[tokio::test(start_paused = true)]
 async fn a_local_snapshot_names_its_outpost() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
     let outpost = "arn:aws:outposts:us-west-2:123456789012:outpost/op-1";
     let local = SnapshotSpec { outpost_arn: Some(outpost.to_owned()), ..snapshot_spec("snap-a", &volume.id) };
     // The simulated account has no Outpost.
-    rig.cloud.create_snapshot(&local, &rig.waiters).await.unwrap_err();
-    let asked = rig.sim.calls().into_iter().find_map(|c| match c.request {
+    fixture.cloud.snapshots.create(&local, &fixture.waiters).await.unwrap_err();
+    let asked = fixture.sim.calls().into_iter().find_map(|c| match c.request {
         Call::CreateSnapshot(request) => request.outpost_arn,
         _ => None,
     });
     assert_eq!(asked.as_deref(), Some(outpost));
-    let regional = rig.cloud.create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters).await.unwrap();
+    let regional =
+        fixture.cloud.snapshots.create(&snapshot_spec("snap-a", &volume.id), &fixture.waiters).await.unwrap();
     assert!(matches!(regional, Ensured::Created(_)));
-    let error = rig.cloud.create_snapshot(&local, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::AlreadyExists { .. }), "one of the region is none of the Outpost: {error:?}");
+    let error = fixture.cloud.snapshots.create(&local, &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::AlreadyExists), "one of the region is none of the Outpost: {error:?}");
 }
 
+/// SnapshotLimitExceeded and ConcurrentSnapshotLimitExceeded are LimitExceeded.
+///
+/// Rule: ebs-cloud.md 8 row Create, 10
 #[tokio::test(start_paused = true)]
 async fn a_quota_of_snapshots_is_a_limit() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
     for limit in [Limit::Snapshots, Limit::ConcurrentSnapshots] {
-        rig.sim.fail_next(Action::CreateSnapshot, ErrorClass::LimitExceeded(limit), false);
-        let error = rig.cloud.create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters).await.unwrap_err();
-        assert!(matches!(error, CloudError::LimitExceeded { .. }), "{error:?}");
+        fixture.sim.fail_next(Action::CreateSnapshot, ErrorClass::LimitExceeded(limit), false);
+        let error =
+            fixture.cloud.snapshots.create(&snapshot_spec("snap-a", &volume.id), &fixture.waiters).await.unwrap_err();
+        assert!(matches!(error.kind, CloudErrorKind::LimitExceeded), "{error:?}");
     }
 }
 
+/// A snapshot that another process took moments ago is found through EC2's refusal and not taken twice.
+///
+/// Rule: ebs-cloud.md E24; D-13
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_another_process_took_moments_ago_is_found_and_not_taken_twice() {
-    let rig = Rig::with(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }).await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = Fixture::with(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }).await;
+    let volume = fixture.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
-    let theirs = rig.twin().create_snapshot(&spec, &rig.waiters).await.unwrap().into_inner();
+    let theirs = fixture.twin().snapshots.create(&spec, &fixture.waiters).await.unwrap().into_inner();
     let began = Instant::now();
-    rig.lens.bend_snapshots(move |snapshots| {
+    fixture.ec2.override_snapshots(move |snapshots| {
         if began.elapsed() < Duration::from_secs(14) {
             snapshots.clear();
         }
     });
-    let ours = rig.cloud.create_snapshot(&spec, &rig.waiters).await.unwrap();
+    let ours = fixture.cloud.snapshots.create(&spec, &fixture.waiters).await.unwrap();
     assert_eq!(ours, Ensured::Existing(ours.clone().into_inner()));
     assert_eq!(ours.into_inner().id, theirs.id);
 }
 
+/// A snapshot that looks do not show yet is not taken for deleted.
+///
+/// Rule: ebs-cloud.md 8 row Delete; D-14
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_describes_do_not_show_yet_is_not_taken_for_deleted() {
-    let rig = Rig::new().await;
-    let id = snapshot(&rig).await;
+    let fixture = Fixture::new().await;
+    let id = snapshot(&fixture).await;
     let began = Instant::now();
-    rig.lens.bend_snapshots(move |snapshots| {
+    fixture.ec2.override_snapshots(move |snapshots| {
         if began.elapsed() < Duration::from_secs(14) {
             snapshots.clear();
         }
     });
-    rig.sim.fail_next(Action::DeleteSnapshot, ErrorClass::Ambiguous, false);
-    rig.cloud.delete_snapshot(&id, &rig.waiters).await.unwrap();
-    assert!(rig.sim.engine().snapshot_of_state().await.snapshots.is_empty());
-    assert_eq!(rig.count(Action::DeleteSnapshot), 2);
+    fixture.sim.fail_next(Action::DeleteSnapshot, ErrorClass::Ambiguous, false);
+    fixture.cloud.snapshots.delete(&id, &fixture.waiters).await.unwrap();
+    assert!(fixture.sim.engine().snapshot_of_state().await.snapshots.is_empty());
+    assert_eq!(fixture.count(Action::DeleteSnapshot), 2);
 }

@@ -1,37 +1,50 @@
-use ebs_cloud::{CloudError, Ensured, Object, SnapshotState};
+use ebs_cloud::{CloudError, CloudErrorKind, Ensured, Object, SnapshotState};
 use ebs_ec2::{Action, ErrorClass, Snapshots};
 use ebs_sim::api::Call;
 use ebs_sim::engine::{EngineConfig, Timing, TimingOverride};
 use ebs_types::{SnapshotId, VolumeId, Waiters};
 use tokio::time::Instant;
 
-use crate::rig::{Rig, message_of, snapshot_spec};
+use crate::fixture::{Fixture, message_of, snapshot_spec};
 
-async fn snapshots(rig: &Rig) -> usize {
-    rig.sim.engine().snapshot_of_state().await.snapshots.len()
+async fn snapshots(fixture: &Fixture) -> usize {
+    fixture.sim.engine().snapshot_of_state().await.snapshots.len()
 }
 
+/// A snapshot of that name and source is the result of a repeat, pending or not.
+///
+/// Rule: controller.md 14; D-13
+///
+/// A snapshot is answered while it is pending: its completion is not waited for.
+///
+/// Rule: ebs-cloud.md 2.2 row Snapshot, 8 last line
 #[tokio::test(start_paused = true)]
 async fn a_repeated_snapshot_is_the_same_snapshot_also_after_a_restart() {
-    let mut rig = Rig::new().await;
-    rig.timing(TimingOverride { snapshot_ms: Some(60_000), ..TimingOverride::default() }).await;
-    let volume = rig.volume("pvc-1").await;
+    let mut fixture = Fixture::new().await;
+    fixture.timing(TimingOverride { snapshot_ms: Some(60_000), ..TimingOverride::default() }).await;
+    let volume = fixture.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
-    let first = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
+    let first = fixture.cloud.snapshots.create(&spec, &fixture.waiters).await.map(Ensured::into_inner).unwrap();
     assert_eq!(first.state, SnapshotState::Pending, "completion is not waited for");
-    assert_eq!(rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap().id, first.id);
-    rig.restart();
-    let again = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
+    assert_eq!(
+        fixture.cloud.snapshots.create(&spec, &fixture.waiters).await.map(Ensured::into_inner).unwrap().id,
+        first.id
+    );
+    fixture.restart();
+    let again = fixture.cloud.snapshots.create(&spec, &fixture.waiters).await.map(Ensured::into_inner).unwrap();
     assert_eq!((again.id, again.source_volume), (first.id, Some(volume.id)));
-    assert_eq!(snapshots(&rig).await, 1);
+    assert_eq!(snapshots(&fixture).await, 1);
 }
 
+/// A snapshot is described by its volume and carries its name and owner in one tag specification.
+///
+/// Rule: ebs-cloud.md 8 row Create
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_is_described_by_its_volume_and_carries_its_name_and_owner() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
-    rig.cloud.create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters).await.unwrap().into_inner();
-    let calls = rig.sim.calls().into_iter();
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    fixture.cloud.snapshots.create(&snapshot_spec("snap-a", &volume.id), &fixture.waiters).await.unwrap().into_inner();
+    let calls = fixture.sim.calls().into_iter();
     let mut requests =
         calls.filter_map(|c| if let Call::CreateSnapshot(request) = c.request { Some(request) } else { None });
     let request = requests.next().expect("one was taken");
@@ -43,288 +56,357 @@ async fn a_snapshot_is_described_by_its_volume_and_carries_its_name_and_owner() 
     }
 }
 
+/// A snapshot name used for another source is AlreadyExists.
+///
+/// Rule: controller.md 14 step 3
 #[tokio::test(start_paused = true)]
 async fn a_name_used_for_another_source_already_exists() {
-    let rig = Rig::new().await;
-    let (one, two) = (rig.volume("pvc-1").await, rig.volume("pvc-2").await);
-    let first = rig
+    let fixture = Fixture::new().await;
+    let (one, two) = (fixture.volume("pvc-1").await, fixture.volume("pvc-2").await);
+    let first = fixture
         .cloud
-        .create_snapshot(&snapshot_spec("snap-a", &one.id), &rig.waiters)
+        .snapshots
+        .create(&snapshot_spec("snap-a", &one.id), &fixture.waiters)
         .await
         .map(Ensured::into_inner)
         .unwrap();
-    let error = rig
+    let error = fixture
         .cloud
-        .create_snapshot(&snapshot_spec("snap-a", &two.id), &rig.waiters)
+        .snapshots
+        .create(&snapshot_spec("snap-a", &two.id), &fixture.waiters)
         .await
         .map(Ensured::into_inner)
         .unwrap_err();
-    assert!(matches!(error, CloudError::AlreadyExists { .. }), "{error:?}");
+    assert!(matches!(error.kind, CloudErrorKind::AlreadyExists), "{error:?}");
     assert!(
         message_of(&error).contains(first.id.as_str()) && message_of(&error).contains(one.id.as_str()),
         "{}",
         message_of(&error)
     );
-    assert_eq!(snapshots(&rig).await, 1);
+    assert_eq!(snapshots(&fixture).await, 1);
 }
 
+/// A snapshot name that another process has given up a moment ago is free: a look that may be older than this process
+/// does not refuse it.
+///
+/// Rule: D-27
 #[tokio::test(start_paused = true)]
 async fn a_name_that_another_process_has_given_up_a_moment_ago_is_free() {
-    let mut rig = Rig::new().await;
-    let (one, two) = (rig.volume("pvc-1").await, rig.volume("pvc-2").await);
-    let former = rig.cloud.create_snapshot(&snapshot_spec("snap-a", &one.id), &rig.waiters).await.unwrap().into_inner();
-    rig.cloud.delete_snapshot(&former.id, &rig.waiters).await.unwrap();
-    rig.restart();
+    let mut fixture = Fixture::new().await;
+    let (one, two) = (fixture.volume("pvc-1").await, fixture.volume("pvc-2").await);
+    let former =
+        fixture.cloud.snapshots.create(&snapshot_spec("snap-a", &one.id), &fixture.waiters).await.unwrap().into_inner();
+    fixture.cloud.snapshots.delete(&former.id, &fixture.waiters).await.unwrap();
+    fixture.restart();
     let began = Instant::now();
-    rig.lens.bend_snapshots(move |snapshots| {
+    fixture.ec2.override_snapshots(move |snapshots| {
         if began.elapsed().as_secs() < 14 {
             *snapshots = vec![former.clone()];
         }
     });
-    let now = rig.cloud.create_snapshot(&snapshot_spec("snap-a", &two.id), &rig.waiters).await.unwrap().into_inner();
+    let now =
+        fixture.cloud.snapshots.create(&snapshot_spec("snap-a", &two.id), &fixture.waiters).await.unwrap().into_inner();
     assert_eq!(now.source_volume, Some(two.id));
-    assert_eq!(snapshots(&rig).await, 1);
+    assert_eq!(snapshots(&fixture).await, 1);
 }
 
+/// A snapshot whose reply was lost is found by name.
+///
+/// Rule: D-13; ebs-cloud.md E24
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_whose_reply_was_lost_is_found_by_its_name() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
-    rig.sim.fail_next(Action::CreateSnapshot, ErrorClass::Ambiguous, true);
-    rig.cloud
-        .create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters)
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    fixture.sim.fail_next(Action::CreateSnapshot, ErrorClass::Ambiguous, true);
+    fixture
+        .cloud
+        .snapshots
+        .create(&snapshot_spec("snap-a", &volume.id), &fixture.waiters)
         .await
         .map(Ensured::into_inner)
         .unwrap();
-    assert_eq!(snapshots(&rig).await, 1);
-    assert_eq!(rig.count(Action::CreateSnapshot), 1);
+    assert_eq!(snapshots(&fixture).await, 1);
+    assert_eq!(fixture.count(Action::CreateSnapshot), 1);
 }
 
+/// After an unclear answer a snapshot is taken again only when 15 s have shown none.
+///
+/// Rule: D-13
 #[tokio::test(start_paused = true)]
 async fn an_unclear_snapshot_that_was_not_taken_is_taken_after_fifteen_seconds_of_describes() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
-    rig.sim.fail_next(Action::CreateSnapshot, ErrorClass::Ambiguous, false);
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    fixture.sim.fail_next(Action::CreateSnapshot, ErrorClass::Ambiguous, false);
     let began = Instant::now();
-    rig.cloud
-        .create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters)
+    fixture
+        .cloud
+        .snapshots
+        .create(&snapshot_spec("snap-a", &volume.id), &fixture.waiters)
         .await
         .map(Ensured::into_inner)
         .unwrap();
     assert!(began.elapsed().as_secs() >= 15, "{:?}", began.elapsed());
-    assert_eq!(snapshots(&rig).await, 1);
+    assert_eq!(snapshots(&fixture).await, 1);
 }
 
+/// A snapshot that looks do not show yet is not taken twice.
+///
+/// Rule: ebs-cloud.md 8 row By name, E24; D-13
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_describes_do_not_show_yet_is_not_taken_twice() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
-    let first = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
+    let first = fixture.cloud.snapshots.create(&spec, &fixture.waiters).await.map(Ensured::into_inner).unwrap();
     let began = Instant::now();
-    rig.lens.bend_snapshots(move |snapshots| {
+    fixture.ec2.override_snapshots(move |snapshots| {
         if began.elapsed().as_secs() < 14 {
             snapshots.clear();
         }
     });
-    assert_eq!(rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap().id, first.id);
+    assert_eq!(
+        fixture.cloud.snapshots.create(&spec, &fixture.waiters).await.map(Ensured::into_inner).unwrap().id,
+        first.id
+    );
 }
 
+/// A process that has just started does not take the absence of a snapshot for granted.
+///
+/// Rule: D-13; ebs-cloud.md E24
 #[tokio::test(start_paused = true)]
 async fn a_process_that_has_just_started_does_not_trust_an_absence() {
-    let mut rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
+    let mut fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
-    let first = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
-    rig.restart();
+    let first = fixture.cloud.snapshots.create(&spec, &fixture.waiters).await.map(Ensured::into_inner).unwrap();
+    fixture.restart();
     let began = Instant::now();
-    rig.lens.bend_snapshots(move |snapshots| {
+    fixture.ec2.override_snapshots(move |snapshots| {
         if began.elapsed().as_secs() < 14 {
             snapshots.clear();
         }
     });
-    assert_eq!(rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap().id, first.id);
-    assert_eq!(snapshots(&rig).await, 1);
+    assert_eq!(
+        fixture.cloud.snapshots.create(&spec, &fixture.waiters).await.map(Ensured::into_inner).unwrap().id,
+        first.id
+    );
+    assert_eq!(snapshots(&fixture).await, 1);
 }
 
+/// A snapshot in state error is a failure that names it and leaves nothing behind; one that somebody may know stays and
+/// is not final.
+///
+/// Rule: controller.md C19; D-28
 #[tokio::test(start_paused = true)]
 async fn a_failed_snapshot_is_a_failure_and_leaves_nothing_behind() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
-    let first = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
-    rig.lens.bend_snapshots(|snapshots| {
+    let first = fixture.cloud.snapshots.create(&spec, &fixture.waiters).await.map(Ensured::into_inner).unwrap();
+    fixture.ec2.override_snapshots(|snapshots| {
         for snapshot in snapshots {
             snapshot.state = SnapshotState::Error;
             snapshot.status_message = Some("out of disks".into());
         }
     });
-    let error = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap_err();
-    assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
+    let error = fixture.cloud.snapshots.create(&spec, &fixture.waiters).await.map(Ensured::into_inner).unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
     assert!(
         message_of(&error).contains(first.id.as_str()) && message_of(&error).contains("out of disks"),
         "{}",
         message_of(&error)
     );
-    assert_eq!(snapshots(&rig).await, 0);
+    assert_eq!(snapshots(&fixture).await, 0);
 }
 
+/// Rule: see `a_failed_snapshot_is_a_failure_and_leaves_nothing_behind`
 #[tokio::test(start_paused = true)]
 async fn a_failed_snapshot_that_somebody_may_know_stays_and_is_no_final_error() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
-    let theirs = rig.twin().create_snapshot(&spec, &rig.waiters).await.unwrap().into_inner();
-    rig.lens.bend_snapshots(|snapshots| snapshots.iter_mut().for_each(|s| s.state = SnapshotState::Error));
-    let error = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap_err();
-    assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
+    let theirs = fixture.twin().snapshots.create(&spec, &fixture.waiters).await.unwrap().into_inner();
+    fixture.ec2.override_snapshots(|snapshots| snapshots.iter_mut().for_each(|s| s.state = SnapshotState::Error));
+    let error = fixture.cloud.snapshots.create(&spec, &fixture.waiters).await.map(Ensured::into_inner).unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "{error:?}");
     assert!(
         message_of(&error).contains(theirs.id.as_str()) && message_of(&error).contains("has failed"),
         "{}",
         message_of(&error)
     );
-    assert_eq!(snapshots(&rig).await, 1);
+    assert_eq!(snapshots(&fixture).await, 1);
 }
 
+/// Several snapshots of one name are all named in the error.
+///
+/// Rule: ebs-cloud.md 8, E5
 #[tokio::test(start_paused = true)]
 async fn several_snapshots_of_one_name_are_all_named() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
-    let first = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
+    let first = fixture.cloud.snapshots.create(&spec, &fixture.waiters).await.map(Ensured::into_inner).unwrap();
     let request = ebs_ec2::CreateSnapshot {
         volume: volume.id.clone(),
         description: String::new(),
         outpost_arn: None,
         tags: spec.tags.clone(),
     };
-    let second = rig.sim.by_test().create_snapshot(&request).await.unwrap();
-    let error = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap_err();
-    assert!(matches!(error, CloudError::AlreadyExists { .. }), "{error:?}");
+    let second = fixture.sim.by_test().create_snapshot(&request).await.unwrap();
+    let error = fixture.cloud.snapshots.create(&spec, &fixture.waiters).await.map(Ensured::into_inner).unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::AlreadyExists), "{error:?}");
     assert!([first.id, second.id].iter().all(|id| message_of(&error).contains(id.as_str())), "{}", message_of(&error));
 }
 
+/// A missing source volume of a snapshot is named.
+///
+/// Rule: controller.md C18
 #[tokio::test(start_paused = true)]
 async fn a_missing_source_is_named() {
-    let rig = Rig::new().await;
+    let fixture = Fixture::new().await;
     let missing = VolumeId::parse("vol-0123456789abcdef0").unwrap();
-    match rig
+    match fixture
         .cloud
-        .create_snapshot(&snapshot_spec("snap-a", &missing), &rig.waiters)
+        .snapshots
+        .create(&snapshot_spec("snap-a", &missing), &fixture.waiters)
         .await
         .map(Ensured::into_inner)
         .unwrap_err()
     {
-        CloudError::SourceNotFound { object, .. } => assert_eq!(object, Object::Volume(missing)),
+        CloudError { kind: CloudErrorKind::SourceNotFound(object), .. } => assert_eq!(object, Object::Volume(missing)),
         other => panic!("{other:?}"),
     }
 }
 
+/// The cooldown between snapshots of a volume is waited for within the bound and is never final.
+///
+/// Rule: D-16, D-61
 #[tokio::test(start_paused = true)]
 async fn a_second_snapshot_of_a_volume_waits_for_the_cooldown() {
-    let rig = Rig::with(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }).await;
-    rig.serve_alone().await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = Fixture::with(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }).await;
+    fixture.serve_alone().await;
+    let volume = fixture.volume("pvc-1").await;
     let began = Instant::now();
-    rig.cloud
-        .create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters)
+    fixture
+        .cloud
+        .snapshots
+        .create(&snapshot_spec("snap-a", &volume.id), &fixture.waiters)
         .await
         .map(Ensured::into_inner)
         .unwrap();
-    rig.cloud
-        .create_snapshot(&snapshot_spec("snap-b", &volume.id), &rig.waiters)
+    fixture
+        .cloud
+        .snapshots
+        .create(&snapshot_spec("snap-b", &volume.id), &fixture.waiters)
         .await
         .map(Ensured::into_inner)
         .unwrap();
     assert!((15..30).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
-    assert_eq!(snapshots(&rig).await, 2);
+    assert_eq!(snapshots(&fixture).await, 2);
 }
 
+/// A cooldown between snapshots that does not end is no final error.
+///
+/// Rule: ebs-cloud.md 10 last line (SnapshotCreationPerVolumeRateExceeded); D-16
 #[tokio::test(start_paused = true)]
 async fn an_endless_cooldown_is_no_final_error() {
-    let rig = Rig::new().await;
-    rig.serve_alone().await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = Fixture::new().await;
+    fixture.serve_alone().await;
+    let volume = fixture.volume("pvc-1").await;
     for _ in 0..100 {
-        rig.sim.fail_next(Action::CreateSnapshot, ErrorClass::SnapshotCooldown, false);
+        fixture.sim.fail_next(Action::CreateSnapshot, ErrorClass::SnapshotCooldown, false);
     }
-    let error = rig
+    let error = fixture
         .cloud
-        .create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters)
+        .snapshots
+        .create(&snapshot_spec("snap-a", &volume.id), &fixture.waiters)
         .await
         .map(Ensured::into_inner)
         .unwrap_err();
-    assert!(matches!(error, CloudError::Unavailable { .. }), "{error:?}");
+    assert!(matches!(error.kind, CloudErrorKind::Unavailable), "{error:?}");
 }
 
+/// Deleting a snapshot that is gone, malformed or never was succeeds.
+///
+/// Rule: controller.md 15; D-17
 #[tokio::test(start_paused = true)]
 async fn deleting_a_snapshot_that_is_gone_or_never_was_succeeds() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
-    let snapshot = rig
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    let snapshot = fixture
         .cloud
-        .create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters)
+        .snapshots
+        .create(&snapshot_spec("snap-a", &volume.id), &fixture.waiters)
         .await
         .map(Ensured::into_inner)
         .unwrap();
-    rig.pass(1).await;
-    assert_eq!(rig.cloud.snapshot(&snapshot.id).await.unwrap().map(|s| s.id), Some(snapshot.id.clone()));
+    fixture.pass(1).await;
+    assert_eq!(fixture.cloud.snapshots.get(&snapshot.id).await.unwrap().map(|s| s.id), Some(snapshot.id.clone()));
     for _ in 0..2 {
-        rig.cloud.delete_snapshot(&snapshot.id, &rig.waiters).await.unwrap();
+        fixture.cloud.snapshots.delete(&snapshot.id, &fixture.waiters).await.unwrap();
     }
-    assert_eq!(rig.cloud.snapshot(&snapshot.id).await.unwrap(), None);
+    assert_eq!(fixture.cloud.snapshots.get(&snapshot.id).await.unwrap(), None);
     let malformed = SnapshotId::parse("snap-zz").unwrap();
-    rig.cloud.delete_snapshot(&malformed, &rig.waiters).await.unwrap();
-    assert_eq!(rig.cloud.snapshot(&malformed).await.unwrap(), None);
+    fixture.cloud.snapshots.delete(&malformed, &fixture.waiters).await.unwrap();
+    assert_eq!(fixture.cloud.snapshots.get(&malformed).await.unwrap(), None);
 }
 
+/// Rule: see `crates/ebs-cloud/tests/policy/volumes.rs::a_deletion_whose_reply_was_lost_is_seen_and_not_repeated`
 #[tokio::test(start_paused = true)]
 async fn a_deletion_of_a_snapshot_with_a_lost_reply_is_looked_at() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
     for done in [true, false] {
         let spec = snapshot_spec(&format!("snap-{done}"), &volume.id);
-        let snapshot = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap();
-        rig.pass(1).await;
-        rig.sim.fail_next(Action::DeleteSnapshot, ErrorClass::Ambiguous, done);
-        rig.cloud.delete_snapshot(&snapshot.id, &rig.waiters).await.unwrap();
-        assert_eq!(snapshots(&rig).await, 0);
+        let snapshot = fixture.cloud.snapshots.create(&spec, &fixture.waiters).await.map(Ensured::into_inner).unwrap();
+        fixture.pass(1).await;
+        fixture.sim.fail_next(Action::DeleteSnapshot, ErrorClass::Ambiguous, done);
+        fixture.cloud.snapshots.delete(&snapshot.id, &fixture.waiters).await.unwrap();
+        assert_eq!(snapshots(&fixture).await, 0);
     }
-    assert_eq!(rig.count(Action::DeleteSnapshot), 3);
+    assert_eq!(fixture.count(Action::DeleteSnapshot), 3);
 }
 
+/// A snapshot in use is not deleted: FailedPrecondition.
+///
+/// Rule: controller.md C27
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_in_use_is_not_deleted() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
-    let snapshot = rig
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    let snapshot = fixture
         .cloud
-        .create_snapshot(&snapshot_spec("snap-a", &volume.id), &rig.waiters)
+        .snapshots
+        .create(&snapshot_spec("snap-a", &volume.id), &fixture.waiters)
         .await
         .map(Ensured::into_inner)
         .unwrap();
-    rig.sim.fail_next(Action::DeleteSnapshot, ErrorClass::SnapshotInUse, false);
-    let error = rig.cloud.delete_snapshot(&snapshot.id, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
+    fixture.sim.fail_next(Action::DeleteSnapshot, ErrorClass::SnapshotInUse, false);
+    let error = fixture.cloud.snapshots.delete(&snapshot.id, &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
 }
 
+/// Rule: see `crates/ebs-cloud/tests/policy/attach.rs::an_attach_that_nobody_waits_for_starts_nothing`
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_nobody_waits_for_is_not_taken() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
     let spec = snapshot_spec("snap-a", &volume.id);
-    let error = rig.cloud.create_snapshot(&spec, &Waiters::default()).await.unwrap_err();
-    assert!(matches!(error, CloudError::Abandoned { .. }), "{error:?}");
-    assert_eq!(snapshots(&rig).await, 0);
+    let error = fixture.cloud.snapshots.create(&spec, &Waiters::default()).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::Abandoned), "{error:?}");
+    assert_eq!(snapshots(&fixture).await, 0);
 }
 
+/// A refused look for a snapshot is no final error.
+///
+/// Rule: D-16
 #[tokio::test(start_paused = true)]
 async fn a_refused_describe_for_a_snapshot_is_no_final_error() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
-    rig.sim.fail_next(Action::DescribeSnapshots, ErrorClass::Unauthorized, false);
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    fixture.sim.fail_next(Action::DescribeSnapshots, ErrorClass::Unauthorized, false);
     let spec = snapshot_spec("snap-a", &volume.id);
-    let error = rig.cloud.create_snapshot(&spec, &rig.waiters).await.map(Ensured::into_inner).unwrap_err();
-    assert!(matches!(error, CloudError::OutcomeUnknown { .. }), "{error:?}");
-    assert_eq!(rig.count(Action::CreateSnapshot), 0);
+    let error = fixture.cloud.snapshots.create(&spec, &fixture.waiters).await.map(Ensured::into_inner).unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::OutcomeUnknown), "{error:?}");
+    assert_eq!(fixture.count(Action::CreateSnapshot), 0);
 }

@@ -1,104 +1,126 @@
-use ebs_cloud::{CloudError, Object};
+use ebs_cloud::{CloudError, CloudErrorKind, Object};
 use ebs_ec2::{Action, ErrorClass, VolumeState};
 use ebs_sim::engine::TimingOverride;
 use ebs_types::VolumeId;
 
-use crate::rig::Rig;
+use crate::fixture::Fixture;
 
+/// Deleting a volume that is gone, going, malformed or never was succeeds.
+///
+/// Rule: ebs-cloud.md 4; controller.md 7; D-17
 #[tokio::test(start_paused = true)]
 async fn deleting_a_volume_that_is_gone_going_or_never_was_succeeds() {
-    let rig = Rig::new().await;
-    rig.timing(TimingOverride { delete_ms: Some(5_000), ..TimingOverride::default() }).await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = Fixture::new().await;
+    fixture.timing(TimingOverride { delete_ms: Some(5_000), ..TimingOverride::default() }).await;
+    let volume = fixture.volume("pvc-1").await;
     for seconds in [0, 1, 10] {
-        rig.pass(seconds).await;
-        rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
+        fixture.pass(seconds).await;
+        fixture.cloud.volumes.delete(&volume.id, &fixture.waiters).await.unwrap();
     }
     let never = VolumeId::parse("vol-0123456789abcdef0").unwrap();
-    rig.cloud.delete_volume(&never, &rig.waiters).await.unwrap();
+    fixture.cloud.volumes.delete(&never, &fixture.waiters).await.unwrap();
     let malformed = VolumeId::parse("vol-zz").unwrap();
-    rig.cloud.delete_volume(&malformed, &rig.waiters).await.unwrap();
+    fixture.cloud.volumes.delete(&malformed, &fixture.waiters).await.unwrap();
 }
 
+/// A volume being deleted does not exist.
+///
+/// Rule: controller.md C16
 #[tokio::test(start_paused = true)]
 async fn a_volume_being_deleted_does_not_exist() {
-    let rig = Rig::new().await;
-    rig.timing(TimingOverride { delete_ms: Some(5_000), ..TimingOverride::default() }).await;
-    let volume = rig.volume("pvc-1").await;
-    assert_eq!(rig.cloud.volume(&volume.id).await.unwrap().id, volume.id);
-    rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
-    match rig.cloud.volume(&volume.id).await.unwrap_err() {
-        CloudError::NotFound { object, .. } => assert_eq!(object, Object::Volume(volume.id)),
+    let fixture = Fixture::new().await;
+    fixture.timing(TimingOverride { delete_ms: Some(5_000), ..TimingOverride::default() }).await;
+    let volume = fixture.volume("pvc-1").await;
+    assert_eq!(fixture.cloud.volumes.get(&volume.id).await.unwrap().id, volume.id);
+    fixture.cloud.volumes.delete(&volume.id, &fixture.waiters).await.unwrap();
+    match fixture.cloud.volumes.get(&volume.id).await.unwrap_err() {
+        CloudError { kind: CloudErrorKind::NotFound(object), .. } => assert_eq!(object, Object::Volume(volume.id)),
         other => panic!("{other:?}"),
     }
 }
 
+/// A deletion whose reply was lost is seen and not repeated.
+///
+/// Rule: ebs-cloud.md 4, 8 row Delete; D-14
 #[tokio::test(start_paused = true)]
 async fn a_deletion_whose_reply_was_lost_is_seen_and_not_repeated() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
-    rig.sim.fail_next(Action::DeleteVolume, ErrorClass::Ambiguous, true);
-    rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
-    assert_eq!(rig.count(Action::DeleteVolume), 1);
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    fixture.sim.fail_next(Action::DeleteVolume, ErrorClass::Ambiguous, true);
+    fixture.cloud.volumes.delete(&volume.id, &fixture.waiters).await.unwrap();
+    assert_eq!(fixture.count(Action::DeleteVolume), 1);
 }
 
+/// A deletion of unclear outcome is looked at before it is repeated.
+///
+/// Rule: D-14
 #[tokio::test(start_paused = true)]
 async fn a_deletion_that_did_not_happen_is_repeated_after_the_describe() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
-    rig.sim.fail_next(Action::DeleteVolume, ErrorClass::Ambiguous, false);
-    rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
-    assert_eq!(rig.count(Action::DeleteVolume), 2);
-    assert!(rig.volumes().await.is_empty());
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    fixture.sim.fail_next(Action::DeleteVolume, ErrorClass::Ambiguous, false);
+    fixture.cloud.volumes.delete(&volume.id, &fixture.waiters).await.unwrap();
+    assert_eq!(fixture.count(Action::DeleteVolume), 2);
+    assert!(fixture.volumes().await.is_empty());
 }
 
+/// Rule: see `crates/ebs-driver/src/controller/tests/volumes.rs::a_volume_in_use_is_not_deleted`
 #[tokio::test(start_paused = true)]
 async fn a_volume_in_use_is_not_deleted() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
-    let [node, _] = rig.nodes().await;
-    rig.cloud.attach(&volume.id, &node, &rig.waiters).await.unwrap();
-    let error = rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap_err();
-    assert!(matches!(error, CloudError::FailedPrecondition { .. }), "{error:?}");
-    assert_eq!(rig.cloud.volume(&volume.id).await.unwrap().state, VolumeState::InUse);
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    let [node, _] = fixture.nodes().await;
+    fixture.cloud.attachments.attach(&volume.id, &node, &fixture.waiters).await.unwrap();
+    let error = fixture.cloud.volumes.delete(&volume.id, &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
+    assert_eq!(fixture.cloud.volumes.get(&volume.id).await.unwrap().state, VolumeState::InUse);
 }
 
+/// The access check asks once and tells a refusal from an unreachable EC2.
+///
+/// Rule: ebs-cloud.md 11; D-18
 #[tokio::test(start_paused = true)]
 async fn the_access_check_tells_a_refusal_from_an_unreachable_ec2() {
-    let rig = Rig::new().await;
-    rig.cloud.check_access().await.unwrap();
+    let fixture = Fixture::new().await;
+    fixture.cloud.check_access().await.unwrap();
     for (class, unauthorized) in
         [(ErrorClass::NotSent, false), (ErrorClass::Ambiguous, false), (ErrorClass::Unauthenticated, true)]
     {
-        rig.sim.fail_next(Action::DescribeAvailabilityZones, class, false);
-        let error = rig.cloud.check_access().await.unwrap_err();
-        assert_eq!(matches!(error, CloudError::Unauthorized { .. }), unauthorized, "{error:?}");
-        assert_eq!(matches!(error, CloudError::Unavailable { .. }), !unauthorized, "{error:?}");
+        fixture.sim.fail_next(Action::DescribeAvailabilityZones, class, false);
+        let error = fixture.cloud.check_access().await.unwrap_err();
+        assert_eq!(matches!(error.kind, CloudErrorKind::Unauthorized), unauthorized, "{error:?}");
+        assert_eq!(matches!(error.kind, CloudErrorKind::Unavailable), !unauthorized, "{error:?}");
     }
-    assert_eq!(rig.count(Action::DescribeAvailabilityZones), 4, "asked once each time, never again");
+    assert_eq!(fixture.count(Action::DescribeAvailabilityZones), 4, "asked once each time, never again");
 }
 
+/// A volume that looks do not show yet is not taken for deleted.
+///
+/// Rule: ebs-cloud.md 4; D-14
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_describes_do_not_show_yet_is_not_taken_for_deleted() {
-    let rig = Rig::new().await;
-    let volume = rig.volume("pvc-1").await;
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
     let began = tokio::time::Instant::now();
-    rig.lens.bend_volumes(move |volumes| {
+    fixture.ec2.override_volumes(move |volumes| {
         if began.elapsed().as_secs() < 14 {
             volumes.clear();
         }
     });
-    rig.sim.fail_next(Action::DeleteVolume, ErrorClass::Ambiguous, false);
-    rig.cloud.delete_volume(&volume.id, &rig.waiters).await.unwrap();
-    assert!(rig.volumes().await.is_empty(), "reported deleted while it is there");
+    fixture.sim.fail_next(Action::DeleteVolume, ErrorClass::Ambiguous, false);
+    fixture.cloud.volumes.delete(&volume.id, &fixture.waiters).await.unwrap();
+    assert!(fixture.volumes().await.is_empty(), "reported deleted while it is there");
 }
 
+/// A volume still being created is deleted when it can be.
+///
+/// Rule: ebs-cloud.md 4
 #[tokio::test(start_paused = true)]
 async fn a_volume_still_being_created_is_deleted_when_it_can_be() {
-    let rig = Rig::new().await;
-    rig.timing(TimingOverride { create_ms: Some(20_000), ..TimingOverride::default() }).await;
-    let id = rig.stranger(crate::rig::request(&crate::rig::spec("pvc-1"), "token")).await;
-    rig.cloud.delete_volume(&id, &rig.waiters).await.unwrap();
-    rig.pass(60).await;
-    assert!(rig.volumes().await.is_empty());
+    let fixture = Fixture::new().await;
+    fixture.timing(TimingOverride { create_ms: Some(20_000), ..TimingOverride::default() }).await;
+    let id = fixture.stranger(crate::fixture::request(&crate::fixture::spec("pvc-1"), "token")).await;
+    fixture.cloud.volumes.delete(&id, &fixture.waiters).await.unwrap();
+    fixture.pass(60).await;
+    assert!(fixture.volumes().await.is_empty());
 }

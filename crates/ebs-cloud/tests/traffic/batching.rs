@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebs_cloud::{Cloud, CloudError, Volume};
+use ebs_cloud::{Cloud, CloudError, CloudErrorKind, Volume};
 use ebs_ec2::{Action, ErrorClass};
 use ebs_sim::api::Call;
 use ebs_sim::port::SimEc2;
@@ -25,7 +25,7 @@ async fn volumes(driver: &Driver, count: u32) -> Vec<VolumeId> {
     let _waiter = waiters.join();
     let mut ids = Vec::new();
     for n in 0..count {
-        let made = driver.cloud.create_volume(&spec(&format!("pvc-{n}")), &waiters).await;
+        let made = driver.cloud.volumes.create(&spec(&format!("pvc-{n}")), &waiters).await;
         ids.push(made.expect("a plain volume can be created").into_inner().id);
     }
     ids
@@ -35,13 +35,16 @@ async fn describe_all(cloud: &Arc<Cloud<SimEc2>>, ids: &[VolumeId]) -> Vec<Resul
     let mut running = JoinSet::new();
     for (n, id) in ids.iter().cloned().enumerate() {
         let cloud = Arc::clone(cloud);
-        running.spawn(async move { (n, cloud.volume(&id).await) });
+        running.spawn(async move { (n, cloud.volumes.get(&id).await) });
     }
     let mut found = running.join_all().await;
     found.sort_by_key(|(n, _)| *n);
     found.into_iter().map(|(_, volume)| volume).collect()
 }
 
+/// 450 questions at once are at most four calls of at most 200 ids.
+///
+/// Rule: ebs-cloud.md 9, E5; D-20
 #[tokio::test(start_paused = true)]
 async fn lookups_that_come_together_share_calls_of_two_hundred_ids() {
     let world = World::instant().await;
@@ -60,6 +63,9 @@ async fn lookups_that_come_together_share_calls_of_two_hundred_ids() {
     assert!(asked.len() <= 4 && asked.iter().all(|keys| *keys <= 200), "{asked:?}");
 }
 
+/// A missing object is missing at once, for who asked for it only.
+///
+/// Rule: ebs-cloud.md E4; D-23
 #[tokio::test(start_paused = true)]
 async fn a_missing_volume_is_missing_for_who_asked_for_it_and_at_once() {
     let world = World::instant().await;
@@ -74,6 +80,9 @@ async fn a_missing_volume_is_missing_for_who_asked_for_it_and_at_once() {
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
+/// Duplicates share an entry of a batch.
+///
+/// Rule: ebs-cloud.md 9; D-20
 #[tokio::test(start_paused = true)]
 async fn lookups_of_one_volume_share_an_entry() {
     let world = World::instant().await;
@@ -85,6 +94,9 @@ async fn lookups_of_one_volume_share_an_entry() {
     assert!(asked(&world).iter().all(|keys| *keys == 1) && asked(&world).len() <= 2, "{:?}", asked(&world));
 }
 
+/// Without batching each question is a call of its own, at once.
+///
+/// Rule: ebs-cloud.md 9; D-20
 #[tokio::test(start_paused = true)]
 async fn without_batching_each_lookup_is_a_call_of_its_own_at_once() {
     let world = World::instant().await;
@@ -105,14 +117,17 @@ async fn without_batching_each_lookup_is_a_call_of_its_own_at_once() {
     assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
 }
 
+/// A caller that leaves a batch takes nobody's answer away.
+///
+/// Rule: ebs-cloud.md 2.2; D-20
 #[tokio::test(start_paused = true)]
 async fn who_leaves_takes_nobodys_answer_away() {
     let world = World::instant().await;
     let driver = world.driver();
     let ids = volumes(&driver, 2).await;
     let gate = world.sim.hold(Action::DescribeVolumes);
-    let leaving = tokio::time::timeout(Duration::from_millis(5), driver.cloud.volume(&ids[0]));
-    let (left, stayed, ()) = tokio::join!(leaving, driver.cloud.volume(&ids[1]), async {
+    let leaving = tokio::time::timeout(Duration::from_millis(5), driver.cloud.volumes.get(&ids[0]));
+    let (left, stayed, ()) = tokio::join!(leaving, driver.cloud.volumes.get(&ids[1]), async {
         gate.reached().await;
         tokio::time::sleep(Duration::from_millis(50)).await;
         gate.release();
@@ -121,6 +136,9 @@ async fn who_leaves_takes_nobodys_answer_away() {
     assert_eq!(stayed.unwrap().id, ids[1]);
 }
 
+/// What a waiter sees was asked for after it came.
+///
+/// Rule: D-21
 #[tokio::test(start_paused = true)]
 async fn an_answer_to_a_describe_sent_before_is_nobodys_answer() {
     let world = World::instant().await;
@@ -128,9 +146,9 @@ async fn an_answer_to_a_describe_sent_before_is_nobodys_answer() {
     let id = volumes(&driver, 1).await.remove(0);
     world.sim.clear_calls();
     let gate = world.sim.hold(Action::DescribeVolumes);
-    let (first, second) = tokio::join!(driver.cloud.volume(&id), async {
+    let (first, second) = tokio::join!(driver.cloud.volumes.get(&id), async {
         gate.reached().await;
-        tokio::join!(driver.cloud.volume(&id), async {
+        tokio::join!(driver.cloud.volumes.get(&id), async {
             tokio::time::sleep(Duration::from_millis(50)).await;
             gate.release();
         })
@@ -140,6 +158,9 @@ async fn an_answer_to_a_describe_sent_before_is_nobodys_answer() {
     assert_eq!(world.count(Action::DescribeVolumes), 2, "the second came after the first question had left");
 }
 
+/// Throttles and lost answers cost a question time only.
+///
+/// Rule: D-22
 #[tokio::test(start_paused = true)]
 async fn throttles_and_lost_answers_cost_a_lookup_time_only() {
     let world = World::instant().await;
@@ -151,6 +172,9 @@ async fn throttles_and_lost_answers_cost_a_lookup_time_only() {
     assert!(describe_all(&driver.cloud, &ids).await.iter().all(Result::is_ok));
 }
 
+/// A question that EC2 never answers ends with its own bound.
+///
+/// Rule: ebs-cloud.md 2.2, 9
 #[tokio::test(start_paused = true)]
 async fn a_lookup_that_ec2_never_answers_ends() {
     let world = World::instant().await;
@@ -158,12 +182,15 @@ async fn a_lookup_that_ec2_never_answers_ends() {
     let ids = volumes(&driver, 1).await;
     let gates: Vec<_> = (0..10).map(|_| world.sim.hold(Action::DescribeVolumes)).collect();
     let began = Instant::now();
-    let error = driver.cloud.volume(&ids[0]).await.unwrap_err();
-    assert!(matches!(error, CloudError::Unavailable { .. }), "{error:?}");
+    let error = driver.cloud.volumes.get(&ids[0]).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::Unavailable), "{error:?}");
     assert!(began.elapsed() <= Duration::from_secs(21), "{:?}", began.elapsed());
     drop(gates);
 }
 
+/// A driver that ends leaves no watcher behind.
+///
+/// Rule: D-21
 #[tokio::test(start_paused = true)]
 async fn a_driver_that_ends_leaves_no_task_behind() {
     let world = World::instant().await;
@@ -171,7 +198,7 @@ async fn a_driver_that_ends_leaves_no_task_behind() {
     let ids = volumes(&driver, 1).await;
     let before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let gate = world.sim.hold(Action::DescribeVolumes);
-    let left = tokio::time::timeout(Duration::from_millis(5), driver.cloud.volume(&ids[0])).await;
+    let left = tokio::time::timeout(Duration::from_millis(5), driver.cloud.volumes.get(&ids[0])).await;
     assert!(left.is_err());
     drop(driver);
     let until = Instant::now() + Duration::from_secs(5);

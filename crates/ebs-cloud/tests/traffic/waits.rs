@@ -12,7 +12,7 @@ async fn create(driver: Driver, name: String) -> Duration {
     let waiters = Waiters::default();
     let _waiter = waiters.join();
     let began = Instant::now();
-    let made = driver.cloud.create_volume(&spec(&name), &waiters).await;
+    let made = driver.cloud.volumes.create(&spec(&name), &waiters).await;
     made.expect("a plain volume can be created").into_inner();
     began.elapsed()
 }
@@ -25,6 +25,9 @@ async fn create_all(driver: &Driver, names: impl Iterator<Item = String>) {
     running.join_all().await;
 }
 
+/// All waits of a kind share their looks.
+///
+/// Rule: ebs-cloud.md 2.2; D-21
 #[tokio::test(start_paused = true)]
 async fn all_waits_of_a_kind_share_their_describes() {
     let world = World::instant().await;
@@ -35,6 +38,9 @@ async fn all_waits_of_a_kind_share_their_describes() {
     assert!(describes <= 14, "{describes} describes for 100 volumes that are created within 5 s");
 }
 
+/// The usual time of a change is learned, so that a change of known length costs few looks.
+///
+/// Rule: ebs-cloud.md 2.2; D-21
 #[tokio::test(start_paused = true)]
 async fn the_typical_time_of_a_transition_is_learned() {
     let world = World::instant().await;
@@ -51,6 +57,9 @@ async fn the_typical_time_of_a_transition_is_learned() {
     assert!(took < Duration::from_millis(5_500), "{took:?}");
 }
 
+/// A change that has become faster is noticed.
+///
+/// Rule: D-21
 #[tokio::test(start_paused = true)]
 async fn what_has_become_faster_is_noticed() {
     let world = World::instant().await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebs_cloud::{CapacityRequest, Cloud, CloudConfig, CloudError, Source, Term, Topology, VolumeSpec};
+use ebs_cloud::{CapacityRequest, Cloud, CloudConfig, CloudError, CloudErrorKind, Source, Term, Topology, VolumeSpec};
 use ebs_ec2::{Action, ErrorClass};
 use ebs_sim::api::{Call, RunInstances};
 use ebs_sim::engine::{EngineConfig, Timing, TimingOverride};
@@ -103,7 +103,6 @@ fn times() -> TimingOverride {
     }
 }
 
-/// One driver process.
 #[derive(Clone)]
 pub(crate) struct Driver {
     pub(crate) cloud: Arc<Cloud<SimEc2>>,
@@ -127,12 +126,12 @@ impl Driver {
         let (cloud, spec) = (&self.cloud, spec(name));
         // EC2 begins its work half way through a mutating call.
         let begun = MUTATING / 2;
-        let (volume, create) = timed(|| cloud.create_volume(&spec, &waiters)).await;
+        let (volume, create) = timed(|| cloud.volumes.create(&spec, &waiters)).await;
         let id = volume.into_inner().id;
-        let (_, attach) = timed(|| cloud.attach(&id, node, &waiters)).await;
+        let (_, attach) = timed(|| cloud.attachments.attach(&id, node, &waiters)).await;
         sleep(used).await;
-        let ((), detach) = timed(|| cloud.detach(&id, node, &waiters)).await;
-        let ((), delete) = timed(|| cloud.delete_volume(&id, &waiters)).await;
+        let ((), detach) = timed(|| cloud.attachments.detach(&id, node, &waiters)).await;
+        let ((), delete) = timed(|| cloud.volumes.delete(&id, &waiters)).await;
         Added {
             create: create.saturating_sub(begun + CREATE),
             attach: attach.saturating_sub(begun + ATTACH),
@@ -147,9 +146,11 @@ async fn timed<T, F: Future<Output = Result<T, CloudError>>>(mut rpc: impl FnMut
     loop {
         match rpc().await {
             Ok(value) => return (value, began.elapsed()),
-            Err(CloudError::Unavailable { .. } | CloudError::InProgress { .. } | CloudError::OutcomeUnknown { .. }) => {
-                sleep(RETRY).await
-            }
+            Err(
+                CloudError { kind: CloudErrorKind::Unavailable, .. }
+                | CloudError { kind: CloudErrorKind::InProgress, .. }
+                | CloudError { kind: CloudErrorKind::OutcomeUnknown, .. },
+            ) => sleep(RETRY).await,
             Err(other) => panic!("{other:?}"),
         }
     }

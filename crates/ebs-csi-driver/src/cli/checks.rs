@@ -86,7 +86,7 @@ fn imds_allowed(lists: &[String]) -> Result<bool, Refused> {
     let entries: Vec<String> = entries.collect();
     if let Some(bad) = entries.iter().find(|entry| !METADATA_SOURCES.contains(&entry.as_str())) {
         let known = METADATA_SOURCES.join(", ");
-        return Err(Refused::new(format!("--metadata-sources: {bad:?} is no source; there are {known}")));
+        return Err(Refused::new(format!("--metadata-sources has {bad:?}, which is not a source: use {known}")));
     }
     Ok(entries.iter().any(|entry| entry == "imds"))
 }
@@ -95,10 +95,12 @@ fn node_settings(node: &NodeFlags, endpoint: &Endpoint) -> Result<NodeSettings, 
     let limits = LimitFlags::parse(node.volume_attach_limit, node.reserved_volume_attachments)
         .map_err(|error| Refused::new(chain(&error)))?;
     let state_dir = node.state_dir.clone().or_else(|| beside(endpoint)).ok_or_else(|| {
-        Refused::new("--state-dir is needed when --endpoint is no unix socket: a directory that survives a restart")
+        Refused::new(
+            "--state-dir is required when --endpoint is not a unix socket: give a directory that survives a restart",
+        )
     })?;
     if !state_dir.is_absolute() {
-        return Err(Refused::new(format!("--state-dir: {} is not absolute", state_dir.display())));
+        return Err(Refused::new(format!("--state-dir is {}, but must be an absolute path", state_dir.display())));
     }
     Ok(NodeSettings { limits, legacy_xfs: node.legacy_xfs, state_dir })
 }

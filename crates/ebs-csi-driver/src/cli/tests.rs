@@ -33,6 +33,9 @@ fn help_of_node_is_as_reviewed() {
     insta::assert_snapshot!(help("node"));
 }
 
+/// Without a mode, or with a flag first, the mode is `all`.
+///
+/// Rule: runtime.md 1
 #[test]
 fn without_a_mode_it_is_all() {
     for line in ["", "--v=2", "-v 2", "all"] {
@@ -43,6 +46,9 @@ fn without_a_mode_it_is_all() {
     assert!(Flags::read([]).is_ok());
 }
 
+/// An unknown mode is a usage error; the reference's labeler and hook modes are named as not available.
+///
+/// Rule: runtime.md 1, R-1; D-50
 #[test]
 fn unknown_modes_and_modes_of_later_versions_are_usage_errors() {
     refused("controler", "controler");
@@ -51,6 +57,9 @@ fn unknown_modes_and_modes_of_later_versions_are_usage_errors() {
     refused("pre-stop-hook", "pre-stop-hook is not available yet");
 }
 
+/// Every flag of the reference is known in its modes, and a flag of another mode is a usage error.
+///
+/// Rule: runtime.md 2
 #[test]
 fn every_flag_is_known_in_its_modes_only() {
     let common = [
@@ -107,6 +116,9 @@ fn every_flag_is_known_in_its_modes_only() {
     refused("all --no-such-flag", "--no-such-flag");
 }
 
+/// Defaults are those of the reference.
+///
+/// Rule: runtime.md 2
 #[test]
 fn defaults_are_the_references_but_for_batching() {
     let flags = read("all").unwrap();
@@ -127,6 +139,9 @@ fn defaults_are_the_references_but_for_batching() {
     assert_eq!(settings.http, None);
 }
 
+/// A bare boolean flag is true and takes a value only after an equals sign, in any Go spelling.
+///
+/// Rule: runtime.md 2; D-2
 #[test]
 fn booleans_are_bare_or_take_their_value_after_an_equals_sign() {
     let batching = |line: &str| read(line).expect(line).controller.unwrap().batching;
@@ -138,6 +153,9 @@ fn booleans_are_bare_or_take_their_value_after_an_equals_sign() {
     refused("all --batching=yes", "--batching");
 }
 
+/// Of a flag given twice the last counts; maps add up.
+///
+/// Rule: runtime.md 2
 #[test]
 fn of_a_flag_given_twice_the_last_counts_and_maps_add_up() {
     let flags = read("all --v=1 --v=4 --extra-tags=a=1 --extra-tags=b=2").unwrap();
@@ -152,6 +170,9 @@ fn values_may_stand_apart_and_be_negative() {
     assert_eq!(flags.common.verbosity, 7);
 }
 
+/// The arguments that the reference's chart passes are accepted.
+///
+/// Rule: runtime.md 2; D-1
 #[test]
 fn the_arguments_of_the_references_chart_are_accepted() {
     for line in [
@@ -169,6 +190,11 @@ fn the_arguments_of_the_references_chart_are_accepted() {
     }
 }
 
+/// TLS for the metrics, which this version does not have, is refused when asked for and never left out silently.
+///
+/// Rule: ebs-cloud.md 14 first line; runtime.md R-1
+///
+/// Rule: see `help_is_no_error_and_anything_refused_is_exit_code_2`
 #[test]
 fn bad_values_are_usage_errors_that_name_the_flag() {
     refused("all --v=-1", "--v");
@@ -196,11 +222,17 @@ fn bad_values_are_usage_errors_that_name_the_flag() {
     refused("node --state-dir=relative", "--state-dir");
 }
 
+/// A socket path too long for the kernel is refused before anything is touched.
+///
+/// Rule: runtime.md 4; own rule (bad input)
 #[test]
 fn a_socket_path_that_is_too_long_is_a_usage_error() {
     refused(&format!("all --endpoint=unix:///{}", "x".repeat(200)), "107");
 }
 
+/// Metadata sources are trimmed and read in any case; without imds this version has none.
+///
+/// Rule: runtime.md 2, 10
 #[test]
 fn sources_are_trimmed_and_read_in_any_case_and_imds_may_be_left_out() {
     assert!(checked("node --metadata-sources=IMDS").unwrap().imds_allowed);
@@ -208,6 +240,9 @@ fn sources_are_trimmed_and_read_in_any_case_and_imds_may_be_left_out() {
     assert!(!checked("node --metadata-sources=metadata-labeler --metadata-sources=Kubernetes").unwrap().imds_allowed);
 }
 
+/// Invalid options, logging options included, end with exit code 2 and name the flag.
+///
+/// Rule: runtime.md; D-50
 #[test]
 fn help_is_no_error_and_anything_refused_is_exit_code_2() {
     assert_eq!(read("--help").unwrap_err().report(), 0);

@@ -7,7 +7,7 @@ pub(super) fn boolean(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err("true or false expected".to_owned()),
+        _ => Err("it must be true or false".to_owned()),
     }
 }
 
@@ -16,7 +16,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
-    let bad = || "a duration like 2s, 500ms or 1m30s expected".to_owned();
+    let bad = || "it must be a duration such as 2s, 500ms or 1m30s".to_owned();
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     let mut total = Duration::ZERO;
     if rest.is_empty() {
@@ -49,7 +49,8 @@ fn unit_seconds(unit: &str) -> Option<f64> {
 
 /// A duration above zero.
 pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
-    duration(text).and_then(|value| if value.is_zero() { Err("must not be 0".to_owned()) } else { Ok(value) })
+    duration(text)
+        .and_then(|value| if value.is_zero() { Err("it must be longer than 0".to_owned()) } else { Ok(value) })
 }
 
 /// Entries `pattern=N` separated by commas; kept as text.
@@ -60,13 +61,20 @@ pub(super) fn module_levels(text: &str) -> Result<String, String> {
             .is_some_and(|(pattern, level)| !pattern.trim().is_empty() && level.trim().parse::<u32>().is_ok())
     };
     let mut entries = text.split(',').filter(|entry| !entry.trim().is_empty());
-    if entries.all(is_good) { Ok(text.to_owned()) } else { Err("pattern=N,pattern=N expected".to_owned()) }
+    if entries.all(is_good) {
+        Ok(text.to_owned())
+    } else {
+        Err("it must be of the form pattern=N,pattern=N".to_owned())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Durations are read as Go writes them.
+    ///
+    /// Rule: runtime.md 2
     #[test]
     fn durations_are_read_as_go_writes_them() {
         for (text, millis) in [
@@ -84,6 +92,7 @@ mod tests {
         }
     }
 
+    /// Rule: see `durations_are_read_as_go_writes_them`
     #[test]
     fn what_is_no_duration_is_refused() {
         for text in ["", "2", "s", "-2s", "2 s", "2sec", "1.2.3s", "1e3s", "+", "99999999999999999999h"] {
@@ -92,6 +101,7 @@ mod tests {
         assert!(positive_duration("0s").is_err());
     }
 
+    /// Rule: see `crates/ebs-csi-driver/src/cli/tests.rs::booleans_are_bare_or_take_their_value_after_an_equals_sign`
     #[test]
     fn booleans_have_six_spellings_each() {
         for text in ["1", "t", "T", "true", "TRUE", "True"] {

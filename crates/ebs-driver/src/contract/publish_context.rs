@@ -87,7 +87,9 @@ impl PublishContext {
     pub fn parse(context: &Context, driver: &DriverName) -> Result<Self, ContextError> {
         let device = Self::device(context).ok_or(ContextError::Missing { key: DriverName::DEVICE_PATH_KEY })?;
         let size = read(context, driver.size_key(), "number of GiB", |text| text.parse().map(Gib).ok())?;
-        let time = read(context, driver.attach_time_key(), "time", |text| humantime::parse_rfc3339(text).ok())?;
+        let time = read(context, driver.attach_time_key(), "a time such as 2030-12-31T23:59:59Z", |text| {
+            humantime::parse_rfc3339(text).ok()
+        })?;
         let origin = context.get(&driver.source_key()).map(|text| VolumeOrigin::parse(text));
         Ok(Self { device, origin, size, attach_time: time })
     }

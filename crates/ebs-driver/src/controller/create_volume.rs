@@ -1,5 +1,6 @@
 //! CreateVolume (`controller.md` 6).
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use csi_proto::csi::volume_content_source::Type as SourceType;
@@ -60,7 +61,7 @@ pub(super) async fn run<E: Ec2>(
     let spec = plan.spec.clone();
     let cloud = Arc::clone(&service.cloud);
     let work = move |waiters| async move {
-        let ensured = cloud.create_volume(&spec, &waiters).await.map_err(ControllerError::at(Rpc::CreateVolume))?;
+        let ensured = cloud.volumes.create(&spec, &waiters).await.map_err(ControllerError::at(Rpc::CreateVolume))?;
         Ok(ensured.into_inner())
     };
     let key = Key::CreateVolume(request.name);
@@ -113,7 +114,7 @@ fn plan(request: &CreateVolumeRequest, options: &ControllerOptions) -> Result<Pl
 
 fn iops(parameters: &VolumeParameters) -> Result<IopsRequest, ParameterError> {
     match (parameters.iops, parameters.iops_per_gib) {
-        (Some(iops), Some(per_gib)) => Err(ParameterError::TwoIops { iops, per_gib }),
+        (Some(iops), Some(per_gib)) => Err(ParameterError::TwoIops { iops: iops.get(), per_gib: per_gib.get() }),
         (Some(iops), None) => Ok(IopsRequest::Explicit(iops)),
         (None, Some(per_gib)) => Ok(IopsRequest::PerGib(per_gib)),
         (None, None) => Ok(IopsRequest::Default),
@@ -154,7 +155,7 @@ fn encrypted(parameters: &VolumeParameters, source: &Source) -> Result<bool, Par
 }
 
 /// Only snapshots are initialised; for clones the rate is left out, as EC2 has no such field.
-fn initialization_rate(parameters: &VolumeParameters, source: &Source) -> Result<Option<u32>, ParameterError> {
+fn initialization_rate(parameters: &VolumeParameters, source: &Source) -> Result<Option<NonZeroU32>, ParameterError> {
     match (parameters.initialization_rate, source) {
         (Some(_), Source::Blank) => Err(ParameterError::InitializationRateWithoutSnapshot),
         (Some(_), Source::Volume(_)) => {

@@ -21,13 +21,13 @@ pub(super) async fn run<E: Ec2>(
 ) -> Result<DeleteVolumeResponse, OperationError<ControllerError>> {
     require(&request.volume_id, "volume_id").map_err(refused)?;
     let Ok(id) = VolumeId::from_handle(&request.volume_id) else {
-        tracing::info!(handle = request.volume_id, "nothing to delete: the handle cannot be a volume of EC2");
+        tracing::info!(handle = request.volume_id, "nothing to delete: the handle is not an EC2 volume id");
         return Ok(DeleteVolumeResponse {});
     };
     let cloud = Arc::clone(&service.cloud);
     let key = Key::Volume(id.clone());
     let work = move |waiters| async move {
-        match cloud.delete_volume(&id, &waiters).await {
+        match cloud.volumes.delete(&id, &waiters).await {
             Err(error) if error.is_not_found() => Ok(()),
             other => other.map_err(ControllerError::at(Rpc::DeleteVolume)),
         }

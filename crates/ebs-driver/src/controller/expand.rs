@@ -27,7 +27,7 @@ pub(super) async fn run<E: Ec2>(
     let cloud = Arc::clone(&service.cloud);
     let key = Key::Volume(volume.clone());
     let work = move |waiters| async move {
-        cloud.expand(&volume, size, &waiters).await.map_err(ControllerError::at(Rpc::ControllerExpandVolume))
+        cloud.volumes.expand(&volume, size, &waiters).await.map_err(ControllerError::at(Rpc::ControllerExpandVolume))
     };
     let bound = Rpc::ControllerExpandVolume.bound();
     let size = service.operations.take_over(key, Expand { size }, bound, work).await?;

@@ -61,16 +61,21 @@ async fn attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish, waiters: &Waiters) -> 
         // Before it is attached, not after: a volume that nobody can use yet need not be taken back
         // (`controller.md` C21).
         cloud
+            .volumes
             .await_initialized(&plan.volume, waiters)
             .await
             .map_err(ControllerError::at(Rpc::ControllerPublishVolume))?;
     }
-    cloud.attach(&plan.volume, &plan.node, waiters).await.map_err(ControllerError::at(Rpc::ControllerPublishVolume))
+    cloud
+        .attachments
+        .attach(&plan.volume, &plan.node, waiters)
+        .await
+        .map_err(ControllerError::at(Rpc::ControllerPublishVolume))
 }
 
 /// A volume that only one node can have must not be promised to several.
 async fn refuse_single_attach<E: Ec2>(cloud: &Cloud<E>, plan: &Publish) -> Result<(), ControllerError> {
-    let volume = match cloud.volume(&plan.volume).await {
+    let volume = match cloud.volumes.get(&plan.volume).await {
         Ok(volume) => volume,
         // It may have been made a moment ago and not be shown yet: the attach tells.
         Err(error) if error.is_not_found() => return Ok(()),

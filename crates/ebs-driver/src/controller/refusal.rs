@@ -5,7 +5,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use ebs_cloud::CloudError;
+use ebs_cloud::{CloudError, CloudErrorKind};
 
 use crate::capability::CapabilityError;
 use crate::capacity::CapacityError;
@@ -26,71 +26,56 @@ pub enum ControllerError {
         field: &'static str,
     },
     /// An id that cannot be one of EC2, so nothing has it (`decisions.md` D-17).
-    #[error("{kind} {id:?} does not exist: it cannot be an id of EC2")]
+    #[error("{kind} {id:?} does not exist: EC2 gives no such ids")]
     NoSuchId {
         /// `volume`, `snapshot` or `node`.
         kind: &'static str,
-        /// As given.
         id: String,
     },
     /// EC2 lists no such snapshot.
     #[error("snapshot {snapshot} does not exist")]
-    NoSuchSnapshot {
-        /// Which.
-        snapshot: String,
-    },
+    NoSuchSnapshot { snapshot: String },
     /// A feature that later versions bring.
-    #[error("{what} {id:?}: not supported yet by this version of the driver")]
+    #[error("{what} {id:?} is not supported yet by this version of the driver")]
     NotYet {
         /// What kind of id it is.
         what: &'static str,
-        /// As given.
         id: String,
     },
     /// A source without an id, which would silently give a blank volume (`controller.md` C36).
-    #[error("volume_content_source names neither a snapshot nor a volume: a volume from an empty id would be blank")]
+    #[error(
+        "volume_content_source names neither a snapshot nor a volume: give the id of one, or leave volume_content_source out for a blank volume"
+    )]
     EmptySource,
-    /// A read-only attachment.
-    #[error("volume {volume}: EBS cannot attach read-only; publish it read-only on the node instead")]
-    Readonly {
-        /// Which.
-        volume: String,
-    },
+    #[error(
+        "volume {volume} cannot be attached read-only, because EBS has no such attachment: set readonly in NodePublishVolume instead"
+    )]
+    Readonly { volume: String },
     /// A volume for one node, wanted by several.
     #[error("volume {volume} was not created for several nodes (multi-attach): {why}")]
     NotMultiAttach {
-        /// Which.
         volume: String,
-        /// What follows.
         why: &'static str,
         /// It is attached to this node already, so that the request contradicts an earlier one.
         published: bool,
     },
     /// A negative number of entries.
-    #[error("max_entries is {0}; it must not be negative")]
+    #[error("max_entries is {0}, but must be 0 or more")]
     MaxEntries(i32),
     /// A token that is none.
-    #[error("the snapshot was asked for by id, such a listing has one page and no token like {0:?}")]
+    #[error("starting_token {0:?} is not valid: a list with a snapshot_id has one page; list again without a token")]
     NoSuchToken(String),
     /// EC2 did not say where the volume is; without it no node could be chosen.
     #[error("volume {volume} exists, but EC2 does not say in which zone")]
-    ZoneUnknown {
-        /// Which.
-        volume: String,
-    },
-    /// Parameters.
+    ZoneUnknown { volume: String },
     #[error(transparent)]
     Parameter(#[from] ParameterError),
-    /// Capabilities.
     #[error(transparent)]
     Capability(#[from] CapabilityError),
-    /// Size.
     #[error(transparent)]
     Capacity(#[from] CapacityError),
-    /// Place.
     #[error(transparent)]
     Topology(#[from] TopologyError),
-    /// EC2 policy.
     #[error(transparent)]
     Cloud(#[from] AtRpc),
 }
@@ -98,7 +83,6 @@ pub enum ControllerError {
 /// What EC2 policy said, and to which RPC. Reads as the policy's own error.
 #[derive(Debug)]
 pub struct AtRpc {
-    /// Which RPC.
     pub rpc: Rpc,
     /// What it said.
     pub error: CloudError,
@@ -151,18 +135,16 @@ impl IntoStatus for ControllerError {
             Self::Capability(error) => error.meaning(),
             Self::Capacity(error) => error.meaning(),
             Self::Topology(error) => error.meaning(),
-            Self::Cloud(AtRpc { rpc, error }) => cloud_meaning(*rpc, error),
+            Self::Cloud(AtRpc { rpc, error }) => cloud_meaning(*rpc, &error.kind),
         }
     }
 
     fn next_step(&self) -> Option<String> {
         let hint = match self {
-            Self::Cloud(AtRpc { error, .. }) => match error {
-                CloudError::InProgress { .. } | CloudError::Abandoned { .. } => {
-                    "call again with the same request to go on"
-                }
-                CloudError::OutcomeUnknown { .. } => "call again with the same request: it looks before it acts",
-                CloudError::Unavailable { .. } => "call again later",
+            Self::Cloud(AtRpc { error, .. }) => match error.kind {
+                CloudErrorKind::InProgress | CloudErrorKind::Abandoned => "call again with the same request to go on",
+                CloudErrorKind::OutcomeUnknown => "call again with the same request: it looks before it acts",
+                CloudErrorKind::Unavailable => "call again later",
                 _ => return None,
             },
             Self::ZoneUnknown { .. } => "call again with the same request",
@@ -173,23 +155,21 @@ impl IntoStatus for ControllerError {
 }
 
 /// The table. No row gives a final code to an outcome that is not proven.
-fn cloud_meaning(rpc: Rpc, error: &CloudError) -> Meaning {
-    match error {
+fn cloud_meaning(rpc: Rpc, kind: &CloudErrorKind) -> Meaning {
+    match kind {
         // The volume was accepted and is gone: whether it comes back must be looked at again.
-        CloudError::NotFound { .. } if rpc == Rpc::CreateVolume => Meaning::InProgress,
-        CloudError::NotFound { .. } | CloudError::SourceNotFound { .. } => Meaning::NotFound,
-        CloudError::AlreadyExists { .. } => Meaning::AlreadyExists,
-        CloudError::InvalidArgument { .. } => Meaning::InvalidArgument,
-        CloudError::OutOfRange { .. } => Meaning::OutOfRange,
-        CloudError::LimitExceeded { .. } | CloudError::InsufficientCapacity { .. } => Meaning::ResourceExhausted,
-        CloudError::FailedPrecondition { .. } => Meaning::FailedPrecondition,
-        CloudError::InProgress { .. } | CloudError::OutcomeUnknown { .. } | CloudError::Abandoned { .. } => {
-            Meaning::InProgress
-        }
-        CloudError::Unavailable { .. } => Meaning::Unavailable,
-        CloudError::Unauthorized { .. } => Meaning::PermissionDenied,
-        CloudError::BadPageToken { .. } => Meaning::BadPageToken,
-        CloudError::Internal { .. } => Meaning::Internal,
+        CloudErrorKind::NotFound(_) if rpc == Rpc::CreateVolume => Meaning::InProgress,
+        CloudErrorKind::NotFound(_) | CloudErrorKind::SourceNotFound(_) => Meaning::NotFound,
+        CloudErrorKind::AlreadyExists => Meaning::AlreadyExists,
+        CloudErrorKind::InvalidArgument => Meaning::InvalidArgument,
+        CloudErrorKind::OutOfRange => Meaning::OutOfRange,
+        CloudErrorKind::LimitExceeded | CloudErrorKind::InsufficientCapacity => Meaning::ResourceExhausted,
+        CloudErrorKind::FailedPrecondition => Meaning::FailedPrecondition,
+        CloudErrorKind::InProgress | CloudErrorKind::OutcomeUnknown | CloudErrorKind::Abandoned => Meaning::InProgress,
+        CloudErrorKind::Unavailable => Meaning::Unavailable,
+        CloudErrorKind::Unauthorized => Meaning::PermissionDenied,
+        CloudErrorKind::BadPageToken => Meaning::BadPageToken,
+        CloudErrorKind::Internal => Meaning::Internal,
     }
 }
 

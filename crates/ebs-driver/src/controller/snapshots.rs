@@ -29,7 +29,7 @@ pub(super) async fn create<E: Ec2>(
     let cloud = Arc::clone(&service.cloud);
     let Plan { spec, features } = plan.clone();
     let work = move |waiters| async move {
-        cloud.provide_snapshot(&spec, &features, &waiters).await.map_err(ControllerError::at(Rpc::CreateSnapshot))
+        cloud.snapshots.provide(&spec, &features, &waiters).await.map_err(ControllerError::at(Rpc::CreateSnapshot))
     };
     let key = Key::CreateSnapshot(request.name);
     let snapshot = service.operations.take_over(key, plan, Rpc::CreateSnapshot.bound(), work).await?;
@@ -61,13 +61,13 @@ pub(super) async fn delete<E: Ec2>(
 ) -> Result<DeleteSnapshotResponse, OperationError<ControllerError>> {
     require(&request.snapshot_id, "snapshot_id").map_err(refused)?;
     let Ok(id) = SnapshotId::from_handle(&request.snapshot_id) else {
-        tracing::info!(handle = request.snapshot_id, "nothing to delete: the handle cannot be a snapshot of EC2");
+        tracing::info!(handle = request.snapshot_id, "nothing to delete: the handle is not an EC2 snapshot id");
         return Ok(DeleteSnapshotResponse {});
     };
     let cloud = Arc::clone(&service.cloud);
     let key = Key::Snapshot(id.clone());
     let work = move |waiters| async move {
-        match cloud.delete_snapshot(&id, &waiters).await {
+        match cloud.snapshots.delete(&id, &waiters).await {
             Err(error) if error.is_not_found() => Ok(()),
             other => other.map_err(ControllerError::at(Rpc::DeleteSnapshot)),
         }
@@ -94,7 +94,7 @@ pub(super) async fn list<E: Ec2>(
     };
     let token = (!request.starting_token.is_empty()).then_some(request.starting_token);
     let page =
-        service.cloud.list_snapshots(volume, max, token).await.map_err(ControllerError::at(Rpc::ListSnapshots))?;
+        service.cloud.snapshots.list(volume, max, token).await.map_err(ControllerError::at(Rpc::ListSnapshots))?;
     Ok(ListSnapshotsResponse {
         entries: page.items.iter().map(|s| Entry { snapshot: Some(wire(s)) }).collect(),
         next_token: page.next.unwrap_or_default(),
@@ -110,7 +110,7 @@ async fn list_one<E: Ec2>(
         return Err(ControllerError::NoSuchToken(request.starting_token.clone()));
     }
     let Ok(id) = SnapshotId::from_handle(&request.snapshot_id) else { return Ok(ListSnapshotsResponse::default()) };
-    let found = service.cloud.snapshot(&id).await.map_err(ControllerError::at(Rpc::ListSnapshots))?;
+    let found = service.cloud.snapshots.get(&id).await.map_err(ControllerError::at(Rpc::ListSnapshots))?;
     let wanted = VolumeId::from_handle(&request.source_volume_id).ok();
     let fits = |s: &Snapshot| request.source_volume_id.is_empty() || (wanted.is_some() && s.source_volume == wanted);
     let entries = found.filter(fits).iter().map(|s| Entry { snapshot: Some(wire(s)) }).collect();
@@ -123,7 +123,7 @@ pub(super) async fn get<E: Ec2>(
 ) -> Result<GetSnapshotResponse, ControllerError> {
     require(&request.snapshot_id, "snapshot_id")?;
     let id = handle::snapshot(&request.snapshot_id)?;
-    let found = service.cloud.snapshot(&id).await.map_err(ControllerError::at(Rpc::GetSnapshot))?;
+    let found = service.cloud.snapshots.get(&id).await.map_err(ControllerError::at(Rpc::GetSnapshot))?;
     let missing = || ControllerError::NoSuchSnapshot { snapshot: id.to_string() };
     Ok(GetSnapshotResponse { snapshot: Some(wire(&found.ok_or_else(missing)?)) })
 }

@@ -9,7 +9,7 @@ mod snapshots;
 mod volumes;
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use csi_proto::csi::volume_capability::access_mode::Mode;
 use csi_proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
@@ -19,7 +19,7 @@ use ebs_ec2::Action;
 use ebs_sim::api::SimVolume;
 use ebs_sim::engine::EngineConfig;
 use ebs_sim::port::SimEc2;
-use ebs_types::{InstanceId, Tags};
+use ebs_types::{ConnectionId, InstanceId};
 
 use super::*;
 
@@ -31,6 +31,7 @@ struct World {
     ec2: SimEc2,
     service: ControllerService<SimEc2>,
     operations: Operations,
+    connection: ConnectionId,
     here: InstanceId,
     elsewhere: InstanceId,
 }
@@ -44,13 +45,13 @@ impl World {
         let ec2 = SimEc2::start(config).await.expect("an engine in memory starts");
         ec2.engine().least_rights().demand(ebs_sim::iam::Shipped::ManagedV2);
         let [here, elsewhere] = ec2.instance_ids().await;
-        let (service, operations) = driver_over(&ec2);
-        Self { ec2, service, operations, here, elsewhere }
+        let (service, operations) = driver_over(&ec2, None);
+        Self { ec2, service, operations, connection: ConnectionId::unique(), here, elsewhere }
     }
 
     /// Another driver process takes the place of this one, over the same EC2.
     fn replace_driver(&mut self) {
-        (self.service, self.operations) = driver_over(&self.ec2);
+        (self.service, self.operations) = driver_over(&self.ec2, None);
     }
 
     /// All volumes but the root volumes of the instances.
@@ -66,7 +67,7 @@ impl World {
     }
 
     async fn create(&self, request: CreateVolumeRequest) -> Result<csi::Volume, Refused> {
-        let answer = self.service.create_volume(Request::new(request)).await.map_err(Refused::from)?;
+        let answer = self.service.create_volume(self.over(request)).await.map_err(Refused::from)?;
         Ok(answer.into_inner().volume.expect("a volume"))
     }
 
@@ -77,7 +78,14 @@ impl World {
 
     async fn delete(&self, volume_id: &str) -> Result<(), Refused> {
         let request = DeleteVolumeRequest { volume_id: volume_id.to_owned(), ..Default::default() };
-        self.service.delete_volume(Request::new(request)).await.map(drop).map_err(Refused::from)
+        self.service.delete_volume(self.over(request)).await.map(drop).map_err(Refused::from)
+    }
+
+    /// As a sidecar sends it: over the one connection that it keeps.
+    fn over<R>(&self, request: R) -> Request<R> {
+        let mut request = Request::new(request);
+        request.extensions_mut().insert(self.connection);
+        request
     }
 
     async fn publish(&self, volume_id: &str, node_id: &str) -> Result<HashMap<String, String>, Refused> {
@@ -91,7 +99,7 @@ impl World {
     }
 
     async fn publish_as(&self, request: ControllerPublishVolumeRequest) -> Result<HashMap<String, String>, Refused> {
-        let answer = self.service.controller_publish_volume(Request::new(request)).await.map_err(Refused::from)?;
+        let answer = self.service.controller_publish_volume(self.over(request)).await.map_err(Refused::from)?;
         Ok(answer.into_inner().publish_context)
     }
 
@@ -101,17 +109,16 @@ impl World {
             node_id: node_id.to_owned(),
             ..Default::default()
         };
-        self.service.controller_unpublish_volume(Request::new(request)).await.map(drop).map_err(Refused::from)
+        self.service.controller_unpublish_volume(self.over(request)).await.map(drop).map_err(Refused::from)
     }
 }
 
-fn driver_over(ec2: &SimEc2) -> (ControllerService<SimEc2>, Operations) {
-    let driver = DriverName::default();
-    let cloud = Cloud::new(Arc::new(ec2.clone()), CloudConfig::new(driver.clone()));
-    let tags = TagPolicy { driver: driver.clone(), cluster_id: None, extra: Tags::new(), warn_on_invalid: false };
+/// A new driver process at that time of day; `None`: that of the machine.
+pub(crate) fn driver_over(ec2: &SimEc2, time_of_day: Option<SystemTime>) -> (ControllerService<SimEc2>, Operations) {
+    let config = CloudConfig { time_of_day, ..CloudConfig::new(DriverName::default()) };
+    let cloud = Cloud::new(Arc::new(ec2.clone()), config);
     let operations = Operations::new();
-    let service = ControllerService::new(Arc::new(cloud), ControllerOptions { driver, tags }, operations.clone());
-    (service, operations)
+    (ControllerService::new(Arc::new(cloud), ControllerOptions::default(), operations.clone()), operations)
 }
 
 /// A refusal as a client sees it.
@@ -195,6 +202,10 @@ async fn leave_when<T>(call: impl Future<Output = T>, reached: impl Future<Outpu
     .await;
 }
 
+/// Controller capabilities are the reference's in its order without MODIFY_VOLUME (not there yet), then LIST_VOLUMES
+/// and GET_SNAPSHOT, which the reference lacks.
+///
+/// Rule: controller.md 4, 16
 #[tokio::test(start_paused = true)]
 async fn capabilities_are_the_reference_s_in_its_order_without_what_does_not_work_yet() {
     use csi_proto::csi::controller_service_capability::{Type, rpc};
@@ -223,6 +234,9 @@ async fn capabilities_are_the_reference_s_in_its_order_without_what_does_not_wor
     assert_eq!(got, expected);
 }
 
+/// RPCs that are not there are Unimplemented and name themselves.
+///
+/// Rule: controller.md 16
 #[tokio::test(start_paused = true)]
 async fn rpcs_that_are_not_there_say_so_by_name() {
     let world = World::start().await;

@@ -30,7 +30,7 @@ pub(super) async fn run<E: Ec2>(
     let cloud = Arc::clone(&service.cloud);
     let key = Key::Attachment { volume: volume.clone(), node: node.clone() };
     let work = move |waiters| async move {
-        match cloud.detach(&volume, &node, &waiters).await {
+        match cloud.attachments.detach(&volume, &node, &waiters).await {
             Err(error) if error.is_not_found() => Ok(()),
             other => other.map_err(ControllerError::at(Rpc::ControllerUnpublishVolume)),
         }

@@ -19,7 +19,7 @@ pub(super) async fn run<E: Ec2>(
     }
     not_node_local(&request.volume_id)?;
     let volume = handle::volume(&request.volume_id)?;
-    service.cloud.volume(&volume).await.map_err(ControllerError::at(Rpc::ValidateVolumeCapabilities))?;
+    service.cloud.volumes.get(&volume).await.map_err(ControllerError::at(Rpc::ValidateVolumeCapabilities))?;
     Ok(match capability::parse_all(&request.volume_capabilities) {
         Ok(_) => ValidateVolumeCapabilitiesResponse {
             confirmed: Some(Confirmed { volume_capabilities: request.volume_capabilities, ..Confirmed::default() }),

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use ebs_cloud::CloudError;
+use ebs_cloud::{CloudError, CloudErrorKind};
 
 use super::*;
 use crate::config::DriverOptions;
@@ -20,7 +20,7 @@ impl HealthCheck for Switch {
         if self.hangs {
             std::future::pending::<()>().await;
         }
-        let error = || CloudError::Unavailable { message: "EC2 cannot be reached".to_owned(), cause: None };
+        let error = || CloudErrorKind::Unavailable.error("EC2 cannot be reached");
         self.healthy.load(Ordering::SeqCst).then_some(()).ok_or_else(error)
     }
 }
@@ -43,6 +43,9 @@ async fn probe<H: HealthCheck>(service: &IdentityService<H>) -> Option<bool> {
     service.probe(Request::new(ProbeRequest {})).await.expect("probe never fails").into_inner().ready
 }
 
+/// Probe is not ready until the first healthy check and ready from then on, whatever happens later.
+///
+/// Rule: D-18; controller.md C29; ebs-cloud.md 11
 #[tokio::test(start_paused = true)]
 async fn probe_is_not_ready_until_the_first_healthy_check_and_ready_from_then_on() {
     let switch = Switch::default();
@@ -57,6 +60,9 @@ async fn probe_is_not_ready_until_the_first_healthy_check_and_ready_from_then_on
     assert_eq!(switch.asked.load(Ordering::SeqCst), 2);
 }
 
+/// A failed health check is not repeated within a second, however many ask.
+///
+/// Rule: D-18; ebs-cloud.md 11
 #[tokio::test(start_paused = true)]
 async fn a_failed_check_is_not_repeated_within_a_second() {
     let switch = Switch::default();
@@ -69,6 +75,9 @@ async fn a_failed_check_is_not_repeated_within_a_second() {
     assert_eq!(switch.asked.load(Ordering::SeqCst), 2);
 }
 
+/// A health check that hangs does not hang Probe.
+///
+/// Rule: D-18
 #[tokio::test(start_paused = true)]
 async fn a_check_that_hangs_does_not_hang_probe() {
     let service = IdentityService::new(&config(Mode::All), Readiness::new(Switch { hangs: true, ..Switch::default() }));
@@ -76,12 +85,18 @@ async fn a_check_that_hangs_does_not_hang_probe() {
     assert_eq!(answer, Ok(Some(false)));
 }
 
+/// A node service is ready at once.
+///
+/// Rule: controller.md 3
 #[tokio::test]
 async fn a_node_is_ready_at_once() {
     let service = IdentityService::new(&config(Mode::Node), Readiness::new(AlwaysHealthy));
     assert_eq!(probe(&service).await, Some(true));
 }
 
+/// The plugin says its name and version and has no manifest.
+///
+/// Rule: controller.md 3
 #[tokio::test]
 async fn the_plugin_says_its_name_and_version() {
     let service = IdentityService::new(&config(Mode::All), Readiness::new(AlwaysHealthy));
@@ -90,6 +105,9 @@ async fn the_plugin_says_its_name_and_version() {
     assert!(info.manifest.is_empty());
 }
 
+/// Plugin capabilities follow the mode and include online expansion.
+///
+/// Rule: controller.md C29
 #[tokio::test]
 async fn capabilities_follow_the_mode_and_include_online_expansion() {
     for (mode, controller) in [(Mode::Controller, true), (Mode::All, true), (Mode::Node, false)] {

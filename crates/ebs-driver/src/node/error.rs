@@ -14,30 +14,23 @@ use crate::status::{IntoStatus, Meaning};
 /// An RPC that failed: which, of what, where, and why.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
-    /// The request itself.
     #[error(transparent)]
     Request(#[from] RequestError),
     /// A step of the work, for a request that names no path.
-    #[error("{rpc} of volume {volume}")]
+    #[error("{rpc} of volume {volume} failed")]
     Anywhere {
-        /// Which RPC.
         rpc: Rpc,
-        /// Which volume.
         volume: VolumeId,
-        /// Why.
         #[source]
         cause: Cause,
     },
     /// A step of the work.
-    #[error("{rpc} of volume {volume} at {path}")]
+    #[error("{rpc} of volume {volume} at {path} failed")]
     Work {
-        /// Which RPC.
         rpc: Rpc,
-        /// Which volume.
         volume: Handle,
         /// The path that the request names.
         path: NodePath,
-        /// Why.
         #[source]
         cause: Cause,
     },
@@ -54,52 +47,37 @@ impl NodeError {
 /// Why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Cause {
-    /// The device.
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// What a mounted device is.
-    #[error("it cannot be told which volume is mounted")]
+    #[error("the driver cannot tell which volume is mounted there")]
     Identity(#[from] IdentityError),
-    /// What the device holds.
     #[error(transparent)]
     Probe(#[from] ProbeError),
-    /// mkfs.
     #[error(transparent)]
     Format(#[from] FormatError),
     /// The record of a format.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// e2fsck.
     #[error(transparent)]
     Check(#[from] CheckError),
-    /// Growth.
     #[error(transparent)]
     Grow(#[from] GrowError),
-    /// Mounting.
     #[error(transparent)]
     Mount(#[from] MountError),
-    /// Unmounting.
     #[error(transparent)]
     Unmount(#[from] UnmountError),
-    /// The mount table.
     #[error(transparent)]
     Table(#[from] MountTableError),
     /// A path or a device, by a plain system call.
     #[error("{step}")]
-    Io {
-        /// What was tried.
-        step: &'static str,
-        /// What the kernel said.
-        source: std::io::Error,
-    },
-    /// Numbers of statfs.
+    Io { step: &'static str, source: std::io::Error },
     #[error(transparent)]
     Implausible(#[from] Implausible),
-    /// A rule forbids it.
     #[error(transparent)]
     Refused(#[from] Refused),
     /// Nobody waits for the result any more, so nothing further was started.
-    #[error("nobody waits any more; stopped before {before}")]
+    #[error("the client no longer waits, so the driver stopped before {before}")]
     Abandoned {
         /// The step that was not started.
         before: &'static str,
@@ -117,76 +95,47 @@ impl Cause {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// Something that is not the volume is mounted where it should go (`node.md` N-6).
-    #[error("{found} is mounted there, which is not this volume")]
-    OtherMount {
-        /// What.
-        found: String,
-    },
+    #[error("another mount is already at the path: {found}, which is not this volume")]
+    OtherMount { found: String },
     /// The volume is mounted there in another way (`node.md` N-5).
-    #[error("the volume is mounted there already with {found}, not with {wanted}")]
+    #[error("the volume is already mounted there with {found}, and the request asks for {wanted}")]
     MountedDifferently {
-        /// How it is.
         found: String,
         /// How it was asked for.
         wanted: String,
     },
     /// A disk smaller than EC2 promised.
-    #[error("the device has {found}, which is less than the {promised} of the volume")]
-    TooSmall {
-        /// The device.
-        found: Bytes,
-        /// The volume.
-        promised: Gib,
-    },
+    #[error("the device has {found}, less than the {promised} of the volume")]
+    TooSmall { found: Bytes, promised: Gib },
     /// Another file system than asked for.
-    #[error("the device holds {found} and {asked} is asked for: it is neither formatted nor mounted as something else")]
-    OtherFileSystem {
-        /// On the device.
-        found: FsType,
-        /// In the request.
-        asked: FsType,
-    },
+    #[error(
+        "the device holds {found}, but the request asks for {asked}: the driver neither formats it anew nor mounts it as something else"
+    )]
+    OtherFileSystem { found: FsType, asked: FsType },
     /// Something that is not blank and cannot be mounted.
-    #[error("the device holds {contents}: it is not formatted, because it is not blank")]
-    NotBlank {
-        /// What.
-        contents: String,
-    },
+    #[error("the device is not blank, it holds {contents}: the driver does not format it")]
+    NotBlank { contents: String },
     /// Blank, but it was to hold the data of a snapshot or of another volume.
-    #[error("the volume was made from a {origin} and its device is blank: it is not formatted")]
+    #[error("the device is blank, although the volume was made from a {origin}: the driver does not format it")]
     BlankRestore {
         /// `snapshot` or `clone`.
         origin: VolumeOrigin,
     },
     /// Blank, and nothing may be written.
-    #[error("the device is blank and the mount is read-only: it is not formatted")]
+    #[error("the device is blank and the mount is to be read-only: the driver does not format it")]
     BlankReadOnly,
     /// mkfs said it succeeded, and there is no file system of that type.
-    #[error("after mkfs the device holds {contents}, not {asked}")]
-    FormatLeft {
-        /// What.
-        contents: String,
-        /// What was asked for.
-        asked: FsType,
-    },
+    #[error("mkfs reported success, but the device holds {contents} and not {asked}")]
+    FormatLeft { contents: String, asked: FsType },
     /// The disk is bound as a raw device besides (`decisions.md` D-37).
-    #[error("the device is bound as a raw device at {at}: whatever writes there would destroy a file system on it")]
-    BoundRaw {
-        /// Where.
-        at: String,
-    },
+    #[error("the device is also bound as a raw device at {at}: a write there would destroy a file system on it")]
+    BoundRaw { at: String },
     /// A file system of the disk is mounted.
-    #[error("the device is mounted at {at}: written to as a raw device its file system would be destroyed")]
-    MountedToo {
-        /// Where, and as what.
-        at: String,
-    },
+    #[error("the device is also mounted at {at}: a write to the raw device would destroy its file system")]
+    MountedToo { at: String },
     /// The volume is to be let go and is used elsewhere (`decisions.md` D-37). Nothing was unmounted.
     #[error("the volume is still in use: {at}")]
-    InUse {
-        /// Where, and how.
-        at: String,
-    },
+    InUse { at: String },
     /// Nothing of the volume is mounted here any more, and somebody holds its disk all the same.
     #[error("{}the device is still held by {by}: it is not safe to detach", if *.unmounted { "the path is unmounted, but " } else { "" })]
     Held {
@@ -197,41 +146,24 @@ pub enum Refused {
     },
     /// The file system that is mounted there answers with errors (`decisions.md` D-35).
     #[error("the file system that is mounted at {at} cannot be used any more: it answers {error}")]
-    DeadFileSystem {
-        /// Where.
-        at: NodePath,
-        /// What it answers.
-        error: String,
-    },
+    DeadFileSystem { at: NodePath, error: String },
     /// A thing at the path that we did not make.
-    #[error("{found} is in the way")]
-    InTheWay {
-        /// What.
-        found: String,
-    },
+    #[error("the path is taken: it is {found}")]
+    InTheWay { found: String },
     /// A symbolic link where a path of ours should be.
-    #[error("the path is a symbolic link, which is never followed")]
+    #[error("the path is a symbolic link, and the driver follows none")]
     Symlink,
     /// The volume is not staged where the request says (`node.md` N-17).
     #[error("the volume is not mounted at the staging path {staging}: {found}")]
-    NotStaged {
-        /// Where.
-        staging: NodePath,
-        /// What is there.
-        found: String,
-    },
+    NotStaged { staging: NodePath, found: String },
     /// The path shows nothing of the volume.
     #[error("the path is not a mount of this volume: {found}")]
-    NotPublished {
-        /// What it is.
-        found: String,
-    },
+    NotPublished { found: String },
     /// A mounted ext file system that this process may not grow (`decisions.md` D-36).
-    #[error("the file system is in use and should grow {growth}, which needs the capability CAP_SYS_RESOURCE")]
-    GrowthNeedsPrivilege {
-        /// By how much.
-        growth: Growth,
-    },
+    #[error(
+        "the file system is mounted and must grow {growth}, for which the driver needs the capability CAP_SYS_RESOURCE"
+    )]
+    GrowthNeedsPrivilege { growth: Growth },
 }
 
 impl IntoStatus for NodeError {

@@ -124,6 +124,9 @@ mod tests {
         diagnose(entry, owner, found).map(|ailment| wire(ailment).status())
     }
 
+    /// A vanished or foreign device is INACCESSIBLE.
+    ///
+    /// Rule: D-35
     #[test]
     fn a_vanished_or_foreign_device_is_inaccessible() {
         let entry = entry("rw", "rw");

@@ -31,7 +31,9 @@ async fn interfaces(node: &Inner) -> u32 {
     let Some(imds) = &node.imds else { return node.interfaces.load(Relaxed) };
     match imds.refresh_interfaces().await {
         Ok(count) => node.interfaces.store(count, Relaxed),
-        Err(error) => tracing::warn!(error = %crate::status::chain(&error), "network interfaces not counted anew"),
+        Err(error) => {
+            tracing::warn!(error = %crate::status::chain(&error), "the network interfaces could not be counted again")
+        }
     }
     node.interfaces.load(Relaxed)
 }

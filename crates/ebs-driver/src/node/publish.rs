@@ -86,7 +86,7 @@ async fn finish(plan: &Publish, found: &Found, bound: Result<(), ebs_mounter::Mo
         && *found == Found::Missing
         && let Err(error) = plan.target.remove().await
     {
-        tracing::warn!(path = %plan.target, %error, "what was made for the mount stays behind");
+        tracing::warn!(path = %plan.target, %error, "what was created for the mount could not be removed");
     }
     bound?;
     tracing::info!(volume = %plan.volume, path = %plan.target, "published");

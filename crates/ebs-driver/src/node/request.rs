@@ -23,41 +23,29 @@ const NODE_LOCAL: &str = "local-ebs://";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// A field that must be there.
-    #[error("{field} is missing")]
-    Missing {
-        /// Which.
-        field: &'static str,
-    },
+    #[error("the request has no {field}")]
+    Missing { field: &'static str },
     /// A volume of this node alone.
     #[error("{handle} is a node-local volume, which this version of the driver does not support yet")]
-    NodeLocal {
-        /// Its handle.
-        handle: String,
-    },
+    NodeLocal { handle: String },
     /// An id that names nothing in EC2.
-    #[error("there is no such volume")]
+    #[error("the volume does not exist")]
     NoSuchVolume(#[source] IdError),
-    /// A path.
     #[error("{field}")]
     Path {
-        /// Which field.
         field: &'static str,
         /// What is wrong with it.
         source: PathError,
     },
     /// A path of a volume that is looked up, not made.
-    #[error("there is no volume at such a path")]
+    #[error("the volume is not at that path")]
     NoSuchPath(#[source] PathError),
-    /// The capability.
     #[error(transparent)]
     Capability(#[from] CapabilityError),
-    /// Neither block nor mount.
-    #[error("volume_capability says neither block nor mount")]
+    #[error("volume_capability has neither block nor mount: set one of them")]
     AccessTypeUnset,
-    /// The file system.
     #[error(transparent)]
     FsType(#[from] UnknownFsType),
-    /// The mount flags.
     #[error(transparent)]
     Options(#[from] OptionsError),
     /// What the controller, or a person, has written for the node.
@@ -135,7 +123,6 @@ pub(super) enum PublishWhat {
     },
 }
 
-/// NodePublishVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Publish {
     pub(super) volume: VolumeId,
@@ -229,7 +216,6 @@ impl Unmount {
     }
 }
 
-/// NodeExpandVolume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Expand {
     pub(super) volume: VolumeId,

@@ -180,7 +180,7 @@ async fn prepare(
         return Ok(Some(growth));
     }
     check_still_wanted(waiters, "growing")?;
-    tracing::info!(volume = %plan.volume, %growth, "the kernel lets nobody here grow it while mounted: growing it first");
+    tracing::info!(volume = %plan.volume, %growth, "the driver may not grow a mounted file system: growing it before the mount");
     node.mounter.grow_unmounted_ext(device).await?;
     Ok(None)
 }

@@ -49,7 +49,7 @@ pub(super) async fn unpublish(node: &Inner, plan: &Unmount, waiters: &Waiters) -
         return Ok(());
     }
     unmount_all(node, plan, waiters).await?;
-    plan.path.remove().await.map_err(Cause::io("removing the target, which is never emptied"))
+    plan.path.remove().await.map_err(Cause::io("removing the target path, which must be empty"))
 }
 
 async fn look(plan: &Unmount) -> Result<Found, Cause> {
@@ -99,7 +99,7 @@ async fn unmount_all(node: &Inner, plan: &Unmount, waiters: &Waiters) -> Result<
             Handle::NodeLocal(_) => owner::of_node_local(&node.mounter, entry).await?,
         };
         if let Owner::Other(found) = owner {
-            tracing::warn!(volume = %plan.volume, path = %plan.path, found, taken, "somebody else's mount stays");
+            tracing::warn!(volume = %plan.volume, path = %plan.path, found, taken, "a mount that is not of this volume was left in place");
             return Err(Refused::OtherMount { found }.into());
         }
         if !waiters.any() {

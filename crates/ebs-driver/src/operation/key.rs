@@ -15,7 +15,6 @@ pub enum Key {
     Volume(VolumeId),
     /// Publish and Unpublish of the controller.
     Attachment {
-        /// The volume.
         volume: VolumeId,
         /// The node it is or will be attached to.
         node: NodeId,
@@ -30,7 +29,6 @@ pub enum Key {
     NodeGrowth(VolumeId),
     /// Publish and unpublish on the node, where several targets of one volume are legal.
     NodeTarget {
-        /// The volume.
         volume: VolumeId,
         /// The target path.
         target: PathBuf,
@@ -39,7 +37,6 @@ pub enum Key {
     NodeLocal {
         /// Its handle.
         handle: String,
-        /// The path.
         path: PathBuf,
     },
 }

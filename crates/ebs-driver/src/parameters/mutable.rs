@@ -1,6 +1,7 @@
 //! Parameters of a VolumeAttributesClass at creation (`controller.md` 6.5, C13).
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 
 use ebs_types::VolumeType;
 
@@ -12,11 +13,10 @@ use crate::tags::TagTemplate;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MutableParameters {
     volume_type: Option<Option<VolumeType>>,
-    iops: Option<Option<u32>>,
-    iops_per_gib: Option<Option<u32>>,
-    throughput: Option<Option<u32>>,
+    iops: Option<Option<NonZeroU32>>,
+    iops_per_gib: Option<Option<NonZeroU32>>,
+    throughput: Option<Option<NonZeroU32>>,
     auto_iops_on_modify: Option<Option<bool>>,
-    /// Tags, by parameter key.
     pub tags: Vec<TagTemplate>,
     /// Keys of tags that are not to be there.
     pub deletions: Vec<String>,

@@ -18,7 +18,6 @@ pub struct SnapshotParameters {
     pub features: SnapshotFeatures,
     /// Outpost that is to hold it, by ARN.
     pub outpost_arn: Option<String>,
-    /// Tags, by parameter key.
     pub tags: Vec<TagTemplate>,
 }
 

@@ -1,5 +1,6 @@
 //! Single values.
 
+use std::num::NonZeroU32;
 use std::time::{Duration, SystemTime};
 
 use ebs_mounter::SizeWord;
@@ -15,17 +16,15 @@ impl Entry<'_> {
             "" => Ok(None),
             "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Some(true)),
             "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Some(false)),
-            _ => Err(ParameterError::Boolean { key: self.key.to_owned(), value: self.value.to_owned() }),
+            _ => Err(self.malformed("\"true\" or \"false\"")),
         }
     }
 
     /// A signed 32-bit number; zero and below mean unset.
-    pub(super) fn positive(&self) -> Result<Option<u32>, ParameterError> {
-        let number: i32 = self
-            .value
-            .parse()
-            .map_err(|_| ParameterError::Integer { key: self.key.to_owned(), value: self.value.to_owned() })?;
-        Ok(u32::try_from(number).ok().filter(|n| *n > 0))
+    pub(super) fn positive(&self) -> Result<Option<NonZeroU32>, ParameterError> {
+        let wanted = "a whole number between -2147483648 and 2147483647";
+        let number: i32 = self.value.parse().map_err(|_| self.malformed(wanted))?;
+        Ok(u32::try_from(number).ok().and_then(NonZeroU32::new))
     }
 
     /// A number that must be there: left out, it could change the meaning of the rest for good (`decisions.md` D-19).
@@ -36,8 +35,7 @@ impl Entry<'_> {
 
     /// A number as mkfs takes it; empty is unset.
     pub(super) fn size_word(&self) -> Result<Option<SizeWord>, ParameterError> {
-        SizeWord::parse(self.value)
-            .map_err(|_| ParameterError::Alphanumeric { key: self.key.to_owned(), value: self.value.to_owned() })
+        SizeWord::parse(self.value).map_err(|_| self.malformed("made of the letters A-Z, a-z and digits"))
     }
 
     /// Any text; empty is unset.
@@ -49,7 +47,7 @@ impl Entry<'_> {
     pub(super) fn volume_type(&self) -> Option<VolumeType> {
         let text = self.text()?;
         Some(VolumeType::parse_known(&text).unwrap_or_else(|| {
-            tracing::warn!(parameter = self.key, value = %text, "this version does not know the volume type: EC2 is left to judge it, its numbers are not checked");
+            tracing::warn!(parameter = self.key, value = %text, "this version does not know the volume type: EC2 decides about it, and the driver does not check its size, IOPS and throughput");
             VolumeType::Other(text)
         }))
     }
@@ -58,7 +56,7 @@ impl Entry<'_> {
     pub(super) fn zones(&self) -> Result<Vec<ZoneName>, ParameterError> {
         let without_spaces = self.value.replace(' ', "");
         let zones = without_spaces.split(',').map(ZoneName::parse).collect::<Result<_, _>>();
-        zones.map_err(|_| self.malformed("a list of zones, us-west-2a,us-west-2b"))
+        zones.map_err(|_| self.malformed("a list of zones such as us-west-2a,us-west-2b"))
     }
 
     /// An ARN, as far as its form goes: EC2 judges the rest.
@@ -66,12 +64,12 @@ impl Entry<'_> {
         if self.value.starts_with("arn:") && self.value.matches(':').count() >= 5 {
             return Ok(self.value.to_owned());
         }
-        Err(self.malformed("an ARN (arn:…)"))
+        Err(self.malformed("an ARN, which begins with arn:"))
     }
 
     /// A time as RFC 3339 writes it, with any offset.
     pub(super) fn time(&self) -> Result<SystemTime, ParameterError> {
-        rfc3339(self.value).ok_or_else(|| self.malformed("a time (2030-12-31T23:59:59Z)"))
+        rfc3339(self.value).ok_or_else(|| self.malformed("a time such as 2030-12-31T23:59:59Z"))
     }
 
     fn malformed(&self, wanted: &'static str) -> ParameterError {

@@ -1,6 +1,7 @@
 //! Parameters of CreateVolume (`controller.md` 6.3).
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 
 use ebs_mounter::FormatOptions;
 use ebs_types::VolumeType;
@@ -12,23 +13,19 @@ use crate::tags::TagTemplate;
 /// What a StorageClass says. `None` is "not said".
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VolumeParameters {
-    /// EBS type.
     pub volume_type: Option<VolumeType>,
-    /// IOPS.
-    pub iops: Option<u32>,
+    pub iops: Option<NonZeroU32>,
     /// IOPS for each GiB.
-    pub iops_per_gib: Option<u32>,
+    pub iops_per_gib: Option<NonZeroU32>,
     /// Lift IOPS to the type's minimum.
     pub raise_iops_to_min: bool,
     /// To be recorded in a tag: whether a modification may raise IOPS with the size.
     pub auto_iops_on_modify: Option<bool>,
     /// MiB/s.
-    pub throughput: Option<u32>,
+    pub throughput: Option<NonZeroU32>,
     /// MiB/s at which a volume from a snapshot is initialised.
-    pub initialization_rate: Option<u32>,
-    /// Encrypt.
+    pub initialization_rate: Option<NonZeroU32>,
     pub encrypted: Option<bool>,
-    /// KMS key.
     pub kms_key_id: Option<String>,
     /// Kubernetes objects behind the volume.
     pub claim: ClaimNames,
@@ -38,7 +35,6 @@ pub struct VolumeParameters {
     pub format_blank_restore: bool,
     /// Attach it only when it is initialised.
     pub block_until_initialized: bool,
-    /// Tags, by parameter key.
     pub tags: Vec<TagTemplate>,
 }
 

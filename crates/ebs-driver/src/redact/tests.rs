@@ -12,6 +12,9 @@ fn texts(request: &impl Summarize) -> [String; 2] {
     [request.summary().to_string(), format!("{:?}", request.summary())]
 }
 
+/// No log summary of a request shows a secret.
+///
+/// Rule: D-41; controller.md 2, C28
 #[test]
 fn no_summary_shows_a_secret() {
     let all = [
@@ -34,6 +37,9 @@ fn no_summary_shows_a_secret() {
     }
 }
 
+/// Values of keys that sound secret are not logged from other maps either.
+///
+/// Rule: D-41
 #[test]
 fn a_secret_in_the_wrong_map_is_not_shown_either() {
     let parameters = HashMap::from([

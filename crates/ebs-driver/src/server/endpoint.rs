@@ -20,24 +20,19 @@ pub enum Endpoint {
 /// An endpoint that is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// Neither unix nor tcp.
     #[error("{0:?} is neither unix://PATH nor tcp://ADDRESS:PORT")]
     Scheme(String),
-    /// No path.
-    #[error("{0:?} names no socket file")]
+    #[error("{0:?} has no path of a socket file: give unix:///PATH")]
     NoPath(String),
     /// The path does not fit.
     #[error("the socket path {} has {length} bytes; the kernel takes at most {MAX_SOCKET_PATH}: use a shorter one", path.display())]
     TooLong {
-        /// The path.
         path: PathBuf,
         /// Its bytes.
         length: usize,
     },
-    /// No address.
-    #[error("{0:?} is no ADDRESS:PORT (127.0.0.1:10000, [::1]:10000)")]
+    #[error("{0:?} is not ADDRESS:PORT, such as 127.0.0.1:10000 or [::1]:10000")]
     Address(String),
-    /// Reachable from elsewhere.
     #[error("tcp://{0} is not a loopback address: CSI has no authentication, so only this machine may reach it")]
     NotLoopback(SocketAddr),
 }
@@ -103,6 +98,9 @@ mod tests {
 
     use super::*;
 
+    /// Endpoints are read as the reference reads them, the scheme in any case.
+    ///
+    /// Rule: runtime.md 4
     #[test]
     fn endpoints_are_read_as_the_reference_reads_them() {
         let rows = [
@@ -120,6 +118,9 @@ mod tests {
         }
     }
 
+    /// Other schemes and empty paths are refused.
+    ///
+    /// Rule: runtime.md 4
     #[test]
     fn other_schemes_and_empty_paths_are_refused() {
         for bad in [
@@ -137,6 +138,9 @@ mod tests {
         }
     }
 
+    /// TCP is taken on loopback only.
+    ///
+    /// Rule: D-40
     #[test]
     fn tcp_is_taken_on_loopback_only() {
         for bad in ["tcp://0.0.0.0:10000", "tcp://10.0.0.1:10000", "tcp://[::]:1"] {
@@ -144,6 +148,9 @@ mod tests {
         }
     }
 
+    /// A socket path longer than 107 bytes is refused with the limit.
+    ///
+    /// Rule: D-40
     #[test]
     fn a_path_longer_than_the_kernel_takes_is_refused_with_the_limit() {
         let path = |length: usize| format!("unix:///{}", "x".repeat(length - 1));

@@ -19,38 +19,19 @@ const BACKLOG: i32 = 128;
 pub enum BindError {
     /// Another driver holds the lock file.
     #[error("another driver is serving on {} (it holds {}): stop it or give this one another --endpoint", socket.display(), lock.display())]
-    Locked {
-        /// The socket.
-        socket: PathBuf,
-        /// The lock file.
-        lock: PathBuf,
-    },
+    Locked { socket: PathBuf, lock: PathBuf },
     /// Somebody answers on the socket.
     #[error("another process is listening on {}: stop it or give this driver another --endpoint", socket.display())]
-    Live {
-        /// The socket.
-        socket: PathBuf,
-    },
+    Live { socket: PathBuf },
     /// The path is taken by something that is no socket.
-    #[error("{} exists and is no socket: it is left alone; remove it or give another --endpoint", socket.display())]
-    NotASocket {
-        /// The path.
-        socket: PathBuf,
-    },
-    /// The directory is missing.
-    #[error("{} does not exist: the directory of the socket must be there before the driver starts", directory.display())]
-    NoDirectory {
-        /// The directory.
-        directory: PathBuf,
-    },
-    /// A step failed.
-    #[error("{endpoint}: cannot {step}")]
+    #[error("{} exists and is not a socket: remove it or give another --endpoint", socket.display())]
+    NotASocket { socket: PathBuf },
+    #[error("the directory of the socket, {}, does not exist: create it, or mount it into the container, before the driver starts", directory.display())]
+    NoDirectory { directory: PathBuf },
+    #[error("the driver cannot {step} for {endpoint}")]
     Io {
-        /// Where.
         endpoint: Endpoint,
-        /// What was being done.
         step: &'static str,
-        /// Why not.
         #[source]
         cause: io::Error,
     },

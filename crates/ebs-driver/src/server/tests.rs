@@ -16,15 +16,12 @@ use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint as Target};
 use tonic::{Request, Response, Status};
 
-use ebs_cloud::{Cloud, CloudConfig};
 use ebs_sim::engine::EngineConfig;
 use ebs_sim::port::SimEc2;
-use ebs_types::{ConnectionId, DriverName, Tags};
+use ebs_types::ConnectionId;
 
 use super::*;
-use crate::controller::{ControllerOptions, ControllerService};
-use crate::operation::Operations;
-use crate::tags::TagPolicy;
+use crate::controller::ControllerService;
 
 /// An identity that panics, waits or answers, as the test wants.
 #[derive(Clone, Default)]
@@ -128,6 +125,9 @@ fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).expect("there").permissions().mode() & 0o777
 }
 
+/// The socket has exactly the mode asked for from its first moment.
+///
+/// Rule: D-40
 #[tokio::test]
 async fn the_socket_has_exactly_the_mode_asked_for_from_its_first_moment() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -144,6 +144,9 @@ async fn the_socket_has_exactly_the_mode_asked_for_from_its_first_moment() {
     assert_eq!(mode(&path), 0o600);
 }
 
+/// A stale socket is replaced, and our own removed at the end.
+///
+/// Rule: runtime.md 4, R-2
 #[tokio::test]
 async fn a_stale_socket_is_replaced_and_our_own_removed_at_the_end() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -156,6 +159,9 @@ async fn a_stale_socket_is_replaced_and_our_own_removed_at_the_end() {
     assert!(!socket.exists());
 }
 
+/// A second driver on one socket is refused and leaves the first alone.
+///
+/// Rule: D-40
 #[tokio::test]
 async fn a_second_driver_on_one_socket_is_refused_and_leaves_the_first_alone() {
     let world = start(Duration::from_secs(1));
@@ -166,6 +172,9 @@ async fn a_second_driver_on_one_socket_is_refused_and_leaves_the_first_alone() {
     assert_eq!(name.expect("the first still serves").into_inner().name, "stub");
 }
 
+/// A socket on which another program listens is left alone.
+///
+/// Rule: D-40
 #[tokio::test]
 async fn a_socket_on_which_another_program_listens_is_left_alone() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -176,13 +185,16 @@ async fn a_socket_on_which_another_program_listens_is_left_alone() {
     assert!(StdStream::connect(&socket).is_ok());
 }
 
+/// A file under the socket's path, a link or a missing directory is named and left alone.
+///
+/// Rule: runtime.md 4
 #[tokio::test]
 async fn a_file_or_a_missing_directory_is_named_and_left_alone() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("precious");
     std::fs::write(&file, "data").expect("written");
     let error = bind(&Endpoint::Unix(file.clone()), 0o600).expect_err("a file");
-    assert!(error.to_string().contains("no socket"), "{error}");
+    assert!(error.to_string().contains("not a socket"), "{error}");
     assert_eq!(std::fs::read_to_string(&file).expect("still there"), "data");
     let link = directory.path().join("link");
     std::os::unix::fs::symlink(&file, &link).expect("linked");
@@ -191,6 +203,9 @@ async fn a_file_or_a_missing_directory_is_named_and_left_alone() {
     assert!(matches!(&error, BindError::NoDirectory { directory } if directory.ends_with("no")), "{error}");
 }
 
+/// A socket file that is no longer ours is not removed at the end.
+///
+/// Rule: D-40
 #[tokio::test]
 async fn a_socket_file_that_is_no_longer_ours_is_not_removed() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -202,6 +217,9 @@ async fn a_socket_file_that_is_no_longer_ours_is_not_removed() {
     assert!(std::fs::symlink_metadata(&socket).expect("there").file_type().is_socket());
 }
 
+/// A panic ends one request by an unknown outcome; the process lives and counts it.
+///
+/// Rule: D-51; controller.md C30
 #[tokio::test]
 async fn a_panic_ends_one_request_with_an_unknown_outcome_and_the_server_lives() {
     let world = start(Duration::from_secs(1));
@@ -240,6 +258,9 @@ fn listen_everywhere() {
     });
 }
 
+/// A failed RPC is one log line with method, subject, code and chain.
+///
+/// Rule: runtime.md 5; D-41
 #[tokio::test]
 async fn a_failed_rpc_is_one_line_in_the_log_and_its_secrets_are_none() {
     listen_everywhere();
@@ -277,12 +298,12 @@ async fn a_failed_rpc_is_one_line_in_the_log_and_its_secrets_are_none() {
 
 async fn controller() -> ControllerService<SimEc2> {
     let ec2 = SimEc2::start(EngineConfig::default()).await.expect("starts in memory");
-    let driver = DriverName::default();
-    let cloud = Cloud::new(Arc::new(ec2), CloudConfig::new(driver.clone()));
-    let tags = TagPolicy { driver: driver.clone(), cluster_id: None, extra: Tags::new(), warn_on_invalid: false };
-    ControllerService::new(Arc::new(cloud), ControllerOptions { driver, tags }, Operations::new())
+    crate::controller::tests::driver_over(&ec2, None).0
 }
 
+/// Every RPC is counted once, also when its client leaves.
+///
+/// Rule: runtime.md 11 (ours)
 #[tokio::test]
 async fn every_rpc_is_counted_once_also_when_the_client_leaves() {
     let world = start(Duration::from_secs(1));
@@ -300,6 +321,9 @@ async fn every_rpc_is_counted_once_also_when_the_client_leaves() {
     assert_eq!(world.seen.all(), [("Probe", "Canceled"), ("GetPluginInfo", "OK")]);
 }
 
+/// Shutdown lets requests in flight end and takes no new connections.
+///
+/// Rule: runtime.md R-2; D-50
 #[tokio::test]
 async fn shutdown_lets_requests_in_flight_end_and_takes_no_new_connections() {
     let mut world = start(Duration::from_secs(120));
@@ -320,6 +344,9 @@ async fn shutdown_lets_requests_in_flight_end_and_takes_no_new_connections() {
     assert!(!world.socket.exists());
 }
 
+/// Shutdown is bounded.
+///
+/// Rule: D-11, D-50
 #[tokio::test]
 async fn shutdown_is_bounded() {
     let mut world = start(Duration::from_millis(50));
@@ -339,6 +366,7 @@ async fn tcp_listens_on_a_free_port_of_loopback() {
     assert!(matches!(bound.endpoint(), Endpoint::Tcp(address) if address.port() > 0 && address.ip().is_loopback()));
 }
 
+/// Rule: see `crates/ebs-cloud/src/lease_terms.rs::a_term_lasts_as_long_as_the_connection_over_which_it_began`
 #[tokio::test]
 async fn requests_of_one_connection_carry_one_id() {
     let world = start(Duration::ZERO);

@@ -26,6 +26,9 @@ impl IntoStatus for Outer {
 #[error("said twice: {0}")]
 struct Repeats(#[source] Inner);
 
+/// An error message carries the whole chain of causes once, and what to do next.
+///
+/// Rule: D-44
 #[test]
 fn a_message_has_the_whole_chain_once_and_what_to_do_next() {
     let status = to_status(&Outer(Middle(Inner)));
@@ -34,6 +37,9 @@ fn a_message_has_the_whole_chain_once_and_what_to_do_next() {
     assert_eq!(chain(&Repeats(Inner)), "said twice: AttachVolume: VolumeInUse (request id 1)");
 }
 
+/// Every meaning of an error has exactly one gRPC code.
+///
+/// Rule: controller.md 5.2
 #[test]
 fn every_meaning_has_its_code() {
     let codes: Vec<Code> = Meaning::ALL.iter().map(|m| status(*m, "").code()).collect();
@@ -55,6 +61,9 @@ fn every_meaning_has_its_code() {
     assert_eq!(codes, expected);
 }
 
+/// A request that broke off never gets a final code.
+///
+/// Rule: D-16, D-51
 #[test]
 fn a_request_that_broke_off_is_never_answered_with_a_final_code() {
     let status = broken_off("internal error: x");

@@ -4,13 +4,13 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-use crate::node::{MIB, Node, a_volume_id, block, context, mount, options, refused};
+use crate::node::{MIB, Node, block, context, mount, options, refused, with_node};
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
 use ebs_driver::node::NodeService;
 use ebs_driver::operation::Operations;
 use ebs_mounter::{MountTable, Mounter, MounterConfig};
-use ebs_testkit::loop_device::LoopDevice;
+use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_testkit::replaced_tool::ReplacedTool;
 use tonic::{Code, Request};
@@ -53,28 +53,33 @@ async fn is_refused_and_kept(node: &Node) {
     assert_eq!(node.disk.read_at(PRECIOUS.len(), AT).unwrap(), PRECIOUS);
 }
 
+/// Rule: see `crates/ebs-mounter/tests/on_disk/format.rs::an_mkfs_that_ended_by_itself_with_an_error_leaves_no_record`
 #[test]
 fn raw_data_written_after_a_format_that_failed_is_kept() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        refused(node.stage(stage_that_mkfs_refuses(&node)).await, Code::Internal, &["mke2fs"]);
-        assert_eq!(records(&node), 0);
-        write_raw(&node).await;
-        is_refused_and_kept(&node).await;
+    with_node(async |node| {
+        refused(node.stage(stage_that_mkfs_refuses(node)).await, Code::Internal, &["mke2fs"]);
+        assert_eq!(records(node), 0);
+        write_raw(node).await;
+        is_refused_and_kept(node).await;
     });
 }
 
+/// A raw publish ends the leave to format again.
+///
+/// Rule: D-32
 #[test]
 fn raw_data_written_after_a_format_that_was_interrupted_is_kept() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        interrupt(&node).await;
-        write_raw(&node).await;
-        assert_eq!(records(&node), 0);
-        is_refused_and_kept(&node).await;
+    with_node(async |node| {
+        interrupt(node).await;
+        write_raw(node).await;
+        assert_eq!(records(node), 0);
+        is_refused_and_kept(node).await;
     });
 }
 
+/// A volume that was detached and attached again by hand, with its old attach time, is not formatted again.
+///
+/// Rule: D-32
 #[test]
 fn a_volume_that_came_back_with_its_old_attach_time_is_not_formatted_again() {
     in_mount_namespace(|| async {
@@ -86,24 +91,28 @@ fn a_volume_that_came_back_with_its_old_attach_time_is_not_formatted_again() {
     });
 }
 
+/// A record of an older version, without run of the kernel, disk or state, is no leave to format.
+///
+/// Rule: D-32
 #[test]
 fn a_record_of_an_older_version_is_no_leave_to_format() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         node.disk.write_at(PRECIOUS, AT).unwrap();
         let (volume, bytes) = (&node.volume, 64 * MIB);
         let record =
             format!("volume={volume}\npartition=none\nbytes={bytes}\nfs=ext4\nattach-time=2026-11-21T17:31:00Z\nend\n");
         std::fs::write(node.path("state").join(format!("format-{volume}")), record).unwrap();
-        is_refused_and_kept(&node).await;
+        is_refused_and_kept(node).await;
     });
 }
 
+/// An interrupted format is finished by the same attachment and by no other.
+///
+/// Rule: D-32
 #[test]
 fn an_interrupted_format_is_finished_by_the_same_attachment_and_by_no_other() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        interrupt(&node).await;
+    with_node(async |node| {
+        interrupt(node).await;
         // Half of an ext4: tables are written, the superblock is not.
         node.disk.write_at(&[0xff; 4096], 12 * 4096).unwrap();
         for attach_time in ["2026-11-21T18:00:00Z", ""] {
@@ -115,29 +124,33 @@ fn an_interrupted_format_is_finished_by_the_same_attachment_and_by_no_other() {
             refused(node.stage(other).await, Code::FailedPrecondition, &["not blank"]);
         }
         node.staged("ext4").await;
-        assert_eq!(records(&node), 0);
+        assert_eq!(records(node), 0);
     });
 }
 
+/// Unstage forgets an interrupted format.
+///
+/// Rule: D-32
 #[test]
 fn unstage_forgets_an_interrupted_format() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        interrupt(&node).await;
+    with_node(async |node| {
+        interrupt(node).await;
         node.disk.write_at(&[0xff; 4096], 12 * 4096).unwrap();
         node.unstage().await.unwrap();
         refused(node.stage(node.stage_request("ext4", &[])).await, Code::FailedPrecondition, &["not blank"]);
     });
 }
 
+/// The record ends before the first mount, also when that fails.
+///
+/// Rule: D-32
 #[test]
 fn a_record_ends_before_the_first_mount() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         // The format succeeds, the mount does not: whoever mounts the volume now may write to it.
         refused(node.stage(node.stage_request("ext4", &["nonsense"])).await, Code::Internal, &["nonsense"]);
         assert!(!node.is_untouched(), "it was formatted");
-        assert_eq!(records(&node), 0);
+        assert_eq!(records(node), 0);
         node.staged("ext4").await;
     });
 }
@@ -148,25 +161,30 @@ fn blockdev(node: &Node, change: &str) {
     assert!(done.success());
 }
 
+/// A disk that refuses writes is not formatted.
+///
+/// Rule: node.md 7.2
 #[test]
 fn a_disk_that_refuses_writes_is_not_formatted() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        blockdev(&node, "--setro");
+    with_node(async |node| {
+        blockdev(node, "--setro");
         refused(node.stage(node.stage_request("ext4", &[])).await, Code::FailedPrecondition, &["read-only"]);
-        assert_eq!(records(&node), 0);
-        blockdev(&node, "--setrw");
+        assert_eq!(records(node), 0);
+        blockdev(node, "--setrw");
         node.staged("ext4").await;
     });
 }
 
+/// Eight blank volumes at once are all formatted.
+///
+/// Rule: D-38
 #[test]
 fn eight_blank_volumes_staged_at_once_are_all_formatted() {
     in_mount_namespace(|| async {
         let place = tempfile::tempdir().unwrap();
         let disks: Vec<_> = (0..8)
             .map(|_| {
-                let volume = a_volume_id();
+                let volume = unused_volume_id();
                 let disk = LoopDevice::new_in(place.path(), &volume, 64 * MIB).unwrap();
                 (volume, disk)
             })

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use csi_proto::csi;
@@ -14,11 +13,25 @@ use ebs_driver::node::{NodeOptions, NodeService};
 use ebs_driver::operation::Operations;
 use ebs_metadata::{LimitFlags, NodeMetadata};
 use ebs_mounter::{MountEntry, MountTable, Mounter, MounterConfig};
-use ebs_testkit::loop_device::LoopDevice;
+use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
+use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_types::{DriverName, InstanceId, VolumeId, ZoneName};
 use tonic::{Code, Request, Status};
 
 pub(crate) const MIB: u64 = 1 << 20;
+
+/// Runs a test in a mount namespace of its own, with a node that has a blank disk of 64 MiB.
+pub(crate) fn with_node(test: impl AsyncFnOnce(&Node) + Send + 'static) {
+    in_mount_namespace(move || async move { test(&Node::new(64 * MIB)).await });
+}
+
+/// As [`with_node`], with the volume staged as ext4.
+pub(crate) fn with_staged_node(test: impl AsyncFnOnce(&Node) + Send + 'static) {
+    with_node(async move |node| {
+        node.staged("ext4").await;
+        test(node).await;
+    });
+}
 
 /// A node, its one disk and a directory for its paths.
 pub(crate) struct Node {
@@ -36,7 +49,7 @@ impl Node {
     /// As [`Node::new`], over a mounter with another configuration.
     pub(crate) fn with(bytes: u64, change: impl FnOnce(&mut MounterConfig)) -> Self {
         let place = tempfile::tempdir().unwrap();
-        let volume = a_volume_id();
+        let volume = unused_volume_id();
         let disk = LoopDevice::new(&volume, bytes).expect("a loop device");
         let service = service(&disk, &place, change);
         Self { service, volume, disk, place }
@@ -178,13 +191,6 @@ pub(crate) fn options() -> NodeOptions {
         limits: LimitFlags::default(),
         legacy_xfs: false,
     }
-}
-
-/// An id that no other test, nor another process, uses.
-pub(crate) fn a_volume_id() -> VolumeId {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    VolumeId::parse(&format!("vol-0{:x}d{number:x}", std::process::id())).unwrap()
 }
 
 pub(crate) fn context(entries: &[(&str, &str)]) -> HashMap<String, String> {

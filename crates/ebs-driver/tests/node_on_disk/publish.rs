@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::FileExt;
 
-use crate::node::{MIB, Node, block, mount, refused};
+use crate::node::{MIB, Node, block, mount, refused, with_node, with_staged_node};
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
 use csi_proto::csi::volume_usage::Unit;
@@ -11,9 +11,7 @@ use tonic::{Code, Request};
 
 #[test]
 fn a_staged_volume_is_shown_at_its_target_with_the_flags_asked_for() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        node.staged("ext4").await;
+    with_staged_node(async |node| {
         std::fs::write(node.path("staging/file"), "kept").unwrap();
         let request = node.publish_request(mount("ext4", &["nosuid", "nodev"]));
         node.publish(request.clone()).await.unwrap();
@@ -29,11 +27,12 @@ fn a_staged_volume_is_shown_at_its_target_with_the_flags_asked_for() {
     });
 }
 
+/// A read-only publish cannot be written; asking again without is AlreadyExists.
+///
+/// Rule: node.md N-5
 #[test]
 fn a_read_only_publish_cannot_be_written_and_never_becomes_writable() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        node.staged("ext4").await;
+    with_staged_node(async |node| {
         let mut request = node.publish_request(mount("ext4", &[]));
         request.readonly = true;
         node.publish(request.clone()).await.unwrap();
@@ -46,6 +45,9 @@ fn a_read_only_publish_cannot_be_written_and_never_becomes_writable() {
     });
 }
 
+/// A volume that is not staged at the staging path is never published.
+///
+/// Rule: node.md N-17
 #[test]
 fn a_volume_that_is_not_staged_is_never_published() {
     in_mount_namespace(|| async {
@@ -62,11 +64,13 @@ fn a_volume_that_is_not_staged_is_never_published() {
     });
 }
 
+/// Target paths that are relative, contain `..`, are links or full directories are refused and left as they are, by
+/// publish and unpublish.
+///
+/// Rule: node.md 11; own rule (bad input)
 #[test]
 fn a_target_that_cannot_be_one_is_refused_and_nothing_is_changed() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        node.staged("ext4").await;
+    with_staged_node(async |node| {
         std::fs::create_dir(node.path("full")).unwrap();
         std::fs::write(node.path("full/file"), "mine").unwrap();
         std::os::unix::fs::symlink("full", node.path("link")).unwrap();
@@ -76,7 +80,7 @@ fn a_target_that_cannot_be_one_is_refused_and_nothing_is_changed() {
                 ("target".to_owned(), Code::InvalidArgument, "relative"),
                 (parent.clone(), Code::InvalidArgument, ".."),
                 (node.text("link"), Code::InvalidArgument, "symbolic link"),
-                (node.text("full"), Code::FailedPrecondition, "in the way"),
+                (node.text("full"), Code::FailedPrecondition, "the path is taken"),
             ] {
                 let mut request = node.publish_request(capability.clone());
                 request.target_path = path.clone();
@@ -86,17 +90,18 @@ fn a_target_that_cannot_be_one_is_refused_and_nothing_is_changed() {
                 }
             }
         }
-        refused(node.unpublish(node.text("full")).await, Code::FailedPrecondition, &["never emptied"]);
+        refused(node.unpublish(node.text("full")).await, Code::FailedPrecondition, &["must be empty"]);
         assert_eq!(std::fs::read_to_string(node.path("full/file")).unwrap(), "mine");
         assert!(node.path("link").is_symlink() && node.mounts_at("full").await.is_empty());
     });
 }
 
+/// A mount of somebody else at the target is neither covered nor unmounted.
+///
+/// Rule: D-5; node.md N-5
 #[test]
 fn a_mount_of_somebody_else_is_neither_covered_nor_unmounted() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        node.staged("ext4").await;
+    with_staged_node(async |node| {
         let target = node.path("target");
         std::fs::create_dir(&target).unwrap();
         rustix::mount::mount("none", &target, "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
@@ -107,10 +112,12 @@ fn a_mount_of_somebody_else_is_neither_covered_nor_unmounted() {
     });
 }
 
+/// A raw block volume is a device at its target; unpublish removes the file.
+///
+/// Rule: node.md 9.2, 12
 #[test]
 fn a_raw_block_volume_is_a_device_at_its_target() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         let mut request = node.publish_request(block());
         request.target_path = node.text("pods/target");
         node.publish(request.clone()).await.unwrap();
@@ -132,11 +139,12 @@ fn a_raw_block_volume_is_a_device_at_its_target() {
     });
 }
 
+/// Statistics count bytes and inodes of a mount of the volume; anything else is NotFound.
+///
+/// Rule: node.md 14, N-20
 #[test]
 fn statistics_count_bytes_and_inodes_of_the_volume_and_of_nothing_else() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        node.staged("ext4").await;
+    with_staged_node(async |node| {
         node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
         std::fs::write(node.path("target/file"), vec![1; 1 << 20]).unwrap();
         let usage = node.stats(node.text("target")).await.unwrap();
@@ -155,6 +163,9 @@ fn statistics_count_bytes_and_inodes_of_the_volume_and_of_nothing_else() {
     });
 }
 
+/// A published xfs grows while it is used; the reply is the device's size.
+///
+/// Rule: node.md 13
 #[test]
 fn a_published_xfs_grows_while_it_is_used() {
     in_mount_namespace(|| async {
@@ -171,6 +182,9 @@ fn a_published_xfs_grows_while_it_is_used() {
     });
 }
 
+/// An ext4 in use grows with CAP_SYS_RESOURCE and fails with that reason without it.
+///
+/// Rule: D-36
 #[test]
 fn an_ext4_in_use_grows_with_cap_sys_resource_and_says_so_without_it() {
     in_mount_namespace(|| async {
@@ -190,6 +204,9 @@ fn an_ext4_in_use_grows_with_cap_sys_resource_and_says_so_without_it() {
     });
 }
 
+/// Growth at a path that is no mount of the volume is NotFound.
+///
+/// Rule: node.md 13, N-2
 #[test]
 fn growth_of_what_is_not_the_volumes_mount_is_not_found() {
     in_mount_namespace(|| async {
@@ -227,10 +244,12 @@ fn a_healthy_volume_has_no_health_entry_and_a_foreign_one_is_inaccessible() {
     });
 }
 
+/// A file system that the kernel turned read-only is DEGRADED, and the next stage repairs it.
+///
+/// Rule: D-35, D-36
 #[test]
 fn a_file_system_that_went_read_only_is_degraded() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         node.stage(node.stage_request("ext4", &["errors=remount-ro"])).await.unwrap();
         // The kernel's own way to pretend that it found an error.
         let device = node.disk.name().to_owned();
@@ -250,6 +269,9 @@ fn a_file_system_that_went_read_only_is_degraded() {
     });
 }
 
+/// The node reports id, zone under both keys, operating system, limit, and four capabilities in order.
+///
+/// Rule: node.md 1, 15; D-35
 #[tokio::test]
 async fn the_node_says_who_and_where_it_is_and_what_it_can() {
     let node = Node::new(MIB);

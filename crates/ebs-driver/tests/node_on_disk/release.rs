@@ -4,7 +4,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::node::{MIB, Node, block, mount, refused};
+use crate::node::{MIB, Node, block, mount, refused, with_node, with_staged_node};
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
 use ebs_testkit::mount_namespace::in_mount_namespace;
@@ -14,11 +14,12 @@ use tonic::{Code, Request};
 const BOUND: Duration = Duration::from_secs(20);
 const O_EXCL: i32 = 0o200;
 
+/// A volume that is published, or bound raw, is not unstaged, the places are named, and it stays staged.
+///
+/// Rule: D-37; node.md 10 row 6
 #[test]
 fn a_volume_that_is_still_published_is_not_unstaged_and_its_targets_are_named() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        node.staged("ext4").await;
+    with_staged_node(async |node| {
         node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
         let open = std::fs::File::create(node.path("target/file")).unwrap();
         let target = node.text("target");
@@ -30,10 +31,10 @@ fn a_volume_that_is_still_published_is_not_unstaged_and_its_targets_are_named() 
     });
 }
 
+/// Rule: see `a_volume_that_is_still_published_is_not_unstaged_and_its_targets_are_named`
 #[test]
 fn a_volume_that_is_bound_raw_is_not_unstaged() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         node.publish(node.publish_request(block())).await.unwrap();
         let target = node.text("target");
         refused(node.unstage().await, Code::FailedPrecondition, &["still in use", &target]);
@@ -42,12 +43,14 @@ fn a_volume_that_is_bound_raw_is_not_unstaged() {
     });
 }
 
+/// A volume that another mount namespace or an exclusive open holds is not reported as unstaged, however often that is
+/// asked; the holder is named, and that the path is unmounted already.
+///
+/// Rule: D-37
 #[test]
 fn a_volume_that_another_mount_namespace_holds_is_not_unstaged_until_it_lets_go() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        node.staged("ext4").await;
-        let mut holder = another_namespace(&node).await;
+    with_staged_node(async |node| {
+        let mut holder = another_namespace(node).await;
         let (process, staging) = (format!("process {}", holder.pid()), node.text("staging"));
         let said = refused(node.unstage().await, Code::FailedPrecondition, &["held", &process, &staging]);
         assert!(said.contains("is unmounted"), "a volume that is half let go is said to be so: {said}");
@@ -81,10 +84,10 @@ async fn another_namespace(node: &Node) -> Process {
     process
 }
 
+/// Rule: see `a_volume_that_another_mount_namespace_holds_is_not_unstaged_until_it_lets_go`
 #[test]
 fn a_volume_whose_device_is_opened_exclusively_is_not_unstaged() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         let holder = std::fs::File::options().read(true).custom_flags(O_EXCL).open(node.disk.path()).unwrap();
         let process = format!("process {}", std::process::id());
         refused(node.unstage().await, Code::FailedPrecondition, &["held", &process]);
@@ -93,11 +96,12 @@ fn a_volume_whose_device_is_opened_exclusively_is_not_unstaged() {
     });
 }
 
+/// A second view of the staging mount, which goes with it, is no other use.
+///
+/// Rule: D-37
 #[test]
 fn a_mount_that_goes_with_the_staging_mount_is_no_other_use() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        node.staged("ext4").await;
+    with_staged_node(async |node| {
         // The same directory seen twice: the second view of the mount goes when the first one does.
         let (place, twin) = (node.path("staging"), node.path("twin"));
         node.unstage().await.unwrap();
@@ -119,21 +123,25 @@ fn a_mount_that_goes_with_the_staging_mount_is_no_other_use() {
     });
 }
 
+/// A vanished device is let go although it is published.
+///
+/// Rule: D-35, D-37
 #[test]
 fn a_vanished_device_is_let_go_although_it_is_published() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        node.staged("ext4").await;
+    with_staged_node(async |node| {
         node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
         let _open = std::fs::File::create(node.path("target/file")).unwrap();
         // A sysfs that can be read and lists other disks: what is seen after a surprise detach.
-        let sys = sysfs_with(&node, "sdz", "8:400");
+        let sys = sysfs_with(node, "sdz", "8:400");
         let after = node.again(|config| config.sys = sys);
         after.node_unstage_volume(Request::new(node.unstage_request())).await.unwrap();
         assert!(node.mounts_at("staging").await.is_empty());
     });
 }
 
+/// Each mount is asked for its owner before it is unmounted, top to bottom; a foreign one ends the RPC and stays.
+///
+/// Rule: D-37; node.md N-6
 #[test]
 fn a_foreign_mount_below_ours_ends_the_unstage_and_stays() {
     in_mount_namespace(|| async {
@@ -147,14 +155,14 @@ fn a_foreign_mount_below_ours_ends_the_unstage_and_stays() {
     });
 }
 
+/// Rule: see `a_foreign_mount_below_ours_ends_the_unstage_and_stays`
 #[test]
 fn a_foreign_mount_below_ours_ends_the_unpublish_and_stays() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         let target = node.path("target");
         std::fs::create_dir(&target).unwrap();
         rustix::mount::mount("none", &target, "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
-        cover(&node, "target").await;
+        cover(node, "target").await;
         refused(node.unpublish(node.text("target")).await, Code::FailedPrecondition, &["tmpfs"]);
         assert_eq!(node.mounts_at("target").await.len(), 1, "the foreign mount below went too");
     });
@@ -169,11 +177,12 @@ async fn cover(node: &Node, name: &str) {
     rustix::mount::unmount(node.path("second"), rustix::mount::UnmountFlags::empty()).unwrap();
 }
 
+/// A node-local volume of the reference can be unpublished and unstaged; only a mount without a disk is not its.
+///
+/// Rule: node.md 16; D-1, D-3
 #[test]
 fn a_node_local_volume_of_the_reference_can_be_taken_down() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        node.staged("ext4").await;
+    with_staged_node(async |node| {
         node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
         let volume_id = "local-ebs://dev/xvdbz".to_owned();
         let target_path = node.text("target");
@@ -188,6 +197,7 @@ fn a_node_local_volume_of_the_reference_can_be_taken_down() {
     });
 }
 
+/// Rule: see `a_node_local_volume_of_the_reference_can_be_taken_down`
 #[test]
 fn a_node_local_handle_does_not_take_a_mount_without_a_disk_away() {
     in_mount_namespace(|| async {

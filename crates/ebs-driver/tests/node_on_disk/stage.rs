@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use crate::node::{MIB, Node, block, mount, refused};
+use crate::node::{MIB, Node, block, mount, refused, with_node, with_staged_node};
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use tonic::Code;
 
 const SOURCE: &str = "ebs.csi.aws.com/source";
 const SIZE: &str = "ebs.csi.aws.com/size-gib";
 
+/// A second stage with the same request changes nothing.
+///
+/// Rule: node.md 5.1 row 16
 #[test]
 fn a_blank_volume_is_formatted_and_mounted_and_a_second_stage_changes_nothing() {
     in_mount_namespace(|| async {
@@ -28,9 +31,7 @@ fn a_blank_volume_is_formatted_and_mounted_and_a_second_stage_changes_nothing() 
 
 #[test]
 fn data_survives_unstage_and_stage() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        node.staged("ext4").await;
+    with_staged_node(async |node| {
         let uuid = node.ext_uuid();
         std::fs::write(node.path("staging/file"), "kept").unwrap();
         node.unstage().await.unwrap();
@@ -50,10 +51,12 @@ fn xfs_is_mounted_with_nouuid_so_that_a_clone_can_be_beside_it() {
     });
 }
 
+/// A stage that differs in file system or flags from the mount is AlreadyExists.
+///
+/// Rule: node.md N-5
 #[test]
 fn a_stage_with_other_flags_than_the_mount_has_is_refused() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         node.stage(node.stage_request("ext4", &["noatime"])).await.unwrap();
         node.stage(node.stage_request("ext4", &["noatime"])).await.unwrap();
         refused(node.stage(node.stage_request("ext4", &["ro"])).await, Code::AlreadyExists, &["NoAtime", "ReadOnly"]);
@@ -62,6 +65,9 @@ fn a_stage_with_other_flags_than_the_mount_has_is_refused() {
     });
 }
 
+/// Another file system than asked for is refused and both are named; ext2, ext3 and ext4 mount as found.
+///
+/// Rule: D-30
 #[test]
 fn another_file_system_than_asked_for_is_refused_and_both_are_named() {
     in_mount_namespace(|| async {
@@ -78,17 +84,18 @@ fn another_file_system_than_asked_for_is_refused_and_both_are_named() {
 
 #[test]
 fn ntfs_is_refused_before_the_device_is_looked_at() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         refused(node.stage(node.stage_request("ntfs", &[])).await, Code::InvalidArgument, &["ntfs"]);
         assert!(node.is_untouched());
     });
 }
 
+/// A blank restore or clone is never formatted unless its class says so.
+///
+/// Rule: D-31
 #[test]
 fn a_blank_restore_is_never_formatted_unless_its_class_says_so() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         for source in ["snapshot", "clone"] {
             let mut request = node.stage_request("ext4", &[]);
             request.publish_context.insert(SOURCE.to_owned(), source.to_owned());
@@ -102,19 +109,23 @@ fn a_blank_restore_is_never_formatted_unless_its_class_says_so() {
     });
 }
 
+/// A blank volume is not formatted for a read-only mount.
+///
+/// Rule: node.md 7.2
 #[test]
 fn a_blank_volume_is_not_formatted_for_a_read_only_mount() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         refused(node.stage(node.stage_request("ext4", &["ro"])).await, Code::FailedPrecondition, &["read-only"]);
         assert!(node.is_untouched());
     });
 }
 
+/// A volume with unknown data is refused with its offset and how to go on.
+///
+/// Rule: D-31, D-44
 #[test]
 fn a_volume_with_data_that_nobody_knows_is_refused_with_the_place_of_it() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         node.disk.write_at(b"precious", 40_960).unwrap();
         let outcome = node.stage(node.stage_request("ext4", &[])).await;
         refused(outcome, Code::FailedPrecondition, &["40960", "not blank", "wipe"]);
@@ -122,10 +133,12 @@ fn a_volume_with_data_that_nobody_knows_is_refused_with_the_place_of_it() {
     });
 }
 
+/// A device smaller than the volume is refused.
+///
+/// Rule: D-31
 #[test]
 fn a_device_smaller_than_the_volume_is_refused() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         let mut request = node.stage_request("ext4", &[]);
         request.publish_context.insert(SIZE.to_owned(), "1".to_owned());
         refused(node.stage(request).await, Code::FailedPrecondition, &["1 GiB", "67108864"]);
@@ -133,6 +146,9 @@ fn a_device_smaller_than_the_volume_is_refused() {
     });
 }
 
+/// A foreign mount at the staging path is neither covered nor taken away.
+///
+/// Rule: node.md N-6
 #[test]
 fn a_foreign_mount_at_the_staging_path_is_neither_covered_nor_taken_away() {
     in_mount_namespace(|| async {
@@ -140,17 +156,19 @@ fn a_foreign_mount_at_the_staging_path_is_neither_covered_nor_taken_away() {
         let mut request = other.stage_request("ext4", &[]);
         request.staging_target_path = node.text("staging");
         other.stage(request).await.unwrap();
-        refused(node.stage(node.stage_request("ext4", &[])).await, Code::FailedPrecondition, &["is mounted there"]);
+        refused(node.stage(node.stage_request("ext4", &[])).await, Code::FailedPrecondition, &["another mount"]);
         refused(node.unstage().await, Code::FailedPrecondition, &[other.volume.as_str()]);
         assert_eq!(node.mounts_at("staging").await.len(), 1);
         assert!(node.is_untouched());
     });
 }
 
+/// A dropped stage request leaves one file system and one mount when it is sent again.
+///
+/// Rule: node.md N-1; D-10
 #[test]
 fn a_client_that_leaves_in_the_middle_finds_one_file_system_when_it_calls_again() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         for milliseconds in [0, 1, 5, 20, 50] {
             let stage = node.stage(node.stage_request("ext4", &[]));
             let _left = tokio::time::timeout(Duration::from_millis(milliseconds), stage).await;
@@ -163,6 +181,9 @@ fn a_client_that_leaves_in_the_middle_finds_one_file_system_when_it_calls_again(
     });
 }
 
+/// A file system smaller than its device is grown at stage, ext without CAP_SYS_RESOURCE before the mount.
+///
+/// Rule: node.md 8; D-36
 #[test]
 fn a_file_system_smaller_than_its_device_is_grown_while_it_is_staged() {
     in_mount_namespace(|| async {
@@ -181,6 +202,9 @@ async fn total(node: &Node) -> u64 {
     u64::try_from(node.stats(node.text("staging")).await.unwrap()[0].total).unwrap()
 }
 
+/// A growth that a former stage did not finish is finished by the next.
+///
+/// Rule: node.md N-7
 #[test]
 fn a_growth_that_a_former_stage_did_not_finish_is_finished_by_the_next() {
     in_mount_namespace(|| async {
@@ -197,6 +221,9 @@ fn a_growth_that_a_former_stage_did_not_finish_is_finished_by_the_next() {
     });
 }
 
+/// A read-only stage is not grown.
+///
+/// Rule: node.md N-14
 #[test]
 fn a_read_only_stage_is_not_grown() {
     in_mount_namespace(|| async {
@@ -210,10 +237,12 @@ fn a_read_only_stage_is_not_grown() {
     });
 }
 
+/// Staging paths that are relative, contain `..`, are links or hold something are refused.
+///
+/// Rule: own rule (bad input)
 #[test]
 fn a_staging_path_that_cannot_be_one_is_refused_and_nothing_is_done() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         std::fs::create_dir(node.path("full")).unwrap();
         std::fs::write(node.path("full/file"), "mine").unwrap();
         std::os::unix::fs::symlink("full", node.path("link")).unwrap();
@@ -233,10 +262,12 @@ fn a_staging_path_that_cannot_be_one_is_refused_and_nothing_is_done() {
     });
 }
 
+/// A raw block volume needs no staging and unstages without a trace.
+///
+/// Rule: node.md 5.1 row 6, 10 row 5
 #[test]
 fn a_raw_block_volume_is_not_staged_and_unstages_without_a_trace() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         let mut request = node.stage_request("ext4", &[]);
         request.volume_capability = Some(block());
         node.stage(request).await.unwrap();
@@ -245,10 +276,12 @@ fn a_raw_block_volume_is_not_staged_and_unstages_without_a_trace() {
     });
 }
 
+/// A node-local volume is neither staged nor published, and refused by name.
+///
+/// Rule: node.md 16 (not built yet)
 #[test]
 fn a_volume_that_is_not_here_is_not_found() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         for id in ["vol-0123456789abcdef0", "no-volume"] {
             let mut request = node.stage_request("ext4", &[]);
             request.volume_id = id.to_owned();
@@ -260,11 +293,12 @@ fn a_volume_that_is_not_here_is_not_found() {
     });
 }
 
+/// Unstage takes all mounts away; a directory without a mount is left.
+///
+/// Rule: node.md 10
 #[test]
 fn unstage_takes_all_mounts_away_and_leaves_a_directory_without_one() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        node.staged("ext4").await;
+    with_staged_node(async |node| {
         let staging = node.path("staging");
         rustix::mount::mount_bind(&staging, &staging).unwrap();
         assert_eq!(node.mounts_at("staging").await.len(), 2);
@@ -277,11 +311,12 @@ fn unstage_takes_all_mounts_away_and_leaves_a_directory_without_one() {
     });
 }
 
+/// A volume in use is not unstaged.
+///
+/// Rule: node.md 11; D-35
 #[test]
 fn a_volume_in_use_is_not_unstaged() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        node.staged("ext4").await;
+    with_staged_node(async |node| {
         let open = std::fs::File::create(node.path("staging/file")).unwrap();
         refused(node.unstage().await, Code::FailedPrecondition, &["in use"]);
         drop(open);
@@ -291,8 +326,7 @@ fn a_volume_in_use_is_not_unstaged() {
 
 #[test]
 fn a_format_option_for_another_file_system_is_refused() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         let mut request = node.stage_request("ext4", &[]);
         request.volume_capability = Some(mount("xfs", &[]));
         request.volume_context.insert("numberofinodes".to_owned(), "100".to_owned());
@@ -300,6 +334,9 @@ fn a_format_option_for_another_file_system_is_refused() {
     });
 }
 
+/// A plain stage of a clean volume starts no child but blkid.
+///
+/// Rule: D-36
 #[test]
 fn a_plain_stage_of_a_clean_volume_starts_no_child_but_blkid() {
     in_mount_namespace(|| async {

@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
-use crate::node::{MIB, Node, block, mount, refused};
+use crate::node::{MIB, Node, block, mount, refused, with_node, with_staged_node};
 use crate::release::sysfs_with;
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
@@ -14,6 +14,9 @@ use tonic::{Code, Request};
 
 const BOUND: Duration = Duration::from_secs(20);
 
+/// Publish, unpublish, expand, statistics and health answer for a raw device only when it is this volume's.
+///
+/// Rule: D-39; node.md N-20
 #[test]
 fn a_raw_device_of_another_volume_is_not_answered_for() {
     in_mount_namespace(|| async {
@@ -27,7 +30,7 @@ fn a_raw_device_of_another_volume_is_not_answered_for() {
         refused(node.unpublish(other.text("target")).await, Code::FailedPrecondition, &names);
         let mut request = node.publish_request(block());
         request.target_path = other.text("target");
-        refused(node.publish(request).await, Code::FailedPrecondition, &["is mounted there"]);
+        refused(node.publish(request).await, Code::FailedPrecondition, &["another mount"]);
         let health = node.health(other.text("target")).await.unwrap();
         assert_eq!(health[0].status(), csi::VolumeHealthErrorType::Inaccessible);
         assert!(health[0].message.contains(other.volume.as_str()), "{}", health[0].message);
@@ -39,10 +42,12 @@ fn a_raw_device_of_another_volume_is_not_answered_for() {
     });
 }
 
+/// A raw device whose disk is gone can be unpublished, and is reported as gone.
+///
+/// Rule: D-35, D-39
 #[test]
 fn a_raw_device_that_is_gone_can_be_unpublished_and_is_reported_as_gone() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         node.publish(node.publish_request(block())).await.unwrap();
         node.disk.detach().unwrap();
         let health = node.health(node.text("target")).await.unwrap();
@@ -53,6 +58,9 @@ fn a_raw_device_that_is_gone_can_be_unpublished_and_is_reported_as_gone() {
     });
 }
 
+/// A mounted disk without a serial number is the volume's on Xen only.
+///
+/// Rule: D-34, D-39
 #[test]
 fn a_disk_without_a_serial_number_is_the_volumes_on_xen_only() {
     in_mount_namespace(|| async {
@@ -98,11 +106,14 @@ fn bind_raw(node: &Node, name: &str) {
     rustix::mount::mount_bind(node.disk.path(), node.path(name)).unwrap();
 }
 
+/// A device that is bound raw elsewhere is neither formatted, checked nor mounted; its file system is neither published
+/// nor grown.
+///
+/// Rule: D-37
 #[test]
 fn a_device_that_is_bound_raw_is_neither_formatted_nor_mounted() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        bind_raw(&node, "elsewhere");
+    with_node(async |node| {
+        bind_raw(node, "elsewhere");
         let at = node.text("elsewhere");
         let stage = || node.stage(node.stage_request("ext4", &[]));
         refused(stage().await, Code::FailedPrecondition, &["bound", &at]);
@@ -111,12 +122,13 @@ fn a_device_that_is_bound_raw_is_neither_formatted_nor_mounted() {
         stage().await.unwrap();
         node.unstage().await.unwrap();
         // What holds a file system is no better.
-        bind_raw(&node, "elsewhere");
+        bind_raw(node, "elsewhere");
         refused(stage().await, Code::FailedPrecondition, &["bound", &at]);
         assert!(node.mounts_at("staging").await.is_empty());
     });
 }
 
+/// Rule: see `a_device_that_is_bound_raw_is_neither_formatted_nor_mounted`
 #[test]
 fn a_file_system_whose_device_is_bound_raw_is_neither_published_nor_grown() {
     in_mount_namespace(|| async {
@@ -134,10 +146,13 @@ fn a_file_system_whose_device_is_bound_raw_is_neither_published_nor_grown() {
     });
 }
 
+/// A raw device is not published while its number is still bound from a former device, or while its file system is
+/// mounted.
+///
+/// Rule: D-37
 #[test]
 fn a_raw_device_whose_number_somebody_else_still_has_bound_is_not_published() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         // A node that is deleted while it is bound: what a forced detach leaves of the number's former owner.
         let number = std::fs::metadata(node.disk.path()).unwrap().rdev();
         let former = node.path("former");
@@ -151,16 +166,15 @@ fn a_raw_device_whose_number_somebody_else_still_has_bound_is_not_published() {
         assert!(node.mounts_at("target").await.is_empty());
         rustix::mount::unmount(node.path("left"), rustix::mount::UnmountFlags::empty()).unwrap();
         // A bind of the device as it is now is the same volume for another pod.
-        bind_raw(&node, "other-pod");
+        bind_raw(node, "other-pod");
         node.publish(node.publish_request(block())).await.unwrap();
     });
 }
 
+/// Rule: see `a_raw_device_whose_number_somebody_else_still_has_bound_is_not_published`
 #[test]
 fn a_device_whose_file_system_is_mounted_is_not_published_raw() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
-        node.staged("ext4").await;
+    with_staged_node(async |node| {
         let outcome = node.publish(node.publish_request(block())).await;
         refused(outcome, Code::FailedPrecondition, &["mounted", &node.text("staging")]);
         assert!(!node.path("target").exists());
@@ -169,10 +183,12 @@ fn a_device_whose_file_system_is_mounted_is_not_published_raw() {
     });
 }
 
+/// A raw device smaller than the volume is refused.
+///
+/// Rule: D-31
 #[test]
 fn a_raw_device_smaller_than_the_volume_is_refused() {
-    in_mount_namespace(|| async {
-        let node = Node::new(64 * MIB);
+    with_node(async |node| {
         let mut request = node.publish_request(block());
         request.publish_context.insert("ebs.csi.aws.com/size-gib".to_owned(), "1".to_owned());
         refused(node.publish(request).await, Code::FailedPrecondition, &["1 GiB", "67108864"]);
@@ -180,6 +196,9 @@ fn a_raw_device_smaller_than_the_volume_is_refused() {
     });
 }
 
+/// A file system that was shut down is not reported as staged or published.
+///
+/// Rule: D-35
 #[test]
 fn a_file_system_that_was_shut_down_is_not_reported_as_staged_or_published() {
     in_mount_namespace(|| async {

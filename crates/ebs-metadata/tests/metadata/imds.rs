@@ -48,6 +48,9 @@ async fn the_service_says_who_this_node_is() {
     sim.server.shutdown().await.unwrap();
 }
 
+/// AWS_REGION replaces the region of the metadata.
+///
+/// Rule: runtime.md 10; ebs-cloud.md 1 row Region
 #[tokio::test]
 async fn aws_region_replaces_the_region_of_the_service() {
     let sim = sim(|_| ()).await;
@@ -57,6 +60,9 @@ async fn aws_region_replaces_the_region_of_the_service() {
     sim.server.shutdown().await.unwrap();
 }
 
+/// A token that the service does not take any more is replaced and the request repeated.
+///
+/// Rule: runtime.md 10.1
 #[tokio::test]
 async fn a_restarted_service_gets_a_new_token() {
     let first = sim(|_| ()).await;
@@ -102,6 +108,9 @@ async fn other(token_status: StatusCode, document: &'static str) -> Other {
     Other { endpoint, token_requests, _tasks: tasks }
 }
 
+/// Where the metadata service issues no tokens it is asked without from then on; a refused token request is final.
+///
+/// Rule: runtime.md 10.1
 #[tokio::test]
 async fn a_service_without_tokens_is_asked_without_from_then_on() {
     for status in [StatusCode::FORBIDDEN, StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED] {
@@ -120,6 +129,9 @@ async fn a_refused_token_request_is_final() {
     assert!(matches!(error, MetadataError::NoAnswer { field: Field::Token, .. }), "{error}");
 }
 
+/// Where IMDSv1 is forbidden nothing is asked without a token.
+///
+/// Rule: runtime.md 10.1
 #[tokio::test]
 async fn nothing_is_asked_without_a_token_where_that_is_forbidden() {
     let service = other(StatusCode::FORBIDDEN, DOCUMENT).await;

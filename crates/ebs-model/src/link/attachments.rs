@@ -9,20 +9,20 @@ use ebs_ec2::{
 };
 use ebs_types::{HyperPodNode, VolumeId};
 
-use super::{Link, Subject, Trip};
-use crate::field::{Deed, What};
+use super::{Ec2Call, Link, Subject};
+use crate::network::{Ec2Event, EventKind};
 use crate::planted::Planted;
 
 fn pair(volume: impl ToString, instance: impl ToString) -> Subject {
     Subject { name: volume.to_string(), other: instance.to_string() }
 }
 
-fn attached<T>(_: &T, of: &Subject) -> What {
-    What::Attached { volume: of.name.clone(), instance: of.other.clone() }
+fn attached<T>(_: &T, of: &Subject) -> EventKind {
+    EventKind::Attached { volume: of.name.clone(), instance: of.other.clone() }
 }
 
-fn detached(_: &Attachment, of: &Subject) -> What {
-    What::Detached { volume: of.name.clone(), instance: of.other.clone() }
+fn detached(_: &Attachment, of: &Subject) -> EventKind {
+    EventKind::Detached { volume: of.name.clone(), instance: of.other.clone() }
 }
 
 /// After this long a planted call that nobody asked for goes out.
@@ -35,12 +35,12 @@ impl<E: Ec2> Link<E> {
         let (volume, instance) = (asked.volume.as_str(), asked.instance.as_str());
         let device = asked.device.as_str();
         match answer {
-            Ok(_) => self.line.gave_device(instance, device, volume),
+            Ok(_) => self.process.gave_device(instance, device, volume),
             Err(e) if e.class == ErrorClass::DeviceNameInUse => {
                 let [volume, instance, device] = [volume, instance, device].map(str::to_owned);
-                let (line, now) = (Arc::clone(&self.line), tokio::time::Instant::now());
-                let what = What::NameTaken { volume, instance, device };
-                self.field.note(Deed { line, sent: now, at: now, what });
+                let (process, now) = (Arc::clone(&self.process), tokio::time::Instant::now());
+                let what = EventKind::NameTaken { volume, instance, device };
+                self.network.note(Ec2Event { process, sent: now, at: now, what });
             }
             Err(_) => {}
         }
@@ -49,20 +49,20 @@ impl<E: Ec2> Link<E> {
     /// The planted bug of a policy that takes attachments back.
     fn detach_later(&self, request: &AttachRequest) {
         let detach = DetachRequest { volume: request.volume.clone(), instance: request.instance.clone() };
-        let (ec2, line) = (self.ec2(), Arc::clone(&self.line));
-        self.field.dispatch(async move {
+        let (ec2, process) = (self.ec2(), Arc::clone(&self.process));
+        self.network.dispatch(async move {
             tokio::time::sleep(LATER).await;
-            line.alive().await;
+            process.alive().await;
             let _nobody_hears = ec2.detach_volume(&detach).await;
         });
     }
 
     /// The planted bug of a policy that deletes what is not attached.
     fn delete_later(&self, volume: &VolumeId) {
-        let (ec2, line, volume) = (self.ec2(), Arc::clone(&self.line), volume.clone());
-        self.field.dispatch(async move {
+        let (ec2, process, volume) = (self.ec2(), Arc::clone(&self.process), volume.clone());
+        self.network.dispatch(async move {
             tokio::time::sleep(LATER).await;
-            line.alive().await;
+            process.alive().await;
             let _nobody_hears = ec2.delete_volume(&volume).await;
         });
     }
@@ -72,12 +72,12 @@ impl<E: Ec2> Link<E> {
         let (ec2, request) = (self.ec2(), request.clone());
         let subject = pair(&request.volume, &request.instance);
         let again = Box::pin(async move { ec2.attach_volume(&request).await });
-        let record = (tokio::time::Instant::now(), attached as fn(&Attachment, &Subject) -> What, subject);
+        let record = (tokio::time::Instant::now(), attached as fn(&Attachment, &Subject) -> EventKind, subject);
         let carried = self.carried(Action::AttachVolume, record, again);
-        let line = Arc::clone(&self.line);
-        self.field.dispatch(async move {
+        let process = Arc::clone(&self.process);
+        self.network.dispatch(async move {
             tokio::time::sleep(LATER).await;
-            line.alive().await;
+            process.alive().await;
             let _nobody_hears = carried.await;
         });
     }
@@ -86,26 +86,26 @@ impl<E: Ec2> Link<E> {
 impl<E: Ec2> Attachments for Link<E> {
     async fn attach_volume(&self, request: &AttachRequest) -> Result<Attachment> {
         let (ec2, mut request) = (self.ec2(), request.clone());
-        if self.field.is_planted(Planted::AttachTwice) {
+        if self.network.is_planted(Planted::AttachTwice) {
             self.attach_again_later(&request);
         }
-        if self.field.is_planted(Planted::DetachUnasked) {
+        if self.network.is_planted(Planted::DetachUnasked) {
             self.detach_later(&request);
         }
-        if self.field.is_planted(Planted::SameDevice) {
+        if self.network.is_planted(Planted::SameDevice) {
             request.device = crate::content::some_device();
         }
         let (subject, asked) = (pair(&request.volume, &request.instance), request.clone());
-        let fate = self.field.fate_of_change(Action::AttachVolume, &[(asked.volume.as_str(), "")]);
-        let trip = Trip::change(Action::AttachVolume, subject, attached).with(fate);
-        let answer = self.make(trip, Box::pin(async move { ec2.attach_volume(&request).await })).await;
+        let outcome = self.network.outcome_of_change(Action::AttachVolume, &[(asked.volume.as_str(), "")]);
+        let ec2_call = Ec2Call::change(Action::AttachVolume, subject, attached).with(outcome);
+        let answer = self.make(ec2_call, Box::pin(async move { ec2.attach_volume(&request).await })).await;
         self.judge_device(&asked, &answer);
         answer
     }
 
     async fn detach_volume(&self, request: &DetachRequest) -> Result<Attachment> {
         let (ec2, request) = (self.ec2(), request.clone());
-        if self.field.is_planted(Planted::DetachForgotten) {
+        if self.network.is_planted(Planted::DetachForgotten) {
             return Ok(Attachment {
                 volume: request.volume,
                 instance: Some(request.instance),
@@ -117,28 +117,29 @@ impl<E: Ec2> Attachments for Link<E> {
                 said_at: None,
             });
         }
-        if self.field.is_planted(Planted::DeleteUnasked) {
+        if self.network.is_planted(Planted::DeleteUnasked) {
             self.delete_later(&request.volume);
         }
-        self.line.took_device(request.instance.as_str(), request.volume.as_str());
+        self.process.took_device(request.instance.as_str(), request.volume.as_str());
         let of = [(request.volume.as_str(), request.instance.as_str()), (request.volume.as_str(), "")];
-        let fate = self.field.fate_of_change(Action::DetachVolume, &of);
-        let trip = Trip::change(Action::DetachVolume, pair(&request.volume, &request.instance), detached).with(fate);
-        self.make(trip, Box::pin(async move { ec2.detach_volume(&request).await })).await
+        let outcome = self.network.outcome_of_change(Action::DetachVolume, &of);
+        let ec2_call =
+            Ec2Call::change(Action::DetachVolume, pair(&request.volume, &request.instance), detached).with(outcome);
+        self.make(ec2_call, Box::pin(async move { ec2.detach_volume(&request).await })).await
     }
 }
 
 impl<E: Ec2> ClusterNodes for Link<E> {
     async fn attach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<ClusterNodeDevice> {
         let (ec2, node, volume) = (self.ec2(), node.clone(), volume.clone());
-        let trip = Trip::change(Action::AttachClusterNodeVolume, pair(&volume, format!("{node:?}")), attached);
-        self.make(trip, Box::pin(async move { ec2.attach_cluster_node_volume(&node, &volume).await })).await
+        let ec2_call = Ec2Call::change(Action::AttachClusterNodeVolume, pair(&volume, format!("{node:?}")), attached);
+        self.make(ec2_call, Box::pin(async move { ec2.attach_cluster_node_volume(&node, &volume).await })).await
     }
 
     async fn detach_cluster_node_volume(&self, node: &HyperPodNode, volume: &VolumeId) -> Result<()> {
         let (ec2, node, volume) = (self.ec2(), node.clone(), volume.clone());
         let subject = pair(&volume, format!("{node:?}"));
-        let trip = Trip::change(Action::DetachClusterNodeVolume, subject, |(), _| What::Other);
-        self.make(trip, Box::pin(async move { ec2.detach_cluster_node_volume(&node, &volume).await })).await
+        let ec2_call = Ec2Call::change(Action::DetachClusterNodeVolume, subject, |(), _| EventKind::Other);
+        self.make(ec2_call, Box::pin(async move { ec2.detach_cluster_node_volume(&node, &volume).await })).await
     }
 }

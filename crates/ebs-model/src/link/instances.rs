@@ -3,31 +3,32 @@
 use ebs_ec2::{Action, Ec2, Instance, InstanceTypeInfo, Instances, Page, PageRequest, Result, Zone, Zones};
 use ebs_types::InstanceId;
 
-use super::{Link, Trip};
+use super::{Ec2Call, Link};
 
 impl<E: Ec2> Instances for Link<E> {
     async fn describe_instances(&self, ids: &[InstanceId], page: &PageRequest) -> Result<Page<Instance>> {
         let (ec2, ids, page) = (self.ec2(), ids.to_vec(), page.clone());
-        let trip = Trip::ask(Action::DescribeInstances);
-        self.make(trip, Box::pin(async move { ec2.describe_instances(&ids, &page).await })).await
+        let ec2_call = Ec2Call::ask(Action::DescribeInstances);
+        self.make(ec2_call, Box::pin(async move { ec2.describe_instances(&ids, &page).await })).await
     }
 
     async fn describe_instance_type(&self, instance_type: &str) -> Result<Option<InstanceTypeInfo>> {
         let (ec2, instance_type) = (self.ec2(), instance_type.to_owned());
-        let trip = Trip::ask(Action::DescribeInstanceTypes);
-        self.make(trip, Box::pin(async move { ec2.describe_instance_type(&instance_type).await })).await
+        let ec2_call = Ec2Call::ask(Action::DescribeInstanceTypes);
+        self.make(ec2_call, Box::pin(async move { ec2.describe_instance_type(&instance_type).await })).await
     }
 }
 
 impl<E: Ec2> Zones for Link<E> {
     async fn describe_zones(&self) -> Result<Vec<Zone>> {
         let ec2 = self.ec2();
-        self.make(Trip::ask(Action::DescribeAvailabilityZones), Box::pin(async move { ec2.describe_zones().await }))
+        self.make(Ec2Call::ask(Action::DescribeAvailabilityZones), Box::pin(async move { ec2.describe_zones().await }))
             .await
     }
 
     async fn check_access(&self) -> Result<()> {
         let ec2 = self.ec2();
-        self.make(Trip::ask(Action::DescribeAvailabilityZones), Box::pin(async move { ec2.check_access().await })).await
+        self.make(Ec2Call::ask(Action::DescribeAvailabilityZones), Box::pin(async move { ec2.check_access().await }))
+            .await
     }
 }

@@ -9,8 +9,8 @@ use ebs_ec2::{
 use ebs_types::{DriverName, SnapshotId, ZoneName};
 
 use super::attachments::LATER;
-use super::{Link, Subject, Trip};
-use crate::field::What;
+use super::{Ec2Call, Link, Subject};
+use crate::network::EventKind;
 use crate::planted::Planted;
 
 fn of(name: impl ToString) -> Subject {
@@ -20,11 +20,11 @@ fn of(name: impl ToString) -> Subject {
 impl<E: Ec2> Link<E> {
     /// The planted bug of a policy that takes a snapshot again by itself, and not even says by what name.
     fn take_again_later(&self, request: &CreateSnapshot) {
-        let (ec2, line, mut request) = (self.ec2(), Arc::clone(&self.line), request.clone());
+        let (ec2, process, mut request) = (self.ec2(), Arc::clone(&self.process), request.clone());
         request.tags.remove(DriverName::SNAPSHOT_NAME_TAG);
-        self.field.dispatch(async move {
+        self.network.dispatch(async move {
             tokio::time::sleep(LATER).await;
-            line.alive().await;
+            process.alive().await;
             let _nobody_hears = ec2.create_snapshot(&request).await;
         });
     }
@@ -43,70 +43,77 @@ impl<E: Ec2> Link<E> {
 impl<E: Ec2> Snapshots for Link<E> {
     async fn create_snapshot(&self, request: &CreateSnapshot) -> Result<Snapshot> {
         let (ec2, mut request) = (self.ec2(), request.clone());
-        if self.field.is_planted(Planted::SnapshotTagsDropped) {
+        if self.network.is_planted(Planted::SnapshotTagsDropped) {
             request.tags.retain(|key, _| !key.contains("cluster"));
         }
-        if self.field.is_planted(Planted::BeyondThePolicies) {
+        if self.network.is_planted(Planted::BeyondThePolicies) {
             request.tags.clear();
         }
-        if self.field.is_planted(Planted::SnapshotTwice) {
+        if self.network.is_planted(Planted::SnapshotTwice) {
             self.take_again_later(&request);
         }
         let name = request.tags.get(DriverName::SNAPSHOT_NAME_TAG).cloned().unwrap_or_default();
-        let trip = Trip::change(Action::CreateSnapshot, of(name), |snapshot: &Snapshot, subject| What::Snapshotted {
-            name: subject.name.clone(),
-            id: snapshot.id.to_string(),
+        let ec2_call = Ec2Call::change(Action::CreateSnapshot, of(name), |snapshot: &Snapshot, subject| {
+            EventKind::Snapshotted { name: subject.name.clone(), id: snapshot.id.to_string() }
         });
-        let trip = trip.with(self.field.fate_of_change(Action::CreateSnapshot, &[(request.volume.as_str(), "")]));
-        self.make(trip, Box::pin(async move { ec2.create_snapshot(&request).await })).await
+        let ec2_call =
+            ec2_call.with(self.network.outcome_of_change(Action::CreateSnapshot, &[(request.volume.as_str(), "")]));
+        self.make(ec2_call, Box::pin(async move { ec2.create_snapshot(&request).await })).await
     }
 
     async fn delete_snapshot(&self, id: &SnapshotId) -> Result<()> {
         let (ec2, id) = (self.ec2(), id.clone());
-        if self.field.is_planted(Planted::SnapshotDeleteForgotten) {
+        if self.network.is_planted(Planted::SnapshotDeleteForgotten) {
             return Ok(());
         }
-        if self.field.is_planted(Planted::DeleteByName) {
+        if self.network.is_planted(Planted::DeleteByName) {
             self.delete_snapshots_by_name(&id).await;
         }
-        let trip = Trip::change(Action::DeleteSnapshot, of(&id), |(), of| What::Gone { id: of.name.clone() });
-        let trip = trip.with(self.field.fate_of_change(Action::DeleteSnapshot, &[(id.as_str(), "")]));
-        self.make(trip, Box::pin(async move { ec2.delete_snapshot(&id).await })).await
+        let ec2_call =
+            Ec2Call::change(Action::DeleteSnapshot, of(&id), |(), of| EventKind::Gone { id: of.name.clone() });
+        let ec2_call = ec2_call.with(self.network.outcome_of_change(Action::DeleteSnapshot, &[(id.as_str(), "")]));
+        self.make(ec2_call, Box::pin(async move { ec2.delete_snapshot(&id).await })).await
     }
 
     async fn enable_fast_snapshot_restores(&self, id: &SnapshotId, zones: &[ZoneName]) -> Result<FastRestores> {
         let (ec2, id, zones) = (self.ec2(), id.clone(), zones.to_vec());
-        if self.field.is_planted(Planted::FastRestoresForgotten) {
+        if self.network.is_planted(Planted::FastRestoresForgotten) {
             return Ok(FastRestores { enabled: zones, failures: Vec::new() });
         }
-        let trip = Trip::change(Action::EnableFastSnapshotRestores, of(&id), |done: &FastRestores, of| {
-            What::Restoring { snapshot: of.name.clone(), zones: done.enabled.iter().map(ToString::to_string).collect() }
+        let ec2_call = Ec2Call::change(Action::EnableFastSnapshotRestores, of(&id), |done: &FastRestores, of| {
+            EventKind::Restoring {
+                snapshot: of.name.clone(),
+                zones: done.enabled.iter().map(ToString::to_string).collect(),
+            }
         });
-        let trip = trip.with(self.field.fate_of_change(Action::EnableFastSnapshotRestores, &[(id.as_str(), "")]));
-        self.make(trip, Box::pin(async move { ec2.enable_fast_snapshot_restores(&id, &zones).await })).await
+        let ec2_call =
+            ec2_call.with(self.network.outcome_of_change(Action::EnableFastSnapshotRestores, &[(id.as_str(), "")]));
+        self.make(ec2_call, Box::pin(async move { ec2.enable_fast_snapshot_restores(&id, &zones).await })).await
     }
 
     async fn lock_snapshot(&self, request: &LockSnapshot) -> Result<()> {
         let (ec2, request) = (self.ec2(), request.clone());
-        if self.field.is_planted(Planted::LockForgotten) {
+        if self.network.is_planted(Planted::LockForgotten) {
             return Ok(());
         }
-        let trip = Trip::change(Action::LockSnapshot, of(&request.snapshot), |(), of| What::Locked {
+        let ec2_call = Ec2Call::change(Action::LockSnapshot, of(&request.snapshot), |(), of| EventKind::Locked {
             snapshot: of.name.clone(),
         });
-        let trip = trip.with(self.field.fate_of_change(Action::LockSnapshot, &[(request.snapshot.as_str(), "")]));
-        self.make(trip, Box::pin(async move { ec2.lock_snapshot(&request).await })).await
+        let ec2_call =
+            ec2_call.with(self.network.outcome_of_change(Action::LockSnapshot, &[(request.snapshot.as_str(), "")]));
+        self.make(ec2_call, Box::pin(async move { ec2.lock_snapshot(&request).await })).await
     }
 
     async fn describe_snapshots(&self, query: &SnapshotQuery, page: &PageRequest) -> Result<Page<Snapshot>> {
         let (ec2, query, page) = (self.ec2(), query.clone(), page.clone());
         let by_name = matches!(query, SnapshotQuery::Tag { .. });
-        let trip = Trip { subject: of(format!("{query:?}")), ..Trip::ask(Action::DescribeSnapshots) };
-        let mut page = self.make(trip, Box::pin(async move { ec2.describe_snapshots(&query, &page).await })).await?;
-        if by_name && self.field.is_planted(Planted::SnapshotsUnseen) {
+        let ec2_call = Ec2Call { subject: of(format!("{query:?}")), ..Ec2Call::ask(Action::DescribeSnapshots) };
+        let mut page =
+            self.make(ec2_call, Box::pin(async move { ec2.describe_snapshots(&query, &page).await })).await?;
+        if by_name && self.network.is_planted(Planted::SnapshotsUnseen) {
             page.items.clear();
         }
-        if self.field.is_planted(Planted::ReadyTooSoon) {
+        if self.network.is_planted(Planted::ReadyTooSoon) {
             page.items.iter_mut().for_each(|s| s.state = SnapshotState::Completed);
         }
         Ok(page)

@@ -9,12 +9,12 @@ use ebs_ec2::{
 use ebs_types::{DriverName, Gib, Tags, VolumeId, VolumeType, ZoneName};
 
 use super::attachments::LATER;
-use super::{Creation, Link, Subject, Trip};
-use crate::field::What;
+use super::{Creation, Ec2Call, Link, Subject};
+use crate::network::EventKind;
 use crate::planted::Planted;
 
-fn created(volume: &Volume, of: &Subject) -> What {
-    What::Created { name: of.name.clone(), id: volume.id.to_string() }
+fn created(volume: &Volume, of: &Subject) -> EventKind {
+    EventKind::Created { name: of.name.clone(), id: volume.id.to_string() }
 }
 
 fn name_of(tags: &Tags) -> Subject {
@@ -28,13 +28,13 @@ fn of(name: impl ToString) -> Subject {
 
 impl<E: Ec2> Link<E> {
     /// What breakage and the planted bugs make of a description.
-    fn bent(&self, mut page: Page<Volume>) -> Page<Volume> {
+    fn falsified(&self, mut page: Page<Volume>) -> Page<Volume> {
         for volume in &mut page.items {
-            if volume.state == VolumeState::Available && self.field.is_broken(volume.id.as_str()) {
+            if volume.state == VolumeState::Available && self.network.is_broken(volume.id.as_str()) {
                 volume.state = VolumeState::Error;
             }
         }
-        let Some(bug) = self.field.planted else { return page };
+        let Some(bug) = self.network.planted else { return page };
         for volume in &mut page.items {
             match bug {
                 Planted::AttachmentsUnseen => volume.attachments.clear(),
@@ -64,10 +64,10 @@ impl<E: Ec2> Link<E> {
 
 impl<E: Ec2> Link<E> {
     /// What the planted bugs make of a creation.
-    fn mislead(&self, request: &mut CreateVolume) {
-        match self.field.planted {
+    fn falsify(&self, request: &mut CreateVolume) {
+        match self.network.planted {
             Some(Planted::TokenForEachCall) => {
-                let at = self.field.elapsed().as_millis();
+                let at = self.network.elapsed().as_millis();
                 request.client_token = format!("{}-{at}", &request.client_token[..40]);
             }
             Some(Planted::TagsDropped) => request.tags.retain(|key, _| key != "team"),
@@ -89,15 +89,15 @@ impl<E: Ec2> Link<E> {
 
     /// The planted bug of a policy that makes a volume again by itself.
     fn create_again_later(&self, request: &CreateVolume) {
-        let (ec2, line, mut request) = (self.ec2(), Arc::clone(&self.line), request.clone());
+        let (ec2, process, mut request) = (self.ec2(), Arc::clone(&self.process), request.clone());
         request.client_token = format!("{}-again", &request.client_token[..40]);
         let subject = name_of(&request.tags);
         let again = Box::pin(async move { ec2.create_volume(&request).await });
-        let record = (tokio::time::Instant::now(), created as fn(&Volume, &Subject) -> What, subject);
+        let record = (tokio::time::Instant::now(), created as fn(&Volume, &Subject) -> EventKind, subject);
         let carried = self.carried(Action::CreateVolume, record, again);
-        self.field.dispatch(async move {
+        self.network.dispatch(async move {
             tokio::time::sleep(LATER).await;
-            line.alive().await;
+            process.alive().await;
             let _nobody_hears = carried.await;
         });
     }
@@ -124,17 +124,17 @@ impl<E: Ec2> Volumes for Link<E> {
             encrypted: request.encrypted,
             source: request.snapshot.as_ref().map(ebs_types::SnapshotId::as_str),
         };
-        let fate = self.fate_of_creation(Action::CreateVolume, &creation);
-        self.mislead(&mut request);
-        if self.field.is_planted(Planted::CreateTwice) && !request.dry_run {
+        let outcome = self.outcome_of_creation(Action::CreateVolume, &creation);
+        self.falsify(&mut request);
+        if self.network.is_planted(Planted::CreateTwice) && !request.dry_run {
             self.create_again_later(&request);
         }
-        let trip = Trip {
+        let ec2_call = Ec2Call {
             dry: request.dry_run,
-            fate: Some(fate),
-            ..Trip::change(Action::CreateVolume, name_of(&request.tags), created)
+            outcome: Some(outcome),
+            ..Ec2Call::change(Action::CreateVolume, name_of(&request.tags), created)
         };
-        self.make(trip, Box::pin(async move { ec2.create_volume(&request).await })).await
+        self.make(ec2_call, Box::pin(async move { ec2.create_volume(&request).await })).await
     }
 
     async fn copy_volume(&self, request: &CopyVolume) -> Result<Volume> {
@@ -145,62 +145,65 @@ impl<E: Ec2> Volumes for Link<E> {
             encrypted: false,
             source: Some(request.source.as_str()),
         };
-        let fate = Some(self.fate_of_creation(Action::CopyVolumes, &creation));
-        let trip = Trip { fate, ..Trip::change(Action::CopyVolumes, name_of(&request.tags), created) };
-        self.make(trip, Box::pin(async move { ec2.copy_volume(&request).await })).await
+        let outcome = Some(self.outcome_of_creation(Action::CopyVolumes, &creation));
+        let ec2_call = Ec2Call { outcome, ..Ec2Call::change(Action::CopyVolumes, name_of(&request.tags), created) };
+        self.make(ec2_call, Box::pin(async move { ec2.copy_volume(&request).await })).await
     }
 
     async fn delete_volume(&self, id: &VolumeId) -> Result<()> {
         let (ec2, id) = (self.ec2(), id.clone());
-        if self.field.is_planted(Planted::DeleteForgotten) {
+        if self.network.is_planted(Planted::DeleteForgotten) {
             return Ok(());
         }
-        if self.field.is_planted(Planted::DeleteByName) {
+        if self.network.is_planted(Planted::DeleteByName) {
             self.delete_by_name(&id).await;
         }
-        let fate = self.field.fate_of_change(Action::DeleteVolume, &[(id.as_str(), "")]);
-        let trip = Trip::change(Action::DeleteVolume, of(&id), |(), of| What::Gone { id: of.name.clone() }).with(fate);
-        self.make(trip, Box::pin(async move { ec2.delete_volume(&id).await })).await
+        let outcome = self.network.outcome_of_change(Action::DeleteVolume, &[(id.as_str(), "")]);
+        let ec2_call = Ec2Call::change(Action::DeleteVolume, of(&id), |(), of| EventKind::Gone { id: of.name.clone() })
+            .with(outcome);
+        self.make(ec2_call, Box::pin(async move { ec2.delete_volume(&id).await })).await
     }
 
     async fn describe_volumes(&self, query: &VolumeQuery, page: &PageRequest) -> Result<Page<Volume>> {
         let (ec2, query, page) = (self.ec2(), query.clone(), page.clone());
-        if matches!(query, VolumeQuery::Tag { .. }) && self.field.is_planted(Planted::VolumesUnseen) {
+        if matches!(query, VolumeQuery::Tag { .. }) && self.network.is_planted(Planted::VolumesUnseen) {
             return Ok(Page { items: Vec::new(), next: None });
         }
-        let trip = Trip { subject: of(format!("{query:?}")), ..Trip::ask(Action::DescribeVolumes) };
-        let answer = self.make(trip, Box::pin(async move { ec2.describe_volumes(&query, &page).await })).await;
-        answer.map(|page| self.bent(page))
+        let ec2_call = Ec2Call { subject: of(format!("{query:?}")), ..Ec2Call::ask(Action::DescribeVolumes) };
+        let answer = self.make(ec2_call, Box::pin(async move { ec2.describe_volumes(&query, &page).await })).await;
+        answer.map(|page| self.falsified(page))
     }
 
     async fn modify_volume(&self, request: &ModifyVolume) -> Result<Modification> {
         let (ec2, request) = (self.ec2(), request.clone());
-        let fate = self.field.fate_of_change(Action::ModifyVolume, &[(request.volume.as_str(), "")]);
-        let trip = Trip::change(Action::ModifyVolume, of(&request.volume), |_, _| What::Other).with(fate);
-        self.make(trip, Box::pin(async move { ec2.modify_volume(&request).await })).await
+        let outcome = self.network.outcome_of_change(Action::ModifyVolume, &[(request.volume.as_str(), "")]);
+        let ec2_call =
+            Ec2Call::change(Action::ModifyVolume, of(&request.volume), |_, _| EventKind::Other).with(outcome);
+        self.make(ec2_call, Box::pin(async move { ec2.modify_volume(&request).await })).await
     }
 
     async fn describe_modifications(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<Modification>> {
         let (ec2, volumes, page) = (self.ec2(), volumes.to_vec(), page.clone());
-        let trip = Trip { subject: of(format!("{volumes:?}")), ..Trip::ask(Action::DescribeVolumesModifications) };
-        self.make(trip, Box::pin(async move { ec2.describe_modifications(&volumes, &page).await })).await
+        let ec2_call =
+            Ec2Call { subject: of(format!("{volumes:?}")), ..Ec2Call::ask(Action::DescribeVolumesModifications) };
+        self.make(ec2_call, Box::pin(async move { ec2.describe_modifications(&volumes, &page).await })).await
     }
 
     async fn describe_volume_status(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<VolumeStatus>> {
         let (ec2, volumes, page) = (self.ec2(), volumes.to_vec(), page.clone());
-        let trip = Trip::ask(Action::DescribeVolumeStatus);
-        self.make(trip, Box::pin(async move { ec2.describe_volume_status(&volumes, &page).await })).await
+        let ec2_call = Ec2Call::ask(Action::DescribeVolumeStatus);
+        self.make(ec2_call, Box::pin(async move { ec2.describe_volume_status(&volumes, &page).await })).await
     }
 
     async fn create_tags(&self, resource: &str, tags: &Tags) -> Result<()> {
         let (ec2, resource, tags) = (self.ec2(), resource.to_owned(), tags.clone());
-        let trip = Trip::change(Action::CreateTags, of(&resource), |(), _| What::Other);
-        self.make(trip, Box::pin(async move { ec2.create_tags(&resource, &tags).await })).await
+        let ec2_call = Ec2Call::change(Action::CreateTags, of(&resource), |(), _| EventKind::Other);
+        self.make(ec2_call, Box::pin(async move { ec2.create_tags(&resource, &tags).await })).await
     }
 
     async fn delete_tags(&self, resource: &str, keys: &[String]) -> Result<()> {
         let (ec2, resource, keys) = (self.ec2(), resource.to_owned(), keys.to_vec());
-        let trip = Trip::change(Action::DeleteTags, of(&resource), |(), _| What::Other);
-        self.make(trip, Box::pin(async move { ec2.delete_tags(&resource, &keys).await })).await
+        let ec2_call = Ec2Call::change(Action::DeleteTags, of(&resource), |(), _| EventKind::Other);
+        self.make(ec2_call, Box::pin(async move { ec2.delete_tags(&resource, &keys).await })).await
     }
 }

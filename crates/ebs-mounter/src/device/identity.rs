@@ -49,7 +49,6 @@ pub enum IdentityError {
     /// It cannot be opened or asked.
     #[error("it cannot be examined")]
     Io(#[from] io::Error),
-    /// A look hangs.
     #[error(transparent)]
     Stuck(#[from] Stuck),
 }

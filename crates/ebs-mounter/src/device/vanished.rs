@@ -13,7 +13,7 @@ use crate::mounter::MounterConfig;
 /// A sysfs that cannot say which block devices this machine has.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{} lists no block device, so nothing can be told of any disk: mount sysfs at {} (a container needs the host's /sys)",
+    "{} lists no block device, so the driver cannot examine any disk: mount sysfs at {} (a container needs the host's /sys)",
     list.display(), sys.display()
 )]
 pub struct NoSysfs {

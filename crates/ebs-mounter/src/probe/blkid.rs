@@ -121,6 +121,9 @@ mod tests {
         assert_eq!(parse_export("garbage"), None);
     }
 
+    /// Blank needs our own proof and blkid to agree.
+    ///
+    /// Rule: D-31
     #[test]
     fn blank_needs_both_to_find_nothing() {
         let blank =

@@ -8,6 +8,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use ebs_types::SplitMix64;
+
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 const GIB: u64 = 1024 * MIB;
@@ -105,10 +107,10 @@ pub(super) fn sampled(size: u64, seed: u64) -> impl Iterator<Item = (u64, u64)> 
         let place = u128::from(number) * u128::from(pages) / u128::from(STRETCHES);
         u64::try_from(place).unwrap_or(pages)
     };
-    let mut random = SplitMix(seed);
+    let mut random = SplitMix64::new(seed);
     (0..STRETCHES).map(move |number| {
         let (from, to) = (start(number), start(number + 1));
-        let page = (from + random.next() % (to - from).max(1)) * PAGE;
+        let page = (from + random.draw() % (to - from).max(1)) * PAGE;
         (page, page + PAGE)
     })
 }
@@ -116,18 +118,6 @@ pub(super) fn sampled(size: u64, seed: u64) -> impl Iterator<Item = (u64, u64)> 
 /// A seed from a text (FNV-1a).
 pub(super) fn seed(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
-/// Numbers that are spread evenly and the same on every machine and in every version (SplitMix64).
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
 }
 
 #[cfg(test)]
@@ -141,6 +131,9 @@ mod tests {
         copies_of_superblocks(size).iter().any(|(from, to)| (*from..*to).contains(&at))
     }
 
+    /// Copies of ext superblocks are read for every size of block and cluster.
+    ///
+    /// Rule: D-31
     #[test]
     fn superblock_copies_of_ext_are_read_for_every_group_size() {
         // Block size, cluster size, size of the disk; what dumpe2fs says of the first group's end is in the superblock.
@@ -169,6 +162,7 @@ mod tests {
         assert!(is_read(GIB, 64 * MIB + 64 * KIB));
     }
 
+    /// Rule: see `crates/ebs-mounter/tests/on_disk/format.rs::an_xfs_of_any_number_of_groups_is_not_blank_when_its_first_mib_was_wiped`
     #[test]
     fn heads_of_xfs_groups_are_read_for_every_number_of_groups() {
         let odd = 12 * GIB + 13 * PAGE;
@@ -190,6 +184,9 @@ mod tests {
         }
     }
 
+    /// Heads of xfs groups are read for the largest machines and disks, with fewer than 4,000 reads.
+    ///
+    /// Rule: D-31
     #[test]
     fn groups_of_the_largest_machines_and_disks_are_read() {
         // xfsprogs 6.12 on a disk without moving parts: what mkfs.xfs says for so many CPUs.
@@ -208,6 +205,9 @@ mod tests {
         }
     }
 
+    /// Every place of the proof is whole pages of the device.
+    ///
+    /// Rule: D-31
     #[test]
     fn every_place_is_whole_pages_of_the_device() {
         for size in [8 * MIB + 512, GIB, 100 * GIB + 4096 * 3, 64 * TIB] {
@@ -217,6 +217,9 @@ mod tests {
         }
     }
 
+    /// A page is read in each of 1,024 equal stretches.
+    ///
+    /// Rule: D-31
     #[test]
     fn a_page_is_read_in_each_of_1024_stretches() {
         let size = 5 * GIB + 12_288;
@@ -228,6 +231,9 @@ mod tests {
         }
     }
 
+    /// Every stretch of a device is sampled up to its end, whatever its size.
+    ///
+    /// Rule: D-31
     #[test]
     fn every_stretch_is_sampled_up_to_the_end_of_a_device_of_any_size() {
         for size in [8 * MIB + PAGE, 19 * MIB, 5 * GIB - PAGE, 5 * GIB + 7 * PAGE, 64 * TIB - 3 * PAGE] {
@@ -241,6 +247,9 @@ mod tests {
         }
     }
 
+    /// A volume is sampled at the same places again, another at others.
+    ///
+    /// Rule: D-31
     #[test]
     fn a_volume_is_sampled_at_the_same_places_again_and_another_at_others() {
         let places = |volume| sampled(GIB, seed(volume)).collect::<Vec<_>>();

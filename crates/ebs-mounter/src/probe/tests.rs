@@ -60,6 +60,9 @@ fn a_device_of_zeros_is_blank() {
     assert!(matches!(look(&Zeros), Contents::Blank(proof) if proof.device_bytes() == SIZE));
 }
 
+/// Known signatures and partition tables are named with their place.
+///
+/// Rule: D-31
 #[test]
 fn every_known_signature_is_found_where_it_stands_and_named() {
     let cases: [(&str, u64, &[u8]); 12] = [
@@ -90,6 +93,9 @@ fn a_dos_partition_table_is_its_mark_and_an_entry() {
     assert_eq!(contents, Contents::Foreign { what: "a DOS partition table".to_owned(), offset: 446 });
 }
 
+/// A read error is an error at whatever place of the proof it is.
+///
+/// Rule: node.md N-32; D-31
 #[test]
 fn a_read_error_is_an_error_wherever_it_is_and_never_blank() {
     for bad in [0, 4096, 512 * 1024, SIZE - 4096, 32_768 * 4096, 65_536 * 4096, 64 << 20] {

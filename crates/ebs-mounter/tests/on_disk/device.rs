@@ -5,11 +5,12 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::disk::{Disk, MIB, a_volume_id, config, plain};
+use crate::disk::{Disk, MIB, config, plain};
 use ebs_mounter::{
     Contents, DeviceError, DeviceQuery, FormatError, FormatPermit, FsType, Identity, IdentityError, MountError,
     MountOptions, Mounter, MounterConfig, Partition,
 };
+use ebs_testkit::loop_device::unused_volume_id;
 use ebs_types::VolumeId;
 use rustix::fs::{CWD, FileType, Mode, inotify, makedev, mknodat};
 use rustix::io::Errno;
@@ -95,6 +96,9 @@ fn query(volume: &VolumeId) -> DeviceQuery {
     DeviceQuery { volume: volume.clone(), hint: None, partition: None }
 }
 
+/// A loop device is a volume only below EBS_SIM_DEVICES_DIR and only with the id in its backing name.
+///
+/// Rule: D-34
 #[tokio::test]
 async fn a_loop_device_is_a_volume_only_below_the_configured_directory() {
     let disk = Disk::new(MIB);
@@ -111,9 +115,12 @@ async fn a_loop_device_is_a_volume_only_below_the_configured_directory() {
     }
 }
 
+/// A foreign device under the expected name is refused with both ids and not touched.
+///
+/// Rule: D-5, D-34
 #[tokio::test]
 async fn a_foreign_device_under_the_expected_name_is_refused_by_both_ids_and_not_touched() {
-    let (machine, disk, wanted) = (Machine::new(), Disk::new(64 * MIB), a_volume_id());
+    let (machine, disk, wanted) = (Machine::new(), Disk::new(64 * MIB), unused_volume_id());
     machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
     machine.link(&wanted, "", "nvme1n1");
     let error = machine.mounter().find(&query(&wanted)).await.unwrap_err();
@@ -123,6 +130,9 @@ async fn a_foreign_device_under_the_expected_name_is_refused_by_both_ids_and_not
     assert!(matches!(disk.contents().await, Contents::Blank(_)));
 }
 
+/// A volume is found by NVMe serial number without any link.
+///
+/// Rule: node.md N-9; D-34
 #[tokio::test]
 async fn a_volume_is_found_by_its_serial_number_without_any_link() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
@@ -131,6 +141,9 @@ async fn a_volume_is_found_by_its_serial_number_without_any_link() {
     assert_eq!(device.path(), machine.path("dev/nvme1n1"));
 }
 
+/// A stale name is passed over for the right disk, also under a by-id name with suffix.
+///
+/// Rule: node.md N-8, N-9
 #[tokio::test]
 async fn a_stale_name_is_passed_over_for_the_right_disk() {
     let (machine, disk, other) = (Machine::new(), Disk::new(MIB), Disk::new(MIB));
@@ -144,6 +157,9 @@ async fn a_stale_name_is_passed_over_for_the_right_disk() {
     assert_eq!(device.path(), machine.path("dev/nvme2n1"));
 }
 
+/// No disk is opened before sysfs says that it is the one asked for.
+///
+/// Rule: D-38
 #[tokio::test]
 async fn no_disk_is_opened_before_sysfs_says_that_it_is_the_one_asked_for() {
     let (machine, disk, other) = (Machine::new(), Disk::new(MIB), Disk::new(MIB));
@@ -158,15 +174,16 @@ async fn no_disk_is_opened_before_sysfs_says_that_it_is_the_one_asked_for() {
     let device = mounter.find(&hinted).await.unwrap();
     assert_eq!(device.path(), machine.path("dev/nvme2n1"));
     assert!(right.seen() && !wrong.seen());
-    let absent = a_volume_id();
+    let absent = unused_volume_id();
     machine.link(&absent, "", "nvme1n1");
     assert!(matches!(mounter.find(&query(&absent)).await, Err(DeviceError::Foreign { .. })));
-    assert!(matches!(mounter.find(&query(&a_volume_id())).await, Err(DeviceError::Missing { .. })));
+    assert!(matches!(mounter.find(&query(&unused_volume_id())).await, Err(DeviceError::Missing { .. })));
     assert!(!right.seen() && !wrong.seen());
-    mounter.open_mounted(&a_volume_id(), device.number()).await.expect_err("another volume");
+    mounter.open_mounted(&unused_volume_id(), device.number()).await.expect_err("another volume");
     assert!(!right.seen());
 }
 
+/// Rule: see `no_disk_is_opened_before_sysfs_says_that_it_is_the_one_asked_for`
 #[tokio::test]
 async fn an_nvme_disk_that_nothing_names_and_that_sysfs_does_not_know_is_not_opened() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
@@ -176,6 +193,9 @@ async fn an_nvme_disk_that_nothing_names_and_that_sysfs_does_not_know_is_not_ope
     assert!(!opens.seen());
 }
 
+/// An NVMe disk without a serial number is an error.
+///
+/// Rule: node.md N-10
 #[tokio::test]
 async fn an_nvme_disk_without_a_serial_number_is_an_error() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
@@ -185,18 +205,24 @@ async fn an_nvme_disk_without_a_serial_number_is_an_error() {
     assert!(matches!(error, DeviceError::Unusable { source: IdentityError::NoSerial, .. }), "{error:?}");
 }
 
+/// What is no block device or leads out of /dev is refused.
+///
+/// Rule: node.md N-10
 #[tokio::test]
 async fn what_is_no_block_device_or_leads_elsewhere_is_refused() {
-    let (machine, volume) = (Machine::new(), a_volume_id());
+    let (machine, volume) = (Machine::new(), unused_volume_id());
     std::fs::write(machine.path("dev/file"), "x").unwrap();
     machine.link(&volume, "", "file");
     let error = machine.mounter().find(&query(&volume)).await.unwrap_err();
     assert!(matches!(error, DeviceError::Unusable { source: IdentityError::NotABlockDevice, .. }), "{error:?}");
-    let outside = DeviceQuery { hint: Some(machine.path("state")), ..query(&a_volume_id()) };
+    let outside = DeviceQuery { hint: Some(machine.path("state")), ..query(&unused_volume_id()) };
     let error = machine.mounter().find(&outside).await.unwrap_err();
     assert!(matches!(error, DeviceError::Unusable { source: IdentityError::Elsewhere(_), .. }), "{error:?}");
 }
 
+/// A late device is waited for, for a bounded time.
+///
+/// Rule: node.md N-9
 #[tokio::test]
 async fn a_late_device_is_waited_for_and_a_missing_one_is_missing() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
@@ -211,6 +237,9 @@ async fn a_late_device_is_waited_for_and_a_missing_one_is_missing() {
     assert_eq!(search.await.unwrap().path(), machine.path("dev/nvme1n1"));
 }
 
+/// On Xen the name EC2 reports is the identity; elsewhere a silent disk is refused.
+///
+/// Rule: node.md 6.2; D-34
 #[tokio::test]
 async fn on_xen_the_name_that_ec2_reports_is_the_identity_and_elsewhere_it_is_not() {
     let (machine, disk) = (Machine::new(), Disk::new(MIB));
@@ -227,6 +256,9 @@ async fn on_xen_the_name_that_ec2_reports_is_the_identity_and_elsewhere_it_is_no
     assert!(xen.find(&query(&disk.volume)).await.is_err(), "without the name nothing identifies it");
 }
 
+/// A partition is found by its number below the proven disk, and must exist.
+///
+/// Rule: node.md 6.4
 #[tokio::test]
 async fn a_partition_is_found_by_its_number_below_the_right_disk() {
     let (machine, disk, part) = (Machine::new(), Disk::new(2 * MIB), Disk::new(MIB));
@@ -246,6 +278,13 @@ async fn a_partition_is_found_by_its_number_below_the_right_disk() {
     assert!(matches!(missing, DeviceError::NoPartition { .. }), "{missing:?}");
 }
 
+/// The identity is read again just before mkfs; a name that leads elsewhere stops it.
+///
+/// Rule: D-34
+///
+/// A name that leads elsewhere at the last moment leaves no record behind.
+///
+/// Rule: D-32, D-34
 #[tokio::test]
 async fn a_name_that_leads_elsewhere_since_the_check_stops_a_format() {
     let (machine, disk, other) = (Machine::new(), Disk::new(64 * MIB), Disk::new(64 * MIB));
@@ -264,6 +303,9 @@ async fn a_name_that_leads_elsewhere_since_the_check_stops_a_format() {
     assert!(matches!(disk.contents().await, Contents::Blank(_)));
 }
 
+/// A disk that says it is another one since the check is neither formatted nor mounted.
+///
+/// Rule: D-34
 #[tokio::test]
 async fn a_disk_that_says_it_is_another_since_the_check_is_neither_formatted_nor_mounted() {
     let (machine, disk) = (Machine::new(), Disk::new(64 * MIB));
@@ -272,7 +314,7 @@ async fn a_disk_that_says_it_is_another_since_the_check_is_neither_formatted_nor
     let device = mounter.find(&query(&disk.volume)).await.unwrap();
     let Contents::Blank(proof) = mounter.probe(&device).await.unwrap() else { panic!("not blank") };
     // The number stays and the disk behind it is another one.
-    std::fs::write(machine.path("sys/devices/nvme1n1/device/serial"), a_volume_id().serial()).unwrap();
+    std::fs::write(machine.path("sys/devices/nvme1n1/device/serial"), unused_volume_id().serial()).unwrap();
     let record = disk.record(FsType::Ext4).await;
     let outcome = mounter.format(&device, &plain(FsType::Ext4), &record, FormatPermit::of_blank(&proof)).await;
     assert!(matches!(outcome, Err(FormatError::Device(DeviceError::Changed { .. }))), "{outcome:?}");

@@ -1,17 +1,30 @@
 //! A volume that is a loop device, and a mounter that takes it for one.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ebs_mounter::{
     Contents, Device, DeviceQuery, FormatOptions, FormatPermit, FormatRecord, FormatSpec, FsType, MountOptions,
     MountTable, Mounter, MounterConfig, NodePath, Superblock, UnmountError, Unmounted,
 };
-use ebs_testkit::loop_device::LoopDevice;
+use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
+use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_types::VolumeId;
 
 pub(crate) const MIB: u64 = 1 << 20;
+
+/// Runs a test in a mount namespace of its own, with a blank disk of 64 MiB.
+pub(crate) fn with_disk(test: impl AsyncFnOnce(&Disk) + Send + 'static) {
+    in_mount_namespace(move || async move { test(&Disk::new(64 * MIB)).await });
+}
+
+/// As [`with_disk`], with an ext4 that is mounted.
+pub(crate) fn with_mounted_disk(test: impl AsyncFnOnce(&Disk, &Device, &NodePath) + Send + 'static) {
+    with_disk(async move |disk| {
+        let (device, at) = disk.mounted(FsType::Ext4, "staging", &[]).await;
+        test(disk, &device, &at).await;
+    });
+}
 
 /// One disk for one test.
 pub(crate) struct Disk {
@@ -24,7 +37,7 @@ pub(crate) struct Disk {
 
 impl Disk {
     pub(crate) fn new(bytes: u64) -> Self {
-        let volume = a_volume_id();
+        let volume = unused_volume_id();
         let device = LoopDevice::new(&volume, bytes).expect("a loop device");
         Self::over(volume, device)
     }
@@ -88,13 +101,6 @@ pub(crate) fn config(state: &Path, simulated: &Path) -> MounterConfig {
 
 pub(crate) fn plain(fs_type: FsType) -> FormatSpec {
     FormatSpec { fs_type, options: FormatOptions::default() }
-}
-
-/// An id that no other test, nor another process, uses.
-pub(crate) fn a_volume_id() -> VolumeId {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    VolumeId::parse(&format!("vol-0{:x}a{number:x}", std::process::id())).unwrap()
 }
 
 /// What a tool of this machine prints.

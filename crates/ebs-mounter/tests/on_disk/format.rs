@@ -2,12 +2,12 @@
 
 use std::os::unix::fs::OpenOptionsExt;
 
-use crate::disk::{Disk, MIB, a_volume_id, output_of, plain, unmount_all};
+use crate::disk::{Disk, MIB, output_of, plain, unmount_all, with_disk};
 use ebs_mounter::{
     Contents, FormatError, FormatOptions, FormatPermit, FormatRecord, FormatSpec, FsType, MountOptions, ProbeError,
     SizeWord,
 };
-use ebs_testkit::loop_device::LoopDevice;
+use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_testkit::replaced_tool::ReplacedTool;
 use rand::RngExt;
@@ -37,6 +37,9 @@ async fn features_of(fs_type: FsType, expected: &str) {
     assert_eq!(line(&dump, "Maximum mount count:"), ["-1"]);
 }
 
+/// ext4 has the features of e2fsprogs 1.46.5 and no other, and no reserved blocks.
+///
+/// Rule: D-33; node.md 7.3
 #[tokio::test]
 async fn ext4_has_the_features_of_e2fsprogs_1_46_5_and_no_other() {
     let features = "has_journal ext_attr resize_inode dir_index filetype extent 64bit flex_bg sparse_super large_file \
@@ -57,6 +60,9 @@ fn xfs_words(disk: &Disk) -> Vec<String> {
     info.split(|c: char| c.is_whitespace() || c == ',').filter(|word| word.contains('=')).map(str::to_owned).collect()
 }
 
+/// xfs has the features of xfsprogs 6.12, fewer with --legacy-xfs.
+///
+/// Rule: D-33; node.md 7.3 row 8
 #[tokio::test]
 async fn xfs_has_the_features_of_xfsprogs_6_12_and_legacy_xfs_fewer() {
     let disk = Disk::new(600 * MIB);
@@ -74,6 +80,9 @@ async fn xfs_has_the_features_of_xfsprogs_6_12_and_legacy_xfs_fewer() {
     }
 }
 
+/// bigalloc and encryption are one feature list.
+///
+/// Rule: node.md N-11
 #[tokio::test]
 async fn bigalloc_and_encryption_come_together_with_their_sizes() {
     let disk = Disk::new(600 * MIB);
@@ -92,6 +101,9 @@ async fn bigalloc_and_encryption_come_together_with_their_sizes() {
     assert_eq!(line(&dump, "Inode size:"), ["512"]);
 }
 
+/// One byte at a random place of the first or last MiB is not blank.
+///
+/// Rule: D-31
 #[tokio::test]
 async fn one_byte_at_a_random_place_of_the_ends_is_not_blank() {
     let disk = Disk::new(600 * MIB);
@@ -107,6 +119,9 @@ async fn one_byte_at_a_random_place_of_the_ends_is_not_blank() {
     assert!(matches!(disk.contents().await, Contents::Blank(_)));
 }
 
+/// One dirty page where ext, xfs or btrfs keep further superblocks is not blank.
+///
+/// Rule: D-31
 #[tokio::test]
 async fn one_dirty_page_where_a_backup_superblock_would_be_is_not_blank() {
     let disk = Disk::new(600 * MIB);
@@ -127,6 +142,9 @@ async fn wiped(program: &str, args: &[&str], bytes: u64) -> Contents {
     disk.contents().await
 }
 
+/// An xfs of any number of groups is not blank when its first MiB was wiped.
+///
+/// Rule: D-31
 #[tokio::test]
 async fn an_xfs_of_any_number_of_groups_is_not_blank_when_its_first_mib_was_wiped() {
     for groups in [5, 6, 25, 36, 48, 96] {
@@ -136,6 +154,7 @@ async fn an_xfs_of_any_number_of_groups_is_not_blank_when_its_first_mib_was_wipe
     }
 }
 
+/// Rule: see `crates/ebs-mounter/src/probe/places.rs::superblock_copies_of_ext_are_read_for_every_group_size`
 #[tokio::test]
 async fn an_ext4_with_clusters_is_not_blank_when_its_first_mib_was_wiped() {
     let args = ["-q", "-t", "ext4", "-O", "bigalloc", "-C", "65536", "-E", "nodiscard,lazy_itable_init=1"];
@@ -143,16 +162,21 @@ async fn an_ext4_with_clusters_is_not_blank_when_its_first_mib_was_wiped() {
     assert!(matches!(contents, Contents::Data { .. }), "{contents}");
 }
 
+/// A blkid that could not look gives no opinion.
+///
+/// Rule: D-31; node.md N-32
 #[test]
 fn a_blkid_that_could_not_look_gives_no_opinion() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
+    with_disk(async |disk| {
         let _replaced = ReplacedTool::by_script("blkid", "echo 'error: cannot open' >&2; exit 2").unwrap();
         let outcome = disk.mounter.probe(&disk.find().await).await;
         assert!(matches!(outcome, Err(ProbeError::Tool { .. })), "{outcome:?}");
     });
 }
 
+/// What only blkid knows is not blank.
+///
+/// Rule: D-31
 #[tokio::test]
 async fn what_only_blkid_knows_is_not_blank() {
     let disk = Disk::new(600 * MIB);
@@ -178,6 +202,9 @@ async fn data_over_one_stretch_in_the_middle_is_not_blank() {
     assert!(matches!(contents, Contents::Data { offset } if (start..start + stretch).contains(&offset)), "{contents}");
 }
 
+/// Any signature or partition table on a disk is foreign and stays untouched.
+///
+/// Rule: D-5, D-31
 #[tokio::test]
 async fn any_signature_or_partition_table_is_foreign_and_stays_untouched() {
     let entry = [0, 0, 2, 0, 0x83, 0, 0, 0, 0, 8, 0, 0, 0, 0, 2, 0];
@@ -197,13 +224,16 @@ async fn any_signature_or_partition_table_is_foreign_and_stays_untouched() {
     }
 }
 
+/// A device that cannot be read is an error, never blank (a disk with real I/O errors).
+///
+/// Rule: node.md N-32; D-31
 #[test]
 fn a_device_that_cannot_be_read_is_an_error_and_never_blank() {
     in_mount_namespace(|| async {
         // A loop device over a file of a file system that is shut down answers every read with an I/O error.
         let below = Disk::new(600 * MIB);
         let (_, at) = below.mounted(FsType::Xfs, "below", &[]).await;
-        let volume = a_volume_id();
+        let volume = unused_volume_id();
         let disk = Disk::over(volume.clone(), LoopDevice::new_in(at.as_path(), &volume, 64 * MIB).unwrap());
         assert!(matches!(disk.contents().await, Contents::Blank(_)));
         let device = disk.find().await;
@@ -214,6 +244,9 @@ fn a_device_that_cannot_be_read_is_an_error_and_never_blank() {
     });
 }
 
+/// What was blank and is not any more is not formatted.
+///
+/// Rule: D-34; image.md 3
 #[tokio::test]
 async fn what_was_blank_and_is_not_any_more_is_not_formatted() {
     let disk = Disk::new(64 * MIB);
@@ -258,6 +291,9 @@ async fn format_again(disk: &Disk, fs_type: FsType) -> Option<Result<(), FormatE
     Some(disk.mounter.format(&device, &plain(fs_type), &record, permit).await)
 }
 
+/// A refusal, also of the last moment, is no leave to format at the next call.
+///
+/// Rule: D-32
 #[tokio::test]
 async fn a_refusal_at_the_last_moment_is_no_leave_to_format_at_the_next_call() {
     let disk = Disk::new(64 * MIB);
@@ -272,17 +308,22 @@ async fn a_refusal_at_the_last_moment_is_no_leave_to_format_at_the_next_call() {
     assert!(second.is_none(), "{second:?}");
 }
 
+/// An mkfs that cannot be started leaves no record.
+///
+/// Rule: D-32
 #[test]
 fn a_program_that_cannot_be_started_leaves_no_record() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
+    with_disk(async |disk| {
         let _replaced = ReplacedTool::by("mke2fs", "neither a program nor a script").unwrap();
-        let outcome = format_blank(&disk, &plain(FsType::Ext4)).await;
+        let outcome = format_blank(disk, &plain(FsType::Ext4)).await;
         assert!(matches!(outcome, Err(FormatError::Mkfs(_))), "{outcome:?}");
-        assert!(!has_record(&disk));
+        assert!(!has_record(disk));
     });
 }
 
+/// An mkfs that ended by itself with an error leaves no record.
+///
+/// Rule: D-32
 #[tokio::test]
 async fn an_mkfs_that_ended_by_itself_with_an_error_leaves_no_record() {
     for fs_type in [FsType::Ext4, FsType::Xfs] {
@@ -298,6 +339,7 @@ async fn an_mkfs_that_ended_by_itself_with_an_error_leaves_no_record() {
     }
 }
 
+/// Rule: see `crates/ebs-driver/tests/node_on_disk/format.rs::eight_blank_volumes_staged_at_once_are_all_formatted`
 #[tokio::test]
 async fn eight_blank_volumes_at_once_are_all_formatted() {
     let disks: Vec<_> = (0..8).map(|_| Disk::new(64 * MIB)).collect();
@@ -319,9 +361,8 @@ async fn eight_blank_volumes_at_once_are_all_formatted() {
 
 #[test]
 fn an_interrupted_format_is_done_again_with_its_record_and_only_so() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
-        let record = interrupted(&disk, FsType::Ext4).await;
+    with_disk(async |disk| {
+        let record = interrupted(disk, FsType::Ext4).await;
         // Half of an ext4: tables are written, the superblock is not.
         disk.device.write_at(&[0xff; 4096], 12 * 4096).unwrap();
         let contents = disk.contents().await;
@@ -336,11 +377,11 @@ fn an_interrupted_format_is_done_again_with_its_record_and_only_so() {
     });
 }
 
+/// Rule: see `crates/ebs-driver/tests/node_on_disk/format.rs::raw_data_written_after_a_format_that_was_interrupted_is_kept`
 #[test]
 fn a_redo_whose_record_was_taken_away_meanwhile_does_not_begin() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
-        let record = interrupted(&disk, FsType::Ext4).await;
+    with_disk(async |disk| {
+        let record = interrupted(disk, FsType::Ext4).await;
         disk.device.write_at(b"precious", 40_960).unwrap();
         let permit = record.permit_redo(&record, &disk.contents().await).expect("leave to format again");
         // As a raw publish does at the same moment.
@@ -348,7 +389,7 @@ fn a_redo_whose_record_was_taken_away_meanwhile_does_not_begin() {
         let outcome = disk.mounter.format(&disk.find().await, &plain(FsType::Ext4), &record, permit).await;
         assert!(matches!(outcome, Err(FormatError::Record(_))), "{outcome:?}");
         assert_eq!(disk.device.read_at(8, 40_960).unwrap(), b"precious");
-        assert!(!has_record(&disk));
+        assert!(!has_record(disk));
     });
 }
 
@@ -358,6 +399,9 @@ fn held(disk: &Disk) -> std::fs::File {
     std::fs::File::options().read(true).custom_flags(exclusive).open(disk.device.path()).unwrap()
 }
 
+/// A disk that somebody holds is not formatted; an interrupted format waits for it and keeps its record.
+///
+/// Rule: D-32, D-37
 #[test]
 fn a_disk_that_somebody_holds_is_not_formatted_and_a_redo_can_wait_for_it() {
     in_mount_namespace(|| async {
@@ -381,11 +425,13 @@ fn a_disk_that_somebody_holds_is_not_formatted_and_a_redo_can_wait_for_it() {
     });
 }
 
+/// A record of a format that never came to its mkfs is no leave.
+///
+/// Rule: D-32
 #[test]
 fn a_record_of_a_format_that_never_came_to_its_mkfs_is_no_leave() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
-        interrupted(&disk, FsType::Ext4).await;
+    with_disk(async |disk| {
+        interrupted(disk, FsType::Ext4).await;
         let path = disk.place.path().join(format!("format-{}", disk.volume));
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.contains("state=started\n"), "{text}");
@@ -394,6 +440,9 @@ fn a_record_of_a_format_that_never_came_to_its_mkfs_is_no_leave() {
     });
 }
 
+/// A record, and its removal, survive a power cut.
+///
+/// Rule: D-32
 #[test]
 fn a_record_and_its_removal_survive_a_power_cut() {
     in_mount_namespace(|| async {
@@ -424,6 +473,9 @@ fn a_record_and_its_removal_survive_a_power_cut() {
     });
 }
 
+/// An xfs with a format in progress is not complete and is made again with its record.
+///
+/// Rule: D-32
 #[test]
 fn an_xfs_with_a_format_in_progress_is_made_again_with_its_record() {
     in_mount_namespace(|| async {
@@ -439,11 +491,13 @@ fn an_xfs_with_a_format_in_progress_is_made_again_with_its_record() {
     });
 }
 
+/// A redo never goes over a complete file system.
+///
+/// Rule: D-32
 #[test]
 fn a_redo_never_goes_over_a_complete_file_system() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
-        let record = interrupted(&disk, FsType::Ext4).await;
+    with_disk(async |disk| {
+        let record = interrupted(disk, FsType::Ext4).await;
         disk.device.write_at(&[0xff; 4096], 12 * 4096).unwrap();
         let contents = disk.contents().await;
         let permit = record.permit_redo(&record, &contents).expect("leave to format again");
@@ -455,10 +509,12 @@ fn a_redo_never_goes_over_a_complete_file_system() {
     });
 }
 
+/// A file system that another node made mounts as it is.
+///
+/// Rule: D-30
 #[test]
 fn a_file_system_that_another_node_made_mounts_as_it_is() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
+    with_disk(async |disk| {
         output_of("/usr/sbin/mke2fs", &["-q", "-t", "ext3", disk.device.path().to_str().unwrap()]);
         let Contents::Filesystem(superblock) = disk.contents().await else { panic!("no file system") };
         assert_eq!(superblock.fs_type(), FsType::Ext3);

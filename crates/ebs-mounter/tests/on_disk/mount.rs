@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::disk::{Disk, MIB, config, plain, unmount_all};
+use crate::disk::{Disk, MIB, config, plain, unmount_all, with_disk, with_mounted_disk};
 use ebs_mounter::{
     Attribute, Contents, Found, FsType, MountEntry, MountError, MountOptions, MountTable, Mounter, MounterConfig,
     MounterError, NodePath, Shown, UnmountError,
@@ -38,8 +38,7 @@ fn every_file_system_mounts_with_its_flags() {
 
 #[test]
 fn a_security_context_is_no_obstacle_where_no_security_module_is_active() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
+    with_disk(async |disk| {
         let context = r#"context="system_u:object_r:container_file_t:s0:c1,c2""#;
         if std::fs::read_to_string("/proc/filesystems").unwrap().contains("selinuxfs") {
             // With the module the kernel takes the flag; both are a mount.
@@ -53,8 +52,7 @@ fn a_security_context_is_no_obstacle_where_no_security_module_is_active() {
 
 #[test]
 fn a_flag_that_the_file_system_does_not_know_leaves_nothing_mounted() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
+    with_disk(async |disk| {
         disk.format(&plain(FsType::Ext4)).await;
         let at = disk.at("staging");
         at.create_directory().await.unwrap();
@@ -66,10 +64,12 @@ fn a_flag_that_the_file_system_does_not_know_leaves_nothing_mounted() {
     });
 }
 
+/// Contents that changed since the probe are not mounted.
+///
+/// Rule: D-34
 #[test]
 fn contents_that_changed_since_the_probe_are_not_mounted() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
+    with_disk(async |disk| {
         disk.format(&plain(FsType::Ext4)).await;
         let device = disk.find().await;
         disk.device.write_at(&[0; 2048], 0).unwrap();
@@ -80,10 +80,12 @@ fn contents_that_changed_since_the_probe_are_not_mounted() {
     });
 }
 
+/// A published mount has the flags asked for, at once.
+///
+/// Rule: node.md 9.3, N-19
 #[test]
 fn a_bind_mount_appears_with_all_its_attributes() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
+    with_disk(async |disk| {
         let (device, staging) = disk.mounted(FsType::Ext4, "staging", &["nodev"]).await;
         let target = disk.at("target");
         target.create_directory().await.unwrap();
@@ -98,10 +100,12 @@ fn a_bind_mount_appears_with_all_its_attributes() {
     });
 }
 
+/// A bind mount that shows something else is taken away again.
+///
+/// Rule: node.md N-19
 #[test]
 fn a_bind_mount_that_shows_something_else_is_taken_away_again() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
+    with_disk(async |disk| {
         let (device, _staging) = disk.mounted(FsType::Ext4, "staging", &[]).await;
         let (other, target) = (disk.at("other"), disk.at("target"));
         other.create_directory().await.unwrap();
@@ -115,8 +119,7 @@ fn a_bind_mount_that_shows_something_else_is_taken_away_again() {
 
 #[test]
 fn a_device_is_bound_to_a_file_read_only_when_asked() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
+    with_disk(async |disk| {
         let (device, target) = (disk.find().await, disk.at("pods/target"));
         target.create_file().await.unwrap();
         let shown = Shown::Device(device.number());
@@ -129,65 +132,63 @@ fn a_device_is_bound_to_a_file_read_only_when_asked() {
     });
 }
 
+/// A mount that is no longer the one that was asked about stays.
+///
+/// Rule: D-37
 #[test]
 fn a_mount_that_is_no_longer_the_one_that_was_asked_about_stays() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
-        let (device, at) = disk.mounted(FsType::Ext4, "staging", &[]).await;
-        let asked = entry_at(&at).await.unwrap();
+    with_mounted_disk(async |disk, device, at| {
+        let asked = entry_at(at).await.unwrap();
         let shown = Shown::Filesystem(device.number());
-        disk.mounter.bind(at.as_path(), &at, &BTreeSet::new(), shown).await.unwrap();
-        let outcome = disk.mounter.unmount_top(&at, &asked, false).await;
+        disk.mounter.bind(at.as_path(), at, &BTreeSet::new(), shown).await.unwrap();
+        let outcome = disk.mounter.unmount_top(at, &asked, false).await;
         assert!(matches!(outcome, Err(UnmountError::Changed { .. })), "{outcome:?}");
-        assert_eq!(unmount_all(&disk.mounter, &at).await.unwrap().mounts, 2);
+        assert_eq!(unmount_all(&disk.mounter, at).await.unwrap().mounts, 2);
     });
 }
 
 #[test]
 fn mounts_on_top_of_each_other_are_all_taken_away() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
-        let (device, at) = disk.mounted(FsType::Ext4, "staging", &[]).await;
+    with_mounted_disk(async |disk, device, at| {
         let shown = Shown::Filesystem(device.number());
         for _ in 0..2 {
-            disk.mounter.bind(at.as_path(), &at, &BTreeSet::new(), shown).await.unwrap();
+            disk.mounter.bind(at.as_path(), at, &BTreeSet::new(), shown).await.unwrap();
         }
-        let done = unmount_all(&disk.mounter, &at).await.unwrap();
+        let done = unmount_all(&disk.mounter, at).await.unwrap();
         assert_eq!((done.mounts, done.vanished), (3, 0));
-        assert_eq!(entry_at(&at).await, None);
+        assert_eq!(entry_at(at).await, None);
         at.remove().await.unwrap();
-        assert_eq!(unmount_all(&disk.mounter, &at).await.unwrap().mounts, 0);
+        assert_eq!(unmount_all(&disk.mounter, at).await.unwrap().mounts, 0);
     });
 }
 
 #[test]
 fn a_mount_in_use_is_busy_and_stays() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
-        let (_, at) = disk.mounted(FsType::Ext4, "staging", &[]).await;
+    with_mounted_disk(async |disk, _, at| {
         let open = std::fs::File::create(at.as_path().join("file")).unwrap();
-        let outcome = unmount_all(&disk.mounter, &at).await;
+        let outcome = unmount_all(&disk.mounter, at).await;
         assert!(matches!(outcome, Err(UnmountError::Busy { .. })), "{outcome:?}");
-        assert!(entry_at(&at).await.is_some());
+        assert!(entry_at(at).await.is_some());
         drop(open);
-        unmount_all(&disk.mounter, &at).await.unwrap();
+        unmount_all(&disk.mounter, at).await.unwrap();
     });
 }
 
+/// Only a mount whose device vanished is detached lazily.
+///
+/// Rule: D-35
 #[test]
 fn only_a_mount_whose_device_vanished_is_detached_lazily() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
-        let (device, at) = disk.mounted(FsType::Ext4, "staging", &[]).await;
+    with_mounted_disk(async |disk, device, at| {
         let _open = std::fs::File::create(at.as_path().join("file")).unwrap();
         // A sysfs of other devices: what a mounter sees after a surprise detach.
         let sys = sysfs_of_another_disk();
-        let mounter = mounter_with(&disk, sys.path()).unwrap();
+        let mounter = mounter_with(disk, sys.path()).unwrap();
         assert_eq!(mounter.identify(device.number()).await.unwrap(), None);
         assert!(!mounter.exists(device.number()).await.unwrap());
-        let done = unmount_all(&mounter, &at).await.unwrap();
+        let done = unmount_all(&mounter, at).await.unwrap();
         assert_eq!((done.mounts, done.vanished), (1, 1));
-        assert_eq!(entry_at(&at).await, None);
+        assert_eq!(entry_at(at).await, None);
     });
 }
 
@@ -203,33 +204,36 @@ fn mounter_with(disk: &Disk, sys: &Path) -> Result<Mounter, MounterError> {
     Mounter::new(MounterConfig { sys: sys.to_owned(), ..config(disk.place.path(), Path::new("/nowhere")) })
 }
 
+/// Without a sysfs that lists block devices nothing has vanished, and a mount in use stays.
+///
+/// Rule: D-35
 #[test]
 fn without_a_sysfs_that_lists_block_devices_nothing_has_vanished_and_a_mount_in_use_stays() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
-        let (device, at) = disk.mounted(FsType::Ext4, "staging", &[]).await;
+    with_mounted_disk(async |disk, device, at| {
         let _open = std::fs::File::create(at.as_path().join("file")).unwrap();
         let sys = sysfs_of_another_disk();
-        let mounter = mounter_with(&disk, sys.path()).unwrap();
+        let mounter = mounter_with(disk, sys.path()).unwrap();
         // First the list is empty, then it is gone: neither says anything of a device.
         for gone in ["dev/block/8:0", "dev/block"] {
             std::fs::remove_dir(sys.path().join(gone)).unwrap();
-            let outcome = unmount_all(&mounter, &at).await;
+            let outcome = unmount_all(&mounter, at).await;
             assert!(outcome.is_err(), "{outcome:?}");
-            assert!(entry_at(&at).await.is_some(), "a mount in use was detached because there is no sysfs");
+            assert!(entry_at(at).await.is_some(), "a mount in use was detached because there is no sysfs");
             assert!(mounter.identify(device.number()).await.is_err());
             assert!(mounter.exists(device.number()).await.is_err());
         }
     });
 }
 
+/// A node does not start without a sysfs that lists block devices, and says what to mount.
+///
+/// Rule: D-35
 #[test]
 fn a_mounter_does_not_start_without_a_sysfs_that_lists_block_devices() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
+    with_disk(async |disk| {
         let empty = tempfile::tempdir().unwrap();
         for sys in ["/nonexistent-sysfs", empty.path().to_str().unwrap()] {
-            let error = mounter_with(&disk, Path::new(sys)).expect_err("no mounter").to_string();
+            let error = mounter_with(disk, Path::new(sys)).expect_err("no mounter").to_string();
             assert!(error.contains(sys) && error.contains("mount"), "{error}");
         }
     });
@@ -275,10 +279,12 @@ fn a_mounted_xfs_grows_while_it_is_written_to() {
     });
 }
 
+/// A file system is checked only when its superblock says so.
+///
+/// Rule: D-36
 #[test]
 fn a_file_system_is_checked_only_when_its_superblock_says_so() {
-    in_mount_namespace(|| async {
-        let disk = Disk::new(64 * MIB);
+    with_disk(async |disk| {
         let clean = disk.format(&plain(FsType::Ext2)).await;
         let device = disk.find().await;
         disk.mounter.check_if_needed(&device, &clean).await.unwrap();

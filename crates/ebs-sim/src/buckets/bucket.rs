@@ -2,28 +2,27 @@
 
 use std::time::SystemTime;
 
+use ebs_types::Tokens;
+
 use super::Rate;
 
 /// Tokens at a moment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bucket {
-    tokens: f64,
+    tokens: Tokens,
     at: SystemTime,
 }
 
 impl Bucket {
     /// With all it can hold.
     pub(super) fn full(rate: Rate, now: SystemTime) -> Self {
-        Self { tokens: f64::from(rate.capacity), at: now }
+        Self { tokens: Tokens::full(f64::from(rate.capacity)), at: now }
     }
 
     /// Takes a token; false when there is none.
     pub(super) fn draw(&mut self, now: SystemTime, rate: Rate, share: f64) -> bool {
-        let enough = self.level(now, rate, share) >= 1.0;
-        if enough {
-            self.tokens -= 1.0;
-        }
-        enough
+        self.level(now, rate, share);
+        self.tokens.take()
     }
 
     /// What is in it now. Another client that leaves a `share` leaves that of size and refill.
@@ -31,8 +30,7 @@ impl Bucket {
         // A clock that went back refills nothing.
         let passed = now.duration_since(self.at).unwrap_or_default();
         self.at = self.at.max(now);
-        let refilled = self.tokens + passed.as_secs_f64() * f64::from(rate.per_second) * share;
-        self.tokens = refilled.min(f64::from(rate.capacity) * share);
-        self.tokens
+        self.tokens.refill(passed, f64::from(rate.per_second) * share, f64::from(rate.capacity) * share);
+        self.tokens.level()
     }
 }

@@ -31,6 +31,10 @@ fn burst(buckets: &mut Buckets, now: SystemTime, call: &Call, share: f64) -> usi
     (0..1000).take_while(|_| buckets.draw(now, call, share).is_ok()).count()
 }
 
+/// EC2 keeps one token bucket for each action, of the documented size and refill; a describe without filters and pages
+/// has a smaller one of its own.
+///
+/// Rule: D-22, D-61
 #[test]
 fn every_action_has_its_documented_bucket() {
     let tags = Call::CreateTags(CreateTags::default());
@@ -52,6 +56,9 @@ fn every_action_has_its_documented_bucket() {
     }
 }
 
+/// An empty bucket answers RequestLimitExceeded with HTTP 503, costs nothing and does nothing.
+///
+/// Rule: D-61
 #[test]
 fn an_empty_bucket_answers_as_ec2_does() {
     let mut buckets = Buckets::new(Limits::ec2());
@@ -61,6 +68,9 @@ fn an_empty_bucket_answers_as_ec2_does() {
     assert!(buckets.draw(at(0.2), &create(), 1.0).is_ok(), "a refused call costs nothing");
 }
 
+/// One action does not draw on another's bucket; filtered and paged describes share one.
+///
+/// Rule: D-22
 #[test]
 fn one_action_does_not_draw_on_the_bucket_of_another() {
     let mut buckets = Buckets::new(Limits::ec2());
@@ -71,6 +81,9 @@ fn one_action_does_not_draw_on_the_bucket_of_another() {
     assert_eq!(before, 99, "filtered and paged calls share one");
 }
 
+/// Another client takes its fraction of size and refill of every bucket it draws on.
+///
+/// Rule: D-62, D-24
 #[test]
 fn another_client_takes_its_part_of_size_and_refill() {
     let mut buckets = Buckets::new(Limits::ec2());
@@ -86,6 +99,9 @@ fn without_limits_nothing_is_throttled() {
     assert_eq!(buckets.levels(at(0.0), |_| 1.0), []);
 }
 
+/// Limits can be replaced by action or beginning of one; a name that means no action is refused.
+///
+/// Rule: D-61
 #[test]
 fn the_nearest_name_sets_the_rate() {
     let rate = |capacity| Rate { capacity, per_second: 1 };
@@ -102,6 +118,9 @@ fn the_nearest_name_sets_the_rate() {
     assert_eq!(shown, [("CreateVolume", 1.0), ("DescribeVolumes", 1.0), ("DescribeVolumes:unfiltered", 1.0)]);
 }
 
+/// A bad limit is refused with its name.
+///
+/// Rule: own rule (bad input)
 #[test]
 fn a_limit_for_no_action_is_refused_by_name() {
     for (name, word) in [("CreateVolum", "no action"), ("CreateVolume:unfiltered", "only describes"), ("", "no action")]

@@ -29,6 +29,9 @@ async fn made(engine: &Engine) -> usize {
     volumes.iter().filter(|v| v.attachments.is_empty()).count()
 }
 
+/// A lost request does nothing, a lost reply everything; both look alike to the client.
+///
+/// Rule: D-62
 #[tokio::test(start_paused = true)]
 async fn a_lost_request_does_nothing_and_a_lost_reply_everything() {
     let engine = with(Effect::LoseRequest { after_ms: 0 }).await;
@@ -40,6 +43,9 @@ async fn a_lost_request_does_nothing_and_a_lost_reply_everything() {
     assert_eq!(served.faults, ["lose-reply"]);
 }
 
+/// A 5xx may come instead of the work or after it.
+///
+/// Rule: D-62
 #[tokio::test(start_paused = true)]
 async fn an_error_instead_of_the_work_does_nothing_and_one_after_it_everything() {
     for (after_doing, volumes) in [(false, 0), (true, 1)] {
@@ -49,6 +55,9 @@ async fn an_error_instead_of_the_work_does_nothing_and_one_after_it_everything()
     }
 }
 
+/// Garbage, truncated and oversized replies are of work that was done.
+///
+/// Rule: D-62
 #[tokio::test(start_paused = true)]
 async fn unreadable_replies_are_of_work_that_was_done() {
     for effect in [Effect::Garbage, Effect::Truncate, Effect::Oversize { bytes: 10 }] {
@@ -59,6 +68,9 @@ async fn unreadable_replies_are_of_work_that_was_done() {
     }
 }
 
+/// A delayed request is carried out late, a delayed reply at once.
+///
+/// Rule: D-62
 #[tokio::test(start_paused = true)]
 async fn a_late_request_is_done_late_and_a_late_reply_at_once() {
     let half = Duration::from_secs(5);
@@ -77,6 +89,9 @@ async fn a_late_request_is_done_late_and_a_late_reply_at_once() {
     }
 }
 
+/// A client that hangs up takes nothing back: the call is carried out and written down.
+///
+/// Rule: D-62, D-63
 #[tokio::test(start_paused = true)]
 async fn a_call_whose_client_left_is_done_and_witnessed_all_the_same() {
     let engine = with(Effect::DelayRequest { ms: 10_000, spread_ms: 0 }).await;
@@ -90,6 +105,9 @@ async fn a_call_whose_client_left_is_done_and_witnessed_all_the_same() {
     assert_eq!(*witnessed.lock().unwrap(), [Duration::from_secs(10)]);
 }
 
+/// A call meets its token bucket before any fault rule and before its rights; then nothing is done.
+///
+/// Rule: D-61
 #[tokio::test(start_paused = true)]
 async fn an_empty_bucket_refuses_before_any_rule_and_does_nothing() {
     let limits = Limits { enabled: true, rates: [("*".to_owned(), Rate { capacity: 1, per_second: 1 })].into() };
@@ -106,6 +124,9 @@ async fn an_empty_bucket_refuses_before_any_rule_and_does_nothing() {
     engine.call(create()).await.unwrap();
 }
 
+/// With realistic timing a mutating call takes 150 to 400 ms and a describe 50 to 150 ms, and buckets are on.
+///
+/// Rule: D-61
 #[tokio::test(start_paused = true)]
 async fn realistic_calls_take_their_time_and_draw_on_buckets() {
     let config = EngineConfig { timing: Timing::Realistic, seed: Some(3), ..EngineConfig::default() };
@@ -160,6 +181,9 @@ async fn history(seed: Option<u64>) -> (Vec<String>, String) {
     (lines, format!("{:?}", engine.snapshot_of_state().await))
 }
 
+/// One seed has one history: ids, latencies, transitions, faults, times.
+///
+/// Rule: own rule (model)
 #[tokio::test(start_paused = true)]
 async fn one_seed_has_one_history() {
     let first = history(Some(11)).await;
@@ -169,6 +193,9 @@ async fn one_seed_has_one_history() {
     assert_ne!(history(None).await.0, history(None).await.0);
 }
 
+/// Realistic transitions take about as long as usual, each its own time.
+///
+/// Rule: D-61
 #[tokio::test(start_paused = true)]
 async fn realistic_transitions_take_about_as_long_as_usual_each_its_own_time() {
     let engine = Engine::start(EngineConfig { timing: Timing::Realistic, seed: Some(5), ..EngineConfig::default() });
@@ -193,6 +220,9 @@ async fn realistic_transitions_take_about_as_long_as_usual_each_its_own_time() {
     assert!((3..18).contains(&mid.1), "about half are done: {mid:?}");
 }
 
+/// A given transition time is exact unless its spread is given too.
+///
+/// Rule: D-61
 #[tokio::test(start_paused = true)]
 async fn a_given_time_is_exact_unless_its_spread_is_given_too() {
     let engine = Engine::start(EngineConfig { timing: Timing::Realistic, ..EngineConfig::default() }).await.unwrap();
@@ -206,6 +236,9 @@ async fn a_given_time_is_exact_unless_its_spread_is_given_too() {
     assert_eq!((engine.timing().create_ms, engine.timing().spread_percent), (Some(9_000), Some(10)));
 }
 
+/// One seed has one ledger over HTTP too, request ids included.
+///
+/// Rule: own rule (model)
 #[tokio::test(start_paused = true)]
 async fn one_seed_has_one_ledger() {
     let ledger = async |seed| {
@@ -226,6 +259,9 @@ async fn one_seed_has_one_ledger() {
     assert_ne!(ledger(4).await, first);
 }
 
+/// Ids come from the seed, but are random where devices are made of them.
+///
+/// Rule: D-64
 #[test]
 fn ids_come_from_the_seed_but_never_where_devices_are_made_of_them() {
     let seed_of = |config: &EngineConfig| config.state_seed();

@@ -93,6 +93,9 @@ async fn times_can_be_replaced_while_it_runs() {
     assert_eq!(volume(&engine, &id).await.attachments[0].state, "attached");
 }
 
+/// A call that was sent is carried out although its caller left.
+///
+/// Rule: D-62
 #[tokio::test(start_paused = true)]
 async fn a_call_that_has_been_sent_is_carried_out_when_its_caller_leaves() {
     let engine = Engine::start(EngineConfig::default()).await.unwrap();
@@ -106,6 +109,9 @@ async fn a_call_that_has_been_sent_is_carried_out_when_its_caller_leaves() {
     assert_eq!(engine.snapshot_of_state().await.volumes.len(), before + 1);
 }
 
+/// The simulator's state survives its sudden end.
+///
+/// Rule: D-63
 #[tokio::test]
 async fn the_state_survives_an_engine_that_just_vanishes() {
     let dir = tempfile::tempdir().unwrap();
@@ -121,6 +127,9 @@ async fn the_state_survives_an_engine_that_just_vanishes() {
     assert_eq!(volume(&engine, &id).await.state, "available");
 }
 
+/// A second simulator on a state directory is refused.
+///
+/// Rule: D-63
 #[tokio::test]
 async fn a_second_simulator_on_the_same_directory_is_refused() {
     let dir = tempfile::tempdir().unwrap();

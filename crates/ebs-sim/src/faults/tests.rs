@@ -46,6 +46,9 @@ fn hits(book: &mut Book, call: &Call, calls: usize) -> Vec<usize> {
     (1..=calls).filter(|_| !book.decide(at(0), call).kinds.is_empty()).collect()
 }
 
+/// A rule hits the actions that it names.
+///
+/// Rule: D-62
 #[test]
 fn a_rule_hits_the_actions_that_it_names() {
     let mut book = book(vec![lost().on("AttachVolume").on("Describe*")]);
@@ -54,6 +57,9 @@ fn a_rule_hits_the_actions_that_it_names() {
     assert!(book.decide(at(0), &create("a")).kinds.is_empty());
 }
 
+/// A rule can be about one id, token, filter value or tag value.
+///
+/// Rule: D-62
 #[test]
 fn a_rule_hits_calls_that_name_its_resource_and_no_others() {
     let tagged = CreateVolume {
@@ -80,6 +86,9 @@ fn a_rule_hits_calls_that_name_its_resource_and_no_others() {
     }
 }
 
+/// A rule can hit the nth call only, or so many calls.
+///
+/// Rule: D-62
 #[test]
 fn a_rule_hits_the_nth_call_or_so_many_calls() {
     assert_eq!(hits(&mut book(vec![lost().nth(3)]), &describe(), 5), [3]);
@@ -89,6 +98,9 @@ fn a_rule_hits_the_nth_call_or_so_many_calls() {
     assert_eq!((used.list()[0].seen, used.list()[0].hit), (5, 2));
 }
 
+/// A rule is in force from and until its times.
+///
+/// Rule: D-62
 #[test]
 fn a_rule_is_in_force_from_and_until_its_times() {
     let mut book = book(vec![lost().during(Duration::from_millis(100), Duration::from_millis(200))]);
@@ -97,6 +109,9 @@ fn a_rule_is_in_force_from_and_until_its_times() {
     assert_eq!(hit, [100, 199]);
 }
 
+/// One seed makes the same choices again.
+///
+/// Rule: D-61; own rule (model)
 #[test]
 fn one_seed_hits_the_same_calls_again() {
     let of = |seed| hits(&mut seeded(seed, vec![lost().chance(0.3)]), &describe(), 200);
@@ -140,6 +155,9 @@ fn delays_add_up_and_the_first_ending_wins() {
     assert_eq!(plan.kinds, ["delay-request", "delay-request", "delay-reply", "throttle", "lose-request"]);
 }
 
+/// Twists of attachments, devices and reads hit only the calls that they make sense for.
+///
+/// Rule: D-62
 #[test]
 fn twists_hit_only_the_calls_that_they_make_sense_for() {
     let second = Duration::from_secs(1);
@@ -192,6 +210,9 @@ fn clients_that_eat_leave_what_is_left_of_the_buckets_they_draw_on() {
     assert_eq!(book.decide(at(0), &create("a")), Plan::default(), "it hits nobody's call");
 }
 
+/// Rules are set all or none, and removed by number and name.
+///
+/// Rule: D-62
 #[test]
 fn rules_are_set_all_or_none_and_removed_by_number_and_name() {
     let mut book = book(vec![lost()]);
@@ -243,6 +264,9 @@ fn every_rule_reads_as_it_was_written() {
     assert_eq!(rules_from_json(one).unwrap(), [lost().on("CreateVolume")]);
 }
 
+/// A bad fault rule is refused with its place and field.
+///
+/// Rule: own rule (bad input)
 #[test]
 fn a_bad_rule_is_refused_with_its_place_and_field() {
     let effect = r#""effect":{"kind":"throttle"}"#;

@@ -20,6 +20,9 @@ fn actions(page: &LedgerPage) -> Vec<(u64, &str)> {
     page.calls.iter().map(|entry| (entry.seq, entry.action.as_str())).collect()
 }
 
+/// A ledger entry tells arrival, service time, caller, request id and faults.
+///
+/// Rule: D-63
 #[test]
 fn an_entry_tells_when_it_came_how_long_it_took_and_who_sent_it() {
     let ledger = Ledger::default();
@@ -76,6 +79,9 @@ fn the_next_run_goes_on_where_the_last_one_stopped() {
     assert_eq!(actions(&second.since(0)), [(0, "A"), (1, "B"), (2, "C")]);
 }
 
+/// The ledger goes on over restarts; a torn last line is left out.
+///
+/// Rule: D-63
 #[test]
 fn a_line_that_a_kill_cut_off_is_left_out_for_good() {
     let dir = tempfile::tempdir().unwrap();
@@ -87,6 +93,9 @@ fn a_line_that_a_kill_cut_off_is_left_out_for_good() {
     assert_eq!(actions(&Ledger::open(dir.path()).unwrap().since(0)), [(0, "A"), (1, "B")]);
 }
 
+/// The ledger is bounded on disk.
+///
+/// Rule: D-63
 #[test]
 fn its_files_are_two_and_bounded() {
     let dir = tempfile::tempdir().unwrap();

@@ -59,6 +59,9 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_else(|| panic!("no {key} in {value}"))
 }
 
+/// The AWS CLI, unchanged, takes a volume through its life in the simulator.
+///
+/// Rule: D-60
 #[tokio::test]
 async fn the_aws_cli_takes_a_volume_through_its_life() {
     let sim = Sim::start().await;
@@ -132,6 +135,10 @@ async fn the_aws_cli_snapshots_restores_and_modifies() {
     sim.server.shutdown().await.unwrap();
 }
 
+/// The AWS CLI, unchanged, runs and terminates instances, copies volumes, enables fast restores and locks snapshots,
+/// with its own waiters.
+///
+/// Rule: D-60; ebs-cloud.md 2.1
 #[tokio::test]
 async fn the_aws_cli_runs_instances_copies_volumes_and_keeps_snapshots() {
     let sim = Sim::start().await;
@@ -200,6 +207,9 @@ async fn the_aws_cli_pages_through_a_listing() {
     sim.server.shutdown().await.unwrap();
 }
 
+/// The AWS CLI repeats a creation with its token, filters with wildcards and up to 200 values, and gets EC2's codes.
+///
+/// Rule: D-60, D-61
 #[tokio::test]
 async fn the_aws_cli_filters_and_repeats_itself() {
     let sim = Sim::start().await;
@@ -242,6 +252,9 @@ async fn the_aws_cli_reads_what_there_is() {
     sim.server.shutdown().await.unwrap();
 }
 
+/// The AWS CLI sees dry runs and errors by EC2's codes.
+///
+/// Rule: D-60, D-61
 #[tokio::test]
 async fn the_aws_cli_reports_dry_runs_and_errors_by_their_codes() {
     let sim = Sim::start().await;

@@ -17,14 +17,14 @@ use quick_xml::{Reader, XmlVersion};
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/requests");
 
 /// A service with a few objects, and a runtime to ask it on.
-struct Desk {
+struct TestServer {
     runtime: tokio::runtime::Runtime,
     service: Ec2Service,
     instance: String,
 }
 
-impl Desk {
-    fn open() -> Self {
+impl TestServer {
+    fn start() -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let engine = runtime.block_on(Engine::start(EngineConfig::default())).unwrap();
         let instance = runtime.block_on(engine.snapshot_of_state()).instances[0].id.clone();
@@ -134,14 +134,18 @@ fn request_of(file: &[u8]) -> (String, Request<Bytes>) {
     (expected, request.body(Bytes::copy_from_slice(&file[end + 2..])).unwrap())
 }
 
+/// Every kept request (huge, gapped, disguised and duplicate indices, no UTF-8, markup, odd numbers, other versions,
+/// cut JSON) is answered as the corpus says.
+///
+/// Rule: own rule (bad input)
 #[test]
 fn every_request_of_the_corpus_is_answered_as_it_says() {
-    let desk = Desk::open();
+    let server = TestServer::start();
     let mut replayed = 0;
     let mut wrong = Vec::new();
     for entry in walk(CORPUS) {
         let (expected, request) = request_of(&std::fs::read(&entry).unwrap());
-        let answer = desk.ask(request);
+        let answer = server.ask(request);
         let found = code(&answer);
         let (status, wanted) = expected.split_once(' ').unwrap();
         let right =
@@ -407,55 +411,67 @@ fn fuzz<S: Strategy>(cases: u32, strategy: &S, check: impl Fn(S::Value) -> Resul
     result.unwrap_or_else(|error| panic!("{error}"));
 }
 
+/// Any bytes are answered with a well-formed document of EC2, never with a panic or an error of the server.
+///
+/// Rule: own rule (bad input)
 #[test]
 fn any_bytes_are_answered_with_a_document_of_ec2() {
-    let desk = Desk::open();
-    fuzz(2000, &prop::collection::vec(any::<u8>(), 0..400), |body| code(&desk.form(body)).map(drop));
+    let server = TestServer::start();
+    fuzz(2000, &prop::collection::vec(any::<u8>(), 0..400), |body| code(&server.form(body)).map(drop));
     let json = prop_oneof![
         "\\PC{0,80}",
         "\\{(\"(ClusterArn|NodeId|VolumeId)\": ?(\"(arn:aws:sagemaker:us-west-2:1:cluster/[a-zé-]{0,9}|i-[0-9]{8}|vol-[0-9]{8})\"|[0-9\\[{null]{1,9}),?){0,3}\\}",
     ];
     fuzz(1000, &("[!-~]{0,20}|SageMaker\\.(Attach|Detach)ClusterNodeVolume", json), |(target, body)| {
         let request = Request::post("/").header("x-amz-target", target).body(Bytes::from(body)).unwrap();
-        code(&desk.ask(request)).map(drop)
+        code(&server.ask(request)).map(drop)
     });
 }
 
+/// Any parameters of any action, however they are written, are answered with a well-formed document of EC2.
+///
+/// Rule: own rule (bad input)
 #[test]
 fn any_parameters_are_answered_with_a_document_of_ec2() {
-    let desk = Desk::open();
+    let server = TestServer::start();
     fuzz(3000, &structured(), |body| {
-        code(&desk.form(body.clone())).map(drop).map_err(|why| format!("{why} to {}", String::from_utf8_lossy(&body)))
+        code(&server.form(body.clone())).map(drop).map_err(|why| format!("{why} to {}", String::from_utf8_lossy(&body)))
     });
 }
 
+/// A right call with wrong values or parts left out is answered with a well-formed document of EC2.
+///
+/// Rule: own rule (bad input)
 #[test]
 fn a_right_call_with_wrong_values_is_answered_with_a_document_of_ec2() {
-    let desk = Desk::open();
+    let server = TestServer::start();
     let made = |form: &str, name: &str| {
-        let answer = desk.form(form.to_owned());
+        let answer = server.form(form.to_owned());
         let found = elements(answer.body()).unwrap();
         let id = found.iter().find(|(path, _)| path.ends_with(name)).unwrap_or_else(|| panic!("{found:?}"));
         id.1.clone()
     };
     let volume = made("Action=CreateVolume&AvailabilityZone=us-west-2a&Size=4&VolumeType=gp3", "/volumeId");
     let snapshot = made(&format!("Action=CreateSnapshot&VolumeId={volume}"), "/snapshotId");
-    let known = [("VOLUME", &*volume), ("SNAPSHOT", &*snapshot), ("INSTANCE", &*desk.instance)];
+    let known = [("VOLUME", &*volume), ("SNAPSHOT", &*snapshot), ("INSTANCE", &*server.instance)];
     for call in CALLS {
-        let found = code(&desk.form(form_of(call, &[], &known))).unwrap();
+        let found = code(&server.form(form_of(call, &[], &known))).unwrap();
         assert!(!matches!(&*found, "UnknownParameter" | "MissingParameter" | "InvalidAction"), "{call}: {found}");
     }
     fuzz(4000, &nearly_right(), |(call, changes)| {
         let form = form_of(call, &changes, &known);
-        code(&desk.form(form.clone())).map(drop).map_err(|why| format!("{why} to {form}"))
+        code(&server.form(form.clone())).map(drop).map_err(|why| format!("{why} to {form}"))
     });
 }
 
+/// Any request target and signing headers are answered with a well-formed document of EC2, and nobody gets in by them.
+///
+/// Rule: own rule (bad input)
 #[test]
 fn any_request_target_and_headers_are_answered_with_a_document_of_ec2() {
-    let desk = Desk::open();
-    let locked = desk.service.clone().with_access_key(AccessKey::parse("AKIA:secret").unwrap());
-    let locked = Desk { service: locked, ..desk };
+    let server = TestServer::start();
+    let locked = server.service.clone().with_access_key(AccessKey::parse("AKIA:secret").unwrap());
+    let locked = TestServer { service: locked, ..server };
     let target = prop_oneof![
         "/\\?[!-~&&[^#<>\"`{}|\\\\^]]{0,120}",
         "/[a-z/]{0,9}",
@@ -483,9 +499,12 @@ fn carried(text: &str) -> bool {
         .all(|c| matches!(c, '\t' | '\n') || (c >= ' ' && !matches!(c, '\u{fffe}' | '\u{ffff}' | '\u{7f}'..='\u{9f}')))
 }
 
+/// A tag that EC2 takes comes back as it was given, whatever its characters.
+///
+/// Rule: D-61; own rule (bad input)
 #[test]
 fn any_tag_comes_back_as_it_was_given() {
-    let desk = Desk::open();
+    let server = TestServer::start();
     let key = "\\PC{1,60}".prop_filter("aws: is EC2's own", |key| !key.to_lowercase().starts_with("aws:"));
     fuzz(1000, &(key, any::<String>()), |(key, value)| {
         let encode = |text: &str| String::from_utf8(written(text, 0)).unwrap();
@@ -495,7 +514,7 @@ fn any_tag_comes_back_as_it_was_given() {
             encode(&key),
             encode(&value)
         );
-        let answer = desk.form(form);
+        let answer = server.form(form);
         if code(&answer)? != "-" || !carried(&value) {
             return Ok(());
         }
@@ -521,9 +540,12 @@ fn ticks_of_this_thread() -> u64 {
     after_name.split_ascii_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
 }
 
+/// A mebibyte of anything is answered in time, more is refused.
+///
+/// Rule: own rule (bad input)
 #[test]
 fn a_mebibyte_of_anything_is_answered_in_time() {
-    let desk = Desk::open();
+    let server = TestServer::start();
     let whole = |pattern: &dyn Fn(usize) -> String| {
         let mut body = "Action=DescribeVolumes&Version=2016-11-15".to_owned();
         let mut n = 1;
@@ -545,10 +567,10 @@ fn a_mebibyte_of_anything_is_answered_in_time() {
     ];
     for (expected, pattern) in patterns {
         let began = ticks_of_this_thread();
-        assert_eq!(code(&desk.form(whole(pattern))).as_deref(), Ok(expected), "{}", pattern(2));
+        assert_eq!(code(&server.form(whole(pattern))).as_deref(), Ok(expected), "{}", pattern(2));
         // Far above what it takes, and far below what anything quadratic would.
         let took = ticks_of_this_thread() - began;
         assert!(took < 10 * TICKS_PER_SECOND, "{}: {took} ticks", pattern(2));
     }
-    assert_eq!(code(&desk.form(vec![b'x'; (1 << 20) + 1])).as_deref(), Ok("RequestEntityTooLarge"));
+    assert_eq!(code(&server.form(vec![b'x'; (1 << 20) + 1])).as_deref(), Ok("RequestEntityTooLarge"));
 }

@@ -70,6 +70,9 @@ async fn rules_are_set_listed_and_removed() {
     sim.server.shutdown().await.unwrap();
 }
 
+/// Bad input to the control API is refused with rule and field and changes nothing.
+///
+/// Rule: own rule (bad input)
 #[tokio::test]
 async fn bad_input_is_refused_with_rule_and_field_and_changes_nothing() {
     let sim = Sim::start().await;
@@ -103,6 +106,9 @@ async fn bad_input_is_refused_with_rule_and_field_and_changes_nothing() {
     sim.server.shutdown().await.unwrap();
 }
 
+/// A lost reply breaks the HTTP connection without a byte.
+///
+/// Rule: D-62
 #[tokio::test]
 async fn a_lost_reply_breaks_the_connection_after_the_work() {
     let sim = Sim::start().await;
@@ -117,6 +123,10 @@ async fn a_lost_reply_breaks_the_connection_after_the_work() {
     sim.server.shutdown().await.unwrap();
 }
 
+/// Replies that cannot be read are so on the wire: no XML, a connection that breaks in the middle of the body, a padded
+/// body.
+///
+/// Rule: D-62
 #[tokio::test]
 async fn unreadable_replies_are_unreadable_on_the_wire() {
     let sim = Sim::start().await;
@@ -161,6 +171,9 @@ async fn limits_throttle_and_another_client_eats_from_them() {
     sim.server.shutdown().await.unwrap();
 }
 
+/// The clock leaps on request, and what is due has happened then.
+///
+/// Rule: D-61
 #[tokio::test]
 async fn the_clock_leaps_and_times_are_shown() {
     let sim = Sim::start().await;
@@ -198,6 +211,9 @@ async fn attachment(control: &str, volume: &str) -> String {
     found["attachments"][0]["state"].as_str().unwrap_or("").to_owned()
 }
 
+/// Attachments stick in attaching, detaching or busy, whatever time passes, until they are released.
+///
+/// Rule: D-62
 #[tokio::test]
 async fn attachments_stick_until_they_are_released() {
     let sim = Sim::start().await;
@@ -231,6 +247,9 @@ async fn attachments_stick_until_they_are_released() {
     sim.server.shutdown().await.unwrap();
 }
 
+/// Reads may lag up to 15 s: by rule or by setting; what changes something sees the present.
+///
+/// Rule: D-61, D-62
 #[tokio::test]
 async fn reads_lag_when_a_rule_or_the_consistency_says_so() {
     let sim = Sim::start().await;

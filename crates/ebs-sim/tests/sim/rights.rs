@@ -20,6 +20,9 @@ async fn under(policies: &[Shipped], audit: bool) -> Sim {
     Sim::start_with(|config| config.iam = IamConfig { policies, audit, ..IamConfig::default() }).await
 }
 
+/// An enforced policy refuses and does nothing; a dry run answers DryRunOperation or UnauthorizedOperation.
+///
+/// Rule: D-61
 #[tokio::test]
 async fn an_enforced_policy_answers_403_and_a_dry_run_asks_without_doing() {
     let sim = under(&[Shipped::ManagedV2], false).await;
@@ -38,6 +41,9 @@ async fn an_enforced_policy_answers_403_and_a_dry_run_asks_without_doing() {
     assert_eq!(volumes.iter().filter(|v| v.attachments.is_empty()).count(), 1, "refused calls did nothing");
 }
 
+/// Several policies count as one; SageMaker refuses with AccessDeniedException.
+///
+/// Rule: D-61
 #[tokio::test]
 async fn several_policies_are_one_and_the_answer_to_sagemaker_is_its_own() {
     let sim = under(&[Shipped::ClusterScoped, Shipped::ManagedV2], false).await;
@@ -49,6 +55,9 @@ async fn several_policies_are_one_and_the_answer_to_sagemaker_is_its_own() {
     assert!(refused.status == 400 && refused.body.contains("AccessDeniedException"), "{refused:?}");
 }
 
+/// With `--audit-policies` the ledger says which shipped policies allow a call, and why when none does.
+///
+/// Rule: D-1, D-63
 #[tokio::test]
 async fn the_ledger_tells_which_of_the_projects_policies_allow_a_call_and_why_none_does() {
     let sim = under(&[], true).await;

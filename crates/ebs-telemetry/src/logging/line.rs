@@ -183,6 +183,7 @@ fn year_length(year: u64) -> u64 {
 mod tests {
     use super::*;
 
+    /// Rule: see `crates/ebs-telemetry/src/logging.rs::a_line_carries_the_fields_of_its_spans`
     #[test]
     fn the_stamp_is_month_day_and_time_to_the_microsecond() {
         for (seconds, expected) in [
@@ -199,6 +200,9 @@ mod tests {
         assert!(stamp(Duration::from_micros(1_000_042)).ends_with(":01.000042"));
     }
 
+    /// A logged value cannot forge a log line.
+    ///
+    /// Rule: D-41
     #[test]
     fn a_text_value_cannot_break_the_line() {
         assert_eq!(Value::Text("a\nb \"c\"".to_owned()).to_text(), r#""a\nb \"c\"""#);

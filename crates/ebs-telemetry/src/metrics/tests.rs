@@ -34,6 +34,9 @@ fn ec2_calls_are_counted_by_action_and_outcome() {
     }
 }
 
+/// Successful EC2 calls are timed under `aws_ebs_csi_api_request_duration_seconds`, with Prometheus' default bounds.
+///
+/// Rule: ebs-cloud.md 14 row 1
 #[test]
 fn durations_are_those_of_successes_in_the_default_bounds() {
     let metrics = Metrics::default();
@@ -48,6 +51,9 @@ fn durations_are_those_of_successes_in_the_default_bounds() {
     assert_eq!(counts, ["0", "0", "0", "0", "0", "1", "1", "1", "1", "1", "1", "1"]);
 }
 
+/// Refused calls count by code, throttles by themselves, calls without an answer as neither.
+///
+/// Rule: ebs-cloud.md 14 rows 2 and 3, E19
 #[test]
 fn errors_and_throttles_are_apart_and_what_had_no_answer_is_neither() {
     let metrics = Metrics::default();
@@ -65,6 +71,9 @@ fn errors_and_throttles_are_apart_and_what_had_no_answer_is_neither() {
     );
 }
 
+/// The names of the in-tree cloud provider come with `--deprecated-metrics` only and say the same.
+///
+/// Rule: ebs-cloud.md 14 row 4
 #[test]
 fn old_names_are_shown_only_when_asked_for_and_say_the_same() {
     let count = |metrics: &Metrics| {
@@ -84,6 +93,9 @@ fn old_names_are_shown_only_when_asked_for_and_say_the_same() {
     }
 }
 
+/// The duration series of the usual actions exist at zero from the start; counters appear with their first use.
+///
+/// Rule: ebs-cloud.md 14, E19
 #[test]
 fn expected_actions_have_durations_at_zero_from_the_start() {
     let config = MetricsConfig { expected_actions: vec!["CreateVolume", "DescribeTags"], ..MetricsConfig::default() };
@@ -113,6 +125,9 @@ impl PendingDetaches for Waiting {
     }
 }
 
+/// A detachment is shown when it has been waited for longer than 60 s, until it ends.
+///
+/// Rule: ebs-cloud.md 14 row 5, E20
 #[tokio::test(start_paused = true)]
 async fn a_detachment_is_told_after_sixty_seconds_and_until_it_ends() {
     let waiting = Arc::new(Waiting::default());
@@ -134,6 +149,9 @@ async fn a_detachment_is_told_after_sixty_seconds_and_until_it_ends() {
     assert_eq!(lines(&metrics.page(), name), Vec::<String>::new());
 }
 
+/// Each reading of the pending detachments is counted and timed.
+///
+/// Rule: ebs-cloud.md 14 rows 6 and 7
 #[test]
 fn each_reading_of_the_detachments_is_counted_and_timed() {
     let detaches: Arc<dyn PendingDetaches> = Arc::new(Waiting::default());

@@ -29,27 +29,30 @@ fn snapshot() -> Object {
 
 /// Every outcome of the policy and what it means to the caller, CreateVolume first, then all other RPCs.
 fn rows() -> [(CloudError, Meaning, Meaning); 15] {
-    let message = || "m".to_owned();
-    let both = |error, meaning| (error, meaning, meaning);
+    let both = |kind, meaning| (kind, meaning, meaning);
     [
-        (CloudError::NotFound { object: volume(), cause: None }, Meaning::InProgress, Meaning::NotFound),
-        both(CloudError::SourceNotFound { object: snapshot(), cause: None }, Meaning::NotFound),
-        both(CloudError::AlreadyExists { message: message(), cause: None }, Meaning::AlreadyExists),
-        both(CloudError::InvalidArgument { message: message(), cause: None }, Meaning::InvalidArgument),
-        both(CloudError::OutOfRange { message: message(), cause: None }, Meaning::OutOfRange),
-        both(CloudError::LimitExceeded { message: message(), cause: None }, Meaning::ResourceExhausted),
-        both(CloudError::InsufficientCapacity { message: message(), cause: None }, Meaning::ResourceExhausted),
-        both(CloudError::FailedPrecondition { message: message(), cause: None }, Meaning::FailedPrecondition),
-        both(CloudError::InProgress { message: message(), cause: None }, Meaning::InProgress),
-        both(CloudError::OutcomeUnknown { message: message(), cause: None }, Meaning::InProgress),
-        both(CloudError::Abandoned { step: message() }, Meaning::InProgress),
-        both(CloudError::Unavailable { message: message(), cause: None }, Meaning::Unavailable),
-        both(CloudError::Unauthorized { message: message(), cause: None }, Meaning::PermissionDenied),
-        both(CloudError::BadPageToken { token: message(), cause: None }, Meaning::BadPageToken),
-        both(CloudError::Internal { message: message(), cause: None }, Meaning::Internal),
+        (CloudErrorKind::NotFound(volume()), Meaning::InProgress, Meaning::NotFound),
+        both(CloudErrorKind::SourceNotFound(snapshot()), Meaning::NotFound),
+        both(CloudErrorKind::AlreadyExists, Meaning::AlreadyExists),
+        both(CloudErrorKind::InvalidArgument, Meaning::InvalidArgument),
+        both(CloudErrorKind::OutOfRange, Meaning::OutOfRange),
+        both(CloudErrorKind::LimitExceeded, Meaning::ResourceExhausted),
+        both(CloudErrorKind::InsufficientCapacity, Meaning::ResourceExhausted),
+        both(CloudErrorKind::FailedPrecondition, Meaning::FailedPrecondition),
+        both(CloudErrorKind::InProgress, Meaning::InProgress),
+        both(CloudErrorKind::OutcomeUnknown, Meaning::InProgress),
+        both(CloudErrorKind::Abandoned, Meaning::InProgress),
+        both(CloudErrorKind::Unavailable, Meaning::Unavailable),
+        both(CloudErrorKind::Unauthorized, Meaning::PermissionDenied),
+        both(CloudErrorKind::BadPageToken, Meaning::BadPageToken),
+        both(CloudErrorKind::Internal, Meaning::Internal),
     ]
+    .map(|(kind, on_create, elsewhere)| (kind.error("m"), on_create, elsewhere))
 }
 
+/// Every outcome of EC2 policy has its code for every controller RPC.
+///
+/// Rule: controller.md 5.2, C2, C3, C10, C16, C18, C24, C27
 #[test]
 fn every_outcome_of_every_rpc_has_its_code() {
     for (error, on_create, elsewhere) in rows() {
@@ -61,17 +64,12 @@ fn every_outcome_of_every_rpc_has_its_code() {
     }
 }
 
+/// What is not proven is Aborted or Unavailable, with the advice to call again.
+///
+/// Rule: D-16; sidecars.md 1
 #[test]
 fn what_is_not_proven_never_has_a_final_code() {
-    let unproven = |error: &CloudError| {
-        matches!(
-            error,
-            CloudError::InProgress { .. }
-                | CloudError::OutcomeUnknown { .. }
-                | CloudError::Abandoned { .. }
-                | CloudError::Unavailable { .. }
-        )
-    };
+    let unproven = |error: &CloudError| !error.kind.is_final();
     for (error, ..) in rows().into_iter().filter(|(error, ..)| unproven(error)) {
         for rpc in RPCS {
             let error = ControllerError::Cloud(AtRpc { rpc, error: error.clone() });
@@ -87,6 +85,9 @@ fn what_is_not_proven_never_has_a_final_code() {
     assert_eq!(shutdown.meaning(), Meaning::Unavailable);
 }
 
+/// Wrong requests have codes that say so.
+///
+/// Rule: controller.md 5.2; D-17
 #[test]
 fn wrong_requests_have_codes_that_say_so() {
     let id = || "x".to_owned();
@@ -110,7 +111,7 @@ fn wrong_requests_have_codes_that_say_so() {
 
 #[test]
 fn the_policy_s_words_are_said_once() {
-    let error = CloudError::LimitExceeded { message: "create pvc-1: a quota is reached".to_owned(), cause: None };
+    let error = CloudErrorKind::LimitExceeded.error("create pvc-1: a quota is reached");
     let error = refused(AtRpc { rpc: Rpc::CreateVolume, error });
     assert_eq!(chain(&error), "create pvc-1: a quota is reached");
 }

@@ -2,6 +2,9 @@ use ebs_sim::faults::{Effect, Rule};
 
 use super::*;
 
+/// Publishing tells the node device name, size, source and attach time, the same on every repeat.
+///
+/// Rule: controller.md 8; D-31
 #[tokio::test(start_paused = true)]
 async fn publishing_tells_the_node_the_device_the_size_the_source_and_when() {
     let world = World::start().await;
@@ -19,13 +22,16 @@ async fn publishing_tells_the_node_the_device_the_size_the_source_and_when() {
     assert_eq!(attached[0].device, context["devicePath"]);
 }
 
+/// Publishing a volume from a snapshot or a clone says so.
+///
+/// Rule: D-31
 #[tokio::test(start_paused = true)]
 async fn publishing_a_restored_volume_or_a_copy_says_so() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let request =
         CreateSnapshotRequest { name: "s".to_owned(), source_volume_id: volume.clone(), ..Default::default() };
-    let snapshot = world.service.create_snapshot(Request::new(request)).await.expect("taken").into_inner();
+    let snapshot = world.service.create_snapshot(world.over(request)).await.expect("taken").into_inner();
     let snapshot_id = snapshot.snapshot.expect("a snapshot").snapshot_id;
     use csi_proto::csi::volume_content_source::{SnapshotSource, Type, VolumeSource};
     let rows = [
@@ -44,6 +50,9 @@ async fn publishing_a_restored_volume_or_a_copy_says_so() {
     }
 }
 
+/// A volume attached elsewhere is FailedPrecondition.
+///
+/// Rule: controller.md C26; D-15
 #[tokio::test(start_paused = true)]
 async fn a_volume_attached_elsewhere_is_a_failed_precondition_that_names_the_instance() {
     let world = World::start().await;
@@ -61,6 +70,9 @@ async fn a_node_in_another_zone_is_a_failed_precondition() {
     refused(world.publish(&volume, world.elsewhere.as_str()).await, "FailedPrecondition", "zone");
 }
 
+/// Publishing a missing volume or to a missing node is NotFound.
+///
+/// Rule: controller.md 5.2, 8; D-17
 #[tokio::test(start_paused = true)]
 async fn what_does_not_exist_cannot_be_published() {
     let world = World::start().await;
@@ -74,6 +86,9 @@ async fn what_does_not_exist_cannot_be_published() {
     assert!(world.volumes().await[0].attachments.is_empty());
 }
 
+/// A Publish that cannot be (read-only, wrong capability, missing ids) is refused before EC2 is asked.
+///
+/// Rule: controller.md 8, C26
 #[tokio::test(start_paused = true)]
 async fn a_publish_that_cannot_be_changes_nothing() {
     let world = World::start().await;
@@ -108,6 +123,9 @@ async fn a_publish_that_cannot_be_changes_nothing() {
     assert_eq!(world.ec2.calls(), []);
 }
 
+/// A volume for one node is not promised to several; published already, that is AlreadyExists.
+///
+/// Rule: controller.md C26
 #[tokio::test(start_paused = true)]
 async fn a_volume_for_one_node_is_not_promised_to_several() {
     let world = World::start().await;
@@ -124,6 +142,9 @@ async fn a_volume_for_one_node_is_not_promised_to_several() {
     refused(world.publish_as(shared).await, "AlreadyExists", "one node only");
 }
 
+/// The controller publishes to HyperPod nodes.
+///
+/// Rule: ebs-cloud.md 5.5; controller.md 17
 #[tokio::test(start_paused = true)]
 async fn volumes_are_published_to_hyperpod_nodes_through_their_cluster() {
     let world = World::start().await;
@@ -143,6 +164,9 @@ async fn volumes_are_published_to_hyperpod_nodes_through_their_cluster() {
     assert!(world.volumes().await[0].attachments.is_empty());
 }
 
+/// Unpublish detaches, is idempotent and understands old handles.
+///
+/// Rule: controller.md 9; D-3
 #[tokio::test(start_paused = true)]
 async fn unpublishing_detaches_and_is_idempotent() {
     let world = World::start().await;
@@ -154,6 +178,9 @@ async fn unpublishing_detaches_and_is_idempotent() {
     world.publish(&volume, world.here.as_str()).await.expect("can be attached again");
 }
 
+/// Unpublish of what cannot exist succeeds, an impossible HyperPod node included; an empty node id is refused.
+///
+/// Rule: controller.md 5.2, 9; D-5, D-17
 #[tokio::test(start_paused = true)]
 async fn nothing_is_attached_to_or_of_what_does_not_exist() {
     let world = World::start().await;
@@ -169,6 +196,9 @@ async fn nothing_is_attached_to_or_of_what_does_not_exist() {
     world.unpublish(&volume, "hyperpod-no-node").await.expect("cannot be a node");
 }
 
+/// `blockAttachUntilInitialized` is kept in the volume context, and such a volume is looked at before it is attached.
+///
+/// Rule: D-3; controller.md 8 step 6, C21
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_is_to_wait_for_initialization_is_looked_at_before_it_is_attached() {
     let world = World::start().await;
@@ -193,6 +223,9 @@ async fn a_volume_that_is_to_wait_for_initialization_is_looked_at_before_it_is_a
     );
 }
 
+/// A multi-attach volume is published also before looks show it.
+///
+/// Rule: controller.md 17; found by the model
 #[tokio::test(start_paused = true)]
 async fn a_volume_for_several_nodes_is_published_also_before_looks_show_it() {
     let world = World::start().await;

@@ -14,13 +14,8 @@ const MOST_CALLS: u32 = 7;
 impl World {
     /// The process ends and another one begins over the same EC2.
     fn restart(&mut self) {
-        let driver = DriverName::default();
-        let time_of_day = Some(self.ec2.engine().now());
-        let config = CloudConfig { time_of_day, ..CloudConfig::new(driver.clone()) };
-        let cloud = Cloud::new(Arc::new(self.ec2.clone()), config);
-        self.operations = Operations::new();
-        let options = ControllerOptions { driver, tags: self.service.options.tags.clone() };
-        self.service = ControllerService::new(Arc::new(cloud), options, self.operations.clone());
+        let now = self.ec2.engine().now();
+        (self.service, self.operations) = driver_over(&self.ec2, Some(now));
     }
 
     async fn timing(&self, timing: TimingOverride) {
@@ -47,6 +42,9 @@ async fn insist<T>(what: &str, seconds: u64, mut call: impl AsyncFnMut() -> Resu
     panic!("{what}: not done by {MOST_CALLS} calls of {seconds} s");
 }
 
+/// What a former process attached is published to clients with deadlines from 1 s up that come again, each time later.
+///
+/// Rule: D-26
 #[tokio::test(start_paused = true)]
 async fn what_a_former_process_attached_is_published_whatever_the_clients_deadline() {
     for seconds in DEADLINES {
@@ -63,6 +61,9 @@ async fn what_a_former_process_attached_is_published_whatever_the_clients_deadli
     }
 }
 
+/// What was attached a moment ago, by this process or a former one, is unpublished for such clients.
+///
+/// Rule: D-26
 #[tokio::test(start_paused = true)]
 async fn what_was_attached_a_moment_ago_is_unpublished_whatever_the_clients_deadline() {
     for seconds in DEADLINES {
@@ -81,6 +82,9 @@ async fn what_was_attached_a_moment_ago_is_unpublished_whatever_the_clients_dead
     }
 }
 
+/// An attach or a detach whose answer was lost is made for such clients, and an attachment that sticks is made anew.
+///
+/// Rule: D-26, D-14
 #[tokio::test(start_paused = true)]
 async fn an_attachment_whose_answer_was_lost_is_made_whatever_the_clients_deadline() {
     for seconds in DEADLINES {
@@ -94,6 +98,7 @@ async fn an_attachment_whose_answer_was_lost_is_made_whatever_the_clients_deadli
     }
 }
 
+/// Rule: see `an_attachment_whose_answer_was_lost_is_made_whatever_the_clients_deadline`
 #[tokio::test(start_paused = true)]
 async fn a_detach_whose_answer_was_lost_is_made_whatever_the_clients_deadline() {
     for seconds in DEADLINES {
@@ -113,6 +118,7 @@ async fn a_detach_whose_answer_was_lost_is_made_whatever_the_clients_deadline() 
     }
 }
 
+/// Rule: see `an_attachment_whose_answer_was_lost_is_made_whatever_the_clients_deadline`
 #[tokio::test(start_paused = true)]
 async fn an_attachment_that_sticks_is_made_anew_whatever_the_clients_deadline() {
     for seconds in [10, 15] {
@@ -134,6 +140,9 @@ async fn an_attachment_that_sticks_is_made_anew_whatever_the_clients_deadline() 
     }
 }
 
+/// Unpublish takes over at once from a Publish that only looks, and Publish from such an Unpublish.
+///
+/// Rule: D-10, D-26
 #[tokio::test(start_paused = true)]
 async fn unpublish_takes_over_at_once_from_a_publish_that_only_looks() {
     let world = World::start().await;
@@ -149,6 +158,7 @@ async fn unpublish_takes_over_at_once_from_a_publish_that_only_looks() {
     assert!(began.elapsed() < Duration::from_millis(10), "{:?}", began.elapsed());
 }
 
+/// Rule: see `unpublish_takes_over_at_once_from_a_publish_that_only_looks`
 #[tokio::test(start_paused = true)]
 async fn publish_takes_over_at_once_from_an_unpublish_that_only_looks() {
     let world = World::start().await;
@@ -174,6 +184,9 @@ async fn publish_takes_over_at_once_from_an_unpublish_that_only_looks() {
     assert!(world.is_attached().await);
 }
 
+/// A Publish that waits for its turn and has lost its client attaches nothing.
+///
+/// Rule: D-10
 #[tokio::test(start_paused = true)]
 async fn a_publish_that_waits_for_its_turn_attaches_nothing_when_nobody_waits_any_more() {
     let world = World::start().await;
@@ -191,6 +204,9 @@ async fn a_publish_that_waits_for_its_turn_attaches_nothing_when_nobody_waits_an
     assert_eq!((world.mutations(), world.is_attached().await), (Vec::new(), false));
 }
 
+/// A shutdown does not wait for an operation that only looks.
+///
+/// Rule: D-11
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_does_not_wait_for_an_operation_that_only_looks() {
     let world = World::start().await;

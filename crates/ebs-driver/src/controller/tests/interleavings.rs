@@ -5,6 +5,9 @@ use ebs_ec2::ErrorClass;
 use super::*;
 use crate::operation::Key;
 
+/// A client that leaves during CreateVolume and calls again gets one volume from one call.
+///
+/// Rule: D-10
 #[tokio::test(start_paused = true)]
 async fn a_client_that_leaves_during_create_and_calls_again_gets_one_volume() {
     let world = World::start().await;
@@ -19,6 +22,9 @@ async fn a_client_that_leaves_during_create_and_calls_again_gets_one_volume() {
     assert_eq!(world.mutations(), [Action::CreateVolume]);
 }
 
+/// The order of topology terms makes no other request.
+///
+/// Rule: D-10
 #[tokio::test(start_paused = true)]
 async fn the_order_of_topology_terms_makes_no_other_request() {
     let world = World::start().await;
@@ -44,6 +50,9 @@ async fn the_order_of_topology_terms_makes_no_other_request() {
     assert!(first.is_ok());
 }
 
+/// Another request for a name that is being created is Aborted.
+///
+/// Rule: controller.md 5.1; D-10
 #[tokio::test(start_paused = true)]
 async fn another_request_for_a_name_that_is_being_created_is_aborted() {
     let world = World::start().await;
@@ -61,6 +70,9 @@ async fn another_request_for_a_name_that_is_being_created_is_aborted() {
     assert!(first.is_ok());
 }
 
+/// A lost reply leads to one volume and never to a final code.
+///
+/// Rule: D-14, D-16
 #[tokio::test(start_paused = true)]
 async fn a_lost_reply_leads_to_one_volume_and_never_to_a_final_code() {
     let world = World::start().await;
@@ -76,6 +88,9 @@ async fn a_lost_reply_leads_to_one_volume_and_never_to_a_final_code() {
     assert_eq!((volumes.len(), volumes[0].id.as_str()), (1, got.volume_id.as_str()));
 }
 
+/// An unreachable EC2 is Unavailable and nothing is left behind.
+///
+/// Rule: D-16
 #[tokio::test(start_paused = true)]
 async fn an_unreachable_ec2_is_unavailable_and_nothing_is_left_behind() {
     let world = World::start().await;
@@ -87,6 +102,9 @@ async fn an_unreachable_ec2_is_unavailable_and_nothing_is_left_behind() {
     assert!(world.volumes().await.is_empty());
 }
 
+/// No late attach after a detach: Unpublish takes over from a Publish whose client has left.
+///
+/// Rule: D-10
 #[tokio::test(start_paused = true)]
 async fn unpublish_takes_over_from_a_publish_whose_client_has_left() {
     let world = World::start().await;
@@ -108,6 +126,9 @@ async fn unpublish_takes_over_from_a_publish_whose_client_has_left() {
     assert_eq!(mutations.last(), Some(&Action::DetachVolume), "no late attach: {mutations:?}");
 }
 
+/// A Publish that nobody waits for starts no attachment any more.
+///
+/// Rule: D-10
 #[tokio::test(start_paused = true)]
 async fn a_publish_that_nobody_waits_for_attaches_nothing_any_more() {
     let world = World::start().await;
@@ -125,6 +146,9 @@ async fn a_publish_that_nobody_waits_for_attaches_nothing_any_more() {
     world.publish(&volume, world.here.as_str()).await.expect("a later publish attaches");
 }
 
+/// Publish during Unpublish, and Unpublish during an awaited Publish, are Aborted.
+///
+/// Rule: D-10
 #[tokio::test(start_paused = true)]
 async fn unpublish_does_not_disturb_a_publish_that_is_awaited_nor_publish_an_unpublish() {
     let world = World::start().await;
@@ -152,6 +176,9 @@ async fn unpublish_does_not_disturb_a_publish_that_is_awaited_nor_publish_an_unp
     unpublished.expect("detached");
 }
 
+/// Publishes of one volume to several nodes do not collide.
+///
+/// Rule: D-11; controller.md 17, C35
 #[tokio::test(start_paused = true)]
 async fn publishes_of_one_volume_to_several_nodes_do_not_collide() {
     let world = World::start().await;
@@ -169,6 +196,9 @@ async fn publishes_of_one_volume_to_several_nodes_do_not_collide() {
     here.expect("attached");
 }
 
+/// Deleting and growing one volume at once is Aborted.
+///
+/// Rule: D-11
 #[tokio::test(start_paused = true)]
 async fn deleting_and_growing_one_volume_at_once_is_aborted() {
     let world = World::start().await;
@@ -191,6 +221,9 @@ async fn deleting_and_growing_one_volume_at_once_is_aborted() {
     deleted.expect("deleted");
 }
 
+/// A driver that shuts down starts nothing and answers Unavailable.
+///
+/// Rule: D-11, D-16
 #[tokio::test(start_paused = true)]
 async fn a_driver_that_shuts_down_starts_nothing_and_says_so_without_a_final_code() {
     let world = World::start().await;

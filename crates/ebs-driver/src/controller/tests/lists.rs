@@ -16,6 +16,9 @@ async fn foreign(world: &World) {
     world.ec2.by_test().create_volume(&request).await.expect("created");
 }
 
+/// ListVolumes lists only what carries the driver's tag.
+///
+/// Rule: controller.md 16 (ours)
 #[tokio::test(start_paused = true)]
 async fn only_volumes_of_the_driver_are_listed() {
     let world = World::start().await;
@@ -27,6 +30,9 @@ async fn only_volumes_of_the_driver_are_listed() {
     assert_eq!(volumes[0].accessible_topology[0].segments["topology.kubernetes.io/zone"], "us-west-2a");
 }
 
+/// Pages of volumes of any length show every volume once.
+///
+/// Rule: controller.md 16 (ours)
 #[tokio::test(start_paused = true)]
 async fn pages_of_any_length_show_every_volume_once() {
     let world = World::start().await;
@@ -51,6 +57,9 @@ async fn pages_of_any_length_show_every_volume_once() {
     }
 }
 
+/// A bad token of ListVolumes is Aborted, a negative length InvalidArgument.
+///
+/// Rule: controller.md C17
 #[tokio::test(start_paused = true)]
 async fn a_bad_token_or_a_negative_length_is_refused() {
     let world = World::start().await;

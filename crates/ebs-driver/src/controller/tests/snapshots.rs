@@ -14,13 +14,13 @@ pub(super) async fn take(
         parameters: map(parameters),
         ..Default::default()
     };
-    let answer = world.service.create_snapshot(Request::new(request)).await.map_err(Refused::from)?;
+    let answer = world.service.create_snapshot(world.over(request)).await.map_err(Refused::from)?;
     Ok(answer.into_inner().snapshot.expect("a snapshot"))
 }
 
 async fn delete(world: &World, id: &str) -> Result<(), Refused> {
     let request = DeleteSnapshotRequest { snapshot_id: id.to_owned(), ..Default::default() };
-    world.service.delete_snapshot(Request::new(request)).await.map(drop).map_err(Refused::from)
+    world.service.delete_snapshot(world.over(request)).await.map(drop).map_err(Refused::from)
 }
 
 async fn list(world: &World, request: ListSnapshotsRequest) -> Result<(Vec<String>, String), Refused> {
@@ -29,6 +29,9 @@ async fn list(world: &World, request: ListSnapshotsRequest) -> Result<(Vec<Strin
     Ok((answer.entries.iter().map(id).collect(), answer.next_token))
 }
 
+/// A snapshot is taken once for a name and tagged from its class.
+///
+/// Rule: controller.md 14; D-13
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_is_taken_once_for_a_name() {
     let world = World::start().await;
@@ -50,6 +53,9 @@ async fn a_snapshot_is_taken_once_for_a_name() {
     assert_eq!(snapshot.tags["ebs.csi.aws.com/cluster"], "true");
 }
 
+/// A snapshot name of another volume is AlreadyExists.
+///
+/// Rule: controller.md 14
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_name_of_another_volume_is_refused() {
     let world = World::start().await;
@@ -58,6 +64,9 @@ async fn a_snapshot_name_of_another_volume_is_refused() {
     refused(take(&world, "snapshot-1", &other, &[]).await, "AlreadyExists", "snapshot-1");
 }
 
+/// A CreateSnapshot that cannot be is refused; a missing source is NotFound.
+///
+/// Rule: controller.md 14, C18
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_cannot_be_changes_nothing() {
     let world = World::start().await;
@@ -74,6 +83,9 @@ async fn a_snapshot_that_cannot_be_changes_nothing() {
     refused(take(&world, "s", missing, &[]).await, "NotFound", missing);
 }
 
+/// DeleteSnapshot is idempotent and succeeds for what cannot be an id.
+///
+/// Rule: controller.md 15; D-17
 #[tokio::test(start_paused = true)]
 async fn deleting_a_snapshot_is_idempotent() {
     let world = World::start().await;
@@ -86,6 +98,9 @@ async fn deleting_a_snapshot_is_idempotent() {
     assert!(world.ec2.engine().snapshot_of_state().await.snapshots.is_empty());
 }
 
+/// Snapshots are listed by id and by source, and both filters apply.
+///
+/// Rule: controller.md 15, C16, C17
 #[tokio::test(start_paused = true)]
 async fn snapshots_are_listed_by_id_and_by_source_and_both_filters_apply() {
     let world = World::start().await;
@@ -109,6 +124,9 @@ async fn snapshots_are_listed_by_id_and_by_source_and_both_filters_apply() {
     refused(list(&world, odd).await, "Aborted", "token");
 }
 
+/// Pages of 1 to 4 snapshots are possible; a bad token is Aborted.
+///
+/// Rule: controller.md C17
 #[tokio::test(start_paused = true)]
 async fn pages_of_snapshots_may_be_shorter_than_ec2_allows() {
     let world = World::start().await;
@@ -139,6 +157,9 @@ async fn pages_of_snapshots_may_be_shorter_than_ec2_allows() {
     refused(list(&world, negative).await, "InvalidArgument", "max_entries");
 }
 
+/// GetSnapshot finds a snapshot by id; a missing one is NotFound.
+///
+/// Rule: controller.md 16 (ours); ebs-cloud.md 8 row By ID
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_can_be_asked_for_by_id() {
     let world = World::start().await;
@@ -165,6 +186,9 @@ async fn snapshots_there(world: &World) -> usize {
     world.ec2.engine().snapshot_of_state().await.snapshots.len()
 }
 
+/// A snapshot gets fast restores and then its lock.
+///
+/// Rule: controller.md 14 step 8
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_gets_fast_restores_and_its_lock() {
     let world = World::start().await;
@@ -175,6 +199,9 @@ async fn a_snapshot_gets_fast_restores_and_its_lock() {
     refused(delete(&world, &made.snapshot_id).await, "FailedPrecondition", "locked");
 }
 
+/// Zones that do not exist are refused before a snapshot is taken.
+///
+/// Rule: controller.md 14 step 6
 #[tokio::test(start_paused = true)]
 async fn zones_that_do_not_exist_are_refused_before_a_snapshot_is_taken() {
     let world = World::start().await;
@@ -184,6 +211,10 @@ async fn zones_that_do_not_exist_are_refused_before_a_snapshot_is_taken() {
     assert_eq!(snapshots_there(&world).await, 0);
 }
 
+/// A new snapshot that cannot be had as asked for is deleted again; when that fails both errors are told and the answer
+/// is not final.
+///
+/// Rule: controller.md 14 step 8, C20; D-16
 #[tokio::test(start_paused = true)]
 async fn a_new_snapshot_that_cannot_be_had_as_asked_for_is_deleted_again_and_both_errors_are_told() {
     let world = World::start().await;
@@ -202,6 +233,9 @@ async fn slow(world: &World) {
     world.ec2.engine().set_timing(slow).await;
 }
 
+/// A repeat gives a pending snapshot what it lacks, and only what this process has not seen done.
+///
+/// Rule: controller.md C19; D-28
 #[tokio::test(start_paused = true)]
 async fn a_repeat_gives_a_pending_snapshot_what_it_lacks_and_only_that() {
     let world = World::start().await;
@@ -217,6 +251,10 @@ async fn a_repeat_gives_a_pending_snapshot_what_it_lacks_and_only_that() {
     assert_eq!(world.ec2.count(Action::CreateSnapshot), 1);
 }
 
+/// A snapshot that this process took for a request, or may have taken, is deleted before a refusal of its lock or fast
+/// restore is final, on a repeat too.
+///
+/// Rule: D-28
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_this_process_took_for_a_request_is_not_left_behind_when_a_repeat_of_it_is_refused() {
     let world = World::start().await;
@@ -237,6 +275,7 @@ async fn a_snapshot_that_this_process_took_for_a_request_is_not_left_behind_when
     assert_eq!(snapshots_there(&world).await, 0);
 }
 
+/// Rule: see `a_snapshot_that_this_process_took_for_a_request_is_not_left_behind_when_a_repeat_of_it_is_refused`
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_whose_creation_was_unclear_is_not_left_behind_when_its_lock_is_refused() {
     let world = World::start().await;
@@ -252,6 +291,9 @@ async fn a_snapshot_whose_creation_was_unclear_is_not_left_behind_when_its_lock_
     assert_eq!(snapshots_there(&world).await, 2);
 }
 
+/// A snapshot that somebody may know is never deleted; that it cannot be as asked for is not final.
+///
+/// Rule: D-28, D-16
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_that_somebody_may_know_is_never_deleted_and_its_refused_lock_is_not_final() {
     let mut world = World::start().await;
@@ -269,6 +311,9 @@ async fn a_snapshot_that_somebody_may_know_is_never_deleted_and_its_refused_lock
     assert_eq!(take(&world, "snapshot-1", &volume, &LOCK).await.expect("locked").snapshot_id, told);
 }
 
+/// A completed snapshot is ready only when this process has seen it locked and restored fast.
+///
+/// Rule: D-28
 #[tokio::test(start_paused = true)]
 async fn a_completed_snapshot_is_ready_only_when_this_process_has_seen_it_locked_and_restored_fast() {
     let mut world = World::start().await;
@@ -286,6 +331,7 @@ async fn a_completed_snapshot_is_ready_only_when_this_process_has_seen_it_locked
     refused(delete(&world, &ready.snapshot_id).await, "FailedPrecondition", "locked");
 }
 
+/// Rule: see `a_snapshot_that_somebody_may_know_is_never_deleted_and_its_refused_lock_is_not_final`
 #[tokio::test(start_paused = true)]
 async fn zones_that_are_refused_leave_no_snapshot_of_an_earlier_attempt_behind() {
     let mut world = World::start().await;
@@ -300,6 +346,10 @@ async fn zones_that_are_refused_leave_no_snapshot_of_an_earlier_attempt_behind()
     assert_eq!(snapshots_there(&world).await, 1);
 }
 
+/// `lockDuration` and `lockCoolOffPeriod` below 1 are refused and never left out: the rest could be an irrevocable
+/// lock.
+///
+/// Rule: D-19
 #[tokio::test(start_paused = true)]
 async fn numbers_of_a_lock_below_one_are_refused_and_never_left_out() {
     let world = World::start().await;

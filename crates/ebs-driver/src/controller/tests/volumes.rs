@@ -15,6 +15,9 @@ fn from_volume(request: CreateVolumeRequest, id: &str) -> CreateVolumeRequest {
     from(request, SourceType::Volume(VolumeSource { volume_id: id.to_owned() }))
 }
 
+/// A volume is what the class says, and its topology is its zone.
+///
+/// Rule: controller.md 6.3, 6.10
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_what_the_class_says() {
     let world = World::start().await;
@@ -43,6 +46,9 @@ async fn a_volume_is_what_the_class_says() {
     assert_eq!(volume.tags["ebs.csi.aws.com/cluster"], "true");
 }
 
+/// The same request again gives the same volume.
+///
+/// Rule: controller.md 6.11; D-12
 #[tokio::test(start_paused = true)]
 async fn the_same_request_again_gives_the_same_volume() {
     let world = World::start().await;
@@ -52,6 +58,9 @@ async fn the_same_request_again_gives_the_same_volume() {
     assert_eq!(world.volumes().await.len(), 1);
 }
 
+/// Another volume under the same name is AlreadyExists every time.
+///
+/// Rule: controller.md C1
 #[tokio::test(start_paused = true)]
 async fn another_volume_under_the_same_name_is_refused_every_time() {
     let world = World::start().await;
@@ -64,6 +73,9 @@ async fn another_volume_under_the_same_name_is_refused_every_time() {
     assert_eq!(world.volumes().await.len(), 1);
 }
 
+/// A zone id gives a volume whose topology is the zone's name.
+///
+/// Rule: controller.md C5
 #[tokio::test(start_paused = true)]
 async fn a_zone_id_gives_a_volume_whose_topology_is_the_zone_s_name() {
     let world = World::start().await;
@@ -72,6 +84,9 @@ async fn a_zone_id_gives_a_volume_whose_topology_is_the_zone_s_name() {
     assert_eq!(got.accessible_topology[0].segments, map(&[("topology.kubernetes.io/zone", "us-west-2b")]));
 }
 
+/// Multi-attach is asked for by a block capability with several writers, on io2 only.
+///
+/// Rule: controller.md 6.1, 17, C2
 #[tokio::test(start_paused = true)]
 async fn several_nodes_share_an_io2_block_volume() {
     let world = World::start().await;
@@ -83,6 +98,13 @@ async fn several_nodes_share_an_io2_block_volume() {
     assert!(world.volumes().await[0].multi_attach);
 }
 
+/// A CreateVolume that cannot be is refused before EC2 is asked anything.
+///
+/// Rule: controller.md 6.1, C2, C8, C22, C34, C36; D-17
+///
+/// IOPS and IOPS per GiB together are refused before any call.
+///
+/// Rule: ebs-cloud.md 3.1, 7 step 4; controller.md C2, C34
 #[tokio::test(start_paused = true)]
 async fn a_request_that_cannot_be_changes_nothing() {
     let world = World::start().await;
@@ -103,7 +125,7 @@ async fn a_request_that_cannot_be_changes_nothing() {
             "InvalidArgument",
             "MULTI_NODE_READER_ONLY",
         ),
-        (size(0, 0), "InvalidArgument", "size of 0"),
+        (size(0, 0), "InvalidArgument", "above 0"),
         (size(-1, 0), "InvalidArgument", "negative"),
         (size(2 * GIB, GIB), "OutOfRange", "limit_bytes"),
         (class(&[("tipe", "gp3")]), "InvalidArgument", "tipe"),
@@ -141,6 +163,9 @@ async fn an_attributes_class_is_stronger_than_the_storage_class() {
     assert_eq!(world.volumes().await[0].volume_type, "gp2");
 }
 
+/// A volume of no particular type is a gp3 volume.
+///
+/// Rule: ebs-cloud.md 3.1 row VolumeType
 #[tokio::test(start_paused = true)]
 async fn a_volume_of_no_particular_type_is_gp3() {
     let world = World::start().await;
@@ -148,6 +173,9 @@ async fn a_volume_of_no_particular_type_is_gp3() {
     assert_eq!(world.volumes().await[0].volume_type, "gp3");
 }
 
+/// A clone names its source, and `encrypted: false` for it is refused.
+///
+/// Rule: controller.md 6.8, 6.10
 #[tokio::test(start_paused = true)]
 async fn a_copy_of_a_volume_names_its_source() {
     let world = World::start().await;
@@ -160,6 +188,9 @@ async fn a_copy_of_a_volume_names_its_source() {
     refused(world.create(open).await, "InvalidArgument", "clone");
 }
 
+/// A source that does not exist is NotFound.
+///
+/// Rule: controller.md 5.2, C24
 #[tokio::test(start_paused = true)]
 async fn a_source_that_does_not_exist_is_not_found() {
     let world = World::start().await;
@@ -170,6 +201,9 @@ async fn a_source_that_does_not_exist_is_not_found() {
     assert!(world.volumes().await.is_empty());
 }
 
+/// A quota or a full zone is ResourceExhausted.
+///
+/// Rule: controller.md C3
 #[tokio::test(start_paused = true)]
 async fn a_quota_or_a_full_zone_lets_the_orchestrator_choose_another() {
     let world = World::start().await;
@@ -180,6 +214,9 @@ async fn a_quota_or_a_full_zone_lets_the_orchestrator_choose_another() {
     assert!(world.volumes().await.is_empty());
 }
 
+/// Wrong credentials are PermissionDenied and named.
+///
+/// Rule: D-44
 #[tokio::test(start_paused = true)]
 async fn wrong_credentials_are_named() {
     let world = World::start().await;
@@ -188,6 +225,9 @@ async fn wrong_credentials_are_named() {
     assert!(world.volumes().await.is_empty());
 }
 
+/// DeleteVolume is idempotent, understands old handles, and succeeds for what cannot be an id.
+///
+/// Rule: controller.md 7; D-3, D-17
 #[tokio::test(start_paused = true)]
 async fn deleting_is_idempotent_and_understands_old_handles() {
     let world = World::start().await;
@@ -201,6 +241,9 @@ async fn deleting_is_idempotent_and_understands_old_handles() {
     assert!(left.is_empty(), "{left:?}");
 }
 
+/// A volume in use is not deleted: FailedPrecondition.
+///
+/// Rule: controller.md C27
 #[tokio::test(start_paused = true)]
 async fn a_volume_in_use_is_not_deleted() {
     let world = World::start().await;
@@ -230,6 +273,9 @@ fn bytes(required_bytes: i64, limit_bytes: i64) -> Option<CapacityRange> {
     Some(CapacityRange { required_bytes, limit_bytes })
 }
 
+/// Expansion rounds up to GiB, never shrinks, reports the real size, and block volumes need nothing on the node.
+///
+/// Rule: controller.md 11
 #[tokio::test(start_paused = true)]
 async fn a_volume_grows_to_whole_gib_and_never_shrinks() {
     let world = World::start().await;
@@ -243,6 +289,9 @@ async fn a_volume_grows_to_whole_gib_and_never_shrinks() {
     assert_eq!(world.mutations(), [Action::CreateVolume, Action::ModifyVolume]);
 }
 
+/// An expansion that cannot be says why, with its own code.
+///
+/// Rule: controller.md C9, C10
 #[tokio::test(start_paused = true)]
 async fn an_expansion_that_cannot_be_says_why() {
     let world = World::start().await;
@@ -251,7 +300,7 @@ async fn an_expansion_that_cannot_be_says_why() {
     refused(expand(&world, "", bytes(GIB, 0), None).await, "InvalidArgument", "volume_id");
     refused(expand(&world, "local-ebs://dev/x", bytes(GIB, 0), None).await, "InvalidArgument", "not supported yet");
     refused(expand(&world, &volume, None, None).await, "InvalidArgument", "capacity_range");
-    refused(expand(&world, &volume, bytes(0, 0), None).await, "InvalidArgument", "size of 0");
+    refused(expand(&world, &volume, bytes(0, 0), None).await, "InvalidArgument", "above 0");
     refused(expand(&world, &volume, bytes(5 * GIB + 1, 5 * GIB + 2), None).await, "OutOfRange", "limit_bytes");
     refused(expand(&world, "disk-7", bytes(GIB, 0), None).await, "NotFound", "disk-7");
     assert_eq!(world.ec2.calls(), []);
@@ -275,6 +324,9 @@ async fn validate(
     answer.map(Response::into_inner).map_err(Refused::from)
 }
 
+/// Validation confirms the capabilities and only them; a missing volume is NotFound.
+///
+/// Rule: controller.md 10, C16
 #[tokio::test(start_paused = true)]
 async fn validation_confirms_the_capabilities_and_only_them() {
     let world = World::start().await;
@@ -291,6 +343,7 @@ async fn validation_confirms_the_capabilities_and_only_them() {
     refused(validate(&world, "disk-7", good).await, "NotFound", "disk-7");
 }
 
+/// Rule: see `crates/ebs-driver/src/parameters/tests.rs::an_unknown_type_is_taken_as_it_is_and_a_known_one_in_any_case`
 #[tokio::test(start_paused = true)]
 async fn a_volume_type_that_is_not_known_is_passed_to_ec2_with_its_numbers_as_they_are() {
     let world = World::start().await;

@@ -49,6 +49,9 @@ fn a_plain_stage_is_ext4_of_a_device_that_may_be_blank() {
     assert!(!plan.may_format_restored);
 }
 
+/// Each missing or wrong field of a stage is InvalidArgument before anything is looked at.
+///
+/// Rule: node.md 5.1 rows 1 to 11
 #[test]
 fn each_missing_or_wrong_field_of_a_stage_is_refused_before_anything_is_looked_at() {
     type Change = fn(&mut NodeStageVolumeRequest);
@@ -76,6 +79,9 @@ fn each_missing_or_wrong_field_of_a_stage_is_refused_before_anything_is_looked_a
     }
 }
 
+/// An id that EC2 cannot have is NotFound; a handle with a zone is understood.
+///
+/// Rule: D-3, D-17
 #[test]
 fn an_id_that_ec2_cannot_have_is_not_found_and_an_in_tree_handle_is_understood() {
     let error = stage(|r| r.volume_id = "no-volume".to_owned()).unwrap_err();
@@ -90,6 +96,9 @@ fn a_raw_block_volume_needs_no_staging() {
     assert_eq!(stage(|r| r.volume_capability = Some(block())), Ok(None));
 }
 
+/// A format key must belong to the file system asked for, even with an empty value.
+///
+/// Rule: node.md 5.1 row 9, N-28
 #[test]
 fn a_format_key_must_belong_to_the_file_system_even_when_empty() {
     for (fs_type, key) in [("xfs", "bytesperinode"), ("ext3", "ext4bigalloc"), ("xfs", "ext4clustersize")] {
@@ -108,6 +117,9 @@ fn a_format_key_must_belong_to_the_file_system_even_when_empty() {
     assert_eq!(plan.format.options.block_size, None);
 }
 
+/// The publish context tells source, least size and attach time; all three may be absent.
+///
+/// Rule: D-31
 #[test]
 fn the_publish_context_tells_source_size_and_attach_time() {
     let context = map(&[
@@ -133,6 +145,9 @@ fn the_publish_context_tells_source_size_and_attach_time() {
     assert_eq!(blank.unwrap().unwrap().attachment.restored_from(), None);
 }
 
+/// xfs is mounted with nouuid, once.
+///
+/// Rule: node.md 5.3 item 2
 #[test]
 fn xfs_in_any_case_gets_nouuid_once() {
     for flags in [&[][..], &["nouuid"], &["nouuid,noatime"]] {
@@ -158,6 +173,9 @@ fn publish(change: impl FnOnce(&mut NodePublishVolumeRequest)) -> Result<Publish
     Publish::parse(&request, &DriverName::default())
 }
 
+/// Publish without an access type is InvalidArgument.
+///
+/// Rule: node.md N-15
 #[test]
 fn a_publish_without_access_type_is_refused_and_readonly_adds_ro() {
     let unset = publish(|r| r.volume_capability = Some(capability(None, Mode::SingleNodeWriter)));

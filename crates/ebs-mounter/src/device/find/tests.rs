@@ -18,6 +18,9 @@ fn add(root: &Path, name: &str, volume: &VolumeId, disk: &LoopDevice) {
     mknodat(CWD, root.join("dev").join(name), FileType::BlockDevice, Mode::RUSR, raw).unwrap();
 }
 
+/// A disk that hangs is in the way of its own volume alone.
+///
+/// Rule: D-38
 #[tokio::test]
 async fn a_disk_that_hangs_is_in_the_way_of_its_own_volume_alone() {
     let directory = tempfile::tempdir().unwrap();

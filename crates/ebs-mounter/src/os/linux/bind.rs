@@ -158,6 +158,9 @@ mod tests {
         });
     }
 
+    /// A bind mount whose attributes are refused leaves nothing mounted.
+    ///
+    /// Rule: node.md N-19
     #[test]
     fn a_bind_whose_attributes_are_refused_leaves_nothing_mounted() {
         ebs_testkit::mount_namespace::in_mount_namespace(|| async {

@@ -83,6 +83,10 @@ fn asked(call: &Call) -> Vec<String> {
     checks(call, &Account::usual()).iter().map(|check| format!("{} {}", check.action, shown(&check.arn))).collect()
 }
 
+/// Each call asks for the actions and resources that EC2's authorization reference lists; creation with tags asks for
+/// CreateTags too.
+///
+/// Rule: D-61; EC2 service authorization reference; ebs-cloud.md 15
 #[test]
 fn each_call_asks_for_its_actions_on_its_resources() {
     let untagged = api::CreateVolume::default();
@@ -185,6 +189,11 @@ fn each_call_asks_for_its_actions_on_its_resources() {
     }
 }
 
+/// Keys of the customer's own take KMS rights at creation and attachment, the AWS-managed key takes none.
+///
+/// Rule: deployment.md 14; D-61
+///
+/// Rule: see `crates/ebs-sim/src/iam/tests/tables.rs::each_optional_statement_adds_its_own_actions_and_no_others`
 #[test]
 fn keys_of_the_customer_take_rights_and_the_default_key_takes_none() {
     let kms = |call: Call| -> Vec<String> {
@@ -256,6 +265,9 @@ fn an_audit_names_each_policy_that_allows_a_call_with_what_must_be_added() {
     );
 }
 
+/// The question for an IOPS limit carries the cluster tag, without which the newer policy denies it.
+///
+/// Rule: ebs-cloud.md E7, 15, 15 row 2; D-1; deployment.md 14
 #[test]
 fn the_iops_probe_without_the_cluster_tag_is_what_v2_denies() {
     let probe = api::CreateVolume {
@@ -267,6 +279,9 @@ fn the_iops_probe_without_the_cluster_tag_is_what_v2_denies() {
     assert_eq!(allowed_by(&audit(&Call::CreateVolume(create()))), ["managed-v2", "legacy-example"]);
 }
 
+/// The cluster-scoped policy goes by the caller's cluster, for volumes and for the instances that they are attached to.
+///
+/// Rule: ebs-cloud.md 15 last paragraph
 #[test]
 fn the_cluster_scoped_policy_goes_by_the_tag_of_the_caller() {
     let tagged = api::CreateVolume {
@@ -279,6 +294,9 @@ fn the_cluster_scoped_policy_goes_by_the_tag_of_the_caller() {
     assert!(allowed_by(&audit(&call)).is_empty());
 }
 
+/// A resource that does not exist is reported as such and not as forbidden.
+///
+/// Rule: D-61 (our reading), D-61; ebs-cloud.md 10 last line (UnauthorizedOperation)
 #[test]
 fn a_resource_that_does_not_exist_is_not_called_forbidden() {
     // EC2 answers InvalidVolume.NotFound, which a driver that deletes twice depends on.
@@ -310,6 +328,9 @@ fn delete(id: &str) -> Call {
     Call::DeleteVolume(api::DeleteVolume { volume_id: id.to_owned(), dry_run: false })
 }
 
+/// A refusal is UnauthorizedOperation, 403, in EC2's words, with action, resource and reason.
+///
+/// Rule: D-61; ebs-cloud.md 10 last line (UnauthorizedOperation)
 #[test]
 fn a_refusal_reads_as_ec2s() {
     let (rights_of_v2, _) = rights(vec![v2()]);

@@ -51,6 +51,10 @@ proptest! {
         let _either = super::document(&super::super::Shipped::ManagedV2.text().replacen("ec2:", &text, 1));
     }
 
+    /// An explicit deny wins over any allow, and what nothing allows is refused.
+    ///
+    /// Rule: D-61
+    ///
     /// Adding a deny of everything to whatever is allowed leaves nothing.
     #[test]
     fn an_explicit_deny_wins_over_any_allow(action in prop::sample::select(vec!["ec2:DeleteVolume", "ec2:*", "*"]), deny_first: bool) {
@@ -72,6 +76,9 @@ fn nothing_is_allowed_that_no_statement_allows() {
     ));
 }
 
+/// Actions and resources match by wildcard and by exception; a wildcard does not cross a colon of an ARN.
+///
+/// Rule: D-61
 #[test]
 fn actions_and_resources_are_matched_by_pattern_and_by_exception() {
     let volume = Check::new("ec2:DeleteVolume", VOLUME.to_owned());
@@ -106,6 +113,9 @@ fn holds(condition: &str) -> bool {
     allows_caller(&[policy], &check, &tags(&[("team", "red"), ("star", "*")]))
 }
 
+/// Each condition operator, quantifier, IfExists and policy variable holds where IAM says so.
+///
+/// Rule: D-61
 #[test]
 fn each_operator_holds_where_iam_says_so() {
     let table = [

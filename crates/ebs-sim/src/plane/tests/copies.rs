@@ -15,6 +15,9 @@ fn snapshot(volume: &str, snapshot: &str) -> Effect {
     Effect::CopyToSnapshot { volume: volume.to_owned(), snapshot: snapshot.to_owned() }
 }
 
+/// A snapshot has what was written to the device, a restore has it again, larger if asked.
+///
+/// Rule: D-64
 #[test]
 fn a_snapshot_has_what_was_written_to_the_device_and_a_restore_has_it_again() {
     let bench = Bench::new();
@@ -41,6 +44,9 @@ fn a_snapshot_has_what_was_written_to_the_device_and_a_restore_has_it_again() {
     assert_eq!(read(&device, 0), [9; 4096]);
 }
 
+/// Copies keep holes.
+///
+/// Rule: D-64
 #[test]
 fn holes_stay_holes() {
     let bench = Bench::new();
@@ -58,6 +64,10 @@ fn holes_stay_holes() {
     assert_eq!(read(&bench.image(clone), 100 * GIB - 4096), [1; 4096]);
 }
 
+/// A copy made while somebody writes is of one moment or fails.
+///
+/// Rule: D-64, D-5
+///
 /// The writer raises a number at the start of the device, then the same number at its end, each synced: at any moment
 /// the first is equal to the second or one ahead.
 #[test]

@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// A connected volume is a device of its exact size with udev's link, its id in the backing file's name.
+///
+/// Rule: D-34, D-60
 #[test]
 fn a_connected_volume_is_a_device_of_its_size_with_the_link_that_udev_makes() {
     let bench = Bench::new();
@@ -20,6 +23,9 @@ fn a_connected_volume_is_a_device_of_its_size_with_the_link_that_udev_makes() {
     assert_eq!(bench.done(&disconnect(volume)), None, "disconnecting twice is disconnecting once");
 }
 
+/// A device grows while it is used.
+///
+/// Rule: D-64
 #[test]
 fn a_device_grows_while_it_is_used() {
     let bench = Bench::new();
@@ -36,6 +42,9 @@ fn a_device_grows_while_it_is_used() {
     assert!(matches!(failed, Outcome::Failed(_)), "a volume without data does not come into being by growing");
 }
 
+/// A mounted device is not disconnected.
+///
+/// Rule: D-15, D-61
 #[test]
 fn a_mounted_device_is_not_disconnected() {
     let bench = Bench::new();

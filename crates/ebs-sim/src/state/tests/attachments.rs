@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// An attachment is attached only when its device is really connected.
+///
+/// Rule: D-61, D-60
 #[test]
 fn an_attachment_is_attached_when_its_time_has_passed_and_its_device_is_connected() {
     let mut world = World::realistic();
@@ -58,6 +61,9 @@ fn attaching_what_is_attached_is_refused() {
     assert_eq!(world.refused(attach(&volume, &instance, "/dev/xvdab")), "VolumeInUse");
 }
 
+/// A device name is taken while any attachment has it, detaching ones included.
+///
+/// Rule: D-61; ebs-cloud.md 5.1
 #[test]
 fn a_device_name_is_taken_while_any_attachment_has_it() {
     let mut world = World::realistic();
@@ -82,6 +88,9 @@ fn a_device_name_is_taken_while_any_attachment_has_it() {
     assert_eq!(world.refused(attach(&third, &instance, "/dev/xvda")), "InvalidParameterValue", "the root's name");
 }
 
+/// Only EC2's device names are accepted.
+///
+/// Rule: ebs-cloud.md 5.2
 #[test]
 fn only_ec2s_device_names_are_taken() {
     let mut world = World::instant();
@@ -107,6 +116,9 @@ fn only_ec2s_device_names_are_taken() {
     }
 }
 
+/// An instance takes as many volumes as its type allows, the root included.
+///
+/// Rule: D-61; ebs-cloud.md 16
 #[test]
 fn an_instance_takes_as_many_volumes_as_its_type_allows_the_root_included() {
     let mut world = World::of(EngineConfig { instance_type: "inf1.24xlarge".into(), ..EngineConfig::default() });
@@ -119,6 +131,9 @@ fn an_instance_takes_as_many_volumes_as_its_type_allows_the_root_included() {
     assert_eq!(world.refused(attach(&one_more, &instance, "/dev/xvdz")), "AttachmentLimitExceeded");
 }
 
+/// A volume of another zone cannot be attached.
+///
+/// Rule: D-61; ebs-cloud.md 10
 #[test]
 fn a_volume_of_another_zone_cannot_be_attached() {
     let mut world = World::instant();
@@ -137,6 +152,9 @@ fn what_is_not_there_cannot_be_attached() {
     assert_eq!(world.refused(attach(&volume, "node-1", "/dev/xvdaa")), "InvalidInstanceID.Malformed");
 }
 
+/// Only io1 and io2 volumes with Multi-Attach are shared, by different instances.
+///
+/// Rule: D-61; ebs-cloud.md 3.1
 #[test]
 fn only_a_multi_attach_volume_is_shared_and_only_by_different_instances() {
     let config = EngineConfig::default();
@@ -158,6 +176,9 @@ fn only_a_multi_attach_volume_is_shared_and_only_by_different_instances() {
     assert_eq!(world.volume(&volume).state, "in-use");
 }
 
+/// Detaching what is not attached is IncorrectState or InvalidAttachment.NotFound.
+///
+/// Rule: D-61; ebs-cloud.md 6
 #[test]
 fn detaching_what_is_not_attached_is_refused() {
     let mut world = World::instant();
@@ -198,6 +219,9 @@ fn the_root_volume_of_a_running_instance_cannot_be_detached() {
     assert_eq!(world.refused(detach(&root, &instance)), "OperationNotPermitted");
 }
 
+/// A detach is `busy` while the device is used.
+///
+/// Rule: D-15, D-61
 #[test]
 fn a_detach_is_busy_while_the_device_is_used_and_ends_when_it_is_not() {
     let mut world = World::instant();

@@ -77,6 +77,9 @@ fn initialization(status: &SimVolumeStatus) -> String {
     status.details.iter().find(|d| d.name == "initialization-state").unwrap().status.clone()
 }
 
+/// Fast restores pass from enabling over optimizing to enabled, and then make volumes that are complete.
+///
+/// Rule: ebs-cloud.md 8 FSR; D-61
 #[test]
 fn fast_restores_are_enabling_then_optimizing_then_enabled_and_make_volumes_that_are_complete() {
     let mut world = World::realistic();
@@ -97,6 +100,10 @@ fn fast_restores_are_enabling_then_optimizing_then_enabled_and_make_volumes_that
     assert_eq!(world.enabled(&[&snapshot], &["us-west-2a"]).successful[0].state, "enabled", "twice is once");
 }
 
+/// DisableFastSnapshotRestores answers `disabling`; `disabled` follows and stays listed, gives its place free and can
+/// be enabled again; each pair that is not enabled has its own error.
+///
+/// Rule: D-61; EBS user guide, fast snapshot restore
 #[test]
 fn fast_restores_that_are_disabled_make_slow_volumes_leave_their_place_and_can_be_enabled_again() {
     let quotas = Quotas { fast_restores: Some(1), ..Quotas::default() };
@@ -120,6 +127,7 @@ fn fast_restores_that_are_disabled_make_slow_volumes_leave_their_place_and_can_b
     assert_eq!(world.fast_restores("disabled").len(), 0);
 }
 
+/// Rule: see `fast_restores_that_are_disabled_make_slow_volumes_leave_their_place_and_can_be_enabled_again`
 #[test]
 fn what_is_not_enabled_cannot_be_disabled() {
     let mut world = World::instant();
@@ -143,6 +151,9 @@ fn what_is_not_enabled_cannot_be_disabled() {
     assert_eq!(world.refused(disable(&["vol-1"], &["us-west-2a"])), "InvalidParameterValue");
 }
 
+/// Fast restores report each failed zone of each snapshot with its own code, besides those that worked.
+///
+/// Rule: ebs-cloud.md 8 FSR, E22
 #[test]
 fn each_zone_and_snapshot_that_fails_has_its_own_error() {
     let fast_restores = Some(1);
@@ -167,6 +178,9 @@ fn each_zone_and_snapshot_that_fails_has_its_own_error() {
     assert_eq!(world.refused(enable(&["vol-1"], &["us-west-2a"])), "InvalidParameterValue");
 }
 
+/// A volume of a snapshot is initializing for as long as its size and rate take, with progress and estimate.
+///
+/// Rule: ebs-cloud.md 5.6
 #[test]
 fn a_volume_of_a_snapshot_is_initializing_for_as_long_as_its_rate_takes() {
     let mut world = World::realistic();
@@ -212,6 +226,9 @@ fn the_time_of_filling_can_be_chosen() {
     assert_eq!(initialization(&world.status(&volume)), "completed");
 }
 
+/// DescribeVolumeStatus has no filter by volume id, and one missing id fails it.
+///
+/// Rule: ebs-cloud.md 2.1 DescribeVolumeStatus
 #[test]
 fn volume_status_has_filters_of_its_own() {
     let mut world = World::instant();

@@ -53,6 +53,9 @@ fn volumes_are_found_by_every_filter_that_matters() {
     );
 }
 
+/// An unknown filter is refused, and so are more than 200 filter values.
+///
+/// Rule: D-61; ebs-cloud.md E5
 #[test]
 fn filters_that_do_not_exist_or_are_too_many_are_refused() {
     let mut world = World::instant();
@@ -65,6 +68,9 @@ fn filters_that_do_not_exist_or_are_too_many_are_refused() {
     assert!(world.call(with(vec![filter_of("volume-id", &many[..200])])).is_ok());
 }
 
+/// One missing id fails the whole describe, and the message names only it.
+///
+/// Rule: D-21; ebs-cloud.md E1
 #[test]
 fn one_missing_id_fails_the_whole_call() {
     let mut world = World::instant();
@@ -81,6 +87,9 @@ fn one_missing_id_fails_the_whole_call() {
     assert_eq!(malformed.code, "InvalidVolumeID.Malformed");
 }
 
+/// Pages follow one another without gap or overlap while volumes go.
+///
+/// Rule: D-61
 #[test]
 fn pages_follow_one_another_without_gap_or_overlap_while_volumes_come_and_go() {
     let mut world = World::instant();
@@ -105,6 +114,9 @@ fn pages_follow_one_another_without_gap_or_overlap_while_volumes_come_and_go() {
     assert_eq!(seen, expected);
 }
 
+/// MaxResults together with ids is refused, and MaxResults has EC2's range.
+///
+/// Rule: D-61; ebs-cloud.md 8
 #[test]
 fn pages_are_asked_for_as_ec2_wants_it() {
     let mut world = World::instant();
@@ -120,6 +132,9 @@ fn pages_are_asked_for_as_ec2_wants_it() {
     assert_eq!(describe(&mut world, both).unwrap_err().code, "InvalidParameterCombination");
 }
 
+/// A paging token is good for its own query only.
+///
+/// Rule: D-61
 #[test]
 fn a_token_is_good_for_its_own_query_only() {
     let mut world = World::instant();
@@ -187,6 +202,9 @@ fn instance_types_show_what_the_published_table_says() {
     assert_eq!(list(&["nonsense"]).unwrap_err(), "InvalidInstanceType");
 }
 
+/// The first zone listed is no availability zone.
+///
+/// Rule: ebs-cloud.md E15
 #[test]
 fn the_first_zone_listed_is_no_availability_zone() {
     let mut world = World::instant();
@@ -220,6 +238,9 @@ fn a_volumes_status_says_that_it_is_initialised() {
     assert_eq!(detail.status, "completed");
 }
 
+/// Every filter that EC2 lists for instances is understood, any other refused.
+///
+/// Rule: D-60, D-61 (filters)
 #[test]
 fn instances_are_found_by_every_filter_that_ec2_has() {
     let mut world = World::instant();
@@ -246,6 +267,9 @@ fn instances_are_found_by_every_filter_that_ec2_has() {
     assert_eq!(world.refused(by("colour", "red")), "InvalidParameterValue");
 }
 
+/// Each action has pages of its own sizes.
+///
+/// Rule: D-61 (paging)
 #[test]
 fn each_action_has_pages_of_its_own_sizes() {
     let mut world = World::instant();

@@ -45,6 +45,9 @@ impl World {
     }
 }
 
+/// A locked snapshot is not deleted before its lock expires.
+///
+/// Rule: ebs-cloud.md 2.1 LockSnapshot; D-61
 #[test]
 fn a_locked_snapshot_cannot_be_deleted_until_its_lock_expires() {
     let mut world = World::instant();
@@ -58,6 +61,9 @@ fn a_locked_snapshot_cannot_be_deleted_until_its_lock_expires() {
     assert_eq!(world.locks(&[]), []);
 }
 
+/// A compliance lock can be changed in its cooling-off period and only grow afterwards.
+///
+/// Rule: ebs-cloud.md 2.1 LockSnapshot
 #[test]
 fn a_compliance_lock_can_be_changed_in_its_cooling_off_period_and_only_grow_afterwards() {
     let mut world = World::instant();
@@ -78,6 +84,10 @@ fn a_compliance_lock_can_be_changed_in_its_cooling_off_period_and_only_grow_afte
     assert_eq!(world.lock(lock(&id, "compliance", 20)).unwrap().duration_days, 20);
 }
 
+/// UnlockSnapshot takes off a lock in governance mode or in its cooling-off period; a compliance lock after it stays
+/// (`OperationNotPermitted`).
+///
+/// Rule: D-61; EC2 API reference, UnlockSnapshot
 #[test]
 fn a_lock_is_taken_off_by_unlocking_but_not_a_compliance_lock_after_its_cooling_off_period() {
     let mut world = World::instant();
@@ -111,6 +121,9 @@ fn the_days_of_a_pending_snapshots_lock_count_from_its_completion() {
     assert_eq!(world.locks(&[])[0].duration_start, world.now);
 }
 
+/// A lock needs a mode and exactly one of duration and expiration, within their ranges.
+///
+/// Rule: ebs-cloud.md 2.1 LockSnapshot
 #[test]
 fn what_is_no_lock_is_refused() {
     let mut world = World::instant();

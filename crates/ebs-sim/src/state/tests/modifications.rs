@@ -24,6 +24,9 @@ fn state(world: &mut World, volume: &str) -> String {
     described(world, &[volume], vec![]).unwrap().remove(0).state
 }
 
+/// A modification is modifying until the device has grown, then optimizing, then completed.
+///
+/// Rule: D-61, D-64; ebs-cloud.md 7, E3
 #[test]
 fn a_modification_is_modifying_until_the_device_has_grown_then_optimizing_then_completed() {
     let mut world = World::realistic();
@@ -56,6 +59,9 @@ fn a_modification_that_cannot_be_done_is_failed_and_the_size_is_the_old_one() {
     assert_eq!(world.volume(&volume).size_gib, 4);
 }
 
+/// One modification of a volume at a time.
+///
+/// Rule: D-25
 #[test]
 fn one_modification_at_a_time() {
     let mut world = World::realistic();
@@ -70,6 +76,9 @@ fn one_modification_at_a_time() {
     world.call(grow(&volume, 6)).unwrap();
 }
 
+/// At most four modifications of a volume in a rolling 24 h.
+///
+/// Rule: D-25
 #[test]
 fn four_modifications_in_any_twenty_four_hours() {
     let mut world = World::realistic();
@@ -126,6 +135,9 @@ fn what_cannot_be_is_refused() {
     }
 }
 
+/// A volume never modified is an error by id and absent by filter.
+///
+/// Rule: ebs-cloud.md 7, E3
 #[test]
 fn a_volume_never_modified_is_an_error_by_id_and_absent_by_filter() {
     let mut world = World::instant();

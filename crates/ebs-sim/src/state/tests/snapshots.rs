@@ -22,6 +22,9 @@ fn by_id(id: &str) -> DescribeSnapshots {
     DescribeSnapshots { snapshot_ids: vec![id.to_owned()], ..Default::default() }
 }
 
+/// A snapshot is pending with progress until its data are copied.
+///
+/// Rule: D-61, D-64; ebs-cloud.md 8
 #[test]
 fn a_snapshot_is_pending_with_progress_until_its_time_has_passed_and_its_data_are_copied() {
     let mut world = World::realistic();
@@ -55,6 +58,9 @@ fn a_snapshot_whose_data_cannot_be_copied_is_in_error() {
     assert_eq!((failed.state.as_str(), failed.status_message.as_deref()), ("error", Some("disk full")));
 }
 
+/// One snapshot of a volume per 15 s.
+///
+/// Rule: D-61
 #[test]
 fn one_snapshot_of_a_volume_in_fifteen_seconds() {
     let mut world = World::realistic();

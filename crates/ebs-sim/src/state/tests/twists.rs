@@ -38,6 +38,9 @@ impl World {
     }
 }
 
+/// A stuck attachment stays attaching until it is released.
+///
+/// Rule: D-62
 #[test]
 fn a_stuck_attachment_stays_attaching_until_it_is_released() {
     let mut world = World::realistic();
@@ -51,6 +54,9 @@ fn a_stuck_attachment_stays_attaching_until_it_is_released() {
     assert_eq!(world.attachment_state(&volume).as_deref(), Some("attached"));
 }
 
+/// DetachVolume frees an attachment that is stuck attaching.
+///
+/// Rule: ebs-cloud.md 5.4 row 5; D-62
 #[test]
 fn detaching_frees_an_attachment_that_is_stuck_attaching() {
     let mut world = World::instant();
@@ -60,6 +66,9 @@ fn detaching_frees_an_attachment_that_is_stuck_attaching() {
     assert_eq!(world.volume(&volume).state, "available");
 }
 
+/// Only Force ends a detachment that is stuck or busy.
+///
+/// Rule: D-15, D-62
 #[test]
 fn only_force_ends_a_stuck_or_busy_detachment() {
     for (how, state) in [(Stuck::StuckDetaching, "detaching"), (Stuck::Busy, "busy")] {
@@ -89,6 +98,9 @@ fn a_released_detachment_goes_on() {
     assert!(world.sim.release(world.now, &volume, None).is_err());
 }
 
+/// A late device comes after EC2 says attached.
+///
+/// Rule: D-62
 #[test]
 fn a_late_device_comes_after_the_attachment_is_attached() {
     let mut world = World::instant();
@@ -114,6 +126,9 @@ fn a_device_can_come_without_its_link() {
     assert!(effects.contains(&Effect::Connect { volume, instance, linked: false }), "{effects:?}");
 }
 
+/// A device that vanished leaves EC2 saying attached, and the volume can be detached without it.
+///
+/// Rule: D-35, D-62
 #[test]
 fn a_device_that_vanished_comes_back_when_it_is_healed_and_can_be_detached_without() {
     let mut world = World::instant();
@@ -151,6 +166,10 @@ fn a_volume_with_io_errors_is_impaired_until_it_is_healed() {
     assert_eq!(world.health(&volume).status, "ok");
 }
 
+/// A lagging read shows each object as it was, absent before its creation and present after its deletion; calls that
+/// change something act on what is.
+///
+/// Rule: D-61 (eventual consistency)
 #[test]
 fn a_lagging_read_shows_each_object_as_it_was() {
     let mut world = World::instant();
@@ -176,6 +195,9 @@ fn a_lagging_read_shows_each_object_as_it_was() {
     assert_eq!(world.refused(detach(&volume, &instance)), "InvalidVolume.NotFound", "mutating calls see what is");
 }
 
+/// An instance's block devices lag with its volumes, and a read changes nothing.
+///
+/// Rule: D-61
 #[test]
 fn the_block_devices_of_an_instance_lag_with_its_volumes() {
     let mut world = World::instant();
@@ -196,6 +218,9 @@ fn the_block_devices_of_an_instance_lag_with_its_volumes() {
     assert_eq!(world.volume(&volume).attachments.len(), 1, "a read changes nothing");
 }
 
+/// Reads never lag by more than 15 s, and lag the same for one seed.
+///
+/// Rule: D-61
 #[test]
 fn reads_lag_at_random_up_to_fifteen_seconds_and_the_same_for_one_seed() {
     let run = |seed| {

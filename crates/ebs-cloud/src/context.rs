@@ -1,0 +1,82 @@
+//! What all services stand on: one EC2, what this process remembers of its writes, and what does not change.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use ebs_ec2::{Ec2, Observer, Snapshot, Volume};
+use ebs_types::{SnapshotId, VolumeId};
+
+use crate::describe::{DescribeBatchers, FirstPoll, Lookups, ResourceWaiter, Verdict, Zones};
+use crate::error::CloudError;
+use crate::object::Object;
+use crate::op::Op;
+use crate::policy_observer::PolicyObserver;
+use crate::recent_writes::RecentWrites;
+use crate::spec::CloudConfig;
+use crate::throttle::{RateLimited, RateLimiter};
+use crate::wall_clock::WallClock;
+
+/// One for a process: it keeps the process's one view of how much EC2 takes.
+#[derive(Debug)]
+pub(crate) struct Context<E> {
+    pub(crate) ec2: Arc<RateLimited<E>>,
+    pub(crate) config: CloudConfig,
+    pub(crate) clock: WallClock,
+    pub(crate) recent: RecentWrites,
+    pub(crate) lookups: Lookups<E>,
+    pub(crate) waiter: ResourceWaiter<E>,
+    pub(crate) zones: Zones<E>,
+    pub(crate) observer: PolicyObserver,
+}
+
+impl<E: Ec2> Context<E> {
+    pub(crate) fn new(ec2: Arc<E>, config: CloudConfig, observer: Option<Arc<dyn Observer>>) -> Self {
+        let ec2 = Arc::new(RateLimited::new(ec2, Arc::new(RateLimiter::new(observer.clone()))));
+        let batchers = Arc::new(DescribeBatchers::new(&ec2, config.batching));
+        Self {
+            clock: WallClock::from(config.time_of_day.unwrap_or_else(SystemTime::now)),
+            config,
+            recent: RecentWrites::new(),
+            lookups: Lookups::new(Arc::clone(&batchers)),
+            waiter: ResourceWaiter::new(batchers),
+            zones: Zones::new(Arc::clone(&ec2)),
+            observer: PolicyObserver(observer),
+            ec2,
+        }
+    }
+
+    /// The volume, once it is sure that there is one or none: one made a moment ago may not be shown yet.
+    pub(crate) async fn volume_for_sure(&self, op: &Op<'_>, id: &VolumeId) -> Result<Volume, CloudError> {
+        let object = Object::Volume(id.clone());
+        let settled_at = self.recent.heard_of(&object);
+        self.waiter
+            .volume(op, FirstPoll::Now, id, |seen, sent| {
+                let settled = sent >= settled_at;
+                match seen {
+                    Some(volume) if volume.exists() => {
+                        self.recent.note_seen(&object);
+                        Verdict::Done(volume)
+                    }
+                    None if !settled => Verdict::Waiting,
+                    None | Some(_) => Verdict::Failed(CloudError::not_found(object.clone())),
+                }
+            })
+            .await
+    }
+
+    /// The snapshot, once it is sure that there is one or none: one taken a moment ago may not be shown yet.
+    pub(crate) async fn snapshot_for_sure(&self, op: &Op<'_>, id: &SnapshotId) -> Result<Option<Snapshot>, CloudError> {
+        let object = Object::Snapshot(id.clone());
+        let settled_at = self.recent.heard_of(&object);
+        self.waiter
+            .snapshot(op, FirstPoll::Now, id, |found, sent| {
+                if found.is_some() {
+                    self.recent.note_seen(&object);
+                } else if sent < settled_at {
+                    return Verdict::Waiting;
+                }
+                Verdict::Done(found)
+            })
+            .await
+    }
+}

@@ -1,0 +1,197 @@
+//! Pages of volumes and snapshots.
+//!
+//! EC2's own pages have at least five entries. Shorter ones are cut from the whole listing, ordered by age, and their
+//! tokens name the last entry given, so that objects which come and go between two pages shift nothing.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use ebs_ec2::{
+    Ec2, Ec2Error, ErrorClass, Page, PageRequest, Result as Ec2Result, Snapshot, SnapshotQuery, Volume, VolumeQuery,
+};
+
+use super::pages;
+use crate::call::read;
+use crate::error::CloudError;
+use crate::throttle::RateLimited;
+
+/// The shortest page that EC2 gives.
+const MIN_PAGE: u32 = 5;
+/// The longest page that is asked for.
+const MAX_PAGE: u32 = 1000;
+/// Tokens of our own begin so; EC2's never do.
+const OWN_TOKEN: &str = "after:";
+
+pub(crate) trait Listed: Entry {
+    type Query: Sync;
+    /// What is done, for messages.
+    const STEP: &str;
+
+    fn page<E: Ec2>(
+        ec2: &E,
+        query: &Self::Query,
+        request: &PageRequest,
+    ) -> impl Future<Output = Ec2Result<Page<Self>>> + Send;
+}
+
+/// What a listing must know of its entries.
+pub(crate) trait Entry: Send + Sized {
+    fn id(&self) -> &str;
+    fn born(&self) -> Option<SystemTime>;
+    /// False for what is gone although EC2 still shows it.
+    fn exists(&self) -> bool;
+
+    fn position(&self) -> Position {
+        let age = self.born().and_then(|t| t.duration_since(SystemTime::UNIX_EPOCH).ok()).unwrap_or(Duration::ZERO);
+        Position { micros: age.as_micros(), id: self.id().to_owned() }
+    }
+}
+
+impl Listed for Volume {
+    type Query = VolumeQuery;
+    const STEP: &str = "list volumes";
+
+    async fn page<E: Ec2>(ec2: &E, query: &VolumeQuery, request: &PageRequest) -> Ec2Result<Page<Self>> {
+        ec2.describe_volumes(query, request).await
+    }
+}
+
+impl Entry for Volume {
+    fn id(&self) -> &str {
+        self.id.as_str()
+    }
+
+    fn born(&self) -> Option<SystemTime> {
+        self.created
+    }
+
+    fn exists(&self) -> bool {
+        Self::exists(self)
+    }
+}
+
+impl Listed for Snapshot {
+    type Query = SnapshotQuery;
+    const STEP: &str = "list snapshots";
+
+    async fn page<E: Ec2>(ec2: &E, query: &SnapshotQuery, request: &PageRequest) -> Ec2Result<Page<Self>> {
+        ec2.describe_snapshots(query, request).await
+    }
+}
+
+impl Entry for Snapshot {
+    fn id(&self) -> &str {
+        self.id.as_str()
+    }
+
+    fn born(&self) -> Option<SystemTime> {
+        self.started
+    }
+
+    fn exists(&self) -> bool {
+        true
+    }
+}
+
+/// A place in a listing that is ordered by age.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Position {
+    micros: u128,
+    id: String,
+}
+
+impl Position {
+    fn to_token(&self) -> String {
+        format!("{OWN_TOKEN}{}:{}", self.micros, self.id)
+    }
+
+    fn from_token(token: &str) -> Option<Self> {
+        let (micros, id) = token.strip_prefix(OWN_TOKEN)?.split_once(':')?;
+        Some(Self { micros: micros.parse().ok()?, id: id.to_owned() })
+    }
+}
+
+/// A page of what the query lists. `max_entries` 0 leaves the length to EC2.
+///
+/// # Errors
+/// `CloudErrorKind::BadPageToken`.
+pub(crate) async fn list<T: Listed, E: Ec2>(
+    limited: &Arc<RateLimited<E>>,
+    query: &T::Query,
+    max_entries: u32,
+    token: Option<String>,
+) -> Result<Page<T>, CloudError> {
+    let token = token.filter(|t| !t.is_empty());
+    let cut_by_us = match &token {
+        Some(token) => token.starts_with(OWN_TOKEN),
+        None => (1..MIN_PAGE).contains(&max_entries),
+    };
+    if !cut_by_us {
+        return whole_page(limited, query, max_entries, token).await;
+    }
+    let after = match token {
+        None => None,
+        Some(token) => match Position::from_token(&token) {
+            Some(position) => Some(position),
+            None => return Err(CloudError::bad_page_token(&token)),
+        },
+    };
+    let ec2 = &limited.for_background_read();
+    let page = |request: PageRequest| async move { T::page(ec2, query, &request).await };
+    let entries = read(ec2, T::STEP, || pages::all(page)).await?;
+    Ok(cut(entries, after.as_ref(), max_entries))
+}
+
+/// One of EC2's own pages, or the first after it that is not empty.
+async fn whole_page<T: Listed, E: Ec2>(
+    limited: &Arc<RateLimited<E>>,
+    query: &T::Query,
+    max_entries: u32,
+    mut token: Option<String>,
+) -> Result<Page<T>, CloudError> {
+    if (1..MIN_PAGE).contains(&max_entries)
+        && let Some(token) = token
+    {
+        // A token of a longer page: no page that is short enough can begin there.
+        return Err(CloudError::bad_page_token(&token));
+    }
+    loop {
+        let max_results = (max_entries > 0).then(|| max_entries.min(MAX_PAGE));
+        let request = PageRequest { max_results, token: token.clone() };
+        let ec2 = limited.for_background_read();
+        let page = read(&ec2, T::STEP, || T::page(&ec2, query, &request)).await;
+        let page = page.map_err(|e| with_token(e, token.as_deref()))?;
+        let items: Vec<T> = page.items.into_iter().filter(Entry::exists).collect();
+        if !items.is_empty() || page.next.is_none() || page.next == token {
+            return Ok(Page { items, next: page.next });
+        }
+        token = page.next;
+    }
+}
+
+fn with_token(error: CloudError, token: Option<&str>) -> CloudError {
+    let is_bad = |e: &Ec2Error| matches!(e.class, ErrorClass::BadToken | ErrorClass::InvalidParameter);
+    match token {
+        Some(token) if error.cause.as_deref().is_some_and(is_bad) => {
+            CloudError { cause: error.cause, ..CloudError::bad_page_token(token) }
+        }
+        _ => error,
+    }
+}
+
+/// The entries after a position, at most so many (0: all), oldest first.
+fn cut<T: Entry>(mut entries: Vec<T>, after: Option<&Position>, most: u32) -> Page<T> {
+    entries.retain(|e| e.exists() && after.is_none_or(|after| e.position() > *after));
+    entries.sort_by_key(Entry::position);
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let more = most > 0 && entries.len() > most;
+    if more {
+        entries.truncate(most);
+    }
+    let next = entries.last().filter(|_| more).map(|last| last.position().to_token());
+    Page { items: entries, next }
+}
+
+#[cfg(test)]
+#[path = "listing_tests.rs"]
+mod tests;

@@ -1,0 +1,58 @@
+//! The zones of the region.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ebs_ec2::{Ec2, Zone, Zones as _};
+use ebs_types::ZoneName;
+
+use crate::CloudError;
+use crate::call::read;
+use crate::expiring::Expiring;
+use crate::throttle::RateLimited;
+
+const LIFETIME: Duration = Duration::from_secs(600);
+
+#[derive(Debug)]
+pub(crate) struct Zones<E> {
+    ec2: Arc<RateLimited<E>>,
+    known: Expiring<(), Vec<Zone>>,
+}
+
+impl<E: Ec2> Zones<E> {
+    pub(crate) fn new(ec2: Arc<RateLimited<E>>) -> Self {
+        Self { ec2, known: Expiring::default() }
+    }
+
+    async fn all(&self) -> Result<Vec<Zone>, CloudError> {
+        if let Some(zones) = self.known.get(&()) {
+            return Ok(zones);
+        }
+        let ec2 = self.ec2.for_background_read();
+        let zones = read(&ec2, "list the zones of the region", || ec2.describe_zones()).await?;
+        if !zones.is_empty() {
+            self.known.insert((), zones.clone(), LIFETIME);
+        }
+        Ok(zones)
+    }
+
+    /// The availability zones (no local or wavelength zones) that are available, by name.
+    pub(crate) async fn available(&self) -> Result<Vec<ZoneName>, CloudError> {
+        let zones = self.all().await?.into_iter();
+        let mut names: Vec<_> = zones.filter(|z| z.is_availability_zone && z.available).map(|z| z.name).collect();
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// Those among the names that no zone of the region has. None when EC2 does not tell: then it judges them itself.
+    pub(crate) async fn unknown_among(&self, names: &[ZoneName]) -> Vec<ZoneName> {
+        match self.all().await {
+            Ok(zones) => names.iter().filter(|name| zones.iter().all(|z| z.name != **name)).cloned().collect(),
+            Err(error) => {
+                tracing::warn!(%error, "the zones cannot be checked, EC2 is left to judge them");
+                Vec::new()
+            }
+        }
+    }
+}

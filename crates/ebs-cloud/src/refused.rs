@@ -1,0 +1,76 @@
+//! What a call that EC2 refused means, by the class of the refusal.
+
+use std::fmt::Display;
+
+use ebs_ec2::{Ec2Error, ErrorClass};
+
+use crate::error::{CloudError, CloudErrorKind};
+
+/// What a refused call means where the operation has no rule of its own for its class. `what` says what was being
+/// done to what, as a fragment: `attach vol-1 to i-2`.
+pub(crate) fn refused(what: impl Display, error: Ec2Error) -> CloudError {
+    let kind = match error.class {
+        ErrorClass::MalformedId
+        | ErrorClass::InvalidParameter
+        | ErrorClass::Unsupported
+        | ErrorClass::VolumeNotFound
+        | ErrorClass::SnapshotNotFound
+        | ErrorClass::InstanceNotFound => CloudErrorKind::InvalidArgument,
+        ErrorClass::AttachmentNotFound
+        | ErrorClass::ModificationNotFound
+        | ErrorClass::IncorrectState
+        | ErrorClass::VolumeInUse
+        | ErrorClass::SnapshotInUse
+        | ErrorClass::DeviceNameInUse
+        | ErrorClass::ZoneMismatch
+        | ErrorClass::ModificationCooldown
+        | ErrorClass::Encryption => CloudErrorKind::FailedPrecondition,
+        ErrorClass::IdempotentMismatch => CloudErrorKind::AlreadyExists,
+        ErrorClass::LimitExceeded(_) => CloudErrorKind::LimitExceeded,
+        ErrorClass::InsufficientCapacity => CloudErrorKind::InsufficientCapacity,
+        ErrorClass::SnapshotCooldown | ErrorClass::Throttled | ErrorClass::NotSent => CloudErrorKind::Unavailable,
+        ErrorClass::BadToken => return CloudError::bad_page_token("").caused_by(error),
+        ErrorClass::Unauthenticated | ErrorClass::Unauthorized => CloudErrorKind::Unauthorized,
+        // No clear answer to a question leaves nothing behind, it is only no answer.
+        ErrorClass::Ambiguous if !error.action.mutates() => CloudErrorKind::Unavailable,
+        ErrorClass::Ambiguous => CloudErrorKind::OutcomeUnknown,
+        ErrorClass::DryRunSucceeded | ErrorClass::Other => CloudErrorKind::Internal,
+    };
+    kind.error(format!("{what}: {}", reason(&error))).caused_by(error)
+}
+
+/// The rule behind a class, in our words.
+fn reason(error: &Ec2Error) -> &'static str {
+    match error.class {
+        ErrorClass::VolumeNotFound => "the volume does not exist",
+        ErrorClass::SnapshotNotFound => "the snapshot does not exist",
+        ErrorClass::InstanceNotFound => "the instance does not exist",
+        ErrorClass::AttachmentNotFound => "there is no such attachment",
+        ErrorClass::ModificationNotFound => "there is no such modification",
+        ErrorClass::MalformedId => "an id cannot be one",
+        ErrorClass::IncorrectState => "the state of the object forbids it",
+        ErrorClass::VolumeInUse => "the volume is in use: detach it first",
+        ErrorClass::SnapshotInUse => "the snapshot is in use or locked",
+        ErrorClass::DeviceNameInUse => "the device name is taken",
+        ErrorClass::IdempotentMismatch => "the name was used before with other parameters",
+        ErrorClass::LimitExceeded(_) => "a quota is reached: delete something or have the quota raised",
+        ErrorClass::InsufficientCapacity => "the zone has no room for such a volume now",
+        ErrorClass::ZoneMismatch => "volume and instance are in different zones",
+        ErrorClass::InvalidParameter => "EC2 refuses a parameter",
+        ErrorClass::Unsupported => "EC2 does not support this here",
+        ErrorClass::ModificationCooldown => "too soon after earlier modifications of the volume",
+        ErrorClass::SnapshotCooldown => "too soon after the last snapshot of the volume",
+        ErrorClass::BadToken => "the paging token is not valid",
+        ErrorClass::DryRunSucceeded => "EC2 answered a dry run that was none",
+        ErrorClass::Throttled => "EC2 asks us to slow down",
+        ErrorClass::Unauthenticated => "EC2 does not accept the credentials: check that they exist and are current",
+        ErrorClass::Unauthorized => "the credentials do not allow it: check the driver's IAM policy",
+        ErrorClass::Encryption => {
+            "the KMS key cannot be used: check that it exists, is enabled and that its policy lets the driver use it"
+        }
+        ErrorClass::NotSent => "EC2 cannot be reached: check endpoint, name resolution and network",
+        ErrorClass::Ambiguous if !error.action.mutates() => "EC2 gave no clear answer to a question",
+        ErrorClass::Ambiguous => "EC2 gave no clear answer, it may have been done",
+        ErrorClass::Other => "EC2 refused it",
+    }
+}

@@ -1,0 +1,112 @@
+//! The pure part: what is to be asked of EC2, and what shows that it is done.
+
+use std::num::NonZeroU32;
+use std::time::SystemTime;
+
+use ebs_ec2::{Modification, ModifyVolume, Volume};
+use ebs_types::{DriverName, Gib, Iops, IopsRequest};
+
+use crate::ModifySpec;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RequestedIops {
+    pub(super) request: IopsRequest,
+    /// The volume's own tags ask, on the occasion of another change: that may raise its IOPS and never lowers them.
+    pub(super) only_raises: bool,
+}
+
+/// What the request asks for; else what the tags of the volume ask for, when request or tags allow it. A request for a
+/// ratio counts without that (`controller.md` C13).
+///
+/// Tags that cannot be read are passed over: they must not keep a volume from growing (`controller.md` C12).
+pub(super) fn requested_iops(spec: &ModifySpec, volume: &Volume, driver: &DriverName) -> RequestedIops {
+    if spec.iops != IopsRequest::Default {
+        return RequestedIops { request: spec.iops, only_raises: false };
+    }
+    let allowed = spec.auto_iops.unwrap_or_else(|| allowed_by_tag(volume, driver));
+    let request = match ratio_of_tag(volume, driver) {
+        Some(ratio) if allowed => IopsRequest::PerGib(ratio),
+        _ => IopsRequest::Default,
+    };
+    RequestedIops { request, only_raises: true }
+}
+
+fn ratio_of_tag(volume: &Volume, driver: &DriverName) -> Option<NonZeroU32> {
+    let tag = volume.tags.get(&driver.iops_per_gib_tag())?;
+    let ratio = tag.parse::<i32>().ok().and_then(|ratio| Iops::try_from(ratio).ok());
+    if ratio.is_none() {
+        tracing::warn!(volume = %volume.id, %tag, "the tag with the IOPS per GiB is no such number, IOPS stay");
+    }
+    ratio.and_then(NonZeroU32::new)
+}
+
+fn allowed_by_tag(volume: &Volume, driver: &DriverName) -> bool {
+    match volume.tags.get(&driver.auto_iops_tag()).map(String::as_str) {
+        None | Some("0" | "f" | "F" | "false" | "FALSE" | "False") => false,
+        Some("1" | "t" | "T" | "true" | "TRUE" | "True") => true,
+        Some(tag) => {
+            tracing::warn!(volume = %volume.id, %tag, "the tag that allows more IOPS is no boolean, IOPS stay");
+            false
+        }
+    }
+}
+
+/// The size that the volume will have.
+pub(super) fn size(spec: &ModifySpec, volume: &Volume) -> Gib {
+    spec.size.map_or(volume.size, |size| size.max(volume.size))
+}
+
+/// What is to be changed: the properties in which the volume differs from what is asked for. `iops` is what the
+/// request comes to within the limits.
+pub(super) fn request(
+    spec: &ModifySpec,
+    volume: &Volume,
+    requested: RequestedIops,
+    iops: Option<Iops>,
+) -> ModifyVolume {
+    let volume_type = spec.volume_type.clone().filter(|wanted| *wanted != volume.volume_type);
+    let iops = iops.filter(|wanted| match volume.iops {
+        Some(now) if requested.only_raises => *wanted > now,
+        now => now != Some(*wanted),
+    });
+    ModifyVolume {
+        volume: volume.id.clone(),
+        size: spec.size.filter(|wanted| *wanted > volume.size),
+        volume_type,
+        iops,
+        throughput: spec.throughput.map(NonZeroU32::get).filter(|wanted| volume.throughput != Some(*wanted)),
+    }
+}
+
+pub(super) fn is_nothing(request: &ModifyVolume) -> bool {
+    let ModifyVolume { volume: _, size, volume_type, iops, throughput } = request;
+    size.is_none() && volume_type.is_none() && iops.is_none() && throughput.is_none()
+}
+
+/// True when the volume has what was asked for.
+pub(super) fn is_met(request: &ModifyVolume, volume: &Volume) -> bool {
+    request.size.is_none_or(|size| volume.size >= size)
+        && request.volume_type.as_ref().is_none_or(|wanted| *wanted == volume.volume_type)
+        && request.iops.is_none_or(|iops| volume.iops == Some(iops))
+        && request.throughput.is_none_or(|throughput| volume.throughput == Some(throughput))
+}
+
+/// True when a modification leads to what was asked for.
+pub(super) fn leads_to(request: &ModifyVolume, modification: &Modification) -> bool {
+    request.size.is_none_or(|size| modification.target_size >= Some(size))
+        && request.volume_type.as_ref().is_none_or(|wanted| modification.target_type.as_ref() == Some(wanted))
+        && request.iops.is_none_or(|iops| modification.target_iops == Some(iops))
+        && request.throughput.is_none_or(|throughput| modification.target_throughput == Some(throughput))
+}
+
+/// True when a modification began after one that was the latest before: a describe may still show that one.
+pub(super) fn is_after(modification: &Modification, latest_before: Option<SystemTime>) -> bool {
+    match (modification.started, latest_before) {
+        (Some(started), Some(before)) => started > before,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

@@ -1,0 +1,133 @@
+use ebs_ec2::ModificationState;
+use ebs_types::{Tags, VolumeId, VolumeType};
+
+use super::*;
+use crate::volume::plan::tests::volume as a_volume;
+
+fn volume(tags: &[(&str, &str)]) -> Volume {
+    let tags: Tags = tags.iter().map(|(k, v)| (format!("ebs.csi.aws.com/{k}"), (*v).to_owned())).collect();
+    Volume { volume_type: VolumeType::Io2, size: Gib(10), iops: Some(500), tags, ..a_volume("us-west-2a", "usw2-az1") }
+}
+
+fn requested(spec: &ModifySpec, volume: &Volume) -> RequestedIops {
+    requested_iops(spec, volume, &DriverName::default())
+}
+
+/// Explicit IOPS win over a ratio, a ratio asked for over that of the tags, and it counts without any flag.
+///
+/// Rule: ebs-cloud.md 7 step 7; controller.md C13
+#[test]
+fn explicit_iops_win_over_a_ratio_and_a_ratio_of_the_request_over_that_of_the_tags() {
+    let tagged = volume(&[("IOPSPerGb", "7"), ("AllowAutoIOPSIncreaseOnModify", "true")]);
+    let asked = |iops| requested(&ModifySpec { iops, ..ModifySpec::default() }, &tagged);
+    for request in [IopsRequest::explicit(900), IopsRequest::per_gib(3)] {
+        assert_eq!(asked(request), RequestedIops { request, only_raises: false });
+    }
+    for nothing in [IopsRequest::Default, IopsRequest::explicit(0), IopsRequest::per_gib(0)] {
+        assert_eq!(asked(nothing), RequestedIops { request: IopsRequest::per_gib(7), only_raises: true });
+    }
+}
+
+/// The ratio of the tags counts when the request's flag, or else the tag's, allows it.
+///
+/// Rule: ebs-cloud.md 7 steps 6, 7
+#[test]
+fn the_ratio_of_the_tags_counts_only_when_request_or_tag_allow_it() {
+    for (tag, asked, counts) in [
+        ("true", None, true),
+        ("1", None, true),
+        ("T", None, true),
+        ("false", None, false),
+        ("f", None, false),
+        ("false", Some(true), true),
+        ("true", Some(false), false),
+    ] {
+        let tagged = volume(&[("IOPSPerGb", "7"), ("AllowAutoIOPSIncreaseOnModify", tag)]);
+        let requested = requested(&ModifySpec { auto_iops: asked, ..ModifySpec::default() }, &tagged);
+        assert_eq!(requested.request == IopsRequest::per_gib(7), counts, "{tag} {asked:?}");
+    }
+}
+
+/// IOPS tags that cannot be read ask for nothing.
+///
+/// Rule: ebs-cloud.md 7 step 6; controller.md C12
+#[test]
+fn tags_that_cannot_be_read_ask_for_nothing() {
+    for (ratio, allow) in [("many", "true"), ("-5", "true"), ("0", "true"), ("99999999999", "true"), ("7", "yes")] {
+        let tagged = volume(&[("IOPSPerGb", ratio), ("AllowAutoIOPSIncreaseOnModify", allow)]);
+        assert_eq!(requested(&ModifySpec::default(), &tagged).request, IopsRequest::Default, "{ratio} {allow}");
+    }
+}
+
+#[test]
+fn only_what_differs_is_asked_for() {
+    let now = Volume { throughput: Some(125), ..volume(&[]) };
+    let asked = |spec: &ModifySpec, iops| request(spec, &now, requested(spec, &now), iops);
+    let same = ModifySpec {
+        size: Some(Gib(10)),
+        volume_type: Some(VolumeType::Io2),
+        iops: IopsRequest::explicit(500),
+        throughput: NonZeroU32::new(125),
+        ..ModifySpec::default()
+    };
+    assert!(is_nothing(&asked(&same, Some(500))));
+    let smaller = ModifySpec { size: Some(Gib(5)), throughput: NonZeroU32::new(0), ..ModifySpec::default() };
+    assert!(is_nothing(&asked(&smaller, None)));
+    let other = ModifySpec {
+        size: Some(Gib(11)),
+        volume_type: Some(VolumeType::Gp3),
+        iops: IopsRequest::explicit(400),
+        throughput: Some(200),
+        ..ModifySpec::default()
+    };
+    let all = asked(&other, Some(400));
+    assert_eq!((all.size, all.volume_type.clone()), (Some(Gib(11)), Some(VolumeType::Gp3)));
+    assert_eq!((all.iops, all.throughput), (Some(400), Some(200)), "a request may lower them");
+}
+
+/// IOPS tags never lower IOPS.
+///
+/// Rule: ebs-cloud.md 7 step 7
+#[test]
+fn tags_never_lower_iops() {
+    let now = volume(&[("IOPSPerGb", "7"), ("AllowAutoIOPSIncreaseOnModify", "true")]);
+    let grow = ModifySpec::size(Gib(20));
+    assert_eq!(request(&grow, &now, requested(&grow, &now), Some(140)).iops, None);
+    assert_eq!(request(&grow, &now, requested(&grow, &now), Some(600)).iops, Some(600));
+}
+
+/// The final check holds size, type, IOPS and throughput against what was asked for.
+///
+/// Rule: ebs-cloud.md 7 step 10
+#[test]
+fn a_volume_and_a_modification_are_held_against_all_that_was_asked_for() {
+    let ask = ModifyVolume {
+        volume: VolumeId::parse("vol-1").unwrap(),
+        size: Some(Gib(20)),
+        volume_type: Some(VolumeType::Gp3),
+        iops: Some(4000),
+        throughput: Some(200),
+    };
+    let there =
+        Volume { size: Gib(21), volume_type: VolumeType::Gp3, iops: Some(4000), throughput: Some(200), ..volume(&[]) };
+    assert!(is_met(&ask, &there));
+    assert!(!is_met(&ask, &Volume { size: Gib(19), ..there.clone() }));
+    assert!(!is_met(&ask, &Volume { volume_type: VolumeType::Io2, ..there.clone() }));
+    assert!(!is_met(&ask, &Volume { iops: Some(4001), ..there.clone() }));
+    assert!(!is_met(&ask, &Volume { throughput: None, ..there }));
+    let modification = Modification {
+        volume: ask.volume.clone(),
+        state: ModificationState::Modifying,
+        status_message: None,
+        target_size: Some(Gib(20)),
+        target_type: Some(VolumeType::Gp3),
+        target_iops: Some(4000),
+        target_throughput: Some(200),
+        started: None,
+    };
+    assert!(leads_to(&ask, &modification));
+    assert!(!leads_to(&ask, &Modification { target_size: Some(Gib(19)), ..modification.clone() }));
+    assert!(!leads_to(&ask, &Modification { target_type: None, ..modification.clone() }));
+    assert!(!leads_to(&ask, &Modification { target_iops: Some(3000), ..modification.clone() }));
+    assert!(!leads_to(&ask, &Modification { target_throughput: None, ..modification }));
+}

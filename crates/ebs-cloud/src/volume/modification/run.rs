@@ -1,0 +1,137 @@
+//! Modifying a volume: from what is asked for to EC2's word that it is so.
+
+use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Modification, ModificationState, ModifyVolume, Place, Volume, Volumes};
+use ebs_types::{Gib, Iops, VolumeId, VolumeType, Waiters};
+
+use super::cooldown::when_possible;
+use super::plan;
+use crate::call::mutate;
+use crate::op::Op;
+use crate::recent_writes::Write;
+use crate::refused::refused;
+use crate::volume::iops_limit::{IopsQuery, Site};
+use crate::volume::service::VolumeService;
+use crate::{CloudError, CloudErrorKind, ModifySpec, Object, bounds};
+
+impl<E: Ec2> VolumeService<E> {
+    /// Sees to it that the volume has at least this size; returns the size it has.
+    ///
+    /// # Errors
+    /// `CloudErrorKind::FailedPrecondition` says when the next modification is possible.
+    pub async fn expand(&self, id: &VolumeId, size: Gib, waiters: &Waiters) -> Result<Gib, CloudError> {
+        let op = Op::start(format!("expand volume {id} to {size}"), bounds::EXPAND, waiters);
+        Ok(self.change_properties(&op, id, &ModifySpec::size(size)).await?.size)
+    }
+
+    /// Sees to it that the volume has the properties and tags asked for, and returns it; `None` when nothing but tags
+    /// was asked for. Tags are changed first.
+    ///
+    /// # Errors
+    /// `CloudErrorKind::FailedPrecondition` says when the next modification is possible. A property that EC2 refuses
+    /// after tags were changed is `CloudErrorKind::Internal`: "invalid" would say that nothing was done.
+    pub async fn modify(
+        &self,
+        id: &VolumeId,
+        spec: &ModifySpec,
+        waiters: &Waiters,
+    ) -> Result<Option<Volume>, CloudError> {
+        let op = Op::start(format!("modify volume {id}"), bounds::EXPAND, waiters);
+        let has_changed_tags = self.change_tags(&op, id, spec).await?;
+        if !spec.asks_for_properties() {
+            return Ok(None);
+        }
+        match self.change_properties(&op, id, spec).await {
+            Err(CloudError { kind: CloudErrorKind::InvalidArgument, message, cause }) if has_changed_tags => {
+                let message = format!("{message}; its tags have been changed");
+                Err(CloudError { kind: CloudErrorKind::Internal, message, cause })
+            }
+            other => other.map(Some),
+        }
+    }
+
+    async fn change_properties(&self, op: &Op<'_>, id: &VolumeId, spec: &ModifySpec) -> Result<Volume, CloudError> {
+        let latest = self.latest_at_rest(op, id).await?;
+        let volume = self.context.volume_for_sure(op, id).await?;
+        let request = self.request(spec, &volume).await;
+        if plan::is_nothing(&request) {
+            return Ok(volume);
+        }
+        let before = latest.as_ref().and_then(|m| m.started);
+        let ec2 = self.context.ec2.for_mutation(op);
+        let answer = mutate(op, || ec2.modify_volume(&request)).await?;
+        match answer {
+            Ok(modification) => {
+                self.context.recent.forget_refusal(id);
+                self.context.recent.note(Write::Modification(id.clone()));
+                if !is_past_modifying(&modification) {
+                    self.modification_end(op, &request, before).await?;
+                }
+            }
+            Err(e) if e.class == ErrorClass::Ambiguous => {
+                self.context.recent.note(Write::Modification(id.clone()));
+                self.modification_end(op, &request, before).await?;
+            }
+            Err(e) => {
+                let may_be_ours = matches!(e.class, ErrorClass::ModificationCooldown | ErrorClass::IncorrectState);
+                if !(may_be_ours && self.is_made_already(op, &request, before).await?) {
+                    return Err(modification_refused(op, id, latest.as_ref(), e));
+                }
+                self.modification_end(op, &request, before).await?;
+            }
+        }
+        self.reached(op, &request).await
+    }
+
+    async fn request(&self, spec: &ModifySpec, volume: &Volume) -> ModifyVolume {
+        let requested = plan::requested_iops(spec, volume, &self.context.config.driver);
+        let volume_type = spec.volume_type.as_ref().unwrap_or(&volume.volume_type);
+        let iops = self.iops_within_limits(volume, volume_type, plan::size(spec, volume), requested).await;
+        plan::request(spec, volume, requested, iops)
+    }
+
+    /// The IOPS that the request comes to for the type and size to be; a number that was lowered is logged.
+    async fn iops_within_limits(
+        &self,
+        volume: &Volume,
+        volume_type: &VolumeType,
+        size: Gib,
+        requested: plan::RequestedIops,
+    ) -> Option<Iops> {
+        let asked = requested.request.resolve(size, None, false)?;
+        let place = volume.zone.clone().map(Place::Zone).or_else(|| volume.zone_id.clone().map(Place::ZoneId));
+        let limits = match place {
+            Some(place) => {
+                let site = &Site { place, outpost_arn: volume.outpost_arn.clone() };
+                let query = IopsQuery { volume_type, site, iops: requested.request, size };
+                self.iops_limits.limits(&query, self.probe_tags(&volume.tags)).await
+            }
+            None => volume_type.iops_limits(),
+        };
+        if requested.only_raises && limits.is_none() {
+            // The type has no IOPS to choose.
+            return None;
+        }
+        let iops = requested.request.resolve(size, limits, true);
+        if iops < Some(asked) {
+            tracing::warn!(volume = %volume.id, asked, ?iops, ?limits, "more IOPS were asked for than the type can have: lowered");
+        }
+        iops
+    }
+}
+
+fn is_past_modifying(modification: &Modification) -> bool {
+    matches!(modification.state, ModificationState::Optimizing | ModificationState::Completed)
+}
+
+fn modification_refused(op: &Op<'_>, id: &VolumeId, latest: Option<&Modification>, error: Ec2Error) -> CloudError {
+    match error.class {
+        ErrorClass::VolumeNotFound | ErrorClass::MalformedId => {
+            CloudError::not_found(Object::Volume(id.clone())).caused_by(error)
+        }
+        ErrorClass::ModificationCooldown | ErrorClass::IncorrectState => {
+            let message = format!("{op}: {}", when_possible(latest));
+            CloudErrorKind::FailedPrecondition.error(message).caused_by(error)
+        }
+        _ => refused(op, error),
+    }
+}

@@ -1,0 +1,140 @@
+//! The request for a volume, computed from what is asked for, what its source is and where there is room.
+
+use std::num::NonZeroU32;
+
+use ebs_ec2::{CopyVolume, CreateVolume, Ec2, Place};
+use ebs_types::{DriverName, Gib, Iops, SnapshotId, Tags, VolumeId};
+
+use super::adopt::ownership;
+use super::iops_limit::{IopsQuery, Site};
+use super::plan;
+use super::request::CreateRequest;
+use super::service::VolumeService;
+use crate::op::Op;
+use crate::{CloudError, CloudErrorKind, Object, Source, VolumeSpec};
+
+impl<E: Ec2> VolumeService<E> {
+    /// The request for a volume with that client token: the one that was sent before, or a new one.
+    pub(super) async fn create_request(
+        &self,
+        op: &Op<'_>,
+        spec: &VolumeSpec,
+        token: String,
+    ) -> Result<CreateRequest, CloudError> {
+        if let Some(request) = self.memory.cached_request(spec) {
+            return Ok(request.with_token(token));
+        }
+        plan::check(spec)?;
+        let request = match &spec.source {
+            Source::Volume(source) => CreateRequest::Copy(self.copy_volume_request(op, spec, source, token).await?),
+            Source::Blank => CreateRequest::Create(self.create_volume_request(op, spec, None, token).await?),
+            Source::Snapshot(id) => CreateRequest::Create(self.create_volume_request(op, spec, Some(id), token).await?),
+        };
+        self.memory.cache_request(spec, &request);
+        Ok(request)
+    }
+
+    async fn create_volume_request(
+        &self,
+        op: &Op<'_>,
+        spec: &VolumeSpec,
+        snapshot: Option<&SnapshotId>,
+        token: String,
+    ) -> Result<CreateVolume, CloudError> {
+        let source = match snapshot {
+            Some(id) if plan::size_depends_on_snapshot(spec) => Some(self.size_of(op, id).await?),
+            _ => None,
+        };
+        let size = plan::size(&spec.capacity, &spec.volume_type, source.as_ref())?;
+        let site = self.site(spec).await?;
+        let iops = self.iops(spec, size, &site).await;
+        Ok(CreateVolume {
+            client_token: token,
+            place: site.place,
+            size,
+            volume_type: spec.volume_type.clone(),
+            iops,
+            throughput: spec.throughput.map(NonZeroU32::get),
+            encrypted: spec.encrypted || spec.kms_key_id.is_some(),
+            kms_key_id: spec.kms_key_id.clone(),
+            snapshot: snapshot.cloned(),
+            initialization_rate: spec.initialization_rate.map(NonZeroU32::get),
+            multi_attach: spec.multi_attach,
+            outpost_arn: site.outpost_arn,
+            tags: spec.tags.clone(),
+            dry_run: false,
+        })
+    }
+
+    async fn copy_volume_request(
+        &self,
+        op: &Op<'_>,
+        spec: &VolumeSpec,
+        id: &VolumeId,
+        token: String,
+    ) -> Result<CopyVolume, CloudError> {
+        let source = self.context.volume_for_sure(op, id).await.map_err(|e| match e.kind {
+            CloudErrorKind::NotFound(object) => CloudError { cause: e.cause, ..CloudError::source_not_found(object) },
+            _ => e,
+        })?;
+        plan::check_clone(spec, &source)?;
+        let needs = plan::SourceSize { what: format!("volume {id}"), size: source.size };
+        let size = plan::size(&spec.capacity, &spec.volume_type, Some(&needs))?;
+        let iops = match source.zone {
+            Some(zone) => {
+                let site = Site { place: Place::Zone(zone), outpost_arn: source.outpost_arn };
+                self.iops(spec, size, &site).await
+            }
+            None => spec.iops.resolve(size, spec.volume_type.iops_limits(), spec.raise_iops_to_min),
+        };
+        Ok(CopyVolume {
+            client_token: token,
+            source: id.clone(),
+            size,
+            volume_type: spec.volume_type.clone(),
+            iops,
+            throughput: spec.throughput.map(NonZeroU32::get),
+            multi_attach: spec.multi_attach,
+            tags: spec.tags.clone(),
+        })
+    }
+
+    async fn site(&self, spec: &VolumeSpec) -> Result<Site, CloudError> {
+        let mut sites = plan::named_sites(&spec.topology);
+        if sites.is_empty() {
+            sites = plan::open_sites(&spec.name, &self.context.zones.available().await?);
+        }
+        let without_room = self.memory.sites_without_room(&spec.name);
+        plan::pick(&sites, &without_room).cloned().ok_or_else(|| {
+            let message = format!("create volume {:?}: EC2 lists no availability zone that is available", spec.name);
+            CloudErrorKind::InsufficientCapacity.error(message)
+        })
+    }
+
+    /// The IOPS to ask for, within the limits of the type there; a number that was lowered is logged.
+    async fn iops(&self, spec: &VolumeSpec, size: Gib, site: &Site) -> Option<Iops> {
+        let asked = spec.iops.resolve(size, None, false)?;
+        let query = IopsQuery { volume_type: &spec.volume_type, site, iops: spec.iops, size };
+        let limits = self.iops_limits.limits(&query, self.probe_tags(&spec.tags)).await;
+        let iops = spec.iops.resolve(size, limits, spec.raise_iops_to_min);
+        if iops < Some(asked) {
+            tracing::warn!(volume = %spec.name, asked, ?iops, ?limits, "more IOPS were asked for than the type can have: lowered");
+        }
+        iops
+    }
+
+    /// Tags by which EC2 permissions recognise the driver.
+    pub(crate) fn probe_tags(&self, of: &Tags) -> Tags {
+        let mut tags: Tags = ownership(&self.context.config.driver, of).map(|(k, v)| (k.clone(), v.clone())).collect();
+        tags.insert(self.context.config.driver.managed_tag(), "true".to_owned());
+        tags.remove(DriverName::VOLUME_NAME_TAG);
+        tags
+    }
+
+    pub(super) async fn size_of(&self, op: &Op<'_>, id: &SnapshotId) -> Result<plan::SourceSize, CloudError> {
+        match self.context.snapshot_for_sure(op, id).await? {
+            Some(snapshot) => Ok(plan::SourceSize { what: format!("snapshot {id}"), size: snapshot.size }),
+            None => Err(CloudError::source_not_found(Object::Snapshot(id.clone()))),
+        }
+    }
+}

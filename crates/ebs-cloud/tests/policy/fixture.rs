@@ -1,0 +1,282 @@
+//! One policy over one EC2, and what tests ask of both.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ebs_cloud::{
+    CapacityRequest, Cloud, CloudConfig, CloudError, Sidecar, SnapshotSpec, Source, Term, Topology, Volume, VolumeSpec,
+};
+use ebs_ec2::{Action, ErrorClass, Volumes};
+use ebs_sim::api::{Call, CreateVolume, Reply, RunInstances, SimVolume, TerminateInstances};
+use ebs_sim::engine::{EngineConfig, TimingOverride};
+use ebs_sim::port::SimEc2;
+use ebs_types::{
+    ConnectionId, DriverName, Gib, IopsRequest, NodeId, Tags, VolumeId, VolumeType, Waiter, Waiters, ZoneId, ZoneName,
+};
+
+use crate::ec2_override::Ec2Override;
+
+/// The calls that change something.
+const MUTATIONS: [Action; 8] = [
+    Action::AttachVolume,
+    Action::CopyVolumes,
+    Action::CreateSnapshot,
+    Action::CreateVolume,
+    Action::DeleteSnapshot,
+    Action::DeleteVolume,
+    Action::DetachVolume,
+    Action::ModifyVolume,
+];
+
+pub(crate) struct Fixture {
+    pub(crate) sim: SimEc2,
+    pub(crate) ec2: Arc<Ec2Override>,
+    pub(crate) cloud: Arc<Cloud<Ec2Override>>,
+    /// Somebody waits for as long as the fixture lives.
+    pub(crate) waiters: Waiters,
+    _waiter: Waiter,
+    root_volumes: Mutex<Vec<String>>,
+}
+
+impl Fixture {
+    pub(crate) async fn new() -> Self {
+        Self::with(EngineConfig::default()).await
+    }
+
+    /// On a process that has run for a while.
+    pub(crate) async fn with(config: EngineConfig) -> Self {
+        let sim = SimEc2::start(config).await.expect("an engine in memory starts");
+        sim.engine().least_rights().demand(ebs_sim::iam::Shipped::ManagedV2);
+        let ec2 = Arc::new(Ec2Override::over(sim.clone()));
+        let cloud = over(&ec2);
+        let waiters = Waiters::default();
+        let waiter = waiters.join();
+        let root_volumes = sim.engine().snapshot_of_state().await.volumes.into_iter().map(|v| v.id).collect();
+        let root_volumes = Mutex::new(root_volumes);
+        let fixture = Self { sim, ec2, cloud, waiters, _waiter: waiter, root_volumes };
+        fixture.pass(20).await;
+        fixture
+    }
+
+    /// All sidecars ask this process alone, over one connection each, and have done so for 15 s.
+    pub(crate) async fn serve_alone(&self) {
+        self.connect(ConnectionId::unique());
+        self.pass(15).await;
+    }
+
+    /// All sidecars ask over that connection.
+    pub(crate) fn connect(&self, connection: ConnectionId) {
+        connect(&self.cloud, connection);
+    }
+
+    /// Another process begins, over the same EC2.
+    pub(crate) fn restart(&mut self) {
+        self.cloud = over(&self.ec2);
+    }
+
+    pub(crate) async fn pass(&self, seconds: u64) {
+        tokio::time::advance(Duration::from_secs(seconds)).await;
+    }
+
+    pub(crate) async fn timing(&self, timing: TimingOverride) {
+        self.sim.engine().set_timing(timing).await;
+    }
+
+    /// The volumes that are not the instances' own, those being deleted included.
+    pub(crate) async fn volumes(&self) -> Vec<SimVolume> {
+        let all = self.all_volumes().await;
+        let roots = self.root_volumes.lock().expect("no test panics with it");
+        all.into_iter().filter(|v| !roots.contains(&v.id)).collect()
+    }
+
+    /// How many calls changed something or tried to; dry runs do not count.
+    pub(crate) fn mutations(&self) -> usize {
+        self.sim.calls().iter().filter(|c| MUTATIONS.contains(&c.action) && !c.dry_run).count()
+    }
+
+    pub(crate) fn count(&self, action: Action) -> usize {
+        self.sim.count(action)
+    }
+
+    /// How many calls of an action EC2 took, whatever it answered.
+    pub(crate) fn accepted(&self, action: Action) -> usize {
+        let accepted = |error| matches!(error, None | Some(ErrorClass::Ambiguous));
+        self.sim.calls().iter().filter(|c| c.action == action && accepted(c.error)).count()
+    }
+
+    /// The CreateVolume requests so far, dry runs excluded.
+    pub(crate) fn creations(&self) -> Vec<CreateVolume> {
+        self.creations_that(|c| !c.dry_run)
+    }
+
+    /// The CreateVolume requests so far that only ask.
+    pub(crate) fn probes(&self) -> Vec<CreateVolume> {
+        self.creations_that(|c| c.dry_run)
+    }
+
+    fn creations_that(&self, wanted: impl Fn(&CreateVolume) -> bool) -> Vec<CreateVolume> {
+        let calls = self.sim.calls().into_iter();
+        let requests =
+            calls.filter_map(|c| if let Call::CreateVolume(request) = c.request { Some(request) } else { None });
+        requests.filter(wanted).collect()
+    }
+
+    pub(crate) async fn create(&self, spec: &VolumeSpec) -> Result<Volume, CloudError> {
+        self.cloud.volumes.create(spec, &self.waiters).await.map(ebs_cloud::Ensured::into_inner)
+    }
+
+    /// A volume in the zone of the machine's own instance.
+    pub(crate) async fn volume(&self, name: &str) -> Volume {
+        self.create(&in_zone(spec(name), "us-west-2a")).await.expect("a plain volume can be created")
+    }
+
+    /// The machine's own instance and the one in another zone.
+    pub(crate) async fn nodes(&self) -> [NodeId; 2] {
+        self.sim.instance_ids().await.map(NodeId::Instance)
+    }
+
+    /// Another process over the same EC2.
+    pub(crate) fn twin(&self) -> Arc<Cloud<Ec2Override>> {
+        over(&self.ec2)
+    }
+
+    /// Another process over the same EC2, which has been the only one asked for a while, whose clock is wrong
+    /// by so many seconds and whose observer that is.
+    pub(crate) async fn process(&self, wrong: i64, observer: Arc<dyn ebs_ec2::Observer>) -> Arc<Cloud<Ec2Override>> {
+        let (now, off) = (self.sim.engine().now(), Duration::from_secs(wrong.unsigned_abs()));
+        let time_of_day = Some(if wrong < 0 { now - off } else { now + off });
+        let config = CloudConfig { time_of_day, ..CloudConfig::new(DriverName::default()) };
+        let cloud = Arc::new(Cloud::observed(Arc::clone(&self.ec2), config, observer));
+        connect(&cloud, ConnectionId::unique());
+        self.pass(20).await;
+        cloud
+    }
+
+    /// The actions called since the last [`SimEc2::clear_calls`].
+    pub(crate) fn actions(&self) -> Vec<Action> {
+        self.sim.calls().iter().map(|c| c.action).collect()
+    }
+
+    /// Another instance in the zone of the machine's own.
+    pub(crate) async fn neighbour(&self) -> NodeId {
+        let call = RunInstances {
+            image_id: Some("ami-12345678".to_owned()),
+            min_count: Some(1),
+            max_count: Some(1),
+            availability_zone: Some("us-west-2a".to_owned()),
+            ..RunInstances::default()
+        };
+        let before: Vec<String> = self.all_volumes().await.into_iter().map(|v| v.id).collect();
+        let reply = self.sim.engine().call(Call::RunInstances(call)).await.expect("an instance can be started");
+        let Reply::RunInstances(started) = reply else { panic!("{reply:?}") };
+        self.pass(120).await;
+        let roots = self.all_volumes().await.into_iter().map(|v| v.id).filter(|id| !before.contains(id));
+        self.root_volumes.lock().expect("no test panics with it").extend(roots);
+        NodeId::parse(&started[0].id).expect("the simulator makes valid ids")
+    }
+
+    /// Ends an instance, until EC2 shows it terminated.
+    pub(crate) async fn terminate(&self, node: &NodeId) {
+        let instance_ids = vec![node.instance().to_string()];
+        let call = Call::TerminateInstances(TerminateInstances { instance_ids, dry_run: false });
+        self.sim.engine().call(call).await.expect("the instance can be terminated");
+        self.pass(300).await;
+    }
+
+    async fn all_volumes(&self) -> Vec<SimVolume> {
+        self.sim.engine().snapshot_of_state().await.volumes
+    }
+
+    /// Makes a volume behind the policy's back.
+    pub(crate) async fn stranger(&self, request: ebs_ec2::CreateVolume) -> VolumeId {
+        self.sim.by_test().create_volume(&request).await.expect("a plain volume can be created").id
+    }
+}
+
+fn over(ec2: &Arc<Ec2Override>) -> Arc<Cloud<Ec2Override>> {
+    let now = Some(ec2.sim.engine().now());
+    let config = CloudConfig { time_of_day: now, ..CloudConfig::new(DriverName::default()) };
+    Arc::new(Cloud::new(Arc::clone(ec2), config))
+}
+
+pub(crate) fn tags(name_tag: &str, name: &str) -> Tags {
+    [(name_tag, name), ("ebs.csi.aws.com/cluster", "true"), ("kubernetes.io/cluster/blue", "owned"), ("Name", "user")]
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
+pub(crate) fn spec(name: &str) -> VolumeSpec {
+    VolumeSpec {
+        name: name.to_owned(),
+        capacity: CapacityRequest { required: Some(Gib(4)), fallback: Gib(100), limit: None },
+        volume_type: VolumeType::Gp3,
+        iops: IopsRequest::Default,
+        raise_iops_to_min: false,
+        throughput: None,
+        encrypted: false,
+        kms_key_id: None,
+        source: Source::Blank,
+        topology: Topology::default(),
+        multi_attach: false,
+        initialization_rate: None,
+        tags: tags("CSIVolumeName", name),
+    }
+}
+
+pub(crate) fn snapshot_spec(name: &str, volume: &VolumeId) -> SnapshotSpec {
+    SnapshotSpec {
+        name: name.to_owned(),
+        volume: volume.clone(),
+        outpost_arn: None,
+        tags: tags("CSIVolumeSnapshotName", name),
+    }
+}
+
+pub(crate) fn zone(name: &str) -> ZoneName {
+    ZoneName::parse(name).expect("tests name zones correctly")
+}
+
+pub(crate) fn in_zone(spec: VolumeSpec, name: &str) -> VolumeSpec {
+    let terms = vec![Term { zone: Some(zone(name)), zone_id: None, outpost_arn: None }];
+    VolumeSpec { topology: Topology { preferred: terms.clone(), requisite: terms }, ..spec }
+}
+
+pub(crate) fn in_zone_with_id(spec: VolumeSpec, id: &str) -> VolumeSpec {
+    let terms = vec![Term {
+        zone: None,
+        zone_id: Some(ZoneId::parse(id).expect("tests name zones correctly")),
+        outpost_arn: None,
+    }];
+    VolumeSpec { topology: Topology { preferred: terms.clone(), requisite: terms }, ..spec }
+}
+
+/// What a plan of the policy would send, under a token of somebody else.
+pub(crate) fn request(spec: &VolumeSpec, token: &str) -> ebs_ec2::CreateVolume {
+    let size = spec.capacity.required.unwrap_or(spec.capacity.fallback);
+    let place = ebs_ec2::Place::Zone(zone("us-west-2a"));
+    ebs_ec2::CreateVolume {
+        encrypted: spec.encrypted,
+        kms_key_id: spec.kms_key_id.clone(),
+        multi_attach: spec.multi_attach,
+        tags: spec.tags.clone(),
+        ..ebs_ec2::CreateVolume::plain(token, place, size, spec.volume_type.clone())
+    }
+}
+
+/// The error with all its causes, as it is logged.
+pub(crate) fn message_of(error: &CloudError) -> String {
+    let mut text = error.to_string();
+    let mut next = std::error::Error::source(error);
+    while let Some(cause) = next {
+        text = format!("{text}: {cause}");
+        next = cause.source();
+    }
+    text
+}
+
+fn connect(cloud: &Cloud<Ec2Override>, connection: ConnectionId) {
+    for sidecar in [Sidecar::Provisioner, Sidecar::Attacher, Sidecar::Snapshotter] {
+        cloud.note_request(sidecar, Some(connection));
+    }
+}

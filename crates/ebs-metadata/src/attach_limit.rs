@@ -1,0 +1,129 @@
+//! How many volumes a node can have attached by the driver.
+
+use ebs_types::{LimitKind, attachment_limit};
+
+/// A flag value that makes no sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LimitFlagError {
+    /// Kubernetes reads 0 as "no limit".
+    #[error("--volume-attach-limit=0 would mean unlimited to Kubernetes: give the number of volumes, or leave it out")]
+    ZeroLimit,
+    /// Not a number of volumes.
+    #[error("--volume-attach-limit={0} is out of range: 1 to 2147483647, or -1 to compute it")]
+    Limit(i64),
+    /// Not a number of slots.
+    #[error("--reserved-volume-attachments={0} is out of range: 0 to 2147483647, or -1 to ask the metadata")]
+    Reserved(i64),
+    /// One says what the other would compute.
+    #[error("--volume-attach-limit and --reserved-volume-attachments exclude each other: give one of them")]
+    Both,
+}
+
+/// The two flags, checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LimitFlags {
+    limit: Option<u32>,
+    reserved: Option<u32>,
+}
+
+impl LimitFlags {
+    /// Checks `--volume-attach-limit` and `--reserved-volume-attachments`; -1 means not given, for both.
+    ///
+    /// # Errors
+    /// [`LimitFlagError`] names the flag and the rule.
+    pub fn parse(volume_attach_limit: i64, reserved_volume_attachments: i64) -> Result<Self, LimitFlagError> {
+        let number = |value: i64| i32::try_from(value).ok().and_then(|value| u32::try_from(value).ok());
+        let limit = match volume_attach_limit {
+            -1 => None,
+            0 => return Err(LimitFlagError::ZeroLimit),
+            given => Some(number(given).ok_or(LimitFlagError::Limit(given))?),
+        };
+        let reserved = match reserved_volume_attachments {
+            -1 => None,
+            given => Some(number(given).ok_or(LimitFlagError::Reserved(given))?),
+        };
+        if limit.is_some() && reserved.is_some() {
+            return Err(LimitFlagError::Both);
+        }
+        Ok(Self { limit, reserved })
+    }
+}
+
+/// The number of volumes to report for a node, at least 1 (0 would mean unlimited).
+///
+/// A given limit is taken as it is. Else: what the instance type can have, less what is reserved (given, or the
+/// volumes known to the metadata and the root), less the network interfaces beyond the first where they take slots.
+pub fn attach_limit(instance_type: &str, block_devices: u32, network_interfaces: u32, flags: &LimitFlags) -> u32 {
+    if let Some(limit) = flags.limit {
+        return limit;
+    }
+    let table = attachment_limit(instance_type);
+    let reserved = flags.reserved.unwrap_or(block_devices.saturating_add(1));
+    let interfaces = match table.kind {
+        LimitKind::Shared => network_interfaces.max(1) - 1,
+        LimitKind::Dedicated => 0,
+    };
+    table.limit.saturating_sub(reserved).saturating_sub(interfaces).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The attachment limit follows the published vectors; a node that counts no interface has one.
+    ///
+    /// Rule: node.md 15.1, 15.2; ebs-cloud.md 16.1
+    #[test]
+    fn attachment_limits_follow_the_published_vectors() {
+        let none = LimitFlags::default();
+        let reserved = |count| LimitFlags::parse(-1, count).unwrap();
+        for (instance_type, block_devices, interfaces, flags, expected) in [
+            ("m5.large", 5, 9, LimitFlags::parse(10, -1).unwrap(), 10),
+            ("t2.medium", 0, 4, none, 38),
+            ("t2.medium", 7, 4, reserved(3), 36),
+            // One that counts no interface still has one.
+            ("m5.large", 0, 1, none, 26),
+            ("m5.large", 0, 0, none, 26),
+            ("d3en.12xlarge", 0, 1, none, 2),
+            ("d3.8xlarge", 0, 1, none, 2),
+            ("m7i.48xlarge", 0, 15, none, 127),
+            ("t3.xlarge", 9, 40, reserved(0), 1),
+            ("mac1.metal", 0, 1, none, 15),
+            ("g4dn.xlarge", 0, 1, none, 24),
+            ("g4ad.xlarge", 0, 1, none, 24),
+            ("g4dn.12xlarge", 0, 1, none, 21),
+            ("g5.48xlarge", 0, 1, none, 8),
+            ("inf1.xlarge", 0, 1, none, 25),
+            ("inf1.2xlarge", 0, 1, none, 25),
+            ("inf1.6xlarge", 0, 1, none, 22),
+            ("inf1.24xlarge", 0, 1, none, 10),
+            ("m5d.large", 0, 3, none, 23),
+            ("unknown.type", 2, 2, none, 23),
+        ] {
+            let limit = attach_limit(instance_type, block_devices, interfaces, &flags);
+            assert_eq!(limit, expected, "{instance_type} B={block_devices} E={interfaces} {flags:?}");
+        }
+    }
+
+    /// The attachment limit is never below 1, which Kubernetes would read as unlimited.
+    ///
+    /// Rule: node.md 15.1
+    #[test]
+    fn the_limit_is_never_below_one() {
+        assert_eq!(attach_limit("t3.xlarge", 1000, 1000, &LimitFlags::default()), 1);
+        assert_eq!(attach_limit("t3.xlarge", u32::MAX, 1, &LimitFlags::default()), 1);
+    }
+
+    /// --volume-attach-limit=0 and values below -1 are refused; the two limit flags exclude each other.
+    ///
+    /// Rule: node.md N-21; ebs-cloud.md E21; runtime.md 3
+    #[test]
+    fn flags_that_mean_unlimited_or_nothing_are_refused() {
+        assert_eq!(LimitFlags::parse(0, -1), Err(LimitFlagError::ZeroLimit));
+        assert_eq!(LimitFlags::parse(-2, -1), Err(LimitFlagError::Limit(-2)));
+        assert_eq!(LimitFlags::parse(1 << 31, -1), Err(LimitFlagError::Limit(1 << 31)));
+        assert_eq!(LimitFlags::parse(-1, -2), Err(LimitFlagError::Reserved(-2)));
+        assert_eq!(LimitFlags::parse(5, 0), Err(LimitFlagError::Both));
+        assert_eq!(LimitFlags::parse(-1, -1), Ok(LimitFlags::default()));
+    }
+}

@@ -1,0 +1,102 @@
+//! What a driver with a planted bug answers.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use csi_proto::csi::{Snapshot, Volume};
+
+use crate::driver::{Answer, Reply, Rpc, RpcCode, RpcError};
+use crate::planted::Planted;
+
+const GIB: i64 = 1 << 30;
+/// No simulator makes such ids.
+const NO_VOLUME: &str = "vol-00000000000000000";
+const NO_SNAPSHOT: &str = "snap-00000000000000000";
+
+/// What such a driver remembers: answers by name.
+#[derive(Debug, Default)]
+pub(crate) struct Memory(Mutex<HashMap<String, Reply>>);
+
+impl Memory {
+    /// The answer that is given without any work.
+    pub(crate) fn recall(&self, bug: Option<Planted>, rpc: &Rpc) -> Option<Reply> {
+        if bug != Some(Planted::AnswersRemembered) {
+            return None;
+        }
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(name(rpc)?).cloned()
+    }
+
+    /// What becomes of an answer.
+    pub(crate) fn falsify(&self, bug: Option<Planted>, rpc: &Rpc, answer: Answer) -> Answer {
+        let Some(bug) = bug else { return answer };
+        let mut is_repeated = false;
+        if let (Some(name), Ok(reply)) = (name(rpc), &answer) {
+            let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), reply.clone());
+            is_repeated = before.is_some();
+        }
+        match (bug, answer) {
+            (Planted::IdChanges, Ok(reply)) if is_repeated => Ok(made(rpc, NO_VOLUME, NO_SNAPSHOT).unwrap_or(reply)),
+            (Planted::UnknownIsFinal, Err(e)) if matches!(e.code, RpcCode::Aborted | RpcCode::Unavailable) => {
+                Err(RpcError { code: RpcCode::Internal, ..e })
+            }
+            (Planted::UnknownIsSuccess, Err(e)) if e.code == RpcCode::Aborted => {
+                made(rpc, NO_VOLUME, NO_SNAPSHOT).ok_or(e)
+            }
+            (Planted::ContentIgnored, Err(e)) if e.code == RpcCode::AlreadyExists => {
+                let named = |prefix: &str| {
+                    let from = e.message.find(prefix)?;
+                    let end = e.message[from..].find(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+                    Some(e.message[from..end.map_or(e.message.len(), |end| from + end)].to_owned())
+                };
+                let (volume, snapshot) = (named("vol-").unwrap_or_default(), named("snap-").unwrap_or_default());
+                made(rpc, &volume, &snapshot).ok_or(e)
+            }
+            (bug, Ok(reply)) => Ok(falsified(bug, reply)),
+            (_, Err(e)) => Err(e),
+        }
+    }
+}
+
+fn falsified(bug: Planted, reply: Reply) -> Reply {
+    match (bug, reply) {
+        (Planted::WrongZone, Reply::Volume(mut volume)) => {
+            let segments = volume.accessible_topology.iter_mut().flat_map(|topology| topology.segments.values_mut());
+            segments.for_each(|zone| "us-west-2c".clone_into(zone));
+            Reply::Volume(volume)
+        }
+        (Planted::WrongSize, Reply::Expanded(bytes)) => Reply::Expanded(bytes - GIB),
+        (Planted::WrongSize, Reply::Snapshot(snapshot)) => {
+            Reply::Snapshot(Snapshot { size_bytes: snapshot.size_bytes - GIB, ..snapshot })
+        }
+        (Planted::WrongSource, Reply::Snapshot(snapshot)) => {
+            Reply::Snapshot(Snapshot { source_volume_id: NO_VOLUME.to_owned(), ..snapshot })
+        }
+        (_, reply) => reply,
+    }
+}
+
+/// An answer to a creation that says that it is done.
+fn made(rpc: &Rpc, volume: &str, snapshot: &str) -> Option<Reply> {
+    match rpc {
+        Rpc::CreateVolume(request) => Some(Reply::Volume(Volume {
+            volume_id: volume.to_owned(),
+            capacity_bytes: request.capacity_range.as_ref().map_or(0, |range| range.required_bytes),
+            accessible_topology: request.accessibility_requirements.clone().unwrap_or_default().requisite,
+            ..Volume::default()
+        })),
+        Rpc::CreateSnapshot(request) => Some(Reply::Snapshot(Snapshot {
+            snapshot_id: snapshot.to_owned(),
+            source_volume_id: request.source_volume_id.clone(),
+            ..Snapshot::default()
+        })),
+        _ => None,
+    }
+}
+
+fn name(rpc: &Rpc) -> Option<&str> {
+    match rpc {
+        Rpc::CreateVolume(request) => Some(&request.name),
+        Rpc::CreateSnapshot(request) => Some(&request.name),
+        _ => None,
+    }
+}

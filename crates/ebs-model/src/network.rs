@@ -1,0 +1,349 @@
+//! What lies between the drivers and EC2: the fault plan, the calls under way, and a record of what EC2 did.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ebs_ec2::{Action, Ec2Error, ErrorClass};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::driver_process::DriverProcess;
+use crate::fault_plan::{CallOutcome, Delivery, FaultPlan, Response};
+use crate::planted::Planted;
+use crate::rng::Rng;
+
+/// Something that EC2 did for a driver, in the order in which it did it.
+#[derive(Debug, Clone)]
+pub(crate) struct Ec2Event {
+    pub(crate) process: Arc<DriverProcess>,
+    /// When the driver sent the call.
+    pub(crate) sent: Instant,
+    /// When EC2 did it.
+    pub(crate) at: Instant,
+    pub(crate) what: EventKind,
+}
+
+/// Successful calls only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum EventKind {
+    Created {
+        name: String,
+        id: String,
+    },
+    Attached {
+        volume: String,
+        instance: String,
+    },
+    Detached {
+        volume: String,
+        instance: String,
+    },
+    Snapshotted {
+        name: String,
+        id: String,
+    },
+    /// A volume or snapshot was deleted.
+    Gone {
+        id: String,
+    },
+    /// EC2 refused a device name, which is another volume's there.
+    NameTaken {
+        volume: String,
+        instance: String,
+        device: String,
+    },
+    Locked {
+        snapshot: String,
+    },
+    /// Volumes can be restored fast from it, in these zones.
+    Restoring {
+        snapshot: String,
+        zones: Vec<String>,
+    },
+    Other,
+}
+
+/// Shared by all drivers of a run.
+#[derive(Debug)]
+pub(crate) struct Network {
+    rng: Mutex<Rng>,
+    pub(crate) fault_plan: Mutex<FaultPlan>,
+    events: Mutex<Vec<Ec2Event>>,
+    /// What EC2 did that no description tells the model.
+    facts: Mutex<Facts>,
+    /// Until when drivers have no right to an action.
+    rights_missing: Mutex<BTreeMap<Action, Instant>>,
+    /// Tokens with which EC2 may have made a volume: it would repeat its answer to them, not refuse for want of room.
+    tokens: Mutex<BTreeSet<String>>,
+    /// Calls on their way whose callers may be gone.
+    in_flight: Mutex<JoinSet<()>>,
+    violations: Mutex<Vec<String>>,
+    calls: Mutex<Vec<String>>,
+    pub(crate) planted: Option<Planted>,
+    began: Instant,
+    verbose: bool,
+}
+
+/// What EC2 did.
+#[derive(Debug, Default)]
+struct Facts {
+    made: BTreeSet<String>,
+    /// Since when volumes, snapshots and attachments are there, these by volume and instance.
+    born: BTreeMap<(String, String), Instant>,
+    /// What EC2 has told a driver that it does not know, although it was there.
+    unknown: BTreeSet<String>,
+    gone: BTreeSet<String>,
+    locked: BTreeSet<String>,
+    /// Of these, those whose lock has ended.
+    unlocked: BTreeSet<String>,
+    restoring: BTreeSet<(String, String)>,
+    /// Volumes that end in state `error`.
+    broken: BTreeSet<String>,
+    /// A driver was told that it lacks a right.
+    denied: bool,
+}
+
+impl Network {
+    pub(crate) fn new(rng: Rng, fault_plan: FaultPlan, planted: Option<Planted>, verbose: bool) -> Self {
+        Self {
+            rng: Mutex::new(rng),
+            fault_plan: Mutex::new(fault_plan),
+            events: Mutex::default(),
+            facts: Mutex::default(),
+            rights_missing: Mutex::default(),
+            tokens: Mutex::default(),
+            in_flight: Mutex::default(),
+            violations: Mutex::default(),
+            calls: Mutex::default(),
+            planted,
+            began: Instant::now(),
+            verbose,
+        }
+    }
+
+    pub(crate) fn outcome(&self, action: Action) -> CallOutcome {
+        let mut outcome = lock(&self.fault_plan).outcome(&mut lock(&self.rng), action);
+        if lock(&self.rights_missing).get(&action).is_some_and(|until| Instant::now() < *until) {
+            (outcome.delivery, outcome.response) = (Delivery::Never, Response::Denied);
+        }
+        lock(&self.facts).denied |= outcome.response == Response::Denied;
+        outcome
+    }
+
+    /// For that long drivers have no right to the action.
+    pub(crate) fn take_right(&self, action: Action, time: Duration) {
+        lock(&self.rights_missing).insert(action, Instant::now() + time);
+    }
+
+    /// Drivers have all rights again.
+    pub(crate) fn give_rights(&self) {
+        lock(&self.rights_missing).clear();
+    }
+
+    /// A driver was told that it lacks a right, some time in this run.
+    pub(crate) fn was_denied(&self) -> bool {
+        lock(&self.facts).denied
+    }
+
+    /// EC2 refuses for other reasons before it looks at a client token.
+    pub(crate) fn looks_at_tokens_last(&self) -> bool {
+        lock(&self.fault_plan).token_last
+    }
+
+    /// EC2 shows it in state `error`.
+    pub(crate) fn is_broken(&self, id: &str) -> bool {
+        lock(&self.facts).broken.contains(id)
+    }
+
+    /// Some volume of this run has ended in state `error`.
+    pub(crate) fn has_broken(&self) -> bool {
+        !lock(&self.facts).broken.is_empty()
+    }
+
+    pub(crate) fn is_gone(&self, id: &str) -> bool {
+        lock(&self.facts).gone.contains(id)
+    }
+
+    /// It was locked once.
+    pub(crate) fn is_locked(&self, snapshot: &str) -> bool {
+        lock(&self.facts).locked.contains(snapshot)
+    }
+
+    /// No lock of until now holds any more.
+    pub(crate) fn end_locks(&self) {
+        let facts = &mut *lock(&self.facts);
+        facts.unlocked.clone_from(&facts.locked);
+    }
+
+    /// A lock may hold it.
+    pub(crate) fn is_held_by_a_lock(&self, snapshot: &str) -> bool {
+        let facts = lock(&self.facts);
+        facts.locked.contains(snapshot) && !facts.unlocked.contains(snapshot)
+    }
+
+    /// Volumes can be restored fast from it in that zone.
+    pub(crate) fn is_restored_fast(&self, snapshot: &str, zone: &str) -> bool {
+        lock(&self.facts).restoring.contains(&(snapshot.to_owned(), zone.to_owned()))
+    }
+
+    /// EC2 does not know yet, this time, what was made a moment ago.
+    pub(crate) fn is_behind(&self, id: &str) -> bool {
+        let born = lock(&self.facts).born.get(&(id.to_owned(), String::new())).copied();
+        let is_behind = born.is_some_and(|born| lock(&self.fault_plan).is_behind(&mut lock(&self.rng), born.elapsed()));
+        if is_behind {
+            lock(&self.facts).unknown.insert(id.to_owned());
+        }
+        is_behind
+    }
+
+    /// EC2 has told a driver, once, that it does not know this, although it was there.
+    pub(crate) fn was_unknown(&self, id: &str) -> bool {
+        lock(&self.facts).unknown.contains(id)
+    }
+
+    /// The outcome of a change of something that may be too young for EC2 to know everywhere: of one of these, given by
+    /// id and maybe the instance that it is attached to.
+    pub(crate) fn outcome_of_change(&self, action: Action, of: &[(&str, &str)]) -> CallOutcome {
+        let mut outcome = self.outcome(action);
+        let born = |(id, instance): &(&str, &str)| {
+            lock(&self.facts).born.get(&((*id).to_owned(), (*instance).to_owned())).map(Instant::elapsed)
+        };
+        let Some(age) = of.iter().filter_map(born).min() else { return outcome };
+        if outcome.response == Response::Answer && lock(&self.fault_plan).is_behind(&mut lock(&self.rng), age) {
+            (outcome.delivery, outcome.response) = (Delivery::Never, Response::NotYet);
+            lock(&self.facts).unknown.extend(of.iter().map(|(id, _)| (*id).to_owned()));
+        }
+        outcome
+    }
+
+    /// From now on a volume may exist under the token.
+    pub(crate) fn use_token(&self, token: &str) {
+        lock(&self.tokens).insert(token.to_owned());
+    }
+
+    /// True when a volume may exist under the token.
+    pub(crate) fn knows_token(&self, token: &str) -> bool {
+        lock(&self.tokens).contains(token)
+    }
+
+    pub(crate) fn is_planted(&self, bug: Planted) -> bool {
+        self.planted == Some(bug)
+    }
+
+    /// What EC2 did since the last time.
+    pub(crate) fn take_events(&self) -> Vec<Ec2Event> {
+        std::mem::take(&mut *lock(&self.events))
+    }
+
+    /// A rule that was broken on the way to EC2.
+    pub(crate) fn violated(&self, rule: String) {
+        lock(&self.violations).push(rule);
+    }
+
+    pub(crate) fn take_violations(&self) -> Vec<String> {
+        std::mem::take(&mut *lock(&self.violations))
+    }
+
+    pub(crate) fn note(&self, event: Ec2Event) {
+        let mut facts = lock(&self.facts);
+        match &event.what {
+            EventKind::Attached { volume, instance } => {
+                facts.born.insert((volume.clone(), instance.clone()), event.at);
+            }
+            EventKind::Snapshotted { id, .. } => {
+                facts.born.entry((id.clone(), String::new())).or_insert(event.at);
+            }
+            EventKind::Created { id, .. } => {
+                facts.born.entry((id.clone(), String::new())).or_insert(event.at);
+                let is_new = facts.made.insert(id.clone());
+                if is_new && lock(&self.fault_plan).breaks(&mut lock(&self.rng)) {
+                    facts.broken.insert(id.clone());
+                }
+            }
+            EventKind::Gone { id } => drop(facts.gone.insert(id.clone())),
+            EventKind::Locked { snapshot } => {
+                facts.unlocked.remove(snapshot);
+                facts.locked.insert(snapshot.clone());
+            }
+            EventKind::Restoring { snapshot, zones } => {
+                facts.restoring.extend(zones.iter().map(|zone| (snapshot.clone(), zone.clone())));
+            }
+            _ => {}
+        }
+        drop(facts);
+        lock(&self.events).push(event);
+    }
+
+    /// Since the run began.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// One line of what happens, for a run that is looked at.
+    pub(crate) fn tell(&self, text: impl FnOnce() -> String) {
+        if self.verbose {
+            lock(&self.calls).push(format!("{:>9.3}     {}", self.elapsed().as_secs_f64(), text()));
+        }
+    }
+
+    pub(crate) fn take_told(&self) -> Vec<String> {
+        std::mem::take(&mut *lock(&self.calls))
+    }
+
+    /// Carries a call to EC2 even when its caller is gone by then.
+    pub(crate) fn dispatch(&self, call: impl Future<Output = ()> + Send + 'static) {
+        let mut in_flight = lock(&self.in_flight);
+        while in_flight.try_join_next().is_some() {}
+        in_flight.spawn(call);
+    }
+
+    pub(crate) fn reaches(&self, process: &DriverProcess, sent: Instant) -> bool {
+        process.reaches(sent, lock(&self.fault_plan).latest)
+    }
+}
+
+/// How a call is told of, when it is not EC2's own answer.
+pub(crate) fn injected_error(action: Action, response: Response, planted: Option<Planted>) -> Option<Ec2Error> {
+    let (class, message) = match response {
+        Response::Answer => return None,
+        Response::Denied => (ErrorClass::Unauthorized, "You are not authorized to perform this operation."),
+        Response::NoKey => (ErrorClass::Encryption, "The key is disabled."),
+        Response::NotYet => (not_found(action), "It does not exist."),
+        Response::NoSource if action == Action::CopyVolumes => {
+            (ErrorClass::VolumeNotFound, "The volume does not exist.")
+        }
+        Response::NoSource => (ErrorClass::SnapshotNotFound, "The snapshot does not exist."),
+        Response::Unclear if planted == Some(Planted::UnclearIsRefused) => (ErrorClass::Other, "it did not work"),
+        Response::Unclear => (ErrorClass::Ambiguous, "the reply was lost"),
+        Response::NotSent => (ErrorClass::NotSent, "the connection was refused"),
+        Response::Throttled => (ErrorClass::Throttled, "Request limit exceeded."),
+        Response::NoRoom => (ErrorClass::InsufficientCapacity, "There is not enough room in the zone."),
+    };
+    Some(Ec2Error::new(action, class, message))
+}
+
+/// How EC2 says that it does not know what an action is about.
+fn not_found(action: Action) -> ErrorClass {
+    match action {
+        Action::DetachVolume => ErrorClass::AttachmentNotFound,
+        Action::DeleteSnapshot | Action::LockSnapshot | Action::EnableFastSnapshotRestores => {
+            ErrorClass::SnapshotNotFound
+        }
+        _ => ErrorClass::VolumeNotFound,
+    }
+}
+
+impl CallOutcome {
+    /// Nothing out of the ordinary.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.before.is_zero()
+            && self.after.is_zero()
+            && self.delivery == Delivery::Now
+            && self.response == Response::Answer
+    }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

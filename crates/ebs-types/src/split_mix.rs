@@ -1,0 +1,36 @@
+/// A stream of numbers that follows from its seed (SplitMix64): the same on every machine and in every version. Good
+/// for places and choices, not for secrets.
+#[derive(Debug, Clone)]
+pub struct SplitMix64(u64);
+
+impl SplitMix64 {
+    /// The stream of a seed.
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number of the stream.
+    pub fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number from 0 to `n` - 1; 0 for an `n` of 0.
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.draw().checked_rem(n).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_the_numbers_that_are_published_for_it() {
+        let mut random = SplitMix64::new(1_234_567);
+        assert_eq!([random.draw(), random.draw()], [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
+        assert_eq!(random.below(0), 0);
+    }
+}

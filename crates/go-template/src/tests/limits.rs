@@ -1,0 +1,136 @@
+//! Whatever the template says, rendering ends, within its bounds.
+
+use proptest::prelude::*;
+
+use super::volume;
+use crate::{TemplateError, render};
+
+/// A template that is too long, too deep, endless or too productive ends with an error that says which.
+///
+/// Rule: controller.md 6.7; D-2
+#[test]
+fn a_template_beyond_its_bounds_ends_with_an_error_that_says_which() {
+    let deep = format!("{}1{}", "{{if 1}}".repeat(500), "{{end}}".repeat(500));
+    let parens = format!("{{{{{}1{}}}}}", "(".repeat(5000), ")".repeat(5000));
+    let chain = format!("{{{{if 0}}}}{}{{{{end}}}}", "{{else if 0}}".repeat(400));
+    let ifs = ("{{if true}}".repeat(30), "{{end}}".repeat(30));
+    let calls_itself = format!(
+        "{{{{define `x`}}}}{}{{{{print {}1{}}}}}{{{{template `x`}}}}{}{{{{end}}}}{{{{template `x`}}}}",
+        ifs.0,
+        "(".repeat(30),
+        ")".repeat(30),
+        ifs.1
+    );
+    let cases: &[(&str, &str)] = &[
+        (&calls_itself, "deeper than"),
+        ("{{range 1000000000}}{{end}}", "steps"),
+        ("{{range 100000}}{{range 100000}}{{end}}{{end}}", "steps"),
+        ("{{range 1000000}}{{print \"0123456789\" | len}}{{end}}", "than"),
+        ("{{range 100000}}0123456789{{end}}", "longer than"),
+        ("{{define \"x\"}}{{template \"x\"}}{{end}}{{template \"x\"}}", "deeper than"),
+        (
+            "{{define \"x\"}}{{template \"y\"}}{{end}}{{define \"y\"}}{{template \"x\"}}{{end}}{{template \"x\"}}",
+            "deeper",
+        ),
+        ("{{$x := \"a\"}}{{range 100}}{{$x = print $x $x}}{{end}}", "longer than"),
+        (&deep, "deeper than"),
+        (&parens, "deeper than"),
+        (&chain, "deeper than"),
+    ];
+    for (template, word) in cases {
+        let error = render(template, &volume()).unwrap_err();
+        assert!(
+            matches!(error, TemplateError::Limit(_)) && error.to_string().contains(word),
+            "{template:.60}: {error}"
+        );
+    }
+    assert!(matches!(render(&"x".repeat(20_000), &volume()), Err(TemplateError::Limit(_))));
+    assert!(render("{{printf \"%99999999d\" 1}}", &volume()).is_err());
+    assert!(render("{{printf \"%16000d%16000d\" 1 1}}", &volume()).is_err());
+    assert!(render("{{printf \"%.99999999s\" .PVName}}", &volume()).is_err());
+}
+
+/// Pieces that templates are made of, to get past the first error.
+fn piece() -> impl Strategy<Value = String> {
+    let pieces = [
+        "{{",
+        "}}",
+        "{{- ",
+        " -}}",
+        "if ",
+        "else",
+        "end",
+        "range ",
+        "with ",
+        "define ",
+        "template ",
+        "block ",
+        "break",
+        "continue",
+        ".",
+        ".PVCName",
+        "$",
+        "$x",
+        ":=",
+        "=",
+        ",",
+        "|",
+        "(",
+        ")",
+        " ",
+        "\n",
+        "\"",
+        "`",
+        "'",
+        "\\",
+        "\"a\"",
+        "\"x\"",
+        "1",
+        "-1",
+        "1.5",
+        "0x",
+        "1e",
+        "99999999999999999999",
+        "nil",
+        "true",
+        "/*",
+        "*/",
+        "printf ",
+        "\"%*.[3]d%+q%\"",
+        "print ",
+        "slice ",
+        "field ",
+        "substring ",
+        "index ",
+        "len ",
+        "eq ",
+        "and ",
+        "é",
+        "\u{0}",
+        "x",
+    ];
+    prop_oneof![8 => proptest::sample::select(pieces.map(str::to_owned).to_vec()), 1 => any::<String>()]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// No template text makes the driver panic or hang.
+    ///
+    /// Rule: controller.md 6.7; D-51
+    #[test]
+    fn no_input_makes_rendering_panic_or_hang(template in proptest::collection::vec(piece(), 0..40)) {
+        let _ = render(&template.concat(), &volume());
+    }
+
+    #[test]
+    fn no_format_makes_printf_panic(format in "[%#0+\\- .*\\[\\]0-9vTtbcdoOqxXUeEfFgGsp%é]{0,12}", n in any::<i64>(), f in any::<i32>()) {
+        let format = format.replace('"', "");
+        let _ = render(&format!("{{{{printf `{format}` {n} {f} .PVCName nil true}}}}"), &volume());
+    }
+
+    #[test]
+    fn text_without_braces_stays_as_it_is(text in "[^{]{0,200}") {
+        prop_assert_eq!(render(&text, &volume()).unwrap(), text);
+    }
+}

@@ -1,0 +1,164 @@
+//! The simulated EC2 and the driver as processes, and the clients that talk to them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use ebs_testkit::control::{Control, Timing};
+use ebs_testkit::csi_client::CsiClient;
+use ebs_testkit::leftovers::Leftovers;
+use ebs_testkit::process::{Ending, Process, ProcessSpec};
+
+use super::Places;
+use super::state_dir::StateDir;
+use crate::simulator::until_ready;
+
+const START_BOUND: Duration = Duration::from_secs(30);
+const STOP_BOUND: Duration = Duration::from_secs(30);
+/// As EC2 usually is, but for what only makes a spectator wait.
+const SHOWN: Timing =
+    Timing { create_ms: None, attach_ms: None, detach_ms: Some(2_000), snapshot_ms: Some(6_000), modify_ms: None };
+/// An attach has a middle, all else happens at once.
+const QUICK: Timing =
+    Timing { create_ms: Some(0), attach_ms: Some(1_000), detach_ms: Some(0), snapshot_ms: Some(0), modify_ms: Some(0) };
+
+/// The processes, as far as they run.
+#[derive(Debug)]
+pub(super) struct Processes {
+    dir: PathBuf,
+    driver_program: PathBuf,
+    timing: Timing,
+    simulator: Option<Process>,
+    driver: Option<Process>,
+    /// What the simulator's env file says.
+    env: BTreeMap<String, String>,
+}
+
+/// The clients, once both processes are ready.
+#[derive(Debug, Clone)]
+pub(super) struct Clients {
+    pub(super) csi: CsiClient,
+    pub(super) control: Control,
+    /// This machine, as the driver calls it.
+    pub(super) node: String,
+    /// Stands for the kubelet's directory.
+    pub(super) kubelet: PathBuf,
+}
+
+impl Processes {
+    /// Starts the simulator's process; it is not ready yet.
+    pub(super) fn begin(places: &Places, state_dir: &StateDir) -> anyhow::Result<Self> {
+        let dir = state_dir.dir().to_owned();
+        for name in ["sim", "csi", "kubelet"] {
+            fs::create_dir_all(dir.join(name)).with_context(|| format!("make the directory {name}"))?;
+        }
+        let text = |path: PathBuf| path.into_os_string();
+        let args = [
+            "--state-dir".into(),
+            text(dir.join("sim")),
+            "--env-file".into(),
+            text(dir.join("sim/env")),
+            "--timing".into(),
+            "realistic".into(),
+            "--devices".into(),
+            "loop".into(),
+            "--audit-policies".into(),
+        ];
+        let simulator = Process::spawn(ProcessSpec {
+            name: "ebs-sim".to_owned(),
+            program: places.simulator(),
+            args: args.into(),
+            env: BTreeMap::new(),
+            log: dir.join("ebs-sim.log"),
+        })?;
+        state_dir.record(&[&simulator])?;
+        let driver_program = places.driver();
+        let timing = if places.quick { QUICK } else { SHOWN };
+        Ok(Self { dir, driver_program, timing, simulator: Some(simulator), driver: None, env: BTreeMap::new() })
+    }
+
+    /// Waits until the simulator has written its env file.
+    pub(super) async fn simulator_ready(&mut self) -> anyhow::Result<Control> {
+        let simulator = self.simulator.as_mut().context("the simulator does not run")?;
+        let file = self.dir.join("sim/env");
+        self.env = until_ready(simulator, &file, START_BOUND).await?;
+        let control = Control::new(self.env.get("EBS_SIM_CONTROL").context("EBS_SIM_CONTROL in the env file")?);
+        control.set_timing(self.timing).await?;
+        Ok(control)
+    }
+
+    /// Starts the driver and waits until it is ready.
+    pub(super) async fn start_driver(&mut self, state_dir: &StateDir) -> anyhow::Result<CsiClient> {
+        let socket = self.dir.join("csi/csi.sock");
+        let driver = self.driver.insert(Process::spawn(ProcessSpec {
+            name: "aws-ebs-csi-driver".to_owned(),
+            program: self.driver_program.clone(),
+            args: vec!["all".into(), format!("--endpoint=unix://{}", socket.display()).into(), "--v=4".into()],
+            env: self.env.clone(),
+            log: self.dir.join("driver.log"),
+        })?);
+        let processes: Vec<&Process> = self.simulator.iter().chain([&*driver]).collect();
+        state_dir.record(&processes)?;
+        CsiClient::ready(&socket, driver, START_BOUND).await
+    }
+
+    /// The clients of two processes that are ready.
+    pub(super) async fn clients(&self, csi: CsiClient, control: Control) -> anyhow::Result<Clients> {
+        let node = csi.node_info().await.context("NodeGetInfo")?.node_id;
+        Ok(Clients { csi, control, node, kubelet: self.dir.join("kubelet") })
+    }
+
+    /// Kills the driver without warning.
+    pub(super) fn kill_driver(&mut self) -> anyhow::Result<()> {
+        self.driver.as_mut().context("the driver does not run")?.kill()
+    }
+
+    /// Asks both to end; each must do so cleanly.
+    pub(super) async fn stop(&mut self) -> anyhow::Result<()> {
+        for process in [&mut self.driver, &mut self.simulator] {
+            let Some(mut running) = process.take() else { continue };
+            match running.stop(STOP_BOUND).await? {
+                Ending::Ended(status) if status.success() => {}
+                other => bail!("process {} did not end cleanly: {other:?}", running.pid()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends both, cleanly or not, and removes what is left on the machine.
+    pub(super) async fn clean_up(&mut self, state_dir: &StateDir) -> anyhow::Result<()> {
+        if let Some(mut driver) = self.driver.take() {
+            driver.kill()?;
+        }
+        // Mounts go first: the simulator can then let go of its disks.
+        let dir = state_dir.dir().to_owned();
+        for point in Leftovers::below(&dir)?.mounts.into_iter().rev() {
+            Leftovers { mounts: vec![point], ..Leftovers::default() }.clean().await?;
+        }
+        if let Some(mut simulator) = self.simulator.take() {
+            simulator.stop(STOP_BOUND).await?;
+        }
+        Leftovers::clean_below(&dir).await?;
+        let still = Leftovers::below(&dir)?;
+        ensure!(still.is_empty(), "still there: {still}");
+        Ok(())
+    }
+
+    /// The ends of both logs.
+    pub(super) fn log_tails(&self, lines: usize) -> String {
+        let tail = |name: &str| {
+            let path = self.dir.join(name);
+            format!("--- {} ends:\n{}", path.display(), ebs_testkit::process::log_tail(&path, lines))
+        };
+        format!("{}\n{}\n---", tail("ebs-sim.log"), tail("driver.log"))
+    }
+}
+
+/// Proves that nothing of this run is left on the machine.
+pub(super) fn nothing_on_machine(dir: &Path) -> anyhow::Result<()> {
+    let left = Leftovers::below(dir)?;
+    ensure!(left.is_empty(), "left on the machine: {left}");
+    Ok(())
+}
