@@ -61,7 +61,7 @@ async fn what_is_wrong_with_a_request_is_said_in_ec2s_words() {
     let sim = Sim::start().await;
     let url = sim.env("AWS_EC2_ENDPOINT");
     for (form, status, code) in [
-        ("Action=StartInstances", 400, "InvalidAction"),
+        ("Action=RebootInstances", 400, "InvalidAction"),
         ("Size=1", 400, "MissingAction"),
         ("Action=DeleteVolume", 400, "MissingParameter"),
         ("Action=DeleteVolume&VolumeId=vol-1&Force=true", 400, "UnknownParameter"),

@@ -125,8 +125,8 @@ fn a_stopped_instance_keeps_its_volumes_takes_others_and_lets_them_go_at_once() 
 fn a_stopped_instance_starts_again_with_its_volumes_and_its_address() {
     let mut world = World::realistic();
     let id = world.launch(run()).remove(0).id;
-    world.pass(Duration::from_secs(10));
     let volume = world.gp3();
+    world.pass(Duration::from_secs(10));
     world.call(attach(&volume, &id, "/dev/xvdaa")).unwrap();
     let before = world.described(&id).unwrap();
     world.call(stop(&id)).unwrap();
