@@ -126,8 +126,8 @@ impl Mounter {
             Err(error) => Err(error),
         };
         let at = target.as_path().to_owned();
-        let undone = bounded::changing("unmounting", target.as_path(), move || os::unmount(&at, false)).await;
-        if let Err(error) = undone {
+        let unmounted = bounded::changing("unmounting", target.as_path(), move || os::unmount(&at, false)).await;
+        if let Err(error) = unmounted {
             tracing::warn!(%target, %error, "a mount with the wrong attributes could not be removed");
         }
         let expected = format!("{shown:?} with {attributes:?}");

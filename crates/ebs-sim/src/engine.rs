@@ -144,13 +144,13 @@ impl Engine {
     /// The [`Fault`] that EC2 would answer with; `NoReply` for a reply that a fault rule took away.
     pub async fn call(&self, call: Call) -> Result<Reply, Fault> {
         let none = || Err(Fault::with_status(504, "NoReply", "A fault rule took the reply away."));
-        self.serve(Caller::Own, call, |_| ()).await.answer.told().unwrap_or_else(none)
+        self.serve(Caller::Own, call, |_| ()).await.answer.into_result().unwrap_or_else(none)
     }
 
     /// Hands a call to the state, if the caller has the right to it; returns also what the shipped policies say.
     async fn apply(&self, caller: Caller, call: Call, twist: Twist) -> (Result<Reply, Fault>, Option<Audit>) {
         let ended = || Err(Fault::with_status(503, "Unavailable", "The simulator is shutting down."));
-        let judgement = self.shared.core.judge(&self.shared.rights, &caller, &call);
+        let judgement = self.shared.core.authorize(&self.shared.rights, &caller, &call);
         let result = match judgement.refusal {
             Some(fault) => Err(fault),
             None => match self.shared.core.apply(call, judgement.key_refused, twist) {
@@ -163,7 +163,7 @@ impl Engine {
 
     /// Audits a call that never gets to the state.
     pub(crate) fn audit(&self, caller: &Caller, call: &Call) -> Option<Audit> {
-        self.shared.core.judge(&self.shared.rights, caller, call).audit
+        self.shared.core.authorize(&self.shared.rights, caller, call).audit
     }
 
     /// Whether clients got along with the rights that the shipped policies give.

@@ -52,7 +52,7 @@ pub(super) enum Keyword {
 
 /// A token and the line it starts on.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Placed {
+pub(super) struct PlacedToken {
     pub(super) token: Token,
     pub(super) line: usize,
 }
@@ -61,7 +61,7 @@ pub(super) struct Placed {
 const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
 
 /// All tokens of a template.
-pub(super) fn tokens(text: &str) -> Result<Vec<Placed>> {
+pub(super) fn tokens(text: &str) -> Result<Vec<PlacedToken>> {
     let mut lexer = Lexer { text, at: 0, line: 1, parens: 0, out: Vec::new() };
     lexer.text_and_actions()?;
     Ok(lexer.out)
@@ -72,7 +72,7 @@ struct Lexer<'t> {
     at: usize,
     line: usize,
     parens: usize,
-    out: Vec<Placed>,
+    out: Vec<PlacedToken>,
 }
 
 impl<'t> Lexer<'t> {
@@ -91,7 +91,7 @@ impl<'t> Lexer<'t> {
     }
 
     fn push(&mut self, token: Token, line: usize) {
-        self.out.push(Placed { token, line });
+        self.out.push(PlacedToken { token, line });
     }
 
     fn error<T>(&self, message: impl Into<String>) -> Result<T> {

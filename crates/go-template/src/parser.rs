@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::lexer::{Keyword, Placed, Token};
+use super::lexer::{Keyword, PlacedToken, Token};
 use super::tree::{Branch, Command, Node, Operand, Pipe, Templates};
 use super::{Result, TemplateError, functions, limits, printf};
 
 /// Reads a whole template.
-pub(super) fn parse(tokens: Vec<Placed>) -> Result<Templates> {
+pub(super) fn parse(tokens: Vec<PlacedToken>) -> Result<Templates> {
     let mut parser =
         Parser { tokens, at: 0, variables: vec!["$".to_owned()], ranges: 0, depth: 0, defined: BTreeMap::new() };
     let (main, end) = parser.list(true)?;
@@ -38,7 +38,7 @@ enum Context {
 }
 
 struct Parser {
-    tokens: Vec<Placed>,
+    tokens: Vec<PlacedToken>,
     at: usize,
     /// Names in scope; a name may occur several times.
     variables: Vec<String>,

@@ -75,13 +75,13 @@ impl Core {
     }
 
     /// Decides on the rights to a call as the state is now.
-    pub(super) fn judge(&self, rights: &Rights, caller: &Caller, call: &Call) -> Judgement {
+    pub(super) fn authorize(&self, rights: &Rights, caller: &Caller, call: &Call) -> Judgement {
         if rights.are_unlimited(caller) {
             return Judgement::default();
         }
         let mut core = self.lock();
         core.settle();
-        rights.judge(caller, call, &core.sim)
+        rights.authorize(caller, call, &core.sim)
     }
 
     /// Carries out a call; `key_refused`: with a key that may not be used.

@@ -57,10 +57,10 @@ impl Engine {
             return self.carry_out((caller, call), plan, arrived, witness).await;
         }
         let engine = self.clone();
-        let visit =
+        let serving =
             self.shared.visits.spawn(async move { engine.carry_out((caller, call), plan, arrived, witness).await });
-        // Only a runtime that ends stops a visit.
-        visit.await.unwrap_or_else(|_| Served {
+        // Only a runtime that ends stops it.
+        serving.await.unwrap_or_else(|_| Served {
             answer: Answer::Silence,
             outcome: None,
             arrived,
@@ -103,7 +103,7 @@ impl Engine {
 
 async fn depart(departure: Departure, result: Result<Reply, Fault>) -> Answer {
     match departure {
-        Departure::Sent => Answer::Told(result),
+        Departure::Delivered => Answer::Told(result),
         Departure::Replaced(fault) => Answer::Told(Err(fault)),
         Departure::Mangled(how) => Answer::Mangled(result, how),
         Departure::Lost(after) => {
@@ -122,7 +122,7 @@ async fn pause(time: Duration) {
 
 impl Answer {
     /// As an answer of EC2; one that never came or cannot be read is `None`.
-    pub(crate) fn told(self) -> Option<Result<Reply, Fault>> {
+    pub(crate) fn into_result(self) -> Option<Result<Reply, Fault>> {
         match self {
             Self::Told(result) => Some(result),
             Self::Silence | Self::Mangled(..) => None,

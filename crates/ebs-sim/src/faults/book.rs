@@ -167,7 +167,7 @@ fn arrive(plan: &mut Plan, arrival: Arrival) {
 }
 
 fn depart(plan: &mut Plan, departure: Departure) {
-    if plan.departure == Departure::Sent {
+    if plan.departure == Departure::Delivered {
         plan.departure = departure;
     }
 }

@@ -123,7 +123,7 @@ fn one_seed_hits_the_same_calls_again() {
 #[test]
 fn effects_end_a_call_on_its_way_in_or_out() {
     let fault = |plan: Plan| match (plan.arrival, plan.departure) {
-        (Arrival::Refused(fault), Departure::Sent) => ("before", fault.code, fault.status),
+        (Arrival::Refused(fault), Departure::Delivered) => ("before", fault.code, fault.status),
         (Arrival::Done, Departure::Replaced(fault)) => ("after", fault.code, fault.status),
         other => panic!("no fault: {other:?}"),
     };

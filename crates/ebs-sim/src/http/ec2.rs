@@ -97,7 +97,7 @@ impl Ec2Service {
             Ok(Asked::Identity) => {
                 let account = self.engine.snapshot_of_state().await.instances.into_iter().next().map(|i| i.owner_id);
                 let body = identity::caller(&account.unwrap_or_default(), line.access_key().unwrap_or(""), &request_id);
-                ledger.record(line.told(arrived));
+                ledger.record(line.entry(arrived));
                 document(dialect, StatusCode::OK, body, &request_id)
             }
             Err(fault) => {

@@ -61,7 +61,7 @@ impl Line {
     }
 
     /// The line of a question that needs no engine.
-    pub(super) fn told(self, arrived: SystemTime) -> LedgerEntry {
+    pub(super) fn entry(self, arrived: SystemTime) -> LedgerEntry {
         self.with(arrived, Duration::ZERO, "ok")
     }
 

@@ -179,7 +179,7 @@ impl Rights {
     }
 
     /// Decides on a call.
-    pub(crate) fn judge(&self, caller: &Caller, call: &Call, known: &impl Known) -> Judgement {
+    pub(crate) fn authorize(&self, caller: &Caller, call: &Call, known: &impl Known) -> Judgement {
         let Caller::Client(access_key) = caller else { return Judgement::default() };
         let checks = checks(call, known);
         let caller = &self.config.principal_tags;

@@ -15,7 +15,7 @@ const RETRY_DISCONNECT: Duration = Duration::from_millis(200);
 
 /// What a volume's turn led to.
 #[derive(Default)]
-struct Turn {
+struct Changes {
     effects: Vec<Effect>,
     changed: bool,
     gone: bool,
@@ -38,28 +38,28 @@ impl Sim {
         // First: volumes go with instances.
         let instances_changed = self.settle_instances(now);
         let mut gone = Vec::new();
-        let mut turn = Turn { changed: instances_changed, ..Turn::default() };
+        let mut changes = Changes { changed: instances_changed, ..Changes::default() };
         for volume in self.volumes.values_mut() {
-            volume.settle(now, &mut turn);
-            volume.settle_attachments(now, &mut turn);
-            turn.changed |= volume.disturb_devices(now, &mut turn.effects);
-            volume.settle_modification(now, &times, &mut turn);
-            if std::mem::take(&mut turn.gone) {
+            volume.settle(now, &mut changes);
+            volume.settle_attachments(now, &mut changes);
+            changes.changed |= volume.disturb_devices(now, &mut changes.effects);
+            volume.settle_modification(now, &times, &mut changes);
+            if std::mem::take(&mut changes.gone) {
                 gone.push(volume.id.clone());
             }
         }
         for snapshot in self.snapshots.values_mut() {
-            turn.changed |= snapshot.settle(now);
+            changes.changed |= snapshot.settle(now);
         }
         for id in gone {
             self.forget_volume(&id, now);
-            turn.effects.push(Effect::DeleteBacking { volume: id });
-            turn.changed = true;
+            changes.effects.push(Effect::DeleteBacking { volume: id });
+            changes.changed = true;
         }
-        turn.changed |= self.expire_tokens(now);
-        self.effects.append(&mut turn.effects);
+        changes.changed |= self.expire_tokens(now);
+        self.effects.append(&mut changes.effects);
         self.release_unlisted_data();
-        if turn.changed {
+        if changes.changed {
             self.touch();
         }
         self.note_changes(now);
@@ -204,19 +204,19 @@ impl Snapshot {
 }
 
 impl Volume {
-    fn settle(&mut self, now: SystemTime, turn: &mut Turn) {
+    fn settle(&mut self, now: SystemTime, changes: &mut Changes) {
         match self.phase {
             VolumePhase::Creating { due, data_ready: true } if due <= now => {
                 self.phase = VolumePhase::Ready;
-                turn.changed = true;
-                turn.gone = self.vanishes;
+                changes.changed = true;
+                changes.gone = self.vanishes;
             }
-            VolumePhase::Deleting { due } if due <= now => turn.gone = true,
+            VolumePhase::Deleting { due } if due <= now => changes.gone = true,
             _ => {}
         }
     }
 
-    fn settle_attachments(&mut self, now: SystemTime, turn: &mut Turn) {
+    fn settle_attachments(&mut self, now: SystemTime, changes: &mut Changes) {
         let volume = &self.id;
         for attachment in &mut self.attachments {
             let (volume, instance) = (volume.clone(), attachment.instance_id.clone());
@@ -228,34 +228,34 @@ impl Volume {
                 {
                     attachment.phase = AttachmentPhase::Attached;
                     attachment.arrived(now);
-                    turn.changed = true;
+                    changes.changed = true;
                 }
                 (AttachmentPhase::Attaching { due }, Device::Absent) if *due <= now && late && !attachment.stuck => {
                     attachment.phase = AttachmentPhase::Attached;
-                    turn.changed = true;
+                    changes.changed = true;
                 }
                 (AttachmentPhase::Attaching { due }, Device::Absent) if *due <= now && !attachment.stuck => {
-                    turn.effects.push(Effect::Connect { volume, instance, linked });
+                    changes.effects.push(Effect::Connect { volume, instance, linked });
                     attachment.backing = Device::Connecting;
-                    turn.changed = true;
+                    changes.changed = true;
                 }
                 // It was late, or had vanished.
                 (AttachmentPhase::Attached, Device::Absent) if !late => {
-                    turn.effects.push(Effect::Connect { volume, instance, linked });
+                    changes.effects.push(Effect::Connect { volume, instance, linked });
                     attachment.backing = Device::Connecting;
-                    turn.changed = true;
+                    changes.changed = true;
                 }
                 (AttachmentPhase::Attaching { .. } | AttachmentPhase::Attached, Device::RetryConnect(at))
                     if *at <= now =>
                 {
-                    turn.effects.push(Effect::Connect { volume, instance, linked });
+                    changes.effects.push(Effect::Connect { volume, instance, linked });
                     attachment.backing = Device::Connecting;
-                    turn.changed = true;
+                    changes.changed = true;
                 }
                 (AttachmentPhase::Detaching { .. }, Device::RetryDisconnect(device, at)) if *at <= now => {
-                    turn.effects.push(Effect::Disconnect { volume, instance, force });
+                    changes.effects.push(Effect::Disconnect { volume, instance, force });
                     attachment.backing = Device::Disconnecting(device.clone());
-                    turn.changed = true;
+                    changes.changed = true;
                 }
                 _ => {}
             }
@@ -267,22 +267,22 @@ impl Volume {
                 (AttachmentPhase::Detaching { due, .. }, Device::None | Device::Absent) if *due <= now && !a.stuck
             )
         });
-        turn.changed |= self.attachments.len() != before;
+        changes.changed |= self.attachments.len() != before;
     }
 
-    fn settle_modification(&mut self, now: SystemTime, times: &Times, turn: &mut Turn) {
+    fn settle_modification(&mut self, now: SystemTime, times: &Times, changes: &mut Changes) {
         let Some(modification) = &mut self.modification else { return };
         if let ModificationPhase::Modifying { due, grown: true } = modification.phase
             && due <= now
         {
             modification.phase = ModificationPhase::Optimizing { due: times.due(now, times.optimize, Some(&self.id)) };
-            turn.changed = true;
+            changes.changed = true;
         }
         if let ModificationPhase::Optimizing { due } = modification.phase
             && due <= now
         {
             modification.phase = ModificationPhase::Completed { at: now };
-            turn.changed = true;
+            changes.changed = true;
         }
     }
 

@@ -9,7 +9,7 @@ use super::Sim;
 use super::faults;
 use super::ids::Kind;
 use super::model::{Volume, VolumePhase};
-use super::shape::{Wish, known_type};
+use super::shape::{ShapeRequest, known_type};
 use super::tags::{in_order, tags_for};
 use super::tokens::Use;
 use super::volumes::new_volume;
@@ -50,7 +50,8 @@ impl Sim {
             None => source.volume_type.clone(),
         };
         let multi_attach = call.multi_attach_enabled.unwrap_or(false);
-        let wish = Wish { size_gib, volume_type, iops: call.iops, throughput: call.throughput, multi_attach };
+        let request =
+            ShapeRequest { size_gib, volume_type, iops: call.iops, throughput: call.throughput, multi_attach };
         let zone = ZoneConfig { name: source.zone.clone(), id: source.zone_id.clone(), zone_type: String::new() };
         if source.outpost_arn.is_some() {
             return Err(faults::unsupported("Volumes on an Outpost cannot be copied."));
@@ -63,7 +64,7 @@ impl Sim {
             vanishes: !encryption.usable,
             filling: Some(self.filled_from_volume(now, source.size_gib)),
             source_volume_id: Some(source.id.clone()),
-            ..new_volume(wish.fulfil()?, &zone, now, due)
+            ..new_volume(request.fulfil()?, &zone, now, due)
         })
     }
 }

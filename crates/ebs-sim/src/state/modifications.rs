@@ -15,7 +15,7 @@ use super::faults::{self, incorrect_state, invalid_value};
 use super::ids::Kind;
 use super::listings::{Modified, Query};
 use super::model::{Modification, ModificationPhase, Volume, VolumePhase};
-use super::shape::{Wish, known_type};
+use super::shape::{ShapeRequest, known_type};
 
 /// Largest page.
 const MAX_PAGE: i64 = 500;
@@ -112,7 +112,7 @@ fn target(volume: &Volume, call: &ModifyVolume) -> Result<SimProperties, Fault> 
     if multi_attach != volume.multi_attach && !volume.attachments.is_empty() {
         return Err(incorrect_state("Multi-Attach can only be changed while the volume is not attached."));
     }
-    Wish {
+    ShapeRequest {
         size_gib: call.size.unwrap_or(i64::from(volume.size_gib)),
         volume_type,
         iops: call.iops.or(kept_iops.map(i64::from)),

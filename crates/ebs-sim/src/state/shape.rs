@@ -43,7 +43,7 @@ fn ranges(volume_type: &VolumeType) -> Ranges {
 
 /// What a client asks for; a type is known by now.
 #[derive(Debug, Clone)]
-pub(super) struct Wish {
+pub(super) struct ShapeRequest {
     pub(super) size_gib: i64,
     pub(super) volume_type: VolumeType,
     pub(super) iops: Option<i64>,
@@ -61,7 +61,7 @@ pub(super) fn known_type(name: &str) -> Result<VolumeType, Fault> {
     })
 }
 
-impl Wish {
+impl ShapeRequest {
     /// The volume that EC2 would make of it.
     pub(super) fn fulfil(self) -> Result<SimProperties, Fault> {
         let ranges = ranges(&self.volume_type);

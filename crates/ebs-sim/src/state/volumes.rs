@@ -14,7 +14,7 @@ use super::faults::{self, invalid_combination, invalid_value};
 use super::ids::Kind;
 use super::listings::Query;
 use super::model::{SnapshotPhase, Volume, VolumePhase};
-use super::shape::{Wish, known_type};
+use super::shape::{ShapeRequest, known_type};
 use super::tags::{in_order, tags_for};
 use super::tokens::Use;
 
@@ -119,7 +119,7 @@ impl Sim {
             )));
         }
         let multi_attach = call.multi_attach_enabled.unwrap_or(false);
-        Wish { size_gib, volume_type, iops: call.iops, throughput: call.throughput, multi_attach }.fulfil()
+        ShapeRequest { size_gib, volume_type, iops: call.iops, throughput: call.throughput, multi_attach }.fulfil()
     }
 
     fn usable_snapshot_size(&self, id: &str) -> Result<u32, Fault> {

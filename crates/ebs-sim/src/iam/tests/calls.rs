@@ -334,8 +334,8 @@ fn delete(id: &str) -> Call {
 #[test]
 fn a_refusal_reads_as_ec2s() {
     let (rights_of_v2, _) = rights(vec![v2()]);
-    assert_eq!(rights_of_v2.judge(&client(), &delete("vol-1"), &Account::usual()).refusal, None);
-    let fault = rights_of_v2.judge(&client(), &delete("vol-stranger"), &Account::usual()).refusal.unwrap();
+    assert_eq!(rights_of_v2.authorize(&client(), &delete("vol-1"), &Account::usual()).refusal, None);
+    let fault = rights_of_v2.authorize(&client(), &delete("vol-stranger"), &Account::usual()).refusal.unwrap();
     assert_eq!((fault.code.as_str(), fault.status), ("UnauthorizedOperation", 403));
     assert_eq!(
         fault.message,
@@ -346,7 +346,7 @@ fn a_refusal_reads_as_ec2s() {
     );
     let deny = super::policy(r#""Effect":"Deny","Action":"ec2:DeleteVolume","Resource":"*""#);
     let (denying, _) = rights(vec![v2(), deny]);
-    let fault = denying.judge(&client(), &delete("vol-1"), &Account::usual()).refusal.unwrap();
+    let fault = denying.authorize(&client(), &delete("vol-1"), &Account::usual()).refusal.unwrap();
     assert!(fault.message.ends_with("with an explicit deny in an identity-based policy."), "{}", fault.message);
 }
 
@@ -354,16 +354,16 @@ fn a_refusal_reads_as_ec2s() {
 fn a_key_that_may_not_be_used_is_no_reason_to_refuse_the_call() {
     let (rights, _) = rights(vec![v2()]);
     let secret = api::CreateVolume { kms_key_id: Some("alias/mine".to_owned()), ..create() };
-    let judgement = rights.judge(&client(), &Call::CreateVolume(secret), &Account::usual());
+    let judgement = rights.authorize(&client(), &Call::CreateVolume(secret), &Account::usual());
     assert_eq!((judgement.refusal, judgement.key_refused), (None, true));
-    let plain = rights.judge(&client(), &Call::CreateVolume(create()), &Account::usual());
+    let plain = rights.authorize(&client(), &Call::CreateVolume(create()), &Account::usual());
     assert!(!plain.key_refused);
 }
 
 #[test]
 fn the_simulators_own_hand_needs_no_rights() {
     let (rights, least_rights) = rights(vec![v2()]);
-    assert_eq!(rights.judge(&Caller::Own, &delete("vol-stranger"), &Account::usual()).refusal, None);
+    assert_eq!(rights.authorize(&Caller::Own, &delete("vol-stranger"), &Account::usual()).refusal, None);
     assert!(least_rights.violations().is_empty());
 }
 
@@ -371,9 +371,9 @@ fn the_simulators_own_hand_needs_no_rights() {
 fn what_no_shipped_policy_allows_is_kept_with_its_reasons_until_an_addition_covers_it() {
     let (rights, least_rights) = rights(Vec::new());
     let account = Account::usual();
-    rights.judge(&client(), &attach("vol-1"), &account);
+    rights.authorize(&client(), &attach("vol-1"), &account);
     assert!(least_rights.violations().is_empty());
-    rights.judge(&client(), &attach("vol-2"), &account);
+    rights.authorize(&client(), &attach("vol-2"), &account);
     let found = least_rights.violations();
     assert_eq!(found.len(), 1);
     let text = found[0].to_string();
@@ -391,13 +391,13 @@ fn what_no_shipped_policy_allows_is_kept_with_its_reasons_until_an_addition_cove
 #[test]
 fn one_policy_can_be_demanded_of_all_calls() {
     let (rights, least_rights) = rights(Vec::new());
-    rights.judge(&client(), &attach("vol-stranger"), &Account::usual());
+    rights.authorize(&client(), &attach("vol-stranger"), &Account::usual());
     assert!(least_rights.check().is_ok(), "the legacy policy allows it");
     least_rights.demand(Shipped::ManagedV2);
-    rights.judge(&client(), &attach("vol-1"), &Account::usual());
+    rights.authorize(&client(), &attach("vol-1"), &Account::usual());
     assert!(least_rights.check().is_ok());
-    rights.judge(&client(), &attach("vol-stranger"), &Account::usual());
-    rights.judge(&client(), &attach("vol-stranger"), &Account::usual());
+    rights.authorize(&client(), &attach("vol-stranger"), &Account::usual());
+    rights.authorize(&client(), &attach("vol-stranger"), &Account::usual());
     let text = least_rights.check().unwrap_err();
     assert!(
         text.contains("managed-v2.json does not allow") && text.contains("legacy-example would allow it"),
@@ -410,8 +410,8 @@ fn one_policy_can_be_demanded_of_all_calls() {
 fn calls_of_an_excepted_key_are_nobodys_business() {
     let (rights, least_rights) = rights(Vec::new());
     least_rights.except("AKIA1");
-    rights.judge(&client(), &delete("vol-stranger"), &Account::usual());
+    rights.authorize(&client(), &delete("vol-stranger"), &Account::usual());
     assert!(least_rights.check().is_ok());
-    rights.judge(&Caller::Client(Some("AKIA2".to_owned())), &delete("vol-stranger"), &Account::usual());
+    rights.authorize(&Caller::Client(Some("AKIA2".to_owned())), &delete("vol-stranger"), &Account::usual());
     assert!(least_rights.check().is_err());
 }
