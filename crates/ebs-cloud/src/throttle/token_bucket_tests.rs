@@ -100,7 +100,7 @@ fn two_drivers_on_one_account_come_to_equal_shares_and_waste_little() {
     let fresh = TokenBucket::new(CREATE, start);
     let mut starved = fresh.clone();
     starved.rate = 0.1;
-    starved.tokens = 0.0;
+    starved.tokens.clear();
     for mut drivers in [[fresh.clone(), fresh.clone()], [fresh, starved]] {
         let shares = contend(CREATE, &mut drivers, start, 4_000);
         let all = f64::from(shares[0].accepted + shares[1].accepted);

@@ -68,7 +68,7 @@ fn only_what_differs_is_asked_for() {
         size: Some(Gib(11)),
         volume_type: Some(VolumeType::Gp3),
         iops: IopsRequest::explicit(400),
-        throughput: Some(200),
+        throughput: NonZeroU32::new(200),
         ..ModifySpec::default()
     };
     let all = asked(&other, Some(400));
