@@ -5,6 +5,7 @@ use std::fmt::Display;
 use ebs_ec2::{Ec2Error, ErrorClass};
 
 use crate::error::{CloudError, CloudErrorKind};
+use crate::object::Object;
 
 /// What a refused call means where the operation has no rule of its own for its class. `what` says what was being
 /// done to what, as a fragment: `attach vol-1 to i-2`.
@@ -37,6 +38,16 @@ pub(crate) fn refused(what: impl Display, error: Ec2Error) -> CloudError {
         ErrorClass::DryRunSucceeded | ErrorClass::Other => CloudErrorKind::Internal,
     };
     kind.error(format!("{what}: {}", reason(&error))).caused_by(error)
+}
+
+/// The same for a call about one object, of which EC2 may say that it does not exist.
+pub(crate) fn refused_about(what: impl Display, object: Object, error: Ec2Error) -> CloudError {
+    match (error.class, &object) {
+        (ErrorClass::MalformedId, _)
+        | (ErrorClass::VolumeNotFound, Object::Volume(_))
+        | (ErrorClass::SnapshotNotFound, Object::Snapshot(_)) => CloudError::not_found(object).caused_by(error),
+        _ => refused(what, error),
+    }
 }
 
 /// The rule behind a class, in our words.

@@ -45,11 +45,11 @@ impl<T> Ensured<T> {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapacityRequest {
-    /// At least this; `None` leaves it open.
+    /// At least this, never 0; `None` leaves it open.
     pub required: Option<Gib>,
     /// What to take when it is left open, as far as source, type and limit allow.
     pub fallback: Gib,
-    /// At most this; `None`: no limit.
+    /// At most this, never 0; `None`: no limit.
     pub limit: Option<Gib>,
 }
 

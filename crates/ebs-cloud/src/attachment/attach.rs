@@ -2,6 +2,7 @@
 
 use ebs_ec2::{Action, Attachment, AttachmentState, Attachments, ClusterNodes, DetachRequest, Ec2, ErrorClass, Volume};
 use ebs_types::{NodeId, VolumeId, Waiters};
+use tokio::time::Instant;
 
 use super::attach_call::{AfterRefusal, AttachCall};
 use super::node_attachment::{NodeAttachment, elsewhere, holder, node_attachment};
@@ -95,51 +96,49 @@ impl<E: Ec2> AttachmentService<E> {
         expected: &Expected,
         first: FirstPoll,
     ) -> Result<AttachOutcome, CloudError> {
-        self.context
-            .waiter
-            .volume(op, first, &pair.volume, |seen, sent| {
-                let settled = sent >= expected.settled;
-                let Some(volume) = seen else {
-                    let object = Object::Volume(pair.volume.clone());
-                    let gone = Verdict::Failed(CloudError::not_found(object));
-                    return if settled { gone } else { Verdict::Waiting };
-                };
-                if settled
-                    && elsewhere(&volume, &pair.node).is_some()
-                    && node_attachment(&volume, &pair.node) != NodeAttachment::Absent
-                {
-                    return Verdict::Failed(listed_twice(op, &volume));
-                }
-                match node_attachment(&volume, &pair.node) {
-                    NodeAttachment::Attached(attachment) => {
-                        match expected.proof(&attachment, sent, self.context.clock.now()) {
-                            Some(proof) => {
-                                if proof == Proof::TimeInstead {
-                                    self.context.observer.ended_by_time(Action::AttachVolume, &op.what);
-                                }
-                                Verdict::Done(AttachOutcome::Attached(Box::new(volume), attachment))
+        let decide = |seen: Option<Volume>, sent: Instant| {
+            let settled = sent >= expected.settled;
+            let Some(volume) = seen else {
+                let object = Object::Volume(pair.volume.clone());
+                let gone = Verdict::Failed(CloudError::not_found(object));
+                return if settled { gone } else { Verdict::Waiting };
+            };
+            if settled
+                && elsewhere(&volume, &pair.node).is_some()
+                && node_attachment(&volume, &pair.node) != NodeAttachment::Absent
+            {
+                return Verdict::Failed(listed_twice(op, &volume));
+            }
+            match node_attachment(&volume, &pair.node) {
+                NodeAttachment::Attached(attachment) => {
+                    match expected.proof(&attachment, sent, self.context.clock.now()) {
+                        Some(proof) => {
+                            if proof == Proof::TimeInstead {
+                                self.context.observer.ended_by_time(Action::AttachVolume, &op.what);
                             }
-                            None => {
-                                self.pairs.listed(pair, attachment.attach_time, sent);
-                                Verdict::Waiting
-                            }
+                            Verdict::Done(AttachOutcome::Attached(Box::new(volume), attachment))
+                        }
+                        None => {
+                            self.pairs.listed(pair, attachment.attach_time, sent);
+                            Verdict::Waiting
                         }
                     }
-                    NodeAttachment::Attaching(attachment) => {
-                        let age = age(&attachment, self.context.clock.now()).unwrap_or_default();
-                        let watched = self.pairs.listed(pair, attachment.attach_time, sent).at.elapsed();
-                        let stuck = attachment.state == AttachmentState::Attaching
-                            && age.max(watched) > bounds::STUCK_ATTACHING
-                            && watched > bounds::STUCK_WATCHED;
-                        if stuck { Verdict::Done(AttachOutcome::Stuck(attachment)) } else { Verdict::Waiting }
-                    }
-                    // Somebody else takes it away.
-                    NodeAttachment::Detaching(a) if settled || expected.is(&a) => Verdict::Done(AttachOutcome::None),
-                    NodeAttachment::Absent if settled => Verdict::Done(AttachOutcome::None),
-                    NodeAttachment::Detaching(_) | NodeAttachment::Absent => Verdict::Waiting,
                 }
-            })
-            .await
+                NodeAttachment::Attaching(attachment) => {
+                    let age = age(&attachment, self.context.clock.now()).unwrap_or_default();
+                    let watched = self.pairs.listed(pair, attachment.attach_time, sent).at.elapsed();
+                    let stuck = attachment.state == AttachmentState::Attaching
+                        && age.max(watched) > bounds::STUCK_ATTACHING
+                        && watched > bounds::STUCK_WATCHED;
+                    if stuck { Verdict::Done(AttachOutcome::Stuck(attachment)) } else { Verdict::Waiting }
+                }
+                // Somebody else takes it away.
+                NodeAttachment::Detaching(a) if settled || expected.is(&a) => Verdict::Done(AttachOutcome::None),
+                NodeAttachment::Absent if settled => Verdict::Done(AttachOutcome::None),
+                NodeAttachment::Detaching(_) | NodeAttachment::Absent => Verdict::Waiting,
+            }
+        };
+        self.context.waiter.volume(op, first, &pair.volume, decide).await
     }
 
     async fn finish_attach(&self, op: &Op<'_>, pair: &Pair, outcome: AttachOutcome) -> Result<Attached, CloudError> {

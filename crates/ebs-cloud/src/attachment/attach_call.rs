@@ -153,41 +153,38 @@ impl<E: Ec2> AttachmentService<E> {
         let existing = self.existing_attachment(pair);
         let began = Instant::now();
         let mut was_blocked = false;
-        let next = self
-            .context
-            .waiter
-            .volume(op, FirstPoll::Now, &pair.volume, |seen, sent| {
-                let settled = sent >= existing.settled;
-                let Some(volume) = seen.filter(Volume::exists) else {
-                    let object = Object::Volume(pair.volume.clone());
-                    let gone = Verdict::Failed(CloudError::not_found(object));
-                    return if settled { gone } else { Verdict::Waiting };
-                };
-                let waiting = match node_attachment(&volume, &pair.node) {
-                    NodeAttachment::Attached(a) | NodeAttachment::Attaching(a) => {
-                        self.pairs.listed(pair, a.attach_time, sent);
-                        return Verdict::Done(Some(AfterRefusal::Existing(existing)));
-                    }
-                    NodeAttachment::Detaching(_) => true,
-                    NodeAttachment::Absent => match elsewhere(&volume, &pair.node) {
-                        Some(other) if began.elapsed() >= patience(other) => {
-                            return Verdict::Failed(is_elsewhere(op, other, None));
-                        }
-                        Some(_) => true,
-                        None => volume.state == VolumeState::Creating,
-                    },
-                };
-                match (waiting, was_blocked) {
-                    (true, _) => was_blocked = true,
-                    (false, true) => return Verdict::Done(Some(AfterRefusal::Retry)),
-                    // It went before the first describe; if EC2 says the same again it is something that no describe
-                    // shows.
-                    (false, false) if settled => return Verdict::Done(first.then_some(AfterRefusal::Retry)),
-                    (false, false) => {}
+        let decide = |seen: Option<Volume>, sent: Instant| {
+            let settled = sent >= existing.settled;
+            let Some(volume) = seen.filter(Volume::exists) else {
+                let object = Object::Volume(pair.volume.clone());
+                let gone = Verdict::Failed(CloudError::not_found(object));
+                return if settled { gone } else { Verdict::Waiting };
+            };
+            let waiting = match node_attachment(&volume, &pair.node) {
+                NodeAttachment::Attached(a) | NodeAttachment::Attaching(a) => {
+                    self.pairs.listed(pair, a.attach_time, sent);
+                    return Verdict::Done(Some(AfterRefusal::Existing(existing)));
                 }
-                Verdict::Waiting
-            })
-            .await?;
+                NodeAttachment::Detaching(_) => true,
+                NodeAttachment::Absent => match elsewhere(&volume, &pair.node) {
+                    Some(other) if began.elapsed() >= patience(other) => {
+                        return Verdict::Failed(is_elsewhere(op, other, None));
+                    }
+                    Some(_) => true,
+                    None => volume.state == VolumeState::Creating,
+                },
+            };
+            match (waiting, was_blocked) {
+                (true, _) => was_blocked = true,
+                (false, true) => return Verdict::Done(Some(AfterRefusal::Retry)),
+                // It went before the first describe; if EC2 says the same again it is something that no describe
+                // shows.
+                (false, false) if settled => return Verdict::Done(first.then_some(AfterRefusal::Retry)),
+                (false, false) => {}
+            }
+            Verdict::Waiting
+        };
+        let next = self.context.waiter.volume(op, FirstPoll::Now, &pair.volume, decide).await?;
         next.ok_or_else(|| refused(op, error))
     }
 

@@ -3,7 +3,7 @@
 
 use std::time::SystemTime;
 
-use ebs_ec2::{Ec2, Ec2Error, ErrorClass};
+use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Volume};
 use ebs_types::{NodeId, VolumeId, Waiters};
 use tokio::time::Instant;
 
@@ -105,40 +105,35 @@ impl<E: Ec2> AttachmentService<E> {
     async fn await_end(&self, op: &Op<'_>, pair: &Pair, progress: &DetachProgress) -> Result<End, CloudError> {
         let mut believed_from = progress.believed_from;
         let known = self.pairs.last_known(pair).and_then(|known| known.attach_time);
-        let ended = self
-            .context
-            .waiter
-            .volume(op, progress.first, &pair.volume, |seen, sent| {
-                let now = Instant::now();
-                let node_attachment =
-                    seen.as_ref().map_or(NodeAttachment::Absent, |volume| node_attachment(volume, &pair.node));
-                if let Some(attachment) = node_attachment.listed() {
-                    self.pending_detaches.still(pair, &attachment.state);
+        let decide = |seen: Option<Volume>, sent: Instant| {
+            let now = Instant::now();
+            let node_attachment =
+                seen.as_ref().map_or(NodeAttachment::Absent, |volume| node_attachment(volume, &pair.node));
+            if let Some(attachment) = node_attachment.listed() {
+                self.pending_detaches.still(pair, &attachment.state);
+            }
+            match node_attachment {
+                NodeAttachment::Absent if sent >= believed_from => return Verdict::Done(End::Gone),
+                NodeAttachment::Absent if progress.may_ask && believed_from > now + MIN_WAIT_FOR_SPARE_CALL => {
+                    return Verdict::Done(End::Unlisted);
                 }
-                match node_attachment {
-                    NodeAttachment::Absent if sent >= believed_from => return Verdict::Done(End::Gone),
-                    NodeAttachment::Absent if progress.may_ask && believed_from > now + MIN_WAIT_FOR_SPARE_CALL => {
-                        return Verdict::Done(End::Unlisted);
-                    }
-                    NodeAttachment::Attached(_) | NodeAttachment::Attaching(_)
-                        if sent >= progress.answer_shows_from =>
-                    {
-                        return Verdict::Done(End::StillAttached);
-                    }
-                    NodeAttachment::Detaching(a) if progress.learns_age => {
-                        let is_it = known.is_none() || is_same(known, a.attach_time);
-                        if let Some(from) = believed_by_age(now, &a, self.context.clock.now()).filter(|_| is_it) {
-                            believed_from = believed_from.min(from);
-                        }
-                    }
-                    NodeAttachment::Absent
-                    | NodeAttachment::Detaching(_)
-                    | NodeAttachment::Attached(_)
-                    | NodeAttachment::Attaching(_) => {}
+                NodeAttachment::Attached(_) | NodeAttachment::Attaching(_) if sent >= progress.answer_shows_from => {
+                    return Verdict::Done(End::StillAttached);
                 }
-                Verdict::Waiting
-            })
-            .await;
+                NodeAttachment::Detaching(a) if progress.learns_age => {
+                    let is_it = known.is_none() || is_same(known, a.attach_time);
+                    if let Some(from) = believed_by_age(now, &a, self.context.clock.now()).filter(|_| is_it) {
+                        believed_from = believed_from.min(from);
+                    }
+                }
+                NodeAttachment::Absent
+                | NodeAttachment::Detaching(_)
+                | NodeAttachment::Attached(_)
+                | NodeAttachment::Attaching(_) => {}
+            }
+            Verdict::Waiting
+        };
+        let ended = self.context.waiter.volume(op, progress.first, &pair.volume, decide).await;
         ended.map_err(|error| match error.kind {
             CloudErrorKind::InProgress => {
                 let busy_for = self.pending_detaches.busy_since(pair).map(|since| since.elapsed());

@@ -27,127 +27,83 @@ pub(crate) trait DescribeQuery: fmt::Debug + Send + Sync + 'static {
     fn key(item: &Self::Item) -> Option<Self::Key>;
 }
 
-#[derive(Debug)]
-pub(crate) enum VolumesById {}
+/// A kind of describe: its key and item, its bucket, one page of it, and the key of an item.
+macro_rules! query {
+    (
+        $(#[$doc:meta])* $name:ident: $key:ty => $item:ty, $bucket:expr,
+        |$ec2:ident, $keys:ident, $page:ident| $call:expr, |$of:ident| $key_of:expr
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub(crate) enum $name {}
 
-impl DescribeQuery for VolumesById {
-    type Key = VolumeId;
-    type Item = Volume;
-    const BUCKET: BucketKey = BucketKey::of(Action::DescribeVolumes);
+        impl DescribeQuery for $name {
+            type Key = $key;
+            type Item = $item;
+            const BUCKET: BucketKey = $bucket;
 
-    async fn page<E: Ec2>(ec2: &E, keys: &[VolumeId], page: &PageRequest) -> Result<Page<Volume>> {
-        ec2.describe_volumes(&VolumeQuery::FilterIds(keys.to_vec()), page).await
-    }
+            async fn page<E: Ec2>($ec2: &E, $keys: &[$key], $page: &PageRequest) -> Result<Page<$item>> {
+                $call.await
+            }
 
-    fn key(item: &Volume) -> Option<VolumeId> {
-        Some(item.id.clone())
-    }
+            fn key($of: &$item) -> Option<$key> {
+                $key_of
+            }
+        }
+    };
 }
 
-#[derive(Debug)]
-pub(crate) enum VolumesByName {}
+query! {
+    VolumesById: VolumeId => Volume, BucketKey::of(Action::DescribeVolumes),
+    |ec2, keys, page| ec2.describe_volumes(&VolumeQuery::FilterIds(keys.to_vec()), page),
+    |volume| Some(volume.id.clone())
+}
 
-impl DescribeQuery for VolumesByName {
-    type Key = String;
-    type Item = Volume;
-    const BUCKET: BucketKey = BucketKey::of(Action::DescribeVolumes);
-
-    async fn page<E: Ec2>(ec2: &E, keys: &[String], page: &PageRequest) -> Result<Page<Volume>> {
+query! {
+    /// By CSI name.
+    VolumesByName: String => Volume, BucketKey::of(Action::DescribeVolumes),
+    |ec2, keys, page| {
         let query = VolumeQuery::Tag { key: DriverName::VOLUME_NAME_TAG.to_owned(), values: keys.to_vec() };
-        ec2.describe_volumes(&query, page).await
-    }
-
-    fn key(item: &Volume) -> Option<String> {
-        item.csi_name().map(str::to_owned)
-    }
+        async move { ec2.describe_volumes(&query, page).await }
+    },
+    |volume| volume.csi_name().map(str::to_owned)
 }
 
-#[derive(Debug)]
-pub(crate) enum Modifications {}
-
-impl DescribeQuery for Modifications {
-    type Key = VolumeId;
-    type Item = Modification;
-    const BUCKET: BucketKey = BucketKey::of(Action::DescribeVolumesModifications);
-
-    async fn page<E: Ec2>(ec2: &E, keys: &[VolumeId], page: &PageRequest) -> Result<Page<Modification>> {
-        ec2.describe_modifications(keys, page).await
-    }
-
-    fn key(item: &Modification) -> Option<VolumeId> {
-        Some(item.volume.clone())
-    }
+query! {
+    /// The latest ones, by volume.
+    Modifications: VolumeId => Modification, BucketKey::of(Action::DescribeVolumesModifications),
+    |ec2, keys, page| ec2.describe_modifications(keys, page),
+    |modification| Some(modification.volume.clone())
 }
 
-/// The status of volumes. EC2 has no filter for it.
-#[derive(Debug)]
-pub(crate) enum Statuses {}
-
-impl DescribeQuery for Statuses {
-    type Key = VolumeId;
-    type Item = VolumeStatus;
-    const BUCKET: BucketKey = BucketKey::unfiltered(Action::DescribeVolumeStatus);
-
-    async fn page<E: Ec2>(ec2: &E, keys: &[VolumeId], page: &PageRequest) -> Result<Page<VolumeStatus>> {
-        // EC2 takes no page length beside ids.
+query! {
+    /// The status of volumes. EC2 has no filter for it, and takes no page length beside ids.
+    Statuses: VolumeId => VolumeStatus, BucketKey::unfiltered(Action::DescribeVolumeStatus),
+    |ec2, keys, page| {
         let page = PageRequest { max_results: None, token: page.token.clone() };
-        ec2.describe_volume_status(keys, &page).await
-    }
-
-    fn key(item: &VolumeStatus) -> Option<VolumeId> {
-        Some(item.volume.clone())
-    }
+        async move { ec2.describe_volume_status(keys, &page).await }
+    },
+    |status| Some(status.volume.clone())
 }
 
-#[derive(Debug)]
-pub(crate) enum InstancesById {}
-
-impl DescribeQuery for InstancesById {
-    type Key = InstanceId;
-    type Item = Instance;
-    const BUCKET: BucketKey = BucketKey::of(Action::DescribeInstances);
-
-    async fn page<E: Ec2>(ec2: &E, keys: &[InstanceId], page: &PageRequest) -> Result<Page<Instance>> {
-        ec2.describe_instances(keys, page).await
-    }
-
-    fn key(item: &Instance) -> Option<InstanceId> {
-        Some(item.id.clone())
-    }
+query! {
+    InstancesById: InstanceId => Instance, BucketKey::of(Action::DescribeInstances),
+    |ec2, keys, page| ec2.describe_instances(keys, page),
+    |instance| Some(instance.id.clone())
 }
 
-#[derive(Debug)]
-pub(crate) enum SnapshotsById {}
-
-impl DescribeQuery for SnapshotsById {
-    type Key = SnapshotId;
-    type Item = Snapshot;
-    const BUCKET: BucketKey = BucketKey::of(Action::DescribeSnapshots);
-
-    async fn page<E: Ec2>(ec2: &E, keys: &[SnapshotId], page: &PageRequest) -> Result<Page<Snapshot>> {
-        ec2.describe_snapshots(&SnapshotQuery::FilterIds(keys.to_vec()), page).await
-    }
-
-    fn key(item: &Snapshot) -> Option<SnapshotId> {
-        Some(item.id.clone())
-    }
+query! {
+    SnapshotsById: SnapshotId => Snapshot, BucketKey::of(Action::DescribeSnapshots),
+    |ec2, keys, page| ec2.describe_snapshots(&SnapshotQuery::FilterIds(keys.to_vec()), page),
+    |snapshot| Some(snapshot.id.clone())
 }
 
-/// Snapshots of the account by CSI name.
-#[derive(Debug)]
-pub(crate) enum SnapshotsByName {}
-
-impl DescribeQuery for SnapshotsByName {
-    type Key = String;
-    type Item = Snapshot;
-    const BUCKET: BucketKey = BucketKey::of(Action::DescribeSnapshots);
-
-    async fn page<E: Ec2>(ec2: &E, keys: &[String], page: &PageRequest) -> Result<Page<Snapshot>> {
+query! {
+    /// Those of the account, by CSI name.
+    SnapshotsByName: String => Snapshot, BucketKey::of(Action::DescribeSnapshots),
+    |ec2, keys, page| {
         let query = SnapshotQuery::Tag { key: DriverName::SNAPSHOT_NAME_TAG.to_owned(), values: keys.to_vec() };
-        ec2.describe_snapshots(&query, page).await
-    }
-
-    fn key(item: &Snapshot) -> Option<String> {
-        item.tags.get(DriverName::SNAPSHOT_NAME_TAG).cloned()
-    }
+        async move { ec2.describe_snapshots(&query, page).await }
+    },
+    |snapshot| snapshot.tags.get(DriverName::SNAPSHOT_NAME_TAG).cloned()
 }

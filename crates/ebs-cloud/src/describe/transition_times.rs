@@ -38,21 +38,11 @@ pub(crate) struct TypicalRange {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct TransitionTimes {
-    creating: Samples,
-    attaching: Samples,
-    detaching: Samples,
-    modifying: Samples,
-}
+pub(crate) struct TransitionTimes([Samples; 4]);
 
 impl TransitionTimes {
     fn times(&self, transition: Transition) -> &Samples {
-        match transition {
-            Transition::Creating => &self.creating,
-            Transition::Attaching => &self.attaching,
-            Transition::Detaching => &self.detaching,
-            Transition::Modifying => &self.modifying,
-        }
+        &self.0[transition as usize]
     }
 
     pub(crate) fn typical(&self, transition: Transition) -> TypicalRange {

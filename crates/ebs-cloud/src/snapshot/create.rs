@@ -93,26 +93,21 @@ impl<E: Ec2> SnapshotService<E> {
         let name = Write::SnapshotName(spec.name.clone());
         // Another process may have deleted what stands in the way, and describes still show it.
         let conflict_from = self.context.recent.sole_from(Sidecar::Snapshotter);
-        let found = self
-            .context
-            .waiter
-            .snapshots(op, &spec.name, |found, sent| {
-                // Describes may still show what we have deleted.
-                let found = found
-                    .into_iter()
-                    .filter(|s| !self.context.recent.is_recent(&Write::SnapshotDeletion(s.id.clone())));
-                match matching_snapshot(op, spec, found.collect()) {
-                    Ok(None) if sent < settled_at => Verdict::Waiting,
-                    Err(_) if sent < conflict_from => Verdict::Waiting,
-                    Ok(None) => {
-                        self.context.recent.note_absence(&name, Sidecar::Snapshotter, sent);
-                        Verdict::Done(Ok(None))
-                    }
-                    found => Verdict::Done(found),
+        let decide = |found: Vec<Snapshot>, sent: Instant| {
+            // Describes may still show what we have deleted.
+            let found =
+                found.into_iter().filter(|s| !self.context.recent.is_recent(&Write::SnapshotDeletion(s.id.clone())));
+            match matching_snapshot(op, spec, found.collect()) {
+                Ok(None) if sent < settled_at => Verdict::Waiting,
+                Err(_) if sent < conflict_from => Verdict::Waiting,
+                Ok(None) => {
+                    self.context.recent.note_absence(&name, Sidecar::Snapshotter, sent);
+                    Verdict::Done(Ok(None))
                 }
-            })
-            .await
-            .map_err(CloudError::unproven)??;
+                found => Verdict::Done(found),
+            }
+        };
+        let found = self.context.waiter.snapshots(op, &spec.name, decide).await.map_err(CloudError::unproven)??;
         if let Some(snapshot) = &found {
             self.context.recent.note_seen(&Object::Snapshot(snapshot.id.clone()));
             self.memory.note_found(&spec.name, &snapshot.id);

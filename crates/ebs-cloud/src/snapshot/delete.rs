@@ -1,6 +1,6 @@
 //! DeleteSnapshot.
 
-use ebs_ec2::{Ec2, ErrorClass, Snapshots};
+use ebs_ec2::{Ec2, ErrorClass, Snapshot, Snapshots};
 use ebs_types::{SnapshotId, Waiters};
 use tokio::time::Instant;
 
@@ -62,13 +62,11 @@ impl<E: Ec2> SnapshotService<E> {
     /// `gone_from` on, that before the snapshot was taken.
     async fn is_snapshot_gone(&self, op: &Op<'_>, id: &SnapshotId, gone_from: Instant) -> Result<bool, CloudError> {
         let settled_at = Instant::now() + bounds::SETTLE;
-        self.context
-            .waiter
-            .snapshot(op, FirstPoll::Now, id, |found, sent| match found {
-                Some(_) if sent >= settled_at => Verdict::Done(false),
-                None if sent >= gone_from => Verdict::Done(true),
-                None | Some(_) => Verdict::Waiting,
-            })
-            .await
+        let decide = |found: Option<Snapshot>, sent: Instant| match found {
+            Some(_) if sent >= settled_at => Verdict::Done(false),
+            None if sent >= gone_from => Verdict::Done(true),
+            None | Some(_) => Verdict::Waiting,
+        };
+        self.context.waiter.snapshot(op, FirstPoll::Now, id, decide).await
     }
 }

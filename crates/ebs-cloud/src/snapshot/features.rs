@@ -1,13 +1,13 @@
 //! What a snapshot can be given once it exists: fast restores and a lock. Both may be asked for again and again, so a
 //! repeated request asks for them anew, also where the first attempt died in between (`controller.md` C19).
 
-use ebs_ec2::{Ec2, Ec2Error, ErrorClass, FastRestoreFailure, LockSnapshot, Snapshots};
+use ebs_ec2::{Ec2, FastRestoreFailure, LockSnapshot, Snapshots};
 use ebs_types::{SnapshotId, Waiters, ZoneName};
 
 use super::service::SnapshotService;
 use crate::call::mutate;
 use crate::op::Op;
-use crate::refused::refused;
+use crate::refused::refused_about;
 use crate::{CloudError, CloudErrorKind, Object, bounds};
 
 impl<E: Ec2> SnapshotService<E> {
@@ -39,7 +39,7 @@ impl<E: Ec2> SnapshotService<E> {
         let op = Op::start(format!("enable fast restores of snapshot {id}"), bounds::SNAPSHOT, waiters);
         let ec2 = self.context.ec2.for_mutation(&op);
         let answer = mutate(&op, || ec2.enable_fast_snapshot_restores(id, zones)).await?;
-        let restores = answer.map_err(|e| feature_refused(&op, id, e))?;
+        let restores = answer.map_err(|e| refused_about(&op, Object::Snapshot(id.clone()), e))?;
         if restores.failures.is_empty() {
             return Ok(());
         }
@@ -55,7 +55,7 @@ impl<E: Ec2> SnapshotService<E> {
         let id = &lock.snapshot;
         let op = Op::start(format!("lock snapshot {id}"), bounds::SNAPSHOT, waiters);
         let ec2 = self.context.ec2.for_mutation(&op);
-        mutate(&op, || ec2.lock_snapshot(lock)).await?.map_err(|e| feature_refused(&op, id, e))
+        mutate(&op, || ec2.lock_snapshot(lock)).await?.map_err(|e| refused_about(&op, Object::Snapshot(id.clone()), e))
     }
 }
 
@@ -63,13 +63,4 @@ fn failure_text(failure: &FastRestoreFailure) -> String {
     let zone = failure.zone.as_deref().unwrap_or("a zone");
     let code = failure.code.as_deref().map(|code| format!("{code}: ")).unwrap_or_default();
     format!("{zone}: {code}{}", failure.message)
-}
-
-fn feature_refused(op: &Op<'_>, id: &SnapshotId, error: Ec2Error) -> CloudError {
-    match error.class {
-        ErrorClass::SnapshotNotFound | ErrorClass::MalformedId => {
-            CloudError::not_found(Object::Snapshot(id.clone())).caused_by(error)
-        }
-        _ => refused(op, error),
-    }
 }

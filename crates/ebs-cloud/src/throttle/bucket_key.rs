@@ -52,18 +52,13 @@ impl BucketKey {
             | Action::DescribeSnapshots
             | Action::DescribeVolumes
             | Action::DescribeVolumesModifications
-            | Action::DescribeVolumeStatus
-                if self.unfiltered =>
-            {
-                size(50.0, 10.0)
+            | Action::DescribeVolumeStatus => {
+                if self.unfiltered {
+                    size(50.0, 10.0)
+                } else {
+                    size(100.0, 20.0)
+                }
             }
-            Action::DescribeAvailabilityZones
-            | Action::DescribeInstances
-            | Action::DescribeInstanceTypes
-            | Action::DescribeSnapshots
-            | Action::DescribeVolumes
-            | Action::DescribeVolumesModifications
-            | Action::DescribeVolumeStatus => size(100.0, 20.0),
         }
     }
 }

@@ -114,13 +114,10 @@ impl<E: Ec2> VolumeService<E> {
             cause: error.cause,
         };
         self.delete_within(op, id).await.map_err(failed)?;
-        self.context
-            .waiter
-            .volume(op, FirstPoll::Now, id, |seen, _| match seen.map(|v| v.state) {
-                None | Some(VolumeState::Deleting | VolumeState::Deleted) => Verdict::Done(()),
-                Some(_) => Verdict::Waiting,
-            })
-            .await
-            .map_err(failed)
+        let decide = |seen: Option<Volume>, _: Instant| match seen.map(|v| v.state) {
+            None | Some(VolumeState::Deleting | VolumeState::Deleted) => Verdict::Done(()),
+            Some(_) => Verdict::Waiting,
+        };
+        self.context.waiter.volume(op, FirstPoll::Now, id, decide).await.map_err(failed)
     }
 }

@@ -184,24 +184,21 @@ impl<E: Ec2> VolumeService<E> {
         self.context.recent.heard_of(&object);
         let first =
             if volume.state == VolumeState::Creating { FirstPoll::After(Transition::Creating) } else { FirstPoll::Now };
-        self.context
-            .waiter
-            .volume(op, first, &volume.id, |seen, sent| {
-                let Some(v) = seen else {
-                    let is_gone = sent >= self.context.recent.heard_of(&object);
-                    return if is_gone { Verdict::Done(Settled::Gone) } else { Verdict::Waiting };
-                };
-                if v.exists() {
-                    self.context.recent.note_seen(&object);
-                }
-                match v.state {
-                    VolumeState::Available | VolumeState::InUse => Verdict::Done(Settled::Usable(v)),
-                    VolumeState::Deleting | VolumeState::Deleted => Verdict::Done(Settled::Gone),
-                    VolumeState::Error => Verdict::Done(Settled::Broken(v)),
-                    VolumeState::Creating | VolumeState::Other(_) => Verdict::Waiting,
-                }
-            })
-            .await
-            .map_err(CloudError::unproven)
+        let decide = |seen: Option<Volume>, sent: Instant| {
+            let Some(v) = seen else {
+                let is_gone = sent >= self.context.recent.heard_of(&object);
+                return if is_gone { Verdict::Done(Settled::Gone) } else { Verdict::Waiting };
+            };
+            if v.exists() {
+                self.context.recent.note_seen(&object);
+            }
+            match v.state {
+                VolumeState::Available | VolumeState::InUse => Verdict::Done(Settled::Usable(v)),
+                VolumeState::Deleting | VolumeState::Deleted => Verdict::Done(Settled::Gone),
+                VolumeState::Error => Verdict::Done(Settled::Broken(v)),
+                VolumeState::Creating | VolumeState::Other(_) => Verdict::Waiting,
+            }
+        };
+        self.context.waiter.volume(op, first, &volume.id, decide).await.map_err(CloudError::unproven)
     }
 }

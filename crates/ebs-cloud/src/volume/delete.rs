@@ -1,6 +1,6 @@
 //! DeleteVolume.
 
-use ebs_ec2::{Ec2, ErrorClass, VolumeState, Volumes};
+use ebs_ec2::{Ec2, ErrorClass, Volume, VolumeState, Volumes};
 use ebs_types::{VolumeId, Waiters};
 use tokio::time::Instant;
 
@@ -73,22 +73,20 @@ impl<E: Ec2> VolumeService<E> {
     async fn after_failed_deletion(&self, op: &Op<'_>, id: &VolumeId, gone_from: Instant) -> Result<Found, CloudError> {
         let settled_at = Instant::now() + bounds::SETTLE;
         let mut was_creating = false;
-        self.context
-            .waiter
-            .volume(op, FirstPoll::Now, id, |seen, sent| {
-                let settled = sent >= settled_at;
-                match seen.map(|v| v.state) {
-                    Some(VolumeState::Deleting | VolumeState::Deleted) => Verdict::Done(Found::Deleting),
-                    Some(VolumeState::Creating) => {
-                        was_creating = true;
-                        Verdict::Waiting
-                    }
-                    Some(_) if was_creating => Verdict::Done(Found::Retry),
-                    Some(_) if settled => Verdict::Done(Found::Present),
-                    None if sent >= gone_from => Verdict::Done(Found::Deleting),
-                    None | Some(_) => Verdict::Waiting,
+        let decide = |seen: Option<Volume>, sent: Instant| {
+            let settled = sent >= settled_at;
+            match seen.map(|v| v.state) {
+                Some(VolumeState::Deleting | VolumeState::Deleted) => Verdict::Done(Found::Deleting),
+                Some(VolumeState::Creating) => {
+                    was_creating = true;
+                    Verdict::Waiting
                 }
-            })
-            .await
+                Some(_) if was_creating => Verdict::Done(Found::Retry),
+                Some(_) if settled => Verdict::Done(Found::Present),
+                None if sent >= gone_from => Verdict::Done(Found::Deleting),
+                None | Some(_) => Verdict::Waiting,
+            }
+        };
+        self.context.waiter.volume(op, FirstPoll::Now, id, decide).await
     }
 }

@@ -1,7 +1,5 @@
 //! Modifications: growing a volume and changing its type, IOPS, throughput and tags (`ebs-cloud.md` 7).
 
-mod cooldown;
 mod end;
 mod plan;
 mod run;
-mod tags;

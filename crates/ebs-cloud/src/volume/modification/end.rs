@@ -18,17 +18,15 @@ impl<E: Ec2> VolumeService<E> {
     /// it shows of the volume meanwhile proves nothing.
     pub(super) async fn latest_at_rest(&self, op: &Op<'_>, id: &VolumeId) -> Result<Option<Modification>, CloudError> {
         let settled_at = self.context.recent.settled_for_all_at(&Write::Modification(id.clone()));
-        self.context
-            .waiter
-            .modification(op, FirstPoll::Now, id, |seen, sent| {
-                let settled = sent >= settled_at;
-                match seen.as_ref().map(|m| &m.state) {
-                    Some(ModificationState::Modifying | ModificationState::Other(_)) => Verdict::Waiting,
-                    _ if settled => Verdict::Done(seen),
-                    _ => Verdict::Waiting,
-                }
-            })
-            .await
+        let decide = |seen: Option<Modification>, sent: Instant| {
+            let settled = sent >= settled_at;
+            match seen.as_ref().map(|m| &m.state) {
+                Some(ModificationState::Modifying | ModificationState::Other(_)) => Verdict::Waiting,
+                _ if settled => Verdict::Done(seen),
+                _ => Verdict::Waiting,
+            }
+        };
+        self.context.waiter.modification(op, FirstPoll::Now, id, decide).await
     }
 
     /// Waits until the modification asked for is past `modifying`. It began after `latest_before`; one that leads
@@ -41,21 +39,19 @@ impl<E: Ec2> VolumeService<E> {
     ) -> Result<(), CloudError> {
         let visible_by = Instant::now() + bounds::SETTLE;
         let first = FirstPoll::After(Transition::Modifying);
-        self.context
-            .waiter
-            .modification(op, first, &request.volume, |seen, sent| match seen {
-                Some(m) if plan::is_after(&m, latest_before) && plan::leads_to(request, &m) => match m.state {
-                    ModificationState::Failed => Verdict::Failed(has_failed(op, &m)),
-                    ModificationState::Completed | ModificationState::Optimizing => Verdict::Done(()),
-                    ModificationState::Modifying | ModificationState::Other(_) => Verdict::Waiting,
-                },
-                _ if sent < visible_by => Verdict::Waiting,
-                _ => Verdict::Failed(
-                    CloudErrorKind::OutcomeUnknown
-                        .error(format!("{op}: EC2 shows no such modification; the next attempt looks again")),
-                ),
-            })
-            .await
+        let decide = |seen: Option<Modification>, sent: Instant| match seen {
+            Some(m) if plan::is_after(&m, latest_before) && plan::leads_to(request, &m) => match m.state {
+                ModificationState::Failed => Verdict::Failed(has_failed(op, &m)),
+                ModificationState::Completed | ModificationState::Optimizing => Verdict::Done(()),
+                ModificationState::Modifying | ModificationState::Other(_) => Verdict::Waiting,
+            },
+            _ if sent < visible_by => Verdict::Waiting,
+            _ => Verdict::Failed(
+                CloudErrorKind::OutcomeUnknown
+                    .error(format!("{op}: EC2 shows no such modification; the next attempt looks again")),
+            ),
+        };
+        self.context.waiter.modification(op, first, &request.volume, decide).await
     }
 
     /// After a refusal: true when the modification asked for is there already, made by another process or by a call
@@ -67,28 +63,24 @@ impl<E: Ec2> VolumeService<E> {
         latest_before: Option<SystemTime>,
     ) -> Result<bool, CloudError> {
         let visible_by = self.context.recent.refusal_settles_at(&request.volume);
-        self.context
-            .waiter
-            .modification(op, FirstPoll::Now, &request.volume, |seen, sent| match seen {
-                Some(m) if latest_before.is_none() || plan::is_after(&m, latest_before) => {
-                    Verdict::Done(plan::leads_to(request, &m))
-                }
-                _ if sent < visible_by => Verdict::Waiting,
-                _ => Verdict::Done(false),
-            })
-            .await
+        let decide = |seen: Option<Modification>, sent: Instant| match seen {
+            Some(m) if latest_before.is_none() || plan::is_after(&m, latest_before) => {
+                Verdict::Done(plan::leads_to(request, &m))
+            }
+            _ if sent < visible_by => Verdict::Waiting,
+            _ => Verdict::Done(false),
+        };
+        self.context.waiter.modification(op, FirstPoll::Now, &request.volume, decide).await
     }
 
     /// The volume once EC2 describes it as asked for.
     pub(super) async fn reached(&self, op: &Op<'_>, request: &ModifyVolume) -> Result<Volume, CloudError> {
-        self.context
-            .waiter
-            .volume(op, FirstPoll::Now, &request.volume, |seen, _| match seen {
-                Some(v) if plan::is_met(request, &v) => Verdict::Done(v),
-                // What is not listed a moment after it was modified is merely not shown; the bound ends the wait.
-                Some(_) | None => Verdict::Waiting,
-            })
-            .await
+        let decide = |seen: Option<Volume>, _: Instant| match seen {
+            Some(v) if plan::is_met(request, &v) => Verdict::Done(v),
+            // What is not listed a moment after it was modified is merely not shown; the bound ends the wait.
+            Some(_) | None => Verdict::Waiting,
+        };
+        self.context.waiter.volume(op, FirstPoll::Now, &request.volume, decide).await
     }
 }
 

@@ -1,17 +1,21 @@
 //! Modifying a volume: from what is asked for to EC2's word that it is so.
 
+use std::time::Duration;
+
 use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Modification, ModificationState, ModifyVolume, Place, Volume, Volumes};
 use ebs_types::{Gib, Iops, VolumeId, VolumeType, Waiters};
 
-use super::cooldown::when_possible;
 use super::plan;
 use crate::call::mutate;
 use crate::op::Op;
 use crate::recent_writes::Write;
-use crate::refused::refused;
+use crate::refused::refused_about;
 use crate::volume::iops_limit::{IopsQuery, Site};
 use crate::volume::service::VolumeService;
 use crate::{CloudError, CloudErrorKind, ModifySpec, Object, bounds};
+
+/// EC2 counts the modifications of a volume over this time (`decisions.md` D-25).
+const MODIFICATION_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
 impl<E: Ec2> VolumeService<E> {
     /// Sees to it that the volume has at least this size; returns the size it has.
@@ -47,6 +51,23 @@ impl<E: Ec2> VolumeService<E> {
             }
             other => other.map(Some),
         }
+    }
+
+    /// Deletes first and then sets, so that a key in both ends with its new value. Both always: a describe that shows
+    /// the tags as wanted may show the past, and both calls may be repeated. True when there was anything to do.
+    async fn change_tags(&self, op: &Op<'_>, id: &VolumeId, spec: &ModifySpec) -> Result<bool, CloudError> {
+        let gone: Vec<String> = spec.deleted_tags.iter().filter(|key| !spec.tags.contains_key(*key)).cloned().collect();
+        if !gone.is_empty() {
+            let ec2 = self.context.ec2.for_mutation(op);
+            let answer = mutate(op, || ec2.delete_tags(id.as_str(), &gone)).await?;
+            answer.map_err(|e| refused_about(op, Object::Volume(id.clone()), e))?;
+        }
+        if !spec.tags.is_empty() {
+            let ec2 = self.context.ec2.for_mutation(op);
+            let answer = mutate(op, || ec2.create_tags(id.as_str(), &spec.tags)).await?;
+            answer.map_err(|e| refused_about(op, Object::Volume(id.clone()), e))?;
+        }
+        Ok(!gone.is_empty() || !spec.tags.is_empty())
     }
 
     async fn change_properties(&self, op: &Op<'_>, id: &VolumeId, spec: &ModifySpec) -> Result<Volume, CloudError> {
@@ -125,13 +146,26 @@ fn is_past_modifying(modification: &Modification) -> bool {
 
 fn modification_refused(op: &Op<'_>, id: &VolumeId, latest: Option<&Modification>, error: Ec2Error) -> CloudError {
     match error.class {
-        ErrorClass::VolumeNotFound | ErrorClass::MalformedId => {
-            CloudError::not_found(Object::Volume(id.clone())).caused_by(error)
-        }
         ErrorClass::ModificationCooldown | ErrorClass::IncorrectState => {
             let message = format!("{op}: {}", when_possible(latest));
             CloudErrorKind::FailedPrecondition.error(message).caused_by(error)
         }
-        _ => refused(op, error),
+        _ => refused_about(op, Object::Volume(id.clone()), error),
+    }
+}
+
+/// EC2's rule, and when it lets the volume be modified again as far as the latest modification tells.
+fn when_possible(latest: Option<&Modification>) -> String {
+    let rule =
+        "a volume can be modified at most 4 times in 24 h, and not while an earlier modification is being optimized";
+    let Some(latest) = latest else { return rule.to_owned() };
+    let since = latest.started.map(|t| format!("the latest began at {}", humantime::format_rfc3339_seconds(t)));
+    let again = latest.started.map(|t| humantime::format_rfc3339_seconds(t + MODIFICATION_WINDOW));
+    match (&latest.state, since, again) {
+        (ModificationState::Optimizing, Some(since), _) => {
+            format!("{rule}; {since} and is still being optimized: try again when EC2 shows it completed")
+        }
+        (_, Some(since), Some(again)) => format!("{rule}; {since}: it is possible again at {again} at the latest"),
+        _ => rule.to_owned(),
     }
 }
