@@ -51,10 +51,10 @@ impl<E: Ec2> AttachmentService<E> {
         let mut refusals = 0;
         let (expected, first) = loop {
             let error = match self.call_attach(&op, &pair).await? {
-                AttachCall::Sent(expected) if expected.certain => {
+                AttachCall::Submitted(expected) if expected.certain => {
                     break (expected, FirstPoll::After(Transition::Attaching));
                 }
-                AttachCall::Sent(expected) => break (expected, FirstPoll::Now),
+                AttachCall::Submitted(expected) => break (expected, FirstPoll::Now),
                 AttachCall::Refused(error) => error,
             };
             refusals += 1;

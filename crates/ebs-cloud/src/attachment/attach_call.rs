@@ -26,7 +26,7 @@ use crate::{CloudError, CloudErrorKind, Object, bounds};
 
 pub(super) enum AttachCall {
     /// EC2 took it, or may have: this attachment is to be waited for.
-    Sent(Expected),
+    Submitted(Expected),
     /// It did nothing.
     Refused(Ec2Error),
 }
@@ -37,7 +37,7 @@ impl<E: Ec2> AttachmentService<E> {
             NodeId::Instance(id) => self.attach_to_instance(op, pair, id).await?,
             NodeId::HyperPod(node) => self.attach_to_cluster_node(op, pair, node).await?,
         };
-        if let AttachCall::Sent(expected) = &called {
+        if let AttachCall::Submitted(expected) = &called {
             self.pairs.attach_called(pair, expected);
         }
         Ok(called)
@@ -60,8 +60,8 @@ impl<E: Ec2> AttachmentService<E> {
             }
         };
         match answer {
-            Ok(attachment) => Ok(AttachCall::Sent(Expected::accepted(attachment.attach_time))),
-            Err(e) if e.class == ErrorClass::Ambiguous => Ok(AttachCall::Sent(unclear(op, &e))),
+            Ok(attachment) => Ok(AttachCall::Submitted(Expected::accepted(attachment.attach_time))),
+            Err(e) if e.class == ErrorClass::Ambiguous => Ok(AttachCall::Submitted(unclear(op, &e))),
             Err(e) => {
                 if !held || e.class == ErrorClass::DeviceNameInUse {
                     self.devices.release(id, &pair.volume);
@@ -101,8 +101,8 @@ impl<E: Ec2> AttachmentService<E> {
         let asked = Instant::now();
         let ec2 = self.context.ec2.for_mutation(op);
         match mutate(op, || ec2.attach_cluster_node_volume(node, &pair.volume)).await? {
-            Ok(said) => Ok(AttachCall::Sent(Expected::begun(said.said_at, asked.elapsed()))),
-            Err(e) if e.class == ErrorClass::Ambiguous => Ok(AttachCall::Sent(unclear(op, &e))),
+            Ok(said) => Ok(AttachCall::Submitted(Expected::begun(said.said_at, asked.elapsed()))),
+            Err(e) if e.class == ErrorClass::Ambiguous => Ok(AttachCall::Submitted(unclear(op, &e))),
             Err(e) => Ok(AttachCall::Refused(e)),
         }
     }
