@@ -21,7 +21,7 @@ pub(crate) enum Arrival {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) enum Departure {
     #[default]
-    Sent,
+    Delivered,
     /// It gets lost; the connection breaks after this time.
     Lost(Duration),
     /// An error is sent instead.
