@@ -31,7 +31,7 @@ enum Verdict {
 }
 
 /// The exit code is a mask: a combination with "errors left uncorrected" is that (`node.md` N-12).
-fn verdict(code: Option<i32>) -> Verdict {
+fn verdict_of(code: Option<i32>) -> Verdict {
     match code {
         Some(0) => Verdict::Clean,
         Some(code) if code & UNCORRECTED != 0 => Verdict::Uncorrected,
@@ -65,7 +65,7 @@ impl Mounter {
 }
 
 fn conclude(ended: Finished) -> Result<(), CheckError> {
-    match verdict(ended.code()) {
+    match verdict_of(ended.code()) {
         Verdict::Clean => Ok(()),
         Verdict::Corrected => {
             tracing::warn!(output = %ended.output, "{} corrected the file system", ended.program());
@@ -101,7 +101,7 @@ mod tests {
             (Some(128), Verdict::NotChecked),
             (None, Verdict::NotChecked),
         ] {
-            assert_eq!(verdict(code), verdict, "{code:?}");
+            assert_eq!(verdict_of(code), verdict, "{code:?}");
         }
     }
 }
