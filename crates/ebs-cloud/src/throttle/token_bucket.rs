@@ -3,7 +3,8 @@
 //! The belief begins with what EC2 documents. A throttle says that the bucket is empty and that it fills more slowly
 //! than believed, because others draw on it: the believed rate is cut by a factor. Each accepted call that had to wait
 //! for its token is evidence that the rate is right or higher, and raises it a little. So several drivers on one
-//! account come to equal shares (additive increase, multiplicative decrease; `decisions.md` D-22).
+//! account come to equal shares (additive increase, multiplicative decrease; `decisions.md` D-22). A bucket that is little
+//! used gives no such evidence: its rate drifts back by itself, since whoever drew on it may have gone (D-29).
 
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ const DECREASE_FACTOR: f64 = 0.7;
 const INCREASE_STEP: f64 = 0.01;
 /// The believed rate never falls below this part of the documented one, or it could never be corrected.
 const MIN_RATE_SHARE: f64 = 0.02;
+/// Without throttles the believed rate rises from nothing to the documented one in this time.
+const DRIFT_TIME: Duration = Duration::from_secs(600);
 /// A burst is sent at this many times the documented rate, not at once, so that a throttle comes before all is sent.
 const BURST_RATE_FACTOR: f64 = 10.0;
 
@@ -122,6 +125,8 @@ impl TokenBucket {
 
     fn refill(&mut self, now: Instant) {
         let passed = now.saturating_duration_since(self.refilled_at);
+        let drift = self.documented.per_second * passed.as_secs_f64() / DRIFT_TIME.as_secs_f64();
+        self.rate = (self.rate + drift).min(self.documented.per_second);
         self.tokens.refill(passed, self.rate, self.capacity());
         self.refilled_at = self.refilled_at.max(now);
     }

@@ -178,13 +178,41 @@ fn calls_that_never_waited_for_a_token_prove_no_higher_rate() {
     let mut bucket = TokenBucket::new(CREATE, start);
     let token = bucket.take(start).unwrap();
     bucket.throttled(token, start);
-    let reduced = bucket.rate();
-    for n in 1..100 {
-        let now = start + Duration::from_secs(60 * n);
+    let mut idle = bucket.clone();
+    for n in 1..30 {
+        let now = start + Duration::from_secs(n);
         let token = bucket.take(now).unwrap();
         bucket.accepted(token, now);
+        idle.refill(now);
     }
-    assert!((bucket.rate() - reduced).abs() < 1e-9, "{} became {}", reduced, bucket.rate());
+    assert!(bucket.rate() < 4.0, "{}", bucket.rate());
+    assert!((bucket.rate() - idle.rate()).abs() < 1e-9, "{} idle, {} used", idle.rate(), bucket.rate());
+}
+
+/// A believed rate is the documented one again after ten minutes without throttles, however low it was and however
+/// little the bucket is used.
+///
+/// Rule: D-29
+#[test]
+fn without_throttles_the_documented_rate_is_believed_again_within_ten_minutes() {
+    let start = Instant::now();
+    for calls in [0, 1, 5] {
+        let mut bucket = TokenBucket::new(CREATE, start);
+        let mut now = start;
+        let token = bucket.take(now).unwrap();
+        while bucket.rate() > CREATE.per_second / 10.0 {
+            now += Duration::from_millis(1);
+            bucket.throttled(Token { at: now, ..token }, now);
+        }
+        for _ in 0..calls {
+            now += Duration::from_secs(60);
+            let token = bucket.take(now).unwrap();
+            bucket.accepted(token, now);
+            assert!(bucket.rate() < CREATE.per_second, "not at once");
+        }
+        bucket.refill(now + Duration::from_secs(600 - 60 * calls));
+        assert!((bucket.rate() - CREATE.per_second).abs() < 1e-9, "{} after {calls} calls", bucket.rate());
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
