@@ -51,6 +51,8 @@ impl LeaseTerms {
         let kept = connection.and_then(|connection| self.connections.get(&(sidecar, connection)));
         let mut terms = self.current();
         let term = &mut terms[sidecar as usize];
+        // A term that began over another connection since then says that the lease has moved.
+        let kept = kept.map(|began| term.map_or(began, |term| began.max(term.began)));
         // Without a connection an operation says that it is still wanted, whoever has asked for it.
         let goes_on = |term: &LeaseTerm| now < term.last_asked + SETTLE || (term.is_connected && connection.is_none());
         let current = term.filter(goes_on);
@@ -134,5 +136,23 @@ mod tests {
         assert_eq!(terms.began(Sidecar::Attacher), Instant::now(), "a sidecar that lost its lease began anew");
         terms.note_request(Sidecar::Provisioner, Some(kept));
         assert_eq!(terms.began(Sidecar::Provisioner), Instant::now(), "each sidecar has a lease of its own");
+    }
+
+    /// An older connection proves nothing of the time before a term that began over another one.
+    ///
+    /// Rule: D-27
+    #[tokio::test(start_paused = true)]
+    async fn a_term_never_begins_earlier_than_it_was_known_to() {
+        let terms = LeaseTerms::default();
+        let (old, new) = (ConnectionId::unique(), ConnectionId::unique());
+        terms.note_request(Sidecar::Snapshotter, Some(old));
+        pass(600).await;
+        terms.note_request(Sidecar::Snapshotter, Some(new));
+        let began = Instant::now();
+        for seconds in [1, 600] {
+            pass(seconds).await;
+            terms.note_request(Sidecar::Snapshotter, Some(old));
+            assert_eq!(terms.began(Sidecar::Snapshotter), began, "after {seconds} s");
+        }
     }
 }
