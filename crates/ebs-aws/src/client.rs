@@ -91,7 +91,7 @@ pub enum ConfigError {
         reason: String,
     },
     /// The region is empty or cannot be one.
-    #[error("region {0:?} cannot be one; set AWS_REGION to something like us-west-2")]
+    #[error("{0:?} is not the name of a region: set AWS_REGION to one such as us-west-2")]
     Region(String),
     /// Two settings that exclude each other.
     #[error("{variable} and {setting}=true exclude each other: unset one of them")]

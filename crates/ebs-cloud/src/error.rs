@@ -91,9 +91,9 @@ impl CloudError {
         CloudErrorKind::BadPageToken.error(message)
     }
 
-    /// The same, because of that answer of EC2.
-    pub(crate) fn caused_by(self, cause: Ec2Error) -> Self {
-        Self { cause: Some(Box::new(cause)), ..self }
+    /// The same, because of that answer of EC2, if there was one.
+    pub(crate) fn caused_by(self, cause: impl Into<Option<Ec2Error>>) -> Self {
+        Self { cause: cause.into().map(Box::new), ..self }
     }
 
     /// True when the object asked about does not exist.

@@ -35,9 +35,12 @@ impl<E: Ec2> AttachmentService<E> {
     /// `CloudErrorKind::NotFound` names the volume or the instance; `CloudErrorKind::FailedPrecondition` names the
     /// instance to which the volume is attached instead.
     pub async fn attach(&self, volume: &VolumeId, node: &NodeId, waiters: &Waiters) -> Result<Attached, CloudError> {
-        self.context.recent.note_request_from(Sidecar::Attacher);
         let pair = Pair { volume: volume.clone(), node: node.clone() };
         let op = Op::start(format!("attach {volume} to {node}"), bounds::ATTACH, waiters);
+        self.context.recent.serve(Sidecar::Attacher, waiters, self.attach_within(op, pair)).await
+    }
+
+    async fn attach_within(&self, op: Op<'_>, pair: Pair) -> Result<Attached, CloudError> {
         // A DetachVolume that is carried out late would end what this answers as attached.
         if let Some(until) = self.pairs.late_detach_until(&pair) {
             op.sleep_until(until).await?;
@@ -204,7 +207,7 @@ impl<E: Ec2> AttachmentService<E> {
             op.what,
             bounds::STUCK_ATTACHING.as_secs()
         );
-        Ok(CloudError { cause: outcome.err().map(Box::new), ..CloudErrorKind::InProgress.error(message) })
+        Ok(CloudErrorKind::InProgress.error(message).caused_by(outcome.err()))
     }
 }
 

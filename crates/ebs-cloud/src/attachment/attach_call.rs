@@ -230,7 +230,7 @@ fn is_elsewhere(op: &Op<'_>, other: &Attachment, error: Option<Ec2Error>) -> Clo
     };
     let holder = holder(other);
     let message = format!("{op}: the volume {state} {holder}; detach it there first");
-    CloudError { cause: error.map(Box::new), ..CloudErrorKind::FailedPrecondition.error(message) }
+    CloudErrorKind::FailedPrecondition.error(message).caused_by(error)
 }
 
 fn no_such_object(pair: &Pair, error: Ec2Error) -> CloudError {

@@ -34,9 +34,12 @@ impl<E: Ec2> AttachmentService<E> {
     /// # Errors
     /// `CloudErrorKind::InProgress` when the device stays busy.
     pub async fn detach(&self, volume: &VolumeId, node: &NodeId, waiters: &Waiters) -> Result<(), CloudError> {
-        self.context.recent.note_request_from(Sidecar::Attacher);
         let pair = Pair { volume: volume.clone(), node: node.clone() };
         let op = Op::start(format!("detach {volume} from {node}"), bounds::DETACH, waiters);
+        self.context.recent.serve(Sidecar::Attacher, waiters, self.detach_within(op, pair)).await
+    }
+
+    async fn detach_within(&self, op: Op<'_>, pair: Pair) -> Result<(), CloudError> {
         op.still_wanted()?;
         // An AttachVolume of the process that led before may still be on the way.
         let mut late_attach = self.late_attach_until(&pair);

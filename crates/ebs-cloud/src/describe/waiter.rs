@@ -189,5 +189,5 @@ fn is_transient(op: &Op<'_>, class: ErrorClass) -> bool {
 fn timed_out(op: &Op<'_>, waited: Duration, last_error: Option<Ec2Error>) -> CloudError {
     let waited = humantime::format_duration(Duration::from_secs(waited.as_secs()));
     let message = format!("{op}: not done after {waited}, EC2 still works on it; try again");
-    CloudError { cause: last_error.map(Box::new), ..CloudErrorKind::InProgress.error(message) }
+    CloudErrorKind::InProgress.error(message).caused_by(last_error)
 }

@@ -12,7 +12,6 @@ use ebs_ec2::{
     VolumeQuery, VolumeStatus, Volumes, Zone, Zones,
 };
 use ebs_types::{HyperPodNode, InstanceId, SnapshotId, Tags, VolumeId, ZoneName};
-
 use tokio::time::Instant;
 
 use super::bucket_key::BucketKey;

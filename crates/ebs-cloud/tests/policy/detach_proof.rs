@@ -233,14 +233,24 @@ async fn an_attach_whose_answer_was_lost_cannot_come_after_the_detach() {
     });
     lost.unwrap_err();
     // EC2 carries the lost call out late.
+    detach_while_another_attaches(&fixture, &volume, &node, fixture.pass(10)).await;
+}
+
+/// Detaches, while the AttachVolume of another process is carried out after that time; nothing is attached at the end.
+async fn detach_while_another_attaches(
+    fixture: &Fixture,
+    volume: &VolumeId,
+    node: &NodeId,
+    after: impl Future<Output = ()>,
+) {
     let late = async {
-        fixture.pass(10).await;
-        fixture.twin().attachments.attach(&volume, &node, &fixture.waiters).await.map(drop)
+        after.await;
+        fixture.twin().attachments.attach(volume, node, &fixture.waiters).await.map(drop)
     };
-    let (detached, late) = tokio::join!(fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters), late);
+    let (detached, late) = tokio::join!(fixture.cloud.attachments.detach(volume, node, &fixture.waiters), late);
     late.unwrap();
     detached.unwrap();
-    assert!(!is_attached(&fixture).await);
+    assert!(!is_attached(fixture).await);
 }
 
 /// A process that has just started waits for an attach of the one before it, before "not attached" counts.
@@ -252,14 +262,7 @@ async fn a_new_process_waits_for_an_attach_that_the_one_before_it_may_have_on_it
     let (volume, node) = volume_and_node(&fixture).await;
     fixture.restart();
     // What the process before had sent arrives only now.
-    let late = async {
-        fixture.pass(10).await;
-        fixture.twin().attachments.attach(&volume, &node, &fixture.waiters).await.map(drop)
-    };
-    let (detached, late) = tokio::join!(fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters), late);
-    late.unwrap();
-    detached.unwrap();
-    assert!(!is_attached(&fixture).await);
+    detach_while_another_attaches(&fixture, &volume, &node, fixture.pass(10)).await;
 }
 
 /// A terminated instance that EC2 still describes follows the normal path.
@@ -314,14 +317,7 @@ async fn not_attached_is_believed_at_once_only_by_a_process_that_alone_was_asked
     fixture.pass(600).await;
     // Another process has led meanwhile, and what it had sent last arrives only now.
     fixture.connect(ConnectionId::unique());
-    let late = async {
-        fixture.pass(10).await;
-        fixture.twin().attachments.attach(&volume, &node, &fixture.waiters).await.map(drop)
-    };
-    let (detached, late) = tokio::join!(fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters), late);
-    late.unwrap();
-    detached.unwrap();
-    assert!(!is_attached(&fixture).await);
+    detach_while_another_attaches(&fixture, &volume, &node, fixture.pass(10)).await;
 }
 
 /// Rule: see `not_attached_is_believed_at_once_only_by_a_process_that_alone_was_asked_for_fifteen_seconds`
@@ -332,15 +328,11 @@ async fn an_attach_of_the_former_process_that_comes_after_the_end_is_ended_too()
     fixture.twin().attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
     fixture.pass(60).await;
     fixture.connect(ConnectionId::unique());
-    let late = async {
+    let ended = async {
         tokio::time::sleep(Duration::from_secs(8)).await;
         assert!(!is_attached(&fixture).await, "it has ended by now");
-        fixture.twin().attachments.attach(&volume, &node, &fixture.waiters).await.map(drop)
     };
-    let (detached, late) = tokio::join!(fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters), late);
-    late.unwrap();
-    detached.unwrap();
-    assert!(!is_attached(&fixture).await);
+    detach_while_another_attaches(&fixture, &volume, &node, ended).await;
 }
 
 /// Rule: see `not_attached_is_believed_at_once_only_by_a_process_that_alone_was_asked_for_fifteen_seconds`

@@ -326,9 +326,12 @@ async fn a_refusal_that_nobody_waited_for_is_not_given_once_another_process_may_
     let waiters = Waiters::default();
     let waiter = waiters.join();
     let client = async {
-        while fixture.count(Action::CreateSnapshot) == 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        let asked = async {
+            while fixture.count(Action::CreateSnapshot) == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), asked).await.expect("EC2 is asked for the snapshot");
         drop(waiter);
     };
     let (refused, ()) = tokio::join!(fixture.cloud.snapshots.provide(&wanted, &features, &waiters), client);
