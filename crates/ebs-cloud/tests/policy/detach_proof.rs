@@ -248,8 +248,8 @@ async fn detach_while_another_attaches(
         fixture.twin().attachments.attach(volume, node, &fixture.waiters).await.map(drop)
     };
     let (detached, late) = tokio::join!(fixture.cloud.attachments.detach(volume, node, &fixture.waiters), late);
-    late.unwrap();
-    detached.unwrap();
+    late.expect("the other process attaches");
+    detached.expect("it can be detached");
     assert!(!is_attached(fixture).await);
 }
 
