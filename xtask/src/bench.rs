@@ -34,12 +34,16 @@ pub(crate) struct BenchArgs {
     rate: f64,
 
     /// Cases to run; the burst goes first, the others side by side
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [CaseName::Burst, CaseName::Steady, CaseName::Competitor])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [CaseName::Burst, CaseName::Steady, CaseName::Competitor, CaseName::Day])]
     cases: Vec<CaseName>,
 
     /// Lives of the burst case, all at once
     #[arg(long, default_value_t = 1_000, value_name = "N")]
     burst: u32,
+
+    /// Lives of the day case; the quiet hours get shorter with fewer
+    #[arg(long, default_value_t = 2_000, value_name = "N")]
+    day_lives: u32,
 
     /// Socket of another CSI driver that is measured beside ours; it must use the simulator of --sim-env
     #[arg(long, value_name = "PATH", requires = "sim_env")]

@@ -249,6 +249,19 @@ impl Control {
         self.call(http::Method::POST, "/faults", body).await.map(drop)
     }
 
+    /// EC2 throttles every call within that time from now on, whatever is in its buckets.
+    ///
+    /// # Errors
+    /// When the simulator does not answer as agreed.
+    pub async fn throttle_all(&self, from: Duration, until: Duration) -> anyhow::Result<()> {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).context("a time's milliseconds");
+        let rule = serde_json::json!({
+            "name": "storm", "from_ms": ms(from)?, "until_ms": ms(until)?, "effect": { "kind": "throttle" }
+        });
+        let body = serde_json::to_vec(&rule).context("write the rule")?;
+        self.call(http::Method::POST, "/faults", body).await.map(drop)
+    }
+
     /// Takes back every fault, the competing client included.
     ///
     /// # Errors

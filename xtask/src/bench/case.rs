@@ -15,16 +15,36 @@ pub(crate) enum CaseName {
     Competitor,
     /// All lives at once
     Burst,
+    /// A day, its quiet hours compressed, with a storm of throttles in the afternoon
+    Day,
+}
+
+/// Lives that begin one after the other, in open loop.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct Phase {
+    pub(super) name: &'static str,
+    pub(super) lives: u32,
+    /// Between the beginnings of two lives; zero: all at once.
+    pub(super) every: Duration,
+    /// Whether its latencies must meet the case's targets of latency.
+    pub(super) judged: bool,
+}
+
+/// For how long EC2 throttles every call, whatever is in its buckets.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct Storm {
+    /// From the beginning of the case.
+    pub(super) from: Duration,
+    pub(super) until: Duration,
 }
 
 /// What a case does and what is expected of it.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Case {
     pub(super) name: CaseName,
-    /// Lives in all.
-    pub(super) lives: u32,
-    /// Between the beginnings of two lives.
-    pub(super) every: Duration,
+    /// In order.
+    pub(super) phases: Vec<Phase>,
+    pub(super) storm: Option<Storm>,
     /// The part of every budget that another client uses, 0 to 1.
     pub(super) eaten: f64,
     /// At most so many calls of a kind at once, as the sidecars' `--worker-threads`; `None`: no limit.
@@ -49,24 +69,33 @@ pub(super) struct Targets {
     pub(super) p99_added: Option<f64>,
     /// Peak resident memory of the driver, in bytes.
     pub(super) peak_memory: Option<u64>,
+    /// CPU time of the driver a life, in milliseconds.
+    pub(super) cpu_per_life: Option<f64>,
 }
 
-const MEMORY: Option<u64> = Some(64 << 20);
+/// Of cases with calls as the sidecars make them.
+const MEMORY: Option<u64> = Some(40 << 20);
+/// Of a thousand calls at once.
+const BURST_MEMORY: Option<u64> = Some(64 << 20);
 
 impl CaseName {
     pub(super) fn case(self, args: &BenchArgs) -> Case {
-        let every = Duration::from_secs_f64(1.0 / args.rate.clamp(0.01, 1_000.0));
-        let steady = Targets {
-            mutating_per_life: Some(4.08),
-            spare_per_life: Some(0.6),
-            throttled: Some(0.02),
-            describes_per_life: Some(0.8),
-            median_added: Some(0.3),
-            p99_added: Some(1.0),
-            peak_memory: MEMORY,
-        };
-        let (lives, every, eaten, workers, targets) = match self {
-            Self::Steady => (args.lives, every, 0.0, Some(100), steady),
+        let every = per_second(args.rate.clamp(0.01, 1_000.0));
+        let phase = |lives, every| Phase { name: "whole", lives, every, judged: true };
+        let latency = Targets { median_added: Some(0.3), p99_added: Some(1.0), ..Targets::default() };
+        let (phases, eaten, workers, targets) = match self {
+            Self::Steady => {
+                let targets = Targets {
+                    mutating_per_life: Some(4.08),
+                    spare_per_life: Some(0.6),
+                    throttled: Some(0.02),
+                    describes_per_life: Some(0.8),
+                    peak_memory: MEMORY,
+                    cpu_per_life: Some(3.0),
+                    ..latency
+                };
+                (vec![phase(args.lives, every)], 0.0, Some(100), targets)
+            }
             Self::Competitor => {
                 let targets = Targets {
                     mutating_per_life: Some(4.3),
@@ -74,19 +103,59 @@ impl CaseName {
                     peak_memory: MEMORY,
                     ..Targets::default()
                 };
-                (args.lives, every, 0.5, Some(100), targets)
+                (vec![phase(args.lives, every)], 0.5, Some(100), targets)
             }
             Self::Burst => {
-                (args.burst, Duration::ZERO, 0.0, None, Targets { peak_memory: MEMORY, ..Targets::default() })
+                let targets = Targets { peak_memory: BURST_MEMORY, ..Targets::default() };
+                (vec![phase(args.burst, Duration::ZERO)], 0.0, None, targets)
             }
+            Self::Day => (day(args.day_lives), 0.0, Some(100), Targets { peak_memory: MEMORY, ..latency }),
         };
-        Case { name: self, lives, every, eaten, workers, targets }
+        let storm = (self == Self::Day).then(|| afternoon_storm(&phases));
+        Case { name: self, phases, storm, eaten, workers, targets }
     }
+}
+
+fn per_second(lives: f64) -> Duration {
+    Duration::from_secs_f64(1.0 / lives)
+}
+
+/// The phases of a day with so many lives. Noon and evening are alike, the quiet time before the evening is as long as a
+/// believed rate may take to drift back (`decisions.md` D-29: 10 minutes) with the usual 2,000 lives.
+fn day(lives: u32) -> Vec<Phase> {
+    let part = |of_2_000: u64| u32::try_from(u64::from(lives) * of_2_000 / 2_000).unwrap_or(lives).max(1);
+    let phase = |name, of_2_000, rate, judged| Phase { name, lives: part(of_2_000), every: per_second(rate), judged };
+    vec![
+        phase("night", 20, 0.2, true),
+        phase("morning", 200, 2.0, true),
+        phase("noon", 630, 8.0, true),
+        phase("afternoon", 400, 4.0, false),
+        phase("quiet", 120, 0.2, false),
+        phase("evening", 630, 8.0, true),
+    ]
+}
+
+/// In the second half of the afternoon.
+fn afternoon_storm(phases: &[Phase]) -> Storm {
+    let mut from = Duration::ZERO;
+    for phase in phases {
+        let lasts = phase.every * phase.lives;
+        if phase.name == "afternoon" {
+            return Storm { from: from + lasts / 2, until: from + lasts };
+        }
+        from += lasts;
+    }
+    Storm { from, until: from }
 }
 
 impl Case {
     pub(super) fn all_at_once(&self) -> bool {
-        self.every.is_zero()
+        self.phases.iter().all(|phase| phase.every.is_zero())
+    }
+
+    /// Lives in all.
+    pub(super) fn lives(&self) -> u32 {
+        self.phases.iter().map(|phase| phase.lives).sum()
     }
 
     /// The name as in file names.
@@ -95,6 +164,32 @@ impl Case {
             CaseName::Steady => "steady",
             CaseName::Competitor => "competitor",
             CaseName::Burst => "burst",
+            CaseName::Day => "day",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bench's day has rates from 0.2 to 8 lives a second, a storm of throttles in the afternoon, ten minutes of quiet after
+    /// it, and an evening like the noon, whose latencies must meet the targets of the steady case.
+    ///
+    /// Rule: D-29
+    #[test]
+    fn after_a_storm_and_ten_quiet_minutes_the_evening_is_judged_like_the_noon() {
+        let phases = day(2_000);
+        assert_eq!(phases.iter().map(|phase| phase.lives).sum::<u32>(), 2_000);
+        let named = |name: &str| *phases.iter().find(|phase| phase.name == name).unwrap();
+        let (noon, quiet, evening) = (named("noon"), named("quiet"), named("evening"));
+        assert_eq!(Phase { name: "evening", ..noon }, evening);
+        assert!(noon.judged && evening.judged && !quiet.judged);
+        assert_eq!(quiet.every * quiet.lives, Duration::from_mins(10));
+        let storm = afternoon_storm(&phases);
+        assert_eq!((storm.until - storm.from, storm.until + Duration::from_mins(10)), {
+            let evening_begins: Duration = phases[..5].iter().map(|phase| phase.every * phase.lives).sum();
+            (Duration::from_secs(50), evening_begins)
+        });
     }
 }

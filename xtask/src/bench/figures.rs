@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use ebs_testkit::control::Call;
 use serde::Serialize;
 
+use super::case::{Case, Phase};
 use super::ideal::Bucket;
 use super::life::{Rpc, Sample};
 
@@ -107,8 +108,32 @@ fn spare_calls(calls: &[Call]) -> usize {
     spare
 }
 
+/// Of the lives of one phase.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct PhaseFigures {
+    pub(super) name: &'static str,
+    /// See [`Phase::judged`](super::case::Phase).
+    pub(super) judged: bool,
+    pub(super) rpcs: BTreeMap<&'static str, RpcFigures>,
+}
+
+/// What the callers of each phase's lives waited for, as if EC2's buckets were full when the phase began.
+pub(super) fn by_phase(
+    case: &Case,
+    samples: &[(usize, Sample)],
+    calls: &[Call],
+    transitions: &Transitions,
+) -> Vec<PhaseFigures> {
+    let of_phase = |(index, phase): (usize, &Phase)| {
+        let of_it = samples.iter().filter(|(of, _)| *of == index).map(|(_, sample)| sample.clone());
+        let rpcs = latency(&of_it.collect::<Vec<_>>(), calls, transitions, case.eaten);
+        PhaseFigures { name: phase.name, judged: phase.judged, rpcs }
+    };
+    case.phases.iter().enumerate().map(of_phase).collect()
+}
+
 /// What callers waited for.
-pub(super) fn latency(
+fn latency(
     samples: &[Sample],
     calls: &[Call],
     transitions: &Transitions,

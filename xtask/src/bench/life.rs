@@ -7,7 +7,9 @@ use anyhow::{Context, bail};
 use csi_proto::csi;
 use ebs_testkit::csi_client::{Access, CsiClient, in_zone, new_volume};
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::case::Phase;
 
 /// The pause before the second try of a call, and the longest; as the sidecars' `--retry-interval-start` and
 /// their bound on the wait for another worker's turn.
@@ -148,25 +150,28 @@ impl Site {
     }
 }
 
-/// Starts all lives in time and gathers what they measured.
+/// Starts all lives in time and gathers what they measured: of each life the number of its phase and its samples.
 ///
 /// # Errors
 /// The first life that failed.
-pub(super) async fn all(site: Site, lives: u32, every: Duration, bound: Duration) -> anyhow::Result<Vec<Sample>> {
+pub(super) async fn all(site: Site, phases: &[Phase], bound: Duration) -> anyhow::Result<Vec<(usize, Sample)>> {
     let mut running = tokio::task::JoinSet::new();
-    let mut tick = tokio::time::interval_at(site.began, every.max(Duration::from_nanos(1)));
-    let at_once = every.is_zero();
-    for number in 0..lives {
-        if !at_once {
-            tick.tick().await;
+    let mut starts = site.began;
+    let mut number = 0;
+    for (index, phase) in phases.iter().enumerate() {
+        for _ in 0..phase.lives {
+            sleep_until(starts).await;
+            starts += phase.every;
+            let (site, own) = (site.clone(), number);
+            running.spawn(async move { anyhow::Ok((index, live(site, own).await?)) });
+            number += 1;
         }
-        let site = site.clone();
-        running.spawn(live(site, number));
     }
     let mut samples = Vec::new();
     let gather = async {
         while let Some(ended) = running.join_next().await {
-            samples.extend(ended.context("a life panicked")??);
+            let (phase, of_life) = ended.context("a life panicked")??;
+            samples.extend(of_life.into_iter().map(|sample| (phase, sample)));
         }
         anyhow::Ok(())
     };

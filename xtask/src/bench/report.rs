@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::BenchArgs;
 use super::case::Case;
-use super::figures::{RpcFigures, TrafficFigures, Transitions};
+use super::figures::{PhaseFigures, TrafficFigures, Transitions};
 
 /// What a case came to for one driver.
 #[derive(Debug, Clone, Serialize)]
@@ -22,7 +22,7 @@ pub(super) struct Outcome {
     pub(super) transitions: Transitions,
     /// From the first life's beginning to the last one's end.
     pub(super) seconds: f64,
-    pub(super) rpcs: BTreeMap<&'static str, RpcFigures>,
+    pub(super) phases: Vec<PhaseFigures>,
     pub(super) traffic: TrafficFigures,
     pub(super) cpu_seconds: f64,
     /// In bytes.
@@ -58,12 +58,25 @@ impl Outcome {
             verdict("throttled, of all calls", self.traffic.throttled_all, targets.throttled),
             verdict("describe calls a life", self.traffic.describes_per_life, targets.describes_per_life),
             verdict("peak memory in MiB", mib(self.peak_memory), targets.peak_memory.map(mib)),
+            verdict("CPU milliseconds a life", self.cpu_per_life(), targets.cpu_per_life),
         ];
-        for (rpc, figures) in &self.rpcs {
-            verdicts.push(verdict(&format!("median added latency of {rpc}"), figures.added_p50, targets.median_added));
-            verdicts.push(verdict(&format!("p99 of added latency of {rpc}"), figures.added_p99, targets.p99_added));
+        for phase in self.phases.iter().filter(|phase| phase.judged) {
+            for (rpc, figures) in &phase.rpcs {
+                let of = if self.phases.len() > 1 { format!("{rpc} ({})", phase.name) } else { (*rpc).to_owned() };
+                verdicts.push(verdict(
+                    &format!("median added latency of {of}"),
+                    figures.added_p50,
+                    targets.median_added,
+                ));
+                verdicts.push(verdict(&format!("p99 of added latency of {of}"), figures.added_p99, targets.p99_added));
+            }
         }
         verdicts.into_iter().flatten().collect()
+    }
+
+    /// In milliseconds.
+    fn cpu_per_life(&self) -> f64 {
+        self.cpu_seconds * 1_000.0 / f64::from(self.conditions.lives().max(1))
     }
 
     /// The targets that were missed, in words.
@@ -104,20 +117,17 @@ pub(super) fn print(path: &Path, outcomes: &[Outcome]) {
 
 fn one(outcome: &Outcome) -> String {
     let mut text = format!(
-        "\n{} / {}: {} lives in {:.0} s, driver {:.1} CPU seconds, peak {:.1} MiB\n",
+        "\n{} / {}: {} lives in {:.0} s, driver {:.1} CPU seconds ({:.1} ms a life), peak {:.1} MiB\n",
         outcome.case,
         outcome.subject,
-        outcome.conditions.lives,
+        outcome.conditions.lives(),
         outcome.seconds,
         outcome.cpu_seconds,
+        outcome.cpu_per_life(),
         mib(outcome.peak_memory)
     );
-    text.push_str("  RPC                         calls retried  whole p50    p99  added p50    p99    max  (s)\n");
-    for (rpc, f) in &outcome.rpcs {
-        text.push_str(&format!(
-            "  {rpc:<27} {:>5} {:>7}  {:>9.3} {:>6.2}  {:>9.3} {:>6.2} {:>6.2}\n",
-            f.calls, f.retried, f.whole_p50, f.whole_p99, f.added_p50, f.added_p99, f.added_max
-        ));
+    for phase in &outcome.phases {
+        text.push_str(&of_phase(phase, outcome.phases.len() > 1));
     }
     for (action, (calls, throttled)) in &outcome.traffic.calls {
         text.push_str(&format!("  EC2 {action:<23} {calls:>5}  throttled {throttled}\n"));
@@ -130,6 +140,19 @@ fn one(outcome: &Outcome) -> String {
     for v in outcome.verdicts() {
         let word = if v.reached > v.target { "MISSED" } else { "ok" };
         text.push_str(&format!("  {word:<6} {}: {:.3} (at most {:.3})\n", v.what, v.reached, v.target));
+    }
+    text
+}
+
+fn of_phase(phase: &PhaseFigures, named: bool) -> String {
+    let name = if named { phase.name } else { "" };
+    let mut text =
+        format!("  {name:<10} RPC              calls retried  whole p50    p99  added p50    p99    max  (s)\n");
+    for (rpc, f) in &phase.rpcs {
+        text.push_str(&format!(
+            "  {rpc:<27} {:>5} {:>7}  {:>9.3} {:>6.2}  {:>9.3} {:>6.2} {:>6.2}\n",
+            f.calls, f.retried, f.whole_p50, f.whole_p99, f.added_p50, f.added_p99, f.added_max
+        ));
     }
     text
 }
@@ -154,7 +177,8 @@ fn ratios(outcomes: &[Outcome]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::case::Targets;
+    use super::super::case::{Phase, Targets};
+    use super::super::figures::RpcFigures;
     use super::*;
 
     /// A steady case of one kind of call, with these figures.
@@ -165,10 +189,12 @@ mod tests {
             p99_added: Some(1.0),
             ..Targets::default()
         };
+        let every = std::time::Duration::from_secs(1);
+        let phase = Phase { name: "whole", lives: 1, every, judged: true };
         let conditions = Case {
             name: super::super::case::CaseName::Steady,
-            lives: 1,
-            every: std::time::Duration::from_secs(1),
+            phases: vec![phase],
+            storm: None,
             eaten: 0.0,
             workers: None,
             targets,
@@ -182,6 +208,7 @@ mod tests {
             added_p99,
             added_max: 0.0,
         };
+        let rpcs = [("ControllerUnpublishVolume", figures)].into();
         let traffic = TrafficFigures {
             calls: BTreeMap::new(),
             mutating_per_life,
@@ -196,7 +223,7 @@ mod tests {
             conditions,
             transitions: Transitions { create: 2.0, attach: 2.5, detach: 4.0 },
             seconds: 1.0,
-            rpcs: [("ControllerUnpublishVolume", figures)].into(),
+            phases: vec![PhaseFigures { name: "whole", judged: true, rpcs }],
             traffic,
             cpu_seconds: 0.0,
             peak_memory: 0,
@@ -216,6 +243,9 @@ mod tests {
         assert!(spare.len() == 1 && spare[0].contains("spare calls a life"), "{spare:?}");
         let calls = outcome(0.5, 4.1, 0.0).missed();
         assert!(calls.len() == 1 && calls[0].contains("mutating calls a life"), "{calls:?}");
+        let mut unjudged = outcome(1.001, 4.0, 0.0);
+        unjudged.phases[0].judged = false;
+        assert_eq!(unjudged.missed(), Vec::<String>::new());
     }
 
     /// Rule: see `a_slow_99th_percentile_and_too_many_spare_calls_are_missed_targets`

@@ -96,8 +96,11 @@ pub(super) async fn play(case: Case, subject: Subject) -> anyhow::Result<Outcome
     if case.eaten > 0.0 {
         running.control.compete(case.eaten).await?;
     }
+    if let Some(storm) = case.storm {
+        running.control.throttle_all(storm.from, storm.until).await?;
+    }
     let played = perform(&case, name, &running).await;
-    if case.eaten > 0.0 {
+    if case.eaten > 0.0 || case.storm.is_some() {
         running.control.no_faults().await?;
     }
     // The driver goes first, so that nothing of it is refused for want of a simulator.
@@ -112,7 +115,7 @@ async fn perform(case: &Case, name: &str, running: &Running) -> anyhow::Result<O
     let before = Usage::of(running.driver_pid)?;
     let began = Instant::now();
     let site = site(case, running, began)?;
-    let samples = life::all(site, case.lives, case.every, CASE_BOUND).await?;
+    let samples = life::all(site, &case.phases, CASE_BOUND).await?;
     let took = began.elapsed();
     sleep(QUIET).await;
     let after = Usage::of(running.driver_pid)?;
@@ -124,8 +127,8 @@ async fn perform(case: &Case, name: &str, running: &Running) -> anyhow::Result<O
         conditions: case.clone(),
         transitions: IN_SECONDS,
         seconds: took.as_secs_f64(),
-        rpcs: figures::latency(&samples, &ledger.calls, &IN_SECONDS, case.eaten),
-        traffic: figures::traffic(&ledger.calls, case.lives),
+        phases: figures::by_phase(case, &samples, &ledger.calls, &IN_SECONDS),
+        traffic: figures::traffic(&ledger.calls, case.lives()),
         cpu_seconds: after.cpu_seconds - before.cpu_seconds,
         peak_memory: after.peak_memory,
     })
