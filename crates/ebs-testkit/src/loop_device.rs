@@ -108,21 +108,11 @@ impl LoopDevice {
         Ok(bytes)
     }
 
-    /// Detaches the device now, as EC2 does to a volume in use; the backing file stays until the drop. A device
-    /// that is still open goes when its last user does.
-    ///
-    /// # Errors
-    /// When losetup refuses.
-    pub fn detach(&self) -> io::Result<()> {
-        losetup(&["--detach".as_ref(), self.device.as_ref()]).map(drop)
-    }
-
-    /// Detaches the device and attaches its file again, as EC2 does to a volume that goes and comes back: the kernel sees
-    /// another disk, perhaps under another name, with the same contents.
+    /// Detaches the device, as EC2 does to a volume in use, and waits until it is gone; the backing file stays until the drop.
     ///
     /// # Errors
     /// When losetup refuses, or somebody keeps the device open.
-    pub async fn attach_again(&mut self) -> io::Result<()> {
+    pub async fn vanish(&self) -> io::Result<VanishedDevice> {
         self.detach()?;
         // It goes when its last user does: whoever looks at all disks of the machine right now is one.
         let deadline = Instant::now() + LET_GO;
@@ -132,9 +122,24 @@ impl LoopDevice {
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        let directory = Path::new("/sys/block").join(self.name());
+        Ok(VanishedDevice { sequence: std::fs::read_to_string(directory.join("diskseq"))?, directory })
+    }
+
+    /// Detaches the device and attaches its file again, as EC2 does to a volume that goes and comes back: the kernel sees
+    /// another disk, perhaps under another name, with the same contents.
+    ///
+    /// # Errors
+    /// As [`LoopDevice::vanish`].
+    pub async fn attach_again(&mut self) -> io::Result<()> {
+        self.vanish().await?;
         let output = losetup(&["--find".as_ref(), "--show".as_ref(), "--".as_ref(), self.backing.as_ref()])?;
         self.device = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
         Ok(())
+    }
+
+    fn detach(&self) -> io::Result<()> {
+        losetup(&["--detach".as_ref(), self.device.as_ref()]).map(drop)
     }
 
     fn is_ours(&self) -> bool {
@@ -143,9 +148,24 @@ impl LoopDevice {
     }
 }
 
+/// The number of a loop device that has vanished. The kernel gives it to the next one who asks for a loop device.
+#[derive(Debug)]
+pub struct VanishedDevice {
+    directory: PathBuf,
+    sequence: String,
+}
+
+impl VanishedDevice {
+    /// True when another disk, of whichever process, has or had the device's number since.
+    pub fn number_was_reused(&self) -> bool {
+        let same_sequence = std::fs::read_to_string(self.directory.join("diskseq")).is_ok_and(|n| n == self.sequence);
+        !same_sequence || self.directory.join("loop/backing_file").exists()
+    }
+}
+
 impl Drop for LoopDevice {
     fn drop(&mut self) {
-        // After `detach` the number may be somebody else's already.
+        // After `vanish` the number may be somebody else's already.
         if self.is_ours()
             && let Err(error) = self.detach()
         {

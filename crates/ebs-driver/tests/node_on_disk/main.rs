@@ -2,6 +2,8 @@
 //! its own alone.
 
 #[cfg(test)]
+mod foreign_disks;
+#[cfg(test)]
 mod format;
 #[cfg(test)]
 mod node;
@@ -11,5 +13,3 @@ mod publish;
 mod release;
 #[cfg(test)]
 mod stage;
-#[cfg(test)]
-mod strangers;
