@@ -159,7 +159,7 @@ fn delays_add_up_and_the_first_ending_wins() {
 ///
 /// Rule: D-62
 #[test]
-fn twists_hit_only_the_calls_that_they_make_sense_for() {
+fn injected_faults_hit_only_the_calls_that_they_make_sense_for() {
     let second = Duration::from_secs(1);
     for (effect, call, injection) in [
         (Effect::Stale { lag_ms: 1000 }, describe(), FaultInjection { lag: Some(second), ..FaultInjection::default() }),
