@@ -63,13 +63,13 @@ impl RequestId for Answer {
 /// An error answer, or one that cannot be read: then it has no code.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .meta.message().unwrap_or("no message"))]
-pub(crate) struct Refusal {
+pub(crate) struct SageMakerError {
     meta: ErrorMetadata,
     #[source]
     source: Option<Box<dyn Error + Send + Sync>>,
 }
 
-impl ProvideErrorMetadata for Refusal {
+impl ProvideErrorMetadata for SageMakerError {
     fn meta(&self) -> &ErrorMetadata {
         &self.meta
     }
@@ -100,7 +100,10 @@ impl SageMaker {
     ///
     /// # Errors
     /// Why it cannot be made.
-    pub(crate) fn operation(&self, monitor: &CallMonitor) -> Result<Operation<String, Answer, Refusal>, &'static str> {
+    pub(crate) fn operation(
+        &self,
+        monitor: &CallMonitor,
+    ) -> Result<Operation<String, Answer, SageMakerError>, &'static str> {
         let url = self.url.as_deref().map_err(|reason| *reason)?;
         let action = monitor.action;
         let builder = Operation::builder()
@@ -178,8 +181,8 @@ fn request(action: Action, body: String) -> Result<HttpRequest, BoxError> {
     Ok(request)
 }
 
-fn answer(response: &HttpResponse) -> Result<Answer, OrchestratorError<Refusal>> {
-    let refusal = |meta: ErrorMetadata, source| OrchestratorError::operation(Refusal { meta, source });
+fn answer(response: &HttpResponse) -> Result<Answer, OrchestratorError<SageMakerError>> {
+    let failed = |meta: ErrorMetadata, source| OrchestratorError::operation(SageMakerError { meta, source });
     let body = response.body().bytes().unwrap_or_default();
     if !response.status().is_success() {
         let (code, message) = code_and_message(response);
@@ -190,13 +193,10 @@ fn answer(response: &HttpResponse) -> Result<Answer, OrchestratorError<Refusal>>
         if let Some(message) = message {
             meta = meta.message(message);
         }
-        return Err(refusal(meta.build(), None));
+        return Err(failed(meta.build(), None));
     }
     let unreadable = |e: serde_json::Error| {
-        refusal(
-            ErrorMetadata::builder().message("the answer is not the JSON that was expected").build(),
-            Some(e.into()),
-        )
+        failed(ErrorMetadata::builder().message("the answer is not the JSON that was expected").build(), Some(e.into()))
     };
     let answer: Answer = serde_json::from_slice(body).map_err(unreadable)?;
     Ok(Answer { request_id: response.headers().request_id().map(str::to_owned), ..answer })

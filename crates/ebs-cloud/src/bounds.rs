@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ebs_calls::DESCRIBE_TIMEOUT;
 use tokio::time::Instant;
 
 /// EC2's reads may lag this far behind its writes: what is not seen within it may exist all the same.
@@ -21,8 +22,6 @@ pub(crate) const EXPAND: Duration = Duration::from_secs(300);
 pub(crate) const SNAPSHOT: Duration = Duration::from_secs(90);
 /// The wait for a volume to be initialised: it can take hours, the orchestrator asks again.
 pub(crate) const INITIALIZED: Duration = Duration::from_secs(150);
-/// A single describe, throttles included.
-pub(crate) const DESCRIBE: Duration = Duration::from_secs(20);
 
 /// A volume attached to another instance: for how long the one who uses it may still detach it.
 pub(crate) const ATTACHED_ELSEWHERE: Duration = Duration::from_secs(10);
@@ -42,5 +41,5 @@ const LAST_DESCRIBE: Duration = Duration::from_secs(5);
 
 /// Until when an operation with that deadline waits for the answer to a single describe that begins now.
 pub(crate) fn describe_until(now: Instant, deadline: Instant) -> Instant {
-    deadline.clamp(now + LAST_DESCRIBE, now + DESCRIBE)
+    deadline.clamp(now + LAST_DESCRIBE, now + DESCRIBE_TIMEOUT)
 }

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
+use ebs_calls::Ec2Handle;
 use ebs_ec2::{Ec2Error, ErrorClass};
 use tokio::time::{Instant, sleep};
 
 use crate::CloudError;
 use crate::op::Op;
 use crate::refused::refused;
-use crate::throttle::Ec2Handle;
 
 /// A read whose answer was lost is simply made again, this often and after this time.
 const MAX_AMBIGUOUS_READS: u32 = 3;

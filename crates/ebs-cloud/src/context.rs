@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use ebs_calls::{DescribeBatchers, Ec2Handle, RateLimited};
 use ebs_ec2::{Ec2, Observer, Snapshot, Volume};
 use ebs_types::{SnapshotId, VolumeId};
 
-use crate::describe::{DescribeBatchers, FirstPoll, Lookups, ResourceWaiter, Verdict, Zones};
+use crate::describe::{FirstPoll, Lookups, ResourceWaiter, Verdict, Zones};
 use crate::error::CloudError;
 use crate::object::Object;
 use crate::op::Op;
 use crate::policy_observer::PolicyObserver;
 use crate::recent_writes::RecentWrites;
 use crate::spec::CloudConfig;
-use crate::throttle::{RateLimited, RateLimiter};
 use crate::wall_clock::WallClock;
 
 /// One for a process: it keeps the process's one view of how much EC2 takes.
@@ -31,7 +31,7 @@ pub(crate) struct Context<E> {
 
 impl<E: Ec2> Context<E> {
     pub(crate) fn new(ec2: Arc<E>, config: CloudConfig, observer: Option<Arc<dyn Observer>>) -> Self {
-        let ec2 = Arc::new(RateLimited::new(ec2, Arc::new(RateLimiter::new(observer.clone()))));
+        let ec2 = Arc::new(RateLimited::new(ec2, observer.clone()));
         let batchers = Arc::new(DescribeBatchers::new(&ec2, config.batching));
         Self {
             clock: WallClock::from(config.time_of_day.unwrap_or_else(SystemTime::now)),
@@ -43,6 +43,12 @@ impl<E: Ec2> Context<E> {
             observer: PolicyObserver(observer),
             ec2,
         }
+    }
+
+    /// EC2 for one mutation by that operation, and its repetitions: calls wait for their tokens until the operation's
+    /// deadline, and only while somebody waits for it.
+    pub(crate) fn for_mutation(&self, op: &Op<'_>) -> Ec2Handle<E> {
+        self.ec2.for_mutation(op.deadline, op.waiters)
     }
 
     /// The volume, once it is sure that there is one or none: one made a moment ago may not be shown yet.

@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use ebs_calls::{RateLimited, pages};
 use ebs_ec2::{Ec2, Instance, Instances, MAX_FILTER_VALUES};
 use ebs_types::{InstanceId, VolumeId};
 
 use crate::call::read;
-use crate::describe::pages;
 use crate::error::CloudError;
-use crate::throttle::RateLimited;
 
 /// What takes attachment slots of an instance besides the driver's volumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

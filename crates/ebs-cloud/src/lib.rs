@@ -27,7 +27,6 @@ mod recent_writes;
 mod refused;
 mod snapshot;
 mod spec;
-mod throttle;
 mod volume;
 mod wall_clock;
 

@@ -41,8 +41,8 @@ fn main() -> ExitCode {
         Err(error) => {
             tracing::error!(error = format!("{error:#}"), "the driver stops because of an error");
             // The variables of the AWS SDK are as much a matter of usage as flags are.
-            let told = error.downcast_ref::<ebs_aws::ConfigError>().is_some();
-            ExitCode::from(if told { USAGE } else { FAILED })
+            let is_usage = error.downcast_ref::<ebs_aws::ConfigError>().is_some();
+            ExitCode::from(if is_usage { USAGE } else { FAILED })
         }
     }
 }

@@ -68,7 +68,7 @@ impl<E: Ec2> World<E> {
     fn check_created(&self, order: &VolumeOrder, volume: &csi_proto::csi::Volume, truth: &StateView) -> Checked<Disk> {
         let (id, name) = (&volume.volume_id, &order.name);
         if self.foreign.contains_key(id) {
-            return broken(format!("a stranger's volume was adopted: {id} for {name}"));
+            return broken(format!("a foreign volume was adopted: {id} for {name}"));
         }
         if self.beliefs.deleted.contains(id) {
             return broken(format!("{name} was answered with {id}, which was deleted"));
@@ -85,9 +85,9 @@ impl<E: Ec2> World<E> {
         let size = i64::from(real.size_gib);
         let kind = if order.shared { "io2" } else { "gp3" };
         let rules = [
-            (zone.as_ref() == Some(&real.zone), "the zone told is not the volume's"),
+            (zone.as_ref() == Some(&real.zone), "the zone in the answer is not the volume's"),
             (order.origin != Origin::Blank || order.zones.contains(&real.zone), "the zone is none that was asked for"),
-            (content::gib(volume.capacity_bytes) == size, "the size told is not the volume's"),
+            (content::gib(volume.capacity_bytes) == size, "the size in the answer is not the volume's"),
             (size >= order.gib, "the volume is smaller than asked for"),
             (real.multi_attach == order.shared, "multi-attach is not as asked for"),
             (real.volume_type == kind, "the type is not as asked for"),
@@ -130,7 +130,7 @@ impl<E: Ec2> World<E> {
                 true
             }
             RpcCode::ResourceExhausted => self.quota_is_small || self.has_full_zones() || call.is_contrary,
-            RpcCode::AlreadyExists => call.is_contrary || claim.has_stranger,
+            RpcCode::AlreadyExists => call.is_contrary || claim.name_is_taken,
             // The source is gone, or going.
             RpcCode::NotFound | RpcCode::FailedPrecondition if !call.is_contrary => {
                 has_origin
@@ -170,7 +170,7 @@ impl<E: Ec2> World<E> {
         Ok(())
     }
 
-    /// Volumes of that name that are alive and not strangers'.
+    /// Volumes of that name that are alive and not foreign.
     pub(crate) fn live_of(&self, name: &str, truth: &StateView) -> Vec<String> {
         named_volumes(truth, name)
             .filter(|v| is_live(v) && !self.foreign.contains_key(&v.id))
@@ -258,7 +258,7 @@ impl<E: Ec2> World<E> {
             Ok(_) if disturbed => Ok(()),
             Ok(_) => match attachment(truth, id, &instance) {
                 None => Ok(()),
-                Some(real) => broken(format!("{id} was told to be detached from {instance}, but EC2 has {real:?}")),
+                Some(real) => broken(format!("{id} was reported detached from {instance}, but EC2 has {real:?}")),
             },
             Err(refused) if !refused.code.is_final(false) || self.is_denial(&refused) => Ok(()),
             Err(refused) => unexpected("ControllerUnpublishVolume", id, &refused),
@@ -274,15 +274,15 @@ impl<E: Ec2> World<E> {
         }
         match answer {
             Ok(Reply::Expanded(bytes)) => {
-                let told = content::gib(bytes);
+                let answered = content::gib(bytes);
                 let real = truth.volumes.iter().find(|v| v.id == id).map(|v| i64::from(v.size_gib));
-                if told < gib {
-                    return broken(format!("{id} was to have {gib} GiB and is told to have {told}"));
+                if answered < gib {
+                    return broken(format!("{id} was to have {gib} GiB and is reported to have {answered}"));
                 }
                 if let Some(disk) = self.beliefs.disk(id) {
-                    disk.gib = disk.gib.max(told);
-                    if real.map_or(!is_deleting, |real| real < told) {
-                        return broken(format!("{id} is told to have {told} GiB and has {real:?}"));
+                    disk.gib = disk.gib.max(answered);
+                    if real.map_or(!is_deleting, |real| real < answered) {
+                        return broken(format!("{id} is reported to have {answered} GiB and has {real:?}"));
                     }
                 }
                 Ok(())
@@ -314,24 +314,24 @@ impl<E: Ec2> World<E> {
             return Ok(());
         }
         match answer {
-            Ok(Reply::Snapshot(told)) => {
+            Ok(Reply::Snapshot(answered)) => {
                 if call.is_contrary {
                     return broken(format!("CreateSnapshot of {name} succeeded although its source is another"));
                 }
                 match &mut snap.state {
                     SnapshotBelief::Exists { id, .. } | SnapshotBelief::Deleting { id, .. }
-                        if *id != told.snapshot_id =>
+                        if *id != answered.snapshot_id =>
                     {
-                        return broken(format!("{name} is {id} and now {}", told.snapshot_id));
+                        return broken(format!("{name} is {id} and now {}", answered.snapshot_id));
                     }
-                    SnapshotBelief::Exists { ready, .. } => *ready |= told.ready_to_use,
+                    SnapshotBelief::Exists { ready, .. } => *ready |= answered.ready_to_use,
                     SnapshotBelief::Deleting { .. } => {}
                     SnapshotBelief::Absent | SnapshotBelief::Unknown => {
-                        let (id, gib) = (told.snapshot_id.clone(), content::gib(told.size_bytes));
-                        snap.state = SnapshotBelief::Exists { id, ready: told.ready_to_use, gib };
+                        let (id, gib) = (answered.snapshot_id.clone(), content::gib(answered.size_bytes));
+                        snap.state = SnapshotBelief::Exists { id, ready: answered.ready_to_use, gib };
                     }
                 }
-                self.check_snapshot(&name, order, &told, truth)
+                self.check_snapshot(&name, order, &answered, truth)
             }
             Ok(_) => broken("CreateSnapshot was answered with something else"),
             Err(refused) => self.snapshot_refused(call, at, &refused, truth),
@@ -342,11 +342,11 @@ impl<E: Ec2> World<E> {
         &self,
         name: &str,
         order: &SnapOrder,
-        told: &csi_proto::csi::Snapshot,
+        answered: &csi_proto::csi::Snapshot,
         truth: &StateView,
     ) -> Checked {
-        let (id, source) = (&told.snapshot_id, &order.source);
-        let is_furnished = (!order.locked || self.network.is_locked(id))
+        let (id, source) = (&answered.snapshot_id, &order.source);
+        let options_applied = (!order.locked || self.network.is_locked(id))
             && order.fast_in.iter().all(|zone| self.network.is_restored_fast(id, zone));
         let is_deleting =
             self.beliefs.snaps.iter().any(|s| matches!(&s.state, SnapshotBelief::Deleting { id: d, .. } if d == id));
@@ -355,14 +355,19 @@ impl<E: Ec2> World<E> {
             return if is_deleting { Ok(()) } else { broken(what) };
         };
         let rules = [
-            (!self.foreign_snapshots.contains(id), "it is a stranger's"),
-            (told.source_volume_id == *source && real.volume_id == *source, "its source is another"),
-            (content::gib(told.size_bytes) == i64::from(real.size_gib), "the size told is not the snapshot's"),
-            (!told.ready_to_use || real.state == "completed", "it is told to be ready and is not"),
-            (!told.ready_to_use || is_furnished, "it is told to be ready without its lock or fast restores"),
+            (!self.foreign_snapshots.contains(id), "it is foreign"),
+            (answered.source_volume_id == *source && real.volume_id == *source, "its source is another"),
+            (
+                content::gib(answered.size_bytes) == i64::from(real.size_gib),
+                "the size in the answer is not the snapshot's",
+            ),
+            (!answered.ready_to_use || real.state == "completed", "it is reported ready and is not"),
+            (!answered.ready_to_use || options_applied, "it is reported ready without its lock or fast restores"),
         ];
         match rules.iter().find(|(holds, _)| !holds) {
-            Some((_, rule)) => broken(format!("CreateSnapshot of {name} gave {id}, but {rule}: {told:?}, {real:?}")),
+            Some((_, rule)) => {
+                broken(format!("CreateSnapshot of {name} gave {id}, but {rule}: {answered:?}, {real:?}"))
+            }
             None => Ok(()),
         }
     }
@@ -372,10 +377,10 @@ impl<E: Ec2> World<E> {
         if !refused.code.is_final(false) {
             return Ok(());
         }
-        let has_stranger = named_snapshots(truth, &snap.name).any(|s| self.foreign_snapshots.contains(&s.id));
+        let name_is_taken = named_snapshots(truth, &snap.name).any(|s| self.foreign_snapshots.contains(&s.id));
         let expected = match refused.code {
             _ if self.is_denial(refused) => true,
-            RpcCode::AlreadyExists => call.is_contrary || has_stranger,
+            RpcCode::AlreadyExists => call.is_contrary || name_is_taken,
             RpcCode::NotFound | RpcCode::FailedPrecondition => {
                 self.network.was_unknown(&snap.order.source)
                     || !(call.was_sure && self.beliefs.is_sure_of(&snap.order.source))

@@ -35,8 +35,8 @@ pub(crate) struct Claim {
     pub(crate) creating: usize,
     /// Refused for good by a driver that the provisioner had called since then.
     pub(crate) refused_in: Option<Instant>,
-    /// Somebody else's volume carries the name.
-    pub(crate) has_stranger: bool,
+    /// A foreign volume carries the name.
+    pub(crate) name_is_taken: bool,
 }
 
 /// What is believed of a volume.

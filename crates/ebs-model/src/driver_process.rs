@@ -122,7 +122,7 @@ impl DriverProcess {
         lock(&self.devices).insert((instance.to_owned(), device.to_owned()), volume.to_owned());
     }
 
-    /// It has asked for the end of the attachment, or was told that there is none.
+    /// It has asked for the end of the attachment, or was answered that there is none.
     pub(crate) fn took_device(&self, instance: &str, volume: &str) {
         lock(&self.devices).retain(|(on, _), of| on != instance || of != volume);
     }

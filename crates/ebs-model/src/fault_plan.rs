@@ -54,11 +54,11 @@ pub(crate) struct CallOutcome {
 pub(crate) enum Delivery {
     Now,
     Never,
-    /// So long after its caller was told something else.
+    /// So long after its caller got another answer.
     Late(Duration),
 }
 
-/// What the caller is told.
+/// The answer that the caller gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Response {
     /// EC2's own answer.

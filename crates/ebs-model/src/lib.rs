@@ -4,9 +4,9 @@
 //! policy, before a simulated EC2, and lets a small orchestrator call it as Kubernetes' sidecars would, and worse. The
 //! orchestrator knows only what CSI's answers say ([`beliefs`]); after every answer and every pause that is compared
 //! with what EC2 really has ([`truth`]): no leaked and no second volume or snapshot, never "detached" while attached, no
-//! attach after a successful detach, no device name twice, no stranger touched, no tag lost, no size below what was
-//! told, no final code without a reason. Then the faults end, and every wish must be met or refused for good, and a
-//! deletion of everything must leave nothing.
+//! attach after a successful detach, no device name twice, no foreign volume changed, no tag lost, no size below
+//! what was answered, no final code without a reason. Then the faults end, and every wish must be met or refused for
+//! good, and a deletion of everything must leave nothing.
 //!
 //! Between driver and EC2 lies a port that loses requests and replies, delays them beyond every deadline, lets them
 //! take effect after their caller has given up, throttles, and forgets the caller ([`link`], [`fault_plan`]). Together, a

@@ -1,7 +1,7 @@
 //! The port as a driver sees it: every call meets the faults of the run.
 //!
 //! A call is sent once. On its way it may be lost, delayed, or reach EC2 when its caller has given up or died; what the
-//! caller is told may be EC2's answer or that nobody knows. A call of a process that has died never returns.
+//! caller gets may be EC2's answer or that nobody knows. A call of a process that has died never returns.
 
 mod attachments;
 mod instances;
@@ -96,12 +96,12 @@ impl<E: Ec2> Link<E> {
         self.process.alive().await;
         self.network.tell(|| {
             let id = self.process.id;
-            let told = match &answer {
+            let answered = match &answer {
                 Ok(_) => "ok".to_owned(),
                 Err(e) => format!("{:?} {}", e.class, e.code.as_deref().unwrap_or("")),
             };
             let after = if sent.elapsed().is_zero() { String::new() } else { format!(" after {:?}", sent.elapsed()) };
-            format!("driver {id}: {action} {} {}{after}: {told}", subject.name, subject.other)
+            format!("driver {id}: {action} {} {}{after}: {answered}", subject.name, subject.other)
         });
         answer
     }
@@ -158,16 +158,16 @@ impl<E: Ec2> Link<E> {
                 Some(carried.await)
             }
             Delivery::Now => {
-                let (tell, told) = oneshot::channel();
+                let (reply, replied) = oneshot::channel();
                 let (network, process, before) = (Arc::clone(&self.network), Arc::clone(&self.process), outcome.before);
                 self.network.dispatch(async move {
                     sleep(before).await;
                     if network.reaches(&process, sent) {
                         // The caller may be gone.
-                        let _gone = tell.send(carried.await);
+                        let _gone = reply.send(carried.await);
                     }
                 });
-                Some(told.await.unwrap_or_else(|_| Err(unclear())))
+                Some(replied.await.unwrap_or_else(|_| Err(unclear())))
             }
         };
         sleep(outcome.after).await;

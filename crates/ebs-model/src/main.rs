@@ -39,11 +39,11 @@ fn main() -> ExitCode {
     if let Some(seed) = arguments.seed {
         let thread = std::thread::Builder::new().stack_size(STACK).spawn(move || one(seed, arguments.planted, true));
         let ended = thread.expect("a thread starts").join().expect("no run panics");
-        let (told, code) = match ended {
+        let (report, code) = match ended {
             Ok(trace) => (format!("{}\nseed {seed} passes\n", trace.join("\n")), ExitCode::SUCCESS),
             Err(failure) => (failure.to_string(), ExitCode::FAILURE),
         };
-        let _closed = out.write_all(told.as_bytes());
+        let _closed = out.write_all(report.as_bytes());
         return code;
     }
     let from = arguments.from.unwrap_or_else(new_seeds);

@@ -91,7 +91,7 @@ struct Facts {
     made: BTreeSet<String>,
     /// Since when volumes, snapshots and attachments are there, these by volume and instance.
     born: BTreeMap<(String, String), Instant>,
-    /// What EC2 has told a driver that it does not know, although it was there.
+    /// What EC2 has once called unknown to a driver, although it was there.
     unknown: BTreeSet<String>,
     gone: BTreeSet<String>,
     locked: BTreeSet<String>,
@@ -100,7 +100,7 @@ struct Facts {
     restoring: BTreeSet<(String, String)>,
     /// Volumes that end in state `error`.
     broken: BTreeSet<String>,
-    /// A driver was told that it lacks a right.
+    /// A driver was refused a call for lack of a right.
     denied: bool,
 }
 
@@ -141,7 +141,7 @@ impl Network {
         lock(&self.rights_missing).clear();
     }
 
-    /// A driver was told that it lacks a right, some time in this run.
+    /// A driver was refused a call for lack of a right, some time in this run.
     pub(crate) fn was_denied(&self) -> bool {
         lock(&self.facts).denied
     }
@@ -197,7 +197,7 @@ impl Network {
         is_behind
     }
 
-    /// EC2 has told a driver, once, that it does not know this, although it was there.
+    /// EC2 has once called this unknown to a driver, although it was there.
     pub(crate) fn was_unknown(&self, id: &str) -> bool {
         lock(&self.facts).unknown.contains(id)
     }
@@ -303,7 +303,7 @@ impl Network {
     }
 }
 
-/// How a call is told of, when it is not EC2's own answer.
+/// The error that the caller gets where a fault replaces EC2's own answer.
 pub(crate) fn injected_error(action: Action, response: Response, planted: Option<Planted>) -> Option<Ec2Error> {
     let (class, message) = match response {
         Response::Answer => return None,

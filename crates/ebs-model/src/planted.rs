@@ -76,9 +76,9 @@ planted! {
     VolumesUnseen,
     /// The look for a snapshot by its name finds nothing.
     SnapshotsUnseen,
-    /// A pending snapshot is told as completed.
+    /// A pending snapshot is reported as completed.
     ReadyTooSoon,
-    /// A size is told that is not yet there.
+    /// A size is reported that is not yet there.
     SizeAhead,
     /// What has no answer may take effect a minute and a half later: no driver can wait for so long, so this shows
     /// that it is the time of 15 s which the rules hang on.
@@ -97,12 +97,12 @@ planted! {
     UnknownIsSuccess,
     /// An unknown outcome is answered with a final code.
     UnknownIsFinal,
-    /// A second answer to the same name tells another id.
+    /// A second answer to the same name has another id.
     IdChanges,
-    /// The zone told is another.
+    /// The zone in the answer is another.
     WrongZone,
-    /// The size told of snapshots and of grown volumes is smaller.
+    /// The size in the answer for snapshots and grown volumes is smaller.
     WrongSize,
-    /// The source told of snapshots is another.
+    /// The source in the answer for snapshots is another.
     WrongSource,
 }

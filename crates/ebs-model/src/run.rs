@@ -17,7 +17,7 @@ use crate::world::{Checked, Violation, World};
 pub struct Options {
     /// A bug to plant.
     pub planted: Option<Planted>,
-    /// Every call to EC2 is told too.
+    /// The trace has every call to EC2 too.
     pub verbose: bool,
 }
 
@@ -55,7 +55,7 @@ pub fn run_on_port(seed: u64, options: &Options) -> Result<Vec<String>, Failure>
     })
 }
 
-/// Runs a seed and makes a failure of a panic, so that it is told whose it was.
+/// Runs a seed and makes a failure of a panic, so that the seed is named.
 ///
 /// # Errors
 /// As the run, and for a panic.

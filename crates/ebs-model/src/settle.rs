@@ -18,8 +18,8 @@ use crate::world::{Checked, World, broken};
 const TO_CONVERGE: Duration = Duration::from_secs(1800);
 /// By then every lock of a snapshot has ended.
 const LOCKS_END: Duration = Duration::from_hours(26);
-/// A creation that could not be told ready before is told so once the quota has room, and its snapshot is locked then: for
-/// another day. There are few snapshots.
+/// A snapshot that could not be reported ready before is so once the quota has room, and is locked then:
+/// for another day. There are few snapshots.
 const MOST_LOCKS: u32 = 4;
 /// So often the orchestrator looks then whether there is something to do.
 const LOOK_ROUND: Duration = Duration::from_secs(1);
@@ -114,7 +114,7 @@ impl<E: Ec2> World<E> {
     }
 
     /// It may exist without the fast restores that it is to have, and there is no room for more: then it can neither be
-    /// told ready nor be given up, until another snapshot goes.
+    /// reported ready nor be given up, until another snapshot goes.
     fn may_lack_a_quota(&self, snap: &SnapClaim) -> bool {
         let is_fast = !snap.order.fast_in.is_empty();
         matches!(snap.state, SnapshotBelief::Unknown) && is_fast && self.few_fast_restores && !self.locks_have_ended

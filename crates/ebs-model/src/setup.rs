@@ -111,9 +111,9 @@ impl<E: Ec2> World<E> {
         for n in 0..rng.between(2, 4) {
             let name = format!("pvc-{n}");
             let order = VolumeOrder::draw(rng, &name, &zones);
-            let has_stranger = rng.per_mille(150);
-            if has_stranger {
-                self.add_stranger(rng, &order).await;
+            let name_is_taken = rng.per_mille(150);
+            if name_is_taken {
+                self.add_foreign_volume(rng, &order).await;
             }
             let claim = Claim {
                 name,
@@ -122,7 +122,7 @@ impl<E: Ec2> World<E> {
                 state: VolumeBelief::Absent,
                 creating: 0,
                 refused_in: None,
-                has_stranger,
+                name_is_taken,
             };
             self.beliefs.claims.push(claim);
         }
@@ -133,7 +133,7 @@ impl<E: Ec2> World<E> {
             self.beliefs.snaps.push(snap);
         }
         if rng.per_mille(150) {
-            self.add_strangers_snapshot().await;
+            self.add_foreign_snapshot().await;
         }
         let state = self.sim.engine().snapshot_of_state().await;
         self.foreign_snapshots = state.snapshots.into_iter().map(|s| s.id).collect();
@@ -155,7 +155,7 @@ impl<E: Ec2> World<E> {
     }
 
     /// A volume that carries the name of one of ours and is not ours, or is ours and another.
-    async fn add_stranger(&mut self, rng: &mut Rng, order: &VolumeOrder) {
+    async fn add_foreign_volume(&mut self, rng: &mut Rng, order: &VolumeOrder) {
         let zone = order.zones[0].clone();
         let name = ("CSIVolumeName", order.name.as_str());
         let (tags, size, kind) = match rng.below(4) {
@@ -182,7 +182,7 @@ impl<E: Ec2> World<E> {
     }
 
     /// A snapshot that carries the name of one of ours and is of a volume of somebody else.
-    async fn add_strangers_snapshot(&self) {
+    async fn add_foreign_snapshot(&self) {
         let state = self.sim.engine().snapshot_of_state().await;
         let Some(volume) = state.volumes.first() else { return };
         let tag = ("CSIVolumeSnapshotName".to_owned(), "snapshot-0".to_owned());

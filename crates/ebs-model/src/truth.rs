@@ -40,7 +40,7 @@ impl<E: Ec2> World<E> {
         self.check_volumes(&truth)?;
         self.check_names(&truth)?;
         self.check_snapshots(&truth)?;
-        self.check_strangers(&truth)
+        self.check_foreign(&truth)
     }
 
     fn check_volumes(&self, truth: &StateView) -> Checked {
@@ -158,7 +158,7 @@ impl<E: Ec2> World<E> {
     }
 
     /// Nobody touches what is not the drivers'.
-    fn check_strangers(&self, truth: &StateView) -> Checked {
+    fn check_foreign(&self, truth: &StateView) -> Checked {
         for (id, before) in &self.foreign {
             let now = truth.volumes.iter().find(|v| v.id == *id);
             let same = now.is_some_and(|now| {
@@ -166,11 +166,11 @@ impl<E: Ec2> World<E> {
                     == (before.size_gib, &before.tags, before.attachments.len())
             });
             if !same {
-                return broken(format!("a stranger's volume was touched: {before:?} is {now:?}"));
+                return broken(format!("a foreign volume was changed: {before:?} is {now:?}"));
             }
         }
         match self.foreign_snapshots.iter().find(|id| !truth.snapshots.iter().any(|s| s.id == **id)) {
-            Some(id) => broken(format!("a stranger's snapshot was deleted: {id}")),
+            Some(id) => broken(format!("a foreign snapshot was deleted: {id}")),
             None => Ok(()),
         }
     }

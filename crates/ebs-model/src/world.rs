@@ -47,7 +47,7 @@ pub(crate) struct World<E> {
     pub(crate) retries: SidecarRetries,
     pub(crate) beliefs: Beliefs,
     pub(crate) nodes: Vec<Node>,
-    /// Not the drivers': root volumes and strangers, as they have to stay.
+    /// Volumes that are not the drivers', root volumes among them, as they have to stay.
     pub(crate) foreign: BTreeMap<String, ebs_sim::api::SimVolume>,
     pub(crate) foreign_snapshots: BTreeSet<String>,
     pub(crate) drivers: Vec<Driver<E>>,

@@ -57,7 +57,7 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 /// The end of the trace, and how to see all of it.
-fn told(failure: &Failure) -> String {
+fn report(failure: &Failure) -> String {
     let mut text = format!("seed {}: {}\n", failure.seed, failure.rule);
     let skipped = failure.trace.len().saturating_sub(LINES);
     if skipped > 0 {
@@ -76,7 +76,7 @@ fn told(failure: &Failure) -> String {
 ///
 /// Rule: D-16, D-12, D-13, D-27, D-28; sidecars.md 1
 ///
-/// A snapshot is told ready only with the lock and the fast restores that were asked for.
+/// A snapshot is reported ready only with the lock and the fast restores that were asked for.
 ///
 /// Rule: D-28; controller.md C19
 ///
@@ -93,7 +93,7 @@ fn told(failure: &Failure) -> String {
 ///
 /// Rule: D-10
 ///
-/// No stranger's volume or snapshot is adopted, changed, attached or deleted.
+/// No foreign volume or snapshot is adopted, changed, attached or deleted.
 ///
 /// Rule: D-12; ebs-cloud.md E13
 ///
@@ -128,26 +128,26 @@ fn every_rule_holds_in_ten_thousand_runs() {
     let failed = failures(0..seeds, &Options::default(), |failed| failed.len() >= MOST_FAILURES);
     if let Some(first) = failed.first() {
         let others: String = failed[1..].iter().map(|f| format!("seed {}: {}\n", f.seed, f.rule)).collect();
-        panic!("{}{others}", told(first));
+        panic!("{}{others}", report(first));
     }
 }
 
-/// What each planted bug must be told as, among the first failures; a bug that breaks several rules stands here several
-/// times.
-const TOLD_AS: &[(Planted, &str)] = &[
+/// What each planted bug must be reported as, among the first failures; a bug that breaks several rules stands here
+/// several times.
+const REPORTED_AS: &[(Planted, &str)] = &[
     (Planted::DetachForgotten, "there was still work on"),
     (Planted::NothingRemembered, "there was still work on"),
     (Planted::DeleteForgotten, "and EC2 still has it"),
     (Planted::SnapshotDeleteForgotten, "and EC2 still has it"),
-    (Planted::LockForgotten, "told to be ready without its lock"),
-    (Planted::FastRestoresForgotten, "told to be ready without its lock or fast restores"),
-    (Planted::AttachmentsUnseen, "was told to be detached"),
-    (Planted::DetachingIsDetached, "was told to be detached"),
+    (Planted::LockForgotten, "reported ready without its lock"),
+    (Planted::FastRestoresForgotten, "reported ready without its lock or fast restores"),
+    (Planted::AttachmentsUnseen, "was reported detached"),
+    (Planted::DetachingIsDetached, "was reported detached"),
     (Planted::AttachTwice, "after a successful detach"),
     (Planted::DetachUnasked, "was published to"),
     (Planted::DeleteUnasked, "is lost: nobody asked to delete vol-"),
-    (Planted::DeleteByName, "a stranger's volume was touched"),
-    (Planted::DeleteByName, "a stranger's snapshot was deleted"),
+    (Planted::DeleteByName, "a foreign volume was changed"),
+    (Planted::DeleteByName, "a foreign snapshot was deleted"),
     (Planted::DeleteByName, "is lost: nobody asked to delete snap-"),
     (Planted::WrongDevice, "was published to"),
     (Planted::SameDevice, "has given it to"),
@@ -167,17 +167,17 @@ const TOLD_AS: &[(Planted, &str)] = &[
     (Planted::TagsDropped, "has lost its tag team"),
     (Planted::SnapshotTagsDropped, "has lost its tag ebs.csi.aws.com/cluster"),
     (Planted::NameDropped, "nobody asked for"),
-    (Planted::OwnershipUnseen, "a stranger's volume was adopted"),
+    (Planted::OwnershipUnseen, "a foreign volume was adopted"),
     (Planted::VolumesUnseen, "was refused for good"),
     (Planted::SnapshotsUnseen, "takes snap-"),
-    (Planted::ReadyTooSoon, "told to be ready and is not"),
-    (Planted::SizeAhead, "the size told is not the volume's"),
+    (Planted::ReadyTooSoon, "reported ready and is not"),
+    (Planted::SizeAhead, "the size in the answer is not the volume's"),
     (Planted::LateBeyondBelief, "after a successful detach"),
     (Planted::WorkWithoutCallers, "although nobody waits"),
     (Planted::BeyondThePolicies, "the run panicked: calls that none of the policies"),
     (Planted::ContentIgnored, "succeeded although its content is another"),
     (Planted::ContentIgnored, "succeeded although its source is another"),
-    (Planted::ContentIgnored, "it is a stranger's"),
+    (Planted::ContentIgnored, "it is foreign"),
     (Planted::AnswersRemembered, "which was deleted"),
     (Planted::UnknownIsSuccess, "which EC2 does not have"),
     (Planted::UnknownIsFinal, "CreateVolume of pvc-"),
@@ -186,13 +186,13 @@ const TOLD_AS: &[(Planted, &str)] = &[
     (Planted::UnknownIsFinal, "ControllerPublishVolume of vol-"),
     (Planted::UnknownIsFinal, "ControllerUnpublishVolume of vol-"),
     (Planted::UnknownIsFinal, "ControllerExpandVolume of vol-"),
-    (Planted::WrongZone, "the zone told is not the volume's"),
-    (Planted::WrongSize, "is told to have"),
-    (Planted::WrongSize, "the size told is not the snapshot's"),
+    (Planted::WrongZone, "the zone in the answer is not the volume's"),
+    (Planted::WrongSize, "is reported to have"),
+    (Planted::WrongSize, "the size in the answer is not the snapshot's"),
     (Planted::WrongSource, "its source is another"),
 ];
 
-/// A run that panics, also for a call beyond the policies, is told with its number.
+/// A run that panics, also for a call beyond the policies, is reported with its number.
 ///
 /// Rule: own rule (model)
 ///
@@ -203,16 +203,19 @@ const TOLD_AS: &[(Planted, &str)] = &[
 fn every_planted_bug_is_found() {
     let mut unseen = Vec::new();
     for bug in Planted::ALL {
-        assert!(TOLD_AS.iter().any(|(told, _)| told == bug), "{bug:?}: nobody says what it must be told as");
+        assert!(
+            REPORTED_AS.iter().any(|(planted, _)| planted == bug),
+            "{bug:?}: nobody says what it must be reported as"
+        );
     }
-    for &(bug, words) in TOLD_AS {
+    for &(bug, words) in REPORTED_AS {
         let options = Options { planted: Some(bug), ..Options::default() };
-        let is_told = |failed: &[Failure]| failed.iter().any(|failure| failure.rule.contains(words));
-        let failed = failures(0..SEEDS_FOR_A_BUG, &options, is_told);
-        if !is_told(&failed) {
+        let is_reported = |failed: &[Failure]| failed.iter().any(|failure| failure.rule.contains(words));
+        let failed = failures(0..SEEDS_FOR_A_BUG, &options, is_reported);
+        if !is_reported(&failed) {
             let rules: Vec<String> =
                 failed.into_iter().take(MOST_FAILURES).map(|f| format!("seed {}: {}", f.seed, f.rule)).collect();
-            unseen.push(format!("{bug:?} is to be told as {words:?}, not as {rules:#?}"));
+            unseen.push(format!("{bug:?} is to be reported as {words:?}, not as {rules:#?}"));
         }
     }
     assert!(unseen.is_empty(), "not found within {SEEDS_FOR_A_BUG} seeds each:\n{}", unseen.join("\n"));

@@ -72,9 +72,9 @@ impl Look {
 }
 
 /// Held by the caller: when it goes before the look has come back, for whatever reason, the place hangs.
-struct Caller(Look);
+struct CallerGuard(Look);
 
-impl Drop for Caller {
+impl Drop for CallerGuard {
     fn drop(&mut self) {
         self.0.turn(|state, hanging| {
             if *state == State::Awaited {
@@ -86,9 +86,9 @@ impl Drop for Caller {
 }
 
 /// Held by the thread: when it goes, also by a panic of the look, the look has come back.
-struct Thread(Look);
+struct ThreadGuard(Look);
 
-impl Drop for Thread {
+impl Drop for ThreadGuard {
     fn drop(&mut self) {
         self.0.turn(|state, hanging| {
             if *state == State::Left
@@ -126,8 +126,8 @@ where
         return Err(Stuck::Before { step, object: object.to_owned() }.into());
     }
     let shared = Look { place: object.to_owned(), state: Arc::new(Mutex::new(State::Awaited)) };
-    let thread = Thread(shared.clone());
-    let _caller = Caller(shared);
+    let thread = ThreadGuard(shared.clone());
+    let _caller = CallerGuard(shared);
     let running = tokio::task::spawn_blocking(move || {
         let _thread = thread;
         look()

@@ -156,7 +156,7 @@ pub enum CliError {
     StateDir { path: PathBuf, step: &'static str, source: io::Error },
     /// Loop devices cannot be had.
     #[error(
-        "--devices loop needs {missing}; without it, use --devices none (attachments then exist in EC2's books only)"
+        "--devices loop needs {missing}; without it, use --devices none (attachments then exist in EC2's state only)"
     )]
     Devices { missing: String },
 }

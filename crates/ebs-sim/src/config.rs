@@ -19,7 +19,7 @@ pub use account::{AccountSettings, Quotas};
 pub enum Devices {
     /// Loop devices of this machine, with udev's links; needs root.
     Loop,
-    /// Nothing: attachments exist in EC2's books only.
+    /// Nothing: attachments exist in EC2's state only.
     None,
 }
 

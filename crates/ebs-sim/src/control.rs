@@ -2,8 +2,8 @@
 //! the end. JSON both ways; what is refused has changed nothing, and the answer says why.
 
 mod calls;
+mod fault_injection;
 mod settings;
-mod twists;
 mod view;
 
 use std::sync::Arc;
@@ -63,9 +63,9 @@ impl Control {
             .route("/faults/{id}", axum::routing::delete(calls::remove_rule))
             .route("/limits", get(settings::limits).put(settings::set_limits))
             .route("/timing", get(settings::timing).put(settings::set_timing))
-            .route("/consistency", get(twists::consistency).put(twists::set_consistency))
-            .route("/release", post(twists::release))
-            .route("/heal", post(twists::heal))
+            .route("/consistency", get(fault_injection::consistency).put(fault_injection::set_consistency))
+            .route("/release", post(fault_injection::release))
+            .route("/heal", post(fault_injection::heal))
             .route("/advance", post(settings::advance))
             .route("/shutdown", post(settings::shutdown))
             .fallback(async || {

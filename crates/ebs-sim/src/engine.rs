@@ -36,7 +36,7 @@ use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{Call, Fault, Reply, StateView};
-use crate::faults::Twist;
+use crate::faults::FaultInjection;
 use crate::iam::{Audit, Caller, LeastRights, Rights};
 use crate::plane::{Plane, PlaneError};
 use crate::state::Sim;
@@ -105,7 +105,7 @@ struct Shared {
     gate: Guarded,
     rights: Rights,
     /// Calls that take time: they go on when their clients leave.
-    visits: TaskTracker,
+    slow_calls: TaskTracker,
     /// Asks the worker to stop; `None` without a data plane.
     stop_worker: Option<mpsc::Sender<oneshot::Sender<Stopped>>>,
     /// Holds the worker: dropped with the last handle, it ends the worker, whose data plane takes its devices down.
@@ -132,8 +132,8 @@ impl Engine {
             stop
         });
         let (gate, rights) = (Guarded::new(&config), Rights::new(config.iam.clone()));
-        let (visits, worker) = (TaskTracker::new(), Mutex::new(tasks));
-        let shared = Shared { config, clock, core, gate, rights, visits, stop_worker, _worker: worker };
+        let (slow_calls, worker) = (TaskTracker::new(), Mutex::new(tasks));
+        let shared = Shared { config, clock, core, gate, rights, slow_calls, stop_worker, _worker: worker };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -148,12 +148,17 @@ impl Engine {
     }
 
     /// Hands a call to the state, if the caller has the right to it; returns also what the shipped policies say.
-    async fn apply(&self, caller: Caller, call: Call, twist: Twist) -> (Result<Reply, Fault>, Option<Audit>) {
+    async fn apply(
+        &self,
+        caller: Caller,
+        call: Call,
+        injection: FaultInjection,
+    ) -> (Result<Reply, Fault>, Option<Audit>) {
         let ended = || Err(Fault::with_status(503, "Unavailable", "The simulator is shutting down."));
         let judgement = self.shared.core.authorize(&self.shared.rights, &caller, &call);
         let result = match judgement.refusal {
             Some(fault) => Err(fault),
-            None => match self.shared.core.apply(call, judgement.key_refused, twist) {
+            None => match self.shared.core.apply(call, judgement.key_refused, injection) {
                 Applied::Now(result) => result,
                 Applied::Later(result) => result.await.unwrap_or_else(|_| ended()),
             },

@@ -2,11 +2,11 @@
 //!
 //! Pure: the time is given, and all choices come from one seed, so that a run repeats.
 
-mod book;
 mod effect;
 mod parse;
 mod plan;
 mod rule;
+mod rule_set;
 #[cfg(test)]
 mod tests;
 
@@ -14,8 +14,8 @@ pub use effect::Effect;
 pub use parse::rules_from_json;
 pub use rule::{BadRule, Rule};
 
-pub use book::{RuleId, Standing};
+pub use rule_set::{InstalledRule, RuleId};
 
-pub(crate) use book::Book;
 pub(crate) use parse::check_rule;
-pub(crate) use plan::{Arrival, Attachment, Departure, Device, Mangled, Plan, Twist};
+pub(crate) use plan::{Arrival, Attachment, Corruption, Departure, Device, FaultInjection, Plan};
+pub(crate) use rule_set::RuleSet;

@@ -64,10 +64,10 @@ pub struct LedgerPage {
 
 /// The ledger; bounded in memory and on disk.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger(Mutex<Book>);
+pub(crate) struct Ledger(Mutex<LedgerState>);
 
 #[derive(Debug, Default)]
-struct Book {
+struct LedgerState {
     next: u64,
     /// Entries as JSON, numbered without gaps up to `next`.
     lines: VecDeque<Box<str>>,
@@ -92,24 +92,24 @@ impl Ledger {
     pub(crate) fn open(dir: &Path) -> io::Result<Self> {
         let (file, lines) = LedgerFile::open(dir, KEPT)?;
         let next = lines.back().and_then(|line| seq_of(line)).map_or(0, |seq| seq + 1);
-        Ok(Self(Mutex::new(Book { next, lines, file: Some(file) })))
+        Ok(Self(Mutex::new(LedgerState { next, lines, file: Some(file) })))
     }
 
     /// Writes a call down, under the next number. A kill after this loses nothing of it.
     pub(crate) fn record(&self, mut entry: LedgerEntry) {
-        let mut book = self.lock();
-        entry.seq = book.next;
-        book.next += 1;
-        if book.lines.len() == KEPT {
-            book.lines.pop_front();
+        let mut state = self.lock();
+        entry.seq = state.next;
+        state.next += 1;
+        if state.lines.len() == KEPT {
+            state.lines.pop_front();
         }
         let line = serde_json::to_string(&entry).expect("an entry is plain data");
-        if let Some(file) = &mut book.file
+        if let Some(file) = &mut state.file
             && let Err(error) = file.append(&line)
         {
             tracing::error!(%error, "a call could not be written to the ledger file: a restart would forget it");
         }
-        book.lines.push_back(line.into_boxed_str());
+        state.lines.push_back(line.into_boxed_str());
     }
 
     /// The calls from number `since` on.
@@ -119,14 +119,14 @@ impl Ledger {
 
     /// The calls from number `since` on, at most so many, as JSON.
     pub(crate) fn page(&self, since: u64, limit: usize) -> String {
-        let book = self.lock();
-        let oldest = book.next - u64::try_from(book.lines.len()).unwrap_or(0);
+        let state = self.lock();
+        let oldest = state.next - u64::try_from(state.lines.len()).unwrap_or(0);
         let skipped = usize::try_from(since.saturating_sub(oldest)).unwrap_or(usize::MAX);
-        let wanted = book.lines.iter().skip(skipped).take(limit);
+        let wanted = state.lines.iter().skip(skipped).take(limit);
         let taken = wanted.clone().count();
-        let next = match book.lines.len().checked_sub(skipped) {
-            Some(left) => book.next - u64::try_from(left - taken).unwrap_or(0),
-            None => book.next,
+        let next = match state.lines.len().checked_sub(skipped) {
+            Some(left) => state.next - u64::try_from(left - taken).unwrap_or(0),
+            None => state.next,
         };
         let bytes: usize = wanted.clone().map(|line| line.len() + 1).sum();
         let mut page = String::with_capacity(bytes + 100);
@@ -141,7 +141,7 @@ impl Ledger {
         page
     }
 
-    fn lock(&self) -> MutexGuard<'_, Book> {
+    fn lock(&self) -> MutexGuard<'_, LedgerState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

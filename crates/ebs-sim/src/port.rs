@@ -53,7 +53,7 @@ pub struct PortCall {
     pub took: Duration,
     pub dry_run: bool,
     pub request: Call,
-    /// What the caller was told; `None`: success.
+    /// What the caller got; `None`: success.
     pub error: Option<ErrorClass>,
 }
 
@@ -176,8 +176,8 @@ impl Drop for SimEc2 {
         if std::thread::panicking() {
             return;
         }
-        if let Err(told) = self.engine.least_rights().check() {
-            panic!("{told}");
+        if let Err(violations) = self.engine.least_rights().check() {
+            panic!("{violations}");
         }
     }
 }

@@ -14,6 +14,7 @@ mod disks;
 mod effects;
 mod encryption;
 mod fast_restore;
+mod fault_injection;
 mod faults;
 mod filters;
 mod ids;
@@ -38,7 +39,6 @@ mod tags;
 mod tests;
 mod timing;
 mod tokens;
-mod twist;
 mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -137,10 +137,10 @@ impl Sim {
     /// Carries out one call. Effects collect until [`Sim::take_effects`].
     #[cfg(test)]
     pub(crate) fn apply(&mut self, now: SystemTime, call: Call) -> Result<Reply, Fault> {
-        self.apply_with(now, call, &crate::faults::Twist::default())
+        self.apply_with(now, call, &crate::faults::FaultInjection::default())
     }
 
-    /// Carries out one call on the books as they are.
+    /// Carries out one call on the state as it is.
     fn carry_out(&mut self, now: SystemTime, call: Call) -> Result<Reply, Fault> {
         match call {
             Call::CreateVolume(c) => self.create_volume(now, c),

@@ -17,14 +17,14 @@ pub struct Waiters(Arc<Shared>);
 struct Shared {
     waiting: AtomicUsize,
     successors: AtomicUsize,
-    bells: Mutex<Vec<Waker>>,
+    wakers: Mutex<Vec<Waker>>,
 }
 
 /// One request that waits; dropping it (the client left, its deadline passed) takes it off the count.
 #[derive(Debug)]
 pub struct Waiter(Arc<Shared>);
 
-/// One that waits for the operation's end, to run in its place. Dropping it takes the wish back.
+/// One that waits for the operation's end, to run in its place. Dropping it withdraws the request.
 #[derive(Debug)]
 pub struct Successor(Arc<Shared>);
 
@@ -45,8 +45,8 @@ impl Waiters {
     #[must_use]
     pub fn supersede(&self) -> Successor {
         self.0.successors.fetch_add(1, Ordering::SeqCst);
-        let bells = std::mem::take(&mut *self.0.bells.lock().unwrap_or_else(PoisonError::into_inner));
-        bells.into_iter().for_each(Waker::wake);
+        let wakers = std::mem::take(&mut *self.0.wakers.lock().unwrap_or_else(PoisonError::into_inner));
+        wakers.into_iter().for_each(Waker::wake);
         Successor(Arc::clone(&self.0))
     }
 
@@ -61,13 +61,13 @@ impl Waiters {
     }
 
     fn poll_superseded(&self, cx: &Context<'_>) -> Poll<()> {
-        // Under the lock, so that no wish comes between the look and the bell.
-        let mut bells = self.0.bells.lock().unwrap_or_else(PoisonError::into_inner);
+        // Under the lock, so that no successor comes between the check and the registration.
+        let mut wakers = self.0.wakers.lock().unwrap_or_else(PoisonError::into_inner);
         if self.is_superseded() {
             return Poll::Ready(());
         }
-        if !bells.iter().any(|bell| bell.will_wake(cx.waker())) {
-            bells.push(cx.waker().clone());
+        if !wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
+            wakers.push(cx.waker().clone());
         }
         Poll::Pending
     }
@@ -93,9 +93,9 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Bell(AtomicBool);
+    struct WakeFlag(AtomicBool);
 
-    impl Wake for Bell {
+    impl Wake for WakeFlag {
         fn wake(self: Arc<Self>) {
             self.0.store(true, Ordering::SeqCst);
         }
@@ -119,15 +119,15 @@ mod tests {
     #[test]
     fn an_operation_is_woken_when_another_is_to_run_in_its_place() {
         let waiters = Waiters::default();
-        let bell = Arc::new(Bell::default());
-        let waker = Waker::from(Arc::clone(&bell));
+        let woken = Arc::new(WakeFlag::default());
+        let waker = Waker::from(Arc::clone(&woken));
         assert!(waiters.poll_superseded(&Context::from_waker(&waker)).is_pending());
         assert!(waiters.poll_superseded(&Context::from_waker(&waker)).is_pending());
-        assert_eq!(waiters.0.bells.lock().unwrap().len(), 1, "one bell for one task");
+        assert_eq!(waiters.0.wakers.lock().unwrap().len(), 1, "one waker for one task");
         let successor = waiters.supersede();
-        assert!(bell.0.load(Ordering::SeqCst) && waiters.is_superseded());
+        assert!(woken.0.load(Ordering::SeqCst) && waiters.is_superseded());
         assert!(waiters.poll_superseded(&Context::from_waker(&waker)).is_ready());
         drop(successor);
-        assert!(!waiters.is_superseded(), "the wish was taken back");
+        assert!(!waiters.is_superseded(), "the request was withdrawn");
     }
 }

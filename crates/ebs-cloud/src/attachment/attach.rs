@@ -1,5 +1,6 @@
 //! Attaching a volume to a node.
 
+use ebs_calls::Transition;
 use ebs_ec2::{Action, Attachment, AttachmentState, Attachments, ClusterNodes, DetachRequest, Ec2, ErrorClass, Volume};
 use ebs_types::{NodeId, VolumeId, Waiters};
 use tokio::time::Instant;
@@ -10,7 +11,7 @@ use super::pairs::Pair;
 use super::proof::{Expected, Proof, age};
 use super::service::AttachmentService;
 use crate::call::mutate;
-use crate::describe::{FirstPoll, Transition, Verdict};
+use crate::describe::{FirstPoll, Verdict};
 use crate::lease_terms::Sidecar;
 use crate::op::Op;
 use crate::refused::refused;
@@ -180,7 +181,7 @@ impl<E: Ec2> AttachmentService<E> {
     /// An attachment that does not come is taken back, so that the next attempt can begin anew, with another name.
     /// Returns the error of this attempt.
     async fn clear_stuck(&self, op: &Op<'_>, pair: &Pair, stuck: &Attachment) -> Result<CloudError, CloudError> {
-        let ec2 = self.context.ec2.for_mutation(op);
+        let ec2 = self.context.for_mutation(op);
         let outcome = match &pair.node {
             NodeId::Instance(id) => {
                 let request = DetachRequest { volume: pair.volume.clone(), instance: id.clone() };

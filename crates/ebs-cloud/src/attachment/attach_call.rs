@@ -49,7 +49,7 @@ impl<E: Ec2> AttachmentService<E> {
         let holds = self.reserve(op, pair, id).await?;
         let request =
             AttachRequest { volume: pair.volume.clone(), instance: id.clone(), device: holds.device, card: holds.card };
-        let ec2 = self.context.ec2.for_mutation(op);
+        let ec2 = self.context.for_mutation(op);
         let answer = match mutate(op, || ec2.attach_volume(&request)).await {
             Ok(answer) => answer,
             Err(abandoned) => {
@@ -99,7 +99,7 @@ impl<E: Ec2> AttachmentService<E> {
         node: &HyperPodNode,
     ) -> Result<AttachCall, CloudError> {
         let asked = Instant::now();
-        let ec2 = self.context.ec2.for_mutation(op);
+        let ec2 = self.context.for_mutation(op);
         match mutate(op, || ec2.attach_cluster_node_volume(node, &pair.volume)).await? {
             Ok(said) => Ok(AttachCall::Submitted(Expected::begun(said.said_at, asked.elapsed()))),
             Err(e) if e.class == ErrorClass::Ambiguous => Ok(AttachCall::Submitted(unclear(op, &e))),

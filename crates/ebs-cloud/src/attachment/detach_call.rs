@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use ebs_calls::{BucketKey, Transition};
 use ebs_ec2::{Action, Attachment, Attachments, ClusterNodes, DetachRequest, Ec2, Ec2Error, ErrorClass};
 use ebs_types::NodeId;
 use tokio::time::Instant;
@@ -13,10 +14,9 @@ use super::pairs::Pair;
 use super::proof::{end_is_believed_from, is_available, is_same, says_not_attached};
 use super::service::AttachmentService;
 use crate::call::mutate;
-use crate::describe::{FirstPoll, Transition};
+use crate::describe::FirstPoll;
 use crate::op::Op;
 use crate::refused::refused;
-use crate::throttle::BucketKey;
 use crate::{CloudError, bounds};
 
 /// What is known before the wait for the end.
@@ -57,7 +57,7 @@ pub(super) enum SpareCall {
 impl<E: Ec2> AttachmentService<E> {
     /// Asks EC2 at once: no describe would tell more.
     pub(super) async fn call_detach(&self, op: &Op<'_>, pair: &Pair) -> Result<DetachProgress, CloudError> {
-        let ec2 = self.context.ec2.for_mutation(op);
+        let ec2 = self.context.for_mutation(op);
         let answer = match &pair.node {
             NodeId::Instance(id) => {
                 let request = DetachRequest { volume: pair.volume.clone(), instance: id.clone() };
@@ -119,7 +119,7 @@ impl<E: Ec2> AttachmentService<E> {
         if op.still_wanted().is_err() {
             return Ok(SpareCall::Inconclusive);
         }
-        let spare = self.context.ec2.for_mutation(op).acquired_spare(BucketKey::of(Action::DetachVolume));
+        let spare = self.context.for_mutation(op).acquired_spare(BucketKey::of(Action::DetachVolume));
         let Some(ec2) = spare else {
             return Ok(SpareCall::Inconclusive);
         };

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ebs_calls::RateLimited;
 use ebs_ec2::{Ec2, Instance, Instances as _};
 use ebs_types::{InstanceId, VolumeId};
 
@@ -13,7 +14,6 @@ use crate::CloudError;
 use crate::context::Context;
 use crate::expiring::Expiring;
 use crate::op::Op;
-use crate::throttle::RateLimited;
 
 /// For how long a description is used.
 pub(super) const LIFETIME: Duration = Duration::from_secs(30);

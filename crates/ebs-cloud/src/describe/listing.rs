@@ -6,14 +6,13 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use ebs_calls::{RateLimited, pages};
 use ebs_ec2::{
     Ec2, Ec2Error, ErrorClass, Page, PageRequest, Result as Ec2Result, Snapshot, SnapshotQuery, Volume, VolumeQuery,
 };
 
-use super::pages;
 use crate::call::read;
 use crate::error::CloudError;
-use crate::throttle::RateLimited;
 
 /// The shortest page that EC2 gives.
 const MIN_PAGE: u32 = 5;

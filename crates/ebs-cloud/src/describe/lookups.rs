@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
+use ebs_calls::{DESCRIBE_TIMEOUT, DescribeBatcher, DescribeBatchers, DescribeQuery, PollTimes};
 use ebs_ec2::{Ec2, ErrorClass, Instance, Modification, Snapshot, Volume, VolumeStatus};
 use ebs_types::{InstanceId, SnapshotId, VolumeId};
 use tokio::time::{Instant, timeout_at};
 
-use super::batcher::{DescribeBatcher, DescribeBatchers};
-use super::queries::DescribeQuery;
-use super::schedule::PollTimes;
 use crate::op::Op;
 use crate::refused::refused;
 use crate::{CloudError, CloudErrorKind, Object, bounds};
@@ -16,7 +14,7 @@ use crate::{CloudError, CloudErrorKind, Object, bounds};
 /// After this many lost answers a lookup fails.
 const MAX_AMBIGUOUS_ANSWERS: u32 = 3;
 
-/// Describes single objects. Each lookup waits for at most [`bounds::DESCRIBE`], and not beyond the end of its
+/// Describes single objects. Each lookup waits for at most [`DESCRIBE_TIMEOUT`], and not beyond the end of its
 /// operation, if it belongs to one; throttles cost time only.
 #[derive(Debug)]
 pub(crate) struct Lookups<E> {
@@ -73,7 +71,7 @@ async fn lookup<Q: DescribeQuery, E: Ec2>(
     key: Q::Key,
 ) -> Result<Vec<Q::Item>, CloudError> {
     let began = Instant::now();
-    let until = op.map_or(began + bounds::DESCRIBE, |op| bounds::describe_until(began, op.deadline));
+    let until = op.map_or(began + DESCRIBE_TIMEOUT, |op| bounds::describe_until(began, op.deadline));
     let mut subscription = batcher.subscribe(key, PollTimes { first: began, back_off_from: began });
     let mut ambiguous = 0;
     let mut last_error = None;

@@ -11,15 +11,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ebs_calls::{
+    DescribeBatcher, DescribeBatchers, DescribeQuery, Observation, PollTimes, Transition, TransitionTimes,
+};
 use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Modification, Snapshot, Volume};
 use ebs_types::{SnapshotId, VolumeId};
 use tokio::time::{Instant, timeout_at};
 
-use super::batcher::{DescribeBatcher, DescribeBatchers, Observation};
 use super::lookups::latest;
-use super::queries::DescribeQuery;
-use super::schedule::PollTimes;
-use super::transition_times::{Transition, TransitionTimes};
 use crate::op::Op;
 use crate::refused::refused;
 use crate::{CloudError, CloudErrorKind, bounds};

@@ -36,7 +36,7 @@ impl<E: Ec2> SnapshotService<E> {
                 let existing = self.unless_failed(&op, existing).await?;
                 return Ok(if made_by_us { Ensured::Created(existing) } else { Ensured::Existing(existing) });
             }
-            let ec2 = self.context.ec2.for_mutation(&op);
+            let ec2 = self.context.for_mutation(&op);
             let error = match mutate(&op, || ec2.create_snapshot(&request)).await? {
                 Ok(snapshot) => {
                     self.context.recent.note_made(name, Object::Snapshot(snapshot.id.clone()));

@@ -26,7 +26,7 @@ impl<E: Ec2> SnapshotService<E> {
     pub(crate) async fn delete_within(&self, op: &Op<'_>, id: &SnapshotId) -> Result<(), CloudError> {
         loop {
             let asked = Instant::now();
-            let ec2 = self.context.ec2.for_mutation(op);
+            let ec2 = self.context.for_mutation(op);
             let error = match mutate(op, || ec2.delete_snapshot(id)).await? {
                 Ok(()) => break,
                 Err(e) => e,

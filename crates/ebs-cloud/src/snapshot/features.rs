@@ -37,7 +37,7 @@ impl<E: Ec2> SnapshotService<E> {
         waiters: &Waiters,
     ) -> Result<(), CloudError> {
         let op = Op::start(format!("enable fast restores of snapshot {id}"), bounds::SNAPSHOT, waiters);
-        let ec2 = self.context.ec2.for_mutation(&op);
+        let ec2 = self.context.for_mutation(&op);
         let answer = mutate(&op, || ec2.enable_fast_snapshot_restores(id, zones)).await?;
         let restores = answer.map_err(|e| refused_about(&op, Object::Snapshot(id.clone()), e))?;
         if restores.failures.is_empty() {
@@ -54,7 +54,7 @@ impl<E: Ec2> SnapshotService<E> {
     pub async fn lock(&self, lock: &LockSnapshot, waiters: &Waiters) -> Result<(), CloudError> {
         let id = &lock.snapshot;
         let op = Op::start(format!("lock snapshot {id}"), bounds::SNAPSHOT, waiters);
-        let ec2 = self.context.ec2.for_mutation(&op);
+        let ec2 = self.context.for_mutation(&op);
         mutate(&op, || ec2.lock_snapshot(lock)).await?.map_err(|e| refused_about(&op, Object::Snapshot(id.clone()), e))
     }
 }

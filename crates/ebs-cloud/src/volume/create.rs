@@ -1,5 +1,6 @@
 //! CreateVolume, idempotent by client token (`decisions.md` D-12).
 
+use ebs_calls::Transition;
 use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Volume, VolumeState};
 use ebs_types::Waiters;
 use tokio::time::Instant;
@@ -10,7 +11,7 @@ use super::refusal::{has_vanished, is_of_the_request_alone, out_of_time, was_bro
 use super::request::CreateRequest;
 use super::service::VolumeService;
 use crate::call::mutate;
-use crate::describe::{FirstPoll, Transition, Verdict};
+use crate::describe::{FirstPoll, Verdict};
 use crate::lease_terms::Sidecar;
 use crate::op::Op;
 use crate::recent_writes::Write;
@@ -130,7 +131,7 @@ impl<E: Ec2> VolumeService<E> {
 
     async fn submit(&self, op: &Op<'_>, spec: &VolumeSpec, request: &CreateRequest) -> Result<Submitted, CloudError> {
         let name = Write::VolumeName(spec.name.clone());
-        let ec2 = self.context.ec2.for_mutation(op);
+        let ec2 = self.context.for_mutation(op);
         let error = match mutate(op, || request.send(&ec2)).await? {
             Ok(volume) => {
                 self.context.recent.note_made(name, Object::Volume(volume.id.clone()));

@@ -37,7 +37,7 @@ impl<E: Ec2> VolumeService<E> {
     pub(super) async fn delete_within(&self, op: &Op<'_>, id: &VolumeId) -> Result<(), CloudError> {
         loop {
             let asked = Instant::now();
-            let ec2 = self.context.ec2.for_mutation(op);
+            let ec2 = self.context.for_mutation(op);
             let error = match mutate(op, || ec2.delete_volume(id)).await? {
                 Ok(()) => break,
                 Err(e) => e,

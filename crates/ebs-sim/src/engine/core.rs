@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, oneshot};
 
 use crate::api::{Call, Fault, Reply};
-use crate::faults::Twist;
+use crate::faults::FaultInjection;
 use crate::iam::{Caller, Judgement, Rights};
 use crate::state::{Effect, Outcome, Sim};
 
@@ -85,12 +85,12 @@ impl Core {
     }
 
     /// Carries out a call; `key_refused`: with a key that may not be used.
-    pub(super) fn apply(&self, call: Call, key_refused: bool, twist: Twist) -> Applied {
+    pub(super) fn apply(&self, call: Call, key_refused: bool, injection: FaultInjection) -> Applied {
         let mut core = self.lock();
         if core.ended {
             return Applied::Now(Err(Fault::with_status(503, "Unavailable", "The simulator is shutting down.")));
         }
-        let applied = core.apply(call, key_refused, twist);
+        let applied = core.apply(call, key_refused, injection);
         if core.has_plane {
             self.changed.notify_one();
         }
@@ -173,16 +173,16 @@ impl Core {
 }
 
 impl Inner {
-    fn apply(&mut self, call: Call, key_refused: bool, twist: Twist) -> Applied {
+    fn apply(&mut self, call: Call, key_refused: bool, injection: FaultInjection) -> Applied {
         self.settle();
         let now = self.clock.now();
         let (revision, mark) = (self.sim.revision(), self.sim.mark());
         let noted = self.store.is_some().then(|| call.clone());
-        let result = self.sim.apply_with(now, call, &twist);
+        let result = self.sim.apply_with(now, call, &injection);
         if let Some(call) = noted
             && (revision, mark) != (self.sim.revision(), self.sim.mark())
         {
-            self.write(now, Input::Call { now, call, twist, mark: self.sim.mark() });
+            self.write(now, Input::Call { now, call, injection, mark: self.sim.mark() });
         }
         if key_refused && let Ok(reply) = &result {
             let volumes = reply.new_volumes();

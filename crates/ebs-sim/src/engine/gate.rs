@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use crate::api::Call;
 use crate::buckets::{Buckets, Level, Limits};
 use crate::chance::Chance;
-use crate::faults::{Arrival, BadRule, Book, Effect, Plan, Rule, RuleId, Standing};
+use crate::faults::{Arrival, BadRule, Effect, InstalledRule, Plan, Rule, RuleId, RuleSet};
 
 use super::latency::Latency;
 use super::{Engine, EngineConfig, Shared};
@@ -19,7 +19,7 @@ const REQUEST_IDS: u64 = 3;
 #[derive(Debug)]
 pub(super) struct Gate {
     pub(super) buckets: Buckets,
-    pub(super) book: Book,
+    pub(super) rules: RuleSet,
     pub(super) latency: Latency,
     chance: Chance,
     request_ids: Chance,
@@ -33,7 +33,7 @@ impl Guarded {
     pub(super) fn new(config: &EngineConfig) -> Self {
         Self(Mutex::new(Gate {
             buckets: Buckets::new(config.limits()),
-            book: Book::new(Chance::new(config.seed, RULES)),
+            rules: RuleSet::new(Chance::new(config.seed, RULES)),
             latency: Latency::of(config.timing),
             chance: Chance::new(config.seed, LATENCY),
             request_ids: Chance::new(config.seed, REQUEST_IDS),
@@ -48,12 +48,12 @@ impl Guarded {
 impl Gate {
     /// Decides over a call that arrives now, before the state sees it.
     pub(super) fn admit(&mut self, now: SystemTime, call: &Call) -> Plan {
-        let share = self.book.share(now, call.action());
+        let share = self.rules.share(now, call.action());
         let spent = self.latency.draw(&mut self.chance, call);
         if let Err(fault) = self.buckets.draw(now, call, share) {
             return Plan { before: spent / 2, arrival: Arrival::Refused(fault), ..Plan::default() };
         }
-        let mut plan = self.book.decide(now, call);
+        let mut plan = self.rules.decide(now, call);
         // The work is done in the middle of the time that the call takes.
         plan.before += spent / 2;
         plan.after += spent - spent / 2;
@@ -85,26 +85,26 @@ impl Faults {
         if rules.iter().any(|rule| matches!(rule.effect, Effect::Stale { .. })) {
             self.shared.core.keep_past();
         }
-        self.shared.gate.lock().book.add(self.shared.clock.now(), rules)
+        self.shared.gate.lock().rules.add(self.shared.clock.now(), rules)
     }
 
     /// Removes a rule; false when there is none of that number.
     pub fn remove(&self, id: RuleId) -> bool {
-        self.shared.gate.lock().book.remove(id)
+        self.shared.gate.lock().rules.remove(id)
     }
 
     /// Removes the rules of that name, and says how many there were.
     pub fn remove_named(&self, name: &str) -> usize {
-        self.shared.gate.lock().book.remove_named(name)
+        self.shared.gate.lock().rules.remove_named(name)
     }
 
     pub fn clear(&self) {
-        self.shared.gate.lock().book.clear();
+        self.shared.gate.lock().rules.clear();
     }
 
     /// The rules in force and those that are used up, oldest first.
-    pub fn list(&self) -> Vec<Standing> {
-        self.shared.gate.lock().book.list()
+    pub fn list(&self) -> Vec<InstalledRule> {
+        self.shared.gate.lock().rules.list()
     }
 }
 
@@ -132,7 +132,7 @@ impl Engine {
     pub fn bucket_levels(&self) -> Vec<Level> {
         let now = self.now();
         let mut gate = self.shared.gate.lock();
-        let Gate { buckets, book, .. } = &mut *gate;
-        buckets.levels(now, |action| book.share(now, action))
+        let Gate { buckets, rules, .. } = &mut *gate;
+        buckets.levels(now, |action| rules.share(now, action))
     }
 }

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use crate::api::Call;
-use crate::faults::Twist;
+use crate::faults::FaultInjection;
 use crate::state::{Effect, Outcome, Sim};
 
 use super::TimingOverride;
@@ -19,7 +19,7 @@ use super::TimingOverride;
 /// One input of the state.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Input {
-    Call { now: SystemTime, call: Call, twist: Twist, mark: Option<u64> },
+    Call { now: SystemTime, call: Call, injection: FaultInjection, mark: Option<u64> },
     Advance { now: SystemTime, mark: Option<u64> },
     Finish { now: SystemTime, effect: Effect, outcome: Outcome },
     Timing(TimingOverride),
@@ -43,9 +43,9 @@ impl Input {
     /// Tells it to the state again.
     fn replay(self, sim: &mut Sim) -> Result<(), String> {
         let mark = match self {
-            Self::Call { now, call, twist, mark } => {
+            Self::Call { now, call, injection, mark } => {
                 // A refusal was one the first time too.
-                let _same = sim.apply_with(now, call, &twist);
+                let _same = sim.apply_with(now, call, &injection);
                 mark
             }
             Self::Advance { now, mark } => {

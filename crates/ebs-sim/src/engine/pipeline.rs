@@ -13,7 +13,7 @@
 use std::time::{Duration, SystemTime};
 
 use crate::api::{Call, Fault, Reply};
-use crate::faults::{Arrival, Departure, Mangled, Plan};
+use crate::faults::{Arrival, Corruption, Departure, Plan};
 use crate::iam::{Audit, Caller};
 
 use super::Engine;
@@ -21,11 +21,11 @@ use super::Engine;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Answer {
     /// An answer of EC2.
-    Told(Result<Reply, Fault>),
+    Delivered(Result<Reply, Fault>),
     /// Nothing: the connection breaks.
     Silence,
     /// Something that cannot be understood.
-    Mangled(Result<Reply, Fault>, Mangled),
+    Corrupted(Result<Reply, Fault>, Corruption),
 }
 
 #[derive(Debug, Clone)]
@@ -58,7 +58,7 @@ impl Engine {
         }
         let engine = self.clone();
         let serving =
-            self.shared.visits.spawn(async move { engine.carry_out((caller, call), plan, arrived, witness).await });
+            self.shared.slow_calls.spawn(async move { engine.carry_out((caller, call), plan, arrived, witness).await });
         // Only a runtime that ends stops it.
         serving.await.unwrap_or_else(|_| Served {
             answer: Answer::Silence,
@@ -80,12 +80,14 @@ impl Engine {
         pause(plan.before).await;
         let (answer, outcome, audit) = match plan.arrival {
             Arrival::Done => {
-                let (result, audit) = self.apply(caller, call, plan.twist).await;
+                let (result, audit) = self.apply(caller, call, plan.injection).await;
                 pause(plan.after).await;
                 let outcome = result.as_ref().map(|_| ()).map_err(Fault::clone);
                 (depart(plan.departure, result).await, Some(outcome), audit)
             }
-            Arrival::Refused(fault) => (Answer::Told(Err(fault.clone())), Some(Err(fault)), self.audit(&caller, &call)),
+            Arrival::Refused(fault) => {
+                (Answer::Delivered(Err(fault.clone())), Some(Err(fault)), self.audit(&caller, &call))
+            }
             Arrival::Lost(after) => {
                 let audit = self.audit(&caller, &call);
                 pause(after).await;
@@ -103,9 +105,9 @@ impl Engine {
 
 async fn depart(departure: Departure, result: Result<Reply, Fault>) -> Answer {
     match departure {
-        Departure::Delivered => Answer::Told(result),
-        Departure::Replaced(fault) => Answer::Told(Err(fault)),
-        Departure::Mangled(how) => Answer::Mangled(result, how),
+        Departure::Delivered => Answer::Delivered(result),
+        Departure::Replaced(fault) => Answer::Delivered(Err(fault)),
+        Departure::Corrupted(how) => Answer::Corrupted(result, how),
         Departure::Lost(after) => {
             pause(after).await;
             Answer::Silence
@@ -124,8 +126,8 @@ impl Answer {
     /// As an answer of EC2; one that never came or cannot be read is `None`.
     pub(crate) fn into_result(self) -> Option<Result<Reply, Fault>> {
         match self {
-            Self::Told(result) => Some(result),
-            Self::Silence | Self::Mangled(..) => None,
+            Self::Delivered(result) => Some(result),
+            Self::Silence | Self::Corrupted(..) => None,
         }
     }
 }

@@ -63,7 +63,7 @@ async fn unreadable_replies_are_of_work_that_was_done() {
     for effect in [Effect::Garbage, Effect::Truncate, Effect::Oversize { bytes: 10 }] {
         let engine = with(effect).await;
         let served = engine.serve(Caller::Own, create(), |_| ()).await;
-        assert!(matches!(served.answer, Answer::Mangled(Ok(_), _)), "{served:?}");
+        assert!(matches!(served.answer, Answer::Corrupted(Ok(_), _)), "{served:?}");
         assert_eq!(made(&engine).await, 1);
     }
 }
@@ -84,7 +84,7 @@ async fn a_late_request_is_done_late_and_a_late_reply_at_once() {
         tokio::time::sleep(half).await;
         assert_eq!(made(&engine).await, volumes);
         let served = tasks.join_next().await.unwrap().unwrap();
-        assert!(matches!(served.answer, Answer::Told(Ok(_))));
+        assert!(matches!(served.answer, Answer::Delivered(Ok(_))));
         assert_eq!(served.took, Duration::from_secs(10));
     }
 }
@@ -96,8 +96,8 @@ async fn a_late_request_is_done_late_and_a_late_reply_at_once() {
 async fn a_call_whose_client_left_is_done_and_witnessed_all_the_same() {
     let engine = with(Effect::DelayRequest { ms: 10_000, spread_ms: 0 }).await;
     let witnessed = Arc::new(Mutex::new(Vec::new()));
-    let book = Arc::clone(&witnessed);
-    let left = engine.serve(Caller::Own, create(), move |served| book.lock().unwrap().push(served.took));
+    let record = Arc::clone(&witnessed);
+    let left = engine.serve(Caller::Own, create(), move |served| record.lock().unwrap().push(served.took));
     tokio::time::timeout(Duration::from_secs(1), left).await.unwrap_err();
     assert_eq!(made(&engine).await, 0);
     tokio::time::sleep(Duration::from_secs(10)).await;

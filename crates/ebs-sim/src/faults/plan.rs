@@ -27,12 +27,12 @@ pub(crate) enum Departure {
     /// An error is sent instead.
     Replaced(Fault),
     /// It is sent, and not readable.
-    Mangled(Mangled),
+    Corrupted(Corruption),
 }
 
 /// How a reply becomes unreadable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mangled {
+pub(crate) enum Corruption {
     /// It is no XML.
     Garbage,
     /// It ends in the middle.
@@ -65,9 +65,9 @@ pub(crate) enum Device {
     IoError(Duration),
 }
 
-/// What the state and the data plane are asked to do to this call.
+/// What is injected into the state and the data plane with this call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Twist {
+pub(crate) struct FaultInjection {
     /// A read shows things as they were so long ago.
     pub(crate) lag: Option<Duration>,
     /// The attachment that the call is about.
@@ -81,7 +81,7 @@ pub(crate) struct Plan {
     /// The request is on its way so long.
     pub(crate) before: Duration,
     pub(crate) arrival: Arrival,
-    pub(crate) twist: Twist,
+    pub(crate) injection: FaultInjection,
     /// The reply is on its way so long.
     pub(crate) after: Duration,
     pub(crate) departure: Departure,

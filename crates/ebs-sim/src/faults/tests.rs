@@ -27,14 +27,14 @@ fn describe() -> Call {
     Call::DescribeVolumes(DescribeVolumes::default())
 }
 
-fn book(rules: Vec<Rule>) -> Book {
+fn rule_set(rules: Vec<Rule>) -> RuleSet {
     seeded(1, rules)
 }
 
-fn seeded(seed: u64, rules: Vec<Rule>) -> Book {
-    let mut book = Book::new(Chance::new(Some(seed), 1));
-    book.add(at(0), rules).unwrap();
-    book
+fn seeded(seed: u64, rules: Vec<Rule>) -> RuleSet {
+    let mut set = RuleSet::new(Chance::new(Some(seed), 1));
+    set.add(at(0), rules).unwrap();
+    set
 }
 
 fn lost() -> Rule {
@@ -42,8 +42,8 @@ fn lost() -> Rule {
 }
 
 /// Which of so many equal calls are hit.
-fn hits(book: &mut Book, call: &Call, calls: usize) -> Vec<usize> {
-    (1..=calls).filter(|_| !book.decide(at(0), call).kinds.is_empty()).collect()
+fn hits(rules: &mut RuleSet, call: &Call, calls: usize) -> Vec<usize> {
+    (1..=calls).filter(|_| !rules.decide(at(0), call).kinds.is_empty()).collect()
 }
 
 /// A rule hits the actions that it names.
@@ -51,10 +51,10 @@ fn hits(book: &mut Book, call: &Call, calls: usize) -> Vec<usize> {
 /// Rule: D-62
 #[test]
 fn a_rule_hits_the_actions_that_it_names() {
-    let mut book = book(vec![lost().on("AttachVolume").on("Describe*")]);
-    assert!(!book.decide(at(0), &attach("vol-1")).kinds.is_empty());
-    assert!(!book.decide(at(0), &describe()).kinds.is_empty());
-    assert!(book.decide(at(0), &create("a")).kinds.is_empty());
+    let mut rules = rule_set(vec![lost().on("AttachVolume").on("Describe*")]);
+    assert!(!rules.decide(at(0), &attach("vol-1")).kinds.is_empty());
+    assert!(!rules.decide(at(0), &describe()).kinds.is_empty());
+    assert!(rules.decide(at(0), &create("a")).kinds.is_empty());
 }
 
 /// A rule can be about one id, token, filter value or tag value.
@@ -81,7 +81,7 @@ fn a_rule_hits_calls_that_name_its_resource_and_no_others() {
         ("token", create("token"), true),
         ("pvc-7", Call::CreateVolume(tagged), true),
     ] {
-        let plan = book(vec![lost().naming(resource)]).decide(at(0), &call);
+        let plan = rule_set(vec![lost().naming(resource)]).decide(at(0), &call);
         assert_eq!(!plan.kinds.is_empty(), hit, "{resource} {call:?}");
     }
 }
@@ -91,9 +91,9 @@ fn a_rule_hits_calls_that_name_its_resource_and_no_others() {
 /// Rule: D-62
 #[test]
 fn a_rule_hits_the_nth_call_or_so_many_calls() {
-    assert_eq!(hits(&mut book(vec![lost().nth(3)]), &describe(), 5), [3]);
-    assert_eq!(hits(&mut book(vec![lost().times(2)]), &describe(), 5), [1, 2]);
-    let mut used = book(vec![lost().times(2)]);
+    assert_eq!(hits(&mut rule_set(vec![lost().nth(3)]), &describe(), 5), [3]);
+    assert_eq!(hits(&mut rule_set(vec![lost().times(2)]), &describe(), 5), [1, 2]);
+    let mut used = rule_set(vec![lost().times(2)]);
     hits(&mut used, &describe(), 5);
     assert_eq!((used.list()[0].seen, used.list()[0].hit), (5, 2));
 }
@@ -103,9 +103,9 @@ fn a_rule_hits_the_nth_call_or_so_many_calls() {
 /// Rule: D-62
 #[test]
 fn a_rule_is_in_force_from_and_until_its_times() {
-    let mut book = book(vec![lost().during(Duration::from_millis(100), Duration::from_millis(200))]);
+    let mut rules = rule_set(vec![lost().during(Duration::from_millis(100), Duration::from_millis(200))]);
     let hit: Vec<u64> =
-        [0, 99, 100, 199, 200].into_iter().filter(|ms| !book.decide(at(*ms), &describe()).kinds.is_empty()).collect();
+        [0, 99, 100, 199, 200].into_iter().filter(|ms| !rules.decide(at(*ms), &describe()).kinds.is_empty()).collect();
     assert_eq!(hit, [100, 199]);
 }
 
@@ -127,16 +127,16 @@ fn effects_end_a_call_on_its_way_in_or_out() {
         (Arrival::Done, Departure::Replaced(fault)) => ("after", fault.code, fault.status),
         other => panic!("no fault: {other:?}"),
     };
-    let plan = |effect| book(vec![Rule::new(effect)]).decide(at(0), &describe());
+    let plan = |effect| rule_set(vec![Rule::new(effect)]).decide(at(0), &describe());
     assert_eq!(fault(plan(Effect::Throttle)), ("before", "RequestLimitExceeded".to_owned(), 503));
     let error = |after| fault(plan(Effect::error("InternalError", 500, after)));
     assert_eq!(error(false), ("before", "InternalError".to_owned(), 500));
     assert_eq!(error(true), ("after", "InternalError".to_owned(), 500));
     assert_eq!(plan(Effect::LoseRequest { after_ms: 5 }).arrival, Arrival::Lost(Duration::from_millis(5)));
     assert_eq!(plan(Effect::LoseReply { after_ms: 5 }).departure, Departure::Lost(Duration::from_millis(5)));
-    assert_eq!(plan(Effect::Garbage).departure, Departure::Mangled(Mangled::Garbage));
-    assert_eq!(plan(Effect::Truncate).departure, Departure::Mangled(Mangled::Truncated));
-    assert_eq!(plan(Effect::Oversize { bytes: 9 }).departure, Departure::Mangled(Mangled::Oversized(9)));
+    assert_eq!(plan(Effect::Garbage).departure, Departure::Corrupted(Corruption::Garbage));
+    assert_eq!(plan(Effect::Truncate).departure, Departure::Corrupted(Corruption::Truncated));
+    assert_eq!(plan(Effect::Oversize { bytes: 9 }).departure, Departure::Corrupted(Corruption::Oversized(9)));
 }
 
 #[test]
@@ -148,66 +148,74 @@ fn delays_add_up_and_the_first_ending_wins() {
         Rule::new(Effect::Throttle),
         Rule::new(Effect::LoseRequest { after_ms: 0 }),
     ];
-    let plan = book(rules).decide(at(0), &describe());
+    let plan = rule_set(rules).decide(at(0), &describe());
     assert_eq!(plan.before, Duration::from_millis(15));
     assert!((7..=10).contains(&plan.after.as_millis()), "{:?}", plan.after);
     assert!(matches!(plan.arrival, Arrival::Refused(_)));
     assert_eq!(plan.kinds, ["delay-request", "delay-request", "delay-reply", "throttle", "lose-request"]);
 }
 
-/// Twists of attachments, devices and reads hit only the calls that they make sense for.
+/// Faults that are injected into attachments, devices and reads hit only the calls that they make sense for.
 ///
 /// Rule: D-62
 #[test]
-fn twists_hit_only_the_calls_that_they_make_sense_for() {
+fn injected_faults_hit_only_the_calls_that_they_make_sense_for() {
     let second = Duration::from_secs(1);
-    for (effect, call, twist) in [
-        (Effect::Stale { lag_ms: 1000 }, describe(), Twist { lag: Some(second), ..Twist::default() }),
+    for (effect, call, injection) in [
+        (Effect::Stale { lag_ms: 1000 }, describe(), FaultInjection { lag: Some(second), ..FaultInjection::default() }),
         (
             Effect::StuckAttaching,
             attach("vol-1"),
-            Twist { attachment: Some(Attachment::StuckAttaching), ..Twist::default() },
+            FaultInjection { attachment: Some(Attachment::StuckAttaching), ..FaultInjection::default() },
         ),
         (
             Effect::StuckDetaching,
             detach("vol-1"),
-            Twist { attachment: Some(Attachment::StuckDetaching), ..Twist::default() },
+            FaultInjection { attachment: Some(Attachment::StuckDetaching), ..FaultInjection::default() },
         ),
-        (Effect::Busy, detach("vol-1"), Twist { attachment: Some(Attachment::Busy), ..Twist::default() }),
+        (
+            Effect::Busy,
+            detach("vol-1"),
+            FaultInjection { attachment: Some(Attachment::Busy), ..FaultInjection::default() },
+        ),
         (
             Effect::DeviceLate { ms: 1000 },
             attach("vol-1"),
-            Twist { device: Some(Device::Late(second)), ..Twist::default() },
+            FaultInjection { device: Some(Device::Late(second)), ..FaultInjection::default() },
         ),
-        (Effect::DeviceOtherName, attach("vol-1"), Twist { device: Some(Device::OtherName), ..Twist::default() }),
+        (
+            Effect::DeviceOtherName,
+            attach("vol-1"),
+            FaultInjection { device: Some(Device::OtherName), ..FaultInjection::default() },
+        ),
         (
             Effect::DeviceVanish { after_ms: 1000 },
             attach("vol-1"),
-            Twist { device: Some(Device::Vanish(second)), ..Twist::default() },
+            FaultInjection { device: Some(Device::Vanish(second)), ..FaultInjection::default() },
         ),
         (
             Effect::DeviceIoError { after_ms: 1000 },
             attach("vol-1"),
-            Twist { device: Some(Device::IoError(second)), ..Twist::default() },
+            FaultInjection { device: Some(Device::IoError(second)), ..FaultInjection::default() },
         ),
     ] {
-        let mut book = book(vec![Rule::new(effect.clone())]);
-        assert_eq!(book.decide(at(0), &call).twist, twist, "{effect:?}");
-        assert_eq!(book.decide(at(0), &create("a")), Plan::default(), "{effect:?} hit CreateVolume");
+        let mut rules = rule_set(vec![Rule::new(effect.clone())]);
+        assert_eq!(rules.decide(at(0), &call).injection, injection, "{effect:?}");
+        assert_eq!(rules.decide(at(0), &create("a")), Plan::default(), "{effect:?} hit CreateVolume");
     }
 }
 
 #[test]
 fn clients_that_eat_leave_what_is_left_of_the_buckets_they_draw_on() {
     let eat = |fraction| Rule::new(Effect::Eat { fraction });
-    let mut book = book(vec![
+    let mut rules = rule_set(vec![
         eat(0.5),
         eat(0.5).on("CreateVolume"),
         eat(0.9).during(Duration::from_secs(1), Duration::from_secs(2)),
     ]);
-    assert_eq!((book.share(at(0), "CreateVolume"), book.share(at(0), "DeleteVolume")), (0.25, 0.5));
-    assert!(book.share(at(1500), "DeleteVolume") < 0.06);
-    assert_eq!(book.decide(at(0), &create("a")), Plan::default(), "it hits nobody's call");
+    assert_eq!((rules.share(at(0), "CreateVolume"), rules.share(at(0), "DeleteVolume")), (0.25, 0.5));
+    assert!(rules.share(at(1500), "DeleteVolume") < 0.06);
+    assert_eq!(rules.decide(at(0), &create("a")), Plan::default(), "it hits nobody's call");
 }
 
 /// Rules are set all or none, and removed by number and name.
@@ -215,19 +223,19 @@ fn clients_that_eat_leave_what_is_left_of_the_buckets_they_draw_on() {
 /// Rule: D-62
 #[test]
 fn rules_are_set_all_or_none_and_removed_by_number_and_name() {
-    let mut book = book(vec![lost()]);
+    let mut rules = rule_set(vec![lost()]);
     let named = Rule { name: Some("n".into()), ..lost() };
     let bad = lost().chance(2.0);
-    let (place, why) = book.add(at(0), vec![named.clone(), bad]).unwrap_err();
+    let (place, why) = rules.add(at(0), vec![named.clone(), bad]).unwrap_err();
     assert_eq!((place, why.to_string().as_str()), (1, "chance: 2 is not between 0 and 1"));
-    assert_eq!(book.list().len(), 1);
-    let ids = book.add(at(0), vec![named.clone(), named.clone(), lost()]).unwrap();
+    assert_eq!(rules.list().len(), 1);
+    let ids = rules.add(at(0), vec![named.clone(), named.clone(), lost()]).unwrap();
     assert_eq!(ids, [2, 3, 4]);
-    assert!(book.remove(4) && !book.remove(4));
-    assert_eq!((book.remove_named("n"), book.remove_named("n")), (2, 0));
-    book.clear();
-    assert_eq!(book.list(), []);
-    assert_eq!(book.add(at(0), vec![named]).unwrap(), [5], "a number is used once");
+    assert!(rules.remove(4) && !rules.remove(4));
+    assert_eq!((rules.remove_named("n"), rules.remove_named("n")), (2, 0));
+    rules.clear();
+    assert_eq!(rules.list(), []);
+    assert_eq!(rules.add(at(0), vec![named]).unwrap(), [5], "a number is used once");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use http::{HeaderValue, Response, header};
 
-use crate::faults::Mangled;
+use crate::faults::Corruption;
 
 /// In an answer's extensions: how the connection breaks instead of carrying the answer whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,15 +30,15 @@ pub(super) fn silence() -> Response<Bytes> {
 }
 
 /// Makes an answer unreadable.
-pub(super) fn mangle(response: Response<Bytes>, how: Mangled) -> Response<Bytes> {
+pub(super) fn corrupt(response: Response<Bytes>, how: Corruption) -> Response<Bytes> {
     let (mut parts, body) = response.into_parts();
     let body = match how {
-        Mangled::Garbage => Bytes::from_static(GARBAGE),
-        Mangled::Truncated => {
+        Corruption::Garbage => Bytes::from_static(GARBAGE),
+        Corruption::Truncated => {
             parts.extensions.insert(Broken::Short(body.len()));
             body.slice(..body.len() / 2)
         }
-        Mangled::Oversized(bytes) => {
+        Corruption::Oversized(bytes) => {
             let mut padded = body.to_vec();
             // Blanks after the document are well-formed.
             padded.resize(usize::try_from(bytes).unwrap_or(usize::MAX).max(body.len()), b' ');

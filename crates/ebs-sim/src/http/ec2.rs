@@ -192,8 +192,8 @@ async fn read(body: Body) -> Result<Bytes, Fault> {
 /// What leaves: an answer, an unreadable one, or none.
 fn carry(dialect: Dialect, answer: Answer, request_id: &str) -> Response<Bytes> {
     match answer {
-        Answer::Told(result) => respond(dialect, &result, request_id),
-        Answer::Mangled(result, how) => broken::mangle(respond(dialect, &result, request_id), how),
+        Answer::Delivered(result) => respond(dialect, &result, request_id),
+        Answer::Corrupted(result, how) => broken::corrupt(respond(dialect, &result, request_id), how),
         Answer::Silence => broken::silence(),
     }
 }

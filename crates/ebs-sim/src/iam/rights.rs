@@ -66,10 +66,10 @@ impl fmt::Display for Unallowed {
 
 /// Whether clients got along with the rights that a shipped policy gives. Clones share everything.
 #[derive(Debug, Clone, Default)]
-pub struct LeastRights(Arc<Mutex<Book>>);
+pub struct LeastRights(Arc<Mutex<AuditState>>);
 
 #[derive(Debug, Default)]
-struct Book {
+struct AuditState {
     /// What the user of this simulator has added to the policies.
     extras: BTreeSet<Extra>,
     /// The one policy that must allow everything; else any of them may.
@@ -98,8 +98,8 @@ impl LeastRights {
 
     /// The calls so far that no shipped policy allows with what has been declared.
     pub fn violations(&self) -> Vec<Unallowed> {
-        let book = self.lock();
-        book.doubtful.iter().filter(|call| !book.satisfied(&call.audit, &book.extras)).cloned().collect()
+        let state = self.lock();
+        state.doubtful.iter().filter(|call| !state.satisfied(&call.audit, &state.extras)).cloned().collect()
     }
 
     /// Nothing, if there were no violations; else all of them, for people.
@@ -108,37 +108,37 @@ impl LeastRights {
     /// The text.
     pub fn check(&self) -> Result<(), String> {
         // The same call, made again, says nothing new.
-        let mut told = Vec::new();
+        let mut texts = Vec::new();
         for violation in self.violations() {
             let text = violation.to_string();
-            if !told.contains(&text) {
-                told.push(text);
+            if !texts.contains(&text) {
+                texts.push(text);
             }
         }
-        if told.is_empty() {
+        if texts.is_empty() {
             return Ok(());
         }
         let who = match self.lock().demanded {
             None => "none of the policies in deploy/iam allows".to_owned(),
             Some(policy) => format!("deploy/iam/{}.json does not allow", policy.name()),
         };
-        Err(format!("calls that {who}:\n{}", told.join("\n")))
+        Err(format!("calls that {who}:\n{}", texts.join("\n")))
     }
 
     fn record(&self, unallowed: Unallowed) {
-        let mut book = self.lock();
-        let excepted = unallowed.access_key.as_ref().is_some_and(|key| book.excepted.contains(key));
-        if !excepted && book.doubtful.len() < KEPT && !book.satisfied(&unallowed.audit, &book.extras) {
-            book.doubtful.push(unallowed);
+        let mut state = self.lock();
+        let excepted = unallowed.access_key.as_ref().is_some_and(|key| state.excepted.contains(key));
+        if !excepted && state.doubtful.len() < KEPT && !state.satisfied(&unallowed.audit, &state.extras) {
+            state.doubtful.push(unallowed);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Book> {
+    fn lock(&self) -> MutexGuard<'_, AuditState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Book {
+impl AuditState {
     fn satisfied(&self, audit: &Audit, extras: &BTreeSet<Extra>) -> bool {
         match self.demanded {
             Some(policy) => audit.allowed_under(policy, extras),

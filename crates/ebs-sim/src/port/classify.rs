@@ -9,17 +9,17 @@ use crate::engine::Answer;
 pub(super) fn understood(action: Action, answer: Answer) -> Result<Reply, Ec2Error> {
     let unknown = |why: &str| Err(Ec2Error::new(action, ErrorClass::Ambiguous, why));
     match answer {
-        Answer::Told(result) => result.map_err(|fault| error(action, fault)),
+        Answer::Delivered(result) => result.map_err(|fault| error(action, fault)),
         Answer::Silence => unknown("the connection broke before there was a reply"),
-        Answer::Mangled(..) => unknown("the reply cannot be read"),
+        Answer::Corrupted(..) => unknown("the reply cannot be read"),
     }
 }
 
 /// The class of an answer; `None`: success.
 pub(super) fn of_answer(answer: &Answer) -> Option<ErrorClass> {
     match answer {
-        Answer::Told(result) => result.as_ref().err().map(class),
-        Answer::Silence | Answer::Mangled(..) => Some(ErrorClass::Ambiguous),
+        Answer::Delivered(result) => result.as_ref().err().map(class),
+        Answer::Silence | Answer::Corrupted(..) => Some(ErrorClass::Ambiguous),
     }
 }
 

@@ -258,8 +258,8 @@ async fn status_fast_restores_and_locks_are_served_through_the_port() {
     assert_eq!(sim.lock_snapshot(&nonsense).await.unwrap_err().class, ErrorClass::InvalidParameter);
 }
 
-/// What a suite is told that lets go of an EC2 which got these calls.
-async fn told_at_the_end(calls: impl AsyncFnOnce(&SimEc2)) -> Option<String> {
+/// What a suite fails with that drops an EC2 which got these calls; `None`: it passes.
+async fn failure_at_the_end(calls: impl AsyncFnOnce(&SimEc2)) -> Option<String> {
     let sim = SimEc2::start(EngineConfig::default()).await.unwrap();
     calls(&sim).await;
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || drop(sim)));
@@ -272,13 +272,13 @@ async fn told_at_the_end(calls: impl AsyncFnOnce(&SimEc2)) -> Option<String> {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_no_policy_allows_fails_the_suite_that_made_it() {
     let untagged = || CreateVolume { tags: Tags::new(), ..request("a") };
-    let told = told_at_the_end(async |sim| drop(sim.create_volume(&untagged()).await.unwrap())).await.unwrap();
+    let failure = failure_at_the_end(async |sim| drop(sim.create_volume(&untagged()).await.unwrap())).await.unwrap();
     for word in ["CreateVolume", "us-west-2a", "aws:RequestTag/ebs.csi.aws.com/cluster = true"] {
-        assert!(told.contains(word), "{told}");
+        assert!(failure.contains(word), "{failure}");
     }
-    assert_eq!(told_at_the_end(async |sim| drop(sim.create_volume(&request("a")).await.unwrap())).await, None);
+    assert_eq!(failure_at_the_end(async |sim| drop(sim.create_volume(&request("a")).await.unwrap())).await, None);
     let by_test = async |sim: &SimEc2| drop(sim.by_test().create_volume(&untagged()).await.unwrap());
-    assert_eq!(told_at_the_end(by_test).await, None);
+    assert_eq!(failure_at_the_end(by_test).await, None);
 }
 
 /// Calls that were lost or refused before EC2 saw them are audited too.
@@ -291,25 +291,25 @@ async fn a_call_that_never_arrived_is_held_against_the_policies_too() {
         sim.fail_next(Action::CreateVolume, ErrorClass::Throttled, false);
         sim.create_volume(&untagged()).await.unwrap_err();
     };
-    assert!(told_at_the_end(planned).await.unwrap().contains("CreateVolume"));
+    assert!(failure_at_the_end(planned).await.unwrap().contains("CreateVolume"));
     let lost = async |sim: &SimEc2| {
         let rule = crate::faults::Rule::new(crate::faults::Effect::LoseRequest { after_ms: 0 });
         sim.faults().add(rule).unwrap();
         sim.create_volume(&untagged()).await.unwrap_err();
     };
-    assert!(told_at_the_end(lost).await.unwrap().contains("CreateVolume"));
+    assert!(failure_at_the_end(lost).await.unwrap().contains("CreateVolume"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_declared_feature_adds_its_statement_to_the_policies() {
     let secret = || CreateVolume { encrypted: true, kms_key_id: Some("alias/mine".to_owned()), ..request("a") };
     let create = async |sim: &SimEc2| drop(sim.create_volume(&secret()).await.unwrap());
-    assert!(told_at_the_end(create).await.unwrap().contains("legacy-example+kms would allow it"));
+    assert!(failure_at_the_end(create).await.unwrap().contains("legacy-example+kms would allow it"));
     let declared = async |sim: &SimEc2| {
         sim.declare(Extra::Kms);
         sim.create_volume(&secret()).await.unwrap();
     };
-    assert_eq!(told_at_the_end(declared).await, None);
+    assert_eq!(failure_at_the_end(declared).await, None);
 }
 
 /// An EC2 that enforces the managed policy.

@@ -113,7 +113,7 @@ pub(super) struct Attachment {
     /// It is being detached by force.
     pub(super) forced: bool,
     /// What is to happen to the device.
-    pub(super) disturbance: Option<super::twist::Plan>,
+    pub(super) disturbance: Option<super::fault_injection::Plan>,
     /// The device comes only then.
     pub(super) device_due: Option<SystemTime>,
     /// The device gets its link.

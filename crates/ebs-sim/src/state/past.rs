@@ -1,7 +1,7 @@
 //! Eventual consistency: reads may show objects as they were a while ago.
 //!
 //! Every change leaves behind what an object was before, for as long as a read may lag. A lagging read swaps those
-//! into the books, is answered like any other, and swaps them out again; calls that change something never see them.
+//! into the state, is answered like any other, and swaps them out again; calls that change something never see them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, SystemTime};
@@ -126,7 +126,7 @@ impl Sim {
         }
     }
 
-    /// Keeps changes from now on, so that single reads can be made to lag ([`crate::faults::Twist::lag`]).
+    /// Keeps changes from now on, so that single reads can be made to lag ([`crate::faults::FaultInjection::lag`]).
     pub(crate) fn keep_past(&mut self, now: SystemTime) {
         if !self.past.kept {
             self.past.kept = true;

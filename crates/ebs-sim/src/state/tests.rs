@@ -5,6 +5,7 @@ mod attachments;
 mod cluster_nodes;
 mod creation;
 mod fast_restores;
+mod fault_injection;
 mod instances;
 mod invariants;
 mod listings;
@@ -14,7 +15,6 @@ mod restarts;
 mod snapshots;
 mod tags;
 mod tokens;
-mod twists;
 
 use std::time::{Duration, SystemTime};
 

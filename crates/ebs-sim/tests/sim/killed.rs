@@ -60,9 +60,9 @@ async fn call(host: &str, form: &str) -> Option<String> {
     text.trim_end().ends_with('>').then_some(text)
 }
 
-/// What one client was told, until the simulator died under it.
+/// What was confirmed to one client until the simulator died under it.
 #[derive(Debug, Default)]
-struct Told {
+struct Confirmed {
     /// Volumes with their last confirmed tag.
     volumes: BTreeMap<String, u64>,
     /// Volumes that are gone, or may be.
@@ -72,31 +72,31 @@ struct Told {
 }
 
 /// Makes calls until the simulator is gone; `answered` counts those of all clients.
-async fn client(host: String, name: String, answered: Arc<AtomicUsize>) -> Told {
-    let mut told = Told::default();
+async fn client(host: String, name: String, answered: Arc<AtomicUsize>) -> Confirmed {
+    let mut confirmed = Confirmed::default();
     for n in 0_u64.. {
         let create = format!("Action=CreateVolume&AvailabilityZone=us-west-2a&Size=1&ClientToken={name}-{n}");
         let Some(reply) = call(&host, &create).await else { break };
         let id = element(&reply, "volumeId").unwrap_or_else(|| panic!("{reply}")).to_owned();
-        told.volumes.insert(id.clone(), u64::MAX);
-        told.calls += 1;
+        confirmed.volumes.insert(id.clone(), u64::MAX);
+        confirmed.calls += 1;
         answered.fetch_add(1, Ordering::Relaxed);
         let tag = format!("Action=CreateTags&ResourceId.1={id}&Tag.1.Key=n&Tag.1.Value={n}");
         let Some(reply) = call(&host, &tag).await else { break };
         assert!(reply.contains("<return>true</return>"), "{reply}");
-        told.volumes.insert(id.clone(), n);
-        told.calls += 1;
+        confirmed.volumes.insert(id.clone(), n);
+        confirmed.calls += 1;
         answered.fetch_add(1, Ordering::Relaxed);
         if n % 3 == 0 {
-            told.deleted.insert(id.clone());
+            confirmed.deleted.insert(id.clone());
             let Some(reply) = call(&host, &format!("Action=DeleteVolume&VolumeId={id}")).await else { break };
             assert!(reply.contains("<return>true</return>"), "{reply}");
-            told.confirmed_deletions.insert(id);
-            told.calls += 1;
+            confirmed.confirmed_deletions.insert(id);
+            confirmed.calls += 1;
             answered.fetch_add(1, Ordering::Relaxed);
         }
     }
-    told
+    confirmed
 }
 
 /// What a killed simulator has confirmed is never forgotten: volumes, tags, deletions, ledger.
@@ -117,15 +117,15 @@ async fn nothing_that_a_killed_simulator_has_promised_is_forgotten() {
         let reached = async || (answered.load(Ordering::Relaxed) >= moment).then_some(());
         until("the clients got on with their work", reached).await;
         running.child.kill().await.unwrap();
-        let told: Vec<Told> = clients.join_all().await;
+        let confirmed: Vec<Confirmed> = clients.join_all().await;
         running = Running::start(dir.path()).await;
         let state = running.state().await;
         let found: BTreeMap<&str, &serde_json::Value> =
             state["volumes"].as_array().unwrap().iter().map(|v| (v["id"].as_str().unwrap(), v)).collect();
-        for told in told {
-            calls += told.calls;
-            for (id, tag) in &told.volumes {
-                if told.deleted.contains(id) {
+        for confirmed in confirmed {
+            calls += confirmed.calls;
+            for (id, tag) in &confirmed.volumes {
+                if confirmed.deleted.contains(id) {
                     continue;
                 }
                 let volume = found.get(id.as_str()).unwrap_or_else(|| panic!("round {round}: {id} is forgotten"));
@@ -133,7 +133,7 @@ async fn nothing_that_a_killed_simulator_has_promised_is_forgotten() {
                     assert_eq!(volume["tags"]["n"], tag.to_string(), "round {round}: a tag of {id} is forgotten");
                 }
             }
-            for id in &told.confirmed_deletions {
+            for id in &confirmed.confirmed_deletions {
                 assert!(!found.contains_key(id.as_str()), "round {round}: {id} has come back");
             }
         }

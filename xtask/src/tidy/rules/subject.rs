@@ -34,7 +34,7 @@ pub(super) const SUBJECTS: [Subject; 15] = [
     subject(
         "traffic.md",
         "Traffic to EC2: rates, batches, waits",
-        &["crates/ebs-cloud/src/describe/", "crates/ebs-cloud/src/throttle/", "crates/ebs-cloud/tests/traffic/"],
+        &["crates/ebs-calls/", "crates/ebs-cloud/src/describe/", "crates/ebs-cloud/tests/traffic/"],
     ),
     subject(
         "ec2-calls.md",

@@ -2,12 +2,13 @@
 
 use std::time::SystemTime;
 
+use ebs_calls::Transition;
 use ebs_ec2::{Ec2, Modification, ModificationState, ModifyVolume, Volume};
 use ebs_types::VolumeId;
 use tokio::time::Instant;
 
 use super::plan;
-use crate::describe::{FirstPoll, Transition, Verdict};
+use crate::describe::{FirstPoll, Verdict};
 use crate::op::Op;
 use crate::recent_writes::Write;
 use crate::volume::service::VolumeService;

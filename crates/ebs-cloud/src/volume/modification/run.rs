@@ -58,12 +58,12 @@ impl<E: Ec2> VolumeService<E> {
     async fn change_tags(&self, op: &Op<'_>, id: &VolumeId, spec: &ModifySpec) -> Result<bool, CloudError> {
         let gone: Vec<String> = spec.deleted_tags.iter().filter(|key| !spec.tags.contains_key(*key)).cloned().collect();
         if !gone.is_empty() {
-            let ec2 = self.context.ec2.for_mutation(op);
+            let ec2 = self.context.for_mutation(op);
             let answer = mutate(op, || ec2.delete_tags(id.as_str(), &gone)).await?;
             answer.map_err(|e| refused_about(op, Object::Volume(id.clone()), e))?;
         }
         if !spec.tags.is_empty() {
-            let ec2 = self.context.ec2.for_mutation(op);
+            let ec2 = self.context.for_mutation(op);
             let answer = mutate(op, || ec2.create_tags(id.as_str(), &spec.tags)).await?;
             answer.map_err(|e| refused_about(op, Object::Volume(id.clone()), e))?;
         }
@@ -78,7 +78,7 @@ impl<E: Ec2> VolumeService<E> {
             return Ok(volume);
         }
         let before = latest.as_ref().and_then(|m| m.started);
-        let ec2 = self.context.ec2.for_mutation(op);
+        let ec2 = self.context.for_mutation(op);
         let answer = mutate(op, || ec2.modify_volume(&request)).await?;
         match answer {
             Ok(modification) => {

@@ -231,8 +231,8 @@ fn terminating_ends_attachments_that_are_stuck_too() {
     let id = world.launch(run()).remove(0).id;
     let volume = world.gp3();
     let attachment = Some(crate::faults::Attachment::StuckAttaching);
-    let twist = crate::faults::Twist { attachment, ..Default::default() };
-    world.sim.apply_with(world.now, attach(&volume, &id, "/dev/xvdaa"), &twist).unwrap();
+    let injection = crate::faults::FaultInjection { attachment, ..Default::default() };
+    world.sim.apply_with(world.now, attach(&volume, &id, "/dev/xvdaa"), &injection).unwrap();
     world.call(terminate(&id)).unwrap();
     assert_eq!(world.volume(&volume).state, "available");
 }

@@ -19,19 +19,18 @@ use super::queries::{
     DescribeQuery, InstancesById, Modifications, SnapshotsById, SnapshotsByName, Statuses, VolumesById, VolumesByName,
 };
 use super::schedule::{Grouping, NextCall, PollSchedule, PollTimes};
-use crate::bounds;
-use crate::throttle::{Ec2Handle, RateLimited};
+use crate::throttle::{DESCRIBE_TIMEOUT, Ec2Handle, RateLimited};
 
 /// Observations that one subscriber may have received and not read yet; further ones are dropped.
 const OBSERVATION_BUFFER: usize = 4;
 
 /// What one call has shown of one key.
 #[derive(Debug)]
-pub(crate) struct Observation<T> {
+pub struct Observation<T> {
     /// When the call was sent: after the subscription began.
-    pub(crate) sent: Instant,
-    /// All that EC2 lists for the key; empty: nothing.
-    pub(crate) result: ebs_ec2::Result<Vec<T>>,
+    pub sent: Instant,
+    /// All that EC2 lists for the key; empty: nothing, or EC2 calls the key missing or malformed.
+    pub result: ebs_ec2::Result<Vec<T>>,
 }
 
 struct State<Q: DescribeQuery> {
@@ -47,7 +46,7 @@ struct Shared<Q: DescribeQuery, E> {
 }
 
 /// Batches one kind of describe. Without batching each subscriber gets calls of its own.
-pub(crate) struct DescribeBatcher<Q: DescribeQuery, E> {
+pub struct DescribeBatcher<Q: DescribeQuery, E> {
     shared: Arc<Shared<Q, E>>,
     worker: Mutex<JoinSet<()>>,
 }
@@ -67,7 +66,9 @@ impl<Q: DescribeQuery, E: Ec2> DescribeBatcher<Q, E> {
     }
 
     /// Subscribes to the key until the subscription is dropped. Must be called on a tokio runtime.
-    pub(crate) fn subscribe(&self, key: Q::Key, times: PollTimes) -> Subscription<Q, E> {
+    ///
+    /// Errors come as observations: a throttle, a lost answer, or a refusal that names the key or concerns all.
+    pub fn subscribe(&self, key: Q::Key, times: PollTimes) -> Subscription<Q, E> {
         let (sender, observations) = mpsc::channel(OBSERVATION_BUFFER);
         let id = {
             let mut state = self.shared.state();
@@ -86,20 +87,28 @@ impl<Q: DescribeQuery, E: Ec2> DescribeBatcher<Q, E> {
     }
 }
 
+/// The batchers of all kinds of describes.
 #[derive(Debug)]
-pub(crate) struct DescribeBatchers<E> {
-    pub(crate) volumes: DescribeBatcher<VolumesById, E>,
-    pub(crate) volume_names: DescribeBatcher<VolumesByName, E>,
-    pub(crate) modifications: DescribeBatcher<Modifications, E>,
-    pub(crate) statuses: DescribeBatcher<Statuses, E>,
-    pub(crate) instances: DescribeBatcher<InstancesById, E>,
-    pub(crate) snapshots: DescribeBatcher<SnapshotsById, E>,
-    pub(crate) snapshot_names: DescribeBatcher<SnapshotsByName, E>,
+pub struct DescribeBatchers<E> {
+    /// Volumes by id.
+    pub volumes: DescribeBatcher<VolumesById, E>,
+    /// Volumes by CSI name.
+    pub volume_names: DescribeBatcher<VolumesByName, E>,
+    /// The latest modifications, by volume.
+    pub modifications: DescribeBatcher<Modifications, E>,
+    /// The status of volumes, by id.
+    pub statuses: DescribeBatcher<Statuses, E>,
+    /// Instances by id.
+    pub instances: DescribeBatcher<InstancesById, E>,
+    /// Snapshots by id.
+    pub snapshots: DescribeBatcher<SnapshotsById, E>,
+    /// Snapshots of the account by CSI name.
+    pub snapshot_names: DescribeBatcher<SnapshotsByName, E>,
 }
 
 impl<E: Ec2> DescribeBatchers<E> {
     /// Over that EC2; without `batching` each key gets calls of its own.
-    pub(crate) fn new(ec2: &Arc<RateLimited<E>>, batching: bool) -> Self {
+    pub fn new(ec2: &Arc<RateLimited<E>>, batching: bool) -> Self {
         Self {
             volumes: DescribeBatcher::new(Arc::clone(ec2), batching),
             volume_names: DescribeBatcher::new(Arc::clone(ec2), batching),
@@ -112,7 +121,8 @@ impl<E: Ec2> DescribeBatchers<E> {
     }
 }
 
-pub(crate) struct Subscription<Q: DescribeQuery, E> {
+/// An interest in one key; dropping it ends the interest, and a call in flight for others goes on.
+pub struct Subscription<Q: DescribeQuery, E> {
     shared: Arc<Shared<Q, E>>,
     id: u64,
     observations: mpsc::Receiver<Observation<Q::Item>>,
@@ -120,7 +130,7 @@ pub(crate) struct Subscription<Q: DescribeQuery, E> {
 
 impl<Q: DescribeQuery, E> Subscription<Q, E> {
     /// The next observation. Waits without bound, so give it one. Cancellation: dropping the future loses nothing.
-    pub(crate) async fn next(&mut self) -> Observation<Q::Item> {
+    pub async fn next(&mut self) -> Observation<Q::Item> {
         match self.observations.recv().await {
             Some(observation) => observation,
             // The sender is kept until the subscription is dropped.
@@ -207,7 +217,7 @@ async fn run_batch<Q: DescribeQuery, E: Ec2>(shared: Arc<Shared<Q, E>>, reserved
     }
     let ec2 = &ec2;
     let asked = bisect::query::<Q, _>(keys.into_iter().collect(), |keys| all_pages::<Q, E>(ec2, keys));
-    if let Ok(answers) = timeout(bounds::DESCRIBE, asked).await {
+    if let Ok(answers) = timeout(DESCRIBE_TIMEOUT, asked).await {
         batch.complete(&answers);
     }
 }

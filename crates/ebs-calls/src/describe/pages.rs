@@ -5,11 +5,18 @@ use ebs_ec2::{Page, PageRequest, Result};
 /// With a length and a filter a describe draws on EC2's larger bucket (`decisions.md` D-21).
 const LENGTH: u32 = 500;
 
-pub(crate) fn first_page() -> PageRequest {
+/// A request for the first page.
+fn first_page() -> PageRequest {
     PageRequest { max_results: Some(LENGTH), token: None }
 }
 
-pub(crate) async fn all<T, F>(mut page: impl FnMut(PageRequest) -> F + Send) -> Result<Vec<T>>
+/// What all pages hold. `page` makes one call; it is not repeated here.
+///
+/// # Errors
+/// The first error of a page; what earlier pages held is lost.
+///
+/// Cancellation: nothing is left behind if `page` only reads.
+pub async fn all<T, F>(mut page: impl FnMut(PageRequest) -> F + Send) -> Result<Vec<T>>
 where
     T: Send,
     F: Future<Output = Result<Page<T>>> + Send,

@@ -27,11 +27,11 @@ const BURST: f64 = 3.0;
 
 /// When a subscriber wants to be polled for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PollTimes {
+pub struct PollTimes {
     /// Not before.
-    pub(crate) first: Instant,
+    pub first: Instant,
     /// From then on at growing intervals.
-    pub(crate) back_off_from: Instant,
+    pub back_off_from: Instant,
 }
 
 #[derive(Debug)]

@@ -7,7 +7,6 @@ use ebs_types::Waiters;
 use tokio::time::Instant;
 
 use super::wait_queue::Priority;
-use crate::op::Op;
 
 /// The context of a call. Clones share the position in every queue.
 #[derive(Debug, Clone)]
@@ -23,9 +22,9 @@ impl CallContext {
         Self { priority, deadline, waiters, ticket: Arc::default() }
     }
 
-    /// A mutation by an operation: it waits until the operation's deadline or until nobody wants it any more.
-    pub(crate) fn mutation(op: &Op<'_>) -> Self {
-        Self::new(Priority::High, op.deadline, Some(op.waiters.clone()))
+    /// A mutation: it waits until the deadline, or until nobody waits for its operation any more.
+    pub(crate) fn mutation(deadline: Instant, waiters: &Waiters) -> Self {
+        Self::new(Priority::High, deadline, Some(waiters.clone()))
     }
 
     /// A read that no operation waits for.

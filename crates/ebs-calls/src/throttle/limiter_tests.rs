@@ -3,7 +3,6 @@ use ebs_types::Waiters;
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::op::Op;
 
 const ACTION: Action = Action::AttachVolume;
 
@@ -60,10 +59,10 @@ async fn a_call_waits_until_its_own_deadline_and_its_position_is_free_again() {
 async fn a_mutation_that_nobody_wants_any_more_takes_no_token() {
     let limiter = limiter();
     let waiters = Waiters::default();
-    let op = Op::start("attach".into(), Duration::from_secs(100), &waiters);
-    assert!(limiter.acquire(BucketKey::of(ACTION), &CallContext::mutation(&op)).await.is_none());
+    let deadline = Instant::now() + Duration::from_secs(100);
+    assert!(limiter.acquire(BucketKey::of(ACTION), &CallContext::mutation(deadline, &waiters)).await.is_none());
     let waiter = waiters.join();
-    assert!(limiter.acquire(BucketKey::of(ACTION), &CallContext::mutation(&op)).await.is_some());
+    assert!(limiter.acquire(BucketKey::of(ACTION), &CallContext::mutation(deadline, &waiters)).await.is_some());
     while limiter.with_bucket(BucketKey::of(ACTION), |state, now| state.bucket.take(now)).is_ok() {
         tokio::time::advance(Duration::from_millis(20)).await;
     }
@@ -74,7 +73,7 @@ async fn a_mutation_that_nobody_wants_any_more_takes_no_token() {
         });
     });
     let began = Instant::now();
-    let context = CallContext::mutation(&op);
+    let context = CallContext::mutation(deadline, &waiters);
     let (permit, ()) = tokio::join!(limiter.acquire(BucketKey::of(ACTION), &context), async { drop(waiter) });
     assert!(permit.is_none());
     assert!(began.elapsed() <= Duration::from_secs(1), "{:?}", began.elapsed());

@@ -11,19 +11,23 @@ use ebs_types::{DriverName, InstanceId, SnapshotId, VolumeId};
 use crate::throttle::BucketKey;
 
 /// A describe that takes several keys at once.
-pub(crate) trait DescribeQuery: fmt::Debug + Send + Sync + 'static {
+pub trait DescribeQuery: fmt::Debug + Send + Sync + 'static {
+    /// What is asked for: an id, or a name.
     type Key: Ord + Clone + fmt::Debug + fmt::Display + Send + Sync + 'static;
     /// What EC2 lists; several items may belong to one key.
     type Item: Clone + fmt::Debug + Send + Sync + 'static;
 
+    /// The bucket that its calls draw on.
     const BUCKET: BucketKey;
 
+    /// Makes one call: a page of what EC2 lists for the keys, at most [`ebs_ec2::MAX_FILTER_VALUES`] of them.
     fn page<E: Ec2>(
         ec2: &E,
         keys: &[Self::Key],
         page: &PageRequest,
     ) -> impl Future<Output = Result<Page<Self::Item>>> + Send;
 
+    /// The key that an item belongs to; `None`: to none that could have been asked for.
     fn key(item: &Self::Item) -> Option<Self::Key>;
 }
 
@@ -35,7 +39,7 @@ macro_rules! query {
     ) => {
         $(#[$doc])*
         #[derive(Debug)]
-        pub(crate) enum $name {}
+        pub enum $name {}
 
         impl DescribeQuery for $name {
             type Key = $key;
@@ -54,6 +58,7 @@ macro_rules! query {
 }
 
 query! {
+    /// By id.
     VolumesById: VolumeId => Volume, BucketKey::of(Action::DescribeVolumes),
     |ec2, keys, page| ec2.describe_volumes(&VolumeQuery::FilterIds(keys.to_vec()), page),
     |volume| Some(volume.id.clone())
@@ -87,12 +92,14 @@ query! {
 }
 
 query! {
+    /// By id.
     InstancesById: InstanceId => Instance, BucketKey::of(Action::DescribeInstances),
     |ec2, keys, page| ec2.describe_instances(keys, page),
     |instance| Some(instance.id.clone())
 }
 
 query! {
+    /// By id.
     SnapshotsById: SnapshotId => Snapshot, BucketKey::of(Action::DescribeSnapshots),
     |ec2, keys, page| ec2.describe_snapshots(&SnapshotQuery::FilterIds(keys.to_vec()), page),
     |snapshot| Some(snapshot.id.clone())

@@ -3,15 +3,15 @@
 use super::*;
 use crate::api::{DeleteVolume, DescribeInstances, DescribeVolumeStatus, SimVolumeStatus};
 use crate::config::Consistency;
-use crate::faults::{Attachment as Stuck, Device, Twist};
+use crate::faults::{Attachment as Stuck, Device, FaultInjection};
 
-fn stuck(how: Stuck) -> Twist {
-    Twist { attachment: Some(how), ..Twist::default() }
+fn stuck(how: Stuck) -> FaultInjection {
+    FaultInjection { attachment: Some(how), ..FaultInjection::default() }
 }
 
 impl World {
-    fn twisted(&mut self, call: Call, twist: &Twist) -> Result<Reply, Fault> {
-        let reply = self.sim.apply_with(self.now, call, twist);
+    fn apply_injected(&mut self, call: Call, injection: &FaultInjection) -> Result<Reply, Fault> {
+        let reply = self.sim.apply_with(self.now, call, injection);
         self.settle();
         reply
     }
@@ -31,7 +31,7 @@ impl World {
     fn lagged(&mut self, volume: &str, lag: Duration) -> Option<SimVolume> {
         let filters = vec![filter_of("volume-id", &[volume])];
         let call = Call::DescribeVolumes(DescribeVolumes { filters, ..Default::default() });
-        match self.twisted(call, &Twist { lag: Some(lag), ..Twist::default() }) {
+        match self.apply_injected(call, &FaultInjection { lag: Some(lag), ..FaultInjection::default() }) {
             Ok(Reply::DescribeVolumes(listing)) => listing.items.into_iter().next(),
             other => panic!("not described: {other:?}"),
         }
@@ -46,7 +46,7 @@ fn a_stuck_attachment_stays_attaching_until_it_is_released() {
     let mut world = World::realistic();
     let (volume, instance) = (world.gp3(), world.instance(0));
     world.pass(Duration::from_secs(5));
-    world.twisted(attach(&volume, &instance, "/dev/xvdaa"), &stuck(Stuck::StuckAttaching)).unwrap();
+    world.apply_injected(attach(&volume, &instance, "/dev/xvdaa"), &stuck(Stuck::StuckAttaching)).unwrap();
     world.pass(Duration::from_hours(3));
     assert_eq!(world.attachment_state(&volume).as_deref(), Some("attaching"));
     world.sim.release(world.now, &volume, None).unwrap();
@@ -61,7 +61,7 @@ fn a_stuck_attachment_stays_attaching_until_it_is_released() {
 fn detaching_frees_an_attachment_that_is_stuck_attaching() {
     let mut world = World::instant();
     let (volume, instance) = (world.gp3(), world.instance(0));
-    world.twisted(attach(&volume, &instance, "/dev/xvdaa"), &stuck(Stuck::StuckAttaching)).unwrap();
+    world.apply_injected(attach(&volume, &instance, "/dev/xvdaa"), &stuck(Stuck::StuckAttaching)).unwrap();
     world.call(detach(&volume, &instance)).unwrap();
     assert_eq!(world.volume(&volume).state, "available");
 }
@@ -75,7 +75,7 @@ fn only_force_ends_a_stuck_or_busy_detachment() {
         let mut world = World::instant();
         let (volume, instance) = (world.gp3(), world.instance(0));
         world.attach(&volume, "/dev/xvdaa");
-        let reply = world.twisted(detach(&volume, &instance), &stuck(how)).unwrap();
+        let reply = world.apply_injected(detach(&volume, &instance), &stuck(how)).unwrap();
         assert!(matches!(reply, Reply::DetachVolume(a) if a.state == state));
         world.pass(Duration::from_hours(24));
         assert_eq!(world.attachment_state(&volume).as_deref(), Some(state));
@@ -91,7 +91,7 @@ fn a_released_detachment_goes_on() {
     let mut world = World::instant();
     let (volume, instance) = (world.gp3(), world.instance(0));
     world.attach(&volume, "/dev/xvdaa");
-    world.twisted(detach(&volume, &instance), &stuck(Stuck::Busy)).unwrap();
+    world.apply_injected(detach(&volume, &instance), &stuck(Stuck::Busy)).unwrap();
     world.sim.release(world.now, &volume, Some(&instance)).unwrap();
     world.settle();
     assert_eq!(world.attachment_state(&volume), None);
@@ -105,8 +105,8 @@ fn a_released_detachment_goes_on() {
 fn a_late_device_comes_after_the_attachment_is_attached() {
     let mut world = World::instant();
     let (volume, instance) = (world.gp3(), world.instance(0));
-    let late = Twist { device: Some(Device::Late(Duration::from_secs(30))), ..Twist::default() };
-    world.twisted(attach(&volume, &instance, "/dev/xvdaa"), &late).unwrap();
+    let late = FaultInjection { device: Some(Device::Late(Duration::from_secs(30))), ..FaultInjection::default() };
+    world.apply_injected(attach(&volume, &instance, "/dev/xvdaa"), &late).unwrap();
     let device = |world: &World| world.volume(&volume).attachments[0].loop_device.clone();
     assert_eq!((world.attachment_state(&volume).as_deref(), device(&world)), (Some("attached"), None));
     world.pass(Duration::from_secs(29));
@@ -119,8 +119,8 @@ fn a_late_device_comes_after_the_attachment_is_attached() {
 fn a_device_can_come_without_its_link() {
     let mut world = World::instant();
     let (volume, instance) = (world.gp3(), world.instance(0));
-    let twist = Twist { device: Some(Device::OtherName), ..Twist::default() };
-    world.sim.apply_with(world.now, attach(&volume, &instance, "/dev/xvdaa"), &twist).unwrap();
+    let injection = FaultInjection { device: Some(Device::OtherName), ..FaultInjection::default() };
+    world.sim.apply_with(world.now, attach(&volume, &instance, "/dev/xvdaa"), &injection).unwrap();
     world.sim.advance(world.now);
     let effects = world.sim.take_effects();
     assert!(effects.contains(&Effect::Connect { volume, instance, linked: false }), "{effects:?}");
@@ -133,9 +133,10 @@ fn a_device_can_come_without_its_link() {
 fn a_device_that_vanished_comes_back_when_it_is_healed_and_can_be_detached_without() {
     let mut world = World::instant();
     let (volume, instance) = (world.gp3(), world.instance(0));
-    let twist = Twist { device: Some(Device::Vanish(Duration::from_secs(9))), ..Twist::default() };
+    let injection =
+        FaultInjection { device: Some(Device::Vanish(Duration::from_secs(9))), ..FaultInjection::default() };
     let seen = |world: &World| world.volume(&volume).attachments.remove(0);
-    world.twisted(attach(&volume, &instance, "/dev/xvdaa"), &twist).unwrap();
+    world.apply_injected(attach(&volume, &instance, "/dev/xvdaa"), &injection).unwrap();
     world.pass(Duration::from_secs(8));
     assert!(seen(&world).loop_device.is_some());
     world.pass(Duration::from_secs(1));
@@ -144,7 +145,7 @@ fn a_device_that_vanished_comes_back_when_it_is_healed_and_can_be_detached_witho
     world.settle();
     assert!(seen(&world).loop_device.is_some());
     world.call(detach(&volume, &instance)).unwrap();
-    world.twisted(attach(&volume, &instance, "/dev/xvdaa"), &twist).unwrap();
+    world.apply_injected(attach(&volume, &instance, "/dev/xvdaa"), &injection).unwrap();
     world.pass(Duration::from_secs(10));
     world.call(detach(&volume, &instance)).unwrap();
     assert_eq!(world.volume(&volume).state, "available");
@@ -154,8 +155,9 @@ fn a_device_that_vanished_comes_back_when_it_is_healed_and_can_be_detached_witho
 fn a_volume_with_io_errors_is_impaired_until_it_is_healed() {
     let mut world = World::instant();
     let (volume, instance) = (world.gp3(), world.instance(0));
-    let twist = Twist { device: Some(Device::IoError(Duration::from_secs(9))), ..Twist::default() };
-    world.twisted(attach(&volume, &instance, "/dev/xvdaa"), &twist).unwrap();
+    let injection =
+        FaultInjection { device: Some(Device::IoError(Duration::from_secs(9))), ..FaultInjection::default() };
+    world.apply_injected(attach(&volume, &instance, "/dev/xvdaa"), &injection).unwrap();
     assert_eq!(world.health(&volume).status, "ok");
     world.now += Duration::from_secs(9);
     world.sim.advance(world.now);
@@ -208,8 +210,8 @@ fn the_block_devices_of_an_instance_lag_with_its_volumes() {
     world.pass(Duration::from_secs(1));
     let devices = |world: &mut World, lag| {
         let call = DescribeInstances { instance_ids: vec![instance.clone()], ..Default::default() };
-        let twist = Twist { lag: Some(Duration::from_secs(lag)), ..Twist::default() };
-        match world.twisted(Call::DescribeInstances(call), &twist) {
+        let injection = FaultInjection { lag: Some(Duration::from_secs(lag)), ..FaultInjection::default() };
+        match world.apply_injected(Call::DescribeInstances(call), &injection) {
             Ok(Reply::DescribeInstances(listing)) => listing.items[0].devices.len(),
             other => panic!("not described: {other:?}"),
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Call, Fault, Reply};
-use crate::faults::{Attachment as Stuck, Device as DeviceTwist, Twist};
+use crate::faults::{Attachment as Stuck, Device as DeviceFault, FaultInjection};
 
 use super::Sim;
 use super::effects::Effect;
@@ -29,8 +29,13 @@ pub(super) enum Plan {
 }
 
 impl Sim {
-    /// Carries out one call with a twist.
-    pub(crate) fn apply_with(&mut self, now: SystemTime, call: Call, twist: &Twist) -> Result<Reply, Fault> {
+    /// Carries out one call with what fault rules inject into it.
+    pub(crate) fn apply_with(
+        &mut self,
+        now: SystemTime,
+        call: Call,
+        injection: &FaultInjection,
+    ) -> Result<Reply, Fault> {
         let target = match &call {
             Call::AttachVolume(c) => Some((c.volume_id.clone(), Some(c.instance_id.clone()))),
             Call::DetachVolume(c) => Some((c.volume_id.clone(), c.instance_id.clone().filter(|i| !i.is_empty()))),
@@ -38,7 +43,7 @@ impl Sim {
         };
         let attaches = matches!(call, Call::AttachVolume(_));
         let reply = if call.action().starts_with("Describe") {
-            self.look(now, call, twist.lag)
+            self.look(now, call, injection.lag)
         } else {
             self.carry_out(now, call)
         };
@@ -47,9 +52,9 @@ impl Sim {
             && let Some(attachment) = self.attachment_mut(&volume, instance.as_deref())
         {
             if attaches {
-                attachment.twist(twist);
+                attachment.inject(injection);
             } else {
-                attachment.stick(twist.attachment);
+                attachment.stick(injection.attachment);
             }
             let described = attachment.describe(&volume);
             self.note_changes(now);
@@ -112,18 +117,18 @@ fn no_attachment(volume: &str) -> Fault {
 }
 
 impl Attachment {
-    fn twist(&mut self, twist: &Twist) {
-        self.stuck = twist.attachment == Some(Stuck::StuckAttaching);
-        match twist.device {
+    fn inject(&mut self, injection: &FaultInjection) {
+        self.stuck = injection.attachment == Some(Stuck::StuckAttaching);
+        match injection.device {
             None => {}
-            Some(DeviceTwist::OtherName) => self.linked = false,
-            Some(DeviceTwist::Late(late)) => {
+            Some(DeviceFault::OtherName) => self.linked = false,
+            Some(DeviceFault::Late(late)) => {
                 if let AttachmentPhase::Attaching { due } = self.phase {
                     self.device_due = Some(due + late);
                 }
             }
-            Some(DeviceTwist::Vanish(after)) => self.disturbance = Some(Plan::After(after, Disturbance::Vanish)),
-            Some(DeviceTwist::IoError(after)) => self.disturbance = Some(Plan::After(after, Disturbance::IoErrors)),
+            Some(DeviceFault::Vanish(after)) => self.disturbance = Some(Plan::After(after, Disturbance::Vanish)),
+            Some(DeviceFault::IoError(after)) => self.disturbance = Some(Plan::After(after, Disturbance::IoErrors)),
         }
     }
 

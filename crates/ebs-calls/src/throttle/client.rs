@@ -4,32 +4,38 @@
 //! [`Ec2Handle`]s, which implement the port and know the context of all calls that are made through them.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use ebs_ec2::{
     Action, AttachRequest, Attachment, Attachments, ClusterNodeDevice, ClusterNodes, CopyVolume, CreateSnapshot,
     CreateVolume, DetachRequest, Ec2, Ec2Error, ErrorClass, FastRestores, Instance, InstanceTypeInfo, Instances,
-    LockSnapshot, Modification, ModifyVolume, Page, PageRequest, Result, Snapshot, SnapshotQuery, Snapshots, Volume,
-    VolumeQuery, VolumeStatus, Volumes, Zone, Zones,
+    LockSnapshot, Modification, ModifyVolume, Observer, Page, PageRequest, Result, Snapshot, SnapshotQuery, Snapshots,
+    Volume, VolumeQuery, VolumeStatus, Volumes, Zone, Zones,
 };
-use ebs_types::{HyperPodNode, InstanceId, SnapshotId, Tags, VolumeId, ZoneName};
+use ebs_types::{HyperPodNode, InstanceId, SnapshotId, Tags, VolumeId, Waiters, ZoneName};
 use tokio::time::Instant;
 
 use super::bucket_key::BucketKey;
 use super::call_context::CallContext;
 use super::limiter::{Permit, RateLimiter};
-use crate::bounds;
-use crate::op::Op;
 
-/// An EC2 that is called no more often than the rate limiter allows.
+/// How long a single describe may take, throttles included: it bounds the wait for a token, a call with all its pages,
+/// and a lookup.
+pub const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// An EC2 that is called no more often than the rate limiter allows. One for a process: it keeps the process's one view
+/// of how much EC2 takes.
 #[derive(Debug)]
-pub(crate) struct RateLimited<E> {
+pub struct RateLimited<E> {
     ec2: Arc<E>,
     limiter: Arc<RateLimiter>,
 }
 
 impl<E> RateLimited<E> {
-    pub(crate) fn new(ec2: Arc<E>, limiter: Arc<RateLimiter>) -> Self {
-        Self { ec2, limiter }
+    /// All buckets are full and as EC2 documents them. The observer is told how long calls were held back
+    /// ([`Observer::waited`]).
+    pub fn new(ec2: Arc<E>, observer: Option<Arc<dyn Observer>>) -> Self {
+        Self { ec2, limiter: Arc::new(RateLimiter::new(observer)) }
     }
 
     /// Calls a second that EC2 is believed to accept.
@@ -37,19 +43,21 @@ impl<E> RateLimited<E> {
         self.limiter.rate(bucket)
     }
 
-    /// For one mutation by an operation, and its repetitions.
-    pub(crate) fn for_mutation(self: &Arc<Self>, op: &Op<'_>) -> Ec2Handle<E> {
-        self.within(CallContext::mutation(op))
+    /// For one mutation and its repetitions. Its calls wait for their tokens until the deadline, or until none of the
+    /// waiters is left; then they end as throttled without having been sent.
+    pub fn for_mutation(self: &Arc<Self>, deadline: Instant, waiters: &Waiters) -> Ec2Handle<E> {
+        self.within(CallContext::mutation(deadline, waiters))
     }
 
-    /// For one read that no operation waits for, and its repetitions.
-    pub(crate) fn for_background_read(self: &Arc<Self>) -> Ec2Handle<E> {
-        self.within(CallContext::background(bounds::DESCRIBE))
+    /// For one read that no operation waits for, and its repetitions, within [`DESCRIBE_TIMEOUT`]. Mutations and polls go
+    /// before it.
+    pub fn for_background_read(self: &Arc<Self>) -> Ec2Handle<E> {
+        self.within(CallContext::background(DESCRIBE_TIMEOUT))
     }
 
     /// For one read that operations wait for, and its repetitions.
     pub(crate) fn for_poll(self: &Arc<Self>) -> Ec2Handle<E> {
-        self.within(CallContext::poll(bounds::DESCRIBE))
+        self.within(CallContext::poll(DESCRIBE_TIMEOUT))
     }
 
     fn within(self: &Arc<Self>, context: CallContext) -> Ec2Handle<E> {
@@ -57,9 +65,12 @@ impl<E> RateLimited<E> {
     }
 }
 
-/// The rate-limited port in the context of one call.
+/// The rate-limited port in the context of one call, and of its repetitions, which keep its position in the queue.
+///
+/// A call that gets no token before the deadline ends with [`ErrorClass::Throttled`] and was not sent. Cancellation: a
+/// call dropped while it waits for its token was not sent; later EC2 may have carried it out.
 #[derive(Debug)]
-pub(crate) struct Ec2Handle<E> {
+pub struct Ec2Handle<E> {
     limited: Arc<RateLimited<E>>,
     context: CallContext,
     /// A token that was acquired before its call, refunded if the handle is dropped without one.
@@ -68,7 +79,7 @@ pub(crate) struct Ec2Handle<E> {
 
 impl<E> Ec2Handle<E> {
     /// Until when calls wait for their tokens.
-    pub(crate) fn deadline(&self) -> Instant {
+    pub fn deadline(&self) -> Instant {
         self.context.deadline
     }
 
@@ -78,8 +89,9 @@ impl<E> Ec2Handle<E> {
         Some(self.with(permit))
     }
 
-    /// Takes a spare token for the first call on that bucket, if there is one.
-    pub(crate) fn acquired_spare(self, bucket: BucketKey) -> Option<Self> {
+    /// Takes a spare token for the first call on that bucket: one that no other call waits for or will need soon; `None`
+    /// when there is none. It is given back if the handle is dropped without a call.
+    pub fn acquired_spare(self, bucket: BucketKey) -> Option<Self> {
         let permit = self.limited.limiter.acquire_spare(bucket)?;
         Some(self.with(permit))
     }

@@ -8,7 +8,7 @@ use crate::api::{Call, Fault};
 use crate::buckets;
 use crate::chance::Chance;
 
-use super::plan::{Arrival, Attachment, Departure, Device, Mangled, Plan};
+use super::plan::{Arrival, Attachment, Corruption, Departure, Device, Plan};
 use super::{BadRule, Effect, Rule};
 
 /// A rule's number; never used twice.
@@ -16,7 +16,7 @@ pub type RuleId = u64;
 
 /// A rule that was set.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Standing {
+pub struct InstalledRule {
     pub id: RuleId,
     #[serde(flatten)]
     pub rule: Rule,
@@ -30,13 +30,13 @@ pub struct Standing {
 
 /// All rules, oldest first.
 #[derive(Debug)]
-pub(crate) struct Book {
-    rules: Vec<Standing>,
+pub(crate) struct RuleSet {
+    rules: Vec<InstalledRule>,
     next: RuleId,
     chance: Chance,
 }
 
-impl Book {
+impl RuleSet {
     pub(crate) fn new(chance: Chance) -> Self {
         Self { rules: Vec::new(), next: 1, chance }
     }
@@ -51,7 +51,7 @@ impl Book {
         }
         let first = self.next;
         for rule in rules {
-            self.rules.push(Standing { id: self.next, rule, seen: 0, hit: 0, since: now });
+            self.rules.push(InstalledRule { id: self.next, rule, seen: 0, hit: 0, since: now });
             self.next += 1;
         }
         Ok((first..self.next).collect())
@@ -60,14 +60,14 @@ impl Book {
     /// Removes a rule; false when there is none of that number.
     pub(crate) fn remove(&mut self, id: RuleId) -> bool {
         let before = self.rules.len();
-        self.rules.retain(|standing| standing.id != id);
+        self.rules.retain(|installed| installed.id != id);
         self.rules.len() != before
     }
 
     /// Removes the rules of that name; how many there were.
     pub(crate) fn remove_named(&mut self, name: &str) -> usize {
         let before = self.rules.len();
-        self.rules.retain(|standing| standing.rule.name.as_deref() != Some(name));
+        self.rules.retain(|installed| installed.rule.name.as_deref() != Some(name));
         before - self.rules.len()
     }
 
@@ -75,14 +75,14 @@ impl Book {
         self.rules.clear();
     }
 
-    pub(crate) fn list(&self) -> Vec<Standing> {
+    pub(crate) fn list(&self) -> Vec<InstalledRule> {
         self.rules.clone()
     }
 
     /// What other clients leave of the bucket of an action, 0 to 1.
     pub(crate) fn share(&self, now: SystemTime, action: &str) -> f64 {
-        let eaten = self.rules.iter().filter_map(|standing| match standing.rule.effect {
-            Effect::Eat { fraction } if standing.in_force(now) && standing.rule.fits_action(action) => Some(fraction),
+        let eaten = self.rules.iter().filter_map(|installed| match installed.rule.effect {
+            Effect::Eat { fraction } if installed.in_force(now) && installed.rule.fits_action(action) => Some(fraction),
             _ => None,
         });
         eaten.fold(1.0, |left, fraction| left * (1.0 - fraction))
@@ -91,16 +91,16 @@ impl Book {
     /// What happens to this call. Counts it.
     pub(crate) fn decide(&mut self, now: SystemTime, call: &Call) -> Plan {
         let mut plan = Plan::default();
-        for standing in &mut self.rules {
-            if standing.hits(now, call, &mut self.chance) {
-                apply(&mut plan, &standing.rule.effect, &mut self.chance);
+        for installed in &mut self.rules {
+            if installed.hits(now, call, &mut self.chance) {
+                apply(&mut plan, &installed.rule.effect, &mut self.chance);
             }
         }
         plan
     }
 }
 
-impl Standing {
+impl InstalledRule {
     fn in_force(&self, now: SystemTime) -> bool {
         self.rule.in_force(now.duration_since(self.since).unwrap_or_default())
     }
@@ -145,17 +145,17 @@ fn apply(plan: &mut Plan, effect: &Effect, chance: &mut Chance) {
                 arrive(plan, Arrival::Refused(fault));
             }
         }
-        Effect::Garbage => depart(plan, Departure::Mangled(Mangled::Garbage)),
-        Effect::Truncate => depart(plan, Departure::Mangled(Mangled::Truncated)),
-        Effect::Oversize { bytes } => depart(plan, Departure::Mangled(Mangled::Oversized(*bytes))),
-        Effect::Stale { lag_ms } => plan.twist.lag = Some(millis(*lag_ms)),
-        Effect::StuckAttaching => plan.twist.attachment = Some(Attachment::StuckAttaching),
-        Effect::StuckDetaching => plan.twist.attachment = Some(Attachment::StuckDetaching),
-        Effect::Busy => plan.twist.attachment = Some(Attachment::Busy),
-        Effect::DeviceLate { ms } => plan.twist.device = Some(Device::Late(millis(*ms))),
-        Effect::DeviceOtherName => plan.twist.device = Some(Device::OtherName),
-        Effect::DeviceVanish { after_ms } => plan.twist.device = Some(Device::Vanish(millis(*after_ms))),
-        Effect::DeviceIoError { after_ms } => plan.twist.device = Some(Device::IoError(millis(*after_ms))),
+        Effect::Garbage => depart(plan, Departure::Corrupted(Corruption::Garbage)),
+        Effect::Truncate => depart(plan, Departure::Corrupted(Corruption::Truncated)),
+        Effect::Oversize { bytes } => depart(plan, Departure::Corrupted(Corruption::Oversized(*bytes))),
+        Effect::Stale { lag_ms } => plan.injection.lag = Some(millis(*lag_ms)),
+        Effect::StuckAttaching => plan.injection.attachment = Some(Attachment::StuckAttaching),
+        Effect::StuckDetaching => plan.injection.attachment = Some(Attachment::StuckDetaching),
+        Effect::Busy => plan.injection.attachment = Some(Attachment::Busy),
+        Effect::DeviceLate { ms } => plan.injection.device = Some(Device::Late(millis(*ms))),
+        Effect::DeviceOtherName => plan.injection.device = Some(Device::OtherName),
+        Effect::DeviceVanish { after_ms } => plan.injection.device = Some(Device::Vanish(millis(*after_ms))),
+        Effect::DeviceIoError { after_ms } => plan.injection.device = Some(Device::IoError(millis(*after_ms))),
         Effect::Eat { .. } => {}
     }
 }

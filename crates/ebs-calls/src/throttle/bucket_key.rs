@@ -5,7 +5,7 @@ use ebs_ec2::Action;
 /// One of EC2's token buckets: there is one for each action, and describes by ids without filter, or of everything,
 /// have a smaller one than those with a filter or a page length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct BucketKey {
+pub struct BucketKey {
     action: Action,
     unfiltered: bool,
 }
@@ -18,7 +18,7 @@ pub(crate) struct BucketSize {
 
 impl BucketKey {
     /// A mutating call, or a describe with a filter or a page length.
-    pub(crate) const fn of(action: Action) -> Self {
+    pub const fn of(action: Action) -> Self {
         Self { action, unfiltered: false }
     }
 

@@ -1,0 +1,17 @@
+//! What EC2 shows of its objects, and when it is asked (`decisions.md` D-20, D-21, D-23).
+//!
+//! - [`DescribeBatchers`]: one for each kind of object, which puts the questions of all subscribers into few calls.
+//! - [`TransitionTimes`] tell when a subscriber that waits for a transition is polled for first.
+//! - [`pages`] reads listings to their end.
+
+mod batcher;
+mod bisect;
+pub mod pages;
+mod queries;
+mod schedule;
+mod transition_times;
+
+pub use batcher::{DescribeBatcher, DescribeBatchers, Observation};
+pub use queries::DescribeQuery;
+pub use schedule::PollTimes;
+pub use transition_times::{Transition, TransitionTimes};

@@ -1,0 +1,15 @@
+//! How often EC2 is called (`decisions.md` D-20 to D-22).
+//!
+//! - [`RateLimited`] gives [`Ec2Handle`]s, the port behind the rate limiter: every call waits for its token
+//!   there, in the handle's context, which says how urgent it is and until when it may wait.
+//! - [`limiter::RateLimiter`] estimates how many calls EC2 still accepts, from EC2's documentation and its throttles.
+
+mod bucket_key;
+mod call_context;
+mod client;
+mod limiter;
+mod token_bucket;
+mod wait_queue;
+
+pub use bucket_key::BucketKey;
+pub use client::{DESCRIBE_TIMEOUT, Ec2Handle, RateLimited};
