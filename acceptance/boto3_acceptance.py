@@ -81,6 +81,11 @@ def times(**milliseconds):
         put("/timing", dict.fromkeys(milliseconds, 0))
 
 
+def leap(milliseconds):
+    """EC2's clock leaps forward: what is due by then has happened."""
+    send("POST", "/advance", {"ms": milliseconds})
+
+
 def put(path, body):
     send("PUT", path, body)
 
@@ -135,7 +140,7 @@ def gone(volume_id):
 
 
 def a_volume_lives_its_life():
-    with times(create_ms=400):
+    with times(create_ms=20_000):
         made = EC2.create_volume(
             AvailabilityZone=ZONE, Size=8, VolumeType="gp3", Iops=3500, Throughput=200, Encrypted=True,
             TagSpecifications=tagged("volume", Name="life", odd="<&> ä \"'"),
@@ -144,6 +149,7 @@ def a_volume_lives_its_life():
         expect(abs(made["CreateTime"] - now()) < datetime.timedelta(minutes=1), "CreateTime is not now")
         volume_id = made["VolumeId"]
         refused("IncorrectState", EC2.attach_volume, VolumeId=volume_id, InstanceId=INSTANCE, Device="/dev/xvdaa")
+        leap(20_000)
         wait("volume_available", VolumeIds=[volume_id])
     there = the_volume(volume_id)
     shape = {key: there[key] for key in ("Size", "VolumeType", "Iops", "Throughput", "AvailabilityZone", "Encrypted")}
@@ -444,11 +450,12 @@ def modification(volume_id):
 
 def snapshots_are_taken_and_restored():
     it = volume(Size=2, TagSpecifications=tagged("volume", from_="here"))
-    with times(snapshot_ms=400):
+    with times(snapshot_ms=20_000):
         taken = EC2.create_snapshot(VolumeId=it, Description="of boto3", TagSpecifications=tagged("snapshot", n="1"))
         equal((taken["State"], taken["VolumeId"], taken["VolumeSize"]), ("pending", it, 2), "the snapshot")
         snapshot = taken["SnapshotId"]
         refused("IncorrectState", EC2.create_volume, AvailabilityZone=ZONE, SnapshotId=snapshot)
+        leap(20_000)
         wait("snapshot_completed", SnapshotIds=[snapshot])
     listed = EC2.describe_snapshots(OwnerIds=["self"], Filters=[{"Name": "volume-id", "Values": [it]}])["Snapshots"]
     equal([(s["SnapshotId"], s["Progress"], s["Description"], tags_of(s)) for s in listed],

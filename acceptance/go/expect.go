@@ -63,9 +63,18 @@ func (r *run) times(f func(), milliseconds map[string]int) {
 	f()
 }
 
+// leap lets EC2's clock leap forward: what is due by then has happened.
+func (r *run) leap(milliseconds int) {
+	r.send(http.MethodPost, "/advance", map[string]int{"ms": milliseconds})
+}
+
 func (r *run) put(path string, body any) {
+	r.send(http.MethodPut, path, body)
+}
+
+func (r *run) send(method, path string, body any) {
 	text := must(json.Marshal(body))
-	request := must(http.NewRequestWithContext(r.ctx, http.MethodPut, r.control+path, bytes.NewReader(text)))
+	request := must(http.NewRequestWithContext(r.ctx, method, r.control+path, bytes.NewReader(text)))
 	answer := must(http.DefaultClient.Do(request))
 	defer answer.Body.Close()
 	equal(answer.StatusCode, http.StatusOK, "status of "+path)

@@ -20,8 +20,9 @@ func (r *run) snapshots() {
 		equal(taken.State, types.SnapshotStatePending, "state of a new snapshot")
 		early, err := r.ec2.CreateVolume(r.ctx, &ec2.CreateVolumeInput{AvailabilityZone: aws.String(zone), SnapshotId: &id})
 		refused(400, "IncorrectState", "", early, err)
+		r.leap(20_000)
 		r.waitCompleted(id)
-	}, map[string]int{"snapshot_ms": 300})
+	}, map[string]int{"snapshot_ms": 20_000})
 	listed := must(r.ec2.DescribeSnapshots(r.ctx, &ec2.DescribeSnapshotsInput{
 		OwnerIds: []string{"self"}, Filters: []types.Filter{filter("volume-id", volume)},
 	})).Snapshots

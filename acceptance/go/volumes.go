@@ -22,8 +22,9 @@ func (r *run) volumeLife() {
 		id = *made.VolumeId
 		answer, err := r.ec2.AttachVolume(r.ctx, r.attachment(id, r.instance, "/dev/xvdaa"))
 		refused(400, "IncorrectState", "", answer, err)
+		r.leap(20_000)
 		r.waitAvailable(id)
-	}, map[string]int{"create_ms": 400})
+	}, map[string]int{"create_ms": 20_000})
 	there := r.theVolume(id)
 	equal([]int32{*there.Size, *there.Iops, *there.Throughput}, []int32{8, 3500, 200}, "size, IOPS and throughput")
 	expect(*there.Encrypted && *there.KmsKeyId != "", "it is not encrypted, or its key has no name")

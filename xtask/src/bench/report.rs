@@ -1,6 +1,5 @@
 //! What is printed and written of the outcomes.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -210,7 +209,7 @@ mod tests {
         };
         let rpcs = [("ControllerUnpublishVolume", figures)].into();
         let traffic = TrafficFigures {
-            calls: BTreeMap::new(),
+            calls: std::collections::BTreeMap::new(),
             mutating_per_life,
             spare_per_life,
             describes_per_life: 0.0,

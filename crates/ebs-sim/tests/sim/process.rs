@@ -125,10 +125,9 @@ async fn a_killed_simulator_starts_again_from_its_state_directory() {
     let volume = crate::support::element(&created.body, "volumeId").unwrap().to_owned();
     first.child.kill().await.unwrap();
     // The env file of the killed one must not be mistaken for that of the next.
-    let mut second = Process { child: simulator(&arguments(first.dir.path())), dir: first.dir };
+    let second = Process { child: simulator(&arguments(first.dir.path())), dir: first.dir };
     let url = until("a new env file", async || {
-        let env = second.env().await;
-        let url = env["AWS_EC2_ENDPOINT"].clone();
+        let url = second.env_now().await?.remove("AWS_EC2_ENDPOINT")?;
         TcpStream::connect(url.strip_prefix("http://").unwrap()).await.ok().map(|_| url)
     })
     .await;
