@@ -69,8 +69,6 @@ pub(super) struct Targets {
     pub(super) p99_added: Option<f64>,
     /// Peak resident memory of the driver, in bytes.
     pub(super) peak_memory: Option<u64>,
-    /// CPU time of the driver a life, in milliseconds.
-    pub(super) cpu_per_life: Option<f64>,
 }
 
 /// Of cases with calls as the sidecars make them.
@@ -91,7 +89,6 @@ impl CaseName {
                     throttled: Some(0.02),
                     describes_per_life: Some(0.8),
                     peak_memory: MEMORY,
-                    cpu_per_life: Some(3.0),
                     ..latency
                 };
                 (vec![phase(args.lives, every)], 0.0, Some(100), targets)

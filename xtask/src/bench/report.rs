@@ -57,7 +57,6 @@ impl Outcome {
             verdict("throttled, of all calls", self.traffic.throttled_all, targets.throttled),
             verdict("describe calls a life", self.traffic.describes_per_life, targets.describes_per_life),
             verdict("peak memory in MiB", mib(self.peak_memory), targets.peak_memory.map(mib)),
-            verdict("CPU milliseconds a life", self.cpu_per_life(), targets.cpu_per_life),
         ];
         for phase in self.phases.iter().filter(|phase| phase.judged) {
             for (rpc, figures) in &phase.rpcs {
