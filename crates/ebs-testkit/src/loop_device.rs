@@ -123,7 +123,9 @@ impl LoopDevice {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let directory = Path::new("/sys/block").join(self.name());
-        Ok(VanishedDevice { sequence: std::fs::read_to_string(directory.join("diskseq"))?, directory })
+        let sequence = std::fs::read_to_string(directory.join("diskseq"))
+            .map_err(|e| io::Error::other(format!("{}: its disk sequence number: {e}", self.device.display())))?;
+        Ok(VanishedDevice { sequence, directory })
     }
 
     /// Detaches the device and attaches its file again, as EC2 does to a volume that goes and comes back: the kernel sees
@@ -221,6 +223,24 @@ mod tests {
         assert_eq!(sectors().trim(), "3");
         device.grow(1 << 20).unwrap();
         assert_eq!(sectors().trim(), "2048");
+    }
+
+    /// Whoever takes the number of a device that has vanished is seen, also when it is gone again.
+    #[tokio::test]
+    async fn a_vanished_device_whose_number_another_one_got_is_told_from_one_that_is_only_gone() {
+        let device = LoopDevice::new(&volume("vol-0f3x"), 1 << 20).unwrap();
+        let gone = device.vanish().await.unwrap();
+        // The kernel gives the lowest free number: sooner or later this one, to this test or to another process.
+        let mut others = Vec::new();
+        while !gone.number_was_reused() {
+            assert!(others.len() < 64, "{} was free all the time", device.name());
+            let other = LoopDevice::new(&volume("vol-0f4x"), 1 << 20).unwrap();
+            let got_it = other.name() == device.name();
+            others.push(other);
+            assert!(!got_it || gone.number_was_reused(), "{} was taken unseen", device.name());
+        }
+        drop(others);
+        assert!(gone.number_was_reused(), "it was another's in the meantime");
     }
 
     #[test]

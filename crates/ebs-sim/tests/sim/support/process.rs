@@ -35,11 +35,13 @@ impl Process {
         until("the env file", async || self.env_now().await).await
     }
 
-    /// The same, unless there is no env file now: a simulator that starts removes its predecessor's.
+    /// The same; `None` only when there is no env file now: a simulator that starts removes its predecessor's.
     pub(crate) async fn env_now(&self) -> Option<BTreeMap<String, String>> {
         let script = format!(". '{}' && env", self.env_file().display());
         let output = run(Path::new("/bin/sh"), &["-c", &script], &BTreeMap::new()).await;
         if !output.status.success() {
+            let absent = String::from_utf8_lossy(&output.stderr).contains("No such file");
+            assert!(absent, "{output:?}");
             return None;
         }
         let lines = String::from_utf8(output.stdout).unwrap();
