@@ -16,18 +16,6 @@ use ebs_types::{
 
 use crate::ec2_override::Ec2Override;
 
-/// The calls that change something.
-const MUTATIONS: [Action; 8] = [
-    Action::AttachVolume,
-    Action::CopyVolumes,
-    Action::CreateSnapshot,
-    Action::CreateVolume,
-    Action::DeleteSnapshot,
-    Action::DeleteVolume,
-    Action::DetachVolume,
-    Action::ModifyVolume,
-];
-
 pub(crate) struct Fixture {
     pub(crate) sim: SimEc2,
     pub(crate) ec2: Arc<Ec2Override>,
@@ -91,7 +79,7 @@ impl Fixture {
 
     /// How many calls changed something or tried to; dry runs do not count.
     pub(crate) fn mutations(&self) -> usize {
-        self.sim.calls().iter().filter(|c| MUTATIONS.contains(&c.action) && !c.dry_run).count()
+        self.sim.calls().iter().filter(|c| c.action.mutates() && !c.dry_run).count()
     }
 
     pub(crate) fn count(&self, action: Action) -> usize {
