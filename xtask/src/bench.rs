@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: volume lives in open loop through a CSI driver, against the simulated EC2.
 //!
 //! A life is CreateVolume, ControllerPublishVolume, a while of use, ControllerUnpublishVolume, DeleteVolume. Lives
-//! begin at a fixed rate whether earlier ones have ended or not, so their phases overlap. Every case has a simulator
+//! begin at the rates of their case whether earlier ones have ended or not, so they overlap. Every case has a simulator
 //! and a driver of its own; what the driver spent is read from the simulator's ledger, what users waited for is
 //! measured here. [`figures`] says what is computed from it, [`ideal`] what no client could avoid.
 
@@ -25,7 +25,7 @@ use stage::{Places, Subject};
 /// What the bench is told.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
-    /// Volume lives of each open-loop case
+    /// Volume lives of the steady and of the competitor case
     #[arg(long, env = "LIVES", default_value_t = 500, value_name = "N")]
     lives: u32,
 

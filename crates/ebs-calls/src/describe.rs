@@ -11,7 +11,7 @@ mod queries;
 mod schedule;
 mod transition_times;
 
-pub use batcher::{DescribeBatcher, DescribeBatchers, Observation};
+pub use batcher::{DescribeBatcher, DescribeBatchers, Observation, Subscription};
 pub use queries::DescribeQuery;
 pub use schedule::PollTimes;
-pub use transition_times::{Transition, TransitionTimes};
+pub use transition_times::{Transition, TransitionTimes, TypicalRange};

@@ -13,6 +13,7 @@ mod describe;
 mod throttle;
 
 pub use describe::{
-    DescribeBatcher, DescribeBatchers, DescribeQuery, Observation, PollTimes, Transition, TransitionTimes, pages,
+    DescribeBatcher, DescribeBatchers, DescribeQuery, Observation, PollTimes, Subscription, Transition,
+    TransitionTimes, TypicalRange, pages,
 };
 pub use throttle::{BucketKey, DESCRIBE_TIMEOUT, Ec2Handle, RateLimited};

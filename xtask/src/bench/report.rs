@@ -143,9 +143,8 @@ fn one(outcome: &Outcome) -> String {
 }
 
 fn of_phase(phase: &PhaseFigures, named: bool) -> String {
-    let name = if named { phase.name } else { "" };
-    let mut text =
-        format!("  {name:<10} RPC              calls retried  whole p50    p99  added p50    p99    max  (s)\n");
+    let title = if named { format!("RPC ({})", phase.name) } else { "RPC".to_owned() };
+    let mut text = format!("  {title:<27} calls retried  whole p50    p99  added p50    p99    max  (s)\n");
     for (rpc, f) in &phase.rpcs {
         text.push_str(&format!(
             "  {rpc:<27} {:>5} {:>7}  {:>9.3} {:>6.2}  {:>9.3} {:>6.2} {:>6.2}\n",
