@@ -23,6 +23,10 @@ const ANSWER_WITHIN: Duration = Duration::from_millis(500);
 const OPERATION_WITHIN: Duration = Duration::from_secs(5);
 const ATTEMPTS: u32 = 3;
 const TOKEN_TTL: Duration = Duration::from_secs(300);
+/// So often a token is sought for one request, when the service wants one and did not give it in time.
+const TOKEN_ROUNDS: u32 = 5;
+/// For one field, all its rounds included; a read has three.
+const FIELD_WITHIN: Duration = Duration::from_millis(6_500);
 
 /// How to reach the service, as the environment says it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -129,6 +133,11 @@ impl Imds {
     }
 
     async fn get(&self, path: &str, field: Field) -> Result<String, MetadataError> {
+        let answer = tokio::time::timeout(FIELD_WITHIN, self.get_in_rounds(path, field)).await;
+        answer.unwrap_or_else(|elapsed| Err(self.no_answer(field, elapsed)))
+    }
+
+    async fn get_in_rounds(&self, path: &str, field: Field) -> Result<String, MetadataError> {
         if let Some(plain) = self.plain.as_ref().filter(|_| self.without_token.load(Ordering::Relaxed)) {
             match self.get_plain(plain, path, field).await {
                 // Tokens have become mandatory.
@@ -136,25 +145,35 @@ impl Imds {
                 other => return other,
             }
         }
-        match self.get_with_token(path).await {
-            Ok(text) => Ok(text),
-            Err(ImdsError::FailedToLoadToken(error)) => {
-                let error = ImdsError::FailedToLoadToken(error);
-                let verdict = token_verdict(&error);
-                match self.plain.as_ref().filter(|_| verdict != TokenVerdict::Final) {
-                    Some(plain) => {
-                        self.without_token.store(verdict == TokenVerdict::NoTokensHere, Ordering::Relaxed);
-                        tracing::debug!(?verdict, "no session token, asking without one");
-                        self.get_plain(plain, path, field).await
-                    }
-                    None => Err(self.no_answer(Field::Token, error)),
+        let mut rounds = 1;
+        loop {
+            let error = match self.get_with_token(path).await {
+                Ok(text) => return Ok(text),
+                Err(ImdsError::FailedToLoadToken(error)) => ImdsError::FailedToLoadToken(error),
+                Err(ImdsError::ErrorResponse(response)) => {
+                    let status = response.response().status().as_u16();
+                    return Err(MetadataError::Status { field, endpoint: self.endpoint.clone(), status });
+                }
+                Err(error) => return Err(self.no_answer(field, error)),
+            };
+            let verdict = token_verdict(&error);
+            let Some(plain) = self.plain.as_ref().filter(|_| verdict != TokenVerdict::Final) else {
+                return Err(self.no_answer(Field::Token, error));
+            };
+            tracing::debug!(?verdict, "no session token, asking without one");
+            match self.get_plain(plain, path, field).await {
+                // It wants a token: it was only slow when it was asked for one.
+                Err(MetadataError::Status { status: 401, .. })
+                    if verdict != TokenVerdict::NoTokensHere && rounds < TOKEN_ROUNDS =>
+                {
+                    rounds += 1;
+                }
+                other => {
+                    let does_without = other.is_ok() && verdict != TokenVerdict::Once;
+                    self.without_token.store(does_without, Ordering::Relaxed);
+                    return other;
                 }
             }
-            Err(ImdsError::ErrorResponse(response)) => {
-                let status = response.response().status().as_u16();
-                Err(MetadataError::Status { field, endpoint: self.endpoint.clone(), status })
-            }
-            Err(error) => Err(self.no_answer(field, error)),
         }
     }
 
@@ -204,8 +223,10 @@ fn client(endpoint: &str) -> Result<Client, MetadataError> {
 enum TokenVerdict {
     /// The request itself was refused: asking without a token would be no better.
     Final,
-    /// The service issues none, or its answer does not reach us (hop limit): never ask for one again.
+    /// The service issues none: ask for none as long as it does without.
     NoTokensHere,
+    /// Its answer does not reach us (hop limit): the same, unless it wants one after all and was only slow.
+    NoAnswer,
     /// Trouble that may pass.
     Once,
 }
@@ -217,7 +238,7 @@ fn token_verdict(error: &ImdsError) -> TokenVerdict {
             403..=405 => TokenVerdict::NoTokensHere,
             _ => TokenVerdict::Once,
         },
-        Some(SdkError::DispatchFailure(_) | SdkError::TimeoutError(_)) => TokenVerdict::NoTokensHere,
+        Some(SdkError::DispatchFailure(_) | SdkError::TimeoutError(_)) => TokenVerdict::NoAnswer,
         _ => TokenVerdict::Once,
     }
 }

@@ -2,9 +2,10 @@
 //! killed one left, and touches nothing of a run that still lives.
 //!
 //! **Whose is it?** A process holds the lock (`flock`) of its directory as long as it has anything in it. The kernel takes
-//! the lock away with the process, however that ends; no child inherits it. So what lies below a directory whose lock is
-//! free belongs to nobody: processes that were written down there by id and start time, mounts, loop devices by their
-//! backing files, files. A directory below which a lock is held, like that of a suite that outlives its run, stays.
+//! the lock away with the process, however that ends; a child shares it only until it runs its program. So what lies below
+//! a directory whose lock is free belongs to nobody: processes that were written down there by id and start time, mounts,
+//! loop devices by their backing files, files. A directory below which a lock is held, like that of a suite that outlives
+//! its run, stays.
 
 use std::fmt;
 use std::fs::{self, File, TryLockError};
@@ -29,7 +30,7 @@ const CLAIMS: usize = 20;
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 /// A directory below a [`RunDir`], for one fixture; removed when dropped.
@@ -87,7 +88,7 @@ impl RunDir {
             // A sweeper that came between has taken it for a dead one's.
             if lock.try_lock().is_ok() && is_at(&lock, &path.join(LOCK)) {
                 let _kept = dir.keep();
-                return Ok(Self { path, _lock: lock });
+                return Ok(Self { path, lock });
             }
         }
         Err(io::Error::other(format!("no directory below {} could be claimed", parent.display())))
@@ -128,6 +129,8 @@ impl Drop for RunDir {
             let _ = fs::remove_file(self.path.join(name));
         }
         let _ = fs::remove_dir(&self.path);
+        // Closing would leave it to a child of another thread that has not yet run its program.
+        let _ = self.lock.unlock();
     }
 }
 

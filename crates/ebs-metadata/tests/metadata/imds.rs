@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{Method, StatusCode};
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use ebs_metadata::{Field, Imds, ImdsOptions, MetadataError};
 use ebs_sim::{Server, ServerConfig};
 use tokio::net::TcpListener;
@@ -94,13 +94,21 @@ async fn other(token_status: StatusCode, document: &'static str) -> Other {
             count.fetch_add(1, Ordering::SeqCst);
             return token_status.into_response();
         }
-        match request.uri().path() {
-            "/latest/dynamic/instance-identity/document" => document.into_response(),
-            "/latest/meta-data/network/interfaces/macs" => "0e:49:61:0f:c3:11/".into_response(),
-            "/latest/meta-data/block-device-mapping" => "ami\nebs1\nroot".into_response(),
-            _ => StatusCode::NOT_FOUND.into_response(),
-        }
+        answer(&request, document)
     });
+    serve(app, token_requests).await
+}
+
+fn answer(request: &Request, document: &'static str) -> Response {
+    match request.uri().path() {
+        "/latest/dynamic/instance-identity/document" => document.into_response(),
+        "/latest/meta-data/network/interfaces/macs" => "0e:49:61:0f:c3:11/".into_response(),
+        "/latest/meta-data/block-device-mapping" => "ami\nebs1\nroot".into_response(),
+        _ => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+async fn serve(app: Router, token_requests: Arc<AtomicUsize>) -> Other {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let mut tasks = JoinSet::new();
@@ -120,6 +128,31 @@ async fn a_service_without_tokens_is_asked_without_from_then_on() {
         assert_eq!((me.instance.as_str(), me.network_interfaces, me.block_devices), ("i-1", 1, 1), "{status}");
         assert_eq!(service.token_requests.load(Ordering::SeqCst), 1, "{status}");
     }
+}
+
+/// A service that wants a token and was only slow to give one is asked for it again: the node starts.
+///
+/// Rule: runtime.md 10.1
+#[tokio::test]
+async fn a_token_that_came_too_late_is_asked_for_again_where_the_service_wants_one() {
+    let (unanswered, tokens) = (2, Arc::new(AtomicUsize::new(0)));
+    let count = Arc::clone(&tokens);
+    let app = Router::new().fallback(move |request: Request| async move {
+        if request.method() == Method::PUT {
+            if count.fetch_add(1, Ordering::SeqCst) < unanswered {
+                std::future::pending::<()>().await;
+            }
+            return ([("x-aws-ec2-metadata-token-ttl-seconds", "300")], "a-token").into_response();
+        }
+        if !request.headers().contains_key("x-aws-ec2-metadata-token") {
+            return StatusCode::UNAUTHORIZED.into_response();
+        }
+        answer(&request, DOCUMENT)
+    });
+    let service = serve(app, tokens).await;
+    let me = Imds::with(options(&service.endpoint)).unwrap().read().await.unwrap();
+    assert_eq!((me.instance.as_str(), me.network_interfaces), ("i-1", 1));
+    assert!(service.token_requests.load(Ordering::SeqCst) > unanswered);
 }
 
 #[tokio::test]
