@@ -150,7 +150,11 @@ async fn cloud(
 }
 
 fn controller(settings: &Settings, cloud: Arc<Cloud<AwsEc2>>, operations: Operations) -> ControllerService<AwsEc2> {
-    let options = ControllerOptions { driver: settings.driver.name.clone(), tags: settings.driver.tags.clone() };
+    let options = ControllerOptions {
+        driver: settings.driver.name.clone(),
+        tags: settings.driver.tags.clone(),
+        node_local_volumes: settings.node_local_volumes,
+    };
     ControllerService::new(cloud, options, operations)
 }
 
