@@ -12,8 +12,7 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-use crate::api::{Call, Fault};
-use crate::config::ACCOUNT_ID;
+use crate::api::{ACCOUNT_ID, Call, Fault};
 
 pub use limits::{BadLimits, Limits, Rate};
 

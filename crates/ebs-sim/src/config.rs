@@ -16,9 +16,6 @@ pub use access_key::AccessKey;
 pub use account::{AccountSettings, Quotas};
 pub use oddities::Oddities;
 
-/// The one account there is.
-pub(crate) const ACCOUNT_ID: &str = "123456789012";
-
 /// What stands for the disks of the machine's own instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Devices {

@@ -44,6 +44,7 @@ pub(super) fn settings(flags: &Flags, version: &str) -> Result<Settings, Refused
         driver,
         http,
         batching: flags.controller.as_ref().is_none_or(|controller| controller.batching),
+        node_local_volumes: flags.controller.as_ref().is_some_and(|controller| controller.enable_node_local_volumes),
         deprecated_metrics: flags.controller.as_ref().is_some_and(|controller| controller.deprecated_metrics),
         imds_allowed,
         log_aws_bodies: flags.aws.as_ref().is_some_and(|aws| aws.aws_sdk_debug_log),
@@ -121,10 +122,6 @@ fn without_effect(flags: &Flags) -> Vec<String> {
         (common.log.logtostderr, "--logtostderr has no effect: everything goes to standard error anyway"),
         (!common.log.vmodule.is_empty(), "--vmodule has no effect: use RUST_LOG, such as RUST_LOG=ebs_driver=trace"),
     ];
-    if let Some(controller) = &flags.controller {
-        let no_local = "--enable-node-local-volumes is not available yet: local-ebs:// handles are refused";
-        given.push((controller.enable_node_local_volumes, no_local));
-    }
     if let Some(node) = &flags.node {
         given.push((node.windows_host_process, "--windows-host-process has no effect: this is not Windows"));
     }

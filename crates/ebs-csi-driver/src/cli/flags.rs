@@ -125,7 +125,7 @@ pub(super) struct ControllerFlags {
     /// Also serve the metrics of old names (not available yet)
     #[arg(long)]
     pub(super) deprecated_metrics: bool,
-    /// Accept handles of node-local volumes (not available yet)
+    /// Publish handles of node-local volumes, local-ebs://DEVICE
     #[arg(long)]
     pub(super) enable_node_local_volumes: bool,
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 use ebs_types::VolumeType;
 use serde::{Deserialize, Serialize};
 
-use crate::api::SimProperties;
-use crate::config::{ACCOUNT_ID, BurntToken, EngineConfig, Timing, ZoneConfig};
+use crate::api::{ACCOUNT_ID, SimProperties};
+use crate::config::{BurntToken, EngineConfig, Timing, ZoneConfig};
 
 use super::ids::Kind;
 use super::instances::{Instance, InstancePhase};
