@@ -67,7 +67,7 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
         background.spawn(ebs_telemetry::serve(endpoint, pages.clone()));
     }
     let whoami = whoami(settings).await?;
-    let counting = Arc::new(Counting(Arc::clone(&pages.metrics)));
+    let counting = Arc::new(Counting::new(Arc::clone(&pages.metrics)));
 
     let cloud = cloud(settings, &whoami, Arc::clone(&counting)).await?;
     if let Some(cloud) = &cloud {
@@ -78,7 +78,8 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
     let operations = [Operations::new(), Operations::new()];
     let controller = cloud.map(|cloud| controller(settings, cloud, operations[0].clone()));
     let node = node(settings, whoami, operations[1].clone())?;
-    background.spawn(health::watch(health, probe.clone(), pages.readiness));
+    let shown = health::Shown { readiness: pages.readiness, metrics: pages.metrics };
+    background.spawn(health::watch(health, probe.clone(), shown, Arc::clone(&counting.health_in_doubt)));
     let routes = server::routes(IdentityService::new(driver, probe), controller, node);
     Ok(Driver { bound, routes, observer: counting, operations: operations.to_vec(), background })
 }
@@ -88,6 +89,7 @@ fn metrics_config(settings: &Settings, detaches: &Arc<Detaches>) -> MetricsConfi
     MetricsConfig {
         with_deprecated: settings.deprecated_metrics,
         expected_actions: if has_controller { EXPECTED_ACTIONS.to_vec() } else { Vec::new() },
+        checks_health: has_controller,
         detaches: has_controller.then(|| Arc::clone(detaches) as _),
     }
 }

@@ -4,6 +4,7 @@
 //! reply. What EC2 is asked, and in which order, is `ebs-cloud`'s.
 
 mod capabilities;
+mod codes;
 mod create_volume;
 mod delete_volume;
 mod expand;

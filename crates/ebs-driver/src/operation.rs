@@ -169,11 +169,6 @@ impl Operations {
         self.slots().keys()
     }
 
-    /// True while a request waits for the operation under `key`.
-    pub fn is_awaited(&self, key: &Key) -> bool {
-        self.slots().get(key).is_some_and(|running| running.waiters.any())
-    }
-
     fn slots(&self) -> MutexGuard<'_, Slots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }

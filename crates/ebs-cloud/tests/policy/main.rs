@@ -1,5 +1,6 @@
 //! The policy over the simulated EC2, in memory and on paused time.
 
+mod asked_once;
 mod attach;
 mod beliefs;
 mod clocks;
@@ -12,7 +13,6 @@ mod final_errors;
 mod fixture;
 mod hyperpod;
 mod initialization;
-mod instances;
 mod lagging;
 mod lists;
 mod modify;

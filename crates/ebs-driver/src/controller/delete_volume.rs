@@ -6,6 +6,7 @@ use csi_proto::csi::{DeleteVolumeRequest, DeleteVolumeResponse};
 use ebs_cloud::Ec2;
 use ebs_types::VolumeId;
 
+use super::codes::settled;
 use super::handle::{is_node_local, require};
 use super::refusal::refused;
 use super::{ControllerError, ControllerService};
@@ -30,12 +31,7 @@ pub(super) async fn run<E: Ec2>(
     };
     let cloud = Arc::clone(&service.cloud);
     let key = Key::Volume(id.clone());
-    let work = move |waiters| async move {
-        match cloud.volumes.delete(&id, &waiters).await {
-            Err(error) if error.is_not_found() => Ok(()),
-            other => other.map_err(ControllerError::at(Rpc::DeleteVolume)),
-        }
-    };
+    let work = move |waiters| async move { settled(Rpc::DeleteVolume, cloud.volumes.delete(&id, &waiters).await) };
     service.operations.take_over(key, Delete, Rpc::DeleteVolume.bound(), work).await?;
     Ok(DeleteVolumeResponse {})
 }

@@ -1,5 +1,4 @@
-//! Why a controller RPC is refused, and the table from what EC2 policy says to what the caller hears
-//! (`controller.md` 5.2 with its oddities corrected; `decisions.md` D-16).
+//! Why a controller RPC is refused.
 
 use std::error::Error;
 use std::fmt;
@@ -8,6 +7,7 @@ use std::sync::Arc;
 use ebs_cloud::{CloudError, CloudErrorKind};
 use ebs_types::IdError;
 
+use super::codes;
 use crate::capability::CapabilityError;
 use crate::capacity::CapacityError;
 use crate::operation::OperationError;
@@ -157,7 +157,7 @@ impl IntoStatus for ControllerError {
             Self::Capability(error) => error.meaning(),
             Self::Capacity(error) => error.meaning(),
             Self::Topology(error) => error.meaning(),
-            Self::Cloud(AtRpc { rpc, error }) => cloud_meaning(*rpc, &error.kind),
+            Self::Cloud(AtRpc { rpc, error }) => codes::meaning(*rpc, &error.kind).unwrap_or(Meaning::NotFound),
         }
     }
 
@@ -173,25 +173,6 @@ impl IntoStatus for ControllerError {
             _ => return None,
         };
         Some(hint.to_owned())
-    }
-}
-
-/// The table. No row gives a final code to an outcome that is not proven.
-fn cloud_meaning(rpc: Rpc, kind: &CloudErrorKind) -> Meaning {
-    match kind {
-        // The volume was accepted and is gone: whether it comes back must be looked at again.
-        CloudErrorKind::NotFound(_) if rpc == Rpc::CreateVolume => Meaning::InProgress,
-        CloudErrorKind::NotFound(_) | CloudErrorKind::SourceNotFound(_) => Meaning::NotFound,
-        CloudErrorKind::AlreadyExists => Meaning::AlreadyExists,
-        CloudErrorKind::InvalidArgument => Meaning::InvalidArgument,
-        CloudErrorKind::OutOfRange => Meaning::OutOfRange,
-        CloudErrorKind::LimitExceeded | CloudErrorKind::InsufficientCapacity => Meaning::ResourceExhausted,
-        CloudErrorKind::FailedPrecondition => Meaning::FailedPrecondition,
-        CloudErrorKind::InProgress | CloudErrorKind::OutcomeUnknown | CloudErrorKind::Abandoned => Meaning::InProgress,
-        CloudErrorKind::Unavailable => Meaning::Unavailable,
-        CloudErrorKind::Unauthorized => Meaning::PermissionDenied,
-        CloudErrorKind::BadPageToken => Meaning::BadPageToken,
-        CloudErrorKind::Internal => Meaning::Internal,
     }
 }
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::capability::Access;
-use crate::contract::VolumeContext;
+use crate::contract::{FormatKey, VolumeContext};
 
 fn map(entries: &[(&str, &str)]) -> HashMap<String, String> {
     entries.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
@@ -217,7 +217,7 @@ fn formatting_options_fit_their_file_systems() {
     assert!(check_format_options(&both, &mixed).is_err(), "every capability is checked");
 }
 
-/// Formatting options travel in the volume context under lower-case keys.
+/// Each of the seven formatting options travels in the volume context under its lower-case key; what is empty is left out.
 ///
 /// Rule: controller.md 1, 6.4
 #[test]
@@ -225,6 +225,21 @@ fn what_is_set_travels_in_the_volume_context_under_lower_case_keys() {
     let format = volume(&[("blockSize", "4096"), ("ext4BigAlloc", "T"), ("inodeSize", "")]).expect("fine").format;
     let context = VolumeContext { format, ..VolumeContext::default() }.to_map();
     assert_eq!(context, map(&[("blocksize", "4096"), ("ext4bigalloc", "true")]));
+    let all = [
+        ("BlockSize", "blocksize", "4096"),
+        ("InodeSize", "inodesize", "512"),
+        ("BytesPerInode", "bytesperinode", "8192"),
+        ("NumberOfInodes", "numberofinodes", "200192"),
+        ("Ext4BigAlloc", "ext4bigalloc", "true"),
+        ("Ext4ClusterSize", "ext4clustersize", "65536"),
+        ("Ext4EncryptionSupport", "ext4encryptionsupport", "true"),
+    ];
+    for (written, travels, value) in all {
+        let format = volume(&[(written, value)]).expect("understood").format;
+        let context = VolumeContext { format, ..VolumeContext::default() }.to_map();
+        assert_eq!(context, map(&[(travels, value)]));
+    }
+    assert_eq!(all.len(), FormatKey::ALL.len());
 }
 
 fn overridden(parameters: &[(&str, &str)], mutable: &[(&str, &str)]) -> VolumeParameters {

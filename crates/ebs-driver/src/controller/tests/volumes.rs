@@ -214,14 +214,16 @@ async fn a_quota_or_a_full_zone_lets_the_orchestrator_choose_another() {
     assert!(world.volumes().await.is_empty());
 }
 
-/// Wrong credentials are PermissionDenied and named.
+/// Wrong credentials are Unauthenticated, and a right that is missing is PermissionDenied; each says what to look at.
 ///
-/// Rule: D-44
+/// Rule: D-44; controller.md 5.2
 #[tokio::test(start_paused = true)]
-async fn wrong_credentials_are_named() {
+async fn wrong_credentials_and_missing_rights_are_named() {
     let world = World::start().await;
     world.ec2.fail_next(Action::CreateVolume, ErrorClass::Unauthenticated, false);
-    refused(world.create(in_zone(named("pvc-1"), "us-west-2a")).await, "PermissionDenied", "credentials");
+    refused(world.create(in_zone(named("pvc-1"), "us-west-2a")).await, "Unauthenticated", "credentials");
+    world.ec2.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
+    refused(world.create(in_zone(named("pvc-1"), "us-west-2a")).await, "PermissionDenied", "IAM policy");
     assert!(world.volumes().await.is_empty());
 }
 
