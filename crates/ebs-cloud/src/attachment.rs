@@ -7,6 +7,7 @@ mod detach_call;
 mod device_name;
 mod instance_cache;
 mod node_attachment;
+mod node_local;
 mod pairs;
 mod pending_detaches;
 mod proof;

@@ -38,7 +38,7 @@ pub use lease_terms::Sidecar;
 pub use object::Object;
 pub use snapshot::SnapshotService;
 pub use spec::{
-    Attached, CapacityRequest, CloudConfig, Ensured, Lock, ModifySpec, SnapshotFeatures, SnapshotSpec, Source, Term,
-    Topology, VolumeSpec,
+    Attached, CapacityRequest, CloudConfig, Ensured, Lock, LockEnd, LockMode, ModifySpec, SnapshotFeatures,
+    SnapshotSpec, Source, Term, Topology, VolumeSpec,
 };
 pub use volume::VolumeService;

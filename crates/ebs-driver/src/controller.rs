@@ -10,6 +10,7 @@ mod delete_volume;
 mod expand;
 mod handle;
 mod list_volumes;
+mod node_local;
 mod publish;
 mod refusal;
 mod snapshots;
@@ -49,6 +50,8 @@ pub struct ControllerOptions {
     pub driver: DriverName,
     /// What to tag and how.
     pub tags: TagPolicy,
+    /// `--enable-node-local-volumes`: handles `local-ebs://…` may be published.
+    pub node_local_volumes: bool,
 }
 
 /// The CSI controller service over one EC2. Clones share everything.

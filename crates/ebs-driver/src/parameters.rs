@@ -3,15 +3,20 @@
 //! A map of strings is read once, completely, and refused at the first thing that is not understood. Keys are
 //! case-insensitive, except the prefix `tagSpecification`; two spellings of one key are refused (`controller.md` C15).
 
+mod described;
 mod error;
 mod formatting;
+mod lock;
 mod mutable;
 mod snapshot;
+mod snapshot_keys;
 mod value;
 mod volume;
+mod volume_keys;
 
 use std::collections::{BTreeMap, HashMap};
 
+pub use described::Described;
 pub use error::ParameterError;
 pub use formatting::check_format_options;
 pub use mutable::MutableParameters;
@@ -24,6 +29,13 @@ use crate::tags::TagTemplate;
 
 /// Prefix of the keys that carry a tag; case-sensitive.
 const TAG_PREFIX: &str = "tagSpecification";
+/// The keys with that prefix, for the documentation.
+pub const TAG_SPECIFICATION: Described = Described::new(
+    "tagSpecification*",
+    "`key=value`; the prefix in this spelling, followed by anything",
+    "a tag; the value is a template, see [tagging](tagging.md)",
+)
+.not("[reserved keys](tagging.md#reserved-keys)");
 /// Prefix of the keys that name a tag to delete; case-sensitive.
 const TAG_DELETION_PREFIX: &str = "tagDeletion";
 

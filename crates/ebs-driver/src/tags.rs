@@ -10,11 +10,19 @@ use go_template::{Data, TemplateError};
 use crate::parameters::{ClaimNames, MutableParameters, SnapshotParameters, VolumeParameters};
 
 /// Most tags of one EC2 resource.
-const MAX_TAGS: usize = 50;
+pub const MAX_TAGS: usize = 50;
 /// Most characters of a tag's key.
-const MAX_KEY: usize = 128;
+pub const MAX_KEY: usize = 128;
 /// Most characters of a tag's value.
-const MAX_VALUE: usize = 256;
+pub const MAX_VALUE: usize = 256;
+/// Keys that no user may set; case-sensitive.
+pub const RESERVED_KEYS: [&str; 3] =
+    [DriverName::VOLUME_NAME_TAG, DriverName::SNAPSHOT_NAME_TAG, DriverName::CLUSTER_NAME_TAG];
+
+/// Beginnings of keys that no user may set; case-sensitive.
+pub fn reserved_prefixes(driver: &DriverName) -> [String; 2] {
+    ["kubernetes.io".to_owned(), format!("{driver}/")]
+}
 
 /// A tag that cannot be. Its key is named; always InvalidArgument (or a refusal to start, for `--extra-tags`).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -184,9 +192,8 @@ impl TagPolicy {
     }
 
     fn check_user_key(&self, key: &str) -> Result<(), TagError> {
-        let exact = [DriverName::VOLUME_NAME_TAG, DriverName::SNAPSHOT_NAME_TAG, DriverName::CLUSTER_NAME_TAG];
-        let own_prefix = format!("{}/", self.driver);
-        if exact.contains(&key) || key.starts_with("kubernetes.io") || key.starts_with(&own_prefix) {
+        if RESERVED_KEYS.contains(&key) || reserved_prefixes(&self.driver).iter().any(|prefix| key.starts_with(prefix))
+        {
             return Err(TagError::Reserved { key: key.to_owned(), driver: self.driver.clone() });
         }
         check_key(key)

@@ -135,7 +135,7 @@ impl<E: Ec2> Driver<E> {
         let cloud = Cloud::new(link, CloudConfig { time_of_day: Some(now), ..CloudConfig::new(driver.clone()) });
         let cluster_id = Some(CLUSTER.to_owned());
         let tags = TagPolicy { driver: driver.clone(), cluster_id, extra: Tags::new(), warn_on_invalid: false };
-        let options = ControllerOptions { driver, tags };
+        let options = ControllerOptions { driver, tags, ..ControllerOptions::default() };
         let service = ControllerService::new(Arc::new(cloud), options, Operations::new());
         Self { service, process, network: Arc::clone(network), memory: Arc::default() }
     }

@@ -7,7 +7,7 @@ use ebs_cloud::Ec2;
 use ebs_types::VolumeId;
 
 use super::codes::settled;
-use super::handle::require;
+use super::handle::{is_node_local, require};
 use super::refusal::refused;
 use super::{ControllerError, ControllerService};
 use crate::operation::{Key, OperationError};
@@ -21,6 +21,10 @@ pub(super) async fn run<E: Ec2>(
     request: DeleteVolumeRequest,
 ) -> Result<DeleteVolumeResponse, OperationError<ControllerError>> {
     require(&request.volume_id, "volume_id").map_err(refused)?;
+    if is_node_local(&request.volume_id) {
+        tracing::info!(handle = request.volume_id, "nothing to delete: the volume is its node's");
+        return Ok(DeleteVolumeResponse {});
+    }
     let Ok(id) = VolumeId::from_handle(&request.volume_id) else {
         tracing::info!(handle = request.volume_id, "nothing to delete: the handle is not an EC2 volume id");
         return Ok(DeleteVolumeResponse {});

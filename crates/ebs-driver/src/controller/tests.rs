@@ -1,9 +1,15 @@
 //! The service over the simulated EC2 in memory, on paused time.
 
 mod attachments;
+mod documents;
+mod examples;
 mod impatient;
 mod interleavings;
 mod lists;
+mod node_local;
+mod outposts;
+mod random_requests;
+mod requests;
 mod short_deadlines;
 mod snapshots;
 mod volumes;

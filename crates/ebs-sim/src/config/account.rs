@@ -14,6 +14,8 @@ pub struct AccountSettings {
     /// Keys that are disabled, about to be deleted or not there: id, alias or ARN. A volume that needs one of them is
     /// accepted and then vanishes.
     pub unusable_kms_keys: Vec<String>,
+    /// ARN of the Outpost on which the machine's own instance runs. `None`: it runs in the region.
+    pub machine_outpost: Option<String>,
     /// Volume types that a zone lacks, by the zone's name. Local Zones lack io2 and standard anyway.
     pub missing_volume_types: BTreeMap<String, Vec<String>>,
     pub quotas: Quotas,

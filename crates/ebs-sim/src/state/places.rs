@@ -50,6 +50,7 @@ impl Sim {
             hypervisor: hypervisor(&instance.instance_type).to_owned(),
             root_device: instance.root_device.clone(),
             devices,
+            outpost_arn: self.policy.account.machine_outpost.clone().filter(|_| instance.local),
             network_interfaces: instance.interfaces.clone(),
             tags: instance.tags.clone(),
             local: instance.local,

@@ -26,13 +26,23 @@ fn wrong_requests_have_codes_that_say_so() {
         (ControllerError::EmptySource, Meaning::InvalidArgument),
         (ControllerError::Readonly { volume: id() }, Meaning::InvalidArgument),
         (ControllerError::MaxEntries(-1), Meaning::InvalidArgument),
-        (ControllerError::NotYet { what: "node", id: id() }, Meaning::InvalidArgument),
+        (ControllerError::NodeLocal { handle: id() }, Meaning::InvalidArgument),
+        (ControllerError::NodeLocalOff { handle: id() }, Meaning::InvalidArgument),
+        (ControllerError::NodeLocalHandle { handle: id() }, Meaning::InvalidArgument),
+        (ControllerError::NodeLocalOnHyperPod { handle: id(), node: id() }, Meaning::InvalidArgument),
         (ControllerError::NotMultiAttach { volume: id(), why: "", published: false }, Meaning::InvalidArgument),
         (ControllerError::NotMultiAttach { volume: id(), why: "", published: true }, Meaning::AlreadyExists),
         (ControllerError::NoSuchId { kind: "volume", id: id() }, Meaning::NotFound),
         (ControllerError::NoSuchSnapshot { snapshot: id() }, Meaning::NotFound),
         (ControllerError::NoSuchToken(id()), Meaning::BadPageToken),
         (ControllerError::ZoneUnknown { volume: id() }, Meaning::InProgress),
+        (
+            ControllerError::OutpostUnknown {
+                volume: id(),
+                cause: ebs_types::OutpostArn::parse("op-1").expect_err("no ARN"),
+            },
+            Meaning::InProgress,
+        ),
     ];
     for (error, meaning) in rows {
         assert_eq!(error.meaning(), meaning, "{error}");
