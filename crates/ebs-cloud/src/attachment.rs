@@ -2,6 +2,7 @@
 
 mod attach;
 mod attach_call;
+mod await_modified;
 mod detach;
 mod detach_call;
 mod device_name;

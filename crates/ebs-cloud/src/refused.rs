@@ -20,8 +20,12 @@ pub(crate) fn refused(what: impl Display, error: Ec2Error) -> CloudError {
         ErrorClass::AttachmentNotFound
         | ErrorClass::ModificationNotFound
         | ErrorClass::IncorrectState
+        | ErrorClass::IncorrectInstanceState
+        | ErrorClass::BeingModified
+        | ErrorClass::NotPermitted
         | ErrorClass::VolumeInUse
         | ErrorClass::SnapshotInUse
+        | ErrorClass::FastRestoresEnabled
         | ErrorClass::DeviceNameInUse
         | ErrorClass::ZoneMismatch
         | ErrorClass::ModificationCooldown
@@ -78,8 +82,12 @@ fn reason(error: &Ec2Error) -> &'static str {
         ErrorClass::ModificationNotFound => "there is no such modification",
         ErrorClass::MalformedId => "EC2 says that an id in the request is malformed: correct the id",
         ErrorClass::IncorrectState => "the state of the object forbids it",
+        ErrorClass::IncorrectInstanceState => "the state of the instance forbids it",
+        ErrorClass::BeingModified => "the volume is being modified: try again when EC2 has done that",
+        ErrorClass::NotPermitted => "EC2 does not permit it as things are",
         ErrorClass::VolumeInUse => "the volume is in use: detach it first",
         ErrorClass::SnapshotInUse => "the snapshot is in use or locked",
+        ErrorClass::FastRestoresEnabled => "fast snapshot restores are enabled: disable them in every zone first",
         ErrorClass::DeviceNameInUse => "the device name is taken",
         ErrorClass::IdempotentMismatch => "the name was used before with other parameters",
         ErrorClass::LimitExceeded(limit) => exceeded(limit),

@@ -239,16 +239,13 @@ mod tests {
         let refusal =
             |segments: &[(&str, &str)]| crate::status::chain(&read(vec![], vec![term(segments)]).expect_err("refused"));
         let zone = (DriverName::ZONE_KEY, "us-west-2a");
-        for missing in 0..4 {
-            for empty in [false, true] {
-                let mut segments = vec![zone];
-                for (at, (key, value)) in all.iter().enumerate() {
-                    if at != missing || empty {
-                        segments.push((key, if at == missing { "" } else { value }));
-                    }
-                }
+        for (missing, _) in &all {
+            let there = all.iter().filter(|(key, _)| key != missing).map(|(key, value)| (key.as_str(), value.as_str()));
+            let without: Vec<_> = there.chain([zone]).collect();
+            let empty: Vec<_> = without.iter().copied().chain([(missing.as_str(), "")]).collect();
+            for segments in [without, empty] {
                 let message = refusal(&segments);
-                assert!(message.contains(&format!("without {}:", all[missing].0)), "{message}");
+                assert!(message.contains(&format!("without {missing}:")), "{message}");
             }
         }
         let keys = driver.outpost_key();

@@ -432,6 +432,10 @@ impl<E: Ec2> World<E> {
                 Ok(())
             }
             Err(refused) if !refused.code.is_final(false) || self.is_denial(&refused) => Ok(()),
+            Err(refused) if refused.code == RpcCode::FailedPrecondition && self.network.has_fast_restores(id) => {
+                self.ask_to_switch_off(id);
+                Ok(())
+            }
             Err(refused) if refused.code == RpcCode::FailedPrecondition && self.network.is_locked(id) => Ok(()),
             Err(refused) => unexpected("DeleteSnapshot", id, &refused),
         }

@@ -14,6 +14,7 @@
 //!
 //! That the model finds bugs is shown by planting some ([`Planted`]).
 
+mod administrator;
 mod answers;
 mod beliefs;
 mod calls;

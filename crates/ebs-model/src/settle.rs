@@ -42,6 +42,7 @@ impl<E: Ec2> World<E> {
         loop {
             // What was on its way when the faults ended may have stuck since.
             self.sim.engine().release_all();
+            self.switch_off_fast_restores().await;
             let mut open = self.settle_claims(&mut tried);
             open.extend(self.bring_home());
             open.extend(self.settle_snapshots(&mut tried));
@@ -200,6 +201,9 @@ impl<E: Ec2> World<E> {
     async fn remove_twins(&mut self) {
         let names: Vec<String> = self.beliefs.snaps.iter().filter(|s| s.twinned).map(|s| s.name.clone()).collect();
         let truth = self.sim.engine().snapshot_of_state().await;
+        let twins =
+            names.iter().flat_map(|name| crate::truth::named_snapshots(&truth, name).map(|twin| twin.id.clone()));
+        self.switch_off_for_good(twins.collect()).await;
         for name in names {
             for twin in crate::truth::named_snapshots(&truth, &name) {
                 let call = api::DeleteSnapshot { snapshot_id: twin.id.clone(), dry_run: false };

@@ -22,7 +22,10 @@ impl<E: Ec2> World<E> {
             10..=39 => self.work_on_a_claim(),
             40..=66 => self.move_a_volume(),
             67..=73 => self.grow_a_volume(),
-            74..=83 => self.work_on_a_snapshot(),
+            74..=83 => {
+                self.switch_off_fast_restores().await;
+                self.work_on_a_snapshot();
+            }
             84..=91 => self.repeat_a_call(),
             92..=95 => self.ask_for_other_content(),
             _ => self.disturb().await,

@@ -8,6 +8,7 @@ mod create;
 mod detach;
 mod detach_proof;
 mod ec2_override;
+mod ec2_refusals;
 mod expand;
 mod final_errors;
 mod fixture;

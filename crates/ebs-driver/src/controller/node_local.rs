@@ -3,7 +3,7 @@
 
 use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerPublishVolumeResponse};
 use ebs_cloud::Ec2;
-use ebs_types::{DeviceName, NodeId, VolumeId};
+use ebs_types::{DeviceName, InstanceId, NodeId, VolumeId};
 
 use super::handle::require;
 use super::{ControllerError, ControllerService, handle};
@@ -24,7 +24,7 @@ pub(super) async fn publish<E: Ec2>(
 }
 
 /// Checks what is asked for and gives the node that it is asked for.
-fn node(request: &ControllerPublishVolumeRequest) -> Result<ebs_types::InstanceId, ControllerError> {
+fn node(request: &ControllerPublishVolumeRequest) -> Result<InstanceId, ControllerError> {
     require(&request.node_id, "node_id")?;
     let capability = request.volume_capability.as_ref().ok_or(CapabilityError::Missing)?;
     capability::check_node_local(capability)?;

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::Oddities;
+
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccountSettings {
@@ -18,6 +20,8 @@ pub struct AccountSettings {
     pub machine_outpost: Option<String>,
     /// Volume types that a zone lacks, by the zone's name. Local Zones lack io2 and standard anyway.
     pub missing_volume_types: BTreeMap<String, Vec<String>>,
+    /// What EC2 does in some places or at some times.
+    pub oddities: Oddities,
     pub quotas: Quotas,
 }
 
@@ -35,6 +39,8 @@ pub struct Quotas {
     pub concurrent_copies: Option<usize>,
     /// Snapshots enabled for fast restore in a zone.
     pub fast_restores: Option<usize>,
+    /// Snapshots of the region that are `pending` at one time.
+    pub pending_snapshots: Option<usize>,
     pub instances: Option<usize>,
 }
 
@@ -64,6 +70,7 @@ impl Quotas {
             ]),
             concurrent_copies: Some(5),
             fast_restores: Some(5),
+            pending_snapshots: Some(100),
             instances: None,
         }
     }

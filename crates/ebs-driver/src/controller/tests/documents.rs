@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use ebs_types::{DriverName, Tags};
 
+use super::map;
 use crate::parameters::{
     ClaimNames, Described, MutableParameters, SnapshotParameters, TAG_SPECIFICATION, VolumeParameters,
 };
@@ -43,7 +44,6 @@ fn tables() -> Vec<Table> {
 
 /// The tags of a volume and of a snapshot of which everything is known.
 fn own_tags() -> String {
-    let map = |entries: &[(&str, &str)]| super::map(entries);
     let policy = TagPolicy { cluster_id: Some("prod".to_owned()), ..TagPolicy::default() };
     let class = map(&[
         ("iopsPerGB", "50"),

@@ -10,6 +10,8 @@ fn from(request: CreateVolumeRequest, source: SourceType) -> CreateVolumeRequest
     CreateVolumeRequest { volume_content_source: Some(csi::VolumeContentSource { r#type: Some(source) }), ..request }
 }
 
+type Mend = fn(&mut CreateVolumeRequest);
+
 /// Of several faults of a CreateVolume the first is told: name, capabilities, size, parameters, those of the attributes class,
 /// tags, formatting, source, topology.
 ///
@@ -30,7 +32,6 @@ async fn of_several_faults_the_first_is_told() {
         mutable_parameters: map(&[("encrypted", "true")]),
         ..in_zone(from(with_parameters(named(""), &parameters), no_source), "Mars")
     };
-    type Mend = fn(&mut CreateVolumeRequest);
     let faults: [(&str, Mend); 11] = [
         ("no name", |r| r.name = "pvc-1".to_owned()),
         ("no volume capability", |r| r.volume_capabilities = vec![block(Mode::MultiNodeReaderOnly)]),
