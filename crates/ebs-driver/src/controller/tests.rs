@@ -8,6 +8,7 @@ mod interleavings;
 mod lists;
 mod node_local;
 mod outposts;
+mod random_requests;
 mod requests;
 mod short_deadlines;
 mod snapshots;
