@@ -163,6 +163,7 @@ fn controller(settings: &Settings, cloud: Arc<Cloud<AwsEc2>>, operations: Operat
     let options = ControllerOptions {
         driver: settings.driver.name.clone(),
         tags: settings.driver.tags.clone(),
+        modification_window: settings.modification_window,
         node_local_volumes: settings.node_local_volumes,
     };
     ControllerService::new(cloud, options, operations)

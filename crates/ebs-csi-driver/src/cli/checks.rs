@@ -1,6 +1,7 @@
 //! From flags to settings: what is wrong is refused, what has no effect is said.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ebs_driver::config::{DriverConfig, DriverOptions};
 use ebs_driver::server::Endpoint;
@@ -45,6 +46,7 @@ pub(super) fn settings(flags: &Flags, version: &str) -> Result<Settings, Refused
         driver,
         http,
         batching: flags.controller.as_ref().is_none_or(|controller| controller.batching),
+        modification_window: modification_window(flags),
         node_local_volumes: flags.controller.as_ref().is_some_and(|controller| controller.enable_node_local_volumes),
         deprecated_metrics: flags.controller.as_ref().is_some_and(|controller| controller.deprecated_metrics),
         imds_allowed,
@@ -53,6 +55,11 @@ pub(super) fn settings(flags: &Flags, version: &str) -> Result<Settings, Refused
         shutdown_timeout: flags.common.shutdown_timeout,
         node,
     })
+}
+
+/// Nothing is gathered where there is no controller.
+fn modification_window(flags: &Flags) -> Duration {
+    flags.controller.as_ref().map_or(Duration::ZERO, |controller| controller.modify_volume_request_handler_timeout)
 }
 
 fn driver_options(flags: &Flags, version: &str) -> DriverOptions {

@@ -122,7 +122,7 @@ pub(super) struct ControllerFlags {
     /// Questions to EC2 about several objects travel in one call (the default); false: each alone, at once
     #[arg(long, default_value = "true")]
     pub(super) batching: bool,
-    /// How long modifications of one volume are collected (not available yet)
+    /// How long changes of one volume (size, type, IOPS, throughput) are gathered to become one call to EC2
     #[arg(long, default_value = "2s", value_name = "DURATION", value_parser = values::positive_duration)]
     pub(super) modify_volume_request_handler_timeout: Duration,
     /// Also serve the metrics of calls to EC2 under the names of the in-tree cloud provider
