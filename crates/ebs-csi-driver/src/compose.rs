@@ -23,6 +23,9 @@ use crate::health;
 use crate::observers::{Counting, Detaches, EXPECTED_ACTIONS};
 use crate::version::VERSION;
 
+/// What the reference driver's SDK reads and this driver does not (`ebs-cloud.md` E26).
+const IGNORED_VARIABLES: [&str; 2] = ["AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"];
+
 /// A driver that is ready to serve.
 pub(crate) struct Driver {
     pub(crate) bound: Bound,
@@ -143,6 +146,11 @@ async fn cloud(
         version: VERSION.to_owned(),
         log_bodies: settings.log_aws_bodies,
     };
+    for name in IGNORED_VARIABLES.into_iter().filter(|name| environment(name).is_some()) {
+        tracing::warn!(
+            "{name} has no effect: how often a call is made follows from what EC2 takes, within each request's own bound"
+        );
+    }
     let observer = Arc::clone(&counting);
     let ec2 = AwsEc2::connect(&config, observer).await.context("the EC2 client cannot be built")?;
     // Only now: an endpoint with a password in it was refused, and must not reach the log.
@@ -155,6 +163,7 @@ fn controller(settings: &Settings, cloud: Arc<Cloud<AwsEc2>>, operations: Operat
     let options = ControllerOptions {
         driver: settings.driver.name.clone(),
         tags: settings.driver.tags.clone(),
+        modification_window: settings.modification_window,
         node_local_volumes: settings.node_local_volumes,
     };
     ControllerService::new(cloud, options, operations)

@@ -476,6 +476,22 @@ async fn a_missing_source_is_named() {
     assert_eq!(fixture.volumes().await.len(), 0);
 }
 
+/// A size that EC2 does not give the type is OutOfRange, with EC2's own words; nothing is made.
+///
+/// Rule: controller.md C2, C8
+#[tokio::test(start_paused = true)]
+async fn a_size_that_the_type_does_not_have_is_out_of_range_with_ec2s_words() {
+    let fixture = Fixture::new().await;
+    for (volume_type, size) in [(VolumeType::Gp3, Gib(65_537)), (VolumeType::St1, Gib(124))] {
+        let capacity = CapacityRequest { required: Some(size), fallback: size, limit: None };
+        let error = fixture.create(&VolumeSpec { capacity, volume_type, ..spec("pvc-1") }).await.unwrap_err();
+        assert!(matches!(error.kind, CloudErrorKind::OutOfRange), "{error:?}");
+        let told = message_of(&error);
+        assert!(told.contains("required_bytes") && told.contains("InvalidParameterValue"), "{told}");
+    }
+    assert!(fixture.volumes().await.is_empty());
+}
+
 /// A size below the snapshot is OutOfRange, naming the snapshot.
 ///
 /// Rule: controller.md 6.8, C2, C8

@@ -42,6 +42,7 @@ fn of_missing(rpc: Rpc) -> Option<Meaning> {
         | Rpc::ValidateVolumeCapabilities
         | Rpc::ControllerExpandVolume
         | Rpc::ControllerModifyVolume
+        | Rpc::ModifyVolumeProperties
         | Rpc::CreateSnapshot
         | Rpc::GetSnapshot
         | Rpc::ControllerGetVolume
@@ -62,7 +63,8 @@ fn of_missing(rpc: Rpc) -> Option<Meaning> {
         | Rpc::NodeGetStorageHealth
         | Rpc::NodeExpandVolume
         | Rpc::NodeGetCapabilities
-        | Rpc::NodeGetInfo => Some(Meaning::NotFound),
+        | Rpc::NodeGetInfo
+        | Rpc::GetCSIDriverModificationCapability => Some(Meaning::NotFound),
     }
 }
 

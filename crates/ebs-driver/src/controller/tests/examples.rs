@@ -5,12 +5,13 @@ mod yaml;
 use csi_proto::csi::volume_content_source::{SnapshotSource, Type as SourceType};
 
 use super::documents::repository;
+use super::modifications::modify;
 use super::snapshots::take;
 use super::*;
 use yaml::Yaml;
 
 /// The pages with examples.
-const PAGES: [&str; 3] = ["docs/parameters.md", "docs/tagging.md", "docs/snapshots.md"];
+const PAGES: [&str; 4] = ["docs/parameters.md", "docs/tagging.md", "docs/snapshots.md", "docs/modify-volume.md"];
 /// The ARN in the examples, of the simulated account.
 const OUTPOST: &str = "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef0";
 
@@ -59,13 +60,13 @@ fn topology_of(class: &Yaml) -> Option<csi::TopologyRequirement> {
     Some(csi::TopologyRequirement { preferred: requisite.clone(), requisite })
 }
 
-/// Every StorageClass and VolumeSnapshotClass in the documentation is applied as it stands: a volume or a snapshot is made of
-/// it, and every parameter is a string, as Kubernetes wants it.
+/// Every StorageClass, VolumeSnapshotClass and VolumeAttributesClass in the documentation is applied as it stands: a volume or
+/// a snapshot is made of it, or a volume changed to it, and every parameter is a string, as Kubernetes wants it.
 ///
 /// Rule: D-73
 #[tokio::test(start_paused = true)]
 async fn every_class_in_the_documentation_makes_a_volume_or_a_snapshot() {
-    let (mut classes, mut snapshot_classes) = (0, 0);
+    let (mut classes, mut snapshot_classes, mut attributes_classes) = (0, 0, 0);
     for page in PAGES {
         for object in objects(page) {
             let what = format!("{page}: {} {}", object.text(&["kind"]), object.text(&["metadata", "name"]));
@@ -84,6 +85,11 @@ async fn every_class_in_the_documentation_makes_a_volume_or_a_snapshot() {
                     assert_eq!(object.text(&["driver"]), "ebs.csi.aws.com", "{what}");
                     apply_snapshot_class(&what, &object).await;
                 }
+                "VolumeAttributesClass" => {
+                    attributes_classes += 1;
+                    assert_eq!(object.text(&["driverName"]), "ebs.csi.aws.com", "{what}");
+                    apply_attributes_class(&what, &object).await;
+                }
                 "VolumeSnapshotContent" => assert_eq!(object.text(&["spec", "driver"]), "ebs.csi.aws.com", "{what}"),
                 "PersistentVolume" => assert_eq!(object.text(&["spec", "csi", "driver"]), "ebs.csi.aws.com", "{what}"),
                 "PersistentVolumeClaim" | "VolumeSnapshot" => {}
@@ -91,7 +97,8 @@ async fn every_class_in_the_documentation_makes_a_volume_or_a_snapshot() {
             }
         }
     }
-    assert!(classes >= 4 && snapshot_classes >= 3, "{classes} and {snapshot_classes} classes were found");
+    let found = (classes, snapshot_classes, attributes_classes);
+    assert!(classes >= 4 && snapshot_classes >= 3 && attributes_classes >= 2, "so many classes were found: {found:?}");
 }
 
 async fn apply_class(what: &str, class: &Yaml) {
@@ -106,6 +113,25 @@ async fn apply_class(what: &str, class: &Yaml) {
     let made =
         world.create(volume_of(class, "pvc-1", source)).await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
     assert_eq!(made.capacity_bytes, 100 * GIB, "{what}");
+}
+
+/// A volume that is made with the class, and one that is changed to it, are the same.
+async fn apply_attributes_class(what: &str, class: &Yaml) {
+    let world = World::start().await;
+    let claim = [("csi.storage.k8s.io/pvc/name", "data-0"), ("csi.storage.k8s.io/pvc/namespace", "shop")];
+    let capacity_range = Some(CapacityRange { required_bytes: 100 * GIB, limit_bytes: 0 });
+    let plain = CreateVolumeRequest { capacity_range, ..with_parameters(named("pvc-1"), &claim) };
+    let parameters: HashMap<String, String> = class.strings(&["parameters"]).into_iter().collect();
+    let with_class =
+        CreateVolumeRequest { name: "pvc-2".to_owned(), mutable_parameters: parameters.clone(), ..plain.clone() };
+    world.create(with_class).await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
+    let volume = world.create(plain).await.expect("created").volume_id;
+    let parameters: Vec<(&str, &str)> = parameters.iter().map(|(k, v)| (k.as_str(), v.as_str())).chain(claim).collect();
+    modify(&world, &volume, &parameters).await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
+    let mut volumes = world.volumes().await;
+    volumes.iter_mut().for_each(|volume| drop(volume.tags.remove("CSIVolumeName")));
+    let shape = |v: &SimVolume| (v.volume_type.clone(), v.iops, v.throughput, v.tags.clone());
+    assert_eq!(shape(&volumes[0]), shape(&volumes[1]), "{what}");
 }
 
 async fn apply_snapshot_class(what: &str, class: &Yaml) {
