@@ -234,7 +234,7 @@ def lists_come_in_pages():
         refused("InvalidParameterValue", EC2.describe_volumes, MaxResults=least)
     refused("InvalidParameterCombination", EC2.describe_volumes, VolumeIds=sorted(made)[:1], MaxResults=5)
     for token in ("garbage", first["NextToken"] + "x"):
-        refused("InvalidNextToken", EC2.describe_volumes, Filters=filters, MaxResults=5, NextToken=token)
+        refused("InvalidParameterValue", EC2.describe_volumes, says="NextToken", Filters=filters, MaxResults=5, NextToken=token)
 
 
 def filters_choose():
@@ -563,7 +563,7 @@ def nodes_of_clusters_have_volumes_too():
     attachment = the_volume(it)["Attachments"][0]
     equal(attachment["AssociatedResource"], f"{node['ClusterArn']}-{NO_INSTANCE}", "what EC2 shows")
     expect("InstanceId" not in attachment, "EC2 shows an instance that is not ours")
-    refused("OperationNotPermitted", EC2.detach_volume, VolumeId=it)
+    refused("UnsupportedOperation", EC2.detach_volume, VolumeId=it)
     refused("ValidationException", sagemaker.attach_cluster_node_volume, says="HyperPod - Ec2ErrCode: VolumeInUse",
             **node, VolumeId=it)
     refused("ValidationException", sagemaker.detach_cluster_node_volume, says="Ec2ErrCode: InvalidVolume.NotFound",

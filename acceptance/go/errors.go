@@ -24,7 +24,7 @@ func (r *run) volumeErrors() {
 		{"InvalidParameterValue", "maximum is 256000", func(i *ec2.CreateVolumeInput) {
 			i.VolumeType, i.Iops = types.VolumeTypeIo2, aws.Int32(math.MaxInt32)
 		}},
-		{"InvalidSnapshot.NotFound", noSnapshot, func(i *ec2.CreateVolumeInput) { i.SnapshotId = aws.String(noSnapshot) }},
+		{"InvalidSnapshot.NotFound", "", func(i *ec2.CreateVolumeInput) { i.SnapshotId = aws.String(noSnapshot) }},
 		{"InvalidParameterDependency", "", func(i *ec2.CreateVolumeInput) { i.KmsKeyId = aws.String("alias/k") }},
 	} {
 		input := &ec2.CreateVolumeInput{

@@ -99,7 +99,7 @@ func (r *run) pages() {
 	answer, err = r.ec2.DescribeVolumes(r.ctx, &ec2.DescribeVolumesInput{MaxResults: aws.Int32(5), VolumeIds: made[:1]})
 	refused(400, "InvalidParameterCombination", "", answer, err)
 	answer, err = r.ec2.DescribeVolumes(r.ctx, &ec2.DescribeVolumesInput{NextToken: aws.String("garbage")})
-	refused(400, "InvalidNextToken", "", answer, err)
+	refused(400, "InvalidParameterValue", "NextToken", answer, err)
 }
 
 func (r *run) filters() {

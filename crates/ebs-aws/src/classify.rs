@@ -21,7 +21,7 @@ pub(crate) const THROTTLES: [&str; 14] = [
     "TransactionInProgressException",
 ];
 
-/// Every code with a meaning of its own, but for the throttles and `InvalidParameterValue`.
+/// Every code with a meaning of its own, but for the throttles and those whose meaning is in the message.
 const TABLE: &[(&str, ErrorClass)] = &[
     ("DryRunOperation", C::DryRunSucceeded),
     ("InvalidVolume.NotFound", C::VolumeNotFound),
@@ -39,7 +39,7 @@ const TABLE: &[(&str, ErrorClass)] = &[
     ("InvalidInstanceId.Malformed", C::MalformedId),
     ("InvalidID", C::MalformedId),
     ("IncorrectState", C::IncorrectState),
-    ("IncorrectInstanceState", C::IncorrectState),
+    ("IncorrectInstanceState", C::IncorrectInstanceState),
     ("IncorrectModificationState", C::IncorrectState),
     ("VolumeInUse", C::VolumeInUse),
     ("InvalidSnapshot.InUse", C::SnapshotInUse),
@@ -69,6 +69,8 @@ const TABLE: &[(&str, ErrorClass)] = &[
     ("MissingParameter", C::InvalidParameter),
     ("UnknownParameter", C::InvalidParameter),
     ("ValidationError", C::InvalidParameter),
+    ("InvalidRequest", C::InvalidParameter),
+    ("InvalidBlockDeviceMapping", C::InvalidParameter),
     ("MalformedQueryString", C::InvalidParameter),
     ("FilterLimitExceeded", C::InvalidParameter),
     ("InvalidFilter", C::InvalidParameter),
@@ -79,9 +81,11 @@ const TABLE: &[(&str, ErrorClass)] = &[
     ("TagPolicyViolation", C::InvalidParameter),
     ("RequestResourceCountExceeded", C::InvalidParameter),
     ("UnsupportedOperation", C::Unsupported),
+    ("UnsupportedOperationException", C::Unsupported),
     ("Unsupported", C::Unsupported),
     ("UnknownVolumeType", C::Unsupported),
     ("VolumeTypeNotAvailableInZone", C::Unsupported),
+    ("VolumeTypeNotAvailableInRegion", C::Unsupported),
     ("EncryptedVolumesNotSupported", C::Unsupported),
     ("InvalidAction", C::Unsupported),
     ("AuthFailure", C::Unauthenticated),
@@ -119,11 +123,15 @@ pub(crate) fn by_code(action: Action, status: u16, code: &str, message: &str) ->
     if THROTTLES.contains(&code) {
         return C::Throttled;
     }
-    if code == "InvalidParameterValue" {
-        return parameter_value(action, message);
-    }
-    if code == "ValidationException" {
-        return ec2_code_within(message).map_or(C::InvalidParameter, |code| by_code(action, status, &code, message));
+    match code {
+        "InvalidParameterValue" => return parameter_value(action, message),
+        "OperationNotPermitted" => return operation_not_permitted(message),
+        "InvalidSnapshot.InUse" if message.contains("fast restores") => return C::FastRestoresEnabled,
+        "ValidationException" => {
+            return ec2_code_within(message)
+                .map_or(C::InvalidParameter, |code| by_code(action, status, &code, message));
+        }
+        _ => {}
     }
     if let Some((_, class)) = TABLE.iter().find(|(known, _)| *known == code) {
         return *class;
@@ -144,14 +152,26 @@ fn ec2_code_within(message: &str) -> Option<String> {
     (!code.is_empty() && code != "ValidationException").then(|| code.to_owned())
 }
 
+/// So does `OperationNotPermitted`: one of its reasons passes by itself, and one is the state of an instance.
+fn operation_not_permitted(message: &str) -> ErrorClass {
+    if message.contains("in modification state") {
+        ErrorClass::BeingModified
+    } else if message.contains("detach root volume") {
+        // EC2 says `IncorrectState` of late.
+        ErrorClass::IncorrectState
+    } else {
+        ErrorClass::NotPermitted
+    }
+}
+
 /// `InvalidParameterValue` covers several meanings that only the message tells apart.
 fn parameter_value(action: Action, message: &str) -> ErrorClass {
     let message = message.to_ascii_lowercase();
-    let malformed_id =
-        ["volumeid", "volume", "snapshotid", "snapshot", "instanceid", "instance", "resourceid", "sourcevolumeid"]
-            .iter()
-            .any(|name| message.contains(&format!("for parameter {name} is invalid")));
-    if malformed_id {
+    // Some have an "s" where a call takes several: "for parameter volumes is invalid".
+    const NAMES: [&str; 5] = ["volume", "snapshot", "instance", "resource", "sourcevolume"];
+    let says = |name: &str| message.contains(&format!("for parameter {name} is invalid"));
+    let names_an_id = |name: &&str| ["", "s", "id", "ids"].iter().any(|end| says(&format!("{name}{end}")));
+    if NAMES.iter().any(names_an_id) {
         ErrorClass::MalformedId
     } else if action == Action::AttachVolume && message.contains("already in use") {
         ErrorClass::DeviceNameInUse

@@ -16,4 +16,4 @@ pub use describe::{
     DescribeBatcher, DescribeBatchers, DescribeQuery, Observation, PollTimes, Subscription, Transition,
     TransitionTimes, TypicalRange, pages,
 };
-pub use throttle::{BucketKey, DESCRIBE_TIMEOUT, Ec2Handle, RateLimited};
+pub use throttle::{BucketKey, DESCRIBE_TIMEOUT, Ec2Handle, QueuePlace, RateLimited};

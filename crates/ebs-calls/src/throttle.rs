@@ -12,4 +12,5 @@ mod token_bucket;
 mod wait_queue;
 
 pub use bucket_key::BucketKey;
+pub use call_context::QueuePlace;
 pub use client::{DESCRIBE_TIMEOUT, Ec2Handle, RateLimited};

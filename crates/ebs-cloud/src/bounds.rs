@@ -32,8 +32,14 @@ pub(crate) const STUCK_ATTACHING: Duration = Duration::from_secs(90);
 /// And it must have been watched for this long, so that a wrong clock of ours breaks off no sound attachment and no
 /// describe shows an earlier one.
 pub(crate) const STUCK_WATCHED: Duration = Duration::from_secs(16);
+/// How often an object is looked for that this process knows and a look does not show yet.
+pub(crate) const UNSEEN_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the probe for IOPS limits may hold up the request that needs it.
 pub(crate) const PROBE: Duration = Duration::from_secs(5);
+
+/// For how long an operation that gave up while it queued keeps its place for the next one like it: sidecars come back within
+/// this time.
+pub(crate) const KEPT_PLACE: Duration = Duration::from_secs(300);
 
 /// A describe may take this long even after the end of its operation: an operation that is about to end looks once
 /// more.

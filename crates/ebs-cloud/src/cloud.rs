@@ -1,15 +1,13 @@
 //! EBS policy over an EC2: three services over one context.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ebs_ec2::{Ec2, Observer, Zones as _};
-use ebs_types::{ConnectionId, InstanceId, VolumeId};
+use ebs_types::ConnectionId;
 
 use crate::attachment::AttachmentService;
 use crate::context::Context;
 use crate::error::CloudError;
-use crate::instance_facts::{self, InstanceFacts};
 use crate::lease_terms::Sidecar;
 use crate::refused::refused;
 use crate::snapshot::SnapshotService;
@@ -68,22 +66,9 @@ impl<E: Ec2> Cloud<E> {
     /// Asks EC2 once, without retry, whether it answers and knows us.
     ///
     /// # Errors
-    /// `CloudErrorKind::Unavailable`, `CloudErrorKind::Unauthorized`.
+    /// `CloudErrorKind::Unavailable`, `CloudErrorKind::Unauthenticated`, `CloudErrorKind::Unauthorized`.
     pub async fn check_access(&self) -> Result<(), CloudError> {
         let ec2 = self.context.ec2.for_background_read();
         ec2.check_access().await.map_err(|e| refused("check the access to EC2", e))
-    }
-
-    /// Describes instances, as many in a call as EC2 takes. An instance that does not exist is missing from the answer
-    /// and spoils nothing for the others.
-    ///
-    /// # Errors
-    /// `CloudErrorKind::Unavailable`, `CloudErrorKind::Unauthorized`.
-    pub async fn instance_facts(
-        &self,
-        ids: &BTreeSet<InstanceId>,
-        managed: &BTreeSet<VolumeId>,
-    ) -> Result<BTreeMap<InstanceId, InstanceFacts>, CloudError> {
-        instance_facts::describe(&self.context.ec2, ids, managed).await
     }
 }

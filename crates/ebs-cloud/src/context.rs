@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use ebs_calls::{DescribeBatchers, Ec2Handle, RateLimited};
+use ebs_calls::{DescribeBatchers, Ec2Handle, QueuePlace, RateLimited};
 use ebs_ec2::{Ec2, Observer, Snapshot, Volume};
 use ebs_types::{SnapshotId, VolumeId};
 
+use crate::bounds;
 use crate::describe::{FirstPoll, Lookups, ResourceWaiter, Verdict, Zones};
 use crate::error::CloudError;
+use crate::expiring::Expiring;
 use crate::object::Object;
 use crate::op::Op;
 use crate::policy_observer::PolicyObserver;
@@ -27,6 +29,8 @@ pub(crate) struct Context<E> {
     pub(crate) waiter: ResourceWaiter<E>,
     pub(crate) zones: Zones<E>,
     pub(crate) observer: PolicyObserver,
+    /// Where operations stood in the queues of the rate limiter, by what they do.
+    places: Expiring<String, QueuePlace>,
 }
 
 impl<E: Ec2> Context<E> {
@@ -41,14 +45,18 @@ impl<E: Ec2> Context<E> {
             waiter: ResourceWaiter::new(batchers),
             zones: Zones::new(Arc::clone(&ec2)),
             observer: PolicyObserver(observer),
+            places: Expiring::default(),
             ec2,
         }
     }
 
     /// EC2 for one mutation by that operation, and its repetitions: calls wait for their tokens until the operation's
-    /// deadline, and only while somebody waits for it.
+    /// deadline, and only while somebody waits for it. An operation whose clients left while it queued has kept its place
+    /// for the one that comes after it.
     pub(crate) fn for_mutation(&self, op: &Op<'_>) -> Ec2Handle<E> {
-        self.ec2.for_mutation(op.deadline, op.waiters)
+        let place = self.places.get(&op.what).filter(|place| !place.is_used()).unwrap_or_default();
+        self.places.insert(op.what.clone(), place.clone(), bounds::KEPT_PLACE);
+        self.ec2.for_mutation(op.deadline, op.waiters, place)
     }
 
     /// The volume, once it is sure that there is one or none: one made a moment ago may not be shown yet.

@@ -19,7 +19,8 @@ pub struct CloudError {
 /// What an error means. Closed: whoever maps it to a code maps all of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CloudErrorKind {
-    /// The object that the request is about does not exist: proven, not merely unseen.
+    /// The object that the request is about does not exist. Proven where a sidecar forgets something after it; a read
+    /// that finds nothing says so at once, unless this process has known the object within the last 15 s (`decisions.md` D-26).
     NotFound(Object),
     /// The snapshot or volume that the new object was to be made from does not exist.
     SourceNotFound(Object),
@@ -43,7 +44,9 @@ pub enum CloudErrorKind {
     Abandoned,
     /// EC2 could not be reached or would not serve us now (throttled to the end of the bound); nothing was done.
     Unavailable,
-    /// EC2 refuses our credentials, or what they may do.
+    /// EC2 does not accept our credentials: missing, wrong or expired, or our clock is off.
+    Unauthenticated,
+    /// The credentials do not allow it.
     Unauthorized,
     /// A paging token that nobody issued, or too long ago.
     BadPageToken,
@@ -64,6 +67,7 @@ impl CloudErrorKind {
             | Self::LimitExceeded
             | Self::InsufficientCapacity
             | Self::FailedPrecondition
+            | Self::Unauthenticated
             | Self::Unauthorized
             | Self::BadPageToken
             | Self::Internal => true,

@@ -18,13 +18,13 @@ mod context;
 mod describe;
 mod error;
 mod expiring;
-mod instance_facts;
 mod lease_terms;
 mod object;
 mod op;
 mod policy_observer;
 mod recent_writes;
 mod refused;
+mod shared_answers;
 mod snapshot;
 mod spec;
 mod volume;
@@ -34,12 +34,11 @@ pub use attachment::{AttachmentService, PendingDetach};
 pub use cloud::Cloud;
 pub use ebs_ec2::{Ec2, LockSnapshot, Page, Snapshot, SnapshotState, Volume, VolumeState};
 pub use error::{CloudError, CloudErrorKind};
-pub use instance_facts::InstanceFacts;
 pub use lease_terms::Sidecar;
 pub use object::Object;
 pub use snapshot::SnapshotService;
 pub use spec::{
-    Attached, CapacityRequest, CloudConfig, Ensured, Lock, ModifySpec, SnapshotFeatures, SnapshotSpec, Source, Term,
-    Topology, VolumeSpec,
+    Attached, CapacityRequest, CloudConfig, Ensured, Lock, LockEnd, LockMode, ModifySpec, SnapshotFeatures,
+    SnapshotSpec, Source, Term, Topology, VolumeSpec,
 };
 pub use volume::VolumeService;

@@ -103,6 +103,11 @@ impl RecentWrites {
         first(&self.known, object)
     }
 
+    /// True when a look that was asked for then may not show the object yet, although this process has heard of it.
+    pub(crate) fn may_be_unseen(&self, object: &Object, asked: Instant) -> bool {
+        self.known.get(object).is_some_and(|settled| asked < settled)
+    }
+
     /// From when on "not found" proves that the object is gone. Where this process has not heard of it, another one may
     /// have made it just before this one was asked.
     pub(crate) fn gone_from(&self, object: &Object, sidecar: Sidecar) -> Instant {

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use ebs_ec2::{Ec2Error, ErrorClass};
+use ebs_ec2::{Ec2Error, ErrorClass, Limit};
 
 use crate::error::{CloudError, CloudErrorKind};
 use crate::object::Object;
@@ -20,8 +20,12 @@ pub(crate) fn refused(what: impl Display, error: Ec2Error) -> CloudError {
         ErrorClass::AttachmentNotFound
         | ErrorClass::ModificationNotFound
         | ErrorClass::IncorrectState
+        | ErrorClass::IncorrectInstanceState
+        | ErrorClass::BeingModified
+        | ErrorClass::NotPermitted
         | ErrorClass::VolumeInUse
         | ErrorClass::SnapshotInUse
+        | ErrorClass::FastRestoresEnabled
         | ErrorClass::DeviceNameInUse
         | ErrorClass::ZoneMismatch
         | ErrorClass::ModificationCooldown
@@ -31,7 +35,8 @@ pub(crate) fn refused(what: impl Display, error: Ec2Error) -> CloudError {
         ErrorClass::InsufficientCapacity => CloudErrorKind::InsufficientCapacity,
         ErrorClass::SnapshotCooldown | ErrorClass::Throttled | ErrorClass::NotSent => CloudErrorKind::Unavailable,
         ErrorClass::BadToken => CloudErrorKind::BadPageToken,
-        ErrorClass::Unauthenticated | ErrorClass::Unauthorized => CloudErrorKind::Unauthorized,
+        ErrorClass::Unauthenticated => CloudErrorKind::Unauthenticated,
+        ErrorClass::Unauthorized => CloudErrorKind::Unauthorized,
         // No clear answer to a question leaves nothing behind, it is only no answer.
         ErrorClass::Ambiguous if !error.action.mutates() => CloudErrorKind::Unavailable,
         ErrorClass::Ambiguous => CloudErrorKind::OutcomeUnknown,
@@ -50,6 +55,23 @@ pub(crate) fn refused_about(what: impl Display, object: Object, error: Ec2Error)
     }
 }
 
+/// Which quota or ceiling is reached, and what makes room.
+fn exceeded(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Volumes => {
+            "the account has as many volumes, or GiB of them, as its quota allows: delete some or have it raised"
+        }
+        Limit::Snapshots => "the account has as many snapshots as its quota allows: delete some or have it raised",
+        Limit::Attachments => "the instance has as many attachments as it takes: use another node, or detach something",
+        Limit::Iops => "the account has as many IOPS provisioned as its quota allows: ask for fewer or have it raised",
+        Limit::ModificationSize => {
+            "more GiB are being modified than the account's quota allows: wait for the others or have it raised"
+        }
+        Limit::ConcurrentSnapshots => "too many snapshots are in progress: wait until one of them is completed",
+        Limit::Tags => "EC2 takes at most 50 tags on it: ask for fewer",
+    }
+}
+
 /// The rule behind a class, in our words.
 fn reason(error: &Ec2Error) -> &'static str {
     match error.class {
@@ -60,11 +82,15 @@ fn reason(error: &Ec2Error) -> &'static str {
         ErrorClass::ModificationNotFound => "there is no such modification",
         ErrorClass::MalformedId => "EC2 says that an id in the request is malformed: correct the id",
         ErrorClass::IncorrectState => "the state of the object forbids it",
+        ErrorClass::IncorrectInstanceState => "the state of the instance forbids it",
+        ErrorClass::BeingModified => "the volume is being modified: try again when EC2 has done that",
+        ErrorClass::NotPermitted => "EC2 does not permit it as things are",
         ErrorClass::VolumeInUse => "the volume is in use: detach it first",
         ErrorClass::SnapshotInUse => "the snapshot is in use or locked",
+        ErrorClass::FastRestoresEnabled => "fast snapshot restores are enabled: disable them in every zone first",
         ErrorClass::DeviceNameInUse => "the device name is taken",
         ErrorClass::IdempotentMismatch => "the name was used before with other parameters",
-        ErrorClass::LimitExceeded(_) => "a quota is reached: delete something or have the quota raised",
+        ErrorClass::LimitExceeded(limit) => exceeded(limit),
         ErrorClass::InsufficientCapacity => "the zone has no room for such a volume now",
         ErrorClass::ZoneMismatch => "volume and instance are in different zones",
         ErrorClass::InvalidParameter => "EC2 refuses a parameter",
@@ -74,7 +100,9 @@ fn reason(error: &Ec2Error) -> &'static str {
         ErrorClass::BadToken => "the paging token is not valid (any more): list from the beginning",
         ErrorClass::DryRunSucceeded => "EC2 answered a dry run that was none",
         ErrorClass::Throttled => "EC2 asks us to slow down",
-        ErrorClass::Unauthenticated => "EC2 does not accept the credentials: check that they exist and are current",
+        ErrorClass::Unauthenticated => {
+            "EC2 does not accept the credentials: check that they exist and have not expired, and that the clock is right"
+        }
         ErrorClass::Unauthorized => "the credentials do not allow it: check the driver's IAM policy",
         ErrorClass::Encryption => {
             "the KMS key cannot be used: check that it exists, is enabled and that its policy lets the driver use it"

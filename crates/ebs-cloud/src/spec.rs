@@ -168,33 +168,46 @@ pub struct SnapshotSpec {
 pub struct SnapshotFeatures {
     /// Zones in which volumes are to be restored fast.
     pub fast_restore_zones: Vec<ZoneName>,
-    pub lock: Lock,
+    pub lock: Option<Lock>,
 }
 
-/// A lock, as given: EC2 judges the combination. Empty: none.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// A lock that can be.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lock {
-    /// `governance` or `compliance`.
-    pub mode: Option<String>,
-    pub duration_days: Option<u32>,
-    pub expiration: Option<SystemTime>,
-    /// Hours in which a lock in compliance mode can be changed.
-    pub cool_off_hours: Option<u32>,
+    pub mode: LockMode,
+    pub end: LockEnd,
+}
+
+/// Who may lift a lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LockMode {
+    /// Whoever has the right to.
+    Governance,
+    /// Nobody, after that many hours (1 to 72) or at once.
+    Compliance { cool_off_hours: Option<u32> },
+}
+
+/// When a lock ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LockEnd {
+    /// So many days (1 to 36,500) after the snapshot is completed.
+    Days(u32),
+    At(SystemTime),
 }
 
 impl Lock {
-    /// The lock of that snapshot; `None` when none was asked for.
-    pub fn of(&self, snapshot: &SnapshotId) -> Option<LockSnapshot> {
-        if *self == Self::default() {
-            return None;
-        }
-        Some(LockSnapshot {
-            snapshot: snapshot.clone(),
-            mode: self.mode.clone(),
-            cool_off_hours: self.cool_off_hours,
-            expiration: self.expiration,
-            duration_days: self.duration_days,
-        })
+    /// The call that locks that snapshot so.
+    pub(crate) fn of(&self, snapshot: &SnapshotId) -> LockSnapshot {
+        let (mode, cool_off_hours) = match self.mode {
+            LockMode::Governance => ("governance", None),
+            LockMode::Compliance { cool_off_hours } => ("compliance", cool_off_hours),
+        };
+        let (duration_days, expiration) = match self.end {
+            LockEnd::Days(days) => (Some(days), None),
+            LockEnd::At(at) => (None, Some(at)),
+        };
+        let mode = Some(mode.to_owned());
+        LockSnapshot { snapshot: snapshot.clone(), mode, cool_off_hours, expiration, duration_days }
     }
 }
 

@@ -43,6 +43,10 @@ pub(crate) struct Settings {
     pub(crate) http: Option<HttpEndpoint>,
     /// Questions to EC2 about several objects travel in one call.
     pub(crate) batching: bool,
+    /// For how long changes of one volume are gathered.
+    pub(crate) modification_window: Duration,
+    /// Handles of node-local volumes may be published.
+    pub(crate) node_local_volumes: bool,
     /// Serve the EC2 metrics under the names of the in-tree cloud provider too.
     pub(crate) deprecated_metrics: bool,
     /// Sources of the machine's metadata to try, in order; those of this version.

@@ -23,6 +23,9 @@ use crate::health;
 use crate::observers::{Counting, Detaches, EXPECTED_ACTIONS};
 use crate::version::VERSION;
 
+/// What the reference driver's SDK reads and this driver does not (`ebs-cloud.md` E26).
+const IGNORED_VARIABLES: [&str; 2] = ["AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"];
+
 /// A driver that is ready to serve.
 pub(crate) struct Driver {
     pub(crate) bound: Bound,
@@ -67,7 +70,7 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
         background.spawn(ebs_telemetry::serve(endpoint, pages.clone()));
     }
     let whoami = whoami(settings).await?;
-    let counting = Arc::new(Counting(Arc::clone(&pages.metrics)));
+    let counting = Arc::new(Counting::new(Arc::clone(&pages.metrics)));
 
     let cloud = cloud(settings, &whoami, Arc::clone(&counting)).await?;
     if let Some(cloud) = &cloud {
@@ -78,7 +81,8 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
     let operations = [Operations::new(), Operations::new()];
     let controller = cloud.map(|cloud| controller(settings, cloud, operations[0].clone()));
     let node = node(settings, whoami, operations[1].clone())?;
-    background.spawn(health::watch(health, probe.clone(), pages.readiness));
+    let shown = health::Shown { readiness: pages.readiness, metrics: pages.metrics };
+    background.spawn(health::watch(health, probe.clone(), shown, Arc::clone(&counting.health_in_doubt)));
     let routes = server::routes(IdentityService::new(driver, probe), controller, node);
     Ok(Driver { bound, routes, observer: counting, operations: operations.to_vec(), background })
 }
@@ -88,6 +92,7 @@ fn metrics_config(settings: &Settings, detaches: &Arc<Detaches>) -> MetricsConfi
     MetricsConfig {
         with_deprecated: settings.deprecated_metrics,
         expected_actions: if has_controller { EXPECTED_ACTIONS.to_vec() } else { Vec::new() },
+        checks_health: has_controller,
         detaches: has_controller.then(|| Arc::clone(detaches) as _),
     }
 }
@@ -141,6 +146,11 @@ async fn cloud(
         version: VERSION.to_owned(),
         log_bodies: settings.log_aws_bodies,
     };
+    for name in IGNORED_VARIABLES.into_iter().filter(|name| environment(name).is_some()) {
+        tracing::warn!(
+            "{name} has no effect: how often a call is made follows from what EC2 takes, within each request's own bound"
+        );
+    }
     let observer = Arc::clone(&counting);
     let ec2 = AwsEc2::connect(&config, observer).await.context("the EC2 client cannot be built")?;
     // Only now: an endpoint with a password in it was refused, and must not reach the log.
@@ -150,7 +160,12 @@ async fn cloud(
 }
 
 fn controller(settings: &Settings, cloud: Arc<Cloud<AwsEc2>>, operations: Operations) -> ControllerService<AwsEc2> {
-    let options = ControllerOptions { driver: settings.driver.name.clone(), tags: settings.driver.tags.clone() };
+    let options = ControllerOptions {
+        driver: settings.driver.name.clone(),
+        tags: settings.driver.tags.clone(),
+        modification_window: settings.modification_window,
+        node_local_volumes: settings.node_local_volumes,
+    };
     ControllerService::new(cloud, options, operations)
 }
 

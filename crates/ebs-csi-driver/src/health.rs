@@ -1,62 +1,106 @@
-//! Keeps `/readyz` and the log up to date with what EC2 says; never restarts anything (`decisions.md` D-18).
+//! Keeps `/readyz`, the metrics and the log up to date with what EC2 says; never restarts anything (`decisions.md` D-18).
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use ebs_cloud::CloudError;
+use ebs_cloud::CloudErrorKind;
 use ebs_driver::identity::{HealthCheck, Readiness};
 use ebs_driver::status::chain;
+use ebs_telemetry::{HealthFailure, Metrics};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// How often EC2 is asked while all is well. The call is a dry run.
 const CALM: Duration = Duration::from_secs(300);
-/// How often while it is not.
+/// How often while it is not; and no more often when calls of others fail.
 const TROUBLE: Duration = Duration::from_secs(10);
 /// When no answer is a bad answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Where the answer is shown.
+#[derive(Debug, Clone)]
+pub(crate) struct Shown {
+    pub(crate) readiness: ebs_telemetry::Readiness,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
 /// Asks until dropped, and shows the answer in `shown`. Probe's own readiness (`probe`) is asked first, so that the
-/// two agree: Probe says ready once and for all, `shown` follows every change.
-pub(crate) async fn watch<H, P>(check: H, probe: Readiness<P>, shown: ebs_telemetry::Readiness)
+/// two agree: Probe says ready once and for all, `shown` follows every change. `in_doubt` is notified when a call to EC2
+/// failed in a way that another one may fail in, too: then EC2 is asked at once.
+pub(crate) async fn watch<H, P>(check: H, probe: Readiness<P>, shown: Shown, in_doubt: Arc<Notify>)
 where
     H: HealthCheck,
     P: HealthCheck,
 {
     while !probe.ask().await {
-        shown.set_not_ready("EC2 has not answered a health check yet; the log says why");
-        tokio::time::sleep(TROUBLE).await;
+        shown.readiness.set_not_ready("EC2 has not answered a health check yet; the log says why");
+        sleep(TROUBLE).await;
     }
-    shown.set_ready();
-    let mut well = true;
+    let mut well = shown.show(Ok(()), true);
     loop {
-        tokio::time::sleep(if well { CALM } else { TROUBLE }).await;
-        let now = tokio::time::timeout(PATIENCE, check.check()).await;
-        well = show(now.map_err(|_elapsed| ()), well, &shown);
+        let asked = Instant::now();
+        let due = asked + if well { CALM } else { TROUBLE };
+        tokio::select! {
+            () = sleep_until(due) => {}
+            () = in_doubt.notified() => sleep_until(asked + TROUBLE).await,
+        }
+        let answer = match timeout(PATIENCE, check.check()).await {
+            Ok(answer) => answer.map_err(|error| (failure(&error.kind), chain(&error))),
+            Err(_elapsed) => Err((HealthFailure::DeadlineExceeded, format!("EC2 did not answer within {PATIENCE:?}"))),
+        };
+        well = shown.show(answer, well);
     }
 }
 
-fn show(now: Result<Result<(), CloudError>, ()>, was_well: bool, shown: &ebs_telemetry::Readiness) -> bool {
-    let reason = match now {
-        Ok(Ok(())) => {
+impl Shown {
+    /// True when all is well.
+    fn show(&self, answer: Result<(), (HealthFailure, String)>, was_well: bool) -> bool {
+        self.metrics.note_health_check(answer.as_ref().copied().map_err(|(failure, _)| *failure));
+        let Err((_, reason)) = answer else {
             if !was_well {
                 tracing::info!("EC2 answers again");
             }
-            shown.set_ready();
+            self.readiness.set_ready();
             return true;
+        };
+        if was_well {
+            tracing::error!(
+                error = reason,
+                "the health check of EC2 failed: volumes cannot be changed until it succeeds"
+            );
         }
-        Ok(Err(error)) => chain(&error),
-        Err(()) => format!("EC2 did not answer within {PATIENCE:?}"),
-    };
-    if was_well {
-        tracing::error!(error = reason, "the health check of EC2 failed: volumes cannot be changed until it succeeds");
+        self.readiness.set_not_ready(reason);
+        false
     }
-    shown.set_not_ready(reason);
-    false
+}
+
+fn failure(kind: &CloudErrorKind) -> HealthFailure {
+    match kind {
+        CloudErrorKind::Unauthenticated => HealthFailure::Unauthenticated,
+        CloudErrorKind::Unauthorized => HealthFailure::PermissionDenied,
+        CloudErrorKind::Unavailable => HealthFailure::Unavailable,
+        CloudErrorKind::NotFound(_)
+        | CloudErrorKind::SourceNotFound(_)
+        | CloudErrorKind::AlreadyExists
+        | CloudErrorKind::InvalidArgument
+        | CloudErrorKind::OutOfRange
+        | CloudErrorKind::LimitExceeded
+        | CloudErrorKind::InsufficientCapacity
+        | CloudErrorKind::FailedPrecondition
+        | CloudErrorKind::InProgress
+        | CloudErrorKind::OutcomeUnknown
+        | CloudErrorKind::Abandoned
+        | CloudErrorKind::BadPageToken
+        | CloudErrorKind::Internal => HealthFailure::Internal,
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    use ebs_cloud::CloudError;
+    use ebs_telemetry::MetricsConfig;
     use tokio::task::JoinSet;
 
     use super::*;
@@ -69,33 +113,83 @@ mod tests {
         }
     }
 
-    async fn until(shown: &ebs_telemetry::Readiness, well: bool) {
-        let level = async {
-            while shown.get().is_ok() != well {
-                tokio::time::sleep(Duration::from_secs(1)).await;
-            }
-        };
-        tokio::time::timeout(CALM * 3, level).await.expect("readyz must follow EC2");
+    /// A watch over an EC2 that can be switched off.
+    struct Watched {
+        works: Arc<AtomicBool>,
+        probe: Readiness<Switch>,
+        shown: Shown,
+        in_doubt: Arc<Notify>,
+        _task: JoinSet<()>,
     }
 
-    /// `/readyz` follows what EC2 says, both ways, while Probe stays ready once it was.
+    impl Watched {
+        fn over(works: bool) -> Self {
+            let works = Arc::new(AtomicBool::new(works));
+            let probe = Readiness::new(Switch(Arc::clone(&works)));
+            let shown = Shown {
+                readiness: ebs_telemetry::Readiness::starting("starting"),
+                metrics: Arc::new(Metrics::new(MetricsConfig { checks_health: true, ..MetricsConfig::default() })),
+            };
+            let in_doubt = Arc::new(Notify::new());
+            let mut task = JoinSet::new();
+            let check = Switch(Arc::clone(&works));
+            task.spawn(watch(check, probe.clone(), shown.clone(), Arc::clone(&in_doubt)));
+            Self { works, probe, shown, in_doubt, _task: task }
+        }
+
+        /// Waits until page and metric both say so.
+        async fn until(&self, well: bool) {
+            let line = format!("aws_ebs_csi_ec2_health_check_success {}\n", u8::from(well));
+            let level = async {
+                while self.shown.readiness.get().is_ok() != well || !self.shown.metrics.page().contains(&line) {
+                    sleep(Duration::from_secs(1)).await;
+                }
+            };
+            timeout(CALM * 3, level).await.expect("readyz and metric must follow EC2");
+        }
+    }
+
+    /// `/readyz` and the metric follow what EC2 says, both ways, while Probe stays ready once it was.
     ///
     /// Rule: D-18; ebs-cloud.md 11
     #[tokio::test(start_paused = true)]
-    async fn readyz_follows_ec2_both_ways_while_probe_stays_ready() {
-        let works = Arc::new(AtomicBool::new(false));
-        let probe = Readiness::new(Switch(Arc::clone(&works)));
-        let shown = ebs_telemetry::Readiness::starting("starting");
-        let mut tasks = JoinSet::new();
-        tasks.spawn(watch(Switch(Arc::clone(&works)), probe.clone(), shown.clone()));
-        until(&shown, false).await;
-        assert!(!probe.is_ready());
-        works.store(true, Ordering::SeqCst);
-        until(&shown, true).await;
-        works.store(false, Ordering::SeqCst);
-        until(&shown, false).await;
-        assert!(probe.is_ready());
-        works.store(true, Ordering::SeqCst);
-        until(&shown, true).await;
+    async fn readyz_and_metric_follow_ec2_both_ways_while_probe_stays_ready() {
+        let watched = Watched::over(false);
+        watched.until(false).await;
+        assert!(!watched.probe.is_ready());
+        watched.works.store(true, Ordering::SeqCst);
+        watched.until(true).await;
+        watched.works.store(false, Ordering::SeqCst);
+        watched.until(false).await;
+        assert!(watched.probe.is_ready());
+        watched.works.store(true, Ordering::SeqCst);
+        watched.until(true).await;
+    }
+
+    /// A call that fails because EC2 cannot be reached, or does not accept us, has EC2 asked at once; however many fail, it is
+    /// asked every 10 s at most.
+    ///
+    /// Rule: D-18
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_fails_has_ec2_asked_at_once_and_many_do_not_have_it_asked_more_often() {
+        let watched = Watched::over(true);
+        watched.until(true).await;
+        watched.works.store(false, Ordering::SeqCst);
+        let began = Instant::now();
+        watched.in_doubt.notify_one();
+        watched.until(false).await;
+        assert!(began.elapsed() <= TROUBLE + PATIENCE + Duration::from_secs(2), "{:?}", began.elapsed());
+        let failed = || {
+            let page = watched.shown.metrics.page();
+            let line = page.lines().find(|line| line.starts_with("aws_ebs_csi_ec2_health_check_failures_total"));
+            let count = line.and_then(|line| line.rsplit(' ').next()?.parse::<u32>().ok());
+            count.unwrap_or(0)
+        };
+        let before = failed();
+        for _ in 0..100 {
+            watched.in_doubt.notify_one();
+            sleep(Duration::from_secs(1)).await;
+        }
+        assert!((1..=10).contains(&(failed() - before)), "{} checks in 100 s", failed() - before);
     }
 }

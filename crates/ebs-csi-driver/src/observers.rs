@@ -1,4 +1,4 @@
-//! What the other crates tell of their work, counted.
+//! What the other crates tell of their work, counted; and that EC2's health is in doubt.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -6,37 +6,57 @@ use std::time::Duration;
 use ebs_aws::AwsEc2;
 use ebs_cloud::Cloud;
 use ebs_driver::server::RpcObserver;
-use ebs_ec2::{Action, AttachmentState, Attempt, AttemptOutcome, Observation, Observer};
+use ebs_ec2::{Action, AttachmentState, Attempt, AttemptOutcome, ErrorClass, Observation, Observer};
 use ebs_telemetry::{CallEnd, Metrics, PendingDetach, PendingDetaches};
+use tokio::sync::Notify;
 
-/// Counts RPCs and calls to EC2.
-pub(crate) struct Counting(pub(crate) Arc<Metrics>);
+/// Counts RPCs and calls to EC2, and wakes the health watch when a call says that EC2 may not answer us any more.
+pub(crate) struct Counting {
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) health_in_doubt: Arc<Notify>,
+}
+
+impl Counting {
+    pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
+        Self { metrics, health_in_doubt: Arc::default() }
+    }
+}
 
 impl RpcObserver for Counting {
     fn finished(&self, rpc: &'static str, code: &'static str, _took: Duration) {
-        self.0.count_rpc(rpc, code);
+        self.metrics.count_rpc(rpc, code);
     }
 }
 
 impl Observer for Counting {
-    /// A call is counted by its attempts.
-    fn observe(&self, _observation: &Observation<'_>) {}
+    /// A call is counted by its attempts; how it ended tells whether EC2 should be asked for its health.
+    fn observe(&self, observation: &Observation<'_>) {
+        let in_doubt = observation.error.is_some_and(|error| {
+            matches!(
+                error.class,
+                ErrorClass::NotSent | ErrorClass::Ambiguous | ErrorClass::Unauthenticated | ErrorClass::Unauthorized
+            )
+        });
+        if in_doubt {
+            self.health_in_doubt.notify_one();
+        }
+    }
 
     fn waited(&self, action: Action, time: Duration) {
-        self.0.count_ec2_wait(action.as_str(), time);
+        self.metrics.count_ec2_wait(action.as_str(), time);
     }
 
     fn spared(&self, action: Action) {
-        self.0.count_spare_call(action.as_str());
+        self.metrics.count_spare_call(action.as_str());
     }
 
     fn ended_by_time(&self, action: Action) {
-        self.0.count_wait_ended_by_time(action.as_str());
+        self.metrics.count_wait_ended_by_time(action.as_str());
     }
 
     fn attempted(&self, attempt: &Attempt<'_>) {
         if is_counted(attempt) {
-            self.0.count_ec2_call(attempt.action.as_str(), end(attempt.outcome), attempt.took);
+            self.metrics.count_ec2_call(attempt.action.as_str(), end(attempt.outcome), attempt.took);
         }
     }
 }
@@ -124,7 +144,7 @@ mod tests {
     fn counted(action: Action, dry_run: bool, outcome: AttemptOutcome<'_>) -> String {
         let metrics = Arc::new(Metrics::default());
         let took = Duration::from_millis(10);
-        Counting(Arc::clone(&metrics)).attempted(&Attempt { action, dry_run, took, outcome });
+        Counting::new(Arc::clone(&metrics)).attempted(&Attempt { action, dry_run, took, outcome });
         metrics.page()
     }
 
@@ -178,7 +198,7 @@ mod tests {
     #[test]
     fn the_time_for_which_calls_are_held_back_is_counted() {
         let metrics = Arc::new(Metrics::default());
-        Counting(Arc::clone(&metrics)).waited(Action::AttachVolume, Duration::from_secs(2));
+        Counting::new(Arc::clone(&metrics)).waited(Action::AttachVolume, Duration::from_secs(2));
         let line = r#"aws_ebs_csi_api_held_back_seconds_total{request="AttachVolume"} 2.0"#;
         assert!(metrics.page().contains(line), "{}", metrics.page());
     }
@@ -187,8 +207,8 @@ mod tests {
     #[test]
     fn spare_calls_and_waits_that_time_ended_are_counted_apart() {
         let metrics = Arc::new(Metrics::default());
-        Counting(Arc::clone(&metrics)).spared(Action::DetachVolume);
-        Counting(Arc::clone(&metrics)).ended_by_time(Action::AttachVolume);
+        Counting::new(Arc::clone(&metrics)).spared(Action::DetachVolume);
+        Counting::new(Arc::clone(&metrics)).ended_by_time(Action::AttachVolume);
         for line in [
             r#"aws_ebs_csi_spare_calls_total{request="DetachVolume"} 1"#,
             r#"aws_ebs_csi_waits_ended_by_time_total{request="AttachVolume"} 1"#,
@@ -203,7 +223,7 @@ mod tests {
     #[test]
     fn rpcs_count_by_method_and_code() {
         let metrics = Arc::new(Metrics::default());
-        Counting(Arc::clone(&metrics)).finished("CreateVolume", "Aborted", Duration::from_secs(1));
+        Counting::new(Arc::clone(&metrics)).finished("CreateVolume", "Aborted", Duration::from_secs(1));
         let line = r#"aws_ebs_csi_rpc_requests_total{method="CreateVolume",code="Aborted"} 1"#;
         assert!(metrics.page().contains(line), "{}", metrics.page());
     }

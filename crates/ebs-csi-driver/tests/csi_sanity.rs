@@ -1,11 +1,10 @@
 //! csi-sanity, with all of its optional arguments, against the running driver, the simulator and real mounts: nothing
 //! fails, and what skips itself is exactly what `csi_sanity_skips.txt` lists. Once more for an impatient client.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use csi_proto::csi::ControllerGetCapabilitiesRequest;
 use ebs_sim::iam::Shipped;
 use ebs_testkit::sanity::{self, SanityResult, SanitySpec};
 use ebs_testkit::world::{World, WorldBuilder, with_mounts};
@@ -18,9 +17,8 @@ const BOUND: Duration = Duration::from_secs(1800);
 /// How long a call may take of a client that does not wait.
 const IMPATIENCE: Duration = Duration::from_secs(1);
 
-/// A line is `access | spec | csi-sanity's reason | ours`; `#` starts a remark. `access` may end in `unless CAPABILITY`: the
-/// line holds for a driver that does not advertise it.
-fn expected_skips(access: &str, advertised: &BTreeSet<String>) -> anyhow::Result<BTreeMap<String, String>> {
+/// A line is `access | spec | csi-sanity's reason | ours`; `#` starts a remark.
+fn expected_skips(access: &str) -> anyhow::Result<BTreeMap<String, String>> {
     let lines = SKIPS.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
     let mut skips = BTreeMap::new();
     for line in lines {
@@ -28,26 +26,11 @@ fn expected_skips(access: &str, advertised: &BTreeSet<String>) -> anyhow::Result
             bail!("not `access | spec | csi-sanity's reason | ours`: {line}");
         };
         ensure!(!ours.trim().is_empty(), "no reason of ours: {line}");
-        let (of, holds) = match of.split_once(" unless ") {
-            Some((of, capability)) => (of, !advertised.contains(capability)),
-            None => (of, true),
-        };
-        if holds && (of == "both" || of == access) {
+        if of == "both" || of == access {
             skips.insert(spec.to_owned(), reason.to_owned());
         }
     }
     Ok(skips)
-}
-
-/// The controller's capabilities by CSI's names.
-async fn advertised(world: &World) -> anyhow::Result<BTreeSet<String>> {
-    use csi_proto::csi::controller_service_capability::{Type, rpc};
-    let answer = world.client().controller().controller_get_capabilities(ControllerGetCapabilitiesRequest {}).await?;
-    let names = answer.into_inner().capabilities.into_iter().filter_map(|capability| match capability.r#type {
-        Some(Type::Rpc(it)) => rpc::Type::try_from(it.r#type).ok().map(|known| known.as_str_name().to_owned()),
-        None => None,
-    });
-    Ok(names.collect())
 }
 
 /// Runs the suite with all of its optional arguments; what it skips must be what is listed.
@@ -63,7 +46,7 @@ async fn run(world: &World, access: &'static str, call_timeout: Option<Duration>
         ec2_ids: access == "block",
         call_timeout,
     };
-    let expected = expected_skips(access, &advertised(world).await?)?;
+    let expected = expected_skips(access)?;
     let result = sanity::run(&program, &spec, BOUND).await?;
     let SanityResult { passed, failed, skipped, calls } = &result;
     let shown: Vec<String> = failed.iter().map(|(spec, why)| format!("{spec}: {why}")).collect();

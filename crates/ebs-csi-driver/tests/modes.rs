@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use csi_proto::csi;
 use csi_proto::csi::plugin_capability::{Type, service};
+use ebs_testkit::csi_client::Access;
 use ebs_testkit::process::{Process, ProcessSpec};
 use ebs_testkit::world::World;
 use tonic::Code;
@@ -100,6 +101,30 @@ async fn all_mode_serves_both_and_is_the_mode_without_a_word() -> anyhow::Result
     world.client().node_info().await?;
     world.client().controller().controller_get_capabilities(csi::ControllerGetCapabilitiesRequest {}).await?;
     world.finish().await
+}
+
+/// `--enable-node-local-volumes` lets the controller look at a node's devices for handles `local-ebs://`; without it they are
+/// refused.
+///
+/// Rule: runtime.md 2; controller.md 8
+#[tokio::test]
+async fn node_local_volumes_are_published_where_they_are_switched_on() -> anyhow::Result<()> {
+    for (arg, says) in [
+        ("--enable-node-local-volumes=false", "--enable-node-local-volumes=true"),
+        ("--enable-node-local-volumes=true", "root device"),
+    ] {
+        let world = World::builder(DRIVER).mode("controller").arg(arg).start().await?;
+        let request = csi::ControllerPublishVolumeRequest {
+            volume_id: "local-ebs://dev/xvda".to_owned(),
+            node_id: world.driver_spec().env["EBS_SIM_INSTANCE_ID"].clone(),
+            volume_capability: Some(Access::Mount("xfs".to_owned()).capability()),
+            ..Default::default()
+        };
+        let status = world.client().controller().controller_publish_volume(request).await.err().context(arg)?;
+        ensure!(status.code() == Code::InvalidArgument && status.message().contains(says), "{arg}: {status:?}");
+        world.finish().await?;
+    }
+    Ok(())
 }
 
 /// Usage errors (mode, flag, value, endpoint, reserved tag) end with 2 and name what is wrong.

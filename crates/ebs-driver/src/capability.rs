@@ -42,6 +42,12 @@ pub enum CapabilityError {
         /// `mount`, `block` or `unspecified`.
         access: &'static str,
     },
+    /// Of a node-local volume.
+    #[error(
+        "access mode {mode} of a node-local volume is not supported: use SINGLE_NODE_WRITER, or MULTI_NODE_MULTI_WRITER \
+             for several nodes with a device each"
+    )]
+    UnsupportedLocally { mode: String },
 }
 
 impl IntoStatus for CapabilityError {
@@ -77,6 +83,22 @@ impl TryFrom<&VolumeCapability> for Capability {
                 let mode = mode.map_or_else(|_| number.to_string(), |m| m.as_str_name().to_owned());
                 Err(CapabilityError::Unsupported { mode, access: name })
             }
+        }
+    }
+}
+
+/// Refuses the access that a node-local volume cannot give. Each node has a volume of its own behind the handle, so it may be
+/// one writer on one node, or one on each of several, with a file system or without.
+///
+/// # Errors
+/// [`CapabilityError::Unsupported`].
+pub fn check_node_local(wire: &VolumeCapability) -> Result<(), CapabilityError> {
+    let number = wire.access_mode.as_ref().map_or(0, |m| m.mode);
+    match Mode::try_from(number) {
+        Ok(Mode::SingleNodeWriter | Mode::MultiNodeMultiWriter) => Ok(()),
+        mode => {
+            let mode = mode.map_or_else(|_| number.to_string(), |m| m.as_str_name().to_owned());
+            Err(CapabilityError::UnsupportedLocally { mode })
         }
     }
 }
@@ -123,6 +145,21 @@ mod tests {
         for (mode, expected) in rows {
             let got = [mount(), block(), None].map(|access| Capability::try_from(&wire(access, mode.into())).is_ok());
             assert_eq!(got, expected, "{mode:?}");
+        }
+    }
+
+    /// A node-local volume may be one writer's on one node or on several, as a file system or raw, and nothing else.
+    ///
+    /// Rule: controller.md 4, C25
+    #[test]
+    fn a_node_local_volume_may_be_written_by_one_node_or_by_several() {
+        for mode in 0..9 {
+            for access in
+                [None, Some(AccessType::Block(BlockVolume {})), Some(AccessType::Mount(MountVolume::default()))]
+            {
+                let possible = [Mode::SingleNodeWriter.into(), Mode::MultiNodeMultiWriter.into()].contains(&mode);
+                assert_eq!(check_node_local(&wire(access, mode)).is_ok(), possible, "{mode}");
+            }
         }
     }
 

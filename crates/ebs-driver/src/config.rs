@@ -22,11 +22,6 @@ impl Mode {
     pub fn has_controller(self) -> bool {
         matches!(self, Self::Controller | Self::All)
     }
-
-    /// Offers the node service.
-    pub fn has_node(self) -> bool {
-        matches!(self, Self::Node | Self::All)
-    }
 }
 
 impl fmt::Display for Mode {

@@ -4,11 +4,15 @@
 //! reply. What EC2 is asked, and in which order, is `ebs-cloud`'s.
 
 mod capabilities;
+mod codes;
 mod create_volume;
 mod delete_volume;
 mod expand;
 mod handle;
 mod list_volumes;
+mod modification;
+mod modify;
+mod node_local;
 mod publish;
 mod refusal;
 mod snapshots;
@@ -16,6 +20,7 @@ mod unpublish;
 mod validate;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use csi_proto::csi::controller_server::Controller;
 use csi_proto::csi::{
@@ -30,6 +35,11 @@ use csi_proto::csi::{
     ListSnapshotsResponse, ListVolumesRequest, ListVolumesResponse, ValidateVolumeCapabilitiesRequest,
     ValidateVolumeCapabilitiesResponse,
 };
+use csi_proto::modify::modify_server::Modify;
+use csi_proto::modify::{
+    GetCsiDriverModificationCapabilityRequest, GetCsiDriverModificationCapabilityResponse,
+    ModifyVolumePropertiesRequest, ModifyVolumePropertiesResponse,
+};
 use ebs_cloud::{Cloud, Ec2, Sidecar};
 use ebs_types::DriverName;
 use tonic::{Request, Response, Status};
@@ -43,11 +53,26 @@ use crate::tags::TagPolicy;
 pub use refusal::{AtRpc, ControllerError};
 
 /// What the controller service is told once, at start.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct ControllerOptions {
     pub driver: DriverName,
     /// What to tag and how.
     pub tags: TagPolicy,
+    /// `--enable-node-local-volumes`: handles `local-ebs://…` may be published.
+    pub node_local_volumes: bool,
+    /// For how long changes of one volume are gathered (`controller.md` 13).
+    pub modification_window: Duration,
+}
+
+impl Default for ControllerOptions {
+    fn default() -> Self {
+        Self {
+            driver: DriverName::default(),
+            tags: TagPolicy::default(),
+            node_local_volumes: false,
+            modification_window: Duration::from_secs(2),
+        }
+    }
 }
 
 /// The CSI controller service over one EC2. Clones share everything.
@@ -183,9 +208,9 @@ impl<E: Ec2> Controller for ControllerService<E> {
 
     async fn controller_modify_volume(
         &self,
-        _request: Request<ControllerModifyVolumeRequest>,
+        request: Request<ControllerModifyVolumeRequest>,
     ) -> Result<Response<ControllerModifyVolumeResponse>, Status> {
-        Err(unimplemented_rpc(Rpc::ControllerModifyVolume))
+        answer(modify::run(self, receive(request)).await)
     }
 
     async fn controller_list_volume_health(
@@ -200,6 +225,23 @@ impl<E: Ec2> Controller for ControllerService<E> {
         _request: Request<ControllerGetVolumeHealthRequest>,
     ) -> Result<Response<ControllerGetVolumeHealthResponse>, Status> {
         Err(unimplemented_rpc(Rpc::ControllerGetVolumeHealth))
+    }
+}
+
+#[tonic::async_trait]
+impl<E: Ec2> Modify for ControllerService<E> {
+    async fn get_csi_driver_modification_capability(
+        &self,
+        _request: Request<GetCsiDriverModificationCapabilityRequest>,
+    ) -> Result<Response<GetCsiDriverModificationCapabilityResponse>, Status> {
+        Ok(Response::new(GetCsiDriverModificationCapabilityResponse {}))
+    }
+
+    async fn modify_volume_properties(
+        &self,
+        request: Request<ModifyVolumePropertiesRequest>,
+    ) -> Result<Response<ModifyVolumePropertiesResponse>, Status> {
+        answer(modify::run_properties(self, receive(request)).await)
     }
 }
 

@@ -5,7 +5,7 @@
 //! work goes on; the work sees through [`Waiters::any`] that nobody waits and starts no further mutation. What needs
 //! none goes on to its end: a client with a short deadline joins it with its next call, or finds it done.
 //!
-//! - Same key, equal plan: the caller *joins* and shares the result.
+//! - Same key, equal plan: the caller *joins* and shares the result ([`Content`] says what is equal).
 //! - Same key, another plan: [`OperationError::Busy`], or, for one that nobody waits for, [`Operations::take_over`]: the
 //!   other hears of it ([`Waiters::superseded`]) and ends as soon as its call in flight has ended.
 //! - Another key that excludes this one ([`Key`]): the same.
@@ -17,6 +17,7 @@ mod key;
 mod slot;
 
 use std::any::Any;
+use std::convert::Infallible;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,7 +25,8 @@ use std::time::Duration;
 
 use ebs_types::{Successor, Waiter, Waiters};
 use futures_util::FutureExt;
-use tokio::sync::watch;
+use futures_util::future::Shared;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
@@ -73,7 +75,28 @@ impl<T: Clone, E> Clone for Outcome<T, E> {
     }
 }
 
-type Receiver<T, E> = watch::Receiver<Option<Outcome<T, E>>>;
+/// Those who wait for one outcome hear of it in the order in which they came, so that a run on paused time repeats.
+type Receiver<T, E> = Shared<oneshot::Receiver<Outcome<T, E>>>;
+
+/// Nothing is ever sent: the end of the operation drops the sender.
+type Ended = Shared<oneshot::Receiver<Infallible>>;
+
+/// What makes requests under one key one operation: a typed value, without secrets.
+pub trait Content: Send + 'static {
+    /// True when the other request is one that the running operation is for.
+    fn same(&self, other: &Self) -> bool;
+
+    /// The same, for a request that comes to join: content that gathers requests takes it in where it still can.
+    fn takes_in(&self, other: &Self) -> bool {
+        self.same(other)
+    }
+}
+
+impl<P: PartialEq + Send + 'static> Content for P {
+    fn same(&self, other: &Self) -> bool {
+        self == other
+    }
+}
 
 /// What a call found under its key.
 enum Entry<T, E> {
@@ -81,7 +104,7 @@ enum Entry<T, E> {
     /// This key is held by an operation that somebody waits for.
     Busy(Key),
     /// Nobody waits for the other operation: it ends when this channel closes.
-    Ending(watch::Receiver<()>, Successor),
+    Ending(Ended, Successor),
     Closing,
 }
 
@@ -103,8 +126,8 @@ impl Operations {
     /// Runs `work` under `key`, or joins the equal operation that runs already, and waits for its result for at most
     /// `bound`.
     ///
-    /// `plan` is what makes two requests the same content: a typed value, without secrets. `work` is called at most
-    /// once and its future is polled to its end whatever happens to the caller.
+    /// `plan` is what makes two requests the same content. `work` is called at most once and its future is polled to its
+    /// end whatever happens to the caller.
     ///
     /// Cancellation: dropping the returned future takes this caller off the operation's waiters and nothing else.
     ///
@@ -112,7 +135,7 @@ impl Operations {
     /// [`OperationError`]; only `Failed` comes from the work itself.
     pub async fn run<P, T, E, F, W>(&self, key: Key, plan: P, bound: Duration, work: W) -> Result<T, OperationError<E>>
     where
-        P: PartialEq + Send + 'static,
+        P: Content,
         T: Clone + Send + Sync + 'static,
         E: Send + Sync + 'static,
         F: Future<Output = Result<T, E>> + Send + 'static,
@@ -141,7 +164,7 @@ impl Operations {
         work: W,
     ) -> Result<T, OperationError<E>>
     where
-        P: PartialEq + Clone + Send + 'static,
+        P: Content + Clone,
         T: Clone + Send + Sync + 'static,
         E: Send + Sync + 'static,
         F: Future<Output = Result<T, E>> + Send + 'static,
@@ -154,9 +177,8 @@ impl Operations {
                 Entry::Wait(outcome, waiter) => return wait(key, outcome, waiter, left).await,
                 Entry::Busy(held) => return Err(OperationError::Busy(held)),
                 Entry::Closing => return Err(OperationError::ShuttingDown(key)),
-                Entry::Ending(mut ended, _successor) => {
-                    // The sender is dropped when the operation ends: an error is what is waited for.
-                    if tokio::time::timeout(left, ended.wait_for(|()| false)).await.is_err() {
+                Entry::Ending(ended, _successor) => {
+                    if tokio::time::timeout(left, ended).await.is_err() {
                         return Err(OperationError::StillRunning { key, waited: bound });
                     }
                 }
@@ -169,11 +191,6 @@ impl Operations {
         self.slots().keys()
     }
 
-    /// True while a request waits for the operation under `key`.
-    pub fn is_awaited(&self, key: &Key) -> bool {
-        self.slots().get(key).is_some_and(|running| running.waiters.any())
-    }
-
     fn slots(&self) -> MutexGuard<'_, Slots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -181,7 +198,7 @@ impl Operations {
     /// Joins or starts; never waits.
     fn enter<P, T, E, F, W>(&self, key: &Key, plan: P, may_take_over: bool, work: W) -> Entry<T, E>
     where
-        P: PartialEq + Send + 'static,
+        P: Content,
         T: Clone + Send + Sync + 'static,
         E: Send + Sync + 'static,
         F: Future<Output = Result<T, E>> + Send + 'static,
@@ -191,7 +208,7 @@ impl Operations {
         if let Some(running) = slots.get(key) {
             let outcome = running.outcome.downcast_ref::<Receiver<T, E>>();
             return match outcome {
-                Some(outcome) if running.plan.same(&plan) && !running.waiters.is_superseded() => {
+                Some(outcome) if !running.waiters.is_superseded() && running.plan.takes_in(&plan) => {
                     Entry::Wait(outcome.clone(), running.waiters.join())
                 }
                 _ if may_take_over && !running.waiters.any() && !running.plan.same(&plan) => {
@@ -208,9 +225,10 @@ impl Operations {
         }
         let waiters = Waiters::default();
         let waiter = waiters.join();
-        let (send, outcome) = watch::channel(None);
-        let (alive, ended) = watch::channel(());
-        let running = Running::new(Plan::new(plan), waiters.clone(), Box::new(outcome.clone()), ended);
+        let (send, outcome) = oneshot::channel();
+        let (alive, ended) = oneshot::channel();
+        let outcome = outcome.shared();
+        let running = Running::new(Plan::new(plan), waiters.clone(), Box::new(outcome.clone()), ended.shared());
         slots.insert(key.clone(), running);
         drop(slots);
         let release = Release { slots: Arc::clone(&self.slots), key: key.clone(), _alive: alive };
@@ -224,7 +242,8 @@ impl Operations {
             };
             // The key is free before anybody learns the result, so that an immediate next call is not Busy.
             drop(release);
-            send.send_replace(Some(ended));
+            // Nobody may wait any more.
+            drop(send.send(ended));
         };
         self.tasks.spawn(task.in_current_span());
         Entry::Wait(outcome, waiter)
@@ -248,7 +267,7 @@ struct Release {
     slots: Arc<Mutex<Slots>>,
     key: Key,
     /// Declared last: it closes after the key is free.
-    _alive: watch::Sender<()>,
+    _alive: oneshot::Sender<Infallible>,
 }
 
 impl Drop for Release {
@@ -260,21 +279,18 @@ impl Drop for Release {
 /// Waits for the outcome; the waiter leaves when this future ends or is dropped.
 async fn wait<T: Clone, E>(
     key: Key,
-    mut outcome: Receiver<T, E>,
+    outcome: Receiver<T, E>,
     waiter: Waiter,
     bound: Duration,
 ) -> Result<T, OperationError<E>> {
-    let waited = tokio::time::timeout(bound, outcome.wait_for(Option::is_some)).await;
+    let waited = tokio::time::timeout(bound, outcome).await;
     drop(waiter);
     match waited {
         Err(_elapsed) => Err(OperationError::StillRunning { key, waited: bound }),
         Ok(Err(_closed)) => Err(OperationError::OutcomeUnknown { key, cause: "its task was ended".to_owned() }),
-        Ok(Ok(ended)) => match ended.clone() {
-            Some(Outcome::Done(value)) => Ok(value),
-            Some(Outcome::Failed(error)) => Err(OperationError::Failed(error)),
-            Some(Outcome::Panicked(cause)) => Err(OperationError::OutcomeUnknown { key, cause }),
-            None => Err(OperationError::OutcomeUnknown { key, cause: "it left no result".to_owned() }),
-        },
+        Ok(Ok(Outcome::Done(value))) => Ok(value),
+        Ok(Ok(Outcome::Failed(error))) => Err(OperationError::Failed(error)),
+        Ok(Ok(Outcome::Panicked(cause))) => Err(OperationError::OutcomeUnknown { key, cause }),
     }
 }
 

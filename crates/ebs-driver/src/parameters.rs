@@ -3,29 +3,51 @@
 //! A map of strings is read once, completely, and refused at the first thing that is not understood. Keys are
 //! case-insensitive, except the prefix `tagSpecification`; two spellings of one key are refused (`controller.md` C15).
 
+mod described;
 mod error;
 mod formatting;
+mod lock;
 mod mutable;
+mod mutable_keys;
 mod snapshot;
+mod snapshot_keys;
 mod value;
 mod volume;
+mod volume_keys;
 
 use std::collections::{BTreeMap, HashMap};
+use std::num::NonZeroU32;
 
+pub use described::Described;
 pub use error::ParameterError;
 pub use formatting::check_format_options;
 pub use mutable::MutableParameters;
 pub use snapshot::SnapshotParameters;
 pub use volume::VolumeParameters;
 
+use ebs_types::IopsRequest;
 use go_template::Data;
 
 use crate::tags::TagTemplate;
 
 /// Prefix of the keys that carry a tag; case-sensitive.
 const TAG_PREFIX: &str = "tagSpecification";
+/// The keys with that prefix, for the documentation.
+pub const TAG_SPECIFICATION: Described = Described::new(
+    "tagSpecification*",
+    "`key=value`; the prefix in this spelling, followed by anything",
+    "a tag; the value is a template, see [tagging](tagging.md)",
+)
+.not("[reserved keys](tagging.md#reserved-keys)");
 /// Prefix of the keys that name a tag to delete; case-sensitive.
 const TAG_DELETION_PREFIX: &str = "tagDeletion";
+/// The keys with that prefix, for the documentation.
+pub const TAG_DELETION: Described = Described::new(
+    "tagDeletion*",
+    "the key of a tag; the prefix in this spelling, followed by anything",
+    "delete a tag, unless another entry sets it",
+)
+.not("[reserved keys](tagging.md#reserved-keys)");
 
 /// One entry, as the user spelt it.
 struct Entry<'a> {
@@ -88,6 +110,19 @@ impl ClaimNames {
 const PVC_NAME_KEY: &str = "csi.storage.k8s.io/pvc/name";
 const PVC_NAMESPACE_KEY: &str = "csi.storage.k8s.io/pvc/namespace";
 const PV_NAME_KEY: &str = "csi.storage.k8s.io/pv/name";
+
+/// The IOPS that both ways to say them come to.
+///
+/// # Errors
+/// [`ParameterError::TwoIops`].
+pub fn iops_request(iops: Option<NonZeroU32>, per_gib: Option<NonZeroU32>) -> Result<IopsRequest, ParameterError> {
+    match (iops, per_gib) {
+        (Some(iops), Some(per_gib)) => Err(ParameterError::TwoIops { iops: iops.get(), per_gib: per_gib.get() }),
+        (Some(iops), None) => Ok(IopsRequest::Explicit(iops)),
+        (None, Some(per_gib)) => Ok(IopsRequest::PerGib(per_gib)),
+        (None, None) => Ok(IopsRequest::Default),
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use csi_proto::csi;
+use csi_proto::{csi, modify};
 
 use crate::rpc::Rpc;
 
@@ -134,6 +134,19 @@ impl Summarize for csi::ListVolumesRequest {
 impl Summarize for csi::ControllerExpandVolumeRequest {
     fn summary(&self) -> Summary {
         Summary::new(Rpc::ControllerExpandVolume, &self.volume_id).with("capacity", range(self.capacity_range.as_ref()))
+    }
+}
+
+impl Summarize for csi::ControllerModifyVolumeRequest {
+    fn summary(&self) -> Summary {
+        Summary::new(Rpc::ControllerModifyVolume, &self.volume_id)
+            .with_map("mutable_parameters", &self.mutable_parameters)
+    }
+}
+
+impl Summarize for modify::ModifyVolumePropertiesRequest {
+    fn summary(&self) -> Summary {
+        Summary::new(Rpc::ModifyVolumeProperties, &self.name).with_map("parameters", &self.parameters)
     }
 }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 macro_rules! rpcs {
     ($($rpc:ident),* $(,)?) => {
-        /// An RPC of CSI 1.13's services Identity, Controller and Node.
+        /// An RPC of CSI 1.13's services Identity, Controller and Node, or of the volume modifier's `modify.v1`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[expect(missing_docs, reason = "the names are CSI's own")]
+        #[expect(missing_docs, reason = "the names are the protocols' own")]
         pub enum Rpc {
             $($rpc),*
         }
@@ -56,10 +56,12 @@ rpcs! {
     NodeExpandVolume,
     NodeGetCapabilities,
     NodeGetInfo,
+    GetCSIDriverModificationCapability,
+    ModifyVolumeProperties,
 }
 
 impl Rpc {
-    /// Of a path such as `/csi.v1.Controller/CreateVolume`; `None` for methods that CSI does not have.
+    /// Of a path such as `/csi.v1.Controller/CreateVolume`; `None` for methods that these protocols do not have.
     pub fn of_path(path: &str) -> Option<Self> {
         let name = path.rsplit('/').next().unwrap_or_default();
         Self::ALL.iter().find(|rpc| rpc.name() == name).copied()
@@ -78,7 +80,8 @@ impl Rpc {
             Self::DeleteVolume => 120,
             // The attacher's own limit.
             Self::ControllerPublishVolume | Self::ControllerUnpublishVolume => 360,
-            Self::ControllerExpandVolume => 300,
+            // EC2 may take minutes until a modification is past `modifying`; the time in which others join it is short.
+            Self::ControllerExpandVolume | Self::ControllerModifyVolume | Self::ModifyVolumeProperties => 300,
             // EC2 takes no second snapshot of a volume within 15 s and a look-up may need as long again.
             Self::CreateSnapshot | Self::DeleteSnapshot => 120,
             // fsck and mkfs of a large disk take their time; a retry joins.
@@ -97,12 +100,12 @@ impl Rpc {
             | Self::ListSnapshots
             | Self::GetSnapshot
             | Self::ControllerGetVolume
-            | Self::ControllerModifyVolume
             | Self::NodeGetVolumeStats
             | Self::NodeGetVolumeHealth
             | Self::NodeGetStorageHealth
             | Self::NodeGetCapabilities
-            | Self::NodeGetInfo => 0,
+            | Self::NodeGetInfo
+            | Self::GetCSIDriverModificationCapability => 0,
         };
         Duration::from_secs(seconds)
     }

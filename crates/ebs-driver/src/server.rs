@@ -11,6 +11,7 @@ use std::time::Duration;
 use csi_proto::csi::controller_server::{Controller, ControllerServer};
 use csi_proto::csi::identity_server::{Identity, IdentityServer};
 use csi_proto::csi::node_server::{Node, NodeServer};
+use csi_proto::modify::modify_server::{Modify, ModifyServer};
 use futures_util::TryStreamExt;
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
@@ -33,16 +34,17 @@ pub struct ServeError {
     cause: tonic::transport::Error,
 }
 
-/// The services of one process.
+/// The services of one process; the volume modifier's stands next to the controller's.
 pub fn routes<I, C, N>(identity: I, controller: Option<C>, node: Option<N>) -> Routes
 where
     I: Identity,
-    C: Controller,
+    C: Controller + Modify + Clone,
     N: Node,
 {
     let mut routes = Routes::new(IdentityServer::new(identity));
     if let Some(controller) = controller {
-        routes = routes.add_service(ControllerServer::new(controller));
+        routes = routes.add_service(ControllerServer::new(controller.clone()));
+        routes = routes.add_service(ModifyServer::new(controller));
     }
     if let Some(node) = node {
         routes = routes.add_service(NodeServer::new(node));

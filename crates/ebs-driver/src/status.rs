@@ -11,6 +11,11 @@ use tonic::{Code, Response, Status};
 use crate::operation::OperationError;
 use crate::rpc::Rpc;
 
+/// Of a message that is longer than both, so many characters at its beginning are told.
+const MAX_HEAD: usize = 1_500;
+/// And so many at its end, where the next step is.
+const MAX_TAIL: usize = 500;
+
 /// What an error means to whoever called. Each domain error of this crate has one through [`IntoStatus`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Meaning {
@@ -116,7 +121,7 @@ pub fn to_status(error: &impl IntoStatus) -> Status {
     if let Some(next) = error.next_step() {
         let _ = write!(message, "; {next}");
     }
-    Status::new(error.meaning().code(), message)
+    status(error.meaning(), message)
 }
 
 /// The answer of an RPC from what its work ended with.
@@ -125,8 +130,26 @@ pub(crate) fn answer<T, E: IntoStatus>(ended: Result<T, E>) -> Result<Response<T
 }
 
 /// A status without a domain error behind it.
-pub fn status(meaning: Meaning, message: impl Into<String>) -> Status {
-    Status::new(meaning.code(), message)
+pub fn status(meaning: Meaning, message: impl AsRef<str>) -> Status {
+    Status::new(meaning.code(), sendable(message.as_ref()))
+}
+
+/// The message as it travels and is shown: what a request holds may be anything, of any length. Characters that terminals act on
+/// are escaped, and of a long message the middle is left out: it travels in a header, whose size clients limit.
+fn sendable(message: &str) -> String {
+    let mut escaped: Vec<char> = Vec::with_capacity(message.len());
+    for c in message.chars() {
+        match c {
+            '"' | '\'' | '\\' => escaped.push(c),
+            _ => escaped.extend(c.escape_debug()),
+        }
+    }
+    if escaped.len() <= MAX_HEAD + MAX_TAIL {
+        return escaped.into_iter().collect();
+    }
+    let tail_at = escaped.len() - MAX_TAIL;
+    let (head, tail) = (escaped[..MAX_HEAD].iter(), escaped[tail_at..].iter());
+    format!("{} … {} characters left out … {}", head.collect::<String>(), tail_at - MAX_HEAD, tail.collect::<String>())
 }
 
 /// The answer of an RPC that this version does not have.

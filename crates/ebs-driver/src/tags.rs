@@ -4,17 +4,28 @@
 //! class), those of the VolumeAttributesClass, `--extra-tags`. The same precedence holds for volumes and snapshots
 //! (`controller.md` C14).
 
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+
 use ebs_types::{DriverName, Tags};
 use go_template::{Data, TemplateError};
 
 use crate::parameters::{ClaimNames, MutableParameters, SnapshotParameters, VolumeParameters};
 
 /// Most tags of one EC2 resource.
-const MAX_TAGS: usize = 50;
+pub const MAX_TAGS: usize = 50;
 /// Most characters of a tag's key.
-const MAX_KEY: usize = 128;
+pub const MAX_KEY: usize = 128;
 /// Most characters of a tag's value.
-const MAX_VALUE: usize = 256;
+pub const MAX_VALUE: usize = 256;
+/// Keys that no user may set; case-sensitive.
+pub const RESERVED_KEYS: [&str; 3] =
+    [DriverName::VOLUME_NAME_TAG, DriverName::SNAPSHOT_NAME_TAG, DriverName::CLUSTER_NAME_TAG];
+
+/// Beginnings of keys that no user may set; case-sensitive.
+pub fn reserved_prefixes(driver: &DriverName) -> [String; 2] {
+    ["kubernetes.io".to_owned(), format!("{driver}/")]
+}
 
 /// A tag that cannot be. Its key is named; always InvalidArgument (or a refusal to start, for `--extra-tags`).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -112,12 +123,7 @@ impl TagPolicy {
     ) -> Result<Tags, TagError> {
         let mut tags = self.own(DriverName::VOLUME_NAME_TAG, name);
         tags.extend(claim_tags(&parameters.claim));
-        if let Some(ratio) = parameters.iops_per_gib {
-            tags.insert(self.driver.iops_per_gib_tag(), ratio.to_string());
-        }
-        if let Some(auto) = parameters.auto_iops_on_modify {
-            tags.insert(self.driver.auto_iops_tag(), auto.to_string());
-        }
+        tags.extend(self.iops_tags(parameters.iops_per_gib, parameters.auto_iops_on_modify));
         self.add_cluster_tags(&mut tags, name);
         if let Some(id) = &self.cluster_id {
             tags.insert("KubernetesCluster".to_owned(), id.clone());
@@ -136,6 +142,29 @@ impl TagPolicy {
         checked(tags)
     }
 
+    /// The tags that a modification sets, and the keys of those that it deletes. A bad tag is refused whatever the policy
+    /// says of bad tags (`controller.md` 6.7). Extra tags win here as at creation: those of their keys are left as they are.
+    ///
+    /// # Errors
+    /// [`TagError`].
+    pub fn of_modification(&self, mutable: &MutableParameters) -> Result<(Tags, BTreeSet<String>), TagError> {
+        let mut tags = Tags::new();
+        let values = mutable.claim.template_data();
+        for template in &mutable.tags {
+            tags.insert(template.key.clone(), self.user_tag(template, &values)?);
+        }
+        mutable.deletions.iter().try_for_each(|key| self.check_user_key(key))?;
+        let mut deletions: BTreeSet<String> = mutable.deletions.iter().cloned().collect();
+        for key in self.extra.keys() {
+            let (set, deleted) = (tags.remove(key), deletions.remove(key));
+            if set.is_some() || deleted {
+                tracing::warn!(key, "--extra-tags sets this tag and wins: the class changes nothing of it");
+            }
+        }
+        tags.extend(self.iops_tags(mutable.iops_per_gib(), mutable.auto_iops_on_modify()));
+        Ok((checked(tags)?, deletions))
+    }
+
     /// All tags of a new snapshot. Extra tags are literal here.
     ///
     /// # Errors
@@ -150,6 +179,12 @@ impl TagPolicy {
 
     fn own(&self, name_tag: &str, name: &str) -> Tags {
         Tags::from([(name_tag.to_owned(), name.to_owned()), (self.driver.managed_tag(), "true".to_owned())])
+    }
+
+    /// What later modifications are to know.
+    fn iops_tags(&self, ratio: Option<NonZeroU32>, auto: Option<bool>) -> Tags {
+        let ratio = ratio.map(|ratio| (self.driver.iops_per_gib_tag(), ratio.to_string()));
+        ratio.into_iter().chain(auto.map(|auto| (self.driver.auto_iops_tag(), auto.to_string()))).collect()
     }
 
     fn add_cluster_tags(&self, tags: &mut Tags, name: &str) {
@@ -184,9 +219,8 @@ impl TagPolicy {
     }
 
     fn check_user_key(&self, key: &str) -> Result<(), TagError> {
-        let exact = [DriverName::VOLUME_NAME_TAG, DriverName::SNAPSHOT_NAME_TAG, DriverName::CLUSTER_NAME_TAG];
-        let own_prefix = format!("{}/", self.driver);
-        if exact.contains(&key) || key.starts_with("kubernetes.io") || key.starts_with(&own_prefix) {
+        if RESERVED_KEYS.contains(&key) || reserved_prefixes(&self.driver).iter().any(|prefix| key.starts_with(prefix))
+        {
             return Err(TagError::Reserved { key: key.to_owned(), driver: self.driver.clone() });
         }
         check_key(key)

@@ -3,12 +3,12 @@
 use std::collections::{BTreeSet, HashMap};
 
 use csi_proto::csi::{Topology as WireTerm, TopologyRequirement};
-use ebs_cloud::{Term, Topology};
-use ebs_types::{DriverName, IdError, ZoneId, ZoneName};
+use ebs_cloud::{Term, Topology, Volume};
+use ebs_types::{DriverName, IdError, OutpostArn, ZoneId, ZoneName};
 
 use crate::status::{IntoStatus, Meaning};
 
-/// A place that cannot be one, or is not supported yet. Always InvalidArgument.
+/// A place that cannot be one. Always InvalidArgument.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
     /// The value of a zone key.
@@ -19,10 +19,20 @@ pub enum TopologyError {
         #[source]
         cause: IdError,
     },
+    /// Keys of an Outpost, or its zone, are missing from a term.
     #[error(
-        "accessibility_requirements ask for an Outpost ({key}), which this version of the driver does not support yet"
+        "accessibility_requirements have a term with {given} and without {missing}: an Outpost takes its zone and all of \
+         partition, region, account-id and outpost-id in one term, or its zone and its whole ARN in outpost-id"
     )]
-    Outpost { key: String },
+    Incomplete { given: String, missing: String },
+    /// The value of a key of an Outpost.
+    #[error("accessibility_requirements name an Outpost that is not valid")]
+    Outpost(#[source] IdError),
+    /// The ARN and another key of the term contradict each other.
+    #[error(
+        "accessibility_requirements have {value:?} for {key}, but the ARN in outpost-id says {arn:?}: correct one of them"
+    )]
+    Contradiction { key: String, value: String, arn: String },
 }
 
 impl IntoStatus for TopologyError {
@@ -31,8 +41,9 @@ impl IntoStatus for TopologyError {
     }
 }
 
-/// Reads the requirement. Each term gives its own zone or zone id, never a mix of two terms; a term that has a zone
-/// name needs no id (`controller.md` C6, C7). Terms that say nothing about the place are dropped, and so are repeats.
+/// Reads the requirement. Each term gives its own zone or zone id and its own Outpost, never a mix of two terms; a term that
+/// has a zone name needs no id (`controller.md` C6, C7). Terms that say nothing about the place are dropped, and so are
+/// repeats.
 ///
 /// # Errors
 /// [`TopologyError`].
@@ -53,9 +64,27 @@ pub fn in_one_order(topology: &Topology) -> Topology {
     sorted
 }
 
-/// The accessible topology of a volume in `zone`.
-pub fn of_zone(zone: &ZoneName) -> WireTerm {
-    WireTerm { segments: HashMap::from([(DriverName::ZONE_KEY.to_owned(), zone.to_string())]) }
+/// The accessible topology of a volume: its zone and, on an Outpost, that. `None` when EC2 does not say in which zone it is.
+///
+/// # Errors
+/// [`IdError`] when EC2 names an Outpost by something else than an ARN.
+pub fn of_volume(volume: &Volume, driver: &DriverName) -> Result<Option<WireTerm>, IdError> {
+    let Some(zone) = &volume.zone else { return Ok(None) };
+    let mut segments = HashMap::from([(DriverName::ZONE_KEY.to_owned(), zone.to_string())]);
+    if let Some(arn) = &volume.outpost_arn {
+        segments.extend(of_outpost(&OutpostArn::parse(arn)?, driver));
+    }
+    Ok(Some(WireTerm { segments }))
+}
+
+/// The segments by which nodes and volumes of an Outpost know each other.
+pub fn of_outpost(outpost: &OutpostArn, driver: &DriverName) -> [(String, String); 4] {
+    [
+        (driver.partition_key(), outpost.partition().to_owned()),
+        (driver.region_key(), outpost.region().to_owned()),
+        (driver.account_key(), outpost.account().to_owned()),
+        (driver.outpost_key(), outpost.outpost().to_owned()),
+    ]
 }
 
 fn terms(wire: &[WireTerm], driver: &DriverName) -> Result<Vec<Term>, TopologyError> {
@@ -71,22 +100,59 @@ fn terms(wire: &[WireTerm], driver: &DriverName) -> Result<Vec<Term>, TopologyEr
 }
 
 fn parse_term(segments: &HashMap<String, String>, driver: &DriverName) -> Result<Term, TopologyError> {
-    let outpost = format!("topology.{driver}/outpost-id");
-    let given = |key: &str| segments.get(key).filter(|value| !value.is_empty());
-    if given(&outpost).is_some() {
-        return Err(TopologyError::Outpost { key: outpost });
-    }
+    let given = |key: &str| segments.get(key).map(String::as_str).filter(|value| !value.is_empty());
+    let outpost_arn = outpost(given, driver)?.map(|arn| arn.to_string());
     for key in [DriverName::ZONE_KEY, &driver.legacy_zone_key()] {
         if let Some(zone) = given(key) {
             let zone = ZoneName::parse(zone).map_err(|cause| TopologyError::Zone { key: key.to_owned(), cause })?;
-            return Ok(Term { zone: Some(zone), zone_id: None, outpost_arn: None });
+            return Ok(Term { zone: Some(zone), zone_id: None, outpost_arn });
         }
     }
     let key = DriverName::ZONE_ID_KEY;
     let zone_id = given(key)
         .map(|id| ZoneId::parse(id).map_err(|cause| TopologyError::Zone { key: key.to_owned(), cause }))
         .transpose()?;
-    Ok(Term { zone: None, zone_id, outpost_arn: None })
+    if outpost_arn.is_some() && zone_id.is_none() {
+        let missing = DriverName::ZONE_KEY.to_owned();
+        return Err(TopologyError::Incomplete { given: driver.outpost_key(), missing });
+    }
+    Ok(Term { zone: None, zone_id, outpost_arn })
+}
+
+/// The Outpost of a term, from its whole ARN or from its four parts.
+fn outpost<'a>(
+    given: impl Fn(&str) -> Option<&'a str>,
+    driver: &DriverName,
+) -> Result<Option<OutpostArn>, TopologyError> {
+    let keys = [driver.partition_key(), driver.region_key(), driver.account_key(), driver.outpost_key()];
+    let parts = keys.each_ref().map(|key| given(key));
+    if let [.., Some(arn)] = parts
+        && arn.starts_with("arn:")
+    {
+        let arn = OutpostArn::parse(arn).map_err(TopologyError::Outpost)?;
+        let said = [arn.partition(), arn.region(), arn.account()];
+        if let Some(((key, value), said)) =
+            keys.iter().zip(parts).zip(said).find(|((_, value), said)| value.is_some_and(|value| value != *said))
+        {
+            let (value, arn) = (value.unwrap_or_default().to_owned(), said.to_owned());
+            return Err(TopologyError::Contradiction { key: key.clone(), value, arn });
+        }
+        return Ok(Some(arn));
+    }
+    match parts {
+        [None, None, None, None] => Ok(None),
+        [Some(partition), Some(region), Some(account), Some(outpost)] => {
+            let arn = format!("arn:{partition}:outposts:{region}:{account}:outpost/{outpost}");
+            OutpostArn::parse(&arn).map(Some).map_err(TopologyError::Outpost)
+        }
+        _ => {
+            let [missing, given] = [false, true].map(|there| {
+                let mut keys = keys.iter().zip(&parts).filter(|(_, part)| part.is_some() == there).map(|(key, _)| key);
+                keys.next_back().cloned().unwrap_or_default()
+            });
+            Err(TopologyError::Incomplete { given, missing })
+        }
+    }
 }
 
 #[cfg(test)]
@@ -135,13 +201,66 @@ mod tests {
         assert_eq!(in_one_order(&one), in_one_order(&other));
     }
 
-    /// Outposts are refused as not supported yet.
+    const ARN: &str = "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef0";
+
+    /// An Outpost is named by its four parts or by its whole ARN, in the term that has its zone.
     ///
-    /// Rule: controller.md C6 (for now)
+    /// Rule: controller.md 6.9, C6
     #[test]
-    fn outposts_are_refused_as_not_supported_yet_and_bad_zones_by_name() {
-        let error = read(vec![], vec![term(&[("topology.ebs.csi.aws.com/outpost-id", "op-1")])]).expect_err("refused");
-        assert!(error.to_string().contains("not support yet"), "{error}");
+    fn an_outpost_is_named_by_its_parts_or_its_arn_in_the_term_of_its_zone() {
+        let driver = DriverName::default();
+        let arn = OutpostArn::parse(ARN).expect("an ARN");
+        let by = |outpost: &[(String, String)], zone: (&str, &str)| {
+            let mut term = term(&[zone]);
+            term.segments.extend(outpost.iter().cloned());
+            term
+        };
+        let in_parts = of_outpost(&arn, &driver);
+        let whole = [(driver.outpost_key(), ARN.to_owned())];
+        let agreeing = [whole[0].clone(), (driver.region_key(), "us-west-2".to_owned())];
+        let name = (DriverName::ZONE_KEY, "us-west-2a");
+        for outpost in [&in_parts[..], &whole, &agreeing] {
+            let got = read(vec![], vec![by(outpost, name)]).expect("understood");
+            assert_eq!(got.requisite, [Term { outpost_arn: Some(ARN.to_owned()), ..zone("us-west-2a") }]);
+        }
+        let got = read(vec![by(&whole, (DriverName::ZONE_ID_KEY, "usw2-az1"))], vec![]).expect("understood");
+        let id = Some(ZoneId::parse("usw2-az1").expect("an id"));
+        assert_eq!(got.preferred, [Term { zone: None, zone_id: id, outpost_arn: Some(ARN.to_owned()) }]);
+    }
+
+    /// A term with some of an Outpost's keys and not all of them is refused by the name of the key that is missing, and so is
+    /// one that contradicts itself.
+    ///
+    /// Rule: controller.md C6
+    #[test]
+    fn incomplete_and_contradictory_segments_of_an_outpost_are_refused_by_key() {
+        let driver = DriverName::default();
+        let all = of_outpost(&OutpostArn::parse(ARN).expect("an ARN"), &driver);
+        let refusal =
+            |segments: &[(&str, &str)]| crate::status::chain(&read(vec![], vec![term(segments)]).expect_err("refused"));
+        let zone = (DriverName::ZONE_KEY, "us-west-2a");
+        for (missing, _) in &all {
+            let there = all.iter().filter(|(key, _)| key != missing).map(|(key, value)| (key.as_str(), value.as_str()));
+            let without: Vec<_> = there.chain([zone]).collect();
+            let empty: Vec<_> = without.iter().copied().chain([(missing.as_str(), "")]).collect();
+            for segments in [without, empty] {
+                let message = refusal(&segments);
+                assert!(message.contains(&format!("without {missing}:")), "{message}");
+            }
+        }
+        let keys = driver.outpost_key();
+        let message = refusal(&[zone, (&keys, "op-0123456789abcdef0")]);
+        assert!(message.contains(&format!("with {keys} and without {}:", driver.account_key())), "{message}");
+        let message = refusal(&[(&keys, ARN)]);
+        assert!(message.contains("without topology.kubernetes.io/zone"), "{message}");
+        let message = refusal(&[zone, (&keys, ARN), (&driver.region_key(), "eu-west-1")]);
+        assert!(message.contains("eu-west-1") && message.contains("us-west-2"), "{message}");
+        let message = refusal(&[zone, (&keys, "arn:aws:outposts:us-west-2:1:site/os-1")]);
+        assert!(message.contains("site/os-1"), "{message}");
+    }
+
+    #[test]
+    fn bad_zones_are_refused_by_name() {
         let error = read(vec![term(&[("topology.kubernetes.io/zone", "US West")])], vec![]).expect_err("refused");
         assert!(crate::status::chain(&error).contains("US West"), "{error}");
     }

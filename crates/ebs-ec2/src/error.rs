@@ -39,12 +39,21 @@ pub enum ErrorClass {
     ModificationNotFound,
     /// The id cannot be one (`InvalidVolumeID.Malformed`, `InvalidParameterValue` about an id): it names nothing.
     MalformedId,
-    /// The object is in a state that forbids the action (`IncorrectState`, `IncorrectInstanceState` …).
+    /// The object is in a state that forbids the action (`IncorrectState` …).
     IncorrectState,
+    /// The instance is in a state that forbids the action, as one that is shutting down (`IncorrectInstanceState`).
+    IncorrectInstanceState,
+    /// The volume is in modification, and the action has to wait for its end (`OperationNotPermitted`, "in modification
+    /// state").
+    BeingModified,
+    /// Not now, for one of many reasons that only EC2's words tell (`OperationNotPermitted`).
+    NotPermitted,
     /// The volume is attached (`VolumeInUse`).
     VolumeInUse,
     /// The snapshot is in use (`InvalidSnapshot.InUse`) or locked (`SnapshotLocked`).
     SnapshotInUse,
+    /// The snapshot is enabled for fast restores in some zone (`InvalidSnapshot.InUse`, "enabled for fast restores").
+    FastRestoresEnabled,
     /// The device name is taken (`InvalidParameterValue`, "already in use").
     DeviceNameInUse,
     /// The client token was used with other parameters (`IdempotentParameterMismatch`).

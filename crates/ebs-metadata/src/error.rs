@@ -22,6 +22,8 @@ pub enum Field {
     NetworkInterfaces,
     /// The block-device mapping.
     BlockDevices,
+    /// The ARN of the instance's Outpost.
+    Outpost,
 }
 
 impl fmt::Display for Field {
@@ -35,6 +37,7 @@ impl fmt::Display for Field {
             Self::Zone => "availabilityZone",
             Self::NetworkInterfaces => "network/interfaces/macs",
             Self::BlockDevices => "block-device-mapping",
+            Self::Outpost => "outpost-arn",
         })
     }
 }

@@ -8,6 +8,7 @@ use aws_config::imds::Client;
 use aws_config::imds::client::error::{ImdsError, TokenError};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
+use ebs_types::OutpostArn;
 use tokio::sync::Mutex;
 
 use crate::document::{ebs_entries, identity, mac_addresses};
@@ -25,7 +26,7 @@ const ATTEMPTS: u32 = 3;
 const TOKEN_TTL: Duration = Duration::from_secs(300);
 /// So often a token is sought for one request, when the service wants one and did not give it in time.
 const TOKEN_ROUNDS: u32 = 5;
-/// For one field, all its rounds included; a read has three.
+/// For one field, all its rounds included; a read has four.
 const FIELD_WITHIN: Duration = Duration::from_millis(6_500);
 
 /// How to reach the service, as the environment says it.
@@ -105,7 +106,7 @@ impl Imds {
         })
     }
 
-    /// Asks for everything. Takes 20 s at most; may be dropped at any time.
+    /// Asks for everything. Takes 26 s at most; may be dropped at any time.
     ///
     /// # Errors
     /// [`MetadataError`] names the field that could not be had.
@@ -118,9 +119,24 @@ impl Imds {
             instance_type: identity.instance_type,
             region: self.region.clone().unwrap_or(identity.region),
             zone: identity.zone,
+            outpost: self.outpost().await?,
             network_interfaces: self.refresh_interfaces().await?,
             block_devices: ebs_entries(&mapping),
         })
+    }
+
+    /// The Outpost, if the instance is on one. An ARN that is none is as good as none: the service may know more than we do.
+    async fn outpost(&self) -> Result<Option<OutpostArn>, MetadataError> {
+        let text = match self.get("/latest/meta-data/outpost-arn", Field::Outpost).await {
+            Ok(text) => text,
+            Err(MetadataError::Status { status: 404, .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let arn = OutpostArn::parse(text.trim());
+        if let Err(error) = &arn {
+            tracing::warn!(%error, "the metadata service names an Outpost that this version cannot read: the node is taken for one of the region");
+        }
+        Ok(arn.ok())
     }
 
     /// Asks how many network interfaces are attached now: the one thing the service keeps up to date.

@@ -15,7 +15,7 @@ pub use attach_limit::{LimitFlagError, LimitFlags, attach_limit};
 pub use error::{Field, MetadataError};
 pub use imds::{Imds, ImdsOptions};
 
-use ebs_types::{InstanceId, ZoneName};
+use ebs_types::{InstanceId, OutpostArn, ZoneName};
 
 /// What a node knows of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub struct NodeMetadata {
     pub region: String,
     /// Its zone.
     pub zone: ZoneName,
+    /// The Outpost on which the instance runs; `None`: it runs in the region.
+    pub outpost: Option<OutpostArn>,
     /// Network interfaces attached now; may be 0 when the service lists none.
     pub network_interfaces: u32,
     /// EBS volumes besides the root that were attached when the instance started; later ones are not counted.

@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use crate::beliefs::{AttachmentBelief, Disk, SnapshotBelief, VolumeBelief};
 use crate::calls::{Call, Target};
+use crate::classes::Changes;
 use crate::content::{self, Origin, SnapOrder, VolumeOrder};
 use crate::driver::{Answer, Reply, RpcCode, RpcError};
 use crate::sidecar::Sidecar;
@@ -29,6 +30,7 @@ impl<E: Ec2> World<E> {
             (Target::Publish { id, node, .. }, answer) => self.published(&call, &id, node, (answer, &truth)),
             (Target::Unpublish { id, node }, answer) => self.unpublished(&call, &id, node, (answer, &truth)),
             (Target::Expand { id, gib, .. }, answer) => self.expanded(&call, &id, gib, (answer, &truth)),
+            (Target::Modify { id, class }, answer) => self.modified(&call, &id, &class, (answer, &truth)),
             (Target::Snapshot { snap, order }, answer) => self.snapshotted(&call, snap, &order, (answer, &truth)),
             (Target::DropSnapshot { snap, id }, answer) => self.snapshot_dropped(&call, snap, &id, (answer, &truth)),
         }
@@ -83,7 +85,7 @@ impl<E: Ec2> World<E> {
             _ => Origin::Blank,
         };
         let size = i64::from(real.size_gib);
-        let kind = if order.shared { "io2" } else { "gp3" };
+        let kind = order.kind();
         let rules = [
             (zone.as_ref() == Some(&real.zone), "the zone in the answer is not the volume's"),
             (order.origin != Origin::Blank || order.zones.contains(&real.zone), "the zone is none that was asked for"),
@@ -109,6 +111,7 @@ impl<E: Ec2> World<E> {
             home: None,
             growing: 0,
             growth_refusals: 0,
+            changes: Changes::none(kind),
             deleting: 0,
             deleted_in_use: false,
         })
@@ -265,41 +268,6 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    fn expanded(&mut self, call: &Call, id: &str, gib: i64, (answer, truth): (Answer, &StateView)) -> Checked {
-        // It had the size when EC2 was asked last, and the provisioner had it deleted since.
-        let is_deleting = self.beliefs.owner(id).is_some_and(|claim| matches!(claim.state, VolumeBelief::Deleting(_)));
-        if let Some(disk) = self.beliefs.disk(id) {
-            disk.growing = disk.growing.saturating_sub(1);
-            disk.growth_refusals += u32::from(matches!(&answer, Err(e) if e.code == RpcCode::FailedPrecondition));
-        }
-        match answer {
-            Ok(Reply::Expanded(bytes)) => {
-                let answered = content::gib(bytes);
-                let real = truth.volumes.iter().find(|v| v.id == id).map(|v| i64::from(v.size_gib));
-                if answered < gib {
-                    return broken(format!("{id} was to have {gib} GiB and is reported to have {answered}"));
-                }
-                if let Some(disk) = self.beliefs.disk(id) {
-                    disk.gib = disk.gib.max(answered);
-                    if real.map_or(!is_deleting, |real| real < answered) {
-                        return broken(format!("{id} is reported to have {answered} GiB and has {real:?}"));
-                    }
-                }
-                Ok(())
-            }
-            Ok(_) => broken("Expand was answered with something else"),
-            Err(refused) => {
-                let expected = match refused.code {
-                    // Too many modifications in a day, or one too soon.
-                    RpcCode::FailedPrecondition => true,
-                    RpcCode::NotFound => !call.was_sure || !self.beliefs.is_sure_of(id) || self.network.was_unknown(id),
-                    code => self.is_denial(&refused) || !code.is_final(false),
-                };
-                if expected { Ok(()) } else { unexpected("ControllerExpandVolume", id, &refused) }
-            }
-        }
-    }
-
     fn snapshotted(
         &mut self,
         call: &Call,
@@ -432,6 +400,10 @@ impl<E: Ec2> World<E> {
                 Ok(())
             }
             Err(refused) if !refused.code.is_final(false) || self.is_denial(&refused) => Ok(()),
+            Err(refused) if refused.code == RpcCode::FailedPrecondition && self.network.has_fast_restores(id) => {
+                self.ask_to_switch_off(id);
+                Ok(())
+            }
             Err(refused) if refused.code == RpcCode::FailedPrecondition && self.network.is_locked(id) => Ok(()),
             Err(refused) => unexpected("DeleteSnapshot", id, &refused),
         }
@@ -446,12 +418,12 @@ impl<E: Ec2> World<E> {
     }
 
     /// The driver lacked a right, and says so.
-    fn is_denial(&self, refused: &RpcError) -> bool {
+    pub(crate) fn is_denial(&self, refused: &RpcError) -> bool {
         refused.code == RpcCode::PermissionDenied && self.network.was_denied()
     }
 }
 
-fn unexpected(rpc: &str, what: &str, refused: &RpcError) -> Checked {
+pub(crate) fn unexpected(rpc: &str, what: &str, refused: &RpcError) -> Checked {
     broken(format!("{rpc} of {what} ended with {:?} without a reason for it: {}", refused.code, refused.message))
 }
 

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ebs_types::Tags;
 use tokio::time::Instant;
 
+use crate::classes::Changes;
 use crate::content::{SnapOrder, VolumeOrder};
 use crate::fault_plan::SETTLE;
 
@@ -70,6 +71,7 @@ pub(crate) struct Disk {
     pub(crate) growing: usize,
     /// So often growth was refused for good since a sidecar began to try.
     pub(crate) growth_refusals: u32,
+    pub(crate) changes: Changes,
     pub(crate) deleting: usize,
     /// A deletion was asked for while it was on a node: one that joins it may hear of that.
     pub(crate) deleted_in_use: bool,

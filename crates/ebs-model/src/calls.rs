@@ -3,6 +3,7 @@
 use ebs_ec2::Ec2;
 
 use crate::beliefs::{AttachmentBelief, Claim, Disk, SnapClaim, SnapshotBelief, VolumeBelief};
+use crate::classes::Class;
 use crate::content::{self, SnapOrder, VolumeOrder};
 use crate::driver::Rpc;
 use crate::retries::Deadline;
@@ -17,6 +18,7 @@ pub(crate) enum Target {
     Publish { id: String, node: usize, shared: bool },
     Unpublish { id: String, node: usize },
     Expand { id: String, gib: i64, shared: bool },
+    Modify { id: String, class: Class },
     Snapshot { snap: usize, order: SnapOrder },
     DropSnapshot { snap: usize, id: String },
 }
@@ -27,8 +29,12 @@ pub(crate) struct Call {
     pub(crate) target: Target,
     /// The driver it went to.
     pub(crate) driver: usize,
-    /// Publish and Unpublish: how often the other had been called for the pair by then.
+    /// Publish and Unpublish: how often the other had been called for the pair by then; Expand: how often Modify had.
     pub(crate) others_before: u64,
+    /// Expand: the ratio by which it must raise the IOPS.
+    pub(crate) ratio: Option<u64>,
+    /// Modify: the least size that the volume had.
+    pub(crate) gib: i64,
     /// The volume or source was certain to exist when it was sent.
     pub(crate) was_sure: bool,
     /// Another request than the one that goes with the present state.
@@ -41,6 +47,8 @@ pub(crate) struct Call {
 #[derive(Debug, Default)]
 struct Expected {
     others_before: u64,
+    ratio: Option<u64>,
+    gib: i64,
     is_contrary: bool,
     is_loose: bool,
 }
@@ -86,6 +94,18 @@ fn expect_off(disk: &mut Disk, node: usize) -> Expected {
         hold.state = AttachmentBelief::Leaving;
     }
     Expected { others_before: hold.asked, ..Expected::default() }
+}
+
+fn expect_growth(disk: &mut Disk, gib: i64) -> Expected {
+    disk.wanted_gib = disk.wanted_gib.max(gib);
+    disk.growing += 1;
+    let ratio = disk.changes.ratio_for_growth();
+    Expected { others_before: disk.changes.calls, ratio, ..Expected::default() }
+}
+
+fn expect_change(disk: &mut Disk, class: &Class) -> Expected {
+    disk.changes.ask_for(class);
+    Expected { gib: disk.gib, ..Expected::default() }
 }
 
 fn expect_snapshot(snap: &mut SnapClaim, order: &SnapOrder) -> Expected {
@@ -143,6 +163,7 @@ impl<E: Ec2> World<E> {
             Target::Publish { id, node, shared } => Rpc::Publish(content::publish(id, &self.nodes[*node].id, *shared)),
             Target::Unpublish { id, node } => Rpc::Unpublish(content::unpublish(id, &self.nodes[*node].id)),
             Target::Expand { id, gib, shared } => Rpc::Expand(content::expand(id, *gib, *shared)),
+            Target::Modify { id, class } => class.request(id).map_or_else(Rpc::ModifyProperties, Rpc::Modify),
             Target::Snapshot { snap, order } => Rpc::CreateSnapshot(order.request(&self.beliefs.snaps[*snap].name)),
             Target::DropSnapshot { id, .. } => Rpc::DeleteSnapshot(content::delete_snapshot(id)),
         }
@@ -156,10 +177,11 @@ impl<E: Ec2> World<E> {
             Target::Delete { id, .. }
             | Target::Publish { id, .. }
             | Target::Unpublish { id, .. }
-            | Target::Expand { id, .. } => self.beliefs.is_sure_of(id),
+            | Target::Expand { id, .. }
+            | Target::Modify { id, .. } => self.beliefs.is_sure_of(id),
             Target::DropSnapshot { .. } => false,
         };
-        let Expected { others_before, is_contrary, is_loose } = match &target {
+        let Expected { others_before, ratio, gib, is_contrary, is_loose } = match &target {
             Target::Create { claim, order } => expect_volume(&mut self.beliefs.claims[*claim], order),
             Target::Delete { claim, id } => expect_no_volume(&mut self.beliefs.claims[*claim], id),
             Target::Publish { id, node, .. } => {
@@ -171,16 +193,15 @@ impl<E: Ec2> World<E> {
                 self.beliefs.disk(id).map(|disk| expect_off(disk, *node)).unwrap_or_default()
             }
             Target::Expand { id, gib, .. } => {
-                if let Some(disk) = self.beliefs.disk(id) {
-                    disk.wanted_gib = disk.wanted_gib.max(*gib);
-                    disk.growing += 1;
-                }
-                Expected::default()
+                self.beliefs.disk(id).map(|disk| expect_growth(disk, *gib)).unwrap_or_default()
+            }
+            Target::Modify { id, class } => {
+                self.beliefs.disk(id).map(|disk| expect_change(disk, class)).unwrap_or_default()
             }
             Target::Snapshot { snap, order } => expect_snapshot(&mut self.beliefs.snaps[*snap], order),
             Target::DropSnapshot { snap, id } => expect_no_snapshot(&mut self.beliefs.snaps[*snap], id),
         };
-        Call { target, driver, others_before, was_sure, is_contrary, is_loose }
+        Call { target, driver, others_before, ratio, gib, was_sure, is_contrary, is_loose }
     }
 
     pub(crate) fn origin_is_sure(&self, order: &VolumeOrder) -> bool {

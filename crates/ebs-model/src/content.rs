@@ -15,6 +15,10 @@ use ebs_types::{DeviceName, DriverName, Tags};
 use crate::rng::Rng;
 
 const GIB: i64 = 1 << 30;
+/// The type of volumes for one node.
+pub(crate) const GP3: &str = "gp3";
+/// The type of volumes for several.
+pub(crate) const IO2: &str = "io2";
 /// The cluster that the drivers of a run belong to.
 pub(crate) const CLUSTER: &str = "blue";
 
@@ -113,8 +117,7 @@ impl VolumeOrder {
     }
 
     pub(crate) fn request(&self) -> CreateVolumeRequest {
-        let kind = if self.shared { "io2" } else { "gp3" };
-        let mut parameters = map(&[("type", kind), ("tagSpecification_1", &format!("team={}", self.team))]);
+        let mut parameters = map(&[("type", self.kind()), ("tagSpecification_1", &format!("team={}", self.team))]);
         if self.shared {
             parameters.insert("iops".to_owned(), "200".to_owned());
         }
@@ -139,6 +142,11 @@ impl VolumeOrder {
         }
     }
 
+    /// The type that the volume is to have.
+    pub(crate) fn kind(&self) -> &'static str {
+        if self.shared { IO2 } else { GP3 }
+    }
+
     /// The tags that the volume must always have.
     pub(crate) fn tags(&self) -> Tags {
         let mut all = ownership();
@@ -147,7 +155,7 @@ impl VolumeOrder {
     }
 }
 
-fn map(pairs: &[(&str, &str)]) -> HashMap<String, String> {
+pub(crate) fn map(pairs: &[(&str, &str)]) -> HashMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 

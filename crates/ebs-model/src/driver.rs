@@ -6,9 +6,12 @@ use std::time::{Duration, SystemTime};
 
 use csi_proto::csi::controller_server::Controller;
 use csi_proto::csi::{
-    ControllerExpandVolumeRequest, ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest,
-    CreateSnapshotRequest, CreateVolumeRequest, DeleteSnapshotRequest, DeleteVolumeRequest, Snapshot, Volume,
+    ControllerExpandVolumeRequest, ControllerModifyVolumeRequest, ControllerPublishVolumeRequest,
+    ControllerUnpublishVolumeRequest, CreateSnapshotRequest, CreateVolumeRequest, DeleteSnapshotRequest,
+    DeleteVolumeRequest, Snapshot, Volume,
 };
+use csi_proto::modify::ModifyVolumePropertiesRequest;
+use csi_proto::modify::modify_server::Modify;
 use ebs_cloud::{Cloud, CloudConfig};
 use ebs_driver::controller::{ControllerOptions, ControllerService};
 use ebs_driver::operation::Operations;
@@ -34,6 +37,8 @@ pub(crate) enum Rpc {
     Publish(ControllerPublishVolumeRequest),
     Unpublish(ControllerUnpublishVolumeRequest),
     Expand(ControllerExpandVolumeRequest),
+    Modify(ControllerModifyVolumeRequest),
+    ModifyProperties(ModifyVolumePropertiesRequest),
     CreateSnapshot(CreateSnapshotRequest),
     DeleteSnapshot(DeleteSnapshotRequest),
 }
@@ -135,7 +140,7 @@ impl<E: Ec2> Driver<E> {
         let cloud = Cloud::new(link, CloudConfig { time_of_day: Some(now), ..CloudConfig::new(driver.clone()) });
         let cluster_id = Some(CLUSTER.to_owned());
         let tags = TagPolicy { driver: driver.clone(), cluster_id, extra: Tags::new(), warn_on_invalid: false };
-        let options = ControllerOptions { driver, tags };
+        let options = ControllerOptions { driver, tags, ..ControllerOptions::default() };
         let service = ControllerService::new(Arc::new(cloud), options, Operations::new());
         Self { service, process, network: Arc::clone(network), memory: Arc::default() }
     }
@@ -191,6 +196,10 @@ impl<E: Ec2> Driver<E> {
             Rpc::Expand(r) => Reply::Expanded(
                 service.controller_expand_volume(over(connection, r)).await?.into_inner().capacity_bytes,
             ),
+            Rpc::Modify(r) => service.controller_modify_volume(over(connection, r)).await.map(|_| Reply::Done)?,
+            Rpc::ModifyProperties(r) => {
+                service.modify_volume_properties(over(connection, r)).await.map(|_| Reply::Done)?
+            }
             Rpc::CreateSnapshot(r) => {
                 let snapshot = service.create_snapshot(over(connection, r)).await?.into_inner().snapshot;
                 Reply::Snapshot(snapshot.ok_or_else(|| refused(RpcCode::Other(-1), "an answer without a snapshot"))?)

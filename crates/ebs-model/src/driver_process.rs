@@ -1,6 +1,6 @@
 //! A driver's process, seen from outside: its callers, its leases, its death, and the device names that it has given.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,6 +25,8 @@ pub(crate) struct DriverProcess {
     services: Mutex<[Option<Service>; Sidecar::ALL.len()]>,
     /// Which volume this driver has given a device name, by instance and name.
     devices: Mutex<BTreeMap<(String, String), String>>,
+    /// Volumes for which a ModifyVolume of this driver is on its way.
+    modifying: Mutex<BTreeSet<String>>,
     /// The connection of each sidecar; another one whenever its calls have to end.
     terms: [watch::Sender<ConnectionId>; Sidecar::ALL.len()],
 }
@@ -62,6 +64,7 @@ impl DriverProcess {
             cuts: Mutex::default(),
             services: Mutex::default(),
             devices: Mutex::default(),
+            modifying: Mutex::default(),
             terms: Sidecar::ALL.map(|_| watch::Sender::new(ConnectionId::unique())),
         }
     }
@@ -130,6 +133,16 @@ impl DriverProcess {
     /// The volume that it has given the device name.
     pub(crate) fn has_given(&self, instance: &str, device: &str) -> Option<String> {
         lock(&self.devices).get(&(instance.to_owned(), device.to_owned())).cloned()
+    }
+
+    /// False: a ModifyVolume of it is on its way already.
+    pub(crate) fn begins_to_modify(&self, volume: &str) -> bool {
+        lock(&self.modifying).insert(volume.to_owned())
+    }
+
+    /// It has been answered.
+    pub(crate) fn has_modified(&self, volume: &str) {
+        lock(&self.modifying).remove(volume);
     }
 
     /// Comes back only in a process that lives.

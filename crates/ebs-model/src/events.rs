@@ -35,13 +35,15 @@ use crate::world::World;
 const CLOCK_ERROR_MS: u64 = 290_000;
 const CLOCK_ERROR: Duration = Duration::from_millis(CLOCK_ERROR_MS);
 /// What a policy may forget.
-const RIGHTS: [Action; 16] = [
+const RIGHTS: [Action; 18] = [
     Action::AttachVolume,
     Action::CopyVolumes,
     Action::CreateSnapshot,
+    Action::CreateTags,
     Action::CreateVolume,
     Action::CreateVolume,
     Action::DeleteSnapshot,
+    Action::DeleteTags,
     Action::DeleteVolume,
     Action::DescribeAvailabilityZones,
     Action::DescribeInstances,

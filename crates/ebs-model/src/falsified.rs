@@ -42,6 +42,10 @@ impl Memory {
             (Planted::UnknownIsSuccess, Err(e)) if e.code == RpcCode::Aborted => {
                 made(rpc, NO_VOLUME, NO_SNAPSHOT).ok_or(e)
             }
+            (Planted::ClassGuessed, Err(e)) if is_modify(rpc) && e.code == RpcCode::Aborted => Ok(Reply::Done),
+            (Planted::AppliedIsInfeasible, Ok(_)) if is_modify(rpc) => {
+                Err(RpcError { code: RpcCode::InvalidArgument, message: "planted".to_owned() })
+            }
             (Planted::ContentIgnored, Err(e)) if e.code == RpcCode::AlreadyExists => {
                 let named = |prefix: &str| {
                     let from = e.message.find(prefix)?;
@@ -91,6 +95,10 @@ fn made(rpc: &Rpc, volume: &str, snapshot: &str) -> Option<Reply> {
         })),
         _ => None,
     }
+}
+
+fn is_modify(rpc: &Rpc) -> bool {
+    matches!(rpc, Rpc::Modify(_) | Rpc::ModifyProperties(_))
 }
 
 fn name(rpc: &Rpc) -> Option<&str> {

@@ -5,7 +5,7 @@
 //! orchestrator knows only what CSI's answers say ([`beliefs`]); after every answer and every pause that is compared
 //! with what EC2 really has ([`truth`]): no leaked and no second volume or snapshot, never "detached" while attached, no
 //! attach after a successful detach, no device name twice, no foreign volume changed, no tag lost, no size below
-//! what was answered, no final code without a reason. Then the faults end, and every wish must be met or refused for
+//! what was answered, no class applied but not there, no final code without a reason. Then the faults end, and every wish must be met or refused for
 //! good, and a deletion of everything must leave nothing.
 //!
 //! Between driver and EC2 lies a port that loses requests and replies, delays them beyond every deadline, lets them
@@ -14,9 +14,11 @@
 //!
 //! That the model finds bugs is shown by planting some ([`Planted`]).
 
+mod administrator;
 mod answers;
 mod beliefs;
 mod calls;
+mod classes;
 mod content;
 mod driver;
 mod driver_process;
@@ -24,6 +26,7 @@ mod events;
 mod falsified;
 mod fault_plan;
 mod link;
+mod modified;
 mod network;
 mod planted;
 mod retries;

@@ -187,6 +187,11 @@ impl Network {
         lock(&self.facts).restoring.contains(&(snapshot.to_owned(), zone.to_owned()))
     }
 
+    /// Volumes can be, or could be once, restored fast from it in some zone.
+    pub(crate) fn has_fast_restores(&self, snapshot: &str) -> bool {
+        lock(&self.facts).restoring.iter().any(|(restored, _)| restored == snapshot)
+    }
+
     /// EC2 does not know yet, this time, what was made a moment ago.
     pub(crate) fn is_behind(&self, id: &str) -> bool {
         let born = lock(&self.facts).born.get(&(id.to_owned(), String::new())).copied();

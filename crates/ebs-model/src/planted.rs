@@ -105,4 +105,20 @@ planted! {
     WrongSize,
     /// The source in the answer for snapshots is another.
     WrongSource,
+    /// ModifyVolume is sent twice at once.
+    ModifyBeside,
+    /// A modification is undone as soon as EC2 takes the next one.
+    ChangedBack,
+    /// CreateTags is answered and forgotten.
+    ClassTagsForgotten,
+    /// DeleteTags is answered and forgotten.
+    TagsKept,
+    /// The tags of a class are written before EC2 has judged it.
+    RefusedIsTagged,
+    /// The tag with the IOPS for each GiB is not seen.
+    RatioUnseen,
+    /// A class whose outcome is unknown is answered with a success.
+    ClassGuessed,
+    /// A class that was applied is answered as infeasible.
+    AppliedIsInfeasible,
 }

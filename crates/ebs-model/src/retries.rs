@@ -90,6 +90,7 @@ fn request_key(target: &Target) -> String {
         Target::Publish { id, node, .. } => format!("publish {id} {node}"),
         Target::Unpublish { id, node } => format!("unpublish {id} {node}"),
         Target::Expand { id, .. } => format!("expand {id}"),
+        Target::Modify { id, .. } => format!("modify {id}"),
         Target::Snapshot { snap, .. } => format!("snapshot {snap}"),
         Target::DropSnapshot { id, .. } => format!("drop {id}"),
     }

@@ -7,7 +7,7 @@ use ebs_ec2::Ec2;
 use ebs_sim::api::{self, Call};
 use tokio::time::Instant;
 
-use crate::beliefs::{AttachmentBelief, SnapClaim, SnapshotBelief, VolumeBelief};
+use crate::beliefs::{AttachmentBelief, Disk, SnapClaim, SnapshotBelief, VolumeBelief};
 use crate::calls::Target;
 use crate::planted::Planted;
 use crate::retries::Deadline;
@@ -33,7 +33,7 @@ impl<E: Ec2> World<E> {
         self.retries.forget();
         for claim in &mut self.beliefs.claims {
             if let VolumeBelief::Exists(disk) = &mut claim.state {
-                disk.growth_refusals = 0;
+                (disk.growth_refusals, disk.changes.refusals) = (0, 0);
             }
         }
         self.quiet(Duration::from_secs(600)).await?;
@@ -42,6 +42,7 @@ impl<E: Ec2> World<E> {
         loop {
             // What was on its way when the faults ended may have stuck since.
             self.sim.engine().release_all();
+            self.switch_off_fast_restores().await;
             let mut open = self.settle_claims(&mut tried);
             open.extend(self.bring_home());
             open.extend(self.settle_snapshots(&mut tried));
@@ -79,17 +80,28 @@ impl<E: Ec2> World<E> {
                 }
                 open.push(name);
             } else if let VolumeBelief::Exists(disk) = self.beliefs.claims[at].state.clone()
-                && disk.wanted_gib > disk.gib
-                && disk.growth_refusals < MOST_TRIES
+                && self.settle_changes(disk)
             {
-                if disk.growing == 0 {
-                    let (id, gib, shared) = (disk.id, disk.wanted_gib, disk.shared);
-                    self.send(Target::Expand { id, gib, shared }, Deadline::Sidecar);
-                }
                 open.push(name);
             }
         }
         open
+    }
+
+    /// The next calls for growth and class of a volume; true when there is something left to do.
+    fn settle_changes(&mut self, disk: Disk) -> bool {
+        let is_to_grow = disk.wanted_gib > disk.gib && disk.growth_refusals < MOST_TRIES;
+        if is_to_grow && disk.growing == 0 {
+            let (id, gib, shared) = (disk.id.clone(), disk.wanted_gib, disk.shared);
+            self.send(Target::Expand { id, gib, shared }, Deadline::Sidecar);
+        }
+        let class = disk.changes.pending.filter(|_| disk.changes.refusals < MOST_TRIES);
+        if let Some(class) = &class
+            && disk.changes.modifying == 0
+        {
+            self.send(Target::Modify { id: disk.id, class: class.clone() }, Deadline::Sidecar);
+        }
+        is_to_grow || class.is_some()
     }
 
     /// The next calls for snapshots; what they are about.
@@ -200,6 +212,9 @@ impl<E: Ec2> World<E> {
     async fn remove_twins(&mut self) {
         let names: Vec<String> = self.beliefs.snaps.iter().filter(|s| s.twinned).map(|s| s.name.clone()).collect();
         let truth = self.sim.engine().snapshot_of_state().await;
+        let twins =
+            names.iter().flat_map(|name| crate::truth::named_snapshots(&truth, name).map(|twin| twin.id.clone()));
+        self.switch_off_for_good(twins.collect()).await;
         for name in names {
             for twin in crate::truth::named_snapshots(&truth, &name) {
                 let call = api::DeleteSnapshot { snapshot_id: twin.id.clone(), dry_run: false };

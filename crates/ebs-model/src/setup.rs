@@ -74,6 +74,7 @@ impl<E: Ec2> World<E> {
             quota_is_small,
             few_fast_restores,
             locks_have_ended: false,
+            to_switch_off: BTreeSet::new(),
             trace: Vec::new(),
             can_lack_room,
             sticky_until: None,

@@ -30,7 +30,7 @@ impl Sidecar {
         match target {
             Target::Create { .. } | Target::Delete { .. } => Self::Provisioner,
             Target::Publish { .. } | Target::Unpublish { .. } => Self::Attacher,
-            Target::Expand { .. } => Self::Resizer,
+            Target::Expand { .. } | Target::Modify { .. } => Self::Resizer,
             Target::Snapshot { .. } | Target::DropSnapshot { .. } => Self::Snapshotter,
         }
     }
@@ -40,7 +40,8 @@ impl Sidecar {
         match rpc {
             Rpc::CreateVolume(_) | Rpc::DeleteVolume(_) => Self::Provisioner,
             Rpc::Publish(_) | Rpc::Unpublish(_) => Self::Attacher,
-            Rpc::Expand(_) => Self::Resizer,
+            // The volume modifier follows the resizer's lease.
+            Rpc::Expand(_) | Rpc::Modify(_) | Rpc::ModifyProperties(_) => Self::Resizer,
             Rpc::CreateSnapshot(_) | Rpc::DeleteSnapshot(_) => Self::Snapshotter,
         }
     }

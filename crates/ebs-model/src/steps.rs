@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use crate::beliefs::{AttachmentBelief, Disk, SnapshotBelief, VolumeBelief};
 use crate::calls::Target;
+use crate::classes::Class;
 use crate::content::{Origin, SnapOrder, VolumeOrder};
 use crate::retries::Deadline;
 use crate::world::{Checked, World};
@@ -20,9 +21,12 @@ impl<E: Ec2> World<E> {
             0..=3 => self.interrupt().await?,
             4..=9 => self.change_a_wish(),
             10..=39 => self.work_on_a_claim(),
-            40..=66 => self.move_a_volume(),
-            67..=73 => self.grow_a_volume(),
-            74..=83 => self.work_on_a_snapshot(),
+            40..=64 => self.move_a_volume(),
+            65..=75 => self.change_a_volume(),
+            76..=83 => {
+                self.switch_off_fast_restores().await;
+                self.work_on_a_snapshot();
+            }
             84..=91 => self.repeat_a_call(),
             92..=95 => self.ask_for_other_content(),
             _ => self.disturb().await,
@@ -233,8 +237,40 @@ impl<E: Ec2> World<E> {
         }
     }
 
-    fn grow_a_volume(&mut self) {
+    /// Growth, a class, or both at about the same time.
+    fn change_a_volume(&mut self) {
         let Some(disk) = self.some_disk() else { return self.work_on_a_claim() };
+        match self.rng.below(10) {
+            0..=2 => self.grow(disk),
+            3..=5 => self.apply_a_class(&disk),
+            6..=7 => {
+                self.apply_a_class(&disk);
+                self.grow(disk);
+            }
+            _ => {
+                self.grow(disk.clone());
+                self.apply_a_class(&disk);
+            }
+        }
+    }
+
+    /// The class on its way once more, or a new one.
+    fn apply_a_class(&mut self, disk: &Disk) {
+        let deadline = self.deadline();
+        let changes = &disk.changes;
+        let class = match &changes.pending {
+            _ if changes.may_begin_another() => {
+                let is_creating = self.beliefs.owner(&disk.id).is_none_or(|claim| claim.creating > 0);
+                let serial = self.next_call;
+                Class::draw(&mut self.rng, serial, changes.kind, !disk.shared && !is_creating)
+            }
+            Some(pending) => pending.clone(),
+            None => return,
+        };
+        self.send(Target::Modify { id: disk.id.clone(), class }, deadline);
+    }
+
+    fn grow(&mut self, disk: Disk) {
         let more = if disk.wanted_gib > disk.gib { 0 } else { self.rng.between(1, GROWTH) };
         let gib = disk.wanted_gib + i64::try_from(more).unwrap_or(1);
         let deadline = self.deadline();
@@ -296,7 +332,8 @@ impl<E: Ec2> World<E> {
         let is_legal = match &target {
             Target::Create { claim, order } => {
                 let claim = &self.beliefs.claims[*claim];
-                *order == claim.order && !matches!(claim.state, VolumeBelief::Deleting(_))
+                let is_retyped = claim.disk().is_some_and(|disk| disk.changes.is_retyped);
+                *order == claim.order && !matches!(claim.state, VolumeBelief::Deleting(_)) && !is_retyped
             }
             Target::Delete { claim, id } => match &self.beliefs.claims[*claim].state {
                 VolumeBelief::Exists(disk) => disk.id != *id,
@@ -307,6 +344,9 @@ impl<E: Ec2> World<E> {
                 None => self.beliefs.deleted.contains(id),
             },
             Target::Unpublish { .. } | Target::Expand { .. } => true,
+            Target::Modify { id, class } => {
+                self.beliefs.disk(id).is_some_and(|disk| disk.changes.latest() == Some(class))
+            }
             Target::Snapshot { snap, order } => {
                 let snap = &self.beliefs.snaps[*snap];
                 !snap.twinned && *order == snap.order && !matches!(snap.state, SnapshotBelief::Deleting { .. })

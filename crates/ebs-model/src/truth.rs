@@ -82,6 +82,11 @@ impl<E: Ec2> World<E> {
         if let Some((key, value)) = disk.tags.iter().find(|(key, value)| real.tags.get(*key) != Some(*value)) {
             return broken(format!("{name}, {}, has lost its tag {key}={value}: {:?}", disk.id, real.tags));
         }
+        if let (None, Some((class, gib))) = (&disk.changes.pending, &disk.changes.applied)
+            && let Some(what) = class.missing_in(real, *gib)
+        {
+            return broken(format!("{name}, {}, has lost the {what} of {class:?}: {real:?}", disk.id));
+        }
         for (node, hold) in &disk.holds {
             let instance = &self.nodes[*node].id;
             let attachment = attachment(truth, &disk.id, instance);

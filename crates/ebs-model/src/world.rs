@@ -70,6 +70,8 @@ pub(crate) struct World<E> {
     pub(crate) few_fast_restores: bool,
     /// The day for which snapshots are locked is over.
     pub(crate) locks_have_ended: bool,
+    /// Snapshots whose fast restores keep them from being deleted.
+    pub(crate) to_switch_off: BTreeSet<String>,
     pub(crate) trace: Vec<String>,
     pub(crate) can_lack_room: bool,
     /// Until then attachments stick on their way.

@@ -106,6 +106,19 @@ fn report(failure: &Failure) -> String {
 ///
 /// Rule: D-10, D-12
 ///
+/// A class that was answered with success is what the volume has, properties and tags, until another one is asked for,
+/// whatever grows meanwhile; one that was called infeasible has left nothing.
+///
+/// Rule: controller.md 12, 13, 5.2 note 1
+///
+/// A driver has at most one ModifyVolume of a volume on its way.
+///
+/// Rule: controller.md C31
+///
+/// Growth raises the IOPS by the ratio that a class has left in the tags, where a class allows it.
+///
+/// Rule: controller.md 11
+///
 /// Every final code has a reason in what the orchestrator knows (quota, room, a right or a key that is missing, a
 /// source that is gone, a volume elsewhere, a lock).
 ///
@@ -186,10 +199,19 @@ const REPORTED_AS: &[(Planted, &str)] = &[
     (Planted::UnknownIsFinal, "ControllerPublishVolume of vol-"),
     (Planted::UnknownIsFinal, "ControllerUnpublishVolume of vol-"),
     (Planted::UnknownIsFinal, "ControllerExpandVolume of vol-"),
+    (Planted::UnknownIsFinal, "ControllerModifyVolume of vol-"),
     (Planted::WrongZone, "the zone in the answer is not the volume's"),
     (Planted::WrongSize, "is reported to have"),
     (Planted::WrongSize, "the size in the answer is not the snapshot's"),
     (Planted::WrongSource, "its source is another"),
+    (Planted::ModifyBeside, "sends two ModifyVolume"),
+    (Planted::ChangedBack, "has lost the"),
+    (Planted::ClassTagsForgotten, "its tag tier is not that of"),
+    (Planted::TagsKept, "its tag extra is not that of"),
+    (Planted::RefusedIsTagged, "was called infeasible"),
+    (Planted::RatioUnseen, "IOPS by its tags"),
+    (Planted::ClassGuessed, "was modified, but its"),
+    (Planted::AppliedIsInfeasible, "ControllerModifyVolume of vol-"),
 ];
 
 /// A run that panics, also for a call beyond the policies, is reported with its number.

@@ -40,6 +40,9 @@ impl Fault {
     }
 }
 
+/// The one account there is.
+pub(crate) const ACCOUNT_ID: &str = "123456789012";
+
 /// A parameter that must be there.
 pub(crate) fn missing(name: &str) -> Fault {
     Fault::new("MissingParameter", format!("The request must contain the parameter {name}"))

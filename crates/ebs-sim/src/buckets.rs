@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-use crate::api::{Call, Fault};
+use crate::api::{ACCOUNT_ID, Call, Fault};
 
 pub use limits::{BadLimits, Limits, Rate};
 
@@ -103,7 +103,7 @@ impl Buckets {
         let key = Key::of(call);
         let rate = self.limits.rate(key);
         let bucket = self.buckets.entry(key).or_insert_with(|| Bucket::full(rate, now));
-        if bucket.draw(now, rate, share) { Ok(()) } else { Err(exceeded()) }
+        if bucket.draw(now, rate, share) { Ok(()) } else { Err(exceeded_by(call.action())) }
     }
 
     /// The levels of all buckets that were drawn on.
@@ -122,7 +122,16 @@ impl Buckets {
     }
 }
 
-/// What EC2 answers when a bucket is empty.
+/// What EC2 answers when a bucket is empty, since 2026.
+fn exceeded_by(action: &str) -> Fault {
+    let message = format!(
+        "Request limit exceeded. Account {ACCOUNT_ID} has been throttled on ec2:{action} because it exceeded its request \
+         rate limit."
+    );
+    Fault::with_status(503, "RequestLimitExceeded", message)
+}
+
+/// What it has always answered, and still may.
 pub(crate) fn exceeded() -> Fault {
     Fault::with_status(503, "RequestLimitExceeded", "Request limit exceeded.")
 }

@@ -63,7 +63,7 @@ pub struct Cli {
     pub max_lag: u64,
 
     /// JSON file with settings of the account: encrypt_by_default, default_kms_key, unusable_kms_keys,
-    /// missing_volume_types, quotas
+    /// machine_outpost, missing_volume_types, quotas
     #[arg(long, value_name = "FILE")]
     pub account: Option<PathBuf>,
 

@@ -2,6 +2,7 @@
 
 mod access_key;
 mod account;
+mod oddities;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use crate::iam::IamConfig;
 
 pub use access_key::AccessKey;
 pub use account::{AccountSettings, Quotas};
+pub use oddities::Oddities;
 
 /// What stands for the disks of the machine's own instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

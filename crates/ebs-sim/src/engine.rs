@@ -42,7 +42,8 @@ use crate::plane::{Plane, PlaneError};
 use crate::state::Sim;
 
 pub use crate::config::{
-    AccountSettings, BurntToken, Consistency, Devices, EngineConfig, Quotas, Timing, TimingOverride, ZoneConfig,
+    AccountSettings, BurntToken, Consistency, Devices, EngineConfig, Oddities, Quotas, Timing, TimingOverride,
+    ZoneConfig,
 };
 pub use gate::Faults;
 

@@ -23,6 +23,7 @@ mod listings;
 mod locks;
 mod model;
 mod modifications;
+mod named;
 mod outposts;
 mod paging;
 mod past;
@@ -125,7 +126,7 @@ impl Sim {
             policy: Policy::of(config),
             effects: Vec::new(),
             lags: Random::new(config.seed, 3),
-            past: Past::lagging(config.consistency.max_lag),
+            past: Past::lagging(config),
             settled: None,
             revision: 1,
         };

@@ -11,5 +11,5 @@ mod readiness;
 
 pub use http::{BadHttpEndpoint, HttpEndpoint, Pages, serve};
 pub use logging::{LogConfig, LogFormat, LoggingError, init, log_panics};
-pub use metrics::{CallEnd, Metrics, MetricsConfig, PendingDetach, PendingDetaches};
+pub use metrics::{CallEnd, HealthFailure, Metrics, MetricsConfig, PendingDetach, PendingDetaches};
 pub use readiness::Readiness;

@@ -2,6 +2,7 @@
 
 mod detaches;
 mod ec2_calls;
+mod health;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +15,11 @@ use prometheus_client::registry::Registry;
 
 pub use detaches::{PendingDetach, PendingDetaches};
 pub use ec2_calls::CallEnd;
+pub use health::HealthFailure;
 
 use detaches::DetachCollector;
 use ec2_calls::Ec2Calls;
+use health::HealthChecks;
 
 /// Name, without the `_total` that the text format appends, and help of the counter of RPCs.
 const RPCS: (&str, &str) = ("aws_ebs_csi_rpc_requests", "CSI requests answered, by method and gRPC code");
@@ -50,6 +53,7 @@ pub struct Metrics {
     spare_calls: Family<ActionLabel, Counter>,
     ended_by_time: Family<ActionLabel, Counter>,
     ec2_calls: Ec2Calls,
+    health_checks: Option<HealthChecks>,
 }
 
 /// What the page is to show besides what every driver counts.
@@ -59,6 +63,8 @@ pub struct MetricsConfig {
     pub with_deprecated: bool,
     /// EC2 actions whose durations are shown from the start, at zero.
     pub expected_actions: Vec<&'static str>,
+    /// The driver asks EC2 for its health.
+    pub checks_health: bool,
     /// Whoever waits for detachments.
     pub detaches: Option<Arc<dyn PendingDetaches>>,
 }
@@ -80,10 +86,11 @@ impl Metrics {
         registry.register(ENDED_BY_TIME.0, ENDED_BY_TIME.1, ended_by_time.clone());
         let ec2_calls = Ec2Calls::register(&mut registry, config.with_deprecated);
         ec2_calls.expect(&config.expected_actions);
+        let health_checks = config.checks_health.then(|| HealthChecks::register(&mut registry));
         if let Some(source) = config.detaches {
             registry.register_collector(Box::new(DetachCollector::new(source)));
         }
-        Self { registry, rpcs, spare_calls, ended_by_time, ec2_calls }
+        Self { registry, rpcs, spare_calls, ended_by_time, ec2_calls, health_checks }
     }
 
     /// Counts an answered RPC. `method` is the bare name (`CreateVolume`), `code` the gRPC code's name (`OK`,
@@ -110,6 +117,13 @@ impl Metrics {
     /// Counts a wait for what that action had begun that was ended by time.
     pub fn count_wait_ended_by_time(&self, action: &str) {
         self.ended_by_time.get_or_create(&ActionLabel { request: action.to_owned() }).inc();
+    }
+
+    /// The outcome of a health check of EC2, where [`MetricsConfig::checks_health`] says that there are any.
+    pub fn note_health_check(&self, outcome: Result<(), HealthFailure>) {
+        if let Some(health_checks) = &self.health_checks {
+            health_checks.note(outcome);
+        }
     }
 
     /// The page in the OpenMetrics text format.

@@ -262,6 +262,18 @@ impl Control {
         self.call(http::Method::POST, "/faults", body).await.map(drop)
     }
 
+    /// EC2 answers every call with that error and does nothing, until the faults are taken back. `status` is the HTTP status,
+    /// 400 to 599.
+    ///
+    /// # Errors
+    /// When the simulator does not answer as agreed.
+    pub async fn refuse_all(&self, code: &str, status: u16) -> anyhow::Result<()> {
+        let effect = serde_json::json!({ "kind": "error", "code": code, "status": status });
+        let body = serde_json::to_vec(&serde_json::json!({ "name": "refusal", "effect": effect }))
+            .context("write the rule")?;
+        self.call(http::Method::POST, "/faults", body).await.map(drop)
+    }
+
     /// Takes back every fault, the competing client included.
     ///
     /// # Errors

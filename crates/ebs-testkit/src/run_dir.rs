@@ -30,7 +30,7 @@ const CLAIMS: usize = 20;
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
-    lock: File,
+    _lock: Lock,
 }
 
 /// A directory below a [`RunDir`], for one fixture; removed when dropped.
@@ -84,11 +84,10 @@ impl RunDir {
         for _ in 0..CLAIMS {
             let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
             let path = dir.path().canonicalize()?;
-            let Ok(lock) = File::create(path.join(LOCK)) else { continue };
             // A sweeper that came between has taken it for a dead one's.
-            if lock.try_lock().is_ok() && is_at(&lock, &path.join(LOCK)) {
+            if let Some(lock) = Lock::free_of(&path) {
                 let _kept = dir.keep();
-                return Ok(Self { path, lock });
+                return Ok(Self { path, _lock: lock });
             }
         }
         Err(io::Error::other(format!("no directory below {} could be claimed", parent.display())))
@@ -129,8 +128,6 @@ impl Drop for RunDir {
             let _ = fs::remove_file(self.path.join(name));
         }
         let _ = fs::remove_dir(&self.path);
-        // Closing would leave it to a child of another thread that has not yet run its program.
-        let _ = self.lock.unlock();
     }
 }
 
@@ -188,18 +185,18 @@ impl fmt::Display for Swept {
 /// A directory whose process is gone, with its lock: nobody else removes it meanwhile.
 struct Abandoned {
     dir: PathBuf,
-    _locks: Vec<File>,
+    _locks: Vec<Lock>,
 }
 
 impl Abandoned {
     /// Takes it, unless somebody below it lives.
     fn take(dir: &Path) -> Option<Self> {
         let dir = dir.canonicalize().ok()?;
-        let mut locks = vec![free_lock(&dir)?];
+        let mut locks = vec![Lock::free_of(&dir)?];
         // The suites of a run have theirs in that of the run, and may outlive it.
         for entry in fs::read_dir(&dir).ok()?.flatten() {
             if entry.file_name().to_string_lossy().starts_with(PREFIX) {
-                locks.push(free_lock(&entry.path())?);
+                locks.push(Lock::free_of(&entry.path())?);
             }
         }
         Some(Self { dir, _locks: locks })
@@ -235,13 +232,26 @@ impl Abandoned {
     }
 }
 
-/// The lock of a directory, if nobody has it.
-fn free_lock(dir: &Path) -> Option<File> {
-    let path = dir.join(LOCK);
-    let lock = File::options().create(true).truncate(false).write(true).open(&path).ok()?;
-    match lock.try_lock() {
-        Ok(()) => is_at(&lock, &path).then_some(lock),
-        Err(TryLockError::WouldBlock | TryLockError::Error(_)) => None,
+/// The lock of a directory, held.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Lock {
+    /// That of this directory, if nobody has it.
+    fn free_of(dir: &Path) -> Option<Self> {
+        let path = dir.join(LOCK);
+        let lock = File::options().create(true).truncate(false).write(true).open(&path).ok()?;
+        match lock.try_lock() {
+            Ok(()) => Some(Self(lock)).filter(|lock| is_at(&lock.0, &path)),
+            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => None,
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing alone would leave it to a child of another thread that has not yet run its program.
+        let _ = self.0.unlock();
     }
 }
 

@@ -59,6 +59,7 @@ fn node_options() -> anyhow::Result<NodeOptions> {
             instance_type: "m5.large".to_owned(),
             region: "us-west-2".to_owned(),
             zone: ZoneName::parse("us-west-2a")?,
+            outpost: None,
             network_interfaces: 1,
             block_devices: 0,
         },

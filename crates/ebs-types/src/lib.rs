@@ -10,6 +10,7 @@ mod ids;
 mod instance_limits;
 mod iops;
 mod names;
+mod outpost_arn;
 mod size;
 mod split_mix;
 mod tags;
@@ -24,6 +25,7 @@ pub use ids::{IdError, InstanceId, NodeId, SnapshotId, VolumeId, ZoneId, ZoneNam
 pub use instance_limits::{AttachmentLimit, LimitKind, attachment_limit, ebs_cards, is_xen};
 pub use iops::{Iops, IopsLimits, IopsRequest};
 pub use names::DriverName;
+pub use outpost_arn::OutpostArn;
 pub use size::{Bytes, GIB, Gib, SizeError};
 pub use split_mix::SplitMix64;
 pub use tags::Tags;

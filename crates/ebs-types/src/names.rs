@@ -27,6 +27,8 @@ impl DriverName {
     pub const OS_KEY: &'static str = "kubernetes.io/os";
     /// Publish context key: the device name in EC2's block-device mapping.
     pub const DEVICE_PATH_KEY: &'static str = "devicePath";
+    /// Publish context key: the volume behind the handle of a node-local volume.
+    pub const LOCAL_VOLUME_KEY: &'static str = "volumeID";
 
     /// The name itself.
     pub fn as_str(&self) -> &str {
@@ -51,6 +53,26 @@ impl DriverName {
     /// The deprecated topology key of a zone name: read on create, written by nodes.
     pub fn legacy_zone_key(&self) -> String {
         format!("topology.{self}/zone")
+    }
+
+    /// Topology key of an Outpost: the partition in its ARN.
+    pub fn partition_key(&self) -> String {
+        format!("topology.{self}/partition")
+    }
+
+    /// Topology key of an Outpost: the region in its ARN.
+    pub fn region_key(&self) -> String {
+        format!("topology.{self}/region")
+    }
+
+    /// Topology key of an Outpost: the account in its ARN.
+    pub fn account_key(&self) -> String {
+        format!("topology.{self}/account-id")
+    }
+
+    /// Topology key of an Outpost: its id. A request may give the whole ARN here.
+    pub fn outpost_key(&self) -> String {
+        format!("topology.{self}/outpost-id")
     }
 
     /// Publish context key: what the volume was made from (`snapshot`, `clone` or `none`).

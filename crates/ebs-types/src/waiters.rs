@@ -33,6 +33,7 @@ impl Waiters {
     #[must_use]
     pub fn join(&self) -> Waiter {
         self.0.waiting.fetch_add(1, Ordering::SeqCst);
+        self.0.wake_all();
         Waiter(Arc::clone(&self.0))
     }
 
@@ -45,8 +46,7 @@ impl Waiters {
     #[must_use]
     pub fn supersede(&self) -> Successor {
         self.0.successors.fetch_add(1, Ordering::SeqCst);
-        let wakers = std::mem::take(&mut *self.0.wakers.lock().unwrap_or_else(PoisonError::into_inner));
-        wakers.into_iter().for_each(Waker::wake);
+        self.0.wake_all();
         Successor(Arc::clone(&self.0))
     }
 
@@ -57,19 +57,31 @@ impl Waiters {
 
     /// Ends when another operation waits for the end of this one. Dropping the future loses nothing.
     pub async fn superseded(&self) {
-        poll_fn(|cx| self.poll_superseded(cx)).await;
+        poll_fn(|cx| self.poll(cx, Self::is_superseded)).await;
     }
 
-    fn poll_superseded(&self, cx: &Context<'_>) -> Poll<()> {
-        // Under the lock, so that no successor comes between the check and the registration.
+    /// Ends when a request waits for this operation. Dropping the future loses nothing.
+    pub async fn awaited(&self) {
+        poll_fn(|cx| self.poll(cx, Self::any)).await;
+    }
+
+    fn poll(&self, cx: &Context<'_>, is_so: impl Fn(&Self) -> bool) -> Poll<()> {
+        // Under the lock, so that nobody comes between the check and the registration.
         let mut wakers = self.0.wakers.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.is_superseded() {
+        if is_so(self) {
             return Poll::Ready(());
         }
         if !wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
             wakers.push(cx.waker().clone());
         }
         Poll::Pending
+    }
+}
+
+impl Shared {
+    fn wake_all(&self) {
+        let wakers = std::mem::take(&mut *self.wakers.lock().unwrap_or_else(PoisonError::into_inner));
+        wakers.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -121,13 +133,25 @@ mod tests {
         let waiters = Waiters::default();
         let woken = Arc::new(WakeFlag::default());
         let waker = Waker::from(Arc::clone(&woken));
-        assert!(waiters.poll_superseded(&Context::from_waker(&waker)).is_pending());
-        assert!(waiters.poll_superseded(&Context::from_waker(&waker)).is_pending());
+        let superseded = || waiters.poll(&Context::from_waker(&waker), Waiters::is_superseded);
+        assert!(superseded().is_pending() && superseded().is_pending());
         assert_eq!(waiters.0.wakers.lock().unwrap().len(), 1, "one waker for one task");
         let successor = waiters.supersede();
         assert!(woken.0.load(Ordering::SeqCst) && waiters.is_superseded());
-        assert!(waiters.poll_superseded(&Context::from_waker(&waker)).is_ready());
+        assert!(superseded().is_ready());
         drop(successor);
         assert!(!waiters.is_superseded(), "the request was withdrawn");
+    }
+
+    #[test]
+    fn an_operation_that_nobody_waits_for_is_woken_when_a_request_joins_it() {
+        let waiters = Waiters::default();
+        let woken = Arc::new(WakeFlag::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        assert!(waiters.poll(&Context::from_waker(&waker), Waiters::any).is_pending());
+        let waiter = waiters.join();
+        assert!(woken.0.load(Ordering::SeqCst));
+        assert!(waiters.poll(&Context::from_waker(&waker), Waiters::any).is_ready());
+        drop(waiter);
     }
 }

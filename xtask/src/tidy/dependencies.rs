@@ -22,7 +22,7 @@ const RULES: [Rule; 17] = [
     Rule { name: "go-template", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
     Rule { name: "csi-proto", ours: &[], tests: &[], never: &["tokio", "aws-*"] },
     Rule { name: "ebs-ec2", ours: &["ebs-types"], tests: &[], never: &["aws-*", "tonic"] },
-    Rule { name: "ebs-aws", ours: &["ebs-ec2", "ebs-types"], tests: &[], never: &["tonic", "kube"] },
+    Rule { name: "ebs-aws", ours: &["ebs-ec2", "ebs-types"], tests: &["ebs-sim"], never: &["tonic", "kube"] },
     Rule {
         name: "ebs-sim",
         ours: &["ebs-ec2", "ebs-types"],

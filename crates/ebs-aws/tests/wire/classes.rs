@@ -143,6 +143,19 @@ rows! {
     fn wrong_credentials() = 401 "AuthFailure" => Unauthenticated;
     fn old_credentials() = 400 "RequestExpired" => Unauthenticated;
     fn a_snapshot_in_use() = 400 "InvalidSnapshot.InUse" => SnapshotInUse;
+    /// Codes that EC2 was quoted with besides those of the specification have classes too: instances in a wrong state, what is not
+    /// permitted, whole requests, types that a region lacks.
+    ///
+    /// Rule: D-65
+    fn an_instance_in_the_wrong_state() = 400 "IncorrectInstanceState" => IncorrectInstanceState;
+    /// Rule: see `an_instance_in_the_wrong_state`
+    fn what_is_not_permitted() = 400 "OperationNotPermitted" => NotPermitted;
+    /// Rule: see `an_instance_in_the_wrong_state`
+    fn a_request_that_is_none() = 400 "InvalidRequest" => InvalidParameter;
+    /// Rule: see `an_instance_in_the_wrong_state`
+    fn a_type_that_the_region_lacks() = 400 "VolumeTypeNotAvailableInRegion" => Unsupported;
+    /// Rule: see `an_instance_in_the_wrong_state`
+    fn what_another_service_holds() = 400 "UnsupportedOperationException" => Unsupported;
     fn a_locked_snapshot() = 400 "SnapshotLocked" => SnapshotInUse;
     fn a_server_that_failed() = 500 "InternalError" => Ambiguous;
     fn a_server_that_is_away() = 503 "Unavailable" => Ambiguous;
@@ -186,20 +199,53 @@ async fn a_taken_device_name_is_told_from_other_bad_values_by_its_words() {
     assert_eq!(wire.ec2.modify_volume(&modify).await.unwrap_err().class, InvalidParameter);
 }
 
-/// A malformed id is told from other bad values by EC2's words.
+/// A malformed id is told from other bad values by EC2's words, which differ from action to action.
 ///
 /// Rule: D-17
 #[tokio::test]
 async fn a_malformed_id_is_told_from_other_bad_values_by_its_words() {
-    let malformed = "Value (vol-zz) for parameter volumeId is invalid. Expected: 'vol-...'.";
-    for error in answers(400, "InvalidParameterValue", malformed).await {
-        assert_eq!(error.class, MalformedId, "{error}");
+    for parameter in ["volumeId", "volumes", "volume", "snapshotId", "snapshots", "instanceId"] {
+        let malformed = format!("Value (vol-zz) for parameter {parameter} is invalid. Expected: 'vol-...'.");
+        for error in answers(400, "InvalidParameterValue", &malformed).await {
+            assert_eq!(error.class, MalformedId, "{error}");
+        }
+    }
+    for error in answers(400, "InvalidParameterValue", "Value (x) for parameter volumeType is invalid.").await {
+        assert_eq!(error.class, InvalidParameter, "{error}");
+    }
+}
+
+/// What is not permitted, and what keeps a snapshot, EC2's words tell apart: a modification under way, a root volume, fast
+/// restores.
+///
+/// Rule: D-65
+#[tokio::test]
+async fn a_modification_a_root_volume_and_fast_restores_are_told_by_ec2s_words() {
+    let fast = "The snapshot snap-1 is currently enabled for fast restores in us-west-2a. Fast snapshot restores must be \
+                disabled within all Availability Zones before the snapshot may be deleted.";
+    for (code, words, class) in [
+        (
+            "OperationNotPermitted",
+            "Cannot attach volume vol-1 when it is in modification state: MODIFYING",
+            BeingModified,
+        ),
+        ("OperationNotPermitted", "Unable to detach root volume 'vol-1' from instance 'i-1'", IncorrectState),
+        ("InvalidSnapshot.InUse", fast, FastRestoresEnabled),
+        ("InvalidSnapshot.InUse", "The snapshot snap-1 is currently in use by ami-1", SnapshotInUse),
+    ] {
+        for error in answers(400, code, words).await {
+            assert_eq!(error.class, class, "{error}");
+        }
     }
 }
 
 #[tokio::test]
 async fn a_paging_token_that_ec2_does_not_know_is_told_so() {
-    for (code, message) in [("InvalidPaginationToken", "x"), ("InvalidNextToken", "x")] {
+    for (code, message) in [
+        ("InvalidPaginationToken", "x"),
+        ("InvalidNextToken", "x"),
+        ("InvalidParameterValue", "Value ( t ) for parameter NextToken is invalid. The token is invalid."),
+    ] {
         let wire = Wire::answering([Reply::error(400, code, message)]).await;
         let page = PageRequest { max_results: Some(5), token: Some("t".into()) };
         let query = SnapshotQuery::Owned { volume: None };

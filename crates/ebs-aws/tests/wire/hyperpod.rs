@@ -25,7 +25,7 @@ fn account(id: &str) -> Reply {
     ))
 }
 
-fn known() -> Reply {
+pub(crate) fn known() -> Reply {
     account("123456789012")
 }
 
@@ -158,7 +158,7 @@ async fn ec2s_refusal_inside_sagemakers_keeps_its_meaning() {
     ] {
         for message in [
             format!("HyperPod - Ec2ErrCode: {code}"),
-            format!("Failed. HyperPod - Ec2ErrCode: {code}, Ec2ErrMsg: words"),
+            format!("Failed. HyperPod - Ec2ErrCode: {code} : Ec2ErrMsg: words"),
             format!("HyperPod - Ec2ErrCode: {code}. More words."),
         ] {
             let error = attach_fails([known(), refused(&message)]).await;

@@ -5,6 +5,7 @@ mod attempts;
 mod bad_replies;
 mod classes;
 mod corpus;
+mod ec2_replies;
 mod failures;
 mod hyperpod;
 mod in_process;

@@ -430,7 +430,7 @@ async fn snapshots_are_those_of_the_own_account_except_by_id() {
     describe(SnapshotQuery::Owned { volume: Some(vol("vol-1")) }, &of_volume).await;
 }
 
-/// Instances and modifications are asked for by filter, so that a missing id is absent instead of failing all.
+/// Instances and modifications are asked for by filter.
 ///
 /// Rule: ebs-cloud.md E1, E3; D-21
 #[tokio::test]

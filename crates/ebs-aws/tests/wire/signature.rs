@@ -27,12 +27,17 @@ pub(crate) fn check(request: &Request, region: &str, service: &str) {
         canonical += &format!("{name}:{}\n", header(name).trim());
     }
     canonical += &format!("\n{signed}\n{}", hex::encode(Sha256::digest(&request.body)));
+    assert_eq!(part("Signature"), sign(SECRET, &stamp, &scope, &canonical), "of {canonical}");
+}
+
+/// The signature of a canonical request.
+pub(crate) fn sign(secret: &str, stamp: &str, scope: &str, canonical: &str) -> String {
     let to_sign = format!("AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{}", hex::encode(Sha256::digest(canonical)));
-    let mut key = format!("AWS4{SECRET}").into_bytes();
+    let mut key = format!("AWS4{secret}").into_bytes();
     for text in scope.split('/') {
         key = mac(&key, text);
     }
-    assert_eq!(part("Signature"), hex::encode(mac(&key, &to_sign)), "of {to_sign}");
+    hex::encode(mac(&key, &to_sign))
 }
 
 fn mac(key: &[u8], text: &str) -> Vec<u8> {

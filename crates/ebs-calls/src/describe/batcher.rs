@@ -5,13 +5,15 @@
 //! their answers. When the batcher is dropped its poll loop is aborted: it only reads, so that nothing is left behind.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ebs_ec2::{Ec2, Ec2Error, ErrorClass, MAX_FILTER_VALUES};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::bisect::{self, Answers};
 use super::pages;
@@ -23,6 +25,8 @@ use crate::throttle::{DESCRIBE_TIMEOUT, Ec2Handle, RateLimited};
 
 /// Observations that one subscriber may have received and not read yet; further ones are dropped.
 const OBSERVATION_BUFFER: usize = 4;
+/// After a panic of the poll loop this long passes until it begins again.
+const RESTART_DELAY: Duration = Duration::from_secs(1);
 
 /// What one call has shown of one key.
 #[derive(Debug)]
@@ -42,7 +46,6 @@ struct Shared<Q: DescribeQuery, E> {
     ec2: Arc<RateLimited<E>>,
     state: Mutex<State<Q>>,
     changed: Notify,
-    unbatched: bool,
 }
 
 /// Batches one kind of describe. Without batching each subscriber gets calls of its own.
@@ -61,7 +64,7 @@ impl<Q: DescribeQuery, E: Ec2> DescribeBatcher<Q, E> {
     pub(super) fn new(ec2: Arc<RateLimited<E>>, batching: bool) -> Self {
         let grouping = if batching { Grouping::Batched(MAX_FILTER_VALUES) } else { Grouping::Single };
         let state = State { schedule: PollSchedule::new(grouping, Instant::now()), senders: BTreeMap::new() };
-        let shared = Shared { ec2, state: Mutex::new(state), changed: Notify::new(), unbatched: !batching };
+        let shared = Shared { ec2, state: Mutex::new(state), changed: Notify::new() };
         Self { shared: Arc::new(shared), worker: Mutex::default() }
     }
 
@@ -78,10 +81,9 @@ impl<Q: DescribeQuery, E: Ec2> DescribeBatcher<Q, E> {
         };
         self.shared.changed.notify_one();
         let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
-        // The loop never returns; one that has ended has panicked.
-        while worker.try_join_next().is_some() {}
         if worker.is_empty() {
-            worker.spawn(poll_loop(Arc::clone(&self.shared)));
+            let shared = Arc::clone(&self.shared);
+            worker.spawn(restarting(move || poll_loop(Arc::clone(&shared))));
         }
         Subscription { shared: Arc::clone(&self.shared), id, observations }
     }
@@ -152,6 +154,10 @@ impl<Q: DescribeQuery, E> Shared<Q, E> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn rate(&self) -> f64 {
+        self.ec2.rate(Q::BUCKET)
+    }
+
     /// Delivers the result of a call to one subscriber.
     fn deliver(&self, id: u64, sent: Instant, result: ebs_ec2::Result<Vec<Q::Item>>) {
         let mut state = self.state();
@@ -164,17 +170,31 @@ impl<Q: DescribeQuery, E> Shared<Q, E> {
     }
 }
 
-/// Makes calls when the schedule says so, for as long as the batcher lives.
-async fn poll_loop<Q: DescribeQuery, E: Ec2>(shared: Arc<Shared<Q, E>>) {
-    let mut calls = JoinSet::new();
-    let mut started: HashMap<tokio::task::Id, Instant> = HashMap::new();
+/// Does that work for ever: when it has panicked, again, for those who wait already.
+async fn restarting<F>(mut work: impl FnMut() -> F + Send)
+where
+    F: Future<Output = Infallible> + Send + 'static,
+{
     loop {
-        let rate = shared.ec2.rate(Q::BUCKET);
+        let mut task = JoinSet::new();
+        task.spawn(work());
+        let ended = task.join_next().await;
+        tracing::error!(?ended, "describes for those who wait have stopped, and begin again");
+        sleep(RESTART_DELAY).await;
+    }
+}
+
+/// Makes calls when the schedule says so. One waits for its token, and only then takes the subscribers it is for, so that late
+/// ones come along; meanwhile no other call could be made.
+async fn poll_loop<Q: DescribeQuery, E: Ec2>(shared: Arc<Shared<Q, E>>) -> Infallible {
+    let mut calls = JoinSet::new();
+    let mut in_flight: HashMap<tokio::task::Id, Instant> = HashMap::new();
+    loop {
         let next = {
             let state = shared.state();
-            let mut in_flight: Vec<Instant> = started.values().copied().collect();
-            in_flight.sort();
-            state.schedule.next_call(Instant::now(), state.schedule.spacing(rate), &in_flight)
+            let mut sent: Vec<Instant> = in_flight.values().copied().collect();
+            sent.sort();
+            state.schedule.next_call(Instant::now(), state.schedule.spacing(shared.rate()), &sent)
         };
         let (wake, is_call) = match next {
             NextCall::At(at) => (at, true),
@@ -182,39 +202,25 @@ async fn poll_loop<Q: DescribeQuery, E: Ec2>(shared: Arc<Shared<Q, E>>) {
         };
         tokio::select! {
             () = sleep_until(wake), if is_call => {
-                let reserved = if shared.unbatched { shared.state().schedule.reserve(Instant::now()) } else { None };
-                if reserved.is_some() || !shared.unbatched {
-                    let call = calls.spawn(run_batch(Arc::clone(&shared), reserved));
-                    started.insert(call.id(), Instant::now());
+                if let Some(ec2) = shared.ec2.for_poll().acquired(Q::BUCKET).await
+                    && let Some(batch) = Batch::start(&shared)
+                {
+                    let sent = batch.sent;
+                    let call = calls.spawn(run_batch(ec2, batch));
+                    in_flight.insert(call.id(), sent);
                 }
             }
             () = shared.changed.notified() => {}
             Some(ended) = calls.join_next_with_id(), if !calls.is_empty() => {
                 let id = match ended { Ok((id, ())) => id, Err(broken) => broken.id() };
-                started.remove(&id);
+                in_flight.remove(&id);
             }
         }
     }
 }
 
-/// One call: waits for its token, and only then takes the subscribers it is for, so that late ones come along.
-async fn run_batch<Q: DescribeQuery, E: Ec2>(shared: Arc<Shared<Q, E>>, reserved: Option<u64>) {
-    let Some(ec2) = shared.ec2.for_poll().acquired(Q::BUCKET).await else {
-        if let Some(id) = reserved {
-            shared.state().schedule.cancel_reservation(id);
-        }
-        return;
-    };
-    let batch = {
-        let rate = shared.ec2.rate(Q::BUCKET);
-        let mut state = shared.state();
-        let (sent, spacing) = (Instant::now(), state.schedule.spacing(rate));
-        Batch { shared: &*shared, subscribers: state.schedule.start_batch(sent, spacing, reserved), sent }
-    };
+async fn run_batch<Q: DescribeQuery, E: Ec2>(ec2: Ec2Handle<E>, batch: Batch<Q, E>) {
     let keys: BTreeSet<Q::Key> = batch.subscribers.iter().map(|(_, key)| key.clone()).collect();
-    if keys.is_empty() {
-        return;
-    }
     let ec2 = &ec2;
     let asked = bisect::query::<Q, _>(keys.into_iter().collect(), |keys| all_pages::<Q, E>(ec2, keys));
     if let Ok(answers) = timeout(DESCRIBE_TIMEOUT, asked).await {
@@ -228,13 +234,24 @@ async fn all_pages<Q: DescribeQuery, E: Ec2>(ec2: &Ec2Handle<E>, keys: Vec<Q::Ke
 }
 
 /// A call in flight and its subscribers. Whatever becomes of it, each gets an observation, also when it is dropped.
-struct Batch<'a, Q: DescribeQuery, E> {
-    shared: &'a Shared<Q, E>,
+struct Batch<Q: DescribeQuery, E> {
+    shared: Arc<Shared<Q, E>>,
     subscribers: Vec<(u64, Q::Key)>,
     sent: Instant,
 }
 
-impl<Q: DescribeQuery, E> Batch<'_, Q, E> {
+impl<Q: DescribeQuery, E> Batch<Q, E> {
+    /// Takes those who are due; `None` when none is any more.
+    fn start(shared: &Arc<Shared<Q, E>>) -> Option<Self> {
+        let sent = Instant::now();
+        let subscribers = {
+            let mut state = shared.state();
+            let spacing = state.schedule.spacing(shared.rate());
+            state.schedule.start_batch(sent, spacing)
+        };
+        (!subscribers.is_empty()).then(|| Self { shared: Arc::clone(shared), subscribers, sent })
+    }
+
     fn complete(mut self, answers: &Answers<Q>) {
         for (id, key) in std::mem::take(&mut self.subscribers) {
             let result = answers.get(&key).cloned().unwrap_or_else(|| Err(unanswered::<Q>()));
@@ -243,7 +260,7 @@ impl<Q: DescribeQuery, E> Batch<'_, Q, E> {
     }
 }
 
-impl<Q: DescribeQuery, E> Drop for Batch<'_, Q, E> {
+impl<Q: DescribeQuery, E> Drop for Batch<Q, E> {
     fn drop(&mut self) {
         for (id, _) in std::mem::take(&mut self.subscribers) {
             self.shared.deliver(id, self.sent, Err(unanswered::<Q>()));
@@ -253,4 +270,29 @@ impl<Q: DescribeQuery, E> Drop for Batch<'_, Q, E> {
 
 fn unanswered<Q: DescribeQuery>() -> Ec2Error {
     Ec2Error::new(Q::BUCKET.action(), ErrorClass::Ambiguous, "no answer within the time for a look")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    /// What has panicked is begun again, for those who wait already.
+    ///
+    /// Rule: D-21
+    #[tokio::test(start_paused = true)]
+    async fn what_has_panicked_is_begun_again_for_those_who_wait_already() {
+        let begun = Arc::new(AtomicU32::new(0));
+        let work = || {
+            let nth = begun.fetch_add(1, Ordering::SeqCst);
+            async move {
+                assert!(nth >= 2, "a planted panic");
+                std::future::pending().await
+            }
+        };
+        let ended = timeout(Duration::from_secs(60), restarting(work)).await;
+        assert!(ended.is_err(), "it goes on for ever");
+        assert_eq!(begun.load(Ordering::SeqCst), 3);
+    }
 }

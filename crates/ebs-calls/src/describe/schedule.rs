@@ -1,7 +1,8 @@
 //! When to poll for which subscribers of a batcher. Pure: the time is given.
 //!
 //! The rules (`decisions.md` D-20, D-21):
-//! - With no call in flight, a call is made as soon as one subscriber is due. While one is in flight, others collect.
+//! - With no call in flight, a call is made as soon as one subscriber is due. While one is in flight, others collect; one that
+//!   hangs holds up the next for 2 s, two of them for 4 s, so that however many hang a call is made every 8 s.
 //! - A call asks for every subscriber it has room for, due or not: one more key in a call is free.
 //! - Under load calls are 0.4 s apart, or more where the rate limit is low. A short burst may be closer.
 //! - A subscriber is due again after 0.4 s, until the typical time of its transition is over; from then on the interval
@@ -16,10 +17,11 @@ use tokio::time::Instant;
 const MIN_INTERVAL: Duration = Duration::from_millis(400);
 /// The longest time between two polls for one subscriber.
 const MAX_INTERVAL: Duration = Duration::from_secs(5);
-/// A call in flight for longer no longer holds up the next one.
+/// A call in flight for longer no longer holds up the next one. With several in flight the last holds it up so many times as
+/// long: calls that hang must not have used up [`MAX_IN_FLIGHT`] at once.
 const SLOW_CALL: Duration = Duration::from_secs(2);
 /// Calls of one batcher that may be in flight, all but the last of them slow.
-const MAX_IN_FLIGHT: usize = 4;
+const MAX_IN_FLIGHT: u32 = 4;
 /// Subscribers from which on calls are [`MIN_INTERVAL`] apart; with fewer, proportionally closer.
 const FULL_LOAD: u32 = 8;
 /// Calls that may follow each other without spacing after a quiet time.
@@ -40,7 +42,7 @@ struct Entry<K> {
     times: PollTimes,
     /// When the last call for it was sent.
     polled: Option<Instant>,
-    /// That call is in flight, or reserved.
+    /// That call is in flight.
     in_flight: bool,
     /// When the latest call was sent whose result it has got.
     observed: Option<Instant>,
@@ -96,34 +98,24 @@ impl<K: Ord + Clone> PollSchedule<K> {
         (MIN_INTERVAL * waiting / FULL_LOAD).max(Duration::from_secs_f64(2.0 / calls_per_second))
     }
 
-    /// What to do next, with calls in flight that began at these instants, the latest last.
+    /// What to do next, with calls in flight that were sent at these instants, the latest last.
     pub(super) fn next_call(&self, now: Instant, spacing: Duration, in_flight: &[Instant]) -> NextCall {
         let Some(due) = self.entries.values().filter_map(|e| self.due(e)).min() else { return NextCall::Idle };
         let Grouping::Batched(_) = self.grouping else { return NextCall::At(due) };
+        let in_flight_count = u32::try_from(in_flight.len()).unwrap_or(MAX_IN_FLIGHT);
         let free = match in_flight.last() {
             None => now,
-            Some(_) if in_flight.len() >= MAX_IN_FLIGHT => return NextCall::Idle,
-            Some(latest) => *latest + SLOW_CALL,
+            Some(_) if in_flight_count >= MAX_IN_FLIGHT => return NextCall::Idle,
+            Some(latest) => *latest + SLOW_CALL * in_flight_count,
         };
         let credit = self.credit_at(now, spacing);
         let spaced = if credit >= 1.0 { now } else { now + spacing.mul_f64(1.0 - credit) };
         NextCall::At(due.max(free).max(spaced))
     }
 
-    /// Reserves a call of its own for the subscriber that is due first.
-    pub(super) fn reserve(&mut self, now: Instant) -> Option<u64> {
-        let due = self.entries.iter().filter_map(|(id, e)| self.due(e).map(|due| (due, *id)));
-        let (_, id) = due.filter(|(due, _)| *due <= now).min()?;
-        self.entries.get_mut(&id)?.in_flight = true;
-        Some(id)
-    }
-
-    /// Starts a call: its subscribers and their keys. With a reservation only that one; empty when none is due.
-    pub(super) fn start_batch(&mut self, now: Instant, spacing: Duration, reserved: Option<u64>) -> Vec<(u64, K)> {
-        let taken = match reserved {
-            Some(id) => self.entries.get(&id).map(|e| (id, e.key.clone())).into_iter().collect(),
-            None => self.due_batch(now),
-        };
+    /// Starts a call: its subscribers and their keys; empty when none is due.
+    pub(super) fn start_batch(&mut self, now: Instant, spacing: Duration) -> Vec<(u64, K)> {
+        let taken = self.due_batch(now);
         if taken.is_empty() {
             return taken;
         }
@@ -139,7 +131,6 @@ impl<K: Ord + Clone> PollSchedule<K> {
     }
 
     fn due_batch(&self, now: Instant) -> Vec<(u64, K)> {
-        let Grouping::Batched(most) = self.grouping else { return Vec::new() };
         let mut order: Vec<(Instant, u64)> =
             self.entries.iter().filter_map(|(id, e)| Some((self.due(e)?, *id))).collect();
         // Subscribers of a slow call join another one only when they are due again.
@@ -148,6 +139,13 @@ impl<K: Ord + Clone> PollSchedule<K> {
         if order.first().is_none_or(|(due, _)| *due > now) {
             return Vec::new();
         }
+        let most = match self.grouping {
+            Grouping::Batched(most) => most,
+            Grouping::Single => {
+                order.truncate(1);
+                1
+            }
+        };
         let mut keys = BTreeSet::new();
         let mut taken = Vec::new();
         for (_, id) in order {
@@ -158,13 +156,6 @@ impl<K: Ord + Clone> PollSchedule<K> {
             }
         }
         taken
-    }
-
-    /// The reserved call will not be made.
-    pub(super) fn cancel_reservation(&mut self, id: u64) {
-        if let Some(entry) = self.entries.get_mut(&id) {
-            entry.in_flight = false;
-        }
     }
 
     /// The call that was sent at this instant is back. False when the subscriber has left or has got a later result.

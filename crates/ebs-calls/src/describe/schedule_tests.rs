@@ -15,7 +15,7 @@ fn now_or_later(at: Instant) -> PollTimes {
 /// Makes one call that takes no time.
 fn poll(schedule: &mut PollSchedule<u32>, now: Instant) -> Vec<(u64, u32)> {
     let spacing = schedule.spacing(PLENTY);
-    let taken = schedule.start_batch(now, spacing, None);
+    let taken = schedule.start_batch(now, spacing);
     for (id, _) in &taken {
         schedule.finish(*id, now);
     }
@@ -32,7 +32,7 @@ fn with_no_call_in_flight_a_subscriber_is_polled_for_at_once_and_meanwhile_other
     assert_eq!(schedule.next_call(start, schedule.spacing(PLENTY), &[]), NextCall::Idle);
     schedule.add(1, now_or_later(start));
     assert_eq!(schedule.next_call(start, schedule.spacing(PLENTY), &[]), NextCall::At(start));
-    assert_eq!(schedule.start_batch(start, schedule.spacing(PLENTY), None).len(), 1);
+    assert_eq!(schedule.start_batch(start, schedule.spacing(PLENTY)).len(), 1);
     for key in 2..50 {
         schedule.add(key, now_or_later(start));
     }
@@ -45,7 +45,7 @@ fn with_no_call_in_flight_a_subscriber_is_polled_for_at_once_and_meanwhile_other
     schedule.finish(0, start);
     assert_eq!(schedule.next_call(start, schedule.spacing(PLENTY), &[]), NextCall::At(start));
     assert_eq!(
-        schedule.start_batch(start, schedule.spacing(PLENTY), None).len(),
+        schedule.start_batch(start, schedule.spacing(PLENTY)).len(),
         49,
         "they leave together, the first one too"
     );
@@ -131,10 +131,10 @@ fn a_slow_call_holds_up_nobody_for_more_than_two_seconds_and_its_late_result_sti
     let start = Instant::now();
     let mut schedule = PollSchedule::new(Grouping::Batched(200), start);
     let id = schedule.add(1, now_or_later(start));
-    schedule.start_batch(start, schedule.spacing(PLENTY), None);
+    schedule.start_batch(start, schedule.spacing(PLENTY));
     let again = start + SLOW_CALL;
     assert_eq!(schedule.next_call(start, schedule.spacing(PLENTY), &[start]), NextCall::At(again));
-    assert_eq!(schedule.start_batch(again, schedule.spacing(PLENTY), None).len(), 1);
+    assert_eq!(schedule.start_batch(again, schedule.spacing(PLENTY)).len(), 1);
     assert!(schedule.finish(id, start), "the first answer, late");
     assert!(schedule.finish(id, again));
     assert!(!schedule.finish(id, start), "an older result than the last is not delivered");
@@ -144,6 +144,30 @@ fn a_slow_call_holds_up_nobody_for_more_than_two_seconds_and_its_late_result_sti
         NextCall::Idle,
         "a silent EC2 is not asked without end"
     );
+}
+
+/// However many describes hang, another one goes every 8 s, so that a subscriber is never without one for longer: those in
+/// flight are not sent at once, and each is given up after 20 s.
+///
+/// Rule: ebs-cloud.md 9; D-21
+#[test]
+fn describes_that_hang_leave_no_subscriber_without_one_for_more_than_eight_seconds() {
+    let start = Instant::now();
+    let mut schedule = PollSchedule::new(Grouping::Batched(200), start);
+    let mut in_flight: Vec<Instant> = Vec::new();
+    let mut calls = Vec::new();
+    for second in 0..300 {
+        let now = start + Duration::from_secs(second);
+        schedule.add(u32::try_from(second).unwrap(), now_or_later(now));
+        in_flight.retain(|sent| now < *sent + Duration::from_secs(20));
+        if matches!(schedule.next_call(now, schedule.spacing(PLENTY), &in_flight), NextCall::At(at) if at <= now) {
+            assert!(!schedule.start_batch(now, schedule.spacing(PLENTY)).is_empty(), "somebody is always due");
+            in_flight.push(now);
+            calls.push(now);
+        }
+    }
+    let longest = calls.windows(2).map(|pair| pair[1] - pair[0]).max();
+    assert_eq!(longest, Some(Duration::from_secs(8)));
 }
 
 #[test]
@@ -156,9 +180,7 @@ fn without_batching_each_is_asked_for_alone_and_at_once() {
     let in_flight = vec![start; 30];
     for _ in 0..50 {
         assert_eq!(schedule.next_call(start, schedule.spacing(PLENTY), &in_flight), NextCall::At(start));
-        let reserved = schedule.reserve(start);
-        assert!(reserved.is_some());
-        assert_eq!(schedule.start_batch(start, schedule.spacing(PLENTY), reserved).len(), 1);
+        assert_eq!(schedule.start_batch(start, schedule.spacing(PLENTY)).len(), 1);
     }
     assert_eq!(schedule.next_call(start, schedule.spacing(PLENTY), &in_flight), NextCall::Idle);
 }
@@ -229,7 +251,7 @@ proptest! {
                     }
                     (_, Some(at)) if at <= until => {
                         now = at + Duration::from_nanos(1);
-                        let taken = schedule.start_batch(now, schedule.spacing(PLENTY), None);
+                        let taken = schedule.start_batch(now, schedule.spacing(PLENTY));
                         prop_assert!(!taken.is_empty());
                         in_flight = Some((now, taken));
                     }

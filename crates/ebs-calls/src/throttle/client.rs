@@ -16,7 +16,7 @@ use ebs_types::{HyperPodNode, InstanceId, SnapshotId, Tags, VolumeId, Waiters, Z
 use tokio::time::Instant;
 
 use super::bucket_key::BucketKey;
-use super::call_context::CallContext;
+use super::call_context::{CallContext, QueuePlace};
 use super::limiter::{Permit, RateLimiter};
 
 /// How long a single describe may take, throttles included: it bounds the wait for a token, a call with all its pages,
@@ -43,16 +43,21 @@ impl<E> RateLimited<E> {
         self.limiter.rate(bucket)
     }
 
-    /// For one mutation and its repetitions. Its calls wait for their tokens until the deadline, or until none of the
-    /// waiters is left; then they end as throttled without having been sent.
-    pub fn for_mutation(self: &Arc<Self>, deadline: Instant, waiters: &Waiters) -> Ec2Handle<E> {
-        self.within(CallContext::mutation(deadline, waiters))
+    /// For one mutation and its repetitions. Its calls wait for their tokens at that place, until the deadline, or until none
+    /// of the waiters is left; then they end as throttled without having been sent.
+    pub fn for_mutation(self: &Arc<Self>, deadline: Instant, waiters: &Waiters, place: QueuePlace) -> Ec2Handle<E> {
+        self.within(CallContext::mutation(deadline, waiters, place))
     }
 
     /// For one read that no operation waits for, and its repetitions, within [`DESCRIBE_TIMEOUT`]. Mutations and polls go
     /// before it.
     pub fn for_background_read(self: &Arc<Self>) -> Ec2Handle<E> {
         self.within(CallContext::background(DESCRIBE_TIMEOUT))
+    }
+
+    /// For one question that an operation waits for, within that time: it queues with mutations and polls.
+    pub fn for_awaited_read(self: &Arc<Self>, bound: Duration) -> Ec2Handle<E> {
+        self.within(CallContext::poll(bound))
     }
 
     /// For one read that operations wait for, and its repetitions.
@@ -116,6 +121,7 @@ impl<E> Ec2Handle<E> {
         };
         let Some(mut permit) = permit else { return Err(not_sent(bucket.action())) };
         permit.spend();
+        self.context.use_place();
         // On the heap, and only now: an operation spends its time waiting, and must be small meanwhile.
         let outcome = Box::pin(call(&self.limited.ec2)).await;
         permit.report(outcome.as_ref().err().map(|e| e.class));

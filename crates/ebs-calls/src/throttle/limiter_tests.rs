@@ -3,6 +3,7 @@ use ebs_types::Waiters;
 use tokio::task::JoinSet;
 
 use super::*;
+use crate::throttle::call_context::QueuePlace;
 
 const ACTION: Action = Action::AttachVolume;
 
@@ -52,6 +53,43 @@ async fn a_call_waits_until_its_own_deadline_and_its_position_is_free_again() {
     assert!(limiter.acquire(BucketKey::of(ACTION), &CallContext::poll(Duration::from_secs(1))).await.is_some());
 }
 
+/// Whose client left while it waited in the queue, and who comes back, is served before those who came meanwhile; a place is good
+/// for one call, so that nobody is always first.
+///
+/// Rule: D-22, D-24
+#[tokio::test(start_paused = true)]
+async fn who_comes_back_has_kept_its_place_in_the_queue_until_a_call_is_made() {
+    let limiter = limiter();
+    let key = BucketKey::of(ACTION);
+    while limiter.with_bucket(key, |state, now| state.bucket.take(now)).is_ok() {
+        tokio::time::advance(Duration::from_millis(20)).await;
+    }
+    let (waiters, place) = (Waiters::default(), QueuePlace::default());
+    let deadline = Instant::now() + Duration::from_secs(100);
+    let context = CallContext::mutation(deadline, &waiters, place.clone());
+    assert_eq!(context.ticket(|| limiter.ticket()), 0, "it has queued");
+    assert!(limiter.acquire(key, &context).await.is_none(), "nobody waits for it any more");
+    let _waiter = waiters.join();
+    let mut callers = JoinSet::new();
+    for (name, context) in [
+        ("came meanwhile", CallContext::poll(Duration::from_secs(100))),
+        ("came back", CallContext::mutation(deadline, &waiters, place.clone())),
+    ] {
+        let limiter = Arc::clone(&limiter);
+        callers.spawn(async move {
+            limiter.acquire(key, &context).await.expect("a token").report(None);
+            (Instant::now(), name)
+        });
+        tokio::task::yield_now().await;
+    }
+    let mut served = callers.join_all().await;
+    served.sort();
+    assert_eq!(served.iter().map(|(_, name)| *name).collect::<Vec<_>>(), ["came back", "came meanwhile"]);
+    assert!(!place.is_used());
+    context.use_place();
+    assert!(place.is_used());
+}
+
 /// A mutation that nobody wants any more takes no token and is not begun.
 ///
 /// Rule: D-10, D-22
@@ -60,9 +98,19 @@ async fn a_mutation_that_nobody_wants_any_more_takes_no_token() {
     let limiter = limiter();
     let waiters = Waiters::default();
     let deadline = Instant::now() + Duration::from_secs(100);
-    assert!(limiter.acquire(BucketKey::of(ACTION), &CallContext::mutation(deadline, &waiters)).await.is_none());
+    assert!(
+        limiter
+            .acquire(BucketKey::of(ACTION), &CallContext::mutation(deadline, &waiters, QueuePlace::default()))
+            .await
+            .is_none()
+    );
     let waiter = waiters.join();
-    assert!(limiter.acquire(BucketKey::of(ACTION), &CallContext::mutation(deadline, &waiters)).await.is_some());
+    assert!(
+        limiter
+            .acquire(BucketKey::of(ACTION), &CallContext::mutation(deadline, &waiters, QueuePlace::default()))
+            .await
+            .is_some()
+    );
     while limiter.with_bucket(BucketKey::of(ACTION), |state, now| state.bucket.take(now)).is_ok() {
         tokio::time::advance(Duration::from_millis(20)).await;
     }
@@ -73,7 +121,7 @@ async fn a_mutation_that_nobody_wants_any_more_takes_no_token() {
         });
     });
     let began = Instant::now();
-    let context = CallContext::mutation(deadline, &waiters);
+    let context = CallContext::mutation(deadline, &waiters, QueuePlace::default());
     let (permit, ()) = tokio::join!(limiter.acquire(BucketKey::of(ACTION), &context), async { drop(waiter) });
     assert!(permit.is_none());
     assert!(began.elapsed() <= Duration::from_secs(1), "{:?}", began.elapsed());

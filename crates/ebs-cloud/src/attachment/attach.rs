@@ -61,11 +61,12 @@ impl<E: Ec2> AttachmentService<E> {
                 AttachCall::Submitted(expected) => break (expected, FirstPoll::Now),
                 AttachCall::Refused(error) => error,
             };
-            refusals += 1;
+            // A modification takes its time, and its end is waited for: that is no sign of a request that is wrong.
+            refusals += u32::from(error.class != ErrorClass::BeingModified);
             if refusals >= MAX_REFUSALS {
                 return Err(refused(op, error));
             }
-            match self.after_refusal(&op, &pair, error, refusals == 1).await? {
+            match self.after_refusal(&op, &pair, error, refusals <= 1).await? {
                 AfterRefusal::Existing(expected) => break (expected, FirstPoll::Now),
                 AfterRefusal::Retry => {}
             }

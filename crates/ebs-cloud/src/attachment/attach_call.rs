@@ -138,7 +138,10 @@ impl<E: Ec2> AttachmentService<E> {
             ErrorClass::Throttled | ErrorClass::NotSent | ErrorClass::Unauthenticated | ErrorClass::Unauthorized => {
                 Err(refused(op, error))
             }
-            ErrorClass::VolumeInUse | ErrorClass::IncorrectState => self.await_unblocked(op, pair, error, first).await,
+            ErrorClass::VolumeInUse | ErrorClass::IncorrectState | ErrorClass::IncorrectInstanceState => {
+                self.await_unblocked(op, pair, error, first).await
+            }
+            ErrorClass::BeingModified => self.await_modified(op, pair, error).await,
             _ => self.unless_already_attached(op, pair, error).await,
         }
     }

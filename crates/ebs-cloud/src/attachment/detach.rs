@@ -120,7 +120,9 @@ impl<E: Ec2> AttachmentService<E> {
                 NodeAttachment::Absent if progress.may_ask && believed_from > now + MIN_WAIT_FOR_SPARE_CALL => {
                     return Verdict::Done(End::Unlisted);
                 }
-                NodeAttachment::Attached(_) | NodeAttachment::Attaching(_) if sent >= progress.answer_shows_from => {
+                NodeAttachment::Attached(_) | NodeAttachment::Attaching(_)
+                    if sent >= progress.answer_shows_from && !progress.instance_ends =>
+                {
                     return Verdict::Done(End::StillAttached);
                 }
                 NodeAttachment::Detaching(a) if progress.learns_age => {
@@ -141,7 +143,11 @@ impl<E: Ec2> AttachmentService<E> {
             CloudErrorKind::InProgress => {
                 let busy_for = self.pending_detaches.busy_since(pair).map(|since| since.elapsed());
                 let busy_since = busy_for.map(|time| self.context.clock.now() - time);
-                CloudError { message: with_busy(error.message, busy_since), ..error }
+                let message = with_busy(error.message, busy_since);
+                match &progress.refusal {
+                    Some(refusal) if progress.instance_ends => instance_has_not_ended(message, refusal),
+                    _ => CloudError { message, ..error },
+                }
             }
             _ => error,
         })
@@ -156,6 +162,13 @@ fn still_listed(op: &Op<'_>, error: Ec2Error) -> CloudError {
         _ => CloudErrorKind::FailedPrecondition,
     };
     kind.error(message).caused_by(error)
+}
+
+fn instance_has_not_ended(message: String, refusal: &Ec2Error) -> CloudError {
+    let message = format!(
+        "{message}; EC2 detaches nothing from the instance in its present state: the attachment ends with the instance"
+    );
+    CloudErrorKind::InProgress.error(message).caused_by(refusal.clone())
 }
 
 fn reappears(op: &Op<'_>) -> CloudError {

@@ -17,7 +17,7 @@ use crate::call::mutate;
 use crate::describe::FirstPoll;
 use crate::op::Op;
 use crate::refused::refused;
-use crate::{CloudError, bounds};
+use crate::{CloudError, CloudErrorKind, bounds};
 
 /// What is known before the wait for the end.
 pub(super) struct DetachProgress {
@@ -32,13 +32,23 @@ pub(super) struct DetachProgress {
     pub(super) may_ask: bool,
     /// The answer did not say which attachment it ends: the describes after it do.
     pub(super) learns_age: bool,
+    /// EC2 takes nothing from the instance any more, which ends by itself and its attachments with it.
+    pub(super) instance_ends: bool,
 }
 
 impl DetachProgress {
     /// Nothing is known but when EC2 answered: now.
     fn unknown(first: FirstPoll) -> Self {
         let soon = Instant::now() + bounds::SETTLE;
-        Self { believed_from: soon, answer_shows_from: soon, refusal: None, first, may_ask: false, learns_age: false }
+        Self {
+            believed_from: soon,
+            answer_shows_from: soon,
+            refusal: None,
+            first,
+            may_ask: false,
+            learns_age: false,
+            instance_ends: false,
+        }
     }
 }
 
@@ -106,10 +116,14 @@ impl<E: Ec2> AttachmentService<E> {
                 let known = self.pairs.last_known(pair).map(|known| known.at + bounds::SETTLE);
                 known.map_or(now, |from| from.max(now))
             }
-            ErrorClass::Ambiguous | ErrorClass::IncorrectState => progress.believed_from,
+            ErrorClass::Ambiguous | ErrorClass::IncorrectState | ErrorClass::IncorrectInstanceState => {
+                progress.believed_from
+            }
+            ErrorClass::Unsupported => return Err(is_of_another_service(op, error)),
             _ => return Err(refused(op, error)),
         };
-        Ok(DetachProgress { believed_from, refusal: Some(error), ..progress })
+        let instance_ends = error.class == ErrorClass::IncorrectInstanceState;
+        Ok(DetachProgress { believed_from, refusal: Some(error), instance_ends, ..progress })
     }
 
     /// Asks, if somebody waits and the bucket is believed at least half full.
@@ -138,6 +152,12 @@ impl<E: Ec2> AttachmentService<E> {
             Err(_) => Ok(SpareCall::Inconclusive),
         }
     }
+}
+
+/// As with the tasks of ECS, and the nodes of HyperPod where EC2 is asked.
+fn is_of_another_service(op: &Op<'_>, error: Ec2Error) -> CloudError {
+    let message = format!("{op}: another service has attached the volume, and EC2 leaves it to that one to detach it");
+    CloudErrorKind::FailedPrecondition.error(message).caused_by(error)
 }
 
 /// An earlier operation asked EC2 then and did not see the end. Since then another driver may have attached anew, so

@@ -52,7 +52,7 @@ async fn a_name_in_any_state_of_attachment_or_without_volume_is_in_use() {
     assert_eq!(names.reserve(&instance(mapping), &volume(9), 1).unwrap().device, NAMES[4]);
 }
 
-/// A likely bad name is forgiven after an hour.
+/// A name that is likely to be bad is the last resort, and forgiven after an hour.
 ///
 /// Rule: ebs-cloud.md 5.2, 13
 ///

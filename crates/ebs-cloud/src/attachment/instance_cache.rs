@@ -3,6 +3,7 @@
 //!
 //! [`EbsCardCounts`] says how many EBS cards an instance type has.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use crate::CloudError;
 use crate::context::Context;
 use crate::expiring::Expiring;
 use crate::op::Op;
+use crate::shared_answers::SharedAnswers;
 
 /// For how long a description is used.
 pub(super) const LIFETIME: Duration = Duration::from_secs(30);
@@ -61,30 +63,32 @@ const CARDS_FALLBACK_LIFETIME: Duration = Duration::from_secs(120);
 #[derive(Debug)]
 pub(crate) struct EbsCardCounts<E> {
     ec2: Arc<RateLimited<E>>,
-    known: Expiring<String, u32>,
+    known: SharedAnswers<String, u32, Infallible>,
 }
 
 impl<E: Ec2> EbsCardCounts<E> {
     pub(crate) fn new(ec2: Arc<RateLimited<E>>) -> Self {
-        Self { ec2, known: Expiring::default() }
+        Self { ec2, known: SharedAnswers::default() }
     }
 
     /// The number of EBS cards of the type, at least 1. Without an answer of EC2 the table of this version counts, for
     /// a short while.
     pub(crate) async fn get(&self, instance_type: &str) -> u32 {
-        let key = instance_type.to_owned();
-        if let Some(cards) = self.known.get(&key) {
-            return cards;
-        }
-        let (cards, lifetime) = match self.ec2.for_background_read().describe_instance_type(instance_type).await {
-            Ok(Some(info)) => (info.ebs_cards, CARDS_LIFETIME),
-            other => {
-                tracing::info!(instance_type, ?other, "EC2 did not tell the number of EBS cards, the table is used");
-                (ebs_types::ebs_cards(instance_type), CARDS_FALLBACK_LIFETIME)
-            }
+        let ask = async {
+            let (cards, lifetime) = match self.ec2.for_background_read().describe_instance_type(instance_type).await {
+                Ok(Some(info)) => (info.ebs_cards, CARDS_LIFETIME),
+                other => {
+                    tracing::info!(
+                        instance_type,
+                        ?other,
+                        "EC2 did not tell the number of EBS cards, the table is used"
+                    );
+                    (ebs_types::ebs_cards(instance_type), CARDS_FALLBACK_LIFETIME)
+                }
+            };
+            Ok((cards.max(1), lifetime))
         };
-        let cards = cards.max(1);
-        self.known.insert(key, cards, lifetime);
+        let Ok(cards) = self.known.get(&instance_type.to_owned(), ask).await;
         cards
     }
 }

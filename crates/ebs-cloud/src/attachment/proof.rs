@@ -17,7 +17,7 @@
 //!    requests whose signature is 5 min off, so a clock that works is less wrong than that. SageMaker's answer to a
 //!    detach names no attachment: there the describes after it tell the attach time.
 //! 4. *Having seen `detaching` proves nothing more*: the next describe may show the time before the attachment.
-//! 5. *`IncorrectState` of a volume that EC2 calls `'available'` is the state itself*: nothing is attached. Any other
+//! 5. *`IncorrectState` of a volume "in the 'available' state" is the state itself*: nothing is attached. Any other
 //!    `IncorrectState` may mean that the volume is `detaching`: then rule 7 holds.
 //! 6. *One more DetachVolume asks for the state itself* where EC2 has accepted one, a describe lists nothing and that
 //!    would prove nothing for more than 2 s: `'available'` is the end, any other refusal proves nothing. It is sent
@@ -204,7 +204,8 @@ pub(crate) fn says_not_attached(refusal: &Ec2Error) -> bool {
 
 /// True when a refused DetachVolume names the state itself: nothing is attached.
 pub(crate) fn is_available(refusal: &Ec2Error) -> bool {
-    refusal.class == ErrorClass::IncorrectState && refusal.message.contains("'available'")
+    // "vol-1 is not 'available'" says the opposite.
+    refusal.class == ErrorClass::IncorrectState && refusal.message.contains("in the 'available' state")
 }
 
 /// True for answers to DetachVolume that say that nothing is attached now, and leave it open that something will be.
@@ -289,6 +290,11 @@ mod tests {
         let available = "Volume 'vol-1' is in the 'available' state.";
         let detaching = "Volume 'vol-1' is in the 'detaching' state.";
         assert!(says_not_attached(&refusal(ErrorClass::IncorrectState, available)));
+        let older = "Volume 'vol-1'is in the 'available' state.";
+        assert!(says_not_attached(&refusal(ErrorClass::IncorrectState, older)));
+        for other in ["vol-1 is not 'available'.", "Unable to detach root volume 'vol-1' from instance 'i-1'"] {
+            assert!(!says_not_attached(&refusal(ErrorClass::IncorrectState, other)), "{other}");
+        }
         assert!(says_not_attached(&refusal(ErrorClass::AttachmentNotFound, "")));
         assert!(says_not_attached(&refusal(ErrorClass::VolumeNotFound, "")));
         assert!(says_not_attached(&refusal(ErrorClass::InstanceNotFound, "")));

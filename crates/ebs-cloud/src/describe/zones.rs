@@ -9,31 +9,29 @@ use ebs_types::ZoneName;
 
 use crate::CloudError;
 use crate::call::read;
-use crate::expiring::Expiring;
+use crate::shared_answers::SharedAnswers;
 
 const LIFETIME: Duration = Duration::from_secs(600);
 
 #[derive(Debug)]
 pub(crate) struct Zones<E> {
     ec2: Arc<RateLimited<E>>,
-    known: Expiring<(), Vec<Zone>>,
+    known: SharedAnswers<(), Vec<Zone>, CloudError>,
 }
 
 impl<E: Ec2> Zones<E> {
     pub(crate) fn new(ec2: Arc<RateLimited<E>>) -> Self {
-        Self { ec2, known: Expiring::default() }
+        Self { ec2, known: SharedAnswers::default() }
     }
 
     async fn all(&self) -> Result<Vec<Zone>, CloudError> {
-        if let Some(zones) = self.known.get(&()) {
-            return Ok(zones);
-        }
-        let ec2 = self.ec2.for_background_read();
-        let zones = read(&ec2, "list the zones of the region", || ec2.describe_zones()).await?;
-        if !zones.is_empty() {
-            self.known.insert((), zones.clone(), LIFETIME);
-        }
-        Ok(zones)
+        let ask = async {
+            let ec2 = self.ec2.for_background_read();
+            let zones = read(&ec2, "list the zones of the region", || ec2.describe_zones()).await?;
+            let lifetime = if zones.is_empty() { Duration::ZERO } else { LIFETIME };
+            Ok((zones, lifetime))
+        };
+        self.known.get(&(), ask).await
     }
 
     /// The availability zones (no local or wavelength zones) that are available, by name.

@@ -1,6 +1,6 @@
 //! DeleteSnapshot.
 
-use ebs_ec2::{Ec2, ErrorClass, Snapshot, Snapshots};
+use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Snapshot, Snapshots};
 use ebs_types::{SnapshotId, Waiters};
 use tokio::time::Instant;
 
@@ -11,13 +11,13 @@ use crate::lease_terms::Sidecar;
 use crate::op::Op;
 use crate::recent_writes::Write;
 use crate::refused::refused;
-use crate::{CloudError, Object, bounds};
+use crate::{CloudError, CloudErrorKind, Object, bounds};
 
 impl<E: Ec2> SnapshotService<E> {
     /// Sees to it that the snapshot is deleted. One that does not exist is a success.
     ///
     /// # Errors
-    /// `CloudErrorKind::FailedPrecondition` while it is in use or locked.
+    /// `CloudErrorKind::FailedPrecondition` while it is in use, locked, or enabled for fast restores in some zone.
     pub async fn delete(&self, id: &SnapshotId, waiters: &Waiters) -> Result<(), CloudError> {
         let op = Op::start(format!("delete snapshot {id}"), bounds::DELETE, waiters);
         self.context.recent.serve(Sidecar::Snapshotter, waiters, self.delete_within(&op, id)).await
@@ -45,6 +45,7 @@ impl<E: Ec2> SnapshotService<E> {
                     gone_from
                 }
                 ErrorClass::Ambiguous => Instant::now() + bounds::SETTLE,
+                ErrorClass::FastRestoresEnabled => return Err(is_restored_fast(op, id, error)),
                 _ => return Err(refused(op, error)),
             };
             if self.is_snapshot_gone(op, id, gone_from).await? {
@@ -68,5 +69,38 @@ impl<E: Ec2> SnapshotService<E> {
             None | Some(_) => Verdict::Waiting,
         };
         self.context.waiter.snapshot(op, FirstPoll::Now, id, decide).await
+    }
+}
+
+/// The driver's policies give it no right to disable fast restores: somebody else has to.
+fn is_restored_fast(op: &Op<'_>, id: &SnapshotId, error: Ec2Error) -> CloudError {
+    let zones = zones_named(&error.message).unwrap_or("some zones");
+    let message = format!(
+        "{op}: fast snapshot restores of {id} are enabled in {zones}, and EC2 keeps it until they are off; run aws ec2 \
+         disable-fast-snapshot-restores for these zones, and the deletion goes on"
+    );
+    CloudErrorKind::FailedPrecondition.error(message).caused_by(error)
+}
+
+/// The zones in "The snapshot snap-1 is currently enabled for fast restores in us-west-2a, us-west-2b. Fast …".
+fn zones_named(message: &str) -> Option<&str> {
+    let (_, rest) = message.split_once("for fast restores in ")?;
+    Some(rest.split_once(". ").map_or(rest, |(zones, _)| zones).trim_end_matches('.')).filter(|zones| !zones.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_zones_are_those_that_ec2_names() {
+        let one =
+            "The snapshot snap-1 is currently enabled for fast restores in us-west-2a. Fast snapshot restores must";
+        assert_eq!(zones_named(one), Some("us-west-2a"));
+        assert_eq!(
+            zones_named("x is enabled for fast restores in us-west-2a, us-west-2b."),
+            Some("us-west-2a, us-west-2b")
+        );
+        assert_eq!(zones_named("it is enabled for fast restores"), None);
     }
 }

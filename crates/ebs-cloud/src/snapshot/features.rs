@@ -22,7 +22,7 @@ impl<E: Ec2> SnapshotService<E> {
             return Ok(());
         }
         let names: Vec<&str> = unknown.iter().map(ZoneName::as_str).collect();
-        let message = format!("fast snapshot restore: the region has no zone {}", names.join(", "));
+        let message = format!("fastSnapshotRestoreAvailabilityZones: the region has no zone {}", names.join(", "));
         Err(CloudErrorKind::InvalidArgument.error(message))
     }
 

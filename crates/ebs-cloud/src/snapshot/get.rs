@@ -2,10 +2,12 @@
 
 use ebs_ec2::{Ec2, Page, Snapshot, SnapshotQuery};
 use ebs_types::{SnapshotId, VolumeId};
+use tokio::time::{Instant, sleep};
 
 use super::service::SnapshotService;
-use crate::CloudError;
 use crate::describe::listing;
+use crate::recent_writes::Write;
+use crate::{CloudError, Object, bounds};
 
 impl<E: Ec2> SnapshotService<E> {
     /// A page of the account's snapshots, all or those of one volume. `max_entries` 0 leaves the length to EC2.
@@ -21,11 +23,21 @@ impl<E: Ec2> SnapshotService<E> {
         listing::list(&self.context.ec2, &SnapshotQuery::Owned { volume }, max_entries, token).await
     }
 
-    /// The snapshot as EC2 describes it now; `None` when there is none.
+    /// The snapshot as EC2 describes it now; `None` when there is none. One that this process has known within the last 15 s,
+    /// and has not deleted, is looked for again until then.
     ///
     /// # Errors
-    /// `CloudErrorKind::Unavailable`, `CloudErrorKind::Unauthorized`.
+    /// `CloudErrorKind::Unavailable`, `CloudErrorKind::Unauthenticated`, `CloudErrorKind::Unauthorized`.
     pub async fn get(&self, id: &SnapshotId) -> Result<Option<Snapshot>, CloudError> {
-        self.context.lookups.snapshot(None, id).await
+        let object = Object::Snapshot(id.clone());
+        loop {
+            let asked = Instant::now();
+            let found = self.context.lookups.snapshot(None, id).await?;
+            let is_deleted = self.context.recent.is_recent(&Write::SnapshotDeletion(id.clone()));
+            if found.is_some() || is_deleted || !self.context.recent.may_be_unseen(&object, asked) {
+                return Ok(found);
+            }
+            sleep(bounds::UNSEEN_INTERVAL).await;
+        }
     }
 }

@@ -77,6 +77,13 @@ impl SnapshotMemory {
         self.locked.get(id).is_some_and(|known| known == *lock)
     }
 
+    /// True when this process has seen it get all of them.
+    pub(crate) fn has_features(&self, id: &SnapshotId, features: &SnapshotFeatures) -> bool {
+        let zones = &features.fast_restore_zones;
+        features.lock.as_ref().is_none_or(|lock| self.is_locked(id, lock))
+            && (zones.is_empty() || self.has_fast_restores(id, zones))
+    }
+
     /// Keeps an error that nobody waited for.
     pub(crate) fn keep_error(&self, spec: &SnapshotSpec, features: &SnapshotFeatures, error: CloudError) {
         let undelivered = (spec.clone(), features.clone(), error);

@@ -1,4 +1,4 @@
-//! A snapshot with all that it is to have: taken, restored fast, locked (`decisions.md` D-28).
+//! A snapshot with all that it is to have: taken, locked, restored fast (`decisions.md` D-28).
 //!
 //! One that cannot be had as asked for is not left behind by a final error. Who may know it decides what becomes of it:
 //! one that this process has taken and not reported is deleted, any other one stays, and the error is not final.
@@ -10,7 +10,7 @@ use super::create::snapshot_op;
 use super::service::SnapshotService;
 use crate::lease_terms::Sidecar;
 use crate::op::Op;
-use crate::{CloudError, CloudErrorKind, SnapshotFeatures, SnapshotSpec};
+use crate::{CloudError, CloudErrorKind, Lock, LockEnd, SnapshotFeatures, SnapshotSpec};
 
 impl<E: Ec2> SnapshotService<E> {
     /// Sees to it that the snapshot exists and has its features; it may still be `pending`. Success says that this process
@@ -47,12 +47,11 @@ impl<E: Ec2> SnapshotService<E> {
         if let Some(error) = self.memory.take_error(spec, features) {
             self.refused_unless_taken(op, spec, error).await?;
         }
-        let zones = &features.fast_restore_zones;
-        if !zones.is_empty()
-            && let Err(error) = self.check_fast_restore_zones(zones).await
-        {
+        if let Err(error) = self.check_features(features).await {
             let taken = self.refused_unless_taken(op, spec, error.clone()).await?;
-            return Err(self.roll_back(op, &taken.id, error).await);
+            if !self.memory.has_features(&taken.id, features) {
+                return Err(self.roll_back(op, &taken.id, error).await);
+            }
         }
         let snapshot = self.create(spec, op.waiters).await?.into_inner();
         match self.apply_features(&snapshot.id, features, op.waiters).await {
@@ -61,23 +60,37 @@ impl<E: Ec2> SnapshotService<E> {
         }
     }
 
-    /// Gives it what this process has not seen done yet.
+    /// Refuses what EC2 would refuse only once there is a snapshot.
+    async fn check_features(&self, features: &SnapshotFeatures) -> Result<(), CloudError> {
+        if let Some(Lock { end: LockEnd::At(end), .. }) = features.lock
+            && end <= self.context.clock.now()
+        {
+            let end = humantime::format_rfc3339_seconds(end);
+            let message = format!("lock the snapshot until {end}: that time is over, give a later one");
+            return Err(CloudErrorKind::InvalidArgument.error(message));
+        }
+        let zones = &features.fast_restore_zones;
+        if zones.is_empty() { Ok(()) } else { self.check_fast_restore_zones(zones).await }
+    }
+
+    /// Gives it what this process has not seen done yet. The lock first: EC2 does not delete a snapshot while fast restores
+    /// of it are on, so one whose lock is refused could not be taken back.
     async fn apply_features(
         &self,
         id: &SnapshotId,
         features: &SnapshotFeatures,
         waiters: &Waiters,
     ) -> Result<(), CloudError> {
+        if let Some(lock) = &features.lock
+            && !self.memory.is_locked(id, lock)
+        {
+            self.lock(&lock.of(id), waiters).await?;
+            self.memory.note_locked(id, lock);
+        }
         let zones = &features.fast_restore_zones;
         if !zones.is_empty() && !self.memory.has_fast_restores(id, zones) {
             self.enable_fast_restores(id, zones, waiters).await?;
             self.memory.note_fast_restores(id, zones);
-        }
-        if let Some(lock) = features.lock.of(id)
-            && !self.memory.is_locked(id, &features.lock)
-        {
-            self.lock(&lock, waiters).await?;
-            self.memory.note_locked(id, &features.lock);
         }
         Ok(())
     }

@@ -67,8 +67,13 @@ impl<E: Ec2> VolumeService<E> {
             };
             losses += 1;
             found = match self.await_usable(op, &volume).await? {
-                Settled::Usable(volume) if made => return Ok(Ensured::Created(volume)),
-                Settled::Usable(volume) => return Ok(Ensured::Existing(volume)),
+                Settled::Usable(volume) => {
+                    if op.waiters.any() {
+                        // Who is told it does not come again.
+                        self.memory.forget_request(&spec.name);
+                    }
+                    return Ok(if made { Ensured::Created(volume) } else { Ensured::Existing(volume) });
+                }
                 Settled::Gone => self.after_loss(op, spec, &volume, losses).await?,
                 Settled::Broken(broken) if adopt::is_ours(&self.context.config.driver, spec, &broken) => {
                     self.remove_broken(op, &broken).await?;

@@ -2,10 +2,12 @@
 
 use ebs_ec2::{Ec2, Page, Volume, VolumeQuery};
 use ebs_types::VolumeId;
+use tokio::time::{Instant, sleep};
 
 use super::service::VolumeService;
 use crate::describe::listing;
-use crate::{CloudError, Object};
+use crate::recent_writes::Write;
+use crate::{CloudError, Object, bounds};
 
 impl<E: Ec2> VolumeService<E> {
     /// A page of the volumes that carry the managed tag. `max_entries` 0 leaves the length to EC2.
@@ -20,9 +22,21 @@ impl<E: Ec2> VolumeService<E> {
     /// The volume as EC2 describes it now.
     ///
     /// # Errors
-    /// `CloudErrorKind::NotFound` also for one that is being deleted.
+    /// `CloudErrorKind::NotFound` also for one that is being deleted. A volume that this process has known within the last
+    /// 15 s, and has not deleted, is looked for again until then.
     pub async fn get(&self, id: &VolumeId) -> Result<Volume, CloudError> {
-        let found = self.context.lookups.volume(None, id).await?;
-        found.filter(Volume::exists).ok_or_else(|| CloudError::not_found(Object::Volume(id.clone())))
+        let object = Object::Volume(id.clone());
+        loop {
+            let asked = Instant::now();
+            match self.context.lookups.volume(None, id).await? {
+                Some(volume) if volume.exists() => return Ok(volume),
+                None if self.context.recent.may_be_unseen(&object, asked)
+                    && !self.context.recent.is_recent(&Write::Deletion(id.clone())) =>
+                {
+                    sleep(bounds::UNSEEN_INTERVAL).await;
+                }
+                _ => return Err(CloudError::not_found(object)),
+            }
+        }
     }
 }

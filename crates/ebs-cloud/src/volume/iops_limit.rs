@@ -1,6 +1,7 @@
 //! How many IOPS a volume type may have in a place: asked of EC2 by a dry run that asks for too many and is told the
 //! maximum (`ebs-cloud.md` 3.3). Only asked when a request names IOPS at all.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -9,12 +10,11 @@ use ebs_calls::RateLimited;
 use ebs_ec2::{CreateVolume, Ec2, Ec2Error, Place, Volumes as _};
 use ebs_types::{DriverName, Gib, Iops, IopsLimits, IopsRequest, Tags, VolumeType};
 use regex_lite::Regex;
-use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::client_token::token;
 use crate::bounds;
-use crate::expiring::Expiring;
+use crate::shared_answers::SharedAnswers;
 
 const LIFETIME: Duration = Duration::from_secs(12 * 3600);
 const LIFETIME_OF_FAILURE: Duration = Duration::from_secs(300);
@@ -60,14 +60,12 @@ pub(crate) struct IopsQuery<'a> {
 #[derive(Debug)]
 pub(crate) struct IopsLimitProbe<E> {
     ec2: Arc<RateLimited<E>>,
-    known: Expiring<(VolumeType, Site), Option<Iops>>,
-    /// One question at a time: those who wait for the same answer find it.
-    probing: Mutex<()>,
+    known: SharedAnswers<(VolumeType, Site), Option<Iops>, Infallible>,
 }
 
 impl<E: Ec2> IopsLimitProbe<E> {
     pub(crate) fn new(ec2: Arc<RateLimited<E>>) -> Self {
-        Self { ec2, known: Expiring::default(), probing: Mutex::default() }
+        Self { ec2, known: SharedAnswers::default() }
     }
 
     /// The limits of the type there; `None` for types whose IOPS cannot be chosen. EC2 is asked only when the query
@@ -80,18 +78,12 @@ impl<E: Ec2> IopsLimitProbe<E> {
             return Some(published);
         }
         let key = (query.volume_type.clone(), query.site.clone());
-        let mut max = self.known.get(&key);
-        if max.is_none() {
-            let _guard = self.probing.lock().await;
-            max = self.known.get(&key);
-            if max.is_none() {
-                let answer = self.probe(query, tags).await;
-                let lifetime = if answer.is_some() { LIFETIME } else { LIFETIME_OF_FAILURE };
-                self.known.insert(key, answer, lifetime);
-                max = Some(answer);
-            }
-        }
-        Some(IopsLimits { max: max.flatten().unwrap_or(published.max), ..published })
+        let ask = async {
+            let max = self.probe(query, tags).await;
+            Ok((max, if max.is_some() { LIFETIME } else { LIFETIME_OF_FAILURE }))
+        };
+        let Ok(max) = self.known.get(&key, ask).await;
+        Some(IopsLimits { max: max.unwrap_or(published.max), ..published })
     }
 
     async fn probe(&self, query: &IopsQuery<'_>, mut tags: Tags) -> Option<Iops> {
@@ -114,7 +106,7 @@ impl<E: Ec2> IopsLimitProbe<E> {
             dry_run: true,
         };
         // A dry run changes nothing, so this call may be dropped.
-        let answer = timeout(bounds::PROBE, self.ec2.for_background_read().create_volume(&request)).await;
+        let answer = timeout(bounds::PROBE, self.ec2.for_awaited_read(bounds::PROBE).create_volume(&request)).await;
         let max = match &answer {
             Ok(Err(error)) => parse_maximum(error),
             Ok(Ok(_)) | Err(_) => None,

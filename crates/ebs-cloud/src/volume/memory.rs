@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use ebs_ec2::Volume;
-use ebs_types::VolumeId;
+use ebs_types::{Tags, VolumeId};
 use tokio::time::Instant;
 
 use super::client_token::ClientTokens;
 use super::iops_limit::Site;
 use super::request::CreateRequest;
 use crate::VolumeSpec;
+use crate::bounds::SETTLE;
 use crate::expiring::Expiring;
 
 /// For how long a retry sends what was sent first.
@@ -21,7 +22,8 @@ const INITIALIZATION_LIFETIME: Duration = Duration::from_secs(6 * 3600);
 /// For how long it is remembered that the volume of a token is gone and nobody has heard of it.
 const GONE_LIFETIME: Duration = Duration::from_secs(3600);
 
-/// Client tokens, requests sent, places without room, volumes that went, and how far initialisations are.
+/// Client tokens, requests sent, places without room, volumes that went, how far initialisations are, and tags that a look
+/// may not show yet.
 #[derive(Debug, Default)]
 pub(crate) struct VolumeMemory {
     tokens: ClientTokens,
@@ -29,6 +31,7 @@ pub(crate) struct VolumeMemory {
     without_room: Expiring<String, Vec<Site>>,
     gone: Expiring<String, Volume>,
     initialization: Expiring<VolumeId, Progress>,
+    tags: Expiring<VolumeId, Tags>,
 }
 
 /// How far a volume's initialisation is.
@@ -91,5 +94,15 @@ impl VolumeMemory {
 
     pub(super) fn note_initialization(&self, id: &VolumeId, progress: Progress) {
         self.initialization.insert(id.clone(), progress, INITIALIZATION_LIFETIME);
+    }
+
+    /// Tags were written a moment ago.
+    pub(super) fn note_tags(&self, id: &VolumeId, tags: &Tags) {
+        self.tags.insert(id.clone(), tags.clone(), SETTLE);
+    }
+
+    /// What a look may not show yet of the tags.
+    pub(super) fn recent_tags(&self, id: &VolumeId) -> Tags {
+        self.tags.get(id).unwrap_or_default()
     }
 }

@@ -140,7 +140,9 @@ pub(crate) fn check_clone(spec: &VolumeSpec, source: &Volume) -> Result<(), Clou
     }
     if !allows_clone_of(&spec.topology, source) {
         let zone = source.zone.as_ref().map_or("an unknown zone", ZoneName::as_str);
-        let message = format!("a clone is in the zone of its source {}: {zone}, which the request excludes", source.id);
+        let outpost = source.outpost_arn.as_ref().map_or_else(String::new, |arn| format!(" on {arn}"));
+        let message =
+            format!("a clone is where its source {} is: in {zone}{outpost}, which the request excludes", source.id);
         return Err(CloudErrorKind::InsufficientCapacity.error(message));
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! The errors of a creation that did not succeed.
 
 use ebs_ec2::{Ec2, Ec2Error, ErrorClass, Volume};
+use ebs_types::Gib;
 
 use super::plan;
 use super::request::CreateRequest;
@@ -29,6 +30,16 @@ impl<E: Ec2> VolumeService<E> {
                 let object = Object::Volume(id.clone());
                 CloudError::source_not_found(object).caused_by(error)
             }
+            (ErrorClass::InvalidParameter | ErrorClass::Unsupported, _)
+                if is_size_of_no_volume(spec, request.size()) =>
+            {
+                let message = format!(
+                    "{op}: required_bytes comes to {}, which EC2 does not give a {} volume",
+                    request.size(),
+                    spec.volume_type
+                );
+                CloudErrorKind::OutOfRange.error(message).caused_by(error)
+            }
             (ErrorClass::InvalidParameter | ErrorClass::Unsupported, Source::Snapshot(id)) => {
                 // EC2 does not say whether the size is too small or another parameter is bad: describe the snapshot to
                 // know.
@@ -55,6 +66,12 @@ impl<E: Ec2> VolumeService<E> {
         let message = format!("{op}: no room for such a volume in {tried}");
         CloudErrorKind::InsufficientCapacity.error(message).caused_by(error)
     }
+}
+
+/// True for a size that the type does not have, as far as this version knows: EC2 is asked all the same, and says which
+/// sizes there are.
+fn is_size_of_no_volume(spec: &VolumeSpec, size: Gib) -> bool {
+    spec.volume_type.size_range().is_some_and(|(min, max)| size < min || size > max)
 }
 
 /// True for what follows from the request alone, so that no process can ever have made a volume of it.

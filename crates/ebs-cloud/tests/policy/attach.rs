@@ -147,7 +147,7 @@ async fn a_missing_volume_or_instance_is_named() {
     assert_eq!(fixture.accepted(Action::AttachVolume), 0);
 }
 
-/// A name that EC2 calls taken is avoided from then on and is the last resort.
+/// A name that EC2 calls taken is avoided from then on.
 ///
 /// Rule: ebs-cloud.md 5.1, 5.2
 #[tokio::test(start_paused = true)]

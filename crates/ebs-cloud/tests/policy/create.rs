@@ -1,5 +1,5 @@
 use ebs_cloud::{CapacityRequest, CloudError, CloudErrorKind, Ensured, Object, Source, VolumeSpec, VolumeState};
-use ebs_ec2::{Action, ErrorClass, Limit, Volumes};
+use ebs_ec2::{Action, ErrorClass, Limit};
 use ebs_sim::engine::{BurntToken, EngineConfig, TimingOverride};
 use ebs_sim::iam::Extra;
 use ebs_types::{Gib, IopsRequest, SnapshotId, VolumeId, VolumeType};
@@ -476,6 +476,22 @@ async fn a_missing_source_is_named() {
     assert_eq!(fixture.volumes().await.len(), 0);
 }
 
+/// A size that EC2 does not give the type is OutOfRange, with EC2's own words; nothing is made.
+///
+/// Rule: controller.md C2, C8
+#[tokio::test(start_paused = true)]
+async fn a_size_that_the_type_does_not_have_is_out_of_range_with_ec2s_words() {
+    let fixture = Fixture::new().await;
+    for (volume_type, size) in [(VolumeType::Gp3, Gib(65_537)), (VolumeType::St1, Gib(124))] {
+        let capacity = CapacityRequest { required: Some(size), fallback: size, limit: None };
+        let error = fixture.create(&VolumeSpec { capacity, volume_type, ..spec("pvc-1") }).await.unwrap_err();
+        assert!(matches!(error.kind, CloudErrorKind::OutOfRange), "{error:?}");
+        let told = message_of(&error);
+        assert!(told.contains("required_bytes") && told.contains("InvalidParameterValue"), "{told}");
+    }
+    assert!(fixture.volumes().await.is_empty());
+}
+
 /// A size below the snapshot is OutOfRange, naming the snapshot.
 ///
 /// Rule: controller.md 6.8, C2, C8
@@ -606,7 +622,7 @@ async fn made_at_once(fixture: &Fixture, specs: &[VolumeSpec]) -> usize {
     running.join_all().await.into_iter().filter(|ok| *ok).count()
 }
 
-/// A bad parameter is InvalidArgument with EC2's code and message.
+/// A bad parameter is InvalidArgument, and the user is told the volume's name, EC2's code and its message; nothing is made.
 ///
 /// Rule: controller.md C2; D-23, D-44
 #[tokio::test(start_paused = true)]
@@ -616,15 +632,14 @@ async fn a_bad_parameter_is_an_invalid_argument_with_ec2s_own_words() {
         fixture.create(&VolumeSpec { throughput: std::num::NonZero::new(90_000), ..spec("pvc-1") }).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
     let ec2 = error.cause.as_ref().unwrap();
-    assert!(
-        ec2.code.is_some() && message_of(&error).contains(&ec2.message) && message_of(&error).contains("pvc-1"),
-        "{}",
-        message_of(&error)
-    );
-    assert!(fixture.sim.describe_volumes(&ebs_ec2::VolumeQuery::All, &ebs_ec2::PageRequest::default()).await.is_ok());
+    let told = message_of(&error);
+    for part in ["pvc-1", "InvalidParameter", ec2.code.as_deref().expect("EC2 gives one"), ec2.message.as_str()] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(fixture.volumes().await.is_empty());
 }
 
-/// Each refusal of a creation keeps its meaning: parameter, quota, room, rights, key, other.
+/// Each refusal of a creation keeps its meaning: parameter, quota, room, rights, credentials, key, other.
 ///
 /// Rule: ebs-cloud.md 10, 3.5 rows InvalidParameterCombination, VolumeLimitExceeded, MaxIOPSLimitExceeded, other
 #[tokio::test(start_paused = true)]
@@ -635,6 +650,7 @@ async fn the_refusals_of_a_creation_keep_their_meaning() {
     let limit: Fits = |e| matches!(e.kind, CloudErrorKind::LimitExceeded);
     let room: Fits = |e| matches!(e.kind, CloudErrorKind::InsufficientCapacity);
     let rights: Fits = |e| matches!(e.kind, CloudErrorKind::Unauthorized);
+    let credentials: Fits = |e| matches!(e.kind, CloudErrorKind::Unauthenticated);
     let state: Fits = |e| matches!(e.kind, CloudErrorKind::FailedPrecondition);
     let other: Fits = |e| matches!(e.kind, CloudErrorKind::Internal);
     for (class, fits) in [
@@ -645,7 +661,7 @@ async fn the_refusals_of_a_creation_keep_their_meaning() {
         (ErrorClass::LimitExceeded(Limit::Tags), limit),
         (ErrorClass::InsufficientCapacity, room),
         (ErrorClass::Unauthorized, rights),
-        (ErrorClass::Unauthenticated, rights),
+        (ErrorClass::Unauthenticated, credentials),
         (ErrorClass::Encryption, state),
         (ErrorClass::Other, other),
     ] {

@@ -1,10 +1,10 @@
-use ebs_cloud::{CloudError, CloudErrorKind};
+use ebs_cloud::{CloudError, CloudErrorKind, VolumeSpec};
 use ebs_ec2::{Action, AttachmentState, ErrorClass};
 use ebs_sim::engine::TimingOverride;
-use ebs_types::{InstanceId, NodeId, VolumeId, Waiters};
+use ebs_types::{InstanceId, IopsRequest, NodeId, VolumeId, VolumeType, Waiters};
 use tokio::time::Instant;
 
-use crate::fixture::{Fixture, message_of};
+use crate::fixture::{Fixture, in_zone, message_of, spec};
 
 fn detach_ms(ms: u64) -> TimingOverride {
     TimingOverride { detach_ms: Some(ms), ..TimingOverride::default() }
@@ -55,7 +55,7 @@ async fn detaching_what_is_not_attached_or_gone_succeeds() {
     fixture.cloud.attachments.detach(&second.id, &no_instance, &fixture.waiters).await.unwrap();
 }
 
-/// Detaching from one node leaves the attachments to others alone.
+/// Detaching from one node leaves the attachments to others alone, of a volume for several nodes too.
 ///
 /// Rule: ebs-cloud.md 5.4 row 4, 6
 #[tokio::test(start_paused = true)]
@@ -65,6 +65,21 @@ async fn detaching_from_one_node_leaves_the_others_alone() {
     let [_, other] = fixture.nodes().await;
     fixture.cloud.attachments.detach(&volume, &other, &fixture.waiters).await.unwrap();
     assert_eq!(attachments(&fixture).await, 1);
+    let shared = VolumeSpec {
+        multi_attach: true,
+        volume_type: VolumeType::Io2,
+        iops: IopsRequest::explicit(100),
+        ..in_zone(spec("pvc-shared"), "us-west-2a")
+    };
+    let shared = fixture.create(&shared).await.unwrap().id;
+    let ([here, _], there) = (fixture.nodes().await, fixture.neighbour().await);
+    for node in [&here, &there] {
+        fixture.cloud.attachments.attach(&shared, node, &fixture.waiters).await.expect("io2 may be attached twice");
+    }
+    fixture.cloud.attachments.detach(&shared, &here, &fixture.waiters).await.unwrap();
+    let left = fixture.cloud.volumes.get(&shared).await.unwrap().attachments;
+    let left: Vec<_> = left.iter().map(|a| (a.instance.as_ref(), a.state.clone())).collect();
+    assert_eq!(left, [(Some(there.instance()), AttachmentState::Attached)]);
 }
 
 /// A busy device is waited for, ends non-final with the time since when, and is never forced.
@@ -231,12 +246,15 @@ async fn a_name_is_free_again_after_the_detach() {
 async fn an_unreachable_ec2_or_a_refused_describe_is_told_at_once_and_starts_nothing() {
     let fixture = Fixture::new().await;
     let (volume, node) = attached(&fixture).await;
-    for (class, unauthorized) in [(ErrorClass::NotSent, false), (ErrorClass::Unauthenticated, true)] {
+    for (class, kind) in [
+        (ErrorClass::NotSent, CloudErrorKind::Unavailable),
+        (ErrorClass::Unauthenticated, CloudErrorKind::Unauthenticated),
+        (ErrorClass::Unauthorized, CloudErrorKind::Unauthorized),
+    ] {
         fixture.sim.fail_next(Action::DetachVolume, class, false);
         let began = Instant::now();
         let error = fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap_err();
-        assert_eq!(matches!(error.kind, CloudErrorKind::Unauthorized), unauthorized, "{error:?}");
-        assert_eq!(matches!(error.kind, CloudErrorKind::Unavailable), !unauthorized, "{error:?}");
+        assert_eq!(error.kind, kind, "{error:?}");
         assert!(began.elapsed().as_secs() < 2);
     }
     assert_eq!(fixture.accepted(Action::DetachVolume), 0);

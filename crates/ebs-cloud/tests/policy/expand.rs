@@ -1,5 +1,5 @@
 use ebs_cloud::{CloudError, CloudErrorKind, Object, VolumeSpec};
-use ebs_ec2::{Action, ErrorClass};
+use ebs_ec2::{Action, ErrorClass, ModificationState};
 use ebs_sim::api::Call;
 use ebs_sim::engine::{EngineConfig, Timing, TimingOverride};
 use ebs_types::{Gib, IopsRequest, VolumeId, VolumeType, Waiters};
@@ -22,6 +22,28 @@ async fn an_expanded_volume_has_its_size_once_the_modification_is_past_modifying
     let began = Instant::now();
     assert_eq!(fixture.cloud.volumes.expand(&volume.id, Gib(10), &fixture.waiters).await.unwrap(), Gib(10));
     assert!((9..20).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+}
+
+/// A modification in a state that this version does not know holds up an expansion for 15 s, not until its bound: then EC2
+/// judges. One that EC2 has taken and shows so is not reported done.
+///
+/// Rule: ebs-cloud.md 7; D-2, D-25
+#[tokio::test(start_paused = true)]
+async fn a_modification_in_a_state_of_a_later_ec2_holds_up_nobody_for_long() {
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    fixture.ec2.override_modifications(|found| {
+        found.iter_mut().for_each(|m| m.state = ModificationState::Other("queued".to_owned()));
+    });
+    fixture.timing(modify_ms(1_000, 0)).await;
+    let began = Instant::now();
+    let error = fixture.cloud.volumes.expand(&volume.id, Gib(10), &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InProgress) && error.message.contains("queued"), "{error:?}");
+    assert!((15..40).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+    let began = Instant::now();
+    assert_eq!(fixture.cloud.volumes.expand(&volume.id, Gib(10), &fixture.waiters).await.unwrap(), Gib(10));
+    assert!(began.elapsed().as_secs() < 25, "{:?}", began.elapsed());
+    assert_eq!(fixture.accepted(Action::ModifyVolume), 1);
 }
 
 /// A size that the volume has is a success with its real size and no modification.

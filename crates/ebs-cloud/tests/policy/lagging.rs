@@ -3,7 +3,8 @@
 use ebs_cloud::{Ensured, Source, VolumeSpec};
 use ebs_ec2::Action;
 use ebs_sim::faults::{Effect, Rule};
-use ebs_types::Gib;
+use ebs_types::{Gib, VolumeId};
+use tokio::time::Instant;
 
 use crate::fixture::{Fixture, in_zone, snapshot_spec, spec};
 
@@ -11,6 +12,34 @@ use crate::fixture::{Fixture, in_zone, snapshot_spec, spec};
 fn next_describe_lags(fixture: &Fixture, action: &str, seconds: u64) {
     let rule = Rule::new(Effect::Stale { lag_ms: seconds * 1000 }).on(action).times(1);
     fixture.sim.faults().add(rule).expect("a rule");
+}
+
+/// A volume or snapshot that this process made a moment ago is not said to be missing because a look does not show it yet; one
+/// that it has deleted, or never heard of, is missing at once.
+///
+/// Rule: D-26; controller.md 10
+#[tokio::test(start_paused = true)]
+async fn what_was_made_a_moment_ago_is_not_missing_for_a_reader() {
+    let fixture = Fixture::new().await;
+    let source = fixture.volume("pvc-source").await;
+    let snapshot = fixture.cloud.snapshots.create(&snapshot_spec("snap-a", &source.id), &fixture.waiters).await;
+    let snapshot = snapshot.map(Ensured::into_inner).unwrap();
+    let volume = fixture.volume("pvc-1").await;
+    let began = Instant::now();
+    fixture.ec2.override_volumes(move |volumes| volumes.retain(|_| began.elapsed().as_secs() >= 12));
+    fixture.ec2.override_snapshots(move |snapshots| snapshots.retain(|_| began.elapsed().as_secs() >= 12));
+    let (seen, taken) = tokio::join!(fixture.cloud.volumes.get(&volume.id), fixture.cloud.snapshots.get(&snapshot.id));
+    assert_eq!((seen.unwrap().id, taken.unwrap().map(|s| s.id)), (volume.id.clone(), Some(snapshot.id.clone())));
+    fixture.ec2.clear_overrides();
+    fixture.cloud.snapshots.delete(&snapshot.id, &fixture.waiters).await.unwrap();
+    fixture.cloud.volumes.delete(&volume.id, &fixture.waiters).await.unwrap();
+    let began = Instant::now();
+    let stranger = VolumeId::parse("vol-0123456789abcdef0").unwrap();
+    for id in [&volume.id, &stranger] {
+        assert!(fixture.cloud.volumes.get(id).await.unwrap_err().is_not_found());
+    }
+    assert_eq!(fixture.cloud.snapshots.get(&snapshot.id).await.unwrap().map(|s| s.id), None);
+    assert!(began.elapsed().as_secs() < 2, "{:?}", began.elapsed());
 }
 
 /// A sighting ends no doubt: the next look may lag more.

@@ -1,5 +1,6 @@
 //! The policy over the simulated EC2, in memory and on paused time.
 
+mod asked_once;
 mod attach;
 mod beliefs;
 mod clocks;
@@ -7,12 +8,12 @@ mod create;
 mod detach;
 mod detach_proof;
 mod ec2_override;
+mod ec2_refusals;
 mod expand;
 mod final_errors;
 mod fixture;
 mod hyperpod;
 mod initialization;
-mod instances;
 mod lagging;
 mod lists;
 mod modify;

@@ -54,7 +54,7 @@ async fn a_modified_volume_is_as_asked_for_and_a_repeat_changes_nothing() {
         ..ModifySpec::default()
     };
     for _ in 0..2 {
-        let now = fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap().unwrap();
+        let now = fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap();
         assert_eq!((now.size, now.iops, now.throughput), (Gib(20), Some(4000), Some(200)));
     }
     assert_eq!(requests(&fixture), [(Some(20), None, Some(4000), Some(200))]);
@@ -78,11 +78,11 @@ async fn only_what_differs_is_sent() {
     assert_eq!(requests(&fixture), [(None, None, None, Some(250))]);
 }
 
-/// Tags are deleted, then set, then the volume is modified; a key in both ends set.
+/// The volume is modified, then tags are deleted, then set; a key in both ends set.
 ///
 /// Rule: ebs-cloud.md 7 tag changes; controller.md 12.3
 #[tokio::test(start_paused = true)]
-async fn tags_are_deleted_then_set_then_the_volume_is_modified() {
+async fn the_volume_is_modified_then_tags_are_deleted_then_set() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     fixture.sim.clear_calls();
@@ -93,26 +93,44 @@ async fn tags_are_deleted_then_set_then_the_volume_is_modified() {
     };
     fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap();
     let changes: Vec<Action> = fixture.actions().into_iter().filter(|a| a.mutates()).collect();
-    assert_eq!(changes, [Action::DeleteTags, Action::CreateTags, Action::ModifyVolume]);
+    assert_eq!(changes, [Action::ModifyVolume, Action::DeleteTags, Action::CreateTags]);
     let now = fixture.cloud.volumes.get(&volume.id).await.unwrap().tags;
     assert_eq!((now.get("both").map(String::as_str), now.get("Name")), (Some("new"), None));
     assert_eq!(now.get("team").map(String::as_str), Some("storage"));
 }
 
-/// Tags alone modify nothing, and nothing at all calls nothing.
+/// Tags alone modify nothing, and a request for nothing only looks whether there is such a volume.
 ///
 /// Rule: controller.md 12.1, 12.3
 #[tokio::test(start_paused = true)]
-async fn tags_alone_modify_nothing_and_nothing_at_all_calls_nothing() {
+async fn tags_alone_modify_nothing_and_nothing_at_all_only_looks() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let spec = ModifySpec { tags: tags(&[("team", "storage")]), ..ModifySpec::default() };
-    assert_eq!(fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap(), None);
+    fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap();
     assert_eq!(fixture.count(Action::ModifyVolume), 0);
     fixture.sim.clear_calls();
     let flag_only = ModifySpec { auto_iops: Some(true), throughput: NonZeroU32::new(0), ..ModifySpec::default() };
-    assert_eq!(fixture.cloud.volumes.modify(&volume.id, &flag_only, &fixture.waiters).await.unwrap(), None);
-    assert_eq!(fixture.actions(), []);
+    fixture.cloud.volumes.modify(&volume.id, &flag_only, &fixture.waiters).await.unwrap();
+    assert_eq!(fixture.actions(), [Action::DescribeVolumes]);
+}
+
+/// Tags that were written a moment ago count, although a look does not show them yet.
+///
+/// Rule: ebs-cloud.md 7 step 6; controller.md C11
+#[tokio::test(start_paused = true)]
+async fn tags_that_a_look_does_not_show_yet_count() {
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await;
+    let ratio =
+        tags(&[("ebs.csi.aws.com/IOPSPerGb", "500"), ("ebs.csi.aws.com/AllowAutoIOPSIncreaseOnModify", "true")]);
+    let spec = ModifySpec { tags: ratio, ..ModifySpec::default() };
+    fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap();
+    fixture
+        .ec2
+        .override_volumes(|volumes| volumes.iter_mut().for_each(|v| v.tags.retain(|key, _| !key.contains("IOPS"))));
+    fixture.cloud.volumes.expand(&volume.id, Gib(10), &fixture.waiters).await.unwrap();
+    assert_eq!(requests(&fixture), [(Some(10), None, Some(5000), None)]);
 }
 
 /// Each refusal of ModifyVolume keeps its meaning and is not repeated.
@@ -149,17 +167,27 @@ async fn refusals_of_a_modification_keep_their_meaning() {
     }
 }
 
-/// A refused property after tags were changed is Internal, not invalid.
+/// A refused property has changed no tag, so it may be called invalid.
 ///
 /// Rule: controller.md 5.2 note 1
+///
+/// A tag that is refused after properties were changed is Internal, not invalid.
+///
+/// Rule: controller.md 5.2 note 1; D-16
 #[tokio::test(start_paused = true)]
-async fn a_refusal_after_tags_were_changed_does_not_say_that_nothing_was_done() {
+async fn a_refusal_says_invalid_only_when_nothing_was_changed() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
-    let spec = ModifySpec { tags: tags(&[("team", "storage")]), ..throughput(90_000) };
+    let tags = tags(&[("team", "storage")]);
+    let spec = ModifySpec { tags: tags.clone(), ..throughput(90_000) };
+    let error = fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
+    assert_eq!(fixture.count(Action::CreateTags), 0);
+    fixture.sim.fail_next(Action::CreateTags, ErrorClass::InvalidParameter, false);
+    let spec = ModifySpec { tags, ..throughput(250) };
     let error = fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap_err();
     assert!(matches!(error.kind, CloudErrorKind::Internal), "{error:?}");
-    assert!(message_of(&error).contains("tags have been changed"), "{}", message_of(&error));
+    assert!(message_of(&error).contains("properties are as asked for"), "{}", message_of(&error));
 }
 
 /// Refusals of tag changes keep their meaning; a lost answer is an unknown outcome.
@@ -191,7 +219,7 @@ async fn iops_above_the_limit_of_the_type_are_lowered_and_the_limit_is_asked_for
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let spec = ModifySpec { size: Some(Gib(200)), iops: IopsRequest::explicit(900_000), ..ModifySpec::default() };
-    let now = fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap().unwrap();
+    let now = fixture.cloud.volumes.modify(&volume.id, &spec, &fixture.waiters).await.unwrap();
     assert!(now.iops.is_some_and(|iops| (3000..900_000).contains(&iops)), "{:?}", now.iops);
     let probes = fixture.probes();
     assert_eq!(probes.len(), 1);
@@ -207,7 +235,7 @@ async fn iops_that_every_place_allows_are_not_asked_about_and_lifted_to_the_mini
     let volume = fixture.volume("pvc-1").await;
     let to_io2 =
         ModifySpec { volume_type: Some(VolumeType::Io2), iops: IopsRequest::per_gib(10), ..ModifySpec::default() };
-    let now = fixture.cloud.volumes.modify(&volume.id, &to_io2, &fixture.waiters).await.unwrap().unwrap();
+    let now = fixture.cloud.volumes.modify(&volume.id, &to_io2, &fixture.waiters).await.unwrap();
     assert_eq!((now.volume_type, now.iops), (VolumeType::Io2, Some(100)), "40 are below the type's minimum");
     assert_eq!(fixture.probes().len(), 0);
 }

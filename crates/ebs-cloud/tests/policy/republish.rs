@@ -76,7 +76,7 @@ async fn a_description_that_grew_old_while_something_else_was_asked_gives_no_dev
     let gate = fixture.sim.hold(Action::DescribeInstanceTypes);
     let (attached, ()) = tokio::join!(fixture.cloud.attachments.attach(&slow.id, &node, &fixture.waiters), async {
         gate.reached().await;
-        fixture.cloud.attachments.attach(&quick.id, &node, &fixture.waiters).await.expect("nothing holds this one");
+        attach_by_hand(&fixture, &quick.id, &node, "/dev/xvdaa").await;
         fixture.pass(60).await;
         gate.release();
     });
@@ -139,6 +139,7 @@ async fn a_refusal_keeps_its_meaning_when_the_volume_is_not_attached_there() {
     let argument: Fits = |e| matches!(e.kind, CloudErrorKind::InvalidArgument);
     let missing: Fits = |e| matches!(e.kind, CloudErrorKind::NotFound(_));
     let rights: Fits = |e| matches!(e.kind, CloudErrorKind::Unauthorized);
+    let credentials: Fits = |e| matches!(e.kind, CloudErrorKind::Unauthenticated);
     let later: Fits = |e| matches!(e.kind, CloudErrorKind::Unavailable);
     let other: Fits = |e| matches!(e.kind, CloudErrorKind::Internal);
     for (class, fits) in [
@@ -153,7 +154,7 @@ async fn a_refusal_keeps_its_meaning_when_the_volume_is_not_attached_there() {
         (ErrorClass::InstanceNotFound, missing),
         (ErrorClass::MalformedId, missing),
         (ErrorClass::Unauthorized, rights),
-        (ErrorClass::Unauthenticated, rights),
+        (ErrorClass::Unauthenticated, credentials),
         (ErrorClass::NotSent, later),
         (ErrorClass::Other, other),
     ] {

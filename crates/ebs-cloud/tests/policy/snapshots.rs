@@ -32,7 +32,10 @@ async fn a_repeated_snapshot_is_the_same_snapshot_also_after_a_restart() {
     );
     fixture.restart();
     let again = fixture.cloud.snapshots.create(&spec, &fixture.waiters).await.map(Ensured::into_inner).unwrap();
-    assert_eq!((again.id, again.source_volume), (first.id, Some(volume.id)));
+    assert_eq!((&again.id, again.source_volume), (&first.id, Some(volume.id)));
+    fixture.pass(120).await;
+    let done = fixture.cloud.snapshots.create(&spec, &fixture.waiters).await.map(Ensured::into_inner).unwrap();
+    assert_eq!((done.id, done.state), (first.id, SnapshotState::Completed));
     assert_eq!(snapshots(&fixture).await, 1);
 }
 

@@ -5,7 +5,7 @@ use ebs_cloud::{Cloud, CloudError, CloudErrorKind, Volume};
 use ebs_ec2::{Action, ErrorClass};
 use ebs_sim::api::Call;
 use ebs_sim::port::SimEc2;
-use ebs_types::{VolumeId, Waiters};
+use ebs_types::{Gib, NodeId, VolumeId, Waiters};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -78,6 +78,30 @@ async fn a_missing_volume_is_missing_for_who_asked_for_it_and_at_once() {
     assert!(found[..20].iter().all(Result::is_ok), "{found:?}");
     assert!(found[20..].iter().all(|v| v.as_ref().is_err_and(CloudError::is_not_found)), "{:?}", &found[20..]);
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+}
+
+/// A missing instance, and a volume that was never modified, are absent, and the others of their call get their answers.
+///
+/// Rule: ebs-cloud.md E1, E3; D-21, D-23
+#[tokio::test(start_paused = true)]
+async fn a_missing_instance_or_modification_is_absent_and_fails_no_other() {
+    let world = World::instant().await;
+    let driver = world.driver();
+    let ids = volumes(&driver, 3).await;
+    let waiters = Waiters::default();
+    let _waiter = waiters.join();
+    let missing = NodeId::parse("i-0123456789abcdef0").unwrap();
+    let here = world.node();
+    let attach = |id, node| driver.cloud.attachments.attach(id, node, &waiters);
+    let (there, nowhere, more) =
+        tokio::join!(attach(&ids[0], &here), attach(&ids[1], &missing), attach(&ids[2], &here));
+    assert!(there.is_ok() && more.is_ok(), "{there:?} {more:?}");
+    assert!(nowhere.is_err_and(|error| error.is_not_found()));
+    let gone = VolumeId::parse("vol-0123456789abcdef0").unwrap();
+    let expand = |id| driver.cloud.volumes.expand(id, Gib(9), &waiters);
+    let (grown, none, never_modified) = tokio::join!(expand(&ids[0]), expand(&gone), expand(&ids[1]));
+    assert_eq!((grown.ok(), never_modified.ok()), (Some(Gib(9)), Some(Gib(9))));
+    assert!(none.is_err_and(|error| error.is_not_found()));
 }
 
 /// Duplicates share an entry of a batch.

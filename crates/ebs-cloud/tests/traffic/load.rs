@@ -1,10 +1,14 @@
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use ebs_ec2::{Action, Observation, Observer};
 use ebs_sim::faults::{Effect, Rule};
 use ebs_sim::port::PortCall;
+use ebs_types::Waiters;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::world::{Added, World, bill, lives, lives_of, median};
+use crate::world::{Added, Driver, World, bill, lives, lives_of, median, spec};
 
 /// At 4 lives/s: at most 4.08 mutating calls and 0.8 describes a life, 2 % throttled, median added latency under 0.3 s.
 ///
@@ -113,4 +117,75 @@ async fn under_load_calls_of_one_kind_keep_their_distance() {
     let span = busy[busy.len() - 1].at.duration_since(busy[0].at).expect("in order");
     let mean = span / u32::try_from(busy.len() - 1).expect("few");
     assert!(mean >= Duration::from_millis(395), "{mean:?} between calls");
+}
+
+/// For how long each DescribeVolumes waited for its token.
+#[derive(Debug, Default)]
+struct DescribeWaits(Mutex<Vec<Duration>>);
+
+impl Observer for DescribeWaits {
+    fn observe(&self, _: &Observation<'_>) {}
+
+    fn waited(&self, action: Action, time: Duration) {
+        if action == Action::DescribeVolumes {
+            self.0.lock().expect("no test panics with it").push(time);
+        }
+    }
+}
+
+/// The distance between describes is such that EC2's bucket has a token when one is due, also after throttles: one regulator
+/// decides when EC2 is asked, and not the sum of two.
+///
+/// Rule: D-20, D-21, D-22
+#[tokio::test(start_paused = true)]
+async fn describes_wait_for_their_distance_and_hardly_ever_for_a_token_as_well() {
+    for eaten in [0.0, 0.5, 0.8] {
+        let world = World::realistic().await;
+        if eaten > 0.0 {
+            world.sim.faults().add(Rule::new(Effect::Eat { fraction: eaten })).expect("a sound rule");
+        }
+        let waits = Arc::<DescribeWaits>::default();
+        lives(&[world.observed(Arc::clone(&waits) as _)], 200, 3.0).await;
+        let waits = waits.0.lock().expect("no test panics with it");
+        let long = waits.iter().filter(|wait| **wait > Duration::from_millis(100)).count();
+        let calls = world.count(Action::DescribeVolumes);
+        assert!(calls > 50 && long * 20 <= calls, "{eaten}: {long} of {calls} waited for a token: {waits:?}");
+    }
+}
+
+async fn create(driver: Driver, name: String, waiters: Waiters) -> bool {
+    driver.cloud.volumes.create(&spec(&name), &waiters).await.is_ok()
+}
+
+/// First come, first served, also for those whose client leaves while they queue and comes back: they have kept their place.
+///
+/// Rule: D-22, D-24
+#[tokio::test(start_paused = true)]
+async fn a_creation_whose_client_comes_back_is_served_before_those_that_came_meanwhile() {
+    let world = World::realistic().await;
+    let driver = world.driver();
+    let waiters = Waiters::default();
+    let _waiter = waiters.join();
+    let mut others = JoinSet::new();
+    let mut come = |from: u32| {
+        for n in from..from + 300 {
+            others.spawn(create(driver.clone(), format!("pvc-{n}"), waiters.clone()));
+        }
+    };
+    let began = Instant::now();
+    come(0);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let impatient = Waiters::default();
+    let waiter = impatient.join();
+    let (made, ()) = tokio::join!(create(driver.clone(), "pvc-early".to_owned(), impatient.clone()), async {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        drop(waiter);
+    });
+    assert!(!made, "nobody waits for it any more, and it was not its turn yet");
+    come(300);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(create(driver.clone(), "pvc-early".to_owned(), waiters.clone()).await);
+    // 100 of a full bucket at once, 200 more at 5/s, then it; after all the others it would be a minute more.
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    others.abort_all();
 }

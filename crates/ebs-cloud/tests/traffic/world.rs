@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ebs_cloud::{CapacityRequest, Cloud, CloudConfig, CloudError, CloudErrorKind, Source, Term, Topology, VolumeSpec};
-use ebs_ec2::{Action, ErrorClass};
+use ebs_ec2::{Action, ErrorClass, Observer};
 use ebs_sim::api::{Call, RunInstances};
 use ebs_sim::engine::{EngineConfig, Timing, TimingOverride};
 use ebs_sim::port::{PortCall, SimEc2};
@@ -80,6 +80,18 @@ impl World {
     pub(crate) fn driver_with(&self, batching: bool) -> Driver {
         let config = CloudConfig { batching, ..CloudConfig::new(DriverName::default()) };
         Driver { cloud: Arc::new(Cloud::new(Arc::new(self.sim.clone()), config)), nodes: self.nodes.clone() }
+    }
+
+    /// One of the instances.
+    pub(crate) fn node(&self) -> NodeId {
+        self.nodes[0].clone()
+    }
+
+    /// A driver whose observer that is.
+    pub(crate) fn observed(&self, observer: Arc<dyn Observer>) -> Driver {
+        let config = CloudConfig::new(DriverName::default());
+        let cloud = Cloud::observed(Arc::new(self.sim.clone()), config, observer);
+        Driver { cloud: Arc::new(cloud), nodes: self.nodes.clone() }
     }
 
     pub(crate) fn describes(&self) -> Vec<PortCall> {

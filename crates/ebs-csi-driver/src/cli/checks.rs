@@ -1,6 +1,7 @@
 //! From flags to settings: what is wrong is refused, what has no effect is said.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ebs_driver::config::{DriverConfig, DriverOptions};
 use ebs_driver::server::Endpoint;
@@ -8,7 +9,8 @@ use ebs_driver::status::chain;
 use ebs_metadata::LimitFlags;
 use ebs_telemetry::{HttpEndpoint, LogConfig, LogFormat};
 
-use super::flags::{CommonFlags, Format, NodeFlags};
+use super::flags::{CommonFlags, DEFAULT_FLUSH, Format, NodeFlags};
+use super::values;
 use super::{Flags, NodeSettings, Refused, Settings};
 
 /// The places where the reference driver may learn about its machine.
@@ -44,6 +46,8 @@ pub(super) fn settings(flags: &Flags, version: &str) -> Result<Settings, Refused
         driver,
         http,
         batching: flags.controller.as_ref().is_none_or(|controller| controller.batching),
+        modification_window: modification_window(flags),
+        node_local_volumes: flags.controller.as_ref().is_some_and(|controller| controller.enable_node_local_volumes),
         deprecated_metrics: flags.controller.as_ref().is_some_and(|controller| controller.deprecated_metrics),
         imds_allowed,
         log_aws_bodies: flags.aws.as_ref().is_some_and(|aws| aws.aws_sdk_debug_log),
@@ -51,6 +55,11 @@ pub(super) fn settings(flags: &Flags, version: &str) -> Result<Settings, Refused
         shutdown_timeout: flags.common.shutdown_timeout,
         node,
     })
+}
+
+/// Nothing is gathered where there is no controller.
+fn modification_window(flags: &Flags) -> Duration {
+    flags.controller.as_ref().map_or(Duration::ZERO, |controller| controller.modify_volume_request_handler_timeout)
 }
 
 fn driver_options(flags: &Flags, version: &str) -> DriverOptions {
@@ -113,20 +122,20 @@ fn beside(endpoint: &Endpoint) -> Option<PathBuf> {
 }
 
 /// A line for each flag that is given and accepted, but changes nothing.
-fn without_effect(flags: &Flags) -> Vec<String> {
+pub(super) fn without_effect(flags: &Flags) -> Vec<String> {
     let common = &flags.common;
+    let flush_is_set = values::duration(DEFAULT_FLUSH).is_ok_and(|usual| usual != common.log.log_flush_frequency);
     let mut given = vec![
         (common.enable_otel_tracing, "--enable-otel-tracing is not available yet: no traces are written"),
         (!common.kubeconfig.is_empty(), "--kubeconfig is not available yet: the driver works without Kubernetes"),
         (common.log.logtostderr, "--logtostderr has no effect: everything goes to standard error anyway"),
+        (flush_is_set, "--log-flush-frequency has no effect: every line is written at once"),
         (!common.log.vmodule.is_empty(), "--vmodule has no effect: use RUST_LOG, such as RUST_LOG=ebs_driver=trace"),
     ];
-    if let Some(controller) = &flags.controller {
-        let no_local = "--enable-node-local-volumes is not available yet: local-ebs:// handles are refused";
-        given.push((controller.enable_node_local_volumes, no_local));
-    }
     if let Some(node) = &flags.node {
         given.push((node.windows_host_process, "--windows-host-process has no effect: this is not Windows"));
+        let no_disks = "--csi-mount-point-prefix is not available yet: no metrics of disks are served";
+        given.push((!node.csi_mount_point_prefix.is_empty(), no_disks));
     }
     let ignored = common.ignored.iter().map(|word| {
         format!("argument {word:?} is ignored; a boolean flag takes its value after an equals sign: --flag=false")

@@ -7,6 +7,9 @@ use clap::{Args, ValueEnum};
 
 use super::values;
 
+/// What the reference driver's `--log-flush-frequency` is unless said otherwise.
+pub(super) const DEFAULT_FLUSH: &str = "5s";
+
 /// Flags of every mode.
 #[derive(Debug, Clone, Args)]
 pub(super) struct CommonFlags {
@@ -65,7 +68,7 @@ pub(super) struct LogFlags {
     #[arg(long, default_value = "", value_name = "PATTERN=N,…", hide_default_value = true, value_parser = values::module_levels)]
     pub(super) vmodule: String,
     /// Lines are written at once
-    #[arg(long, default_value = "5s", value_name = "DURATION", value_parser = values::positive_duration)]
+    #[arg(long, default_value = DEFAULT_FLUSH, value_name = "DURATION", value_parser = values::positive_duration)]
     pub(super) log_flush_frequency: Duration,
     /// Refused when true
     #[arg(long)]
@@ -119,13 +122,13 @@ pub(super) struct ControllerFlags {
     /// Questions to EC2 about several objects travel in one call (the default); false: each alone, at once
     #[arg(long, default_value = "true")]
     pub(super) batching: bool,
-    /// How long modifications of one volume are collected (not available yet)
+    /// How long changes of one volume (size, type, IOPS, throughput) are gathered to become one call to EC2
     #[arg(long, default_value = "2s", value_name = "DURATION", value_parser = values::positive_duration)]
     pub(super) modify_volume_request_handler_timeout: Duration,
-    /// Also serve the metrics of old names (not available yet)
+    /// Also serve the metrics of calls to EC2 under the names of the in-tree cloud provider
     #[arg(long)]
     pub(super) deprecated_metrics: bool,
-    /// Accept handles of node-local volumes (not available yet)
+    /// Publish handles of node-local volumes, local-ebs://DEVICE
     #[arg(long)]
     pub(super) enable_node_local_volumes: bool,
 }

@@ -222,6 +222,28 @@ fn bad_values_are_usage_errors_that_name_the_flag() {
     refused("node --state-dir=relative", "--state-dir");
 }
 
+/// A flag of the reference that is accepted and changes nothing is said in the log; without it nothing is.
+///
+/// Rule: runtime.md 2; D-1, D-2
+#[test]
+fn a_flag_that_changes_nothing_is_said() {
+    let said = |line: &str| checks::without_effect(&read(line).expect(line));
+    assert_eq!(said("all --log-flush-frequency=5s --deprecated-metrics --batching"), Vec::<String>::new());
+    for (flag, value) in [
+        ("--enable-otel-tracing", ""),
+        ("--kubeconfig", "=/x"),
+        ("--logtostderr", ""),
+        ("--vmodule", "=a=2"),
+        ("--log-flush-frequency", "=1s"),
+        ("--windows-host-process", ""),
+        ("--csi-mount-point-prefix", "=/x"),
+    ] {
+        let said = said(&format!("all {flag}{value}"));
+        assert!(said.len() == 1 && said[0].starts_with(flag), "{flag}: {said:?}");
+    }
+    assert!(said("all word")[0].contains("\"word\" is ignored"));
+}
+
 /// A socket path too long for the kernel is refused before anything is touched.
 ///
 /// Rule: runtime.md 4; own rule (bad input)

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use ebs_types::{DriverName, Gib};
+use ebs_types::{DriverName, Gib, VolumeId};
 
 use super::ContextError;
 
@@ -34,6 +34,8 @@ pub enum VolumeOrigin {
 pub struct PublishContext {
     /// The device name in EC2's block-device mapping; `None`: the controller had none to give.
     pub device: Option<PathBuf>,
+    /// The volume behind the handle of a node-local volume; `None`: the handle names it.
+    pub local_volume: Option<VolumeId>,
     /// Of what the volume was made.
     pub origin: Option<VolumeOrigin>,
     /// How large the volume was when it was attached: it is at least as large now.
@@ -74,6 +76,7 @@ impl PublishContext {
                 context.insert(key, value);
             }
         };
+        put(DriverName::LOCAL_VOLUME_KEY.to_owned(), self.local_volume.as_ref().map(ToString::to_string));
         put(driver.source_key(), self.origin.as_ref().map(ToString::to_string));
         put(driver.size_key(), self.size.map(|size| size.0.to_string()));
         put(driver.attach_time_key(), self.attach_time.map(|time| humantime::format_rfc3339(time).to_string()));
@@ -90,8 +93,13 @@ impl PublishContext {
         let time = read(context, driver.attach_time_key(), "a time such as 2030-12-31T23:59:59Z", |text| {
             humantime::parse_rfc3339(text).ok()
         })?;
+        let local = context.get(DriverName::LOCAL_VOLUME_KEY).filter(|text| !text.is_empty());
+        let local_volume = local.map(|text| VolumeId::parse(text)).transpose().map_err(|_| {
+            let (key, value) = (DriverName::LOCAL_VOLUME_KEY.to_owned(), local.cloned().unwrap_or_default());
+            ContextError::PublishValue { key, value, wanted: "the id of a volume" }
+        })?;
         let origin = context.get(&driver.source_key()).map(|text| VolumeOrigin::parse(text));
-        Ok(Self { device, origin, size, attach_time: time })
+        Ok(Self { device, local_volume, origin, size, attach_time: time })
     }
 
     /// The device name alone: the outer `None` when the key is absent, the inner when it is empty.

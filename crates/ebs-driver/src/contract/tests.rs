@@ -1,7 +1,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use ebs_mounter::{FormatOptions, FsType, SizeWord};
-use ebs_types::{DriverName, Gib};
+use ebs_types::{DriverName, Gib, VolumeId};
 use proptest::prelude::*;
 
 use super::*;
@@ -47,8 +47,15 @@ fn publish_context() -> impl Strategy<Value = PublishContext> {
     let time = (0..4_000_000_000u64, 0..1_000u64)
         .prop_map(|(s, ms)| UNIX_EPOCH + Duration::from_secs(s) + Duration::from_millis(ms));
     let device = prop::option::of("/dev/xvd[a-z]{2}".prop_map(Into::into));
-    (device, prop::option::of(origin), prop::option::of(any::<u32>().prop_map(Gib)), prop::option::of(time))
-        .prop_map(|(device, origin, size, attach_time)| PublishContext { device, origin, size, attach_time })
+    let local = prop::option::of("vol-[0-9a-f]{17}".prop_map(|id| VolumeId::parse(&id).expect("an id")));
+    (device, local, prop::option::of(origin), prop::option::of(any::<u32>().prop_map(Gib)), prop::option::of(time))
+        .prop_map(|(device, local, origin, size, attach_time)| PublishContext {
+            device,
+            local_volume: local,
+            origin,
+            size,
+            attach_time,
+        })
 }
 
 proptest! {

@@ -4,13 +4,14 @@ use csi_proto::csi::controller_service_capability::{Rpc, Type, rpc};
 use csi_proto::csi::{ControllerGetCapabilitiesResponse, ControllerServiceCapability};
 
 /// The reference's list in its order, then ours.
-const CAPABILITIES: [rpc::Type; 8] = [
+const CAPABILITIES: [rpc::Type; 9] = [
     rpc::Type::CreateDeleteVolume,
     rpc::Type::CloneVolume,
     rpc::Type::PublishUnpublishVolume,
     rpc::Type::CreateDeleteSnapshot,
     rpc::Type::ListSnapshots,
     rpc::Type::ExpandVolume,
+    rpc::Type::ModifyVolume,
     rpc::Type::ListVolumes,
     rpc::Type::GetSnapshot,
 ];

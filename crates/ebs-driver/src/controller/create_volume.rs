@@ -6,7 +6,7 @@ use std::sync::Arc;
 use csi_proto::csi::volume_content_source::Type as SourceType;
 use csi_proto::csi::{self, CreateVolumeRequest, CreateVolumeResponse, VolumeContentSource};
 use ebs_cloud::{Ec2, Source, Topology, Volume, VolumeSpec};
-use ebs_types::{IopsRequest, VolumeType};
+use ebs_types::{DriverName, VolumeType};
 
 use super::handle::{not_node_local, require};
 use super::refusal::refused;
@@ -14,7 +14,7 @@ use super::{ControllerError, ControllerOptions, ControllerService, handle};
 use crate::capability::{self, Access, Capability};
 use crate::contract::VolumeContext;
 use crate::operation::{Key, OperationError};
-use crate::parameters::{MutableParameters, ParameterError, VolumeParameters, check_format_options};
+use crate::parameters::{MutableParameters, ParameterError, VolumeParameters, check_format_options, iops_request};
 use crate::rpc::Rpc;
 use crate::{capacity, topology};
 
@@ -38,16 +38,18 @@ impl Plan {
         Content { spec, context: self.context.clone() }
     }
 
-    fn reply(&self, volume: &Volume) -> Result<CreateVolumeResponse, ControllerError> {
-        let zone =
-            volume.zone.as_ref().ok_or_else(|| ControllerError::ZoneUnknown { volume: volume.id.to_string() })?;
+    fn reply(&self, volume: &Volume, driver: &DriverName) -> Result<CreateVolumeResponse, ControllerError> {
+        let id = || volume.id.to_string();
+        let place = topology::of_volume(volume, driver)
+            .map_err(|cause| ControllerError::OutpostUnknown { volume: id(), cause })?
+            .ok_or_else(|| ControllerError::ZoneUnknown { volume: id() })?;
         Ok(CreateVolumeResponse {
             volume: Some(csi::Volume {
                 capacity_bytes: volume.size.bytes().to_wire(),
                 volume_id: volume.id.to_string(),
                 volume_context: self.context.to_map(),
                 content_source: self.content_source.clone(),
-                accessible_topology: vec![topology::of_zone(zone)],
+                accessible_topology: vec![place],
             }),
         })
     }
@@ -66,7 +68,7 @@ pub(super) async fn run<E: Ec2>(
     };
     let key = Key::CreateVolume(request.name);
     let volume = service.operations.take_over(key, plan.content(), Rpc::CreateVolume.bound(), work).await?;
-    plan.reply(&volume).map_err(refused)
+    plan.reply(&volume, &service.options.driver).map_err(refused)
 }
 
 /// Reads the request in the order of `controller.md` 6.1.
@@ -79,7 +81,7 @@ fn plan(request: &CreateVolumeRequest, options: &ControllerOptions) -> Result<Pl
     let mutable = MutableParameters::parse(&request.mutable_parameters)?;
     mutable.override_in(&mut parameters);
     let volume_type = parameters.volume_type.clone().unwrap_or(VolumeType::Gp3);
-    let iops = iops(&parameters)?;
+    let iops = iops_request(parameters.iops, parameters.iops_per_gib)?;
     let tags = options.tags.of_volume(&request.name, &parameters, &mutable)?;
     let accesses: Vec<Access> = capabilities.iter().map(|c| c.access.clone()).collect();
     check_format_options(&parameters.format, &accesses)?;
@@ -110,15 +112,6 @@ fn plan(request: &CreateVolumeRequest, options: &ControllerOptions) -> Result<Pl
         tags,
     };
     Ok(Plan { spec, context, content_source: request.volume_content_source.clone() })
-}
-
-fn iops(parameters: &VolumeParameters) -> Result<IopsRequest, ParameterError> {
-    match (parameters.iops, parameters.iops_per_gib) {
-        (Some(iops), Some(per_gib)) => Err(ParameterError::TwoIops { iops: iops.get(), per_gib: per_gib.get() }),
-        (Some(iops), None) => Ok(IopsRequest::Explicit(iops)),
-        (None, Some(per_gib)) => Ok(IopsRequest::PerGib(per_gib)),
-        (None, None) => Ok(IopsRequest::Default),
-    }
 }
 
 fn multi_attach(capabilities: &[Capability], volume_type: &VolumeType) -> Result<bool, ParameterError> {

@@ -6,7 +6,8 @@ use csi_proto::csi::{DeleteVolumeRequest, DeleteVolumeResponse};
 use ebs_cloud::Ec2;
 use ebs_types::VolumeId;
 
-use super::handle::require;
+use super::codes::settled;
+use super::handle::{is_node_local, require};
 use super::refusal::refused;
 use super::{ControllerError, ControllerService};
 use crate::operation::{Key, OperationError};
@@ -20,18 +21,17 @@ pub(super) async fn run<E: Ec2>(
     request: DeleteVolumeRequest,
 ) -> Result<DeleteVolumeResponse, OperationError<ControllerError>> {
     require(&request.volume_id, "volume_id").map_err(refused)?;
+    if is_node_local(&request.volume_id) {
+        tracing::info!(handle = request.volume_id, "nothing to delete: the volume is its node's");
+        return Ok(DeleteVolumeResponse {});
+    }
     let Ok(id) = VolumeId::from_handle(&request.volume_id) else {
         tracing::info!(handle = request.volume_id, "nothing to delete: the handle is not an EC2 volume id");
         return Ok(DeleteVolumeResponse {});
     };
     let cloud = Arc::clone(&service.cloud);
     let key = Key::Volume(id.clone());
-    let work = move |waiters| async move {
-        match cloud.volumes.delete(&id, &waiters).await {
-            Err(error) if error.is_not_found() => Ok(()),
-            other => other.map_err(ControllerError::at(Rpc::DeleteVolume)),
-        }
-    };
+    let work = move |waiters| async move { settled(Rpc::DeleteVolume, cloud.volumes.delete(&id, &waiters).await) };
     service.operations.take_over(key, Delete, Rpc::DeleteVolume.bound(), work).await?;
     Ok(DeleteVolumeResponse {})
 }

@@ -1,36 +1,25 @@
 //! ControllerExpandVolume (`controller.md` 11, C9, C10).
 
-use std::sync::Arc;
-
 use csi_proto::csi::volume_capability::AccessType;
 use csi_proto::csi::{ControllerExpandVolumeRequest, ControllerExpandVolumeResponse};
-use ebs_cloud::Ec2;
+use ebs_cloud::{Ec2, ModifySpec};
 use ebs_types::{Gib, VolumeId};
 
 use super::handle::{not_node_local, require};
+use super::modification::{self, Change};
 use super::refusal::refused;
 use super::{ControllerError, ControllerService, handle};
 use crate::capacity;
-use crate::operation::{Key, OperationError};
+use crate::operation::OperationError;
 use crate::rpc::Rpc;
-
-#[derive(Clone, PartialEq)]
-struct Expand {
-    size: Gib,
-}
 
 pub(super) async fn run<E: Ec2>(
     service: &ControllerService<E>,
     request: ControllerExpandVolumeRequest,
 ) -> Result<ControllerExpandVolumeResponse, OperationError<ControllerError>> {
     let (volume, size) = plan(&request).map_err(refused)?;
-    let cloud = Arc::clone(&service.cloud);
-    let key = Key::Volume(volume.clone());
-    let work = move |waiters| async move {
-        cloud.volumes.expand(&volume, size, &waiters).await.map_err(ControllerError::at(Rpc::ControllerExpandVolume))
-    };
-    let bound = Rpc::ControllerExpandVolume.bound();
-    let size = service.operations.take_over(key, Expand { size }, bound, work).await?;
+    let change = Change { rpc: Rpc::ControllerExpandVolume, spec: ModifySpec::size(size) };
+    let size = modification::run(service, volume, change).await?;
     let access = request.volume_capability.and_then(|c| c.access_type);
     Ok(ControllerExpandVolumeResponse {
         capacity_bytes: size.bytes().to_wire(),

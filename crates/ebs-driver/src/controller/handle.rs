@@ -1,10 +1,10 @@
 //! Ids as orchestrators write them (`decisions.md` D-3, D-17).
 
-use ebs_types::{NodeId, SnapshotId, VolumeId};
+use ebs_types::{DeviceName, NodeId, SnapshotId, VolumeId};
 
-use super::ControllerError;
+use super::{ControllerError, ControllerOptions};
 
-/// Prefix of handles of node-local volumes, which later versions support.
+/// Prefix of the handles of volumes that somebody else attaches to their nodes; the device follows, `local-ebs://dev/xvdbz`.
 const NODE_LOCAL: &str = "local-ebs://";
 
 pub(super) fn is_node_local(handle: &str) -> bool {
@@ -19,9 +19,24 @@ pub(super) fn require(value: &str, field: &'static str) -> Result<(), Controller
 /// Refuses the handle of a node-local volume.
 pub(super) fn not_node_local(handle: &str) -> Result<(), ControllerError> {
     if is_node_local(handle) {
-        return Err(ControllerError::NotYet { what: "node-local volume", id: handle.to_owned() });
+        return Err(ControllerError::NodeLocal { handle: handle.to_owned() });
     }
     Ok(())
+}
+
+/// The device of a node-local volume; `None` for the handle of any other volume.
+pub(super) fn node_local_device(
+    handle: &str,
+    options: &ControllerOptions,
+) -> Result<Option<DeviceName>, ControllerError> {
+    let Some(device) = handle.strip_prefix(NODE_LOCAL) else { return Ok(None) };
+    if !options.node_local_volumes {
+        return Err(ControllerError::NodeLocalOff { handle: handle.to_owned() });
+    }
+    if device.trim_matches('/').is_empty() {
+        return Err(ControllerError::NodeLocalHandle { handle: handle.to_owned() });
+    }
+    Ok(Some(DeviceName::new(format!("/{device}"))))
 }
 
 /// The volume of a handle.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use csi_proto::csi::list_volumes_response::Entry;
 use csi_proto::csi::{self, ListVolumesRequest, ListVolumesResponse};
 use ebs_cloud::{Ec2, Volume};
+use ebs_types::DriverName;
 
 use super::{ControllerError, ControllerService};
 use crate::rpc::Rpc;
@@ -18,7 +19,7 @@ pub(super) async fn run<E: Ec2>(
     let token = (!request.starting_token.is_empty()).then_some(request.starting_token);
     let page = service.cloud.volumes.list(max, token).await.map_err(ControllerError::at(Rpc::ListVolumes))?;
     Ok(ListVolumesResponse {
-        entries: page.items.iter().map(entry).collect(),
+        entries: page.items.iter().map(|volume| entry(volume, &service.options.driver)).collect(),
         next_token: page.next.unwrap_or_default(),
     })
 }
@@ -28,14 +29,15 @@ pub(super) fn max_entries(wire: i32) -> Result<u32, ControllerError> {
     u32::try_from(wire).map_err(|_| ControllerError::MaxEntries(wire))
 }
 
-fn entry(volume: &Volume) -> Entry {
+/// A place that is not known is left out: the volume is listed all the same.
+fn entry(volume: &Volume, driver: &DriverName) -> Entry {
     Entry {
         volume: Some(csi::Volume {
             capacity_bytes: volume.size.bytes().to_wire(),
             volume_id: volume.id.to_string(),
             volume_context: HashMap::new(),
             content_source: None,
-            accessible_topology: volume.zone.iter().map(topology::of_zone).collect(),
+            accessible_topology: topology::of_volume(volume, driver).ok().flatten().into_iter().collect(),
         }),
         status: None,
     }

@@ -6,9 +6,9 @@ use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerPublishVolumeResp
 use ebs_cloud::{Attached, Cloud, Ec2};
 use ebs_types::{NodeId, VolumeId, Waiters};
 
-use super::handle::{not_node_local, require};
+use super::handle::require;
 use super::refusal::refused;
-use super::{ControllerError, ControllerService, handle};
+use super::{ControllerError, ControllerService, handle, node_local};
 use crate::capability::{Capability, CapabilityError};
 use crate::contract::{PublishContext, VolumeContext, VolumeOrigin};
 use crate::operation::{Key, OperationError};
@@ -27,6 +27,10 @@ pub(super) async fn run<E: Ec2>(
     service: &ControllerService<E>,
     request: ControllerPublishVolumeRequest,
 ) -> Result<ControllerPublishVolumeResponse, OperationError<ControllerError>> {
+    let local = handle::node_local_device(&request.volume_id, &service.options).map_err(refused)?;
+    if let Some(device) = local {
+        return node_local::publish(service, &request, device).await.map_err(refused);
+    }
     let plan = plan(&request).map_err(refused)?;
     let cloud = Arc::clone(&service.cloud);
     let key = Key::Attachment { volume: plan.volume.clone(), node: plan.node.clone() };
@@ -40,7 +44,6 @@ pub(super) async fn run<E: Ec2>(
 }
 
 fn plan(request: &ControllerPublishVolumeRequest) -> Result<Publish, ControllerError> {
-    not_node_local(&request.volume_id)?;
     require(&request.volume_id, "volume_id")?;
     require(&request.node_id, "node_id")?;
     let capability = request.volume_capability.as_ref().ok_or(CapabilityError::Missing)?;
@@ -106,6 +109,7 @@ fn publish_context(attached: &Attached) -> PublishContext {
     };
     PublishContext {
         device: Some(attached.device.as_str().into()),
+        local_volume: None,
         origin: Some(origin),
         size: Some(volume.size),
         attach_time: attached.attach_time,

@@ -1,12 +1,13 @@
-//! Why a controller RPC is refused, and the table from what EC2 policy says to what the caller hears
-//! (`controller.md` 5.2 with its oddities corrected; `decisions.md` D-16).
+//! Why a controller RPC is refused.
 
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
 use ebs_cloud::{CloudError, CloudErrorKind};
+use ebs_types::IdError;
 
+use super::codes;
 use crate::capability::CapabilityError;
 use crate::capacity::CapacityError;
 use crate::operation::OperationError;
@@ -35,13 +36,24 @@ pub enum ControllerError {
     /// EC2 lists no such snapshot.
     #[error("snapshot {snapshot} does not exist")]
     NoSuchSnapshot { snapshot: String },
-    /// A feature that later versions bring.
-    #[error("{what} {id:?} is not supported yet by this version of the driver")]
-    NotYet {
-        /// What kind of id it is.
-        what: &'static str,
-        id: String,
-    },
+    /// Somebody attached it and will detach it; the driver only mounts it.
+    #[error(
+        "{handle} is a node-local volume: the driver only publishes it on its node; it does not expand, modify, snapshot or clone it"
+    )]
+    NodeLocal { handle: String },
+    /// The feature is switched off.
+    #[error(
+        "{handle} is a node-local volume, and those are switched off: start the controller with --enable-node-local-volumes=true"
+    )]
+    NodeLocalOff { handle: String },
+    /// A handle without a device.
+    #[error("{handle} names no device: the handle of a node-local volume is like local-ebs://dev/xvdbz")]
+    NodeLocalHandle { handle: String },
+    /// EC2 does not tell us what is attached to such a node.
+    #[error(
+        "{handle} cannot be published to {node}: EC2 does not describe the instances of HyperPod nodes to this account"
+    )]
+    NodeLocalOnHyperPod { handle: String, node: String },
     /// A source without an id, which would silently give a blank volume (`controller.md` C36).
     #[error(
         "volume_content_source names neither a snapshot nor a volume: give the id of one, or leave volume_content_source out for a blank volume"
@@ -68,6 +80,13 @@ pub enum ControllerError {
     /// EC2 did not say where the volume is; without it no node could be chosen.
     #[error("volume {volume} exists, but EC2 does not say in which zone")]
     ZoneUnknown { volume: String },
+    /// EC2 named its Outpost by something that is no ARN.
+    #[error("volume {volume} exists, but EC2 does not say on which Outpost")]
+    OutpostUnknown {
+        volume: String,
+        #[source]
+        cause: IdError,
+    },
     #[error(transparent)]
     Parameter(#[from] ParameterError),
     #[error(transparent)]
@@ -122,7 +141,10 @@ impl IntoStatus for ControllerError {
     fn meaning(&self) -> Meaning {
         match self {
             Self::Missing { .. }
-            | Self::NotYet { .. }
+            | Self::NodeLocal { .. }
+            | Self::NodeLocalOff { .. }
+            | Self::NodeLocalHandle { .. }
+            | Self::NodeLocalOnHyperPod { .. }
             | Self::EmptySource
             | Self::Readonly { .. }
             | Self::NotMultiAttach { published: false, .. }
@@ -130,12 +152,12 @@ impl IntoStatus for ControllerError {
             Self::NotMultiAttach { published: true, .. } => Meaning::AlreadyExists,
             Self::NoSuchId { .. } | Self::NoSuchSnapshot { .. } => Meaning::NotFound,
             Self::NoSuchToken(_) => Meaning::BadPageToken,
-            Self::ZoneUnknown { .. } => Meaning::InProgress,
+            Self::ZoneUnknown { .. } | Self::OutpostUnknown { .. } => Meaning::InProgress,
             Self::Parameter(error) => error.meaning(),
             Self::Capability(error) => error.meaning(),
             Self::Capacity(error) => error.meaning(),
             Self::Topology(error) => error.meaning(),
-            Self::Cloud(AtRpc { rpc, error }) => cloud_meaning(*rpc, &error.kind),
+            Self::Cloud(AtRpc { rpc, error }) => codes::meaning(*rpc, &error.kind).unwrap_or(Meaning::NotFound),
         }
     }
 
@@ -147,29 +169,10 @@ impl IntoStatus for ControllerError {
                 CloudErrorKind::Unavailable => "call again later",
                 _ => return None,
             },
-            Self::ZoneUnknown { .. } => "call again with the same request",
+            Self::ZoneUnknown { .. } | Self::OutpostUnknown { .. } => "call again with the same request",
             _ => return None,
         };
         Some(hint.to_owned())
-    }
-}
-
-/// The table. No row gives a final code to an outcome that is not proven.
-fn cloud_meaning(rpc: Rpc, kind: &CloudErrorKind) -> Meaning {
-    match kind {
-        // The volume was accepted and is gone: whether it comes back must be looked at again.
-        CloudErrorKind::NotFound(_) if rpc == Rpc::CreateVolume => Meaning::InProgress,
-        CloudErrorKind::NotFound(_) | CloudErrorKind::SourceNotFound(_) => Meaning::NotFound,
-        CloudErrorKind::AlreadyExists => Meaning::AlreadyExists,
-        CloudErrorKind::InvalidArgument => Meaning::InvalidArgument,
-        CloudErrorKind::OutOfRange => Meaning::OutOfRange,
-        CloudErrorKind::LimitExceeded | CloudErrorKind::InsufficientCapacity => Meaning::ResourceExhausted,
-        CloudErrorKind::FailedPrecondition => Meaning::FailedPrecondition,
-        CloudErrorKind::InProgress | CloudErrorKind::OutcomeUnknown | CloudErrorKind::Abandoned => Meaning::InProgress,
-        CloudErrorKind::Unavailable => Meaning::Unavailable,
-        CloudErrorKind::Unauthorized => Meaning::PermissionDenied,
-        CloudErrorKind::BadPageToken => Meaning::BadPageToken,
-        CloudErrorKind::Internal => Meaning::Internal,
     }
 }
 

@@ -10,6 +10,7 @@ use csi_proto::csi::{
 use ebs_cloud::{Ec2, Snapshot, SnapshotFeatures, SnapshotSpec, SnapshotState};
 use ebs_types::{SnapshotId, VolumeId};
 
+use super::codes::settled;
 use super::handle::{not_node_local, require};
 use super::list_volumes::max_entries;
 use super::refusal::refused;
@@ -66,12 +67,7 @@ pub(super) async fn delete<E: Ec2>(
     };
     let cloud = Arc::clone(&service.cloud);
     let key = Key::Snapshot(id.clone());
-    let work = move |waiters| async move {
-        match cloud.snapshots.delete(&id, &waiters).await {
-            Err(error) if error.is_not_found() => Ok(()),
-            other => other.map_err(ControllerError::at(Rpc::DeleteSnapshot)),
-        }
-    };
+    let work = move |waiters| async move { settled(Rpc::DeleteSnapshot, cloud.snapshots.delete(&id, &waiters).await) };
     service.operations.take_over(key, Delete, Rpc::DeleteSnapshot.bound(), work).await?;
     Ok(DeleteSnapshotResponse {})
 }
@@ -110,7 +106,7 @@ async fn list_one<E: Ec2>(
         return Err(ControllerError::NoSuchToken(request.starting_token.clone()));
     }
     let Ok(id) = SnapshotId::from_handle(&request.snapshot_id) else { return Ok(ListSnapshotsResponse::default()) };
-    let found = service.cloud.snapshots.get(&id).await.map_err(ControllerError::at(Rpc::ListSnapshots))?;
+    let found = settled(Rpc::ListSnapshots, service.cloud.snapshots.get(&id).await)?;
     let wanted = VolumeId::from_handle(&request.source_volume_id).ok();
     let fits = |s: &Snapshot| request.source_volume_id.is_empty() || (wanted.is_some() && s.source_volume == wanted);
     let entries = found.filter(fits).iter().map(|s| Entry { snapshot: Some(wire(s)) }).collect();

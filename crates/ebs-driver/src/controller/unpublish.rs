@@ -6,6 +6,7 @@ use csi_proto::csi::{ControllerUnpublishVolumeRequest, ControllerUnpublishVolume
 use ebs_cloud::Ec2;
 use ebs_types::{NodeId, VolumeId};
 
+use super::codes::settled;
 use super::handle::{is_node_local, require};
 use super::refusal::refused;
 use super::{ControllerError, ControllerService, handle};
@@ -30,10 +31,7 @@ pub(super) async fn run<E: Ec2>(
     let cloud = Arc::clone(&service.cloud);
     let key = Key::Attachment { volume: volume.clone(), node: node.clone() };
     let work = move |waiters| async move {
-        match cloud.attachments.detach(&volume, &node, &waiters).await {
-            Err(error) if error.is_not_found() => Ok(()),
-            other => other.map_err(ControllerError::at(Rpc::ControllerUnpublishVolume)),
-        }
+        settled(Rpc::ControllerUnpublishVolume, cloud.attachments.detach(&volume, &node, &waiters).await)
     };
     let bound = Rpc::ControllerUnpublishVolume.bound();
     service.operations.take_over(key, Unpublish, bound, work).await?;

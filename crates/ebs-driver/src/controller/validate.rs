@@ -4,7 +4,7 @@ use csi_proto::csi::validate_volume_capabilities_response::Confirmed;
 use csi_proto::csi::{ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse};
 use ebs_cloud::Ec2;
 
-use super::handle::{not_node_local, require};
+use super::handle::require;
 use super::{ControllerError, ControllerService, handle};
 use crate::capability::{self, CapabilityError};
 use crate::rpc::Rpc;
@@ -17,11 +17,17 @@ pub(super) async fn run<E: Ec2>(
     if request.volume_capabilities.is_empty() {
         return Err(CapabilityError::Missing.into());
     }
-    not_node_local(&request.volume_id)?;
-    let volume = handle::volume(&request.volume_id)?;
-    service.cloud.volumes.get(&volume).await.map_err(ControllerError::at(Rpc::ValidateVolumeCapabilities))?;
-    Ok(match capability::parse_all(&request.volume_capabilities) {
-        Ok(_) => ValidateVolumeCapabilitiesResponse {
+    let wanted = &request.volume_capabilities;
+    let possible = if handle::node_local_device(&request.volume_id, &service.options)?.is_some() {
+        // Which volume it is depends on the node, which is not known here.
+        wanted.iter().try_for_each(capability::check_node_local)
+    } else {
+        let volume = handle::volume(&request.volume_id)?;
+        service.cloud.volumes.get(&volume).await.map_err(ControllerError::at(Rpc::ValidateVolumeCapabilities))?;
+        capability::parse_all(wanted).map(drop)
+    };
+    Ok(match possible {
+        Ok(()) => ValidateVolumeCapabilitiesResponse {
             confirmed: Some(Confirmed { volume_capabilities: request.volume_capabilities, ..Confirmed::default() }),
             message: String::new(),
         },

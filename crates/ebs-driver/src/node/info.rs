@@ -7,6 +7,7 @@ use ebs_metadata::attach_limit;
 use ebs_types::DriverName;
 
 use super::Inner;
+use crate::topology;
 
 /// Never fails: when the metadata service does not answer, the last known number of network interfaces counts.
 pub(super) async fn run(node: &Inner) -> NodeGetInfoResponse {
@@ -14,11 +15,14 @@ pub(super) async fn run(node: &Inner) -> NodeGetInfoResponse {
     let interfaces = interfaces(node).await;
     let limit = attach_limit(&metadata.instance_type, metadata.block_devices, interfaces, &node.options.limits);
     let zone = metadata.zone.to_string();
-    let segments = HashMap::from([
+    let mut segments = HashMap::from([
         (node.options.driver.legacy_zone_key(), zone.clone()),
         (DriverName::ZONE_KEY.to_owned(), zone),
         (DriverName::OS_KEY.to_owned(), std::env::consts::OS.to_owned()),
     ]);
+    if let Some(outpost) = &metadata.outpost {
+        segments.extend(topology::of_outpost(outpost, &node.options.driver));
+    }
     NodeGetInfoResponse {
         node_id: metadata.instance.to_string(),
         max_volumes_per_node: i64::from(limit),

@@ -4,20 +4,24 @@ use std::any::Any;
 use std::collections::HashMap;
 
 use ebs_types::{Successor, Waiters};
-use tokio::sync::watch;
 
-use super::Key;
+use super::{Content, Ended, Key};
 
 /// A plan whose type has been forgotten and that can still be compared.
 trait AnyPlan: Send {
     fn same(&self, other: &dyn Any) -> bool;
+    fn takes_in(&self, other: &dyn Any) -> bool;
 }
 
 struct Typed<P>(P);
 
-impl<P: PartialEq + Send + 'static> AnyPlan for Typed<P> {
+impl<P: Content> AnyPlan for Typed<P> {
     fn same(&self, other: &dyn Any) -> bool {
-        other.downcast_ref::<P>().is_some_and(|other| *other == self.0)
+        other.downcast_ref::<P>().is_some_and(|other| self.0.same(other))
+    }
+
+    fn takes_in(&self, other: &dyn Any) -> bool {
+        other.downcast_ref::<P>().is_some_and(|other| self.0.takes_in(other))
     }
 }
 
@@ -25,12 +29,16 @@ impl<P: PartialEq + Send + 'static> AnyPlan for Typed<P> {
 pub(super) struct Plan(Box<dyn AnyPlan>);
 
 impl Plan {
-    pub(super) fn new<P: PartialEq + Send + 'static>(plan: P) -> Self {
+    pub(super) fn new<P: Content>(plan: P) -> Self {
         Self(Box::new(Typed(plan)))
     }
 
     pub(super) fn same<P: 'static>(&self, other: &P) -> bool {
         self.0.same(other)
+    }
+
+    pub(super) fn takes_in<P: 'static>(&self, other: &P) -> bool {
+        self.0.takes_in(other)
     }
 }
 
@@ -41,11 +49,11 @@ pub(super) struct Running {
     /// The receiver of its outcome, whose type only the caller knows.
     pub(super) outcome: Box<dyn Any + Send>,
     /// Closes when the operation has ended and its key is free.
-    pub(super) ended: watch::Receiver<()>,
+    pub(super) ended: Ended,
 }
 
 impl Running {
-    pub(super) fn new(plan: Plan, waiters: Waiters, outcome: Box<dyn Any + Send>, ended: watch::Receiver<()>) -> Self {
+    pub(super) fn new(plan: Plan, waiters: Waiters, outcome: Box<dyn Any + Send>, ended: Ended) -> Self {
         Self { plan, waiters, outcome, ended }
     }
 }

@@ -18,6 +18,13 @@ impl IntoStatus for Fire {
     }
 }
 
+impl Operations {
+    /// True while a request waits for the operation under `key`.
+    fn is_awaited(&self, key: &Key) -> bool {
+        self.slots().get(key).is_some_and(|running| running.waiters.any())
+    }
+}
+
 fn key() -> Key {
     Key::CreateVolume("pvc-1".to_owned())
 }

@@ -46,6 +46,12 @@ pub enum ParameterError {
     /// Encryption that a clone cannot have.
     #[error("parameter encrypted is \"false\", but a clone has the encryption of its source: remove it")]
     CloneUnencrypted,
+    /// Parameters of a lock that cannot be one.
+    #[error("the lock of the snapshot cannot be: {rule}")]
+    Lock {
+        /// Which parameter, why, and what to do.
+        rule: &'static str,
+    },
     #[error(transparent)]
     Tag(#[from] TagError),
 }

@@ -1,15 +1,17 @@
-//! Parameters of a VolumeAttributesClass at creation (`controller.md` 6.5, C13).
+//! Parameters of a VolumeAttributesClass, at creation and at modification (`controller.md` 6.5, 12.1, C13).
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 
+use ebs_cloud::ModifySpec;
 use ebs_types::VolumeType;
 
-use super::{PV_NAME_KEY, PVC_NAME_KEY, PVC_NAMESPACE_KEY, ParameterError, Sorted, VolumeParameters};
+use super::mutable_keys::{KEYS, Parameter};
+use super::{ClaimNames, Described, Entry, ParameterError, Sorted, VolumeParameters, iops_request};
 use crate::tags::TagTemplate;
 
 /// What a VolumeAttributesClass says. The outer `Option` is "the key is there": a key without a value unsets what the
-/// StorageClass said.
+/// StorageClass said, and changes nothing of a volume that is there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MutableParameters {
     volume_type: Option<Option<VolumeType>>,
@@ -17,13 +19,17 @@ pub struct MutableParameters {
     iops_per_gib: Option<Option<NonZeroU32>>,
     throughput: Option<Option<NonZeroU32>>,
     auto_iops_on_modify: Option<Option<bool>>,
+    /// Kubernetes objects behind the volume, for templates; known at modification only: at creation the provisioner puts
+    /// them among the parameters.
+    pub claim: ClaimNames,
     pub tags: Vec<TagTemplate>,
     /// Keys of tags that are not to be there.
     pub deletions: Vec<String>,
 }
 
 impl MutableParameters {
-    /// Reads the `mutable_parameters` of CreateVolume. The same keys as of a later modification are known.
+    /// Reads the `mutable_parameters` of CreateVolume or ControllerModifyVolume, or the parameters of the volume
+    /// modifier's service: they know the same keys.
     ///
     /// # Errors
     /// [`ParameterError`] for the first key, in alphabetical order, that is not understood.
@@ -32,20 +38,34 @@ impl MutableParameters {
         let mut read = Self { tags: sorted.tags, deletions: sorted.deletions, ..Self::default() };
         let mut deprecated_type = None;
         for (lower, entry) in &sorted.entries {
-            match lower.as_str() {
-                "type" => read.volume_type = Some(entry.volume_type()),
-                "volumetype" => deprecated_type = Some(entry.volume_type()),
-                "iops" => read.iops = Some(entry.positive()?),
-                "iopspergb" => read.iops_per_gib = Some(entry.positive()?),
-                "throughput" => read.throughput = Some(entry.positive()?),
-                "allowautoiopsincreaseonmodify" => read.auto_iops_on_modify = Some(entry.boolean()?),
-                // For templates; at creation the provisioner puts them among the parameters.
-                PVC_NAME_KEY | PVC_NAMESPACE_KEY | PV_NAME_KEY => {}
-                _ => return Err(entry.unknown()),
+            let (parameter, _) = KEYS.iter().find(|(_, text)| text.is(lower)).ok_or_else(|| entry.unknown())?;
+            match parameter {
+                Parameter::DeprecatedType => deprecated_type = Some(entry.volume_type()),
+                parameter => read.set(*parameter, entry)?,
             }
         }
         read.volume_type = read.volume_type.or(deprecated_type);
         Ok(read)
+    }
+
+    /// Every key with what the documentation says of it, tags apart.
+    pub fn described() -> impl Iterator<Item = Described> {
+        KEYS.into_iter().map(|(_, text)| text)
+    }
+
+    fn set(&mut self, parameter: Parameter, entry: &Entry<'_>) -> Result<(), ParameterError> {
+        let text = || entry.text().unwrap_or_default();
+        match parameter {
+            Parameter::Type | Parameter::DeprecatedType => self.volume_type = Some(entry.volume_type()),
+            Parameter::Iops => self.iops = Some(entry.positive()?),
+            Parameter::IopsPerGib => self.iops_per_gib = Some(entry.positive()?),
+            Parameter::AutoIopsOnModify => self.auto_iops_on_modify = Some(entry.boolean()?),
+            Parameter::Throughput => self.throughput = Some(entry.positive()?),
+            Parameter::PvcName => self.claim.pvc_name = text(),
+            Parameter::PvcNamespace => self.claim.pvc_namespace = text(),
+            Parameter::PvName => self.claim.pv_name = text(),
+        }
+        Ok(())
     }
 
     /// Overrides, key by key, what the StorageClass said; its tags stay apart.
@@ -65,5 +85,29 @@ impl MutableParameters {
         if let Some(auto) = self.auto_iops_on_modify {
             parameters.auto_iops_on_modify = auto;
         }
+    }
+
+    /// What a volume that is there is to become, without tags.
+    ///
+    /// # Errors
+    /// [`ParameterError::TwoIops`].
+    pub fn properties(&self) -> Result<ModifySpec, ParameterError> {
+        Ok(ModifySpec {
+            volume_type: self.volume_type.clone().flatten(),
+            iops: iops_request(self.iops.flatten(), self.iops_per_gib())?,
+            auto_iops: self.auto_iops_on_modify(),
+            throughput: self.throughput.flatten(),
+            ..ModifySpec::default()
+        })
+    }
+
+    /// IOPS for each GiB, to be recorded in a tag.
+    pub fn iops_per_gib(&self) -> Option<NonZeroU32> {
+        self.iops_per_gib.flatten()
+    }
+
+    /// To be recorded in a tag: whether a modification may raise IOPS with the size.
+    pub fn auto_iops_on_modify(&self) -> Option<bool> {
+        self.auto_iops_on_modify.flatten()
     }
 }

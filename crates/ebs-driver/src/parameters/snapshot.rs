@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use ebs_cloud::SnapshotFeatures;
 use go_template::Data;
 
-use super::{ParameterError, Sorted};
+use super::lock::LockParameters;
+use super::snapshot_keys::{KEYS, Parameter};
+use super::{Described, ParameterError, Sorted};
 use crate::tags::TagTemplate;
 
 /// What a VolumeSnapshotClass says.
@@ -25,27 +27,33 @@ impl SnapshotParameters {
     /// Reads the `parameters` of CreateSnapshot.
     ///
     /// # Errors
-    /// [`ParameterError`] for the first key, in alphabetical order, that is not understood.
+    /// [`ParameterError`] for the first key, in alphabetical order, that is not understood, then for a lock that cannot be.
     pub fn parse(map: &HashMap<String, String>) -> Result<Self, ParameterError> {
         let sorted = Sorted::of(map)?.without_deletions()?;
         let mut read = Self { tags: sorted.tags, ..Self::default() };
+        let mut lock = LockParameters::default();
         for (lower, entry) in &sorted.entries {
+            let (parameter, _) = KEYS.iter().find(|(_, text)| text.is(lower)).ok_or_else(|| entry.unknown())?;
             let text = || entry.value.to_owned();
-            match lower.as_str() {
-                "csi.storage.k8s.io/volumesnapshot/name" => read.name = text(),
-                "csi.storage.k8s.io/volumesnapshot/namespace" => read.namespace = text(),
-                "csi.storage.k8s.io/volumesnapshotcontent/name" => read.content_name = text(),
-                "fastsnapshotrestoreavailabilityzones" => read.features.fast_restore_zones = entry.zones()?,
-                "outpostarn" => read.outpost_arn = Some(entry.arn()?),
-                // An empty mode asks for no lock.
-                "lockmode" => read.features.lock.mode = entry.text(),
-                "lockduration" => read.features.lock.duration_days = Some(entry.at_least_one()?),
-                "lockexpirationdate" => read.features.lock.expiration = Some(entry.time()?),
-                "lockcooloffperiod" => read.features.lock.cool_off_hours = Some(entry.at_least_one()?),
-                _ => return Err(entry.unknown()),
+            match parameter {
+                Parameter::Name => read.name = text(),
+                Parameter::Namespace => read.namespace = text(),
+                Parameter::ContentName => read.content_name = text(),
+                Parameter::FastRestoreZones => read.features.fast_restore_zones = entry.zones()?,
+                Parameter::OutpostArn => read.outpost_arn = Some(entry.arn()?),
+                Parameter::LockMode => lock.set_mode(entry)?,
+                Parameter::LockDuration => lock.set_days(entry)?,
+                Parameter::LockExpirationDate => lock.set_expiration(entry)?,
+                Parameter::LockCoolOffPeriod => lock.set_cool_off(entry)?,
             }
         }
+        read.features.lock = lock.lock()?;
         Ok(read)
+    }
+
+    /// Every key with what the documentation says of it, tags apart.
+    pub fn described() -> impl Iterator<Item = Described> {
+        KEYS.into_iter().map(|(_, text)| text)
     }
 
     /// What templates of tags see; names that are not known are empty.

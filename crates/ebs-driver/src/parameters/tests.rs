@@ -1,12 +1,13 @@
 use std::num::NonZeroU32;
 
+use ebs_cloud::{Lock, LockEnd, LockMode};
 use ebs_mounter::SizeWord;
 use ebs_types::VolumeType;
 use proptest::prelude::*;
 
 use super::*;
 use crate::capability::Access;
-use crate::contract::VolumeContext;
+use crate::contract::{FormatKey, VolumeContext};
 
 fn map(entries: &[(&str, &str)]) -> HashMap<String, String> {
     entries.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
@@ -149,8 +150,7 @@ fn the_parameters_of_a_snapshot_are_read_in_any_case_and_bad_ones_are_refused_by
     let got = parse(&[
         ("fastSnapshotRestoreAvailabilityZones", "us-west-2a, us-west-2b"),
         ("outpostArn", "arn:aws:outposts:us-west-2:1:outpost/op-1"),
-        ("lockMode", "governance"),
-        ("lockDuration", "7"),
+        ("lockMode", "compliance"),
         ("lockExpirationDate", "2030-01-02T03:04:05+02:00"),
         ("LOCKCOOLOFFPERIOD", "3"),
     ])
@@ -158,11 +158,12 @@ fn the_parameters_of_a_snapshot_are_read_in_any_case_and_bad_ones_are_refused_by
     let zones: Vec<&str> = got.features.fast_restore_zones.iter().map(|z| z.as_str()).collect();
     assert_eq!(zones, ["us-west-2a", "us-west-2b"]);
     assert_eq!(got.outpost_arn.as_deref(), Some("arn:aws:outposts:us-west-2:1:outpost/op-1"));
-    assert_eq!((got.features.lock.mode.as_deref(), got.features.lock.duration_days), (Some("governance"), Some(7)));
-    let expiration = got.features.lock.expiration.map(|t| humantime::format_rfc3339_seconds(t).to_string());
-    assert_eq!((expiration.as_deref(), got.features.lock.cool_off_hours), (Some("2030-01-02T01:04:05Z"), Some(3)));
-    let none = parse(&[("lockMode", "")]).expect("an empty mode asks for no lock");
-    assert_eq!(none.features.lock.of(&ebs_types::SnapshotId::parse("snap-1").expect("an id")), None);
+    let end = humantime::parse_rfc3339("2030-01-02T01:04:05Z").expect("a time");
+    let mode = LockMode::Compliance { cool_off_hours: Some(3) };
+    assert_eq!(got.features.lock, Some(Lock { mode, end: LockEnd::At(end) }));
+    let got = parse(&[("lockMode", "governance"), ("lockDuration", "7")]).expect("understood");
+    assert_eq!(got.features.lock, Some(Lock { mode: LockMode::Governance, end: LockEnd::Days(7) }));
+    assert_eq!(parse(&[("lockMode", "")]).expect("an empty mode asks for no lock").features.lock, None);
     for (key, value) in [
         ("fastSnapshotRestoreAvailabilityZones", ""),
         ("fastSnapshotRestoreAvailabilityZones", "us-west-2a,"),
@@ -216,7 +217,7 @@ fn formatting_options_fit_their_file_systems() {
     assert!(check_format_options(&both, &mixed).is_err(), "every capability is checked");
 }
 
-/// Formatting options travel in the volume context under lower-case keys.
+/// Each of the seven formatting options travels in the volume context under its lower-case key; what is empty is left out.
 ///
 /// Rule: controller.md 1, 6.4
 #[test]
@@ -224,6 +225,21 @@ fn what_is_set_travels_in_the_volume_context_under_lower_case_keys() {
     let format = volume(&[("blockSize", "4096"), ("ext4BigAlloc", "T"), ("inodeSize", "")]).expect("fine").format;
     let context = VolumeContext { format, ..VolumeContext::default() }.to_map();
     assert_eq!(context, map(&[("blocksize", "4096"), ("ext4bigalloc", "true")]));
+    let all = [
+        ("BlockSize", "blocksize", "4096"),
+        ("InodeSize", "inodesize", "512"),
+        ("BytesPerInode", "bytesperinode", "8192"),
+        ("NumberOfInodes", "numberofinodes", "200192"),
+        ("Ext4BigAlloc", "ext4bigalloc", "true"),
+        ("Ext4ClusterSize", "ext4clustersize", "65536"),
+        ("Ext4EncryptionSupport", "ext4encryptionsupport", "true"),
+    ];
+    for (written, travels, value) in all {
+        let format = volume(&[(written, value)]).expect("understood").format;
+        let context = VolumeContext { format, ..VolumeContext::default() }.to_map();
+        assert_eq!(context, map(&[(travels, value)]));
+    }
+    assert_eq!(all.len(), FormatKey::ALL.len());
 }
 
 fn overridden(parameters: &[(&str, &str)], mutable: &[(&str, &str)]) -> VolumeParameters {

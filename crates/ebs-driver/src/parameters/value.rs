@@ -1,6 +1,7 @@
 //! Single values.
 
 use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
 
 use ebs_mounter::SizeWord;
@@ -27,10 +28,11 @@ impl Entry<'_> {
         Ok(u32::try_from(number).ok().and_then(NonZeroU32::new))
     }
 
-    /// A number that must be there: left out, it could change the meaning of the rest for good (`decisions.md` D-19).
-    pub(super) fn at_least_one(&self) -> Result<u32, ParameterError> {
-        let number = self.value.parse().ok().filter(|n| (1..=i32::MAX.unsigned_abs()).contains(n));
-        number.ok_or_else(|| self.malformed("a whole number between 1 and 2147483647"))
+    /// A number that must be there and in the range, which `wanted` names: left out, it could change the meaning of the
+    /// rest for good (`decisions.md` D-19).
+    pub(super) fn within(&self, range: &RangeInclusive<u32>, wanted: &'static str) -> Result<u32, ParameterError> {
+        let number = self.value.parse().ok().filter(|n| range.contains(n));
+        number.ok_or_else(|| self.malformed(wanted))
     }
 
     /// A number as mkfs takes it; empty is unset.
@@ -72,7 +74,7 @@ impl Entry<'_> {
         rfc3339(self.value).ok_or_else(|| self.malformed("a time such as 2030-12-31T23:59:59Z"))
     }
 
-    fn malformed(&self, wanted: &'static str) -> ParameterError {
+    pub(super) fn malformed(&self, wanted: &'static str) -> ParameterError {
         ParameterError::Malformed { key: self.key.to_owned(), value: self.value.to_owned(), wanted }
     }
 

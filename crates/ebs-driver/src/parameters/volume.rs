@@ -6,7 +6,8 @@ use std::num::NonZeroU32;
 use ebs_mounter::FormatOptions;
 use ebs_types::VolumeType;
 
-use super::{ClaimNames, Entry, PV_NAME_KEY, PVC_NAME_KEY, PVC_NAMESPACE_KEY, ParameterError, Sorted};
+use super::volume_keys::{KEYS, Parameter};
+use super::{ClaimNames, Described, Entry, ParameterError, Sorted};
 use crate::contract::FormatKey;
 use crate::tags::TagTemplate;
 
@@ -38,46 +39,6 @@ pub struct VolumeParameters {
     pub tags: Vec<TagTemplate>,
 }
 
-/// Every key, lower-cased.
-#[derive(Clone, Copy)]
-enum Parameter {
-    Type,
-    Iops,
-    IopsPerGib,
-    RaiseIops,
-    AutoIopsOnModify,
-    Throughput,
-    InitializationRate,
-    Encrypted,
-    KmsKeyId,
-    PvcName,
-    PvcNamespace,
-    PvName,
-    Ignored,
-    Format(FormatKey),
-    BlockUntilInitialized,
-    FormatBlankRestore,
-}
-
-const TABLE: [(&str, Parameter); 16] = [
-    ("type", Parameter::Type),
-    ("iops", Parameter::Iops),
-    ("iopspergb", Parameter::IopsPerGib),
-    ("allowautoiopspergbincrease", Parameter::RaiseIops),
-    ("allowautoiopsincreaseonmodify", Parameter::AutoIopsOnModify),
-    ("throughput", Parameter::Throughput),
-    ("volumeinitializationrate", Parameter::InitializationRate),
-    ("encrypted", Parameter::Encrypted),
-    ("kmskeyid", Parameter::KmsKeyId),
-    (PVC_NAME_KEY, Parameter::PvcName),
-    (PVC_NAMESPACE_KEY, Parameter::PvcNamespace),
-    (PV_NAME_KEY, Parameter::PvName),
-    ("fstype", Parameter::Ignored),
-    ("blockexpress", Parameter::Ignored),
-    ("blockattachuntilinitialized", Parameter::BlockUntilInitialized),
-    ("formatblankrestore", Parameter::FormatBlankRestore),
-];
-
 impl VolumeParameters {
     /// Reads the `parameters` of CreateVolume.
     ///
@@ -87,11 +48,15 @@ impl VolumeParameters {
         let sorted = Sorted::of(map)?.without_deletions()?;
         let mut read = Self { tags: sorted.tags, ..Self::default() };
         for (lower, entry) in &sorted.entries {
-            let known = TABLE.iter().find(|(key, _)| key == lower).map(|(_, parameter)| *parameter);
-            let format = || FormatKey::ALL.into_iter().find(|key| key.as_str() == lower).map(Parameter::Format);
-            read.set(known.or_else(format).ok_or_else(|| entry.unknown())?, entry)?;
+            let (parameter, _) = KEYS.iter().find(|(_, text)| text.is(lower)).ok_or_else(|| entry.unknown())?;
+            read.set(*parameter, entry)?;
         }
         Ok(read)
+    }
+
+    /// Every key with what the documentation says of it, tags apart.
+    pub fn described() -> impl Iterator<Item = Described> {
+        KEYS.into_iter().map(|(_, text)| text)
     }
 
     fn set(&mut self, parameter: Parameter, entry: &Entry<'_>) -> Result<(), ParameterError> {

@@ -24,6 +24,8 @@ fn no_summary_shows_a_secret() {
         texts(&csi::ControllerUnpublishVolumeRequest { secrets: secrets(), ..Default::default() }),
         texts(&csi::ValidateVolumeCapabilitiesRequest { secrets: secrets(), ..Default::default() }),
         texts(&csi::ControllerExpandVolumeRequest { secrets: secrets(), ..Default::default() }),
+        texts(&csi::ControllerModifyVolumeRequest { secrets: secrets(), ..Default::default() }),
+        texts(&modify::ModifyVolumePropertiesRequest { context: secrets(), ..Default::default() }),
         texts(&csi::CreateSnapshotRequest { secrets: secrets(), ..Default::default() }),
         texts(&csi::DeleteSnapshotRequest { secrets: secrets(), ..Default::default() }),
         texts(&csi::ListSnapshotsRequest { secrets: secrets(), ..Default::default() }),

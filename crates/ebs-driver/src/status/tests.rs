@@ -37,6 +37,21 @@ fn a_message_has_the_whole_chain_once_and_what_to_do_next() {
     assert_eq!(chain(&Repeats(Inner)), "said twice: AttachVolume: VolumeInUse (request id 1)");
 }
 
+/// A message holds nothing that a terminal acts on, and no more than a header takes: of a long one the beginning and the next
+/// step are told.
+///
+/// Rule: D-44
+#[test]
+fn a_message_is_escaped_and_bounded() {
+    let odd = status(Meaning::InvalidArgument, "name \"a\u{1b}[31m\n\u{202e}\0\" is \\ Größe 日本");
+    assert_eq!(odd.message(), "name \"a\\u{1b}[31m\\n\\u{202e}\\0\" is \\ Größe 日本");
+    let long = status(Meaning::InvalidArgument, format!("begins {} call again", "x".repeat(100_000)));
+    let count = long.message().chars().count();
+    assert!(count < 2_100, "{count}");
+    assert!(long.message().starts_with("begins") && long.message().ends_with("call again"), "{}", long.message());
+    assert!(long.message().contains("98018 characters left out"), "{}", long.message());
+}
+
 /// Every meaning of an error has exactly one gRPC code.
 ///
 /// Rule: controller.md 5.2

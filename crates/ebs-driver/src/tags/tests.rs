@@ -75,11 +75,15 @@ fn later_sources_win_and_extra_tags_last_for_volumes_and_snapshots() {
         ("tagSpecification_3", "d=class"),
         ("tagSpecification_4", "Name=mine"),
     ];
-    let got = volume(&policy, &class, &[("tagSpecification_1", "b=vac")]).expect("fine");
-    let picked: Vec<_> = ["a", "b", "d", "Name"].iter().map(|k| got[*k].as_str()).collect();
-    assert_eq!(picked, ["class", "vac", "extra", "mine"]);
+    let attributes = [("tagSpecification_1", "b=vac"), ("tagSpecification_2", "d=vac")];
+    let got = volume(&policy, &class, &attributes).expect("fine");
+    let picked = |got: &Tags, keys: &[&str]| keys.iter().map(|k| got[*k].clone()).collect::<Vec<_>>();
+    assert_eq!(picked(&got, &["a", "b", "d", "Name"]), ["class", "vac", "extra", "mine"]);
+    assert_eq!(picked(&got, &["CSIVolumeName", "kubernetes.io/cluster/prod"]), ["pvc-1", "owned"]);
     let parameters = SnapshotParameters::parse(&map(&class)).expect("fine");
-    assert_eq!(policy.of_snapshot("s", &parameters).expect("fine")["d"], "extra");
+    let got = policy.of_snapshot("s", &parameters).expect("fine");
+    assert_eq!(picked(&got, &["a", "b", "d", "Name"]), ["class", "class", "extra", "mine"]);
+    assert_eq!(picked(&got, &["CSIVolumeSnapshotName", "kubernetes.io/cluster/prod"]), ["s", "owned"]);
 }
 
 /// Of two entries for one tag the later parameter key wins.

@@ -51,7 +51,7 @@ impl Node {
         let place = tempfile::tempdir().unwrap();
         let volume = unused_volume_id();
         let disk = LoopDevice::new(&volume, bytes).expect("a loop device");
-        let service = service(&disk, &place, change);
+        let service = service(&disk, &place, options(), change);
         Self { service, volume, disk, place }
     }
 
@@ -147,7 +147,12 @@ impl Node {
 
     /// A second node service over the same disk and directory.
     pub(crate) fn again(&self, change: impl FnOnce(&mut MounterConfig)) -> NodeService {
-        service(&self.disk, &self.place, change)
+        service(&self.disk, &self.place, options(), change)
+    }
+
+    /// The same, as another machine.
+    pub(crate) fn again_with(&self, options: NodeOptions) -> NodeService {
+        service(&self.disk, &self.place, options, |_| {})
     }
 
     /// What is mounted at one of this test's paths, oldest first.
@@ -167,14 +172,19 @@ impl Node {
     }
 }
 
-fn service(disk: &LoopDevice, place: &tempfile::TempDir, change: impl FnOnce(&mut MounterConfig)) -> NodeService {
+fn service(
+    disk: &LoopDevice,
+    place: &tempfile::TempDir,
+    options: NodeOptions,
+    change: impl FnOnce(&mut MounterConfig),
+) -> NodeService {
     let mut config = MounterConfig {
         simulated_devices: Some(disk.directory().to_owned()),
         late_device: Duration::ZERO,
         ..MounterConfig::new(place.path().join("state"))
     };
     change(&mut config);
-    NodeService::new(options(), None, Mounter::new(config).expect("a mounter"), Operations::new())
+    NodeService::new(options, None, Mounter::new(config).expect("a mounter"), Operations::new())
 }
 
 pub(crate) fn options() -> NodeOptions {
@@ -185,6 +195,7 @@ pub(crate) fn options() -> NodeOptions {
             instance_type: "m5.large".to_owned(),
             region: "us-west-2".to_owned(),
             zone: ZoneName::parse("us-west-2a").unwrap(),
+            outpost: None,
             network_interfaces: 1,
             block_devices: 0,
         },

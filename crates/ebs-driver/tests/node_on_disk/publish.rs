@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::FileExt;
 
-use crate::node::{MIB, Node, block, mount, refused, with_node, with_staged_node};
+use crate::node::{MIB, Node, block, mount, options, refused, with_node, with_staged_node};
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
 use csi_proto::csi::volume_usage::Unit;
@@ -267,6 +267,29 @@ fn a_file_system_that_went_read_only_is_degraded() {
         node.stage(node.stage_request("ext4", &["errors=remount-ro"])).await.unwrap();
         std::fs::write(node.path("staging/file"), "x").unwrap();
     });
+}
+
+/// A node on an Outpost reports its partition, region, account and id too.
+///
+/// Rule: node.md 15; controller.md 17
+#[tokio::test]
+async fn a_node_on_an_outpost_says_on_which() {
+    let node = Node::new(MIB);
+    let mut options = options();
+    let arn = "arn:aws-us-gov:outposts:us-gov-west-1:123456789012:outpost/op-0123456789abcdef0";
+    options.metadata.outpost = Some(ebs_types::OutpostArn::parse(arn).unwrap());
+    let info =
+        node.again_with(options).node_get_info(Request::new(csi::NodeGetInfoRequest {})).await.unwrap().into_inner();
+    let expected = [
+        ("topology.ebs.csi.aws.com/zone", "us-west-2a"),
+        ("topology.kubernetes.io/zone", "us-west-2a"),
+        ("kubernetes.io/os", "linux"),
+        ("topology.ebs.csi.aws.com/partition", "aws-us-gov"),
+        ("topology.ebs.csi.aws.com/region", "us-gov-west-1"),
+        ("topology.ebs.csi.aws.com/account-id", "123456789012"),
+        ("topology.ebs.csi.aws.com/outpost-id", "op-0123456789abcdef0"),
+    ];
+    assert_eq!(info.accessible_topology.unwrap().segments, crate::node::context(&expected));
 }
 
 /// The node reports id, zone under both keys, operating system, limit, and four capabilities in order.

@@ -48,6 +48,39 @@ async fn the_service_says_who_this_node_is() {
     sim.server.shutdown().await.unwrap();
 }
 
+const OUTPOST: &str = "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef0";
+
+/// A node on an Outpost learns its ARN; without one, or with one that cannot be read, it is of the region; another answer than
+/// "not found" is an error.
+///
+/// Rule: runtime.md 10.1
+#[tokio::test]
+async fn a_node_on_an_outpost_learns_which() {
+    let sim = sim(|config| config.account.machine_outpost = Some(OUTPOST.to_owned())).await;
+    let me = Imds::with(options(&of(&sim, "AWS_EC2_METADATA_SERVICE_ENDPOINT"))).unwrap().read().await.unwrap();
+    assert_eq!(me.outpost.map(|arn| arn.to_string()).as_deref(), Some(OUTPOST));
+    sim.server.shutdown().await.unwrap();
+    for (status, arn, wanted) in
+        [(StatusCode::NOT_FOUND, "", Ok(())), (StatusCode::OK, "op-1", Ok(())), (StatusCode::FORBIDDEN, "", Err(403))]
+    {
+        let app = Router::new().fallback(move |request: Request| async move {
+            match (request.method(), request.uri().path()) {
+                (&Method::PUT, _) => StatusCode::FORBIDDEN.into_response(),
+                (_, "/latest/meta-data/outpost-arn") => (status, arn).into_response(),
+                _ => answer(&request, DOCUMENT),
+            }
+        });
+        let service = serve(app, Arc::default()).await;
+        match (Imds::with(options(&service.endpoint)).unwrap().read().await, wanted) {
+            (Ok(me), Ok(())) => assert_eq!(me.outpost, None, "{status}"),
+            (Err(MetadataError::Status { field: Field::Outpost, status, .. }), Err(wanted)) => {
+                assert_eq!(status, wanted)
+            }
+            other => panic!("{status}: {other:?}"),
+        }
+    }
+}
+
 /// AWS_REGION replaces the region of the metadata.
 ///
 /// Rule: runtime.md 10; ebs-cloud.md 1 row Region

@@ -1,6 +1,7 @@
 //! Volumes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ebs_ec2::{
     Action, AttachmentState, CopyVolume, CreateVolume, Ec2, Modification, ModifyVolume, Page, PageRequest, Place,
@@ -10,8 +11,12 @@ use ebs_types::{DriverName, Gib, Tags, VolumeId, VolumeType, ZoneName};
 
 use super::attachments::LATER;
 use super::{Creation, Ec2Call, Link, Subject};
+use crate::classes::{NO_THROUGHPUT, tier_tag};
 use crate::network::EventKind;
 use crate::planted::Planted;
+
+/// By then EC2 has completed every modification.
+const UNTIL_THE_NEXT: Duration = Duration::from_secs(200);
 
 fn created(volume: &Volume, of: &Subject) -> EventKind {
     EventKind::Created { name: of.name.clone(), id: volume.id.to_string() }
@@ -44,6 +49,7 @@ impl<E: Ec2> Link<E> {
                 Planted::CreatingIsUsable if volume.state == VolumeState::Creating => {
                     volume.state = VolumeState::Available;
                 }
+                Planted::RatioUnseen => volume.tags.retain(|key, _| !key.ends_with("IOPSPerGb")),
                 Planted::SizeAhead => volume.size = Gib(volume.size.0 + 1),
                 Planted::OwnershipUnseen => {
                     let managed = DriverName::default().managed_tag();
@@ -99,6 +105,43 @@ impl<E: Ec2> Link<E> {
             tokio::time::sleep(LATER).await;
             process.alive().await;
             let _nobody_hears = carried.await;
+        });
+    }
+
+    /// One ModifyVolume; a driver has one of a volume on its way at most (`controller.md` C31).
+    async fn modify_once(&self, request: &ModifyVolume) -> Result<Modification> {
+        let (ec2, request) = (self.ec2(), request.clone());
+        let volume = request.volume.to_string();
+        if !self.process.begins_to_modify(&volume) {
+            self.network.violated(format!("driver {} sends two ModifyVolume of {volume} at once", self.process.id));
+        }
+        let outcome = self.network.outcome_of_change(Action::ModifyVolume, &[(&volume, "")]);
+        let ec2_call = Ec2Call::change(Action::ModifyVolume, of(&volume), |_, _| EventKind::Other).with(outcome);
+        let modified = self.make(ec2_call, Box::pin(async move { ec2.modify_volume(&request).await })).await;
+        self.process.has_modified(&volume);
+        modified
+    }
+
+    /// The planted bug of a policy that writes the tags of a class before EC2 has judged it.
+    async fn tag_before(&self, request: &ModifyVolume) {
+        let Some(serial) = request.throughput.and_then(|t| u64::from(t).checked_sub(NO_THROUGHPUT)) else { return };
+        let _nobody_hears = self.ec2().create_tags(request.volume.as_str(), &tier_tag(serial)).await;
+    }
+
+    /// The planted bug of a policy that undoes a modification when EC2 takes the next one.
+    fn change_back_later(&self, volume: &VolumeId) {
+        let (ec2, process) = (self.ec2(), Arc::clone(&self.process));
+        let request = ModifyVolume {
+            volume: volume.clone(),
+            size: None,
+            volume_type: Some(VolumeType::Gp3),
+            iops: Some(3000),
+            throughput: Some(150),
+        };
+        self.network.dispatch(async move {
+            tokio::time::sleep(UNTIL_THE_NEXT).await;
+            process.alive().await;
+            let _nobody_hears = ec2.modify_volume(&request).await;
         });
     }
 
@@ -175,11 +218,19 @@ impl<E: Ec2> Volumes for Link<E> {
     }
 
     async fn modify_volume(&self, request: &ModifyVolume) -> Result<Modification> {
-        let (ec2, request) = (self.ec2(), request.clone());
-        let outcome = self.network.outcome_of_change(Action::ModifyVolume, &[(request.volume.as_str(), "")]);
-        let ec2_call =
-            Ec2Call::change(Action::ModifyVolume, of(&request.volume), |_, _| EventKind::Other).with(outcome);
-        self.make(ec2_call, Box::pin(async move { ec2.modify_volume(&request).await })).await
+        if self.network.is_planted(Planted::RefusedIsTagged) {
+            self.tag_before(request).await;
+        }
+        let again = async {
+            if self.network.is_planted(Planted::ModifyBeside) {
+                let _nobody_hears = self.modify_once(request).await;
+            }
+        };
+        let (modified, ()) = tokio::join!(self.modify_once(request), again);
+        if modified.is_ok() && self.network.is_planted(Planted::ChangedBack) {
+            self.change_back_later(&request.volume);
+        }
+        modified
     }
 
     async fn describe_modifications(&self, volumes: &[VolumeId], page: &PageRequest) -> Result<Page<Modification>> {
@@ -197,13 +248,21 @@ impl<E: Ec2> Volumes for Link<E> {
 
     async fn create_tags(&self, resource: &str, tags: &Tags) -> Result<()> {
         let (ec2, resource, tags) = (self.ec2(), resource.to_owned(), tags.clone());
-        let ec2_call = Ec2Call::change(Action::CreateTags, of(&resource), |(), _| EventKind::Other);
+        if self.network.is_planted(Planted::ClassTagsForgotten) {
+            return Ok(());
+        }
+        let outcome = self.network.outcome_of_change(Action::CreateTags, &[(&resource, "")]);
+        let ec2_call = Ec2Call::change(Action::CreateTags, of(&resource), |(), _| EventKind::Other).with(outcome);
         self.make(ec2_call, Box::pin(async move { ec2.create_tags(&resource, &tags).await })).await
     }
 
     async fn delete_tags(&self, resource: &str, keys: &[String]) -> Result<()> {
         let (ec2, resource, keys) = (self.ec2(), resource.to_owned(), keys.to_vec());
-        let ec2_call = Ec2Call::change(Action::DeleteTags, of(&resource), |(), _| EventKind::Other);
+        if self.network.is_planted(Planted::TagsKept) {
+            return Ok(());
+        }
+        let outcome = self.network.outcome_of_change(Action::DeleteTags, &[(&resource, "")]);
+        let ec2_call = Ec2Call::change(Action::DeleteTags, of(&resource), |(), _| EventKind::Other).with(outcome);
         self.make(ec2_call, Box::pin(async move { ec2.delete_tags(&resource, &keys).await })).await
     }
 }

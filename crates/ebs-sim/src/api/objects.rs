@@ -176,6 +176,8 @@ pub struct SimInstance {
     pub root_device: String,
     /// Block-device mapping, attachments in any state, root included.
     pub devices: Vec<SimAttachment>,
+    /// ARN of its Outpost.
+    pub outpost_arn: Option<String>,
     /// Network interfaces, at least one.
     pub network_interfaces: Vec<SimNetworkInterface>,
     pub tags: Tags,

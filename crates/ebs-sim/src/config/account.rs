@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::Oddities;
+
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccountSettings {
@@ -14,8 +16,12 @@ pub struct AccountSettings {
     /// Keys that are disabled, about to be deleted or not there: id, alias or ARN. A volume that needs one of them is
     /// accepted and then vanishes.
     pub unusable_kms_keys: Vec<String>,
+    /// ARN of the Outpost on which the machine's own instance runs. `None`: it runs in the region.
+    pub machine_outpost: Option<String>,
     /// Volume types that a zone lacks, by the zone's name. Local Zones lack io2 and standard anyway.
     pub missing_volume_types: BTreeMap<String, Vec<String>>,
+    /// What EC2 does in some places or at some times.
+    pub oddities: Oddities,
     pub quotas: Quotas,
 }
 
@@ -33,6 +39,8 @@ pub struct Quotas {
     pub concurrent_copies: Option<usize>,
     /// Snapshots enabled for fast restore in a zone.
     pub fast_restores: Option<usize>,
+    /// Snapshots of the region that are `pending` at one time.
+    pub pending_snapshots: Option<usize>,
     pub instances: Option<usize>,
 }
 
@@ -62,6 +70,7 @@ impl Quotas {
             ]),
             concurrent_copies: Some(5),
             fast_restores: Some(5),
+            pending_snapshots: Some(100),
             instances: None,
         }
     }

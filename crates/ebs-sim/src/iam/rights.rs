@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ebs_types::Tags;
+use sha2::{Digest as _, Sha256};
 
 use crate::api::{Call, Fault};
 
@@ -226,6 +227,14 @@ fn refusal(denial: &Denial, account: &str) -> Fault {
     if action.starts_with("sagemaker:") {
         return Fault::new("AccessDeniedException", sentence);
     }
-    let message = format!("You are not authorized to perform this operation. {sentence}.");
+    let message = format!(
+        "You are not authorized to perform this operation. {sentence}. Encoded authorization failure message: {}",
+        encoded(&sentence)
+    );
     Fault::with_status(403, "UnauthorizedOperation", message)
+}
+
+/// Stands for the details that only AWS can decode.
+fn encoded(sentence: &str) -> String {
+    hex::encode(Sha256::digest(sentence))
 }

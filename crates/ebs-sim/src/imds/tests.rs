@@ -38,6 +38,7 @@ fn instance() -> SimInstance {
         hypervisor: "nitro".into(),
         root_device: "/dev/xvda".into(),
         devices: vec![device("/dev/xvda", "vol-1"), device("/dev/xvdba", "vol-2")],
+        outpost_arn: None,
         network_interfaces: vec![interface("eni-1", "0e:00:00:00:00:01"), interface("eni-2", "0e:00:00:00:00:02")],
         tags: Tags::new(),
         local: true,

@@ -35,6 +35,9 @@ impl Tree {
         ] {
             tree.put(&format!("meta-data/{path}"), text.to_owned());
         }
+        if let Some(outpost) = &instance.outpost_arn {
+            tree.put("meta-data/outpost-arn", outpost.clone());
+        }
         let others = instance.devices.iter().filter(|device| device.device != instance.root_device);
         for (index, device) in others.enumerate() {
             let name = device.device.trim_start_matches("/dev/").to_owned();

@@ -47,31 +47,41 @@ fn class(fault: &Fault) -> ErrorClass {
         }
         "InvalidParameterValue" if fault.message.contains("is already in use") => ErrorClass::DeviceNameInUse,
         "InvalidParameterValue" if is_about_an_id(&fault.message) => ErrorClass::MalformedId,
-        "IncorrectState" | "IncorrectInstanceState" | "IncorrectModificationState" => ErrorClass::IncorrectState,
+        "InvalidParameterValue" if fault.message.contains("for parameter NextToken") => ErrorClass::BadToken,
+        "IncorrectState" | "IncorrectModificationState" => ErrorClass::IncorrectState,
+        "IncorrectInstanceState" => ErrorClass::IncorrectInstanceState,
+        "OperationNotPermitted" if fault.message.contains("in modification state") => ErrorClass::BeingModified,
+        "OperationNotPermitted" => ErrorClass::NotPermitted,
         "VolumeInUse" => ErrorClass::VolumeInUse,
+        "InvalidSnapshot.InUse" if fault.message.contains("enabled for fast restores") => {
+            ErrorClass::FastRestoresEnabled
+        }
         "InvalidSnapshot.InUse" | "SnapshotLocked" => ErrorClass::SnapshotInUse,
         "IdempotentParameterMismatch" => ErrorClass::IdempotentMismatch,
         "VolumeLimitExceeded" => ErrorClass::LimitExceeded(Limit::Volumes),
         "SnapshotLimitExceeded" => ErrorClass::LimitExceeded(Limit::Snapshots),
-        "ConcurrentSnapshotLimitExceeded" => ErrorClass::LimitExceeded(Limit::ConcurrentSnapshots),
+        "ConcurrentSnapshotLimitExceeded" | "PendingSnapshotLimitExceeded" => {
+            ErrorClass::LimitExceeded(Limit::ConcurrentSnapshots)
+        }
         "AttachmentLimitExceeded" => ErrorClass::LimitExceeded(Limit::Attachments),
         "MaxIOPSLimitExceeded" => ErrorClass::LimitExceeded(Limit::Iops),
         "VolumeModificationSizeLimitExceeded" => ErrorClass::LimitExceeded(Limit::ModificationSize),
         "TagLimitExceeded" => ErrorClass::LimitExceeded(Limit::Tags),
         "InsufficientVolumeCapacity" => ErrorClass::InsufficientCapacity,
         "InvalidVolume.ZoneMismatch" => ErrorClass::ZoneMismatch,
-        "UnsupportedOperation" | "UnknownVolumeType" => ErrorClass::Unsupported,
+        "UnsupportedOperation" | "UnknownVolumeType" | "VolumeTypeNotAvailableInZone" => ErrorClass::Unsupported,
         "VolumeModificationRateExceeded" => ErrorClass::ModificationCooldown,
         "SnapshotCreationPerVolumeRateExceeded" => ErrorClass::SnapshotCooldown,
         "InvalidNextToken" | "InvalidPaginationToken" => ErrorClass::BadToken,
         "DryRunOperation" => ErrorClass::DryRunSucceeded,
         "RequestLimitExceeded" => ErrorClass::Throttled,
-        "AuthFailure" => ErrorClass::Unauthenticated,
+        "AuthFailure" | "RequestExpired" => ErrorClass::Unauthenticated,
         "UnauthorizedOperation" => ErrorClass::Unauthorized,
         "InvalidParameterValue"
         | "InvalidParameterCombination"
         | "InvalidParameterDependency"
         | "MissingParameter"
+        | "InvalidRequest"
         | "FilterLimitExceeded"
         | "InvalidInstanceType"
         | "InvalidZone.NotFound" => ErrorClass::InvalidParameter,
@@ -91,5 +101,6 @@ fn cluster_node_class(fault: &Fault) -> ErrorClass {
 }
 
 fn is_about_an_id(message: &str) -> bool {
-    ["'vol-...'", "'snap-...'", "'i-...'"].iter().any(|id| message.ends_with(&format!("Expected: {id}.")))
+    let names = ["volumeId", "volumes", "snapshotId"];
+    names.iter().any(|name| message.contains(&format!("for parameter {name} is invalid")))
 }

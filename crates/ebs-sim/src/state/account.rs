@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use ebs_types::VolumeType;
 use serde::{Deserialize, Serialize};
 
-use crate::api::SimProperties;
+use crate::api::{ACCOUNT_ID, SimProperties};
 use crate::config::{BurntToken, EngineConfig, Timing, ZoneConfig};
 
 use super::ids::Kind;
@@ -15,8 +15,6 @@ use super::model::{Attachment, AttachmentPhase, Device, Volume, VolumePhase};
 use super::volumes::new_volume;
 use super::{Policy, Sim};
 
-/// The one account there is.
-const ACCOUNT_ID: &str = "123456789012";
 /// Where instances have their root volume.
 pub(super) const ROOT_DEVICE: &str = "/dev/xvda";
 

@@ -12,7 +12,7 @@ use super::effects::Effect;
 use super::faults::{self, incorrect_state, invalid_value};
 use super::ids::Kind;
 use super::instances::{Instance, InstancePhase};
-use super::model::{Attachment, AttachmentPhase, Device, Volume, VolumePhase};
+use super::model::{Attachment, AttachmentPhase, Device, ModificationPhase, Volume, VolumePhase};
 
 /// Most instances that share a volume.
 const MAX_SHARERS: usize = 16;
@@ -29,10 +29,11 @@ impl Sim {
             return Err(incorrect_state(format!("Instance '{}' is not 'running'.", instance.id)));
         }
         check_attachable(volume, &instance)?;
-        self.check_slots(&instance, device)?;
+        self.check_device_free(&instance, device)?;
+        let stuck = !self.has_free_slot(&instance)?;
         faults::unless_dry_run(call.dry_run)?;
         let due = self.times.due(now, self.times.attach, Some(&call.volume_id));
-        let attachment = Attachment { card, ..Attachment::new(&instance, device, now, due) };
+        let attachment = Attachment { card, stuck, ..Attachment::new(&instance, device, now, due) };
         let reply = attachment.describe(&call.volume_id);
         self.volume_mut(&call.volume_id)?.attachments.push(attachment);
         self.touch();
@@ -77,20 +78,29 @@ impl Sim {
         })
     }
 
-    fn check_slots(&self, instance: &Instance, device: &str) -> Result<(), Fault> {
-        if self.attachments_of(&instance.id).any(|(_, a)| a.device == device) {
+    fn check_device_free(&self, instance: &Instance, device: &str) -> Result<(), Fault> {
+        if self.attachments_of(&instance.id).any(|(_, a)| disk_of(&a.device) == disk_of(device)) {
             return Err(invalid_value(format!(
                 "Invalid value '{device}' for unixDevice. Attachment point {device} is already in use"
             )));
         }
+        Ok(())
+    }
+
+    /// False where a full instance takes the volume all the same, and it stays `attaching`.
+    fn has_free_slot(&self, instance: &Instance) -> Result<bool, Fault> {
         let slots = instance.slots();
-        if self.attachments_of(&instance.id).count() >= slots {
+        let is_free = self.attachments_of(&instance.id).count() < slots;
+        if !is_free && !self.policy.account.oddities.full_instances_attach_for_ever {
             return Err(Fault::new(
                 "AttachmentLimitExceeded",
-                format!("Instance {} ({}) has all of its {slots} attachments.", instance.id, instance.instance_type),
+                format!(
+                    "You may attach up to {slots} devices for this instance type. Please use a larger instance size to \
+                     attach more volumes."
+                ),
             ));
         }
-        Ok(())
+        Ok(is_free)
     }
 
     pub(super) fn detach_volume(&mut self, now: SystemTime, call: &DetachVolume) -> Result<Reply, Fault> {
@@ -102,15 +112,10 @@ impl Sim {
         let id = volume.id.clone();
         let instance_id = detachable(volume, call)?;
         let device = volume.attachment_to(&instance_id).map(|a| a.device.clone());
-        let at_root = |i: &Instance| i.id == instance_id && device.as_ref() == Some(&i.root_device);
-        if self.instances.iter().any(|i| at_root(i) && i.phase != InstancePhase::Stopped) {
-            return Err(Fault::new(
-                "OperationNotPermitted",
-                format!("Unable to detach root volume '{id}' from instance '{instance_id}'"),
-            ));
-        }
+        let instance = self.instances.iter().find(|i| i.id == instance_id);
+        instance.map_or(Ok(()), |instance| check_detachable_from(instance, &id, device.as_deref()))?;
         faults::unless_dry_run(call.dry_run)?;
-        let stopped = self.instances.iter().any(|i| i.id == instance_id && i.phase == InstancePhase::Stopped);
+        let stopped = instance.is_some_and(|i| i.phase == InstancePhase::Stopped);
         let volume = self.volume_mut(&id)?;
         let attachment = volume.attachment_to(&instance_id).expect("found above");
         attachment.forced = call.force;
@@ -144,6 +149,29 @@ impl Attachment {
     }
 }
 
+/// What a device is called without the stem: `/dev/sdb` and `/dev/xvdb` are one name.
+fn disk_of(device: &str) -> &str {
+    device.strip_prefix("/dev/xvd").or_else(|| device.strip_prefix("/dev/sd")).unwrap_or(device)
+}
+
+/// Refuses to take a volume from an instance that would not let it go.
+fn check_detachable_from(instance: &Instance, volume: &str, device: Option<&str>) -> Result<(), Fault> {
+    let Instance { id, phase, .. } = instance;
+    if matches!(phase, InstancePhase::ShuttingDown { .. } | InstancePhase::Terminated { .. }) {
+        return Err(Fault::new(
+            "IncorrectInstanceState",
+            format!(
+                "Unable to detach volume '{volume}' from instance '{id}'. The instance is not in a state in which volumes \
+                 can be detached."
+            ),
+        ));
+    }
+    if device == Some(&instance.root_device) && *phase != InstancePhase::Stopped {
+        return Err(incorrect_state(format!("Unable to detach root volume '{volume}' from instance '{id}'")));
+    }
+    Ok(())
+}
+
 fn card_of(call: &AttachVolume, instance: &Instance) -> Result<Option<u32>, Fault> {
     let cards = ebs_cards(&instance.instance_type);
     match call.ebs_card_index.map(u32::try_from) {
@@ -158,7 +186,7 @@ fn card_of(call: &AttachVolume, instance: &Instance) -> Result<Option<u32>, Faul
 
 fn check_attachable(volume: &Volume, instance: &Instance) -> Result<(), Fault> {
     if volume.phase != VolumePhase::Ready {
-        return Err(incorrect_state(format!("Volume '{}' is '{}', not 'available'.", volume.id, volume.state())));
+        return Err(incorrect_state(format!("{} is not 'available'.", volume.id)));
     }
     if volume.zone != instance.zone {
         return Err(Fault::new(
@@ -168,7 +196,7 @@ fn check_attachable(volume: &Volume, instance: &Instance) -> Result<(), Fault> {
     }
     let in_use = |what: String| Err(Fault::new("VolumeInUse", what));
     if volume.attachments.iter().any(|a| a.instance_id == instance.id) {
-        return in_use(format!("{} is already attached to instance {}", volume.id, instance.id));
+        return in_use(format!("{} is already attached to an instance", volume.id));
     }
     if volume.multi_attach && is_xen(&instance.instance_type) {
         return Err(faults::unsupported(format!(
@@ -177,11 +205,19 @@ fn check_attachable(volume: &Volume, instance: &Instance) -> Result<(), Fault> {
         )));
     }
     match volume.attachments.len() {
+        _ if is_modifying(volume) && (volume.attachments.is_empty() || volume.multi_attach) => Err(Fault::new(
+            "OperationNotPermitted",
+            format!("Cannot attach volume {} when it is in modification state: MODIFYING", volume.id),
+        )),
         0 => Ok(()),
         _ if !volume.multi_attach => in_use(format!("{} is already attached to an instance", volume.id)),
         n if n >= MAX_SHARERS => in_use(format!("{} is attached to {MAX_SHARERS} instances already", volume.id)),
         _ => Ok(()),
     }
+}
+
+fn is_modifying(volume: &Volume) -> bool {
+    volume.modification.as_ref().is_some_and(|m| matches!(m.phase, ModificationPhase::Modifying { .. }))
 }
 
 /// The instance from which a volume is to be detached.

@@ -17,9 +17,9 @@ impl Sim {
     pub(super) fn attach_node_volume(&mut self, now: SystemTime, call: &ClusterNodeVolume) -> Result<Reply, Fault> {
         let resource = check_node(call)?;
         let due = self.times.due(now, self.times.attach, Some(&call.volume_id));
-        let device = self.free_node_device(&call.node_id).ok_or_else(|| {
-            refused(&Fault::new("AttachmentLimitExceeded", format!("{} has no free slot.", call.node_id)))
-        })?;
+        let device = self
+            .free_node_device(&call.node_id)
+            .ok_or_else(|| refused(&Fault::new("AttachmentLimitExceeded", "Volume attachment limit exceeded")))?;
         let volume = self.volume_mut(&call.volume_id).map_err(|fault| refused(&fault))?;
         if volume.phase != VolumePhase::Ready {
             return Err(refused(&incorrect_state(format!("Volume '{}' is '{}'.", volume.id, volume.state()))));
@@ -96,13 +96,13 @@ fn check_node(call: &ClusterNodeVolume) -> Result<String, Fault> {
 /// How SageMaker passes EC2's refusals on.
 fn refused(fault: &Fault) -> Fault {
     let Fault { code, message, .. } = fault;
-    Fault::new("ValidationException", format!("HyperPod - Ec2ErrCode: {code}, Ec2ErrMsg: {message}"))
+    Fault::new("ValidationException", format!("HyperPod - Ec2ErrCode: {code} : Ec2ErrMsg: {message}"))
 }
 
 /// A volume that SageMaker has attached is not EC2's to detach.
 pub(super) fn managed(volume: &str) -> Fault {
     Fault::new(
-        "OperationNotPermitted",
-        format!("Volume '{volume}' is attached to a resource that another service manages."),
+        "UnsupportedOperation",
+        format!("Unable to detach volume '{volume}': it is attached to a resource that another service manages"),
     )
 }

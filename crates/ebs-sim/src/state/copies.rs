@@ -50,8 +50,14 @@ impl Sim {
             None => source.volume_type.clone(),
         };
         let multi_attach = call.multi_attach_enabled.unwrap_or(false);
-        let request =
-            ShapeRequest { size_gib, volume_type, iops: call.iops, throughput: call.throughput, multi_attach };
+        let request = ShapeRequest {
+            size_gib,
+            volume_type,
+            iops: call.iops,
+            throughput: call.throughput,
+            multi_attach,
+            as_one_sentence: self.policy.account.oddities.has_one_io2_sentence(&source.zone),
+        };
         let zone = ZoneConfig { name: source.zone.clone(), id: source.zone_id.clone(), zone_type: String::new() };
         if source.outpost_arn.is_some() {
             return Err(faults::unsupported("Volumes on an Outpost cannot be copied."));

@@ -78,7 +78,7 @@ impl Sim {
             snapshot_id: mapping.snapshot_id.clone(),
             ..CreateVolume::default()
         };
-        let volume = self.planned_volume(now, &call)?;
+        let volume = self.planned_volume(now, &call).map_err(|fault| at_launch(fault, &call))?;
         let data_ready = false;
         Ok(Disk {
             device: mapping.device_name.clone(),
@@ -105,5 +105,22 @@ impl Sim {
                 instance.root_volume = volume.id;
             }
         }
+    }
+}
+
+/// RunInstances has other words than CreateVolume for some things.
+fn at_launch(fault: Fault, call: &CreateVolume) -> Fault {
+    let volume_type = call.volume_type.as_deref().unwrap_or_default();
+    match fault.code.as_str() {
+        "VolumeTypeNotAvailableInZone" => Fault::new(
+            "VolumeTypeNotAvailableInRegion",
+            format!(
+                "Instance launch can not be fulfilled as '{volume_type}' volumes are not supported in this region."
+            ),
+        ),
+        "InvalidParameterValue" if fault.message.starts_with("Volume of size ") => {
+            Fault::new("InvalidBlockDeviceMapping", fault.message)
+        }
+        _ => fault,
     }
 }

@@ -22,6 +22,8 @@ use super::model::Snapshot;
 const MAX_PAGE: i64 = 200;
 /// Snapshots larger than this cannot be restored fast.
 const MAX_SIZE_GIB: u32 = 16 * 1024;
+/// Snapshots that one call takes.
+const MAX_SNAPSHOTS: usize = 10;
 /// A TiB is optimised in an hour.
 const OPTIMIZE_PER_GIB: Duration = Duration::from_millis(3_600_000 / 1024);
 /// Fast restores of one snapshot in one zone.
@@ -53,6 +55,11 @@ impl Snapshot {
     /// True when volumes made from it in that zone have all their data at once.
     pub(super) fn is_fast_in(&self, zone: &str, now: SystemTime) -> bool {
         self.fast_restores.iter().any(|f| f.zone == zone && f.state(now) == "enabled")
+    }
+
+    /// The zones in which fast restores keep it from being deleted: they are on, or not off yet.
+    pub(super) fn zones_with_fast_restores(&self, now: SystemTime) -> Vec<&str> {
+        self.fast_restores.iter().filter(|f| f.state(now) != "disabled").map(|f| f.zone.as_str()).collect()
     }
 
     pub(super) fn fast_restores<'a>(
@@ -226,6 +233,11 @@ impl Sim {
 fn zones<'a>(snapshots: &[String], names: &'a [String], ids: &'a [String]) -> Result<&'a [String], Fault> {
     if snapshots.is_empty() {
         return Err(faults::missing("SourceSnapshotIds"));
+    }
+    if snapshots.len() > MAX_SNAPSHOTS {
+        let message =
+            format!("Number of values of parameter SourceSnapshotIds must be less than or equal to {MAX_SNAPSHOTS}.");
+        return Err(Fault::new("InvalidRequest", message));
     }
     let zones = match (names.is_empty(), ids.is_empty()) {
         (true, true) => return Err(faults::missing("AvailabilityZones")),

@@ -45,7 +45,7 @@ impl Sim {
         let reply = if call.action().starts_with("Describe") {
             self.look(now, call, injection.lag)
         } else {
-            self.carry_out(now, call)
+            self.meet_lag(now, &call).and_then(|()| self.carry_out(now, call))
         };
         let Ok(answer) = reply else { return reply };
         if let Some((volume, instance)) = target
@@ -118,7 +118,7 @@ fn no_attachment(volume: &str) -> Fault {
 
 impl Attachment {
     fn inject(&mut self, injection: &FaultInjection) {
-        self.stuck = injection.attachment == Some(Stuck::StuckAttaching);
+        self.stuck |= injection.attachment == Some(Stuck::StuckAttaching);
         match injection.device {
             None => {}
             Some(DeviceFault::OtherName) => self.linked = false,

@@ -29,8 +29,8 @@ pub(super) fn token_mismatch() -> Fault {
 
 /// A page of a size that the action does not have.
 pub(super) fn bad_page_size(asked: i64, min: i64, max: i64) -> Fault {
-    let bound =
-        if asked < min { format!("greater than or equal to {min}") } else { format!("less than or equal to {max}") };
+    // EC2 takes the number that it says here.
+    let bound = if asked < min { format!("greater than {min}") } else { format!("less than or equal to {max}") };
     invalid_value(format!("Value ( {asked} ) for parameter maxResults is invalid. Expecting a value {bound}."))
 }
 
@@ -48,6 +48,17 @@ pub(super) fn no_such_snapshot(id: &str) -> Fault {
 
 pub(super) fn no_such_instance(id: &str) -> Fault {
     Fault::new("InvalidInstanceID.NotFound", format!("The instance ID '{id}' does not exist"))
+}
+
+/// Several instances that are asked for by their ids, none of which exists.
+pub(super) fn no_such_instances(ids: &[&str]) -> Fault {
+    match ids {
+        [id] => no_such_instance(id),
+        many => {
+            let message = format!("The instance IDs '{}' do not exist", many.join(", "));
+            Fault::new("InvalidInstanceID.NotFound", message)
+        }
+    }
 }
 
 pub(super) fn unsupported(message: impl Into<String>) -> Fault {

@@ -35,14 +35,38 @@ impl Kind {
         [Self::Volume, Self::Snapshot, Self::Instance].into_iter().find(|kind| id.starts_with(kind.prefix()))
     }
 
+    /// The name of a list of such ids, where a call has ids or pages but not both.
+    pub(super) fn set_name(self) -> &'static str {
+        match self {
+            Self::Volume => "volumeSet",
+            Self::Snapshot => "snapshotSet",
+            Self::Instance => "instancesSet",
+        }
+    }
+
     /// Refuses what cannot be an id of the kind; both of EC2's codes for it occur.
     pub(super) fn check(self, id: &str) -> Result<(), Fault> {
+        self.check_as(if self == Self::Volume { "volumeId" } else { "snapshotId" }, id)
+    }
+
+    /// The same for one of a list of ids.
+    pub(super) fn check_listed(self, id: &str) -> Result<(), Fault> {
+        if self == Self::Snapshot && id.is_empty() {
+            let message = "Value () for parameter snapshotId is invalid. Parameter may not be null or empty";
+            return Err(faults::invalid_value(message));
+        }
+        self.check_as(if self == Self::Volume { "volumes" } else { "snapshotId" }, id)
+    }
+
+    fn check_as(self, parameter: &str, id: &str) -> Result<(), Fault> {
         let prefix = self.prefix();
         let Some(digits) = id.strip_prefix(prefix) else {
             return Err(match self {
-                Self::Instance => Fault::new("InvalidInstanceID.Malformed", format!("Invalid id: \"{id}\"")),
-                Self::Volume => expected("volume", id, prefix),
-                Self::Snapshot => expected("snapshotId", id, prefix),
+                Self::Instance => {
+                    let message = format!("Invalid id: \"{id}\" (expecting \"{prefix}...\")");
+                    Fault::new("InvalidInstanceID.Malformed", message)
+                }
+                Self::Volume | Self::Snapshot => expected(parameter, id, prefix),
             });
         };
         if matches!(digits.len(), 8 | 17) && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
@@ -53,7 +77,7 @@ impl Kind {
             Self::Snapshot => "InvalidSnapshotID.Malformed",
             Self::Instance => "InvalidInstanceID.Malformed",
         };
-        Err(Fault::new(code, format!("Invalid id: \"{id}\" (expecting \"{prefix}...\")")))
+        Err(Fault::new(code, format!("Invalid id: \"{id}\"")))
     }
 }
 

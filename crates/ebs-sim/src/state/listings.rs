@@ -25,13 +25,19 @@ impl<'a> Query<'a> {
     }
 
     pub(super) fn page(mut self, max_results: Option<i64>, next_token: Option<&'a str>) -> Self {
-        self.wanted = Wanted { max_results, next_token, ..Wanted::default() };
+        self.wanted = Wanted { max_results, next_token, ..self.wanted };
+        self
+    }
+
+    /// With tokens after full pages that are the last.
+    pub(super) fn with_tokens_after_full_pages(mut self, with: bool) -> Self {
+        self.wanted.token_after_full_page = with;
         self
     }
 
     /// The same for an action that takes other sizes of pages.
     pub(super) fn page_from(mut self, least: i64, max_results: Option<i64>, next_token: Option<&'a str>) -> Self {
-        self.wanted = Wanted { least, max_results, next_token };
+        self.wanted = Wanted { least, max_results, next_token, ..self.wanted };
         self
     }
 
@@ -39,14 +45,15 @@ impl<'a> Query<'a> {
     /// the action does not have.
     pub(super) fn check(&self, kind: Kind) -> Result<(), Fault> {
         check_count(self.ids)?;
-        self.ids.iter().try_for_each(|id| kind.check(id))?;
-        self.check_pages()
+        self.ids.iter().try_for_each(|id| kind.check_listed(id))?;
+        self.check_pages(kind.set_name())
     }
 
-    /// The same for what has no ids of a kind.
-    pub(super) fn check_pages(&self) -> Result<(), Fault> {
+    /// The same for what has no ids of a kind; `set` is EC2's name for the list of what it has instead.
+    pub(super) fn check_pages(&self, set: &str) -> Result<(), Fault> {
         if !self.ids.is_empty() && self.wanted.max_results.is_some_and(|n| n != 0) {
-            return Err(invalid_combination("The parameter maxResults cannot be used with a list of ids in one call."));
+            let message = format!("The parameter {set} cannot be used with the parameter maxResults");
+            return Err(invalid_combination(message));
         }
         self.wanted.check()?;
         filters::check(self.action, self.filters)

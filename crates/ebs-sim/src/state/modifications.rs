@@ -28,7 +28,7 @@ impl Sim {
         let per_day = self.policy.modifications_per_day;
         self.volume_mut(&call.volume_id)?;
         let volume = &self.volumes[&call.volume_id];
-        let target = target(volume, call)?;
+        let target = target(volume, call, self.policy.account.oddities.has_one_io2_sentence(&volume.zone))?;
         check_rate(volume, now, per_day)?;
         self.check_volume_quotas(&target, 1, Some(&call.volume_id))?;
         self.check_modification_quota(&target)?;
@@ -79,7 +79,7 @@ impl Sim {
     }
 }
 
-fn target(volume: &Volume, call: &ModifyVolume) -> Result<SimProperties, Fault> {
+fn target(volume: &Volume, call: &ModifyVolume, as_one_sentence: bool) -> Result<SimProperties, Fault> {
     if volume.phase != VolumePhase::Ready {
         return Err(incorrect_state(format!("The volume '{}' is '{}'.", volume.id, volume.state())));
     }
@@ -95,11 +95,11 @@ fn target(volume: &Volume, call: &ModifyVolume) -> Result<SimProperties, Fault> 
         Some(name) => known_type(name)?,
         None => volume.volume_type.clone(),
     };
-    if let Some(size) = call.size.filter(|size| *size < i64::from(volume.size_gib)) {
-        return Err(invalid_value(format!(
-            "New size cannot be smaller than existing size: {size} GiB is less than {} GiB.",
-            volume.size_gib
-        )));
+    if [&volume.volume_type, &volume_type].contains(&&VolumeType::Standard) {
+        return Err(faults::unsupported("Volumes of type standard cannot be modified."));
+    }
+    if call.size.is_some_and(|size| size < i64::from(volume.size_gib)) {
+        return Err(invalid_value("New size cannot be smaller than existing size"));
     }
     let same_type = volume_type == volume.volume_type;
     // What the client does not name stays, unless it belongs to the old type. gp2 computes its IOPS by itself.
@@ -118,6 +118,7 @@ fn target(volume: &Volume, call: &ModifyVolume) -> Result<SimProperties, Fault> 
         iops: call.iops.or(kept_iops.map(i64::from)),
         throughput: call.throughput.or(kept_throughput.map(i64::from)),
         multi_attach,
+        as_one_sentence,
     }
     .fulfil()
 }
@@ -125,14 +126,14 @@ fn target(volume: &Volume, call: &ModifyVolume) -> Result<SimProperties, Fault> 
 fn check_rate(volume: &Volume, now: SystemTime, per_day: Option<u32>) -> Result<(), Fault> {
     if let Some(m) = &volume.modification {
         let state = match m.phase {
-            ModificationPhase::Modifying { .. } => Some("modifying"),
-            ModificationPhase::Optimizing { .. } => Some("optimizing"),
+            ModificationPhase::Modifying { .. } => Some("MODIFYING"),
+            ModificationPhase::Optimizing { .. } => Some("OPTIMIZING"),
             ModificationPhase::Completed { .. } | ModificationPhase::Failed { .. } => None,
         };
         if let Some(state) = state {
             return Err(Fault::new(
                 "IncorrectModificationState",
-                format!("Cannot modify volume {} in modification state {state}.", volume.id),
+                format!("Volume {} cannot be modified in modification state {state}", volume.id),
             ));
         }
     }
@@ -140,7 +141,10 @@ fn check_rate(volume: &Volume, now: SystemTime, per_day: Option<u32>) -> Result<
     if per_day.is_some_and(|most| recent >= usize::try_from(most).unwrap_or(usize::MAX)) {
         return Err(Fault::new(
             "VolumeModificationRateExceeded",
-            format!("You've reached the maximum modification rate per volume limit: {recent} in 24 hours."),
+            format!(
+                "You've reached the maximum modification rate per volume limit. A volume takes {recent} modifications in \
+                 24 hours."
+            ),
         ));
     }
     Ok(())

@@ -15,13 +15,15 @@ const MIN_ASKED: i64 = 5;
 pub(super) struct Wanted<'a> {
     /// The smallest page that the action takes.
     pub(super) least: i64,
+    /// A full page has a token also when it is the last.
+    pub(super) token_after_full_page: bool,
     pub(super) max_results: Option<i64>,
     pub(super) next_token: Option<&'a str>,
 }
 
 impl Default for Wanted<'_> {
     fn default() -> Self {
-        Self { least: MIN_ASKED, max_results: None, next_token: None }
+        Self { least: MIN_ASKED, token_after_full_page: false, max_results: None, next_token: None }
     }
 }
 
@@ -47,7 +49,7 @@ impl Wanted<'_> {
             let last = read_token(token, scope)?;
             all.retain(|item| key(item) > last);
         }
-        let more = all.len() > size;
+        let more = all.len() > size || (all.len() == size && self.token_after_full_page);
         all.truncate(size);
         let next = all.last().filter(|_| more).map(|last| write_token(scope, &key(last)));
         Ok(Page { items: all, next })
@@ -63,7 +65,9 @@ fn write_token(scope: &str, last: &str) -> String {
 }
 
 fn read_token(token: &str, scope: &str) -> Result<String, Fault> {
-    let invalid = || Fault::new("InvalidNextToken", "The pagination token is invalid for this request.");
+    let invalid = || {
+        faults::invalid_value(format!("Value ( {token} ) for parameter NextToken is invalid. The token is invalid."))
+    };
     let (given, last) = token.split_at_checked(16).ok_or_else(invalid)?;
     let last = String::from_utf8(hex::decode(last).map_err(|_| invalid())?).map_err(|_| invalid())?;
     if seal(scope, &last) == given { Ok(last) } else { Err(invalid()) }

@@ -7,10 +7,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, SystemTime};
 
 use crate::api::{Call, Fault, Reply};
+use crate::config::EngineConfig;
 
 use super::Sim;
+use super::faults;
+use super::ids::Kind;
 use super::instances::Instance;
 use super::model::{Snapshot, Volume};
+use super::random::Random;
 
 /// EC2's answers lag by no more than this (`decisions.md` D-61).
 pub(super) const MAX_LAG: Duration = Duration::from_secs(15);
@@ -21,6 +25,8 @@ pub(super) struct Past {
     /// Changes are kept, also while reads do not lag by themselves: a single one may be made to.
     kept: bool,
     max_lag: Duration,
+    /// Instances lag this long instead.
+    instances_max_lag: Option<Duration>,
     /// The revision up to which changes have been noted.
     noted: u64,
     volumes: Log<Volume>,
@@ -44,8 +50,8 @@ impl<T> Default for Log<T> {
 }
 
 impl<T: Clone + PartialEq> Log<T> {
-    /// Compares all objects with what they were.
-    fn note<'a>(&mut self, now: SystemTime, objects: impl Iterator<Item = (&'a String, &'a T)>)
+    /// Compares all objects with what they were; what is older than `kept_for` is forgotten.
+    fn note<'a>(&mut self, now: SystemTime, kept_for: Duration, objects: impl Iterator<Item = (&'a String, &'a T)>)
     where
         T: 'a,
     {
@@ -68,11 +74,17 @@ impl<T: Clone + PartialEq> Log<T> {
             self.old.entry(id).or_default().push_back((now, was));
         }
         self.old.retain(|_, old| {
-            while old.front().is_some_and(|(until, _)| *until + MAX_LAG <= now) {
+            while old.front().is_some_and(|(until, _)| *until + kept_for <= now) {
                 old.pop_front();
             }
             !old.is_empty()
         });
+    }
+
+    /// False for what was not there at that time, and is there since.
+    fn knew(&self, id: &str, at: SystemTime) -> bool {
+        let was = self.old.get(id).and_then(|old| old.iter().find(|(until, _)| *until > at));
+        was.is_none_or(|(_, was)| was.is_some())
     }
 
     /// Objects that a read at each one's lag shows otherwise than they are.
@@ -86,6 +98,14 @@ impl<T: Clone + PartialEq> Log<T> {
         }
         seen
     }
+}
+
+/// How far a read lags behind for one object. Half of what a read shows is fresh, as most of it is in EC2.
+fn drawn(chance: &mut Random, max: Duration) -> Duration {
+    if chance.below(2) == 0 {
+        return Duration::ZERO;
+    }
+    Duration::from_millis(chance.below(u64::try_from(max.as_millis()).unwrap_or(0) + 1))
 }
 
 /// Puts objects, or their absence, into a map; returns what was there.
@@ -102,8 +122,13 @@ fn put<T>(map: &mut BTreeMap<String, T>, objects: Vec<(String, Option<T>)>) -> V
 
 impl Past {
     /// Reads are to lag up to this long by themselves.
-    pub(super) fn lagging(max_lag: Duration) -> Self {
-        Self { max_lag: max_lag.min(MAX_LAG), ..Self::default() }
+    pub(super) fn lagging(config: &EngineConfig) -> Self {
+        let instances_max_lag = config.account.oddities.instances_max_lag();
+        Self { max_lag: config.consistency.max_lag.min(MAX_LAG), instances_max_lag, ..Self::default() }
+    }
+
+    fn lags(&self) -> bool {
+        !self.max_lag.is_zero() || self.instances_max_lag.is_some()
     }
 }
 
@@ -121,7 +146,7 @@ impl Sim {
 
     /// Begins to lag, when reads are to.
     pub(super) fn lag_from(&mut self, now: SystemTime) {
-        if !self.past.max_lag.is_zero() {
+        if self.past.lags() {
             self.keep_past(now);
         }
     }
@@ -145,26 +170,44 @@ impl Sim {
             return;
         }
         self.past.noted = self.revision;
-        self.past.volumes.note(now, self.volumes.iter());
-        self.past.snapshots.note(now, self.snapshots.iter());
-        self.past.instances.note(now, self.instances.iter().map(|i| (&i.id, i)));
+        self.past.volumes.note(now, MAX_LAG, self.volumes.iter());
+        self.past.snapshots.note(now, MAX_LAG, self.snapshots.iter());
+        let kept_for = self.past.instances_max_lag.unwrap_or_default().max(MAX_LAG);
+        self.past.instances.note(now, kept_for, self.instances.iter().map(|i| (&i.id, i)));
+    }
+
+    /// Refuses a call that changes something of which EC2 does not know yet where it looks, once it is made to meet the
+    /// lag ([`crate::config::Oddities::changes_meet_the_lag`]).
+    pub(super) fn meet_lag(&mut self, now: SystemTime, call: &Call) -> Result<(), Fault> {
+        if !self.policy.account.oddities.changes_meet_the_lag || !self.past.kept {
+            return Ok(());
+        }
+        for id in super::named::ids_of(call) {
+            let at = now.checked_sub(drawn(&mut self.lags, self.past.max_lag)).unwrap_or(now);
+            match Kind::of(id) {
+                Some(Kind::Volume) if !self.past.volumes.knew(id, at) => return Err(faults::no_such_volume(id)),
+                Some(Kind::Snapshot) if !self.past.snapshots.knew(id, at) => return Err(faults::no_such_snapshot(id)),
+                Some(Kind::Instance) if !self.past.instances.knew(id, at) => return Err(faults::no_such_instance(id)),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// A read, with the lag it is made to have or one that is drawn for each object.
     pub(super) fn look(&mut self, now: SystemTime, call: Call, forced: Option<Duration>) -> Result<Reply, Fault> {
-        if !self.past.kept || (forced.is_none() && self.past.max_lag.is_zero()) {
+        if !self.past.kept || (forced.is_none() && !self.past.lags()) {
             return self.carry_out(now, call);
         }
-        let (chance, max) = (&mut self.lags, self.past.max_lag);
-        let mut lag = || match forced {
+        let chance = &mut self.lags;
+        let mut lag = |max: Duration| match forced {
             Some(lag) => lag.min(MAX_LAG),
-            // Half of what a read shows is fresh, as most of it is in EC2.
-            None if chance.below(2) == 0 => Duration::ZERO,
-            None => Duration::from_millis(chance.below(u64::try_from(max.as_millis()).unwrap_or(0) + 1)),
+            None => drawn(chance, max),
         };
-        let volumes = self.past.volumes.seen(now, &mut lag);
-        let snapshots = self.past.snapshots.seen(now, &mut lag);
-        let instances = self.past.instances.seen(now, &mut lag);
+        let (max, max_of_instances) = (self.past.max_lag, self.past.instances_max_lag.unwrap_or(self.past.max_lag));
+        let volumes = self.past.volumes.seen(now, || lag(max));
+        let snapshots = self.past.snapshots.seen(now, || lag(max));
+        let instances = self.past.instances.seen(now, || lag(max_of_instances));
         let volumes = put(&mut self.volumes, volumes);
         let snapshots = put(&mut self.snapshots, snapshots);
         let present = (!instances.is_empty()).then(|| {

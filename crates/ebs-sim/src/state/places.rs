@@ -50,6 +50,7 @@ impl Sim {
             hypervisor: hypervisor(&instance.instance_type).to_owned(),
             root_device: instance.root_device.clone(),
             devices,
+            outpost_arn: self.policy.account.machine_outpost.clone().filter(|_| instance.local),
             network_interfaces: instance.interfaces.clone(),
             tags: instance.tags.clone(),
             local: instance.local,
@@ -58,10 +59,13 @@ impl Sim {
 
     pub(super) fn describe_instances(&self, call: &DescribeInstances) -> Result<Reply, Fault> {
         let query = Query::of("DescribeInstances", &call.instance_ids, &call.filters)
-            .page(call.max_results, call.next_token.as_deref());
+            .page(call.max_results, call.next_token.as_deref())
+            .with_tokens_after_full_pages(self.policy.account.oddities.tokens_after_full_pages);
         query.check(Kind::Instance)?;
-        for id in &call.instance_ids {
-            self.instance(id)?;
+        let is_missing = |id: &&String| !self.instances.iter().any(|i| i.id == **id);
+        let missing: Vec<&str> = call.instance_ids.iter().filter(is_missing).map(String::as_str).collect();
+        if !missing.is_empty() {
+            return Err(faults::no_such_instances(&missing));
         }
         faults::unless_dry_run(call.dry_run)?;
         let chosen = self.instances.iter().filter(|i| {
@@ -79,7 +83,7 @@ impl Sim {
         if let Some(asked) = call.max_results.filter(|n| *n > MAX_TYPES_PAGE) {
             return Err(faults::bad_page_size(asked, 5, MAX_TYPES_PAGE));
         }
-        query.check_pages()?;
+        query.check_pages("instanceTypeSet")?;
         let wrong: Vec<&str> =
             call.instance_types.iter().map(String::as_str).filter(|name| !is_type_name(name)).collect();
         if !wrong.is_empty() {

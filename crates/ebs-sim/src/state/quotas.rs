@@ -31,7 +31,10 @@ impl Sim {
             if used + count.saturating_mul(u64::from(wanted.size_gib)) > tib * GIB_PER_TIB {
                 return Err(Fault::new(
                     "VolumeLimitExceeded",
-                    format!("You have exceeded your maximum {name} storage limit of {tib} TiB in this region."),
+                    format!(
+                        "You have exceeded your maximum {name} storage limit of {tib} TiB in this region. Please contact \
+                         AWS Support to request an Elastic Block Store service limit increase."
+                    ),
                 ));
             }
         }

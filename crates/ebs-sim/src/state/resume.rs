@@ -33,7 +33,7 @@ impl Sim {
         self.times = Times::of(config);
         self.policy = Policy::of(config);
         self.lags = Random::new(config.seed, 4);
-        self.past = Past::lagging(config.consistency.max_lag);
+        self.past = Past::lagging(config);
         self.touch();
     }
 

@@ -4,7 +4,7 @@ use ebs_types::VolumeType;
 
 use crate::api::{Fault, SimProperties};
 
-use super::faults::{self, invalid_combination, invalid_value};
+use super::faults::{invalid_combination, invalid_value};
 
 /// Ranges of a type.
 struct Ranges {
@@ -49,15 +49,14 @@ pub(super) struct ShapeRequest {
     pub(super) iops: Option<i64>,
     pub(super) throughput: Option<i64>,
     pub(super) multi_attach: bool,
+    /// The zone has one sentence for all that is too much of io2.
+    pub(super) as_one_sentence: bool,
 }
 
 /// The type of that name; EC2 writes them in lower case and takes no other spelling.
 pub(super) fn known_type(name: &str) -> Result<VolumeType, Fault> {
     VolumeType::known().iter().find(|t| t.as_str() == name).cloned().ok_or_else(|| {
-        Fault::new(
-            "UnknownVolumeType",
-            format!("Unsupported volume type '{name}'. Use one of gp2, gp3, io1, io2, st1, sc1, standard."),
-        )
+        Fault::new("UnknownVolumeType", format!("Unsupported volume type '{name}' for volume creation."))
     })
 }
 
@@ -66,12 +65,13 @@ impl ShapeRequest {
     pub(super) fn fulfil(self) -> Result<SimProperties, Fault> {
         let ranges = ranges(&self.volume_type);
         // Parameters that the type does not have come before their values.
-        for (name, given, has) in
-            [("iops", self.iops, ranges.iops.is_some()), ("throughput", self.throughput, ranges.throughput.is_some())]
-        {
+        for (what, given, has) in [
+            ("parameter iops", self.iops, ranges.iops.is_some()),
+            ("throughput parameter", self.throughput, ranges.throughput.is_some()),
+        ] {
             if given.is_some() && !has {
                 return Err(invalid_combination(format!(
-                    "The parameter {name} is not supported for {} volumes.",
+                    "The {what} is not supported for {} volumes.",
                     self.volume_type
                 )));
             }
@@ -94,32 +94,46 @@ impl ShapeRequest {
         Ok(SimProperties { size_gib, volume_type: self.volume_type, iops, throughput, multi_attach: self.multi_attach })
     }
 
+    /// What is beyond a maximum of the type.
+    fn too_much(&self, message: String) -> Fault {
+        if self.as_one_sentence && self.volume_type == VolumeType::Io2 {
+            return invalid_combination(
+                "io2 volumes configured with greater than 64 TiB or 256K IOPS or 1000:1 IOPS:GB ratio are not supported",
+            );
+        }
+        invalid_value(message)
+    }
+
     fn size(&self) -> Result<u32, Fault> {
         let (min, max) = self.volume_type.size_range().unwrap_or_default();
         u32::try_from(self.size_gib).ok().filter(|size| (min.0..=max.0).contains(size)).ok_or_else(|| {
-            invalid_value(format!(
-                "Volume size of {} GiB is invalid: a {} volume has {} to {} GiB.",
-                self.size_gib, self.volume_type, min.0, max.0
-            ))
+            let size = self.size_gib;
+            if size < i64::from(min.0) {
+                return invalid_value(format!("Volume of {size}GiB is too small; minimum is {}GiB.", min.0));
+            }
+            self.too_much(format!("Volume of {size}GiB is too large; maximum is {}GiB.", max.0))
         })
     }
 
     fn iops_within(&self, range: &IopsRange, size_gib: u32) -> Result<u32, Fault> {
         let Some(asked) = self.iops else {
-            return range.default.ok_or_else(|| faults::missing("iops"));
+            return range.default.ok_or_else(|| {
+                invalid_combination(format!("The parameter iops must be specified for {} volumes.", self.volume_type))
+            });
         };
         if asked < i64::from(range.min) {
             return Err(invalid_value(format!("Volume iops of {asked} is too low; minimum is {}.", range.min)));
         }
         if asked > i64::from(range.max) {
-            return Err(invalid_value(format!("Volume iops of {asked} is too high; maximum is {}.", range.max)));
+            return Err(self.too_much(format!("Volume iops of {asked} is too high; maximum is {}.", range.max)));
         }
         let iops = u32::try_from(asked).unwrap_or(range.max);
         // gp3 has its first 3000 IOPS at any size, io1 and io2 pay for each by the GiB.
         let free = range.default.unwrap_or(0);
         if iops > free && u64::from(iops) > u64::from(range.per_gib) * u64::from(size_gib) {
-            return Err(invalid_value(format!(
-                "Iops to volume size ratio of {iops} to {size_gib} GiB is too high; maximum is {} to 1.",
+            let ratio = f64::from(iops) / f64::from(size_gib);
+            return Err(self.too_much(format!(
+                "Iops to volume size ratio of {ratio:.6} is too high; maximum is {}",
                 range.per_gib
             )));
         }
@@ -135,9 +149,9 @@ impl ShapeRequest {
             )));
         };
         if throughput > min && throughput * GP3_IOPS_PER_MIBS > iops {
+            let (ratio, most) = (f64::from(throughput) / f64::from(iops), 1.0 / f64::from(GP3_IOPS_PER_MIBS));
             return Err(invalid_value(format!(
-                "Throughput (MiBps) to iops ratio of {throughput} to {iops} is too high; maximum is 1 to \
-                 {GP3_IOPS_PER_MIBS}."
+                "Throughput (MiBps) to iops ratio of {ratio:.6} is too high; maximum is {most:.6} MiBps per iops."
             )));
         }
         Ok(throughput)

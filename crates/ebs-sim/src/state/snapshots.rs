@@ -59,11 +59,18 @@ impl Sim {
         if self.snapshots.len() >= self.policy.max_snapshots {
             return Err(Fault::new("SnapshotLimitExceeded", "You have exceeded your maximum number of snapshots."));
         }
+        let pending = self.snapshots.values().filter(|s| s.state() == "pending").count();
+        if self.policy.account.quotas.pending_snapshots.is_some_and(|most| pending >= most) {
+            return Err(Fault::new(
+                "PendingSnapshotLimitExceeded",
+                format!("You have exceeded your maximum of {pending} pending snapshots in this region."),
+            ));
+        }
         let pending = self.snapshots.values().filter(|s| s.volume_id == volume.id && s.state() == "pending").count();
         if pending >= concurrent_snapshots(&volume.volume_type) {
             return Err(Fault::new(
                 "ConcurrentSnapshotLimitExceeded",
-                format!("{pending} snapshots of volume {} are pending already.", volume.id),
+                "Maximum allowed in-progress snapshots for a single volume exceeded.",
             ));
         }
         let ready_at = volume.last_snapshot.zip(self.policy.snapshot_interval).map(|(last, least)| last + least);
@@ -86,6 +93,17 @@ impl Sim {
         let snapshot = self.snapshots.get(id).ok_or_else(|| faults::no_such_snapshot(id))?;
         if snapshot.lock.as_ref().is_some_and(|lock| lock.holds(now)) {
             return Err(Fault::new("SnapshotLocked", format!("The snapshot '{id}' is locked and cannot be deleted.")));
+        }
+        let zones = snapshot.zones_with_fast_restores(now);
+        if !zones.is_empty() {
+            return Err(Fault::new(
+                "InvalidSnapshot.InUse",
+                format!(
+                    "The snapshot {id} is currently enabled for fast restores in {}. Fast snapshot restores must be \
+                     disabled within all Availability Zones before the snapshot may be deleted.",
+                    zones.join(", ")
+                ),
+            ));
         }
         faults::unless_dry_run(call.dry_run)?;
         let snapshot = self.snapshots.remove(id).expect("seen just now");
@@ -118,7 +136,8 @@ impl Sim {
 
     pub(super) fn describe_snapshots(&self, now: SystemTime, call: &DescribeSnapshots) -> Result<Reply, Fault> {
         let query = Query::of("DescribeSnapshots", &call.snapshot_ids, &call.filters)
-            .page(call.max_results, call.next_token.as_deref());
+            .page(call.max_results, call.next_token.as_deref())
+            .with_tokens_after_full_pages(self.policy.account.oddities.tokens_after_full_pages);
         query.check(Kind::Snapshot)?;
         if let Some(missing) = call.snapshot_ids.iter().find(|id| !self.snapshots.contains_key(*id)) {
             return Err(faults::no_such_snapshot(missing));

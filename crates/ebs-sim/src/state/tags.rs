@@ -18,6 +18,8 @@ const MAX_TAGS: usize = 50;
 const MAX_KEY: usize = 128;
 /// Longest value, in characters.
 const MAX_VALUE: usize = 256;
+/// EC2's words on keys that it keeps for itself.
+const RESERVED: &str = "Tag keys starting with 'aws:' are reserved for internal use";
 
 /// The tags for a new resource of the kind.
 pub(super) fn tags_for(specifications: &[TagSpecification], kind: Kind) -> Result<Tags, Fault> {
@@ -31,12 +33,13 @@ pub(super) fn tags_for(specifications: &[TagSpecification], kind: Kind) -> Resul
         }
         all.extend_from_slice(&specification.tags);
     }
-    let tags = checked(&all)?;
+    let tags = checked(&all, |_| RESERVED.to_owned())?;
     check_number(tags.len())?;
     Ok(tags)
 }
 
-fn checked(given: &[Tag]) -> Result<Tags, Fault> {
+/// Checks tags; `reserved` says what is wrong with a key of AWS's own.
+fn checked(given: &[Tag], reserved: impl Fn(&str) -> String) -> Result<Tags, Fault> {
     let mut tags = Tags::new();
     for Tag { key, value } in given {
         if key.is_empty() || key.chars().count() > MAX_KEY {
@@ -46,7 +49,7 @@ fn checked(given: &[Tag]) -> Result<Tags, Fault> {
             return Err(invalid_value(format!("The value of tag '{key}' exceeds {MAX_VALUE} characters.")));
         }
         if key.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("aws:")) {
-            return Err(invalid_value("Tag keys starting with 'aws:' are reserved for internal use"));
+            return Err(invalid_value(reserved(key)));
         }
         if tags.insert(key.clone(), value.clone()).is_some() {
             return Err(invalid_value(format!("Duplicate tag key '{key}' specified.")));
@@ -86,7 +89,8 @@ impl Sim {
         if call.tags.is_empty() {
             return Err(faults::missing("tagSet"));
         }
-        let new = checked(&call.tags)?;
+        let reserved = |key: &str| format!("Value ( {key} ) for parameter key is invalid. {RESERVED}");
+        let new = checked(&call.tags, reserved)?;
         // All resources or none: everything is checked before anything is changed.
         for id in &call.resources {
             let tags = self.tags_mut(id)?;
@@ -124,7 +128,7 @@ impl Sim {
 
     pub(super) fn describe_tags(&self, call: &DescribeTags) -> Result<Reply, Fault> {
         let query = Query::of("DescribeTags", &[], &call.filters).page(call.max_results, call.next_token.as_deref());
-        query.check_pages()?;
+        query.check_pages("resourceSet")?;
         faults::unless_dry_run(call.dry_run)?;
         let found = self.tagged().filter(|row| filters::matches(&call.filters, row)).map(|row| row.tag);
         Ok(Reply::DescribeTags(query.paged(found, |t| format!("{} {}", t.resource_id, t.key))?))

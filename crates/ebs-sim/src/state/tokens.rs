@@ -71,7 +71,8 @@ impl Sim {
             }
             (None, _) => Err(Fault::new(
                 "IdempotentParameterMismatch",
-                "The client token belongs to a volume that has been deleted.",
+                "The client token you have provided is associated with a resource that is already deleted. Please use a \
+                 different client token.",
             )),
         }
     }
@@ -110,7 +111,8 @@ impl Sim {
 /// Refuses what cannot be a client token.
 pub(super) fn check_token(token: Option<&str>) -> Result<(), Fault> {
     if token.is_some_and(|token| token.len() > MAX_LENGTH || !token.is_ascii()) {
-        return Err(faults::invalid_value(format!("The client token must be at most {MAX_LENGTH} ASCII characters.")));
+        let message = format!("Client token must be less than or equal to {MAX_LENGTH} characters");
+        return Err(faults::invalid_value(message));
     }
     Ok(())
 }

@@ -58,7 +58,7 @@ impl Sim {
     pub(super) fn planned_volume(&self, now: SystemTime, call: &CreateVolume) -> Result<Volume, Fault> {
         let zone = self.zone_of(call)?.clone();
         let tags = tags_for(&call.tag_specifications, Kind::Volume)?;
-        let properties = self.wanted_properties(call)?;
+        let properties = self.wanted_properties(call, &zone.name)?;
         self.check_type_in(&properties.volume_type, &zone)?;
         let outpost_arn = self.outpost_of_volume(call)?;
         let encryption = self.encryption(call)?;
@@ -84,7 +84,7 @@ impl Sim {
         let (found, given) = match (name, id) {
             (Some(name), None) => (self.account.zone_named(name), name),
             (None, Some(id)) => (self.account.zone_with_id(id), id),
-            (None, None) => return Err(faults::missing("AvailabilityZone")),
+            (None, None) => return Err(faults::missing("zone")),
             (Some(_), Some(_)) => {
                 return Err(invalid_combination("Give AvailabilityZone or AvailabilityZoneId, not both."));
             }
@@ -99,14 +99,14 @@ impl Sim {
             zone.zone_type != "availability-zone" && matches!(volume_type, VolumeType::Io2 | VolumeType::Standard);
         if lacks || missing.is_some_and(|types| types.iter().any(|name| name == volume_type.as_str())) {
             return Err(Fault::new(
-                "UnsupportedOperation",
+                "VolumeTypeNotAvailableInZone",
                 format!("The volume type '{volume_type}' is not supported in the zone '{}'.", zone.name),
             ));
         }
         Ok(())
     }
 
-    fn wanted_properties(&self, call: &CreateVolume) -> Result<SimProperties, Fault> {
+    fn wanted_properties(&self, call: &CreateVolume, zone: &str) -> Result<SimProperties, Fault> {
         let volume_type = known_type(call.volume_type.as_deref().filter(|t| !t.is_empty()).unwrap_or("gp2"))?;
         let least = match call.snapshot_id.as_deref().filter(|s| !s.is_empty()) {
             Some(id) => Some(self.usable_snapshot_size(id)?),
@@ -114,21 +114,26 @@ impl Sim {
         };
         let size_gib = call.size.or(least.map(i64::from)).ok_or_else(|| faults::missing("size/snapshot"))?;
         if let Some(least) = least.filter(|least| size_gib < i64::from(*least)) {
+            let id = call.snapshot_id.as_deref().unwrap_or_default();
+            // Two blanks, as RunInstances has them.
             return Err(invalid_value(format!(
-                "Volume of {size_gib} GiB is smaller than its snapshot: expect size >= {least} GiB."
+                "Volume of size {size_gib}GB is smaller than  snapshot '{id}', expect size >= {least}GB"
             )));
         }
         let multi_attach = call.multi_attach_enabled.unwrap_or(false);
-        ShapeRequest { size_gib, volume_type, iops: call.iops, throughput: call.throughput, multi_attach }.fulfil()
+        let as_one_sentence = self.policy.account.oddities.has_one_io2_sentence(zone);
+        let (iops, throughput) = (call.iops, call.throughput);
+        ShapeRequest { size_gib, volume_type, iops, throughput, multi_attach, as_one_sentence }.fulfil()
     }
 
     fn usable_snapshot_size(&self, id: &str) -> Result<u32, Fault> {
         Kind::Snapshot.check(id)?;
-        let snapshot = self.snapshots.get(id).ok_or_else(|| faults::no_such_snapshot(id))?;
+        let missing = || Fault::new("InvalidSnapshot.NotFound", "Snapshot does not exist");
+        let snapshot = self.snapshots.get(id).ok_or_else(missing)?;
         match snapshot.phase {
             SnapshotPhase::Completed { .. } => Ok(snapshot.size_gib),
             SnapshotPhase::Pending { .. } | SnapshotPhase::Error { .. } => {
-                Err(faults::incorrect_state(format!("Snapshot '{id}' is '{}', not 'completed'.", snapshot.state())))
+                Err(faults::incorrect_state(format!("Snapshot is in invalid state - {}", snapshot.state())))
             }
         }
     }
@@ -166,7 +171,8 @@ impl Sim {
 
     pub(super) fn describe_volumes(&self, call: &DescribeVolumes) -> Result<Reply, Fault> {
         let query = Query::of("DescribeVolumes", &call.volume_ids, &call.filters)
-            .page(call.max_results, call.next_token.as_deref());
+            .page(call.max_results, call.next_token.as_deref())
+            .with_tokens_after_full_pages(self.policy.account.oddities.tokens_after_full_pages);
         let chosen = self.chosen_volumes(&query)?;
         faults::unless_dry_run(call.dry_run)?;
         Ok(Reply::DescribeVolumes(query.paged(chosen.into_iter().map(Volume::describe), |v| v.id.clone())?))

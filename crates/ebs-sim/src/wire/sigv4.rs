@@ -18,7 +18,7 @@ use crate::config::AccessKey;
 use proof::Proof;
 
 /// How far the clock of a client may be off.
-const MAX_SKEW: Duration = Duration::from_secs(15 * 60);
+const MAX_SKEW: Duration = Duration::from_mins(5);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Signed<'a> {
@@ -45,8 +45,8 @@ fn incomplete(what: &str) -> Fault {
 ///
 /// # Errors
 /// `MissingAuthenticationToken` without a signature, `IncompleteSignature` for one that cannot be read, `AuthFailure`
-/// for an unknown key, a wrong secret, a wrong session token or a foreign scope, `RequestExpired` when the clocks are
-/// more than 15 min apart or the time of a signed query string is over.
+/// for an unknown key, a wrong secret, a wrong session token, a foreign scope, or clocks that are more than 5 min apart,
+/// `RequestExpired` when the time of a signed query string is over.
 pub(crate) fn check(
     request: &Signed<'_>,
     key: &AccessKey,
@@ -69,12 +69,12 @@ pub(crate) fn check(
     if !equal(signature(request, &proof, &key.secret)?.as_bytes(), proof.signature.as_bytes()) {
         return Err(not_validated());
     }
-    let good_for = proof.expires.unwrap_or(MAX_SKEW);
-    let in_time = match now.duration_since(proof.sent) {
-        Ok(age) => age <= good_for,
-        Err(early) => early.duration() <= MAX_SKEW,
-    };
-    if in_time { Ok(()) } else { Err(Fault::new("RequestExpired", "Request has expired.")) }
+    match (now.duration_since(proof.sent), proof.expires) {
+        (Ok(age), Some(good_for)) if age > good_for => Err(Fault::new("RequestExpired", "Request has expired.")),
+        (Ok(age), None) if age > MAX_SKEW => Err(not_validated()),
+        (Err(early), _) if early.duration() > MAX_SKEW => Err(not_validated()),
+        _ => Ok(()),
+    }
 }
 
 fn same_token(given: Option<&str>, wanted: Option<&str>) -> bool {

@@ -169,6 +169,9 @@ async fn the_aws_cli_runs_instances_copies_volumes_and_keeps_snapshots() {
     assert_eq!(text(&aws.ok(&lock).await, "LockState"), "governance");
     assert_eq!(aws.code(&format!("delete-snapshot --snapshot-id {snapshot}")).await, "SnapshotLocked");
     assert_eq!(text(&aws.ok(&format!("unlock-snapshot --snapshot-id {snapshot}")).await, "SnapshotId"), snapshot);
+    assert_eq!(aws.code(&format!("delete-snapshot --snapshot-id {snapshot}")).await, "InvalidSnapshot.InUse");
+    let slow = "disable-fast-snapshot-restores --availability-zones us-west-2a --source-snapshot-ids";
+    aws.ok(&format!("{slow} {snapshot}")).await;
     aws.ok(&format!("delete-snapshot --snapshot-id {snapshot}")).await;
 
     let stopped = aws.ok(&format!("stop-instances --instance-ids {instance}")).await;

@@ -563,7 +563,7 @@ fn a_mebibyte_of_anything_is_answered_in_time() {
         ("InvalidParameterValue", &|n| format!("&Filter.{n}.Name=x&Filter.{n}.Value.1=x")),
         ("UnknownParameter", &|n| format!("&Tag.{n}.Key=x")),
         ("UnknownParameter", &|n| format!("&{n}.{n}.{n}.{n}=x")),
-        ("InvalidNextToken", &|n| if n == 1 { "&NextToken=".to_owned() } else { "%41".to_owned() }),
+        ("InvalidParameterValue", &|n| if n == 1 { "&NextToken=".to_owned() } else { "%41".to_owned() }),
     ];
     for (expected, pattern) in patterns {
         let began = ticks_of_this_thread();

@@ -116,6 +116,30 @@ fn the_time_for_which_calls_are_held_back_adds_up_by_action() {
     assert!(page.contains(r#"aws_ebs_csi_api_held_back_seconds_total{request="AttachVolume"} 0.4"#), "{page}");
 }
 
+/// The last health check of EC2 shows as 1 or 0, and failed ones count by reason; a driver that asks nobody shows neither.
+///
+/// Rule: see `crates/ebs-csi-driver/tests/health.rs::an_outage_of_ec2_and_a_lost_right_show_in_metrics_readyz_and_the_log_and_end_by_themselves`
+#[test]
+fn the_last_health_check_shows_and_failed_ones_count_by_reason() {
+    let metrics = Metrics::new(MetricsConfig { checks_health: true, ..MetricsConfig::default() });
+    let success = |metrics: &Metrics| lines(&metrics.page(), "aws_ebs_csi_ec2_health_check_success ");
+    assert_eq!(success(&metrics), ["aws_ebs_csi_ec2_health_check_success 0"], "nobody has asked yet");
+    metrics.note_health_check(Ok(()));
+    assert_eq!(success(&metrics), ["aws_ebs_csi_ec2_health_check_success 1"]);
+    for failure in [HealthFailure::Unavailable, HealthFailure::Unavailable, HealthFailure::PermissionDenied] {
+        metrics.note_health_check(Err(failure));
+    }
+    assert_eq!(success(&metrics), ["aws_ebs_csi_ec2_health_check_success 0"]);
+    let name = "aws_ebs_csi_ec2_health_check_failures_total";
+    for (reason, count) in [("Unavailable", 2), ("PermissionDenied", 1)] {
+        let line = format!("{name}{{reason=\"{reason}\"}} {count}");
+        assert!(lines(&metrics.page(), name).contains(&line), "{}", metrics.page());
+    }
+    let without = Metrics::default();
+    without.note_health_check(Ok(()));
+    assert!(!without.page().contains("health_check"));
+}
+
 #[derive(Debug, Default)]
 struct Waiting(Mutex<Vec<PendingDetach>>);
 

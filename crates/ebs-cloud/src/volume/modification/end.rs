@@ -15,14 +15,21 @@ use crate::volume::service::VolumeService;
 use crate::{CloudError, CloudErrorKind, bounds};
 
 impl<E: Ec2> VolumeService<E> {
-    /// The latest modification once none runs; EC2 shows the targets of a running one as if they were reached, so what
+    /// The latest modification once none runs. One whose state this version does not know is waited for no longer than 15 s: then
+    /// EC2 is the judge, of what it describes and of the next modification. EC2 shows the targets of a running one as if they were reached, so what
     /// it shows of the volume meanwhile proves nothing.
     pub(super) async fn latest_at_rest(&self, op: &Op<'_>, id: &VolumeId) -> Result<Option<Modification>, CloudError> {
         let settled_at = self.context.recent.settled_for_all_at(&Write::Modification(id.clone()));
+        let patient_until = Instant::now() + bounds::SETTLE;
         let decide = |seen: Option<Modification>, sent: Instant| {
             let settled = sent >= settled_at;
             match seen.as_ref().map(|m| &m.state) {
-                Some(ModificationState::Modifying | ModificationState::Other(_)) => Verdict::Waiting,
+                Some(ModificationState::Modifying) => Verdict::Waiting,
+                Some(ModificationState::Other(_)) if sent < patient_until => Verdict::Waiting,
+                Some(ModificationState::Other(state)) => {
+                    tracing::warn!(volume = %id, state, "this version does not know the state of the modification: the volume counts as EC2 describes it");
+                    Verdict::Done(seen)
+                }
                 _ if settled => Verdict::Done(seen),
                 _ => Verdict::Waiting,
             }
@@ -41,9 +48,12 @@ impl<E: Ec2> VolumeService<E> {
         let visible_by = Instant::now() + bounds::SETTLE;
         let first = FirstPoll::After(Transition::Modifying);
         let decide = |seen: Option<Modification>, sent: Instant| match seen {
-            Some(m) if plan::is_after(&m, latest_before) && plan::leads_to(request, &m) => match m.state {
+            Some(m) if plan::is_after(&m, latest_before) && plan::leads_to(request, &m) => match &m.state {
                 ModificationState::Failed => Verdict::Failed(has_failed(op, &m)),
                 ModificationState::Completed | ModificationState::Optimizing => Verdict::Done(()),
+                ModificationState::Other(state) if sent >= visible_by => {
+                    Verdict::Failed(is_in_unknown_state(op, state))
+                }
                 ModificationState::Modifying | ModificationState::Other(_) => Verdict::Waiting,
             },
             _ if sent < visible_by => Verdict::Waiting,
@@ -83,6 +93,13 @@ impl<E: Ec2> VolumeService<E> {
         };
         self.context.waiter.volume(op, FirstPoll::Now, &request.volume, decide).await
     }
+}
+
+fn is_in_unknown_state(op: &Op<'_>, state: &str) -> CloudError {
+    let message = format!(
+        "{op}: EC2 shows the modification in the state {state:?}, which this version does not know; the next attempt looks again"
+    );
+    CloudErrorKind::InProgress.error(message)
 }
 
 fn has_failed(op: &Op<'_>, modification: &Modification) -> CloudError {

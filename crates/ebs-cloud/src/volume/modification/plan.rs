@@ -56,8 +56,8 @@ pub(super) fn size(spec: &ModifySpec, volume: &Volume) -> Gib {
     spec.size.map_or(volume.size, |size| size.max(volume.size))
 }
 
-/// What is to be changed: the properties in which the volume differs from what is asked for. `iops` is what the
-/// request comes to within the limits.
+/// What is to be changed: the properties in which the volume differs from what is asked for, and with another type all
+/// that is asked for. `iops` is what the request comes to within the limits.
 pub(super) fn request(
     spec: &ModifySpec,
     volume: &Volume,
@@ -65,16 +65,20 @@ pub(super) fn request(
     iops: Option<Iops>,
 ) -> ModifyVolume {
     let volume_type = spec.volume_type.clone().filter(|wanted| *wanted != volume.volume_type);
+    // EC2 keeps what is not named only while the type stays.
+    let is_retyped = volume_type.is_some();
     let iops = iops.filter(|wanted| match volume.iops {
+        _ if is_retyped => true,
         Some(now) if requested.only_raises => *wanted > now,
         now => now != Some(*wanted),
     });
+    let throughput = spec.throughput.map(NonZeroU32::get);
     ModifyVolume {
         volume: volume.id.clone(),
         size: spec.size.filter(|wanted| *wanted > volume.size),
         volume_type,
         iops,
-        throughput: spec.throughput.map(NonZeroU32::get).filter(|wanted| volume.throughput != Some(*wanted)),
+        throughput: throughput.filter(|wanted| is_retyped || volume.throughput != Some(*wanted)),
     }
 }
 

@@ -85,6 +85,22 @@ fn only_what_differs_is_asked_for() {
     assert_eq!((all.iops, all.throughput), (Some(400), Some(200)), "a request may lower them");
 }
 
+/// With another type IOPS and throughput are named although the volume has them: EC2 keeps them with its type only.
+///
+/// Rule: ebs-cloud.md 7 step 5
+#[test]
+fn with_another_type_everything_that_is_asked_for_is_named() {
+    let now = Volume { throughput: Some(200), ..volume(&[]) };
+    let spec = ModifySpec {
+        volume_type: Some(VolumeType::Gp3),
+        iops: IopsRequest::explicit(500),
+        throughput: NonZeroU32::new(200),
+        ..ModifySpec::default()
+    };
+    let asked = request(&spec, &now, requested(&spec, &now), Some(500));
+    assert_eq!((asked.volume_type, asked.iops, asked.throughput), (Some(VolumeType::Gp3), Some(500), Some(200)));
+}
+
 /// IOPS tags never lower IOPS.
 ///
 /// Rule: ebs-cloud.md 7 step 7

@@ -21,41 +21,38 @@ impl<E: Ec2> VolumeService<E> {
     /// Sees to it that the volume has at least this size; returns the size it has.
     ///
     /// # Errors
-    /// `CloudErrorKind::FailedPrecondition` says when the next modification is possible.
+    /// As [`VolumeService::modify`].
     pub async fn expand(&self, id: &VolumeId, size: Gib, waiters: &Waiters) -> Result<Gib, CloudError> {
-        let op = Op::start(format!("expand volume {id} to {size}"), bounds::EXPAND, waiters);
-        Ok(self.change_properties(&op, id, &ModifySpec::size(size)).await?.size)
+        Ok(self.modify(id, &ModifySpec::size(size), waiters).await?.size)
     }
 
-    /// Sees to it that the volume has the properties and tags asked for, and returns it; `None` when nothing but tags
-    /// was asked for. Tags are changed first.
+    /// Sees to it that the volume has the properties and then the tags asked for, and returns it, tags as they were.
+    ///
+    /// Properties come first: EC2 judges them, and what it refuses has then changed nothing.
     ///
     /// # Errors
-    /// `CloudErrorKind::FailedPrecondition` says when the next modification is possible. A property that EC2 refuses
-    /// after tags were changed is `CloudErrorKind::Internal`: "invalid" would say that nothing was done.
-    pub async fn modify(
-        &self,
-        id: &VolumeId,
-        spec: &ModifySpec,
-        waiters: &Waiters,
-    ) -> Result<Option<Volume>, CloudError> {
-        let op = Op::start(format!("modify volume {id}"), bounds::EXPAND, waiters);
-        let has_changed_tags = self.change_tags(&op, id, spec).await?;
-        if !spec.asks_for_properties() {
-            return Ok(None);
-        }
-        match self.change_properties(&op, id, spec).await {
-            Err(CloudError { kind: CloudErrorKind::InvalidArgument, message, cause }) if has_changed_tags => {
-                let message = format!("{message}; its tags have been changed");
+    /// `CloudErrorKind::FailedPrecondition` says when the next modification is possible. A tag that EC2 refuses for good
+    /// is `CloudErrorKind::Internal` where properties were asked for too: "invalid" would say that nothing was done.
+    pub async fn modify(&self, id: &VolumeId, spec: &ModifySpec, waiters: &Waiters) -> Result<Volume, CloudError> {
+        let op = Op::start(what(id, spec), bounds::EXPAND, waiters);
+        let has_properties = spec.asks_for_properties();
+        let volume = match has_properties {
+            true => self.change_properties(&op, id, spec).await?,
+            false => self.context.volume_for_sure(&op, id).await?,
+        };
+        match self.change_tags(&op, id, spec).await {
+            Ok(()) => Ok(volume),
+            Err(CloudError { kind: CloudErrorKind::InvalidArgument, message, cause }) if has_properties => {
+                let message = format!("{message}; its properties are as asked for");
                 Err(CloudError { kind: CloudErrorKind::Internal, message, cause })
             }
-            other => other.map(Some),
+            Err(error) => Err(error),
         }
     }
 
     /// Deletes first and then sets, so that a key in both ends with its new value. Both always: a describe that shows
-    /// the tags as wanted may show the past, and both calls may be repeated. True when there was anything to do.
-    async fn change_tags(&self, op: &Op<'_>, id: &VolumeId, spec: &ModifySpec) -> Result<bool, CloudError> {
+    /// the tags as wanted may show the past, and both calls may be repeated.
+    async fn change_tags(&self, op: &Op<'_>, id: &VolumeId, spec: &ModifySpec) -> Result<(), CloudError> {
         let gone: Vec<String> = spec.deleted_tags.iter().filter(|key| !spec.tags.contains_key(*key)).cloned().collect();
         if !gone.is_empty() {
             let ec2 = self.context.for_mutation(op);
@@ -66,13 +63,15 @@ impl<E: Ec2> VolumeService<E> {
             let ec2 = self.context.for_mutation(op);
             let answer = mutate(op, || ec2.create_tags(id.as_str(), &spec.tags)).await?;
             answer.map_err(|e| refused_about(op, Object::Volume(id.clone()), e))?;
+            self.memory.note_tags(id, &spec.tags);
         }
-        Ok(!gone.is_empty() || !spec.tags.is_empty())
+        Ok(())
     }
 
     async fn change_properties(&self, op: &Op<'_>, id: &VolumeId, spec: &ModifySpec) -> Result<Volume, CloudError> {
         let latest = self.latest_at_rest(op, id).await?;
-        let volume = self.context.volume_for_sure(op, id).await?;
+        let mut volume = self.context.volume_for_sure(op, id).await?;
+        volume.tags.extend(self.memory.recent_tags(id));
         let request = self.request(spec, &volume).await;
         if plan::is_nothing(&request) {
             return Ok(volume);
@@ -137,6 +136,13 @@ impl<E: Ec2> VolumeService<E> {
             tracing::warn!(volume = %volume.id, asked, ?iops, ?limits, "more IOPS were asked for than the type can have: lowered");
         }
         iops
+    }
+}
+
+fn what(id: &VolumeId, spec: &ModifySpec) -> String {
+    match spec.size {
+        Some(size) if *spec == ModifySpec::size(size) => format!("expand volume {id} to {size}"),
+        _ => format!("modify volume {id}"),
     }
 }
 

@@ -115,7 +115,10 @@ async fn a_publish_that_cannot_be_changes_nothing() {
             "MULTI_NODE_MULTI_WRITER",
         ),
         (ControllerPublishVolumeRequest { readonly: true, ..good() }, "read-only"),
-        (ControllerPublishVolumeRequest { volume_id: "local-ebs://dev/x".to_owned(), ..good() }, "not supported yet"),
+        (
+            ControllerPublishVolumeRequest { volume_id: "local-ebs://dev/x".to_owned(), ..good() },
+            "--enable-node-local-volumes",
+        ),
     ];
     for (request, says) in rows {
         refused(world.publish_as(request).await, "InvalidArgument", says);

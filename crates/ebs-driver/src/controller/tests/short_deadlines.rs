@@ -7,13 +7,15 @@ use ebs_sim::faults::{Effect, Rule};
 use ebs_sim::iam::Extra;
 use tokio::time::{sleep, timeout};
 
+use super::modifications::modify;
 use super::snapshots::take;
 use super::*;
 
 /// How long the official sidecars wait for an answer, and less.
 const DEADLINES: [u64; 5] = [1, 2, 5, 10, 15];
-/// More calls mean that each begins anew what the one before had begun.
-const MOST_CALLS: u32 = 8;
+/// More calls mean that each begins anew what the one before had begun. One of them may go by while changes of a volume are
+/// gathered.
+const MOST_CALLS: u32 = 9;
 
 /// Calls as a sidecar does: gives each call up after that many seconds, waits twice as long before the next, and ends
 /// with the first success or final code.
@@ -252,8 +254,8 @@ async fn a_snapshot_is_deleted_whatever_the_first_answer_says() {
     }
 }
 
-/// ControllerExpandVolume converges for clients that wait 1 to 15 s; a refusal for the limits is not followed for 15 s
-/// anew with each attempt.
+/// ControllerExpandVolume and ControllerModifyVolume converge for clients that wait 1 to 15 s; a refusal for the limits is
+/// not followed for 15 s anew with each attempt.
 ///
 /// Rule: D-26, D-25
 #[tokio::test(start_paused = true)]
@@ -271,6 +273,13 @@ async fn a_volume_grows_whatever_becomes_of_the_first_answer() {
                 }
                 let size = insist(seconds, async || expand(&world, &volume, 8).await).await;
                 assert_eq!(size, Ok(8 * GIB), "{seconds} s, done: {done}, dies: {dies}");
+                sleep(Duration::from_secs(60)).await;
+                world.ec2.fail_next(Action::ModifyVolume, ErrorClass::Ambiguous, done);
+                let class = [("iops", "4000"), ("tagSpecification_1", "team=red")];
+                let changed = insist(seconds, async || modify(&world, &volume, &class).await).await;
+                assert_eq!(changed, Ok(()), "{seconds} s, done: {done}, dies: {dies}");
+                let volume = world.volumes().await.remove(0);
+                assert_eq!((volume.iops, volume.tags["team"].as_str()), (Some(4000), "red"));
             }
         }
     }

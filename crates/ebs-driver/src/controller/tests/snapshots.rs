@@ -74,7 +74,7 @@ async fn a_snapshot_that_cannot_be_changes_nothing() {
     world.ec2.clear_calls();
     refused(take(&world, "", &volume, &[]).await, "InvalidArgument", "name");
     refused(take(&world, "s", "", &[]).await, "InvalidArgument", "source_volume_id");
-    refused(take(&world, "s", "local-ebs://dev/x", &[]).await, "InvalidArgument", "not supported yet");
+    refused(take(&world, "s", "local-ebs://dev/x", &[]).await, "InvalidArgument", "node-local");
     refused(take(&world, "s", &volume, &[("what", "1")]).await, "InvalidArgument", "what");
     refused(take(&world, "s", &volume, &[("lockDuration", "soon")]).await, "InvalidArgument", "lockDuration");
     refused(take(&world, "s", "disk-7", &[]).await, "NotFound", "disk-7");
@@ -186,15 +186,15 @@ async fn snapshots_there(world: &World) -> usize {
     world.ec2.engine().snapshot_of_state().await.snapshots.len()
 }
 
-/// A snapshot gets fast restores and then its lock.
+/// A snapshot gets its lock and then fast restores, with which EC2 would not delete it when the lock is refused.
 ///
-/// Rule: controller.md 14 step 8
+/// Rule: controller.md 14 step 8 (better); D-28
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_gets_fast_restores_and_its_lock() {
+async fn a_snapshot_gets_its_lock_and_then_fast_restores() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
     let made = take(&world, "snapshot-1", &volume, &[FAST, LOCK[0], LOCK[1]]).await.expect("taken");
-    let actions = [Action::CreateSnapshot, Action::EnableFastSnapshotRestores, Action::LockSnapshot];
+    let actions = [Action::CreateSnapshot, Action::LockSnapshot, Action::EnableFastSnapshotRestores];
     assert_eq!(world.mutations()[1..], actions);
     refused(delete(&world, &made.snapshot_id).await, "FailedPrecondition", "locked");
 }
@@ -219,11 +219,87 @@ async fn zones_that_do_not_exist_are_refused_before_a_snapshot_is_taken() {
 async fn a_new_snapshot_that_cannot_be_had_as_asked_for_is_deleted_again_and_both_errors_are_told() {
     let world = World::start().await;
     let volume = world.volume("pvc-1").await;
-    let nonsense = [("lockMode", "nonsense"), LOCK[1]];
-    refused(take(&world, "snapshot-1", &volume, &nonsense).await, "InvalidArgument", "nonsense");
+    let all = [FAST, LOCK[0], LOCK[1]];
+    world.ec2.fail_next(Action::LockSnapshot, ErrorClass::Unauthorized, false);
+    refused(take(&world, "snapshot-1", &volume, &all).await, "PermissionDenied", "lock snapshot");
     assert_eq!(snapshots_there(&world).await, 0);
-    world.ec2.fail_next(Action::DeleteSnapshot, ebs_ec2::ErrorClass::Unauthorized, false);
-    refused(take(&world, "snapshot-2", &volume, &nonsense).await, "Aborted", "could not be deleted");
+    world.ec2.fail_next(Action::LockSnapshot, ErrorClass::Unauthorized, false);
+    world.ec2.fail_next(Action::DeleteSnapshot, ErrorClass::Unauthorized, false);
+    refused(take(&world, "snapshot-2", &volume, &all).await, "Aborted", "could not be deleted");
+    assert_eq!(snapshots_there(&world).await, 1);
+    assert_eq!(world.ec2.count(Action::EnableFastSnapshotRestores), 0);
+}
+
+/// A locked snapshot whose fast restores are refused stays, which is not final, and a repeat goes on with it.
+///
+/// Rule: D-28, D-16
+#[tokio::test(start_paused = true)]
+async fn a_locked_snapshot_whose_fast_restores_are_refused_stays_and_a_repeat_goes_on() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    let all = [FAST, LOCK[0], LOCK[1]];
+    world.ec2.fail_next(Action::EnableFastSnapshotRestores, ErrorClass::Unauthorized, false);
+    refused(take(&world, "snapshot-1", &volume, &all).await, "Aborted", "locked");
+    assert_eq!(snapshots_there(&world).await, 1);
+    assert!(take(&world, "snapshot-1", &volume, &all).await.expect("goes on").ready_to_use);
+    assert_eq!((snapshots_there(&world).await, world.ec2.count(Action::LockSnapshot)), (1, 1));
+}
+
+/// Parameters that are no lock together are refused before a snapshot is made: no mode, a cooling-off period in governance mode,
+/// two ends or none, numbers that EC2 does not take, an end in the past.
+///
+/// Rule: controller.md 14 step 4 (better); D-19
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_cannot_be_is_refused_before_a_snapshot_is_made() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    let (governance, compliance) = (("lockMode", "governance"), ("lockMode", "compliance"));
+    let (days, end) = (("lockDuration", "3"), ("lockExpirationDate", "2040-01-01T00:00:00Z"));
+    let rows: [(&[(&str, &str)], &str); 12] = [
+        (&[days], "lockMode is missing"),
+        (&[("lockMode", ""), end], "lockMode is missing"),
+        (&[("lockCoolOffPeriod", "1")], "lockMode is missing"),
+        (&[("lockMode", "Governance"), days], "governance or compliance"),
+        (&[governance, days, ("lockCoolOffPeriod", "1")], "only for lockMode compliance"),
+        (&[governance], "no end"),
+        (&[compliance, ("lockCoolOffPeriod", "1")], "no end"),
+        (&[compliance, days, end], "exclude each other"),
+        (&[compliance, ("lockDuration", "36501")], "1 to 36500"),
+        (&[compliance, days, ("lockCoolOffPeriod", "73")], "1 to 72"),
+        (&[compliance, ("lockExpirationDate", "next year")], "lockExpirationDate"),
+        (&[governance, ("lockExpirationDate", "2020-01-01T00:00:00Z")], "2020-01-01T00:00:00Z"),
+    ];
+    world.ec2.clear_calls();
+    for (parameters, says) in rows {
+        refused(take(&world, "snapshot-1", &volume, parameters).await, "InvalidArgument", says);
+    }
+    assert_eq!(world.mutations(), []);
+    for (name, lock) in [
+        ("snapshot-2", &[compliance, ("lockDuration", "36500"), ("lockCoolOffPeriod", "72")][..]),
+        ("snapshot-3", &[governance, end]),
+    ] {
+        let id = take(&world, name, &volume, lock).await.expect("locked").snapshot_id;
+        refused(delete(&world, &id).await, "FailedPrecondition", "locked");
+    }
+}
+
+/// A snapshot whose lock was seen done is answered when the lock has ended meanwhile.
+///
+/// Rule: D-28
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_that_outlives_its_lock_is_answered_all_the_same() {
+    let mut world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    // EC2 takes no end that is less than a day away; this driver's clock is a day ahead.
+    let tomorrow = SystemTime::now() + Duration::from_hours(24);
+    (world.service, world.operations) = driver_over(&world.ec2, Some(tomorrow));
+    let end = humantime::format_rfc3339_seconds(tomorrow + Duration::from_secs(120)).to_string();
+    let lock = [("lockMode", "governance"), ("lockExpirationDate", end.as_str())];
+    take(&world, "snapshot-1", &volume, &lock).await.expect("taken");
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    take(&world, "snapshot-1", &volume, &lock).await.expect("there, and it was locked");
+    assert_eq!(world.ec2.count(Action::LockSnapshot), 1);
+    refused(take(&world, "snapshot-2", &volume, &lock).await, "InvalidArgument", &end);
     assert_eq!(snapshots_there(&world).await, 1);
 }
 
@@ -324,10 +400,10 @@ async fn a_completed_snapshot_is_ready_only_when_this_process_has_seen_it_locked
     world.replace_driver();
     world.ec2.fail_next(Action::EnableFastSnapshotRestores, ErrorClass::Unauthorized, false);
     refused(take(&world, "snapshot-1", &volume, &all).await, "Aborted", "fast restores");
-    let locks = world.ec2.count(Action::LockSnapshot);
+    assert_eq!(world.ec2.count(Action::LockSnapshot), 2, "once by each process");
     let ready = take(&world, "snapshot-1", &volume, &all).await.expect("complete");
     assert!(ready.ready_to_use);
-    assert_eq!(world.ec2.count(Action::LockSnapshot), locks + 1);
+    assert_eq!((world.ec2.count(Action::LockSnapshot), world.ec2.count(Action::EnableFastSnapshotRestores)), (2, 2));
     refused(delete(&world, &ready.snapshot_id).await, "FailedPrecondition", "locked");
 }
 

@@ -140,11 +140,11 @@ async fn a_request_that_cannot_be_changes_nothing() {
         (shared(&[("type", "io2"), ("blockSize", "4096")]), "InvalidArgument", "blocksize"),
         (from_snapshot(named("pvc-1"), ""), "InvalidArgument", "blank"),
         (from_volume(named("pvc-1"), ""), "InvalidArgument", "blank"),
-        (from_volume(named("pvc-1"), "local-ebs://dev/xvdbz"), "InvalidArgument", "not supported yet"),
+        (from_volume(named("pvc-1"), "local-ebs://dev/xvdbz"), "InvalidArgument", "node-local"),
         (from_snapshot(named("pvc-1"), "backup-7"), "NotFound", "backup-7"),
         (from_volume(named("pvc-1"), "disk-7"), "NotFound", "disk-7"),
         (in_zone(named("pvc-1"), "Mars"), "InvalidArgument", "Mars"),
-        (in_place(named("pvc-1"), &[("topology.ebs.csi.aws.com/outpost-id", "op-1")]), "InvalidArgument", "Outpost"),
+        (in_place(named("pvc-1"), &[("topology.ebs.csi.aws.com/outpost-id", "op-1")]), "InvalidArgument", "account-id"),
     ];
     for (request, code, says) in rows {
         refused(world.create(request).await, code, says);
@@ -214,14 +214,16 @@ async fn a_quota_or_a_full_zone_lets_the_orchestrator_choose_another() {
     assert!(world.volumes().await.is_empty());
 }
 
-/// Wrong credentials are PermissionDenied and named.
+/// Wrong credentials are Unauthenticated, and a right that is missing is PermissionDenied; each says what to look at.
 ///
-/// Rule: D-44
+/// Rule: D-44; controller.md 5.2
 #[tokio::test(start_paused = true)]
-async fn wrong_credentials_are_named() {
+async fn wrong_credentials_and_missing_rights_are_named() {
     let world = World::start().await;
     world.ec2.fail_next(Action::CreateVolume, ErrorClass::Unauthenticated, false);
-    refused(world.create(in_zone(named("pvc-1"), "us-west-2a")).await, "PermissionDenied", "credentials");
+    refused(world.create(in_zone(named("pvc-1"), "us-west-2a")).await, "Unauthenticated", "credentials");
+    world.ec2.fail_next(Action::CreateVolume, ErrorClass::Unauthorized, false);
+    refused(world.create(in_zone(named("pvc-1"), "us-west-2a")).await, "PermissionDenied", "IAM policy");
     assert!(world.volumes().await.is_empty());
 }
 
@@ -298,7 +300,7 @@ async fn an_expansion_that_cannot_be_says_why() {
     let volume = world.volume("pvc-1").await;
     world.ec2.clear_calls();
     refused(expand(&world, "", bytes(GIB, 0), None).await, "InvalidArgument", "volume_id");
-    refused(expand(&world, "local-ebs://dev/x", bytes(GIB, 0), None).await, "InvalidArgument", "not supported yet");
+    refused(expand(&world, "local-ebs://dev/x", bytes(GIB, 0), None).await, "InvalidArgument", "node-local");
     refused(expand(&world, &volume, None, None).await, "InvalidArgument", "capacity_range");
     refused(expand(&world, &volume, bytes(0, 0), None).await, "InvalidArgument", "above 0");
     refused(expand(&world, &volume, bytes(5 * GIB + 1, 5 * GIB + 2), None).await, "OutOfRange", "limit_bytes");

@@ -44,7 +44,13 @@ fn stage(change: impl FnOnce(&mut NodeStageVolumeRequest)) -> Result<Option<Stag
 fn a_plain_stage_is_ext4_of_a_device_that_may_be_blank() {
     let plan = stage(|_| {}).unwrap().unwrap();
     assert_eq!(plan.format.fs_type, FsType::Ext4);
-    let facts = PublishContext { device: Some("/dev/xvdaa".into()), origin: None, size: None, attach_time: None };
+    let facts = PublishContext {
+        device: Some("/dev/xvdaa".into()),
+        local_volume: None,
+        origin: None,
+        size: None,
+        attach_time: None,
+    };
     assert_eq!(plan.attachment, facts);
     assert!(!plan.may_format_restored);
 }
@@ -134,6 +140,7 @@ fn the_publish_context_tells_source_size_and_attach_time() {
     });
     let plan = plan.unwrap().unwrap();
     let facts = PublishContext {
+        local_volume: None,
         device: None,
         origin: Some(VolumeOrigin::Snapshot),
         size: Some(Gib(8)),

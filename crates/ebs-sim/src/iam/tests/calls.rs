@@ -337,17 +337,19 @@ fn a_refusal_reads_as_ec2s() {
     assert_eq!(rights_of_v2.authorize(&client(), &delete("vol-1"), &Account::usual()).refusal, None);
     let fault = rights_of_v2.authorize(&client(), &delete("vol-stranger"), &Account::usual()).refusal.unwrap();
     assert_eq!((fault.code.as_str(), fault.status), ("UnauthorizedOperation", 403));
+    let (sentences, details) = fault.message.split_once(" Encoded authorization failure message: ").unwrap();
     assert_eq!(
-        fault.message,
+        sentences,
         "You are not authorized to perform this operation. User: arn:aws:iam::123456789012:user/ebs-sim is not \
          authorized to perform: ec2:DeleteVolume on resource: \
          arn:aws:ec2:us-west-2:123456789012:volume/vol-stranger because no identity-based policy allows the \
          ec2:DeleteVolume action."
     );
+    assert!(details.len() > 20 && !details.contains(' '), "{details}");
     let deny = super::policy(r#""Effect":"Deny","Action":"ec2:DeleteVolume","Resource":"*""#);
     let (denying, _) = rights(vec![v2(), deny]);
     let fault = denying.authorize(&client(), &delete("vol-1"), &Account::usual()).refusal.unwrap();
-    assert!(fault.message.ends_with("with an explicit deny in an identity-based policy."), "{}", fault.message);
+    assert!(fault.message.contains("with an explicit deny in an identity-based policy. Encoded"), "{}", fault.message);
 }
 
 #[test]

@@ -147,10 +147,10 @@ fn not_every_zone_has_every_type() {
     let missing_volume_types = [("us-west-2b".to_owned(), vec!["gp3".to_owned()])].into();
     let mut world = world(AccountSettings { missing_volume_types, ..AccountSettings::default() });
     let at = |zone: &str, call: CreateVolume| CreateVolume { availability_zone: Some(zone.into()), ..call };
-    assert_eq!(world.refused(Call::CreateVolume(at("us-west-2b", gp3()))), "UnsupportedOperation");
+    assert_eq!(world.refused(Call::CreateVolume(at("us-west-2b", gp3()))), "VolumeTypeNotAvailableInZone");
     world.create(at("us-west-2b", of_type("gp2", 1, None)));
     let in_local_zone = at("us-west-2-lax-1a", of_type("io2", 4, Some(100)));
-    assert_eq!(world.refused(Call::CreateVolume(in_local_zone)), "UnsupportedOperation");
+    assert_eq!(world.refused(Call::CreateVolume(in_local_zone)), "VolumeTypeNotAvailableInZone");
     world.create(at("us-west-2-lax-1a", gp3()));
 }
 

@@ -1,6 +1,7 @@
 //! AttachVolume and DetachVolume.
 
 use super::*;
+use crate::api::{ModifyVolume, TerminateInstances};
 
 /// An attachment is attached only when its device is really connected.
 ///
@@ -216,7 +217,53 @@ fn a_detaching_volume_cannot_be_detached_again_and_is_no_free_volume() {
 fn the_root_volume_of_a_running_instance_cannot_be_detached() {
     let mut world = World::instant();
     let (root, instance) = (world.sim.instances[0].root_volume.clone(), world.instance(0));
-    assert_eq!(world.refused(detach(&root, &instance)), "OperationNotPermitted");
+    assert_eq!(world.refused(detach(&root, &instance)), "IncorrectState");
+}
+
+/// An instance that shuts down lets no volume go: its attachments end with it.
+///
+/// Rule: D-61
+#[test]
+fn an_instance_that_shuts_down_lets_no_volume_go() {
+    let mut world = World::realistic();
+    let (volume, instance) = (world.gp3(), world.instance(0));
+    world.pass(Duration::from_secs(10));
+    world.attach(&volume, "/dev/xvdaa");
+    world.pass(Duration::from_secs(10));
+    world
+        .call(Call::TerminateInstances(TerminateInstances { instance_ids: vec![instance.clone()], dry_run: false }))
+        .unwrap();
+    assert_eq!(world.refused(detach(&volume, &instance)), "IncorrectInstanceState");
+    world.pass(Duration::from_mins(1));
+    assert_eq!(world.volume(&volume).state, "available");
+}
+
+/// A volume is not attached while it is modified, and is from `optimizing` on.
+///
+/// Rule: D-61
+#[test]
+fn a_volume_is_not_attached_while_it_is_modified() {
+    let mut world = World::realistic();
+    let (volume, instance) = (world.gp3(), world.instance(0));
+    world.pass(Duration::from_secs(10));
+    let grow = ModifyVolume { volume_id: volume.clone(), size: Some(9), ..Default::default() };
+    world.call(Call::ModifyVolume(grow)).unwrap();
+    assert_eq!(world.refused(attach(&volume, &instance, "/dev/xvdaa")), "OperationNotPermitted");
+    world.pass(Duration::from_secs(5));
+    world.attach(&volume, "/dev/xvdaa");
+}
+
+/// `/dev/sdb` and `/dev/xvdb` are one name.
+///
+/// Rule: see `a_device_name_is_taken_while_any_attachment_has_it`
+#[test]
+fn a_name_is_taken_in_both_its_forms() {
+    let mut world = World::instant();
+    let (first, second, instance) = (world.gp3(), world.gp3(), world.instance(0));
+    world.attach(&first, "/dev/sdb");
+    assert_eq!(world.refused(attach(&second, &instance, "/dev/xvdb")), "InvalidParameterValue");
+    assert_eq!(world.refused(attach(&second, &instance, "/dev/sda")), "InvalidParameterValue", "the root's name");
+    world.attach(&second, "/dev/xvdc");
 }
 
 /// A detach is `busy` while the device is used.

@@ -38,7 +38,7 @@ fn a_nodes_volume_shows_the_node_as_associated_resource_and_no_instance() {
     let instances = DescribeInstances { instance_ids: vec![NODE.to_owned()], ..Default::default() };
     assert_eq!(world.refused(Call::DescribeInstances(instances)), "InvalidInstanceID.NotFound");
     let by_ec2 = DetachVolume { volume_id: volume.clone(), ..Default::default() };
-    assert_eq!(world.refused(Call::DetachVolume(by_ec2)), "OperationNotPermitted");
+    assert_eq!(world.refused(Call::DetachVolume(by_ec2)), "UnsupportedOperation");
     world.call(Call::DetachClusterNodeVolume(node_volume(&volume))).unwrap();
     assert_eq!(world.volume(&volume).state, "available");
 }

@@ -61,7 +61,7 @@ fn iops_and_throughput_are_held_to_the_ranges_and_ratios_of_the_type() {
         ("io1", 4, Some(200), None, Ok((Some(200), None))),
         ("io1", 4, Some(201), None, Err("InvalidParameterValue")),
         ("io1", 4, Some(99), None, Err("InvalidParameterValue")),
-        ("io1", 4, None, None, Err("MissingParameter")),
+        ("io1", 4, None, None, Err("InvalidParameterCombination")),
         ("io2", 4, Some(4000), None, Ok((Some(4000), None))),
         ("io2", 4, Some(4001), None, Err("InvalidParameterValue")),
         ("io2", 4000, Some(256_001), None, Err("InvalidParameterValue")),

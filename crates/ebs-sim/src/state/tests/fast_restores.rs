@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::api::{
-    CopyVolumes, DescribeFastSnapshotRestores, DescribeVolumeStatus, DisableFastSnapshotRestores,
+    CopyVolumes, DeleteSnapshot, DescribeFastSnapshotRestores, DescribeVolumeStatus, DisableFastSnapshotRestores,
     EnableFastSnapshotRestores, SimFastRestore, SimFastRestores, SimVolumeStatus,
 };
 use crate::config::{AccountSettings, Quotas, TimingOverride};
@@ -173,6 +173,9 @@ fn each_zone_and_snapshot_that_fails_has_its_own_error() {
     let codes: Vec<String> = codes(&answer).into_iter().map(|(_, code)| code).collect();
     assert!(codes.contains(&"FastSnapshotRestoreLimitExceeded".to_owned()), "{codes:?}");
     assert!(codes.contains(&"InvalidSnapshot.NotFound".to_owned()), "{codes:?}");
+    let many: Vec<String> = (0..11).map(|n| format!("snap-{n:08}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    assert_eq!(world.refused(enable(&many, &["us-west-2a"])), "InvalidRequest");
     assert_eq!(world.refused(enable(&[], &["us-west-2a"])), "MissingParameter");
     assert_eq!(world.refused(enable(&[&first], &[])), "MissingParameter");
     assert_eq!(world.refused(enable(&["vol-1"], &["us-west-2a"])), "InvalidParameterValue");
@@ -252,4 +255,25 @@ fn volume_status_has_filters_of_its_own() {
     let missing =
         DescribeVolumeStatus { volume_ids: vec![volume, "vol-00000000000000000".into()], ..Default::default() };
     assert_eq!(world.refused(Call::DescribeVolumeStatus(missing)), "InvalidVolume.NotFound");
+}
+
+/// A snapshot with fast restores stays until they are off in every zone.
+///
+/// Rule: D-61
+#[test]
+fn a_snapshot_stays_until_its_fast_restores_are_off_in_every_zone() {
+    let mut world = World::realistic();
+    let snapshot = world.snapshot_of(1);
+    let delete = || Call::DeleteSnapshot(DeleteSnapshot { snapshot_id: snapshot.clone(), dry_run: false });
+    world.enabled(&[&snapshot], &["us-west-2a", "us-west-2b"]);
+    assert_eq!(world.refused(delete()), "InvalidSnapshot.InUse", "on their way");
+    world.pass(Duration::from_mins(10));
+    world.disabled(&[&snapshot], &["us-west-2a"]);
+    world.pass(Duration::from_mins(1));
+    let fault = world.call(delete()).unwrap_err();
+    assert!(fault.message.contains("in us-west-2b."), "{fault}");
+    world.disabled(&[&snapshot], &["us-west-2b"]);
+    assert_eq!(world.refused(delete()), "InvalidSnapshot.InUse", "not off yet");
+    world.pass(Duration::from_mins(1));
+    world.call(delete()).unwrap();
 }

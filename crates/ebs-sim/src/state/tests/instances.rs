@@ -165,7 +165,7 @@ fn the_root_volume_of_a_stopped_instance_can_be_detached_and_is_needed_to_start_
     let mut world = World::instant();
     let instance = world.launch(run()).remove(0);
     let root = world.described(&instance.id).unwrap().devices[0].volume_id.clone();
-    assert_eq!(world.refused(detach(&root, &instance.id)), "OperationNotPermitted");
+    assert_eq!(world.refused(detach(&root, &instance.id)), "IncorrectState");
     world.call(stop(&instance.id)).unwrap();
     world.call(detach(&root, &instance.id)).unwrap();
     assert_eq!(world.volume(&root).state, "available");

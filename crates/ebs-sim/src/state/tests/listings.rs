@@ -4,6 +4,7 @@ use super::*;
 use crate::api::{
     CreateTags, DescribeAvailabilityZones, DescribeInstanceTypes, DescribeInstances, DescribeVolumeStatus, Tag,
 };
+use crate::config::{AccountSettings, Oddities};
 
 fn describe(world: &mut World, call: DescribeVolumes) -> Result<(Vec<String>, Option<String>), Fault> {
     match world.call(Call::DescribeVolumes(call))? {
@@ -147,14 +148,16 @@ fn a_token_is_good_for_its_own_query_only() {
     forged.replace_range(0..1, if token.starts_with('0') { "1" } else { "0" });
     for bad in ["x", "nonsense", "00", forged.as_str(), "0123456789abcdefzz", "äääääääääääääää"] {
         let call = DescribeVolumes { next_token: Some(bad.to_owned()), ..first.clone() };
-        assert_eq!(describe(&mut world, call).unwrap_err().code, "InvalidNextToken", "{bad}");
+        let fault = describe(&mut world, call).unwrap_err();
+        assert_eq!(fault.code, "InvalidParameterValue", "{bad}");
+        assert!(fault.message.contains("for parameter NextToken is invalid"), "{fault}");
     }
     let other = DescribeVolumes {
         next_token: Some(token.clone()),
         filters: vec![filter_of("status", &["available"])],
         ..first.clone()
     };
-    assert_eq!(describe(&mut world, other).unwrap_err().code, "InvalidNextToken");
+    assert_eq!(describe(&mut world, other).unwrap_err().code, "InvalidParameterValue");
     assert_eq!(describe(&mut world, DescribeVolumes { next_token: Some(token), ..first }).unwrap().0.len(), 5);
 }
 
@@ -299,4 +302,21 @@ fn modifications_have_no_filters_by_tag() {
     let filters = vec![filter_of("tag:a", &["b"])];
     let call = crate::api::DescribeVolumesModifications { filters, ..Default::default() };
     assert_eq!(world.refused(Call::DescribeVolumesModifications(call)), "InvalidParameterValue");
+}
+
+/// Where the account is set so, a full page that is the last has a token, and the page after it is empty.
+///
+/// Rule: D-61
+#[test]
+fn a_full_last_page_has_a_token_where_the_account_is_set_so() {
+    let oddities = Oddities { tokens_after_full_pages: true, ..Oddities::default() };
+    let account = AccountSettings { oddities, ..AccountSettings::default() };
+    let mut world = World::of(EngineConfig { account, ..EngineConfig::default() });
+    for _ in 0..3 {
+        world.gp3();
+    }
+    let page = DescribeVolumes { max_results: Some(5), ..Default::default() };
+    let (five, token) = describe(&mut world, page.clone()).unwrap();
+    assert_eq!((five.len(), token.is_some()), (5, true));
+    assert_eq!(describe(&mut world, DescribeVolumes { next_token: token, ..page }).unwrap(), (vec![], None));
 }

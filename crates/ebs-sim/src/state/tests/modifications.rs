@@ -106,7 +106,7 @@ fn what_is_not_named_stays_and_what_belongs_to_the_old_type_goes() {
     assert_eq!((v.size_gib, v.iops, v.throughput), (200, Some(4000), Some(500)));
     let to =
         |t: &str, iops| Call::ModifyVolume(ModifyVolume { volume_type: Some(t.to_owned()), iops, ..modify(&volume) });
-    assert_eq!(world.refused(to("io2", None)), "MissingParameter");
+    assert_eq!(world.refused(to("io2", None)), "InvalidParameterCombination");
     world.call(to("io2", Some(5000))).unwrap();
     let v = world.volume(&volume);
     assert_eq!((v.volume_type.as_str(), v.iops, v.throughput), ("io2", Some(5000), None));

@@ -80,6 +80,7 @@ fn instance(w: &mut Xml, index: usize, i: &SimInstance) {
     w.text("architecture", "x86_64");
     w.text("rootDeviceType", "ebs");
     w.text("rootDeviceName", &i.root_device);
+    w.maybe("outpostArn", i.outpost_arn.as_ref());
     w.list("blockDeviceMapping", &i.devices, device);
     w.text("virtualizationType", "hvm");
     tag_set(w, &i.tags);

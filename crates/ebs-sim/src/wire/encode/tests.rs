@@ -87,6 +87,7 @@ fn the_instances_of_a_launch_share_their_reservation() {
         hypervisor: "nitro".into(),
         root_device: "/dev/xvda".into(),
         devices: vec![],
+        outpost_arn: None,
         network_interfaces: vec![],
         tags: Tags::new(),
         local: false,

@@ -1,0 +1,99 @@
+//! EC2's own words: every reply of the real EC2 that somebody has quoted, said by the simulator and understood by the adapter.
+//!
+//! `ec2_replies/rows.tsv` is the list. Each reply of it is provoked in a simulated account, or by a fault rule where no state
+//! leads to it, and its status, code and text are compared; then the same bytes go through the SDK over loopback HTTP, and
+//! the class is compared that the adapter gives them.
+
+mod account;
+mod adapter;
+mod attachments;
+mod faults;
+mod listings;
+mod modifications;
+mod reads;
+mod rights;
+mod rows;
+mod signed;
+mod snapshots;
+mod volumes;
+
+use tokio::task::{LocalSet, spawn_local};
+
+use account::Said;
+use rows::{How, Row};
+
+/// The reply of the simulator to the situation of a row; `None`: nobody has written down how it comes about.
+async fn provoked(row: &Row) -> Option<Said> {
+    let id = row.id.as_str();
+    let (situation, _) = id.split_once('-')?;
+    let said = match situation {
+        "any" => rights::provoke(id).await,
+        "attach" | "detach" | "node" => attachments::provoke(id).await,
+        "create" | "delete" | "launch" => volumes::provoke(id).await,
+        "snapshot" | "fast" => snapshots::provoke(id).await,
+        "modify" | "modifications" | "tags" => modifications::provoke(id).await,
+        "reads" => reads::provoke(id).await,
+        _ => listings::provoke(id).await,
+    };
+    match said {
+        None if row.how == How::Fault => Some(faults::provoke(row).await),
+        said => said,
+    }
+}
+
+/// What is not as the row says, a provocation that went wrong included.
+async fn differences(row: &Row) -> Vec<String> {
+    let all = row.clone();
+    let compared = LocalSet::new().run_until(async { spawn_local(async move { compared(&all).await }).await }).await;
+    compared.unwrap_or_else(|failed| {
+        let panic = failed.into_panic();
+        vec![panic.downcast_ref::<String>().cloned().unwrap_or_else(|| "it panicked".to_owned())]
+    })
+}
+
+async fn compared(row: &Row) -> Vec<String> {
+    let Some(said) = provoked(row).await else { return vec!["nothing provokes it".to_owned()] };
+    let class = adapter::class_of(&row.action, &said).await;
+    let (status, code) = (said.status == row.status, said.code == row.code);
+    let checks = [
+        (status, format!("status {} instead of {}", said.status, row.status)),
+        (code, format!("code {:?} instead of {:?}", said.code, row.code)),
+        (rows::fits(&row.text, &said.text), format!("text {:?} instead of {:?}", said.text, row.text)),
+        (class == row.class, format!("class {class} instead of {}", row.class)),
+    ];
+    checks.into_iter().filter(|(is_right, _)| !is_right).map(|(_, what)| what).collect()
+}
+
+/// The simulator says what EC2 was quoted with, by status, code and text, and the adapter gives each reply its class. Every
+/// row of the list is provoked and compared, or says why it is not.
+///
+/// Rule: D-65, D-61; ebs-cloud.md 10
+#[tokio::test]
+async fn the_simulator_says_what_ec2_was_quoted_with_and_the_adapter_understands_it() {
+    let (mut compared, mut left_out, mut wrong) = (0, 0, Vec::new());
+    for row in rows::all() {
+        if let How::Not(why) = &row.how {
+            assert!(!why.is_empty(), "{}: no word on why it is not provoked", row.id);
+            left_out += 1;
+            continue;
+        }
+        compared += 1;
+        wrong.extend(differences(&row).await.into_iter().map(|what| format!("{}: {what}", row.id)));
+    }
+    assert!(wrong.is_empty(), "{} of {compared} rows:\n{}", wrong.len(), wrong.join("\n"));
+    assert_eq!((compared, left_out), (116, 7), "rows were added or taken away");
+}
+
+/// A row that nothing provokes, or whose reply is another, is told.
+///
+/// Rule: see `the_simulator_says_what_ec2_was_quoted_with_and_the_adapter_understands_it`
+#[tokio::test]
+async fn a_row_without_a_provocation_or_with_another_reply_is_told() {
+    let mut row = rows::all().into_iter().find(|row| row.id == "volumes-missing").unwrap();
+    assert_eq!(differences(&row).await, Vec::<String>::new());
+    row.text = "The volume '{vol}' is gone.".to_owned();
+    row.class = "SnapshotNotFound".to_owned();
+    assert_eq!(differences(&row).await.len(), 2);
+    row.id = "volumes-unheard-of".to_owned();
+    assert_eq!(differences(&row).await, ["nothing provokes it"]);
+}

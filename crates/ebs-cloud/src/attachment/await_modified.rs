@@ -1,0 +1,56 @@
+//! A volume in modification, which EC2 attaches to nothing until it is past `modifying`.
+
+use ebs_ec2::{Ec2, Ec2Error, Modification, ModificationState};
+use tokio::time::Instant;
+
+use super::attach_call::AfterRefusal;
+use super::pairs::Pair;
+use super::service::AttachmentService;
+use crate::describe::{FirstPoll, Verdict};
+use crate::op::Op;
+use crate::{CloudError, CloudErrorKind, bounds};
+
+impl<E: Ec2> AttachmentService<E> {
+    /// Waits for the end of the modification for which EC2 has refused an attachment just now, to ask again then.
+    ///
+    /// # Errors
+    /// `CloudErrorKind::InProgress` names the modification when it outlasts the operation.
+    pub(super) async fn await_modified(
+        &self,
+        op: &Op<'_>,
+        pair: &Pair,
+        refusal: Ec2Error,
+    ) -> Result<AfterRefusal, CloudError> {
+        let shown_from = Instant::now() + bounds::SETTLE;
+        let mut in_the_way: Option<Modification> = None;
+        let decide = |seen: Option<Modification>, sent: Instant| match seen {
+            Some(m) if matches!(m.state, ModificationState::Modifying | ModificationState::Other(_)) => {
+                in_the_way = Some(m);
+                Verdict::Waiting
+            }
+            // A look sent before may show the time before the modification.
+            _ if in_the_way.is_some() || sent >= shown_from => Verdict::Done(AfterRefusal::Retry),
+            _ => Verdict::Waiting,
+        };
+        let ended = self.context.waiter.modification(op, FirstPoll::Now, &pair.volume, decide).await;
+        ended.map_err(|error| match error.kind {
+            CloudErrorKind::InProgress => {
+                let message = format!("{error}; {}", description(in_the_way.as_ref()));
+                CloudErrorKind::InProgress.error(message).caused_by(refusal)
+            }
+            _ => error,
+        })
+    }
+}
+
+/// What keeps EC2 from attaching, as far as it shows it.
+fn description(modification: Option<&Modification>) -> String {
+    let target = modification.and_then(|m| m.target_size).map(|size| format!(" to {} GiB", size.0)).unwrap_or_default();
+    let since = modification
+        .and_then(|m| m.started)
+        .map(|at| format!(", begun at {}", humantime::format_rfc3339_seconds(at)))
+        .unwrap_or_default();
+    format!(
+        "EC2 attaches no volume in modification state \"modifying\", and the modification{target}{since} has not got further"
+    )
+}

@@ -1,0 +1,157 @@
+//! What EC2 refuses for a reason that passes: a modification, an instance that ends, fast restores.
+
+use std::time::Duration;
+
+use ebs_cloud::CloudErrorKind;
+use ebs_ec2::{Action, CreateSnapshot, ErrorClass, ModifyVolume, Snapshots, Volumes};
+use ebs_sim::api::{Call, DisableFastSnapshotRestores, TerminateInstances};
+use ebs_sim::engine::TimingOverride;
+use ebs_types::{Gib, NodeId, SnapshotId, VolumeId};
+use tokio::time::Instant;
+
+use crate::fixture::{Fixture, message_of, tags, zone};
+
+/// A volume in a modification that takes so long.
+async fn modifying(fixture: &Fixture, seconds: u64) -> VolumeId {
+    fixture.timing(TimingOverride { modify_ms: Some(seconds * 1000), ..Default::default() }).await;
+    let volume = fixture.volume("pvc-1").await.id;
+    let (size, volume_type, iops, throughput) = (Some(Gib(9)), None, None, None);
+    let request = ModifyVolume { volume: volume.clone(), size, volume_type, iops, throughput };
+    fixture.sim.by_test().modify_volume(&request).await.expect("a volume can be modified");
+    volume
+}
+
+/// A volume in modification is attached as soon as EC2 does it, without more than a few calls.
+///
+/// Rule: D-65
+#[tokio::test(start_paused = true)]
+async fn a_volume_in_modification_is_attached_when_that_is_over() {
+    let fixture = Fixture::new().await;
+    let volume = modifying(&fixture, 40).await;
+    let [node, _] = fixture.nodes().await;
+    let began = Instant::now();
+    fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.expect("it is attached in the end");
+    let took = began.elapsed();
+    assert!(took >= Duration::from_secs(40) && took < Duration::from_secs(60), "{took:?}");
+    let calls = fixture.count(Action::AttachVolume);
+    assert!((2..=3).contains(&calls), "{calls} calls");
+}
+
+/// A modification that outlasts the attachment is named, and the answer is not final.
+///
+/// Rule: see `a_volume_in_modification_is_attached_when_that_is_over`
+#[tokio::test(start_paused = true)]
+async fn a_modification_that_outlasts_an_attachment_is_named() {
+    let fixture = Fixture::new().await;
+    let volume = modifying(&fixture, 3600).await;
+    let [node, _] = fixture.nodes().await;
+    let error = fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
+    let text = message_of(&error);
+    assert!(text.contains("the modification to 9 GiB, begun at") && text.contains("MODIFYING"), "{text}");
+    assert!(fixture.count(Action::AttachVolume) <= 2);
+}
+
+/// A modification that describes do not show yet is waited for all the same.
+///
+/// Rule: see `a_volume_in_modification_is_attached_when_that_is_over`
+#[tokio::test(start_paused = true)]
+async fn a_modification_that_describes_do_not_show_yet_is_waited_for() {
+    let fixture = Fixture::new().await;
+    let volume = modifying(&fixture, 30).await;
+    let [node, _] = fixture.nodes().await;
+    let began = Instant::now();
+    fixture.ec2.override_modifications(move |modifications| {
+        if began.elapsed() < Duration::from_secs(14) {
+            modifications.clear();
+        }
+    });
+    fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.expect("it is attached in the end");
+    assert!(fixture.count(Action::AttachVolume) <= 4);
+}
+
+/// Begins to end an instance, which takes so long.
+async fn terminate_within(fixture: &Fixture, node: &NodeId, seconds: u64) {
+    fixture.timing(TimingOverride { terminate_ms: Some(seconds * 1000), ..Default::default() }).await;
+    let instance_ids = vec![node.instance().to_string()];
+    let call = Call::TerminateInstances(TerminateInstances { instance_ids, dry_run: false });
+    fixture.sim.engine().call(call).await.expect("the instance can be terminated");
+}
+
+/// A volume of an instance that shuts down is detached when the instance has ended; until then nothing is reported.
+///
+/// Rule: D-65
+#[tokio::test(start_paused = true)]
+async fn a_volume_of_an_instance_that_shuts_down_is_detached_when_that_has_ended() {
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await.id;
+    let [node, _] = fixture.nodes().await;
+    fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
+    terminate_within(&fixture, &node, 90).await;
+    let began = Instant::now();
+    fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.expect("it ends with the instance");
+    assert!(began.elapsed() >= Duration::from_secs(90), "{:?}", began.elapsed());
+    assert!(fixture.volumes().await.iter().all(|v| v.attachments.is_empty()));
+    assert_eq!(fixture.count(Action::DetachVolume), 1);
+}
+
+/// An instance that does not end keeps the answer from being final, and is named as the reason.
+///
+/// Rule: see `a_volume_of_an_instance_that_shuts_down_is_detached_when_that_has_ended`
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_does_not_end_is_the_reason_and_no_final_error() {
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await.id;
+    let [node, _] = fixture.nodes().await;
+    fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
+    terminate_within(&fixture, &node, 3600).await;
+    let error = fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::InProgress), "{error:?}");
+    let text = message_of(&error);
+    assert!(text.contains("ends with the instance") && text.contains("IncorrectInstanceState"), "{text}");
+}
+
+/// A volume that another service has attached is told as such, and not as a bad request.
+///
+/// Rule: D-65
+#[tokio::test(start_paused = true)]
+async fn a_volume_of_another_service_is_told_as_such() {
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await.id;
+    let [node, _] = fixture.nodes().await;
+    fixture.cloud.attachments.attach(&volume, &node, &fixture.waiters).await.unwrap();
+    fixture.sim.fail_next(Action::DetachVolume, ErrorClass::Unsupported, false);
+    let error = fixture.cloud.attachments.detach(&volume, &node, &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
+    assert!(message_of(&error).contains("another service"), "{}", message_of(&error));
+}
+
+/// DeleteSnapshot of a snapshot with fast restores names the zones and what to do, and succeeds once they are off.
+///
+/// Rule: D-65
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_with_fast_restores_is_kept_and_the_zones_are_named() {
+    let fixture = Fixture::new().await;
+    let volume = fixture.volume("pvc-1").await.id;
+    let tags = tags("CSIVolumeSnapshotName", "snap-a");
+    let request = CreateSnapshot { volume, description: String::new(), outpost_arn: None, tags };
+    let id: SnapshotId = fixture.sim.create_snapshot(&request).await.unwrap().id;
+    let zones = [zone("us-west-2a"), zone("us-west-2b")];
+    fixture.cloud.snapshots.enable_fast_restores(&id, &zones, &fixture.waiters).await.unwrap();
+    fixture.pass(60).await;
+    let error = fixture.cloud.snapshots.delete(&id, &fixture.waiters).await.unwrap_err();
+    assert!(matches!(error.kind, CloudErrorKind::FailedPrecondition), "{error:?}");
+    let text = error.to_string();
+    assert!(
+        text.contains("enabled in us-west-2a, us-west-2b") && text.contains("disable-fast-snapshot-restores"),
+        "{text}"
+    );
+    let call = DisableFastSnapshotRestores {
+        source_snapshot_ids: vec![id.to_string()],
+        availability_zones: vec!["us-west-2a".to_owned(), "us-west-2b".to_owned()],
+        ..Default::default()
+    };
+    fixture.sim.engine().call(Call::DisableFastSnapshotRestores(call)).await.unwrap();
+    fixture.pass(60).await;
+    fixture.cloud.snapshots.delete(&id, &fixture.waiters).await.expect("they are off");
+}

@@ -1,0 +1,105 @@
+//! What operators see of an EC2 that does not answer, or does not accept the driver any more (`decisions.md` D-18), over the
+//! endpoint that the running binary serves.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use ebs_testkit::csi_client::{Access, new_volume};
+use ebs_testkit::world::World;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tonic::Code;
+
+const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
+/// The driver looks every 10 s while calls fail; the machine may be busy.
+const BOUND: Duration = Duration::from_secs(120);
+
+/// The driver's pages.
+struct Pages(String);
+
+impl Pages {
+    /// Those of a driver that was started with `--http-endpoint=127.0.0.1:0`; its log says which port that became.
+    async fn of(world: &World) -> anyhow::Result<Self> {
+        let words = "serving /metrics, /healthz and /readyz";
+        world.until_logged("the address of the pages", |log| log.contains(words)).await?;
+        let log = std::fs::read_to_string(&world.driver_spec().log)?;
+        let line = log.lines().find(|line| line.contains(words)).context("the line")?;
+        let address = line.split("address=").nth(1).and_then(|rest| rest.split_whitespace().next());
+        Ok(Self(address.context("an address")?.trim_matches('"').to_owned()))
+    }
+
+    /// Status line, headers and body.
+    async fn get(&self, path: &str) -> anyhow::Result<String> {
+        let mut stream = TcpStream::connect(&self.0).await?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: driver\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok(answer)
+    }
+
+    async fn until(&self, path: &str, what: &str, wanted: impl Fn(&str) -> bool) -> anyhow::Result<String> {
+        let mut tick = tokio::time::interval(Duration::from_millis(250));
+        let mut last = String::new();
+        let seen = async {
+            loop {
+                tick.tick().await;
+                last = self.get(path).await?;
+                if wanted(&last) {
+                    return anyhow::Ok(());
+                }
+            }
+        };
+        let seen = tokio::time::timeout(BOUND, seen).await;
+        seen.with_context(|| format!("{what}: not so within {BOUND:?}"))??;
+        Ok(last)
+    }
+
+    /// The metric has that value.
+    async fn until_healthy(&self, healthy: bool) -> anyhow::Result<String> {
+        let line = format!("\naws_ebs_csi_ec2_health_check_success {}\n", u8::from(healthy));
+        self.until("/metrics", line.trim(), |page| page.contains(&line)).await
+    }
+}
+
+/// A later outage of EC2, credentials that have expired and a right that was taken away show in a metric, by reason, in
+/// `/readyz` and the log, while Probe stays ready; the RPC that meets them says Unavailable, Unauthenticated and
+/// PermissionDenied apart. When EC2 answers again, all of it ends by itself.
+///
+/// Rule: D-18; controller.md 5.2
+#[tokio::test]
+async fn an_outage_of_ec2_and_a_lost_right_show_in_metrics_readyz_and_the_log_and_end_by_themselves()
+-> anyhow::Result<()> {
+    let world = World::builder(DRIVER).mode("controller").arg("--http-endpoint=127.0.0.1:0").start().await?;
+    let pages = Pages::of(&world).await?;
+    pages.until_healthy(true).await?;
+    for (code, status, reason, answer) in [
+        ("UnauthorizedOperation", 403, "PermissionDenied", Code::PermissionDenied),
+        ("RequestExpired", 400, "Unauthenticated", Code::Unauthenticated),
+        ("Unavailable", 503, "Unavailable", Code::Unavailable),
+    ] {
+        world.control().refuse_all(code, status).await?;
+        let request = csi_proto::csi::GetSnapshotRequest {
+            snapshot_id: "snap-0123456789abcdef0".to_owned(),
+            ..Default::default()
+        };
+        let refused =
+            world.client().controller().get_snapshot(request).await.err().context("EC2 refuses everything")?;
+        ensure!(refused.code() == answer, "{code}: {refused:?}");
+        let page = pages.until_healthy(false).await?;
+        let counted = format!("aws_ebs_csi_ec2_health_check_failures_total{{reason=\"{reason}\"}}");
+        ensure!(page.contains(&counted), "{code}: {page}");
+        let readyz = pages.get("/readyz").await?;
+        ensure!(readyz.starts_with("HTTP/1.1 503") && readyz.contains(code), "{code}: {readyz}");
+        let logged = "the health check of EC2 failed";
+        world.until_logged(logged, |log| log.lines().any(|line| line.contains(logged) && line.contains(code))).await?;
+        ensure!(world.client().probe().await?, "{code}: a restart would not help");
+        world.control().no_faults().await?;
+        pages.until_healthy(true).await?;
+        let readyz = pages.get("/readyz").await?;
+        ensure!(readyz.starts_with("HTTP/1.1 200"), "{readyz}");
+    }
+    let volume = world.client().create_volume(new_volume("pvc-after", 1, &Access::Mount("ext4".to_owned()))).await?;
+    world.client().delete_volume(&volume.volume_id).await?;
+    world.finish().await
+}

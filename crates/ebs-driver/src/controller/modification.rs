@@ -1,0 +1,65 @@
+//! Changes to one volume that are asked for at about the same time become one ModifyVolume (`controller.md` 13), because
+//! EC2 takes the next one only when the first has completed, which can take hours (`decisions.md` D-25).
+//!
+//! The first request opens a window and holds the volume's key from then on. Requests that come within it join, unless they
+//! contradict what is there already. When it closes, the operation carries out all of it, and each request gets its own
+//! result. From then on, other requests than those are Aborted: while one modification runs, no second window opens
+//! (`controller.md` C31). A request that comes again joins its own part, in the window and after; what ended when nobody waited is gone on
+//! with then, without another window.
+
+mod carry_out;
+mod gathering;
+mod merge;
+
+use std::sync::Arc;
+
+use ebs_cloud::{CloudErrorKind, Ec2, ModifySpec};
+use ebs_types::{Gib, VolumeId};
+
+use super::{ControllerError, ControllerService};
+use crate::operation::{Key, OperationError};
+use crate::rpc::Rpc;
+
+use gathering::{Gathering, is_wanted};
+
+/// What one request asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Change {
+    pub(super) rpc: Rpc,
+    pub(super) spec: ModifySpec,
+}
+
+impl Change {
+    fn is_growth(&self) -> bool {
+        self.spec.size.is_some()
+    }
+}
+
+/// Carries out the change, together with others of the volume. Returns the size that the volume has.
+pub(super) async fn run<E: Ec2>(
+    service: &ControllerService<E>,
+    volume: VolumeId,
+    change: Change,
+) -> Result<Gib, OperationError<ControllerError>> {
+    let gathering = Gathering::begun_by(change.clone(), service.options.modification_window);
+    let window = gathering.window();
+    let cloud = Arc::clone(&service.cloud);
+    let (key, bound) = (Key::Volume(volume.clone()), change.rpc.bound());
+    let work = move |waiters| async move {
+        let Some(changes) = window.gathered(&waiters).await else { return Err(abandoned(&volume)) };
+        loop {
+            let results = carry_out::all(&cloud, &volume, &changes, &waiters).await;
+            // What ends unheard is looked up again for the first who comes back, without another window.
+            if waiters.any() || !is_wanted(&waiters).await {
+                return Ok(results);
+            }
+        }
+    };
+    let results = service.operations.take_over(key, gathering, bound, work).await?;
+    results.of(&change).map_err(OperationError::Failed)
+}
+
+fn abandoned(volume: &VolumeId) -> ControllerError {
+    let message = format!("modify volume {volume}: nobody waits for it any more, nothing was started");
+    ControllerError::at(Rpc::ControllerModifyVolume)(CloudErrorKind::Abandoned.error(message))
+}

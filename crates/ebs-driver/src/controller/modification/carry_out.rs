@@ -1,0 +1,54 @@
+//! What was gathered is carried out, and each change gets its result.
+
+use std::sync::Arc;
+
+use ebs_cloud::{Cloud, CloudError, CloudErrorKind, Ec2};
+use ebs_types::{Gib, VolumeId, Waiters};
+
+use super::merge::merged;
+use super::{Change, ControllerError};
+
+/// The results of all changes that were carried out together.
+#[derive(Clone)]
+pub(super) struct Results(Arc<[(Change, ChangeResult)]>);
+
+/// The size that the volume has then.
+type ChangeResult = Result<Gib, Arc<ControllerError>>;
+
+impl Results {
+    /// The result of that change, which is one of them.
+    pub(super) fn of(&self, change: &Change) -> ChangeResult {
+        let own = self.0.iter().find(|(carried_out, _)| carried_out == change);
+        own.expect("who waits for these results has its change among them").1.clone()
+    }
+}
+
+/// Carries out all changes with one ModifyVolume. What EC2 refuses of them together is tried one by one, growth first: a
+/// bad value of one request is no reason to refuse another.
+pub(super) async fn all<E: Ec2>(cloud: &Cloud<E>, volume: &VolumeId, changes: &[Change], waiters: &Waiters) -> Results {
+    let spec = merged(changes).expect("contradictions were not taken in");
+    let together = cloud.volumes.modify(volume, &spec, waiters).await.map(|volume| volume.size);
+    let mut results = Vec::with_capacity(changes.len());
+    match together {
+        Err(error) if changes.len() > 1 && is_about_values(&error.kind) => {
+            tracing::info!(%volume, error = %error, "EC2 refuses these changes together: they are tried one by one");
+            let (growth, classes): (Vec<&Change>, Vec<&Change>) = changes.iter().partition(|change| change.is_growth());
+            for change in growth.into_iter().chain(classes) {
+                let alone = cloud.volumes.modify(volume, &change.spec, waiters).await.map(|volume| volume.size);
+                results.push(result(change, alone));
+            }
+        }
+        together => results.extend(changes.iter().map(|change| result(change, together.clone()))),
+    }
+    Results(results.into())
+}
+
+/// A refusal for what was asked for, not for the state that the volume is in.
+fn is_about_values(kind: &CloudErrorKind) -> bool {
+    matches!(kind, CloudErrorKind::InvalidArgument | CloudErrorKind::OutOfRange | CloudErrorKind::LimitExceeded)
+}
+
+fn result(change: &Change, ended: Result<Gib, CloudError>) -> (Change, ChangeResult) {
+    let result = ended.map_err(|error| Arc::new(ControllerError::at(change.rpc)(error)));
+    (change.clone(), result)
+}

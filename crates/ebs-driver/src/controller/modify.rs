@@ -1,0 +1,49 @@
+//! ControllerModifyVolume and the volume modifier's older service (`controller.md` 12).
+
+use std::collections::HashMap;
+
+use csi_proto::csi::{ControllerModifyVolumeRequest, ControllerModifyVolumeResponse};
+use csi_proto::modify::{ModifyVolumePropertiesRequest, ModifyVolumePropertiesResponse};
+use ebs_cloud::{Ec2, ModifySpec};
+use ebs_types::VolumeId;
+
+use super::handle::{not_node_local, require};
+use super::modification::{self, Change};
+use super::refusal::refused;
+use super::{ControllerError, ControllerOptions, ControllerService, handle};
+use crate::operation::OperationError;
+use crate::parameters::MutableParameters;
+use crate::rpc::Rpc;
+
+pub(super) async fn run<E: Ec2>(
+    service: &ControllerService<E>,
+    request: ControllerModifyVolumeRequest,
+) -> Result<ControllerModifyVolumeResponse, OperationError<ControllerError>> {
+    require(&request.volume_id, "volume_id").map_err(refused)?;
+    let (volume, spec) = plan(&request.volume_id, &request.mutable_parameters, &service.options).map_err(refused)?;
+    modification::run(service, volume, Change { rpc: Rpc::ControllerModifyVolume, spec }).await?;
+    Ok(ControllerModifyVolumeResponse {})
+}
+
+/// The same by the service of the volume modifier, which copies annotations of claims.
+pub(super) async fn run_properties<E: Ec2>(
+    service: &ControllerService<E>,
+    request: ModifyVolumePropertiesRequest,
+) -> Result<ModifyVolumePropertiesResponse, OperationError<ControllerError>> {
+    require(&request.name, "name").map_err(refused)?;
+    let (volume, spec) = plan(&request.name, &request.parameters, &service.options).map_err(refused)?;
+    modification::run(service, volume, Change { rpc: Rpc::ModifyVolumeProperties, spec }).await?;
+    Ok(ModifyVolumePropertiesResponse {})
+}
+
+fn plan(
+    volume_handle: &str,
+    parameters: &HashMap<String, String>,
+    options: &ControllerOptions,
+) -> Result<(VolumeId, ModifySpec), ControllerError> {
+    not_node_local(volume_handle)?;
+    let mutable = MutableParameters::parse(parameters)?;
+    let properties = mutable.properties()?;
+    let (tags, deleted_tags) = options.tags.of_modification(&mutable)?;
+    Ok((handle::volume(volume_handle)?, ModifySpec { tags, deleted_tags, ..properties }))
+}

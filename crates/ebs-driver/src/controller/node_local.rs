@@ -1,0 +1,50 @@
+//! ControllerPublishVolume of a node-local volume (`controller.md` 8, 17, C25): nothing is attached, EC2 is asked what is
+//! at the device already. So there is no operation to join or to collide with.
+
+use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerPublishVolumeResponse};
+use ebs_cloud::Ec2;
+use ebs_types::{DeviceName, InstanceId, NodeId, VolumeId};
+
+use super::handle::require;
+use super::{ControllerError, ControllerService, handle};
+use crate::capability::{self, CapabilityError};
+use crate::contract::PublishContext;
+use crate::rpc::Rpc;
+
+pub(super) async fn publish<E: Ec2>(
+    service: &ControllerService<E>,
+    request: &ControllerPublishVolumeRequest,
+    device: DeviceName,
+) -> Result<ControllerPublishVolumeResponse, ControllerError> {
+    let node = node(request)?;
+    let found = service.cloud.attachments.volume_at(&node, &device).await;
+    let volume = found.map_err(ControllerError::at(Rpc::ControllerPublishVolume))?;
+    let context = publish_context(&device, volume).to_map(&service.options.driver);
+    Ok(ControllerPublishVolumeResponse { publish_context: context })
+}
+
+/// Checks what is asked for and gives the node that it is asked for.
+fn node(request: &ControllerPublishVolumeRequest) -> Result<InstanceId, ControllerError> {
+    require(&request.node_id, "node_id")?;
+    let capability = request.volume_capability.as_ref().ok_or(CapabilityError::Missing)?;
+    capability::check_node_local(capability)?;
+    if request.readonly {
+        return Err(ControllerError::Readonly { volume: request.volume_id.clone() });
+    }
+    match handle::node(&request.node_id)? {
+        NodeId::Instance(id) => Ok(id),
+        NodeId::HyperPod(node) => {
+            Err(ControllerError::NodeLocalOnHyperPod { handle: request.volume_id.clone(), node: node.to_string() })
+        }
+    }
+}
+
+fn publish_context(device: &DeviceName, volume: VolumeId) -> PublishContext {
+    PublishContext {
+        device: Some(device.as_str().into()),
+        local_volume: Some(volume),
+        origin: None,
+        size: None,
+        attach_time: None,
+    }
+}

@@ -1,0 +1,188 @@
+//! The tables in `docs/` that the code knows. `EBS_WRITE_DOCS=1` in the environment of the test below writes them;
+//! without it the test fails when a page says something else.
+//!
+//! **To add a table**: put its two marker lines into the page, [`begin`] and [`end`] of its name, give it a row in
+//! [`tables`], and run the test once with `EBS_WRITE_DOCS=1`. The text of a table comes from the code: from what the
+//! parsers read ([`Described`] beside each key), or from what the code answers when it is asked.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use ebs_types::{DriverName, Tags};
+
+use super::map;
+use crate::parameters::{
+    ClaimNames, Described, MutableParameters, SnapshotParameters, TAG_DELETION, TAG_SPECIFICATION, VolumeParameters,
+};
+use crate::tags::{MAX_KEY, MAX_TAGS, MAX_VALUE, RESERVED_KEYS, TagPolicy, reserved_prefixes};
+
+/// A table of a page.
+struct Table {
+    /// Below the root of the repository.
+    page: &'static str,
+    /// Once in the page.
+    name: &'static str,
+    /// Markdown, whole lines.
+    text: String,
+}
+
+fn tables() -> Vec<Table> {
+    let table = |page, name, text| Table { page, name, text };
+    vec![
+        table("docs/parameters.md", "StorageClass", keys(VolumeParameters::described().chain([TAG_SPECIFICATION]))),
+        table(
+            "docs/parameters.md",
+            "VolumeSnapshotClass",
+            keys(SnapshotParameters::described().chain([TAG_SPECIFICATION])),
+        ),
+        table(
+            "docs/modify-volume.md",
+            "VolumeAttributesClass",
+            keys(MutableParameters::described().chain([TAG_SPECIFICATION, TAG_DELETION])),
+        ),
+        table("docs/tagging.md", "tags of the driver", own_tags()),
+        table("docs/tagging.md", "templates", templates()),
+        table("docs/tagging.md", "reserved keys", reserved_keys()),
+        table("docs/tagging.md", "limits", limits()),
+    ]
+}
+
+/// The tags of a volume and of a snapshot of which everything is known.
+fn own_tags() -> String {
+    let policy = TagPolicy { cluster_id: Some("prod".to_owned()), ..TagPolicy::default() };
+    let class = map(&[
+        ("iopsPerGB", "50"),
+        ("allowAutoIOPSIncreaseOnModify", "true"),
+        ("csi.storage.k8s.io/pvc/name", "data-0"),
+        ("csi.storage.k8s.io/pvc/namespace", "shop"),
+        ("csi.storage.k8s.io/pv/name", "pvc-1234"),
+    ]);
+    let class = VolumeParameters::parse(&class).expect("a class");
+    let volume = policy.of_volume("pvc-1234", &class, &MutableParameters::default()).expect("tags");
+    let snapshot = policy.of_snapshot("snapshot-5678", &SnapshotParameters::default()).expect("tags");
+    let keys: BTreeSet<&String> = volume.keys().chain(snapshot.keys()).collect();
+    let value = |tags: &Tags, key: &str| tags.get(key).map_or_else(|| "–".to_owned(), |value| format!("`{value}`"));
+    let rows = keys.into_iter().map(|key| [format!("`{key}`"), value(&volume, key), value(&snapshot, key)]);
+    markdown(["tag", "volume", "snapshot"], rows)
+}
+
+/// What templates make of the claim `data-0` in the namespace `shop`.
+fn templates() -> String {
+    let data =
+        ClaimNames { pvc_name: "data-0".to_owned(), pvc_namespace: "shop".to_owned(), pv_name: "pvc-1234".to_owned() };
+    let rows = [
+        "{{ .PVCNamespace }}/{{ .PVCName }}",
+        "{{ toUpper .PVCNamespace }}",
+        "{{ .PVCName | field \"-\" 0 }}",
+        "{{ .PVName | substring 4 -1 }}",
+        "{{ if contains \"data\" .PVCName }}database{{ else }}other{{ end }}",
+        "{{ printf \"%s-%04d\" .PVCNamespace (len .PVCName) }}",
+    ];
+    let render = |template: &str| go_template::render(template, &data.template_data()).expect("a template");
+    let rows = rows.into_iter().map(|template| [format!("`{template}`"), format!("`{}`", render(template))]);
+    markdown(["template", "value"], rows)
+}
+
+fn reserved_keys() -> String {
+    let exact = RESERVED_KEYS.map(|key| [format!("`{key}`"), "this key".to_owned()]);
+    let prefixes = reserved_prefixes(&DriverName::default());
+    let prefixes = prefixes.map(|prefix| [format!("`{prefix}`"), "all keys that start so".to_owned()]);
+    markdown(["key", "reserved is"], exact.into_iter().chain(prefixes))
+}
+
+fn limits() -> String {
+    let rows = [
+        ("tags of a volume or snapshot, the driver's own included", MAX_TAGS),
+        ("characters of a key", MAX_KEY),
+        ("characters of a value", MAX_VALUE),
+    ];
+    markdown(["what", "at most"], rows.into_iter().map(|(what, most)| [what.to_owned(), most.to_string()]))
+}
+
+/// A table of keys with their values, default, effect and what they exclude.
+pub(super) fn keys(rows: impl Iterator<Item = Described>) -> String {
+    let or_dash = |text: &str| if text.is_empty() { "–".to_owned() } else { text.to_owned() };
+    let rows = rows.map(|row| {
+        [
+            format!("`{}`", row.key),
+            row.values.to_owned(),
+            or_dash(row.default),
+            row.effect.to_owned(),
+            or_dash(row.conflicts),
+        ]
+    });
+    markdown(["key", "value", "default", "what it does", "not with"], rows)
+}
+
+/// Rows as Markdown.
+pub(super) fn markdown<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let cell = |text: String| text.replace('|', "\\|");
+    let mut text = line(&head.map(str::to_owned));
+    text.push_str(&format!("|{}\n", "---|".repeat(N)));
+    for row in rows {
+        text.push_str(&line(&row.map(cell)));
+    }
+    text
+}
+
+pub(super) fn repository() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn begin(name: &str) -> String {
+    format!("<!-- table of the code: {name} -->\n")
+}
+
+fn end(name: &str) -> String {
+    format!("<!-- end of {name} -->\n")
+}
+
+/// The page with the table between its markers.
+fn with(page: &str, table: &Table) -> String {
+    let (begin, end) = (begin(table.name), end(table.name));
+    let missing = || panic!("{} has no table {}: put {begin}{end} into it", table.page, table.name);
+    let (before, rest) = page.split_once(&begin).unwrap_or_else(missing);
+    let (_, after) = rest.split_once(&end).unwrap_or_else(missing);
+    format!("{before}{begin}{}{end}{after}", table.text)
+}
+
+/// The tables in the documentation of parameters are those of the code that reads them.
+///
+/// Rule: own rule (house)
+#[test]
+fn the_tables_in_the_documentation_are_those_of_the_code() {
+    let write = std::env::var_os("EBS_WRITE_DOCS").is_some_and(|value| value == "1");
+    for table in tables() {
+        let path = repository().join(table.page);
+        let page = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", table.page));
+        let wanted = with(&page, &table);
+        if write {
+            std::fs::write(&path, wanted).expect("the page can be written");
+        } else {
+            assert!(page == wanted, "{} is not as the code says: run this test with EBS_WRITE_DOCS=1", table.page);
+        }
+    }
+}
+
+/// Every key that is documented is understood, and every one that is understood is documented once.
+///
+/// Rule: controller.md 6.3, 12.1, 14 step 4 (ours)
+#[test]
+fn a_key_is_documented_once_and_understood() {
+    let all: [Vec<Described>; 3] = [
+        VolumeParameters::described().collect(),
+        SnapshotParameters::described().collect(),
+        MutableParameters::described().collect(),
+    ];
+    for keys in all {
+        for (at, row) in keys.iter().enumerate() {
+            let twin = keys[..at].iter().find(|other| other.key.eq_ignore_ascii_case(row.key));
+            assert_eq!(twin, None, "documented twice");
+        }
+    }
+    for key in crate::contract::FormatKey::ALL {
+        let documented = VolumeParameters::described().any(|row| row.key.eq_ignore_ascii_case(key.as_str()));
+        assert!(documented, "{key}");
+    }
+}

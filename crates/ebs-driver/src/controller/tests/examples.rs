@@ -1,0 +1,150 @@
+//! The examples of the documentation, applied.
+
+mod yaml;
+
+use csi_proto::csi::volume_content_source::{SnapshotSource, Type as SourceType};
+
+use super::documents::repository;
+use super::modifications::modify;
+use super::snapshots::take;
+use super::*;
+use yaml::Yaml;
+
+/// The pages with examples.
+const PAGES: [&str; 4] = ["docs/parameters.md", "docs/tagging.md", "docs/snapshots.md", "docs/modify-volume.md"];
+/// The ARN in the examples, of the simulated account.
+const OUTPOST: &str = "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef0";
+
+/// The objects in the ```yaml blocks of a page.
+fn objects(page: &str) -> Vec<Yaml> {
+    let text = std::fs::read_to_string(repository().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
+    let blocks = text.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().expect("a first part"));
+    blocks.flat_map(Yaml::documents).collect()
+}
+
+/// What the provisioner makes of a class and a claim of it.
+fn volume_of(class: &Yaml, name: &str, source: Option<SourceType>) -> CreateVolumeRequest {
+    let mut parameters: HashMap<String, String> = class.strings(&["parameters"]).into_iter().collect();
+    let fs_type = parameters.remove("csi.storage.k8s.io/fstype").unwrap_or_else(|| "ext4".to_owned());
+    for (key, value) in [("pvc/name", "data-0"), ("pvc/namespace", "shop"), ("pv/name", name)] {
+        parameters.insert(format!("csi.storage.k8s.io/{key}"), value.to_owned());
+    }
+    CreateVolumeRequest {
+        capacity_range: Some(CapacityRange { required_bytes: 100 * GIB, limit_bytes: 0 }),
+        volume_capabilities: vec![mount(&fs_type)],
+        parameters,
+        volume_content_source: source.map(|source| csi::VolumeContentSource { r#type: Some(source) }),
+        accessibility_requirements: topology_of(class),
+        ..named(name)
+    }
+}
+
+/// The terms of `allowedTopologies`, one for each combination of values.
+fn topology_of(class: &Yaml) -> Option<csi::TopologyRequirement> {
+    let Some(Yaml::List(terms)) = class.at(&["allowedTopologies"]) else { return None };
+    let mut requisite = Vec::new();
+    for term in terms {
+        let Some(Yaml::List(expressions)) = term.at(&["matchLabelExpressions"]) else { panic!("{term:?}") };
+        let mut combinations = vec![HashMap::new()];
+        for expression in expressions {
+            let Some(Yaml::List(values)) = expression.at(&["values"]) else { panic!("{expression:?}") };
+            let with = |segments: &HashMap<String, String>, value: &Yaml| {
+                let mut segments = segments.clone();
+                segments.insert(expression.text(&["key"]).to_owned(), value.text(&[]).to_owned());
+                segments
+            };
+            combinations = combinations.iter().flat_map(|s| values.iter().map(move |v| with(s, v))).collect();
+        }
+        requisite.extend(combinations.into_iter().map(|segments| csi::Topology { segments }));
+    }
+    Some(csi::TopologyRequirement { preferred: requisite.clone(), requisite })
+}
+
+/// Every StorageClass, VolumeSnapshotClass and VolumeAttributesClass in the documentation is applied as it stands: a volume or
+/// a snapshot is made of it, or a volume changed to it, and every parameter is a string, as Kubernetes wants it.
+///
+/// Rule: D-73
+#[tokio::test(start_paused = true)]
+async fn every_class_in_the_documentation_makes_a_volume_or_a_snapshot() {
+    let (mut classes, mut snapshot_classes, mut attributes_classes) = (0, 0, 0);
+    for page in PAGES {
+        for object in objects(page) {
+            let what = format!("{page}: {} {}", object.text(&["kind"]), object.text(&["metadata", "name"]));
+            assert!(
+                !object.text(&["apiVersion"]).is_empty() && !object.text(&["metadata", "name"]).is_empty(),
+                "{what}"
+            );
+            match object.text(&["kind"]) {
+                "StorageClass" => {
+                    classes += 1;
+                    assert_eq!(object.text(&["provisioner"]), "ebs.csi.aws.com", "{what}");
+                    apply_class(&what, &object).await;
+                }
+                "VolumeSnapshotClass" => {
+                    snapshot_classes += 1;
+                    assert_eq!(object.text(&["driver"]), "ebs.csi.aws.com", "{what}");
+                    apply_snapshot_class(&what, &object).await;
+                }
+                "VolumeAttributesClass" => {
+                    attributes_classes += 1;
+                    assert_eq!(object.text(&["driverName"]), "ebs.csi.aws.com", "{what}");
+                    apply_attributes_class(&what, &object).await;
+                }
+                "VolumeSnapshotContent" => assert_eq!(object.text(&["spec", "driver"]), "ebs.csi.aws.com", "{what}"),
+                "PersistentVolume" => assert_eq!(object.text(&["spec", "csi", "driver"]), "ebs.csi.aws.com", "{what}"),
+                "PersistentVolumeClaim" | "VolumeSnapshot" => {}
+                other => panic!("{page}: nobody applies a {other:?} here"),
+            }
+        }
+    }
+    let found = (classes, snapshot_classes, attributes_classes);
+    assert!(classes >= 4 && snapshot_classes >= 3 && attributes_classes >= 2, "so many classes were found: {found:?}");
+}
+
+async fn apply_class(what: &str, class: &Yaml) {
+    let world = World::start().await;
+    let source = if class.at(&["parameters", "volumeInitializationRate"]).is_some() {
+        let volume = world.volume("pvc-source").await;
+        let snapshot_id = take(&world, "snapshot-1", &volume, &[]).await.expect("taken").snapshot_id;
+        Some(SourceType::Snapshot(SnapshotSource { snapshot_id }))
+    } else {
+        None
+    };
+    let made =
+        world.create(volume_of(class, "pvc-1", source)).await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
+    assert_eq!(made.capacity_bytes, 100 * GIB, "{what}");
+}
+
+/// A volume that is made with the class, and one that is changed to it, are the same.
+async fn apply_attributes_class(what: &str, class: &Yaml) {
+    let world = World::start().await;
+    let claim = [("csi.storage.k8s.io/pvc/name", "data-0"), ("csi.storage.k8s.io/pvc/namespace", "shop")];
+    let capacity_range = Some(CapacityRange { required_bytes: 100 * GIB, limit_bytes: 0 });
+    let plain = CreateVolumeRequest { capacity_range, ..with_parameters(named("pvc-1"), &claim) };
+    let parameters: HashMap<String, String> = class.strings(&["parameters"]).into_iter().collect();
+    let with_class =
+        CreateVolumeRequest { name: "pvc-2".to_owned(), mutable_parameters: parameters.clone(), ..plain.clone() };
+    world.create(with_class).await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
+    let volume = world.create(plain).await.expect("created").volume_id;
+    let parameters: Vec<(&str, &str)> = parameters.iter().map(|(k, v)| (k.as_str(), v.as_str())).chain(claim).collect();
+    modify(&world, &volume, &parameters).await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
+    let mut volumes = world.volumes().await;
+    volumes.iter_mut().for_each(|volume| drop(volume.tags.remove("CSIVolumeName")));
+    let shape = |v: &SimVolume| (v.volume_type.clone(), v.iops, v.throughput, v.tags.clone());
+    assert_eq!(shape(&volumes[0]), shape(&volumes[1]), "{what}");
+}
+
+async fn apply_snapshot_class(what: &str, class: &Yaml) {
+    let world = World::start().await;
+    let parameters = class.strings(&["parameters"]);
+    let parameters: Vec<(&str, &str)> = parameters.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    let place: &[(&str, &str)] = if parameters.iter().any(|(key, _)| *key == "outpostArn") {
+        &[("topology.kubernetes.io/zone", "us-west-2a"), ("topology.ebs.csi.aws.com/outpost-id", OUTPOST)]
+    } else {
+        &[("topology.kubernetes.io/zone", "us-west-2a")]
+    };
+    let volume = world.create(in_place(named("pvc-1"), place)).await.expect("created").volume_id;
+    take(&world, "snapshot-1", &volume, &parameters).await.unwrap_or_else(|error| panic!("{what}: {error:?}"));
+    let taken = take(&world, "snapshot-1", &volume, &parameters).await;
+    assert!(taken.as_ref().is_ok_and(|snapshot| snapshot.ready_to_use), "{what}: {taken:?}");
+}

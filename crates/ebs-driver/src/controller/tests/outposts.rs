@@ -1,0 +1,127 @@
+use csi_proto::csi::volume_content_source::{SnapshotSource, Type as SourceType, VolumeSource};
+
+use super::snapshots::take;
+use super::*;
+
+const ARN: &str = "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef0";
+const ZONE: (&str, &str) = ("topology.kubernetes.io/zone", "us-west-2a");
+const OUTPOST: (&str, &str) = ("topology.ebs.csi.aws.com/outpost-id", ARN);
+/// As nodes say it.
+const PARTS: [(&str, &str); 5] = [
+    ZONE,
+    ("topology.ebs.csi.aws.com/partition", "aws"),
+    ("topology.ebs.csi.aws.com/region", "us-west-2"),
+    ("topology.ebs.csi.aws.com/account-id", "123456789012"),
+    ("topology.ebs.csi.aws.com/outpost-id", "op-0123456789abcdef0"),
+];
+
+fn copy_of(volume: &str, name: &str, place: &[(&str, &str)]) -> CreateVolumeRequest {
+    let source = SourceType::Volume(VolumeSource { volume_id: volume.to_owned() });
+    let source = csi::VolumeContentSource { r#type: Some(source) };
+    CreateVolumeRequest { volume_content_source: Some(source), ..in_place(named(name), place) }
+}
+
+/// A volume of an Outpost is made there, and its topology is its zone and the four segments that the Outpost's nodes have, in the
+/// reply and in lists.
+///
+/// Rule: controller.md 6.9, 6.10, 17, C6
+#[tokio::test(start_paused = true)]
+async fn a_volume_of_an_outpost_has_the_segments_of_its_nodes() {
+    let world = World::start().await;
+    for (name, place) in [("pvc-1", &[ZONE, OUTPOST][..]), ("pvc-2", &PARTS)] {
+        let made = world.create(in_place(named(name), place)).await.expect("created");
+        assert_eq!(made.accessible_topology.len(), 1);
+        assert_eq!(made.accessible_topology[0].segments, map(&PARTS));
+    }
+    assert!(world.volumes().await.iter().all(|v| v.outpost_arn.as_deref() == Some(ARN)));
+    let listed = world.service.list_volumes(empty()).await.expect("lists").into_inner();
+    let topology = listed.entries[0].volume.as_ref().expect("a volume").accessible_topology.clone();
+    assert_eq!(topology[0].segments, map(&PARTS));
+    let again = world.create(in_place(named("pvc-1"), &PARTS)).await.expect("found");
+    assert_eq!(again.accessible_topology[0].segments, map(&PARTS));
+    assert_eq!(world.volumes().await.len(), 2);
+}
+
+/// Zone and Outpost come from one term: a preferred term in the region is not mixed with a required one on an Outpost.
+///
+/// Rule: controller.md C6
+#[tokio::test(start_paused = true)]
+async fn zone_and_outpost_come_from_one_term() {
+    let world = World::start().await;
+    let term = |segments: &[(&str, &str)]| csi::Topology { segments: map(segments) };
+    let region = [("topology.kubernetes.io/zone", "us-west-2b")];
+    let requirement =
+        csi::TopologyRequirement { preferred: vec![term(&region)], requisite: vec![term(&PARTS), term(&region)] };
+    let request = CreateVolumeRequest { accessibility_requirements: Some(requirement), ..named("pvc-1") };
+    let made = world.create(request).await.expect("created");
+    assert_eq!(made.accessible_topology[0].segments, map(&region));
+    assert_eq!(world.volumes().await[0].outpost_arn, None);
+}
+
+/// A clone is where its source is: a request that requires its zone without its Outpost's, or another Outpost, is
+/// ResourceExhausted before EC2 is asked to copy.
+///
+/// Rule: controller.md 6.8, C4
+#[tokio::test(start_paused = true)]
+async fn a_clone_is_on_the_outpost_of_its_source_or_nowhere() {
+    let world = World::start().await;
+    let regional = world.volume("pvc-1").await;
+    let local = world.create(in_place(named("pvc-2"), &PARTS)).await.expect("created").volume_id;
+    let other = [ZONE, (OUTPOST.0, "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef1")];
+    for (source, place, says) in [
+        (&regional, &[ZONE, OUTPOST][..], "us-west-2a"),
+        (&local, &other, "op-0123456789abcdef0"),
+        (&local, &[("topology.k8s.aws/zone-id", "usw2-az2")], "op-0123456789abcdef0"),
+    ] {
+        refused(world.create(copy_of(source, "pvc-3", place)).await, "ResourceExhausted", says);
+    }
+    assert_eq!(world.ec2.count(Action::CopyVolumes), 0);
+    let by_id = copy_of(&regional, "pvc-4", &[("topology.k8s.aws/zone-id", "usw2-az1")]);
+    world.create(by_id).await.expect("the zone's id is enough");
+    // The place is right, and EC2 does not copy volumes on Outposts.
+    refused(world.create(copy_of(&local, "pvc-5", &PARTS)).await, "InvalidArgument", "Outpost");
+    assert_eq!(world.ec2.count(Action::CopyVolumes), 2);
+}
+
+/// The topology of whatever EC2 made, a clone too, has the segments of the Outpost that EC2 names; without a zone, or with an
+/// Outpost that has no ARN, there is none.
+///
+/// Rule: controller.md 6.10
+#[tokio::test(start_paused = true)]
+async fn the_topology_of_a_volume_is_what_ec2_says_of_it() {
+    use ebs_ec2::{Page, PageRequest, VolumeQuery, Volumes as _};
+    let world = World::start().await;
+    world.volume("pvc-1").await;
+    let Page { items, .. } =
+        world.ec2.describe_volumes(&VolumeQuery::All, &PageRequest::default()).await.expect("lists");
+    let mut volume = items.into_iter().find(|v| v.csi_name() == Some("pvc-1")).expect("it is there");
+    let driver = DriverName::default();
+    volume.outpost_arn = Some(ARN.to_owned());
+    let place = |volume: &ebs_cloud::Volume| crate::topology::of_volume(volume, &driver);
+    assert_eq!(place(&volume).expect("an ARN").expect("a zone").segments, map(&PARTS));
+    volume.outpost_arn = Some("op-0123456789abcdef0".to_owned());
+    assert!(place(&volume).is_err());
+    (volume.zone, volume.outpost_arn) = (None, None);
+    assert_eq!(place(&volume), Ok(None));
+}
+
+/// A local snapshot is kept on the Outpost of its volume and restored there.
+///
+/// Rule: controller.md 14 step 4, 17
+#[tokio::test(start_paused = true)]
+async fn a_local_snapshot_is_kept_and_restored_on_its_outpost() {
+    let world = World::start().await;
+    let volume = world.create(in_place(named("pvc-1"), &PARTS)).await.expect("created").volume_id;
+    let snapshot = take(&world, "snapshot-1", &volume, &[("outpostArn", ARN)]).await.expect("taken").snapshot_id;
+    assert_eq!(world.ec2.engine().snapshot_of_state().await.snapshots[0].outpost_arn.as_deref(), Some(ARN));
+    let source = SourceType::Snapshot(SnapshotSource { snapshot_id: snapshot });
+    let restore = |name: &str, place: &[(&str, &str)]| CreateVolumeRequest {
+        volume_content_source: Some(csi::VolumeContentSource { r#type: Some(source.clone()) }),
+        ..in_place(named(name), place)
+    };
+    let restored = world.create(restore("pvc-2", &PARTS)).await.expect("restored");
+    assert_eq!(restored.accessible_topology[0].segments, map(&PARTS));
+    refused(world.create(restore("pvc-3", &[ZONE])).await, "InvalidArgument", ARN);
+    let elsewhere = world.volume("pvc-4").await;
+    refused(take(&world, "snapshot-2", &elsewhere, &[("outpostArn", ARN)]).await, "InvalidArgument", "Outpost");
+}

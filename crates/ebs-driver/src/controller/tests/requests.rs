@@ -1,0 +1,171 @@
+//! What requests mean, row by row where the other files have no place for it.
+
+use csi_proto::csi::volume_content_source::{SnapshotSource, Type as SourceType, VolumeSource};
+use ebs_sim::api::Call;
+
+use super::snapshots::take;
+use super::*;
+
+fn from(request: CreateVolumeRequest, source: SourceType) -> CreateVolumeRequest {
+    CreateVolumeRequest { volume_content_source: Some(csi::VolumeContentSource { r#type: Some(source) }), ..request }
+}
+
+type Mend = fn(&mut CreateVolumeRequest);
+
+/// Of several faults of a CreateVolume the first is told: name, capabilities, size, parameters, those of the attributes class,
+/// tags, formatting, source, topology.
+///
+/// Rule: controller.md 6.1
+#[tokio::test(start_paused = true)]
+async fn of_several_faults_the_first_is_told() {
+    let world = World::start().await;
+    let parameters = [
+        ("tipe", "gp3"),
+        ("inodeSize", "512"),
+        ("ext4ClusterSize", "65536"),
+        ("tagSpecification_1", "CSIVolumeName=x"),
+    ];
+    let no_source = SourceType::Snapshot(SnapshotSource::default());
+    let mut request = CreateVolumeRequest {
+        volume_capabilities: Vec::new(),
+        capacity_range: Some(CapacityRange { required_bytes: -1, limit_bytes: 0 }),
+        mutable_parameters: map(&[("encrypted", "true")]),
+        ..in_zone(from(with_parameters(named(""), &parameters), no_source), "Mars")
+    };
+    let faults: [(&str, Mend); 11] = [
+        ("no name", |r| r.name = "pvc-1".to_owned()),
+        ("no volume capability", |r| r.volume_capabilities = vec![block(Mode::MultiNodeReaderOnly)]),
+        ("MULTI_NODE_READER_ONLY", |r| r.volume_capabilities = vec![block(Mode::SingleNodeWriter)]),
+        ("required_bytes", |r| r.capacity_range = None),
+        ("tipe", |r| drop(r.parameters.remove("tipe"))),
+        ("encrypted", |r| r.mutable_parameters.clear()),
+        ("reserved", |r| drop(r.parameters.remove("tagSpecification_1"))),
+        ("inodesize", |r| r.volume_capabilities = vec![mount("ext4")]),
+        ("ext4bigalloc", |r| drop(r.parameters.insert("ext4BigAlloc".to_owned(), "true".to_owned()))),
+        ("blank volume", |r| r.volume_content_source = None),
+        ("Mars", |r| r.accessibility_requirements = None),
+    ];
+    world.ec2.clear_calls();
+    for (says, mend) in faults {
+        refused(world.create(request.clone()).await, "InvalidArgument", says);
+        mend(&mut request);
+    }
+    assert_eq!(world.ec2.calls(), []);
+    world.create(request).await.expect("nothing is left to mend");
+}
+
+/// Of several faults of a ControllerPublishVolume the first is told: volume, node, capability.
+///
+/// Rule: controller.md 8 step 2
+#[tokio::test(start_paused = true)]
+async fn of_several_faults_of_a_publish_the_first_is_told() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    let mut request = ControllerPublishVolumeRequest { readonly: true, ..Default::default() };
+    refused(world.publish_as(request.clone()).await, "InvalidArgument", "volume_id");
+    request.volume_id = volume;
+    refused(world.publish_as(request.clone()).await, "InvalidArgument", "node_id");
+    request.node_id = world.here.to_string();
+    refused(world.publish_as(request.clone()).await, "InvalidArgument", "capability");
+    request.volume_capability = Some(block(Mode::SingleNodeReaderOnly));
+    refused(world.publish_as(request.clone()).await, "InvalidArgument", "SINGLE_NODE_READER_ONLY");
+    request.volume_capability = Some(block(Mode::SingleNodeWriter));
+    refused(world.publish_as(request.clone()).await, "InvalidArgument", "read-only");
+    request.readonly = false;
+    world.publish_as(request).await.expect("attached");
+}
+
+/// A KMS key encrypts the volume, whatever `encrypted` says.
+///
+/// Rule: controller.md 6.3
+#[tokio::test(start_paused = true)]
+async fn a_key_encrypts_whatever_encrypted_says() {
+    let world = World::start().await;
+    world.ec2.declare(ebs_sim::iam::Extra::Kms);
+    let key = "arn:aws:kms:us-west-2:123456789012:key/0123abcd-0123-0123-0123-0123456789ab";
+    let parameters = [("encrypted", "false"), ("kmsKeyId", key)];
+    world.create(with_parameters(named("pvc-1"), &parameters)).await.expect("created");
+    let volumes = world.volumes().await;
+    assert_eq!((volumes[0].encrypted, volumes[0].kms_key_id.as_deref()), (true, Some(key)));
+}
+
+/// The initialization rate is sent with a snapshot; for a clone, which EC2 gives no rate, it has no effect.
+///
+/// Rule: controller.md 6.3; ebs-cloud.md 3.1
+#[tokio::test(start_paused = true)]
+async fn the_initialization_rate_is_for_snapshots_and_has_no_effect_on_clones() {
+    let world = World::start().await;
+    let volume_id = world.volume("pvc-1").await;
+    let snapshot_id = take(&world, "snapshot-1", &volume_id, &[]).await.expect("taken").snapshot_id;
+    let rate = |name: &str| with_parameters(named(name), &[("volumeInitializationRate", "200")]);
+    world.ec2.clear_calls();
+    world.create(from(rate("pvc-2"), SourceType::Snapshot(SnapshotSource { snapshot_id }))).await.expect("restored");
+    world.create(from(rate("pvc-3"), SourceType::Volume(VolumeSource { volume_id }))).await.expect("cloned");
+    let rates: Vec<_> = world
+        .ec2
+        .calls()
+        .into_iter()
+        .filter_map(|call| match call.request {
+            Call::CreateVolume(request) => Some(request.volume_initialization_rate),
+            _ => None,
+        })
+        .collect();
+    assert_eq!((rates, world.ec2.count(Action::CopyVolumes)), (vec![Some(200)], 1));
+}
+
+/// `fsType` and `blockExpress` are accepted and have no effect.
+///
+/// Rule: controller.md 6.3
+#[tokio::test(start_paused = true)]
+async fn deprecated_parameters_have_no_effect() {
+    let world = World::start().await;
+    let plain = world.create(named("pvc-1")).await.expect("created");
+    let parameters = [("fsType", "zfs"), ("blockExpress", "maybe")];
+    let with = world.create(with_parameters(named("pvc-1"), &parameters)).await.expect("the same request");
+    assert_eq!(plain, with);
+    assert_eq!(world.volumes().await.len(), 1);
+}
+
+/// A snapshot is listed as it was told when it was taken: id, source, size, time and readiness.
+///
+/// Rule: controller.md 14 step 9, 15
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_is_listed_as_it_was_told() {
+    let world = World::start().await;
+    let volume = world.volume("pvc-1").await;
+    take(&world, "snapshot-1", &volume, &[]).await.expect("taken");
+    let told = take(&world, "snapshot-1", &volume, &[]).await.expect("found");
+    assert!(told.ready_to_use && told.size_bytes == 4 * GIB && told.creation_time.is_some());
+    let request = ListSnapshotsRequest { snapshot_id: told.snapshot_id.clone(), ..Default::default() };
+    let by_id = world.service.list_snapshots(Request::new(request)).await.expect("lists").into_inner();
+    let all = world.service.list_snapshots(empty()).await.expect("lists").into_inner();
+    for listed in [by_id, all] {
+        let snapshots: Vec<_> = listed.entries.into_iter().filter_map(|entry| entry.snapshot).collect();
+        assert_eq!(snapshots, [told.clone()]);
+    }
+}
+
+/// While a snapshot of a name is being taken, another request for the name is Aborted, and an equal one joins; deleting a snapshot
+/// twice at once joins too.
+///
+/// Rule: controller.md 5.1; D-10, D-11
+#[tokio::test(start_paused = true)]
+async fn snapshots_of_one_name_do_not_run_beside_each_other() {
+    let world = World::start().await;
+    let (one, other) = (world.volume("pvc-1").await, world.volume("pvc-2").await);
+    let (first, equal, different) = tokio::join!(
+        take(&world, "snapshot-1", &one, &[]),
+        take(&world, "snapshot-1", &one, &[]),
+        take(&world, "snapshot-1", &other, &[]),
+    );
+    let first = first.expect("taken");
+    assert_eq!(equal.expect("joined"), first);
+    refused(different, "Aborted", "snapshot-1");
+    assert_eq!(world.ec2.count(Action::CreateSnapshot), 1);
+    let request = || DeleteSnapshotRequest { snapshot_id: first.snapshot_id.clone(), ..Default::default() };
+    let delete = async || world.service.delete_snapshot(world.over(request())).await.map_err(Refused::from);
+    let (a, b) = tokio::join!(delete(), delete());
+    a.expect("deleted");
+    b.expect("joined");
+    assert_eq!(world.ec2.count(Action::DeleteSnapshot), 1);
+}

@@ -1,0 +1,87 @@
+//! The lock of a snapshot: four parameters that are one thing. What EC2 could only refuse is refused here, before there
+//! is a snapshot: one that is locked otherwise than meant, or not at all, cannot always be undone.
+
+use std::ops::RangeInclusive;
+use std::time::SystemTime;
+
+use ebs_cloud::{Lock, LockEnd, LockMode};
+
+use super::{Entry, ParameterError};
+
+/// Days that a lock may last (EC2 API reference, LockSnapshot).
+const DAYS: RangeInclusive<u32> = 1..=36_500;
+/// Hours that its cooling-off period may last.
+const COOL_OFF_HOURS: RangeInclusive<u32> = 1..=72;
+
+#[derive(Debug, Clone, Copy)]
+enum Mode {
+    Governance,
+    Compliance,
+}
+
+/// The parameters as given.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LockParameters {
+    mode: Option<Mode>,
+    days: Option<u32>,
+    expiration: Option<SystemTime>,
+    cool_off_hours: Option<u32>,
+}
+
+impl LockParameters {
+    /// An empty mode asks for no lock.
+    pub(super) fn set_mode(&mut self, entry: &Entry<'_>) -> Result<(), ParameterError> {
+        self.mode = match entry.value {
+            "" => None,
+            "governance" => Some(Mode::Governance),
+            "compliance" => Some(Mode::Compliance),
+            _ => return Err(entry.malformed("governance or compliance")),
+        };
+        Ok(())
+    }
+
+    pub(super) fn set_days(&mut self, entry: &Entry<'_>) -> Result<(), ParameterError> {
+        self.days = Some(entry.within(&DAYS, "a whole number of days from 1 to 36500")?);
+        Ok(())
+    }
+
+    pub(super) fn set_expiration(&mut self, entry: &Entry<'_>) -> Result<(), ParameterError> {
+        self.expiration = Some(entry.time()?);
+        Ok(())
+    }
+
+    pub(super) fn set_cool_off(&mut self, entry: &Entry<'_>) -> Result<(), ParameterError> {
+        self.cool_off_hours = Some(entry.within(&COOL_OFF_HOURS, "a whole number of hours from 1 to 72")?);
+        Ok(())
+    }
+
+    /// The lock that they are together; `None` when there are none.
+    pub(super) fn lock(self) -> Result<Option<Lock>, ParameterError> {
+        let refused = |rule| Err(ParameterError::Lock { rule });
+        let Self { mode, days, expiration, cool_off_hours } = self;
+        let mode = match (mode, cool_off_hours) {
+            (None, None) if days.is_none() && expiration.is_none() => return Ok(None),
+            (None, _) => {
+                return refused(
+                    "lockMode is missing; set it to governance or compliance, or remove the other lock parameters",
+                );
+            }
+            (Some(Mode::Governance), None) => LockMode::Governance,
+            (Some(Mode::Governance), Some(_)) => {
+                return refused(
+                    "lockCoolOffPeriod is only for lockMode compliance; remove it, or set lockMode to compliance",
+                );
+            }
+            (Some(Mode::Compliance), cool_off_hours) => LockMode::Compliance { cool_off_hours },
+        };
+        let end = match (days, expiration) {
+            (Some(days), None) => LockEnd::Days(days),
+            (None, Some(at)) => LockEnd::At(at),
+            (Some(_), Some(_)) => {
+                return refused("lockDuration and lockExpirationDate exclude each other; keep one of them");
+            }
+            (None, None) => return refused("it has no end; set lockDuration or lockExpirationDate"),
+        };
+        Ok(Some(Lock { mode, end }))
+    }
+}

@@ -1,0 +1,172 @@
+//! The keys of a StorageClass (`controller.md` 6.3): what the parser does with each, and what the documentation says.
+
+use super::{Described, PV_NAME_KEY, PVC_NAME_KEY, PVC_NAMESPACE_KEY};
+use crate::contract::FormatKey;
+
+/// What a key is read as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Parameter {
+    Type,
+    Iops,
+    IopsPerGib,
+    RaiseIops,
+    AutoIopsOnModify,
+    Throughput,
+    InitializationRate,
+    Encrypted,
+    KmsKeyId,
+    PvcName,
+    PvcNamespace,
+    PvName,
+    Ignored,
+    Format(FormatKey),
+    BlockUntilInitialized,
+    FormatBlankRestore,
+}
+
+const COUNT: &str = "whole number; 0 or less: unset";
+const FLAG: &str = "`true` or `false`";
+const SIZE: &str = "letters and digits";
+const FROM_PROVISIONER: &str = "text; added by the provisioner (`--extra-create-metadata`)";
+const FILE_SYSTEM_ONLY: &str = "raw block volumes";
+const EXT_ONLY: &str = "raw block volumes, xfs";
+const EXT4_ONLY: &str = "raw block volumes, every file system but ext4";
+
+/// Every key, in the order of the documentation.
+pub(super) const KEYS: [(Parameter, Described); 23] = [
+    (
+        Parameter::Type,
+        Described::new(
+            "type",
+            "`gp3`, `gp2`, `io2`, `io1`, `st1`, `sc1`, `standard`; another one is left to EC2",
+            "EBS volume type",
+        )
+        .or("`gp3`"),
+    ),
+    (
+        Parameter::Iops,
+        Described::new("iops", COUNT, "IOPS of the volume; more than the type can have are lowered, with a warning in the log")
+            .or("EC2's")
+            .not("`iopsPerGB`"),
+    ),
+    (
+        Parameter::IopsPerGib,
+        Described::new(
+            "iopsPerGB",
+            COUNT,
+            "IOPS for each GiB of the volume, within the type's limits; recorded in the tag `ebs.csi.aws.com/IOPSPerGb`",
+        )
+        .not("`iops`"),
+    ),
+    (
+        Parameter::RaiseIops,
+        Described::new("allowAutoIOPSPerGBIncrease", FLAG, "raise IOPS to the least that the type has, when they are below it")
+            .or("`false`"),
+    ),
+    (
+        Parameter::AutoIopsOnModify,
+        Described::new(
+            "allowAutoIOPSIncreaseOnModify",
+            FLAG,
+            "raise IOPS by the recorded `iopsPerGB` when the volume grows; recorded in the tag \
+             `ebs.csi.aws.com/AllowAutoIOPSIncreaseOnModify`",
+        )
+        .or("`false`"),
+    ),
+    (Parameter::Throughput, Described::new("throughput", COUNT, "throughput in MiB/s (gp3)").or("EC2's, 125")),
+    (
+        Parameter::InitializationRate,
+        Described::new(
+            "volumeInitializationRate",
+            COUNT,
+            "MiB/s at which EC2 loads the data of the snapshot (100 to 300); without effect on a clone",
+        )
+        .not("volumes without a source"),
+    ),
+    (
+        Parameter::Encrypted,
+        Described::new(
+            "encrypted",
+            FLAG,
+            "encrypt the volume; of a clone `true` demands that its source is encrypted",
+        )
+        .or("the account's setting")
+        .not("`false`: clones"),
+    ),
+    (
+        Parameter::KmsKeyId,
+        Described::new(
+            "kmsKeyId",
+            "ARN of a KMS key",
+            "key of the encryption; encrypts whatever `encrypted` says; of a clone it must be the key of its source",
+        )
+        .or("the account's default key"),
+    ),
+    (
+        Parameter::Format(FormatKey::BlockSize),
+        Described::new("blockSize", SIZE, "bytes of a block of the file system").not(FILE_SYSTEM_ONLY),
+    ),
+    (
+        Parameter::Format(FormatKey::InodeSize),
+        Described::new("inodeSize", SIZE, "bytes of an inode").not(FILE_SYSTEM_ONLY),
+    ),
+    (
+        Parameter::Format(FormatKey::BytesPerInode),
+        Described::new("bytesPerInode", SIZE, "one inode for so many bytes").not(EXT_ONLY),
+    ),
+    (
+        Parameter::Format(FormatKey::NumberOfInodes),
+        Described::new("numberOfInodes", SIZE, "so many inodes").not(EXT_ONLY),
+    ),
+    (
+        Parameter::Format(FormatKey::Bigalloc),
+        Described::new("ext4BigAlloc", FLAG, "ext4 with clusters of blocks").or("`false`").not(EXT4_ONLY),
+    ),
+    (
+        Parameter::Format(FormatKey::ClusterSize),
+        Described::new("ext4ClusterSize", SIZE, "bytes of such a cluster; needs `ext4BigAlloc: \"true\"`").not(EXT4_ONLY),
+    ),
+    (
+        Parameter::Format(FormatKey::Encryption),
+        Described::new("ext4EncryptionSupport", FLAG, "ext4 that can encrypt directories").or("`false`").not(EXT4_ONLY),
+    ),
+    (
+        Parameter::FormatBlankRestore,
+        Described::new(
+            "formatBlankRestore",
+            FLAG,
+            "a volume from a snapshot or a clone may be formatted when it is proven blank; otherwise it never is",
+        )
+        .or("`false`"),
+    ),
+    (
+        Parameter::BlockUntilInitialized,
+        Described::new(
+            "blockAttachUntilInitialized",
+            FLAG,
+            "attach the volume only when EC2 has loaded all data of its snapshot",
+        )
+        .or("`false`"),
+    ),
+    (
+        Parameter::PvcName,
+        Described::new(PVC_NAME_KEY, FROM_PROVISIONER, "tag `kubernetes.io/created-for/pvc/name`, and `.PVCName` in templates"),
+    ),
+    (
+        Parameter::PvcNamespace,
+        Described::new(
+            PVC_NAMESPACE_KEY,
+            FROM_PROVISIONER,
+            "tag `kubernetes.io/created-for/pvc/namespace`, and `.PVCNamespace` in templates",
+        ),
+    ),
+    (
+        Parameter::PvName,
+        Described::new(PV_NAME_KEY, FROM_PROVISIONER, "tag `kubernetes.io/created-for/pv/name`, and `.PVName` in templates"),
+    ),
+    (
+        Parameter::Ignored,
+        Described::new("fsType", "any", "none, deprecated: the file system is `csi.storage.k8s.io/fstype`, which the provisioner reads"),
+    ),
+    (Parameter::Ignored, Described::new("blockExpress", "any", "none, deprecated")),
+];

@@ -1,0 +1,215 @@
+//! VolumeAttributesClasses that the orchestrator applies to volumes, and what it believes of them.
+
+use std::collections::HashMap;
+
+use csi_proto::csi::ControllerModifyVolumeRequest;
+use csi_proto::modify::ModifyVolumePropertiesRequest;
+use ebs_sim::api::SimVolume;
+use tokio::time::Instant;
+
+use crate::content::{GP3, IO2, map};
+use crate::fault_plan::SETTLE;
+use crate::rng::Rng;
+
+/// No volume has so much throughput; what is above tells the class.
+pub(crate) const NO_THROUGHPUT: u64 = 90_000;
+/// The tag that each class sets to a value of its own.
+const TIER: &str = "tier";
+/// The tag that some classes set and the others delete.
+const EXTRA: &str = "extra";
+
+/// A class: what it does not say it leaves as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Class {
+    /// Of its own.
+    pub(crate) serial: u64,
+    pub(crate) kind: Option<&'static str>,
+    iops: Option<u64>,
+    pub(crate) per_gib: Option<u64>,
+    pub(crate) auto: Option<bool>,
+    throughput: Option<u64>,
+    /// It asks for what no volume has.
+    is_bad: bool,
+    has_extra: bool,
+    /// Through the volume modifier's service.
+    by_modifier: bool,
+}
+
+impl Class {
+    /// A class for a volume of that type; another type only where it may change.
+    pub(crate) fn draw(rng: &mut Rng, serial: u64, kind: &'static str, may_change_type: bool) -> Self {
+        let new_kind = (may_change_type && rng.per_mille(200)).then_some(if kind == GP3 { IO2 } else { GP3 });
+        let is_gp3 = new_kind.unwrap_or(kind) == GP3;
+        let must_say_iops = new_kind == Some(IO2);
+        let numbers: &[u64] = if is_gp3 { &[3000, 3500, 4000] } else { &[300, 1000, 3000] };
+        let ratios: &[u64] = if is_gp3 { &[400, 500] } else { &[50, 100] };
+        let iops = (must_say_iops || rng.per_mille(400)).then(|| rng.pick(numbers).copied()).flatten();
+        let per_gib = (iops.is_none() && rng.per_mille(400)).then(|| rng.pick(ratios).copied()).flatten();
+        let auto = rng.per_mille(400).then(|| rng.per_mille(800));
+        let is_bad = rng.per_mille(150);
+        let throughput = match is_bad {
+            true => Some(NO_THROUGHPUT + serial),
+            false => (is_gp3 && rng.per_mille(500)).then(|| rng.pick(&[125, 200, 300]).copied()).flatten(),
+        };
+        let (has_extra, by_modifier) = (rng.per_mille(500), rng.per_mille(200));
+        Self { serial, kind: new_kind, iops, per_gib, auto, throughput, is_bad, has_extra, by_modifier }
+    }
+
+    fn parameters(&self) -> HashMap<String, String> {
+        let mut parameters = map(&[("tagSpecification_1", &format!("{TIER}={}", self.tier()))]);
+        let numbers = [("iops", self.iops), ("iopsPerGB", self.per_gib), ("throughput", self.throughput)];
+        parameters.extend(numbers.into_iter().filter_map(|(key, n)| Some((key.to_owned(), n?.to_string()))));
+        parameters.extend(self.kind.map(|kind| ("type".to_owned(), kind.to_owned())));
+        parameters.extend(self.auto.map(|auto| ("allowAutoIOPSIncreaseOnModify".to_owned(), auto.to_string())));
+        parameters.extend(match self.has_extra {
+            true => map(&[("tagSpecification_2", &format!("{EXTRA}=on"))]),
+            false => map(&[("tagDeletion_1", EXTRA)]),
+        });
+        parameters
+    }
+
+    /// The request of the resizer, or else of the volume modifier.
+    pub(crate) fn request(&self, volume: &str) -> Result<ControllerModifyVolumeRequest, ModifyVolumePropertiesRequest> {
+        let (volume, parameters) = (volume.to_owned(), self.parameters());
+        match self.by_modifier {
+            true => Err(ModifyVolumePropertiesRequest { name: volume, parameters, context: HashMap::new() }),
+            false => Ok(ControllerModifyVolumeRequest {
+                volume_id: volume,
+                mutable_parameters: parameters,
+                ..Default::default()
+            }),
+        }
+    }
+
+    fn tier(&self) -> String {
+        tier(self.serial)
+    }
+
+    /// Some of it is to be seen.
+    pub(crate) fn has_left_its_mark(&self, real: &SimVolume) -> bool {
+        real.tags.get(TIER) == Some(&self.tier())
+    }
+
+    /// EC2 refuses it for a volume of that type and of at least that size.
+    pub(crate) fn may_be_refused(&self, kind: &str, gib: i64) -> bool {
+        let is_gp3 = self.kind.unwrap_or(kind) == GP3;
+        self.is_bad || is_gp3 && self.iops.is_some_and(|iops| iops > 3000 && gib < 6)
+    }
+
+    /// What of it the volume does not have, which had at least that size when it was applied.
+    pub(crate) fn missing_in(&self, real: &SimVolume, gib: i64) -> Option<String> {
+        let iops = self.iops.or_else(|| Some(self.per_gib? * u64::try_from(gib).ok()?));
+        let least = iops.map(|iops| within_limits(iops, &real.volume_type, gib));
+        let rules = [
+            (self.kind.is_none_or(|kind| real.volume_type == kind), "type"),
+            (least.is_none_or(|least| real.iops.is_some_and(|iops| u64::from(iops) >= least)), "IOPS"),
+            (self.throughput.is_none_or(|wanted| real.throughput.map(u64::from) == Some(wanted)), "throughput"),
+            (self.has_left_its_mark(real), "tag tier"),
+            (real.tags.contains_key(EXTRA) == self.has_extra, "tag extra"),
+        ];
+        rules.iter().find(|(holds, _)| !holds).map(|(_, what)| (*what).to_owned())
+    }
+}
+
+/// The value of the tag of that class.
+pub(crate) fn tier(serial: u64) -> String {
+    format!("c{serial}")
+}
+
+/// The tag of a class, by its number.
+pub(crate) fn tier_tag(serial: u64) -> ebs_types::Tags {
+    ebs_types::Tags::from([(TIER.to_owned(), tier(serial))])
+}
+
+/// So many IOPS as a volume of that type, and of at least that size, has at least when it is asked for that many.
+pub(crate) fn within_limits(iops: u64, kind: &str, gib: i64) -> u64 {
+    let (min, per_gib) = if kind == GP3 { (3000, 500) } else { (100, 1000) };
+    iops.clamp(min, min.max(per_gib * u64::try_from(gib).unwrap_or(0)))
+}
+
+/// What is believed of the classes of a volume.
+#[derive(Debug, Clone)]
+pub(crate) struct Changes {
+    /// The type that it has, unless the pending class has changed it.
+    pub(crate) kind: &'static str,
+    /// Asked for and not answered for good.
+    pub(crate) pending: Option<Class>,
+    /// What was applied last, when the volume had so many GiB.
+    pub(crate) applied: Option<(Class, i64)>,
+    /// IOPS for each GiB, from whichever class, and whether growth raises the IOPS by it.
+    pub(crate) ratio: Option<u64>,
+    pub(crate) auto: bool,
+    /// Modify calls in flight.
+    pub(crate) modifying: usize,
+    /// Modify calls so far.
+    pub(crate) calls: u64,
+    answered: Option<Instant>,
+    /// The last answer leaves it open whether the pending class is applied.
+    is_open: bool,
+    /// So often it was too soon since a sidecar began to try.
+    pub(crate) refusals: u32,
+    /// A class of another type was asked for: the first request for the volume does not describe it any more.
+    pub(crate) is_retyped: bool,
+}
+
+impl Changes {
+    pub(crate) fn none(kind: &'static str) -> Self {
+        Self {
+            kind,
+            pending: None,
+            applied: None,
+            ratio: None,
+            auto: false,
+            modifying: 0,
+            calls: 0,
+            answered: None,
+            is_open: false,
+            refusals: 0,
+            is_retyped: false,
+        }
+    }
+
+    /// The class that is there or on its way.
+    pub(crate) fn latest(&self) -> Option<&Class> {
+        self.pending.as_ref().or(self.applied.as_ref().map(|(class, _)| class))
+    }
+
+    /// Another class may be asked for: the last one is there or refused, and nothing of it comes late.
+    pub(crate) fn may_begin_another(&self) -> bool {
+        let is_open = self.pending.is_some() && self.is_open;
+        !is_open && self.modifying == 0 && self.answered.is_none_or(|at| at.elapsed() > SETTLE)
+    }
+
+    pub(crate) fn ask_for(&mut self, class: &Class) {
+        self.is_retyped |= class.kind.is_some();
+        if self.pending.as_ref() != Some(class) {
+            self.refusals = 0;
+        }
+        (self.pending, self.is_open) = (Some(class.clone()), true);
+        self.modifying += 1;
+        self.calls += 1;
+    }
+
+    /// A call was answered, for good or not.
+    pub(crate) fn hear(&mut self, is_for_good: bool) {
+        self.modifying -= 1;
+        self.answered = Some(Instant::now());
+        self.is_open = !is_for_good;
+    }
+
+    /// It is there, on a volume that had so many GiB when it was asked for.
+    pub(crate) fn apply(&mut self, class: &Class, gib: i64) {
+        self.kind = class.kind.unwrap_or(self.kind);
+        self.ratio = class.per_gib.or(self.ratio);
+        self.auto = class.auto.unwrap_or(self.auto);
+        (self.pending, self.refusals) = (None, 0);
+        self.applied = Some((class.clone(), gib));
+    }
+
+    /// The ratio by which growth that is asked for now must raise the IOPS.
+    pub(crate) fn ratio_for_growth(&self) -> Option<u64> {
+        let is_settled =
+            self.pending.is_none() && self.modifying == 0 && self.answered.is_some_and(|at| at.elapsed() > SETTLE);
+        self.ratio.filter(|_| is_settled && self.auto)
+    }
+}

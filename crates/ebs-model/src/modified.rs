@@ -1,0 +1,134 @@
+//! What the orchestrator makes of the answers to changes of volumes: classes and growth.
+
+use ebs_ec2::Ec2;
+use ebs_sim::api::{SimVolume, StateView};
+
+use crate::answers::unexpected;
+use crate::beliefs::VolumeBelief;
+use crate::calls::Call;
+use crate::classes::{Class, within_limits};
+use crate::content;
+use crate::driver::{Answer, Reply, RpcCode, RpcError};
+use crate::world::{Checked, World, broken};
+
+impl<E: Ec2> World<E> {
+    pub(crate) fn expanded(
+        &mut self,
+        call: &Call,
+        id: &str,
+        gib: i64,
+        (answer, truth): (Answer, &StateView),
+    ) -> Checked {
+        // It had the size when EC2 was asked last, and the provisioner had it deleted since.
+        let is_deleting = self.is_deleting(id);
+        if let Some(disk) = self.beliefs.disk(id) {
+            disk.growing = disk.growing.saturating_sub(1);
+            disk.growth_refusals += u32::from(matches!(&answer, Err(e) if e.code == RpcCode::FailedPrecondition));
+        }
+        match answer {
+            Ok(Reply::Expanded(bytes)) => {
+                let answered = content::gib(bytes);
+                let real = truth.volumes.iter().find(|v| v.id == id);
+                if answered < gib {
+                    return broken(format!("{id} was to have {gib} GiB and is reported to have {answered}"));
+                }
+                if let Some(disk) = self.beliefs.disk(id) {
+                    disk.gib = disk.gib.max(answered);
+                    let size = real.map(|v| i64::from(v.size_gib));
+                    if size.map_or(!is_deleting, |size| size < answered) {
+                        return broken(format!("{id} is reported to have {answered} GiB and has {size:?}"));
+                    }
+                }
+                self.check_ratio(call, id, answered, real)
+            }
+            Ok(_) => broken("Expand was answered with something else"),
+            Err(refused) if self.is_expected_of_a_change(call, id, &refused) => Ok(()),
+            Err(refused) => unexpected("ControllerExpandVolume", id, &refused),
+        }
+    }
+
+    /// Growth raises the IOPS by the ratio that a class has left, when a class allows it.
+    fn check_ratio(&mut self, call: &Call, id: &str, gib: i64, real: Option<&SimVolume>) -> Checked {
+        let (Some(ratio), Some(disk), Some(real)) = (call.ratio, self.beliefs.disk(id), real) else { return Ok(()) };
+        if disk.changes.calls != call.others_before {
+            return Ok(());
+        }
+        let least = within_limits(ratio * u64::try_from(gib).unwrap_or(0), &real.volume_type, gib);
+        match real.iops {
+            Some(iops) if u64::from(iops) < least => {
+                broken(format!("{id} has {gib} GiB and was to have {least} IOPS by its tags, and has {iops}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn modified(
+        &mut self,
+        call: &Call,
+        id: &str,
+        class: &Class,
+        (answer, truth): (Answer, &StateView),
+    ) -> Checked {
+        let is_deleting = self.is_deleting(id);
+        if let Some(disk) = self.beliefs.disk(id) {
+            let codes = [RpcCode::InvalidArgument, RpcCode::FailedPrecondition];
+            disk.changes.hear(answer.as_ref().map_or_else(|refused| codes.contains(&refused.code), |_| true));
+        }
+        let real = truth.volumes.iter().find(|v| v.id == id);
+        match answer {
+            Ok(Reply::Done) => match (self.beliefs.disk(id), real) {
+                (Some(disk), Some(real)) => {
+                    if let Some(what) = class.missing_in(real, call.gib) {
+                        return broken(format!("{id} was modified, but its {what} is not that of {class:?}: {real:?}"));
+                    }
+                    disk.changes.apply(class, call.gib);
+                    Ok(())
+                }
+                (Some(_), None) if !is_deleting => broken(format!("{id} was modified, and EC2 does not have it")),
+                _ => Ok(()),
+            },
+            Ok(_) => broken("Modify was answered with something else"),
+            Err(refused) => self.modification_refused(call, id, class, (&refused, real)),
+        }
+    }
+
+    fn modification_refused(
+        &mut self,
+        call: &Call,
+        id: &str,
+        class: &Class,
+        (refused, real): (&RpcError, Option<&SimVolume>),
+    ) -> Checked {
+        if self.is_expected_of_a_change(call, id, refused) {
+            if let (RpcCode::FailedPrecondition, Some(disk)) = (refused.code, self.beliefs.disk(id)) {
+                disk.changes.refusals += 1;
+            }
+            return Ok(());
+        }
+        let Some(disk) = self.beliefs.disk(id) else { return Ok(()) };
+        let is_infeasible =
+            refused.code == RpcCode::InvalidArgument && class.may_be_refused(disk.changes.kind, call.gib);
+        if !is_infeasible {
+            return unexpected("ControllerModifyVolume", id, refused);
+        }
+        if real.is_some_and(|real| class.has_left_its_mark(real)) {
+            return broken(format!("{class:?} was called infeasible for {id}, and its tag is there: {refused:?}"));
+        }
+        (disk.changes.pending, disk.changes.refusals) = (None, 0);
+        Ok(())
+    }
+
+    /// What class and growth may both be told.
+    fn is_expected_of_a_change(&self, call: &Call, id: &str, refused: &RpcError) -> bool {
+        match refused.code {
+            // Too many modifications in a day, or one too soon.
+            RpcCode::FailedPrecondition => true,
+            RpcCode::NotFound => !call.was_sure || !self.beliefs.is_sure_of(id) || self.network.was_unknown(id),
+            code => self.is_denial(refused) || !code.is_final(false),
+        }
+    }
+
+    fn is_deleting(&mut self, id: &str) -> bool {
+        self.beliefs.owner(id).is_some_and(|claim| matches!(claim.state, VolumeBelief::Deleting(_)))
+    }
+}
