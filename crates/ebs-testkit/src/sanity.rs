@@ -27,6 +27,8 @@ pub struct SanitySpec {
     pub access: &'static str,
     /// Volumes and nodes that do not exist have ids that EC2 could have given, instead of words.
     pub ec2_ids: bool,
+    /// As many volumes are attached as the node says it can have, and one more.
+    pub attach_limit: bool,
     /// After so long each call is given up and repeated, as sidecars repeat what has no final answer; `None`: a call may
     /// take as long as it takes.
     pub call_timeout: Option<Duration>,
@@ -169,7 +171,7 @@ fn flags(spec: &SanitySpec, report: &Path, call_report: &Path) -> anyhow::Result
         ("csi.testsnapshotparameters", file("snapshot.yaml", &parameters[3..].iter().map(entry).collect::<Vec<_>>())?),
         ("csi.secrets", file("secrets.yaml", &secrets)?),
         ("csi.testvolumeaccesstype", spec.access.to_owned()),
-        ("csi.testnodevolumeattachlimit", "true".to_owned()),
+        ("csi.testnodevolumeattachlimit", spec.attach_limit.to_string()),
         ("ec2-ids", spec.ec2_ids.to_string()),
         ("call-report", call_report.display().to_string()),
         ("ginkgo.json-report", report.display().to_string()),
