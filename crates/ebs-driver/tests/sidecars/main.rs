@@ -1,0 +1,98 @@
+//! What the official sidecars have sent, recorded once against a real API server (`scripts/record-sidecars`), sent again to our
+//! controller over a simulated EC2 in memory, on paused time: in the same order, with the same overlaps, deadlines, secrets and
+//! metadata, ids replaced. Every code and reply must be the recorded one, and nothing may be left. Then once more for each call,
+//! with a sidecar that dies while it waits for the answer, starts anew and asks again.
+
+#[cfg(test)]
+mod messages;
+#[cfg(test)]
+mod recording;
+#[cfg(test)]
+mod replay;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::recording::{End, Line, Recording};
+    use crate::replay::{Death, replay};
+
+    const RECORDINGS: [(&str, &str); 7] = [
+        ("life", include_str!("recordings/life.jsonl")),
+        ("snapshots", include_str!("recordings/snapshots.jsonl")),
+        ("refused", include_str!("recordings/refused.jsonl")),
+        ("slow", include_str!("recordings/slow.jsonl")),
+        ("secrets", include_str!("recordings/secrets.jsonl")),
+        ("killed", include_str!("recordings/killed.jsonl")),
+        ("modify", include_str!("recordings/modify.jsonl")),
+    ];
+
+    fn recordings() -> Vec<Recording> {
+        RECORDINGS.map(|(name, text)| Recording::parse(name, text)).into()
+    }
+
+    /// What the official sidecars send is answered as it was when it was recorded, and in the end EC2 has nothing left:
+    /// volumes for pods, expansions, snapshots, restores and clones, refusals, retries of slow calls, secrets, sidecars that were
+    /// killed, attribute classes.
+    ///
+    /// Rule: D-1, D-10; sidecars.md 3.2, 3.5, 4, 5, 6, 7
+    #[tokio::test(start_paused = true)]
+    async fn what_the_official_sidecars_send_is_answered_as_recorded() {
+        for recording in recordings() {
+            replay(&recording, None).await;
+        }
+    }
+
+    /// A sidecar that dies at any moment between a call and its answer, and repeats the call after its restart, gets what it
+    /// would have got, with no second volume or snapshot, and nothing is left in the end.
+    ///
+    /// Rule: D-10, D-27; sidecars.md 2
+    #[tokio::test(start_paused = true)]
+    async fn a_sidecar_that_dies_between_a_call_and_its_answer_repeats_it_and_nothing_is_left_or_doubled() {
+        let mut deaths = 0;
+        for recording in recordings() {
+            for place in recording.mutations() {
+                let took = recording.lines[place].took();
+                for after in [Duration::from_millis(1), took / 2, took.saturating_sub(Duration::from_millis(1))] {
+                    replay(&recording, Some(Death { place, after })).await;
+                    deaths += 1;
+                }
+            }
+        }
+        assert!(deaths > 100, "only {deaths} deaths");
+    }
+
+    /// The recordings hold what they are for: calls that were given up by their deadline, calls whose sidecar died, refusals for
+    /// good, secrets, the metadata that `--extra-create-metadata` adds, and every mutating RPC.
+    ///
+    /// Rule: own rule (tests)
+    #[test]
+    fn the_recordings_have_deadlines_deaths_refusals_secrets_metadata_and_every_mutating_rpc() {
+        let lines: Vec<_> = recordings().into_iter().flat_map(|recording| recording.lines).collect();
+        for end in [End::Deadline, End::Gone] {
+            assert!(lines.iter().any(|line| line.end == end), "{end:?}");
+        }
+        assert!(lines.iter().any(|line| line.code.as_deref() == Some("InvalidArgument")));
+        for method in [
+            "CreateVolume",
+            "DeleteVolume",
+            "ControllerPublishVolume",
+            "ControllerUnpublishVolume",
+            "ControllerExpandVolume",
+            "ControllerModifyVolume",
+            "CreateSnapshot",
+            "DeleteSnapshot",
+        ] {
+            assert!(lines.iter().any(|line| line.method == method), "{method}");
+        }
+        for method in ["CreateVolume", "ControllerPublishVolume", "ControllerExpandVolume", "CreateSnapshot"] {
+            let with_secret = |line: &Line| line.method == method && line.request.get("secrets").is_some();
+            assert!(lines.iter().any(with_secret), "{method} with a secret");
+        }
+        let text = RECORDINGS.map(|(_, text)| text).concat();
+        for key in ["pvc/name", "pvc/namespace", "pv/name", "volumesnapshot/name", "volumesnapshotcontent/name"] {
+            assert!(text.contains(&format!("csi.storage.k8s.io/{key}")), "{key}");
+        }
+        assert!(!text.contains("made-up"), "a secret is recorded");
+    }
+}

@@ -1,0 +1,96 @@
+//! A recording as `acceptance/recorder` writes it: a line about itself, then a line a call.
+
+use std::time::Duration;
+
+use ebs_sim::engine::TimingOverride;
+use serde::Deserialize;
+use serde_json::Value;
+
+pub(crate) struct Recording {
+    pub(crate) name: String,
+    /// How long EC2 took.
+    pub(crate) timing: TimingOverride,
+    /// The placeholder of the instance that is the node.
+    pub(crate) instance: String,
+    /// In the order in which the calls began.
+    pub(crate) lines: Vec<Line>,
+}
+
+#[derive(Deserialize)]
+struct Head {
+    timing: TimingOverride,
+    instance: String,
+}
+
+/// One call of a sidecar.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Line {
+    /// The sidecar.
+    pub(crate) from: String,
+    /// Its how many-th connection.
+    pub(crate) connection: u32,
+    pub(crate) method: String,
+    at_ms: u64,
+    took_ms: u64,
+    deadline_ms: Option<u64>,
+    pub(crate) request: Value,
+    pub(crate) end: End,
+    /// Of an answer, as Go names it.
+    pub(crate) code: Option<String>,
+    /// For people.
+    #[serde(rename = "message")]
+    _message: Option<String>,
+    pub(crate) reply: Option<Value>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum End {
+    Answered,
+    /// The call's deadline has passed.
+    Deadline,
+    /// The sidecar has ended.
+    Gone,
+}
+
+impl Recording {
+    /// # Panics
+    /// When it is not one.
+    pub(crate) fn parse(name: &str, text: &str) -> Self {
+        let mut lines = text.lines();
+        let head = lines.next().unwrap_or_else(|| panic!("{name} is empty"));
+        let Head { timing, instance } = serde_json::from_str(head).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let line = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{name}: {error}: {line}"));
+        Self { name: name.to_owned(), timing, instance, lines: lines.map(line).collect() }
+    }
+
+    /// The places of the calls that change something.
+    pub(crate) fn mutations(&self) -> Vec<usize> {
+        let mutates =
+            |line: &Line| !line.method.contains("Get") && !line.method.starts_with("List") && line.method != "Probe";
+        self.lines.iter().enumerate().filter(|(_, line)| mutates(line)).map(|(place, _)| place).collect()
+    }
+
+    /// The earlier calls that had ended when this one began: it may need what they were answered.
+    pub(crate) fn ended_before(&self, place: usize) -> impl Iterator<Item = usize> {
+        let began = self.lines[place].at();
+        (0..place).filter(move |earlier| self.lines[*earlier].at() + self.lines[*earlier].took() <= began)
+    }
+}
+
+impl Line {
+    /// When it began, from the recording's beginning on.
+    pub(crate) fn at(&self) -> Duration {
+        Duration::from_millis(self.at_ms)
+    }
+
+    pub(crate) fn took(&self) -> Duration {
+        Duration::from_millis(self.took_ms)
+    }
+
+    /// How long the sidecar would have waited.
+    pub(crate) fn deadline(&self) -> Duration {
+        self.deadline_ms.map_or(Duration::from_hours(1), Duration::from_millis)
+    }
+}

@@ -1,0 +1,380 @@
+//! Plays a recording: our services in the driver's place, an EC2 in memory, and sidecars that do what the recorded ones did.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use csi_proto::csi;
+use csi_proto::csi::controller_server::Controller;
+use csi_proto::csi::identity_server::Identity;
+use ebs_cloud::{Cloud, CloudConfig};
+use ebs_driver::config::{DriverConfig, DriverOptions, Mode};
+use ebs_driver::controller::{ControllerOptions, ControllerService};
+use ebs_driver::identity::{AlwaysHealthy, IdentityService, Readiness};
+use ebs_driver::operation::Operations;
+use ebs_sim::engine::{EngineConfig, Timing};
+use ebs_sim::iam::Shipped;
+use ebs_sim::port::SimEc2;
+use ebs_types::{ConnectionId, DriverName};
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tonic::{Request, Status};
+
+use crate::messages::{self, Fields};
+use crate::recording::{End, Line, Recording};
+
+/// An instance that EC2 does not know.
+const NOBODY: &str = "i-0123456789abcdef0";
+/// How long a sidecar takes to start anew, and its first pause after a failure.
+const PAUSE: Duration = Duration::from_secs(1);
+/// After so many tries a sidecar's wish counts as never met.
+const PATIENCE: usize = 100;
+/// What no replay takes, on paused time.
+const BOUND: Duration = Duration::from_hours(6);
+
+/// The sidecar that makes the call at `place` dies so long after it has sent it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Death {
+    pub(crate) place: usize,
+    pub(crate) after: Duration,
+}
+
+#[derive(Debug)]
+enum Outcome {
+    Answered(Result<Value, String>),
+    Deadline,
+    Gone,
+}
+
+/// What the sidecar makes of an outcome.
+enum Verdict {
+    AsRecorded,
+    /// Not there yet: it asks again.
+    Again,
+    Wrong(String),
+}
+
+struct Stage<'a> {
+    recording: &'a Recording,
+    death: Option<Death>,
+    ec2: SimEc2,
+    controller: ControllerService<SimEc2>,
+    identity: IdentityService<AlwaysHealthy>,
+    began: Instant,
+    /// Calls that have ended.
+    ended: watch::Sender<BTreeSet<usize>>,
+    /// What stands for the placeholders.
+    names: Mutex<BTreeMap<String, String>>,
+    /// By sidecar, its connection, and how often it has died here.
+    connections: Mutex<BTreeMap<(String, u32, bool), ConnectionId>>,
+    has_died: Mutex<BTreeSet<String>>,
+}
+
+/// Plays the whole recording.
+///
+/// # Panics
+/// At the first thing that is not as recorded, or when something is left or there twice.
+pub(crate) async fn replay(recording: &Recording, death: Option<Death>) {
+    let stage = Stage::set_up(recording, death).await;
+    let calls = join_all((0..recording.lines.len()).map(|place| stage.play(place)));
+    if tokio::time::timeout(BOUND, calls).await.is_err() {
+        panic!("{}: it never ends", stage.what());
+    }
+    stage.nothing_is_left().await;
+}
+
+impl<'a> Stage<'a> {
+    async fn set_up(recording: &'a Recording, death: Option<Death>) -> Self {
+        let config = EngineConfig { timing: Timing::Realistic, seed: Some(1), ..EngineConfig::default() };
+        let ec2 = SimEc2::start(config).await.expect("an engine in memory starts");
+        ec2.engine().least_rights().demand(Shipped::ManagedV2);
+        ec2.engine().set_timing(recording.timing).await;
+        let [node, _] = ec2.instance_ids().await;
+        let cloud = Cloud::new(Arc::new(ec2.clone()), CloudConfig::new(DriverName::default()));
+        let controller = ControllerService::new(Arc::new(cloud), ControllerOptions::default(), Operations::new());
+        Self {
+            recording,
+            death,
+            ec2,
+            controller,
+            identity: identity(),
+            began: Instant::now(),
+            ended: watch::Sender::default(),
+            names: Mutex::new(BTreeMap::from([(recording.instance.clone(), node.to_string())])),
+            connections: Mutex::default(),
+            has_died: Mutex::default(),
+        }
+    }
+
+    fn what(&self) -> String {
+        match self.death {
+            None => self.recording.name.clone(),
+            Some(Death { place, after }) => {
+                let Line { from, method, .. } = &self.recording.lines[place];
+                format!("{}: {from} dies {after:?} after call {place}, {method}", self.recording.name)
+            }
+        }
+    }
+
+    /// One call, from its turn to its end, with what the sidecar does about it.
+    async fn play(&self, place: usize) {
+        let line = &self.recording.lines[place];
+        let before: BTreeSet<usize> = self.recording.ended_before(place).collect();
+        self.ended.subscribe().wait_for(|ended| before.is_subset(ended)).await.expect("the stage holds the sender");
+        tokio::time::sleep_until(self.began + line.at()).await;
+        if let Some(death) = self.death.filter(|death| death.place == place) {
+            let _unheard = self.attempt(line, death.after, End::Gone).await;
+            lock(&self.has_died).insert(line.from.clone());
+            tokio::time::sleep(PAUSE).await;
+        }
+        let mut tries = 0;
+        loop {
+            let (limit, end) =
+                if line.end == End::Gone { (line.took(), End::Gone) } else { (line.deadline(), End::Deadline) };
+            let outcome = self.attempt(line, limit, end).await;
+            self.nothing_is_there_twice().await;
+            match self.verdict(line, &outcome) {
+                Verdict::AsRecorded => break,
+                Verdict::Again if tries < PATIENCE => tokio::time::sleep(PAUSE).await,
+                Verdict::Again => panic!("{}: call {place}, {}: never met: {outcome:?}", self.what(), line.method),
+                Verdict::Wrong(why) => panic!("{}: call {place}, {}: {why}: {outcome:?}", self.what(), line.method),
+            }
+            tries += 1;
+        }
+        self.ended.send_modify(|ended| ended.extend([place]));
+    }
+
+    async fn attempt(&self, line: &Line, limit: Duration, end: End) -> Outcome {
+        match tokio::time::timeout(limit, self.call(line)).await {
+            Ok(answer) => Outcome::Answered(answer.map_err(|status| format!("{:?}", status.code()))),
+            Err(_elapsed) if end == End::Gone => Outcome::Gone,
+            Err(_elapsed) => Outcome::Deadline,
+        }
+    }
+
+    async fn call(&self, line: &Line) -> Result<Value, Status> {
+        let fields: Fields = serde_json::from_value(self.with_names(&line.request))
+            .unwrap_or_else(|error| panic!("{}: {}: {error}", self.what(), line.method));
+        let controller = &self.controller;
+        Ok(match line.method.as_str() {
+            "Probe" => {
+                json!({"ready": self.identity.probe(Request::new(Default::default())).await?.into_inner().ready})
+            }
+            "GetPluginInfo" => {
+                let info = self.identity.get_plugin_info(Request::new(Default::default())).await?.into_inner();
+                json!({"name": info.name, "vendor_version": info.vendor_version})
+            }
+            "GetPluginCapabilities" => {
+                let all = self
+                    .identity
+                    .get_plugin_capabilities(Request::new(Default::default()))
+                    .await?
+                    .into_inner()
+                    .capabilities;
+                json!({"capabilities": all.into_iter().map(plugin_capability).collect::<Vec<_>>()})
+            }
+            "ControllerGetCapabilities" => {
+                let all = controller
+                    .controller_get_capabilities(Request::new(Default::default()))
+                    .await?
+                    .into_inner()
+                    .capabilities;
+                json!({"capabilities": all.into_iter().map(capability).collect::<Vec<_>>()})
+            }
+            "CreateVolume" => {
+                let reply = controller.create_volume(self.over(line, fields.create_volume())).await?.into_inner();
+                messages::volume(reply.volume.expect("a volume"))
+            }
+            "DeleteVolume" => {
+                controller.delete_volume(self.over(line, fields.delete_volume())).await?;
+                json!({})
+            }
+            "ControllerPublishVolume" => {
+                let reply = controller.controller_publish_volume(self.over(line, fields.publish())).await?;
+                messages::published(&reply.into_inner().publish_context)
+            }
+            "ControllerUnpublishVolume" => {
+                controller.controller_unpublish_volume(self.over(line, fields.unpublish())).await?;
+                json!({})
+            }
+            "ControllerExpandVolume" => {
+                let reply = controller.controller_expand_volume(self.over(line, fields.expand())).await?;
+                messages::expanded(&reply.into_inner())
+            }
+            "ControllerModifyVolume" => {
+                controller.controller_modify_volume(self.over(line, fields.modify())).await?;
+                json!({})
+            }
+            "CreateSnapshot" => {
+                let reply = controller.create_snapshot(self.over(line, fields.create_snapshot())).await?.into_inner();
+                messages::snapshot(reply.snapshot.expect("a snapshot"))
+            }
+            "DeleteSnapshot" => {
+                controller.delete_snapshot(self.over(line, fields.delete_snapshot())).await?;
+                json!({})
+            }
+            // Of a service that the driver does not have: so the server answers, which is not part of a replay.
+            "GroupControllerGetCapabilities" => return Err(Status::unimplemented("no such service")),
+            other => panic!("{}: no sidecar calls {other}", self.what()),
+        })
+    }
+
+    /// Over the sidecar's connection; one that has died and lives again has another.
+    fn over<R>(&self, line: &Line, request: R) -> Request<R> {
+        let lives_again = lock(&self.has_died).contains(&line.from);
+        let key = (line.from.clone(), line.connection, lives_again);
+        let connection = *lock(&self.connections).entry(key).or_insert_with(ConnectionId::unique);
+        let mut request = Request::new(request);
+        request.extensions_mut().insert(connection);
+        request
+    }
+
+    /// The request with our ids in it.
+    fn with_names(&self, request: &Value) -> Value {
+        let mut text = request.to_string();
+        for (placeholder, name) in lock(&self.names).iter() {
+            text = text.replace(placeholder, name);
+        }
+        for unknown in ["{instance 1}", "{instance 2}"] {
+            text = text.replace(unknown, NOBODY);
+        }
+        assert!(!text.contains("{volume ") && !text.contains("{snapshot "), "{}: what is {text}", self.what());
+        serde_json::from_str(&text).expect("still JSON")
+    }
+
+    fn verdict(&self, line: &Line, outcome: &Outcome) -> Verdict {
+        // After a death calls come at other times: one that was given up may now be answered, and the other way round.
+        let shifted = self.death.is_some();
+        match (line.end, outcome) {
+            (End::Answered, Outcome::Answered(Ok(reply))) => match (&line.code, &line.reply) {
+                (Some(code), Some(recorded)) if code == "OK" => self.compare(recorded, reply),
+                _ => Verdict::Wrong(format!("was refused as {:?}", line.code)),
+            },
+            (End::Answered, Outcome::Answered(Err(code))) if line.code.as_ref() == Some(code) => Verdict::AsRecorded,
+            (End::Answered, Outcome::Deadline) if shifted => Verdict::Again,
+            (End::Answered | End::Deadline, Outcome::Answered(Err(code))) if shifted && !is_final(code) => {
+                Verdict::Again
+            }
+            (End::Deadline, Outcome::Answered(Ok(_))) if shifted => Verdict::AsRecorded,
+            (End::Deadline, Outcome::Deadline) | (End::Gone, Outcome::Gone | Outcome::Answered(Ok(_))) => {
+                Verdict::AsRecorded
+            }
+            (end, _) => Verdict::Wrong(format!("was {end:?} {:?}", line.code)),
+        }
+    }
+
+    /// A snapshot that is not as ready as the recorded one is asked for again; one that is ready sooner is as good.
+    fn compare(&self, recorded: &Value, reply: &Value) -> Verdict {
+        let ready = |value: &Value| value.pointer("/snapshot/ready_to_use").is_some();
+        let mut reply = reply.clone();
+        match (ready(recorded), ready(&reply)) {
+            (true, false) => return Verdict::Again,
+            (false, true) => drop(reply["snapshot"].as_object_mut().and_then(|fields| fields.remove("ready_to_use"))),
+            _ => {}
+        }
+        match self.agree(recorded, &reply) {
+            Ok(()) => Verdict::AsRecorded,
+            Err(why) => Verdict::Wrong(why),
+        }
+    }
+
+    /// Equal but for ids and times; a placeholder that nobody knows yet gets its meaning here.
+    fn agree(&self, recorded: &Value, got: &Value) -> Result<(), String> {
+        let differ = || Err(format!("was {recorded}, is {got}"));
+        match (recorded, got) {
+            (Value::String(recorded), Value::String(got)) => match recorded.as_str() {
+                "{time}" | "{version}" if !got.is_empty() => Ok(()),
+                placeholder if placeholder.starts_with('{') => {
+                    let mut names = lock(&self.names);
+                    let known = names.entry(placeholder.to_owned()).or_insert_with(|| got.clone());
+                    if known == got { Ok(()) } else { Err(format!("{placeholder} was {known}, is {got}")) }
+                }
+                plain if plain == got => Ok(()),
+                _ => differ(),
+            },
+            (Value::Array(recorded), Value::Array(got)) if recorded.len() == got.len() => {
+                recorded.iter().zip(got).try_for_each(|(recorded, got)| self.agree(recorded, got))
+            }
+            (Value::Object(recorded), Value::Object(fields)) if recorded.keys().eq(fields.keys()) => {
+                recorded.iter().try_for_each(|(name, recorded)| match (name.as_str(), recorded, &fields[name]) {
+                    // What the driver can do has grown since: fine.
+                    ("capabilities", Value::Array(old), Value::Array(new))
+                        if old.iter().all(|one| new.contains(one)) =>
+                    {
+                        Ok(())
+                    }
+                    (_, recorded, got) => self.agree(recorded, got),
+                })
+            }
+            _ if recorded == got => Ok(()),
+            _ => differ(),
+        }
+    }
+
+    async fn nothing_is_there_twice(&self) {
+        let state = self.ec2.engine().snapshot_of_state().await;
+        let live = state.volumes.iter().filter(|volume| !volume.state.starts_with("delet"));
+        let volumes = live.filter_map(|volume| volume.tags.get("CSIVolumeName"));
+        let snapshots = state.snapshots.iter().filter_map(|snapshot| snapshot.tags.get("CSIVolumeSnapshotName"));
+        let mut seen = BTreeSet::new();
+        for name in volumes.chain(snapshots) {
+            assert!(seen.insert(name.clone()), "{}: {name} is there twice", self.what());
+        }
+    }
+
+    async fn nothing_is_left(&self) {
+        // The last call may have left something to be done.
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        let state = self.ec2.engine().snapshot_of_state().await;
+        let volumes = state.volumes.iter().filter(|volume| volume.tags.contains_key("CSIVolumeName"));
+        let left: Vec<_> = volumes.filter(|v| !v.state.starts_with("delet")).map(|v| (&v.id, &v.state)).collect();
+        assert!(left.is_empty(), "{}: EC2 still has {left:?}", self.what());
+        let left: Vec<_> = state.snapshots.iter().map(|snapshot| &snapshot.id).collect();
+        assert!(left.is_empty(), "{}: EC2 still has {left:?}", self.what());
+        self.ec2.engine().least_rights().check().unwrap_or_else(|told| panic!("{}: {told}", self.what()));
+    }
+}
+
+/// The codes after which a sidecar takes it that nothing goes on any more (`sidecars.md` 1).
+fn is_final(code: &str) -> bool {
+    !["Cancelled", "DeadlineExceeded", "Unavailable", "Aborted"].contains(&code)
+}
+
+fn identity() -> IdentityService<AlwaysHealthy> {
+    let config = DriverConfig::new(&DriverOptions {
+        mode: Mode::Controller,
+        version: "v0".to_owned(),
+        endpoint: "unix:///tmp/csi.sock".to_owned(),
+        endpoint_mode: "0600".to_owned(),
+        extra_tags: Vec::new(),
+        extra_volume_tags: Vec::new(),
+        cluster_id: String::new(),
+        warn_on_invalid_tag: false,
+    });
+    IdentityService::new(&config.expect("a valid configuration"), Readiness::new(AlwaysHealthy))
+}
+
+fn capability(capability: csi::ControllerServiceCapability) -> Value {
+    use csi::controller_service_capability::{Type, rpc};
+    let Some(Type::Rpc(it)) = capability.r#type else { panic!("an empty capability") };
+    json!({"rpc": {"type": rpc::Type::try_from(it.r#type).expect("a capability of CSI").as_str_name()}})
+}
+
+fn plugin_capability(capability: csi::PluginCapability) -> Value {
+    use csi::plugin_capability::{Type, service, volume_expansion};
+    match capability.r#type.expect("a capability of some kind") {
+        Type::Service(it) => {
+            json!({"service": {"type": service::Type::try_from(it.r#type).expect("a service of CSI").as_str_name()}})
+        }
+        Type::VolumeExpansion(it) => {
+            let kind = volume_expansion::Type::try_from(it.r#type).expect("an expansion of CSI");
+            json!({"volume_expansion": {"type": kind.as_str_name()}})
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
