@@ -25,6 +25,11 @@ pub struct SanitySpec {
     pub expanded_bytes: u64,
     /// `mount` or `block`.
     pub access: &'static str,
+    /// Volumes and nodes that do not exist have ids that EC2 could have given, instead of words.
+    pub ec2_ids: bool,
+    /// After so long each call is given up and repeated, as sidecars repeat what has no final answer; `None`: a call may
+    /// take as long as it takes.
+    pub call_timeout: Option<Duration>,
 }
 
 /// How it ended.
@@ -36,7 +41,42 @@ pub struct SanityResult {
     pub failed: BTreeMap<String, String>,
     /// Names of those that skipped themselves, and their reason.
     pub skipped: BTreeMap<String, String>,
+    /// What was called, by the method's name, such as `CreateVolume`.
+    pub calls: BTreeMap<String, Calls>,
 }
+
+/// What became of the calls of one method.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Calls {
+    /// Calls of the suite.
+    pub calls: u64,
+    /// Attempts at them; more than calls where some were repeated.
+    pub sent: u64,
+    /// Attempts that their deadline ended.
+    pub cut_off: u64,
+    /// Attempts that were not answered with OK, by code as Go writes it: `DeadlineExceeded`.
+    pub refused: BTreeMap<String, u64>,
+}
+
+/// What no log of the driver may show: each secret that the suite sends has it.
+pub const SECRET: &str = "made-up-secret-of-csi-sanity";
+
+/// The calls that may have secrets, as csi-sanity's file names them.
+const WITH_SECRETS: [&str; 13] = [
+    "CreateVolumeSecret",
+    "DeleteVolumeSecret",
+    "ControllerPublishVolumeSecret",
+    "ControllerUnpublishVolumeSecret",
+    "ControllerValidateVolumeCapabilitiesSecret",
+    "NodeStageVolumeSecret",
+    "NodePublishVolumeSecret",
+    "CreateSnapshotSecret",
+    "DeleteSnapshotSecret",
+    "ControllerExpandVolumeSecret",
+    "ControllerModifyVolumeSecret",
+    "ListSnapshotsSecret",
+    "GetSnapshotSecret",
+];
 
 #[derive(Debug, Deserialize)]
 struct Suite {
@@ -69,8 +109,8 @@ struct Failure {
 /// # Errors
 /// Says how to get it when the variable is missing or names no file.
 pub fn program() -> anyhow::Result<PathBuf> {
-    let how = "`make test` installs it and sets the variable; by hand: go install \
-               github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity@v5.6.0";
+    let how = "`make test` builds it from acceptance/sanity and sets the variable; by hand: \
+               cd acceptance/sanity && go build -o csi-sanity .";
     let Some(path) = std::env::var_os(PROGRAM).map(PathBuf::from) else {
         bail!("{PROGRAM} is not set: it names the csi-sanity program. {how}");
     };
@@ -86,22 +126,8 @@ pub fn program() -> anyhow::Result<PathBuf> {
 /// When it cannot be run, takes too long or writes no report; failed specs are no error but in the result.
 pub async fn run(program: &Path, spec: &SanitySpec, bound: Duration) -> anyhow::Result<SanityResult> {
     std::fs::create_dir_all(&spec.dir).context("make the directory of csi-sanity")?;
-    let report = spec.dir.join("report.json");
-    let parameters = spec.dir.join("parameters.yaml");
-    std::fs::write(&parameters, "type: gp3\n").context("write the volume parameters")?;
-    let flags = [
-        ("csi.endpoint", format!("unix://{}", spec.socket.display())),
-        ("csi.mountdir", spec.dir.join("target").display().to_string()),
-        ("csi.stagingdir", spec.dir.join("staging").display().to_string()),
-        ("csi.testvolumesize", spec.volume_bytes.to_string()),
-        ("csi.testvolumeexpandsize", spec.expanded_bytes.to_string()),
-        ("csi.testvolumeparameters", parameters.display().to_string()),
-        ("csi.testvolumeaccesstype", spec.access.to_owned()),
-        ("csi.testnodevolumeattachlimit", "true".to_owned()),
-        ("ginkgo.json-report", report.display().to_string()),
-        ("ginkgo.no-color", "true".to_owned()),
-        ("ginkgo.v", "true".to_owned()),
-    ];
+    let [report, call_report] = ["report.json", "calls.json"].map(|name| spec.dir.join(name));
+    let flags = flags(spec, &report, &call_report)?;
     let mut process = Process::spawn(ProcessSpec {
         name: "csi-sanity".to_owned(),
         program: program.to_owned(),
@@ -112,16 +138,54 @@ pub async fn run(program: &Path, spec: &SanitySpec, bound: Duration) -> anyhow::
     let status = process.wait(bound).await.with_context(|| process.log_tail(40))?;
     let text = std::fs::read(&report)
         .with_context(|| format!("csi-sanity ended with {status} and without a report:\n{}", process.log_tail(40)))?;
-    let result = parse(&text)?;
+    let mut result = parse(&text)?;
+    let calls = std::fs::read(&call_report).context("read csi-sanity's report of calls")?;
+    result.calls = serde_json::from_slice(&calls).context("understand csi-sanity's report of calls")?;
     if status.success() != result.failed.is_empty() {
         bail!("csi-sanity ended with {status}, but reports {} failed specs", result.failed.len());
     }
     Ok(result)
 }
 
+/// All of its optional arguments that apply to an EBS driver.
+fn flags(spec: &SanitySpec, report: &Path, call_report: &Path) -> anyhow::Result<Vec<(&'static str, String)>> {
+    let file = |name: &str, lines: &[String]| {
+        let path = spec.dir.join(name);
+        std::fs::write(&path, lines.concat()).with_context(|| format!("write {}", path.display()))?;
+        anyhow::Ok(path.display().to_string())
+    };
+    let parameters = [("type", "gp3"), ("iops", "3000"), ("throughput", "130"), ("tagSpecification_1", "suite=sanity")];
+    let mutable = [("throughput", "200"), ("tagSpecification_1", "suite=sanity-modified")];
+    let entry = |(key, value): &(&str, &str)| format!("{key}: \"{value}\"\n");
+    let secrets = WITH_SECRETS.map(|call| format!("{call}: {{password: {SECRET}}}\n"));
+    let mut flags = vec![
+        ("csi.endpoint", format!("unix://{}", spec.socket.display())),
+        ("csi.mountdir", spec.dir.join("target").display().to_string()),
+        ("csi.stagingdir", spec.dir.join("staging").display().to_string()),
+        ("csi.testvolumesize", spec.volume_bytes.to_string()),
+        ("csi.testvolumeexpandsize", spec.expanded_bytes.to_string()),
+        ("csi.testvolumeparameters", file("parameters.yaml", &parameters.each_ref().map(entry))?),
+        ("csi.testvolumemutableparameters", file("mutable.yaml", &mutable.each_ref().map(entry))?),
+        ("csi.testsnapshotparameters", file("snapshot.yaml", &parameters[3..].iter().map(entry).collect::<Vec<_>>())?),
+        ("csi.secrets", file("secrets.yaml", &secrets)?),
+        ("csi.testvolumeaccesstype", spec.access.to_owned()),
+        ("csi.testnodevolumeattachlimit", "true".to_owned()),
+        ("ec2-ids", spec.ec2_ids.to_string()),
+        ("call-report", call_report.display().to_string()),
+        ("ginkgo.json-report", report.display().to_string()),
+        ("ginkgo.no-color", "true".to_owned()),
+        ("ginkgo.v", "true".to_owned()),
+    ];
+    if let Some(timeout) = spec.call_timeout {
+        flags.push(("call-timeout", format!("{}ms", timeout.as_millis())));
+    }
+    Ok(flags)
+}
+
 fn parse(report: &[u8]) -> anyhow::Result<SanityResult> {
     let suites: Vec<Suite> = serde_json::from_slice(report).context("understand csi-sanity's report")?;
-    let mut result = SanityResult { passed: Vec::new(), failed: BTreeMap::new(), skipped: BTreeMap::new() };
+    let mut result =
+        SanityResult { passed: Vec::new(), failed: BTreeMap::new(), skipped: BTreeMap::new(), calls: BTreeMap::new() };
     for spec in suites.into_iter().flat_map(|suite| suite.specs.unwrap_or_default()) {
         let mut words = spec.containers.unwrap_or_default();
         words.push(if spec.text.is_empty() { spec.kind.clone() } else { spec.text });
