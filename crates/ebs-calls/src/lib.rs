@@ -7,13 +7,18 @@
 //! - [`DescribeBatchers`] ask for many objects in one call, as often as their subscribers need it and the rate limiter
 //!   allows.
 //! - [`TransitionTimes`] learn how long EC2 takes, so that the first poll is neither early nor late.
+//! - [`SharedAnswers`] are asked for once by all who want them, and kept for a while.
 #![warn(missing_docs)]
 
 mod describe;
+mod expiring;
+mod shared_answers;
 mod throttle;
 
 pub use describe::{
     DescribeBatcher, DescribeBatchers, DescribeQuery, Observation, PollTimes, Subscription, Transition,
     TransitionTimes, TypicalRange, pages,
 };
+pub use expiring::Expiring;
+pub use shared_answers::SharedAnswers;
 pub use throttle::{BucketKey, DESCRIBE_TIMEOUT, Ec2Handle, QueuePlace, RateLimited};

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use ebs_calls::{DescribeBatchers, Ec2Handle, QueuePlace, RateLimited};
+use ebs_calls::{DescribeBatchers, Ec2Handle, Expiring, QueuePlace, RateLimited};
 use ebs_ec2::{Ec2, Observer, Snapshot, Volume};
 use ebs_types::{SnapshotId, VolumeId};
 
 use crate::bounds;
 use crate::describe::{FirstPoll, Lookups, ResourceWaiter, Verdict, Zones};
 use crate::error::CloudError;
-use crate::expiring::Expiring;
 use crate::object::Object;
 use crate::op::Op;
 use crate::policy_observer::PolicyObserver;

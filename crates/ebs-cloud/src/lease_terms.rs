@@ -7,11 +7,11 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ebs_calls::Expiring;
 use ebs_types::ConnectionId;
 use tokio::time::Instant;
 
 use crate::bounds::SETTLE;
-use crate::expiring::Expiring;
 
 /// For how long a connection over which nothing comes is remembered.
 const CONNECTION_MEMORY: Duration = Duration::from_secs(7 * 24 * 3600);

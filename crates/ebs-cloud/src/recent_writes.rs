@@ -3,12 +3,12 @@
 use std::hash::Hash;
 use std::time::Duration;
 
+use ebs_calls::Expiring;
 use ebs_types::{ConnectionId, SnapshotId, VolumeId, Waiters};
 use tokio::time::Instant;
 
 use crate::Object;
 use crate::bounds::SETTLE;
-use crate::expiring::Expiring;
 use crate::lease_terms::{LeaseTerms, Sidecar};
 
 /// For how long is remembered since when an object is known, and that a name has none. Whoever comes later than that

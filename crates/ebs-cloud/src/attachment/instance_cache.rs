@@ -7,15 +7,13 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebs_calls::RateLimited;
+use ebs_calls::{Expiring, RateLimited, SharedAnswers};
 use ebs_ec2::{Ec2, Instance, Instances as _};
 use ebs_types::{InstanceId, VolumeId};
 
 use crate::CloudError;
 use crate::context::Context;
-use crate::expiring::Expiring;
 use crate::op::Op;
-use crate::shared_answers::SharedAnswers;
 
 /// For how long a description is used.
 pub(super) const LIFETIME: Duration = Duration::from_secs(30);

@@ -3,12 +3,12 @@
 
 use std::time::{Duration, SystemTime};
 
+use ebs_calls::Expiring;
 use ebs_types::{NodeId, VolumeId};
 use tokio::time::Instant;
 
 use super::proof::{Existed, Expected, is_same};
 use crate::bounds::SETTLE;
-use crate::expiring::Expiring;
 
 /// For how long an attachment that was made or seen is remembered.
 const EXISTED_LIFETIME: Duration = Duration::from_secs(24 * 3600);

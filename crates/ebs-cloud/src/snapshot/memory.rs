@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use ebs_calls::Expiring;
 use ebs_types::{SnapshotId, ZoneName};
 use tokio::time::Instant;
 
-use crate::expiring::Expiring;
 use crate::{CloudError, Lock, SnapshotFeatures, SnapshotSpec};
 
 /// For how long it is remembered. After that a snapshot counts as one that somebody may know, and gets its features once

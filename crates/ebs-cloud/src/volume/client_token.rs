@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
+use ebs_calls::Expiring;
 use sha2::{Digest, Sha256};
-
-use crate::expiring::Expiring;
 
 /// EC2 keeps a token whose volume is gone burnt for about 12 h; a counter that is forgotten earlier costs one call.
 const COUNTER_LIFETIME: Duration = Duration::from_secs(12 * 3600);

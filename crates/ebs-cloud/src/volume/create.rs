@@ -52,7 +52,8 @@ impl<E: Ec2> VolumeService<E> {
         loop {
             let submitted = match found.take() {
                 Some(volume) => Submitted::Found(volume),
-                None => self.create_once(op, spec).await?,
+                // Boxed, since most of a large future is of looks that few creations need.
+                None => Box::pin(self.create_once(op, spec)).await?,
             };
             let (volume, made) = match submitted {
                 Submitted::Accepted(volume) => (volume, true),

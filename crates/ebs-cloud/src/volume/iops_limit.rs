@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use ebs_calls::RateLimited;
+use ebs_calls::{RateLimited, SharedAnswers};
 use ebs_ec2::{CreateVolume, Ec2, Ec2Error, Place, Volumes as _};
 use ebs_types::{DriverName, Gib, Iops, IopsLimits, IopsRequest, Tags, VolumeType};
 use regex_lite::Regex;
@@ -14,7 +14,6 @@ use tokio::time::timeout;
 
 use super::client_token::token;
 use crate::bounds;
-use crate::shared_answers::SharedAnswers;
 
 const LIFETIME: Duration = Duration::from_secs(12 * 3600);
 const LIFETIME_OF_FAILURE: Duration = Duration::from_secs(300);

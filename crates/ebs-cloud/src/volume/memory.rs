@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ebs_calls::Expiring;
 use ebs_ec2::Volume;
 use ebs_types::{Tags, VolumeId};
 use tokio::time::Instant;
@@ -11,7 +12,6 @@ use super::iops_limit::Site;
 use super::request::CreateRequest;
 use crate::VolumeSpec;
 use crate::bounds::SETTLE;
-use crate::expiring::Expiring;
 
 /// For how long a retry sends what was sent first.
 const REQUEST_LIFETIME: Duration = Duration::from_secs(3600);

@@ -138,15 +138,16 @@ async fn a_modification_whose_reply_was_lost_is_followed_and_not_repeated() {
     assert_eq!(fixture.cloud.volumes.expand(&volume.id, Gib(20), &fixture.waiters).await.unwrap(), Gib(20));
 }
 
-/// Expanding keeps the meaning of EC2's refusals.
+/// Expanding keeps the meaning of EC2's refusals; a size that the type does not have is OutOfRange.
 ///
-/// Rule: controller.md C10
+/// Rule: controller.md C2, C10
 #[tokio::test(start_paused = true)]
 async fn what_ec2_refuses_for_good_keeps_its_meaning() {
     let fixture = Fixture::new().await;
     let volume = fixture.volume("pvc-1").await;
     let error = fixture.cloud.volumes.expand(&volume.id, Gib(1_000_000), &fixture.waiters).await.unwrap_err();
-    assert!(matches!(error.kind, CloudErrorKind::InvalidArgument), "{error:?}");
+    assert!(matches!(error.kind, CloudErrorKind::OutOfRange), "{error:?}");
+    assert!(error.message.contains("required_bytes comes to 1000000 GiB"), "{error}");
     let limit = ErrorClass::LimitExceeded(ebs_ec2::Limit::ModificationSize);
     fixture.sim.fail_next(Action::ModifyVolume, limit, false);
     let error = fixture.cloud.volumes.expand(&volume.id, Gib(10), &fixture.waiters).await.unwrap_err();

@@ -82,6 +82,15 @@ pub(super) fn request(
     }
 }
 
+/// What is wrong with a size that the type to be does not have, as far as this version knows: EC2 is asked all the same,
+/// and says which sizes there are.
+pub(super) fn impossible_size(request: &ModifyVolume, volume: &Volume) -> Option<String> {
+    let (size, volume_type) = (request.size?, request.volume_type.as_ref().unwrap_or(&volume.volume_type));
+    let (min, max) = volume_type.size_range()?;
+    let is_impossible = size < min || size > max;
+    is_impossible.then(|| format!("required_bytes comes to {size}, which EC2 does not give a {volume_type} volume"))
+}
+
 pub(super) fn is_nothing(request: &ModifyVolume) -> bool {
     let ModifyVolume { volume: _, size, volume_type, iops, throughput } = request;
     size.is_none() && volume_type.is_none() && iops.is_none() && throughput.is_none()

@@ -94,7 +94,8 @@ impl<E: Ec2> VolumeService<E> {
             Err(e) => {
                 let may_be_ours = matches!(e.class, ErrorClass::ModificationCooldown | ErrorClass::IncorrectState);
                 if !(may_be_ours && self.is_made_already(op, &request, before).await?) {
-                    return Err(modification_refused(op, id, latest.as_ref(), e));
+                    let impossible = plan::impossible_size(&request, &volume);
+                    return Err(modification_refused(op, id, latest.as_ref(), impossible, e));
                 }
                 self.modification_end(op, &request, before).await?;
             }
@@ -150,9 +151,18 @@ fn is_past_modifying(modification: &Modification) -> bool {
     matches!(modification.state, ModificationState::Optimizing | ModificationState::Completed)
 }
 
-fn modification_refused(op: &Op<'_>, id: &VolumeId, latest: Option<&Modification>, error: Ec2Error) -> CloudError {
-    match error.class {
-        ErrorClass::ModificationCooldown | ErrorClass::IncorrectState => {
+fn modification_refused(
+    op: &Op<'_>,
+    id: &VolumeId,
+    latest: Option<&Modification>,
+    impossible: Option<String>,
+    error: Ec2Error,
+) -> CloudError {
+    match (error.class, impossible) {
+        (ErrorClass::InvalidParameter | ErrorClass::Unsupported, Some(rule)) => {
+            CloudErrorKind::OutOfRange.error(format!("{op}: {rule}")).caused_by(error)
+        }
+        (ErrorClass::ModificationCooldown | ErrorClass::IncorrectState, _) => {
             let message = format!("{op}: {}", when_possible(latest));
             CloudErrorKind::FailedPrecondition.error(message).caused_by(error)
         }

@@ -33,8 +33,11 @@ fn all() -> impl Iterator<Item = CloudErrorKind> {
     std::iter::successors(after(None), |kind| after(Some(kind)))
 }
 
-/// Every outcome in its order, its code, and the RPCs that have another one.
-const TABLE: [(&str, &str, &[(Rpc, &str)]); 16] = [
+/// An outcome, its code, and the RPCs that have another one.
+type Row = (&'static str, &'static str, &'static [(Rpc, &'static str)]);
+
+/// Every outcome in its order.
+const TABLE: [Row; 16] = [
     (
         "NotFound",
         "NotFound",

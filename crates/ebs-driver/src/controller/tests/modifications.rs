@@ -122,6 +122,9 @@ async fn a_class_changes_properties_and_tags_through_both_services() {
     world.service.get_csi_driver_modification_capability(Request::new(asked)).await.expect("it is there");
 }
 
+/// A handle, parameters, the code that they get, and a part of its message.
+type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str, &'a str);
+
 /// What a class may not say is refused before EC2 is asked, and always: `--warn-on-invalid-tag` is not for
 /// modifications.
 ///
@@ -134,7 +137,7 @@ async fn what_a_class_may_not_say_is_refused_before_ec2_is_asked() {
     world.service = ControllerService { options: Arc::new(options), ..world.service };
     let volume = a_volume(&world, "pvc-1").await;
     world.ec2.clear_calls();
-    let rows: [(&str, &[(&str, &str)], &str, &str); 12] = [
+    let rows: [Row<'_>; 12] = [
         ("", &[], "InvalidArgument", "the request has no"),
         ("local-ebs://dev/x", &[], "InvalidArgument", "local-ebs"),
         ("disk-7", &[], "NotFound", "disk-7"),

@@ -101,7 +101,6 @@ async fn ten_thousand_random_requests_get_a_code_and_a_message_and_refused_ones_
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let seed = number("RANDOM_REQUESTS_SEED").unwrap_or(1);
     let count = number("RANDOM_REQUESTS").unwrap_or(10_000);
-    println!("RANDOM_REQUESTS_SEED={seed}");
     let world = World::start().await;
     for extra in [Extra::HyperPod, Extra::Kms] {
         world.ec2.declare(extra);
@@ -137,9 +136,12 @@ async fn ten_thousand_random_requests_get_a_code_and_a_message_and_refused_ones_
             before = state(&world).await;
         }
     }
-    println!("{answers:#?}");
     let first: Vec<String> = found.iter().take(12).map(|text| text.chars().take(3_000).collect()).collect();
-    assert!(found.is_empty(), "seed {seed}: {} answers are not as they should be: {first:#?}", found.len());
+    assert!(
+        found.is_empty(),
+        "RANDOM_REQUESTS_SEED={seed}: {} answers are not as they should be: {first:#?}",
+        found.len()
+    );
     for kind in RequestKind::ALL {
         let refused = answers.keys().any(|key| key.starts_with(&format!("{kind:?} ")) && !key.ends_with(" OK"));
         assert!(refused || kind.refuses_nothing(), "no {kind:?} was refused: {answers:#?}");

@@ -141,7 +141,7 @@ async fn a_snapshot_is_listed_as_it_was_told() {
     let all = world.service.list_snapshots(empty()).await.expect("lists").into_inner();
     for listed in [by_id, all] {
         let snapshots: Vec<_> = listed.entries.into_iter().filter_map(|entry| entry.snapshot).collect();
-        assert_eq!(snapshots, [told.clone()]);
+        assert_eq!(snapshots, std::slice::from_ref(&told));
     }
 }
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Reading does not prolong an entry, so hot entries are refreshed too.
+/// A map whose entries end at a set time. Reading does not prolong an entry, so hot entries are refreshed too.
 #[derive(Debug)]
-pub(crate) struct Expiring<K, V> {
+pub struct Expiring<K, V> {
     entries: Mutex<HashMap<K, (Instant, V)>>,
 }
 
@@ -24,13 +24,14 @@ impl<K: Eq + Hash, V: Clone> Expiring<K, V> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn get(&self, key: &K) -> Option<V> {
+    /// The value, unless it has ended.
+    pub fn get(&self, key: &K) -> Option<V> {
         let now = Instant::now();
         self.live().get(key).filter(|(end, _)| *end > now).map(|(_, value)| value.clone())
     }
 
     /// Sets the value for that long. Entries that have ended go now and then.
-    pub(crate) fn insert(&self, key: K, value: V, lifetime: Duration) {
+    pub fn insert(&self, key: K, value: V, lifetime: Duration) {
         let now = Instant::now();
         let mut entries = self.live();
         if entries.len() == entries.capacity() {
@@ -40,14 +41,15 @@ impl<K: Eq + Hash, V: Clone> Expiring<K, V> {
     }
 
     /// Changes the value, unless it has ended; when it ends stays as it is.
-    pub(crate) fn change(&self, key: &K, change: impl FnOnce(&mut V)) {
+    pub fn change(&self, key: &K, change: impl FnOnce(&mut V)) {
         let now = Instant::now();
         if let Some((_, value)) = self.live().get_mut(key).filter(|(end, _)| *end > now) {
             change(value);
         }
     }
 
-    pub(crate) fn remove(&self, key: &K) {
+    /// Takes the value away.
+    pub fn remove(&self, key: &K) {
         self.live().remove(key);
     }
 }

@@ -11,8 +11,9 @@ use crate::expiring::Expiring;
 
 type Question<V, E> = Arc<OnceCell<Result<V, E>>>;
 
+/// What is known by key, and the questions that are being asked.
 #[derive(Debug)]
-pub(crate) struct SharedAnswers<K, V, E> {
+pub struct SharedAnswers<K, V, E> {
     known: Expiring<K, V>,
     asking: Mutex<HashMap<K, Question<V, E>>>,
 }
@@ -26,11 +27,7 @@ impl<K, V, E> Default for SharedAnswers<K, V, E> {
 impl<K: Eq + Hash + Clone, V: Clone, E: Clone> SharedAnswers<K, V, E> {
     /// The answer that is known, or that `ask` gives with the time for which it is kept. An error goes to all who wait for it,
     /// and to nobody after them. Cancellation: when the one who asks is dropped, another one who waits asks anew.
-    pub(crate) async fn get(
-        &self,
-        key: &K,
-        ask: impl Future<Output = Result<(V, Duration), E>> + Send,
-    ) -> Result<V, E> {
+    pub async fn get(&self, key: &K, ask: impl Future<Output = Result<(V, Duration), E>> + Send) -> Result<V, E> {
         let question = {
             let mut asking = self.asking();
             if let Some(value) = self.known.get(key) {
