@@ -155,10 +155,19 @@ impl<'a> Stage<'a> {
     }
 
     async fn call(&self, line: &Line) -> Result<Value, Status> {
-        let fields: Fields = serde_json::from_value(self.with_names(&line.request))
-            .unwrap_or_else(|error| panic!("{}: {}: {error}", self.what(), line.method));
-        let controller = &self.controller;
-        Ok(match line.method.as_str() {
+        match line.method.as_str() {
+            "Probe" | "GetPluginInfo" | "GetPluginCapabilities" | "ControllerGetCapabilities" => {
+                self.ask_what_it_can(&line.method).await
+            }
+            // Of a service that the driver does not have: so the server answers, which is not part of a replay.
+            "GroupControllerGetCapabilities" => Err(Status::unimplemented("no such service")),
+            _ => self.ask_for_work(line).await,
+        }
+    }
+
+    /// The calls with which a sidecar begins.
+    async fn ask_what_it_can(&self, method: &str) -> Result<Value, Status> {
+        Ok(match method {
             "Probe" => {
                 json!({"ready": self.identity.probe(Request::new(Default::default())).await?.into_inner().ready})
             }
@@ -167,22 +176,23 @@ impl<'a> Stage<'a> {
                 json!({"name": info.name, "vendor_version": info.vendor_version})
             }
             "GetPluginCapabilities" => {
-                let all = self
-                    .identity
-                    .get_plugin_capabilities(Request::new(Default::default()))
-                    .await?
-                    .into_inner()
-                    .capabilities;
+                let reply = self.identity.get_plugin_capabilities(Request::new(Default::default())).await?;
+                let all = reply.into_inner().capabilities;
                 json!({"capabilities": all.into_iter().map(plugin_capability).collect::<Vec<_>>()})
             }
-            "ControllerGetCapabilities" => {
-                let all = controller
-                    .controller_get_capabilities(Request::new(Default::default()))
-                    .await?
-                    .into_inner()
-                    .capabilities;
+            _ => {
+                let reply = self.controller.controller_get_capabilities(Request::new(Default::default())).await?;
+                let all = reply.into_inner().capabilities;
                 json!({"capabilities": all.into_iter().map(capability).collect::<Vec<_>>()})
             }
+        })
+    }
+
+    async fn ask_for_work(&self, line: &Line) -> Result<Value, Status> {
+        let fields: Fields = serde_json::from_value(self.with_names(&line.request))
+            .unwrap_or_else(|error| panic!("{}: {}: {error}", self.what(), line.method));
+        let controller = &self.controller;
+        Ok(match line.method.as_str() {
             "CreateVolume" => {
                 let reply = controller.create_volume(self.over(line, fields.create_volume())).await?.into_inner();
                 messages::volume(reply.volume.expect("a volume"))
@@ -215,8 +225,6 @@ impl<'a> Stage<'a> {
                 controller.delete_snapshot(self.over(line, fields.delete_snapshot())).await?;
                 json!({})
             }
-            // Of a service that the driver does not have: so the server answers, which is not part of a replay.
-            "GroupControllerGetCapabilities" => return Err(Status::unimplemented("no such service")),
             other => panic!("{}: no sidecar calls {other}", self.what()),
         })
     }
