@@ -178,7 +178,7 @@ fn a_lone_throttle_of_the_last_token_cuts_nothing_and_the_next_one_does() {
     let start = Instant::now();
     let mut bucket = TokenBucket::new(CREATE, start);
     let mut now = start;
-    let mut last_token = |bucket: &mut TokenBucket, now: &mut Instant| {
+    let last_token = |bucket: &mut TokenBucket, now: &mut Instant| {
         loop {
             match bucket.take(*now) {
                 Ok(token) if token.scarce => return token,
