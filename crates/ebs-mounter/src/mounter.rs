@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::device::{NoSysfs, listed};
 use crate::format::write_mke2fs_conf;
+use crate::register::Register;
 use crate::tool::Tools;
 
 /// Where this node keeps things and how long it waits.
@@ -26,6 +27,8 @@ pub struct MounterConfig {
     pub dev: PathBuf,
     /// Where sysfs is: `/sys` outside of tests.
     pub sys: PathBuf,
+    /// Where the kernel names its run, another one after each boot.
+    pub boot_id: PathBuf,
 }
 
 impl MounterConfig {
@@ -38,6 +41,7 @@ impl MounterConfig {
             late_device: Duration::from_secs(10),
             dev: PathBuf::from("/dev"),
             sys: PathBuf::from("/sys"),
+            boot_id: PathBuf::from("/proc/sys/kernel/random/boot_id"),
         }
     }
 }
@@ -61,6 +65,7 @@ pub enum MounterError {
 pub struct Mounter {
     pub(crate) config: Arc<MounterConfig>,
     pub(crate) tools: Arc<Tools>,
+    pub(crate) register: Arc<Register>,
 }
 
 impl Mounter {
@@ -82,8 +87,9 @@ impl Mounter {
             let directory = directory.display();
             tracing::warn!(%directory, "loop devices over files below this directory are taken for EBS volumes");
         }
-        write_mke2fs_conf(&config.state_dir).map_err(refused)?;
-        Ok(Self { config: Arc::new(config), tools: Arc::new(tools) })
+        write_mke2fs_conf(&config.state_dir).map_err(&refused)?;
+        let register = Register::open(&config).map_err(refused)?;
+        Ok(Self { config: Arc::new(config), tools: Arc::new(tools), register: Arc::new(register) })
     }
 }
 

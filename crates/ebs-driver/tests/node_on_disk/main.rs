@@ -6,7 +6,17 @@ mod foreign_disks;
 #[cfg(test)]
 mod format;
 #[cfg(test)]
+mod health;
+#[cfg(test)]
+mod info;
+#[cfg(test)]
+mod log;
+#[cfg(test)]
 mod node;
+#[cfg(test)]
+mod node_local;
+#[cfg(test)]
+mod partition;
 #[cfg(test)]
 mod publish;
 #[cfg(test)]
