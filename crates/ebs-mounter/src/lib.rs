@@ -28,6 +28,7 @@ mod probe;
 mod stats;
 mod tool;
 mod unmount;
+mod xfs_features;
 
 pub use bounded::Stuck;
 pub use check::CheckError;

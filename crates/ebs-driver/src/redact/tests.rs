@@ -39,6 +39,16 @@ fn no_summary_shows_a_secret() {
     }
 }
 
+/// What is kept out of the log is still in the request.
+///
+/// Rule: node.md N-29
+#[test]
+fn a_request_has_its_secrets_after_it_was_logged() {
+    let request = csi::NodeStageVolumeRequest { secrets: secrets(), ..Default::default() };
+    let received = crate::request_log::receive(tonic::Request::new(request.clone()));
+    assert_eq!(received, request);
+}
+
 /// Values of keys that sound secret are not logged from other maps either.
 ///
 /// Rule: D-41
