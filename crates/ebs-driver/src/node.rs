@@ -4,6 +4,7 @@
 //! (`decisions.md` D-10). What is mounted already is judged by pure functions (`decide`); disks are `ebs-mounter`'s.
 //! Every step of a flow can be found half done by the next call.
 
+mod corrupted;
 mod decide;
 mod error;
 mod expand;

@@ -30,6 +30,7 @@ mod register;
 mod stats;
 mod tool;
 mod unmount;
+mod xfs_features;
 
 pub use bounded::Stuck;
 pub use check::CheckError;

@@ -15,6 +15,8 @@ pub(crate) enum CaseName {
     Competitor,
     /// All lives at once
     Burst,
+    /// Stage and publish on a node: added time and memory; needs root
+    Node,
     /// A day, its quiet hours compressed, with a storm of throttles in the afternoon
     Day,
 }
@@ -88,7 +90,8 @@ const MEMORY: Option<u64> = Some(40 << 20);
 const BURST_MEMORY: Option<u64> = Some(64 << 20);
 
 impl CaseName {
-    pub(super) fn case(self, args: &BenchArgs) -> Case {
+    /// The volume lives of the case; `None`: it has none, see [`super::node`].
+    pub(super) fn case(self, args: &BenchArgs) -> Option<Case> {
         let every = per_second(args.rate.clamp(0.01, 1_000.0));
         let phase = |lives, every| Phase { name: "whole", lives, every, judged: Judged::Targets };
         let latency = Targets { median_added: Some(0.3), p99_added: Some(1.0), ..Targets::default() };
@@ -117,10 +120,11 @@ impl CaseName {
                 let targets = Targets { peak_memory: BURST_MEMORY, ..Targets::default() };
                 (vec![phase(args.burst, Duration::ZERO)], 0.0, None, targets)
             }
+            Self::Node => return None,
             Self::Day => (day(args.day_lives), 0.0, Some(100), Targets { peak_memory: MEMORY, ..latency }),
         };
         let storm = (self == Self::Day).then(|| afternoon_storm(&phases));
-        Case { name: self, phases, storm, eaten, workers, targets }
+        Some(Case { name: self, phases, storm, eaten, workers, targets })
     }
 }
 
@@ -174,6 +178,7 @@ impl Case {
             CaseName::Competitor => "competitor",
             CaseName::Burst => "burst",
             CaseName::Day => "day",
+            CaseName::Node => "node",
         }
     }
 }

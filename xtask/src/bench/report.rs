@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::BenchArgs;
 use super::case::{Case, Judged};
 use super::figures::{PhaseFigures, TrafficFigures, Transitions};
+use super::node::NodeFigures;
 
 /// What a case came to for one driver.
 #[derive(Debug, Clone, Serialize)]
@@ -125,8 +126,22 @@ pub(super) fn print(path: &Path, outcomes: &[Outcome]) {
     }
     text.push_str(&ratios(outcomes));
     text.push_str(&format!("all figures: {}\n", path.display()));
+    say(&text);
+}
+
+/// Prints a text.
+pub(super) fn say(text: &str) {
     // A reader that has gone needs no figures.
     let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// Writes the figures of the case `node` as JSON.
+///
+/// # Errors
+/// When the file cannot be written.
+pub(super) fn write_node(path: &Path, figures: &NodeFigures) -> anyhow::Result<()> {
+    let text = serde_json::to_vec_pretty(figures).context("write the results as JSON")?;
+    fs::write(path, text).with_context(|| format!("write {}", path.display()))
 }
 
 fn one(outcome: &Outcome) -> String {
@@ -293,7 +308,7 @@ mod tests {
             args: BenchArgs,
         }
         let args = Line::parse_from(["bench"]).args;
-        let targets = super::super::case::CaseName::Steady.case(&args).targets;
+        let targets = super::super::case::CaseName::Steady.case(&args).unwrap().targets;
         assert_eq!((targets.mutating_per_life, targets.spare_per_life), (Some(4.08), Some(0.6)));
         assert_eq!((targets.median_added, targets.p99_added), (Some(0.3), Some(1.0)));
         assert_eq!((targets.throttled, targets.describes_per_life), (Some(0.02), Some(0.8)));

@@ -119,7 +119,11 @@ impl Stage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PublishWhat {
     /// The staged file system.
-    Filesystem { staging: NodePath },
+    Filesystem {
+        staging: NodePath,
+        /// Of which type it must be; `None`: the request does not say.
+        fs_type: Option<FsType>,
+    },
     /// The device.
     Block {
         partition: Option<Partition>,
@@ -158,10 +162,12 @@ impl Publish {
                 (PublishWhat::Block { partition, size }, MountOptions::default(), attachment.device)
             }
             Access::Mount { fs_type } => {
-                let options = mount_options(wire, FsType::parse(&fs_type)?)?;
+                let parsed = FsType::parse(&fs_type)?;
+                let options = mount_options(wire, parsed)?;
+                let fs_type = (!fs_type.is_empty()).then_some(parsed);
                 // Not needed for a bind; on Xen it names the disk that must be mounted at the staging path.
                 let device = PublishContext::device(&request.publish_context).flatten();
-                (PublishWhat::Filesystem { staging }, options, device)
+                (PublishWhat::Filesystem { staging, fs_type }, options, device)
             }
         };
         let options = if request.readonly { options.read_only() } else { options };

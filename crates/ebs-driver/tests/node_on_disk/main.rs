@@ -2,13 +2,21 @@
 //! its own alone.
 
 #[cfg(test)]
+mod corrupted;
+#[cfg(test)]
 mod foreign_disks;
 #[cfg(test)]
 mod format;
 #[cfg(test)]
+mod growth;
+#[cfg(test)]
+mod handover;
+#[cfg(test)]
 mod health;
 #[cfg(test)]
 mod info;
+#[cfg(test)]
+mod lifecycle;
 #[cfg(test)]
 mod log;
 #[cfg(test)]

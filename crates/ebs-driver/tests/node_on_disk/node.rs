@@ -13,6 +13,7 @@ use ebs_driver::node::{NodeOptions, NodeService};
 use ebs_driver::operation::Operations;
 use ebs_metadata::{Imds, LimitFlags, NodeMetadata};
 use ebs_mounter::{MountEntry, MountTable, Mounter, MounterConfig};
+use ebs_testkit::content;
 use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use ebs_types::{DriverName, NodeId, VolumeId, ZoneName};
@@ -182,9 +183,12 @@ impl Node {
         table.entries().iter().filter(|entry| entry.target == at).cloned().collect()
     }
 
-    /// True when every byte of the ends of the disk is zero.
+    /// True when every byte of the disk is zero.
     pub(crate) fn is_untouched(&self) -> bool {
-        self.disk.read_at(1 << 20, 0).unwrap().iter().all(|byte| *byte == 0)
+        let (bytes, chunk) = (content::size_of(self.disk.path()).unwrap(), usize::try_from(MIB).unwrap());
+        let places = (0..bytes.div_ceil(MIB)).map(|n| n * MIB);
+        let lengths = places.map(|at| (at, chunk.min(usize::try_from(bytes - at).unwrap())));
+        lengths.into_iter().all(|(at, length)| self.disk.read_at(length, at).unwrap().iter().all(|byte| *byte == 0))
     }
 
     /// The UUID of an ext file system.
