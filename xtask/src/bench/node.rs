@@ -43,6 +43,8 @@ pub(super) struct NodeFigures {
     /// Medians in seconds: of stage and publish together, and of what they cannot do without.
     stage_and_publish: f64,
     kernel_and_blkid: f64,
+    /// Processor time of the driver for each turn, in seconds; without that of its blkid.
+    cpu_per_turn: f64,
     /// Resident memory in MiB, early and in the end.
     memory_early: f64,
     memory_in_the_end: f64,
@@ -71,10 +73,11 @@ impl NodeFigures {
     /// For people.
     pub(super) fn text(&self) -> String {
         let mut text = format!(
-            "\nnode: {} turns; stage and publish {:.1} ms (median), blkid, mount and bind alone {:.1} ms; resident {:.1} MiB after {FIRST_LOOK} turns, {:.1} MiB in the end\n",
+            "\nnode: {} turns; stage and publish {:.1} ms (median), blkid, mount and bind alone {:.1} ms; driver {:.1} ms CPU a turn; resident {:.1} MiB after {FIRST_LOOK} turns, {:.1} MiB in the end\n",
             self.turns,
             self.stage_and_publish * 1_000.0,
             self.kernel_and_blkid * 1_000.0,
+            self.cpu_per_turn * 1_000.0,
             self.memory_early,
             self.memory_in_the_end,
         );
@@ -168,15 +171,19 @@ async fn measure(volumes: &[Turn], client: &CsiClient, driver: u32) -> anyhow::R
         turn.play(client).await?;
     }
     let (mut ours, mut alone, mut memory_early) = (Vec::new(), Vec::new(), 0.0);
+    let before = process_stat::Usage::of(driver)?;
+    let mut turns = 0.0;
     for (n, turn) in volumes.iter().cycle().take(TURNS).enumerate() {
         ours.push(turn.play(client).await?);
         alone.push(turn.without_driver()?);
+        turns += 1.0;
         if n + 1 == FIRST_LOOK {
             memory_early = process_stat::resident_mib(driver)?;
         }
     }
     Ok(NodeFigures {
         turns: TURNS,
+        cpu_per_turn: (process_stat::Usage::of(driver)?.cpu_seconds - before.cpu_seconds) / turns,
         stage_and_publish: median(&mut ours).context("no turn")?,
         kernel_and_blkid: median(&mut alone).context("no turn")?,
         memory_early,
@@ -258,6 +265,7 @@ mod tests {
     fn a_node_that_is_slow_or_keeps_memory_misses_its_targets() {
         let good = NodeFigures {
             turns: TURNS,
+            cpu_per_turn: 0.0,
             stage_and_publish: 0.030,
             kernel_and_blkid: 0.011,
             memory_early: 11.6,
