@@ -13,6 +13,7 @@ use crate::device::{NoSysfs, listed};
 use crate::format::write_mke2fs_conf;
 use crate::format_record::collect_stale;
 use crate::os;
+use crate::register::Register;
 use crate::tool::Tools;
 use crate::xfs_features::Feature;
 
@@ -32,6 +33,8 @@ pub struct MounterConfig {
     pub dev: PathBuf,
     /// Where sysfs is: `/sys` outside of tests.
     pub sys: PathBuf,
+    /// Where the kernel names its run, another one after each boot.
+    pub boot_id: PathBuf,
 }
 
 impl MounterConfig {
@@ -44,6 +47,7 @@ impl MounterConfig {
             late_device: Duration::from_secs(10),
             dev: PathBuf::from("/dev"),
             sys: PathBuf::from("/sys"),
+            boot_id: PathBuf::from("/proc/sys/kernel/random/boot_id"),
         }
     }
 
@@ -72,6 +76,7 @@ pub enum MounterError {
 pub struct Mounter {
     pub(crate) config: Arc<MounterConfig>,
     pub(crate) tools: Arc<Tools>,
+    pub(crate) register: Arc<Register>,
     /// What the installed mkfs.xfs knows, once it was asked.
     pub(crate) xfs_features: Arc<OnceCell<Vec<Feature>>>,
     /// It was said that mounts made here are not seen elsewhere.
@@ -98,6 +103,7 @@ impl Mounter {
             tracing::warn!(%directory, "loop devices over files below this directory are taken for EBS volumes");
         }
         write_mke2fs_conf(&config.state_dir).map_err(&refused)?;
+        let register = Register::open(&config).map_err(refused)?;
         if let Err(error) = os::clear_workshop(&config.workshop()) {
             tracing::warn!(%error, "what an interrupted bind has left could not be taken away");
         }
@@ -107,6 +113,7 @@ impl Mounter {
         Ok(Self {
             config: Arc::new(config),
             tools: Arc::new(tools),
+            register: Arc::new(register),
             xfs_features: Arc::default(),
             said_not_shared: Arc::default(),
         })

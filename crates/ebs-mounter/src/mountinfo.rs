@@ -201,7 +201,7 @@ fn words(field: &[u8]) -> Vec<String> {
 }
 
 /// Undoes the kernel's `\ooo` for blanks, tabs, newlines, backslashes and the like.
-fn unescape(field: &[u8]) -> Vec<u8> {
+pub(crate) fn unescape(field: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((&byte, tail)) = rest.split_first() {

@@ -4,7 +4,7 @@ use ebs_mounter::{
     CheckError, DeviceError, FormatError, FsType, GrowError, Growth, IdentityError, Implausible, MountError,
     MountTableError, NodePath, ProbeError, RecordError, UnmountError,
 };
-use ebs_types::{Bytes, Gib, VolumeId};
+use ebs_types::{Bytes, Gib};
 
 use super::request::{Handle, RequestError};
 use crate::contract::VolumeOrigin;
@@ -20,7 +20,7 @@ pub enum NodeError {
     #[error("{rpc} of volume {volume} failed")]
     Anywhere {
         rpc: Rpc,
-        volume: VolumeId,
+        volume: Handle,
         #[source]
         cause: Cause,
     },
@@ -38,8 +38,8 @@ pub enum NodeError {
 
 impl NodeError {
     /// For `map_err` at the end of an RPC's work.
-    pub(super) fn of(rpc: Rpc, volume: impl Into<Handle>, path: &NodePath) -> impl FnOnce(Cause) -> Self {
-        let (volume, path) = (volume.into(), path.clone());
+    pub(super) fn of(rpc: Rpc, volume: &Handle, path: &NodePath) -> impl FnOnce(Cause) -> Self {
+        let (volume, path) = (volume.clone(), path.clone());
         move |cause| Self::Work { rpc, volume, path, cause }
     }
 }
@@ -187,7 +187,7 @@ impl IntoStatus for NodeError {
     }
 }
 
-fn meaning(cause: &Cause) -> Meaning {
+pub(super) fn meaning(cause: &Cause) -> Meaning {
     match cause {
         Cause::Device(error) => of_device(error),
         Cause::Identity(error) => of_identity(error),

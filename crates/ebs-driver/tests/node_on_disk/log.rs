@@ -32,7 +32,7 @@ impl Log {
     }
 
     /// The lines so far that have all of these words.
-    pub(crate) fn with(&self, words: &[&str]) -> Vec<String> {
+    pub(crate) fn lines_with(&self, words: &[&str]) -> Vec<String> {
         let text = String::from_utf8(self.lines.0.lock().expect("not poisoned").clone()).expect("text");
         text.lines().filter(|line| words.iter().all(|word| line.contains(word))).map(str::to_owned).collect()
     }

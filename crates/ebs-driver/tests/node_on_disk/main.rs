@@ -12,11 +12,19 @@ mod growth;
 #[cfg(test)]
 mod handover;
 #[cfg(test)]
+mod health;
+#[cfg(test)]
+mod info;
+#[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
 mod log;
 #[cfg(test)]
 mod node;
+#[cfg(test)]
+mod node_local;
+#[cfg(test)]
+mod partition;
 #[cfg(test)]
 mod publish;
 #[cfg(test)]

@@ -11,12 +11,12 @@ use csi_proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, Mou
 use csi_proto::csi::volume_health::VolumeHealthEntry;
 use ebs_driver::node::{NodeOptions, NodeService};
 use ebs_driver::operation::Operations;
-use ebs_metadata::{LimitFlags, NodeMetadata};
+use ebs_metadata::{Imds, LimitFlags, NodeMetadata};
 use ebs_mounter::{MountEntry, MountTable, Mounter, MounterConfig};
 use ebs_testkit::content;
 use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
 use ebs_testkit::mount_namespace::in_mount_namespace;
-use ebs_types::{DriverName, InstanceId, VolumeId, ZoneName};
+use ebs_types::{DriverName, NodeId, VolumeId, ZoneName};
 use tonic::{Code, Request, Status};
 
 pub(crate) const MIB: u64 = 1 << 20;
@@ -49,9 +49,20 @@ impl Node {
 
     /// As [`Node::new`], over a mounter with another configuration.
     pub(crate) fn with(bytes: u64, change: impl FnOnce(&mut MounterConfig)) -> Self {
-        let place = tempfile::tempdir().unwrap();
         let volume = unused_volume_id();
         let disk = LoopDevice::new(&volume, bytes).expect("a loop device");
+        Self::over(volume, disk, change)
+    }
+
+    /// As [`Node::new`], with a disk that has one partition.
+    pub(crate) fn partitioned(bytes: u64) -> Self {
+        let volume = unused_volume_id();
+        let disk = LoopDevice::with_partition(&volume, bytes).expect("a loop device with a partition");
+        Self::over(volume, disk, |_| {})
+    }
+
+    fn over(volume: VolumeId, disk: LoopDevice, change: impl FnOnce(&mut MounterConfig)) -> Self {
+        let place = tempfile::tempdir().unwrap();
         let service = service(&disk, &place, options(), change);
         Self { service, volume, disk, place }
     }
@@ -156,6 +167,16 @@ impl Node {
         service(&self.disk, &self.place, options, |_| {})
     }
 
+    /// The same, with another configuration.
+    pub(crate) fn again_as(&self, options: NodeOptions, change: impl FnOnce(&mut MounterConfig)) -> NodeService {
+        service(&self.disk, &self.place, options, change)
+    }
+
+    /// The same, asking a metadata service.
+    pub(crate) fn again_asking(&self, options: NodeOptions, imds: Imds) -> NodeService {
+        NodeService::new(options, Some(imds), mounter(&self.disk, &self.place, |_| {}), Operations::new())
+    }
+
     /// What is mounted at one of this test's paths, oldest first.
     pub(crate) async fn mounts_at(&self, name: &str) -> Vec<MountEntry> {
         let (table, at) = (MountTable::read().await.unwrap(), self.path(name));
@@ -182,20 +203,24 @@ fn service(
     options: NodeOptions,
     change: impl FnOnce(&mut MounterConfig),
 ) -> NodeService {
+    NodeService::new(options, None, mounter(disk, place, change), Operations::new())
+}
+
+fn mounter(disk: &LoopDevice, place: &tempfile::TempDir, change: impl FnOnce(&mut MounterConfig)) -> Mounter {
     let mut config = MounterConfig {
         simulated_devices: Some(disk.directory().to_owned()),
         late_device: Duration::ZERO,
         ..MounterConfig::new(place.path().join("state"))
     };
     change(&mut config);
-    NodeService::new(options, None, Mounter::new(config).expect("a mounter"), Operations::new())
+    Mounter::new(config).expect("a mounter")
 }
 
 pub(crate) fn options() -> NodeOptions {
     NodeOptions {
         driver: DriverName::default(),
         metadata: NodeMetadata {
-            instance: InstanceId::parse("i-0abc").unwrap(),
+            node: NodeId::parse("i-0abc").unwrap(),
             instance_type: "m5.large".to_owned(),
             region: "us-west-2".to_owned(),
             zone: ZoneName::parse("us-west-2a").unwrap(),

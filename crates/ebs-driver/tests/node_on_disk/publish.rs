@@ -103,7 +103,7 @@ fn mounts_that_nobody_else_sees_are_said_in_the_log() {
             rustix::mount::mount_change(node.place.path(), propagation).unwrap();
             node.staged("ext4").await;
             node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
-            assert_eq!(log.with(&["WARN", "mountPropagation: Bidirectional"]).len(), times, "{propagation:?}");
+            assert_eq!(log.lines_with(&["WARN", "mountPropagation: Bidirectional"]).len(), times, "{propagation:?}");
             node.unpublish(node.text("target")).await.unwrap();
             node.unstage().await.unwrap();
             rustix::mount::unmount(node.place.path(), rustix::mount::UnmountFlags::DETACH).unwrap();

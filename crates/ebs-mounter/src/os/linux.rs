@@ -2,6 +2,7 @@
 
 mod bind;
 mod block;
+mod events;
 
 use std::ffi::CString;
 use std::fs;
@@ -14,7 +15,8 @@ use rustix::thread::CapabilitySet;
 use crate::options::{Attribute, MountOptions};
 
 pub(crate) use bind::{clear_workshop, mount_bound};
-pub(crate) use block::{block_device_number, block_size, is_block_read_only, nvme_serial};
+pub(crate) use block::{block_device_number, block_size, is_block_read_only, nvme_serial, nvme_statistics_page};
+pub(crate) use events::DeviceEvents;
 
 /// `MS_I_VERSION` of `linux/mount.h`.
 const INODE_VERSION: u32 = 1 << 23;
