@@ -14,6 +14,8 @@ use rustix::thread::CapabilitySet;
 use crate::options::{Attribute, MountOptions};
 
 pub(crate) use bind::mount_bound;
+#[cfg(test)]
+pub(crate) use block::serial_in;
 pub(crate) use block::{block_device_number, block_size, is_block_read_only, nvme_serial};
 
 /// mount(2) of a file system on a block device.

@@ -76,7 +76,12 @@ pub(crate) fn nvme_serial(device: &File) -> io::Result<String> {
     // until after the call and not otherwise used during it. Identify changes nothing on the device.
     let status = unsafe { ioctl(device, Updater::<NVME_ADMIN, _>::new(&mut command)) };
     status?;
-    Ok(String::from_utf8_lossy(&answer[4..24]).trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned())
+    Ok(serial_in(&answer))
+}
+
+/// The serial number in the page that describes a controller, without the blanks that fill it up.
+pub(crate) fn serial_in(page: &[u8; 4096]) -> String {
+    String::from_utf8_lossy(&page[4..24]).trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned()
 }
 
 #[cfg(test)]
