@@ -16,6 +16,8 @@ use crate::probe::{BlankProof, Contents};
 
 /// Where the kernel names its run.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// What the names of records begin with.
+const PREFIX: &str = "format-";
 /// What a record says where nothing is known.
 const UNKNOWN: &str = "unknown";
 
@@ -79,11 +81,16 @@ impl FormatPermit {
 }
 
 impl FormatRecord {
-    /// Leave to run an interrupted format again: the record left behind is of the same volume, size, file system,
-    /// attachment and disk, and what is on the device can be what an interrupted mkfs leaves.
+    /// Leave to run an interrupted format again: the record left behind is of the same volume, file system, attachment and
+    /// disk, which may have grown meanwhile, and what is on the device can be what an interrupted mkfs leaves.
     pub fn permit_redo(&self, left_behind: &Self, contents: &Contents) -> Option<FormatPermit> {
-        let same_attachment = self.attach_time.is_some() && self == left_behind;
+        let same_attachment = self.attach_time.is_some() && self.continues(left_behind);
         (same_attachment && self.could_have_left(contents)).then_some(FormatPermit { redo: true })
+    }
+
+    /// True when the other record is of the same device at an earlier time: volumes grow and never shrink.
+    fn continues(&self, earlier: &Self) -> bool {
+        earlier.bytes <= self.bytes && *self == Self { bytes: self.bytes, ..earlier.clone() }
     }
 
     /// True when an interrupted mkfs of this record can have left these contents.
@@ -203,8 +210,9 @@ impl Mounter {
         let path = self.record_path(&record.volume);
         let failed = |source| RecordError { path: path.clone(), step: "marked", source };
         let expected = if permit.is_redo() { State::Started } else { State::Checking };
+        let fits = |kept: &FormatRecord| if permit.is_redo() { record.continues(kept) } else { record == kept };
         match self.read_record(&record.volume).await? {
-            Some((kept, state)) if kept == *record && state == expected => {}
+            Some((kept, state)) if fits(&kept) && state == expected => {}
             _ => {
                 let gone = "it was taken away or replaced meanwhile, as by a raw publish of the volume";
                 return Err(failed(io::Error::other(gone)));
@@ -231,8 +239,35 @@ impl Mounter {
     }
 
     fn record_path(&self, volume: &VolumeId) -> PathBuf {
-        self.config.state_dir.join(format!("format-{volume}"))
+        self.config.state_dir.join(format!("{PREFIX}{volume}"))
     }
+}
+
+/// Removes the records that can never be leave to format again, of disks that this run of the kernel does not have or has
+/// no more: volumes that were detached by force, or whose node was rebooted, are never unstaged. What cannot be read stays.
+pub(crate) fn collect_stale(state_dir: &Path, sys: &Path) -> io::Result<()> {
+    let boot_id = fs::read_to_string(BOOT_ID)?;
+    let mut present = Vec::new();
+    for disk in fs::read_dir(sys.join("block"))? {
+        // A disk that goes at this moment has no record to be kept.
+        let Ok(text) = fs::read_to_string(disk?.path().join("diskseq")) else { continue };
+        present.extend(text.trim().parse::<u64>());
+    }
+    for entry in fs::read_dir(state_dir)? {
+        let entry = entry?;
+        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
+        let Ok(text) = fs::read_to_string(entry.path()) else { continue };
+        let is_stale = |record: &FormatRecord| {
+            record.boot_id != boot_id.trim() || record.diskseq.is_some_and(|number| !present.contains(&number))
+        };
+        if FormatRecord::parse(&text).is_none_or(|(record, _)| is_stale(&record)) {
+            tracing::info!(record = %entry.path().display(), "the record of a format on a disk that is gone is removed");
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes a file so that after a crash it is there whole or not at all.
@@ -281,7 +316,7 @@ mod tests {
 
     const DATA: Contents = Contents::Data { offset: 4096 };
 
-    /// A redo needs the same volume, size, file system, attachment, run of the kernel and disk.
+    /// A redo needs the same volume, file system, attachment, run of the kernel and disk, which may have grown.
     ///
     /// Rule: D-32
     #[test]
@@ -290,6 +325,7 @@ mod tests {
         for other in [
             FormatRecord { volume: VolumeId::parse("vol-0abd").unwrap(), ..record() },
             FormatRecord { partition: Some(1), ..record() },
+            // Smaller than when the format began: not the same disk.
             FormatRecord { bytes: 2 << 30, ..record() },
             FormatRecord { fs_type: FsType::Xfs, ..record() },
             FormatRecord { attach_time: Some("2026-11-21T17:32:00Z".to_owned()), ..record() },
@@ -302,6 +338,17 @@ mod tests {
         }
         let unknown = FormatRecord { attach_time: None, ..record() };
         assert_eq!(unknown.permit_redo(&unknown, &DATA), None);
+    }
+
+    /// A volume that was expanded in the middle of its format is still the same.
+    ///
+    /// Rule: D-32
+    #[test]
+    fn a_disk_that_grew_since_the_interrupted_format_is_the_same() {
+        let smaller = FormatRecord { bytes: 1 << 29, ..record() };
+        assert!(record().permit_redo(&smaller, &DATA).is_some_and(|permit| permit.is_redo()));
+        let other = FormatRecord { diskseq: Some(13), ..smaller };
+        assert_eq!(record().permit_redo(&other, &DATA), None);
     }
 
     #[test]

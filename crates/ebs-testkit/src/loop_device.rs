@@ -21,6 +21,9 @@ use crate::run_dir::OwnDir;
 /// Where `losetup` of util-linux may be.
 const LOSETUP: [&str; 3] = ["/usr/sbin/losetup", "/sbin/losetup", "/usr/bin/losetup"];
 
+/// Where `addpart` of util-linux may be.
+const ADDPART: [&str; 2] = ["/usr/bin/addpart", "/usr/sbin/addpart"];
+
 /// What a fingerprint compares at once.
 const PAGE: u64 = 4096;
 const PAGE_BYTES: usize = 4096;
@@ -54,6 +57,10 @@ impl LoopDevice {
     }
 
     fn over(directory: OwnDir, volume: &VolumeId, bytes: u64) -> io::Result<Self> {
+        Self::attached(directory, volume, bytes, &[])
+    }
+
+    fn attached(directory: OwnDir, volume: &VolumeId, bytes: u64, options: &[&str]) -> io::Result<Self> {
         refuse_unless_root("a loop device")?;
         if bytes == 0 || !bytes.is_multiple_of(512) {
             return Err(io::Error::other(format!("a loop device of {bytes} bytes: not a multiple of 512")));
@@ -61,9 +68,32 @@ impl LoopDevice {
         // The kernel reports the backing file's real path.
         let backing = directory.path().join(format!("{volume}.img"));
         OpenOptions::new().read(true).write(true).create_new(true).open(&backing)?.set_len(bytes)?;
-        let output = losetup(&["--find".as_ref(), "--show".as_ref(), "--".as_ref(), backing.as_ref()])?;
+        let mut args: Vec<&std::ffi::OsStr> = options.iter().map(std::ffi::OsStr::new).collect();
+        args.extend(["--find", "--show", "--"].map(std::ffi::OsStr::new));
+        args.push(backing.as_ref());
+        let output = losetup(&args)?;
         let device = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
         Ok(Self { directory, backing, device })
+    }
+
+    /// As [`LoopDevice::new`], with a partition 1 from the second MiB on to the end. The kernel knows it, and takes it away
+    /// with the device; the disk has no partition table.
+    ///
+    /// # Errors
+    /// As [`LoopDevice::new`], and where the kernel gives loop devices no partitions.
+    pub fn with_partition(volume: &VolumeId, bytes: u64) -> io::Result<Self> {
+        let disk = Self::attached(OwnDir::new("ebs-loop-")?, volume, bytes, &["--partscan"])?;
+        let (start, length) = (2048, bytes / 512 - 2048);
+        run(
+            &ADDPART,
+            &[disk.device.as_ref(), "1".as_ref(), format!("{start}").as_ref(), format!("{length}").as_ref()],
+        )?;
+        Ok(disk)
+    }
+
+    /// The device node of a partition.
+    pub fn partition(&self, number: u8) -> PathBuf {
+        PathBuf::from(format!("{}p{number}", self.device.display()))
     }
 
     /// The device, `/dev/loopN`.
@@ -236,16 +266,20 @@ fn unless_none(found: Result<u64, rustix::io::Errno>) -> io::Result<Option<u64>>
 }
 
 fn losetup(args: &[&std::ffi::OsStr]) -> io::Result<Output> {
-    let program = LOSETUP
+    run(&LOSETUP, args)
+}
+
+fn run(places: &[&str], args: &[&std::ffi::OsStr]) -> io::Result<Output> {
+    let program = places
         .iter()
         .find(|path| Path::new(path).exists())
-        .ok_or_else(|| io::Error::other("losetup is missing: install util-linux (apt-get install mount)"))?;
+        .ok_or_else(|| io::Error::other(format!("{} is missing: install util-linux and mount", places[0])))?;
     #[expect(clippy::disallowed_methods, reason = "a fixture's own tool, by absolute path, with a cleared environment")]
     let output = Command::new(program).args(args).env_clear().env("LC_ALL", "C").stdin(Stdio::null()).output()?;
     if output.status.success() {
         return Ok(output);
     }
-    Err(io::Error::other(format!("losetup {args:?}: {}", String::from_utf8_lossy(&output.stderr).trim())))
+    Err(io::Error::other(format!("{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr).trim())))
 }
 
 #[cfg(test)]

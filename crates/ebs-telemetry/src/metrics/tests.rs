@@ -185,3 +185,28 @@ fn each_reading_of_the_detachments_is_counted_and_timed() {
     assert!(page.contains("aws_ebs_csi_ec2_collector_scrapes_total 2"), "{page}");
     assert!(page.contains(r#"aws_ebs_csi_ec2_collector_duration_seconds_bucket{le="10.0"} 2"#), "{page}");
 }
+
+#[derive(Debug)]
+struct Volumes(Mutex<Vec<UnhealthyVolume>>);
+
+impl UnhealthyVolumes for Volumes {
+    fn unhealthy(&self) -> Vec<UnhealthyVolume> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// Each volume of the node that is not healthy is a gauge with its status and reason, for as long as it is not.
+///
+/// Rule: D-35
+#[test]
+fn each_volume_that_is_not_healthy_is_a_gauge_for_as_long_as_it_is_not() {
+    let volume = UnhealthyVolume { volume_id: "vol-1".to_owned(), status: "Degraded", reason: "ReadOnlyAfterErrors" };
+    let volumes = Arc::new(Volumes(Mutex::new(vec![volume])));
+    let metrics = Metrics::new(MetricsConfig { volumes: Some(Arc::clone(&volumes) as _), ..MetricsConfig::default() });
+    let name = "aws_ebs_csi_volume_unhealthy{";
+    let line = r#"aws_ebs_csi_volume_unhealthy{volume_id="vol-1",status="Degraded",reason="ReadOnlyAfterErrors"} 1"#;
+    assert_eq!(lines(&metrics.page(), name), [line]);
+    volumes.0.lock().unwrap().clear();
+    assert!(lines(&metrics.page(), name).is_empty());
+    assert!(!Metrics::default().page().contains("aws_ebs_csi_volume_unhealthy"));
+}
