@@ -95,7 +95,7 @@ pub struct FormatSpec {
 impl FormatSpec {
     /// The call that makes it, under a kernel of this release, with an mkfs.xfs that knows these features. `force` only in a
     /// redo.
-    fn call(&self, device: &Path, kernel: (u32, u32), known: &[Feature], force: bool) -> Call {
+    pub(crate) fn call(&self, device: &Path, kernel: (u32, u32), known: &[Feature], force: bool) -> Call {
         let args = if self.fs_type.is_ext() { self.ext_args(force) } else { self.xfs_args(kernel, known, force) };
         let program = if self.fs_type.is_ext() { Program::Mke2fs } else { Program::MkfsXfs };
         Call::new(program, args.into_iter().map(OsString::from).chain([device.as_os_str().to_owned()]))

@@ -64,6 +64,11 @@ pub(crate) fn le32(buffer: &[u8], at: usize) -> u32 {
     u32::from(le16(buffer, at)) | u32::from(le16(buffer, at + 2)) << 16
 }
 
+/// As [`le16`], 64 bits.
+pub(crate) fn le64(buffer: &[u8], at: usize) -> u64 {
+    u64::from(le32(buffer, at)) | u64::from(le32(buffer, at + 4)) << 32
+}
+
 /// A big-endian number in a buffer that is known to be long enough.
 pub(crate) fn be16(buffer: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([buffer[at], buffer[at + 1]])

@@ -15,21 +15,46 @@ impl ReadAt for Zeros {
     }
 }
 
+/// The superblock in bytes that stand at the start of a device of a size, whatever else is there.
+pub(crate) fn superblock_of(bytes: &[u8], size: u64) -> Option<Superblock> {
+    let device = Written(vec![(0, bytes.to_vec())]);
+    let area = Area::new(&device, size);
+    let _ = inspect(&area, Depth::Again);
+    read_superblock(&area).unwrap()
+}
+
 /// Zeros with some bytes written over them.
 struct Written(Vec<(u64, Vec<u8>)>);
 
 impl ReadAt for Written {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         buffer.fill(0);
-        for (at, bytes) in &self.0 {
-            for (place, byte) in (*at..).zip(bytes) {
-                if let Some(index) = place.checked_sub(offset).and_then(|index| usize::try_from(index).ok())
-                    && let Some(slot) = buffer.get_mut(index)
-                {
-                    *slot = *byte;
-                }
-            }
-        }
+        self.0.iter().for_each(|(at, bytes)| lay_over(buffer, offset, *at, bytes));
+        Ok(())
+    }
+}
+
+/// Puts bytes that stand at `at` into a buffer that was read at `offset`, as far as they meet.
+fn lay_over(buffer: &mut [u8], offset: u64, at: u64, bytes: &[u8]) {
+    let index = |place: u64, from: u64| usize::try_from(place.saturating_sub(from)).unwrap_or(usize::MAX);
+    let (into, from) = (index(at, offset), index(offset, at));
+    if into < buffer.len() && from < bytes.len() {
+        let length = (buffer.len() - into).min(bytes.len() - from);
+        buffer[into..into + length].copy_from_slice(&bytes[from..from + length]);
+    }
+}
+
+/// An image with some bytes written over it.
+pub(super) struct Overlaid<'a> {
+    pub(super) below: &'a std::fs::File,
+    pub(super) at: u64,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl ReadAt for Overlaid<'_> {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        FileExt::read_exact_at(self.below, buffer, offset)?;
+        lay_over(buffer, offset, self.at, &self.bytes);
         Ok(())
     }
 }
@@ -140,7 +165,7 @@ fn ext_file_systems_are_told_apart_and_their_checksum_is_checked() {
 }
 
 /// A sparse file that a mkfs program has made a file system in.
-pub(super) fn made_by(program: &str, args: &[&str], size: u64) -> std::fs::File {
+pub(crate) fn made_by(program: &str, args: &[&str], size: u64) -> std::fs::File {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(size).unwrap();
     #[expect(clippy::disallowed_methods, reason = "a fixture")]
