@@ -3,7 +3,7 @@
 
 XTASK = $(or $(CARGO_TARGET_DIR),target)/debug/xtask
 
-.PHONY: help bench demo test test-all soak torture tidy fmt lint build ci clean-tools
+.PHONY: help bench demo test test-all soak torture fuzz tidy fmt lint build ci clean-tools
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,12 @@ torture: ## The node torture: CYCLES=1000 of stage, publish, write and kill -9 o
 	@scripts/setup test >/dev/null
 	cargo build --workspace --locked --quiet
 	unshare --mount --propagation private -- $(or $(CARGO_TARGET_DIR),target)/debug/ebs-torture --cycles $(CYCLES)
+
+CASES ?= 100000
+fuzz: ## What is parsed from outside, by chance: CASES=100000 of each property
+	@scripts/setup test >/dev/null
+	cargo test --workspace --locked --quiet --no-run --lib
+	PROPTEST_CASES=$(CASES) cargo test --workspace --locked --quiet --lib -- fuzz::
 
 tidy: ## The rules of the house that no compiler checks
 	@scripts/setup build
