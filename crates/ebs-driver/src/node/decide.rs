@@ -59,7 +59,7 @@ fn compare_words(entry: &MountEntry, options: &MountOptions) -> Result<(), Refus
     };
     for key in LABELS {
         let (found, wanted) = (has(key), asked(key));
-        if found != wanted {
+        if found.as_deref().map(label) != wanted.as_deref().map(label) {
             return differ(key, found, wanted);
         }
     }
@@ -71,6 +71,23 @@ fn compare_words(entry: &MountEntry, options: &MountOptions) -> Result<(), Refus
         }
     }
     Ok(())
+}
+
+/// A label as the kernel means it, which repeats its categories in order and in ranges: what stands before them, and they.
+fn label(text: &str) -> (&str, BTreeSet<u32>) {
+    let number = |text: &str| text.strip_prefix('c')?.parse::<u32>().ok();
+    let range = |text: &str| match text.split_once('.') {
+        Some((first, last)) => Some(number(first)?..=number(last)?),
+        None => number(text).map(|only| only..=only),
+    };
+    let split = || {
+        let (rest, categories) = text.rsplit_once(':')?;
+        let ranges: Option<Vec<_>> = categories.split(',').map(range).collect();
+        // A kernel knows 1,024 of them.
+        let known = ranges?.into_iter().flat_map(|range| *range.start()..=(*range.end()).min(1_023));
+        Some((rest, known.collect()))
+    };
+    split().unwrap_or_else(|| (text, BTreeSet::new()))
 }
 
 /// Publishing: the topmost mount at the target, and what is asked for, against the mount at the staging path that it is to

@@ -93,6 +93,8 @@ fn another_context_journal_mode_or_file_system_than_is_mounted_is_refused_as_exi
         ("rw", &[one][..]),
         (r#"rw,context="a:b:c:s0:c1,c2""#, &[]),
         (r#"rw,context="a:b:c:s0:c1,c2""#, &[other]),
+        (r#"rw,context="a:b:c:s0:c1,c2""#, &[r#"context="a:b:d:s0:c1,c2""#]),
+        (r#"rw,context="a:b:c:s0""#, &[r#"context="a:b:c:s0:c1""#]),
         ("rw", &["data=journal"]),
         ("rw,data=journal", &["data=ordered"]),
         ("rw,errors=remount-ro", &["errors=panic"]),
@@ -102,6 +104,8 @@ fn another_context_journal_mode_or_file_system_than_is_mounted_is_refused_as_exi
     for (has, asked) in [
         (r#"rw,context="a:b:c:s0:c1,c2""#, &[one][..]),
         ("rw,seclabel", &[]),
+        (r#"rw,context="a:b:c:s0:c1,c2""#, &[r#"context="a:b:c:s0:c2,c1""#]),
+        (r#"rw,context="a:b:c:s0:c1.c3,c9""#, &[r#"context="a:b:c:s0:c9,c1,c2,c3""#]),
         ("rw,context=a:b:c:s0", &[r#"context="a:b:c:s0""#]),
         ("rw", &["data=ordered", "errors=continue", "allocsize=64m", "discard", "delalloc"]),
         ("rw,data=journal,allocsize=65536k", &["data=journal", "allocsize=64m"]),
