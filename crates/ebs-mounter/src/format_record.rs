@@ -14,8 +14,6 @@ use crate::mounter::Mounter;
 use crate::partition::Partition;
 use crate::probe::{BlankProof, Contents};
 
-/// Where the kernel names its run.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// What a record says where nothing is known.
 const UNKNOWN: &str = "unknown";
 
@@ -154,7 +152,8 @@ impl Mounter {
     ) -> io::Result<FormatRecord> {
         let bytes = device.size().await?.0;
         let diskseq = self.diskseq(device).await?;
-        let boot_id = bounded::reading("reading", Path::new(BOOT_ID), || fs::read_to_string(BOOT_ID)).await?;
+        let at = self.config.boot_id.clone();
+        let boot_id = bounded::reading("reading", &self.config.boot_id, move || fs::read_to_string(at)).await?;
         Ok(FormatRecord {
             volume: device.volume().clone(),
             partition: partition.map(Partition::number),

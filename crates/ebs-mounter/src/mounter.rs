@@ -26,6 +26,8 @@ pub struct MounterConfig {
     pub dev: PathBuf,
     /// Where sysfs is: `/sys` outside of tests.
     pub sys: PathBuf,
+    /// Where the kernel names its run: `/proc/sys/kernel/random/boot_id` outside of tests.
+    pub boot_id: PathBuf,
 }
 
 impl MounterConfig {
@@ -38,6 +40,7 @@ impl MounterConfig {
             late_device: Duration::from_secs(10),
             dev: PathBuf::from("/dev"),
             sys: PathBuf::from("/sys"),
+            boot_id: PathBuf::from("/proc/sys/kernel/random/boot_id"),
         }
     }
 }
