@@ -218,7 +218,6 @@ fn pack(kernel: &Path, release: &str, work: &Path, to: &Path) -> anyhow::Result<
     }
     let profile = include_bytes!("../../../deploy/security/apparmor-node");
     archive.file("/etc/apparmor-node", profile, 0o644);
-    archive.copy(Path::new("/etc/ssl/certs/ca-certificates.crt"), "/etc/ssl/certs/ca-certificates.crt")?;
     archive.file("/init", include_bytes!("guest/init"), 0o755);
     archive.write(to).context("write the root file system")
 }
