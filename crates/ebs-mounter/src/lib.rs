@@ -16,6 +16,8 @@ mod disk_use;
 mod format;
 mod format_record;
 mod fs_type;
+#[cfg(test)]
+mod fuzz;
 mod grow;
 mod mount;
 mod mounter;

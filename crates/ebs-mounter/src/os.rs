@@ -3,6 +3,8 @@
 #[cfg(target_os = "linux")]
 mod linux;
 
+#[cfg(all(test, target_os = "linux"))]
+pub(crate) use linux::serial_in;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
     DeviceEvents, block_device_number, block_size, clear_workshop, is_block_read_only, kernel_release,

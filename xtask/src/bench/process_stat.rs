@@ -32,14 +32,28 @@ impl Usage {
     }
 }
 
-/// Resident memory of a process now, in MiB.
-///
-/// # Errors
-/// When the process is gone or `/proc` is not as expected.
-pub(super) fn resident_mib(pid: u32) -> anyhow::Result<f64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).with_context(|| format!("process {pid}"))?;
-    let kib = kib(&status, "VmRSS:").with_context(|| format!("VmRSS in /proc/{pid}/status"))?;
-    Ok(to_f64(kib) / 1024.0)
+/// Memory of a process now, in MiB.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub(super) struct Resident {
+    /// All of it: pages of the program's file, which the kernel can drop, count too.
+    pub(super) whole: f64,
+    /// What only this process has.
+    pub(super) own: f64,
+}
+
+impl Resident {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// When the process is gone or `/proc` is not as expected.
+    pub(super) fn of(pid: u32) -> anyhow::Result<Self> {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).with_context(|| format!("process {pid}"))?;
+        let mib = |label: &str| {
+            let kib = kib(&status, label).with_context(|| format!("{label} in /proc/{pid}/status"))?;
+            anyhow::Ok(to_f64(kib) / 1024.0)
+        };
+        Ok(Self { whole: mib("VmRSS:")?, own: mib("RssAnon:")? })
+    }
 }
 
 /// The process that listens on a unix socket.
@@ -79,7 +93,8 @@ mod tests {
         assert_eq!(ticks(stat), Some(12));
         assert_eq!(kib("Name:\tx\nVmHWM:\t   9000 kB\nVmRSS:\t   8000 kB\n", "VmRSS:"), Some(8000));
         assert_eq!(kib("Name:\tx\n", "VmHWM:"), None);
-        assert!(resident_mib(std::process::id()).unwrap() > 0.1);
+        let resident = Resident::of(std::process::id()).unwrap();
+        assert!(resident.whole > resident.own && resident.own > 0.05, "{resident:?}");
     }
 
     #[test]

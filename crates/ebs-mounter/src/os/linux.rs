@@ -15,6 +15,8 @@ use rustix::thread::CapabilitySet;
 use crate::options::{Attribute, MountOptions};
 
 pub(crate) use bind::{clear_workshop, mount_bound};
+#[cfg(test)]
+pub(crate) use block::serial_in;
 pub(crate) use block::{block_device_number, block_size, is_block_read_only, nvme_serial, nvme_statistics_page};
 pub(crate) use events::DeviceEvents;
 

@@ -115,8 +115,12 @@ fn ask_controller(device: &File, command: NvmeAdminCommand) -> io::Result<Box<[u
 
 /// The serial number that the NVMe controller behind an open namespace reports of itself.
 pub(crate) fn nvme_serial(device: &File) -> io::Result<String> {
-    let answer = ask_controller(device, identify_controller())?;
-    Ok(String::from_utf8_lossy(&answer[4..24]).trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned())
+    Ok(serial_in(&*ask_controller(device, identify_controller())?))
+}
+
+/// The serial number in the page that describes a controller, without the blanks that fill it up.
+pub(crate) fn serial_in(page: &[u8; ANSWER]) -> String {
+    String::from_utf8_lossy(&page[4..24]).trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned()
 }
 
 /// The page in which an EBS volume counts its operations.

@@ -22,7 +22,7 @@ impl DeviceEvents {
     /// Listens from now on; needs a tokio runtime that has I/O.
     pub(crate) fn listen() -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, Some(KOBJECT_UEVENT))?;
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(KOBJECT_UEVENT))?;
         bind(&socket, &SocketAddrNetlink::new(0, OF_THE_KERNEL))?;
         // SAFETY: the descriptor of an `OwnedFd` is open and the same for as long as that lives, and the `AsyncFd` owns it:
         // nothing here takes it out or closes it.
