@@ -72,7 +72,9 @@ fn main() -> ExitCode {
         Some(Role::Serve { socket, state, devices, boot_id, sys }) => {
             service(&ServiceOptions { socket, state, devices, boot_id, sys })
         }
-        Some(Role::Disks { mount, socket }) => ebs_testkit::cut_disk::serve(&mount, &socket).map(|()| ExitCode::SUCCESS),
+        Some(Role::Disks { mount, socket }) => {
+            ebs_testkit::cut_disk::serve(&mount, &socket).map(|()| ExitCode::SUCCESS)
+        }
         None => cycles(&arguments),
     };
     match outcome {
@@ -129,11 +131,18 @@ fn cycles(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         }
     });
     let (counts, failed, cycles) = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
-    tell(format!("{cycles} cycles from seed {from} in {} s: {} failed {failed:?}", began.elapsed().as_secs(), failed.len()));
+    tell(format!(
+        "{cycles} cycles from seed {from} in {} s: {} failed {failed:?}",
+        began.elapsed().as_secs(),
+        failed.len()
+    ));
     tell(format!("what happened:\n{counts}"));
     let exceptions: Vec<String> =
         Exception::ALL.map(|exception| format!("  {:>8} {}", counts.of(exception.as_str()), exception.as_str())).into();
-    tell(format!("volumes that were not staged without a hand after the last fault, by the reasons there are:\n{}", exceptions.join("\n")));
+    tell(format!(
+        "volumes that were not staged without a hand after the last fault, by the reasons there are:\n{}",
+        exceptions.join("\n")
+    ));
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -31,14 +31,20 @@ const MOST_BYTES: u64 = 512 * MIB;
 /// What may be done next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    Stage { spoilt: bool },
-    Publish { raw: bool },
+    Stage {
+        spoilt: bool,
+    },
+    Publish {
+        raw: bool,
+    },
     WriteFile,
     /// Nobody is told that it is safe.
     WriteWithoutSync,
     WriteRaw,
     WriteForeign,
-    Unpublish { raw: bool },
+    Unpublish {
+        raw: bool,
+    },
     Unstage,
     /// EC2 makes the disk larger.
     Enlarge,
@@ -262,7 +268,8 @@ impl Volume {
         }
         let request = self.stage_request(shared, spoilt);
         let what = if spoilt { "stage with a bad argument" } else { "stage" };
-        let answer = self.call(shared, leave, what, async move |mut client| client.node_stage_volume(request).await).await;
+        let answer =
+            self.call(shared, leave, what, async move |mut client| client.node_stage_volume(request).await).await;
         let staging = self.node(shared).staging(&self.id);
         match &answer {
             Answer::Done => {
@@ -371,8 +378,9 @@ impl Volume {
         let was_published = node.is_file_system_at(&target).await? || self.is_raw_published(shared).await?;
         let request =
             csi::NodeUnstageVolumeRequest { volume_id: self.id.to_string(), staging_target_path: text(&staging) };
-        let mut answer =
-            self.call(shared, leave, "unstage", async move |mut client| client.node_unstage_volume(request).await).await;
+        let mut answer = self
+            .call(shared, leave, "unstage", async move |mut client| client.node_unstage_volume(request).await)
+            .await;
         if shared.planted == Some(Planted::UnstageIgnoresUses)
             && matches!(&answer, Answer::Refused(Refusal::Rule, why) if why.contains("still in use"))
         {
