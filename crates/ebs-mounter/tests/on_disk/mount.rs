@@ -177,7 +177,7 @@ fn a_mount_in_use_is_busy_and_stays() {
 /// A mount that is in use for a moment only is unmounted all the same: a program that the driver is just starting has copies
 /// of the driver's open files until it runs.
 ///
-/// Rule: own rule (availability)
+/// Rule: node.md 10; D-37
 #[test]
 fn a_mount_in_use_for_a_moment_is_unmounted_when_it_is_free() {
     with_mounted_disk(async |disk, _, at| {
