@@ -86,6 +86,11 @@ async fn visit(exhibit: &Exhibit) -> Vec<String> {
         Err(status) if status.code() == Code::FailedPrecondition => {
             let unsaid = exhibit.told.iter().filter(|told| !told.is_said_in(status.message()));
             wrong.extend(unsaid.map(|told| format!("{told:?} is not said")));
+            // Whoever is told how to wipe first does not read on.
+            let (kept, wiped) = (status.message().find("to keep it"), status.message().find("wipe"));
+            if kept.is_none() || kept > wiped {
+                wrong.push("how to keep the data is not said first".to_owned());
+            }
         }
         _ => wrong.push("it was not refused".to_owned()),
     }
