@@ -3,7 +3,7 @@
 
 XTASK = $(or $(CARGO_TARGET_DIR),target)/debug/xtask
 
-.PHONY: help bench demo test test-all soak torture vm-test tidy fmt lint build ci clean-tools
+.PHONY: help bench demo test test-all soak torture fuzz vm-test tidy fmt lint build ci clean-tools
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,12 @@ vm-test: ## The node service on real NVMe disks, in a virtual machine (needs roo
 	@scripts/setup vm >/dev/null
 	cargo build --workspace --locked --quiet
 	eval "$$(scripts/setup vm)" && nice -n 10 $(or $(CARGO_TARGET_DIR),target)/debug/ebs-vm --kernel "$$EBS_VM_KERNEL" $(VM_ARGS)
+
+CASES ?= 100000
+fuzz: ## What is parsed from outside, by chance: CASES=100000 of each property
+	@scripts/setup test >/dev/null
+	cargo test --workspace --locked --quiet --no-run --lib
+	PROPTEST_CASES=$(CASES) cargo test --workspace --locked --quiet --lib -- fuzz::
 
 tidy: ## The rules of the house that no compiler checks
 	@scripts/setup build

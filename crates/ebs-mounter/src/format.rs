@@ -333,6 +333,37 @@ mod tests {
         ");
     }
 
+    /// A feature of xfs is used from the kernel on that knows it.
+    ///
+    /// Rule: see `xfs_has_no_feature_that_the_kernel_lacks_or_legacy_forbids`
+    #[test]
+    fn a_feature_of_xfs_is_used_from_the_kernel_on_that_knows_it() {
+        for (kernel, bigtime, large_extents) in
+            [((5, 9), 0, 0), ((5, 10), 1, 0), ((5, 18), 1, 0), ((5, 19), 1, 1), ((6, 0), 1, 1)]
+        {
+            let line = line(&plain(FsType::Xfs), kernel, false);
+            assert!(line.contains(&format!("bigtime={bigtime},inobtcount={bigtime}")), "{kernel:?}: {line}");
+            assert!(line.contains(&format!("nrext64={large_extents}")), "{kernel:?}: {line}");
+        }
+    }
+
+    /// Our mke2fs.conf is written where another one stands, and left alone where it stands already.
+    ///
+    /// Rule: D-33
+    #[test]
+    fn another_mke2fs_conf_is_replaced_and_ours_is_left_alone() {
+        use std::os::unix::fs::MetadataExt;
+        let state = tempfile::tempdir().unwrap();
+        let path = state.path().join(MKE2FS_CONF_NAME);
+        let inode = || std::fs::metadata(&path).unwrap().ino();
+        std::fs::write(&path, "[defaults]\n").unwrap();
+        write_mke2fs_conf(state.path()).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), MKE2FS_CONF);
+        let ours = inode();
+        write_mke2fs_conf(state.path()).unwrap();
+        assert_eq!(inode(), ours, "it was written again");
+    }
+
     /// Force flags are used in a redo only.
     ///
     /// Rule: D-32; image.md 3
@@ -349,7 +380,7 @@ mod tests {
     #[test]
     fn a_size_has_letters_and_digits_only() {
         assert_eq!(SizeWord::parse(""), Ok(None));
-        assert!(SizeWord::parse("64k").unwrap().is_some());
+        assert_eq!(word("64k").as_ref().map(SizeWord::as_str), Some("64k"));
         for bad in ["-F", "4096 ", "1,2", "½"] {
             assert!(SizeWord::parse(bad).is_err(), "{bad:?} was accepted");
         }

@@ -357,6 +357,80 @@ mod tests {
         assert_eq!(record().permit_redo(&record(), &luks), None);
     }
 
+    /// An interrupted mkfs can have left nothing, unknown bytes, or half a file system of its own family; never a whole one, one of
+    /// another family, or anything foreign.
+    ///
+    /// Rule: D-32
+    #[test]
+    fn only_what_an_interrupted_mkfs_can_have_left_is_formatted_again() {
+        use crate::probe::tests::{superblock_of, whole_and_begun};
+        let contents = |bytes: &[u8]| Contents::Filesystem(superblock_of(bytes, 1 << 30).unwrap());
+        let may = |fs_type: FsType, contents: &Contents| FormatRecord { fs_type, ..record() }.could_have_left(contents);
+        for (fs_type, other) in [(FsType::Ext4, FsType::Xfs), (FsType::Xfs, FsType::Ext2)] {
+            let (whole, begun) = whole_and_begun(fs_type);
+            assert!(!may(fs_type, &contents(&whole)), "a whole {fs_type}");
+            assert!(may(fs_type, &contents(&begun)), "half a {fs_type}");
+            assert!(!may(other, &contents(&begun)), "half a {fs_type} is not of an mkfs of {other}");
+            assert!(may(fs_type, &DATA));
+            assert!(!may(fs_type, &Contents::Foreign { what: "LUKS encryption".to_owned(), offset: 0 }));
+        }
+    }
+
+    fn mounter(state: &Path) -> Mounter {
+        Mounter::new(crate::mounter::MounterConfig::new(state)).unwrap()
+    }
+
+    /// A record that cannot be read is an error, and none that is missing.
+    ///
+    /// Rule: D-32
+    #[tokio::test]
+    async fn a_record_that_cannot_be_read_is_an_error() {
+        let state = tempfile::tempdir().unwrap();
+        let (mounter, volume) = (mounter(state.path()), record().volume);
+        assert_eq!(mounter.read_record(&volume).await.unwrap(), None);
+        mounter.forget_format(&volume).await.unwrap();
+        fs::create_dir(mounter.record_path(&volume)).unwrap();
+        let said = mounter.read_record(&volume).await.unwrap_err().to_string();
+        assert!(said.contains("cannot be read") && said.contains("vol-0abc"), "{said}");
+        let said = mounter.forget_format(&volume).await.unwrap_err().to_string();
+        assert!(said.contains("cannot be removed"), "{said}");
+    }
+
+    /// mkfs is marked as started only in the record that this call has written, or that its leave came from.
+    ///
+    /// Rule: D-32
+    #[tokio::test]
+    async fn mkfs_is_marked_as_started_only_in_its_own_record() {
+        let state = tempfile::tempdir().unwrap();
+        let (mounter, record) = (mounter(state.path()), record());
+        let (first, redo) = (FormatPermit { redo: false }, FormatPermit { redo: true });
+        let kept = async || mounter.read_record(&record.volume).await.unwrap();
+        assert!(mounter.mark_started(&record, &first).await.is_err(), "there is none");
+        mounter.write_record(&record).await.unwrap();
+        assert_eq!(kept().await, Some((record.clone(), State::Checking)));
+        assert!(mounter.mark_started(&record, &redo).await.is_err(), "no mkfs has started yet");
+        let other = FormatRecord { bytes: 2 << 30, ..record.clone() };
+        assert!(mounter.mark_started(&other, &first).await.is_err(), "it is of another size");
+        mounter.mark_started(&record, &first).await.unwrap();
+        assert_eq!(kept().await, Some((record.clone(), State::Started)));
+        assert!(mounter.mark_started(&record, &first).await.is_err(), "another call has started it");
+        mounter.mark_started(&record, &redo).await.unwrap();
+        mounter.forget_format(&record.volume).await.unwrap();
+        assert_eq!(kept().await, None);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_leaves_nothing_behind() {
+        let state = tempfile::tempdir().unwrap();
+        fs::create_dir(state.path().join("taken")).unwrap();
+        assert!(write_synced(&state.path().join("taken"), b"text").is_err());
+        assert!(write_synced(&state.path().join("missing/file"), b"text").is_err());
+        write_synced(&state.path().join("file"), b"text").unwrap();
+        let mut names: Vec<_> = fs::read_dir(state.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["file", "taken"]);
+    }
+
     /// A record comes back as it was written; half a record is none.
     ///
     /// Rule: D-32

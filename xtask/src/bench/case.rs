@@ -142,19 +142,19 @@ fn day(lives: u32) -> Vec<Phase> {
         phase("morning", 200, 2.0, Judged::Targets),
         // More than EC2 lets through: how long the queue gets is the simulator's figure as much as ours.
         phase("noon", 630, 8.0, Judged::No),
-        phase("afternoon", 400, 4.0, Judged::No),
+        phase("afternoon", 400, 2.0, Judged::No),
         phase("quiet", 120, 0.2, Judged::No),
         phase("evening", 630, 8.0, Judged::Like("noon")),
     ]
 }
 
-/// In the second half of the afternoon.
+/// In the last quarter of the afternoon, when the noon's lives have ended.
 fn afternoon_storm(phases: &[Phase]) -> Storm {
     let mut from = Duration::ZERO;
     for phase in phases {
         let lasts = phase.every * phase.lives;
         if phase.name == "afternoon" {
-            return Storm { from: from + lasts / 2, until: from + lasts };
+            return Storm { from: from + lasts * 3 / 4, until: from + lasts };
         }
         from += lasts;
     }

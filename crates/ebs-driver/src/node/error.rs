@@ -285,6 +285,11 @@ fn of_refused(refused: &Refused) -> Meaning {
     }
 }
 
+/// Data first: whoever reads this wants the volume to work, and wiping it does that too.
+const NOT_BLANK: &str = "this may be data: to keep it, take a snapshot of the volume before anything else, then publish it \
+                         as a raw block volume and copy from there; if nothing was ever in it, delete the claim, or wipe it on purpose \
+                         (blkdiscard --zeroout on the node, never wipefs alone)";
+
 /// What to do next, where we know it (`decisions.md` D-44).
 fn next_step(cause: &Cause) -> Option<&'static str> {
     Some(match cause {
@@ -292,16 +297,15 @@ fn next_step(cause: &Cause) -> Option<&'static str> {
             "check that EC2 lists the volume as attached to this instance, then call again"
         }
         Cause::Device(DeviceError::Foreign { .. }) => "detach the volume and attach it again, or restart udev",
+        Cause::Probe(ProbeError::Disagreement { .. }) | Cause::Format(FormatError::NoLongerBlank { .. }) => NOT_BLANK,
         Cause::Unmount(UnmountError::Busy { .. }) => "end the processes that use it, then call again",
         Cause::Abandoned { .. } => "call again with the same request",
         Cause::Refused(refused) => match refused {
             Refused::OtherMount { .. } => "unmount it, then call again",
             Refused::MountedDifferently { .. } => "unpublish or unstage the volume there first",
             Refused::TooSmall { .. } => "compare the volume's size in EC2 with the disk of this instance",
-            Refused::OtherFileSystem { .. } => "ask for the file system that is there, or wipe the volume on purpose",
-            Refused::NotBlank { .. } => {
-                "if nothing was ever in it, delete the claim; if its contents are not wanted, wipe the volume on purpose (blkdiscard --zeroout)"
-            }
+            Refused::OtherFileSystem { .. } => "the volume may hold data: ask for the file system that is there",
+            Refused::NotBlank { .. } => NOT_BLANK,
             Refused::BlankRestore { .. } => {
                 "if a blank source is right, say formatBlankRestore: \"true\" in the StorageClass"
             }

@@ -62,7 +62,7 @@ fn options(at: &Path) -> anyhow::Result<String> {
     Ok(line.split(' ').nth(3).unwrap_or_default().to_owned())
 }
 
-async fn with_errors(node: &Node, fs_type: &str) -> anyhow::Result<(Disk<'_>, String)> {
+async fn with_errors<'a>(node: &'a Node, fs_type: &str) -> anyhow::Result<(Disk<'a>, String)> {
     let disk = node.volume(&mounted(fs_type))?;
     disk.plug()?;
     disk.bring_up().await?;
