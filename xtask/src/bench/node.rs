@@ -202,8 +202,9 @@ impl Turn {
     async fn play(&self, client: &CsiClient) -> anyhow::Result<f64> {
         let text = |path: &Path| path.display().to_string();
         let capability = Some(Access::Mount("ext4".to_owned()).capability());
-        let context = [("devicePath", "/dev/xvdaa"), ("ebs.csi.aws.com/source", "none")];
-        let context: std::collections::HashMap<_, _> = context.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+        // The device has the name that EC2 says, as with udev's rules of EC2: other disks need no look.
+        let context = [("devicePath", text(self.disk.path())), ("ebs.csi.aws.com/source", "none".to_owned())];
+        let context: std::collections::HashMap<_, _> = context.map(|(k, v)| (k.to_owned(), v)).into();
         let stage = csi::NodeStageVolumeRequest {
             volume_id: self.id.to_string(),
             publish_context: context.clone(),

@@ -19,7 +19,7 @@ pub(super) async fn run(node: &Inner, plan: &Publish, waiters: &Waiters) -> Resu
     }
     match &plan.what {
         PublishWhat::Filesystem { staging, fs_type } => {
-            file_system(node, plan, (staging, fs_type), &found, waiters).await
+            file_system(node, plan, (staging, *fs_type), &found, waiters).await
         }
         PublishWhat::Block { partition, size } => {
             let query = DeviceQuery { volume: plan.volume.clone(), hint: plan.device.clone(), partition: *partition };
@@ -31,7 +31,7 @@ pub(super) async fn run(node: &Inner, plan: &Publish, waiters: &Waiters) -> Resu
 async fn file_system(
     node: &Inner,
     plan: &Publish,
-    (staging, fs_type): (&NodePath, &Option<FsType>),
+    (staging, fs_type): (&NodePath, Option<FsType>),
     found: &Found,
     waiters: &Waiters,
 ) -> Result<(), Cause> {
@@ -42,7 +42,7 @@ async fn file_system(
     corrupted::clear_vanished(node, &plan.volume, &plan.target, waiters).await?;
     let (table, at) = owner::topmost(&plan.target).await?;
     let entry = table.topmost(&at);
-    if decide::published(entry, &staged, *fs_type, &options)? == Mounted::AsWanted {
+    if decide::published(entry, &staged, fs_type, &options)? == Mounted::AsWanted {
         return Ok(());
     }
     decide::place(&plan.target.look().await.map_err(Cause::io("looking at the target path"))?, false)?;

@@ -3,12 +3,13 @@
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use ebs_mounter::PROOF_BOUND;
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use rustix::fs::FallocateFlags;
 use rustix::mount::{MountFlags, UnmountFlags};
 use tonic::Code;
 
-use crate::exhibit::{Exhibit, MIB, Step};
+use crate::exhibit::{Exhibit, MIB, Step, TIB};
 use crate::exhibits;
 use crate::node::Node;
 
@@ -191,5 +192,20 @@ fn a_truly_blank_device_is_formatted() {
             assert_ne!(before, node.disk.fingerprint().expect("a look at the disk"), "{asked}");
             node.unstage().await.expect("an unstaged volume");
         }
+    });
+}
+
+/// The proof that a disk of 15 TiB is blank takes no longer than a stage may.
+///
+/// Rule: D-31
+#[test]
+fn a_blank_disk_of_15_tib_is_proven_blank_in_time() {
+    in_mount_namespace(|| async {
+        let node = Node::new(15 * TIB);
+        // Nothing is written for a read-only mount: what is timed is the look alone.
+        let stage = node.stage(node.stage_request("xfs", &["ro"]));
+        let outcome = tokio::time::timeout(PROOF_BOUND / 10, stage).await.expect("a proof in time");
+        let said = outcome.expect_err("a refusal").message().to_owned();
+        assert!(said.contains("blank") && said.contains("read-only"), "{said}");
     });
 }

@@ -90,7 +90,7 @@ fn a_read_only_raw_block_volume_is_a_read_only_mount_of_a_device_that_is_not() {
 
 /// Mounts that nobody else sees, as without Bidirectional propagation of the kubelet's directory, are said in the log, once.
 ///
-/// Rule: own rule (a pod would find an empty directory)
+/// Rule: deployment.md 6; D-44
 #[test]
 fn mounts_that_nobody_else_sees_are_said_in_the_log() {
     in_mount_namespace(|| async {
