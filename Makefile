@@ -3,7 +3,7 @@
 
 XTASK = $(or $(CARGO_TARGET_DIR),target)/debug/xtask
 
-.PHONY: help bench demo test test-all soak torture tidy fmt lint build ci clean-tools
+.PHONY: help bench demo test test-all soak torture fuzz vm-test tidy fmt lint build ci clean-tools
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,7 +17,7 @@ demo: ## One volume's whole life against the simulated EC2, on real block device
 test: ## All tests, csi-sanity included (needs root)
 	scripts/test
 
-test-all: test soak ## The tests, the model test on new seeds, and 500 cycles of the node torture
+test-all: test soak vm-test ## The tests, the model test on new seeds, the tests in a virtual machine, and 500 cycles of the node torture
 	$(MAKE) torture CYCLES=500
 
 bench: ## Volume lives under load, against the targets (LIVES=500, BENCH_ARGS='--cases steady')
@@ -37,6 +37,17 @@ torture: ## The node torture: stage, write, kill -9 and power cuts on real disks
 	cargo build --workspace --locked --quiet
 	unshare --mount --propagation private -- $(or $(CARGO_TARGET_DIR),target)/debug/ebs-torture \
 	  $(if $(CYCLES),--cycles $(CYCLES),--seconds $(SECONDS))
+
+vm-test: ## The node service on real NVMe disks, in a virtual machine (needs root, QEMU; KERNEL=linux-image-... for another kernel)
+	@scripts/setup vm >/dev/null
+	cargo build --workspace --locked --quiet
+	eval "$$(scripts/setup vm)" && nice -n 10 $(or $(CARGO_TARGET_DIR),target)/debug/ebs-vm --kernel "$$EBS_VM_KERNEL" $(VM_ARGS)
+
+CASES ?= 100000
+fuzz: ## What is parsed from outside, by chance: CASES=100000 of each property
+	@scripts/setup test >/dev/null
+	cargo test --workspace --locked --quiet --no-run --lib
+	PROPTEST_CASES=$(CASES) cargo test --workspace --locked --quiet --lib -- fuzz::
 
 tidy: ## The rules of the house that no compiler checks
 	@scripts/setup build

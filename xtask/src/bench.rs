@@ -9,6 +9,7 @@ mod case;
 mod figures;
 mod ideal;
 mod life;
+mod node;
 mod process_stat;
 mod report;
 mod stage;
@@ -23,7 +24,7 @@ use report::Outcome;
 use stage::{Places, Subject};
 
 /// What the bench is told.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct BenchArgs {
     /// Volume lives of the steady and of the competitor case
     #[arg(long, env = "LIVES", default_value_t = 500, value_name = "N")]
@@ -80,19 +81,34 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<()> {
     runtime.context("start the runtime")?.block_on(perform(args))
 }
 
+/// The case without lives: its missed targets.
+fn of_node(args: &BenchArgs, places: &Places) -> anyhow::Result<Vec<String>> {
+    if !args.cases.contains(&CaseName::Node) || args.only_endpoint {
+        return Ok(Vec::new());
+    }
+    let figures = node::play(places.clone())?;
+    report::write_node(&places.log("node.json"), &figures)?;
+    report::say(&figures.text());
+    Ok(figures.missed())
+}
+
 async fn perform(args: BenchArgs) -> anyhow::Result<()> {
     let places = Places::of(args.dir.clone(), args.bin_dir.clone())?;
+    let (of_node_args, of_node_places) = (args.clone(), places.clone());
+    let mut missed = tokio::task::spawn_blocking(move || of_node(&of_node_args, &of_node_places)).await??;
     let (first, together): (Vec<Case>, Vec<Case>) =
-        args.cases.iter().map(|name| name.case(&args)).partition(|case| case.all_at_once());
+        args.cases.iter().filter_map(|name| name.case(&args)).partition(|case| case.all_at_once());
     let mut outcomes = Vec::new();
     for case in first {
         outcomes.extend(side_by_side(subjects(&args, &places, vec![case])).await?);
     }
     outcomes.extend(side_by_side(subjects(&args, &places, together)).await?);
     outcomes.sort_by_key(|outcome| (outcome.case.clone(), outcome.subject.clone()));
-    report::write(&places.results(), &args, &outcomes)?;
-    report::print(&places.results(), &outcomes);
-    let missed: Vec<String> = outcomes.iter().filter(|o| o.is_ours()).flat_map(Outcome::missed).collect();
+    if !outcomes.is_empty() {
+        report::write(&places.results(), &args, &outcomes)?;
+        report::print(&places.results(), &outcomes);
+    }
+    missed.extend(outcomes.iter().filter(|o| o.is_ours()).flat_map(Outcome::missed));
     if !args.no_check && !missed.is_empty() {
         bail!("missed: {}", missed.join("; "));
     }

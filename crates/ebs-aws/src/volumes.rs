@@ -84,15 +84,12 @@ impl Volumes for AwsEc2 {
         };
         // An empty list of ids or values would mean "all" to EC2.
         let operation = match query {
-            VolumeQuery::Ids(ids) if ids.is_empty() => return Ok(Page { items: vec![], next: None }),
             VolumeQuery::FilterIds(ids) if ids.is_empty() => return Ok(Page { items: vec![], next: None }),
             VolumeQuery::Tag { values, .. } if values.is_empty() => return Ok(Page { items: vec![], next: None }),
-            VolumeQuery::Ids(ids) => operation.set_volume_ids(Some(ids.iter().map(ToString::to_string).collect())),
             VolumeQuery::FilterIds(ids) => {
                 paged(operation.filters(filter("volume-id", ids.iter().map(VolumeId::as_str))))
             }
             VolumeQuery::Tag { key, values } => paged(operation.filters(filter(format!("tag:{key}"), values))),
-            VolumeQuery::All => paged(operation),
         };
         let monitor = self.monitor(Action::DescribeVolumes);
         let send = monitor.repeatable(operation.customize()).send();
@@ -101,7 +98,7 @@ impl Volumes for AwsEc2 {
             let list = required(reply.volumes, "list of volumes")?;
             let mut items = list.into_iter().map(convert::volume).collect::<Read<Vec<_>>>()?;
             items.iter_mut().flat_map(|v| &mut v.attachments).for_each(|a| a.said_at = watch.date());
-            if let VolumeQuery::Ids(ids) | VolumeQuery::FilterIds(ids) = query {
+            if let VolumeQuery::FilterIds(ids) = query {
                 among(&items, |v| &v.id, ids)?;
             }
             Ok(Page { items, next: text(reply.next_token) })

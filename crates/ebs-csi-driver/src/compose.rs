@@ -20,7 +20,7 @@ use tonic::service::Routes;
 
 use crate::cli::{NodeSettings, Settings};
 use crate::health;
-use crate::observers::{Counting, Detaches, EXPECTED_ACTIONS};
+use crate::observers::{Counting, Detaches, EXPECTED_ACTIONS, NodeVolumes};
 use crate::version::VERSION;
 
 /// What the reference driver's SDK reads and this driver does not (`ebs-cloud.md` E26).
@@ -60,9 +60,9 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
     let driver = &settings.driver;
     let bound =
         server::bind(&driver.endpoint, driver.endpoint_mode).context("the driver cannot listen for CSI requests")?;
-    let detaches = Arc::new(Detaches::default());
+    let (detaches, volumes) = (Arc::new(Detaches::default()), Arc::new(NodeVolumes::default()));
     let pages = Pages {
-        metrics: Arc::new(Metrics::new(metrics_config(settings, &detaches))),
+        metrics: Arc::new(Metrics::new(metrics_config(settings, &detaches, &volumes))),
         readiness: ebs_telemetry::Readiness::starting("the driver is starting"),
     };
     let mut background = JoinSet::new();
@@ -81,19 +81,24 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
     let operations = [Operations::new(), Operations::new()];
     let controller = cloud.map(|cloud| controller(settings, cloud, operations[0].clone()));
     let node = node(settings, whoami, operations[1].clone())?;
+    if let Some(node) = &node {
+        volumes.of(node);
+        background.spawn(node.clone().watch_health());
+    }
     let shown = health::Shown { readiness: pages.readiness, metrics: pages.metrics };
     background.spawn(health::watch(health, probe.clone(), shown, Arc::clone(&counting.health_in_doubt)));
     let routes = server::routes(IdentityService::new(driver, probe), controller, node);
     Ok(Driver { bound, routes, observer: counting, operations: operations.to_vec(), background })
 }
 
-fn metrics_config(settings: &Settings, detaches: &Arc<Detaches>) -> MetricsConfig {
+fn metrics_config(settings: &Settings, detaches: &Arc<Detaches>, volumes: &Arc<NodeVolumes>) -> MetricsConfig {
     let has_controller = settings.driver.mode.has_controller();
     MetricsConfig {
         with_deprecated: settings.deprecated_metrics,
         expected_actions: if has_controller { EXPECTED_ACTIONS.to_vec() } else { Vec::new() },
         checks_health: has_controller,
         detaches: has_controller.then(|| Arc::clone(detaches) as _),
+        volumes: settings.node.is_some().then(|| Arc::clone(volumes) as _),
     }
 }
 
@@ -120,7 +125,7 @@ async fn whoami(settings: &Settings) -> anyhow::Result<Whoami> {
     let imds = Imds::connect().context(needed)?;
     let metadata = imds.read().await.context(needed)?;
     tracing::info!(
-        instance = %metadata.instance,
+        instance = %metadata.node,
         instance_type = metadata.instance_type,
         region = metadata.region,
         zone = %metadata.zone,

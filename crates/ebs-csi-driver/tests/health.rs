@@ -1,11 +1,11 @@
-//! What operators see of an EC2 that does not answer, or does not accept the driver any more (`decisions.md` D-18), over the
-//! endpoint that the running binary serves.
+//! What operators see of an EC2 that does not answer, or does not accept the driver any more (`decisions.md` D-18), and of
+//! volumes that are not healthy (D-35), over the endpoint that the running binary serves.
 
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use ebs_testkit::csi_client::{Access, new_volume};
-use ebs_testkit::world::World;
+use ebs_testkit::world::{World, with_mounts};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tonic::Code;
@@ -20,10 +20,15 @@ struct Pages(String);
 impl Pages {
     /// Those of a driver that was started with `--http-endpoint=127.0.0.1:0`; its log says which port that became.
     async fn of(world: &World) -> anyhow::Result<Self> {
+        Self::of_start(world, 1).await
+    }
+
+    /// Those of the driver that was started so many times.
+    async fn of_start(world: &World, starts: usize) -> anyhow::Result<Self> {
         let words = "serving /metrics, /healthz and /readyz";
-        world.until_logged("the address of the pages", |log| log.contains(words)).await?;
+        world.until_logged("the address of the pages", |log| log.matches(words).count() >= starts).await?;
         let log = std::fs::read_to_string(&world.driver_spec().log)?;
-        let line = log.lines().find(|line| line.contains(words)).context("the line")?;
+        let line = log.lines().rfind(|line| line.contains(words)).context("the line")?;
         let address = line.split("address=").nth(1).and_then(|rest| rest.split_whitespace().next());
         Ok(Self(address.context("an address")?.trim_matches('"').to_owned()))
     }
@@ -102,4 +107,57 @@ async fn an_outage_of_ec2_and_a_lost_right_show_in_metrics_readyz_and_the_log_an
     let volume = world.client().create_volume(new_volume("pvc-after", 1, &Access::Mount("ext4".to_owned()))).await?;
     world.client().delete_volume(&volume.volume_id).await?;
     world.finish().await
+}
+
+/// The device that is mounted at a path, by name.
+fn mounted_at(path: &std::path::Path) -> anyhow::Result<String> {
+    let table = std::fs::read_to_string("/proc/thread-self/mounts")?;
+    let path = path.to_str().context("a path")?;
+    let line = table.lines().find(|line| line.split(' ').nth(1) == Some(path)).context("a mount")?;
+    let device = line.split(' ').next().and_then(|device| device.strip_prefix("/dev/"));
+    Ok(device.context("a device")?.to_owned())
+}
+
+/// A volume whose file system the kernel turned read-only shows in metrics and log, also of a driver that was started
+/// afterwards, and no more when it is unstaged and the driver starts again.
+///
+/// Rule: D-35
+#[test]
+fn a_volume_that_is_not_healthy_shows_in_metrics_and_log() {
+    with_mounts(|| async {
+        let endpoint = "--http-endpoint=127.0.0.1:0";
+        let mut world = World::builder(DRIVER).loop_devices().arg(endpoint).start().await?;
+        let access = Access::Mount("ext4".to_owned());
+        let volume = world.client().create_volume(new_volume("pvc-ill", 1, &access)).await?;
+        let mut volume = world.on_node(volume, &access).await?;
+        volume.attach().await?;
+        let mut request = volume.stage_request();
+        if let Some(csi_proto::csi::volume_capability::AccessType::Mount(mount)) =
+            request.volume_capability.as_mut().and_then(|capability| capability.access_type.as_mut())
+        {
+            mount.mount_flags.push("errors=remount-ro".to_owned());
+        }
+        world.client().node().node_stage_volume(request).await?;
+        let device = mounted_at(&volume.staging)?;
+        std::fs::write(format!("/sys/fs/ext4/{device}/trigger_fs_error"), "test")?;
+        world.kill_driver()?;
+        world.start_driver().await?;
+        let pages = Pages::of_start(&world, 2).await?;
+        let id = volume.id().to_owned();
+        let labels = format!("{{volume_id=\"{id}\",status=\"Degraded\",reason=\"ReadOnlyAfterErrors\"}} 1");
+        let series = format!("\naws_ebs_csi_volume_unhealthy{labels}\n");
+        pages.until("/metrics", "the volume", |page| page.contains(&series)).await?;
+        let said = |log: &str| log.lines().any(|line| line.contains("volume is not healthy") && line.contains(&id));
+        world.until_logged("the volume", said).await?;
+        volume.set_client(world.client());
+        volume.unstage().await?;
+        world.kill_driver()?;
+        world.start_driver().await?;
+        let page = Pages::of_start(&world, 3).await?.get("/metrics").await?;
+        ensure!(page.contains("# TYPE aws_ebs_csi_volume_unhealthy gauge") && !page.contains(&series), "{page}");
+        volume.set_client(world.client());
+        volume.detach().await?;
+        world.client().delete_volume(volume.id()).await?;
+        world.finish().await
+    });
 }

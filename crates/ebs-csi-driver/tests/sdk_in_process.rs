@@ -242,7 +242,8 @@ async fn a_hyperpod_node_is_the_same_through_sagemaker_and_through_the_port() {
 async fn mishaps(ec2: &impl Ec2, token: &str, instance: &InstanceId) -> Vec<(&'static str, ErrorClass)> {
     let id = ec2.create_volume(&create(token)).await.unwrap().id;
     let page = PageRequest::default();
-    ec2.describe_volumes(&VolumeQuery::FilterIds(vec![id.clone()]), &page).await.unwrap();
+    let query = VolumeQuery::FilterIds(vec![id.clone()]);
+    ec2.describe_volumes(&query, &page).await.unwrap();
     let nothing = VolumeId::parse("vol-00000000").unwrap();
     let odd = VolumeId::parse("vol-zz").unwrap();
     let node = HyperPodNode::parse("hyperpod-abc123def456-i-0123456789abcdef0").unwrap();
@@ -266,7 +267,7 @@ async fn mishaps(ec2: &impl Ec2, token: &str, instance: &InstanceId) -> Vec<(&'s
         ("token with another size", ec2.create_volume(&other).await.unwrap_err().class),
         ("unknown type", ec2.create_volume(&strange).await.unwrap_err().class),
         ("dry run", ec2.create_volume(&CreateVolume { dry_run: true, ..create("dry") }).await.unwrap_err().class),
-        ("paging token", ec2.describe_volumes(&VolumeQuery::All, &token_page).await.unwrap_err().class),
+        ("paging token", ec2.describe_volumes(&query, &token_page).await.unwrap_err().class),
         ("one missing id", ec2.describe_volume_status(&missing, &page).await.unwrap_err().class),
         ("detach from a node", ec2.detach_cluster_node_volume(&node, &id).await.unwrap_err().class),
         ("attach nothing to a node", ec2.attach_cluster_node_volume(&node, &nothing).await.unwrap_err().class),

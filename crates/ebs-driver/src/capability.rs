@@ -60,11 +60,7 @@ impl TryFrom<&VolumeCapability> for Capability {
     type Error = CapabilityError;
 
     fn try_from(wire: &VolumeCapability) -> Result<Self, CapabilityError> {
-        let (access, name) = match &wire.access_type {
-            Some(AccessType::Block(_)) => (Access::Block, "block"),
-            Some(AccessType::Mount(mount)) => (Access::Mount { fs_type: mount.fs_type.clone() }, "mount"),
-            None => (Access::Unset, "unspecified"),
-        };
+        let (access, name) = access(wire);
         let number = wire.access_mode.as_ref().map_or(0, |m| m.mode);
         let mode = Mode::try_from(number);
         match mode {
@@ -87,6 +83,15 @@ impl TryFrom<&VolumeCapability> for Capability {
     }
 }
 
+/// How the workload sees the volume, and the word for it.
+fn access(wire: &VolumeCapability) -> (Access, &'static str) {
+    match &wire.access_type {
+        Some(AccessType::Block(_)) => (Access::Block, "block"),
+        Some(AccessType::Mount(mount)) => (Access::Mount { fs_type: mount.fs_type.clone() }, "mount"),
+        None => (Access::Unset, "unspecified"),
+    }
+}
+
 /// Refuses the access that a node-local volume cannot give. Each node has a volume of its own behind the handle, so it may be
 /// one writer on one node, or one on each of several, with a file system or without.
 ///
@@ -101,6 +106,17 @@ pub fn check_node_local(wire: &VolumeCapability) -> Result<(), CapabilityError> 
             Err(CapabilityError::UnsupportedLocally { mode })
         }
     }
+}
+
+/// As the plain conversion, for a node-local volume.
+///
+/// # Errors
+/// As [`check_node_local`].
+pub fn of_node_local(wire: &VolumeCapability) -> Result<Capability, CapabilityError> {
+    check_node_local(wire)?;
+    let (access, _) = access(wire);
+    let multi_node = wire.access_mode.as_ref().is_some_and(|mode| mode.mode() == Mode::MultiNodeMultiWriter);
+    Ok(Capability { access, multi_node })
 }
 
 /// All capabilities of a request; every one must be possible.

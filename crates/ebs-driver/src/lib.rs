@@ -20,3 +20,4 @@ pub mod server;
 pub mod status;
 pub mod tags;
 pub mod topology;
+pub mod volume_handle;

@@ -4,6 +4,7 @@
 //! (`decisions.md` D-10). What is mounted already is judged by pure functions (`decide`); disks are `ebs-mounter`'s.
 //! Every step of a flow can be found half done by the next call.
 
+mod corrupted;
 mod decide;
 mod error;
 mod expand;
@@ -17,16 +18,18 @@ mod request;
 mod stage;
 mod stats;
 mod unmount;
+mod watch;
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node;
 use csi_proto::csi::node_service_capability::{self, Type, rpc};
 use ebs_metadata::{Imds, LimitFlags, NodeMetadata};
 use ebs_mounter::Mounter;
-use ebs_types::DriverName;
+use ebs_types::{DriverName, VolumeId};
 use tonic::{Request, Response, Status};
 
 use crate::operation::Operations;
@@ -36,6 +39,7 @@ use crate::status::{answer, unimplemented_rpc};
 
 pub use error::{Cause, NodeError, Refused};
 pub use request::{Handle, RequestError};
+pub use watch::UnhealthyVolume;
 
 /// What the node service is told once, at start.
 #[derive(Debug, Clone)]
@@ -64,6 +68,14 @@ struct Inner {
     interfaces: AtomicU32,
     mounter: Mounter,
     operations: Operations,
+    /// What the last look at all volumes found, as status and reason.
+    unhealthy: Mutex<BTreeMap<VolumeId, (&'static str, &'static str)>>,
+}
+
+impl Inner {
+    fn unhealthy(&self) -> MutexGuard<'_, BTreeMap<VolumeId, (&'static str, &'static str)>> {
+        self.unhealthy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl NodeService {
@@ -71,7 +83,8 @@ impl NodeService {
     /// each time the orchestrator asks for the attachment limit.
     pub fn new(options: NodeOptions, imds: Option<Imds>, mounter: Mounter, operations: Operations) -> Self {
         let interfaces = AtomicU32::new(options.metadata.network_interfaces);
-        Self { inner: Arc::new(Inner { options, imds, interfaces, mounter, operations }) }
+        let unhealthy = Mutex::default();
+        Self { inner: Arc::new(Inner { options, imds, interfaces, mounter, operations, unhealthy }) }
     }
 }
 

@@ -156,11 +156,9 @@ impl Volume {
     }
 }
 
-/// DescribeVolumes: which ones.
+/// DescribeVolumes: which ones. Always by a filter: bare ids draw on a smaller bucket, and one missing id fails the call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VolumeQuery {
-    /// By bare ids (the smaller rate bucket; one missing id fails the whole call).
-    Ids(Vec<VolumeId>),
     /// By filter `volume-id`, at most [`crate::MAX_FILTER_VALUES`] values: missing ids are simply absent.
     FilterIds(Vec<VolumeId>),
     /// By filter `tag:<key>` with any of the values.
@@ -170,8 +168,6 @@ pub enum VolumeQuery {
         /// Values, at most [`crate::MAX_FILTER_VALUES`].
         values: Vec<String>,
     },
-    /// All of the account.
-    All,
 }
 
 /// ModifyVolume: `None` leaves a property as it is.

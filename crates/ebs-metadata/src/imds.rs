@@ -8,7 +8,7 @@ use aws_config::imds::Client;
 use aws_config::imds::client::error::{ImdsError, TokenError};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
-use ebs_types::OutpostArn;
+use ebs_types::{NodeId, OutpostArn};
 use tokio::sync::Mutex;
 
 use crate::document::{ebs_entries, identity, mac_addresses};
@@ -115,7 +115,7 @@ impl Imds {
         let identity = identity(&document)?;
         let mapping = self.get("/latest/meta-data/block-device-mapping", Field::BlockDevices).await?;
         Ok(NodeMetadata {
-            instance: identity.instance,
+            node: NodeId::Instance(identity.instance),
             instance_type: identity.instance_type,
             region: self.region.clone().unwrap_or(identity.region),
             zone: identity.zone,

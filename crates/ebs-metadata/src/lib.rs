@@ -15,13 +15,13 @@ pub use attach_limit::{LimitFlagError, LimitFlags, attach_limit};
 pub use error::{Field, MetadataError};
 pub use imds::{Imds, ImdsOptions};
 
-use ebs_types::{InstanceId, OutpostArn, ZoneName};
+use ebs_types::{NodeId, OutpostArn, ZoneName};
 
 /// What a node knows of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeMetadata {
-    /// The instance.
-    pub instance: InstanceId,
+    /// The node: an instance, or one of a SageMaker HyperPod cluster.
+    pub node: NodeId,
     /// Its type, `m5.large`.
     pub instance_type: String,
     /// Its region, unless `AWS_REGION` names another.

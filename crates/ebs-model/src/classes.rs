@@ -92,8 +92,10 @@ impl Class {
 
     /// EC2 refuses it for a volume of that type and of at least that size.
     pub(crate) fn may_be_refused(&self, kind: &str, gib: i64) -> bool {
-        let is_gp3 = self.kind.unwrap_or(kind) == GP3;
-        self.is_bad || is_gp3 && self.iops.is_some_and(|iops| iops > 3000 && gib < 6)
+        if self.kind.unwrap_or(kind) == GP3 {
+            return self.is_bad || self.iops.is_some_and(|iops| iops > 3000 && gib < 6);
+        }
+        self.is_bad || self.throughput.is_some()
     }
 
     /// What of it the volume does not have, which had at least that size when it was applied.

@@ -106,8 +106,10 @@ impl<E: Ec2> World<E> {
             return Ok(());
         }
         let Some(disk) = self.beliefs.disk(id) else { return Ok(()) };
-        let is_infeasible =
-            refused.code == RpcCode::InvalidArgument && class.may_be_refused(disk.changes.kind, call.gib);
+        // An earlier class may have been applied although every answer to it was a refusal that passes.
+        let kinds = [Some(disk.changes.kind), real.map(|real| real.volume_type.as_str())];
+        let is_infeasible = refused.code == RpcCode::InvalidArgument
+            && kinds.into_iter().flatten().any(|kind| class.may_be_refused(kind, call.gib));
         if !is_infeasible {
             return unexpected("ControllerModifyVolume", id, refused);
         }

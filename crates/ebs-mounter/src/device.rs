@@ -1,7 +1,9 @@
 //! The one device that is a volume: found by what it says of itself, held open from then on.
 
+mod arrivals;
 mod find;
 mod identity;
+mod multipath;
 mod vanished;
 
 use std::fs::File;
@@ -17,6 +19,7 @@ use crate::mounter::Mounter;
 use crate::os;
 use crate::partition::Partition;
 
+pub(crate) use find::volumes_here;
 pub use identity::{Identity, IdentityError};
 pub use vanished::NoSysfs;
 pub(crate) use vanished::listed;

@@ -47,11 +47,12 @@ pub struct DiskUses {
 }
 
 impl DiskUses {
-    /// The mounts of its file systems that would stay when everything at `at` is unmounted. A mount that is seen at a
-    /// second path, because the directory below it is, goes with the first.
+    /// The mounts of its file systems that would stay when everything at `at` is unmounted: all that are not seen there.
+    /// A mount that is seen at a second path, because the directory below it is, goes with the first.
     pub fn mounts_apart_from(&self, at: &Path) -> Vec<&MountEntry> {
-        let here: Vec<_> = self.mounts.iter().filter(|entry| entry.target == at).map(|e| self.place(e)).collect();
-        let stays = |entry: &&MountEntry| entry.target != at && !here.contains(&self.place(entry));
+        let seen = self.table.stack(at);
+        let here: Vec<_> = seen.iter().map(|entry| self.place(entry)).collect();
+        let stays = |entry: &&MountEntry| !seen.contains(entry) && !here.contains(&self.place(entry));
         self.mounts.iter().filter(stays).collect()
     }
 

@@ -18,13 +18,11 @@ use crate::mounter::Mounter;
 use crate::os;
 use crate::probe::{Contents, ProbeError};
 use crate::tool::{Call, Program, Running, ToolError};
+use crate::xfs_features::{self, Feature};
 
 /// Features of each ext file system.
 const BASE_FEATURES: &str = "sparse_super,large_file,filetype,resize_inode,dir_index,ext_attr";
 const EXT4_FEATURES: &str = "extent,huge_file,flex_bg,metadata_csum,64bit,dir_nlink,extra_isize";
-/// Kernels that know the newer features of xfs: bigtime and inode B-tree counters; large extent counters.
-const XFS_BIGTIME_KERNEL: (u32, u32) = (5, 10);
-const XFS_LARGE_EXTENTS_KERNEL: (u32, u32) = (5, 19);
 /// mke2fs reads its defaults from this file of ours in the state directory, not from the host's.
 const MKE2FS_CONF: &str = include_str!("../data/mke2fs.conf");
 const MKE2FS_CONF_NAME: &str = "mke2fs.conf";
@@ -95,9 +93,10 @@ pub struct FormatSpec {
 }
 
 impl FormatSpec {
-    /// The call that makes it. `force` only in a redo.
-    fn call(&self, device: &Path, kernel: (u32, u32), force: bool) -> Call {
-        let args = if self.fs_type.is_ext() { self.ext_args(force) } else { self.xfs_args(kernel, force) };
+    /// The call that makes it, under a kernel of this release, with an mkfs.xfs that knows these features. `force` only in a
+    /// redo.
+    pub(crate) fn call(&self, device: &Path, kernel: (u32, u32), known: &[Feature], force: bool) -> Call {
+        let args = if self.fs_type.is_ext() { self.ext_args(force) } else { self.xfs_args(kernel, known, force) };
         let program = if self.fs_type.is_ext() { Program::Mke2fs } else { Program::MkfsXfs };
         Call::new(program, args.into_iter().map(OsString::from).chain([device.as_os_str().to_owned()]))
     }
@@ -128,22 +127,12 @@ impl FormatSpec {
         args
     }
 
-    fn xfs_args(&self, kernel: (u32, u32), force: bool) -> Vec<String> {
+    fn xfs_args(&self, kernel: (u32, u32), known: &[Feature], force: bool) -> Vec<String> {
         let options = &self.options;
-        let bit = |on: bool| u8::from(on);
-        let modern = !options.legacy_xfs;
-        let bigtime = bit(modern && kernel >= XFS_BIGTIME_KERNEL);
-        let large_extents = bit(modern && kernel >= XFS_LARGE_EXTENTS_KERNEL);
-        let reflink = bit(modern);
         let mut args = vec!["-q".to_owned()];
         args.extend(options.block_size.iter().flat_map(|word| ["-b".to_owned(), format!("size={}", word.0)]));
-        let size = options.inode_size.as_ref().map_or_else(String::new, |word| format!("size={},", word.0));
-        args.extend([
-            "-m".to_owned(),
-            format!("crc=1,finobt=1,rmapbt=1,reflink={reflink},bigtime={bigtime},inobtcount={bigtime}"),
-            "-i".to_owned(),
-            format!("{size}sparse=1,nrext64={large_extents}"),
-        ]);
+        let inode_size = options.inode_size.as_ref().map(SizeWord::as_str);
+        args.extend(xfs_features::args(kernel, options.legacy_xfs, inode_size, known));
         args.extend(force.then(|| "-f".to_owned()));
         args
     }
@@ -228,6 +217,7 @@ impl Mounter {
         let kernel =
             bounded::reading("reading the release of", Path::new("/proc/sys/kernel"), os::kernel_release).await;
         let kernel = kernel.map_err(FormatError::Prepare)?;
+        let known = if spec.fs_type == FsType::Xfs { self.xfs_features_known().await? } else { &[] };
         if !permit.is_redo() {
             self.write_record(record).await?;
         }
@@ -235,7 +225,7 @@ impl Mounter {
         refuse_held(device).await?;
         self.mark_started(record, permit).await?;
         let conf = self.config.state_dir.join(MKE2FS_CONF_NAME);
-        let call = spec.call(device.path(), kernel, permit.is_redo()).env("MKE2FS_CONFIG", conf);
+        let call = spec.call(device.path(), kernel, known, permit.is_redo()).env("MKE2FS_CONFIG", conf);
         tracing::info!(volume = %device.volume(), device = %device.path().display(), fs = %spec.fs_type, redo = permit.is_redo(), "formatting");
         Ok(self.tools.begin(&call)?)
     }
@@ -280,7 +270,7 @@ mod tests {
     const KERNEL: (u32, u32) = (6, 1);
 
     fn line(spec: &FormatSpec, kernel: (u32, u32), force: bool) -> String {
-        let call = spec.call(Path::new("/dev/nvme1n1"), kernel, force);
+        let call = spec.call(Path::new("/dev/nvme1n1"), kernel, &[], force);
         let args = call.args.iter().map(|arg| arg.to_str().unwrap());
         std::iter::once(call.program.name()).chain(args).collect::<Vec<_>>().join(" ")
     }
@@ -343,6 +333,37 @@ mod tests {
         ");
     }
 
+    /// A feature of xfs is used from the kernel on that knows it.
+    ///
+    /// Rule: see `xfs_has_no_feature_that_the_kernel_lacks_or_legacy_forbids`
+    #[test]
+    fn a_feature_of_xfs_is_used_from_the_kernel_on_that_knows_it() {
+        for (kernel, bigtime, large_extents) in
+            [((5, 9), 0, 0), ((5, 10), 1, 0), ((5, 18), 1, 0), ((5, 19), 1, 1), ((6, 0), 1, 1)]
+        {
+            let line = line(&plain(FsType::Xfs), kernel, false);
+            assert!(line.contains(&format!("bigtime={bigtime},inobtcount={bigtime}")), "{kernel:?}: {line}");
+            assert!(line.contains(&format!("nrext64={large_extents}")), "{kernel:?}: {line}");
+        }
+    }
+
+    /// Our mke2fs.conf is written where another one stands, and left alone where it stands already.
+    ///
+    /// Rule: D-33
+    #[test]
+    fn another_mke2fs_conf_is_replaced_and_ours_is_left_alone() {
+        use std::os::unix::fs::MetadataExt;
+        let state = tempfile::tempdir().unwrap();
+        let path = state.path().join(MKE2FS_CONF_NAME);
+        let inode = || std::fs::metadata(&path).unwrap().ino();
+        std::fs::write(&path, "[defaults]\n").unwrap();
+        write_mke2fs_conf(state.path()).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), MKE2FS_CONF);
+        let ours = inode();
+        write_mke2fs_conf(state.path()).unwrap();
+        assert_eq!(inode(), ours, "it was written again");
+    }
+
     /// Force flags are used in a redo only.
     ///
     /// Rule: D-32; image.md 3
@@ -359,7 +380,7 @@ mod tests {
     #[test]
     fn a_size_has_letters_and_digits_only() {
         assert_eq!(SizeWord::parse(""), Ok(None));
-        assert!(SizeWord::parse("64k").unwrap().is_some());
+        assert_eq!(word("64k").as_ref().map(SizeWord::as_str), Some("64k"));
         for bad in ["-F", "4096 ", "1,2", "½"] {
             assert!(SizeWord::parse(bad).is_err(), "{bad:?} was accepted");
         }

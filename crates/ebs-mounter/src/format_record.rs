@@ -10,10 +10,12 @@ use ebs_types::VolumeId;
 use crate::bounded;
 use crate::device::Device;
 use crate::fs_type::FsType;
-use crate::mounter::Mounter;
+use crate::mounter::{Mounter, MounterConfig};
 use crate::partition::Partition;
 use crate::probe::{BlankProof, Contents};
 
+/// What the names of records begin with.
+const PREFIX: &str = "format-";
 /// What a record says where nothing is known.
 const UNKNOWN: &str = "unknown";
 
@@ -77,11 +79,16 @@ impl FormatPermit {
 }
 
 impl FormatRecord {
-    /// Leave to run an interrupted format again: the record left behind is of the same volume, size, file system,
-    /// attachment and disk, and what is on the device can be what an interrupted mkfs leaves.
+    /// Leave to run an interrupted format again: the record left behind is of the same volume, file system, attachment and
+    /// disk, which may have grown meanwhile, and what is on the device can be what an interrupted mkfs leaves.
     pub fn permit_redo(&self, left_behind: &Self, contents: &Contents) -> Option<FormatPermit> {
-        let same_attachment = self.attach_time.is_some() && self == left_behind;
+        let same_attachment = self.attach_time.is_some() && self.continues(left_behind);
         (same_attachment && self.could_have_left(contents)).then_some(FormatPermit { redo: true })
+    }
+
+    /// True when the other record is of the same device at an earlier time: volumes grow and never shrink.
+    fn continues(&self, earlier: &Self) -> bool {
+        earlier.bytes <= self.bytes && *self == Self { bytes: self.bytes, ..earlier.clone() }
     }
 
     /// True when an interrupted mkfs of this record can have left these contents.
@@ -202,8 +209,9 @@ impl Mounter {
         let path = self.record_path(&record.volume);
         let failed = |source| RecordError { path: path.clone(), step: "marked", source };
         let expected = if permit.is_redo() { State::Started } else { State::Checking };
+        let fits = |kept: &FormatRecord| if permit.is_redo() { record.continues(kept) } else { record == kept };
         match self.read_record(&record.volume).await? {
-            Some((kept, state)) if kept == *record && state == expected => {}
+            Some((kept, state)) if fits(&kept) && state == expected => {}
             _ => {
                 let gone = "it was taken away or replaced meanwhile, as by a raw publish of the volume";
                 return Err(failed(io::Error::other(gone)));
@@ -230,8 +238,35 @@ impl Mounter {
     }
 
     fn record_path(&self, volume: &VolumeId) -> PathBuf {
-        self.config.state_dir.join(format!("format-{volume}"))
+        self.config.state_dir.join(format!("{PREFIX}{volume}"))
     }
+}
+
+/// Removes the records that can never be leave to format again, of disks that this run of the kernel does not have or has
+/// no more: volumes that were detached by force, or whose node was rebooted, are never unstaged. What cannot be read stays.
+pub(crate) fn collect_stale(config: &MounterConfig) -> io::Result<()> {
+    let boot_id = fs::read_to_string(&config.boot_id)?;
+    let mut present = Vec::new();
+    for disk in fs::read_dir(config.sys.join("block"))? {
+        // A disk that goes at this moment has no record to be kept.
+        let Ok(text) = fs::read_to_string(disk?.path().join("diskseq")) else { continue };
+        present.extend(text.trim().parse::<u64>());
+    }
+    for entry in fs::read_dir(&config.state_dir)? {
+        let entry = entry?;
+        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
+        let Ok(text) = fs::read_to_string(entry.path()) else { continue };
+        let is_stale = |record: &FormatRecord| {
+            record.boot_id != boot_id.trim() || record.diskseq.is_some_and(|number| !present.contains(&number))
+        };
+        if FormatRecord::parse(&text).is_none_or(|(record, _)| is_stale(&record)) {
+            tracing::info!(record = %entry.path().display(), "the record of a format on a disk that is gone is removed");
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes a file so that after a crash it is there whole or not at all.
@@ -280,7 +315,7 @@ mod tests {
 
     const DATA: Contents = Contents::Data { offset: 4096 };
 
-    /// A redo needs the same volume, size, file system, attachment, run of the kernel and disk.
+    /// A redo needs the same volume, file system, attachment, run of the kernel and disk, which may have grown.
     ///
     /// Rule: D-32
     #[test]
@@ -289,6 +324,7 @@ mod tests {
         for other in [
             FormatRecord { volume: VolumeId::parse("vol-0abd").unwrap(), ..record() },
             FormatRecord { partition: Some(1), ..record() },
+            // Smaller than when the format began: not the same disk.
             FormatRecord { bytes: 2 << 30, ..record() },
             FormatRecord { fs_type: FsType::Xfs, ..record() },
             FormatRecord { attach_time: Some("2026-11-21T17:32:00Z".to_owned()), ..record() },
@@ -303,10 +339,95 @@ mod tests {
         assert_eq!(unknown.permit_redo(&unknown, &DATA), None);
     }
 
+    /// A volume that was expanded in the middle of its format is still the same.
+    ///
+    /// Rule: D-32
+    #[test]
+    fn a_disk_that_grew_since_the_interrupted_format_is_the_same() {
+        let smaller = FormatRecord { bytes: 1 << 29, ..record() };
+        assert!(record().permit_redo(&smaller, &DATA).is_some_and(|permit| permit.is_redo()));
+        let other = FormatRecord { diskseq: Some(13), ..smaller };
+        assert_eq!(record().permit_redo(&other, &DATA), None);
+    }
+
     #[test]
     fn a_redo_never_goes_over_a_foreign_signature() {
         let luks = Contents::Foreign { what: "LUKS encryption".to_owned(), offset: 0 };
         assert_eq!(record().permit_redo(&record(), &luks), None);
+    }
+
+    /// An interrupted mkfs can have left nothing, unknown bytes, or half a file system of its own family; never a whole one, one of
+    /// another family, or anything foreign.
+    ///
+    /// Rule: D-32
+    #[test]
+    fn only_what_an_interrupted_mkfs_can_have_left_is_formatted_again() {
+        use crate::probe::tests::{superblock_of, whole_and_begun};
+        let contents = |bytes: &[u8]| Contents::Filesystem(superblock_of(bytes, 1 << 30).unwrap());
+        let may = |fs_type: FsType, contents: &Contents| FormatRecord { fs_type, ..record() }.could_have_left(contents);
+        for (fs_type, other) in [(FsType::Ext4, FsType::Xfs), (FsType::Xfs, FsType::Ext2)] {
+            let (whole, begun) = whole_and_begun(fs_type);
+            assert!(!may(fs_type, &contents(&whole)), "a whole {fs_type}");
+            assert!(may(fs_type, &contents(&begun)), "half a {fs_type}");
+            assert!(!may(other, &contents(&begun)), "half a {fs_type} is not of an mkfs of {other}");
+            assert!(may(fs_type, &DATA));
+            assert!(!may(fs_type, &Contents::Foreign { what: "LUKS encryption".to_owned(), offset: 0 }));
+        }
+    }
+
+    fn mounter(state: &Path) -> Mounter {
+        Mounter::new(crate::mounter::MounterConfig::new(state)).unwrap()
+    }
+
+    /// A record that cannot be read is an error, and none that is missing.
+    ///
+    /// Rule: D-32
+    #[tokio::test]
+    async fn a_record_that_cannot_be_read_is_an_error() {
+        let state = tempfile::tempdir().unwrap();
+        let (mounter, volume) = (mounter(state.path()), record().volume);
+        assert_eq!(mounter.read_record(&volume).await.unwrap(), None);
+        mounter.forget_format(&volume).await.unwrap();
+        fs::create_dir(mounter.record_path(&volume)).unwrap();
+        let said = mounter.read_record(&volume).await.unwrap_err().to_string();
+        assert!(said.contains("cannot be read") && said.contains("vol-0abc"), "{said}");
+        let said = mounter.forget_format(&volume).await.unwrap_err().to_string();
+        assert!(said.contains("cannot be removed"), "{said}");
+    }
+
+    /// mkfs is marked as started only in the record that this call has written, or that its leave came from.
+    ///
+    /// Rule: D-32
+    #[tokio::test]
+    async fn mkfs_is_marked_as_started_only_in_its_own_record() {
+        let state = tempfile::tempdir().unwrap();
+        let (mounter, record) = (mounter(state.path()), record());
+        let (first, redo) = (FormatPermit { redo: false }, FormatPermit { redo: true });
+        let kept = async || mounter.read_record(&record.volume).await.unwrap();
+        assert!(mounter.mark_started(&record, &first).await.is_err(), "there is none");
+        mounter.write_record(&record).await.unwrap();
+        assert_eq!(kept().await, Some((record.clone(), State::Checking)));
+        assert!(mounter.mark_started(&record, &redo).await.is_err(), "no mkfs has started yet");
+        let other = FormatRecord { bytes: 2 << 30, ..record.clone() };
+        assert!(mounter.mark_started(&other, &first).await.is_err(), "it is of another size");
+        mounter.mark_started(&record, &first).await.unwrap();
+        assert_eq!(kept().await, Some((record.clone(), State::Started)));
+        assert!(mounter.mark_started(&record, &first).await.is_err(), "another call has started it");
+        mounter.mark_started(&record, &redo).await.unwrap();
+        mounter.forget_format(&record.volume).await.unwrap();
+        assert_eq!(kept().await, None);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_leaves_nothing_behind() {
+        let state = tempfile::tempdir().unwrap();
+        fs::create_dir(state.path().join("taken")).unwrap();
+        assert!(write_synced(&state.path().join("taken"), b"text").is_err());
+        assert!(write_synced(&state.path().join("missing/file"), b"text").is_err());
+        write_synced(&state.path().join("file"), b"text").unwrap();
+        let mut names: Vec<_> = fs::read_dir(state.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["file", "taken"]);
     }
 
     /// A record comes back as it was written; half a record is none.

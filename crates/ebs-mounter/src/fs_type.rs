@@ -48,6 +48,11 @@ impl FsType {
         self != Self::Xfs
     }
 
+    /// True when a volume asked for as `self` may be mounted under this name of the mount table.
+    pub fn accepts_name(self, found: &str) -> bool {
+        Self::parse(found).is_ok_and(|found| self.accepts(found))
+    }
+
     /// True when a volume asked for as `self` may be mounted as `found`: the same, or both of the ext family.
     pub fn accepts(self, found: Self) -> bool {
         self == found || (self.is_ext() && found.is_ext())

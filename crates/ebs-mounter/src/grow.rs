@@ -11,7 +11,7 @@ use crate::device::Device;
 use crate::fs_type::FsType;
 use crate::mounter::Mounter;
 use crate::os;
-use crate::probe::{Area, Superblock, read_superblock};
+use crate::probe::{Area, Contents, Superblock, read_superblock};
 use crate::stats::Counts;
 use crate::tool::{Call, Program, ToolError};
 
@@ -48,6 +48,20 @@ pub enum GrowError {
     Check(#[from] CheckError),
     #[error("the file system could not be grown")]
     Tool(#[from] ToolError),
+    /// The tool reported success.
+    #[error(
+        "{program} reported success, but the file system on {device} has {now} bytes of the {wanted} that it could have (before: {before})"
+    )]
+    NotGrown {
+        program: &'static str,
+        device: String,
+        /// Bytes before.
+        before: u64,
+        /// Bytes afterwards.
+        now: u64,
+        /// Bytes of the device.
+        wanted: u64,
+    },
 }
 
 impl Mounter {
@@ -96,20 +110,29 @@ impl Mounter {
         fs_type == FsType::Xfs || os::may_resize_mounted_ext()
     }
 
-    /// Grows a mounted file system to its device.
+    /// Grows a mounted file system to its device, as it was measured, and measures again.
     ///
     /// Cancellation: the tool is never killed.
     ///
     /// # Errors
-    /// [`GrowError::Tool`].
-    pub async fn grow_mounted(&self, device: &Device, at: &Path, fs_type: FsType) -> Result<(), GrowError> {
+    /// [`GrowError::Tool`]; [`GrowError::NotGrown`] when there is still room that the tool should have used; those of
+    /// [`Mounter::growth_of_mounted`].
+    pub async fn grow_mounted(
+        &self,
+        device: &Device,
+        at: &Path,
+        fs_type: FsType,
+        growth: Growth,
+    ) -> Result<(), GrowError> {
         let call = match fs_type {
             FsType::Xfs => Call::new(Program::XfsGrowfs, [std::ffi::OsStr::new("-d"), at.as_os_str()]),
             FsType::Ext2 | FsType::Ext3 | FsType::Ext4 => Call::new(Program::Resize2fs, [device.path().as_os_str()]),
         };
         tracing::info!(volume = %device.volume(), at = %at.display(), fs = %fs_type, "growing the mounted file system");
+        let program = call.program.name();
         self.tools.change(call).await?.successful()?;
-        Ok(())
+        let left = self.growth_of_mounted(device, at, fs_type).await?;
+        has_grown(program, device, growth, left)
     }
 
     /// Grows an ext file system that nobody has mounted: a full check, then resize2fs.
@@ -117,12 +140,32 @@ impl Mounter {
     /// Cancellation: the tools are never killed.
     ///
     /// # Errors
-    /// [`GrowError::Check`], [`GrowError::Tool`].
-    pub async fn grow_unmounted_ext(&self, device: &Device) -> Result<(), GrowError> {
+    /// [`GrowError::Check`], [`GrowError::Tool`], [`GrowError::NotGrown`].
+    pub async fn grow_unmounted_ext(&self, device: &Device, growth: Growth) -> Result<(), GrowError> {
         tracing::info!(volume = %device.volume(), device = %device.path().display(), "growing the file system before it is mounted");
         self.check_in_full(device).await?;
         self.tools.change(Call::new(Program::Resize2fs, [device.path().as_os_str()])).await?.successful()?;
-        Ok(())
+        let failed = |source| sizes(device, source);
+        let superblock = match self.probe_again(device).await.map_err(|error| failed(io::Error::other(error)))? {
+            Contents::Filesystem(superblock) => superblock,
+            other => return Err(failed(io::Error::other(format!("it holds {other} after it has grown")))),
+        };
+        let left = self.growth_of_unmounted(device, &superblock).await?;
+        has_grown(Program::Resize2fs.name(), device, growth, left)
+    }
+}
+
+/// Whether a tool has done what it was started for. A device that has grown further meanwhile is another growth.
+fn has_grown(program: &'static str, device: &Device, wanted: Growth, left: Option<Growth>) -> Result<(), GrowError> {
+    match left {
+        Some(left) if left.to <= wanted.to => Err(GrowError::NotGrown {
+            program,
+            device: device.path().display().to_string(),
+            before: wanted.from,
+            now: left.from,
+            wanted: wanted.to,
+        }),
+        Some(_) | None => Ok(()),
     }
 }
 

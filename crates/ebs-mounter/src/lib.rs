@@ -16,18 +16,23 @@ mod disk_use;
 mod format;
 mod format_record;
 mod fs_type;
+#[cfg(test)]
+mod fuzz;
 mod grow;
 mod mount;
 mod mounter;
 mod mountinfo;
+mod nvme_statistics;
 mod options;
 mod os;
 mod partition;
 mod path;
 mod probe;
+mod register;
 mod stats;
 mod tool;
 mod unmount;
+mod xfs_features;
 
 pub use bounded::Stuck;
 pub use check::CheckError;
@@ -41,10 +46,14 @@ pub use grow::{GrowError, Growth};
 pub use mount::{MountError, Shown};
 pub use mounter::{Mounter, MounterConfig, MounterError};
 pub use mountinfo::{MountEntry, MountTable, MountTableError};
+pub use nvme_statistics::{
+    Exceeded, LatencyBin, NvmeStatistics, STATISTICS_PAGE_BYTES, StatisticsError, StatisticsPageError, Transfers,
+};
 pub use options::{Attribute, MountOptions, OptionsError};
 pub use partition::{Partition, PartitionError};
 pub use path::{Found, NodePath, PathError};
 pub use probe::{BlankProof, Contents, ExtSuperblock, PROOF_BOUND, ProbeError, Superblock, XfsSuperblock};
+pub use register::{Attacher, RegisteredVolume};
 pub use stats::{Counts, Implausible, Usage};
 pub use tool::ToolError;
 pub use unmount::{UnmountError, Unmounted};

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use crate::bounded;
 use crate::device::{Device, DeviceError};
@@ -74,8 +75,7 @@ impl Mounter {
                 return Err(MountError::ContentsChanged { device, expected, found: other.to_string() });
             }
         }
-        let options =
-            if os::security_labels_are_active() { options.clone() } else { options.clone().without_security_labels() };
+        let options = self.effective(options);
         let (source, at, flags) = (device.path().to_owned(), target.as_path().to_owned(), options.clone());
         let mounted =
             bounded::changing("mounting", target.as_path(), move || mount_as(&source, &at, fs_type, &flags)).await;
@@ -90,6 +90,11 @@ impl Mounter {
         self.verify(target, Shown::Filesystem(device.number()), &wanted).await
     }
 
+    /// The options that the kernel of this machine heeds: labels only where a security module takes them.
+    pub fn effective(&self, options: &MountOptions) -> MountOptions {
+        if os::security_labels_are_active() { options.clone() } else { options.clone().without_security_labels() }
+    }
+
     /// Shows at `target` what is at `source`, with the attributes of its mount and the given ones, at once or not at all.
     ///
     /// # Errors
@@ -102,7 +107,9 @@ impl Mounter {
         shown: Shown,
     ) -> Result<(), MountError> {
         let (from, at, with) = (source.to_owned(), target.as_path().to_owned(), attributes.clone());
-        let bound = bounded::changing("binding", target.as_path(), move || os::mount_bound(&from, &at, &with)).await;
+        let workshop = self.config.workshop();
+        let bind = move || os::mount_bound(&from, &at, &with, &workshop);
+        let bound = bounded::changing("binding", target.as_path(), bind).await;
         bound.map_err(|error| MountError::Refused {
             source_path: source.to_owned(),
             target: target.as_path().to_owned(),
@@ -148,9 +155,18 @@ impl Mounter {
             Shown::Filesystem(number) => entry.device == number,
             Shown::Device(number) => block_device_at(&at).await.map_err(MountTableError::Read)? == Some(number),
         };
+        self.say_when_not_shared(entry);
         let has = Attribute::distinguishing(entry.options.iter().map(String::as_str));
         let distinguishing = wanted_words(attributes);
         Ok((!is_right || !distinguishing.is_subset(&has)).then(|| describe(entry)))
+    }
+
+    /// Says once that mounts made here are seen nowhere else: a pod would find an empty directory.
+    fn say_when_not_shared(&self, entry: &MountEntry) {
+        if !entry.is_shared && !self.said_not_shared.swap(true, Ordering::Relaxed) {
+            tracing::warn!(path = %entry.target.display(),
+                "mounts made here are seen in the driver's mount namespace alone: in a container, the kubelet's directory must be mounted with mountPropagation: Bidirectional");
+        }
     }
 
     /// The number of the block device that is at a path, following mounts; `None` when something else is there.
@@ -197,10 +213,12 @@ fn describe(entry: &MountEntry) -> String {
     )
 }
 
-/// Kernels without names of their own for ext2 and ext3 mount them with the ext4 driver under its name.
+/// Kernels without names of their own for ext2 and ext3 mount them with the ext4 driver under its name; and it alone takes
+/// some options, which a volume that is asked for as ext4 and was made as ext3 may have (`decisions.md` D-30).
 fn mount_as(source: &Path, target: &Path, fs_type: FsType, options: &MountOptions) -> io::Result<()> {
+    let is_older = fs_type.is_ext() && fs_type != FsType::Ext4;
     match os::mount(source, target, fs_type.as_str(), options) {
-        Err(error) if error.raw_os_error() == Some(libc::ENODEV) && fs_type.is_ext() && fs_type != FsType::Ext4 => {
+        Err(error) if is_older && matches!(error.raw_os_error(), Some(libc::ENODEV | libc::EINVAL)) => {
             os::mount(source, target, FsType::Ext4.as_str(), options)
         }
         outcome => outcome,

@@ -4,11 +4,18 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+
+use tokio::sync::OnceCell;
 
 use crate::device::{NoSysfs, listed};
 use crate::format::write_mke2fs_conf;
+use crate::format_record::collect_stale;
+use crate::os;
+use crate::register::Register;
 use crate::tool::Tools;
+use crate::xfs_features::Feature;
 
 /// Where this node keeps things and how long it waits.
 #[derive(Debug, Clone)]
@@ -26,7 +33,7 @@ pub struct MounterConfig {
     pub dev: PathBuf,
     /// Where sysfs is: `/sys` outside of tests.
     pub sys: PathBuf,
-    /// Where the kernel names its run: `/proc/sys/kernel/random/boot_id` outside of tests.
+    /// Where the kernel names its run, another one after each boot.
     pub boot_id: PathBuf,
 }
 
@@ -42,6 +49,11 @@ impl MounterConfig {
             sys: PathBuf::from("/sys"),
             boot_id: PathBuf::from("/proc/sys/kernel/random/boot_id"),
         }
+    }
+
+    /// Where binds are made that this kernel cannot make at once. Nobody else looks there.
+    pub(crate) fn workshop(&self) -> PathBuf {
+        self.state_dir.join("binding")
     }
 }
 
@@ -64,6 +76,11 @@ pub enum MounterError {
 pub struct Mounter {
     pub(crate) config: Arc<MounterConfig>,
     pub(crate) tools: Arc<Tools>,
+    pub(crate) register: Arc<Register>,
+    /// What the installed mkfs.xfs knows, once it was asked.
+    pub(crate) xfs_features: Arc<OnceCell<Vec<Feature>>>,
+    /// It was said that mounts made here are not seen elsewhere.
+    pub(crate) said_not_shared: Arc<AtomicBool>,
 }
 
 impl Mounter {
@@ -85,8 +102,21 @@ impl Mounter {
             let directory = directory.display();
             tracing::warn!(%directory, "loop devices over files below this directory are taken for EBS volumes");
         }
-        write_mke2fs_conf(&config.state_dir).map_err(refused)?;
-        Ok(Self { config: Arc::new(config), tools: Arc::new(tools) })
+        write_mke2fs_conf(&config.state_dir).map_err(&refused)?;
+        let register = Register::open(&config).map_err(refused)?;
+        if let Err(error) = os::clear_workshop(&config.workshop()) {
+            tracing::warn!(%error, "what an interrupted bind has left could not be taken away");
+        }
+        if let Err(error) = collect_stale(&config) {
+            tracing::warn!(%error, "old records of formats could not be looked through");
+        }
+        Ok(Self {
+            config: Arc::new(config),
+            tools: Arc::new(tools),
+            register: Arc::new(register),
+            xfs_features: Arc::default(),
+            said_not_shared: Arc::default(),
+        })
     }
 }
 

@@ -40,6 +40,8 @@ pub struct MountEntry {
     pub source: OsString,
     /// Words that hold for the file system.
     pub super_options: Vec<String>,
+    /// True when what is mounted below it is seen in other mount namespaces too.
+    pub is_shared: bool,
 }
 
 impl MountEntry {
@@ -78,9 +80,48 @@ impl MountTable {
         Self(lines.filter_map(entry).collect())
     }
 
-    /// The mount that is seen at a path, when the path is a mount point: of several on top of each other, the newest.
+    /// The mount that is seen at a path, when the path is a mount point: of several on top of each other, the newest. One
+    /// that is hidden, because something else is mounted over a directory above it, is not seen.
     pub fn topmost(&self, target: &Path) -> Option<&MountEntry> {
-        self.0.iter().rev().find(|entry| entry.target == target)
+        let newest = self.0.iter().rev().find(|entry| entry.target == target)?;
+        // A line that could not be understood does not say what it lies on.
+        let is_known = newest.id != 0;
+        if is_known { self.seen(target).filter(|entry| entry.target == target) } else { Some(newest) }
+    }
+
+    /// The mounts that lie on top of each other at a path, from the one that is seen down.
+    pub fn stack(&self, target: &Path) -> Vec<&MountEntry> {
+        let mut stack: Vec<&MountEntry> = self.topmost(target).into_iter().collect();
+        while let Some(top) = stack.last()
+            && let Some(below) = self.0.iter().find(|entry| entry.id == top.parent && entry.target == target)
+            && !stack.contains(&below)
+        {
+            stack.push(below);
+        }
+        stack
+    }
+
+    /// The mount that a path leads to, by way of all mounts above it; `None` when the table does not show it.
+    pub fn seen(&self, path: &Path) -> Option<&MountEntry> {
+        let is_listed = |id: u64| self.0.iter().any(|entry| entry.id == id);
+        let mut at: Option<&MountEntry> = None;
+        // Each step goes to another mount, so there are no more steps than mounts.
+        for _step in 0..=self.0.len() {
+            // A line that could not be understood lies on nothing, and nothing lies on it.
+            let is_known = |entry: &&MountEntry| entry.id != 0;
+            let is_next = |entry: &&MountEntry| match at {
+                Some(at) => entry.parent == at.id && entry.id != at.id,
+                None => entry.parent == entry.id || !is_listed(entry.parent),
+            };
+            let next = self.0.iter().rev().filter(is_known).filter(is_next);
+            let next = next.filter(|entry| path.starts_with(&entry.target));
+            // The first on the way; of several at one place the newest.
+            match next.min_by_key(|entry| entry.target.as_os_str().len()) {
+                Some(next) => at = Some(next),
+                None => break,
+            }
+        }
+        at
     }
 
     /// How many mounts lie on top of each other at a path.
@@ -110,12 +151,18 @@ fn parse_line(line: &[u8]) -> Result<MountEntry, &'static str> {
     let target = path(next("mount point")?);
     let options = words(next("options")?);
     // Optional fields, none to many, end with a hyphen.
-    while next("separator")? != b"-" {}
+    let mut is_shared = false;
+    loop {
+        match next("separator")? {
+            b"-" => break,
+            field => is_shared |= field.starts_with(b"shared:"),
+        }
+    }
     let fs_type = String::from_utf8(unescape(next("type")?)).map_err(|_| "type")?;
     // An empty source leaves two blanks in a row.
     let source = OsString::from_vec(unescape(fields.next().ok_or("source")?));
     let super_options = words(fields.next().unwrap_or_default());
-    Ok(MountEntry { id, parent, device, root, target, options, fs_type, source, super_options })
+    Ok(MountEntry { id, parent, device, root, target, options, fs_type, source, super_options, is_shared })
 }
 
 /// What stands for a line with a field that is wrong, when the line says where something is mounted.
@@ -132,6 +179,7 @@ fn not_understood(line: &[u8], field: &'static str) -> Option<MountEntry> {
         fs_type: format!("a line of the mount table without valid {field}"),
         source: OsString::new(),
         super_options: Vec::new(),
+        is_shared: false,
     })
 }
 
@@ -156,7 +204,7 @@ fn words(field: &[u8]) -> Vec<String> {
 }
 
 /// Undoes the kernel's `\ooo` for blanks, tabs, newlines, backslashes and the like.
-fn unescape(field: &[u8]) -> Vec<u8> {
+pub(crate) fn unescape(field: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((&byte, tail)) = rest.split_first() {
@@ -233,6 +281,33 @@ mod tests {
         assert_eq!(table.topmost(Path::new("/var/lib")), None);
     }
 
+    /// A mount that is hidden by another over a directory above it is not the one that is seen at its path.
+    ///
+    /// Rule: node.md N-27
+    #[test]
+    fn a_mount_hidden_by_another_over_a_directory_above_it_is_not_seen() {
+        let table = "\
+1 0 8:1 / / rw - ext4 /dev/sda1 rw
+2 1 8:2 / /var rw shared:7 - ext4 /dev/sda2 rw
+3 2 259:1 / /var/lib/pods/a rw - ext4 /dev/nvme1n1 rw
+4 2 0:40 / /var/lib rw - tmpfs none rw
+5 4 259:2 / /var/lib/pods/b rw - xfs /dev/nvme2n1 rw
+6 5 259:3 / /var/lib/pods/b rw - xfs /dev/nvme3n1 rw
+";
+        let table = MountTable::parse(table.as_bytes());
+        let seen = |path: &str| table.topmost(Path::new(path)).map(|entry| entry.id);
+        assert_eq!(seen("/var/lib/pods/a"), None, "only its directory is in the way");
+        assert_eq!((seen("/var/lib"), seen("/var"), seen("/")), (Some(4), Some(2), Some(1)));
+        assert_eq!(seen("/var/lib/pods/b"), Some(6), "and of two on top of each other the newest");
+        let stack = |path: &str| table.stack(Path::new(path)).iter().map(|entry| entry.id).collect::<Vec<_>>();
+        assert_eq!((stack("/var/lib/pods/b"), stack("/var/lib/pods/a"), stack("/")), (vec![6, 5], vec![], vec![1]));
+        assert_eq!(table.seen(Path::new("/var/lib/pods/a/file")).map(|entry| entry.id), Some(4));
+        assert_eq!(
+            table.entries().iter().filter(|entry| entry.is_shared).map(|entry| entry.id).collect::<Vec<_>>(),
+            [2]
+        );
+    }
+
     /// A quote in the options of any mount is no obstacle.
     ///
     /// Rule: D-38
@@ -279,6 +354,19 @@ mod tests {
         #[test]
         fn no_input_makes_the_parser_panic(text in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = MountTable::parse(&text);
+        }
+
+        /// A table whose parents form circles, or none, ends every question.
+        #[test]
+        fn no_parents_make_a_question_endless(parents in proptest::collection::vec((0_u64..6, 0_usize..4), 0..8)) {
+            let paths = ["/", "/a", "/a/b", "/c"];
+            let line = |(id, (parent, path)): (usize, &(u64, usize))| {
+                format!("{} {parent} 259:1 / {} rw - ext4 /dev/x rw\n", id + 1, paths[*path])
+            };
+            let table = MountTable::parse(parents.iter().enumerate().map(line).collect::<String>().as_bytes());
+            for path in paths {
+                let _ = table.stack(Path::new(path));
+            }
         }
 
         #[test]

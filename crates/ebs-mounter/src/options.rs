@@ -19,6 +19,7 @@ pub enum Attribute {
     DirSync,
     LazyTime,
     MandatoryLocks,
+    InodeVersion,
     Silent,
 }
 
@@ -108,8 +109,8 @@ impl MountOptions {
     /// The attributes that one mount of a file system can have and another not: all that a bind mount can set.
     pub fn of_one_mount(&self) -> BTreeSet<Attribute> {
         let is_shared = |attribute: &Attribute| {
-            use Attribute::{DirSync, LazyTime, MandatoryLocks, Silent, Synchronous};
-            matches!(attribute, DirSync | LazyTime | MandatoryLocks | Silent | Synchronous)
+            use Attribute::{DirSync, InodeVersion, LazyTime, MandatoryLocks, Silent, Synchronous};
+            matches!(attribute, DirSync | InodeVersion | LazyTime | MandatoryLocks | Silent | Synchronous)
         };
         self.attributes.iter().copied().filter(|attribute| !is_shared(attribute)).collect()
     }
@@ -150,6 +151,7 @@ impl MountOptions {
             "async" => self.clear(&[A::Synchronous]),
             "loud" => self.clear(&[A::Silent]),
             "nomand" => self.clear(&[A::MandatoryLocks]),
+            "noiversion" => self.clear(&[A::InodeVersion]),
             "nolazytime" => self.clear(&[A::LazyTime]),
             "symfollow" => self.clear(&[A::NoSymFollow]),
             "diratime" => self.clear(&[A::NoDirAtime]),
@@ -160,6 +162,7 @@ impl MountOptions {
             "dirsync" => self.set(&[A::DirSync]),
             "lazytime" => self.set(&[A::LazyTime]),
             "mand" => self.set(&[A::MandatoryLocks]),
+            "iversion" => self.set(&[A::InodeVersion]),
             "silent" => self.set(&[A::Silent]),
             "relatime" => self.set_access_time(A::RelAtime),
             "strictatime" => self.set_access_time(A::StrictAtime),
@@ -236,6 +239,17 @@ mod tests {
         use Attribute::{NoAtime, NoDev, NoExec, NoSuid, ReadOnly};
         assert_eq!(options.attributes(), &BTreeSet::from([ReadOnly, NoAtime, NoDev, NoSuid, NoExec]));
         assert_eq!(options.data(), "discard,nouuid");
+    }
+
+    /// `iversion` is a bit of mount(2), as mount(8) has it, and no word for the file system, which would refuse it.
+    ///
+    /// Rule: node.md 7.6
+    #[test]
+    fn iversion_is_a_bit_and_not_a_word_for_the_file_system() {
+        let options = parse(&["iversion"]);
+        assert_eq!(options.attributes(), &BTreeSet::from([Attribute::InodeVersion]));
+        assert_eq!((options.data().as_str(), options.of_one_mount()), ("", BTreeSet::new()));
+        assert_eq!(parse(&["iversion", "noiversion"]), MountOptions::default());
     }
 
     /// Commas in the quotes of a security context survive.

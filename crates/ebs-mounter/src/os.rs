@@ -3,10 +3,13 @@
 #[cfg(target_os = "linux")]
 mod linux;
 
+#[cfg(all(test, target_os = "linux"))]
+pub(crate) use linux::serial_in;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
-    block_device_number, block_size, is_block_read_only, kernel_release, may_resize_mounted_ext, mount, mount_bound,
-    nvme_serial, security_labels_are_active, statfs, unmount,
+    DeviceEvents, block_device_number, block_size, clear_workshop, is_block_read_only, kernel_release,
+    may_resize_mounted_ext, mount, mount_bound, nvme_serial, nvme_statistics_page, security_labels_are_active, statfs,
+    unmount,
 };
 
 #[cfg(not(target_os = "linux"))]

@@ -8,6 +8,9 @@ mod blank;
 mod blkid;
 mod checksum;
 mod ext;
+mod header;
+#[cfg(test)]
+mod odds;
 mod places;
 mod read;
 mod signatures;
@@ -27,9 +30,10 @@ use crate::tool::ToolError;
 pub use blank::BlankProof;
 pub use ext::ExtSuperblock;
 pub(crate) use read::Area;
+use signatures::Sign;
 pub use xfs::XfsSuperblock;
 
-/// How long the three thousand reads of a blank proof may take before the caller hears that the disk hangs: as long as a
+/// How long the reads of a blank proof, some thousands, may take before the caller hears that the disk hangs: as long as a
 /// stage may. A cold HDD volume answers ten a second.
 pub const PROOF_BOUND: Duration = Duration::from_secs(600);
 
@@ -133,7 +137,7 @@ enum Depth {
         /// From the volume's id.
         seed: u64,
     },
-    /// The first and the last MiB: to look again at what was proven a moment ago.
+    /// The first and the last MiB: to look again at what was proven a moment ago, without leaving it time to change.
     Again,
 }
 
@@ -183,20 +187,23 @@ pub(crate) fn read_superblock(area: &Area<'_>) -> io::Result<Option<Superblock>>
 
 /// What an area holds, by its signatures and, where there are none, by its bytes.
 fn inspect(area: &Area<'_>, depth: Depth) -> io::Result<Contents> {
-    let mut found = signatures::find(area)?;
+    let mut signs = signatures::find(area)?;
     let superblock = match (ext::read(area)?, xfs::read(area)?) {
         (None, None) => None,
-        (Some(ext), None) => Some((Superblock::Ext(ext), ext::OFFSET)),
-        (None, Some(xfs)) => Some((Superblock::Xfs(xfs), 0)),
+        (Some(ext), None) => Some(Superblock::Ext(ext)),
+        (None, Some(xfs)) => Some(Superblock::Xfs(xfs)),
         (Some(_), Some(_)) => {
-            found.push(("both ext and xfs", ext::OFFSET));
+            signs.push(Sign { what: "both ext and xfs", offset: ext::OFFSET });
             None
         }
     };
-    Ok(match (superblock, found.first()) {
-        (Some((superblock, _)), None) => Contents::Filesystem(superblock),
-        (None, Some((what, offset))) => Contents::Foreign { what: (*what).to_owned(), offset: *offset },
-        (Some((superblock, _)), Some((what, offset))) => {
+    if superblock.as_ref().is_some_and(Superblock::is_complete) {
+        signs = agreeing(area, signs)?;
+    }
+    Ok(match (superblock, signs.first()) {
+        (Some(superblock), None) => Contents::Filesystem(superblock),
+        (None, Some(Sign { what, offset })) => Contents::Foreign { what: (*what).to_owned(), offset: *offset },
+        (Some(superblock), Some(Sign { what, offset })) => {
             Contents::Foreign { what: format!("{} together with {what}", superblock.fs_type()), offset: *offset }
         }
         (None, None) => match depth {
@@ -206,5 +213,16 @@ fn inspect(area: &Area<'_>, depth: Depth) -> io::Result<Contents> {
     })
 }
 
+/// The signs whose header agrees with itself.
+fn agreeing(area: &Area<'_>, signs: Vec<Sign>) -> io::Result<Vec<Sign>> {
+    let mut agreeing = Vec::new();
+    for sign in signs {
+        if header::agrees(area, &sign)? {
+            agreeing.push(sign);
+        }
+    }
+    Ok(agreeing)
+}
+
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -11,5 +11,7 @@ mod readiness;
 
 pub use http::{BadHttpEndpoint, HttpEndpoint, Pages, serve};
 pub use logging::{LogConfig, LogFormat, LoggingError, init, log_panics};
-pub use metrics::{CallEnd, HealthFailure, Metrics, MetricsConfig, PendingDetach, PendingDetaches};
+pub use metrics::{
+    CallEnd, HealthFailure, Metrics, MetricsConfig, PendingDetach, PendingDetaches, UnhealthyVolume, UnhealthyVolumes,
+};
 pub use readiness::Readiness;

@@ -3,6 +3,7 @@
 mod detaches;
 mod ec2_calls;
 mod health;
+mod unhealthy;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +17,12 @@ use prometheus_client::registry::Registry;
 pub use detaches::{PendingDetach, PendingDetaches};
 pub use ec2_calls::CallEnd;
 pub use health::HealthFailure;
+pub use unhealthy::{UnhealthyVolume, UnhealthyVolumes};
 
 use detaches::DetachCollector;
 use ec2_calls::Ec2Calls;
 use health::HealthChecks;
+use unhealthy::UnhealthyCollector;
 
 /// Name, without the `_total` that the text format appends, and help of the counter of RPCs.
 const RPCS: (&str, &str) = ("aws_ebs_csi_rpc_requests", "CSI requests answered, by method and gRPC code");
@@ -67,6 +70,8 @@ pub struct MetricsConfig {
     pub checks_health: bool,
     /// Whoever waits for detachments.
     pub detaches: Option<Arc<dyn PendingDetaches>>,
+    /// Whoever looks at the volumes of this node.
+    pub volumes: Option<Arc<dyn UnhealthyVolumes>>,
 }
 
 impl Default for Metrics {
@@ -89,6 +94,9 @@ impl Metrics {
         let health_checks = config.checks_health.then(|| HealthChecks::register(&mut registry));
         if let Some(source) = config.detaches {
             registry.register_collector(Box::new(DetachCollector::new(source)));
+        }
+        if let Some(source) = config.volumes {
+            registry.register_collector(Box::new(UnhealthyCollector(source)));
         }
         Self { registry, rpcs, spare_calls, ended_by_time, ec2_calls, health_checks }
     }

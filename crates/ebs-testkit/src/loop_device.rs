@@ -12,12 +12,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ebs_types::VolumeId;
+use rustix::fs::SeekFrom;
+use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use crate::run_dir::OwnDir;
 
 /// Where `losetup` of util-linux may be.
 const LOSETUP: [&str; 3] = ["/usr/sbin/losetup", "/sbin/losetup", "/usr/bin/losetup"];
+
+/// Where `addpart` of util-linux may be.
+const ADDPART: [&str; 2] = ["/usr/bin/addpart", "/usr/sbin/addpart"];
+
+/// What a fingerprint compares at once.
+const PAGE: u64 = 4096;
+const PAGE_BYTES: usize = 4096;
 
 /// How long others may keep a device open that is detached.
 const LET_GO: Duration = Duration::from_secs(20);
@@ -48,6 +57,10 @@ impl LoopDevice {
     }
 
     fn over(directory: OwnDir, volume: &VolumeId, bytes: u64) -> io::Result<Self> {
+        Self::attached(directory, volume, bytes, &[])
+    }
+
+    fn attached(directory: OwnDir, volume: &VolumeId, bytes: u64, options: &[&str]) -> io::Result<Self> {
         refuse_unless_root("a loop device")?;
         if bytes == 0 || !bytes.is_multiple_of(512) {
             return Err(io::Error::other(format!("a loop device of {bytes} bytes: not a multiple of 512")));
@@ -55,9 +68,32 @@ impl LoopDevice {
         // The kernel reports the backing file's real path.
         let backing = directory.path().join(format!("{volume}.img"));
         OpenOptions::new().read(true).write(true).create_new(true).open(&backing)?.set_len(bytes)?;
-        let output = losetup(&["--find".as_ref(), "--show".as_ref(), "--".as_ref(), backing.as_ref()])?;
+        let mut args: Vec<&std::ffi::OsStr> = options.iter().map(std::ffi::OsStr::new).collect();
+        args.extend(["--find", "--show", "--"].map(std::ffi::OsStr::new));
+        args.push(backing.as_ref());
+        let output = losetup(&args)?;
         let device = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
         Ok(Self { directory, backing, device })
+    }
+
+    /// As [`LoopDevice::new`], with a partition 1 from the second MiB on to the end. The kernel knows it, and takes it away
+    /// with the device; the disk has no partition table.
+    ///
+    /// # Errors
+    /// As [`LoopDevice::new`], and where the kernel gives loop devices no partitions.
+    pub fn with_partition(volume: &VolumeId, bytes: u64) -> io::Result<Self> {
+        let disk = Self::attached(OwnDir::new("ebs-loop-")?, volume, bytes, &["--partscan"])?;
+        let (start, length) = (2048, bytes / 512 - 2048);
+        run(
+            &ADDPART,
+            &[disk.device.as_ref(), "1".as_ref(), format!("{start}").as_ref(), format!("{length}").as_ref()],
+        )?;
+        Ok(disk)
+    }
+
+    /// The device node of a partition.
+    pub fn partition(&self, number: u8) -> PathBuf {
+        PathBuf::from(format!("{}p{number}", self.device.display()))
     }
 
     /// The device, `/dev/loopN`.
@@ -106,6 +142,33 @@ impl LoopDevice {
         let mut bytes = vec![0; length];
         File::open(&self.device)?.read_exact_at(&mut bytes, offset)?;
         Ok(bytes)
+    }
+
+    /// A digest of all that is on the device: of every page that is not zero, with its place. Equal only when no byte has
+    /// changed. Holes of the backing file are not read, so a device of 16 TiB costs no more than what is on it.
+    ///
+    /// # Errors
+    /// As the device's and the backing file's.
+    pub fn fingerprint(&self) -> io::Result<String> {
+        File::open(&self.device)?.sync_all()?;
+        let file = File::open(&self.backing)?;
+        let mut digest = Sha256::new();
+        let mut at = 0;
+        // Where nothing more is written, the kernel answers ENXIO.
+        while let Some(data) = unless_none(rustix::fs::seek(&file, SeekFrom::Data(at)))? {
+            let hole = rustix::fs::seek(&file, SeekFrom::Hole(data))?;
+            at = data / PAGE * PAGE;
+            while at < hole {
+                let mut page = [0; PAGE_BYTES];
+                let length = file.read_at(&mut page, at)?;
+                if page != [0; PAGE_BYTES] {
+                    digest.update(at.to_le_bytes());
+                    digest.update(&page[..length]);
+                }
+                at += PAGE;
+            }
+        }
+        Ok(hex::encode(digest.finalize()))
     }
 
     /// Detaches the device, as EC2 does to a volume in use, and waits until it is gone; the backing file stays until the drop.
@@ -195,17 +258,28 @@ pub(crate) fn refuse_unless_root(what: &str) -> io::Result<()> {
     Err(io::Error::other(format!("{what} needs root: run this test as root (sudo -E cargo test, or in a container)")))
 }
 
+fn unless_none(found: Result<u64, rustix::io::Errno>) -> io::Result<Option<u64>> {
+    match found {
+        Err(rustix::io::Errno::NXIO) => Ok(None),
+        found => Ok(Some(found?)),
+    }
+}
+
 fn losetup(args: &[&std::ffi::OsStr]) -> io::Result<Output> {
-    let program = LOSETUP
+    run(&LOSETUP, args)
+}
+
+fn run(places: &[&str], args: &[&std::ffi::OsStr]) -> io::Result<Output> {
+    let program = places
         .iter()
         .find(|path| Path::new(path).exists())
-        .ok_or_else(|| io::Error::other("losetup is missing: install util-linux (apt-get install mount)"))?;
+        .ok_or_else(|| io::Error::other(format!("{} is missing: install util-linux and mount", places[0])))?;
     #[expect(clippy::disallowed_methods, reason = "a fixture's own tool, by absolute path, with a cleared environment")]
     let output = Command::new(program).args(args).env_clear().env("LC_ALL", "C").stdin(Stdio::null()).output()?;
     if output.status.success() {
         return Ok(output);
     }
-    Err(io::Error::other(format!("losetup {args:?}: {}", String::from_utf8_lossy(&output.stderr).trim())))
+    Err(io::Error::other(format!("{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr).trim())))
 }
 
 #[cfg(test)]
@@ -241,6 +315,22 @@ mod tests {
         }
         drop(others);
         assert!(gone.number_was_reused(), "it was another's in the meantime");
+    }
+
+    #[test]
+    fn a_fingerprint_changes_with_any_byte_and_with_its_place() {
+        let device = LoopDevice::new(&volume("vol-0f5x"), 1 << 40).unwrap();
+        let blank = device.fingerprint().unwrap();
+        let mut seen = vec![blank.clone()];
+        for offset in [0, 4095, 4096, (1 << 39) + 7, (1 << 40) - 1] {
+            device.write_at(&[1], offset).unwrap();
+            let now = device.fingerprint().unwrap();
+            assert!(!seen.contains(&now), "byte {offset} makes no difference");
+            assert_eq!(now, device.fingerprint().unwrap());
+            device.write_at(&[0], offset).unwrap();
+            seen.push(now);
+        }
+        assert_eq!(device.fingerprint().unwrap(), blank, "a page of zeros is as good as a hole");
     }
 
     #[test]

@@ -61,7 +61,7 @@ fn node_options() -> anyhow::Result<NodeOptions> {
     Ok(NodeOptions {
         driver: DriverName::default(),
         metadata: NodeMetadata {
-            instance: InstanceId::parse("i-0abc")?,
+            node: ebs_types::NodeId::Instance(InstanceId::parse("i-0abc")?),
             instance_type: "m5.large".to_owned(),
             region: "us-west-2".to_owned(),
             zone: ZoneName::parse("us-west-2a")?,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use ebs_testkit::control::Call;
 use serde::Serialize;
 
-use super::case::{Case, Phase};
+use super::case::{Case, Judged, Phase};
 use super::ideal::Bucket;
 use super::life::{Rpc, Sample};
 
@@ -112,8 +112,8 @@ fn spare_calls(calls: &[Call]) -> usize {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct PhaseFigures {
     pub(super) name: &'static str,
-    /// See [`Phase::judged`](super::case::Phase).
-    pub(super) judged: bool,
+    /// See [`Phase::judged`].
+    pub(super) judged: Judged,
     pub(super) rpcs: BTreeMap<&'static str, RpcFigures>,
 }
 

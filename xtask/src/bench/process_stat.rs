@@ -26,9 +26,33 @@ impl Usage {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).with_context(|| format!("process {pid}"))?;
         let status = fs::read_to_string(format!("/proc/{pid}/status")).with_context(|| format!("process {pid}"))?;
         let ticks = ticks(&stat).with_context(|| format!("times in /proc/{pid}/stat"))?;
-        let peak = peak_kib(&status).with_context(|| format!("VmHWM in /proc/{pid}/status"))?;
+        let peak = kib(&status, "VmHWM:").with_context(|| format!("VmHWM in /proc/{pid}/status"))?;
         let per_second = rustix::param::clock_ticks_per_second();
         Ok(Self { cpu_seconds: to_f64(ticks) / to_f64(per_second), peak_memory: peak * 1024 })
+    }
+}
+
+/// Memory of a process now, in MiB.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub(super) struct Resident {
+    /// All of it: pages of the program's file, which the kernel can drop, count too.
+    pub(super) whole: f64,
+    /// What only this process has.
+    pub(super) own: f64,
+}
+
+impl Resident {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// When the process is gone or `/proc` is not as expected.
+    pub(super) fn of(pid: u32) -> anyhow::Result<Self> {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).with_context(|| format!("process {pid}"))?;
+        let mib = |label: &str| {
+            let kib = kib(&status, label).with_context(|| format!("{label} in /proc/{pid}/status"))?;
+            anyhow::Ok(to_f64(kib) / 1024.0)
+        };
+        Ok(Self { whole: mib("VmRSS:")?, own: mib("RssAnon:")? })
     }
 }
 
@@ -49,12 +73,12 @@ fn ticks(stat: &str) -> Option<u64> {
     Some(user + system)
 }
 
-fn peak_kib(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+fn kib(status: &str, label: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(label))?;
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// Exact up to 2^32, which is a year of processor time.
+/// Exact up to 2^32, which is a year of processor time, or 4 TiB in KiB.
 fn to_f64(ticks: u64) -> f64 {
     f64::from(u32::try_from(ticks).unwrap_or(u32::MAX))
 }
@@ -67,8 +91,10 @@ mod tests {
     fn times_are_found_behind_a_name_with_brackets_and_blanks() {
         let stat = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 0 0 0 7 5 0 0 20 0 1 0 987654 0 0";
         assert_eq!(ticks(stat), Some(12));
-        assert_eq!(peak_kib("Name:\tx\nVmHWM:\t   9000 kB\n"), Some(9000));
-        assert_eq!(peak_kib("Name:\tx\n"), None);
+        assert_eq!(kib("Name:\tx\nVmHWM:\t   9000 kB\nVmRSS:\t   8000 kB\n", "VmRSS:"), Some(8000));
+        assert_eq!(kib("Name:\tx\n", "VmHWM:"), None);
+        let resident = Resident::of(std::process::id()).unwrap();
+        assert!(resident.whole > resident.own && resident.own > 0.05, "{resident:?}");
     }
 
     #[test]

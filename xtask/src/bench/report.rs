@@ -8,8 +8,9 @@ use anyhow::Context;
 use serde::Serialize;
 
 use super::BenchArgs;
-use super::case::Case;
+use super::case::{Case, Judged};
 use super::figures::{PhaseFigures, TrafficFigures, Transitions};
+use super::node::NodeFigures;
 
 /// What a case came to for one driver.
 #[derive(Debug, Clone, Serialize)]
@@ -58,18 +59,34 @@ impl Outcome {
             verdict("describe calls a life", self.traffic.describes_per_life, targets.describes_per_life),
             verdict("peak memory in MiB", mib(self.peak_memory), targets.peak_memory.map(mib)),
         ];
-        for phase in self.phases.iter().filter(|phase| phase.judged) {
-            for (rpc, figures) in &phase.rpcs {
-                let of = if self.phases.len() > 1 { format!("{rpc} ({})", phase.name) } else { (*rpc).to_owned() };
-                verdicts.push(verdict(
-                    &format!("median added latency of {of}"),
-                    figures.added_p50,
-                    targets.median_added,
-                ));
-                verdicts.push(verdict(&format!("p99 of added latency of {of}"), figures.added_p99, targets.p99_added));
-            }
-        }
+        verdicts.extend(self.phases.iter().flat_map(|phase| self.latency_verdicts(phase)).map(Some));
         verdicts.into_iter().flatten().collect()
+    }
+
+    /// The latencies of a phase beside what they are held to.
+    fn latency_verdicts(&self, phase: &PhaseFigures) -> Vec<Verdict> {
+        let targets = &self.conditions.targets;
+        let like = match phase.judged {
+            Judged::No => return Vec::new(),
+            Judged::Targets => None,
+            Judged::Like(name) => self.phases.iter().find(|other| other.name == name),
+        };
+        let mut verdicts = Vec::new();
+        for (rpc, figures) in &phase.rpcs {
+            let of = if self.phases.len() > 1 { format!("{rpc} ({})", phase.name) } else { (*rpc).to_owned() };
+            let than = like.and_then(|like| like.rpcs.get(rpc));
+            let (median_before, p99_before) = than.map_or((0.0, 0.0), |than| (than.added_p50, than.added_p99));
+            let mut held = |figure: &str, reached: f64, before: f64, target: Option<f64>| {
+                verdicts.extend(target.map(|target| Verdict {
+                    what: format!("{figure} of {of}"),
+                    reached,
+                    target: before.max(0.0) + target,
+                }));
+            };
+            held("median added latency", figures.added_p50, median_before, targets.median_added);
+            held("p99 of added latency", figures.added_p99, p99_before, targets.p99_added);
+        }
+        verdicts
     }
 
     /// In milliseconds.
@@ -109,8 +126,22 @@ pub(super) fn print(path: &Path, outcomes: &[Outcome]) {
     }
     text.push_str(&ratios(outcomes));
     text.push_str(&format!("all figures: {}\n", path.display()));
+    say(&text);
+}
+
+/// Prints a text.
+pub(super) fn say(text: &str) {
     // A reader that has gone needs no figures.
     let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// Writes the figures of the case `node` as JSON.
+///
+/// # Errors
+/// When the file cannot be written.
+pub(super) fn write_node(path: &Path, figures: &NodeFigures) -> anyhow::Result<()> {
+    let text = serde_json::to_vec_pretty(figures).context("write the results as JSON")?;
+    fs::write(path, text).with_context(|| format!("write {}", path.display()))
 }
 
 fn one(outcome: &Outcome) -> String {
@@ -187,7 +218,7 @@ mod tests {
             ..Targets::default()
         };
         let every = std::time::Duration::from_secs(1);
-        let phase = Phase { name: "whole", lives: 1, every, judged: true };
+        let phase = Phase { name: "whole", lives: 1, every, judged: Judged::Targets };
         let conditions = Case {
             name: super::super::case::CaseName::Steady,
             phases: vec![phase],
@@ -220,7 +251,7 @@ mod tests {
             conditions,
             transitions: Transitions { create: 2.0, attach: 2.5, detach: 4.0 },
             seconds: 1.0,
-            phases: vec![PhaseFigures { name: "whole", judged: true, rpcs }],
+            phases: vec![PhaseFigures { name: "whole", judged: Judged::Targets, rpcs }],
             traffic,
             cpu_seconds: 0.0,
             peak_memory: 0,
@@ -241,8 +272,30 @@ mod tests {
         let calls = outcome(0.5, 4.1, 0.0).missed();
         assert!(calls.len() == 1 && calls[0].contains("mutating calls a life"), "{calls:?}");
         let mut unjudged = outcome(1.001, 4.0, 0.0);
-        unjudged.phases[0].judged = false;
+        unjudged.phases[0].judged = Judged::No;
         assert_eq!(unjudged.missed(), Vec::<String>::new());
+    }
+
+    /// An evening may be slower than its noon by the targets, not by more.
+    ///
+    /// Rule: D-29
+    #[test]
+    fn a_phase_that_is_judged_like_another_may_exceed_it_by_the_targets() {
+        let mut day = outcome(2.5, 4.0, 0.0);
+        let noon = PhaseFigures { name: "noon", judged: Judged::No, ..day.phases[0].clone() };
+        let mut evening = PhaseFigures { name: "evening", judged: Judged::Like("noon"), ..noon.clone() };
+        let of_evening = |evening: &mut PhaseFigures, p99| {
+            for figures in evening.rpcs.values_mut() {
+                figures.added_p99 = p99;
+            }
+        };
+        of_evening(&mut evening, 3.5);
+        day.phases = vec![noon.clone(), evening.clone()];
+        assert_eq!(day.missed(), Vec::<String>::new());
+        of_evening(&mut evening, 3.501);
+        day.phases = vec![noon, evening];
+        let missed = day.missed();
+        assert!(missed.len() == 1 && missed[0].contains("(evening) is 3.501, not 3.500"), "{missed:?}");
     }
 
     /// Rule: see `a_slow_99th_percentile_and_too_many_spare_calls_are_missed_targets`
@@ -255,7 +308,7 @@ mod tests {
             args: BenchArgs,
         }
         let args = Line::parse_from(["bench"]).args;
-        let targets = super::super::case::CaseName::Steady.case(&args).targets;
+        let targets = super::super::case::CaseName::Steady.case(&args).unwrap().targets;
         assert_eq!((targets.mutating_per_life, targets.spare_per_life), (Some(4.08), Some(0.6)));
         assert_eq!((targets.median_added, targets.p99_added), (Some(0.3), Some(1.0)));
         assert_eq!((targets.throttled, targets.describes_per_life), (Some(0.02), Some(0.8)));

@@ -55,6 +55,16 @@ impl Places {
         Ok(Self { dir, bin_dir: bin_dir.unwrap_or_else(|| beside.to_owned()) })
     }
 
+    /// A program that is measured or helps with it.
+    pub(super) fn program(&self, name: &str) -> PathBuf {
+        self.bin_dir.join(name)
+    }
+
+    /// A log of one.
+    pub(super) fn log(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
     pub(super) fn results(&self) -> PathBuf {
         self.dir.join("results.json")
     }

@@ -13,7 +13,7 @@ use ebs_testkit::process::{Process, ProcessSpec};
 const CARGO_BOUND: Duration = Duration::from_secs(30 * 60);
 /// Suites that take a minute or more, the slowest first: a run is over soonest when these begin first.
 const SLOW: [&str; 8] =
-    ["model_over_sdk", "port", "sim", "csi_sanity", "crash", "volume_life", "bad_input", "documentation"];
+    ["csi_sanity", "model_over_sdk", "port", "sim", "crash", "volume_life", "bad_input", "documentation"];
 
 /// What runs as one process.
 #[derive(Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ struct Rule {
     never: &'static [&'static str],
 }
 
-const RULES: [Rule; 17] = [
+const RULES: [Rule; 18] = [
     Rule { name: "ebs-types", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
     Rule { name: "go-template", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
     Rule { name: "csi-proto", ours: &[], tests: &[], never: &["tokio", "aws-*"] },
@@ -61,6 +61,12 @@ const RULES: [Rule; 17] = [
     Rule {
         name: "ebs-torture",
         ours: &["csi-proto", "ebs-driver", "ebs-metadata", "ebs-mounter", "ebs-testkit", "ebs-types"],
+        tests: &[],
+        never: &["aws-*", "kube", "axum"],
+    },
+    Rule {
+        name: "ebs-vm",
+        ours: &["csi-proto", "ebs-sim", "ebs-testkit"],
         tests: &[],
         never: &["aws-*", "kube", "axum"],
     },

@@ -1,6 +1,6 @@
 //! What the observer learns of each HTTP attempt (`ebs-cloud.md` 14).
 
-use ebs_ec2::{PageRequest, VolumeQuery, Volumes, Zones};
+use ebs_ec2::{PageRequest, Volumes, Zones};
 use ebs_types::VolumeId;
 
 use crate::server::{Reply, Wire};
@@ -21,7 +21,7 @@ async fn every_attempt_is_reported_with_its_own_outcome() {
     ])
     .await;
     let vol = VolumeId::parse("vol-1").unwrap();
-    wire.ec2.describe_volumes(&VolumeQuery::All, &PageRequest::default()).await.unwrap();
+    wire.ec2.describe_volumes(&crate::server::managed_volumes(), &PageRequest::default()).await.unwrap();
     for _ in 0..3 {
         wire.ec2.delete_volume(&vol).await.unwrap_err();
     }

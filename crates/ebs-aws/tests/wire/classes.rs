@@ -2,8 +2,7 @@
 
 use ebs_ec2::ErrorClass::{self, *};
 use ebs_ec2::{
-    AttachRequest, Attachments, Ec2Error, Limit, ModifyVolume, PageRequest, SnapshotQuery, Snapshots, VolumeQuery,
-    Volumes,
+    AttachRequest, Attachments, Ec2Error, Limit, ModifyVolume, PageRequest, SnapshotQuery, Snapshots, Volumes,
 };
 use ebs_types::{DeviceName, Gib, InstanceId, VolumeId};
 
@@ -18,7 +17,7 @@ async fn answers(status: u16, code: &str, message: &str) -> [Ec2Error; 2] {
     let wire = Wire::answering([Reply::error(status, code, message)]).await;
     let errors = [
         wire.ec2.delete_volume(&vol()).await.unwrap_err(),
-        wire.ec2.describe_volumes(&VolumeQuery::All, &PageRequest::default()).await.unwrap_err(),
+        wire.ec2.describe_volumes(&crate::server::managed_volumes(), &PageRequest::default()).await.unwrap_err(),
     ];
     if status < 500 {
         assert_eq!(wire.requests().len(), 2, "{code} was sent again");

@@ -9,7 +9,7 @@ use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvid
 use ebs_aws::{AwsEc2, Settings};
 use ebs_ec2::{
     AttachRequest, Attachments, CopyVolume, CreateSnapshot, CreateVolume, DetachRequest, Ec2Error, ErrorClass,
-    Instances, LockSnapshot, ModifyVolume, PageRequest, Place, Snapshots, VolumeQuery, Volumes,
+    Instances, LockSnapshot, ModifyVolume, PageRequest, Place, Snapshots, Volumes,
 };
 use ebs_types::{DeviceName, Gib, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneName};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -167,7 +167,7 @@ async fn a_refused_connection_means_that_nothing_was_sent() {
         assert_eq!(error.class, ErrorClass::NotSent, "{error}");
         assert!(chain(&error).contains("Connection refused"), "{}", chain(&error));
     }
-    let error = ec2.describe_volumes(&VolumeQuery::All, &PageRequest::default()).await.unwrap_err();
+    let error = ec2.describe_volumes(&crate::server::managed_volumes(), &PageRequest::default()).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::NotSent);
 }
 
@@ -239,7 +239,8 @@ async fn missing_credentials_are_said_so_and_nothing_is_sent() {
 #[tokio::test]
 async fn a_describe_is_repeated_on_a_server_error_and_not_on_a_throttle() {
     let fine = Reply::ok("<DescribeVolumesResponse><volumeSet/></DescribeVolumesResponse>");
-    let describe = async |wire: &Wire| wire.ec2.describe_volumes(&VolumeQuery::All, &PageRequest::default()).await;
+    let describe =
+        async |wire: &Wire| wire.ec2.describe_volumes(&crate::server::managed_volumes(), &PageRequest::default()).await;
 
     let broken = Reply::error(500, "InternalError", "x");
     let wire = Wire::answering([broken.clone(), broken.clone(), fine.clone()]).await;

@@ -233,9 +233,9 @@ async fn an_answer_that_cannot_be_read_or_is_about_something_else_leaves_the_out
 /// Rule: ebs-cloud.md 5.5 (ours)
 #[tokio::test]
 async fn nothing_of_hyperpod_is_called_while_no_such_node_is_named() {
-    use ebs_ec2::{PageRequest, VolumeQuery, Volumes};
+    use ebs_ec2::{PageRequest, Volumes};
     let wire = Wire::answering([Reply::ok("<DescribeVolumesResponse><volumeSet/></DescribeVolumesResponse>")]).await;
-    wire.ec2.describe_volumes(&VolumeQuery::All, &PageRequest::default()).await.unwrap();
+    wire.ec2.describe_volumes(&crate::server::managed_volumes(), &PageRequest::default()).await.unwrap();
     let actions: Vec<_> = wire.requests().iter().map(|r| r.form["Action"].clone()).collect();
     assert_eq!(actions, ["DescribeVolumes"]);
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ebs_aws::{AwsEc2, Settings, Transport};
-use ebs_ec2::{ErrorClass, PageRequest, VolumeQuery, Volumes};
+use ebs_ec2::{ErrorClass, PageRequest, Volumes};
 use ebs_types::VolumeId;
 use tokio::time::Instant;
 
@@ -34,7 +34,11 @@ async fn requests_arrive_signed_and_whole_and_answers_come_back() {
         assert!(request.body().starts_with(b"Action=DescribeVolumes&"));
         Ok(response(Reply::ok(EMPTY)))
     });
-    let page = client(transport).await.describe_volumes(&VolumeQuery::All, &PageRequest::default()).await.unwrap();
+    let page = client(transport)
+        .await
+        .describe_volumes(&crate::server::managed_volumes(), &PageRequest::default())
+        .await
+        .unwrap();
     assert_eq!(page.items, []);
 }
 
@@ -62,7 +66,7 @@ async fn a_broken_connection_leaves_the_outcome_open_and_a_describe_is_repeated(
         async move { if first { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(response(Reply::ok(EMPTY))) } }
     }))
     .await;
-    ec2.describe_volumes(&VolumeQuery::All, &PageRequest::default()).await.unwrap();
+    ec2.describe_volumes(&crate::server::managed_volumes(), &PageRequest::default()).await.unwrap();
     assert_eq!(calls.load(Ordering::Relaxed), 2);
     calls.store(0, Ordering::Relaxed);
     let error = ec2.delete_volume(&VolumeId::parse("vol-1").unwrap()).await.unwrap_err();

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use ebs_ec2::{
     AttachRequest, Attachment, AttachmentState, Attachments, BlockDevice, CopyVolume, CreateSnapshot, CreateVolume,
     DetachRequest, Ec2Error, ErrorClass, Instances, LockSnapshot, ModificationState, ModifyVolume, PageRequest, Place,
-    SnapshotQuery, SnapshotState, Snapshots, Volume, VolumeQuery, VolumeState, Volumes, Zones,
+    SnapshotQuery, SnapshotState, Snapshots, Volume, VolumeState, Volumes, Zones,
 };
 use ebs_types::{DeviceName, Gib, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneId, ZoneName};
 
@@ -79,7 +79,11 @@ fn volumes(items: &str, token: &str) -> Reply {
 }
 
 async fn describe(reply: Reply) -> Result<ebs_ec2::Page<Volume>, Ec2Error> {
-    Wire::answering([reply]).await.ec2.describe_volumes(&VolumeQuery::All, &PageRequest::default()).await
+    Wire::answering([reply])
+        .await
+        .ec2
+        .describe_volumes(&crate::server::managed_volumes(), &PageRequest::default())
+        .await
 }
 
 fn create() -> CreateVolume {

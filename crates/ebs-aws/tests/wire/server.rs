@@ -11,7 +11,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use ebs_aws::{AwsConfig, AwsEc2, Settings};
-use ebs_ec2::{Action, Attempt, ErrorClass, Observation, Observer};
+use ebs_ec2::{Action, Attempt, ErrorClass, Observation, Observer, VolumeQuery};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -136,6 +136,11 @@ impl Wire {
 /// The secret that no log may ever hold.
 pub(crate) const SECRET: &str = "canary-secret-key";
 pub(crate) const TOKEN: &str = "canary-session-token";
+
+/// A describe of volumes that any reply may answer.
+pub(crate) fn managed_volumes() -> VolumeQuery {
+    VolumeQuery::Tag { key: "ebs.csi.aws.com/cluster".to_owned(), values: vec!["true".to_owned()] }
+}
 
 /// Settings with credentials of our own, whatever the environment has.
 pub(crate) fn settings() -> Settings {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use ebs_aws::{AwsConfig, AwsEc2, Settings, Transport};
-use ebs_ec2::{ClusterNodes, PageRequest, VolumeQuery, Volumes};
+use ebs_ec2::{ClusterNodes, PageRequest, Volumes};
 use ebs_types::{HyperPodNode, VolumeId};
 
 use crate::server::{Seen, settings};
@@ -52,7 +52,7 @@ async fn as_a_child_it_says_where_it_calls() {
         Ok(ec2) => ec2,
         Err(error) => return println!("\nREFUSED {error}"),
     };
-    ec2.describe_volumes(&VolumeQuery::All, &PageRequest::default()).await.unwrap_err();
+    ec2.describe_volumes(&crate::server::managed_volumes(), &PageRequest::default()).await.unwrap_err();
     let node = HyperPodNode::parse("hyperpod-abc-i-0abc").unwrap();
     match ec2.attach_cluster_node_volume(&node, &VolumeId::parse("vol-1").unwrap()).await {
         Ok(_) => {}

@@ -140,14 +140,6 @@ fn describe_bucket(action: Action, filtered: bool, page: &PageRequest) -> Bucket
     if filtered || page.max_results.is_some() { BucketKey::of(action) } else { BucketKey::unfiltered(action) }
 }
 
-fn volumes_bucket(query: &VolumeQuery, page: &PageRequest) -> BucketKey {
-    match query {
-        VolumeQuery::Ids(_) => BucketKey::unfiltered(Action::DescribeVolumes),
-        VolumeQuery::FilterIds(_) | VolumeQuery::Tag { .. } => BucketKey::of(Action::DescribeVolumes),
-        VolumeQuery::All => describe_bucket(Action::DescribeVolumes, false, page),
-    }
-}
-
 fn snapshots_bucket(query: &SnapshotQuery, page: &PageRequest) -> BucketKey {
     let filtered = !matches!(query, SnapshotQuery::Owned { volume: None });
     describe_bucket(Action::DescribeSnapshots, filtered, page)
@@ -167,7 +159,7 @@ impl<E: Ec2> Volumes for Ec2Handle<E> {
         create_volume(request: &CreateVolume) -> Volume => BucketKey::of(Action::CreateVolume);
         copy_volume(request: &CopyVolume) -> Volume => BucketKey::of(Action::CopyVolumes);
         delete_volume(id: &VolumeId) -> () => BucketKey::of(Action::DeleteVolume);
-        describe_volumes(query: &VolumeQuery, page: &PageRequest) -> Page<Volume> => volumes_bucket(query, page);
+        describe_volumes(query: &VolumeQuery, page: &PageRequest) -> Page<Volume> => BucketKey::of(Action::DescribeVolumes);
         modify_volume(request: &ModifyVolume) -> Modification => BucketKey::of(Action::ModifyVolume);
         describe_modifications(volumes: &[VolumeId], page: &PageRequest) -> Page<Modification>
             => BucketKey::of(Action::DescribeVolumesModifications);

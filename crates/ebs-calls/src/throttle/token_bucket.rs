@@ -21,6 +21,8 @@ const INCREASE_STEP: f64 = 0.01;
 const MIN_RATE_SHARE: f64 = 0.02;
 /// Without throttles the believed rate rises from nothing to the documented one in this time.
 const DRIFT_TIME: Duration = Duration::from_secs(600);
+/// Within this time after a throttle that cut nothing, the next one cuts.
+const LONE_THROTTLE_TIME: Duration = Duration::from_secs(20);
 /// A burst is sent at this many times the documented rate, not at once, so that a throttle comes before all is sent.
 const BURST_RATE_FACTOR: f64 = 10.0;
 
@@ -34,6 +36,8 @@ pub(crate) struct TokenBucket {
     /// When the next token of a burst may be taken.
     next_burst_token: Instant,
     last_decrease: Option<Instant>,
+    /// The last throttle that cut nothing.
+    last_lone_throttle: Option<Instant>,
     last_increase: Instant,
 }
 
@@ -53,6 +57,7 @@ impl TokenBucket {
             refilled_at: now,
             next_burst_token: now,
             last_decrease: None,
+            last_lone_throttle: None,
             last_increase: now,
         }
     }
@@ -105,17 +110,28 @@ impl TokenBucket {
         self.rate = (self.rate + INCREASE_STEP * self.documented.per_second * busy).min(self.documented.per_second);
     }
 
-    /// EC2 throttled the call. True when the call was made at the present rate: then the rate was lowered.
+    /// EC2 throttled the call. True when the rate was lowered: the call was made at the present rate, and the throttle is
+    /// not a lone one at the documented rate.
     pub(crate) fn throttled(&mut self, token: Token, now: Instant) -> bool {
         self.refill(now);
         self.tokens.clear();
         self.last_increase = now;
+        if self.is_lone_throttle(token, now) {
+            self.last_lone_throttle = Some(now);
+            return false;
+        }
         let is_new = self.last_decrease.is_none_or(|last_decrease| token.at > last_decrease);
         if is_new {
             self.rate = (self.rate * DECREASE_FACTOR).max(self.documented.per_second * MIN_RATE_SHARE);
             self.last_decrease = Some(now);
         }
         is_new
+    }
+
+    fn is_lone_throttle(&self, token: Token, now: Instant) -> bool {
+        let was_another =
+            self.last_lone_throttle.is_some_and(|last| now.saturating_duration_since(last) < LONE_THROTTLE_TIME);
+        token.scarce && self.rate >= self.documented.per_second && !was_another
     }
 
     /// Other drivers that take part of the refill take part of the capacity.

@@ -169,6 +169,38 @@ fn the_calls_of_one_burst_that_are_throttled_together_cut_once() {
     assert!(bucket.take(now).is_err(), "a throttle empties the bucket");
 }
 
+/// Calls that arrive a little closer together than they were sent are throttled now and then although nobody else draws on
+/// the bucket: the documented rate stays believed. A second throttle soon after is somebody else's doing.
+///
+/// Rule: D-22, D-29
+#[test]
+fn a_lone_throttle_of_the_last_token_cuts_nothing_and_the_next_one_does() {
+    let start = Instant::now();
+    let mut bucket = TokenBucket::new(CREATE, start);
+    let mut now = start;
+    let last_token = |bucket: &mut TokenBucket, now: &mut Instant| {
+        loop {
+            match bucket.take(*now) {
+                Ok(token) if token.scarce => return token,
+                Ok(_) => {}
+                Err(later) => *now = later,
+            }
+        }
+    };
+    for _ in 0..3 {
+        let token = last_token(&mut bucket, &mut now);
+        assert!(!bucket.throttled(token, now), "a lone throttle is jitter");
+        assert!((bucket.rate() - CREATE.per_second).abs() < 1e-9, "{}", bucket.rate());
+        assert!(bucket.take(now).is_err(), "the bucket is empty all the same");
+        now += LONE_THROTTLE_TIME;
+    }
+    let token = last_token(&mut bucket, &mut now);
+    assert!(!bucket.throttled(token, now));
+    let token = last_token(&mut bucket, &mut now);
+    assert!(bucket.throttled(token, now), "a second one within seconds is not");
+    assert!(bucket.rate() < CREATE.per_second * 0.8, "{}", bucket.rate());
+}
+
 /// Only calls that had to wait for their token are evidence for a higher rate.
 ///
 /// Rule: D-22

@@ -93,11 +93,7 @@ impl PublishContext {
         let time = read(context, driver.attach_time_key(), "a time such as 2030-12-31T23:59:59Z", |text| {
             humantime::parse_rfc3339(text).ok()
         })?;
-        let local = context.get(DriverName::LOCAL_VOLUME_KEY).filter(|text| !text.is_empty());
-        let local_volume = local.map(|text| VolumeId::parse(text)).transpose().map_err(|_| {
-            let (key, value) = (DriverName::LOCAL_VOLUME_KEY.to_owned(), local.cloned().unwrap_or_default());
-            ContextError::PublishValue { key, value, wanted: "the id of a volume" }
-        })?;
+        let local_volume = Self::local_volume(context)?;
         let origin = context.get(&driver.source_key()).map(|text| VolumeOrigin::parse(text));
         Ok(Self { device, local_volume, origin, size, attach_time: time })
     }
@@ -105,6 +101,18 @@ impl PublishContext {
     /// The device name alone: the outer `None` when the key is absent, the inner when it is empty.
     pub fn device(context: &Context) -> Option<Option<PathBuf>> {
         context.get(DriverName::DEVICE_PATH_KEY).map(|path| (!path.is_empty()).then(|| PathBuf::from(path)))
+    }
+
+    /// The volume behind the handle of a node-local volume alone.
+    ///
+    /// # Errors
+    /// [`ContextError::PublishValue`] for a text that is no id of a volume.
+    pub fn local_volume(context: &Context) -> Result<Option<VolumeId>, ContextError> {
+        let text = context.get(DriverName::LOCAL_VOLUME_KEY).filter(|text| !text.is_empty());
+        text.map(|text| VolumeId::parse(text)).transpose().map_err(|_| {
+            let (key, value) = (DriverName::LOCAL_VOLUME_KEY.to_owned(), text.cloned().unwrap_or_default());
+            ContextError::PublishValue { key, value, wanted: "the id of a volume" }
+        })
     }
 
     /// The snapshot, volume or other thing that the volume was made of; `None`: it was blank, or nothing is known.

@@ -3,9 +3,7 @@
 use ebs_types::{DeviceName, NodeId, SnapshotId, VolumeId};
 
 use super::{ControllerError, ControllerOptions};
-
-/// Prefix of the handles of volumes that somebody else attaches to their nodes; the device follows, `local-ebs://dev/xvdbz`.
-const NODE_LOCAL: &str = "local-ebs://";
+use crate::volume_handle::NODE_LOCAL;
 
 pub(super) fn is_node_local(handle: &str) -> bool {
     handle.starts_with(NODE_LOCAL)

@@ -32,26 +32,63 @@ pub(super) fn staged(
     }
     let has = attributes(entry);
     let wants = distinguishing(options);
-    let fs_fits = FsType::parse(&entry.fs_type).is_ok_and(|found| fs_type.accepts(found));
-    if fs_fits && has == wants {
-        return Ok(Mounted::AsWanted);
+    let fs_fits = fs_type.accepts_name(&entry.fs_type);
+    if !fs_fits || has != wants {
+        return Err(Refused::MountedDifferently {
+            found: format!("{} {}", entry.fs_type, words(&has)),
+            wanted: format!("{fs_type} {}", words(&wants)),
+        });
     }
-    Err(Refused::MountedDifferently {
-        found: format!("{} {}", entry.fs_type, words(&has)),
-        wanted: format!("{fs_type} {}", words(&wants)),
-    })
+    compare_words(entry, options).map(|()| Mounted::AsWanted)
 }
 
-/// Publishing: the topmost mount at the target against the mount at the staging path that it is to show.
+/// Of the words for a file system, those are compared that the mount table repeats as they were given, and on which data or
+/// secrecy depend. Of a label it is known on both sides whether there is one; `options` have none where the kernel heeds none.
+fn compare_words(entry: &MountEntry, options: &MountOptions) -> Result<(), Refused> {
+    const LABELS: [&str; 4] = ["context", "fscontext", "defcontext", "rootcontext"];
+    // What holds where the table says nothing; no text: it cannot be told.
+    const OTHERS: [(&str, Option<&str>); 2] = [("data", Some("ordered")), ("errors", None)];
+    let find = |words: &[String], key: &str| {
+        let values = words.iter().filter_map(|word| word.strip_prefix(key)?.strip_prefix('='));
+        values.last().map(|value| value.trim_matches('"').to_owned())
+    };
+    let (asked, has) = (|key| find(options.words(), key), |key| find(&entry.super_options, key));
+    let differ = |key: &'static str, found: Option<String>, wanted: Option<String>| {
+        let text = |value: Option<String>| value.map_or_else(|| format!("no {key}"), |value| format!("{key}={value}"));
+        Err(Refused::MountedDifferently { found: text(found), wanted: text(wanted) })
+    };
+    for key in LABELS {
+        let (found, wanted) = (has(key), asked(key));
+        if found != wanted {
+            return differ(key, found, wanted);
+        }
+    }
+    for (key, default) in OTHERS {
+        let Some(wanted) = asked(key) else { continue };
+        match has(key).or_else(|| default.map(str::to_owned)) {
+            Some(found) if found != wanted => return differ(key, Some(found), Some(wanted)),
+            Some(_) | None => {}
+        }
+    }
+    Ok(())
+}
+
+/// Publishing: the topmost mount at the target, and what is asked for, against the mount at the staging path that it is to
+/// show.
 pub(super) fn published(
     entry: Option<&MountEntry>,
     staged: &MountEntry,
+    fs_type: Option<FsType>,
     options: &MountOptions,
 ) -> Result<Mounted, Refused> {
-    let Some(entry) = entry else { return Ok(Mounted::No) };
-    if entry.device != staged.device {
+    if let Some(entry) = entry.filter(|entry| entry.device != staged.device) {
         return Err(Refused::OtherMount { found: describe(entry) });
     }
+    if let Some(asked) = fs_type.filter(|asked| !asked.accepts_name(&staged.fs_type)) {
+        return Err(Refused::MountedDifferently { found: staged.fs_type.clone(), wanted: asked.to_string() });
+    }
+    compare_words(staged, options)?;
+    let Some(entry) = entry else { return Ok(Mounted::No) };
     let wants: BTreeSet<Attribute> = distinguishing(options).union(&attributes(staged)).copied().collect();
     compare_attributes(entry, &wants, entry.root == staged.root)
 }

@@ -4,7 +4,7 @@ use ebs_mounter::{
     CheckError, DeviceError, FormatError, FsType, GrowError, Growth, IdentityError, Implausible, MountError,
     MountTableError, NodePath, ProbeError, RecordError, UnmountError,
 };
-use ebs_types::{Bytes, Gib, VolumeId};
+use ebs_types::{Bytes, Gib};
 
 use super::request::{Handle, RequestError};
 use crate::contract::VolumeOrigin;
@@ -20,7 +20,7 @@ pub enum NodeError {
     #[error("{rpc} of volume {volume} failed")]
     Anywhere {
         rpc: Rpc,
-        volume: VolumeId,
+        volume: Handle,
         #[source]
         cause: Cause,
     },
@@ -38,8 +38,8 @@ pub enum NodeError {
 
 impl NodeError {
     /// For `map_err` at the end of an RPC's work.
-    pub(super) fn of(rpc: Rpc, volume: impl Into<Handle>, path: &NodePath) -> impl FnOnce(Cause) -> Self {
-        let (volume, path) = (volume.into(), path.clone());
+    pub(super) fn of(rpc: Rpc, volume: &Handle, path: &NodePath) -> impl FnOnce(Cause) -> Self {
+        let (volume, path) = (volume.clone(), path.clone());
         move |cause| Self::Work { rpc, volume, path, cause }
     }
 }
@@ -145,8 +145,13 @@ pub enum Refused {
         unmounted: bool,
     },
     /// The file system that is mounted there answers with errors (`decisions.md` D-35).
-    #[error("the file system that is mounted at {at} cannot be used any more: it answers {error}")]
-    DeadFileSystem { at: NodePath, error: String },
+    #[error("the file system that is mounted at {at} cannot be used any more: it answers {error}{}", if also.is_empty() { String::new() } else { format!("; it is also {also}") })]
+    DeadFileSystem {
+        at: NodePath,
+        error: String,
+        /// Where the volume is used besides, so that it cannot be mounted anew.
+        also: String,
+    },
     /// A thing at the path that we did not make.
     #[error("the path is taken: it is {found}")]
     InTheWay { found: String },
@@ -182,7 +187,7 @@ impl IntoStatus for NodeError {
     }
 }
 
-fn meaning(cause: &Cause) -> Meaning {
+pub(super) fn meaning(cause: &Cause) -> Meaning {
     match cause {
         Cause::Device(error) => of_device(error),
         Cause::Identity(error) => of_identity(error),
@@ -203,7 +208,10 @@ fn meaning(cause: &Cause) -> Meaning {
             GrowError::Check(CheckError::Uncorrected(_)) | GrowError::NoSuperblock { .. } => {
                 Meaning::FailedPrecondition
             }
-            GrowError::Check(CheckError::Tool(_)) | GrowError::Sizes { .. } | GrowError::Tool(_) => Meaning::Internal,
+            GrowError::Check(CheckError::Tool(_))
+            | GrowError::Sizes { .. }
+            | GrowError::Tool(_)
+            | GrowError::NotGrown { .. } => Meaning::Internal,
         },
         Cause::Mount(error) => match error {
             MountError::Device(error) => of_device(error),
@@ -277,6 +285,11 @@ fn of_refused(refused: &Refused) -> Meaning {
     }
 }
 
+/// Data first: whoever reads this wants the volume to work, and wiping it does that too.
+const NOT_BLANK: &str = "this may be data: to keep it, take a snapshot of the volume before anything else, then publish it \
+                         as a raw block volume and copy from there; if nothing was ever in it, delete the claim, or wipe it on purpose \
+                         (blkdiscard --zeroout on the node, never wipefs alone)";
+
 /// What to do next, where we know it (`decisions.md` D-44).
 fn next_step(cause: &Cause) -> Option<&'static str> {
     Some(match cause {
@@ -284,16 +297,15 @@ fn next_step(cause: &Cause) -> Option<&'static str> {
             "check that EC2 lists the volume as attached to this instance, then call again"
         }
         Cause::Device(DeviceError::Foreign { .. }) => "detach the volume and attach it again, or restart udev",
+        Cause::Probe(ProbeError::Disagreement { .. }) | Cause::Format(FormatError::NoLongerBlank { .. }) => NOT_BLANK,
         Cause::Unmount(UnmountError::Busy { .. }) => "end the processes that use it, then call again",
         Cause::Abandoned { .. } => "call again with the same request",
         Cause::Refused(refused) => match refused {
             Refused::OtherMount { .. } => "unmount it, then call again",
             Refused::MountedDifferently { .. } => "unpublish or unstage the volume there first",
             Refused::TooSmall { .. } => "compare the volume's size in EC2 with the disk of this instance",
-            Refused::OtherFileSystem { .. } => "ask for the file system that is there, or wipe the volume on purpose",
-            Refused::NotBlank { .. } => {
-                "if nothing was ever in it, delete the claim; if its contents are not wanted, wipe the volume on purpose (blkdiscard --zeroout)"
-            }
+            Refused::OtherFileSystem { .. } => "the volume may hold data: ask for the file system that is there",
+            Refused::NotBlank { .. } => NOT_BLANK,
             Refused::BlankRestore { .. } => {
                 "if a blank source is right, say formatBlankRestore: \"true\" in the StorageClass"
             }
@@ -305,7 +317,7 @@ fn next_step(cause: &Cause) -> Option<&'static str> {
                 "end the process or container that holds it (look for the device's number in /proc/*/mountinfo), then call again"
             }
             Refused::DeadFileSystem { .. } => {
-                "look at the kernel's log, unpublish and unstage the volume, and stage it again"
+                "look at the kernel's log, end the pods that use the volume on this node, and call again: when nobody uses it any more, it is mounted anew"
             }
             Refused::InTheWay { .. } | Refused::Symlink => "remove it or choose another path",
             Refused::NotStaged { .. } => "stage the volume there first",

@@ -39,7 +39,7 @@ pub(super) async fn run(node: &Inner, plan: &Expand, waiters: &Waiters) -> Resul
     if !waiters.any() {
         return Err(Cause::Abandoned { before: "growing" });
     }
-    node.mounter.grow_mounted(&device, &at, fs_type).await?;
+    node.mounter.grow_mounted(&device, &at, fs_type, growth).await?;
     tracing::info!(volume = %plan.volume, %growth, "file system grown");
     Ok(size)
 }

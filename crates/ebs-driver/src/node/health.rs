@@ -8,16 +8,26 @@ use ebs_types::VolumeId;
 use super::Inner;
 use super::error::{Cause, NodeError, Refused};
 use super::owner::{self, Owner};
-use super::request::Health;
+use super::request::{Handle, Health};
 use crate::rpc::Rpc;
 
 /// What is wrong with a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Ailment {
+pub(super) enum Ailment {
     /// Its data cannot be reached.
     Inaccessible { reason: &'static str, message: String },
     /// It can be read and no longer written.
     Degraded { reason: &'static str, message: String },
+}
+
+impl Ailment {
+    /// The status and the reason, each in a word.
+    pub(super) fn name(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Inaccessible { reason, .. } => ("Inaccessible", reason),
+            Self::Degraded { reason, .. } => ("Degraded", reason),
+        }
+    }
 }
 
 /// The health of the volume; no entry means healthy.
@@ -36,7 +46,13 @@ pub(super) async fn run(
 async fn look(node: &Inner, plan: &Health) -> Result<NodeGetVolumeHealthResponse, Cause> {
     let ailment = match &plan.path {
         Some(path) => at(node, &plan.volume, path).await?,
-        None => anywhere(node, &plan.volume).await?,
+        None => match &plan.volume {
+            Handle::Volume(volume) => anywhere(node, volume).await?,
+            Handle::NodeLocal(_) => {
+                let found = "a node-local volume is known by its paths alone, and the request has none".to_owned();
+                return Err(Refused::NotPublished { found }.into());
+            }
+        },
     };
     if let Some(ailment) = &ailment {
         tracing::warn!(volume = %plan.volume, path = plan.path.as_ref().map(tracing::field::display), ?ailment, "volume is not healthy");
@@ -46,12 +62,13 @@ async fn look(node: &Inner, plan: &Health) -> Result<NodeGetVolumeHealthResponse
     Ok(NodeGetVolumeHealthResponse { volume_health: Some(volume_health) })
 }
 
-async fn at(node: &Inner, volume: &VolumeId, path: &NodePath) -> Result<Option<Ailment>, Cause> {
+/// What is wrong with the mount of a volume at a path.
+pub(super) async fn at(node: &Inner, volume: &Handle, path: &NodePath) -> Result<Option<Ailment>, Cause> {
     let found = path.look().await.map_err(Cause::io("looking at the volume path"))?;
     let (table, at) = owner::topmost(path).await?;
     let not_published = || Refused::NotPublished { found: format!("{found}, where nothing is mounted") };
     let entry = table.topmost(&at).ok_or_else(not_published)?;
-    let owner = owner::owner(&node.mounter, entry, volume).await?;
+    let owner = owner::of_handle(&node.mounter, entry, volume).await?;
     Ok(diagnose(entry, &owner, &found))
 }
 

@@ -13,7 +13,9 @@ use crate::topology;
 pub(super) async fn run(node: &Inner) -> NodeGetInfoResponse {
     let metadata = &node.options.metadata;
     let interfaces = interfaces(node).await;
-    let limit = attach_limit(&metadata.instance_type, metadata.block_devices, interfaces, &node.options.limits);
+    // The metadata counts what was attached when the machine booted, the driver's own volumes among them.
+    let others = metadata.block_devices.saturating_sub(node.mounter.own_volumes_at_boot());
+    let limit = attach_limit(&metadata.instance_type, others, interfaces, &node.options.limits);
     let zone = metadata.zone.to_string();
     let mut segments = HashMap::from([
         (node.options.driver.legacy_zone_key(), zone.clone()),
@@ -24,7 +26,7 @@ pub(super) async fn run(node: &Inner) -> NodeGetInfoResponse {
         segments.extend(topology::of_outpost(outpost, &node.options.driver));
     }
     NodeGetInfoResponse {
-        node_id: metadata.instance.to_string(),
+        node_id: metadata.node.to_string(),
         max_volumes_per_node: i64::from(limit),
         accessible_topology: Some(Topology { segments }),
     }

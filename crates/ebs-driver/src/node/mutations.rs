@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use csi_proto::csi;
-use ebs_mounter::NodePath;
+use ebs_mounter::{Attacher, NodePath};
 use ebs_types::VolumeId;
 
 use super::error::NodeError;
 use super::request::{self, Handle, RequestError};
-use super::{Inner, expand, publish, stage, unmount};
+use super::{Inner, expand, owner, publish, stage, unmount};
 use crate::operation::{Key, OperationError};
 use crate::rpc::Rpc;
 
@@ -23,11 +23,13 @@ pub(super) async fn stage(
     let plan = request::Stage::parse(&request, &options.driver, options.legacy_xfs).map_err(refused)?;
     // A raw block volume needs no staging.
     let Some(plan) = plan else { return Ok(csi::NodeStageVolumeResponse {}) };
-    let key = Key::NodeVolume(plan.volume.clone());
+    let key = Key::NodeVolume(plan.handle.clone());
     let (shared, wanted) = (Arc::clone(node), plan.clone());
     let work = move |waiters| async move {
         let ended = Box::pin(stage::run(&shared, &wanted, &waiters)).await;
-        ended.map_err(NodeError::of(Rpc::NodeStageVolume, &wanted.volume, &wanted.staging))
+        ended.map_err(NodeError::of(Rpc::NodeStageVolume, &wanted.handle, &wanted.staging))?;
+        register(&shared, &wanted.handle, &wanted.volume, &wanted.staging).await;
+        Ok(())
     };
     node.operations.run(key, plan, Rpc::NodeStageVolume.bound(), work).await?;
     Ok(csi::NodeStageVolumeResponse {})
@@ -38,11 +40,13 @@ pub(super) async fn unstage(
     request: csi::NodeUnstageVolumeRequest,
 ) -> Ended<csi::NodeUnstageVolumeResponse> {
     let plan = request::Unmount::unstage(&request).map_err(refused)?;
-    let key = unmount_key(&plan, |volume| Key::NodeVolume(volume.clone()));
+    let key = Key::NodeVolume(plan.volume.clone());
     let (shared, wanted) = (Arc::clone(node), plan.clone());
     let work = move |waiters| async move {
         let ended = Box::pin(unmount::unstage(&shared, &wanted, &waiters)).await;
-        ended.map_err(NodeError::of(Rpc::NodeUnstageVolume, &wanted.volume, &wanted.path))
+        ended.map_err(NodeError::of(Rpc::NodeUnstageVolume, &wanted.volume, &wanted.path))?;
+        unregister(&shared, &wanted.path).await;
+        Ok(())
     };
     node.operations.take_over(key, plan, Rpc::NodeUnstageVolume.bound(), work).await?;
     Ok(csi::NodeUnstageVolumeResponse {})
@@ -53,11 +57,13 @@ pub(super) async fn publish(
     request: csi::NodePublishVolumeRequest,
 ) -> Ended<csi::NodePublishVolumeResponse> {
     let plan = request::Publish::parse(&request, &node.options.driver).map_err(refused)?;
-    let key = target_key(&plan.volume, &plan.target);
+    let key = target_key(&plan.handle, &plan.target);
     let (shared, wanted) = (Arc::clone(node), plan.clone());
     let work = move |waiters| async move {
         let ended = Box::pin(publish::run(&shared, &wanted, &waiters)).await;
-        ended.map_err(NodeError::of(Rpc::NodePublishVolume, &wanted.volume, &wanted.target))
+        ended.map_err(NodeError::of(Rpc::NodePublishVolume, &wanted.handle, &wanted.target))?;
+        register(&shared, &wanted.handle, &wanted.volume, &wanted.target).await;
+        Ok(())
     };
     node.operations.run(key, plan, Rpc::NodePublishVolume.bound(), work).await?;
     Ok(csi::NodePublishVolumeResponse {})
@@ -68,11 +74,13 @@ pub(super) async fn unpublish(
     request: csi::NodeUnpublishVolumeRequest,
 ) -> Ended<csi::NodeUnpublishVolumeResponse> {
     let plan = request::Unmount::unpublish(&request).map_err(refused)?;
-    let key = unmount_key(&plan, |volume| target_key(volume, &plan.path));
+    let key = target_key(&plan.volume, &plan.path);
     let (shared, wanted) = (Arc::clone(node), plan.clone());
     let work = move |waiters| async move {
         let ended = unmount::unpublish(&shared, &wanted, &waiters).await;
-        ended.map_err(NodeError::of(Rpc::NodeUnpublishVolume, &wanted.volume, &wanted.path))
+        ended.map_err(NodeError::of(Rpc::NodeUnpublishVolume, &wanted.volume, &wanted.path))?;
+        unregister(&shared, &wanted.path).await;
+        Ok(())
     };
     node.operations.take_over(key, plan, Rpc::NodeUnpublishVolume.bound(), work).await?;
     Ok(csi::NodeUnpublishVolumeResponse {})
@@ -82,19 +90,40 @@ pub(super) async fn expand(
     node: &Arc<Inner>,
     request: csi::NodeExpandVolumeRequest,
 ) -> Ended<csi::NodeExpandVolumeResponse> {
-    let plan = request::Expand::parse(&request).map_err(refused)?;
+    let plan = request::ExpandRequest::parse(&request).map_err(refused)?;
     if plan.is_block == Some(true) {
         // A raw device follows its volume; there is nothing to grow.
         return Ok(csi::NodeExpandVolumeResponse { capacity_bytes: 0 });
     }
-    let key = Key::NodeGrowth(plan.volume.clone());
+    let key = Key::NodeGrowth(plan.handle.clone());
     let (shared, wanted) = (Arc::clone(node), plan.clone());
     let work = move |waiters| async move {
-        let ended = Box::pin(expand::run(&shared, &wanted, &waiters)).await;
-        ended.map_err(NodeError::of(Rpc::NodeExpandVolume, &wanted.volume, &wanted.path))
+        let grow = async {
+            let volume = owner::named(&shared.mounter, &wanted.handle, &wanted.path).await?;
+            let plan = request::Expand { volume, path: wanted.path.clone() };
+            expand::run(&shared, &plan, &waiters).await
+        };
+        Box::pin(grow).await.map_err(NodeError::of(Rpc::NodeExpandVolume, &wanted.handle, &wanted.path))
     };
     let size = node.operations.run(key, plan, Rpc::NodeExpandVolume.bound(), work).await?;
     Ok(csi::NodeExpandVolumeResponse { capacity_bytes: size.to_wire() })
+}
+
+/// Notes where a volume is now. The volume is there, whatever becomes of the note.
+async fn register(node: &Inner, handle: &Handle, volume: &VolumeId, at: &NodePath) {
+    let attacher = match handle {
+        Handle::Volume(_) => Attacher::Driver,
+        Handle::NodeLocal(_) => Attacher::Other,
+    };
+    if let Err(error) = node.mounter.register(volume, attacher, at).await {
+        tracing::warn!(%volume, path = %at, %error, "the volume could not be registered in the state directory");
+    }
+}
+
+async fn unregister(node: &Inner, at: &NodePath) {
+    if let Err(error) = node.mounter.unregister(at).await {
+        tracing::warn!(path = %at, %error, "the volume could not be taken out of the register in the state directory");
+    }
 }
 
 /// A refusal before any operation was started.
@@ -103,14 +132,6 @@ fn refused(error: RequestError) -> OperationError<NodeError> {
 }
 
 /// The key of publish and unpublish: a volume may be published at several targets at once.
-fn target_key(volume: &VolumeId, target: &NodePath) -> Key {
+fn target_key(volume: &Handle, target: &NodePath) -> Key {
     Key::NodeTarget { volume: volume.clone(), target: target.as_path().to_owned() }
-}
-
-/// The key of unstage and unpublish: of a volume of EC2's the one given, of another one its own.
-fn unmount_key(plan: &request::Unmount, of_volume: impl FnOnce(&VolumeId) -> Key) -> Key {
-    match &plan.volume {
-        Handle::Volume(volume) => of_volume(volume),
-        Handle::NodeLocal(handle) => Key::NodeLocal { handle: handle.clone(), path: plan.path.as_path().to_owned() },
-    }
 }

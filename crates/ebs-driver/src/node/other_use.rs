@@ -34,9 +34,14 @@ pub(super) async fn refuse_before_raw(node: &Inner, disk: DeviceNumber) -> Resul
 
 /// Refuses to unstage while anything would be left of the volume when all that lies at the staging path is gone.
 pub(super) async fn refuse_other_uses(node: &Inner, disk: DeviceNumber, staging: &Path) -> Result<(), Cause> {
-    let uses = uses(node, disk).await?;
-    let at = names(left_over(&uses, staging));
+    let at = elsewhere(node, disk, staging).await?;
     if at.is_empty() { Ok(()) } else { Err(Refused::InUse { at }.into()) }
+}
+
+/// What would be left of the volume when all that lies at the staging path is gone, in words; empty: nothing.
+pub(super) async fn elsewhere(node: &Inner, disk: DeviceNumber, staging: &Path) -> Result<String, Cause> {
+    let uses = uses(node, disk).await?;
+    Ok(names(left_over(&uses, staging)))
 }
 
 async fn uses(node: &Inner, disk: DeviceNumber) -> Result<DiskUses, Cause> {

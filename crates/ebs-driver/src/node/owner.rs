@@ -7,6 +7,7 @@ use ebs_types::VolumeId;
 
 use super::decide::describe;
 use super::error::{Cause, Refused};
+use super::request::Handle;
 
 /// Whose a mount is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +35,43 @@ pub(super) async fn owner(mounter: &Mounter, entry: &MountEntry, volume: &Volume
     }
     let identity = mounter.identify(entry.device).await?;
     Ok(owner_by_identity(mounter, identity, volume, || describe(entry)))
+}
+
+/// As [`owner`], for any handle.
+pub(super) async fn of_handle(mounter: &Mounter, entry: &MountEntry, handle: &Handle) -> Result<Owner, Cause> {
+    match handle {
+        Handle::Volume(volume) => owner(mounter, entry, volume).await,
+        Handle::NodeLocal(_) => of_node_local(mounter, entry).await,
+    }
+}
+
+/// The volume that a handle names at a path; of a node-local one, what is mounted or bound there (`node.md` N-2).
+pub(super) async fn named(mounter: &Mounter, handle: &Handle, path: &NodePath) -> Result<VolumeId, Cause> {
+    if let Handle::Volume(volume) = handle {
+        return Ok(volume.clone());
+    }
+    let not_published = |found: String| Cause::Refused(Refused::NotPublished { found });
+    let (table, at) = topmost(path).await?;
+    let entry = table.topmost(&at).ok_or_else(|| not_published("nothing is mounted there".to_owned()))?;
+    named_by(mounter, entry).await
+}
+
+/// The volume that a mount shows, by its disk.
+pub(super) async fn named_by(mounter: &Mounter, entry: &MountEntry) -> Result<VolumeId, Cause> {
+    let not_published = |found: String| Cause::Refused(Refused::NotPublished { found });
+    let number = match entry.device.major {
+        0 => mounter.block_device_at(&entry.target).await.map_err(Cause::io("looking at the volume path"))?,
+        _ => Some(entry.device),
+    };
+    let identity = match number {
+        Some(number) => mounter.identify(number).await?,
+        None => None,
+    };
+    match identity {
+        Some(Identity::Volume(volume)) => Ok(volume),
+        Some(other) => Err(not_published(format!("{}: {other}", describe(entry)))),
+        None => Err(not_published(format!("{}, where there is no disk", describe(entry)))),
+    }
 }
 
 /// Whose the block device with a number is (`decisions.md` D-39).

@@ -1,15 +1,16 @@
 //! NodePublishVolume (`node.md` 9): shows the staged file system, or the device itself, at the target.
 
-use ebs_mounter::{DeviceQuery, Found, NodePath, Shown};
+use ebs_mounter::{DeviceQuery, Found, FsType, NodePath, Shown};
 use ebs_types::{Gib, Waiters};
 
 use super::Inner;
+use super::corrupted;
 use super::decide::{self, Mounted};
 use super::error::{Cause, Refused};
 use super::other_use;
 use super::owner;
 use super::request::{Publish, PublishWhat};
-use super::stage::{alive, large_enough};
+use super::stage::large_enough;
 
 pub(super) async fn run(node: &Inner, plan: &Publish, waiters: &Waiters) -> Result<(), Cause> {
     let found = plan.target.look().await.map_err(Cause::io("looking at the target path"))?;
@@ -17,7 +18,9 @@ pub(super) async fn run(node: &Inner, plan: &Publish, waiters: &Waiters) -> Resu
         return Err(Refused::Symlink.into());
     }
     match &plan.what {
-        PublishWhat::Filesystem { staging } => file_system(node, plan, staging, &found, waiters).await,
+        PublishWhat::Filesystem { staging, fs_type } => {
+            file_system(node, plan, (staging, fs_type), &found, waiters).await
+        }
         PublishWhat::Block { partition, size } => {
             let query = DeviceQuery { volume: plan.volume.clone(), hint: plan.device.clone(), partition: *partition };
             block(node, plan, (query, *size), &found, waiters).await
@@ -28,17 +31,21 @@ pub(super) async fn run(node: &Inner, plan: &Publish, waiters: &Waiters) -> Resu
 async fn file_system(
     node: &Inner,
     plan: &Publish,
-    staging: &NodePath,
+    (staging, fs_type): (&NodePath, &Option<FsType>),
     found: &Found,
     waiters: &Waiters,
 ) -> Result<(), Cause> {
     let staged = owner::staged(&node.mounter, staging, &plan.volume, plan.device.as_deref()).await?;
-    alive(staging, &staging.look().await.map_err(Cause::io("looking at the staging path"))?)?;
+    let at_staging = staging.look().await.map_err(Cause::io("looking at the staging path"))?;
+    corrupted::refuse_dead(staging, &staged, &at_staging)?;
+    let options = node.mounter.effective(&plan.options);
+    corrupted::clear_vanished(node, &plan.volume, &plan.target, waiters).await?;
     let (table, at) = owner::topmost(&plan.target).await?;
-    if decide::published(table.topmost(&at), &staged, &plan.options)? == Mounted::AsWanted {
-        return alive(&plan.target, found).map_err(Cause::from);
+    let entry = table.topmost(&at);
+    if decide::published(entry, &staged, *fs_type, &options)? == Mounted::AsWanted {
+        return Ok(());
     }
-    decide::place(found, false)?;
+    decide::place(&plan.target.look().await.map_err(Cause::io("looking at the target path"))?, false)?;
     other_use::refuse_raw_binds(node, staged.device, &at).await?;
     check_still_wanted(waiters)?;
     plan.target.create_directory().await.map_err(Cause::io("creating the target directory"))?;
@@ -58,6 +65,7 @@ async fn block(
     large_enough(&device, promised).await?;
     // From now on somebody else writes to the disk: what was left of a format is no leave to do it again (D-32).
     node.mounter.forget_format(&plan.volume).await?;
+    corrupted::clear_vanished(node, &plan.volume, &plan.target, waiters).await?;
     let (table, at) = owner::topmost(&plan.target).await?;
     let entry = table.topmost(&at);
     let leads_to = match entry {
@@ -67,7 +75,7 @@ async fn block(
     if decide::published_block(entry, leads_to, device.number(), &plan.options)? == Mounted::AsWanted {
         return Ok(());
     }
-    decide::place(found, true)?;
+    decide::place(&plan.target.look().await.map_err(Cause::io("looking at the target path"))?, true)?;
     other_use::refuse_before_raw(node, device.number()).await?;
     check_still_wanted(waiters)?;
     plan.target.create_file().await.map_err(Cause::io("creating the target file"))?;

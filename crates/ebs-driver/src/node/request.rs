@@ -2,7 +2,6 @@
 //! map is seen. Secrets are never read.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::path::PathBuf;
 
 use csi_proto::csi;
@@ -12,12 +11,12 @@ use ebs_mounter::{
 };
 use ebs_types::{DriverName, Gib, IdError, VolumeId};
 
-use crate::capability::{Access, Capability, CapabilityError};
+use crate::capability::{self, Access, Capability, CapabilityError};
 use crate::contract::{ContextError, PublishContext, VolumeContext};
 use crate::status::{IntoStatus, Meaning};
 
-/// Prefix of handles of node-local volumes.
-const NODE_LOCAL: &str = "local-ebs://";
+use crate::volume_handle::NODE_LOCAL;
+pub use crate::volume_handle::VolumeHandle as Handle;
 
 /// A request that is refused before anything is looked at.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,9 +24,12 @@ pub enum RequestError {
     /// A field that must be there.
     #[error("the request has no {field}")]
     Missing { field: &'static str },
-    /// A volume of this node alone.
-    #[error("{handle} is a node-local volume, which this version of the driver does not support yet")]
-    NodeLocal { handle: String },
+    /// A node-local volume, of which the controller did not say what this node has there.
+    #[error(
+        "the publish context of {handle} has no {}, which says what volume this node has there: the controller of a node-local volume writes it",
+        DriverName::LOCAL_VOLUME_KEY
+    )]
+    NoLocalVolume { handle: String },
     /// An id that names nothing in EC2.
     #[error("the volume does not exist")]
     NoSuchVolume(#[source] IdError),
@@ -58,7 +60,7 @@ impl IntoStatus for RequestError {
         match self {
             Self::NoSuchVolume(_) | Self::NoSuchPath(_) => Meaning::NotFound,
             Self::Missing { .. }
-            | Self::NodeLocal { .. }
+            | Self::NoLocalVolume { .. }
             | Self::Path { .. }
             | Self::Capability(_)
             | Self::AccessTypeUnset
@@ -72,6 +74,8 @@ impl IntoStatus for RequestError {
 /// NodeStageVolume of a file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stage {
+    pub(super) handle: Handle,
+    /// What the handle names on this node.
     pub(super) volume: VolumeId,
     pub(super) staging: NodePath,
     pub(super) options: MountOptions,
@@ -91,8 +95,8 @@ impl Stage {
         require(&request.volume_id, "volume_id")?;
         require(&request.staging_target_path, "staging_target_path")?;
         let wire = request.volume_capability.as_ref().ok_or(CapabilityError::Missing)?;
-        let capability = Capability::try_from(wire)?;
-        let volume = volume(&request.volume_id)?;
+        let capability = capability_of(&request.volume_id, wire)?;
+        let handle = handle(&request.volume_id)?;
         let staging = path(&request.staging_target_path, "staging_target_path")?;
         let partition = VolumeContext::partition(&request.volume_context)?;
         let fs_type = match capability.access {
@@ -103,10 +107,11 @@ impl Stage {
         let context = VolumeContext::parse(&request.volume_context, fs_type)?;
         warn_of_attributes_without_effect(&request.volume_context, driver);
         let attachment = PublishContext::parse(&request.publish_context, driver)?;
+        let volume = volume(&handle, &request.publish_context)?;
         let options = mount_options(wire, fs_type)?;
         let may_format_restored = context.format_blank_restore;
         let format = FormatSpec { fs_type, options: FormatOptions { legacy_xfs, ..context.format } };
-        Ok(Some(Self { volume, staging, options, partition, format, may_format_restored, attachment }))
+        Ok(Some(Self { handle, volume, staging, options, partition, format, may_format_restored, attachment }))
     }
 }
 
@@ -114,7 +119,11 @@ impl Stage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PublishWhat {
     /// The staged file system.
-    Filesystem { staging: NodePath },
+    Filesystem {
+        staging: NodePath,
+        /// Of which type it must be; `None`: the request does not say.
+        fs_type: Option<FsType>,
+    },
     /// The device.
     Block {
         partition: Option<Partition>,
@@ -125,6 +134,8 @@ pub(super) enum PublishWhat {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Publish {
+    pub(super) handle: Handle,
+    /// What the handle names on this node.
     pub(super) volume: VolumeId,
     pub(super) target: NodePath,
     pub(super) what: PublishWhat,
@@ -138,8 +149,9 @@ impl Publish {
         require(&request.staging_target_path, "staging_target_path")?;
         require(&request.target_path, "target_path")?;
         let wire = request.volume_capability.as_ref().ok_or(CapabilityError::Missing)?;
-        let capability = Capability::try_from(wire)?;
-        let volume = volume(&request.volume_id)?;
+        let capability = capability_of(&request.volume_id, wire)?;
+        let handle = handle(&request.volume_id)?;
+        let volume = volume(&handle, &request.publish_context)?;
         let staging = path(&request.staging_target_path, "staging_target_path")?;
         let target = path(&request.target_path, "target_path")?;
         let (what, options, device) = match capability.access {
@@ -150,44 +162,16 @@ impl Publish {
                 (PublishWhat::Block { partition, size }, MountOptions::default(), attachment.device)
             }
             Access::Mount { fs_type } => {
-                let options = mount_options(wire, FsType::parse(&fs_type)?)?;
+                let parsed = FsType::parse(&fs_type)?;
+                let options = mount_options(wire, parsed)?;
+                let fs_type = (!fs_type.is_empty()).then_some(parsed);
                 // Not needed for a bind; on Xen it names the disk that must be mounted at the staging path.
                 let device = PublishContext::device(&request.publish_context).flatten();
-                (PublishWhat::Filesystem { staging }, options, device)
+                (PublishWhat::Filesystem { staging, fs_type }, options, device)
             }
         };
         let options = if request.readonly { options.read_only() } else { options };
-        Ok(Self { volume, target, what, options, device })
-    }
-}
-
-/// What a volume handle names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Handle {
-    /// A volume of EC2's.
-    Volume(VolumeId),
-    /// A disk of this node alone. The reference mounted such ones, and they can be taken down (`decisions.md` D-3).
-    NodeLocal(String),
-}
-
-impl fmt::Display for Handle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Volume(volume) => volume.fmt(f),
-            Self::NodeLocal(handle) => f.write_str(handle),
-        }
-    }
-}
-
-impl From<&VolumeId> for Handle {
-    fn from(volume: &VolumeId) -> Self {
-        Self::Volume(volume.clone())
-    }
-}
-
-impl From<&Handle> for Handle {
-    fn from(handle: &Handle) -> Self {
-        handle.clone()
+        Ok(Self { handle, volume, target, what, options, device })
     }
 }
 
@@ -210,37 +194,45 @@ impl Unmount {
     fn parse(id: &str, text: &str, field: &'static str) -> Result<Self, RequestError> {
         require(id, "volume_id")?;
         require(text, field)?;
-        let is_local = id.starts_with(NODE_LOCAL);
-        let volume = if is_local { Handle::NodeLocal(id.to_owned()) } else { Handle::Volume(volume(id)?) };
-        Ok(Self { volume, path: path(text, field)? })
+        Ok(Self { volume: handle(id)?, path: path(text, field)? })
     }
 }
 
+/// Growth of what is mounted at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Expand {
     pub(super) volume: VolumeId,
+    pub(super) path: NodePath,
+}
+
+/// NodeExpandVolume. What a node-local handle names is asked of the path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ExpandRequest {
+    pub(super) handle: Handle,
     pub(super) path: NodePath,
     /// `Some(true)` when the request says it is a raw block volume, `None` when it does not say.
     pub(super) is_block: Option<bool>,
 }
 
-impl Expand {
+impl ExpandRequest {
     pub(super) fn parse(request: &csi::NodeExpandVolumeRequest) -> Result<Self, RequestError> {
         require(&request.volume_id, "volume_id")?;
         require(&request.volume_path, "volume_path")?;
-        let capability = request.volume_capability.as_ref().map(Capability::try_from).transpose()?;
+        let capability = request.volume_capability.as_ref();
+        let capability = capability.map(|wire| capability_of(&request.volume_id, wire)).transpose()?;
+        let handle = handle(&request.volume_id)?;
         let is_block = match capability.map(|capability| capability.access) {
             None | Some(Access::Unset) => None,
             Some(access) => Some(access == Access::Block),
         };
-        Ok(Self { volume: volume(&request.volume_id)?, path: path_to_find(&request.volume_path)?, is_block })
+        Ok(Self { handle, path: path_to_find(&request.volume_path)?, is_block })
     }
 }
 
 /// A look at one path of a volume: NodeGetVolumeStats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Look {
-    pub(super) volume: VolumeId,
+    pub(super) volume: Handle,
     pub(super) path: NodePath,
 }
 
@@ -248,14 +240,14 @@ impl Look {
     pub(super) fn stats(request: &csi::NodeGetVolumeStatsRequest) -> Result<Self, RequestError> {
         require(&request.volume_id, "volume_id")?;
         require(&request.volume_path, "volume_path")?;
-        Ok(Self { volume: volume(&request.volume_id)?, path: path_to_find(&request.volume_path)? })
+        Ok(Self { volume: handle(&request.volume_id)?, path: path_to_find(&request.volume_path)? })
     }
 }
 
 /// NodeGetVolumeHealth: at a path, or wherever the volume is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Health {
-    pub(super) volume: VolumeId,
+    pub(super) volume: Handle,
     pub(super) path: Option<NodePath>,
 }
 
@@ -265,7 +257,7 @@ impl Health {
         // Both are optional; a volume that is only staged has no publish path.
         let paths = [&request.volume_publish_path, &request.staging_target_path];
         let path = paths.into_iter().find(|text| !text.is_empty()).map(|text| path_to_find(text)).transpose()?;
-        Ok(Self { volume: volume(&request.volume_id)?, path })
+        Ok(Self { volume: handle(&request.volume_id)?, path })
     }
 }
 
@@ -291,11 +283,22 @@ fn require(value: &str, field: &'static str) -> Result<(), RequestError> {
     if value.is_empty() { Err(RequestError::Missing { field }) } else { Ok(()) }
 }
 
-fn volume(handle: &str) -> Result<VolumeId, RequestError> {
-    if handle.starts_with(NODE_LOCAL) {
-        return Err(RequestError::NodeLocal { handle: handle.to_owned() });
+fn handle(text: &str) -> Result<Handle, RequestError> {
+    Handle::parse(text).map_err(RequestError::NoSuchVolume)
+}
+
+/// What may be asked of the volume that a handle names (`node.md` 3).
+fn capability_of(handle: &str, wire: &csi::VolumeCapability) -> Result<Capability, CapabilityError> {
+    if handle.starts_with(NODE_LOCAL) { capability::of_node_local(wire) } else { Capability::try_from(wire) }
+}
+
+/// What a handle names on this node: of a node-local one the controller says it (`node.md` 5.2).
+fn volume(handle: &Handle, publish_context: &HashMap<String, String>) -> Result<VolumeId, RequestError> {
+    match handle {
+        Handle::Volume(volume) => Ok(volume.clone()),
+        Handle::NodeLocal(handle) => PublishContext::local_volume(publish_context)?
+            .ok_or_else(|| RequestError::NoLocalVolume { handle: handle.clone() }),
     }
-    VolumeId::from_handle(handle).map_err(RequestError::NoSuchVolume)
 }
 
 fn path(text: &str, field: &'static str) -> Result<NodePath, RequestError> {

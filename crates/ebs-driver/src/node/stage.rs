@@ -2,11 +2,12 @@
 //! mount it, grow what is smaller than its device.
 
 use ebs_mounter::{
-    Contents, Device, DeviceQuery, FormatRecord, Found, FsType, Growth, MountTable, NodePath, Superblock, UnmountError,
+    Contents, Device, DeviceQuery, FormatRecord, Found, FsType, Growth, MountTable, Superblock, UnmountError,
 };
 use ebs_types::{Gib, Waiters};
 
 use super::Inner;
+use super::corrupted;
 use super::decide::{self, Evidence, Mounted, Plan};
 use super::error::{Cause, Refused};
 use super::other_use;
@@ -55,13 +56,19 @@ async fn look_at_place(plan: &Stage) -> Result<Found, Cause> {
 
 /// True when the volume is staged as wanted. A growth that a former call did not finish is finished here (`node.md` N-7).
 async fn already_staged(node: &Inner, plan: &Stage, device: &Device, waiters: &Waiters) -> Result<bool, Cause> {
+    corrupted::clear_vanished(node, &plan.volume, &plan.staging, waiters).await?;
     let (table, at) = owner::topmost(&plan.staging).await?;
     let entry = table.topmost(&at);
-    let asked = plan.format.fs_type;
-    if decide::staged(entry, device.number(), asked, &plan.options)? == Mounted::No {
+    if let Some(entry) = entry.filter(|entry| entry.device == device.number())
+        && let Some(error) = corrupted::death(entry, &look_at_place(plan).await?)
+    {
+        corrupted::clear_dead(node, device, &plan.staging, error, waiters).await?;
         return Ok(false);
     }
-    alive(&plan.staging, &look_at_place(plan).await?)?;
+    let asked = plan.format.fs_type;
+    if decide::staged(entry, device.number(), asked, &node.mounter.effective(&plan.options))? == Mounted::No {
+        return Ok(false);
+    }
     // Compared just now: its type is one of ours.
     let Some(fs_type) = entry.and_then(|entry| FsType::parse(&entry.fs_type).ok()) else { return Ok(true) };
     if plan.options.is_read_only() {
@@ -102,14 +109,6 @@ pub(super) async fn large_enough(device: &Device, promised: Option<Gib>) -> Resu
         return Err(Refused::TooSmall { found, promised }.into());
     }
     Ok(())
-}
-
-/// Refuses what is mounted as wanted and answers with errors only (`decisions.md` D-35).
-pub(super) fn alive(at: &NodePath, found: &Found) -> Result<(), Refused> {
-    match found {
-        Found::Corrupted(error) => Err(Refused::DeadFileSystem { at: at.clone(), error: error.clone() }),
-        _ => Ok(()),
-    }
 }
 
 /// Nothing is formatted, checked, grown or mounted while the device is bound raw elsewhere (`decisions.md` D-37).
@@ -181,7 +180,7 @@ async fn prepare(
     }
     check_still_wanted(waiters, "growing")?;
     tracing::info!(volume = %plan.volume, %growth, "the driver may not grow a mounted file system: growing it before the mount");
-    node.mounter.grow_unmounted_ext(device).await?;
+    node.mounter.grow_unmounted_ext(device, growth).await?;
     Ok(None)
 }
 
@@ -192,7 +191,7 @@ async fn grow_mounted(
     fs_type: FsType,
     growth: Growth,
 ) -> Result<(), Cause> {
-    node.mounter.grow_mounted(device, plan.staging.as_path(), fs_type).await?;
+    node.mounter.grow_mounted(device, plan.staging.as_path(), fs_type, growth).await?;
     tracing::info!(volume = %plan.volume, %growth, "file system grown");
     Ok(())
 }

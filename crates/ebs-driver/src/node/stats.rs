@@ -28,7 +28,7 @@ async fn look(node: &Inner, plan: &Look) -> Result<NodeGetVolumeStatsResponse, C
     }
     let (table, at) = owner::topmost(&plan.path).await?;
     let entry = table.topmost(&at).ok_or_else(|| not_published(format!("{found}, where nothing is mounted")))?;
-    match owner::owner(&node.mounter, entry, &plan.volume).await? {
+    match owner::of_handle(&node.mounter, entry, &plan.volume).await? {
         Owner::Volume | Owner::Silent => {}
         Owner::Vanished => return Err(not_published("the device of the mount has vanished".to_owned())),
         Owner::Other(other) => return Err(not_published(other)),

@@ -14,7 +14,7 @@ use super::owner::{self, Owner};
 use super::request::{Handle, Unmount};
 
 /// More mounts on top of each other than this are somebody's mistake.
-const MAX_DEPTH: usize = 64;
+pub(super) const MAX_DEPTH: usize = 64;
 
 /// Unmounts the staging path. A directory where nothing is mounted is left as it is. The record of an interrupted
 /// format ends here (`decisions.md` D-32).

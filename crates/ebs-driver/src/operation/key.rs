@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use ebs_types::{NodeId, SnapshotId, VolumeId};
 
+use crate::volume_handle::VolumeHandle;
+
 /// The object that an operation has to itself (`decisions.md` D-11). Typed, so that keys of different kinds never
 /// meet and no two different objects share one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,20 +26,14 @@ pub enum Key {
     /// DeleteSnapshot, by snapshot.
     Snapshot(SnapshotId),
     /// Stage and unstage on the node, by volume: nobody publishes or grows it meanwhile.
-    NodeVolume(VolumeId),
+    NodeVolume(VolumeHandle),
     /// Growth on the node, by volume.
-    NodeGrowth(VolumeId),
+    NodeGrowth(VolumeHandle),
     /// Publish and unpublish on the node, where several targets of one volume are legal.
     NodeTarget {
-        volume: VolumeId,
+        volume: VolumeHandle,
         /// The target path.
         target: PathBuf,
-    },
-    /// Unstage and unpublish of a volume of this node alone, which EC2 knows nothing of.
-    NodeLocal {
-        /// Its handle.
-        handle: String,
-        path: PathBuf,
     },
 }
 
@@ -63,7 +59,6 @@ impl fmt::Display for Key {
             Self::Snapshot(id) => write!(f, "snapshot {id}"),
             Self::NodeVolume(id) => write!(f, "volume {id} on this node"),
             Self::NodeGrowth(id) => write!(f, "growth of volume {id} on this node"),
-            Self::NodeLocal { handle, path } => write!(f, "{handle} at {}", path.display()),
             Self::NodeTarget { volume, target } => write!(f, "volume {volume} at {}", target.display()),
         }
     }

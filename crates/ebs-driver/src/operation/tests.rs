@@ -5,6 +5,7 @@ use tokio::task::JoinSet;
 
 use super::*;
 use crate::status::{IntoStatus, Meaning};
+use crate::volume_handle::VolumeHandle;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -326,7 +327,7 @@ async fn draining_refuses_new_work_and_names_what_it_leaves_behind() {
 }
 
 fn volume_keys() -> (Key, Key, Key, Key) {
-    let volume = ebs_types::VolumeId::parse("vol-0abc").unwrap();
+    let volume = VolumeHandle::parse("vol-0abc").unwrap();
     let target = |name: &str| Key::NodeTarget { volume: volume.clone(), target: name.into() };
     (Key::NodeVolume(volume.clone()), Key::NodeGrowth(volume.clone()), target("/a"), target("/b"))
 }
@@ -337,7 +338,7 @@ fn volume_keys() -> (Key, Key, Key, Key) {
 #[tokio::test(start_paused = true)]
 async fn a_whole_volume_and_its_targets_exclude_each_other_and_targets_do_not() {
     let (whole, growth, a, b) = volume_keys();
-    let other = Key::NodeVolume(ebs_types::VolumeId::parse("vol-0abd").unwrap());
+    let other = Key::NodeVolume(VolumeHandle::parse("local-ebs://dev/xvdbz").unwrap());
     for (held, wanted, may) in [
         (&whole, &a, false),
         (&a, &whole, false),

@@ -39,6 +39,16 @@ fn no_summary_shows_a_secret() {
     }
 }
 
+/// To log a request changes nothing of it: the driver works on what was sent, secrets included.
+///
+/// Rule: node.md N-29
+#[test]
+fn to_log_a_request_changes_nothing_of_it() {
+    let sent = csi::NodeStageVolumeRequest { secrets: secrets(), ..Default::default() };
+    let received = crate::request_log::receive(tonic::Request::new(sent.clone()));
+    assert_eq!(received, sent);
+}
+
 /// Values of keys that sound secret are not logged from other maps either.
 ///
 /// Rule: D-41

@@ -128,6 +128,43 @@ fn an_interrupted_format_is_finished_by_the_same_attachment_and_by_no_other() {
     });
 }
 
+/// An interrupted format is finished although the volume was expanded in between, and the file system fills it.
+///
+/// Rule: D-32
+#[test]
+fn an_interrupted_format_is_finished_although_the_volume_grew() {
+    with_node(async |node| {
+        interrupt(node).await;
+        node.disk.write_at(&[0xff; 4096], 12 * 4096).unwrap();
+        node.disk.grow(192 * MIB).unwrap();
+        node.staged("ext4").await;
+        assert_eq!(records(node), 0);
+        let total = node.stats(node.text("staging")).await.unwrap()[0].total;
+        assert!(total > i64::try_from(128 * MIB).unwrap(), "{total} bytes");
+    });
+}
+
+/// Records of formats on disks that are gone, or of another run of the kernel, are removed at the next start; one that may
+/// still be leave to format again is kept.
+///
+/// Rule: D-32
+#[test]
+fn records_of_formats_on_disks_that_are_gone_are_removed_at_the_next_start() {
+    in_mount_namespace(|| async {
+        let mut node = Node::new(64 * MIB);
+        interrupt(&node).await;
+        let record = std::fs::read_to_string(node.path("state").join(format!("format-{}", node.volume))).unwrap();
+        let boot = record.lines().find(|line| line.starts_with("boot=")).unwrap();
+        let other = record.replace(boot, "boot=3bd5cb53-7200-4b16-a2f7-55ed1954f190");
+        std::fs::write(node.path("state/format-vol-0abc"), other).unwrap();
+        let _started = node.again(|_| {});
+        assert_eq!(records(&node), 1, "that of the disk that is there stays");
+        node.disk.attach_again().await.unwrap();
+        let _started = node.again(|_| {});
+        assert_eq!(records(&node), 0);
+    });
+}
+
 /// Unstage forgets an interrupted format.
 ///
 /// Rule: D-32

@@ -2,11 +2,29 @@
 //! its own alone.
 
 #[cfg(test)]
+mod corrupted;
+#[cfg(test)]
 mod foreign_disks;
 #[cfg(test)]
 mod format;
 #[cfg(test)]
+mod growth;
+#[cfg(test)]
+mod handover;
+#[cfg(test)]
+mod health;
+#[cfg(test)]
+mod info;
+#[cfg(test)]
+mod lifecycle;
+#[cfg(test)]
+mod log;
+#[cfg(test)]
 mod node;
+#[cfg(test)]
+mod node_local;
+#[cfg(test)]
+mod partition;
 #[cfg(test)]
 mod publish;
 #[cfg(test)]

@@ -11,11 +11,12 @@ use csi_proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, Mou
 use csi_proto::csi::volume_health::VolumeHealthEntry;
 use ebs_driver::node::{NodeOptions, NodeService};
 use ebs_driver::operation::Operations;
-use ebs_metadata::{LimitFlags, NodeMetadata};
+use ebs_metadata::{Imds, LimitFlags, NodeMetadata};
 use ebs_mounter::{MountEntry, MountTable, Mounter, MounterConfig};
+use ebs_testkit::content;
 use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
 use ebs_testkit::mount_namespace::in_mount_namespace;
-use ebs_types::{DriverName, InstanceId, VolumeId, ZoneName};
+use ebs_types::{DriverName, NodeId, VolumeId, ZoneName};
 use tonic::{Code, Request, Status};
 
 pub(crate) const MIB: u64 = 1 << 20;
@@ -48,9 +49,20 @@ impl Node {
 
     /// As [`Node::new`], over a mounter with another configuration.
     pub(crate) fn with(bytes: u64, change: impl FnOnce(&mut MounterConfig)) -> Self {
-        let place = tempfile::tempdir().unwrap();
         let volume = unused_volume_id();
         let disk = LoopDevice::new(&volume, bytes).expect("a loop device");
+        Self::over(volume, disk, change)
+    }
+
+    /// As [`Node::new`], with a disk that has one partition.
+    pub(crate) fn partitioned(bytes: u64) -> Self {
+        let volume = unused_volume_id();
+        let disk = LoopDevice::with_partition(&volume, bytes).expect("a loop device with a partition");
+        Self::over(volume, disk, |_| {})
+    }
+
+    fn over(volume: VolumeId, disk: LoopDevice, change: impl FnOnce(&mut MounterConfig)) -> Self {
+        let place = tempfile::tempdir().unwrap();
         let service = service(&disk, &place, options(), change);
         Self { service, volume, disk, place }
     }
@@ -155,15 +167,28 @@ impl Node {
         service(&self.disk, &self.place, options, |_| {})
     }
 
+    /// The same, with another configuration.
+    pub(crate) fn again_as(&self, options: NodeOptions, change: impl FnOnce(&mut MounterConfig)) -> NodeService {
+        service(&self.disk, &self.place, options, change)
+    }
+
+    /// The same, asking a metadata service.
+    pub(crate) fn again_asking(&self, options: NodeOptions, imds: Imds) -> NodeService {
+        NodeService::new(options, Some(imds), mounter(&self.disk, &self.place, |_| {}), Operations::new())
+    }
+
     /// What is mounted at one of this test's paths, oldest first.
     pub(crate) async fn mounts_at(&self, name: &str) -> Vec<MountEntry> {
         let (table, at) = (MountTable::read().await.unwrap(), self.path(name));
         table.entries().iter().filter(|entry| entry.target == at).cloned().collect()
     }
 
-    /// True when every byte of the ends of the disk is zero.
+    /// True when every byte of the disk is zero.
     pub(crate) fn is_untouched(&self) -> bool {
-        self.disk.read_at(1 << 20, 0).unwrap().iter().all(|byte| *byte == 0)
+        let (bytes, chunk) = (content::size_of(self.disk.path()).unwrap(), usize::try_from(MIB).unwrap());
+        let places = (0..bytes.div_ceil(MIB)).map(|n| n * MIB);
+        let lengths = places.map(|at| (at, chunk.min(usize::try_from(bytes - at).unwrap())));
+        lengths.into_iter().all(|(at, length)| self.disk.read_at(length, at).unwrap().iter().all(|byte| *byte == 0))
     }
 
     /// The UUID of an ext file system.
@@ -178,20 +203,24 @@ fn service(
     options: NodeOptions,
     change: impl FnOnce(&mut MounterConfig),
 ) -> NodeService {
+    NodeService::new(options, None, mounter(disk, place, change), Operations::new())
+}
+
+fn mounter(disk: &LoopDevice, place: &tempfile::TempDir, change: impl FnOnce(&mut MounterConfig)) -> Mounter {
     let mut config = MounterConfig {
         simulated_devices: Some(disk.directory().to_owned()),
         late_device: Duration::ZERO,
         ..MounterConfig::new(place.path().join("state"))
     };
     change(&mut config);
-    NodeService::new(options, None, Mounter::new(config).expect("a mounter"), Operations::new())
+    Mounter::new(config).expect("a mounter")
 }
 
 pub(crate) fn options() -> NodeOptions {
     NodeOptions {
         driver: DriverName::default(),
         metadata: NodeMetadata {
-            instance: InstanceId::parse("i-0abc").unwrap(),
+            node: NodeId::parse("i-0abc").unwrap(),
             instance_type: "m5.large".to_owned(),
             region: "us-west-2".to_owned(),
             zone: ZoneName::parse("us-west-2a").unwrap(),

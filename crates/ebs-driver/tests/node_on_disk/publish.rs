@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::FileExt;
 
+use crate::log::Log;
 use crate::node::{MIB, Node, block, mount, options, refused, with_node, with_staged_node};
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
@@ -42,6 +43,71 @@ fn a_read_only_publish_cannot_be_written_and_never_becomes_writable() {
         request.readonly = false;
         refused(node.publish(request).await, Code::AlreadyExists, &["ReadOnly", node.volume.as_str()]);
         std::fs::write(node.path("staging/file"), "x").unwrap();
+    });
+}
+
+/// Another journal mode or file system than is staged is AlreadyExists, at stage and publish; none asked for is as it is.
+///
+/// Rule: node.md N-5
+#[test]
+fn another_journal_mode_or_file_system_than_is_staged_is_not_published() {
+    with_node(async |node| {
+        let flags = ["data=journal"];
+        node.stage(node.stage_request("ext4", &flags)).await.unwrap();
+        node.stage(node.stage_request("ext4", &flags)).await.unwrap();
+        let outcome = node.stage(node.stage_request("ext4", &["data=writeback"])).await;
+        refused(outcome, Code::AlreadyExists, &["data=journal", "data=writeback"]);
+        let outcome = node.publish(node.publish_request(mount("ext4", &["data=ordered"]))).await;
+        refused(outcome, Code::AlreadyExists, &["data=journal", "data=ordered"]);
+        refused(node.publish(node.publish_request(mount("xfs", &[]))).await, Code::AlreadyExists, &["ext4", "xfs"]);
+        assert!(node.mounts_at("target").await.is_empty());
+        node.publish(node.publish_request(mount("", &flags))).await.unwrap();
+        node.publish(node.publish_request(mount("ext4", &flags))).await.unwrap();
+    });
+}
+
+/// A raw block volume that is published read-only is a read-only mount of its device node; the device itself is not made
+/// read-only, so whoever may open it can write.
+///
+/// Rule: node.md N-16
+#[test]
+fn a_read_only_raw_block_volume_is_a_read_only_mount_of_a_device_that_is_not() {
+    with_node(async |node| {
+        let mut request = node.publish_request(block());
+        request.readonly = true;
+        node.publish(request.clone()).await.unwrap();
+        node.publish(request).await.unwrap();
+        let mounts = node.mounts_at("target").await;
+        assert!(mounts.len() == 1 && mounts[0].is_read_only(), "{mounts:?}");
+        let read_only = std::fs::read_to_string(format!("/sys/block/{}/ro", node.disk.name())).unwrap();
+        assert_eq!(read_only.trim(), "0");
+        let device = std::fs::File::options().write(true).open(node.path("target")).unwrap();
+        device.write_all_at(b"raw", 4096).unwrap();
+        drop(device);
+        node.unpublish(node.text("target")).await.unwrap();
+    });
+}
+
+/// Mounts that nobody else sees, as without Bidirectional propagation of the kubelet's directory, are said in the log, once.
+///
+/// Rule: own rule (a pod would find an empty directory)
+#[test]
+fn mounts_that_nobody_else_sees_are_said_in_the_log() {
+    in_mount_namespace(|| async {
+        for (propagation, times) in
+            [(rustix::mount::MountPropagationFlags::SHARED, 0), (rustix::mount::MountPropagationFlags::PRIVATE, 1)]
+        {
+            let log = Log::listen();
+            let node = Node::new(64 * MIB);
+            rustix::mount::mount_bind(node.place.path(), node.place.path()).unwrap();
+            rustix::mount::mount_change(node.place.path(), propagation).unwrap();
+            node.staged("ext4").await;
+            node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
+            assert_eq!(log.lines_with(&["WARN", "mountPropagation: Bidirectional"]).len(), times, "{propagation:?}");
+            node.unpublish(node.text("target")).await.unwrap();
+            node.unstage().await.unwrap();
+            rustix::mount::unmount(node.place.path(), rustix::mount::UnmountFlags::DETACH).unwrap();
+        }
     });
 }
 

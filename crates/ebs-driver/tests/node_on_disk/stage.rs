@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use crate::log::Log;
 use crate::node::{MIB, Node, block, mount, refused, with_node, with_staged_node};
 use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::replaced_tool::ReplacedTool;
 use tonic::Code;
 
 const SOURCE: &str = "ebs.csi.aws.com/source";
@@ -276,9 +278,9 @@ fn a_raw_block_volume_is_not_staged_and_unstages_without_a_trace() {
     });
 }
 
-/// A node-local volume is neither staged nor published, and refused by name.
+/// A volume that is not on this machine is NotFound.
 ///
-/// Rule: node.md 16 (not built yet)
+/// Rule: node.md 5.1 row 12
 #[test]
 fn a_volume_that_is_not_here_is_not_found() {
     with_node(async |node| {
@@ -287,9 +289,6 @@ fn a_volume_that_is_not_here_is_not_found() {
             request.volume_id = id.to_owned();
             refused(node.stage(request).await, Code::NotFound, &[id]);
         }
-        let mut local = node.stage_request("ext4", &[]);
-        local.volume_id = "local-ebs://dev/xvdbz".to_owned();
-        refused(node.stage(local).await, Code::InvalidArgument, &["node-local"]);
     });
 }
 
@@ -334,24 +333,67 @@ fn a_format_option_for_another_file_system_is_refused() {
     });
 }
 
-/// A plain stage of a clean volume starts no child but blkid.
+/// A plain stage of a clean volume starts no child but blkid, and that once; publish, unpublish and unstage start none.
 ///
 /// Rule: D-36
 #[test]
 fn a_plain_stage_of_a_clean_volume_starts_no_child_but_blkid() {
     in_mount_namespace(|| async {
-        for (fs_type, bytes) in [("ext4", 64 * MIB), ("xfs", 600 * MIB)] {
+        for (fs_type, bytes) in [("ext2", 64 * MIB), ("ext3", 64 * MIB), ("ext4", 64 * MIB), ("xfs", 320 * MIB)] {
             let node = Node::new(bytes);
             node.staged(fs_type).await;
             node.unstage().await.unwrap();
-            // In this namespace every other tool fails from now on.
-            for tool in ["e2fsck", "mke2fs", "mkfs.xfs", "resize2fs", "xfs_growfs"] {
-                rustix::mount::mount_bind("/usr/bin/false", format!("/usr/sbin/{tool}")).unwrap();
-            }
+            // In this namespace every tool that is started says so, and what is not blkid ends with an error.
+            let trace = node.path("started");
+            let says = |tool: &str, then: &str| {
+                ReplacedTool::by_script(tool, &format!("echo {tool} >> {}\n{then}", trace.display())).unwrap()
+            };
+            let own_blkid = node.path("blkid");
+            std::fs::copy("/usr/sbin/blkid", &own_blkid).unwrap();
+            let mut replaced = vec![says("blkid", &format!("exec {} \"$@\"", own_blkid.display()))];
+            replaced
+                .extend(["e2fsck", "mke2fs", "mkfs.xfs", "resize2fs", "xfs_growfs"].map(|tool| says(tool, "exit 9")));
             node.staged(fs_type).await;
-            for tool in ["e2fsck", "mke2fs", "mkfs.xfs", "resize2fs", "xfs_growfs"] {
-                rustix::mount::unmount(format!("/usr/sbin/{tool}"), rustix::mount::UnmountFlags::empty()).unwrap();
-            }
+            node.publish(node.publish_request(mount(fs_type, &[]))).await.unwrap();
+            node.unpublish(node.text("target")).await.unwrap();
+            node.unstage().await.unwrap();
+            assert_eq!(std::fs::read_to_string(&trace).unwrap(), "blkid\n", "{fs_type}");
+            drop(replaced);
+        }
+    });
+}
+
+/// A volume attribute of the driver's that nothing heeds is said in the log: the file system is the one of fsType.
+///
+/// Rule: node.md N-4
+#[test]
+fn a_volume_attribute_that_nothing_heeds_is_said_in_the_log() {
+    with_node(async |node| {
+        let log = Log::listen();
+        let mut request = node.stage_request("", &[]);
+        request.volume_context.insert("ebs.csi.aws.com/fsType".to_owned(), "xfs".to_owned());
+        request.volume_context.insert("storage.kubernetes.io/csiProvisionerIdentity".to_owned(), "x".to_owned());
+        node.stage(request).await.unwrap();
+        assert_eq!(node.mounts_at("staging").await[0].fs_type, "ext4");
+        let said = log.lines_with(&["WARN", "has no effect"]);
+        assert!(said.len() == 1 && said[0].contains("ebs.csi.aws.com/fsType"), "{said:?}");
+    });
+}
+
+/// Flags that mount(8) takes for `-t ext4` are taken, also of a volume that was made as ext3 and is asked for as ext4.
+///
+/// Rule: node.md 7.5; D-30
+#[test]
+fn flags_for_ext4_are_taken_of_a_volume_that_was_made_as_ext3() {
+    with_node(async |node| {
+        node.staged("ext3").await;
+        std::fs::write(node.path("staging/file"), "kept").unwrap();
+        node.unstage().await.unwrap();
+        for flags in [["delalloc"], ["iversion"], ["noiversion"]] {
+            node.stage(node.stage_request("ext4", &flags)).await.unwrap();
+            node.stage(node.stage_request("ext4", &flags)).await.unwrap();
+            assert_eq!(std::fs::read_to_string(node.path("staging/file")).unwrap(), "kept");
+            node.unstage().await.unwrap();
         }
     });
 }

@@ -38,7 +38,7 @@ async fn the_service_says_who_this_node_is() {
     let sim = sim(|_| ()).await;
     let imds = Imds::with(options(&of(&sim, "AWS_EC2_METADATA_SERVICE_ENDPOINT"))).unwrap();
     let me = imds.read().await.unwrap();
-    assert_eq!(me.instance.as_str(), of(&sim, "EBS_SIM_INSTANCE_ID"));
+    assert_eq!(me.node.to_string().as_str(), of(&sim, "EBS_SIM_INSTANCE_ID"));
     assert_eq!(
         (me.instance_type.as_str(), me.region.as_str(), me.zone.as_str()),
         ("m5.large", "us-west-2", "us-west-2a")
@@ -105,7 +105,7 @@ async fn a_restarted_service_gets_a_new_token() {
     imds.read().await.unwrap();
     first.server.shutdown().await.unwrap();
     let second = sim(|config| config.imds_listen = address).await;
-    assert_eq!(imds.read().await.unwrap().instance.as_str(), of(&second, "EBS_SIM_INSTANCE_ID"));
+    assert_eq!(imds.read().await.unwrap().node.to_string(), of(&second, "EBS_SIM_INSTANCE_ID"));
     second.server.shutdown().await.unwrap();
 }
 
@@ -158,7 +158,7 @@ async fn a_service_without_tokens_is_asked_without_from_then_on() {
         let service = other(status, DOCUMENT).await;
         let imds = Imds::with(options(&service.endpoint)).unwrap();
         let me = imds.read().await.unwrap();
-        assert_eq!((me.instance.as_str(), me.network_interfaces, me.block_devices), ("i-1", 1, 1), "{status}");
+        assert_eq!((me.node.to_string().as_str(), me.network_interfaces, me.block_devices), ("i-1", 1, 1), "{status}");
         assert_eq!(service.token_requests.load(Ordering::SeqCst), 1, "{status}");
     }
 }
@@ -184,7 +184,7 @@ async fn a_token_that_came_too_late_is_asked_for_again_where_the_service_wants_o
     });
     let service = serve(app, tokens).await;
     let me = Imds::with(options(&service.endpoint)).unwrap().read().await.unwrap();
-    assert_eq!((me.instance.as_str(), me.network_interfaces), ("i-1", 1));
+    assert_eq!((me.node.to_string().as_str(), me.network_interfaces), ("i-1", 1));
     assert!(service.token_requests.load(Ordering::SeqCst) > unanswered);
 }
 

@@ -1,36 +1,53 @@
 //! Where a volume's device may be, in the order in which we look.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use ebs_types::VolumeId;
 use tokio::time::Instant;
 
+use super::arrivals::Arrivals;
 use super::identity::{self, Identity, IdentityError};
+use super::multipath;
 use super::{Device, DeviceError, DeviceQuery};
 use crate::bounded;
 use crate::device_number::DeviceNumber;
 use crate::mounter::MounterConfig;
 use crate::os;
 
-/// How often the search for a late device repeats.
-const INTERVAL: Duration = Duration::from_millis(200);
-
-/// Searches until the device is there or the configured time has passed.
+/// Searches until the device is there or the configured time has passed. The kernel says when it is worth while to search
+/// again.
 pub(super) async fn find(config: &Arc<MounterConfig>, query: &DeviceQuery) -> Result<Device, DeviceError> {
     let deadline = Instant::now() + config.late_device;
+    match search(config, query).await {
+        Err(error) if is_final(&error, deadline) => Err(error),
+        Err(_not_yet) => find_late(config, query, Arrivals::listen(), deadline).await,
+        Ok(device) => Ok(device),
+    }
+}
+
+/// Searches after every arrival. What comes while it searches is heard of afterwards.
+async fn find_late(
+    config: &Arc<MounterConfig>,
+    query: &DeviceQuery,
+    mut arrivals: Arrivals,
+    deadline: Instant,
+) -> Result<Device, DeviceError> {
     loop {
         match search(config, query).await {
-            Err(error) if Instant::now() >= deadline => return Err(error),
-            Err(DeviceError::Stuck(stuck)) => return Err(stuck.into()),
-            Err(_not_yet) => tokio::time::sleep(INTERVAL).await,
+            Err(error) if is_final(&error, deadline) => return Err(error),
+            Err(_not_yet) => arrivals.wait(deadline).await,
             Ok(device) => return Ok(device),
         }
     }
+}
+
+fn is_final(error: &DeviceError, deadline: Instant) -> bool {
+    matches!(error, DeviceError::Stuck(_)) || Instant::now() >= deadline
 }
 
 /// One look at every place, each bounded by itself: a disk that hangs is in nobody else's way (`decisions.md` D-38). The first
@@ -76,6 +93,18 @@ fn in_sysfs(config: &MounterConfig) -> Vec<PathBuf> {
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let kinds: &[&str] = if config.simulated_devices.is_some() { &["nvme", "loop"] } else { &["nvme"] };
     names.filter(|name| kinds.iter().any(|kind| name.starts_with(kind))).map(|name| config.dev.join(name)).collect()
+}
+
+/// The volumes whose disks sysfs lists now, of those kinds of disk that say what they are. None is opened.
+pub(crate) fn volumes_here(config: &MounterConfig) -> BTreeSet<VolumeId> {
+    let volume = |disk: PathBuf| {
+        let place = config.sys.join("block").join(disk.file_name()?);
+        match identity::in_sysfs(config, &place) {
+            Ok(Some(Identity::Volume(volume))) => Some(volume),
+            _ => None,
+        }
+    };
+    in_sysfs(config).into_iter().filter_map(volume).collect()
 }
 
 /// The device at a path when it is the volume; `None` when nothing is there, or, from sysfs, when it is another disk. It is
@@ -151,6 +180,12 @@ fn resolve(config: &MounterConfig, path: &Path) -> Result<Option<LeadsTo>, Ident
     }
     let number = os::block_device_number(&std::fs::metadata(&real)?).ok_or(IdentityError::NotABlockDevice)?;
     let identity = whole_disk(config, number, identity::in_sysfs)?;
+    if let Some(Identity::Volume(_)) = identity
+        && let Some(map) = multipath::map_over(&identity::place(config, number))?
+        && real.file_name() != Some(map.as_os_str())
+    {
+        return resolve(config, &config.dev.join(map));
+    }
     Ok(Some(LeadsTo { path: real, number, identity }))
 }
 

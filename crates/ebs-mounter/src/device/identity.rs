@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ebs_types::VolumeId;
 
-use super::vanished;
+use super::{multipath, vanished};
 use crate::bounded::Stuck;
 use crate::device_number::DeviceNumber;
 use crate::mounter::MounterConfig;
@@ -115,10 +115,13 @@ pub(super) fn in_sysfs(config: &MounterConfig, disk: &Path) -> Result<Option<Ide
     if name.starts_with("xvd") || name.starts_with("sd") {
         return Ok(Some(Identity::Silent));
     }
+    if multipath::is_mapped(&name) {
+        return Ok(Some(multipath::identity(config, disk)?));
+    }
     Ok(Some(Identity::Other(format!("{name}, which is no EBS volume"))))
 }
 
-fn of_serial(serial: &str) -> Identity {
+pub(super) fn of_serial(serial: &str) -> Identity {
     VolumeId::from_serial(serial)
         .map_or_else(|_| Identity::Other(format!("a disk with serial number {serial:?}")), Identity::Volume)
 }

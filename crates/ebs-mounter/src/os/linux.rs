@@ -2,6 +2,7 @@
 
 mod bind;
 mod block;
+mod events;
 
 use std::ffi::CString;
 use std::fs;
@@ -13,8 +14,14 @@ use rustix::thread::CapabilitySet;
 
 use crate::options::{Attribute, MountOptions};
 
-pub(crate) use bind::mount_bound;
-pub(crate) use block::{block_device_number, block_size, is_block_read_only, nvme_serial};
+pub(crate) use bind::{clear_workshop, mount_bound};
+#[cfg(test)]
+pub(crate) use block::serial_in;
+pub(crate) use block::{block_device_number, block_size, is_block_read_only, nvme_serial, nvme_statistics_page};
+pub(crate) use events::DeviceEvents;
+
+/// `MS_I_VERSION` of `linux/mount.h`.
+const INODE_VERSION: u32 = 1 << 23;
 
 /// mount(2) of a file system on a block device.
 pub(crate) fn mount(source: &Path, target: &Path, fs_type: &str, options: &MountOptions) -> io::Result<()> {
@@ -39,6 +46,7 @@ fn flag(attribute: Attribute) -> MountFlags {
         Attribute::DirSync => MountFlags::DIRSYNC,
         Attribute::LazyTime => MountFlags::LAZYTIME,
         Attribute::MandatoryLocks => MountFlags::PERMIT_MANDATORY_FILE_LOCKING,
+        Attribute::InodeVersion => MountFlags::from_bits_retain(INODE_VERSION),
         Attribute::Silent => MountFlags::SILENT,
     }
 }

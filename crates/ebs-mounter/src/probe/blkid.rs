@@ -48,14 +48,16 @@ pub(super) async fn ask(tools: &Tools, device: &Path) -> Result<Opinion, ToolErr
 }
 
 fn parse(ended: Finished) -> Result<Opinion, ToolError> {
-    match ended.code() {
-        Some(NOTHING) if ended.output.is_empty() => Ok(Opinion::default()),
-        Some(AMBIVALENT) => Ok(Opinion { kind: Some("signatures that contradict each other".to_owned()), table: None }),
-        Some(0) => match parse_export(&ended.output) {
-            Some(opinion) => Ok(opinion),
-            None => Err(ended.into_error()),
-        },
-        _ => Err(ended.into_error()),
+    opinion(ended.code(), &ended.output).ok_or_else(|| ended.into_error())
+}
+
+/// What an exit code and what was printed mean; `None` when that is no opinion.
+fn opinion(code: Option<i32>, output: &str) -> Option<Opinion> {
+    match code? {
+        NOTHING if output.is_empty() => Some(Opinion::default()),
+        AMBIVALENT => Some(Opinion { kind: Some("signatures that contradict each other".to_owned()), table: None }),
+        0 => parse_export(output),
+        _ => None,
     }
 }
 
@@ -136,5 +138,57 @@ mod tests {
         let data = Contents::Data { offset: 7 };
         let named = reconcile(data, &zfs).unwrap();
         assert_eq!(named, Contents::Foreign { what: "zfs_member".to_owned(), offset: 7 });
+    }
+
+    /// A blkid that says anything but what it found, or nothing, has no opinion.
+    ///
+    /// Rule: see `crates/ebs-mounter/tests/on_disk/format.rs::a_blkid_that_could_not_look_gives_no_opinion`
+    #[test]
+    fn an_exit_code_with_other_words_is_no_opinion() {
+        let of = |kind: Option<&str>, table: Option<&str>| {
+            Some(Opinion { kind: kind.map(str::to_owned), table: table.map(str::to_owned) })
+        };
+        assert_eq!(opinion(Some(2), ""), Some(Opinion::default()));
+        assert_eq!(opinion(Some(0), "TYPE=ext4"), of(Some("ext4"), None));
+        assert_eq!(opinion(Some(0), "PTTYPE=gpt"), of(None, Some("gpt")));
+        assert_eq!(opinion(Some(0), "DEVNAME=/dev/x"), Some(Opinion::default()));
+        assert_eq!(opinion(Some(8), "").unwrap().words(), "signatures that contradict each other");
+        for (code, output) in
+            [(Some(2), "error: cannot open"), (Some(0), "garbage"), (Some(4), ""), (Some(1), ""), (None, "")]
+        {
+            assert_eq!(opinion(code, output), None, "{code:?} {output}");
+        }
+    }
+
+    /// What both find is one thing, or nothing is touched.
+    ///
+    /// Rule: D-5, D-31
+    #[test]
+    fn a_file_system_needs_blkid_to_find_it_too_and_nothing_besides() {
+        let opinion = |kind: &str, table: &str| {
+            let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+            Opinion { kind: text(kind), table: text(table) }
+        };
+        let complete = || super::super::tests::contents_of_new_ext4(false);
+        let begun = || super::super::tests::contents_of_new_ext4(true);
+        for (kind, table, whole, incomplete) in [
+            ("ext4", "", true, true),
+            ("ext3", "", true, true),
+            ("", "", false, true),
+            ("xfs", "", false, false),
+            ("ext4", "dos", false, false),
+            ("", "gpt", false, false),
+            ("LVM2_member", "", false, false),
+        ] {
+            assert_eq!(reconcile(complete(), &opinion(kind, table)).is_ok(), whole, "{kind:?} {table:?}");
+            assert_eq!(reconcile(begun(), &opinion(kind, table)).is_ok(), incomplete, "{kind:?} {table:?}, begun");
+        }
+        let data = || Contents::Data { offset: 7 };
+        assert_eq!(reconcile(data(), &Opinion::default()), Ok(data()));
+        let luks = || Contents::Foreign { what: "LUKS encryption".to_owned(), offset: 0 };
+        assert_eq!(reconcile(luks(), &opinion("ext4", "")), Ok(luks()));
+        assert_eq!(opinion("", "").words(), "nothing");
+        assert_eq!(opinion("", "gpt").words(), "a gpt partition table");
+        assert_eq!(opinion("ext4", "dos").words(), "ext4 together with a dos partition table");
     }
 }

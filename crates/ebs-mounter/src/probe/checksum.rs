@@ -1,12 +1,22 @@
-//! CRC-32C (Castagnoli), which ext4 and xfs protect their superblocks with.
+//! CRC-32C (Castagnoli), which ext4, xfs and btrfs protect their superblocks with, and the CRC-32 of partition tables.
 
-/// The reversed polynomial.
-const POLYNOMIAL: u32 = 0x82f6_3b78;
+/// The reversed polynomials.
+const CASTAGNOLI: u32 = 0x82f6_3b78;
+const IEEE: u32 = 0xedb8_8320;
 
 /// Continues a checksum over more bytes; no inversion at either end.
 pub(crate) fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
+    remainder(CASTAGNOLI, seed, bytes)
+}
+
+/// The whole CRC-32 of bytes, as GPT has it.
+pub(crate) fn crc32(bytes: &[u8]) -> u32 {
+    !remainder(IEEE, !0, bytes)
+}
+
+fn remainder(polynomial: u32, seed: u32, bytes: &[u8]) -> u32 {
     bytes.iter().fold(seed, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ POLYNOMIAL } else { crc >> 1 })
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ polynomial } else { crc >> 1 })
     })
 }
 
@@ -15,7 +25,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checksum_gives_the_published_check_value() {
+    fn the_checksums_give_their_published_check_values() {
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
         assert_eq!(!crc32c(!0, b"123456789"), 0xe306_9283);
     }
 }

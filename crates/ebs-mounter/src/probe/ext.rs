@@ -114,3 +114,72 @@ pub(super) fn parse(bytes: &[u8]) -> Option<ExtSuperblock> {
         checksum_is_valid: checksum,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A whole superblock of 1,000 blocks, without a checksum, with some numbers changed: the place, how many bytes, the number.
+    fn with(changes: &[(usize, usize, u64)]) -> ExtSuperblock {
+        let mut bytes = [0; LENGTH];
+        let whole = [(0x0, 4, 500), (0x4, 4, 1000), (0x20, 4, 8192), (0x38, 2, 0xef53), (0x3a, 2, 1)];
+        for (at, length, number) in whole.iter().chain(changes) {
+            bytes[*at..at + length].copy_from_slice(&number.to_le_bytes()[..*length]);
+        }
+        parse(&bytes).unwrap()
+    }
+
+    /// Each field that a finished ext has, and whose want makes it incomplete.
+    ///
+    /// Rule: see `crates/ebs-driver/tests/museum/visit.rs::half_a_superblock_is_neither_formatted_over_nor_mounted`
+    #[test]
+    fn an_ext_without_blocks_inodes_or_groups_or_of_a_journal_alone_is_not_complete() {
+        assert!(with(&[]).is_complete());
+        assert!(with(&[(0x18, 4, 6)]).is_complete(), "blocks of 64 KiB");
+        for (at, length, number) in [(0x0, 4, 0), (0x4, 4, 0), (0x20, 4, 0), (0x18, 4, 7), (0x60, 4, 8)] {
+            assert!(!with(&[(at, length, number)]).is_complete(), "{at:#x} is {number}");
+        }
+        // A checksum is promised, and the one that is there is another.
+        assert!(!with(&[(0x64, 4, 0x400)]).is_complete());
+        assert_eq!(parse(&[0; LENGTH]), None);
+        assert_eq!(parse(&[0x53; LENGTH - 1]), None);
+    }
+
+    #[test]
+    fn an_ext_that_has_seen_errors_or_was_not_unmounted_needs_a_check() {
+        let journal = (0x5c, 4, 4);
+        let state = |state| (0x3a, 2, state);
+        assert!(!with(&[state(1)]).needs_check());
+        assert!(with(&[state(0)]).needs_check(), "no journal, not clean");
+        assert!(!with(&[journal, state(0)]).needs_check(), "the journal repairs it");
+        assert!(with(&[journal, state(3)]).needs_check(), "errors");
+        assert!(with(&[state(2)]).needs_check());
+    }
+
+    #[test]
+    fn the_size_of_an_ext_is_its_blocks_and_the_high_half_counts_with_64bit_only() {
+        assert_eq!((with(&[]).block_size(), with(&[]).bytes()), (1024, 1_024_000));
+        assert_eq!(with(&[(0x18, 4, 2)]).bytes(), 4_096_000);
+        assert_eq!(with(&[(0x150, 4, 1)]).bytes(), 1_024_000);
+        assert_eq!(with(&[(0x60, 4, 0x80), (0x150, 4, 1)]).bytes(), ((1 << 32) + 1000) * 1024);
+        assert_eq!(with(&[(0x18, 4, 2)]).growth_step(), 2048 * 4096);
+        assert_eq!(with(&[(0x20, 4, 2)]).growth_step(), 1024);
+    }
+
+    #[test]
+    fn ext_file_systems_are_told_apart_by_their_features() {
+        for (compat, incompat, ro_compat, fs_type) in [
+            (0, 0x12, 0x7, FsType::Ext2),
+            (4, 0x12, 0x7, FsType::Ext3),
+            (4, 0x16, 0x7, FsType::Ext3),
+            (0, 0x16, 0x7, FsType::Ext4),
+            (0, 0x42, 0x7, FsType::Ext4),
+            (4, 0x42, 0x7, FsType::Ext4),
+            (4, 0x2, 0x8, FsType::Ext4),
+            (0, 0x2, 0x8, FsType::Ext4),
+        ] {
+            let found = with(&[(0x5c, 4, compat), (0x60, 4, incompat), (0x64, 4, ro_compat)]).fs_type();
+            assert_eq!(found, fs_type, "{compat:#x} {incompat:#x} {ro_compat:#x}");
+        }
+    }
+}

@@ -64,6 +64,11 @@ pub(crate) fn le32(buffer: &[u8], at: usize) -> u32 {
     u32::from(le16(buffer, at)) | u32::from(le16(buffer, at + 2)) << 16
 }
 
+/// As [`le16`], 64 bits.
+pub(crate) fn le64(buffer: &[u8], at: usize) -> u64 {
+    u64::from(le32(buffer, at)) | u64::from(le32(buffer, at + 4)) << 32
+}
+
 /// A big-endian number in a buffer that is known to be long enough.
 pub(crate) fn be16(buffer: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([buffer[at], buffer[at + 1]])
@@ -77,4 +82,26 @@ pub(crate) fn be32(buffer: &[u8], at: usize) -> u32 {
 /// As [`be16`], 64 bits.
 pub(crate) fn be64(buffer: &[u8], at: usize) -> u64 {
     u64::from(be32(buffer, at)) << 32 | u64::from(be32(buffer, at + 4))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Zeros;
+    use super::*;
+
+    #[test]
+    fn numbers_of_either_order_are_read_where_they_stand() {
+        let bytes = [0xff, 1, 2, 3, 4, 5, 6, 7, 8];
+        assert_eq!((le16(&bytes, 1), le32(&bytes, 1), le64(&bytes, 1)), (0x0201, 0x0403_0201, 0x0807_0605_0403_0201));
+        assert_eq!((be16(&bytes, 1), be32(&bytes, 1), be64(&bytes, 1)), (0x0102, 0x0102_0304, 0x0102_0304_0506_0708));
+    }
+
+    #[test]
+    fn what_lies_within_an_area_is_read_and_what_passes_its_end_is_not() {
+        let area = Area::new(&Zeros, 4096);
+        assert_eq!(area.read_within(4088, 8).unwrap(), Some(vec![0; 8]));
+        assert_eq!(area.read_within(4089, 8).unwrap(), None);
+        assert_eq!(area.read_within(u64::MAX, 8).unwrap(), None);
+        assert_eq!(area.size(), 4096);
+    }
 }

@@ -15,6 +15,15 @@ enum At {
     RoundedEnd(u64, u64),
 }
 
+/// A sign that was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sign {
+    /// What it is the sign of.
+    pub(super) what: &'static str,
+    /// Its place in bytes from the start.
+    pub(super) offset: u64,
+}
+
 /// What a thing is called, where its sign stands, and the sign.
 struct Signature(&'static str, At, &'static [u8]);
 
@@ -72,14 +81,14 @@ const ZFS_UBERBLOCKS: u64 = 128 * KIB;
 const ZFS_UBERBLOCK: usize = 1024;
 const ZFS_MAGIC: [u8; 8] = [0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0];
 
-/// Every sign that is there, with its place in bytes from the start.
-pub(super) fn find(area: &Area<'_>) -> io::Result<Vec<(&'static str, u64)>> {
+/// Every sign that is there.
+pub(super) fn find(area: &Area<'_>) -> io::Result<Vec<Sign>> {
     let mut found = Vec::new();
-    for Signature(what, at, sign) in SIGNATURES {
-        if let Some(offset) = place(*at, area.size())
-            && area.read_within(offset, sign.len())?.is_some_and(|bytes| bytes == *sign)
+    for &Signature(what, at, sign) in SIGNATURES {
+        if let Some(offset) = place(at, area.size())
+            && area.read_within(offset, sign.len())?.is_some_and(|bytes| bytes == sign)
         {
-            found.push((*what, offset));
+            found.push(Sign { what, offset });
         }
     }
     found.extend(partition_table(area)?);
@@ -96,14 +105,14 @@ fn place(at: At, size: u64) -> Option<u64> {
 }
 
 /// A DOS partition table: its mark, and an entry that has a type. The mark alone is on many boot sectors.
-fn partition_table(area: &Area<'_>) -> io::Result<Option<(&'static str, u64)>> {
+fn partition_table(area: &Area<'_>) -> io::Result<Option<Sign>> {
     let Some(sector) = area.read_within(0, 512)? else { return Ok(None) };
     let marked = sector[510..] == [0x55, 0xaa];
     let has_entry = (0..4).any(|entry| sector[446 + 16 * entry + 4] != 0);
-    Ok((marked && has_entry).then_some(("a DOS partition table", 446)))
+    Ok((marked && has_entry).then_some(Sign { what: "a DOS partition table", offset: 446 }))
 }
 
-fn zfs(area: &Area<'_>) -> io::Result<Option<(&'static str, u64)>> {
+fn zfs(area: &Area<'_>) -> io::Result<Option<Sign>> {
     let end = area.size() / ZFS_LABEL * ZFS_LABEL;
     let labels = [Some(0), Some(ZFS_LABEL), end.checked_sub(2 * ZFS_LABEL), end.checked_sub(ZFS_LABEL)];
     for label in labels.into_iter().flatten() {
@@ -113,7 +122,7 @@ fn zfs(area: &Area<'_>) -> io::Result<Option<(&'static str, u64)>> {
         for block in blocks.chunks(ZFS_UBERBLOCK) {
             let reversed: Vec<u8> = block[..8].iter().rev().copied().collect();
             if block[..8] == ZFS_MAGIC || reversed == ZFS_MAGIC {
-                return Ok(Some(("a ZFS pool member", offset)));
+                return Ok(Some(Sign { what: "a ZFS pool member", offset }));
             }
             offset += 1024;
         }

@@ -15,21 +15,59 @@ impl ReadAt for Zeros {
     }
 }
 
+/// The first 64 KiB of a new file system, and of one whose mkfs was stopped before its end.
+pub(crate) fn whole_and_begun(fs_type: FsType) -> (Vec<u8>, Vec<u8>) {
+    let (image, at) = match fs_type {
+        FsType::Xfs => (made_by("mkfs.xfs", &["-q"], 512 << 20), 126),
+        ext => (made_by("mke2fs", &["-q", "-F", "-t", ext.as_str()], 64 << 20), 1024 + 0x78),
+    };
+    let mut whole = vec![0; 64 * 1024];
+    FileExt::read_exact_at(&image, &mut whole, 0).unwrap();
+    let mut begun = whole.clone();
+    begun[at] = 1;
+    (whole, begun)
+}
+
+/// The superblock in bytes that stand at the start of a device of a size, whatever else is there.
+pub(crate) fn superblock_of(bytes: &[u8], size: u64) -> Option<Superblock> {
+    let device = Written(vec![(0, bytes.to_vec())]);
+    let area = Area::new(&device, size);
+    let _ = inspect(&area, Depth::Again);
+    read_superblock(&area).unwrap()
+}
+
 /// Zeros with some bytes written over them.
-struct Written(Vec<(u64, Vec<u8>)>);
+pub(super) struct Written(pub(super) Vec<(u64, Vec<u8>)>);
 
 impl ReadAt for Written {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         buffer.fill(0);
-        for (at, bytes) in &self.0 {
-            for (place, byte) in (*at..).zip(bytes) {
-                if let Some(index) = place.checked_sub(offset).and_then(|index| usize::try_from(index).ok())
-                    && let Some(slot) = buffer.get_mut(index)
-                {
-                    *slot = *byte;
-                }
-            }
-        }
+        self.0.iter().for_each(|(at, bytes)| lay_over(buffer, offset, *at, bytes));
+        Ok(())
+    }
+}
+
+/// Puts bytes that stand at `at` into a buffer that was read at `offset`, as far as they meet.
+fn lay_over(buffer: &mut [u8], offset: u64, at: u64, bytes: &[u8]) {
+    let index = |place: u64, from: u64| usize::try_from(place.saturating_sub(from)).unwrap_or(usize::MAX);
+    let (into, from) = (index(at, offset), index(offset, at));
+    if into < buffer.len() && from < bytes.len() {
+        let length = (buffer.len() - into).min(bytes.len() - from);
+        buffer[into..into + length].copy_from_slice(&bytes[from..from + length]);
+    }
+}
+
+/// An image with some bytes written over it.
+pub(super) struct Overlaid<'a> {
+    pub(super) below: &'a std::fs::File,
+    pub(super) at: u64,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl ReadAt for Overlaid<'_> {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        FileExt::read_exact_at(self.below, buffer, offset)?;
+        lay_over(buffer, offset, self.at, &self.bytes);
         Ok(())
     }
 }
@@ -53,6 +91,83 @@ const PROOF: Depth = Depth::Proof { seed: 7 };
 
 fn look(bytes: &dyn ReadAt) -> Contents {
     inspect(&Area::new(bytes, SIZE), PROOF).unwrap()
+}
+
+/// What the probe finds in a new ext4, or in one whose superblock is damaged.
+pub(super) fn contents_of_new_ext4(damaged: bool) -> Contents {
+    let image = made_by("mke2fs", &["-q", "-F", "-t", "ext4"], 64 << 20);
+    if damaged {
+        image.write_all_at(b"x", 1024 + 0x78).unwrap();
+    }
+    inspect(&Area::new(&image, 64 << 20), PROOF).unwrap()
+}
+
+/// What a device holds is said in words that name kind and place.
+///
+/// Rule: D-31
+#[test]
+fn what_a_device_holds_is_said_with_kind_and_place() {
+    let said = |contents: Contents| contents.to_string();
+    assert_eq!(said(look(&Zeros)), "nothing");
+    assert_eq!(said(Contents::Data { offset: 7 }), "data of unknown kind (first seen at byte 7)");
+    let luks = Contents::Foreign { what: "LUKS encryption".to_owned(), offset: 3 };
+    assert_eq!(said(luks), "LUKS encryption (at byte 3)");
+    assert_eq!(said(contents_of_new_ext4(false)), "ext4");
+    assert_eq!(said(contents_of_new_ext4(true)), "an incomplete or damaged ext4");
+}
+
+/// A device without a size is no blank device.
+///
+/// Rule: node.md N-32
+#[test]
+fn a_device_without_a_size_is_an_error() {
+    assert!(inspect(&Area::new(&Zeros, 0), PROOF).is_err());
+}
+
+/// A device that can be read whole in a moment is read whole.
+///
+/// Rule: D-31
+#[test]
+fn a_small_device_is_read_whole() {
+    for size in [512, 4096, 1 << 20, 2 * blank::END] {
+        assert!(matches!(inspect(&Area::new(&Zeros, size), PROOF).unwrap(), Contents::Blank(_)));
+        for offset in [0, size / 2, size / 3, size - 1] {
+            let one = Written(vec![(offset, vec![1])]);
+            assert_eq!(inspect(&Area::new(&one, size), PROOF).unwrap(), Contents::Data { offset }, "{size}");
+        }
+    }
+}
+
+/// The look right before mkfs reads the signs and the first and the last MiB again, no more: it must be short.
+///
+/// Rule: D-32, D-34
+#[test]
+fn the_last_look_reads_the_signs_and_the_ends() {
+    let again = |offset: u64, bytes: &[u8]| {
+        inspect(&Area::new(&Written(vec![(offset, bytes.to_vec())]), SIZE), Depth::Again).unwrap()
+    };
+    for offset in [0, (1 << 20) - 1, SIZE - (1 << 20), SIZE - 1] {
+        assert_eq!(again(offset, &[1]), Contents::Data { offset });
+    }
+    for offset in [1 << 20, SIZE - (1 << 20) - 1] {
+        assert!(matches!(again(offset, &[1]), Contents::Blank(proof) if proof.device_bytes() == SIZE), "{offset}");
+    }
+    assert!(matches!(again((64 << 20) + 64, b"_BHRfS_M"), Contents::Foreign { .. }));
+}
+
+/// Each of the four labels of a ZFS pool is found where it stands, in either byte order.
+///
+/// Rule: D-31
+#[test]
+fn each_label_of_a_zfs_pool_is_found_by_any_of_its_blocks() {
+    let end = SIZE / (256 * 1024) * (256 * 1024);
+    for label in [0, 256 * 1024, end - 512 * 1024, end - 256 * 1024] {
+        for (block, sign) in [(0, b"\x0c\xb1\xba\0\0\0\0\0"), (127, b"\0\0\0\0\0\xba\xb1\x0c")] {
+            let offset = label + 128 * 1024 + block * 1024;
+            let contents = look(&Written(vec![(offset, sign.to_vec())]));
+            assert_eq!(contents, Contents::Foreign { what: "a ZFS pool member".to_owned(), offset });
+        }
+    }
 }
 
 #[test]
@@ -140,7 +255,7 @@ fn ext_file_systems_are_told_apart_and_their_checksum_is_checked() {
 }
 
 /// A sparse file that a mkfs program has made a file system in.
-pub(super) fn made_by(program: &str, args: &[&str], size: u64) -> std::fs::File {
+pub(crate) fn made_by(program: &str, args: &[&str], size: u64) -> std::fs::File {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(size).unwrap();
     #[expect(clippy::disallowed_methods, reason = "a fixture")]
@@ -157,7 +272,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn one_byte_anywhere_in_the_ends_is_found(back in any::<bool>(), at in 0..(1_u64 << 20), byte in 1_u8..) {
+    fn one_byte_anywhere_in_the_ends_is_found(back in any::<bool>(), at in 0..blank::END, byte in 1_u8..) {
         let offset = if back { SIZE - 1 - at } else { at };
         let contents = look(&Written(vec![(offset, vec![byte])]));
         prop_assert_eq!(contents, Contents::Data { offset });

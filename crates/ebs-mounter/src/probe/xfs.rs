@@ -83,3 +83,68 @@ fn parse(first: &[u8], whole: Option<&[u8]>) -> XfsSuperblock {
         checksum_is_valid,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Written;
+    use super::*;
+
+    /// A whole superblock of version 4, which has no checksum, with some bytes changed.
+    fn with(changes: &[(usize, &[u8])]) -> XfsSuperblock {
+        let mut bytes = vec![0; 512];
+        let whole: [(usize, &[u8]); 6] = [
+            (0, b"XFSB\0\0\x10\0"),
+            (8, &[0, 0, 0, 0, 0, 2, 0, 0]),
+            (48, &[0, 0, 0, 0, 0, 1, 0, 6]),
+            (96, &[0, 0, 0x40, 0]),
+            (100, &[0xb4, 0xa4]),
+            (102, &[2, 0]),
+        ];
+        for (at, piece) in whole.iter().chain(changes) {
+            bytes[*at..at + piece.len()].copy_from_slice(piece);
+        }
+        let device = Written(vec![(0, bytes)]);
+        read(&Area::new(&device, 1 << 30)).unwrap().unwrap()
+    }
+
+    /// Rule: see `crates/ebs-driver/tests/museum/visit.rs::half_a_superblock_is_neither_formatted_over_nor_mounted`
+    #[test]
+    fn an_xfs_with_a_format_in_progress_or_impossible_numbers_is_not_complete() {
+        assert!(with(&[]).is_complete());
+        for block in [512_u32, 65_536] {
+            assert!(with(&[(4, &block.to_be_bytes())]).is_complete(), "blocks of {block}");
+        }
+        let impossible: [(usize, &[u8]); 9] = [
+            (126, &[1]),
+            (8, &[0; 8]),
+            (4, &256_u32.to_be_bytes()),
+            (4, &131_072_u32.to_be_bytes()),
+            (4, &4097_u32.to_be_bytes()),
+            (100, &[0xb4, 0xa3]),
+            (100, &[0xb4, 0xa6]),
+            (100, &[0xb4, 0xa5]),
+            (102, &[0, 0]),
+        ];
+        for (at, bytes) in impossible {
+            assert!(!with(&[(at, bytes)]).is_complete(), "{bytes:?} at {at}");
+        }
+        // The longest sector there is, and one more.
+        assert!(with(&[(102, &32_768_u16.to_be_bytes())]).is_complete());
+        assert!(!with(&[(102, &32_769_u16.to_be_bytes())]).is_complete());
+    }
+
+    #[test]
+    fn the_size_of_an_xfs_is_its_blocks_and_a_log_elsewhere_takes_none_of_them() {
+        let xfs = with(&[]);
+        assert_eq!((xfs.bytes(), xfs.log_bytes(), xfs.growth_step()), (0x2_0000 * 4096, 0x4000 * 4096, 16 << 20));
+        assert_eq!(with(&[(48, &[0; 8])]).log_bytes(), 0);
+    }
+
+    #[test]
+    fn an_area_too_small_for_a_superblock_or_without_its_letters_has_none() {
+        let letters = Written(vec![(0, b"XFSB".to_vec())]);
+        assert_eq!(read(&Area::new(&letters, 511)).unwrap(), None);
+        assert!(read(&Area::new(&letters, 512)).unwrap().is_some());
+        assert_eq!(read(&Area::new(&Written(Vec::new()), 512)).unwrap(), None);
+    }
+}

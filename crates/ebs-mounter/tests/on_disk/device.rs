@@ -54,6 +54,23 @@ impl Machine {
         mknodat(CWD, node, FileType::BlockDevice, Mode::RUSR, makedev(number.major, number.minor)).unwrap();
     }
 
+    /// A device of the device mapper over disks of this machine.
+    async fn add_mapped(&self, name: &str, uuid: &str, over: &[&str], disk: &Disk) {
+        let place = self.path("sys/devices").join(name);
+        for directory in ["dm", "slaves"] {
+            std::fs::create_dir_all(place.join(directory)).unwrap();
+        }
+        std::fs::write(place.join("dm/uuid"), format!("{uuid}\n")).unwrap();
+        symlink(&place, self.path("sys/block").join(name)).unwrap();
+        for below in over {
+            let holders = self.path("sys/devices").join(below).join("holders");
+            std::fs::create_dir_all(&holders).unwrap();
+            symlink(&place, holders.join(name)).unwrap();
+            symlink(self.path("sys/devices").join(below), place.join("slaves").join(below)).unwrap();
+        }
+        self.add_node(name, &place, disk).await;
+    }
+
     fn link(&self, volume: &VolumeId, suffix: &str, to: &str) {
         let name = format!("dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_{}{suffix}", volume.serial());
         symlink(format!("../../{to}"), self.path(&name)).unwrap();
@@ -218,6 +235,64 @@ async fn what_is_no_block_device_or_leads_elsewhere_is_refused() {
     let outside = DeviceQuery { hint: Some(machine.path("state")), ..query(&unused_volume_id()) };
     let error = machine.mounter().find(&outside).await.unwrap_err();
     assert!(matches!(error, DeviceError::Unusable { source: IdentityError::Elsewhere(_), .. }), "{error:?}");
+}
+
+/// A name below /dev may have hyphens and directories; what it leads to decides.
+///
+/// Rule: node.md N-26
+#[tokio::test]
+async fn a_device_may_have_a_name_with_hyphens_and_directories() {
+    let (machine, disk) = (Machine::new(), Disk::new(MIB));
+    machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
+    std::fs::create_dir_all(machine.path("dev/by-use")).unwrap();
+    symlink("../nvme1n1", machine.path("dev/by-use/data-1")).unwrap();
+    let named = DeviceQuery { hint: Some(machine.path("dev/by-use/data-1")), ..query(&disk.volume) };
+    assert_eq!(machine.mounter().find(&named).await.unwrap().path(), machine.path("dev/nvme1n1"));
+}
+
+/// A multipath map whose paths are the volume is the volume, and is used instead of a disk that it holds; any other mapped
+/// device is refused by its name and not opened.
+///
+/// Rule: node.md N-26; D-38
+#[tokio::test]
+async fn a_multipath_map_over_the_volume_is_the_volume_and_any_other_mapped_device_is_not() {
+    let (machine, disk, map, other) = (Machine::new(), Disk::new(MIB), Disk::new(MIB), Disk::new(MIB));
+    machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
+    machine.add_mapped("dm-0", "mpath-nvme.1d0f-1-1-1", &["nvme1n1"], &map).await;
+    let mounter = machine.mounter();
+    for hint in [None, Some(machine.path("dev/nvme1n1")), Some(machine.path("dev/dm-0"))] {
+        let device = mounter.find(&DeviceQuery { hint, ..query(&disk.volume) }).await.unwrap();
+        assert_eq!(device.path(), machine.path("dev/dm-0"));
+        assert_eq!(mounter.identify(device.number()).await.unwrap(), Some(Identity::Volume(disk.volume.clone())));
+    }
+    machine.add_mapped("dm-1", "CRYPT-LUKS2-1-data", &["nvme1n1"], &other).await;
+    let opens = Opens::of(&machine.path("dev/dm-1"));
+    let absent = unused_volume_id();
+    let hinted = DeviceQuery { hint: Some(machine.path("dev/dm-1")), ..query(&absent) };
+    let error = mounter.find(&hinted).await.unwrap_err();
+    assert!(matches!(&error, DeviceError::Foreign { found, .. } if found.contains("mapped device")), "{error:?}");
+    assert!(!opens.seen());
+}
+
+/// Rule: see `a_multipath_map_over_the_volume_is_the_volume_and_any_other_mapped_device_is_not`
+#[tokio::test]
+async fn a_multipath_map_over_two_volumes_or_none_is_no_volume() {
+    let (machine, disk, second, map) = (Machine::new(), Disk::new(MIB), Disk::new(MIB), Disk::new(MIB));
+    machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
+    machine.add_nvme("nvme2n1", Some(&second.volume.serial()), &second).await;
+    machine.add_mapped("dm-0", "mpath-nvme.1d0f-1-1-1", &["nvme1n1", "nvme2n1"], &map).await;
+    let hinted = DeviceQuery { hint: Some(machine.path("dev/dm-0")), ..query(&disk.volume) };
+    let outcome = machine.mounter().find(&hinted).await;
+    assert!(
+        matches!(&outcome, Err(DeviceError::Foreign { found, .. }) if found.contains("more than one")),
+        "{outcome:?}"
+    );
+    for path in ["nvme1n1", "nvme2n1"] {
+        std::fs::remove_file(machine.path("sys/devices/dm-0/slaves").join(path)).unwrap();
+    }
+    let number = map.find().await.number();
+    let found = machine.mounter().identify(number).await.unwrap().unwrap().to_string();
+    assert!(found.contains("without paths"), "{found}");
 }
 
 /// A late device is waited for, for a bounded time.

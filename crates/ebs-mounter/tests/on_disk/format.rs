@@ -13,6 +13,8 @@ use ebs_testkit::replaced_tool::ReplacedTool;
 use rand::RngExt;
 
 const DUMPE2FS: &str = "/usr/sbin/dumpe2fs";
+/// As an mkfs.xfs that knows no newer feature.
+const KNOWS: &str = "/bin/sh -c 'echo unknown option; exit 1'";
 const XFS_INFO: &str = "/usr/sbin/xfs_info";
 
 /// The words after a label in the output of dumpe2fs.
@@ -71,6 +73,9 @@ async fn xfs_has_the_features_of_xfsprogs_6_12_and_legacy_xfs_fewer() {
     for word in ["crc=1", "finobt=1", "sparse=1", "rmapbt=1", "reflink=1", "bigtime=1", "inobtcount=1", "nrext64=1"] {
         assert!(words.iter().any(|have| have == word), "{word} is not in {words:?}");
     }
+    // Bit by bit, so that nothing is there that has no name here: finobt, rmapbt, reflink, inobtcount; ftype, sparse inodes,
+    // bigtime, large extent counters.
+    assert_eq!(xfs_bits(&disk), ["features_compat = 0", "features_ro_compat = 0xf", "features_incompat = 0x2b"]);
     let legacy = Disk::new(600 * MIB);
     let options = FormatOptions { legacy_xfs: true, ..FormatOptions::default() };
     legacy.format(&FormatSpec { fs_type: FsType::Xfs, options }).await;
@@ -78,6 +83,14 @@ async fn xfs_has_the_features_of_xfsprogs_6_12_and_legacy_xfs_fewer() {
     for word in ["crc=1", "reflink=0", "bigtime=0", "inobtcount=0", "nrext64=0"] {
         assert!(words.iter().any(|have| have == word), "{word} is not in {words:?}");
     }
+    assert_eq!(xfs_bits(&legacy), ["features_compat = 0", "features_ro_compat = 0x3", "features_incompat = 0x3"]);
+}
+
+/// The bits of features in the superblock.
+fn xfs_bits(disk: &Disk) -> Vec<String> {
+    let fields = "print features_compat features_ro_compat features_incompat";
+    let text = output_of("/usr/sbin/xfs_db", &["-r", "-c", "sb 0", "-c", fields, disk.device.path().to_str().unwrap()]);
+    text.lines().map(str::to_owned).collect()
 }
 
 /// bigalloc and encryption are one feature list.
@@ -269,7 +282,9 @@ async fn format_blank(disk: &Disk, spec: &FormatSpec) -> Result<(), FormatError>
 /// Leaves a record behind as an mkfs that was killed does. Only in a mount namespace of the test's own.
 async fn interrupted(disk: &Disk, fs_type: FsType) -> FormatRecord {
     let program = if fs_type.is_ext() { "mke2fs" } else { "mkfs.xfs" };
-    let replaced = ReplacedTool::by_script(program, "kill -9 $$").unwrap();
+    // What mkfs.xfs knows it is asked before.
+    let script = format!("case \"$*\" in -N*) exec {KNOWS} ;; esac; kill -9 $$");
+    let replaced = ReplacedTool::by_script(program, &script).unwrap();
     let outcome = format_blank(disk, &plain(fs_type)).await;
     drop(replaced);
     assert!(matches!(outcome, Err(FormatError::Mkfs(_))), "{outcome:?}");

@@ -250,7 +250,7 @@ fn an_ext_file_system_grows_before_it_is_mounted() {
             let device = disk.find().await;
             let growth = disk.mounter.growth_of_unmounted(&device, &superblock).await.unwrap().expect("growth");
             assert_eq!((growth.from, growth.to), (300 * MIB, 600 * MIB));
-            disk.mounter.grow_unmounted_ext(&device).await.unwrap();
+            disk.mounter.grow_unmounted_ext(&device, growth).await.unwrap();
             let Contents::Filesystem(grown) = disk.contents().await else { panic!("no file system") };
             assert_eq!((grown.fs_type(), grown.bytes()), (fs_type, 600 * MIB));
         }
@@ -269,7 +269,7 @@ fn a_mounted_xfs_grows_while_it_is_written_to() {
         let growth = disk.mounter.growth_of_mounted(&device, at.as_path(), FsType::Xfs).await.unwrap().expect("growth");
         assert_eq!((growth.from, growth.to), (600 * MIB, 900 * MIB));
         std::io::Write::write_all(&mut &file, &[7; 65_536]).unwrap();
-        disk.mounter.grow_mounted(&device, at.as_path(), FsType::Xfs).await.unwrap();
+        disk.mounter.grow_mounted(&device, at.as_path(), FsType::Xfs, growth).await.unwrap();
         assert_eq!(disk.mounter.growth_of_mounted(&device, at.as_path(), FsType::Xfs).await.unwrap(), None);
         std::io::Write::write_all(&mut &file, &[7; 65_536]).unwrap();
         drop(file);

@@ -190,7 +190,10 @@ async fn ec2s_codes_become_classes() {
     let unknown = CreateVolume { volume_type: VolumeType::Other("gp9".into()), ..request("c") };
     assert_eq!(sim.create_volume(&unknown).await.unwrap_err().class, ErrorClass::Unsupported);
     let page = PageRequest { max_results: None, token: Some("nonsense".into()) };
-    assert_eq!(sim.describe_volumes(&VolumeQuery::All, &page).await.unwrap_err().class, ErrorClass::BadToken);
+    assert_eq!(
+        sim.describe_volumes(&VolumeQuery::FilterIds(vec![volume]), &page).await.unwrap_err().class,
+        ErrorClass::BadToken
+    );
 }
 
 /// HyperPod works through the simulator's port and its errors keep EC2's meaning.

@@ -58,14 +58,12 @@ impl Volumes for SimEc2 {
     }
 
     async fn describe_volumes(&self, query: &VolumeQuery, page: &PageRequest) -> Result<Page<Volume>> {
-        let (volume_ids, filters) = match query {
-            VolumeQuery::Ids(ids) => (texts(ids), Vec::new()),
-            VolumeQuery::FilterIds(ids) => (Vec::new(), filter("volume-id", texts(ids))),
-            VolumeQuery::Tag { key, values } => (Vec::new(), filter(format!("tag:{key}"), values.clone())),
-            VolumeQuery::All => (Vec::new(), Vec::new()),
+        let filters = match query {
+            VolumeQuery::FilterIds(ids) => filter("volume-id", texts(ids)),
+            VolumeQuery::Tag { key, values } => filter(format!("tag:{key}"), values.clone()),
         };
         let (max_results, next_token) = paging(page);
-        let request = api::DescribeVolumes { volume_ids, filters, max_results, next_token, dry_run: false };
+        let request = api::DescribeVolumes { volume_ids: Vec::new(), filters, max_results, next_token, dry_run: false };
         call!(self, DescribeVolumes, request)
             .map(|listing| convert::dated(convert::page(listing, convert::volume), self.date()))
     }

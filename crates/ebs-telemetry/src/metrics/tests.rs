@@ -185,3 +185,75 @@ fn each_reading_of_the_detachments_is_counted_and_timed() {
     assert!(page.contains("aws_ebs_csi_ec2_collector_scrapes_total 2"), "{page}");
     assert!(page.contains(r#"aws_ebs_csi_ec2_collector_duration_seconds_bucket{le="10.0"} 2"#), "{page}");
 }
+
+/// Every series that a driver can have, with its type and help, from a page on which each has a sample.
+fn table() -> String {
+    let config = MetricsConfig {
+        with_deprecated: false,
+        expected_actions: vec!["CreateVolume"],
+        checks_health: true,
+        detaches: Some(Arc::new(Waiting::default())),
+        volumes: Some(Arc::new(Volumes(Mutex::default()))),
+    };
+    let metrics = Metrics::new(config);
+    metrics.count_rpc("CreateVolume", "OK");
+    for end in [CallEnd::Done, CallEnd::Throttled, CallEnd::Refused("VolumeInUse")] {
+        metrics.count_ec2_call("AttachVolume", end, TOOK);
+    }
+    metrics.count_ec2_wait("AttachVolume", TOOK);
+    metrics.count_spare_call("DetachVolume");
+    metrics.count_wait_ended_by_time("AttachVolume");
+    metrics.note_health_check(Err(HealthFailure::Internal));
+    let page = metrics.page();
+    let mut table = "| metric | type | what it says |\n|---|---|---|\n".to_owned();
+    for line in page.lines().filter_map(|line| line.strip_prefix("# HELP ")) {
+        let (name, help) = line.split_once(' ').unwrap();
+        let kind = page.lines().find_map(|line| line.strip_prefix(&format!("# TYPE {name} "))).unwrap();
+        let suffix = if kind == "counter" { "_total" } else { "" };
+        table.push_str(&format!("| `{name}{suffix}` | {kind} | {} |\n", help.trim_end_matches('.')));
+    }
+    table
+}
+
+/// The table of metrics in the documentation is that of the code. `EBS_WRITE_DOCS=1` writes it.
+///
+/// Rule: own rule (house)
+#[test]
+fn the_metrics_in_the_documentation_are_those_of_the_code() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (begin, end) = ("<!-- table of the code: metrics -->\n", "<!-- end of metrics -->\n");
+    let (before, rest) = page.split_once(begin).unwrap();
+    let (_, after) = rest.split_once(end).unwrap();
+    let wanted = format!("{before}{begin}{}{end}{after}", table());
+    if std::env::var_os("EBS_WRITE_DOCS").is_some_and(|value| value == "1") {
+        std::fs::write(&path, wanted).unwrap();
+    } else {
+        assert!(page == wanted, "docs/metrics.md is not as the code says: run this test with EBS_WRITE_DOCS=1");
+    }
+}
+
+#[derive(Debug)]
+struct Volumes(Mutex<Vec<UnhealthyVolume>>);
+
+impl UnhealthyVolumes for Volumes {
+    fn unhealthy(&self) -> Vec<UnhealthyVolume> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// Each volume of the node that is not healthy is a gauge with its status and reason, for as long as it is not.
+///
+/// Rule: D-35
+#[test]
+fn each_volume_that_is_not_healthy_is_a_gauge_for_as_long_as_it_is_not() {
+    let volume = UnhealthyVolume { volume_id: "vol-1".to_owned(), status: "Degraded", reason: "ReadOnlyAfterErrors" };
+    let volumes = Arc::new(Volumes(Mutex::new(vec![volume])));
+    let metrics = Metrics::new(MetricsConfig { volumes: Some(Arc::clone(&volumes) as _), ..MetricsConfig::default() });
+    let name = "aws_ebs_csi_volume_unhealthy{";
+    let line = r#"aws_ebs_csi_volume_unhealthy{volume_id="vol-1",status="Degraded",reason="ReadOnlyAfterErrors"} 1"#;
+    assert_eq!(lines(&metrics.page(), name), [line]);
+    volumes.0.lock().unwrap().clear();
+    assert!(lines(&metrics.page(), name).is_empty());
+    assert!(!Metrics::default().page().contains("aws_ebs_csi_volume_unhealthy"));
+}

@@ -2,7 +2,7 @@
 
 use ebs_ec2::{
     AttachRequest, Attachments, ClusterNodes, CopyVolume, CreateSnapshot, CreateVolume, DetachRequest, Ec2Error,
-    Instances, LockSnapshot, ModifyVolume, PageRequest, Place, SnapshotQuery, Snapshots, VolumeQuery, Volumes,
+    Instances, LockSnapshot, ModifyVolume, PageRequest, Place, SnapshotQuery, Snapshots, Volumes,
 };
 use ebs_types::{DeviceName, Gib, HyperPodNode, InstanceId, SnapshotId, Tags, VolumeId, VolumeType, ZoneName};
 
@@ -94,7 +94,7 @@ async fn of_volume(action: &str, wire: &Wire, volume: VolumeId) -> Result<(), Ec
         }
         "CopyVolumes" => wire.ec2.copy_volume(&copy(volume)).await.map(drop),
         "DeleteVolume" => wire.ec2.delete_volume(&volume).await,
-        "DescribeVolumes" => wire.ec2.describe_volumes(&VolumeQuery::All, &page).await.map(drop),
+        "DescribeVolumes" => wire.ec2.describe_volumes(&crate::server::managed_volumes(), &page).await.map(drop),
         "DescribeVolumesModifications" => wire.ec2.describe_modifications(&[volume], &page).await.map(drop),
         "CreateTags" => wire.ec2.create_tags(volume.as_str(), &Tags::new()).await,
         "ModifyVolume" => {

@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use ebs_metadata::{LimitFlags, attach_limit};
 use ebs_types::{DriverName, Tags};
 
 use super::map;
@@ -44,6 +45,7 @@ fn tables() -> Vec<Table> {
         table("docs/tagging.md", "templates", templates()),
         table("docs/tagging.md", "reserved keys", reserved_keys()),
         table("docs/tagging.md", "limits", limits()),
+        table("docs/node.md", "attachment limits", attachment_limits()),
     ]
 }
 
@@ -88,6 +90,20 @@ fn reserved_keys() -> String {
     let prefixes = reserved_prefixes(&DriverName::default());
     let prefixes = prefixes.map(|prefix| [format!("`{prefix}`"), "all keys that start so".to_owned()]);
     markdown(["key", "reserved is"], exact.into_iter().chain(prefixes))
+}
+
+/// What a few instance types can have, and what a node of that type reports with its root volume alone.
+fn attachment_limits() -> String {
+    let types = ["t3.medium", "m5.large", "c5d.12xlarge", "g5.48xlarge", "m7i.large", "m7i.48xlarge", "t2.micro"];
+    let rows = types.into_iter().map(|name| {
+        let of_type = ebs_types::attachment_limit(name);
+        let shared = if of_type.kind == ebs_types::LimitKind::Shared { "yes" } else { "no" };
+        let reported = |cards| attach_limit(name, 0, cards, &LimitFlags::default()).to_string();
+        let limit = of_type.limit.to_string();
+        [format!("`{name}`"), limit, shared.to_owned(), reported(1), reported(3)]
+    });
+    let head = ["type", "EC2's limit", "shared with interfaces", "reported with 1 interface", "with 3"];
+    markdown(head, rows)
 }
 
 fn limits() -> String {

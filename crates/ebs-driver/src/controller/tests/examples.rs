@@ -101,6 +101,29 @@ async fn every_class_in_the_documentation_makes_a_volume_or_a_snapshot() {
     assert!(classes >= 4 && snapshot_classes >= 3 && attributes_classes >= 2, "so many classes were found: {found:?}");
 }
 
+/// The PersistentVolume of the documentation of node-local volumes is published as it stands, sets its file system where it
+/// counts, and has no attribute that nobody reads.
+///
+/// Rule: node.md 16, N-4; D-73
+#[tokio::test(start_paused = true)]
+async fn the_node_local_volume_in_the_documentation_is_published_with_its_file_system() {
+    let volumes = objects("docs/node-local-volumes.md");
+    let [volume] = &volumes[..] else { panic!("{volumes:?}") };
+    let csi = |key: &str| volume.text(&["spec", "csi", key]);
+    assert_eq!([volume.text(&["kind"]), csi("driver")], ["PersistentVolume", "ebs.csi.aws.com"]);
+    assert!(["ext3", "ext4", "xfs"].contains(&csi("fsType")), "{volume:?}");
+    assert!(volume.at(&["spec", "csi", "volumeAttributes"]).is_none(), "nobody reads them");
+    let world = super::node_local::world().await;
+    super::node_local::attached_by_hand(&world).await;
+    let request = super::node_local::request(csi("volumeHandle"), world.here.as_str());
+    let shared = capability(
+        AccessType::Mount(MountVolume { fs_type: csi("fsType").to_owned(), ..MountVolume::default() }),
+        Mode::MultiNodeMultiWriter,
+    );
+    let request = ControllerPublishVolumeRequest { volume_capability: Some(shared), ..request };
+    assert!(world.publish_as(request).await.expect("published").contains_key("volumeID"));
+}
+
 async fn apply_class(what: &str, class: &Yaml) {
     let world = World::start().await;
     let source = if class.at(&["parameters", "volumeInitializationRate"]).is_some() {

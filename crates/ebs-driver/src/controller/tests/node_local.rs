@@ -6,7 +6,7 @@ use super::*;
 const HANDLE: &str = "local-ebs://dev/xvdbz";
 
 /// A driver with node-local volumes switched on.
-async fn world() -> World {
+pub(super) async fn world() -> World {
     let mut world = World::start().await;
     let options = ControllerOptions { node_local_volumes: true, ..ControllerOptions::default() };
     let cloud = Cloud::new(Arc::new(world.ec2.clone()), CloudConfig::new(DriverName::default()));
@@ -15,7 +15,7 @@ async fn world() -> World {
 }
 
 /// A volume that somebody else has attached to the first instance as `/dev/xvdbz`.
-async fn attached_by_hand(world: &World) -> String {
+pub(super) async fn attached_by_hand(world: &World) -> String {
     let volume = world.volume("by-hand").await;
     let request = AttachRequest {
         volume: VolumeId::parse(&volume).expect("an id"),
@@ -27,7 +27,7 @@ async fn attached_by_hand(world: &World) -> String {
     volume
 }
 
-fn request(handle: &str, node: &str) -> ControllerPublishVolumeRequest {
+pub(super) fn request(handle: &str, node: &str) -> ControllerPublishVolumeRequest {
     ControllerPublishVolumeRequest {
         volume_id: handle.to_owned(),
         node_id: node.to_owned(),

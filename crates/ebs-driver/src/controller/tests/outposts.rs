@@ -92,8 +92,8 @@ async fn the_topology_of_a_volume_is_what_ec2_says_of_it() {
     use ebs_ec2::{Page, PageRequest, VolumeQuery, Volumes as _};
     let world = World::start().await;
     world.volume("pvc-1").await;
-    let Page { items, .. } =
-        world.ec2.describe_volumes(&VolumeQuery::All, &PageRequest::default()).await.expect("lists");
+    let query = VolumeQuery::Tag { key: DriverName::VOLUME_NAME_TAG.to_owned(), values: vec!["pvc-1".to_owned()] };
+    let Page { items, .. } = world.ec2.describe_volumes(&query, &PageRequest::default()).await.expect("lists");
     let mut volume = items.into_iter().find(|v| v.csi_name() == Some("pvc-1")).expect("it is there");
     let driver = DriverName::default();
     volume.outpost_arn = Some(ARN.to_owned());

@@ -53,16 +53,68 @@ fn a_publish_compares_device_root_and_attributes() {
     let source = entry(DEVICE, "ext4", "rw,nosuid");
     let target = |options| entry(DEVICE, "ext4", options);
     let ro = flags(&["ro"]);
-    assert_eq!(published(None, &source, &ro), Ok(Mounted::No));
-    assert_eq!(published(Some(&target("ro,nosuid")), &source, &ro), Ok(Mounted::AsWanted));
-    assert_eq!(published(Some(&target("rw,nosuid")), &source, &flags(&["rw", "discard"])), Ok(Mounted::AsWanted));
+    assert_eq!(published(None, &source, None, &ro), Ok(Mounted::No));
+    assert_eq!(published(Some(&target("ro,nosuid")), &source, None, &ro), Ok(Mounted::AsWanted));
+    assert_eq!(published(Some(&target("rw,nosuid")), &source, None, &flags(&["rw", "discard"])), Ok(Mounted::AsWanted));
     for (found, wanted) in [("rw,nosuid", &ro), ("ro,nosuid", &flags(&[]))] {
-        let outcome = published(Some(&target(found)), &source, wanted);
+        let outcome = published(Some(&target(found)), &source, None, wanted);
         assert!(matches!(outcome, Err(Refused::MountedDifferently { .. })), "{found}: {outcome:?}");
     }
     let below = MountEntry { root: "/sub".into(), ..target("ro,nosuid") };
-    assert!(matches!(published(Some(&below), &source, &ro), Err(Refused::MountedDifferently { .. })));
-    assert!(matches!(published(Some(&entry(OTHER, "ext4", "ro")), &source, &ro), Err(Refused::OtherMount { .. })));
+    assert!(matches!(published(Some(&below), &source, None, &ro), Err(Refused::MountedDifferently { .. })));
+    assert!(matches!(
+        published(Some(&entry(OTHER, "ext4", "ro")), &source, None, &ro),
+        Err(Refused::OtherMount { .. })
+    ));
+}
+
+/// A stage or publish that asks for another security context, journal mode or file system than is mounted is refused as
+/// existing; words that the kernel does not repeat as they were given decide nothing.
+///
+/// Rule: node.md N-5
+#[test]
+fn another_context_journal_mode_or_file_system_than_is_mounted_is_refused_as_existing() {
+    let with = |words: &str| {
+        let line = format!("36 35 {DEVICE} / /staging rw,relatime - ext4 /dev/nvme1n1 {words}\n");
+        MountTable::parse(line.as_bytes()).entries()[0].clone()
+    };
+    let differs = |has: &str, asked: &[&str]| {
+        let (entry, options) = (with(has), flags(asked));
+        let staged = staged(Some(&entry), DEVICE, FsType::Ext4, &options);
+        let unpublished = published(None, &entry, Some(FsType::Ext4), &options);
+        let published = published(Some(&entry), &entry, Some(FsType::Ext4), &options);
+        let differ = |outcome: &Result<Mounted, Refused>| matches!(outcome, Err(Refused::MountedDifferently { .. }));
+        assert_eq!(differ(&staged), differ(&published), "{has} {asked:?}: {staged:?}, {published:?}");
+        assert_eq!(differ(&staged), differ(&unpublished), "{has} {asked:?}: {staged:?}, {unpublished:?}");
+        differ(&staged)
+    };
+    let (one, other) = (r#"context="a:b:c:s0:c1,c2""#, r#"context="a:b:c:s0:c1,c3""#);
+    for (has, asked) in [
+        ("rw", &[one][..]),
+        (r#"rw,context="a:b:c:s0:c1,c2""#, &[]),
+        (r#"rw,context="a:b:c:s0:c1,c2""#, &[other]),
+        ("rw", &["data=journal"]),
+        ("rw,data=journal", &["data=ordered"]),
+        ("rw,errors=remount-ro", &["errors=panic"]),
+    ] {
+        assert!(differs(has, asked), "{has} {asked:?}");
+    }
+    for (has, asked) in [
+        (r#"rw,context="a:b:c:s0:c1,c2""#, &[one][..]),
+        ("rw,seclabel", &[]),
+        ("rw,context=a:b:c:s0", &[r#"context="a:b:c:s0""#]),
+        ("rw", &["data=ordered", "errors=continue", "allocsize=64m", "discard", "delalloc"]),
+        ("rw,data=journal,allocsize=65536k", &["data=journal", "allocsize=64m"]),
+        ("rw,data=writeback", &[]),
+    ] {
+        assert!(!differs(has, asked), "{has} {asked:?}");
+    }
+    let source = with("rw");
+    for entry in [None, Some(&source)] {
+        let outcome = published(entry, &source, Some(FsType::Xfs), &flags(&[]));
+        assert!(matches!(outcome, Err(Refused::MountedDifferently { .. })), "{outcome:?}");
+        assert!(published(entry, &source, Some(FsType::Ext3), &flags(&[])).is_ok(), "one family");
+    }
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn each_missing_or_wrong_field_of_a_stage_is_refused_before_anything_is_looked_a
         (|r| r.volume_capability = None, "no volume capability"),
         (|r| r.volume_capability = Some(capability(None, Mode::SingleNodeReaderOnly)), "READER_ONLY"),
         (|r| r.volume_capability = Some(capability(None, Mode::SingleNodeWriter)), "neither block nor mount"),
-        (|r| r.volume_id = "local-ebs://dev/xvdbz".to_owned(), "node-local"),
+        (|r| r.volume_id = LOCAL.to_owned(), "volumeID"),
         (|r| r.staging_target_path = "staging".to_owned(), "relative"),
         (|r| r.staging_target_path = "/a/../b".to_owned(), "staging_target_path"),
         (|r| r.volume_context = map(&[("partition", "-1")]), "partition"),
@@ -197,8 +197,76 @@ fn a_publish_refuses_paths_that_cannot_be_targets() {
         let error = publish(|r| r.target_path = bad.to_owned()).expect_err(bad);
         assert_eq!(error.meaning(), Meaning::InvalidArgument, "{bad:?}");
     }
-    let local = publish(|r| r.volume_id = "local-ebs://dev/xvdbz".to_owned()).unwrap_err();
-    assert!(matches!(local, RequestError::NodeLocal { .. }));
+}
+
+const LOCAL: &str = "local-ebs://dev/xvdbz";
+
+/// On the node a node-local handle names the volume in the publish context; with none, or with one that is none, there is
+/// nothing to work on.
+///
+/// Rule: node.md 5.2, 16
+#[test]
+fn a_node_local_handle_names_the_volume_in_the_publish_context() {
+    let local = |id: &str| map(&[("devicePath", "/dev/xvdbz"), ("volumeID", id)]);
+    let plan = stage(|r| {
+        r.volume_id = LOCAL.to_owned();
+        r.publish_context = local("vol-0abc");
+    });
+    let plan = plan.unwrap().unwrap();
+    assert_eq!((plan.volume.as_str(), plan.handle), ("vol-0abc", Handle::NodeLocal(LOCAL.to_owned())));
+    let plan = publish(|r| {
+        r.volume_id = LOCAL.to_owned();
+        r.publish_context = local("vol-0abc");
+    });
+    assert_eq!(plan.unwrap().volume.as_str(), "vol-0abc");
+    for (id, word) in [("", "volumeID"), ("xvdbz", "volumeID")] {
+        let error = publish(|r| {
+            r.volume_id = LOCAL.to_owned();
+            r.publish_context = local(id);
+        });
+        let error = error.expect_err(id);
+        assert_eq!(error.meaning(), Meaning::InvalidArgument);
+        assert!(crate::status::chain(&error).contains(word), "{error}");
+    }
+}
+
+/// A node-local volume may be one writer's or several nodes', also with a file system, when it is staged, published and
+/// grown; a volume of EC2's with a file system may not be several nodes'.
+///
+/// Rule: node.md 3, N-2
+#[test]
+fn a_node_local_volume_with_a_file_system_may_be_several_nodes() {
+    let shared = |mode| Some(capability(mount("ext4", &[]).access_type, mode));
+    let expand = |handle: &str, mode| {
+        let request = NodeExpandVolumeRequest {
+            volume_id: handle.to_owned(),
+            volume_path: "/path".to_owned(),
+            volume_capability: shared(mode),
+            ..NodeExpandVolumeRequest::default()
+        };
+        ExpandRequest::parse(&request).map(drop)
+    };
+    let staged = |handle: &str, mode| {
+        let ended = stage(|r| {
+            (r.volume_id, r.volume_capability) = (handle.to_owned(), shared(mode));
+            r.publish_context.insert("volumeID".to_owned(), "vol-0abc".to_owned());
+        });
+        ended.map(drop)
+    };
+    let published = |handle: &str, mode| {
+        let ended = publish(|r| {
+            (r.volume_id, r.volume_capability) = (handle.to_owned(), shared(mode));
+            r.publish_context.insert("volumeID".to_owned(), "vol-0abc".to_owned());
+        });
+        ended.map(drop)
+    };
+    for mode in [Mode::SingleNodeWriter, Mode::MultiNodeMultiWriter] {
+        assert_eq!([staged(LOCAL, mode), published(LOCAL, mode), expand(LOCAL, mode)], [Ok(()), Ok(()), Ok(())]);
+    }
+    let refused = |outcome| matches!(outcome, Err(RequestError::Capability(_)));
+    for (handle, mode) in [("vol-0abc", Mode::MultiNodeMultiWriter), (LOCAL, Mode::MultiNodeReaderOnly)] {
+        assert!(refused(staged(handle, mode)) && refused(published(handle, mode)) && refused(expand(handle, mode)));
+    }
 }
 
 #[test]
@@ -208,5 +276,5 @@ fn a_path_that_cannot_be_is_one_where_no_volume_is_found() {
         volume_path: "some/path".to_owned(),
         ..NodeExpandVolumeRequest::default()
     };
-    assert_eq!(Expand::parse(&request).unwrap_err().meaning(), Meaning::NotFound);
+    assert_eq!(ExpandRequest::parse(&request).unwrap_err().meaning(), Meaning::NotFound);
 }

@@ -1,7 +1,8 @@
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::sync::mpsc;
+use std::time::Duration;
 
-use ebs_testkit::loop_device::LoopDevice;
+use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::*;
@@ -47,4 +48,48 @@ async fn a_disk_that_hangs_is_in_the_way_of_its_own_volume_alone() {
     let outcome = find(&config, &query(&hung)).await;
     assert!(matches!(&outcome, Err(DeviceError::Stuck(stuck)) if stuck.to_string().contains("nvme1n1")), "{outcome:?}");
     release.send(()).unwrap();
+}
+
+/// How long a device that is there may take to be found on a busy machine.
+const BOUND: Duration = Duration::from_secs(60);
+
+/// A search for a volume whose simulated device is not there yet.
+fn late(directory: &Path, volume: &VolumeId) -> (Arc<MounterConfig>, DeviceQuery) {
+    let config = MounterConfig { simulated_devices: Some(directory.to_owned()), ..MounterConfig::new(directory) };
+    (Arc::new(config), DeviceQuery { volume: volume.clone(), hint: None, partition: None })
+}
+
+/// A late device is found because the kernel says that it has come.
+///
+/// Rule: node.md N-9
+#[tokio::test]
+async fn a_late_device_is_found_because_the_kernel_says_that_it_has_come() {
+    let directory = tempfile::tempdir().unwrap();
+    let volume = unused_volume_id();
+    let (config, query) = late(directory.path(), &volume);
+    // Nothing but the kernel's word has it look again.
+    let search = find_late(&config, &query, Arrivals::without_doubt(), Instant::now() + BOUND);
+    tokio::pin!(search);
+    assert!(tokio::time::timeout(Duration::from_millis(100), &mut search).await.is_err(), "it is not there yet");
+    let disk = LoopDevice::new_in(directory.path(), &volume, 1 << 20).unwrap();
+    let found = search.await.unwrap();
+    assert_eq!(found.path(), disk.path());
+}
+
+/// Where the kernel's word cannot be had, late devices are looked for again and again, for a bounded time.
+///
+/// Rule: node.md N-9
+#[tokio::test]
+async fn without_the_kernels_word_late_devices_are_looked_for_again_and_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let volume = unused_volume_id();
+    let (config, query) = late(directory.path(), &volume);
+    let soon = Instant::now() + Duration::from_millis(300);
+    let missing = find_late(&config, &query, Arrivals::deaf(), soon).await;
+    assert!(matches!(missing, Err(DeviceError::Missing { .. })), "{missing:?}");
+    let search = find_late(&config, &query, Arrivals::deaf(), Instant::now() + BOUND);
+    tokio::pin!(search);
+    assert!(tokio::time::timeout(Duration::from_millis(100), &mut search).await.is_err(), "it is not there yet");
+    let disk = LoopDevice::new_in(directory.path(), &volume, 1 << 20).unwrap();
+    assert_eq!(search.await.unwrap().path(), disk.path());
 }

@@ -1,9 +1,12 @@
 //! Bind mounts that appear with all their attributes or not at all (`node.md` N-19).
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::Path;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::CWD;
 use rustix::io::Errno;
@@ -26,13 +29,39 @@ const ATIME_MASK: u64 = 0x70;
 
 /// Makes `target` show `source` with the attributes of the source's mount and those given besides.
 ///
-/// With mount_setattr(2) (Linux 5.12) the mount is complete before it is attached to the tree. Without, it is attached,
-/// changed, and detached again if the change is refused.
-pub(crate) fn mount_bound(source: &Path, target: &Path, attributes: &BTreeSet<Attribute>) -> io::Result<()> {
+/// With mount_setattr(2) (Linux 5.12) the mount is complete before it is attached to the tree. Without, it is completed at a
+/// place of its own below `workshop`, and then shown at the target, for which the kernel copies it with its attributes: at
+/// no time is there a mount at the target that lacks some, whenever this process dies.
+pub(crate) fn mount_bound(
+    source: &Path,
+    target: &Path,
+    attributes: &BTreeSet<Attribute>,
+    workshop: &Path,
+) -> io::Result<()> {
     match atomically(source, target, attributes) {
-        Err(Errno::NOSYS | Errno::PERM) => in_two_steps(source, target, attributes),
+        Err(Errno::NOSYS | Errno::PERM) => by_way_of(workshop, source, target, attributes),
         outcome => outcome.map_err(io::Error::from),
     }
+}
+
+/// Takes away what a process that was killed in the middle of a bind has left in its workshop. Only copies of mounts are
+/// there, so nothing is lost with them.
+pub(crate) fn clear_workshop(workshop: &Path) -> io::Result<()> {
+    let places = match fs::read_dir(workshop) {
+        Ok(places) => places,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for place in places {
+        clear(&place?.path())?;
+    }
+    Ok(())
+}
+
+fn clear(place: &Path) -> io::Result<()> {
+    // Only a mount point can be unmounted, and of one place there may be several.
+    while rustix::mount::unmount(place, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH).is_ok() {}
+    if fs::symlink_metadata(place)?.is_dir() { fs::remove_dir(place) } else { fs::remove_file(place) }
 }
 
 fn atomically(source: &Path, target: &Path, attributes: &BTreeSet<Attribute>) -> Result<(), Errno> {
@@ -67,6 +96,7 @@ fn mount_attr(attributes: &BTreeSet<Attribute>) -> MountAttr {
             | Attribute::DirSync
             | Attribute::LazyTime
             | Attribute::MandatoryLocks
+            | Attribute::InodeVersion
             | Attribute::Silent => {}
         }
     }
@@ -96,17 +126,30 @@ fn set_attributes(mount: &OwnedFd, attr: &MountAttr) -> Result<(), Errno> {
     Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
 }
 
-fn in_two_steps(source: &Path, target: &Path, attributes: &BTreeSet<Attribute>) -> io::Result<()> {
+fn by_way_of(workshop: &Path, source: &Path, target: &Path, attributes: &BTreeSet<Attribute>) -> io::Result<()> {
     // A remount replaces all attributes, so those of the source come along.
     let wanted = attributes.iter().fold(inherited(source)?, |flags, attribute| flags | super::flag(*attribute));
-    rustix::mount::mount_bind(source, target)?;
-    rustix::mount::mount_remount(target, wanted | MountFlags::BIND, "").map_err(|refused| match rustix::mount::unmount(
-        target,
-        UnmountFlags::NOFOLLOW,
-    ) {
-        Ok(()) => refused.into(),
-        Err(stays) => io::Error::other(format!("{refused}; and a bind mount without them stays behind: {stays}")),
-    })
+    let place = place_in(workshop, source)?;
+    let bound = rustix::mount::mount_bind(source, &place)
+        .and_then(|()| rustix::mount::mount_remount(&place, wanted | MountFlags::BIND, ""))
+        .and_then(|()| rustix::mount::mount_bind(&place, target));
+    if let Err(error) = clear(&place) {
+        tracing::warn!(place = %place.display(), %error, "a mount that was needed for a moment stays behind");
+    }
+    bound.map_err(io::Error::from)
+}
+
+/// An unused place of the kind that the source is: a directory, or a file for a device.
+fn place_in(workshop: &Path, source: &Path) -> io::Result<PathBuf> {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(workshop)?;
+    let place = workshop.join(format!("{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed)));
+    if fs::metadata(source)?.is_dir() {
+        fs::create_dir(&place)?
+    } else {
+        drop(fs::File::create_new(&place)?)
+    }
+    Ok(place)
 }
 
 /// The attributes of the mount that a path lies on.
@@ -143,24 +186,66 @@ mod tests {
         entry.map_or_else(String::new, |fields| fields[5].clone())
     }
 
-    #[test]
-    fn on_old_kernels_a_bind_in_two_steps_has_its_attributes_and_those_of_its_source() {
+    /// Runs a test with a directory that holds `source`, a tmpfs with `nodev`, and an empty `target`.
+    fn with_places(test: impl FnOnce(&Path, &Path, &Path) + Send + 'static) {
         ebs_testkit::mount_namespace::in_mount_namespace(|| async {
             let place = tempfile::tempdir().unwrap();
             let place = place.path().canonicalize().unwrap();
             let (source, target) = (place.join("source"), place.join("target"));
-            std::fs::create_dir(&source).unwrap();
-            std::fs::create_dir(&target).unwrap();
+            fs::create_dir(&source).unwrap();
+            fs::create_dir(&target).unwrap();
             rustix::mount::mount("none", &source, "tmpfs", MountFlags::NODEV, None).unwrap();
-            in_two_steps(&source, &target, &BTreeSet::from([Attribute::ReadOnly])).unwrap();
-            assert_eq!(words_at(&target), "ro,nodev,relatime");
-            assert_eq!(words_at(&source), "rw,nodev,relatime");
+            test(&source, &target, &place.join("binding"));
+            // The namespace outlives the directory.
+            clear_workshop(&place.join("binding")).unwrap();
+            for mounted in [&target, &source] {
+                while rustix::mount::unmount(mounted, UnmountFlags::empty()).is_ok() {}
+            }
         });
     }
 
-    /// A bind mount whose attributes are refused leaves nothing mounted.
+    /// On kernels before 5.12 too a bind has its attributes, and those of its source, from its first moment.
     ///
     /// Rule: node.md N-19
+    #[test]
+    fn on_old_kernels_a_bind_has_its_attributes_and_those_of_its_source() {
+        with_places(|source, target, workshop| {
+            by_way_of(workshop, source, target, &BTreeSet::from([Attribute::ReadOnly])).unwrap();
+            let words = words_at(target);
+            assert!(words.starts_with("ro,") && words.contains("nodev"), "{words}");
+            assert_eq!(fs::read_dir(workshop).unwrap().count(), 0);
+            // A file, as for a raw device.
+            fs::write(source.join("file"), "x").unwrap();
+            let file = target.with_file_name("file");
+            fs::write(&file, "").unwrap();
+            by_way_of(workshop, &source.join("file"), &file, &BTreeSet::from([Attribute::ReadOnly])).unwrap();
+            assert_eq!(fs::write(&file, "y").unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);
+            rustix::mount::unmount(&file, UnmountFlags::empty()).unwrap();
+        });
+    }
+
+    /// What fails, or is killed, on the way of a bind on kernels before 5.12 leaves nothing at the target, and what it leaves
+    /// elsewhere is taken away.
+    ///
+    /// Rule: node.md N-19
+    #[test]
+    fn on_old_kernels_a_bind_that_does_not_come_to_its_end_leaves_nothing_mounted() {
+        with_places(|source, target, workshop| {
+            let missing = target.with_file_name("missing");
+            by_way_of(workshop, source, &missing, &BTreeSet::from([Attribute::ReadOnly])).unwrap_err();
+            assert_eq!(fs::read_dir(workshop).unwrap().count(), 0);
+            // Killed before the remount, and killed before the end.
+            for place in ["1-0", "1-1"].map(|name| workshop.join(name)) {
+                fs::create_dir(&place).unwrap();
+                rustix::mount::mount_bind(source, &place).unwrap();
+            }
+            assert_eq!(words_at(target), "");
+            clear_workshop(workshop).unwrap();
+            assert_eq!(fs::read_dir(workshop).unwrap().count(), 0);
+            assert_ne!(words_at(source), "", "the mount itself stays");
+        });
+    }
+
     #[test]
     fn a_bind_whose_attributes_are_refused_leaves_nothing_mounted() {
         ebs_testkit::mount_namespace::in_mount_namespace(|| async {

@@ -1,10 +1,11 @@
-//! Block devices: numbers, sizes and the serial number of an NVMe controller.
+//! Block devices: numbers, sizes, the serial number and the statistics of an NVMe controller.
 
+use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
-use rustix::ioctl::{Getter, Opcode, Updater, ioctl, opcode};
+use rustix::ioctl::{Getter, Ioctl, IoctlOutput, Opcode, ioctl, opcode};
 
 use crate::device_number::DeviceNumber;
 
@@ -54,29 +55,77 @@ struct NvmeAdminCommand {
     result: u32,
 }
 
-/// Identify controller is admin command 6 with CNS 1; the answer has 4096 bytes, 20 of them from byte 4 on the serial.
-const IDENTIFY: u8 = 6;
-const IDENTIFY_CONTROLLER: u32 = 1;
-const IDENTIFY_BYTES: u32 = 4096;
-const IDENTIFY_TIMEOUT_MILLISECONDS: u32 = 5_000;
+/// The command is carried out; the answer is the status that the controller gives it, 0 for success.
+struct NvmeAdmin<'command>(&'command mut NvmeAdminCommand);
+
+// SAFETY: the opcode is NVME_IOCTL_ADMIN_CMD, and the pointer is to its argument, which has the kernel's layout (72 bytes,
+// checked by a test) and is borrowed for as long as this value lives. Where `address` and `data_length` lead to is the
+// caller's matter, who must own that memory: the type is private to this file.
+unsafe impl Ioctl for NvmeAdmin<'_> {
+    type Output = IoctlOutput;
+    const IS_MUTATING: bool = true;
+
+    fn opcode(&self) -> Opcode {
+        NVME_ADMIN
+    }
+
+    fn as_ptr(&mut self) -> *mut c_void {
+        std::ptr::from_mut(self.0).cast()
+    }
+
+    unsafe fn output_from_ptr(out: IoctlOutput, _argument: *mut c_void) -> rustix::io::Result<IoctlOutput> {
+        Ok(out)
+    }
+}
+
+/// Answers of the controller that are asked for here have this length.
+const ANSWER: usize = 4096;
+const ANSWER_BYTES: u32 = 4096;
+const TIMEOUT_MILLISECONDS: u32 = 5_000;
+
+/// Identify controller is admin command 6 with CNS 1; of the answer 20 bytes from byte 4 on are the serial number.
+fn identify_controller() -> NvmeAdminCommand {
+    NvmeAdminCommand { opcode: 6, dwords_10_15: [1, 0, 0, 0, 0, 0], ..NvmeAdminCommand::default() }
+}
+
+/// Get log page is admin command 2; the page is 0xD0, and the transfer is counted in words of 4 bytes, less one.
+fn statistics_page() -> NvmeAdminCommand {
+    let words = 0xD0 | ((ANSWER_BYTES / 4 - 1) << 16);
+    NvmeAdminCommand { opcode: 2, namespace: 1, dwords_10_15: [words, 0, 0, 0, 0, 0], ..NvmeAdminCommand::default() }
+}
+
+/// Asks the controller behind an open namespace. The command must be one that changes nothing and answers with 4096 bytes.
+fn ask_controller(device: &File, command: NvmeAdminCommand) -> io::Result<Box<[u8; ANSWER]>> {
+    let mut answer = Box::new([0_u8; ANSWER]);
+    let mut command = NvmeAdminCommand {
+        address: u64::try_from(answer.as_mut_ptr().expose_provenance()).map_err(io::Error::other)?,
+        data_length: ANSWER_BYTES,
+        timeout_milliseconds: TIMEOUT_MILLISECONDS,
+        ..command
+    };
+    // SAFETY: the kernel writes `data_length` = 4096 bytes to `address`, which is `answer`: that long, writable, alive
+    // until after the call and not otherwise used during it. On what is no NVMe device it fails with ENOTTY.
+    let status = unsafe { ioctl(device, NvmeAdmin(&mut command)) }?;
+    if status == 0 {
+        Ok(answer)
+    } else {
+        Err(io::Error::other(format!("the NVMe controller answers status {status:#x}")))
+    }
+}
 
 /// The serial number that the NVMe controller behind an open namespace reports of itself.
 pub(crate) fn nvme_serial(device: &File) -> io::Result<String> {
-    let mut answer = Box::new([0_u8; 4096]);
-    let mut command = NvmeAdminCommand {
-        opcode: IDENTIFY,
-        address: u64::try_from(answer.as_mut_ptr().expose_provenance()).map_err(io::Error::other)?,
-        data_length: IDENTIFY_BYTES,
-        timeout_milliseconds: IDENTIFY_TIMEOUT_MILLISECONDS,
-        ..NvmeAdminCommand::default()
-    };
-    command.dwords_10_15[0] = IDENTIFY_CONTROLLER;
-    // SAFETY: the opcode is NVME_IOCTL_ADMIN_CMD and `command` has the layout of its argument (72 bytes, checked by a
-    // test). The kernel writes `data_length` = 4096 bytes to `address`, which is `answer`: that long, writable, alive
-    // until after the call and not otherwise used during it. Identify changes nothing on the device.
-    let status = unsafe { ioctl(device, Updater::<NVME_ADMIN, _>::new(&mut command)) };
-    status?;
-    Ok(String::from_utf8_lossy(&answer[4..24]).trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned())
+    Ok(serial_in(&*ask_controller(device, identify_controller())?))
+}
+
+/// The serial number in the page that describes a controller, without the blanks that fill it up.
+pub(crate) fn serial_in(page: &[u8; ANSWER]) -> String {
+    String::from_utf8_lossy(&page[4..24]).trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned()
+}
+
+/// The page in which an EBS volume counts its operations.
+pub(crate) fn nvme_statistics_page(device: &File) -> io::Result<Box<[u8; ANSWER]>> {
+    ask_controller(device, statistics_page())
 }
 
 #[cfg(test)]
@@ -92,10 +141,23 @@ mod tests {
         assert_eq!(std::mem::offset_of!(NvmeAdminCommand, timeout_milliseconds), 64);
     }
 
+    /// The statistics page is asked for as 1024 words of 4 bytes, counted from zero, into a buffer of 4096 bytes.
+    ///
+    /// Rule: runtime.md R-8
+    #[test]
+    fn the_statistics_page_is_asked_for_in_words_counted_from_zero() {
+        let command = statistics_page();
+        assert_eq!((command.opcode, command.namespace, command.dwords_10_15[0]), (2, 1, 0x03FF_00D0));
+        assert_eq!(usize::try_from(ANSWER_BYTES).unwrap(), ANSWER);
+        assert_eq!(NVME_ADMIN, 0xC048_4E41);
+        assert_eq!((identify_controller().opcode, identify_controller().dwords_10_15[0]), (6, 1));
+    }
+
     #[test]
     fn what_is_no_nvme_device_has_no_controller_to_ask() {
         let file = tempfile::tempfile().unwrap();
         assert!(nvme_serial(&file).is_err());
+        assert!(nvme_statistics_page(&file).is_err());
         assert!(block_size(&file).is_err());
         assert!(is_block_read_only(&file).is_err());
         assert_eq!(block_device_number(&file.metadata().unwrap()), None);

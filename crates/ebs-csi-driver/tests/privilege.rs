@@ -1,0 +1,315 @@
+//! The rights that the node service needs (`docs/security.md`), enforced on a running one: `deploy/security` is what its
+//! pod may be given. Needs root and runc; every test has a mount namespace of its own.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use ebs_testkit::content;
+use ebs_testkit::csi_client::{Access, GIB, new_volume, refused};
+use ebs_testkit::node_pod::{NodePod, Rights, run_in_pod};
+use ebs_testkit::on_node::VolumeOnNode;
+use ebs_testkit::process::run_tool;
+use ebs_testkit::world::{World, with_mounts};
+use serde_json::Value;
+
+const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
+const DATA: u64 = 4 << 20;
+const TOOL_BOUND: Duration = Duration::from_secs(60);
+
+/// The capabilities of `docs/security.md`.
+const CAPABILITIES: [&str; 2] = ["CAP_SYS_ADMIN", "CAP_SYS_RESOURCE"];
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn profile() -> anyhow::Result<Value> {
+    let text = std::fs::read(repository().join("deploy/security/seccomp-node.json")).context("the seccomp profile")?;
+    serde_json::from_slice(&text).context("the seccomp profile")
+}
+
+/// The profile without some calls.
+fn profile_without(calls: &[&str]) -> anyhow::Result<Value> {
+    let mut profile = profile()?;
+    for group in profile["syscalls"].as_array_mut().context("syscalls")? {
+        let names = group["names"].as_array_mut().context("names")?;
+        names.retain(|name| !calls.iter().any(|call| name == call));
+    }
+    Ok(profile)
+}
+
+/// The capabilities that this machine can give.
+fn capabilities() -> anyhow::Result<Vec<String>> {
+    let wanted = std::env::var("EBS_TEST_NODE_CAPABILITIES");
+    let wanted: Vec<String> = match &wanted {
+        Ok(list) => list.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect(),
+        Err(_) => CAPABILITIES.map(str::to_owned).into(),
+    };
+    let status = std::fs::read_to_string("/proc/self/status").context("this process's capabilities")?;
+    let bounding = status.lines().find_map(|line| line.strip_prefix("CapBnd:")).context("CapBnd")?;
+    let has_resource = u64::from_str_radix(bounding.trim(), 16)? & (1 << 24) != 0;
+    Ok(wanted.into_iter().filter(|name| has_resource || name != "CAP_SYS_RESOURCE").collect())
+}
+
+async fn world() -> anyhow::Result<World> {
+    World::builder(DRIVER).mode("controller").loop_devices().start().await
+}
+
+/// A volume that the controller outside and the node in its pod lead through its life.
+struct Life<'a> {
+    world: &'a World,
+    pod: &'a NodePod,
+    volume: VolumeOnNode,
+}
+
+impl<'a> Life<'a> {
+    async fn of(world: &'a World, pod: &'a NodePod, access: &Access) -> anyhow::Result<Self> {
+        let node = pod.client().node_info().await.context("NodeGetInfo")?.node_id;
+        let name = format!("pvc-{access:?}").replace(['"', '(', ')'], "-").to_lowercase();
+        let volume = world.client().create_volume(new_volume(&name, 1, access)).await.map_err(refused)?;
+        let volume = VolumeOnNode::new(world.client(), volume, access, &node, &world.kubelet_dir())?;
+        Ok(Self { world, pod, volume })
+    }
+
+    fn node(&mut self) -> &mut VolumeOnNode {
+        self.volume.set_client(self.pod.client());
+        &mut self.volume
+    }
+
+    fn controller(&mut self) -> &mut VolumeOnNode {
+        self.volume.set_client(self.world.client());
+        &mut self.volume
+    }
+
+    async fn bring_up(&mut self) -> anyhow::Result<()> {
+        self.controller().attach().await.map_err(refused).context("attach")?;
+        self.node().stage().await.map_err(refused).context("stage")?;
+        self.node().publish().await.map_err(refused).context("publish")
+    }
+
+    async fn take_down(&mut self) -> anyhow::Result<()> {
+        self.node().unpublish().await.map_err(refused).context("unpublish")?;
+        self.node().unstage().await.map_err(refused).context("unstage")?;
+        self.controller().detach().await.map_err(refused).context("detach")
+    }
+
+    async fn grow(&mut self, gib: i64) -> anyhow::Result<bool> {
+        self.controller().expand_in_ec2(gib).await.map_err(refused).context("expand")
+    }
+
+    async fn end(mut self) -> anyhow::Result<()> {
+        self.take_down().await?;
+        self.world.client().delete_volume(self.volume.id()).await.map_err(refused)
+    }
+}
+
+/// Stage, publish, write, statistics, health, growth, and the same data after another attachment.
+async fn whole_life(world: &World, pod: &NodePod, access: &Access) -> anyhow::Result<()> {
+    let mut life = Life::of(world, pod, access).await?;
+    life.bring_up().await?;
+    let target = life.volume.target.clone();
+    let is_block = *access == Access::Block;
+    let file = target.join("data");
+    let written =
+        if is_block { content::write_device(&target, 7, DATA)? } else { content::write_file(&file, 7, DATA)? };
+    life.node().stats().await.map_err(refused).context("statistics")?;
+    let grown = life.grow(2).await?;
+    // xfs grows in use; ext4 where the kernel lets this process, so here at its next stage, by e2fsck and resize2fs.
+    if grown && *access == Access::Mount("xfs".to_owned()) {
+        let now = life.node().expand_on_node().await.map_err(refused).context("expand on the node")?;
+        ensure!(now == 2 * GIB, "{now} bytes after growth in use");
+    }
+    life.take_down().await?;
+    life.bring_up().await?;
+    if is_block {
+        ensure!(content::hash_start(&target, DATA)? == written, "the data differ");
+        ensure!(content::size_of(&target)? == 2 * GIB.cast_unsigned(), "the device did not grow");
+    } else {
+        ensure!(content::hash_file(&file)? == written, "the data differ");
+        let (total, _) = life.node().stats().await.map_err(refused)?;
+        ensure!(total > GIB * 18 / 10, "{total} bytes after growth");
+    }
+    life.end().await
+}
+
+async fn all_lives(world: &World, pod: &NodePod) -> anyhow::Result<()> {
+    for fs_type in ["ext4", "xfs"] {
+        whole_life(world, pod, &Access::Mount(fs_type.to_owned())).await.context(fs_type)?;
+    }
+    whole_life(world, pod, &Access::Block).await.context("raw block")
+}
+
+/// Under the seccomp profile of `deploy/security`, with the capabilities of `docs/security.md` and a read-only root, a node
+/// service leads ext4, xfs and raw block volumes through their whole lives.
+///
+/// Rule: D-43
+#[test]
+fn a_node_under_the_shipped_profile_leads_volumes_through_their_lives() {
+    with_mounts(|| async {
+        let world = world().await?;
+        let trace = std::env::var_os("EBS_TEST_NODE_TRACE").map(PathBuf::from);
+        let here = trace.as_ref().map(|_| world.kubelet_dir().join("trace"));
+        let rights = match trace {
+            None => Rights { capabilities: capabilities()?, seccomp: Some(profile()?) },
+            // To look at a process is a right that it does not have under the profile.
+            Some(_) => {
+                Rights { capabilities: [capabilities()?, vec!["CAP_SYS_PTRACE".to_owned()]].concat(), seccomp: None }
+            }
+        };
+        let pod = NodePod::start(&world, &rights, here.as_deref()).await?;
+        let lived = all_lives(&world, &pod).await;
+        let lived = lived.with_context(|| format!("the node's log ends:\n{}", pod.log_tail()));
+        lived?;
+        match (here, trace) {
+            // What traces it does not hand the request to end on.
+            (Some(from), Some(to)) => {
+                std::fs::copy(&from, &to).context("keep the trace")?;
+                drop(pod);
+            }
+            _ => pod.stop().await?,
+        }
+        world.finish().await
+    });
+}
+
+/// The profile refuses what the node does not need, to a process with the node's capabilities.
+///
+/// Rule: see `a_node_under_the_shipped_profile_leads_volumes_through_their_lives`
+#[test]
+fn a_call_outside_of_the_profile_is_refused() {
+    with_mounts(|| async {
+        let world = world().await?;
+        let admin = [capabilities()?, vec!["CAP_SYS_CHROOT".to_owned(), "CAP_MKNOD".to_owned()]].concat();
+        let free = Rights { capabilities: admin.clone(), seccomp: None };
+        let filtered = Rights { capabilities: admin, seccomp: Some(profile()?) };
+        for program in [
+            &["/usr/bin/unshare", "--mount", "/usr/bin/true"][..],
+            &["/usr/sbin/chroot", "/", "/usr/bin/true"],
+            &["/usr/bin/mknod", "/csi/node", "b", "7", "250"],
+        ] {
+            let (status, output) = run_in_pod(&world, program, &filtered).await?;
+            ensure!(!status.success() && output.contains("not permitted"), "{program:?}: {status} {output}");
+            // So it is the profile that refuses.
+            let (status, output) = run_in_pod(&world, program, &free).await?;
+            ensure!(status.success(), "{program:?} without the profile: {status} {output}");
+        }
+        let (status, output) = run_in_pod(&world, &["/usr/bin/true"], &filtered).await?;
+        ensure!(status.success(), "a program that needs nothing: {status} {output}");
+        world.finish().await
+    });
+}
+
+/// Without the calls that mount, the node service fails at its mount and at nothing before: it is the profile that it runs
+/// under.
+///
+/// Rule: see `a_node_under_the_shipped_profile_leads_volumes_through_their_lives`
+#[test]
+fn a_node_under_a_profile_without_mount_formats_and_cannot_mount() {
+    with_mounts(|| async {
+        let world = world().await?;
+        let rights = Rights { capabilities: capabilities()?, seccomp: Some(profile_without(&["mount"])?) };
+        let pod = NodePod::start(&world, &rights, None).await?;
+        let mut life = Life::of(&world, &pod, &Access::Mount("ext4".to_owned())).await?;
+        life.controller().attach().await.map_err(refused)?;
+        let status = life.node().stage().await.err().context("a stage without mount(2)")?;
+        ensure!(status.message().contains("not permitted"), "{status:?}");
+        life.controller().detach().await.map_err(refused)?;
+        world.client().delete_volume(life.volume.id()).await.map_err(refused)?;
+        drop(life);
+        pod.stop().await?;
+        world.finish().await
+    });
+}
+
+/// The profile allows a list and refuses everything else; no call stands twice, and every group says why it is there.
+///
+/// Rule: see `a_node_under_the_shipped_profile_leads_volumes_through_their_lives`
+#[test]
+fn the_profile_is_a_list_of_reasons_without_repetitions() {
+    let profile = profile().unwrap();
+    assert_eq!(profile["defaultAction"], "SCMP_ACT_ERRNO");
+    let mut seen = std::collections::BTreeSet::new();
+    for group in profile["syscalls"].as_array().unwrap() {
+        assert!(group["comment"].as_str().is_some_and(|why| why.len() > 20), "a group without a reason: {group}");
+        let conditional = group.get("args").is_some();
+        for name in group["names"].as_array().unwrap() {
+            assert!(seen.insert(name.as_str().unwrap().to_owned()) || conditional, "{name} stands twice");
+        }
+    }
+    for never in [
+        "ptrace",
+        "bpf",
+        "init_module",
+        "finit_module",
+        "kexec_load",
+        "setns",
+        "unshare",
+        "pivot_root",
+        "chroot",
+        "mknod",
+        "mknodat",
+        "reboot",
+        "swapon",
+        "keyctl",
+        "perf_event_open",
+        "io_uring_setup",
+        "open_by_handle_at",
+    ] {
+        assert!(!seen.contains(never), "{never} is allowed");
+    }
+}
+
+/// The AppArmor profile is one that AppArmor's own parser understands.
+///
+/// Rule: see `a_node_under_the_shipped_profile_leads_volumes_through_their_lives`
+#[test]
+fn the_apparmor_profile_is_understood() {
+    let profile = repository().join("deploy/security/apparmor-node");
+    assert!(profile.metadata().unwrap().permissions().mode() & 0o111 == 0);
+    let parse = |path: &Path| {
+        let arguments = ["-Q", "-K", "-o", "/dev/null", path.to_str().unwrap()];
+        run_tool("/usr/sbin/apparmor_parser", &arguments, TOOL_BOUND)
+    };
+    parse(&profile).unwrap();
+    // The parser is one that refuses.
+    let text = std::fs::read_to_string(&profile).unwrap().replacen("\n  umount,", "\n  no such rule", 1);
+    let broken = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&broken, text).unwrap();
+    assert!(parse(broken.path()).is_err());
+}
+
+/// The table of `docs/security.md`, as the profile has it.
+fn table_of_calls() -> String {
+    let profile = profile().unwrap();
+    let mut table = "| what for | calls | |\n|---|---|---|\n".to_owned();
+    for group in profile["syscalls"].as_array().unwrap() {
+        let names: Vec<String> =
+            group["names"].as_array().unwrap().iter().map(|name| format!("`{}`", name.as_str().unwrap())).collect();
+        let verdict = match (group["action"].as_str().unwrap(), group.get("args")) {
+            ("SCMP_ACT_ALLOW", None) => "allowed",
+            ("SCMP_ACT_ALLOW", Some(_)) => "allowed with these arguments",
+            _ => "ENOSYS",
+        };
+        table += &format!("| {} | {} | {verdict} |\n", group["comment"].as_str().unwrap(), names.join(", "));
+    }
+    table
+}
+
+/// The documentation's list of system calls is the profile's. `EBS_WRITE_DOCS=1` writes it.
+///
+/// Rule: see `a_node_under_the_shipped_profile_leads_volumes_through_their_lives`
+#[test]
+fn the_documented_calls_are_those_of_the_profile() {
+    let page = repository().join("docs/security.md");
+    let text = std::fs::read_to_string(&page).unwrap();
+    let (begin, end) = ("<!-- table of the code: system calls -->\n", "<!-- end of system calls -->\n");
+    let (head, rest) = text.split_once(begin).unwrap();
+    let (_, tail) = rest.split_once(end).unwrap();
+    let wanted = format!("{head}{begin}{}{end}{tail}", table_of_calls());
+    if std::env::var_os("EBS_WRITE_DOCS").is_some() {
+        std::fs::write(&page, &wanted).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&page).unwrap(), wanted, "EBS_WRITE_DOCS=1 writes the table");
+}

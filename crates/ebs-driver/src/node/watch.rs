@@ -1,0 +1,107 @@
+//! Looks at the health of all volumes of this node now and then (`decisions.md` D-35): older kubelets do not ask for it, so it
+//! is shown in the log and to whoever reads the metrics.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ebs_mounter::{Attacher, MountTable, NodePath};
+use ebs_types::VolumeId;
+
+use super::health::{self, Ailment};
+use super::request::Handle;
+use super::{Inner, NodeService, error, owner};
+use crate::status::{Meaning, chain};
+
+/// How often all volumes are looked at.
+const INTERVAL: Duration = Duration::from_secs(60);
+
+/// A volume that is not healthy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnhealthyVolume {
+    pub volume: VolumeId,
+    /// `Inaccessible` or `Degraded`, as in NodeGetVolumeHealth.
+    pub status: &'static str,
+    /// One word: `DeviceVanished`, `ForeignDevice`, `InputOutputError`, `NoAnswer`, `ReadOnlyAfterErrors`.
+    pub reason: &'static str,
+}
+
+impl NodeService {
+    /// Looks at all volumes again and again, until dropped.
+    pub async fn watch_health(self) {
+        adopt(&self.inner).await;
+        loop {
+            self.look_at_volumes().await;
+            tokio::time::sleep(INTERVAL).await;
+        }
+    }
+
+    /// Looks at all volumes once. What has changed since the last look is logged.
+    pub async fn look_at_volumes(&self) {
+        let node = &self.inner;
+        let mut found = BTreeMap::new();
+        for (volume, registered) in node.mounter.registered() {
+            for path in &registered.paths {
+                if let Some(ailment) = look(node, &volume, path).await {
+                    found.insert(volume.clone(), (ailment, path.clone()));
+                    break;
+                }
+            }
+        }
+        let before = std::mem::replace(&mut *node.unhealthy(), names(&found));
+        for (volume, (ailment, path)) in &found {
+            if before.get(volume) != Some(&ailment.name()) {
+                tracing::warn!(%volume, %path, ?ailment, "volume is not healthy");
+            }
+        }
+        for volume in before.keys().filter(|volume| !found.contains_key(*volume)) {
+            tracing::info!(%volume, "nothing is wrong with the volume on this node any more");
+        }
+    }
+
+    /// The volumes that the last look found not to be healthy, by id.
+    pub fn unhealthy_volumes(&self) -> Vec<UnhealthyVolume> {
+        let unhealthy = self.inner.unhealthy();
+        let all = unhealthy.iter().map(|(volume, (status, reason))| (volume.clone(), *status, *reason));
+        all.map(|(volume, status, reason)| UnhealthyVolume { volume, status, reason }).collect()
+    }
+}
+
+fn names(found: &BTreeMap<VolumeId, (Ailment, NodePath)>) -> BTreeMap<VolumeId, (&'static str, &'static str)> {
+    found.iter().map(|(volume, (ailment, _))| (volume.clone(), ailment.name())).collect()
+}
+
+/// What is wrong with a volume where it is registered; nothing where it is not mounted any more.
+async fn look(node: &Inner, volume: &VolumeId, path: &NodePath) -> Option<Ailment> {
+    match health::at(node, &Handle::Volume(volume.clone()), path).await {
+        Ok(ailment) => ailment,
+        Err(cause) if error::meaning(&cause) == Meaning::Unavailable => {
+            Some(Ailment::Inaccessible { reason: "NoAnswer", message: chain(&cause) })
+        }
+        Err(cause) => {
+            tracing::debug!(%volume, %path, error = %chain(&cause), "the volume could not be looked at");
+            None
+        }
+    }
+}
+
+/// Registers the volumes that are mounted where the kubelet has CSI volumes mounted and that nobody registered: those of the
+/// driver before this one. Who attached them is not known.
+async fn adopt(node: &Inner) {
+    let Ok(table) = MountTable::read().await else { return };
+    let registered = node.mounter.registered();
+    for entry in table.entries() {
+        let path = entry.target.to_string_lossy();
+        if !(path.contains("/kubernetes.io/csi/") || path.contains("/kubernetes.io~csi/")) {
+            continue;
+        }
+        let Ok(path) = NodePath::parse(&path) else { continue };
+        if registered.values().any(|volume| volume.paths.contains(&path)) {
+            continue;
+        }
+        // Of a disk that cannot say what it is, it is not known which volume it would be.
+        let Ok(volume) = owner::named_by(&node.mounter, entry).await else { continue };
+        if let Err(error) = node.mounter.register(&volume, Attacher::Other, &path).await {
+            tracing::warn!(%volume, %path, %error, "the volume could not be registered in the state directory");
+        }
+    }
+}

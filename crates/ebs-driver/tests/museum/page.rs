@@ -1,0 +1,70 @@
+//! The page that lists the exhibits. `EBS_WRITE_DOCS=1` in the environment writes it; without, it must say what the exhibits
+//! say.
+
+use std::path::PathBuf;
+
+use crate::exhibit::{Exhibit, Step, Told, size};
+use crate::exhibits;
+
+const BEGIN: &str = "<!-- table of the code: exhibits -->\n";
+const END: &str = "<!-- end of exhibits -->\n";
+
+fn row(exhibit: &Exhibit) -> String {
+    let made: Vec<String> = exhibit.made.iter().map(Step::words).collect();
+    let told: Vec<String> = exhibit.told.iter().map(Told::words).collect();
+    let cell = |text: String| text.replace('|', "\\|");
+    format!(
+        "| {} | {} | {} | {} |\n",
+        cell(exhibit.name.to_owned()),
+        size(exhibit.bytes),
+        cell(made.join(", ")),
+        cell(told.join(", "))
+    )
+}
+
+fn table() -> String {
+    let rooms = exhibits::all();
+    let count: usize = rooms.iter().map(|(_, room)| room.len()).sum();
+    let mut text = format!("{count} exhibits:\n");
+    for (title, room) in rooms {
+        text.push_str(&format!("\n### {}{}\n\n", title[..1].to_uppercase(), &title[1..]));
+        text.push_str("| what | disk | made by | the refusal names |\n|---|---|---|---|\n");
+        room.iter().for_each(|exhibit| text.push_str(&row(exhibit)));
+    }
+    text
+}
+
+/// The documentation lists the exhibits of the museum.
+///
+/// Rule: own rule (house)
+#[test]
+fn the_page_lists_every_exhibit() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/never-formatted.md");
+    let page = std::fs::read_to_string(&path).expect("docs/never-formatted.md");
+    let (before, rest) = page.split_once(BEGIN).expect("the beginning of the table");
+    let (_, after) = rest.split_once(END).expect("the end of the table");
+    let with = format!("{before}{BEGIN}{}{END}{after}", table());
+    if std::env::var_os("EBS_WRITE_DOCS").is_some() {
+        std::fs::write(&path, &with).expect("write the page");
+    }
+    let page = std::fs::read_to_string(&path).expect("docs/never-formatted.md");
+    assert!(page == with, "docs/never-formatted.md is not what the exhibits say: run this test with EBS_WRITE_DOCS=1");
+}
+
+/// No two exhibits have one name, and there are more than forty.
+///
+/// Rule: own rule (tests)
+#[test]
+fn every_exhibit_has_a_name_of_its_own() {
+    let rooms = exhibits::all();
+    let mut names: Vec<String> = Vec::new();
+    for (room, exhibits) in rooms {
+        names.extend(exhibits.iter().map(|exhibit| format!("{room}: {}", exhibit.name)));
+        assert!(exhibits.iter().all(|exhibit| !exhibit.told.is_empty()), "{room}: a refusal without evidence");
+    }
+    let all = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), all);
+    assert!(all > 40, "{all}");
+}

@@ -1,0 +1,334 @@
+//! Disks that must not be formatted for what happens to them, not only for what they hold.
+
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, symlink};
+use std::path::PathBuf;
+
+use csi_proto::csi::NodeStageVolumeRequest;
+use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::replaced_tool::ReplacedTool;
+use rustix::fs::{CWD, FileType, Mode, major, makedev, minor, mknodat};
+use tonic::Code;
+
+use crate::exhibit::{GIB, KIB, MIB};
+use crate::node::{Node, block, context, mount, refused, with_node};
+use crate::visit::{run, zero};
+
+const AT: u64 = 40 * KIB;
+const PRECIOUS: &[u8] = b"precious";
+const SIZE: &str = "ebs.csi.aws.com/size-gib";
+const ATTACHED: &str = "ebs.csi.aws.com/attach-time";
+
+/// Stages, and checks that the refusal has the words and that no byte of the disk has changed.
+async fn is_refused(node: &Node, request: NodeStageVolumeRequest, code: Code, words: &[&str]) {
+    let before = node.disk.fingerprint().unwrap();
+    let outcome = node.stage(request).await;
+    assert_eq!(before, node.disk.fingerprint().unwrap(), "the disk has changed: {outcome:?}");
+    assert!(node.mounts_at("staging").await.is_empty());
+    refused(outcome, code, words);
+}
+
+/// Rule: see `crates/ebs-driver/tests/node_on_disk/stage.rs::a_device_smaller_than_the_volume_is_refused`
+#[test]
+fn a_disk_smaller_than_promised_is_not_formatted() {
+    with_node(async |node| {
+        let mut request = node.stage_request("ext4", &[]);
+        request.publish_context.insert(SIZE.to_owned(), "1".to_owned());
+        is_refused(node, request, Code::FailedPrecondition, &["less than the 1 GiB"]).await;
+        let mut raw = node.publish_request(block());
+        raw.publish_context = context(&[("devicePath", "/dev/xvdaa"), (SIZE, "1")]);
+        refused(node.publish(raw).await, Code::FailedPrecondition, &["less than the 1 GiB"]);
+    });
+}
+
+/// A disk whose end cannot be read, or not to its end, is never formatted: the kernel's I/O error is the answer.
+///
+/// Rule: node.md N-32; D-31
+#[test]
+fn a_disk_that_cannot_be_read_somewhere_is_not_formatted() {
+    in_mount_namespace(|| async {
+        let size = 600 * MIB;
+        // Of a loop device whose file was cut short, what lies behind the cut is an I/O error.
+        for left in [0, 512, 4096, MIB - 100, 16 * MIB, 128 * MIB, size / 2 + 5000, size - MIB, size - 4096] {
+            let node = Node::new(size);
+            std::fs::File::options().write(true).open(node.disk.backing_file()).unwrap().set_len(left).unwrap();
+            let outcome = node.stage(node.stage_request("ext4", &[])).await;
+            refused(outcome, Code::Internal, &["cannot be read", "never formatted"]);
+            assert_eq!(std::fs::metadata(node.disk.backing_file()).unwrap().len(), left, "{left}");
+            assert_eq!(std::fs::metadata(node.disk.backing_file()).unwrap().blocks(), 0, "{left}: it was written to");
+        }
+    });
+}
+
+/// Rule: see `crates/ebs-driver/tests/node_on_disk/format.rs::a_disk_that_refuses_writes_is_not_formatted`
+#[test]
+fn a_read_only_disk_is_not_formatted() {
+    with_node(async |node| {
+        run("blockdev", &["--setro"], node.disk.path());
+        is_refused(node, node.stage_request("ext4", &[]), Code::FailedPrecondition, &["read-only"]).await;
+        run("blockdev", &["--setrw"], node.disk.path());
+        is_refused(node, node.stage_request("ext4", &["ro"]), Code::FailedPrecondition, &["read-only"]).await;
+        node.staged("ext4").await;
+    });
+}
+
+/// Rule: see `crates/ebs-mounter/tests/on_disk/format.rs::a_disk_that_somebody_holds_is_not_formatted_and_a_redo_can_wait_for_it`
+#[test]
+fn a_disk_that_somebody_holds_exclusively_is_not_formatted() {
+    with_node(async |node| {
+        let exclusive = rustix::fs::OFlags::EXCL.bits().cast_signed();
+        let holder = std::fs::File::options().read(true).custom_flags(exclusive).open(node.disk.path()).unwrap();
+        is_refused(node, node.stage_request("ext4", &[]), Code::FailedPrecondition, &["in use"]).await;
+        drop(holder);
+        node.staged("ext4").await;
+    });
+}
+
+/// A disk that is mounted elsewhere is not formatted as something else.
+///
+/// Rule: D-30, D-37
+#[test]
+fn a_disk_that_is_mounted_elsewhere_is_not_formatted() {
+    in_mount_namespace(|| async {
+        let node = Node::new(600 * MIB);
+        node.staged("ext4").await;
+        let mut request = node.stage_request("xfs", &[]);
+        request.staging_target_path = node.text("second");
+        refused(node.stage(request).await, Code::FailedPrecondition, &["ext4", "xfs"]);
+        assert_eq!(node.mounts_at("staging").await.len(), 1);
+        node.unstage().await.unwrap();
+    });
+}
+
+/// A blank disk that is bound raw at another path is not formatted.
+///
+/// Rule: D-37
+#[test]
+fn a_blank_disk_that_is_bound_raw_elsewhere_is_not_formatted() {
+    with_node(async |node| {
+        std::fs::write(node.path("elsewhere"), "").unwrap();
+        rustix::mount::mount_bind(node.disk.path(), node.path("elsewhere")).unwrap();
+        is_refused(node, node.stage_request("ext4", &[]), Code::FailedPrecondition, &["raw", "elsewhere"]).await;
+        rustix::mount::unmount(node.path("elsewhere"), rustix::mount::UnmountFlags::empty()).unwrap();
+        node.staged("ext4").await;
+    });
+}
+
+/// A blank volume that was made from a snapshot or another volume is not formatted.
+///
+/// Rule: D-31
+#[test]
+fn a_blank_volume_made_from_a_snapshot_is_not_formatted() {
+    with_node(async |node| {
+        for origin in ["snapshot", "clone"] {
+            let mut request = node.stage_request("ext4", &[]);
+            request.publish_context.insert("ebs.csi.aws.com/source".to_owned(), origin.to_owned());
+            is_refused(node, request, Code::FailedPrecondition, &["blank", origin]).await;
+        }
+    });
+}
+
+fn record_file(node: &Node) -> PathBuf {
+    node.path("state").join(format!("format-{}", node.volume))
+}
+
+/// A record is leave to format again only as it was written, for the same disk in the same attachment: one of another
+/// attachment, run of the kernel, volume, size or file system, and one that is cut short, is none.
+///
+/// Rule: D-32
+#[test]
+fn a_record_of_anything_else_is_no_leave_to_format() {
+    with_node(async |node| {
+        let replaced = ReplacedTool::by_script("mke2fs", "kill -9 $$").unwrap();
+        refused(node.stage(node.stage_request("ext4", &[])).await, Code::Internal, &["signal 9"]);
+        drop(replaced);
+        let kept = std::fs::read_to_string(record_file(node)).unwrap();
+        node.disk.write_at(PRECIOUS, AT).unwrap();
+        let line = |key: &str| kept.lines().find(|line| line.starts_with(key)).unwrap().to_owned();
+        let with = |key: &str, value: &str| kept.replace(&line(key), &format!("{key}={value}"));
+        let others = [
+            with("volume", "vol-0123456789abcdef0"),
+            with("partition", "1"),
+            with("bytes", "1073741824"),
+            with("fs", "xfs"),
+            with("fs", "ext3"),
+            with("attach-time", "2026-11-21T17:31:01Z"),
+            with("attach-time", "unknown"),
+            with("boot", "00000000-0000-0000-0000-000000000000"),
+            with("diskseq", "1"),
+            with("diskseq", "unknown"),
+            with("state", "checking"),
+            kept.replace("end\n", ""),
+            kept[..kept.len() / 2].to_owned(),
+            String::new(),
+        ];
+        for other in others {
+            std::fs::write(record_file(node), &other).unwrap();
+            is_refused(node, node.stage_request("ext4", &[]), Code::FailedPrecondition, &["not blank", "40960"]).await;
+        }
+        std::fs::write(record_file(node), &kept).unwrap();
+        for time in ["2026-11-21T17:31:01Z", ""] {
+            let mut request = node.stage_request("ext4", &[]);
+            request.publish_context.insert(ATTACHED.to_owned(), time.to_owned());
+            if time.is_empty() {
+                request.publish_context.remove(ATTACHED);
+            }
+            is_refused(node, request, Code::FailedPrecondition, &["not blank", "40960"]).await;
+        }
+        // The control: as it was left, it is leave.
+        node.staged("ext4").await;
+    });
+}
+
+/// A record is no leave to format over a sign of anything else.
+///
+/// Rule: D-32
+#[test]
+fn a_record_is_no_leave_to_format_over_a_foreign_sign() {
+    with_node(async |node| {
+        let replaced = ReplacedTool::by_script("mke2fs", "kill -9 $$").unwrap();
+        refused(node.stage(node.stage_request("ext4", &[])).await, Code::Internal, &["signal 9"]);
+        drop(replaced);
+        node.disk.write_at(b"LUKS\xba\xbe\0\x02", 0).unwrap();
+        is_refused(node, node.stage_request("ext4", &[]), Code::FailedPrecondition, &["LUKS encryption"]).await;
+        assert!(record_file(node).exists(), "the record is the next call's to judge");
+    });
+}
+
+/// An mkfs that failed by itself leaves no leave to format.
+///
+/// Rule: see `crates/ebs-mounter/tests/on_disk/format.rs::an_mkfs_that_ended_by_itself_with_an_error_leaves_no_record`
+#[test]
+fn an_mkfs_that_failed_by_itself_leaves_no_leave_to_format() {
+    with_node(async |node| {
+        let replaced = ReplacedTool::by_script("mke2fs", "exit 1").unwrap();
+        refused(node.stage(node.stage_request("ext4", &[])).await, Code::Internal, &["mke2fs"]);
+        drop(replaced);
+        assert!(!record_file(node).exists());
+        node.disk.write_at(PRECIOUS, AT).unwrap();
+        is_refused(node, node.stage_request("ext4", &[]), Code::FailedPrecondition, &["not blank", "40960"]).await;
+    });
+}
+
+/// A machine of its own: directories that stand for /dev and /sys, in which `nvme1n1` is the node's disk.
+fn as_nvme(node: &Node) -> PathBuf {
+    let machine = node.path("machine");
+    let disk = machine.join("sys/devices/nvme1n1");
+    for directory in ["dev/disk/by-id", "sys/block", "sys/dev/block", "sys/devices/nvme1n1/device"] {
+        std::fs::create_dir_all(machine.join(directory)).unwrap();
+    }
+    let number = std::fs::metadata(node.disk.path()).unwrap().rdev();
+    let (major, minor) = (major(number), minor(number));
+    std::fs::write(disk.join("device/serial"), node.volume.serial()).unwrap();
+    std::fs::write(disk.join("dev"), format!("{major}:{minor}\n")).unwrap();
+    symlink(&disk, machine.join("sys/block/nvme1n1")).unwrap();
+    symlink(&disk, machine.join(format!("sys/dev/block/{major}:{minor}"))).unwrap();
+    add_node(&machine, "nvme1n1", node);
+    machine
+}
+
+/// A device node of this machine that leads to a node's disk.
+fn add_node(machine: &std::path::Path, name: &str, of: &Node) {
+    let number = std::fs::metadata(of.disk.path()).unwrap();
+    assert!(number.file_type().is_block_device());
+    let device = makedev(major(number.rdev()), minor(number.rdev()));
+    mknodat(CWD, machine.join("dev").join(name), FileType::BlockDevice, Mode::RUSR | Mode::WUSR, device).unwrap();
+}
+
+/// A disk whose name leads to another one, or that says it is another one, between the proof and mkfs is not formatted, and
+/// neither is that other one.
+///
+/// Rule: D-34
+#[test]
+fn a_disk_that_was_swapped_between_proof_and_mkfs_is_not_formatted() {
+    in_mount_namespace(|| async {
+        for by_name in [true, false] {
+            let (node, other) = (Node::new(64 * MIB), Node::new(64 * MIB));
+            let machine = as_nvme(&node);
+            other.disk.write_at(PRECIOUS, AT).unwrap();
+            add_node(&machine, "nvme2n1", &other);
+            let service = node.again(|config| {
+                (config.dev, config.sys) = (machine.join("dev"), machine.join("sys"));
+                config.simulated_devices = None;
+            });
+            let dev = machine.join("dev");
+            let dev = dev.display();
+            // blkid is asked last, when all is read and blank.
+            let swap = if by_name {
+                format!("mv {dev}/nvme2n1 {dev}/nvme1n1")
+            } else {
+                format!("echo {} > {}/sys/devices/nvme1n1/device/serial", other.volume.serial(), machine.display())
+            };
+            let replaced = ReplacedTool::by_script("blkid", &format!("{swap}\nexit 2")).unwrap();
+            let before = (node.disk.fingerprint().unwrap(), other.disk.fingerprint().unwrap());
+            let request = tonic::Request::new(node.stage_request("ext4", &[]));
+            let outcome = csi_proto::csi::node_server::Node::node_stage_volume(&service, request).await;
+            drop(replaced);
+            assert_eq!(before, (node.disk.fingerprint().unwrap(), other.disk.fingerprint().unwrap()), "{outcome:?}");
+            refused(outcome, Code::FailedPrecondition, &["not any more"]);
+            assert!(!record_file(&node).exists(), "a refusal is no leave to format");
+        }
+    });
+}
+
+/// What was blank and is written to before mkfs starts is not formatted.
+///
+/// Rule: see `crates/ebs-mounter/tests/on_disk/format.rs::what_was_blank_and_is_not_any_more_is_not_formatted`
+#[test]
+fn a_disk_that_is_written_to_after_the_proof_is_not_formatted() {
+    with_node(async |node| {
+        let write =
+            format!("printf precious | dd of={} bs=4096 seek=10 conv=notrunc status=none", node.disk.path().display());
+        let replaced = ReplacedTool::by_script("blkid", &format!("{write}\nexit 2")).unwrap();
+        let outcome = node.stage(node.stage_request("ext4", &[])).await;
+        drop(replaced);
+        refused(outcome, Code::FailedPrecondition, &["was blank a moment ago", "40960"]);
+        assert_eq!(node.disk.read_at(PRECIOUS.len(), AT).unwrap(), PRECIOUS);
+        assert!(!record_file(node).exists(), "a refusal is no leave to format");
+        is_refused(node, node.stage_request("ext4", &[]), Code::FailedPrecondition, &["not blank", "40960"]).await;
+    });
+}
+
+/// A superblock of which nothing else is left is the kernel's to refuse, and is not formatted over.
+///
+/// Rule: D-5
+#[test]
+fn the_superblock_of_an_xfs_and_nothing_else_is_not_formatted() {
+    in_mount_namespace(|| async {
+        let node = Node::new(GIB);
+        run("mkfs.xfs", &["-q", "-K"], node.disk.path());
+        let first = node.disk.read_at(128, 0).unwrap();
+        zero(&node, 512, GIB - 512);
+        refused(node.stage(node.stage_request("xfs", &[])).await, Code::Internal, &["refused to mount", "xfs"]);
+        // Its UUID and geometry; the kernel counts the attempt elsewhere.
+        assert_eq!(node.disk.read_at(128, 0).unwrap(), first);
+        assert!(!record_file(&node).exists());
+    });
+}
+
+/// A complete file system of ours is mounted as it is, also where a file of it, or a boot sector, looks like a sign of
+/// something else.
+///
+/// Rule: D-30, D-31
+#[test]
+fn a_file_system_of_ours_is_mounted_whatever_its_files_look_like() {
+    in_mount_namespace(|| async {
+        for (asked, tool, args) in [("ext4", "mke2fs", ["-q", "-t", "ext4"]), ("xfs", "mkfs.xfs", ["-q", "-K", "-f"])] {
+            let node = Node::new(GIB);
+            run(tool, &args, node.disk.path());
+            node.disk.write_at(b"EFI PART", GIB - 512).unwrap();
+            node.disk.write_at(b"\xfc\x4e\x2b\xa9", GIB - 8 * KIB).unwrap();
+            if asked == "ext4" {
+                // Code of a boot loader, which ends in the mark of a boot sector.
+                node.disk.write_at(&[0xb8; 510], 0).unwrap();
+                node.disk.write_at(b"\x55\xaa", 510).unwrap();
+            }
+            let uuid = if asked == "ext4" { node.ext_uuid() } else { node.disk.read_at(16, 32).unwrap() };
+            let mut request = node.stage_request(asked, &[]);
+            request.volume_capability = Some(mount(asked, &[]));
+            node.stage(request).await.expect("a staged volume");
+            let now = if asked == "ext4" { node.ext_uuid() } else { node.disk.read_at(16, 32).unwrap() };
+            assert_eq!(uuid, now, "{asked}: it is another file system");
+            node.unstage().await.unwrap();
+        }
+    });
+}

@@ -1,0 +1,195 @@
+//! A visit: an exhibit is made, a file system is asked for, and the disk is compared with what it was.
+
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use ebs_testkit::mount_namespace::in_mount_namespace;
+use rustix::fs::FallocateFlags;
+use rustix::mount::{MountFlags, UnmountFlags};
+use tonic::Code;
+
+use crate::exhibit::{Exhibit, MIB, Step};
+use crate::exhibits;
+use crate::node::Node;
+
+/// Where the programs are that make exhibits.
+const PROGRAMS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+
+/// Runs a program with the device as its last argument.
+pub(crate) fn run(program: &str, args: &[&str], device: &Path) {
+    let found = PROGRAMS.iter().map(|directory| Path::new(directory).join(program)).find(|path| path.exists());
+    let found = found.unwrap_or_else(|| panic!("{program} is missing: run scripts/setup test"));
+    #[expect(clippy::disallowed_methods, reason = "a fixture's own tool, by absolute path")]
+    let mut command = std::process::Command::new(found);
+    let output = command.args(args).arg(device).stdin(std::process::Stdio::null()).output().expect(program);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {args:?}: {said}");
+}
+
+/// Makes the exhibit on the disk of a node.
+pub(crate) fn make(node: &Node, exhibit: &Exhibit) {
+    let mut bytes = exhibit.bytes;
+    for step in &exhibit.made {
+        match step {
+            Step::Run(program, args) => run(program, args, node.disk.path()),
+            Step::Write(place, what) => node.disk.write_at(what, place.on(bytes)).expect("a write"),
+            Step::Zero(place, length) => zero(node, place.on(bytes), *length),
+            Step::GrowXfs(to) => {
+                bytes = *to;
+                grow_xfs(node, *to);
+            }
+        }
+    }
+}
+
+/// Zeros a stretch, by a hole where it is whole sectors.
+pub(crate) fn zero(node: &Node, from: u64, length: u64) {
+    let device = std::fs::File::options().write(true).open(node.disk.path()).expect("the device");
+    if from.is_multiple_of(512) && length.is_multiple_of(512) {
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(&device, hole, from, length).expect("a hole");
+    } else {
+        let zeros = vec![0; usize::try_from(length).expect("a short stretch")];
+        device.write_all_at(&zeros, from).expect("a write");
+    }
+    device.sync_all().expect("a sync");
+}
+
+fn grow_xfs(node: &Node, to: u64) {
+    node.disk.grow(to).expect("a larger disk");
+    let at = node.path("grown");
+    std::fs::create_dir_all(&at).expect("a directory");
+    rustix::mount::mount(node.disk.path(), &at, "xfs", MountFlags::empty(), None).expect("a mount");
+    run("xfs_growfs", &[], &at);
+    rustix::mount::unmount(&at, UnmountFlags::empty()).expect("an unmount");
+}
+
+/// Makes an exhibit, asks for a file system on it, and says what is wrong with the answer.
+async fn visit(exhibit: &Exhibit) -> Vec<String> {
+    let node = Node::new(exhibit.bytes);
+    make(&node, exhibit);
+    let before = node.disk.fingerprint().expect("a look at the disk");
+    let outcome = node.stage(node.stage_request(exhibit.asked, &[])).await;
+    let mut wrong = Vec::new();
+    if before != node.disk.fingerprint().expect("a look at the disk") {
+        wrong.push("the disk has changed".to_owned());
+    }
+    if !node.mounts_at("staging").await.is_empty() {
+        wrong.push("it was mounted".to_owned());
+    }
+    let state = std::fs::read_dir(node.path("state")).expect("the state directory");
+    if state.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with("format-")) {
+        wrong.push("a record of a format stays behind".to_owned());
+    }
+    match &outcome {
+        Err(status) if status.code() == Code::FailedPrecondition => {
+            let unsaid = exhibit.told.iter().filter(|told| !told.is_said_in(status.message()));
+            wrong.extend(unsaid.map(|told| format!("{told:?} is not said")));
+        }
+        _ => wrong.push("it was not refused".to_owned()),
+    }
+    wrong.iter().map(|problem| format!("{}: {problem}: {outcome:?}", exhibit.name)).collect()
+}
+
+/// Visits a room, and says of all its exhibits at once what is wrong.
+fn room(exhibits: Vec<Exhibit>) {
+    in_mount_namespace(move || async move {
+        let mut wrong = Vec::new();
+        for exhibit in &exhibits {
+            wrong.extend(visit(exhibit).await);
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    });
+}
+
+/// A file system whose beginning was wiped is never formatted: what is left of it is found.
+///
+/// Rule: D-31
+#[test]
+fn a_wiped_ext_is_never_formatted() {
+    room(exhibits::wiped::ext());
+}
+
+/// Rule: see `a_wiped_ext_is_never_formatted`
+#[test]
+fn a_wiped_xfs_is_never_formatted() {
+    room(exhibits::wiped::xfs());
+}
+
+/// Rule: see `a_wiped_ext_is_never_formatted`
+#[test]
+fn a_wiped_file_system_of_others_is_never_formatted() {
+    room(exhibits::wiped::others());
+}
+
+/// Half a superblock is neither formatted over nor mounted.
+///
+/// Rule: D-31, D-32
+#[test]
+fn half_a_superblock_is_neither_formatted_over_nor_mounted() {
+    room(exhibits::begun::all());
+}
+
+/// Partition tables, members of volume managers and RAID, and encrypted disks are never formatted.
+///
+/// Rule: D-31
+#[test]
+fn a_partition_table_is_never_formatted() {
+    room(exhibits::tables::partitions());
+}
+
+/// Rule: see `a_partition_table_is_never_formatted`
+#[test]
+fn a_member_of_something_larger_is_never_formatted() {
+    room(exhibits::tables::members());
+}
+
+/// Rule: see `a_partition_table_is_never_formatted`
+#[test]
+fn an_encrypted_disk_and_swap_are_never_formatted() {
+    room(exhibits::tables::secret());
+}
+
+/// A file system that this driver does not mount is never formatted, and data without one neither.
+///
+/// Rule: D-5, D-31
+#[test]
+fn a_foreign_file_system_is_never_formatted() {
+    room(exhibits::foreign::made_by_tools());
+}
+
+/// Rule: see `a_foreign_file_system_is_never_formatted`
+#[test]
+fn a_foreign_header_is_never_formatted() {
+    room(exhibits::foreign::by_header());
+}
+
+/// Rule: see `a_foreign_file_system_is_never_formatted`
+#[test]
+fn data_without_a_file_system_is_never_formatted() {
+    room(exhibits::foreign::plain());
+}
+
+/// One byte at any of the places that the proof reads is enough for a refusal, which names it.
+///
+/// Rule: D-31
+#[test]
+fn one_byte_at_any_place_of_the_proof_is_never_formatted() {
+    room(exhibits::places::all());
+}
+
+/// A truly blank device is formatted: the museum's control.
+///
+/// Rule: D-31
+#[test]
+fn a_truly_blank_device_is_formatted() {
+    in_mount_namespace(|| async {
+        for asked in ["ext2", "ext3", "ext4", "xfs"] {
+            let node = Node::new(600 * MIB);
+            let before = node.disk.fingerprint().expect("a look at the disk");
+            node.staged(asked).await;
+            assert_ne!(before, node.disk.fingerprint().expect("a look at the disk"), "{asked}");
+            node.unstage().await.expect("an unstaged volume");
+        }
+    });
+}

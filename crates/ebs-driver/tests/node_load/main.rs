@@ -1,0 +1,8 @@
+//! Many volumes at once on one node: needs root, e2fsprogs and util-linux, and touches loop devices of its own alone.
+
+#[cfg(test)]
+mod many;
+#[cfg(test)]
+#[expect(dead_code, reason = "what another suite sets up is more than this one needs")]
+#[path = "../node_on_disk/node.rs"]
+mod node;

@@ -1,0 +1,139 @@
+//! Volumes that grow while somebody writes to them: not a byte changes, and what the tools say is looked at.
+
+use std::os::unix::fs::FileExt;
+
+use crate::node::{MIB, Node, block, mount, refused};
+use ebs_testkit::content;
+use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::replaced_tool::ReplacedTool;
+use ebs_testkit::writer::Writer;
+use tonic::Code;
+
+/// Room for two growths, and enough that the tools find them worth it.
+const SIZE: u64 = 320 * MIB;
+
+fn may_grow_mounted_ext() -> bool {
+    let capabilities = rustix::thread::capabilities(None).unwrap().effective;
+    capabilities.contains(rustix::thread::CapabilitySet::SYS_RESOURCE)
+}
+
+fn wire(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap()
+}
+
+async fn total(node: &Node, at: &str) -> i64 {
+    node.stats(node.text(at)).await.unwrap()[0].total
+}
+
+/// A file system grows twice under a pod that writes to it without pause, and every byte is there, also after the volume
+/// was let go. Where the kernel refuses that (ext without CAP_SYS_RESOURCE), the writer is left alone, and the next stage
+/// grows it.
+///
+/// Rule: node.md 8, 13; D-36
+#[test]
+fn a_file_system_grows_under_a_writer_and_every_byte_is_there() {
+    in_mount_namespace(|| async {
+        for fs_type in ["xfs", "ext4"] {
+            let node = Node::new(SIZE);
+            node.staged(fs_type).await;
+            node.publish(node.publish_request(mount(fs_type, &[]))).await.unwrap();
+            let kept = content::write_file(&node.path("target/kept"), 11, 4 * MIB).unwrap();
+            let writer = Writer::start(node.path("target/stream"));
+            writer.progress().await.unwrap();
+            let grows = fs_type == "xfs" || may_grow_mounted_ext();
+            for factor in [2, 3] {
+                node.disk.grow(factor * SIZE).unwrap();
+                let outcome = node.expand(node.text("target")).await;
+                if grows {
+                    assert_eq!(outcome.unwrap(), wire(factor * SIZE), "{fs_type}");
+                    assert!(total(&node, "target").await > wire((factor - 1) * SIZE), "{fs_type}");
+                } else {
+                    refused(outcome, Code::FailedPrecondition, &["CAP_SYS_RESOURCE"]);
+                }
+                writer.progress().await.unwrap();
+            }
+            let streamed = writer.end().await.unwrap();
+            let same = |at: &str| {
+                assert_eq!(content::hash_file(&node.path(at).join("kept")).unwrap(), kept, "{fs_type}");
+                assert_eq!(content::hash_file(&node.path(at).join("stream")).unwrap(), streamed, "{fs_type}");
+            };
+            same("target");
+            node.unpublish(node.text("target")).await.unwrap();
+            node.unstage().await.unwrap();
+            node.staged(fs_type).await;
+            same("staging");
+            assert!(total(&node, "staging").await > wire(2 * SIZE), "{fs_type} has not grown");
+            node.unstage().await.unwrap();
+        }
+    });
+}
+
+/// A file system whose volume grew while nobody had it is as large as the volume when it is staged, with the bytes it had.
+///
+/// Rule: node.md 8.1; D-36
+#[test]
+fn a_file_system_whose_volume_grew_meanwhile_is_staged_grown_and_unchanged() {
+    in_mount_namespace(|| async {
+        for fs_type in ["ext2", "ext3", "ext4", "xfs"] {
+            let node = Node::new(SIZE);
+            node.staged(fs_type).await;
+            let kept = content::write_file(&node.path("staging/kept"), 13, 4 * MIB).unwrap();
+            node.unstage().await.unwrap();
+            node.disk.grow(2 * SIZE).unwrap();
+            node.staged(fs_type).await;
+            assert!(total(&node, "staging").await > wire(SIZE), "{fs_type} has not grown");
+            assert_eq!(content::hash_file(&node.path("staging/kept")).unwrap(), kept, "{fs_type}");
+            node.unstage().await.unwrap();
+        }
+    });
+}
+
+/// A tool that reports success and has grown nothing is an error that names both sizes; the next attempt makes up for it.
+///
+/// Rule: node.md 8.2; D-36
+#[test]
+fn a_growth_that_did_not_happen_is_an_error_whatever_the_tool_says() {
+    in_mount_namespace(|| async {
+        for (fs_type, tool) in [("xfs", "xfs_growfs"), ("ext4", "resize2fs")] {
+            let node = Node::new(SIZE);
+            node.staged(fs_type).await;
+            node.unstage().await.unwrap();
+            node.disk.grow(2 * SIZE).unwrap();
+            let replaced = ReplacedTool::by_script(tool, "exit 0").unwrap();
+            let (before, after) = (SIZE.to_string(), (2 * SIZE).to_string());
+            let words = [tool, "reported success", before.as_str(), after.as_str()];
+            refused(node.stage(node.stage_request(fs_type, &[])).await, Code::Internal, &words);
+            if fs_type == "xfs" {
+                refused(node.expand(node.text("staging")).await, Code::Internal, &words);
+            }
+            drop(replaced);
+            node.staged(fs_type).await;
+            assert!(total(&node, "staging").await > wire(SIZE), "{fs_type}");
+            node.unstage().await.unwrap();
+        }
+    });
+}
+
+/// A raw device grows under its writer: the new size is seen at the target, and what lies behind the old end can be used.
+///
+/// Rule: node.md 13 row 7
+#[test]
+fn a_raw_device_grows_under_its_writer() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        node.publish(node.publish_request(block())).await.unwrap();
+        let writer = Writer::start(node.path("target"));
+        writer.progress().await.unwrap();
+        node.disk.grow(128 * MIB).unwrap();
+        assert_eq!(node.expand(node.text("target")).await.unwrap(), wire(128 * MIB));
+        writer.progress().await.unwrap();
+        let device = std::fs::File::options().write(true).open(node.path("target")).unwrap();
+        device.write_all_at(b"behind the old end", 100 * MIB).unwrap();
+        device.sync_all().unwrap();
+        drop(device);
+        let streamed = writer.end().await.unwrap();
+        node.unpublish(node.text("target")).await.unwrap();
+        assert_eq!(content::hash_start(node.disk.path(), MIB).unwrap(), streamed);
+        assert_eq!(node.disk.read_at(18, 100 * MIB).unwrap(), b"behind the old end");
+    });
+}

@@ -1,0 +1,287 @@
+//! Volumes in use change hands between the reference and this driver without a pod noticing (`decisions.md` D-1, D-3): what the
+//! reference leaves mounted is taken over, and what is left mounted here is as it expects it (`node.md` 5.3, 7.3, 9.5, 11).
+//!
+//! The reference's part is played by the programs that it runs, with its arguments.
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use crate::node::{MIB, Node, block, context, mount, refused};
+use csi_proto::csi;
+use csi_proto::csi::node_server::Node as _;
+use csi_proto::csi::volume_usage::Unit;
+use ebs_testkit::content;
+use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::process::run_tool;
+use tonic::{Code, Request};
+
+const BOUND: Duration = Duration::from_secs(30);
+const SIZE: u64 = 320 * MIB;
+/// A volume of the time before this driver: nothing but the device's name is known of its attachment.
+const CONTEXT: [(&str, &str); 1] = [("devicePath", "/dev/xvdaa")];
+
+fn run(program: &str, args: &[&str]) -> String {
+    run_tool(program, args, BOUND).unwrap()
+}
+
+/// The reference on the node of a test.
+struct Reference<'a> {
+    node: &'a Node,
+    fs_type: &'a str,
+}
+
+impl Reference<'_> {
+    fn device(&self) -> &str {
+        self.node.disk.path().to_str().unwrap()
+    }
+
+    fn format(&self) {
+        match self.fs_type {
+            "xfs" => run("/usr/sbin/mkfs.xfs", &["-f", self.device()]),
+            ext => run(&format!("/usr/sbin/mkfs.{ext}"), &["-F", "-m0", self.device()]),
+        };
+    }
+
+    fn stage(&self) {
+        std::fs::create_dir(self.node.path("staging")).unwrap();
+        let options = if self.fs_type == "xfs" { "nouuid,defaults" } else { "defaults" };
+        run("/usr/bin/mount", &["-t", self.fs_type, "-o", options, self.device(), &self.node.text("staging")]);
+    }
+
+    fn publish(&self, target: &str, flags: &str) {
+        let (staging, target) = (self.node.text("staging"), self.node.text(target));
+        std::fs::create_dir_all(&target).unwrap();
+        run("/usr/bin/mount", &["-t", self.fs_type, "-o", "bind", &staging, &target]);
+        let again = format!("bind,remount{flags}");
+        run("/usr/bin/mount", &["-t", self.fs_type, "-o", &again, &staging, &target]);
+    }
+
+    /// Of its unpublish and its unstage.
+    fn clean_up(&self, path: &str) {
+        run("/usr/bin/umount", &[&self.node.text(path)]);
+        std::fs::remove_dir(self.node.path(path)).unwrap();
+    }
+}
+
+fn stage_request(node: &Node, fs_type: &str) -> csi::NodeStageVolumeRequest {
+    csi::NodeStageVolumeRequest { publish_context: context(&CONTEXT), ..node.stage_request(fs_type, &[]) }
+}
+
+fn publish_request(node: &Node, fs_type: &str, target: &str) -> csi::NodePublishVolumeRequest {
+    let request = node.publish_request(mount(fs_type, &[]));
+    csi::NodePublishVolumeRequest { target_path: node.text(target), ..request }
+}
+
+/// A volume that the reference formatted, staged and published goes on: repeated calls change nothing, further pods get it,
+/// it is measured and grown, and taken down.
+///
+/// Rule: D-1, D-3; node.md 5.1 row 16, 9.4, 11
+#[test]
+fn a_volume_that_the_reference_left_mounted_is_taken_over() {
+    in_mount_namespace(|| async {
+        for fs_type in ["ext3", "ext4", "xfs"] {
+            let node = Node::new(SIZE);
+            let reference = Reference { node: &node, fs_type };
+            reference.format();
+            reference.stage();
+            reference.publish("first", "");
+            reference.publish("reader", ",ro,nosuid");
+            let written = content::write_file(&node.path("first/data"), 23, MIB).unwrap();
+            let open = std::fs::File::open(node.path("first/data")).unwrap();
+            let before = mounts(&node).await;
+            node.stage(stage_request(&node, fs_type)).await.unwrap();
+            node.publish(publish_request(&node, fs_type, "first")).await.unwrap();
+            let mut reader = publish_request(&node, fs_type, "reader");
+            reader.volume_capability = Some(mount(fs_type, &["nosuid"]));
+            reader.readonly = true;
+            node.publish(reader).await.unwrap();
+            assert_eq!(mounts(&node).await, before, "{fs_type}: repeated calls change nothing");
+            node.publish(publish_request(&node, fs_type, "second")).await.unwrap();
+            assert_eq!(content::hash_file(&node.path("second/data")).unwrap(), written);
+            let usage = node.stats(node.text("first")).await.unwrap();
+            assert_eq!(usage.iter().map(csi::VolumeUsage::unit).collect::<Vec<_>>(), [Unit::Bytes, Unit::Inodes]);
+            assert!(node.health(node.text("first")).await.unwrap().is_empty());
+            node.disk.grow(2 * SIZE).unwrap();
+            match node.expand(node.text("first")).await {
+                Ok(bytes) => assert_eq!(bytes, i64::try_from(2 * SIZE).unwrap(), "{fs_type}"),
+                // Only where this process may not: see `growth`.
+                refusal => drop(refused(refusal, Code::FailedPrecondition, &["CAP_SYS_RESOURCE"])),
+            }
+            drop(open);
+            for target in ["first", "second", "reader"] {
+                node.unpublish(node.text(target)).await.unwrap();
+                assert!(!node.path(target).exists(), "{fs_type}: {target}");
+            }
+            node.unstage().await.unwrap();
+            assert!(!node.path("staging").exists());
+            // What it had not grown for want of a right, it grows now.
+            node.stage(stage_request(&node, fs_type)).await.unwrap();
+            assert_eq!(content::hash_file(&node.path("staging/data")).unwrap(), written, "{fs_type}");
+            assert!(node.stats(node.text("staging")).await.unwrap()[0].total > i64::try_from(SIZE).unwrap());
+            node.unstage().await.unwrap();
+        }
+    });
+}
+
+async fn mounts(node: &Node) -> Vec<ebs_mounter::MountEntry> {
+    let mut all = Vec::new();
+    for at in ["staging", "first", "reader"] {
+        all.extend(node.mounts_at(at).await);
+    }
+    all
+}
+
+/// A raw device that the reference has bound is taken over, and its file removed in the end.
+///
+/// Rule: D-1, D-3; node.md 9.2
+#[test]
+fn a_raw_device_that_the_reference_left_bound_is_taken_over() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        std::fs::write(node.path("target"), "").unwrap();
+        let (device, target) = (node.disk.path().to_str().unwrap(), node.text("target"));
+        run("/usr/bin/mount", &["-o", "bind", device, &target]);
+        run("/usr/bin/mount", &["-o", "bind,remount", device, &target]);
+        let written = content::write_device(&node.path("target"), 29, MIB).unwrap();
+        let request =
+            csi::NodePublishVolumeRequest { publish_context: context(&CONTEXT), ..node.publish_request(block()) };
+        node.publish(request.clone()).await.unwrap();
+        assert_eq!(node.mounts_at("target").await.len(), 1);
+        let size = i64::try_from(64 * MIB).unwrap();
+        assert_eq!(node.stats(target.clone()).await.unwrap()[0].total, size);
+        assert_eq!(node.expand(target.clone()).await.unwrap(), size);
+        let second = csi::NodePublishVolumeRequest { target_path: node.text("second"), ..request };
+        node.publish(second).await.unwrap();
+        assert_eq!(content::hash_start(&node.path("second"), MIB).unwrap(), written);
+        for target in ["target", "second"] {
+            node.unpublish(node.text(target)).await.unwrap();
+            assert!(!node.path(target).exists());
+        }
+        node.unstage().await.unwrap();
+    });
+}
+
+/// A node-local volume that the reference left mounted goes on too: its handle names no volume, the mount does.
+///
+/// Rule: D-1, D-3; node.md 16
+#[test]
+fn a_node_local_volume_that_the_reference_left_mounted_is_taken_over() {
+    in_mount_namespace(|| async {
+        let node = Node::new(SIZE);
+        let handle = "local-ebs://dev/xvdbz".to_owned();
+        let reference = Reference { node: &node, fs_type: "xfs" };
+        reference.format();
+        reference.stage();
+        reference.publish("first", "");
+        let written = content::write_file(&node.path("first/data"), 37, MIB).unwrap();
+        let publish_context = context(&[("devicePath", "/dev/xvdbz"), ("volumeID", node.volume.as_str())]);
+        let stage = csi::NodeStageVolumeRequest {
+            volume_id: handle.clone(),
+            publish_context: publish_context.clone(),
+            ..stage_request(&node, "xfs")
+        };
+        let publish = |target: &str| csi::NodePublishVolumeRequest {
+            volume_id: handle.clone(),
+            publish_context: publish_context.clone(),
+            ..publish_request(&node, "xfs", target)
+        };
+        let before = mounts(&node).await;
+        node.stage(stage).await.unwrap();
+        node.publish(publish("first")).await.unwrap();
+        assert_eq!(mounts(&node).await, before, "repeated calls change nothing");
+        node.publish(publish("second")).await.unwrap();
+        assert_eq!(content::hash_file(&node.path("second/data")).unwrap(), written);
+        node.disk.grow(2 * SIZE).unwrap();
+        let expand = csi::NodeExpandVolumeRequest {
+            volume_id: handle.clone(),
+            volume_path: node.text("first"),
+            ..csi::NodeExpandVolumeRequest::default()
+        };
+        node.service.node_expand_volume(Request::new(expand)).await.unwrap();
+        let stats = csi::NodeGetVolumeStatsRequest {
+            volume_id: handle.clone(),
+            volume_path: node.text("second"),
+            ..csi::NodeGetVolumeStatsRequest::default()
+        };
+        let usage = node.service.node_get_volume_stats(Request::new(stats)).await.unwrap().into_inner().usage;
+        assert!(usage[0].total > i64::try_from(SIZE).unwrap(), "{usage:?}");
+        for target in ["first", "second"] {
+            let request = csi::NodeUnpublishVolumeRequest { volume_id: handle.clone(), target_path: node.text(target) };
+            node.service.node_unpublish_volume(Request::new(request)).await.unwrap();
+            assert!(!node.path(target).exists());
+        }
+        let request =
+            csi::NodeUnstageVolumeRequest { volume_id: handle.clone(), staging_target_path: node.text("staging") };
+        node.service.node_unstage_volume(Request::new(request)).await.unwrap();
+        assert!(!node.path("staging").exists());
+    });
+}
+
+/// What this driver leaves is what the reference works on: the mount table names the device as its source in six plain
+/// fields, blkid and fsck find a clean file system of the type, nothing lies in volume, target or staging directory that was
+/// not put there by a pod, and unmounting and removing the paths is all that is left to do.
+///
+/// Rule: D-1; node.md 5.1 row 16, 7.1, 7.4, 11
+#[test]
+fn what_is_left_mounted_here_can_be_handed_back_to_the_reference() {
+    in_mount_namespace(|| async {
+        for fs_type in ["ext3", "ext4", "xfs"] {
+            let node = Node::new(SIZE);
+            let reference = Reference { node: &node, fs_type };
+            node.stage(stage_request(&node, fs_type)).await.unwrap();
+            node.publish(publish_request(&node, fs_type, "first")).await.unwrap();
+            let made_by_mkfs: &[&str] = if fs_type == "xfs" { &[] } else { &["lost+found"] };
+            assert_eq!(names_in(&node, "first"), made_by_mkfs);
+            let written = content::write_file(&node.path("first/data"), 31, MIB).unwrap();
+            let table = std::fs::read_to_string("/proc/thread-self/mounts").unwrap();
+            for at in ["staging", "first"] {
+                let line = table.lines().find(|line| line.contains(&node.text(at))).unwrap();
+                let fields: Vec<&str> = line.split(' ').collect();
+                assert_eq!(fields.len(), 6, "{line}");
+                assert_eq!((fields[0], fields[2], fields[4], fields[5]), (reference.device(), fs_type, "0", "0"));
+            }
+            reference.publish("second", "");
+            assert_eq!(content::hash_file(&node.path("second/data")).unwrap(), written);
+            for path in ["first", "second", "staging"] {
+                reference.clean_up(path);
+            }
+            let found =
+                run("/usr/sbin/blkid", &["-p", "-s", "TYPE", "-s", "PTTYPE", "-o", "export", reference.device()]);
+            assert!(found.contains(&format!("TYPE={fs_type}\n")) && !found.contains("PTTYPE"), "{found}");
+            run("/usr/sbin/fsck", &["-a", reference.device()]);
+            reference.stage();
+            assert_eq!(content::hash_file(&node.path("staging/data")).unwrap(), written, "{fs_type}");
+            reference.clean_up("staging");
+            let of_volumes = |name: &String| name.starts_with("format-") || name == "binding";
+            assert!(!names_in(&node, "state").iter().any(of_volumes), "a record is left");
+        }
+    });
+}
+
+fn names_in(node: &Node, path: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(node.path(path)).unwrap();
+    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort_unstable();
+    names
+}
+
+/// Places are made with the permissions that the reference gives them, parents included.
+///
+/// Rule: node.md 5.1 row 14, 9.2, 9.3
+#[test]
+fn places_are_made_with_the_permissions_that_the_reference_gives_them() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        let mode = |path: &str| std::fs::metadata(node.path(path)).unwrap().permissions().mode() & 0o7777;
+        let request =
+            csi::NodePublishVolumeRequest { target_path: node.text("pod/dev/file"), ..node.publish_request(block()) };
+        node.publish(request).await.unwrap();
+        rustix::mount::unmount(node.path("pod/dev/file"), rustix::mount::UnmountFlags::empty()).unwrap();
+        assert_eq!((mode("pod"), mode("pod/dev"), mode("pod/dev/file")), (0o755, 0o755, 0o644));
+        let mut request = stage_request(&node, "ext4");
+        request.staging_target_path = node.text("plugin/volume/globalmount");
+        node.stage(request).await.unwrap();
+        rustix::mount::unmount(node.path("plugin/volume/globalmount"), rustix::mount::UnmountFlags::empty()).unwrap();
+        assert_eq!((mode("plugin/volume"), mode("plugin/volume/globalmount")), (0o755, 0o755));
+    });
+}

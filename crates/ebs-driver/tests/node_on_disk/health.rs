@@ -1,0 +1,106 @@
+//! The health of the node's volumes (`decisions.md` D-35), asked for and watched.
+
+use std::time::Duration;
+
+use csi_proto::csi;
+use csi_proto::csi::node_server::Node as _;
+use ebs_driver::node::UnhealthyVolume;
+use ebs_testkit::mount_namespace::in_mount_namespace;
+use tonic::{Code, Request};
+
+use crate::log::Log;
+use crate::node::{MIB, Node, block, refused, with_staged_node};
+use crate::release::sysfs_with;
+
+fn unhealthy(node: &Node, status: &'static str, reason: &'static str) -> Vec<UnhealthyVolume> {
+    vec![UnhealthyVolume { volume: node.volume.clone(), status, reason }]
+}
+
+/// A volume whose device has vanished is found by the watch, also by a driver that started after it was staged; the log says
+/// it once, and once that it is over.
+///
+/// Rule: D-35
+#[test]
+fn a_vanished_volume_is_found_by_the_watch_and_logged_once() {
+    with_staged_node(async |node| {
+        node.service.look_at_volumes().await;
+        assert_eq!(node.service.unhealthy_volumes(), []);
+        let sys = sysfs_with(node, "sda", "8:0");
+        let blind = node.again(|config| config.sys = sys);
+        let log = Log::listen();
+        for _ in 0..2 {
+            blind.look_at_volumes().await;
+            assert_eq!(blind.unhealthy_volumes(), unhealthy(node, "Inaccessible", "DeviceVanished"));
+        }
+        assert_eq!(log.lines_with(&["WARN", "not healthy", node.volume.as_str()]).len(), 1);
+        blind.node_unstage_volume(Request::new(node.unstage_request())).await.unwrap();
+        for _ in 0..2 {
+            blind.look_at_volumes().await;
+            assert_eq!(blind.unhealthy_volumes(), []);
+        }
+        assert_eq!(log.lines_with(&["INFO", "nothing is wrong", node.volume.as_str()]).len(), 1);
+    });
+}
+
+/// A file system that the kernel turned read-only shows in the watch as degraded.
+///
+/// Rule: D-35
+#[test]
+fn a_file_system_that_turned_read_only_is_found_by_the_watch() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        node.stage(node.stage_request("ext4", &["errors=remount-ro"])).await.unwrap();
+        std::fs::write(format!("/sys/fs/ext4/{}/trigger_fs_error", node.disk.name()), "test").unwrap();
+        node.service.look_at_volumes().await;
+        assert_eq!(node.service.unhealthy_volumes(), unhealthy(&node, "Degraded", "ReadOnlyAfterErrors"));
+    });
+}
+
+/// A raw volume is watched at its target, and volumes that an earlier driver left mounted where the kubelet has them are
+/// watched too.
+///
+/// Rule: D-35, D-1
+#[test]
+fn raw_volumes_and_those_of_an_earlier_driver_are_watched() {
+    in_mount_namespace(|| async {
+        let raw = Node::new(MIB);
+        raw.publish(raw.publish_request(block())).await.unwrap();
+        let sys = sysfs_with(&raw, "sda", "8:0");
+        let blind = raw.again(|config| config.sys = sys);
+        blind.look_at_volumes().await;
+        assert_eq!(blind.unhealthy_volumes().len(), 1, "{:?}", blind.unhealthy_volumes());
+
+        let node = Node::new(64 * MIB);
+        let kubelets = "plugins/kubernetes.io/csi/ebs.csi.aws.com/0a1b/globalmount";
+        let mut request = node.stage_request("ext4", &["errors=remount-ro"]);
+        request.staging_target_path = node.text(kubelets);
+        node.stage(request).await.unwrap();
+        // A driver that has no register, as after the reference.
+        let heir = node.again(|config| config.state_dir = node.path("another-state"));
+        let watch = heir.clone().watch_health();
+        assert!(tokio::time::timeout(Duration::from_millis(500), watch).await.is_err(), "it watches for ever");
+        std::fs::write(format!("/sys/fs/ext4/{}/trigger_fs_error", node.disk.name()), "test").unwrap();
+        heir.look_at_volumes().await;
+        assert_eq!(heir.unhealthy_volumes(), unhealthy(&node, "Degraded", "ReadOnlyAfterErrors"));
+    });
+}
+
+/// The health of a volume that is not here is not waited for, however long a late device is.
+///
+/// Rule: D-35; node.md N-9
+#[test]
+fn the_health_of_a_volume_that_is_not_here_is_not_waited_for() {
+    in_mount_namespace(|| async {
+        let node = Node::with(MIB, |config| config.late_device = Duration::from_secs(120));
+        let absent = "vol-0123456789abcdef0";
+        let request = |volume: &str| csi::NodeGetVolumeHealthRequest {
+            volume_id: volume.to_owned(),
+            ..csi::NodeGetVolumeHealthRequest::default()
+        };
+        let asked = node.service.node_get_volume_health(Request::new(request(absent)));
+        let reply = tokio::time::timeout(Duration::from_secs(20), asked).await.expect("an answer at once");
+        refused(reply, Code::NotFound, &[absent]);
+        let here = node.service.node_get_volume_health(Request::new(request(node.volume.as_str()))).await.unwrap();
+        assert!(here.into_inner().volume_health.unwrap().health_statuses.is_empty());
+    });
+}

@@ -1,0 +1,153 @@
+//! NodeGetInfo (`node.md` 15): who the node is, and how many volumes it can have.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use csi_proto::csi;
+use csi_proto::csi::node_server::Node as _;
+use ebs_driver::node::NodeService;
+use ebs_metadata::{Imds, ImdsOptions};
+use ebs_types::NodeId;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tonic::Request;
+
+use crate::node::{MIB, Node, context, mount, options, with_node, with_staged_node};
+
+async fn info(service: &NodeService) -> csi::NodeGetInfoResponse {
+    service.node_get_info(Request::new(csi::NodeGetInfoRequest {})).await.expect("it never fails").into_inner()
+}
+
+async fn limit(service: &NodeService) -> i64 {
+    info(service).await.max_volumes_per_node
+}
+
+/// The driver after a boot of its machine, whose metadata counts so many volumes as attached at that boot.
+fn booted(node: &Node, boot: &str, block_devices: u32) -> NodeService {
+    booted_with(node, boot, block_devices, |_| {})
+}
+
+fn booted_with(
+    node: &Node,
+    boot: &str,
+    block_devices: u32,
+    change: impl FnOnce(&mut ebs_mounter::MounterConfig),
+) -> NodeService {
+    std::fs::write(node.path("boot_id"), format!("{boot}\n")).unwrap();
+    let mut of_machine = options();
+    of_machine.metadata.block_devices = block_devices;
+    node.again_as(of_machine, |config| {
+        config.boot_id = node.path("boot_id");
+        change(config);
+    })
+}
+
+/// The attachment limit is the same after a reboot with the driver's volumes attached, however often the driver starts and
+/// whatever becomes of them then; volumes that somebody else attached lower it.
+///
+/// Rule: node.md N-22
+#[test]
+fn the_limit_is_the_same_after_a_reboot_with_volumes_attached() {
+    with_staged_node(async |node| {
+        assert_eq!(limit(&node.service).await, 26);
+        let first = booted(node, "first", 1);
+        assert_eq!(limit(&first).await, 26);
+        node.unstage().await.unwrap();
+        assert_eq!((limit(&first).await, limit(&booted(node, "first", 1)).await), (26, 26));
+        // It is not here at the next boot, and a volume is that the driver knows nothing of.
+        assert_eq!(limit(&booted(node, "second", 1)).await, 25);
+        node.staged("ext4").await;
+        // Attached since the boot: the metadata does not count it.
+        assert_eq!(limit(&booted(node, "second", 1)).await, 25);
+    });
+}
+
+/// Rule: see `the_limit_is_the_same_after_a_reboot_with_volumes_attached`
+#[test]
+fn a_volume_that_went_while_the_machine_was_down_does_not_raise_the_limit() {
+    with_staged_node(async |node| {
+        let elsewhere = tempfile::tempdir().unwrap();
+        let without = |config: &mut ebs_mounter::MounterConfig| {
+            config.simulated_devices = Some(elsewhere.path().to_owned());
+        };
+        assert_eq!(limit(&booted_with(node, "first", 1, without)).await, 25);
+        assert_eq!(limit(&booted(node, "second", 1)).await, 25);
+    });
+}
+
+/// A node-local volume, which somebody else attached, takes a place.
+///
+/// Rule: node.md 16, N-22
+#[test]
+fn a_node_local_volume_lowers_the_limit_after_a_reboot_as_before() {
+    with_node(async |node| {
+        let mut request = node.stage_request("ext4", &[]);
+        request.volume_id = "local-ebs://dev/xvdbz".to_owned();
+        request.publish_context = context(&[("devicePath", "/dev/xvdbz"), ("volumeID", node.volume.as_str())]);
+        request.volume_capability = Some(mount("ext4", &[]));
+        node.stage(request).await.unwrap();
+        assert_eq!(limit(&booted(node, "first", 1)).await, 25);
+    });
+}
+
+/// A node of a HyperPod cluster reports its HyperPod id, by which the controller knows it.
+///
+/// Rule: node.md 15; ebs-cloud.md 5.5
+#[tokio::test]
+async fn a_hyperpod_node_reports_its_hyperpod_id() {
+    let node = Node::new(MIB);
+    let id = "hyperpod-abc123def456-i-0123456789abcdef0";
+    let mut of_cluster = options();
+    of_cluster.metadata.node = NodeId::parse(id).unwrap();
+    assert_eq!(info(&node.again_as(of_cluster, |_| {})).await.node_id, id);
+}
+
+/// A metadata service whose number of network interfaces is another one with every answer: one or three.
+async fn restless(tasks: &mut JoinSet<()>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let answers = Arc::new(AtomicUsize::new(0));
+    tasks.spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = vec![0; 4096];
+            let read = stream.read(&mut request).await.unwrap_or(0);
+            let (status, count) = match request[..read].starts_with(b"PUT") {
+                true => ("403 Forbidden", 0),
+                false => ("200 OK", 1 + 2 * (answers.fetch_add(1, Ordering::Relaxed) % 2)),
+            };
+            let body: String = (0..count).map(|card| format!("0e:49:61:0f:c3:1{card}/\n")).collect();
+            let length = body.len();
+            let reply = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+            let _ = stream.write_all(reply.as_bytes()).await;
+        }
+    });
+    address
+}
+
+/// NodeGetInfo asked by many at once, while the number of network interfaces changes, answers each with a number that was
+/// true; when the metadata service is gone, with the last one.
+///
+/// Rule: node.md 15, N-31
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrent_questions_get_whole_answers_while_the_metadata_changes() {
+    let node = Node::new(MIB);
+    let mut tasks = JoinSet::new();
+    let endpoint = Some(format!("http://{}", restless(&mut tasks).await));
+    let imds = Imds::with(ImdsOptions { endpoint, ..ImdsOptions::default() }).unwrap();
+    let service = node.again_asking(options(), imds);
+    let mut asking = JoinSet::new();
+    for _ in 0..64 {
+        let service = service.clone();
+        asking.spawn(async move { limit(&service).await });
+    }
+    let answers = asking.join_all().await;
+    assert!(answers.iter().all(|limit| [26, 24].contains(limit)), "{answers:?}");
+    assert!(answers.contains(&26) && answers.contains(&24), "{answers:?}");
+    tasks.abort_all();
+    while tasks.join_next().await.is_some() {}
+    let (last, again) = (limit(&service).await, limit(&service).await);
+    assert!([26, 24].contains(&last) && last == again, "{last} {again}");
+}

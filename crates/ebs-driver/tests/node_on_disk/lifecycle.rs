@@ -1,0 +1,290 @@
+//! Whole lives of volumes: each file system with each option that a StorageClass may give it, used by several pods, let go
+//! and taken up again, with the same bytes at every reading.
+
+use std::time::Duration;
+
+use crate::node::{MIB, Node, block, mount, options, refused};
+use csi_proto::csi;
+use ebs_driver::contract::FormatKey;
+use ebs_driver::node::NodeOptions;
+use ebs_mounter::FsType;
+use ebs_testkit::content;
+use ebs_testkit::loop_device::LoopDevice;
+use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::process::run_tool;
+use tonic::Code;
+
+const BOUND: Duration = Duration::from_secs(30);
+/// What a pod writes.
+const DATA: u64 = MIB;
+
+/// What a StorageClass asks of a new file system, and a line in what dumpe2fs or xfs_info says of it.
+struct Asked {
+    options: &'static [(&'static str, &'static str)],
+    shows: &'static str,
+}
+
+const fn asked(options: &'static [(&'static str, &'static str)], shows: &'static str) -> Asked {
+    Asked { options, shows }
+}
+
+/// For ext2, ext3 and ext4.
+const EXT: [Asked; 9] = [
+    asked(&[], "Reserved block count:     0\n"),
+    asked(&[("blocksize", "1024")], "Block size:               1024\n"),
+    asked(&[("blocksize", "2048"), ("inodesize", "512")], "Block size:               2048\n"),
+    asked(&[("blocksize", "4096")], "Block size:               4096\n"),
+    asked(&[("inodesize", "256")], "Inode size:\t          256\n"),
+    asked(&[("inodesize", "1024")], "Inode size:\t          1024\n"),
+    asked(&[("bytesperinode", "65536")], "Inode count:              1024\n"),
+    asked(&[("numberofinodes", "4096")], "Inode count:              4096\n"),
+    asked(
+        &[("blocksize", "4096"), ("inodesize", "512"), ("numberofinodes", "2048")],
+        "Inode count:              2048\n",
+    ),
+];
+const EXT4: [Asked; 4] = [
+    asked(&[("ext4bigalloc", "true")], "bigalloc"),
+    asked(&[("ext4bigalloc", "true"), ("ext4clustersize", "65536")], "Cluster size:             65536\n"),
+    asked(&[("ext4encryptionsupport", "true")], "encrypt"),
+    asked(
+        &[
+            ("ext4encryptionsupport", "true"),
+            ("ext4bigalloc", "true"),
+            ("ext4clustersize", "32768"),
+            ("blocksize", "4096"),
+        ],
+        "Cluster size:             32768\n",
+    ),
+];
+const XFS: [Asked; 6] = [
+    asked(&[], "reflink=1"),
+    asked(&[("blocksize", "1024")], "bsize=1024"),
+    asked(&[("blocksize", "2048"), ("inodesize", "1024")], "bsize=2048"),
+    asked(&[("blocksize", "4096")], "bsize=4096"),
+    asked(&[("inodesize", "512")], "isize=512"),
+    asked(&[("inodesize", "2048")], "isize=2048"),
+];
+
+/// Every file system with every format option is staged, published, written, let go and found again with the same bytes.
+///
+/// Rule: node.md 7.3; D-30, D-33
+#[test]
+fn ext2_with_every_format_option_keeps_its_data_through_a_whole_life() {
+    lives("ext2", &[&EXT]);
+}
+
+/// Rule: see `ext2_with_every_format_option_keeps_its_data_through_a_whole_life`
+#[test]
+fn ext3_with_every_format_option_keeps_its_data_through_a_whole_life() {
+    lives("ext3", &[&EXT]);
+}
+
+/// Rule: see `ext2_with_every_format_option_keeps_its_data_through_a_whole_life`
+#[test]
+fn ext4_with_every_format_option_keeps_its_data_through_a_whole_life() {
+    lives("ext4", &[&EXT, &EXT4]);
+}
+
+/// Rule: see `ext2_with_every_format_option_keeps_its_data_through_a_whole_life`
+#[test]
+fn xfs_with_every_format_option_keeps_its_data_through_a_whole_life() {
+    lives("xfs", &[&XFS]);
+}
+
+/// Rule: see `ext2_with_every_format_option_keeps_its_data_through_a_whole_life`
+#[test]
+fn legacy_xfs_keeps_its_data_through_a_whole_life() {
+    in_mount_namespace(|| async {
+        let legacy = NodeOptions { legacy_xfs: true, ..options() };
+        for asked in [asked(&[], "reflink=0"), asked(&[("inodesize", "1024")], "bigtime=0")] {
+            let mut node = Node::new(size("xfs"));
+            node.service = node.again_with(legacy.clone());
+            life(&node, "xfs", &asked).await;
+        }
+    });
+}
+
+/// A format option that is added is in these lives, or this fails.
+#[test]
+fn no_format_option_is_left_out() {
+    for (fs_type, asked) in [
+        (FsType::Ext2, &[&EXT[..]][..]),
+        (FsType::Ext3, &[&EXT]),
+        (FsType::Ext4, &[&EXT, &EXT4]),
+        (FsType::Xfs, &[&XFS]),
+    ] {
+        for key in FormatKey::ALL.into_iter().filter(|key| key.file_systems().contains(&fs_type)) {
+            let mut options = asked.iter().flat_map(|asked| asked.iter()).flat_map(|asked| asked.options);
+            assert!(options.any(|(name, _)| *name == key.as_str()), "{key} of {fs_type}");
+        }
+    }
+}
+
+fn lives(fs_type: &'static str, asked: &'static [&'static [Asked]]) {
+    in_mount_namespace(move || async move {
+        for asked in asked.iter().flat_map(|asked| asked.iter()) {
+            life(&Node::new(size(fs_type)), fs_type, asked).await;
+        }
+    });
+}
+
+/// The least that mkfs takes, about.
+fn size(fs_type: &str) -> u64 {
+    if fs_type == "xfs" { 320 * MIB } else { 64 * MIB }
+}
+
+async fn life(node: &Node, fs_type: &str, asked: &Asked) {
+    let mut request = node.stage_request(fs_type, &[]);
+    let options = asked.options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    request.volume_context.extend(options);
+    let what = format!("{fs_type} {:?}", asked.options);
+    node.stage(request.clone()).await.expect(&what);
+    let made = described(node, fs_type);
+    assert!(made.contains(asked.shows), "{what}: {:?} is not in: {made}", asked.shows);
+    assert_eq!(node.mounts_at("staging").await[0].fs_type, fs_type, "{what}");
+    let publish = node.publish_request(mount(fs_type, &[]));
+    node.publish(publish.clone()).await.expect(&what);
+    let written = content::write_file(&node.path("target/data"), 7, DATA).unwrap();
+    let_go(node).await;
+    // As after a move to another node and back.
+    node.stage(request).await.expect(&what);
+    node.publish(publish).await.expect(&what);
+    assert_eq!(content::hash_file(&node.path("target/data")).unwrap(), written, "{what}");
+    assert_eq!(described(node, fs_type), made, "{what}: made anew");
+    let_go(node).await;
+}
+
+async fn let_go(node: &Node) {
+    node.unpublish(node.text("target")).await.expect("unpublished");
+    node.unstage().await.expect("unstaged");
+    assert!(!node.path("target").exists() && !node.path("staging").exists());
+}
+
+/// What the tools say of the file system, without what changes when it is used.
+fn described(node: &Node, fs_type: &str) -> String {
+    if fs_type == "xfs" {
+        return run_tool("/usr/sbin/xfs_info", &[&node.text("staging")], BOUND).unwrap();
+    }
+    let text = run_tool("/usr/sbin/dumpe2fs", &["-h", node.disk.path().to_str().unwrap()], BOUND).unwrap();
+    const FIXED: [&str; 9] = [
+        "Filesystem UUID",
+        "Filesystem features",
+        "Inode count",
+        "Block count",
+        "Reserved block count",
+        "Block size",
+        "Cluster size",
+        "Inode size",
+        "Filesystem created",
+    ];
+    // The kernel notes that a journal needs replay while it is mounted.
+    let lines = text.lines().filter(|line| FIXED.iter().any(|name| line.starts_with(&format!("{name}:"))));
+    lines.map(|line| format!("{}\n", line.replace(" needs_recovery", ""))).collect()
+}
+
+/// Several pods share a volume: what one writes the others read, one that reads only cannot write, and who leaves takes
+/// nothing away from the rest.
+///
+/// Rule: node.md 9.3, 16
+#[test]
+fn several_pods_share_a_volume_and_each_leaves_for_itself() {
+    in_mount_namespace(|| async {
+        for fs_type in ["ext4", "xfs"] {
+            let node = Node::new(size(fs_type));
+            node.staged(fs_type).await;
+            let request = |target: &str, readonly| csi::NodePublishVolumeRequest {
+                target_path: node.text(target),
+                readonly,
+                ..node.publish_request(mount(fs_type, &[]))
+            };
+            for (target, readonly) in [("first", false), ("second", false), ("reader", true)] {
+                node.publish(request(target, readonly)).await.unwrap();
+            }
+            let written = content::write_file(&node.path("first/data"), 3, DATA).unwrap();
+            for target in ["second", "reader"] {
+                assert_eq!(content::hash_file(&node.path(target).join("data")).unwrap(), written, "{target}");
+            }
+            let refusal = std::fs::write(node.path("reader/data"), "x").unwrap_err();
+            assert_eq!(refusal.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+            node.unpublish(node.text("first")).await.unwrap();
+            refused(node.unstage().await, Code::FailedPrecondition, &[&node.text("second"), &node.text("reader")]);
+            std::fs::write(node.path("second/more"), "x").unwrap();
+            assert_eq!(content::hash_file(&node.path("reader/data")).unwrap(), written);
+            for target in ["second", "reader"] {
+                node.unpublish(node.text(target)).await.unwrap();
+            }
+            node.unstage().await.unwrap();
+        }
+    });
+}
+
+/// A raw block volume keeps its bytes from one publish to the next, also at several targets.
+///
+/// Rule: node.md 9.2, 12
+#[test]
+fn a_raw_block_volume_keeps_its_data_through_a_whole_life() {
+    in_mount_namespace(|| async {
+        let node = Node::new(64 * MIB);
+        let stage = csi::NodeStageVolumeRequest { volume_capability: Some(block()), ..node.stage_request("", &[]) };
+        let request = |target: &str| csi::NodePublishVolumeRequest {
+            target_path: node.text(target),
+            ..node.publish_request(block())
+        };
+        node.stage(stage.clone()).await.unwrap();
+        for target in ["first", "second"] {
+            node.publish(request(target)).await.unwrap();
+        }
+        let written = content::write_device(&node.path("first"), 5, 8 * DATA).unwrap();
+        assert_eq!(content::hash_start(&node.path("second"), 8 * DATA).unwrap(), written);
+        node.unpublish(node.text("first")).await.unwrap();
+        assert_eq!(content::hash_start(&node.path("second"), 8 * DATA).unwrap(), written);
+        node.unpublish(node.text("second")).await.unwrap();
+        node.unstage().await.unwrap();
+        node.stage(stage).await.unwrap();
+        node.publish(request("first")).await.unwrap();
+        assert_eq!(content::hash_start(&node.path("first"), 8 * DATA).unwrap(), written);
+        node.unpublish(node.text("first")).await.unwrap();
+        node.unstage().await.unwrap();
+        assert!(!node.path("first").exists() && !node.path("staging").exists());
+    });
+}
+
+/// A volume restored from a smaller snapshot has the data of the snapshot and the size of the volume, beside the volume
+/// that the snapshot was made of.
+///
+/// Rule: node.md 5.3, 8; D-31
+#[test]
+fn a_volume_restored_larger_than_its_snapshot_has_its_data_and_fills_its_disk() {
+    in_mount_namespace(|| async {
+        for (fs_type, bytes) in [("ext2", 160 * MIB), ("ext3", 160 * MIB), ("ext4", 160 * MIB), ("xfs", 320 * MIB)] {
+            let (source, restored) = (Node::new(bytes), Node::new(2 * bytes));
+            source.staged(fs_type).await;
+            let written = content::write_file(&source.path("staging/data"), 9, DATA).unwrap();
+            source.unstage().await.unwrap();
+            copy(&source.disk, &restored.disk);
+            source.staged(fs_type).await;
+            let mut request = restored.stage_request(fs_type, &[]);
+            request.publish_context.insert("ebs.csi.aws.com/source".to_owned(), "snapshot".to_owned());
+            restored.stage(request).await.expect(fs_type);
+            assert_eq!(content::hash_file(&restored.path("staging/data")).unwrap(), written, "{fs_type}");
+            let total = restored.stats(restored.text("staging")).await.unwrap()[0].total;
+            assert!(u64::try_from(total).unwrap() > bytes * 7 / 4, "{fs_type} has {total} bytes");
+            restored.unstage().await.unwrap();
+            source.unstage().await.unwrap();
+        }
+    });
+}
+
+/// As EC2 does with a snapshot: all of one disk at the beginning of another, holes left out.
+fn copy(from: &LoopDevice, to: &LoopDevice) {
+    let length = content::size_of(from.path()).unwrap();
+    let mut at = 0;
+    while at < length {
+        let chunk = from.read_at(usize::try_from(MIB).unwrap(), at).unwrap();
+        if chunk.iter().any(|byte| *byte != 0) {
+            to.write_at(&chunk, at).unwrap();
+        }
+        at += MIB;
+    }
+}

@@ -1,0 +1,49 @@
+//! What the driver logs while a test looks.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, Once};
+
+use tracing::subscriber::DefaultGuard;
+
+/// The lines that this thread logs while the value lives.
+pub(crate) struct Log {
+    lines: Lines,
+    _guard: DefaultGuard,
+}
+
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    pub(crate) fn listen() -> Self {
+        // With a subscriber that is there from the beginning no line is switched off for good by a thread that has none.
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            let nowhere = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(io::sink);
+            tracing::subscriber::set_global_default(nowhere.finish()).expect("the first one");
+        });
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let here = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::TRACE)
+            .with_ansi(false)
+            .with_writer(move || writer.clone());
+        Self { lines, _guard: tracing::subscriber::set_default(here.finish()) }
+    }
+
+    /// The lines so far that have all of these words.
+    pub(crate) fn lines_with(&self, words: &[&str]) -> Vec<String> {
+        let text = String::from_utf8(self.lines.0.lock().expect("not poisoned").clone()).expect("text");
+        text.lines().filter(|line| words.iter().all(|word| line.contains(word))).map(str::to_owned).collect()
+    }
+}
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("not poisoned").write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+//! A partition of the volume instead of the whole disk (`node.md` 6.4), on real partitions.
+
+use csi_proto::csi;
+use ebs_testkit::mount_namespace::in_mount_namespace;
+use tonic::Code;
+
+use crate::node::{MIB, Node, block, context, mount, refused};
+
+const WHOLE: u64 = 64 * MIB;
+
+/// What lies before the partition, and is nobody's to touch.
+const BEFORE: &[u8] = b"not the partition's";
+
+/// Runs a test with a node whose disk has partition 1, from the second MiB on.
+fn with_partition(test: impl AsyncFnOnce(&Node) + Send + 'static) {
+    in_mount_namespace(|| async move {
+        let node = Node::partitioned(WHOLE);
+        node.disk.write_at(BEFORE, 4096).unwrap();
+        test(&node).await;
+        assert_eq!(node.disk.read_at(BEFORE.len(), 4096).unwrap(), BEFORE);
+    });
+}
+
+fn stage_request(node: &Node, partition: &str) -> csi::NodeStageVolumeRequest {
+    csi::NodeStageVolumeRequest {
+        volume_context: context(&[("partition", partition)]),
+        ..node.stage_request("ext4", &[])
+    }
+}
+
+/// A real partition is proven blank, formatted, mounted, published and let go by itself; the rest of the disk stays as it is.
+///
+/// Rule: node.md 6.4
+#[test]
+fn a_partition_is_formatted_and_mounted_and_the_rest_of_the_disk_stays() {
+    with_partition(async |node| {
+        for round in 0..2 {
+            node.stage(stage_request(node, "1")).await.unwrap();
+            let source = node.mounts_at("staging").await[0].source.clone();
+            assert_eq!(std::path::Path::new(&source), node.disk.partition(1));
+            node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
+            if round == 0 {
+                std::fs::write(node.path("target/file"), "kept").unwrap();
+            }
+            assert_eq!(std::fs::read_to_string(node.path("target/file")).unwrap(), "kept");
+            let size = node.expand(node.text("target")).await.unwrap();
+            assert_eq!(size, i64::try_from(WHOLE - MIB).unwrap());
+            refused(node.unstage().await, Code::FailedPrecondition, &["still in use"]);
+            node.unpublish(node.text("target")).await.unwrap();
+            node.unstage().await.unwrap();
+        }
+    });
+}
+
+/// A real partition is published raw, and a partition that is not there is NotFound by its number.
+///
+/// Rule: node.md 6.4, 9
+#[test]
+fn a_partition_is_published_raw_and_a_missing_one_is_not_found() {
+    with_partition(async |node| {
+        let raw = |partition: &str| csi::NodePublishVolumeRequest {
+            volume_context: context(&[("partition", partition)]),
+            ..node.publish_request(block())
+        };
+        node.publish(raw("1")).await.unwrap();
+        let usage = node.stats(node.text("target")).await.unwrap();
+        assert_eq!(usage[0].total, i64::try_from(WHOLE - MIB).unwrap());
+        refused(node.stage(stage_request(node, "1")).await, Code::FailedPrecondition, &["bound as a raw device"]);
+        node.unpublish(node.text("target")).await.unwrap();
+        refused(node.publish(raw("2")).await, Code::NotFound, &["no partition 2", node.volume.as_str()]);
+        refused(node.stage(stage_request(node, "2")).await, Code::NotFound, &["no partition 2"]);
+    });
+}

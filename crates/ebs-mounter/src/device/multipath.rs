@@ -1,0 +1,64 @@
+//! Disks that `multipathd` has taken for itself (`node.md` N-26): its map is the device to use, since the kernel gives the disk
+//! below to nobody else.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::identity::{Identity, attribute, of_serial};
+use crate::mounter::MounterConfig;
+
+/// What the names of maps that `multipathd` makes begin with, in their uuid.
+const MULTIPATH: &str = "mpath-";
+
+/// True for a device of the device mapper, of whatever kind.
+pub(super) fn is_mapped(name: &str) -> bool {
+    name.starts_with("dm-")
+}
+
+/// What a mapped device is. A multipath map is the volume that all of its paths are; what else the device mapper makes
+/// (encryption, LVM, snapshots) shows other bytes than the disk below.
+pub(super) fn identity(config: &MounterConfig, device: &Path) -> io::Result<Identity> {
+    let name = device.file_name().unwrap_or_default().display();
+    let other = |what: &str| Ok(Identity::Other(format!("{name}, {what}")));
+    if !is_multipath(device)? {
+        return other("a mapped device, which is no EBS volume itself");
+    }
+    let mut found: Option<Identity> = None;
+    for path in names(&device.join("slaves"))? {
+        let serial = attribute(&config.sys.join("block").join(path).join("device/serial"))?;
+        let Some(Identity::Volume(volume)) = serial.map(|serial| of_serial(&serial)) else {
+            return other("a multipath device over something else than EBS volumes");
+        };
+        let volume = Identity::Volume(volume);
+        match &found {
+            Some(before) if *before != volume => return other("a multipath device over more than one volume"),
+            _ => found = Some(volume),
+        }
+    }
+    found.map_or_else(|| other("a multipath device without paths"), Ok)
+}
+
+/// The multipath map that holds a disk, by its name.
+pub(super) fn map_over(disk: &Path) -> io::Result<Option<PathBuf>> {
+    let holders = disk.join("holders");
+    for name in names(&holders)? {
+        if name.to_str().is_some_and(is_mapped) && is_multipath(&holders.join(&name))? {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+fn is_multipath(device: &Path) -> io::Result<bool> {
+    Ok(attribute(&device.join("dm/uuid"))?.is_some_and(|uuid| uuid.starts_with(MULTIPATH)))
+}
+
+/// The names in a directory of sysfs; none where there is no such directory.
+fn names(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    match fs::read_dir(directory) {
+        Ok(entries) => entries.map(|entry| Ok(entry?.file_name().into())).collect(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}

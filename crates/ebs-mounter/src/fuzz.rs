@@ -1,0 +1,274 @@
+//! What comes from outside, by chance: nothing makes the crate panic, and nothing reaches mkfs or mount(2) that the typed
+//! builders did not write. A bounded number of cases here; `make fuzz CASES=100000` runs as many as it says.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::FileExt;
+use std::path::{Component, Path, PathBuf};
+
+use ebs_types::VolumeId;
+use proptest::prelude::*;
+use proptest::test_runner::Config;
+
+use crate::device_number::DeviceNumber;
+use crate::format::{FormatOptions, FormatSpec, SizeWord};
+use crate::fs_type::FsType;
+use crate::mountinfo::{MountEntry, MountTable};
+use crate::options::{Attribute, MountOptions};
+use crate::os::serial_in;
+use crate::path::NodePath;
+use crate::probe::tests::{made_by, superblock_of};
+
+/// So many cases, or as many as the environment says.
+fn cases(usual: u32) -> Config {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
+    Config { cases: asked.unwrap_or(usual), failure_persistence: None, ..Config::default() }
+}
+
+const VOLUME_AT: &str = "/var/lib/kubelet/plugins/kubernetes.io/csi/vol/globalmount";
+const TABLE: &str = "\
+22 1 259:1 / / rw,relatime shared:1 - ext4 /dev/nvme0n1p1 rw
+35 22 259:3 / /var/lib/kubelet/plugins/kubernetes.io/csi/vol/globalmount rw,relatime - xfs /dev/nvme1n1 rw
+41 22 259:3 / /var/lib/kubelet/pods/a/mount ro,nosuid shared:7 master:2 - xfs /dev/nvme1n1 rw
+77 22 0:5 /nvme2n1 /var/lib/kubelet/pods/b/dev/raw rw - devtmpfs devtmpfs rw
+";
+
+/// A line of a mount table that is like one, with some bytes of it changed, left out or put in.
+fn strange_line() -> impl Strategy<Value = Vec<u8>> {
+    let like = prop::sample::select(TABLE.lines().map(|line| line.as_bytes().to_vec()).collect::<Vec<_>>());
+    let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3_u8), 1..12);
+    let changed = (like, changes).prop_map(|(mut line, changes)| {
+        for (at, byte, how) in changes {
+            let at = at.index(line.len().max(1));
+            match how {
+                0 => line.insert(at.min(line.len()), byte),
+                1 if at < line.len() => drop(line.remove(at)),
+                _ if at < line.len() => line[at] = byte,
+                _ => {}
+            }
+        }
+        line
+    });
+    let any_bytes = prop::collection::vec(any::<u8>(), 0..200);
+    prop_oneof![4 => changed, 1 => any_bytes].prop_map(|mut line| {
+        line.retain(|byte| *byte != b'\n');
+        line
+    })
+}
+
+/// File systems of each kind, made once, and what of each is read: the first 64 KiB.
+fn images() -> &'static [(FsType, Vec<u8>)] {
+    static IMAGES: std::sync::OnceLock<Vec<(FsType, Vec<u8>)>> = std::sync::OnceLock::new();
+    IMAGES.get_or_init(|| {
+        let of = |fs_type: FsType| {
+            let image = match fs_type {
+                FsType::Xfs => made_by("mkfs.xfs", &["-q"], IMAGE),
+                ext => made_by("mke2fs", &["-q", "-F", "-t", ext.as_str()], IMAGE),
+            };
+            let mut bytes = vec![0; 64 * 1024];
+            image.read_exact_at(&mut bytes, 0).unwrap();
+            (fs_type, bytes)
+        };
+        [FsType::Ext2, FsType::Ext3, FsType::Ext4, FsType::Xfs].map(of).into()
+    })
+}
+
+const IMAGE: u64 = 320 << 20;
+/// Features that some mkfs.xfs knows.
+const KNOWN: &[(&str, &str)] = &[("-i", "attr=2"), ("-n", "parent=0"), ("-l", "lazy-count=1")];
+
+/// Bytes of the two superblocks that are changed: at the start and at 1 KiB.
+fn changes() -> impl Strategy<Value = Vec<(usize, u8)>> {
+    let place = prop_oneof![0..512_usize, 1024..2048_usize];
+    prop::collection::vec((place, 1_u8..), 1..40)
+}
+
+fn word() -> impl Strategy<Value = Option<String>> {
+    prop_oneof![
+        Just(None),
+        "[0-9]{1,8}[kKmM]?".prop_map(Some),
+        "[a-zA-Z0-9]{1,12}".prop_map(Some),
+        any::<String>().prop_map(Some)
+    ]
+}
+
+fn size_word(text: &Option<String>) -> Option<SizeWord> {
+    text.as_deref().and_then(|text| SizeWord::parse(text).ok().flatten())
+}
+
+/// What an argument of mkfs may be: words of ours, and letters and digits of a size.
+fn is_typed(argument: &str) -> bool {
+    let ours = argument.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b',' | b'='));
+    let flags = ["-q", "-t", "-b", "-I", "-i", "-N", "-C", "-O", "-m0", "-m", "-F", "-f", "-d", "-l", "-n", "-K"];
+    ours && (!argument.starts_with('-') || flags.contains(&argument))
+}
+
+proptest! {
+    #![proptest_config(cases(256))]
+
+    /// A strange line of the mount table never changes the answer for another path.
+    ///
+    /// Rule: D-38
+    #[test]
+    fn a_strange_line_of_the_mount_table_never_changes_the_answer_for_another_path(
+        line in strange_line(),
+        before in 0..5_usize,
+    ) {
+        let mut lines: Vec<Vec<u8>> = TABLE.lines().map(|line| line.as_bytes().to_vec()).collect();
+        lines.insert(before.min(lines.len()), line.clone());
+        let with = MountTable::parse(&lines.join(&b'\n'));
+        let without = MountTable::parse(TABLE.as_bytes());
+        let strange = MountTable::parse(&line);
+        // What is understood may be a mount over a directory above, or have another's number: then it is for the kernel to say.
+        let ids = [0, 1, 22, 35, 41, 77];
+        let is_strange = |entry: &MountEntry| entry.id == 0 || (!ids.contains(&entry.id) && !without.entries().iter().any(|other| other.target.starts_with(&entry.target)));
+        if !strange.entries().iter().all(is_strange) {
+            return Ok(());
+        }
+        let its: BTreeSet<&Path> = strange.entries().iter().map(|entry| entry.target.as_path()).collect();
+        for entry in without.entries().iter().filter(|entry| !its.contains(entry.target.as_path())) {
+            prop_assert_eq!(with.topmost(&entry.target), Some(entry));
+            prop_assert_eq!(with.depth(&entry.target), 1);
+        }
+        prop_assert!(with.entries().len() >= without.entries().len());
+        let number = DeviceNumber { major: 259, minor: 3 };
+        prop_assert!(with.of_device(number).count() >= 2);
+        prop_assert_eq!(without.topmost(Path::new(VOLUME_AT)).map(|entry| entry.id), Some(35));
+    }
+
+    /// The page with which an NVMe controller describes itself never makes the driver panic, and names a volume only by its
+    /// serial number.
+    ///
+    /// Rule: node.md N-10
+    #[test]
+    fn an_nvme_page_names_a_volume_by_its_serial_number_alone(serial in prop::collection::vec(any::<u8>(), 20), other in any::<u8>()) {
+        let mut page = [other; 4096];
+        page[4..24].copy_from_slice(&serial);
+        let read = serial_in(&page);
+        if let Ok(volume) = VolumeId::from_serial(&read) {
+            let text = String::from_utf8(serial).expect("an id is text");
+            let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
+            prop_assert!(text == volume.serial() || text == volume.as_str());
+        }
+        let mut ours = [other; 4096];
+        ours[4..24].copy_from_slice(b"vol0123456789abcdef0");
+        let volume = VolumeId::from_serial(&serial_in(&ours)).unwrap();
+        prop_assert_eq!(volume.as_str(), "vol-0123456789abcdef0");
+    }
+
+    /// No option of a format becomes an argument of mkfs that the typed builder does not know.
+    ///
+    /// Rule: node.md N-28; D-43
+    #[test]
+    fn no_format_option_becomes_an_argument_that_the_builder_does_not_know(
+        words in prop::collection::vec(word(), 5),
+        flags in prop::collection::vec(any::<bool>(), 4),
+        fs_type in prop::sample::select(vec![FsType::Ext2, FsType::Ext3, FsType::Ext4, FsType::Xfs]),
+        release in (3..8_u32, 0..30_u32),
+    ) {
+        let options = FormatOptions {
+            block_size: size_word(&words[0]),
+            inode_size: size_word(&words[1]),
+            bytes_per_inode: size_word(&words[2]),
+            number_of_inodes: size_word(&words[3]),
+            cluster_size: size_word(&words[4]),
+            bigalloc: flags[0],
+            encryption: flags[1],
+            legacy_xfs: flags[2],
+        };
+        let call = FormatSpec { fs_type, options }.call(Path::new("/dev/nvme1n1"), release, KNOWN, flags[3]);
+        let arguments: Vec<&str> = call.args.iter().map(|argument| argument.to_str().unwrap()).collect();
+        let (device, arguments) = arguments.split_last().expect("a device");
+        prop_assert_eq!(*device, "/dev/nvme1n1");
+        for argument in arguments {
+            prop_assert!(is_typed(argument), "{:?}", argument);
+        }
+        let forces = arguments.iter().any(|argument| *argument == "-F" || *argument == "-f");
+        prop_assert_eq!(forces, flags[3]);
+        prop_assert_eq!(arguments.iter().filter(|argument| **argument == "-O").count(), usize::from(fs_type.is_ext()));
+    }
+
+    /// A path of the orchestrator is absolute, below the root and without a way up, or it is refused.
+    ///
+    /// Rule: own rule (bad input)
+    #[test]
+    fn a_path_is_absolute_and_without_a_way_up_or_refused(text in r"[/a.\x00 é~]{0,24}|\PC{0,60}") {
+        if let Ok(path) = NodePath::parse(&text) {
+            let path = path.as_path();
+            prop_assert!(path.is_absolute() && path.file_name().is_some());
+            prop_assert!(path.components().skip(1).all(|part| matches!(part, Component::Normal(_))));
+            prop_assert!(path.to_str().is_some_and(|text| text.len() <= 4095 && !text.contains('\0')));
+            let again = NodePath::parse(path.to_str().unwrap()).unwrap();
+            prop_assert_eq!(again.as_path(), path);
+        }
+    }
+
+    /// No mount flag makes of a mount another operation, or becomes a word for the file system that nobody wrote.
+    ///
+    /// Rule: node.md 7.6
+    #[test]
+    fn no_mount_flag_becomes_a_word_that_nobody_wrote(
+        flags in prop::collection::vec(r#"[a-z=,"\\:]{0,20}|ro|rw|bind|remount,ro|context="a,b"|\PC{0,20}"#, 0..6),
+    ) {
+        let Ok(options) = MountOptions::parse(flags.iter().map(String::as_str)) else { return Ok(()) };
+        let written = flags.join(",");
+        for word in options.words() {
+            prop_assert!(written.contains(word.as_str()), "{:?}", word);
+            prop_assert!(!["bind", "rbind", "move", "remount", "shared", "private", "loop", ""].contains(&word.as_str()));
+        }
+        prop_assert!(!options.data().contains(['\0', '\n']));
+        let access: Vec<_> = options
+            .attributes()
+            .iter()
+            .filter(|a| matches!(a, Attribute::RelAtime | Attribute::StrictAtime | Attribute::NoAtime))
+            .collect();
+        prop_assert!(access.len() <= 1 || flags.iter().any(|flag| flag.contains("atime")));
+        prop_assert!(options.clone().read_only().is_read_only());
+    }
+
+    /// A superblock with any bytes changed makes nothing panic, and where it has a checksum it is no longer complete.
+    ///
+    /// Rule: D-32; node.md N-32
+    #[test]
+    fn a_changed_superblock_makes_nothing_panic_and_is_not_complete(which in 0..4_usize, changes in changes(), size in prop_oneof![Just(IMAGE), 0..70_000_u64, Just(1_u64 << 46)]) {
+        let (fs_type, whole) = &images()[which];
+        let mut bytes = whole.clone();
+        for (at, change) in &changes {
+            bytes[*at] ^= change;
+        }
+        let found = superblock_of(&bytes, size);
+        let own = if *fs_type == FsType::Xfs { 0..512 } else { 1024..2048 };
+        let is_changed = own.clone().any(|at| bytes[at] != whole[at]);
+        if let Some(found) = found {
+            // What the callers compute of it.
+            let _ = (found.bytes(), found.growth_step(), found.fs_type(), found.is_complete());
+            let has_checksum = matches!(fs_type, FsType::Ext4 | FsType::Xfs);
+            let still_says_so = *fs_type == FsType::Xfs || bytes[1024 + 0x65] == whole[1024 + 0x65];
+            if has_checksum && is_changed && still_says_so && found.fs_type().is_ext() == fs_type.is_ext() && bytes[100..102] == whole[100..102] {
+                prop_assert!(!found.is_complete(), "{:?}", changes);
+            }
+        }
+    }
+
+    /// Chance bytes where superblocks are read make nothing panic.
+    ///
+    /// Rule: see `a_changed_superblock_makes_nothing_panic_and_is_not_complete`
+    #[test]
+    fn chance_superblocks_make_nothing_panic(mut bytes in prop::collection::vec(any::<u8>(), 4096), ext in any::<bool>()) {
+        if ext {
+            bytes[1024 + 0x38..1024 + 0x3a].copy_from_slice(&[0x53, 0xef]);
+        } else {
+            bytes[..4].copy_from_slice(b"XFSB");
+        }
+        if let Some(found) = superblock_of(&bytes, 4096) {
+            let _ = (found.bytes(), found.growth_step(), found.fs_type(), found.is_complete());
+        }
+    }
+}
+
+/// The table that the strange lines are put into says what the tests take it to say.
+#[test]
+fn the_table_of_these_tests_is_understood() {
+    let table = MountTable::parse(TABLE.as_bytes());
+    assert_eq!(table.entries().len(), 4);
+    assert_eq!(table.entries()[3].root, PathBuf::from("/nvme2n1"));
+}

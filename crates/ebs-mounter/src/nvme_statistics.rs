@@ -1,0 +1,166 @@
+//! What an EBS volume counts of itself: log page 0xD0 of its NVMe controller (`runtime.md` 12).
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::bounded;
+use crate::device::Device;
+use crate::mounter::Mounter;
+use crate::os;
+
+/// The length of the page.
+pub const STATISTICS_PAGE_BYTES: usize = 4096;
+
+/// First word of the page of an EBS volume, and of an instance-store disk.
+const EBS: u32 = 0x3C23_B510;
+const INSTANCE_STORE: u32 = 0xEC2C_0D7E;
+
+/// Where the two histograms stand, how many bins each has room for, and how long a bin is.
+const READ_LATENCY: usize = 512;
+const WRITE_LATENCY: usize = 2056;
+const MAX_BINS: usize = 64;
+const BIN_BYTES: usize = 24;
+const FIRST_BIN: usize = 8;
+
+/// Operations of one direction, since the volume was attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Transfers {
+    /// Completed.
+    pub operations: u64,
+    /// Moved by them.
+    pub bytes: u64,
+    /// How long they took together.
+    pub microseconds: u64,
+}
+
+/// For how long more was asked for than is allowed, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Exceeded {
+    pub iops_microseconds: u64,
+    pub throughput_microseconds: u64,
+}
+
+/// The operations whose latency lay in one range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LatencyBin {
+    /// In microseconds.
+    pub lower: u64,
+    /// In microseconds; `None` for the last range, which has no end.
+    pub upper: Option<u64>,
+    pub operations: u32,
+}
+
+/// One page, decoded. All of it counts from the attachment on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NvmeStatistics {
+    /// Of the page's layout; 0 today. Later ones keep these fields.
+    pub version: u32,
+    pub reads: Transfers,
+    pub writes: Transfers,
+    /// More than the volume is provisioned for.
+    pub volume_exceeded: Exceeded,
+    /// More than the instance may do with all its volumes.
+    pub instance_exceeded: Exceeded,
+    /// Operations that wait now.
+    pub queue_length: u64,
+    /// At most 64 ranges, in the order of the page.
+    pub read_latency: Vec<LatencyBin>,
+    /// As `read_latency`.
+    pub write_latency: Vec<LatencyBin>,
+}
+
+/// A page that is not that of an EBS volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum StatisticsPageError {
+    #[error("the log page is that of an instance-store disk, which is no EBS volume")]
+    InstanceStore,
+    #[error("the log page begins with {found:#010x}, which no EBS volume sends")]
+    Magic {
+        /// The first word.
+        found: u32,
+    },
+}
+
+/// Why a volume's statistics are not known. Nothing is changed by asking.
+#[derive(Debug, thiserror::Error)]
+pub enum StatisticsError {
+    /// The controller or the kernel refuses; a disk that is no NVMe disk does, too.
+    #[error("the statistics of {} cannot be read", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("the statistics of {} cannot be understood", path.display())]
+    Page { path: PathBuf, source: StatisticsPageError },
+}
+
+impl NvmeStatistics {
+    /// Reads the page, whose numbers are little-endian. The words that are reserved today are not looked at, so that a
+    /// later use of them is no error (`runtime.md` R-8).
+    ///
+    /// # Errors
+    /// [`StatisticsPageError`] for a page that does not begin as an EBS volume's does.
+    pub fn decode(page: &[u8; STATISTICS_PAGE_BYTES]) -> Result<Self, StatisticsPageError> {
+        match u32_at(page, 0) {
+            EBS => {}
+            INSTANCE_STORE => return Err(StatisticsPageError::InstanceStore),
+            found => return Err(StatisticsPageError::Magic { found }),
+        }
+        let transfers = |operations, bytes, time| Transfers {
+            operations: u64_at(page, operations),
+            bytes: u64_at(page, bytes),
+            microseconds: u64_at(page, time),
+        };
+        let exceeded = |iops, throughput| Exceeded {
+            iops_microseconds: u64_at(page, iops),
+            throughput_microseconds: u64_at(page, throughput),
+        };
+        Ok(Self {
+            version: u32_at(page, 4),
+            reads: transfers(8, 24, 40),
+            writes: transfers(16, 32, 48),
+            volume_exceeded: exceeded(56, 64),
+            instance_exceeded: exceeded(72, 80),
+            queue_length: u64_at(page, 88),
+            read_latency: histogram(page, READ_LATENCY),
+            write_latency: histogram(page, WRITE_LATENCY),
+        })
+    }
+}
+
+/// The bins of a histogram that have a range, at most 64.
+fn histogram(page: &[u8; STATISTICS_PAGE_BYTES], at: usize) -> Vec<LatencyBin> {
+    let bins = usize::try_from(u32_at(page, at)).unwrap_or(MAX_BINS).min(MAX_BINS);
+    let starts = (0..bins).map(|bin| at + FIRST_BIN + bin * BIN_BYTES);
+    let read = starts.map(|start| LatencyBin {
+        lower: u64_at(page, start),
+        upper: Some(u64_at(page, start + 8)).filter(|upper| *upper != u64::MAX),
+        operations: u32_at(page, start + 16),
+    });
+    read.filter(|bin| bin.upper.is_none_or(|upper| upper > bin.lower)).collect()
+}
+
+/// Zero beyond the end, where no field is.
+fn u32_at(page: &[u8; STATISTICS_PAGE_BYTES], at: usize) -> u32 {
+    page.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
+}
+
+fn u64_at(page: &[u8; STATISTICS_PAGE_BYTES], at: usize) -> u64 {
+    page.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
+
+impl Mounter {
+    /// Asks the controller of a volume for its statistics, through the descriptor that is held since the identity check. Of
+    /// a partition, those of its disk.
+    ///
+    /// # Errors
+    /// [`StatisticsError`], also that the controller does not answer.
+    pub async fn nvme_statistics(&self, device: &Device) -> Result<NvmeStatistics, StatisticsError> {
+        let (file, path) = (Arc::clone(device.file()), device.path().to_owned());
+        let ask = move || os::nvme_statistics_page(&file);
+        let page = bounded::reading::<_, io::Error, _>("asking for the statistics", device.path(), ask).await;
+        let page = page.map_err(|source| StatisticsError::Read { path: path.clone(), source })?;
+        NvmeStatistics::decode(&page).map_err(|source| StatisticsError::Page { path, source })
+    }
+}
+
+#[cfg(test)]
+mod tests;

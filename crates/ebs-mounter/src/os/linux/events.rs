@@ -1,0 +1,88 @@
+//! What the kernel says of devices that come, go and change.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::net::netlink::{KOBJECT_UEVENT, SocketAddrNetlink};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
+use tokio::io::unix::AsyncFd;
+
+/// The kernel's own events; 2 would be those that udev has worked on.
+const OF_THE_KERNEL: u32 = 1;
+/// The kernel's limit of one event is half of it.
+const EVENT_BYTES: usize = 8192;
+/// So many events are taken off at once.
+const AT_ONCE: usize = 4096;
+
+/// The kernel's word on devices, from a certain moment on.
+#[derive(Debug)]
+pub(crate) struct DeviceEvents(AsyncFd<OwnedFd>);
+
+impl DeviceEvents {
+    /// Listens from now on; needs a tokio runtime that has I/O.
+    pub(crate) fn listen() -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(KOBJECT_UEVENT))?;
+        bind(&socket, &SocketAddrNetlink::new(0, OF_THE_KERNEL))?;
+        // SAFETY: the descriptor of an `OwnedFd` is open and the same for as long as that lives, and the `AsyncFd` owns it:
+        // nothing here takes it out or closes it.
+        let registered = unsafe { AsyncFd::register(socket) };
+        registered.map(Self).map_err(io::Error::from)
+    }
+
+    /// Waits for an event of a block device.
+    pub(crate) async fn next_of_a_block_device(&self) -> io::Result<()> {
+        loop {
+            let mut ready = self.0.readable().await?;
+            match ready.try_io(|socket| receive(socket.get_ref())) {
+                Ok(Ok(true)) => return Ok(()),
+                Ok(Err(error)) => return Err(error),
+                // Of something else, or none after all.
+                Ok(Ok(false)) | Err(_) => {}
+            }
+        }
+    }
+
+    /// Takes off the events that are there.
+    pub(crate) fn clear(&self) -> io::Result<()> {
+        for _ in 0..AT_ONCE {
+            match receive(self.0.get_ref()) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes one event off the socket: true when it is about a block device, or when some were lost and may have been.
+fn receive(socket: impl AsFd) -> io::Result<bool> {
+    let mut event = [0_u8; EVENT_BYTES];
+    match recv(socket, &mut event[..], RecvFlags::DONTWAIT) {
+        Ok((bytes, _)) => Ok(is_of_a_block_device(&event[..bytes.min(EVENT_BYTES)])),
+        Err(rustix::io::Errno::NOBUFS) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// An event is a headline and `KEY=value` texts, each ended by a zero byte.
+fn is_of_a_block_device(event: &[u8]) -> bool {
+    event.split(|byte| *byte == 0).any(|text| text == b"SUBSYSTEM=block")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_of_a_block_device_by_its_subsystem_alone() {
+        let event =
+            |subsystem: &str| format!("add@/devices/x\0ACTION=add\0DEVPATH=/devices/x\0{subsystem}\0SEQNUM=1\0");
+        assert!(is_of_a_block_device(event("SUBSYSTEM=block").as_bytes()));
+        for other in ["SUBSYSTEM=nvme", "SUBSYSTEM=blocks", "XSUBSYSTEM=block"] {
+            assert!(!is_of_a_block_device(event(other).as_bytes()), "{other}");
+        }
+        assert!(!is_of_a_block_device(b""));
+    }
+}

@@ -1,0 +1,117 @@
+//! Every feature of a new xfs, by name (`decisions.md` D-33): equal to the defaults of xfsprogs 6.12, minus what the running
+//! kernel lacks. A feature that is not named is whatever the installed mkfs.xfs thinks best.
+//!
+//! Geometry (groups, stripes, size of the log) is no feature: any kernel mounts it, and mkfs.xfs knows the machine better.
+
+use std::time::Duration;
+
+use crate::mounter::Mounter;
+use crate::tool::{Call, Program, ToolError};
+
+/// Kernels that know the newer features: bigtime and inode B-tree counters; large extent counters.
+const BIGTIME_KERNEL: (u32, u32) = (5, 10);
+const LARGE_EXTENTS_KERNEL: (u32, u32) = (5, 19);
+/// mkfs.xfs only reads its arguments when it is asked what it knows.
+const USAGE: i32 = 1;
+const BOUND: Duration = Duration::from_secs(60);
+
+/// A feature that not every mkfs.xfs knows, as its option. One that a version does not know, it does not make.
+pub(crate) type Feature = (&'static str, &'static str);
+
+/// The first six have had but one value with checksums for long, and may be dropped by a later version; the others came with
+/// xfsprogs 6.10 and 6.13, and version 6.12 makes none of them.
+const SOME_KNOW: [Feature; 9] = [
+    ("-i", "attr=2"),
+    ("-i", "projid32bit=1"),
+    ("-n", "version=2"),
+    ("-n", "ftype=1"),
+    ("-l", "version=2"),
+    ("-l", "lazy-count=1"),
+    ("-i", "exchange=0"),
+    ("-n", "parent=0"),
+    ("-m", "metadir=0"),
+];
+
+impl Mounter {
+    /// Of the features that not every mkfs.xfs knows, those that the installed one does. Asked once.
+    pub(crate) async fn xfs_features_known(&self) -> Result<&[Feature], ToolError> {
+        let ask = || async {
+            let mut known = Vec::new();
+            for (flag, option) in SOME_KNOW {
+                // Without a device it does nothing, and says first of all which option it does not know.
+                let call = Call::new(Program::MkfsXfs, ["-N", flag, option]);
+                let ended = self.tools.read(call, BOUND).await?;
+                if ended.code() != Some(USAGE) {
+                    return Err(ended.into_error());
+                }
+                if !ended.output.contains("unknown option") {
+                    known.push((flag, option));
+                }
+            }
+            Ok(known)
+        };
+        self.xfs_features.get_or_try_init(ask).await.map(Vec::as_slice)
+    }
+}
+
+/// The arguments, each flag once. `inode_size` goes with the other properties of inodes.
+pub(crate) fn args(kernel: (u32, u32), legacy: bool, inode_size: Option<&str>, known: &[Feature]) -> Vec<String> {
+    let bit = |on: bool| u8::from(on);
+    let reflink = bit(!legacy);
+    let bigtime = bit(!legacy && kernel >= BIGTIME_KERNEL);
+    let large_extents = bit(!legacy && kernel >= LARGE_EXTENTS_KERNEL);
+    let metadata = format!("crc=1,finobt=1,rmapbt=1,reflink={reflink},bigtime={bigtime},inobtcount={bigtime}");
+    let inodes = format!("sparse=1,nrext64={large_extents}");
+    let inodes = inode_size.map_or_else(|| inodes.clone(), |size| format!("size={size},{inodes}"));
+    let of = |flag: &str, always: String| {
+        let some = known.iter().filter(|(of, _)| *of == flag).map(|(_, option)| (*option).to_owned());
+        let options: Vec<String> = Some(always).filter(|text| !text.is_empty()).into_iter().chain(some).collect();
+        (!options.is_empty()).then(|| [flag.to_owned(), options.join(",")])
+    };
+    let flags = [of("-m", metadata), of("-i", inodes), of("-n", String::new()), of("-l", String::new())];
+    flags.into_iter().flatten().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(kernel: (u32, u32), legacy: bool, known: &[Feature]) -> String {
+        args(kernel, legacy, None, known).join(" ")
+    }
+
+    /// Every feature of xfs is named, those that a later mkfs.xfs would add as left out, and none that the installed one does
+    /// not know.
+    ///
+    /// Rule: D-33
+    #[test]
+    fn every_feature_of_xfs_is_named_that_the_installed_mkfs_knows() {
+        let lines = [
+            line((6, 18), false, &SOME_KNOW),
+            line((6, 18), false, &SOME_KNOW[..6]),
+            line((5, 10), false, &SOME_KNOW[..6]),
+            line((4, 14), false, &[]),
+            line((6, 18), true, &SOME_KNOW),
+        ];
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        -m crc=1,finobt=1,rmapbt=1,reflink=1,bigtime=1,inobtcount=1,metadir=0 -i sparse=1,nrext64=1,attr=2,projid32bit=1,exchange=0 -n version=2,ftype=1,parent=0 -l version=2,lazy-count=1
+        -m crc=1,finobt=1,rmapbt=1,reflink=1,bigtime=1,inobtcount=1 -i sparse=1,nrext64=1,attr=2,projid32bit=1 -n version=2,ftype=1 -l version=2,lazy-count=1
+        -m crc=1,finobt=1,rmapbt=1,reflink=1,bigtime=1,inobtcount=1 -i sparse=1,nrext64=0,attr=2,projid32bit=1 -n version=2,ftype=1 -l version=2,lazy-count=1
+        -m crc=1,finobt=1,rmapbt=1,reflink=1,bigtime=0,inobtcount=0 -i sparse=1,nrext64=0
+        -m crc=1,finobt=1,rmapbt=1,reflink=0,bigtime=0,inobtcount=0,metadir=0 -i sparse=1,nrext64=0,attr=2,projid32bit=1,exchange=0 -n version=2,ftype=1,parent=0 -l version=2,lazy-count=1
+        ");
+    }
+
+    /// What mkfs.xfs knows is asked of the one that is installed.
+    ///
+    /// Rule: D-33
+    #[tokio::test]
+    async fn what_the_installed_mkfs_knows_it_is_asked() {
+        let state = tempfile::tempdir().unwrap();
+        let mounter = Mounter::new(crate::MounterConfig::new(state.path())).unwrap();
+        let known = mounter.xfs_features_known().await.unwrap();
+        assert!(known.contains(&("-n", "ftype=1")), "{known:?}");
+        let bogus = Call::new(Program::MkfsXfs, ["-N", "-n", "nonsense=1"]);
+        assert!(mounter.tools.read(bogus, BOUND).await.unwrap().output.contains("unknown option"));
+    }
+}

@@ -1,0 +1,227 @@
+//! The node service as its pod runs it: a container of runc whose root is read-only and holds the driver and the system's
+//! tools alone, with this machine's devices, the kubelet's directory (mounts in it propagate), and no more rights than the
+//! test gives it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_bind, mount_change, unmount};
+use serde_json::{Value, json};
+
+use crate::csi_client::CsiClient;
+use crate::process::{Process, ProcessSpec, run_tool};
+use crate::record::ProcessRecord;
+use crate::run_dir::RunDir;
+use crate::world::{READY_BOUND, STOP_BOUND, World};
+
+const RUNC: &str = "/usr/sbin/runc";
+const STRACE: &str = "/usr/bin/strace";
+const TOOL_BOUND: Duration = Duration::from_secs(60);
+/// Where the pod has the directory of its socket.
+const PLUGIN: &str = "/csi";
+const DRIVER: &str = "/bin/aws-ebs-csi-driver";
+
+/// What a container may do.
+#[derive(Debug, Clone, Default)]
+pub struct Rights {
+    /// Names like `CAP_SYS_ADMIN`; all others are dropped, for children too.
+    pub capabilities: Vec<String>,
+    /// The filter of system calls, as the OCI runtime specification writes it; `None`: every call.
+    pub seccomp: Option<Value>,
+}
+
+/// A container that serves the node service. Dropping it ends it and takes its mounts away.
+#[derive(Debug)]
+pub struct NodePod {
+    container: Container,
+    client: CsiClient,
+    kubelet: PathBuf,
+}
+
+impl NodePod {
+    /// Starts the node service of `world`, which runs its controller outside, and waits until it is ready. With `trace` every
+    /// system call is written to that file, which must lie below the world's kubelet directory.
+    ///
+    /// # Errors
+    /// Without runc, or with the end of the log when the service does not start.
+    pub async fn start(world: &World, rights: &Rights, trace: Option<&Path>) -> anyhow::Result<Self> {
+        let kubelet = world.kubelet_dir();
+        // What the container mounts below it is seen here, as kubelet and pods see it.
+        mount_bind(&kubelet, &kubelet).context("bind the kubelet's directory to itself")?;
+        mount_change(&kubelet, MountPropagationFlags::SHARED).context("share the kubelet's directory")?;
+        let started = Self::serve(world, rights, trace).await;
+        match started {
+            Ok((container, client)) => Ok(Self { container, client, kubelet }),
+            Err(error) => {
+                let _ = unmount(&kubelet, UnmountFlags::DETACH);
+                Err(error)
+            }
+        }
+    }
+
+    async fn serve(world: &World, rights: &Rights, trace: Option<&Path>) -> anyhow::Result<(Container, CsiClient)> {
+        let endpoint = format!("--endpoint=unix:{PLUGIN}/csi.sock");
+        let driver = [DRIVER, "node", &endpoint, "--v=4"].map(str::to_owned);
+        let mut program = Vec::new();
+        if let Some(file) = trace {
+            // Names of descriptors, times of day and the like are left to whoever reads it.
+            program.extend([STRACE, "-f", "-qq", "-v", "-o"].map(str::to_owned));
+            program.push(file.display().to_string());
+        }
+        program.extend(driver);
+        let mut container = Container::start(world, "node-pod", program, rights)?;
+        let socket = container.plugin.join("csi.sock");
+        let client = CsiClient::ready(&socket, &mut container.run, READY_BOUND).await?;
+        container.note()?;
+        Ok((container, client))
+    }
+
+    /// A client of the node service.
+    pub fn client(&self) -> &CsiClient {
+        &self.client
+    }
+
+    /// Asks the service to end and waits until it has.
+    ///
+    /// # Errors
+    /// When it does not end by itself, or not with exit code 0.
+    pub async fn stop(mut self) -> anyhow::Result<()> {
+        let ended = self.container.run.stop(STOP_BOUND).await?;
+        let log = self.container.run.log_tail(20);
+        ensure!(
+            matches!(ended, crate::process::Ending::Ended(status) if status.success()),
+            "the node service did not end cleanly: {ended:?}\n{log}"
+        );
+        Ok(())
+    }
+
+    /// The end of its log.
+    pub fn log_tail(&self) -> String {
+        self.container.run.log_tail(40)
+    }
+}
+
+impl Drop for NodePod {
+    fn drop(&mut self) {
+        self.container.remove();
+        let _ = unmount(&self.kubelet, UnmountFlags::DETACH);
+    }
+}
+
+/// Runs one program to its end in a container like the node service's, and returns how it ended and what it wrote.
+///
+/// # Errors
+/// When it cannot be started or does not end.
+pub async fn run_in_pod(world: &World, program: &[&str], rights: &Rights) -> anyhow::Result<(ExitStatus, String)> {
+    let program = program.iter().map(|&word| word.to_owned()).collect();
+    let mut container = Container::start(world, "tool-pod", program, rights)?;
+    let status = container.run.wait(TOOL_BOUND).await?;
+    Ok((status, container.run.output().context("read what it wrote")?))
+}
+
+#[derive(Debug)]
+struct Container {
+    run: Process,
+    id: String,
+    /// Where runc keeps what it knows of it.
+    state: PathBuf,
+    /// What it sees at [`PLUGIN`].
+    plugin: PathBuf,
+}
+
+impl Container {
+    fn start(world: &World, name: &str, program: Vec<String>, rights: &Rights) -> anyhow::Result<Self> {
+        let bundle = tempfile::Builder::new().prefix(name).tempdir_in(world.dir()).context("a bundle")?.keep();
+        let (root, state, plugin) = (bundle.join("rootfs"), bundle.join("state"), bundle.join("plugin"));
+        for directory in [&root, &state, &plugin] {
+            std::fs::create_dir(directory).with_context(|| format!("make {}", directory.display()))?;
+        }
+        let spec = specification(world, &plugin, program, rights)?;
+        std::fs::write(bundle.join("config.json"), serde_json::to_vec(&spec)?).context("write config.json")?;
+        let unique = bundle.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let id = format!("ebs-test-{}-{unique}", std::process::id());
+        let args = ["--root".as_ref(), state.as_os_str(), "run".as_ref(), "--bundle".as_ref(), bundle.as_os_str()];
+        let mut args: Vec<OsString> = args.into_iter().map(OsString::from).collect();
+        args.push(id.clone().into());
+        let log = bundle.join("log");
+        let spec = ProcessSpec { name: name.to_owned(), program: PathBuf::from(RUNC), args, env: BTreeMap::new(), log };
+        let run = Process::spawn(spec).context("start a container (Debian package runc)")?;
+        Ok(Self { run, id, state, plugin })
+    }
+
+    /// Writes the process inside down, which outlives runc when that is killed.
+    fn note(&self) -> anyhow::Result<()> {
+        let text = run_tool(RUNC, &["--root", &self.state.to_string_lossy(), "state", &self.id], TOOL_BOUND)?;
+        let state: Value = serde_json::from_str(&text).context("what runc says of the container")?;
+        let pid = state["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).context("the container's process")?;
+        RunDir::current()?.note(&ProcessRecord::of("node pod", pid)?).context("write the container's process down")
+    }
+
+    fn remove(&mut self) {
+        if !matches!(self.run.ended(), Ok(Some(_))) {
+            let state = self.state.to_string_lossy().into_owned();
+            let _ = run_tool(RUNC, &["--root", &state, "delete", "--force", &self.id], TOOL_BOUND);
+        }
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// The container's specification (OCI runtime specification 1.1).
+fn specification(world: &World, plugin: &Path, program: Vec<String>, rights: &Rights) -> anyhow::Result<Value> {
+    let driver = world.driver_spec();
+    let env: Vec<String> = driver.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let kubelet = world.kubelet_dir();
+    let bind = |source: &Path, at: &Path, options: &[&str]| json!({ "source": source, "destination": at, "type": "none", "options": options });
+    let seen = |path: &str, at: &str| bind(Path::new(path), Path::new(at), &["rbind", "ro"]);
+    let mut mounts = vec![
+        json!({ "destination": "/proc", "type": "proc", "source": "proc", "options": ["nosuid", "noexec", "nodev"] }),
+        json!({ "destination": "/sys", "type": "sysfs", "source": "sysfs", "options": ["nosuid", "noexec", "nodev", "ro"] }),
+        bind(Path::new("/dev"), Path::new("/dev"), &["rbind", "rprivate"]),
+        seen("/usr", "/usr"),
+        // The client of the metadata service does not begin without root certificates.
+        seen("/etc/ssl", "/etc/ssl"),
+        bind(&driver.program, Path::new(DRIVER), &["bind", "ro"]),
+        bind(plugin, Path::new(PLUGIN), &["rbind", "rprivate"]),
+        bind(&kubelet, &kubelet, &["rbind", "rshared"]),
+    ];
+    // Where libraries are looked for on machines that keep links to /usr for them.
+    for library in ["lib", "lib64"] {
+        let there = Path::new("/").join(library).canonicalize().context("the system's libraries")?;
+        mounts.push(bind(&there, &Path::new("/").join(library), &["rbind", "ro"]));
+    }
+    if let Some(devices) = driver.env.get("EBS_SIM_DEVICES_DIR") {
+        mounts.push(seen(devices, devices));
+    }
+    let capabilities = &rights.capabilities;
+    let mut linux = json!({
+        "namespaces": [{ "type": "mount" }, { "type": "pid" }, { "type": "ipc" }, { "type": "uts" }],
+        "resources": { "devices": [{ "allow": true, "access": "rwm" }] },
+        "rootfsPropagation": "slave",
+    });
+    if let Some(filter) = &rights.seccomp {
+        linux["seccomp"] = filter.clone();
+    }
+    Ok(json!({
+        "ociVersion": "1.0.2",
+        "process": {
+            "user": { "uid": 0, "gid": 0 },
+            "args": program,
+            "env": env,
+            "cwd": "/",
+            "noNewPrivileges": true,
+            "capabilities": { "bounding": capabilities, "effective": capabilities, "permitted": capabilities },
+        },
+        "root": { "path": "rootfs", "readonly": true },
+        "mounts": mounts,
+        "linux": linux,
+    }))
+}

@@ -1,0 +1,31 @@
+//! The AppArmor profile under which everything here ran.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use ebs_testkit::process::run_tool;
+
+use crate::node::Node;
+
+const BOUND: Duration = Duration::from_secs(60);
+const SECRET: &str = "/etc/secret";
+
+/// The driver runs under the profile, in force; the kernel has denied it nothing in all the tests before; and it denies a
+/// program of the driver's a file that is none of its business.
+pub(crate) async fn enforced(node: &Node) -> anyhow::Result<()> {
+    let label = std::fs::read_to_string(format!("/proc/{}/attr/current", node.driver())).context("the label")?;
+    ensure!(label.trim() == "ebs-csi-node (enforce)", "the driver runs as {label:?}");
+    let denied = || -> anyhow::Result<Vec<String>> {
+        let log = run_tool("/usr/bin/dmesg", &[], BOUND)?;
+        Ok(log.lines().filter(|line| line.contains("apparmor=\"DENIED\"")).map(str::to_owned).collect())
+    };
+    let before = denied()?;
+    ensure!(before.is_empty(), "denied to the node:\n{}", before.join("\n"));
+    std::fs::write(SECRET, "secret").context("a file that is not the driver's business")?;
+    let confined = ["-p", "ebs-csi-node", "--", "/usr/sbin/blkid", "-p", SECRET];
+    let refused =
+        run_tool("/usr/bin/aa-exec", &confined, BOUND).err().context("the profile lets everything be read")?;
+    ensure!(refused.to_string().contains("Permission denied"), "{refused:#}");
+    ensure!(denied()?.iter().any(|line| line.contains(SECRET)), "the kernel does not log what it denies");
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! Discovery, lives and growth.
+
+use anyhow::{Context, ensure};
+use ebs_testkit::content;
+use ebs_testkit::csi_client::{Access, GIB, refused};
+use ebs_testkit::writer::Writer;
+use ebs_vm::line::Said;
+use rustix::mount::{UnmountFlags, mount_bind, unmount};
+
+use crate::node::{Node, until};
+
+const DATA: u64 = 4 << 20;
+
+fn mounted(fs_type: &str) -> Access {
+    Access::Mount(fs_type.to_owned())
+}
+
+/// The disk is plugged while NodeStageVolume waits for it; nothing but its serial number tells whose it is, for there is no
+/// udev here and the device name of the context is a wish of EC2.
+pub(crate) async fn life(node: &Node, fs_type: &str) -> anyhow::Result<()> {
+    let disk = node.volume(&mounted(fs_type))?;
+    let (staged, plugged) = tokio::join!(disk.stage(), async { disk.plug() });
+    plugged?;
+    staged?;
+    disk.publish().await?;
+    let model = std::fs::read_to_string(disk.controller()?.context("its controller")?.join("model"))?;
+    ensure!(model.trim() == "Amazon Elastic Block Store", "model {model:?}");
+    let file = disk.volume.target.join("data");
+    let written = content::write_file(&file, 1, DATA)?;
+    let (total, used) = disk.volume.stats().await.map_err(refused)?;
+    ensure!(total > GIB / 2 && total <= GIB && used >= DATA.cast_signed(), "{used} of {total} bytes");
+    ensure!(disk.health().await?.is_none(), "not healthy");
+    disk.take_down().await?;
+    // Detached, and attached again.
+    disk.unplug()?;
+    disk.plug()?;
+    disk.bring_up().await?;
+    ensure!(content::hash_file(&file)? == written, "the data differ");
+    disk.take_down().await?;
+    disk.unplug()
+}
+
+pub(crate) async fn raw(node: &Node) -> anyhow::Result<()> {
+    let disk = node.volume(&Access::Block)?;
+    disk.plug()?;
+    disk.bring_up().await?;
+    let target = disk.volume.target.clone();
+    ensure!(content::size_of(&target)? == GIB.cast_unsigned(), "the device has another size");
+    let written = content::write_device(&target, 2, DATA)?;
+    disk.take_down().await?;
+    disk.unplug()?;
+    disk.plug()?;
+    disk.bring_up().await?;
+    ensure!(content::hash_start(&target, DATA)? == written, "the data differ");
+    disk.take_down().await?;
+    disk.unplug()
+}
+
+/// Where sysfs has no serial number for a disk, its controller is asked (Identify), and that only by the name that the
+/// publish context gives.
+pub(crate) async fn asked_itself(node: &Node) -> anyhow::Result<()> {
+    let mut disk = node.volume(&mounted("ext4"))?;
+    disk.plug()?;
+    disk.is_plugged().await?;
+    let name = disk.name()?;
+    let serial = disk.controller()?.context("its controller")?.join("serial");
+    let empty = std::path::Path::new("/tmp/empty");
+    std::fs::write(empty, "")?;
+    mount_bind(empty, &serial).context("hide the serial number")?;
+    disk.volume.publish_context.insert("devicePath".to_owned(), format!("/dev/{name}"));
+    let staged = disk.stage().await;
+    let unstaged = disk.volume.unstage().await;
+    unmount(&serial, UnmountFlags::DETACH).context("show the serial number")?;
+    staged?;
+    unstaged.map_err(refused)?;
+    disk.unplug()
+}
+
+/// EBS tells the guest of the new size by an event, which QEMU cannot send: so it is asked to look again.
+pub(crate) async fn grows(node: &Node, fs_type: &str) -> anyhow::Result<()> {
+    let mut disk = node.volume(&mounted(fs_type))?;
+    disk.plug()?;
+    disk.bring_up().await?;
+    let file = disk.volume.target.join("stream");
+    let writer = Writer::start(file.clone());
+    writer.progress().await?;
+    node.ask(&Said::Grow { serial: disk.serial.clone(), gib: 3 })?;
+    let controller = disk.controller()?.context("its controller")?;
+    std::fs::write(controller.join("rescan_controller"), "1").context("look again")?;
+    let size = std::path::Path::new("/sys/block").join(disk.name()?).join("size");
+    until("the disk is larger", || Ok(std::fs::read_to_string(&size)?.trim() == "6291456")).await?;
+    disk.volume.volume.capacity_bytes = 3 * GIB;
+    let now = disk.volume.expand_on_node().await.map_err(refused).context("expand")?;
+    ensure!(now == 3 * GIB, "{now} bytes");
+    writer.progress().await?;
+    let last = writer.end().await?;
+    ensure!(content::hash_file(&file)? == last, "what was written last is not what is read");
+    let (total, _) = disk.volume.stats().await.map_err(refused)?;
+    ensure!(total > 27 * GIB / 10, "{total} bytes after growth");
+    disk.take_down().await?;
+    disk.unplug()
+}

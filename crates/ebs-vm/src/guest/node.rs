@@ -1,0 +1,190 @@
+//! The node service inside, and volumes of it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use csi_proto::csi;
+use ebs_sim::{Server, ServerConfig};
+use ebs_testkit::csi_client::{Access, CsiClient, GIB, refused};
+use ebs_testkit::loop_device::unused_volume_id;
+use ebs_testkit::on_node::VolumeOnNode;
+use ebs_testkit::process::{Process, ProcessSpec};
+use ebs_vm::line::{Line, Said};
+use tokio::time::Instant;
+
+pub(crate) const KUBELET: &str = "/var/lib/kubelet";
+const DRIVER: &str = "/usr/bin/aws-ebs-csi-driver";
+const PROFILE: &str = "ebs-csi-node";
+const READY: Duration = Duration::from_secs(120);
+const LOOK: Duration = Duration::from_millis(200);
+/// How long something may take to become so, in an emulation.
+pub(crate) const LEVEL: Duration = Duration::from_secs(90);
+
+/// The driver, and what it needs: a metadata service and the disks of the program outside.
+pub(crate) struct Node {
+    line: Mutex<Line>,
+    driver: Process,
+    client: CsiClient,
+    id: String,
+    /// The metadata service; there is no EC2 here.
+    _sim: Server,
+}
+
+impl Node {
+    /// Starts the driver under its profile.
+    pub(crate) async fn start(line: Line) -> Result<Self, (Line, anyhow::Error)> {
+        match Self::serve().await {
+            Ok((driver, client, id, sim)) => Ok(Self { line: Mutex::new(line), driver, client, id, _sim: sim }),
+            Err(error) => Err((line, error)),
+        }
+    }
+
+    async fn serve() -> anyhow::Result<(Process, CsiClient, String, Server)> {
+        for directory in ["/csi", KUBELET] {
+            std::fs::create_dir_all(directory).with_context(|| format!("make {directory}"))?;
+        }
+        let sim = Server::start(ServerConfig::new(PathBuf::from("/tmp/sim"))).await.context("the metadata service")?;
+        let mut env: BTreeMap<String, String> = sim.env();
+        // There are no simulated disks here.
+        env.retain(|name, _| !name.starts_with("EBS_SIM"));
+        let words = ["-p", PROFILE, "--", DRIVER, "node", "--endpoint=unix:/csi/csi.sock", "--v=4"];
+        let mut driver = Process::spawn(ProcessSpec {
+            name: "driver".to_owned(),
+            program: "/usr/bin/aa-exec".into(),
+            args: words.map(Into::into).into(),
+            env,
+            log: "/tmp/driver.log".into(),
+        })?;
+        let client = CsiClient::ready(Path::new("/csi/csi.sock"), &mut driver, READY).await?;
+        let id = client.node_info().await.map_err(refused).context("NodeGetInfo")?.node_id;
+        Ok((driver, client, id, sim))
+    }
+
+    pub(crate) fn say(&self, said: &Said) -> anyhow::Result<()> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner).say(said)
+    }
+
+    /// Asks the program outside for something, and waits until it is done.
+    pub(crate) fn ask(&self, said: &Said) -> anyhow::Result<()> {
+        tokio::task::block_in_place(|| self.line.lock().unwrap_or_else(PoisonError::into_inner).ask(said))
+    }
+
+    pub(crate) fn log_tail(&self) -> String {
+        self.driver.log_tail(25)
+    }
+
+    pub(crate) fn driver(&self) -> u32 {
+        self.driver.pid()
+    }
+
+    pub(crate) fn client(&self) -> &CsiClient {
+        &self.client
+    }
+
+    /// A volume of 1 GiB that is attached, as the controller tells it, and not yet plugged.
+    pub(crate) fn volume(&self, access: &Access) -> anyhow::Result<Disk<'_>> {
+        self.volume_of(unused_volume_id().as_str(), access)
+    }
+
+    /// As [`Node::volume`], with an id that it has already.
+    pub(crate) fn volume_of(&self, id: &str, access: &Access) -> anyhow::Result<Disk<'_>> {
+        let volume = csi::Volume { volume_id: id.to_owned(), capacity_bytes: GIB, ..Default::default() };
+        let mut volume = VolumeOnNode::new(&self.client, volume, access, &self.id, Path::new(KUBELET))?;
+        volume.publish_context = [
+            ("devicePath", "/dev/xvdba"),
+            ("ebs.csi.aws.com/source", "none"),
+            ("ebs.csi.aws.com/size-gib", "1"),
+            ("ebs.csi.aws.com/attach-time", "2026-01-02T03:04:05Z"),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into();
+        Ok(Disk { node: self, serial: id.replace('-', ""), volume })
+    }
+}
+
+/// A volume and its disk.
+pub(crate) struct Disk<'a> {
+    node: &'a Node,
+    pub(crate) serial: String,
+    pub(crate) volume: VolumeOnNode,
+}
+
+impl Disk<'_> {
+    pub(crate) fn plug(&self) -> anyhow::Result<()> {
+        self.node.ask(&Said::Plug { serial: self.serial.clone(), gib: 1, hangs: false })
+    }
+
+    pub(crate) fn unplug(&self) -> anyhow::Result<()> {
+        self.node.ask(&Said::Unplug { serial: self.serial.clone() })
+    }
+
+    pub(crate) async fn stage(&self) -> anyhow::Result<()> {
+        self.volume.stage().await.map_err(refused).context("stage")
+    }
+
+    pub(crate) async fn publish(&self) -> anyhow::Result<()> {
+        self.volume.publish().await.map_err(refused).context("publish")
+    }
+
+    pub(crate) async fn bring_up(&self) -> anyhow::Result<()> {
+        self.stage().await?;
+        self.publish().await
+    }
+
+    pub(crate) async fn take_down(&self) -> anyhow::Result<()> {
+        self.volume.unpublish().await.map_err(refused).context("unpublish")?;
+        self.volume.unstage().await.map_err(refused).context("unstage")
+    }
+
+    /// What NodeGetVolumeHealth says of the target: status and reason; `None`: healthy.
+    pub(crate) async fn health(&self) -> anyhow::Result<Option<(csi::VolumeHealthErrorType, String)>> {
+        let request = csi::NodeGetVolumeHealthRequest {
+            volume_id: self.volume.id().to_owned(),
+            volume_publish_path: self.volume.target.to_string_lossy().into_owned(),
+            ..Default::default()
+        };
+        let answer = self.node.client().node().node_get_volume_health(request).await.map_err(refused)?.into_inner();
+        let health = answer.volume_health.context("a health")?;
+        let entry = health.health_statuses.into_iter().next();
+        Ok(entry.map(|entry| (entry.status(), entry.reason)))
+    }
+
+    /// The directory of its controller in sysfs; `None` when there is none.
+    pub(crate) fn controller(&self) -> anyhow::Result<Option<PathBuf>> {
+        for entry in std::fs::read_dir("/sys/class/nvme").context("the NVMe controllers")? {
+            let path = entry?.path();
+            // It may go while it is looked at.
+            let serial = std::fs::read_to_string(path.join("serial")).unwrap_or_default();
+            if serial.trim() == self.serial {
+                return Ok(Some(path));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The disk's name, `nvme0n1`.
+    pub(crate) fn name(&self) -> anyhow::Result<String> {
+        let controller = self.controller()?.context("a disk that is plugged")?;
+        let name = controller.file_name().and_then(|name| name.to_str()).context("a controller's name")?.to_owned();
+        let names = std::fs::read_dir("/sys/block").context("the disks")?;
+        let mut names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        names.find(|disk| disk.starts_with(&format!("{name}n"))).context("a disk of the controller")
+    }
+
+    pub(crate) async fn is_plugged(&self) -> anyhow::Result<()> {
+        until("the disk is plugged", || Ok(self.name().is_ok())).await
+    }
+}
+
+/// Waits until something is so.
+pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
+    let deadline = Instant::now() + LEVEL;
+    while !is_so()? {
+        ensure!(Instant::now() < deadline, "not so after {LEVEL:?}: {what}");
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(())
+}

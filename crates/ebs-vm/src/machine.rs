@@ -1,0 +1,183 @@
+//! A virtual machine of QEMU, its processor emulated, and the monitor that its disks are plugged with (QMP).
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use ebs_testkit::process::{Process, ProcessSpec};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+const QEMU: &str = "/usr/bin/qemu-system-x86_64";
+const MEMORY_MIB: &str = "1536";
+/// How long QEMU may take until it listens, on a machine that is busy.
+const START: Duration = Duration::from_secs(30);
+/// How long the monitor may take for an answer.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// What is booted.
+#[derive(Debug, Clone)]
+pub struct Boot {
+    pub kernel: PathBuf,
+    pub initramfs: PathBuf,
+    /// Added to the kernel's command line.
+    pub append: String,
+    /// Sockets, logs and disks lie here.
+    pub directory: PathBuf,
+}
+
+/// A machine that runs; dropping it is a power cut.
+#[derive(Debug)]
+pub struct Machine {
+    process: Process,
+    monitor: Monitor,
+    console: PathBuf,
+}
+
+impl Machine {
+    /// Boots one; returns it and the outer end of the serial line to the tests inside.
+    ///
+    /// # Errors
+    /// When QEMU does not start; the text holds what it said.
+    pub async fn boot(boot: &Boot) -> anyhow::Result<(Self, UnixStream)> {
+        let at = |name: &str| boot.directory.join(name);
+        let (monitor, line, console) = (at("monitor"), at("line"), at("console.log"));
+        for socket in [&monitor, &line] {
+            let _ = std::fs::remove_file(socket);
+        }
+        let socket = |id: &str, path: &Path| format!("socket,id={id},path={},server=on,wait=off", path.display());
+        // No time-out of requests, as EBS wants it: a disk that hangs stays away instead of being reset.
+        let append = format!(
+            "console=ttyS0 rdinit=/init panic=-1 mitigations=off quiet nvme_core.io_timeout=4294967 apparmor=1 security=apparmor {}",
+            boot.append
+        );
+        let words = [
+            "-accel",
+            "tcg",
+            "-machine",
+            "pc",
+            "-cpu",
+            "max",
+            "-smp",
+            "1",
+            "-m",
+            MEMORY_MIB,
+            "-nodefaults",
+            "-no-user-config",
+            "-display",
+            "none",
+            "-no-reboot",
+        ];
+        let mut args: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let pairs = [
+            ("-kernel", boot.kernel.clone().into_os_string()),
+            ("-initrd", boot.initramfs.clone().into_os_string()),
+            ("-append", append.into()),
+            ("-chardev", socket("qmp", &monitor).into()),
+            ("-mon", "chardev=qmp,mode=control".into()),
+            ("-chardev", format!("file,id=console,path={},append=on", console.display()).into()),
+            ("-serial", "chardev:console".into()),
+            ("-chardev", socket("line", &line).into()),
+            ("-serial", "chardev:line".into()),
+            ("-device", "virtio-rng-pci".into()),
+        ];
+        for (name, value) in pairs {
+            args.extend([name.into(), value]);
+        }
+        let spec = ProcessSpec {
+            name: "qemu".to_owned(),
+            program: QEMU.into(),
+            args,
+            env: BTreeMap::new(),
+            log: at("qemu.log"),
+        };
+        let mut process = Process::spawn(spec).context("start QEMU (Debian package qemu-system-x86)")?;
+        let line = connect(&line, &mut process).await?;
+        let monitor = Monitor::greet(connect(&monitor, &mut process).await?)?;
+        Ok((Self { process, monitor, console }, line))
+    }
+
+    /// The process that holds the disks' answers in its memory.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    pub fn monitor(&mut self) -> &mut Monitor {
+        &mut self.monitor
+    }
+
+    /// The guest loses its memory; what its disks have taken remains.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn cut_power(mut self) -> anyhow::Result<()> {
+        self.process.kill()
+    }
+
+    /// The end of what the kernel has said.
+    pub fn console_tail(&self, lines: usize) -> String {
+        ebs_testkit::process::log_tail(&self.console, lines)
+    }
+}
+
+async fn connect(path: &Path, process: &mut Process) -> anyhow::Result<UnixStream> {
+    let deadline = Instant::now() + START;
+    loop {
+        if let Ok(stream) = UnixStream::connect(path) {
+            return Ok(stream);
+        }
+        if let Some(status) = process.ended()? {
+            bail!("QEMU ended with {status}: {}", process.log_tail(20));
+        }
+        if Instant::now() > deadline {
+            bail!("QEMU does not listen at {}: {}", path.display(), process.log_tail(20));
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// QEMU's monitor.
+#[derive(Debug)]
+pub struct Monitor {
+    from: BufReader<UnixStream>,
+    to: UnixStream,
+}
+
+impl Monitor {
+    fn greet(to: UnixStream) -> anyhow::Result<Self> {
+        to.set_read_timeout(Some(ANSWER)).context("a bound for the monitor")?;
+        let mut monitor = Self { from: BufReader::new(to.try_clone().context("the monitor")?), to };
+        monitor.line().context("the monitor's greeting")?;
+        monitor.execute("qmp_capabilities", &json!({}))?;
+        Ok(monitor)
+    }
+
+    fn line(&mut self) -> anyhow::Result<Value> {
+        let mut text = String::new();
+        self.from.read_line(&mut text).context("read from the monitor")?;
+        serde_json::from_str(&text).with_context(|| format!("the monitor said {text:?}"))
+    }
+
+    /// Runs one command; events meanwhile are passed over.
+    ///
+    /// # Errors
+    /// What QEMU says, or that it does not answer.
+    pub fn execute(&mut self, command: &str, arguments: &Value) -> anyhow::Result<Value> {
+        let mut text = json!({ "execute": command, "arguments": arguments }).to_string();
+        text.push('\n');
+        self.to.write_all(text.as_bytes()).context("write to the monitor")?;
+        loop {
+            let answer = self.line()?;
+            if let Some(value) = answer.get("return") {
+                return Ok(value.clone());
+            }
+            if let Some(error) = answer.get("error") {
+                bail!("{command}: {}", error["desc"].as_str().unwrap_or_default());
+            }
+        }
+    }
+}
