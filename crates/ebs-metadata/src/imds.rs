@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use aws_config::imds::Client;
+use aws_config::imds::client::error::{ImdsError, TokenError};
 use aws_config::provider_config::ProviderConfig;
 use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_http_client::{Builder, Connector};
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
-use aws_config::imds::client::error::{ImdsError, TokenError};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 use ebs_types::{NodeId, OutpostArn};
