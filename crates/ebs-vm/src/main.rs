@@ -25,7 +25,7 @@ struct Arguments {
     /// Where `scripts/setup vm` has unpacked a kernel.
     #[arg(long)]
     kernel: PathBuf,
-    /// Run only the tests whose names hold this.
+    /// Run only the tests whose names hold one of these, separated by commas.
     #[arg(long, default_value = "")]
     only: String,
     /// Seconds after which the machine is given up.
