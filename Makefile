@@ -17,7 +17,8 @@ demo: ## One volume's whole life against the simulated EC2, on real block device
 test: ## All tests, csi-sanity included (needs root)
 	scripts/test
 
-test-all: test soak vm-test ## The tests, the model test on new seeds, and the tests in a virtual machine
+test-all: test soak vm-test ## The tests, the model test on new seeds, 500 cycles of the node torture, and the tests in a virtual machine
+	$(MAKE) torture CYCLES=500
 
 bench: ## Volume lives under load, against the targets (LIVES=500, BENCH_ARGS='--cases steady')
 	@scripts/setup build
@@ -31,11 +32,11 @@ soak: ## The model test with new seeds for SECONDS=60; prints the seeds that fai
 	cargo build --workspace --locked --quiet
 	$(or $(CARGO_TARGET_DIR),target)/debug/ebs-model --seconds $(SECONDS)
 
-CYCLES ?= 1000
-torture: ## The node torture: CYCLES=1000 of stage, publish, write and kill -9 on real disks (needs root)
+torture: ## The node torture: stage, write, kill -9 and power cuts on real disks for SECONDS=60 or CYCLES=1000 (needs root)
 	@scripts/setup test >/dev/null
 	cargo build --workspace --locked --quiet
-	unshare --mount --propagation private -- $(or $(CARGO_TARGET_DIR),target)/debug/ebs-torture --cycles $(CYCLES)
+	unshare --mount --propagation private -- $(or $(CARGO_TARGET_DIR),target)/debug/ebs-torture \
+	  $(if $(CYCLES),--cycles $(CYCLES),--seconds $(SECONDS))
 
 vm-test: ## The node service on real NVMe disks, in a virtual machine (needs root, QEMU; KERNEL=linux-image-... for another kernel)
 	@scripts/setup vm >/dev/null

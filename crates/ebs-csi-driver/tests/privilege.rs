@@ -12,7 +12,7 @@ use ebs_testkit::node_pod::{NodePod, Rights, run_in_pod};
 use ebs_testkit::on_node::VolumeOnNode;
 use ebs_testkit::process::run_tool;
 use ebs_testkit::world::{World, with_mounts};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const DATA: u64 = 4 << 20;
@@ -197,6 +197,31 @@ fn a_call_outside_of_the_profile_is_refused() {
         }
         let (status, output) = run_in_pod(&world, &["/usr/bin/true"], &filtered).await?;
         ensure!(status.success(), "a program that needs nothing: {status} {output}");
+        world.finish().await
+    });
+}
+
+/// On kernels before 5.12, which lack the calls that make a mount complete before it is seen, a volume is published by bind and
+/// remount.
+///
+/// Rule: node.md N-19; D-53
+#[test]
+fn a_node_on_a_kernel_without_the_new_mount_calls_publishes_in_two_steps() {
+    with_mounts(|| async {
+        let world = world().await?;
+        let newer = ["open_tree", "move_mount", "mount_setattr"];
+        let mut old = profile_without(&newer)?;
+        let unknown = json!({ "names": newer, "action": "SCMP_ACT_ERRNO", "errnoRet": 38 });
+        old["syscalls"].as_array_mut().context("syscalls")?.push(unknown);
+        let rights = Rights { capabilities: capabilities()?, seccomp: Some(old) };
+        let pod = NodePod::start(&world, &rights, None).await?;
+        for access in [Access::Mount("xfs".to_owned()), Access::Block] {
+            let mut life = Life::of(&world, &pod, &access).await?;
+            life.bring_up().await?;
+            life.node().publish().await.map_err(refused).context("publish again")?;
+            life.end().await?;
+        }
+        pod.stop().await?;
         world.finish().await
     });
 }

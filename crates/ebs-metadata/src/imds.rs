@@ -6,6 +6,10 @@ use std::time::Duration;
 
 use aws_config::imds::Client;
 use aws_config::imds::client::error::{ImdsError, TokenError};
+use aws_config::provider_config::ProviderConfig;
+use aws_smithy_http_client::proxy::ProxyConfig;
+use aws_smithy_http_client::{Builder, Connector};
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 use ebs_types::{NodeId, OutpostArn};
@@ -223,6 +227,7 @@ impl Imds {
 
 fn client(endpoint: &str) -> Result<Client, MetadataError> {
     let builder = Client::builder()
+        .configure(&ProviderConfig::default().with_http_client(without_tls()))
         .endpoint(endpoint)
         .map_err(|_| MetadataError::BadEndpoint { given: endpoint.to_owned() })?
         .connect_timeout(CONNECT_WITHIN)
@@ -232,6 +237,16 @@ fn client(endpoint: &str) -> Result<Client, MetadataError> {
         .max_attempts(ATTEMPTS)
         .token_ttl(TOKEN_TTL);
     Ok(builder.build())
+}
+
+/// The service speaks plain HTTP and is a part of the machine: no root certificates are needed, and no proxy stands between.
+fn without_tls() -> SharedHttpClient {
+    Builder::new().build_with_connector_fn(|settings, components| {
+        let mut builder = Connector::builder().proxy_config(ProxyConfig::disabled());
+        builder.set_connector_settings(settings.cloned());
+        builder.set_sleep_impl(components.and_then(|components| components.sleep_impl()));
+        builder.build_http()
+    })
 }
 
 /// What a token that could not be had means for requests without one.

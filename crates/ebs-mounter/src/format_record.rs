@@ -10,12 +10,10 @@ use ebs_types::VolumeId;
 use crate::bounded;
 use crate::device::Device;
 use crate::fs_type::FsType;
-use crate::mounter::Mounter;
+use crate::mounter::{Mounter, MounterConfig};
 use crate::partition::Partition;
 use crate::probe::{BlankProof, Contents};
 
-/// Where the kernel names its run.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// What the names of records begin with.
 const PREFIX: &str = "format-";
 /// What a record says where nothing is known.
@@ -161,7 +159,8 @@ impl Mounter {
     ) -> io::Result<FormatRecord> {
         let bytes = device.size().await?.0;
         let diskseq = self.diskseq(device).await?;
-        let boot_id = bounded::reading("reading", Path::new(BOOT_ID), || fs::read_to_string(BOOT_ID)).await?;
+        let at = self.config.boot_id.clone();
+        let boot_id = bounded::reading("reading", &self.config.boot_id, move || fs::read_to_string(at)).await?;
         Ok(FormatRecord {
             volume: device.volume().clone(),
             partition: partition.map(Partition::number),
@@ -245,15 +244,15 @@ impl Mounter {
 
 /// Removes the records that can never be leave to format again, of disks that this run of the kernel does not have or has
 /// no more: volumes that were detached by force, or whose node was rebooted, are never unstaged. What cannot be read stays.
-pub(crate) fn collect_stale(state_dir: &Path, sys: &Path) -> io::Result<()> {
-    let boot_id = fs::read_to_string(BOOT_ID)?;
+pub(crate) fn collect_stale(config: &MounterConfig) -> io::Result<()> {
+    let boot_id = fs::read_to_string(&config.boot_id)?;
     let mut present = Vec::new();
-    for disk in fs::read_dir(sys.join("block"))? {
+    for disk in fs::read_dir(config.sys.join("block"))? {
         // A disk that goes at this moment has no record to be kept.
         let Ok(text) = fs::read_to_string(disk?.path().join("diskseq")) else { continue };
         present.extend(text.trim().parse::<u64>());
     }
-    for entry in fs::read_dir(state_dir)? {
+    for entry in fs::read_dir(&config.state_dir)? {
         let entry = entry?;
         if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
             continue;

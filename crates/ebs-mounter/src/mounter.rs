@@ -33,7 +33,7 @@ pub struct MounterConfig {
     pub dev: PathBuf,
     /// Where sysfs is: `/sys` outside of tests.
     pub sys: PathBuf,
-    /// Where the kernel names its run, another one after each boot.
+    /// Where the kernel names its run, another one after each boot: `/proc/sys/kernel/random/boot_id` outside of tests.
     pub boot_id: PathBuf,
 }
 
@@ -107,7 +107,7 @@ impl Mounter {
         if let Err(error) = os::clear_workshop(&config.workshop()) {
             tracing::warn!(%error, "what an interrupted bind has left could not be taken away");
         }
-        if let Err(error) = collect_stale(&config.state_dir, &config.sys) {
+        if let Err(error) = collect_stale(&config) {
             tracing::warn!(%error, "old records of formats could not be looked through");
         }
         Ok(Self {

@@ -2,12 +2,17 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::bounded;
 use crate::mounter::Mounter;
 use crate::mountinfo::{MountEntry, MountTable, MountTableError};
 use crate::os;
 use crate::path::NodePath;
+
+/// How often a mount in use is tried, and how long is waited in between.
+const BUSY_TRIES: u32 = 6;
+const BUSY_PAUSE: Duration = Duration::from_millis(200);
 
 /// Why something is still mounted.
 #[derive(Debug, thiserror::Error)]
@@ -40,11 +45,28 @@ pub struct Unmounted {
 impl Mounter {
     /// Unmounts the mount that is seen at a path, which must still be the given one. Only where the device has vanished
     /// is it detached lazily (`decisions.md` D-35), and that is said in the log; a device that errs or hangs has not
-    /// vanished. `is_gone`: so was the disk behind a raw bind, whose own number belongs to no disk.
+    /// vanished. `is_gone`: so was the disk behind a raw bind, whose own number belongs to no disk. A mount that is in use is
+    /// tried again for a second: a program that this process is just starting has copies of its descriptors until it runs.
     ///
     /// # Errors
     /// [`UnmountError`]; nothing was unmounted.
     pub async fn unmount_top(
+        &self,
+        path: &NodePath,
+        seen: &MountEntry,
+        is_gone: bool,
+    ) -> Result<Unmounted, UnmountError> {
+        let mut tries = 1;
+        loop {
+            match self.try_unmount_top(path, seen, is_gone).await {
+                Err(UnmountError::Busy { .. }) if tries < BUSY_TRIES => tries += 1,
+                ended => return ended,
+            }
+            tokio::time::sleep(BUSY_PAUSE).await;
+        }
+    }
+
+    async fn try_unmount_top(
         &self,
         path: &NodePath,
         seen: &MountEntry,

@@ -5,7 +5,8 @@
 //! left on the machine, and [`run_dir`] says whose it is; [`control`] reads the simulator's ledger and state;
 //! [`csi_client`] and [`on_node`] make the calls of an orchestrator; [`world`] puts simulator, driver and client together
 //! for one test; [`sanity`] runs csi-sanity against it. [`loop_device`] and [`mount_namespace`] give tests disks and
-//! mounts of their own, [`replaced_tool`] a tool that ends as they want, [`node_pod`] the node service in a container.
+//! mounts of their own, [`cut_disk`] disks that lose their power, [`replaced_tool`] a tool that ends as they want,
+//! [`node_pod`] the node service in a container.
 //!
 //! It knows the driver by its command line, its socket and its environment alone. Never a dependency of a product
 //! crate, only of tests and of `xtask`.
@@ -13,6 +14,7 @@
 pub mod content;
 pub mod control;
 pub mod csi_client;
+pub mod cut_disk;
 pub mod leftovers;
 pub mod loop_device;
 pub mod mount_namespace;

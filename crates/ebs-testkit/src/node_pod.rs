@@ -187,8 +187,6 @@ fn specification(world: &World, plugin: &Path, program: Vec<String>, rights: &Ri
         json!({ "destination": "/sys", "type": "sysfs", "source": "sysfs", "options": ["nosuid", "noexec", "nodev", "ro"] }),
         bind(Path::new("/dev"), Path::new("/dev"), &["rbind", "rprivate"]),
         seen("/usr", "/usr"),
-        // The client of the metadata service does not begin without root certificates.
-        seen("/etc/ssl", "/etc/ssl"),
         bind(&driver.program, Path::new(DRIVER), &["bind", "ro"]),
         bind(plugin, Path::new(PLUGIN), &["rbind", "rprivate"]),
         bind(&kubelet, &kubelet, &["rbind", "rshared"]),

@@ -1,12 +1,14 @@
-//! One call with one fault, and what its answer means.
+//! One call, and what its answer means.
 
 use std::future::Future;
+use std::path::Path;
+use std::time::Duration;
 
 use tonic::Status;
 
-use crate::faults::{self, Fault};
 use crate::planted::Keeper;
-use crate::world::World;
+
+const LOOK: Duration = Duration::from_millis(2);
 
 /// Why a call was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +17,7 @@ pub(crate) enum Refusal {
     Rule,
     /// A step of it failed (Internal).
     Failed,
-    /// The request cannot be granted (InvalidArgument, NotFound, AlreadyExists).
+    /// The request cannot be granted (InvalidArgument, NotFound, AlreadyExists, OutOfRange).
     Request,
 }
 
@@ -41,43 +43,37 @@ impl Answer {
         match i32::from(status.code()) {
             9 => Self::Refused(Refusal::Rule, text),
             13 => Self::Refused(Refusal::Failed, text),
-            3 | 5 | 6 => Self::Refused(Refusal::Request, text),
+            3 | 5 | 6 | 11 => Self::Refused(Refusal::Request, text),
             _ => Self::Unknown(format!("{:?}: {text}", status.code())),
         }
     }
 }
 
-/// Makes a call and lets the fault happen in the middle of it, unless it has ended before. A service that was killed is
-/// started again. `keeper` looks on.
+/// Makes a call; the client may leave before its end. `keeper` looks on at the record of the volume's format.
 pub(crate) async fn call<T>(
-    world: &mut World,
-    fault: Fault,
+    leave: Option<Duration>,
     keeper: &mut Keeper,
+    record: &Path,
     request: impl Future<Output = Result<T, Status>>,
-) -> anyhow::Result<Answer> {
-    let state = world.state();
+) -> Answer {
+    let left = async {
+        match leave {
+            Some(after) => tokio::time::sleep(after).await,
+            None => std::future::pending().await,
+        }
+    };
     let watch = async {
         loop {
-            keeper.look();
-            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+            keeper.look(record);
+            tokio::time::sleep(LOOK).await;
         }
     };
     let answer = tokio::select! {
         biased;
-        outcome = request => Some(Answer::of(outcome)),
-        () = fault.moment(&state) => None,
-        () = watch => None,
+        outcome = request => Answer::of(outcome),
+        () = left => Answer::Unknown("the client left".to_owned()),
+        () = watch => Answer::Unknown("never".to_owned()),
     };
-    keeper.look();
-    if let Some(answer) = answer {
-        return Ok(answer);
-    }
-    match fault {
-        Fault::None | Fault::Leave(_) => Ok(Answer::Unknown("the client left".to_owned())),
-        Fault::Kill(_, with_children) | Fault::KillInFormat(_, with_children) => {
-            let children = faults::kill(world, with_children)?;
-            world.start().await?;
-            Ok(Answer::Unknown(format!("the service was killed, and {children} of its children")))
-        }
-    }
+    keeper.look(record);
+    answer
 }

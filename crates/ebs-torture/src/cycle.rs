@@ -1,32 +1,36 @@
-//! One cycle: random steps with faults, then the end of all faults, and what must hold then.
+//! One cycle: rounds of steps with a fault in some, then the end of all faults, and what must hold then.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
+use ebs_testkit::cut_disk::CutDisks;
 use ebs_testkit::leftovers::Leftovers;
 use ebs_testkit::loop_device::unused_volume_id;
 use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::run_dir::OwnDir;
 use ebs_types::SplitMix64;
-use tokio::time::Instant;
+use futures_util::future::{Either, join_all, select};
 
-use crate::calls::{Answer, Refusal};
-use crate::faults::{self, Fault};
-use crate::planted::{Keeper, Planted};
-use crate::truth::Truth;
-use crate::world::World;
+use crate::faults::Fault;
+use crate::node::Node;
+use crate::planted::{Planted, picture_of_sysfs};
+use crate::settle;
+use crate::shared::{Counts, Place, Shared};
+use crate::volume::Volume;
 
-const MIB: u64 = 1 << 20;
-/// How long the volume may take to be as it should be once the faults have ended.
-const SETTLE: Duration = Duration::from_secs(60);
-const RETRY: Duration = Duration::from_millis(50);
+/// A cycle takes a second or two; one that has not ended by then hangs.
+const CYCLE: Duration = Duration::from_secs(900);
+const NODES: usize = 2;
+/// In so many rounds most disks get their file systems.
+const EARLY: u64 = 4;
 
 /// How to run a cycle.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The program whose `serve` is the service: `ebs-torture` itself.
+    /// The program whose `serve` is the service and whose `disks` serves the disks: `ebs-torture` itself.
     pub program: PathBuf,
     /// A bug to plant.
     pub planted: Option<Planted>,
@@ -38,7 +42,7 @@ pub struct Failure {
     pub seed: u64,
     /// What does not hold.
     pub rule: String,
-    /// What happened, step by step, and the end of the service's log.
+    /// What happened, step by step, and the end of the services' logs.
     pub trace: String,
 }
 
@@ -48,217 +52,210 @@ impl fmt::Display for Failure {
     }
 }
 
+/// What became of a cycle.
+#[derive(Debug, Clone, Default)]
+pub struct Outcome {
+    /// `None` when every rule holds.
+    pub failure: Option<Failure>,
+    pub counts: Counts,
+}
+
 /// A cycle while it runs.
 #[derive(Debug)]
 pub(crate) struct Cycle {
-    pub(crate) world: World,
-    pub(crate) truth: Truth,
-    pub(crate) rng: SplitMix64,
-    pub(crate) keeper: Keeper,
-    pub(crate) planted: Option<Planted>,
-    trace: Vec<(String, usize)>,
-    broken: Option<String>,
+    pub(crate) shared: Shared,
+    pub(crate) volumes: Vec<Volume>,
+    rng: SplitMix64,
+    // The last field: the directory goes when nothing uses it any more.
+    place: OwnDir,
 }
 
-/// Runs one cycle in a mount namespace of its own. `None` when every rule holds.
+/// Runs one cycle in a mount namespace of its own.
 ///
 /// # Panics
 /// When this process is not root.
-pub fn run(seed: u64, options: &Options) -> Option<Failure> {
-    let found = Arc::new(Mutex::new(None));
+pub fn run(seed: u64, options: &Options) -> Outcome {
+    let found = Arc::new(Mutex::new(Outcome::default()));
     let (result, options) = (Arc::clone(&found), options.clone());
     in_mount_namespace(move || async move {
-        let failure = whole(seed, &options).await;
-        *result.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+        let outcome = whole(seed, &options).await;
+        *result.lock().unwrap_or_else(PoisonError::into_inner) = outcome;
     });
-    let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-    found.take()
+    std::mem::take(&mut found.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-async fn whole(seed: u64, options: &Options) -> Option<Failure> {
-    let mut cycle = match Cycle::new(seed, options) {
+async fn whole(seed: u64, options: &Options) -> Outcome {
+    let mut cycle = match Cycle::new(seed, options).await {
         Ok(cycle) => cycle,
-        Err(error) => return Some(Failure { seed, rule: format!("{error:#}"), trace: String::new() }),
+        Err(error) => {
+            let failure = Failure { seed, rule: format!("{error:#}"), trace: String::new() };
+            return Outcome { failure: Some(failure), counts: Counts::default() };
+        }
     };
-    if let Err(error) = cycle.all().await {
-        cycle.broken(format!("the cycle came to no end: {error:#}"));
+    match tokio::time::timeout(CYCLE, cycle.all()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => cycle.shared.broken(format!("the cycle came to no end: {error:#}")),
+        Err(_elapsed) => cycle.shared.broken("the cycle hangs"),
     }
-    let times =
-        |(line, times): &(String, usize)| if *times == 1 { line.clone() } else { format!("{line} ({times} times)") };
-    let lines: Vec<String> = cycle.trace.iter().map(times).collect();
-    let trace = format!("  {}\nthe service's log:\n{}\n", lines.join("\n  "), cycle.world.log_tail());
-    let rule = cycle.broken.take();
+    let logs: Vec<String> = cycle.shared.nodes.iter().map(Node::log_tail).collect();
+    let trace = format!("  {}\nthe services' logs:\n{}\n", cycle.shared.story(), logs.join("\n--\n"));
+    let rule = cycle.shared.take_broken();
+    let counts = cycle.shared.counts.take();
     let swept = cycle.sweep();
-    rule.or(swept.err().map(|error| format!("{error:#}"))).map(|rule| Failure { seed, rule, trace })
+    let rule = rule.or(swept.err().map(|error| format!("{error:#}")));
+    Outcome { failure: rule.map(|rule| Failure { seed, rule, trace }), counts }
 }
 
 impl Cycle {
-    fn new(seed: u64, options: &Options) -> anyhow::Result<Self> {
+    async fn new(seed: u64, options: &Options) -> anyhow::Result<Self> {
         let mut rng = SplitMix64::new(seed);
-        // mkfs.xfs takes nothing below 300 MiB.
-        let (fs_type, bytes) = if rng.below(100) < 70 {
-            ("ext4", (16 + rng.below(48)) * MIB)
-        } else {
-            ("xfs", (304 + rng.below(64)) * MIB)
+        let place = OwnDir::new("torture-").context("a directory")?;
+        let disks = CutDisks::start(&options.program, place.path()).await?;
+        let mut nodes = Vec::new();
+        for index in 0..NODES {
+            let (directory, devices) = (place.path().join(format!("node-{index}")), disks.directory_of_node(index));
+            nodes.push(Node::new(&options.program, directory, devices, rng.below(10) < 7)?);
+        }
+        let new_place = |_| Place {
+            id: unused_volume_id(),
+            at: std::cell::Cell::new(None),
+            cuts: std::cell::Cell::new(0),
+            is_dead: std::cell::Cell::new(false),
         };
-        let world = World::new(&options.program, unused_volume_id(), fs_type, bytes)?;
-        let keeper = Keeper::new(&world.state());
-        let blank = format!("a blank disk of {} MiB for {fs_type}, {}", bytes / MIB, world.disk.path().display());
-        let trace = vec![(blank, 1)];
-        Ok(Self { world, truth: Truth::default(), rng, keeper, planted: options.planted, trace, broken: None })
+        let places: Vec<Place> = (0..1 + rng.below(3)).map(new_place).collect();
+        let shared = Shared::new(nodes, disks, places, options.planted);
+        let mut volumes = Vec::new();
+        for (index, place) in shared.places.iter().enumerate() {
+            volumes.push(Volume::new(index, place.id.clone(), &shared, SplitMix64::new(rng.draw())).await?);
+        }
+        Ok(Self { shared, volumes, rng, place })
     }
 
     async fn all(&mut self) -> anyhow::Result<()> {
-        self.world.start().await?;
-        for _ in 0..8 + self.rng.below(16) {
-            let step = self.choose();
-            self.step(step).await?;
-            if self.broken.is_some() {
+        for node in 0..NODES {
+            self.start(node).await?;
+        }
+        for round in 0..6 + self.rng.below(10) {
+            self.round(round < EARLY).await?;
+            if self.shared.is_broken() {
                 return Ok(());
             }
         }
-        self.tell("the faults end");
-        faults::kill(&mut self.world, false)?;
-        self.world.start().await?;
-        if !self.settle().await? || self.broken.is_some() {
-            return Ok(());
+        self.shared.tell("the faults end");
+        for node in 0..NODES {
+            self.shared.nodes[node].kill(false)?;
+            self.start(node).await?;
         }
-        self.take_down().await
-    }
-
-    pub(crate) fn tell(&mut self, line: impl Into<String>) {
-        let line = line.into();
-        match self.trace.last_mut() {
-            // A call that is repeated until it is done, and is answered the same each time.
-            Some((last, times)) if *last == line => *times += 1,
-            _ => self.trace.push((line, 1)),
-        }
-    }
-
-    /// A rule does not hold. The first one counts.
-    pub(crate) fn broken(&mut self, rule: impl Into<String>) {
-        let rule = rule.into();
-        self.tell(format!("BROKEN: {rule}"));
-        self.broken.get_or_insert(rule);
-    }
-
-    pub(crate) fn look_at_files(&mut self, mount: &Path) {
-        let missing = self.truth.missing_below(mount);
-        if !missing.is_empty() {
-            self.broken(format!("acknowledged data is lost: {missing:?} below {}", mount.display()));
-        }
-    }
-
-    pub(crate) fn look_at_raw(&mut self) -> anyhow::Result<()> {
-        let missing = self.truth.missing_on(self.world.disk.path()).context("read the device")?;
-        if !missing.is_empty() {
-            self.broken(format!("data on the raw device is lost at {missing:?}"));
+        let shared = &self.shared;
+        let ends = join_all(self.volumes.iter_mut().map(|volume| settle::settle(volume, shared))).await;
+        ends.into_iter().collect::<anyhow::Result<()>>()?;
+        if !shared.is_broken() {
+            self.look_for_leftovers()?;
         }
         Ok(())
     }
 
-    /// Without faults: the volume is staged and shows all its data, or is refused for what lies on it. False when it is
-    /// not to be used any further.
-    async fn settle(&mut self) -> anyhow::Result<bool> {
-        self.until_done("unpublish raw", Self::unpublish_raw).await?;
-        let mounted = self.world.is_file_system_at(&self.world.staging()).await?;
-        if !mounted && !faults::orphans_have_ended(self.world.disk.path(), SETTLE).await? {
-            self.broken("the disk is held by somebody although nothing is mounted and no fault goes on");
-            return Ok(false);
-        }
-        let deadline = Instant::now() + SETTLE;
-        loop {
-            match self.stage(false, Fault::None).await? {
-                Answer::Done => return self.use_it().await.map(|()| true),
-                Answer::Refused(Refusal::Rule, why) => return Ok(self.judge_refusal(&why)),
-                other if Instant::now() > deadline => {
-                    self.broken(format!("the volume is not staged although the faults have ended: {other:?}"));
-                    return Ok(false);
+    async fn start(&self, node: usize) -> anyhow::Result<()> {
+        let node = &self.shared.nodes[node];
+        let sys = match self.shared.planted {
+            Some(Planted::IdentityNotReadAgain) => Some(picture_of_sysfs(node.directory())?),
+            _ => None,
+        };
+        node.start(sys).await
+    }
+
+    /// A step of every volume at once, and perhaps a fault.
+    async fn round(&mut self, is_early: bool) -> anyhow::Result<()> {
+        let fault = Fault::any(&mut self.rng, self.volumes.len() as u64, is_early);
+        let seed = self.rng.draw();
+        let shared = &self.shared;
+        let steps = join_all(self.volumes.iter_mut().map(|volume| volume.step(shared)));
+        let ended = match fault {
+            None => steps.await,
+            Some(fault) => match select(std::pin::pin!(fault.strike(shared, seed)), std::pin::pin!(steps)).await {
+                Either::Left((struck, steps)) => {
+                    struck?;
+                    steps.await
                 }
-                _ => tokio::time::sleep(RETRY).await,
+                Either::Right((ended, _)) => ended,
+            },
+        };
+        if let Some(fault) = fault {
+            fault.end(shared, seed)?;
+        }
+        ended.into_iter().collect::<anyhow::Result<()>>()?;
+        self.bring_back().await
+    }
+
+    /// Whatever lost its power boots, and whatever was killed is started again.
+    async fn bring_back(&mut self) -> anyhow::Result<()> {
+        for node in 0..NODES {
+            let has_booted = self.shared.nodes[node].is_down.get();
+            if has_booted {
+                self.boot(node).await?;
+            }
+            if self.shared.nodes[node].client().is_none() {
+                self.start(node).await?;
+            }
+            let shared = &self.shared;
+            for volume in self.volumes.iter_mut().filter(|volume| has_booted && volume.at == node) {
+                // The pods of before are no more; whoever places them takes their volumes down.
+                settle::until_done(volume, shared, "unpublish", async |v, s| v.unpublish(s, false, None).await).await?;
+                settle::until_done(volume, shared, "unpublish", async |v, s| v.unpublish(s, true, None).await).await?;
             }
         }
-    }
-
-    /// A refusal is right when data lies on the disk, or half a file system whose record is gone; it names what it found.
-    fn judge_refusal(&mut self, why: &str) -> bool {
-        let has_evidence = why.contains("not blank") || why.contains("holds");
-        if self.truth.raw.is_empty() && !self.truth.half {
-            self.broken(format!("a volume that never held data of others needs a hand to be staged: {why}"));
-        } else if !has_evidence {
-            self.broken(format!("a refusal without evidence: {why}"));
-        }
-        true
-    }
-
-    async fn use_it(&mut self) -> anyhow::Result<()> {
-        self.until_done("publish", Self::publish_mount).await?;
-        let target = self.world.target();
-        self.look_at_files(&target);
         Ok(())
     }
 
-    async fn take_down(&mut self) -> anyhow::Result<()> {
-        self.until_done("unpublish", Self::unpublish_mount).await?;
-        self.until_done("unstage", Self::unstage_plainly).await?;
-        self.look_for_leftovers()
+    async fn boot(&mut self, node: usize) -> anyhow::Result<()> {
+        let shared = &self.shared;
+        shared.nodes[node].forget_mounts().await?;
+        for volume in self.volumes.iter_mut().filter(|volume| volume.at == node) {
+            volume.detach(shared).await?;
+            shared.places[volume.index].is_dead.set(false);
+            shared.disks.borrow_mut().power_on(&volume.id)?;
+            volume.truth.power_lost();
+        }
+        shared.nodes[node].boot()?;
+        for volume in self.volumes.iter_mut().filter(|volume| volume.at == node) {
+            volume.attach_after_boot(shared).await?;
+            let cuts = shared.places[volume.index].cuts.get();
+            volume.look_at_raw(shared, cuts).await?;
+        }
+        shared.tell(format!("node {node} has booted"));
+        Ok(())
     }
 
-    async fn publish_mount(&mut self) -> anyhow::Result<Answer> {
-        self.publish(false, Fault::None).await
-    }
-
-    async fn unpublish_mount(&mut self) -> anyhow::Result<Answer> {
-        self.unpublish(false, Fault::None).await
-    }
-
-    async fn unpublish_raw(&mut self) -> anyhow::Result<Answer> {
-        self.unpublish(true, Fault::None).await
-    }
-
-    async fn unstage_plainly(&mut self) -> anyhow::Result<Answer> {
-        self.unstage(Fault::None).await
-    }
-
-    /// Calls again and again, as an orchestrator does, until it is done.
-    async fn until_done<F>(&mut self, what: &str, mut request: F) -> anyhow::Result<()>
-    where
-        F: AsyncFnMut(&mut Self) -> anyhow::Result<Answer>,
-    {
-        let deadline = Instant::now() + SETTLE;
-        loop {
-            match request(self).await? {
-                Answer::Done => return Ok(()),
-                other if Instant::now() > deadline => {
-                    self.broken(format!("{what} does not come to an end although the faults have ended: {other:?}"));
-                    return Ok(());
+    fn look_for_leftovers(&self) -> anyhow::Result<()> {
+        let left = Leftovers::below(self.place.path())?;
+        let mounts: Vec<_> = left.mounts.iter().filter(|at| !at.ends_with("disks")).collect();
+        if !mounts.is_empty() {
+            self.shared.broken(format!("mounts were left behind: {mounts:?}"));
+        }
+        for node in &self.shared.nodes {
+            for volume in &self.volumes {
+                let places = [node.target(&volume.id), node.raw_target(&volume.id)];
+                let places: Vec<_> = places.iter().filter(|path| path.exists()).collect();
+                if !places.is_empty() {
+                    self.shared.broken(format!("places of mounts were left behind: {places:?}"));
                 }
-                _ => tokio::time::sleep(RETRY).await,
             }
-        }
-    }
-
-    fn look_for_leftovers(&mut self) -> anyhow::Result<()> {
-        let left = Leftovers::below(&self.world.directory())?;
-        if !left.mounts.is_empty() {
-            self.broken(format!("mounts were left behind: {:?}", left.mounts));
-        }
-        let records = Keeper::records(&self.world.state());
-        if !records.is_empty() {
-            self.broken(format!("records of formats were left behind: {records:?}"));
-        }
-        let places = [self.world.staging(), self.world.target(), self.world.raw_target()];
-        let places: Vec<_> = places.iter().filter(|path| path.exists()).collect();
-        // A staging directory on which this call unmounted nothing is the orchestrator's.
-        if places.iter().any(|path| **path != self.world.staging()) {
-            self.broken(format!("places of mounts were left behind: {places:?}"));
         }
         Ok(())
     }
 
     /// Ends everything that is this cycle's, whatever it ended with.
     fn sweep(mut self) -> anyhow::Result<()> {
-        faults::kill(&mut self.world, true)?;
-        Leftovers::release_below(&self.world.directory()).map(drop)
+        for node in &self.shared.nodes {
+            node.stop()?;
+        }
+        // First the disks: what waits for them ends, and nothing can hang in what follows.
+        self.shared.disks.borrow_mut().abort();
+        let swept = Leftovers::below(&self.place.path().join("node-0"))
+            .and_then(|left| left.release())
+            .and_then(|()| Leftovers::release_below(&self.place.path().join("node-1")));
+        self.volumes.clear();
+        let ended = self.shared.disks.borrow_mut().end();
+        swept.map(drop).and(ended)
     }
 }

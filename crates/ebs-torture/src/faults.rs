@@ -1,110 +1,162 @@
-//! What happens to the service while it works.
+//! What happens to a node or a disk while volumes are worked on.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
 use ebs_types::SplitMix64;
-use rustix::process::{Pid, PidfdFlags, Signal};
 
-use crate::planted::Keeper;
-use crate::world::World;
+use crate::planted::{Planted, records};
+use crate::shared::Shared;
 
-/// A fault of one call.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// When a fault strikes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
-    None,
-    /// The client leaves after so long.
-    Leave(Duration),
-    /// `kill -9` of the service after so long; `true`: of the mkfs that it runs too.
-    Kill(Duration, bool),
-    /// The same, so long after the service has written down that it formats.
-    KillInFormat(Duration, bool),
+pub(crate) enum Moment {
+    After(Duration),
+    /// So long after the node's service has written down that it formats.
+    InFormat(Duration),
+    /// So long after the service has started a tool that changes a disk.
+    InTool(Duration),
+    /// In the middle of what is written to the volume's disk, with the change after so many others.
+    InWrites(u64),
+}
+
+/// What strikes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Blow {
+    /// `kill -9` of the service; of the tools that it runs too, or they go on.
+    Kill { with_tools: bool },
+    /// `kill -9` of a tool alone.
+    KillTool,
+    /// The node loses its power, and its disks theirs.
+    CutNode,
+    /// A disk loses its power and its node does not.
+    CutDisk,
+}
+
+/// A fault of one round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// The node that this volume is on then is struck, or its disk.
+    pub(crate) volume: usize,
+    pub(crate) moment: Moment,
+    pub(crate) blow: Blow,
 }
 
 impl Fault {
-    pub(crate) fn any(rng: &mut SplitMix64) -> Self {
-        match rng.below(100) {
-            0..55 => Self::None,
-            55..65 => Self::Leave(up_to(rng, 120)),
-            65..80 => Self::Kill(up_to(rng, 150), rng.below(100) < 50),
-            _ => Self::KillInFormat(up_to(rng, 25), rng.below(100) < 50),
-        }
+    /// None in many rounds. Early in a cycle, when disks are formatted, that is struck more often than anything else.
+    pub(crate) fn any(rng: &mut SplitMix64, volumes: u64, is_early: bool) -> Option<Self> {
+        let blow = match rng.below(100) {
+            0..30 => return None,
+            30..62 => Blow::Kill { with_tools: rng.below(2) == 0 },
+            62..75 => Blow::KillTool,
+            75..92 => Blow::CutNode,
+            _ => Blow::CutDisk,
+        };
+        let moment = match (blow, rng.below(4)) {
+            (Blow::CutNode | Blow::CutDisk, 0..3) => {
+                let most = 1 << rng.below(if is_early { 9 } else { 6 });
+                Moment::InWrites(rng.below(most))
+            }
+            (Blow::Kill { .. }, 0..3) if is_early => Moment::InFormat(up_to(rng, 25)),
+            (Blow::KillTool, _) => Moment::InTool(up_to(rng, 8)),
+            (_, 0) => Moment::After(up_to(rng, 120)),
+            (_, 1) => Moment::After(up_to(rng, 20)),
+            (_, 2) => Moment::InTool(up_to(rng, 20)),
+            _ => Moment::InFormat(up_to(rng, 25)),
+        };
+        Some(Self { volume: usize::try_from(rng.below(volumes)).unwrap_or(0), moment, blow })
     }
 
-    /// For calls that do not format.
-    pub(crate) fn short(rng: &mut SplitMix64) -> Self {
-        match rng.below(100) {
-            0..75 => Self::None,
-            75..85 => Self::Leave(up_to(rng, 20)),
-            _ => Self::Kill(up_to(rng, 30), rng.below(100) < 50),
-        }
+    /// The node that is struck: the volume may move in the meantime.
+    fn node(self, shared: &Shared) -> usize {
+        shared.places[self.volume].at.get().unwrap_or(0)
     }
 
-    /// Waits for its moment.
-    pub(crate) async fn moment(self, state: &Path) {
-        match self {
-            Self::None => std::future::pending().await,
-            Self::Leave(after) | Self::Kill(after, _) => tokio::time::sleep(after).await,
-            Self::KillInFormat(after, _) => {
-                while Keeper::records(state).is_empty() {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
+    /// Waits for its moment, and strikes. Whoever no longer wants it drops the future: up to the blow it has done nothing.
+    pub(crate) async fn strike(self, shared: &Shared, seed: u64) -> anyhow::Result<()> {
+        let node = || &shared.nodes[self.node(shared)];
+        match self.moment {
+            Moment::After(after) => tokio::time::sleep(after).await,
+            Moment::InFormat(after) => {
+                while records(&node().state()).is_empty() {
+                    tokio::time::sleep(LOOK).await;
                 }
                 tokio::time::sleep(after).await;
             }
+            Moment::InTool(after) => {
+                while !node().runs_a_tool() {
+                    tokio::time::sleep(LOOK).await;
+                }
+                tokio::time::sleep(after).await;
+            }
+            // Without power nothing is written.
+            Moment::InWrites(_) if shared.places[self.volume].is_dead.get() => std::future::pending().await,
+            Moment::InWrites(changes) => {
+                shared.arm(self.volume, seed, changes)?;
+                while !shared.has_struck() {
+                    tokio::time::sleep(LOOK).await;
+                }
+            }
         }
+        self.blow(shared, seed)
+    }
+
+    /// At the end of a round: a disk that was to lose its power keeps it, unless it has lost it in the last moment.
+    pub(crate) fn end(self, shared: &Shared, seed: u64) -> anyhow::Result<()> {
+        if shared.has_struck() {
+            self.blow(shared, seed)?;
+        }
+        // Between the two it may have happened all the same: the kernel writes when it likes.
+        if shared.disarm()?.is_some() { self.blow(shared, seed) } else { Ok(()) }
+    }
+
+    fn blow(self, shared: &Shared, seed: u64) -> anyhow::Result<()> {
+        let index = self.node(shared);
+        let node = &shared.nodes[index];
+        match self.blow {
+            Blow::Kill { with_tools } => {
+                let tools = node.kill(with_tools)?;
+                let fate = if with_tools { "killed too" } else { "left running" };
+                shared.tell(format!("kill -9 of the service of node {index}, {tools} tools {fate}"));
+                shared.count("services killed");
+                if with_tools && shared.planted == Some(Planted::RecordNotKept) {
+                    for record in records(&node.state()) {
+                        std::fs::remove_file(record)?;
+                        shared.tell("planted: the record of the format was never on the disk");
+                    }
+                }
+            }
+            Blow::KillTool => {
+                if node.kill_a_tool() {
+                    shared.tell(format!("kill -9 of a tool on node {index}"));
+                    shared.count("tools killed under their service");
+                }
+            }
+            Blow::CutNode => {
+                shared.tell(format!("node {index} loses its power"));
+                shared.count("nodes that lost their power");
+                for (volume, place) in shared.places.iter().enumerate() {
+                    if place.at.get() == Some(index) && !place.is_dead.get() {
+                        shared.cut(volume, seed.wrapping_add(volume as u64))?;
+                    }
+                }
+                node.stop()?;
+            }
+            Blow::CutDisk => {
+                let place = &shared.places[self.volume];
+                // One that moves just now is struck when it is written to, which it is not.
+                if !node.is_down.get() && !place.is_dead.get() {
+                    place.is_dead.set(true);
+                    shared.cut(self.volume, seed)?;
+                }
+            }
+        }
+        Ok(())
     }
 }
 
 /// Less than so many milliseconds.
-fn up_to(rng: &mut SplitMix64, millis: u64) -> Duration {
+pub(crate) fn up_to(rng: &mut SplitMix64, millis: u64) -> Duration {
     Duration::from_micros(rng.below(millis * 1000))
-}
-
-/// Kills the service, and what it runs where that is asked for. Returns how many children that were.
-pub(crate) fn kill(world: &mut World, with_children: bool) -> anyhow::Result<usize> {
-    let service = world.service().map(ebs_testkit::process::Process::pid);
-    // Held before their parent is gone: afterwards nothing says whose they were.
-    let children: Vec<_> = match service.filter(|_| with_children) {
-        Some(service) => children_of(service).into_iter().filter_map(hold).collect(),
-        None => Vec::new(),
-    };
-    world.kill()?;
-    for child in &children {
-        // It may have ended by itself.
-        let _ = rustix::process::pidfd_send_signal(child, Signal::KILL);
-    }
-    Ok(children.len())
-}
-
-fn hold(child: u32) -> Option<std::os::fd::OwnedFd> {
-    let pid = Pid::from_raw(i32::try_from(child).ok()?)?;
-    rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()
-}
-
-/// By what the kernel tells of every process: its state and its parent stand behind its name in parentheses.
-fn children_of(parent: u32) -> Vec<u32> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let is_child = |id: &u32| {
-        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-        let (_, behind) = stat.rsplit_once(')').unwrap_or_default();
-        behind.split_whitespace().nth(1) == Some(parent.to_string().as_str())
-    };
-    ids.filter(is_child).collect()
-}
-
-/// Waits until no orphan works on the disk any more.
-pub(crate) async fn orphans_have_ended(device: &Path, bound: Duration) -> anyhow::Result<bool> {
-    let device: PathBuf = device.to_owned();
-    let free = async {
-        while !crate::truth::is_free(&device).context("look at the device")? {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        anyhow::Ok(())
-    };
-    match tokio::time::timeout(bound, free).await {
-        Ok(looked) => looked.map(|()| true),
-        Err(_elapsed) => Ok(false),
-    }
 }

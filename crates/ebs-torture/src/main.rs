@@ -5,18 +5,28 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
+use anyhow::Context;
 use clap::{Parser, Subcommand};
-use ebs_torture::{Options, ServiceOptions, run, serve};
+use ebs_testkit::run_dir::RunDir;
+use ebs_torture::{Counts, Exception, Options, Planted, ServiceOptions, run, serve};
 use tokio::time::Instant;
 
 /// The node torture, for longer than `make test` has time for. Needs root.
 #[derive(Debug, Parser)]
 #[command(name = "ebs-torture")]
 struct Arguments {
-    /// How many cycles.
-    #[arg(long, default_value_t = 100)]
-    cycles: u64,
+    /// How many cycles; 100 when neither this nor a time is given.
+    #[arg(long)]
+    cycles: Option<u64>,
+    /// For how long.
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// A bug to plant.
+    #[arg(long)]
+    planted: Option<String>,
     /// The first seed; without it one that no run before had.
     #[arg(long)]
     from: Option<u64>,
@@ -41,13 +51,30 @@ enum Role {
         state: PathBuf,
         #[arg(long)]
         devices: PathBuf,
+        #[arg(long, default_value = "/proc/sys/kernel/random/boot_id")]
+        boot_id: PathBuf,
+        #[arg(long, default_value = "/sys")]
+        sys: PathBuf,
+    },
+    /// The server of the disks' files.
+    #[command(hide = true)]
+    Disks {
+        #[arg(long)]
+        mount: PathBuf,
+        #[arg(long)]
+        socket: PathBuf,
     },
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.role {
-        Some(Role::Serve { socket, state, devices }) => service(&ServiceOptions { socket, state, devices }),
+        Some(Role::Serve { socket, state, devices, boot_id, sys }) => {
+            service(&ServiceOptions { socket, state, devices, boot_id, sys })
+        }
+        Some(Role::Disks { mount, socket }) => {
+            ebs_testkit::cut_disk::serve(&mount, &socket).map(|()| ExitCode::SUCCESS)
+        }
         None => cycles(&arguments),
     };
     match outcome {
@@ -65,32 +92,58 @@ fn service(options: &ServiceOptions) -> anyhow::Result<ExitCode> {
 }
 
 fn cycles(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let options = Options { program: std::env::current_exe()?, planted: None };
-    let mut out = std::io::stdout();
+    let planted = arguments.planted.as_deref().map(|name| Planted::parse(name).context("no such bug")).transpose()?;
+    let options = Options { program: std::env::current_exe()?, planted };
+    // The first to ask for it removes what runs that were killed have left.
+    let _place = RunDir::current()?;
     let from = arguments.seed.or(arguments.from).unwrap_or_else(new_seeds);
-    let count = if arguments.seed.is_some() { 1 } else { arguments.cycles };
-    let began = Instant::now();
-    let (next, failures) = (AtomicU64::new(from), AtomicU64::new(0));
+    let count = match (arguments.seed, arguments.cycles, arguments.seconds) {
+        (Some(_), _, _) => 1,
+        (None, Some(cycles), _) => cycles,
+        (None, None, Some(_)) => u64::MAX,
+        (None, None, None) => 100,
+    };
+    let bound = arguments.seconds.map_or(Duration::MAX, Duration::from_secs);
+    let (began, next) = (Instant::now(), AtomicU64::new(0));
+    let sum = Mutex::new((Counts::default(), Vec::new(), 0_u64));
+    let tell = |line: String| drop(writeln!(std::io::stdout(), "{line}"));
     std::thread::scope(|threads| {
         for _ in 0..arguments.threads.min(count) {
             threads.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed - from >= count {
+                while began.elapsed() < bound {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count {
                         break;
                     }
-                    if let Some(failure) = run(seed, &options) {
-                        failures.fetch_add(1, Ordering::Relaxed);
-                        let _closed = writeln!(std::io::stdout(), "{failure}");
+                    let outcome = run(from.wrapping_add(number), &options);
+                    if let Some(failure) = &outcome.failure {
+                        tell(failure.to_string());
+                    }
+                    let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
+                    sum.0.join(&outcome.counts);
+                    sum.1.extend(outcome.failure.map(|failure| failure.seed));
+                    sum.2 += 1;
+                    if sum.2.is_multiple_of(100) {
+                        tell(format!("{} cycles in {} s: {} failed", sum.2, began.elapsed().as_secs(), sum.1.len()));
                     }
                 }
             });
         }
     });
-    let failed = failures.load(Ordering::Relaxed);
-    let seconds = began.elapsed().as_secs();
-    let _closed = writeln!(out, "{count} cycles from seed {from} in {seconds} s: {failed} failed");
-    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let (counts, failed, cycles) = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
+    tell(format!(
+        "{cycles} cycles from seed {from} in {} s: {} failed {failed:?}",
+        began.elapsed().as_secs(),
+        failed.len()
+    ));
+    tell(format!("what happened:\n{counts}"));
+    let exceptions: Vec<String> =
+        Exception::ALL.map(|exception| format!("  {:>8} {}", counts.of(exception.as_str()), exception.as_str())).into();
+    tell(format!(
+        "volumes that were not staged without a hand after the last fault, by the reasons there are:\n{}",
+        exceptions.join("\n")
+    ));
+    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn new_seeds() -> u64 {

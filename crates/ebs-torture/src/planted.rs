@@ -1,8 +1,10 @@
-//! Bugs that are planted beside the service, by what they leave on the disk, so that it is known that the torture finds
-//! them. The service itself is the real one.
+//! Bugs that are planted beside the service, by what they leave on the disk or in an answer, so that it is known that the
+//! torture finds them. The service itself is the real one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use ebs_types::VolumeId;
 
 /// A planted bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,41 +16,59 @@ pub enum Planted {
     RecordOutlivesRawPublish,
     /// A mount stays behind when the volume is unstaged.
     MountStaysBehind,
+    /// The record of a format is not on the disk when the service dies.
+    RecordNotKept,
+    /// What a disk is was read once, at the start of the service, and is not read again.
+    IdentityNotReadAgain,
+    /// Unstage says that it is done although the volume is still mounted or bound elsewhere.
+    UnstageIgnoresUses,
+    /// mkfs gets its force flag although no mkfs of this volume was ever interrupted.
+    ForceWithoutRecord,
 }
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::RecordOutlivesRefusal, Self::RecordOutlivesRawPublish, Self::MountStaysBehind];
+    pub const ALL: [Self; 7] = [
+        Self::RecordOutlivesRefusal,
+        Self::RecordOutlivesRawPublish,
+        Self::MountStaysBehind,
+        Self::RecordNotKept,
+        Self::IdentityNotReadAgain,
+        Self::UnstageIgnoresUses,
+        Self::ForceWithoutRecord,
+    ];
+
+    /// The name on the command line.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|bug| format!("{bug:?}").eq_ignore_ascii_case(text))
+    }
+}
+
+/// The records of formats in progress that are in a state directory now.
+pub(crate) fn records(state: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(state).into_iter().flatten().flatten();
+    let is_record = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("format-");
+    entries.filter(is_record).map(|entry| entry.path()).collect()
+}
+
+/// The record of one volume.
+pub(crate) fn record_of(state: &Path, volume: &VolumeId) -> PathBuf {
+    state.join(format!("format-{volume}"))
 }
 
 /// Keeps what the service writes down while it formats, to put it back when it is rightly gone.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Keeper {
-    state: PathBuf,
     kept: Option<(PathBuf, Vec<u8>)>,
 }
 
 impl Keeper {
-    pub(crate) fn new(state: &Path) -> Self {
-        Self { state: state.to_owned(), kept: None }
-    }
-
-    /// The records of formats in progress that are there now.
-    pub(crate) fn records(state: &Path) -> Vec<PathBuf> {
-        let entries = fs::read_dir(state).into_iter().flatten().flatten();
-        let is_record = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("format-");
-        // A record that is still being written has another ending.
-        entries.filter(is_record).map(|e| e.path()).filter(|path| path.extension().is_none_or(|e| e != "new")).collect()
-    }
-
     /// Remembers what is there.
-    pub(crate) fn look(&mut self) {
-        for path in Self::records(&self.state) {
-            if let Ok(text) = fs::read(&path)
-                && !text.is_empty()
-            {
-                self.kept = Some((path, text));
-            }
+    pub(crate) fn look(&mut self, record: &Path) {
+        if let Ok(text) = fs::read(record)
+            && !text.is_empty()
+        {
+            self.kept = Some((record.to_owned(), text));
         }
     }
 
@@ -64,4 +84,33 @@ impl Keeper {
     pub(crate) fn forget(&mut self) {
         self.kept = None;
     }
+}
+
+/// A picture of what sysfs says of disks now, for a service that never looks again: the loop devices that have a file are
+/// copied, all others lead to the real ones.
+pub(crate) fn picture_of_sysfs(at: &Path) -> anyhow::Result<PathBuf> {
+    let picture = at.join("sys");
+    if picture.exists() {
+        fs::remove_dir_all(&picture)?;
+    }
+    let (blocks, numbers) = (picture.join("block"), picture.join("dev/block"));
+    fs::create_dir_all(&blocks)?;
+    fs::create_dir_all(&numbers)?;
+    for entry in fs::read_dir("/sys/block")? {
+        let real = entry?.path().canonicalize()?;
+        let name = real.file_name().unwrap_or_default().to_owned();
+        let Ok(number) = fs::read_to_string(real.join("dev")) else { continue };
+        match fs::read_to_string(real.join("loop/backing_file")) {
+            Ok(file) => {
+                fs::create_dir_all(blocks.join(&name).join("loop"))?;
+                fs::write(blocks.join(&name).join("loop/backing_file"), file)?;
+                for attribute in ["dev", "size", "diskseq"] {
+                    let _gone = fs::copy(real.join(attribute), blocks.join(&name).join(attribute));
+                }
+            }
+            Err(_) => std::os::unix::fs::symlink(&real, blocks.join(&name))?,
+        }
+        std::os::unix::fs::symlink(blocks.join(&name), numbers.join(number.trim()))?;
+    }
+    Ok(picture)
 }

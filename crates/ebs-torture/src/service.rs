@@ -21,6 +21,10 @@ pub struct ServiceOptions {
     pub state: PathBuf,
     /// The directory of the simulated disks.
     pub devices: PathBuf,
+    /// The file that names the run of this node's kernel: it changes with a power cut.
+    pub boot_id: PathBuf,
+    /// Where sysfs is; of a planted bug, a picture of it that does not change.
+    pub sys: PathBuf,
 }
 
 struct Unobserved;
@@ -40,6 +44,8 @@ pub async fn serve(options: &ServiceOptions) -> anyhow::Result<()> {
     let config = MounterConfig {
         simulated_devices: Some(options.devices.clone()),
         late_device: Duration::ZERO,
+        boot_id: options.boot_id.clone(),
+        sys: options.sys.clone(),
         ..MounterConfig::new(&options.state)
     };
     let mounter = Mounter::new(config).context("the mounter")?;

@@ -1,9 +1,9 @@
-//! What is known of the disk without asking the driver.
+//! What is known of a disk without asking the driver.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ebs_testkit::content::{self, Pattern};
 
@@ -37,15 +37,22 @@ pub(crate) struct Truth {
     pub(crate) files: Vec<Kept>,
     /// Acknowledged bytes on the device, of a raw user or of somebody else.
     pub(crate) raw: Vec<Raw>,
+    /// Bytes may have come to the device that were not acknowledged: that it is refused for them is right.
+    pub(crate) maybe_raw: bool,
     /// The volume was staged once: it has a file system.
     pub(crate) has_file_system: bool,
-    /// A stage ended without an answer: an mkfs may have been broken off, or may still run.
+    /// A stage ended without an answer, or in a failure: an mkfs may have been broken off, or may still run.
     pub(crate) unclear: bool,
-    /// An mkfs may have been broken off whose record was rightly forgotten since (by unstage, by a raw publish, by an mkfs that
-    /// failed by itself): that the volume is refused for half a file system is right then.
+    /// An mkfs may have been broken off whose record was rightly forgotten since.
     pub(crate) half: bool,
+    /// The power may have gone in the middle of an mkfs.
+    pub(crate) half_by_cut: bool,
+    /// An offline growth may have been broken off.
+    pub(crate) half_grown: bool,
     /// The last stage was refused by an answer.
     pub(crate) refused: bool,
+    /// How many files were named.
+    pub(crate) named: usize,
 }
 
 impl Truth {
@@ -55,17 +62,36 @@ impl Truth {
         self.unclear = false;
     }
 
-    /// Files that are not as they were written, below a mount of the volume.
-    pub(crate) fn missing_below(&self, mount: &Path) -> Vec<String> {
-        let wrong = |kept: &&Kept| content::hash_file(&mount.join(&kept.name)).ok().as_ref() != Some(&kept.hash);
-        self.files.iter().filter(wrong).map(|kept| kept.name.clone()).collect()
+    /// The disk has lost its power: a record of before counts for nothing, and what was being written is old or new.
+    pub(crate) fn power_lost(&mut self) {
+        self.half_by_cut |= !self.has_file_system && (self.unclear || self.half);
+        self.unclear = false;
+        self.refused = false;
     }
 
-    /// Raw bytes that are not as they were written.
-    pub(crate) fn missing_on(&self, device: &Path) -> io::Result<Vec<u64>> {
+    /// A disk of zeros.
+    pub(crate) fn wiped(&mut self) {
+        *self = Self { named: self.named, ..Self::default() };
+    }
+}
+
+/// Files that are not as they were written, below a mount of the volume.
+pub(crate) async fn missing_below(files: &[Kept], mount: PathBuf) -> Vec<String> {
+    let files = files.to_vec();
+    let look = move || {
+        let wrong = |kept: &Kept| content::hash_file(&mount.join(&kept.name)).ok().as_ref() != Some(&kept.hash);
+        files.into_iter().filter(wrong).map(|kept| kept.name).collect()
+    };
+    tokio::task::spawn_blocking(look).await.unwrap_or_else(|_| vec!["all".to_owned()])
+}
+
+/// Raw bytes that are not as they were written.
+pub(crate) async fn missing_on(raw: &[Raw], device: PathBuf) -> io::Result<Vec<u64>> {
+    let raw = raw.to_vec();
+    let look = move || {
         let opened = File::open(device)?;
         let mut missing = Vec::new();
-        for raw in &self.raw {
+        for raw in &raw {
             let mut bytes = vec![0; raw.length];
             opened.read_exact_at(&mut bytes, raw.offset)?;
             if bytes != raw.bytes() {
@@ -73,7 +99,8 @@ impl Truth {
             }
         }
         Ok(missing)
-    }
+    };
+    tokio::task::spawn_blocking(look).await.map_err(io::Error::other)?
 }
 
 /// True when nobody holds the device: no mount anywhere, no mkfs.

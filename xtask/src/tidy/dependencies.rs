@@ -66,7 +66,7 @@ const RULES: [Rule; 18] = [
     },
     Rule {
         name: "ebs-vm",
-        ours: &["csi-proto", "ebs-sim", "ebs-testkit"],
+        ours: &["csi-proto", "ebs-mounter", "ebs-sim", "ebs-testkit", "ebs-types"],
         tests: &[],
         never: &["aws-*", "kube", "axum"],
     },

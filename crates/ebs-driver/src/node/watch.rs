@@ -94,6 +94,11 @@ async fn adopt(node: &Inner) {
         if !(path.contains("/kubernetes.io/csi/") || path.contains("/kubernetes.io~csi/")) {
             continue;
         }
+        // A raw volume is a node of the kernel's own directory. What else has no disk is another driver's, and to look at it
+        // could hang (D-38).
+        if entry.device.major == 0 && entry.fs_type != "devtmpfs" {
+            continue;
+        }
         let Ok(path) = NodePath::parse(&path) else { continue };
         if registered.values().any(|volume| volume.paths.contains(&path)) {
             continue;

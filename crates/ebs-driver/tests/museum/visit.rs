@@ -3,12 +3,13 @@
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use ebs_mounter::PROOF_BOUND;
 use ebs_testkit::mount_namespace::in_mount_namespace;
 use rustix::fs::FallocateFlags;
 use rustix::mount::{MountFlags, UnmountFlags};
 use tonic::Code;
 
-use crate::exhibit::{Exhibit, MIB, Step};
+use crate::exhibit::{Exhibit, MIB, Step, TIB};
 use crate::exhibits;
 use crate::node::Node;
 
@@ -85,6 +86,11 @@ async fn visit(exhibit: &Exhibit) -> Vec<String> {
         Err(status) if status.code() == Code::FailedPrecondition => {
             let unsaid = exhibit.told.iter().filter(|told| !told.is_said_in(status.message()));
             wrong.extend(unsaid.map(|told| format!("{told:?} is not said")));
+            // Whoever is told how to wipe first does not read on.
+            let (kept, wiped) = (status.message().find("to keep it"), status.message().find("wipe"));
+            if kept.is_none() || kept > wiped {
+                wrong.push("how to keep the data is not said first".to_owned());
+            }
         }
         _ => wrong.push("it was not refused".to_owned()),
     }
@@ -191,5 +197,20 @@ fn a_truly_blank_device_is_formatted() {
             assert_ne!(before, node.disk.fingerprint().expect("a look at the disk"), "{asked}");
             node.unstage().await.expect("an unstaged volume");
         }
+    });
+}
+
+/// The proof that a disk of 15 TiB is blank takes no longer than a stage may.
+///
+/// Rule: D-31
+#[test]
+fn a_blank_disk_of_15_tib_is_proven_blank_in_time() {
+    in_mount_namespace(|| async {
+        let node = Node::new(15 * TIB);
+        // Nothing is written for a read-only mount: what is timed is the look alone.
+        let stage = node.stage(node.stage_request("xfs", &["ro"]));
+        let outcome = tokio::time::timeout(PROOF_BOUND / 10, stage).await.expect("a proof in time");
+        let said = outcome.expect_err("a refusal").message().to_owned();
+        assert!(said.contains("blank") && said.contains("read-only"), "{said}");
     });
 }

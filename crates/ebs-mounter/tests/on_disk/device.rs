@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::disk::{Disk, MIB, config, plain};
 use ebs_mounter::{
     Contents, DeviceError, DeviceQuery, FormatError, FormatPermit, FsType, Identity, IdentityError, MountError,
-    MountOptions, Mounter, MounterConfig, Partition,
+    MountOptions, Mounter, MounterConfig, Partition, StatisticsError,
 };
 use ebs_testkit::loop_device::unused_volume_id;
 use ebs_types::VolumeId;
@@ -293,6 +293,17 @@ async fn a_multipath_map_over_two_volumes_or_none_is_no_volume() {
     let number = map.find().await.number();
     let found = machine.mounter().identify(number).await.unwrap().unwrap().to_string();
     assert!(found.contains("without paths"), "{found}");
+}
+
+/// A disk that keeps no statistics, or that refuses to tell them, is an error that names it, and nothing is made up.
+///
+/// Rule: runtime.md 12
+#[tokio::test]
+async fn a_disk_that_keeps_no_statistics_is_an_error_that_names_it() {
+    let disk = Disk::new(MIB);
+    let error = disk.mounter.nvme_statistics(&disk.find().await).await.unwrap_err();
+    assert!(matches!(error, StatisticsError::Read { .. }), "{error:?}");
+    assert!(error.to_string().contains(disk.device.path().to_str().unwrap()), "{error}");
 }
 
 /// A late device is waited for, for a bounded time.

@@ -174,6 +174,25 @@ fn a_mount_in_use_is_busy_and_stays() {
     });
 }
 
+/// A mount that is in use for a moment only is unmounted all the same: a program that the driver is just starting has copies
+/// of the driver's open files until it runs.
+///
+/// Rule: node.md 10; D-37
+#[test]
+fn a_mount_in_use_for_a_moment_is_unmounted_when_it_is_free() {
+    with_mounted_disk(async |disk, _, at| {
+        let open = std::fs::File::create(at.as_path().join("file")).unwrap();
+        let seen = entry_at(at).await.unwrap();
+        let (outcome, ()) = tokio::join!(disk.mounter.unmount_top(at, &seen, false), async {
+            // Long enough for the first try, which begins at once.
+            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+            drop(open);
+        });
+        assert_eq!(outcome.unwrap().mounts, 1);
+        assert_eq!(entry_at(at).await, None);
+    });
+}
+
 /// Only a mount whose device vanished is detached lazily.
 ///
 /// Rule: D-35

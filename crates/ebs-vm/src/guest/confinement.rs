@@ -15,10 +15,6 @@ const SECRET: &str = "/etc/secret";
 pub(crate) async fn enforced(node: &Node) -> anyhow::Result<()> {
     let label = std::fs::read_to_string(format!("/proc/{}/attr/current", node.driver())).context("the label")?;
     ensure!(label.trim() == "ebs-csi-node (enforce)", "the driver runs as {label:?}");
-    let denied = || -> anyhow::Result<Vec<String>> {
-        let log = run_tool("/usr/bin/dmesg", &[], BOUND)?;
-        Ok(log.lines().filter(|line| line.contains("apparmor=\"DENIED\"")).map(str::to_owned).collect())
-    };
     let before = denied()?;
     ensure!(before.is_empty(), "denied to the node:\n{}", before.join("\n"));
     std::fs::write(SECRET, "secret").context("a file that is not the driver's business")?;
@@ -28,4 +24,10 @@ pub(crate) async fn enforced(node: &Node) -> anyhow::Result<()> {
     ensure!(refused.to_string().contains("Permission denied"), "{refused:#}");
     ensure!(denied()?.iter().any(|line| line.contains(SECRET)), "the kernel does not log what it denies");
     Ok(())
+}
+
+/// What the kernel has denied so far.
+pub(crate) fn denied() -> anyhow::Result<Vec<String>> {
+    let log = run_tool("/usr/bin/dmesg", &[], BOUND)?;
+    Ok(log.lines().filter(|line| line.contains("apparmor=\"DENIED\"")).map(str::to_owned).collect())
 }

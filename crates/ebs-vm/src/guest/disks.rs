@@ -1,9 +1,11 @@
 //! Discovery, lives and growth.
 
 use anyhow::{Context, ensure};
+use ebs_mounter::{DeviceQuery, Mounter, MounterConfig};
 use ebs_testkit::content;
 use ebs_testkit::csi_client::{Access, GIB, refused};
 use ebs_testkit::writer::Writer;
+use ebs_types::VolumeId;
 use ebs_vm::line::Said;
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
 
@@ -73,6 +75,23 @@ pub(crate) async fn asked_itself(node: &Node) -> anyhow::Result<()> {
     unmount(&serial, UnmountFlags::DETACH).context("show the serial number")?;
     staged?;
     unstaged.map_err(refused)?;
+    disk.unplug()
+}
+
+/// QEMU has no log page of EBS: the controller's own status is what the reader reports.
+pub(crate) async fn statistics(node: &Node) -> anyhow::Result<()> {
+    let disk = node.volume(&mounted("ext4"))?;
+    disk.plug()?;
+    disk.is_plugged().await?;
+    let mounter = Mounter::new(MounterConfig::new("/tmp/statistics"))?;
+    let volume = VolumeId::parse(disk.volume.id())?;
+    let device = mounter.find(&DeviceQuery { volume, hint: None, partition: None }).await?;
+    let error = mounter.nvme_statistics(&device).await.err().context("statistics of a disk that has none")?;
+    let error = format!("{:#}", anyhow::Error::from(error));
+    // Status code type 0, code 2 or type 1, code 9, with the bit that says "do not retry".
+    ensure!(error.contains("answers status 0x4"), "{error}");
+    node.say(&Said::Note { text: format!("without EBS statistics: {error}") })?;
+    drop(device);
     disk.unplug()
 }
 

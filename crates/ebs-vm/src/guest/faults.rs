@@ -17,9 +17,12 @@ fn mounted(fs_type: &str) -> Access {
     Access::Mount(fs_type.to_owned())
 }
 
-/// Its partition table cannot be read, so opening it hangs; meanwhile another volume is plugged, staged and published.
+/// Its partition table cannot be read, so opening it hangs; meanwhile another volume is staged and published. That one is plugged
+/// before: to plug a disk the machine stands still for a moment, and QEMU does that only when no request hangs.
 pub(crate) async fn hangs(node: &Node) -> anyhow::Result<()> {
     let (slow, quick) = (node.volume(&mounted("ext4"))?, node.volume(&mounted("ext4"))?);
+    quick.plug()?;
+    quick.is_plugged().await?;
     node.ask(&Said::Plug { serial: slow.serial.clone(), gib: 1, hangs: true })?;
     slow.is_plugged().await?;
     let hung = async {
@@ -27,7 +30,6 @@ pub(crate) async fn hangs(node: &Node) -> anyhow::Result<()> {
         (outcome, Instant::now())
     };
     let other = async {
-        quick.plug()?;
         quick.bring_up().await?;
         content::write_file(&quick.volume.target.join("data"), 3, DATA)?;
         quick.take_down().await?;
@@ -38,8 +40,8 @@ pub(crate) async fn hangs(node: &Node) -> anyhow::Result<()> {
     let status = staged.err().context("a disk whose reads hang was staged")?;
     ensure!(other < gave_up, "the other volume had to wait for the one that hangs ({status:?})");
     ensure!(status.message().contains("has not come back"), "{status:?}");
-    quick.unplug()?;
     node.ask(&Said::Release { serial: slow.serial.clone() })?;
+    quick.unplug()?;
     // Calls that hung come back one after the other.
     let mut last = None;
     for _ in 0..10 {

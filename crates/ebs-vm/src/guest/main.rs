@@ -26,11 +26,12 @@ const BOUND: Duration = Duration::from_secs(240);
 type Test = for<'a> fn(&'a Node) -> Pin<Box<dyn Future<Output = anyhow::Result<()>> + 'a>>;
 
 /// In this order; the last looks at what all others have provoked.
-const TESTS: [(&str, Test); 12] = [
+const TESTS: [(&str, Test); 13] = [
     ("an_ext4_volume_is_found_by_its_serial_number_while_stage_waits_for_it", |n| Box::pin(disks::life(n, "ext4"))),
     ("an_xfs_volume_is_found_by_its_serial_number_while_stage_waits_for_it", |n| Box::pin(disks::life(n, "xfs"))),
     ("a_raw_volume_keeps_its_data", |n| Box::pin(disks::raw(n))),
     ("a_disk_that_sysfs_knows_no_serial_number_of_is_asked_itself", |n| Box::pin(disks::asked_itself(n))),
+    ("a_disk_without_ebs_statistics_is_refused_with_the_controllers_status", |n| Box::pin(disks::statistics(n))),
     ("a_mounted_ext4_grows_while_it_is_written", |n| Box::pin(disks::grows(n, "ext4"))),
     ("a_mounted_xfs_grows_while_it_is_written", |n| Box::pin(disks::grows(n, "xfs"))),
     ("a_disk_whose_reads_hang_is_in_no_other_volumes_way", |n| Box::pin(faults::hangs(n))),
@@ -64,7 +65,9 @@ async fn run() -> anyhow::Result<()> {
     let node = match Node::start(line).await {
         Ok(node) => node,
         Err((mut line, error)) => {
-            line.say(&Said::Failed { test: "the driver starts".to_owned(), why: format!("{error:#}") })?;
+            let denied = confinement::denied().unwrap_or_default().join("\n");
+            let why = format!("{error:#}\n--- denied by the profile:\n{denied}");
+            line.say(&Said::Failed { test: "the driver starts".to_owned(), why })?;
             return line.say(&Said::Done);
         }
     };
@@ -73,7 +76,7 @@ async fn run() -> anyhow::Result<()> {
         return node.say(&Said::Done);
     }
     let only = std::env::var("EBS_ONLY").unwrap_or_default();
-    for (name, test) in TESTS.iter().filter(|(name, _)| name.contains(&only)) {
+    for (name, test) in TESTS.iter().filter(|(name, _)| only.split(',').any(|part| name.contains(part))) {
         one(&node, name, test(&node)).await?;
     }
     node.say(&Said::Done)
@@ -89,7 +92,9 @@ async fn one(node: &Node, name: &str, test: impl Future<Output = anyhow::Result<
     match outcome {
         Ok(()) => node.say(&Said::Passed { test, seconds: began.elapsed().as_secs() }),
         Err(error) => {
-            let why = format!("{error:#}\n--- the driver's log ends:\n{}", node.log_tail());
+            let denied = confinement::denied().unwrap_or_default().join("\n");
+            let log = node.log_tail();
+            let why = format!("{error:#}\n--- the driver's log ends:\n{log}\n--- denied by the profile:\n{denied}");
             node.say(&Said::Failed { test, why })
         }
     }

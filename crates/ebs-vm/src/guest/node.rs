@@ -18,6 +18,8 @@ use tokio::time::Instant;
 pub(crate) const KUBELET: &str = "/var/lib/kubelet";
 const DRIVER: &str = "/usr/bin/aws-ebs-csi-driver";
 const PROFILE: &str = "ebs-csi-node";
+/// How often the driver is started before it is given up.
+const STARTS: usize = 5;
 const READY: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(200);
 /// How long something may take to become so, in an emulation.
@@ -51,14 +53,14 @@ impl Node {
         // There are no simulated disks here.
         env.retain(|name, _| !name.starts_with("EBS_SIM"));
         let words = ["-p", PROFILE, "--", DRIVER, "node", "--endpoint=unix:/csi/csi.sock", "--v=4"];
-        let mut driver = Process::spawn(ProcessSpec {
+        let spec = ProcessSpec {
             name: "driver".to_owned(),
             program: "/usr/bin/aa-exec".into(),
             args: words.map(Into::into).into(),
             env,
             log: "/tmp/driver.log".into(),
-        })?;
-        let client = CsiClient::ready(Path::new("/csi/csi.sock"), &mut driver, READY).await?;
+        };
+        let (driver, client) = started(&spec).await?;
         let id = client.node_info().await.map_err(refused).context("NodeGetInfo")?.node_id;
         Ok((driver, client, id, sim))
     }
@@ -103,6 +105,19 @@ impl Node {
         .into();
         Ok(Disk { node: self, serial: id.replace('-', ""), volume })
     }
+}
+
+/// The driver, as soon as it serves. One that ends, because nobody answered it in time, is started again, as the kubelet does.
+async fn started(spec: &ProcessSpec) -> anyhow::Result<(Process, CsiClient)> {
+    let mut last = None;
+    for _ in 0..STARTS {
+        let mut driver = Process::spawn(spec.clone())?;
+        match CsiClient::ready(Path::new("/csi/csi.sock"), &mut driver, READY).await {
+            Ok(client) => return Ok((driver, client)),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.context("no start")?)
 }
 
 /// A volume and its disk.

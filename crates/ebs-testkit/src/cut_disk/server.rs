@@ -1,0 +1,140 @@
+//! The process that serves the disks: one file each, in memory, by FUSE. It does no I/O on the loop devices above its files,
+//! so nothing that hangs there can keep it from ending; and it ends when the process that started it does.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context, bail};
+
+use super::fuse::{self, Errno, Kind, Tree};
+use super::store::{Cut, Store};
+
+/// The directories of nodes have the numbers from here on, the disks those from `FIRST_DISK` on.
+const FIRST_NODE: u64 = 2;
+const FIRST_DISK: u64 = 1000;
+
+#[derive(Debug)]
+struct Disk {
+    name: String,
+    store: Store,
+    /// It knows how to write zeros without being sent any.
+    can_zero: bool,
+}
+
+/// All disks. Every node's directory shows all of them.
+#[derive(Debug, Clone, Default)]
+struct Disks(Arc<Mutex<Vec<Disk>>>);
+
+impl Disks {
+    fn lock(&self) -> MutexGuard<'_, Vec<Disk>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<T>(&self, node: u64, work: impl FnOnce(&mut Disk) -> Result<T, Errno>) -> Result<T, Errno> {
+        let mut disks = self.lock();
+        let index = node.checked_sub(FIRST_DISK).and_then(|index| usize::try_from(index).ok());
+        work(index.and_then(|index| disks.get_mut(index)).ok_or(libc::ENOENT)?)
+    }
+
+    fn on_store<T>(&self, node: u64, work: impl FnOnce(&mut Store) -> io::Result<T>) -> Result<T, Errno> {
+        self.with(node, |disk| work(&mut disk.store).map_err(|_| libc::EIO))
+    }
+}
+
+impl Tree for Disks {
+    fn lookup(&self, parent: u64, name: &str) -> Result<(u64, Kind), Errno> {
+        let node = if parent == fuse::ROOT {
+            name.parse::<u64>().ok().filter(|node| *node < FIRST_DISK - FIRST_NODE).map(|node| FIRST_NODE + node)
+        } else {
+            self.lock().iter().position(|disk| disk.name == name).map(|index| FIRST_DISK + index as u64)
+        };
+        let node = node.ok_or(libc::ENOENT)?;
+        Ok((node, self.look(node)?))
+    }
+
+    fn look(&self, node: u64) -> Result<Kind, Errno> {
+        if node < FIRST_DISK {
+            return Ok(Kind::Directory);
+        }
+        self.with(node, |disk| Ok(Kind::File { bytes: disk.store.bytes() }))
+    }
+
+    fn read(&self, node: u64, offset: u64, length: u64) -> Result<Vec<u8>, Errno> {
+        self.on_store(node, |store| store.read(offset, length))
+    }
+
+    fn write(&self, node: u64, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
+        self.on_store(node, |store| store.write(offset, bytes))
+    }
+
+    fn sync(&self, node: u64) -> Result<(), Errno> {
+        self.on_store(node, Store::flush)
+    }
+
+    fn zero(&self, node: u64, offset: u64, length: u64) -> Result<(), Errno> {
+        self.with(node, |disk| if disk.can_zero { Ok(()) } else { Err(libc::EOPNOTSUPP) })?;
+        self.on_store(node, |store| store.zero(offset, length))
+    }
+}
+
+/// Mounts the disks' files at a directory, and serves them and the one who connects to the socket until that one leaves.
+///
+/// # Errors
+/// When it cannot be mounted or the socket cannot be used.
+pub fn serve(mount: &Path, socket: &Path) -> anyhow::Result<()> {
+    let disks = Disks::default();
+    let connection = fuse::connect(mount).context("mount the disks' files")?;
+    let served = disks.clone();
+    // It ends with the process, and with it the connection and every request that waits in the kernel.
+    let _serving =
+        std::thread::Builder::new().name("disks".to_owned()).spawn(move || fuse::serve(&connection, &served))?;
+    let listener = UnixListener::bind(socket).context("the control socket")?;
+    let (control, _) = listener.accept().context("wait for whoever uses the disks")?;
+    obey(&disks, &control).context("the control connection")
+}
+
+fn obey(disks: &Disks, control: &UnixStream) -> anyhow::Result<()> {
+    let mut answers = control.try_clone()?;
+    for line in BufReader::new(control).lines() {
+        let answer = match command(disks, &line?) {
+            Ok(answer) => format!("ok {answer}\n"),
+            Err(error) => format!("error {error:#}\n"),
+        };
+        answers.write_all(answer.as_bytes())?;
+    }
+    Ok(())
+}
+
+fn command(disks: &Disks, line: &str) -> anyhow::Result<String> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let mut disks = disks.lock();
+    if let ["add", name, bytes, can_zero] = words[..] {
+        let (store, can_zero) = (Store::new(bytes.parse()?), can_zero == "zeros");
+        disks.push(Disk { name: name.to_owned(), store, can_zero });
+        return Ok(String::new());
+    }
+    let name = words.get(1).context("a disk's name")?;
+    let store = &mut disks.iter_mut().find(|disk| disk.name == *name).context("no such disk")?.store;
+    match words[..] {
+        ["size", _, bytes] => store.resize(bytes.parse()?),
+        ["cut", _, seed] => return Ok(numbers(store.cut(seed.parse()?))),
+        ["arm", _, seed, changes] => store.arm(seed.parse()?, changes.parse()?),
+        ["disarm", _] => return Ok(store.disarm().map_or_else(String::new, numbers)),
+        ["has-power", _] => return Ok(u8::from(store.has_power()).to_string()),
+        ["power", _] => store.power_on(),
+        ["flush", _] => store.flush()?,
+        ["wipe", _] => store.wipe(),
+        ["flushes", _] => {
+            let (flushes, unflushed) = store.flushes();
+            return Ok(format!("{flushes} {unflushed}"));
+        }
+        _ => bail!("not a command: {line}"),
+    }
+    Ok(String::new())
+}
+
+fn numbers(cut: Cut) -> String {
+    format!("{} {} {}", cut.kept, cut.lost, cut.torn)
+}

@@ -1,0 +1,372 @@
+//! The bytes of a disk with a volatile cache: what was flushed is kept apart from what was only written.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::sync::Arc;
+
+use ebs_types::SplitMix64;
+
+/// What is kept or lost as one piece by most disks.
+const PAGE: usize = 4096;
+const PAGE_BYTES: u64 = 4096;
+/// What every disk keeps or loses as one piece.
+const SECTOR: usize = 512;
+
+type Page = [u8; PAGE];
+
+/// Pages that are not zero.
+#[derive(Debug, Default, Clone)]
+struct Pages(HashMap<u64, Arc<Page>>);
+
+/// A disk that may lose its power.
+#[derive(Debug)]
+pub(super) struct Store {
+    bytes: u64,
+    has_power: bool,
+    /// What a read shows.
+    now: Pages,
+    /// What was there at the last flush.
+    flushed: Pages,
+    /// Pages in which the two may differ.
+    unflushed: BTreeSet<u64>,
+    flushes: u64,
+    armed: Option<Armed>,
+}
+
+/// A cut that is to come.
+#[derive(Debug, Clone, Copy)]
+enum Armed {
+    /// With so many more changes, by the seed.
+    After {
+        changes: u64,
+        seed: u64,
+    },
+    Struck(Cut),
+}
+
+/// What became of the pages that were not flushed when the power went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cut {
+    /// Pages that are as they were written last.
+    pub kept: u64,
+    /// Pages that are as they were flushed last.
+    pub lost: u64,
+    /// Pages with sectors of both kinds.
+    pub torn: u64,
+}
+
+/// How a disk treats its cache when the power goes.
+#[derive(Debug, Clone, Copy)]
+enum Habit {
+    LosesAll,
+    KeepsAll,
+    /// Each page is kept with this chance in 256.
+    Keeps(u64),
+    /// Each sector is kept or lost by itself.
+    Tears,
+}
+
+impl Habit {
+    fn any(rng: &mut SplitMix64) -> Self {
+        match rng.below(8) {
+            0 => Self::LosesAll,
+            1 => Self::KeepsAll,
+            2 => Self::Keeps(16),
+            3 => Self::Keeps(240),
+            4 | 5 => Self::Keeps(128),
+            _ => Self::Tears,
+        }
+    }
+}
+
+impl Pages {
+    fn read(&self, page: u64) -> Page {
+        self.0.get(&page).map_or([0; PAGE], |page| **page)
+    }
+
+    fn put(&mut self, page: u64, bytes: Option<Arc<Page>>) {
+        match bytes {
+            Some(bytes) => self.0.insert(page, bytes),
+            None => self.0.remove(&page),
+        };
+    }
+}
+
+impl Store {
+    /// A disk of zeros, with power.
+    pub(super) fn new(bytes: u64) -> Self {
+        let (now, flushed) = (Pages::default(), Pages::default());
+        Self { bytes, has_power: true, now, flushed, unflushed: BTreeSet::new(), flushes: 0, armed: None }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How often it was flushed, and how many pages are not.
+    pub(super) fn flushes(&self) -> (u64, u64) {
+        (self.flushes, self.unflushed.len() as u64)
+    }
+
+    pub(super) fn resize(&mut self, bytes: u64) {
+        // Never smaller: that is how EC2's disks are.
+        self.bytes = self.bytes.max(bytes);
+    }
+
+    fn powered(&self) -> io::Result<()> {
+        if self.has_power { Ok(()) } else { Err(io::Error::other("without power")) }
+    }
+
+    /// Reads as much as there is of `length` bytes.
+    pub(super) fn read(&self, offset: u64, length: u64) -> io::Result<Vec<u8>> {
+        self.powered()?;
+        let mut bytes = Vec::new();
+        let end = offset.saturating_add(length).min(self.bytes);
+        let mut at = offset;
+        while at < end {
+            let (page, from, until) = piece(at, end)?;
+            match self.now.0.get(&page) {
+                Some(there) => bytes.extend_from_slice(&there[from..until]),
+                None => bytes.resize(bytes.len() + until - from, 0),
+            }
+            at += (until - from) as u64;
+        }
+        Ok(bytes)
+    }
+
+    pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.count_down()?;
+        self.change(offset, bytes.len() as u64, |at, piece| {
+            let from = usize::try_from(at).map_err(io::Error::other)?;
+            piece.copy_from_slice(&bytes[from..from + piece.len()]);
+            Ok(())
+        })
+    }
+
+    pub(super) fn zero(&mut self, offset: u64, length: u64) -> io::Result<()> {
+        self.count_down()?;
+        let end = self.end_of(offset, length)?;
+        let (first, last) = (offset.div_ceil(PAGE_BYTES), end / PAGE_BYTES);
+        let fill = |_: u64, piece: &mut [u8]| {
+            piece.fill(0);
+            Ok(())
+        };
+        if first >= last {
+            return self.change(offset, length, fill);
+        }
+        self.change(offset, first * PAGE_BYTES - offset, fill)?;
+        self.change(last * PAGE_BYTES, end - last * PAGE_BYTES, fill)?;
+        // Of whole pages only those that are there: mkfs zeroes a disk from end to end.
+        let whole: Vec<u64> = self.now.0.keys().copied().filter(|page| (first..last).contains(page)).collect();
+        for page in whole {
+            self.now.put(page, None);
+            self.unflushed.insert(page);
+        }
+        Ok(())
+    }
+
+    /// The end of a stretch of a disk that can be written.
+    fn end_of(&self, offset: u64, length: u64) -> io::Result<u64> {
+        self.powered()?;
+        let end = offset.checked_add(length).filter(|end| *end <= self.bytes);
+        end.ok_or_else(|| io::Error::other("beyond the end of the disk"))
+    }
+
+    /// Changes a stretch, page by page; `with` gets the place in the stretch and the bytes there.
+    fn change(
+        &mut self,
+        offset: u64,
+        length: u64,
+        mut with: impl FnMut(u64, &mut [u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let end = self.end_of(offset, length)?;
+        let mut at = offset;
+        while at < end {
+            let (page, from, until) = piece(at, end)?;
+            let mut bytes = self.now.read(page);
+            with(at - offset, &mut bytes[from..until])?;
+            let is_zero = bytes == [0; PAGE];
+            if is_zero && !self.now.0.contains_key(&page) && !self.unflushed.contains(&page) {
+                // Zeros over zeros: nothing that a power cut could take.
+                at += (until - from) as u64;
+                continue;
+            }
+            self.now.put(page, (!is_zero).then(|| Arc::new(bytes)));
+            self.unflushed.insert(page);
+            at += (until - from) as u64;
+        }
+        Ok(())
+    }
+
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        self.powered()?;
+        self.flushes += 1;
+        for page in std::mem::take(&mut self.unflushed) {
+            self.flushed.put(page, self.now.0.get(&page).cloned());
+        }
+        Ok(())
+    }
+
+    /// The power goes: of what was not flushed, the seed says what is lost.
+    pub(super) fn cut(&mut self, seed: u64) -> Cut {
+        let mut rng = SplitMix64::new(seed);
+        let habit = Habit::any(&mut rng);
+        let mut cut = Cut::default();
+        for page in std::mem::take(&mut self.unflushed) {
+            let (written, flushed) = (self.now.0.get(&page).cloned(), self.flushed.0.get(&page).cloned());
+            let keep = match habit {
+                Habit::LosesAll => false,
+                Habit::KeepsAll => true,
+                Habit::Keeps(chance) => rng.below(256) < chance,
+                Habit::Tears => {
+                    cut.torn += 1;
+                    let torn = self.torn(page, &mut rng);
+                    self.flushed.put(page, torn.clone());
+                    self.now.put(page, torn);
+                    continue;
+                }
+            };
+            if keep {
+                cut.kept += 1;
+                self.flushed.put(page, written);
+            } else {
+                cut.lost += 1;
+                self.now.put(page, flushed);
+            }
+        }
+        self.has_power = false;
+        cut
+    }
+
+    /// A page whose sectors are each as they were written or as they were flushed.
+    fn torn(&self, page: u64, rng: &mut SplitMix64) -> Option<Arc<Page>> {
+        let (written, mut bytes) = (self.now.read(page), self.flushed.read(page));
+        for (old, new) in bytes.chunks_mut(SECTOR).zip(written.chunks(SECTOR)) {
+            if rng.below(2) == 0 {
+                old.copy_from_slice(new);
+            }
+        }
+        (bytes != [0; PAGE]).then(|| Arc::new(bytes))
+    }
+
+    /// The power goes with the change after so many others.
+    pub(super) fn arm(&mut self, seed: u64, changes: u64) {
+        self.armed = Some(Armed::After { changes, seed });
+    }
+
+    /// Takes the arming back; what has become of it.
+    pub(super) fn disarm(&mut self) -> Option<Cut> {
+        match self.armed.take() {
+            Some(Armed::Struck(cut)) => Some(cut),
+            _ => None,
+        }
+    }
+
+    pub(super) fn has_power(&self) -> bool {
+        self.has_power
+    }
+
+    fn count_down(&mut self) -> io::Result<()> {
+        match &mut self.armed {
+            Some(Armed::After { changes: 0, seed }) => {
+                let seed = *seed;
+                self.armed = Some(Armed::Struck(self.cut(seed)));
+                self.powered()
+            }
+            Some(Armed::After { changes, .. }) => {
+                *changes -= 1;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The power is back, and nothing of before is to come any more.
+    pub(super) fn power_on(&mut self) {
+        self.has_power = true;
+        self.armed = None;
+    }
+
+    /// Zeros everywhere, as after `blkdiscard --zeroout`.
+    pub(super) fn wipe(&mut self) {
+        self.now = Pages::default();
+        self.flushed = Pages::default();
+        self.unflushed.clear();
+    }
+}
+
+/// The page of a place, and from where to where in it a stretch up to `end` lies.
+fn piece(at: u64, end: u64) -> io::Result<(u64, usize, usize)> {
+    let (page, from) = (at / PAGE_BYTES, at % PAGE_BYTES);
+    let until = (end - page * PAGE_BYTES).min(PAGE_BYTES);
+    let index = |place: u64| usize::try_from(place).map_err(io::Error::other);
+    Ok((page, index(from)?, index(until)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Written and flushed, then written again.
+    fn written() -> Store {
+        let mut store = Store::new(1 << 20);
+        for page in 0..64 {
+            store.write(page * PAGE_BYTES, &[1; PAGE]).unwrap();
+        }
+        store.flush().unwrap();
+        for page in 0..64 {
+            store.write(page * PAGE_BYTES, &[2; PAGE]).unwrap();
+        }
+        store
+    }
+
+    #[test]
+    fn what_was_flushed_survives_every_cut_and_of_the_rest_each_sector_is_old_or_new() {
+        let mut seen = BTreeSet::new();
+        for seed in 0..64 {
+            let mut store = written();
+            let cut = store.cut(seed);
+            assert_eq!(cut.kept + cut.lost + cut.torn, 64);
+            assert!(store.read(0, 512).is_err(), "without power it answers nothing");
+            store.power_on();
+            let bytes = store.read(0, 64 * PAGE_BYTES).unwrap();
+            for sector in bytes.chunks(SECTOR) {
+                assert!(sector == [1; SECTOR] || sector == [2; SECTOR]);
+                seen.insert(sector[0]);
+            }
+        }
+        assert_eq!(seen.len(), 2);
+        let (mut again, mut once) = (written(), written());
+        assert_eq!(again.cut(5), once.cut(5), "a seed decides");
+    }
+
+    #[test]
+    fn a_disk_that_is_armed_loses_its_power_in_the_middle_of_what_is_written() {
+        let mut store = Store::new(1 << 20);
+        store.arm(1, 2);
+        store.write(0, &[1; 512]).unwrap();
+        store.zero(0, 512).unwrap();
+        assert!(store.has_power());
+        store.write(0, &[1; 512]).unwrap_err();
+        assert!(!store.has_power() && store.flush().is_err());
+        assert!(store.disarm().is_some() && store.disarm().is_none());
+        store.power_on();
+        store.arm(1, 0);
+        assert_eq!(store.disarm(), None);
+        store.write(0, &[1; 512]).unwrap();
+    }
+
+    #[test]
+    fn pieces_of_pages_zeros_and_ends_are_exact() {
+        let mut store = Store::new(3 * PAGE_BYTES + 512);
+        store.write(4000, &[7; 200]).unwrap();
+        assert_eq!(store.read(3999, 3).unwrap(), [0, 7, 7]);
+        assert_eq!(store.read(4199, 2).unwrap(), [7, 0]);
+        store.zero(4090, 10).unwrap();
+        assert_eq!(store.read(4089, 12).unwrap(), [7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7]);
+        assert_eq!(store.read(3 * PAGE_BYTES, 4096).unwrap().len(), 512);
+        assert!(store.write(3 * PAGE_BYTES, &[1; 513]).is_err());
+        store.resize(1 << 20);
+        store.write(3 * PAGE_BYTES, &[1; 513]).unwrap();
+    }
+}

@@ -1,0 +1,269 @@
+//! A machine: its service, which is killed and started again, its state directory, and what it calls this run of its kernel.
+
+use std::cell::{Cell, RefCell};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use csi_proto::csi;
+use csi_proto::csi::node_client::NodeClient;
+use ebs_mounter::{MountEntry, MountTable};
+use ebs_testkit::csi_client::CsiClient;
+use ebs_testkit::process::{Process, ProcessSpec};
+use ebs_types::VolumeId;
+use rustix::mount::UnmountFlags;
+use rustix::process::{Pid, PidfdFlags, Signal};
+use tokio::time::Instant;
+use tonic::transport::Channel;
+
+/// How long the service may take to start.
+const START: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(4);
+/// How long a mount of a disk without power may take to go.
+const UNMOUNT: Duration = Duration::from_secs(60);
+/// Programs that change a disk.
+const TOOLS: [&str; 6] = ["mke2fs", "mkfs.xfs", "e2fsck", "resize2fs", "xfs_growfs", "xfs_db"];
+
+/// A node of the cluster.
+#[derive(Debug)]
+pub(crate) struct Node {
+    program: PathBuf,
+    directory: PathBuf,
+    /// Below it lie the files of the disks that are attached here.
+    devices: PathBuf,
+    /// Whether the service may grow a mounted ext file system (CAP_SYS_RESOURCE).
+    grows_mounted: bool,
+    service: RefCell<Option<Process>>,
+    client: RefCell<Option<CsiClient>>,
+    /// What services that were killed have left running.
+    orphans: RefCell<Vec<OwnedFd>>,
+    /// How often its power went.
+    pub(crate) cuts: Cell<u64>,
+    /// Without power.
+    pub(crate) is_down: Cell<bool>,
+    /// How often a tool was killed under its service.
+    pub(crate) tool_kills: Cell<u64>,
+}
+
+impl Node {
+    pub(crate) fn new(
+        program: &Path,
+        directory: PathBuf,
+        devices: PathBuf,
+        grows_mounted: bool,
+    ) -> anyhow::Result<Self> {
+        std::fs::create_dir(&directory).context("the directory of a node")?;
+        let node = Self {
+            program: program.to_owned(),
+            directory,
+            devices,
+            grows_mounted,
+            service: RefCell::default(),
+            client: RefCell::default(),
+            orphans: RefCell::default(),
+            cuts: Cell::new(0),
+            is_down: Cell::new(false),
+            tool_kills: Cell::new(0),
+        };
+        node.name_this_boot()?;
+        Ok(node)
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub(crate) fn state(&self) -> PathBuf {
+        self.directory.join("state")
+    }
+
+    pub(crate) fn boot_id(&self) -> PathBuf {
+        self.directory.join("boot_id")
+    }
+
+    fn name_this_boot(&self) -> anyhow::Result<()> {
+        std::fs::write(self.boot_id(), format!("00000000-0000-4000-8000-{:012x}\n", self.cuts.get()))
+            .context("the boot id")
+    }
+
+    pub(crate) fn staging(&self, volume: &VolumeId) -> PathBuf {
+        self.directory.join("staging").join(volume.as_str()).join("globalmount")
+    }
+
+    /// Where a pod sees the file system.
+    pub(crate) fn target(&self, volume: &VolumeId) -> PathBuf {
+        self.directory.join("pods").join(volume.as_str()).join("mount")
+    }
+
+    /// Where a pod sees the device.
+    pub(crate) fn raw_target(&self, volume: &VolumeId) -> PathBuf {
+        self.directory.join("pods-raw").join(volume.as_str()).join("device")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.directory.join("service.log")
+    }
+
+    /// The end of the service's log.
+    pub(crate) fn log_tail(&self) -> String {
+        ebs_testkit::process::log_tail(&self.log(), 24)
+    }
+
+    /// Starts the service, after a kill the next one, and waits until it answers. `sys`: of a planted bug.
+    pub(crate) async fn start(&self, sys: Option<PathBuf>) -> anyhow::Result<()> {
+        let socket = self.directory.join("csi.sock");
+        let mut args: Vec<std::ffi::OsString> = Vec::new();
+        if !self.grows_mounted {
+            args.extend(["--bounding-set", "-sys_resource", "--"].map(Into::into));
+            args.push(self.program.clone().into());
+        }
+        let sys = sys.unwrap_or_else(|| PathBuf::from("/sys"));
+        args.push("serve".into());
+        for (name, path) in [
+            ("--socket", socket.clone()),
+            ("--state", self.state()),
+            ("--devices", self.devices.clone()),
+            ("--boot-id", self.boot_id()),
+            ("--sys", sys),
+        ] {
+            args.extend([name.into(), path.into()]);
+        }
+        let program = if self.grows_mounted { self.program.clone() } else { "/usr/bin/setpriv".into() };
+        let spec = ProcessSpec {
+            name: "node service".to_owned(),
+            program,
+            args,
+            env: [("RUST_BACKTRACE".to_owned(), "0".to_owned())].into(),
+            log: self.log(),
+        };
+        let mut service = Process::spawn(spec)?;
+        let client = CsiClient::lazy(&socket);
+        let deadline = Instant::now() + START;
+        while client.node().node_get_capabilities(csi::NodeGetCapabilitiesRequest {}).await.is_err() {
+            if service.ended()?.is_some() || Instant::now() > deadline {
+                bail!("the service does not start:\n{}", self.log_tail());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        self.service.replace(Some(service));
+        self.client.replace(Some(client));
+        Ok(())
+    }
+
+    /// `None` while no service runs.
+    pub(crate) fn client(&self) -> Option<NodeClient<Channel>> {
+        Some(self.client.borrow().as_ref()?.node())
+    }
+
+    /// The tools that change disks and run now.
+    fn tools(&self) -> Vec<(u32, OwnedFd)> {
+        let service = self.service.borrow().as_ref().map(Process::pid);
+        let children = service.map(children_of).unwrap_or_default();
+        let tools =
+            children.into_iter().filter(|child| name_of(*child).is_some_and(|name| TOOLS.contains(&name.as_str())));
+        tools.filter_map(|child| Some((child, hold(child)?))).collect()
+    }
+
+    /// `kill -9` of the service; of the tools that it runs too, or they are orphaned. Returns how many tools that were.
+    pub(crate) fn kill(&self, with_tools: bool) -> anyhow::Result<usize> {
+        // Held before their parent is gone: afterwards nothing says whose they were.
+        let tools = self.tools();
+        self.client.replace(None);
+        if let Some(mut service) = self.service.take() {
+            service.kill()?;
+        }
+        let count = tools.len();
+        for (_, tool) in tools {
+            if with_tools {
+                send_kill(&tool);
+            }
+            self.orphans.borrow_mut().push(tool);
+        }
+        Ok(count)
+    }
+
+    /// `kill -9` of a tool that runs, not of the service; false when none runs.
+    pub(crate) fn kill_a_tool(&self) -> bool {
+        let Some((_, tool)) = self.tools().into_iter().next() else { return false };
+        self.tool_kills.set(self.tool_kills.get() + 1);
+        send_kill(&tool);
+        true
+    }
+
+    pub(crate) fn runs_a_tool(&self) -> bool {
+        !self.tools().is_empty()
+    }
+
+    /// The machine stops: nothing of it runs any more. Its disks have lost their power before.
+    pub(crate) fn stop(&self) -> anyhow::Result<()> {
+        self.is_down.set(true);
+        self.cuts.set(self.cuts.get() + 1);
+        self.kill(true)?;
+        for orphan in self.orphans.take() {
+            send_kill(&orphan);
+        }
+        Ok(())
+    }
+
+    /// Takes away what the stopped machine had mounted: the disks answer nothing, so nothing reaches them.
+    pub(crate) async fn forget_mounts(&self) -> anyhow::Result<()> {
+        let deadline = Instant::now() + UNMOUNT;
+        loop {
+            let table = MountTable::read().await.context("the mount table")?;
+            let left = table.entries().iter().rev().find(|entry| entry.target.starts_with(&self.directory));
+            let Some(left) = left.map(|entry| entry.target.clone()) else { return Ok(()) };
+            let force = Instant::now() + LOOK > deadline;
+            let flags = if force { UnmountFlags::DETACH } else { UnmountFlags::empty() } | UnmountFlags::NOFOLLOW;
+            let at = left.clone();
+            let unmounted = tokio::task::spawn_blocking(move || rustix::mount::unmount(at, flags));
+            let unmounted = tokio::time::timeout(UNMOUNT, unmounted).await;
+            match unmounted
+                .with_context(|| format!("unmounting {} of a disk without power hangs", left.display()))??
+            {
+                Ok(()) => {}
+                // Whoever has just been killed is not gone yet.
+                Err(rustix::io::Errno::BUSY) if !force => tokio::time::sleep(LOOK).await,
+                Err(error) => return Err(error).with_context(|| format!("unmount {}", left.display())),
+            }
+        }
+    }
+
+    /// The machine starts again.
+    pub(crate) fn boot(&self) -> anyhow::Result<()> {
+        self.is_down.set(false);
+        self.name_this_boot()
+    }
+
+    /// The mounts at one path, oldest first.
+    pub(crate) async fn mounts_at(&self, path: &Path) -> anyhow::Result<Vec<MountEntry>> {
+        let table = MountTable::read().await.context("the mount table")?;
+        Ok(table.entries().iter().filter(|entry| entry.target == path).cloned().collect())
+    }
+
+    /// True when a file system is seen at a path.
+    pub(crate) async fn is_file_system_at(&self, path: &Path) -> anyhow::Result<bool> {
+        Ok(self.mounts_at(path).await?.last().is_some_and(|entry| entry.device.major != 0))
+    }
+}
+
+fn send_kill(process: &OwnedFd) {
+    // It may have ended by itself.
+    let _ = rustix::process::pidfd_send_signal(process, Signal::KILL);
+}
+
+fn hold(child: u32) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(i32::try_from(child).ok()?)?;
+    rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()
+}
+
+fn name_of(process: u32) -> Option<String> {
+    Some(std::fs::read_to_string(format!("/proc/{process}/comm")).ok()?.trim_end().to_owned())
+}
+
+/// By what the kernel tells of each thread.
+fn children_of(parent: u32) -> Vec<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
+    let texts = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    texts.flat_map(|text| text.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>()).collect()
+}

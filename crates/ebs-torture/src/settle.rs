@@ -1,0 +1,180 @@
+//! The end of all faults: each volume is staged again without a hand and shows all its data, or is refused for a reason of a
+//! closed list ([`Exception`]), each of which is put to the proof: what a hand does then helps.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use ebs_testkit::process::run_tool;
+use tokio::time::Instant;
+
+use crate::calls::{Answer, Refusal};
+use crate::planted::records;
+use crate::shared::{Exception, Shared};
+use crate::truth::is_free;
+use crate::volume::Volume;
+
+/// How long the volume may take to be as it should be once the faults have ended.
+const SETTLE: Duration = Duration::from_secs(90);
+const RETRY: Duration = Duration::from_millis(40);
+/// So often a stage may fail before it is asked whether a broken-off mkfs explains it.
+const FAILURES: u32 = 4;
+const E2FSCK: &str = "/usr/sbin/e2fsck";
+
+/// All of it for one volume.
+pub(crate) async fn settle(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
+    for raw in [true, false] {
+        if raw || shared.places[volume.index].is_dead.get() {
+            until_done(volume, shared, "unpublish", async |v, s| v.unpublish(s, raw, None).await).await?;
+        }
+    }
+    if shared.places[volume.index].is_dead.get() {
+        // What a disk that lost its power needs: away with it, and another attachment.
+        until_done(volume, shared, "unstage", async |v, s| v.unstage(s, None).await).await?;
+    }
+    if shared.is_broken() || !is_quiet(volume, shared).await? {
+        return Ok(());
+    }
+    if let Some(why) = stage_or_refusal(volume, shared).await? {
+        let Some(exception) = judge(volume, shared, &why) else { return Ok(()) };
+        shared.count(exception.as_str());
+        volume.look_at_raw(shared, shared.places[volume.index].cuts.get()).await?;
+        if exception == Exception::HoldsData {
+            return end(volume, shared).await;
+        }
+        by_hand(volume, shared, exception)?;
+        if let Some(why) = stage_or_refusal(volume, shared).await? {
+            volume.broken(shared, &format!("a hand ({}) does not help: {why}", exception.as_str()));
+            return Ok(());
+        }
+    } else {
+        shared.count("volumes staged without a hand");
+    }
+    use_it(volume, shared).await?;
+    end(volume, shared).await
+}
+
+/// Waits until no orphan works on the disk any more.
+async fn is_quiet(volume: &Volume, shared: &Shared) -> anyhow::Result<bool> {
+    let node = volume.node(shared);
+    if node.is_file_system_at(&node.staging(&volume.id)).await? {
+        return Ok(true);
+    }
+    let deadline = Instant::now() + SETTLE;
+    while !is_free(volume.device()?).context("look at the device")? {
+        if Instant::now() > deadline {
+            volume.broken(shared, "the disk is held by somebody although nothing is mounted and no fault goes on");
+            return Ok(false);
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+    Ok(true)
+}
+
+/// Stages it until that is done or refused; the words of the refusal.
+async fn stage_or_refusal(volume: &mut Volume, shared: &Shared) -> anyhow::Result<Option<String>> {
+    let deadline = Instant::now() + SETTLE;
+    let mut failures = 0;
+    loop {
+        match volume.stage(shared, false, None).await? {
+            Answer::Done => return Ok(None),
+            Answer::Refused(Refusal::Rule, why) => return Ok(Some(why)),
+            Answer::Refused(Refusal::Failed, why) if failures >= FAILURES && volume.truth.half_by_cut => {
+                return Ok(Some(why));
+            }
+            Answer::Refused(Refusal::Failed, _) => failures += 1,
+            _ => {}
+        }
+        if Instant::now() > deadline {
+            return Ok(Some("it fails again and again".to_owned()));
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+/// Which of the exceptions explains a refusal. None of them does: a rule is broken.
+fn judge(volume: &Volume, shared: &Shared, why: &str) -> Option<Exception> {
+    let truth = &volume.truth;
+    let names_what_it_found = why.contains("not blank") || why.contains("holds") || why.contains("blkid finds");
+    let exception = if !truth.raw.is_empty() || truth.maybe_raw {
+        Exception::HoldsData
+    } else if truth.has_file_system && truth.half_grown && why.contains("e2fsck") {
+        return Some(Exception::GrowthBrokenOff);
+    } else if !truth.has_file_system && truth.half_by_cut {
+        if !names_what_it_found {
+            shared.count("of the wiped, those that failed to mount instead of being refused");
+        }
+        return Some(Exception::FormatCut);
+    } else if !truth.has_file_system && truth.half {
+        Exception::FormatForgotten
+    } else {
+        volume.broken(shared, &format!("a volume that nobody else has written to needs a hand to be staged: {why}"));
+        return None;
+    };
+    if !names_what_it_found {
+        volume.broken(shared, &format!("a refusal without evidence: {why}"));
+        return None;
+    }
+    Some(exception)
+}
+
+/// What the documentation tells a human to do.
+fn by_hand(volume: &mut Volume, shared: &Shared, exception: Exception) -> anyhow::Result<()> {
+    shared.tell(format!("volume {}: a hand helps, {}", volume.index, exception.as_str()));
+    match exception {
+        Exception::HoldsData => Ok(()),
+        Exception::FormatCut | Exception::FormatForgotten => {
+            shared.disks.borrow_mut().wipe(&volume.id)?;
+            volume.truth.wiped();
+            Ok(())
+        }
+        Exception::GrowthBrokenOff => {
+            let device = volume.device()?.to_string_lossy().into_owned();
+            // Its exit code is a mask; what counts is whether the data is there afterwards.
+            let _mask = run_tool(E2FSCK, &["-f", "-y", &device], SETTLE);
+            Ok(())
+        }
+    }
+}
+
+/// A pod sees all of it, and can write.
+async fn use_it(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
+    until_done(volume, shared, "publish", async |v, s| v.publish(s, false, None).await).await?;
+    volume.write_file(shared, true).await?;
+    let target = volume.node(shared).target(&volume.id);
+    volume.look_at_files(shared, target, shared.places[volume.index].cuts.get()).await;
+    Ok(())
+}
+
+/// Everything is taken down, and nothing is left behind.
+async fn end(volume: &mut Volume, shared: &Shared) -> anyhow::Result<()> {
+    until_done(volume, shared, "unpublish", async |v, s| v.unpublish(s, false, None).await).await?;
+    let node = volume.at;
+    until_done(volume, shared, "unstage", async |v, s| v.unstage(s, None).await).await?;
+    let record = crate::planted::record_of(Path::new(&shared.nodes[node].state()), &volume.id);
+    if records(&shared.nodes[node].state()).contains(&record) {
+        volume.broken(shared, "the record of a format was left behind");
+    }
+    Ok(())
+}
+
+/// Calls again and again, as an orchestrator does, until it is done.
+pub(crate) async fn until_done(
+    volume: &mut Volume,
+    shared: &Shared,
+    what: &str,
+    mut request: impl AsyncFnMut(&mut Volume, &Shared) -> anyhow::Result<Answer>,
+) -> anyhow::Result<()> {
+    let deadline = Instant::now() + SETTLE;
+    loop {
+        match request(volume, shared).await? {
+            Answer::Done => return Ok(()),
+            _ if shared.is_broken() => return Ok(()),
+            other if Instant::now() > deadline => {
+                volume.broken(shared, &format!("{what} comes to no end although the faults have ended: {other:?}"));
+                return Ok(());
+            }
+            _ => tokio::time::sleep(RETRY).await,
+        }
+    }
+}
