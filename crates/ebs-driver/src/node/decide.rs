@@ -49,8 +49,8 @@ fn compare_words(entry: &MountEntry, options: &MountOptions) -> Result<(), Refus
     // What holds where the table says nothing; no text: it cannot be told.
     const OTHERS: [(&str, Option<&str>); 2] = [("data", Some("ordered")), ("errors", None)];
     let find = |words: &[String], key: &str| {
-        let values = words.iter().filter_map(|word| word.strip_prefix(key)?.strip_prefix('='));
-        values.last().map(|value| value.trim_matches('"').to_owned())
+        let mut values = words.iter().filter_map(|word| word.strip_prefix(key)?.strip_prefix('='));
+        values.next_back().map(|value| value.trim_matches('"').to_owned())
     };
     let (asked, has) = (|key| find(options.words(), key), |key| find(&entry.super_options, key));
     let differ = |key: &'static str, found: Option<String>, wanted: Option<String>| {
