@@ -307,17 +307,21 @@ fn the_apparmor_profile_is_understood() {
 
 /// The table of `docs/security.md`, as the profile has it.
 fn table_of_calls() -> String {
-    let profile = profile().unwrap();
+    let profile = profile().expect("a profile");
     let mut table = "| what for | calls | |\n|---|---|---|\n".to_owned();
-    for group in profile["syscalls"].as_array().unwrap() {
-        let names: Vec<String> =
-            group["names"].as_array().unwrap().iter().map(|name| format!("`{}`", name.as_str().unwrap())).collect();
-        let verdict = match (group["action"].as_str().unwrap(), group.get("args")) {
+    for group in profile["syscalls"].as_array().expect("a list") {
+        let names: Vec<String> = group["names"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|name| format!("`{}`", name.as_str().expect("text")))
+            .collect();
+        let verdict = match (group["action"].as_str().expect("text"), group.get("args")) {
             ("SCMP_ACT_ALLOW", None) => "allowed",
             ("SCMP_ACT_ALLOW", Some(_)) => "allowed with these arguments",
             _ => "ENOSYS",
         };
-        table += &format!("| {} | {} | {verdict} |\n", group["comment"].as_str().unwrap(), names.join(", "));
+        table += &format!("| {} | {} | {verdict} |\n", group["comment"].as_str().expect("text"), names.join(", "));
     }
     table
 }

@@ -60,25 +60,14 @@ impl Machine {
             "console=ttyS0 rdinit=/init panic=-1 mitigations=off quiet nvme_core.io_timeout=4294967 apparmor=1 security=apparmor {}",
             boot.append
         );
-        let words = [
-            "-accel",
-            "tcg",
-            "-machine",
-            "pc",
-            "-cpu",
-            "max",
-            "-smp",
-            "1",
-            "-m",
-            MEMORY_MIB,
-            "-nodefaults",
-            "-no-user-config",
-            "-display",
-            "none",
-            "-no-reboot",
-        ];
-        let mut args: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let mut args: Vec<OsString> = ["-nodefaults", "-no-user-config", "-no-reboot"].map(OsString::from).into();
         let pairs = [
+            ("-accel", "tcg".into()),
+            ("-machine", "pc".into()),
+            ("-cpu", "max".into()),
+            ("-smp", "1".into()),
+            ("-m", MEMORY_MIB.into()),
+            ("-display", "none".into()),
             // The guest's clock follows what its processor has done, not the hour: on a busy machine nothing there takes too long.
             ("-icount", "shift=2,sleep=on,align=off".into()),
             ("-rtc", "clock=vm".into()),

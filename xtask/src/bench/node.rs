@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use csi_proto::csi;
@@ -19,6 +19,7 @@ use ebs_testkit::process::{Process, ProcessSpec, run_tool};
 use ebs_types::VolumeId;
 use rustix::mount::{MountFlags, UnmountFlags};
 use serde::Serialize;
+use tokio::time::Instant;
 
 use super::process_stat::{Resident, Usage};
 use super::stage::Places;

@@ -6,7 +6,12 @@ use crate::exhibit::{Exhibit, GIB, KIB, MIB};
 use crate::headers::written;
 
 pub(crate) fn all() -> Vec<Exhibit> {
-    let ext4 = || Run("mke2fs", &["-q", "-t", "ext4", "-E", "nodiscard"]);
+    let mut exhibits = of_xfs();
+    exhibits.extend(of_ext());
+    exhibits
+}
+
+fn of_xfs() -> Vec<Exhibit> {
     let xfs = || Run("mkfs.xfs", &["-q", "-K"]);
     vec![
         Exhibit::new(
@@ -37,6 +42,12 @@ pub(crate) fn all() -> Vec<Exhibit> {
             &["an incomplete or damaged xfs"],
         )
         .asked("xfs"),
+    ]
+}
+
+fn of_ext() -> Vec<Exhibit> {
+    let ext4 = || Run("mke2fs", &["-q", "-t", "ext4", "-E", "nodiscard"]);
+    vec![
         Exhibit::new(
             "the first half of an ext4 superblock",
             GIB,

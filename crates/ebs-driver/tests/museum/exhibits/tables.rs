@@ -35,14 +35,16 @@ pub(crate) fn partitions() -> Vec<Exhibit> {
 }
 
 pub(crate) fn members() -> Vec<Exhibit> {
+    let mut exhibits = of_raid();
+    exhibits.extend(of_zfs());
+    exhibits.extend(of_others());
+    exhibits
+}
+
+fn of_raid() -> Vec<Exhibit> {
     let raid = "a Linux RAID member";
     vec![
-        Exhibit::new(
-            "LVM2, by pvcreate",
-            SIZE,
-            vec![Run("pvcreate", &["-q", "-y", "--devicesfile", ""])],
-            &["an LVM physical volume", "at byte 512"],
-        ),
+        // Written by hand: pvcreate opens every disk of the machine.
         Exhibit::new("LVM2, its label alone", SIZE, vec![lvm()], &["an LVM physical volume", "at byte 512"]),
         Exhibit::new("Linux RAID, metadata 0.90", SIZE, vec![raid_0_90(Back(64 * KIB))], &[raid, "at byte 629080064"]),
         Exhibit::new(
@@ -65,6 +67,11 @@ pub(crate) fn members() -> Vec<Exhibit> {
             vec![written(Back(512), &[(0, b"\xde\x11\xde\x11")])],
             &["ddf_raid_member", "at byte 629145088"],
         ),
+    ]
+}
+
+fn of_zfs() -> Vec<Exhibit> {
+    vec![
         Exhibit::new(
             "ZFS, the first label alone",
             SIZE,
@@ -89,6 +96,11 @@ pub(crate) fn members() -> Vec<Exhibit> {
             vec![zfs_label(Back(256 * KIB))],
             &["a ZFS pool member", "at byte 629014528"],
         ),
+    ]
+}
+
+fn of_others() -> Vec<Exhibit> {
+    vec![
         Exhibit::new("bcache, a cache", GIB, vec![Run("make-bcache", &["-C"])], &["bcache", "at byte 4120"]),
         Exhibit::new(
             "bcache, a disk behind a cache",
