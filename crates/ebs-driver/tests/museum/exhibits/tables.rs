@@ -44,8 +44,7 @@ pub(crate) fn members() -> Vec<Exhibit> {
 fn of_raid() -> Vec<Exhibit> {
     let raid = "a Linux RAID member";
     vec![
-        // Written by hand: pvcreate opens every disk of the machine.
-        Exhibit::new("LVM2, its label alone", SIZE, vec![lvm()], &["an LVM physical volume", "at byte 512"]),
+        Exhibit::new("LVM2", SIZE, vec![lvm()], &["an LVM physical volume", "at byte 512"]),
         Exhibit::new("Linux RAID, metadata 0.90", SIZE, vec![raid_0_90(Back(64 * KIB))], &[raid, "at byte 629080064"]),
         Exhibit::new(
             "Linux RAID, metadata 1.0",
