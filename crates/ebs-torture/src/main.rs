@@ -55,10 +55,14 @@ enum Role {
         boot_id: PathBuf,
         #[arg(long, default_value = "/sys")]
         sys: PathBuf,
+        #[arg(long)]
+        parent: u32,
     },
     /// The server of the disks' files.
     #[command(hide = true)]
     Disks {
+        #[arg(long)]
+        parent: u32,
         #[arg(long)]
         mount: PathBuf,
         #[arg(long)]
@@ -69,10 +73,12 @@ enum Role {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.role {
-        Some(Role::Serve { socket, state, devices, boot_id, sys }) => {
-            service(&ServiceOptions { socket, state, devices, boot_id, sys })
+        Some(Role::Serve { socket, state, devices, boot_id, sys, parent }) => {
+            lives(parent).and_then(|()| service(&ServiceOptions { socket, state, devices, boot_id, sys }))
         }
-        Some(Role::Disks { mount, socket }) => ebs_testkit::cut_disk::serve(&mount, &socket).map(|()| ExitCode::SUCCESS),
+        Some(Role::Disks { parent, mount, socket }) => {
+            lives(parent).and_then(|()| ebs_testkit::cut_disk::serve(&mount, &socket)).map(|()| ExitCode::SUCCESS)
+        }
         None => cycles(&arguments),
     };
     match outcome {
@@ -82,6 +88,13 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// A parent that ended before this process asked to die with it is not noticed by the kernel.
+fn lives(parent: u32) -> anyhow::Result<()> {
+    let now = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
+    anyhow::ensure!(now.and_then(|pid| u32::try_from(pid).ok()) == Some(parent), "the run that started this is gone");
+    Ok(())
 }
 
 fn service(options: &ServiceOptions) -> anyhow::Result<ExitCode> {
@@ -129,11 +142,18 @@ fn cycles(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         }
     });
     let (counts, failed, cycles) = sum.into_inner().unwrap_or_else(PoisonError::into_inner);
-    tell(format!("{cycles} cycles from seed {from} in {} s: {} failed {failed:?}", began.elapsed().as_secs(), failed.len()));
+    tell(format!(
+        "{cycles} cycles from seed {from} in {} s: {} failed {failed:?}",
+        began.elapsed().as_secs(),
+        failed.len()
+    ));
     tell(format!("what happened:\n{counts}"));
     let exceptions: Vec<String> =
         Exception::ALL.map(|exception| format!("  {:>8} {}", counts.of(exception.as_str()), exception.as_str())).into();
-    tell(format!("volumes that were not staged without a hand after the last fault, by the reasons there are:\n{}", exceptions.join("\n")));
+    tell(format!(
+        "volumes that were not staged without a hand after the last fault, by the reasons there are:\n{}",
+        exceptions.join("\n")
+    ));
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -47,7 +47,12 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    pub(crate) fn new(program: &Path, directory: PathBuf, devices: PathBuf, grows_mounted: bool) -> anyhow::Result<Self> {
+    pub(crate) fn new(
+        program: &Path,
+        directory: PathBuf,
+        devices: PathBuf,
+        grows_mounted: bool,
+    ) -> anyhow::Result<Self> {
         std::fs::create_dir(&directory).context("the directory of a node")?;
         let node = Self {
             program: program.to_owned(),
@@ -78,7 +83,8 @@ impl Node {
     }
 
     fn name_this_boot(&self) -> anyhow::Result<()> {
-        std::fs::write(self.boot_id(), format!("00000000-0000-4000-8000-{:012x}\n", self.cuts.get())).context("the boot id")
+        std::fs::write(self.boot_id(), format!("00000000-0000-4000-8000-{:012x}\n", self.cuts.get()))
+            .context("the boot id")
     }
 
     pub(crate) fn staging(&self, volume: &VolumeId) -> PathBuf {
@@ -113,7 +119,7 @@ impl Node {
             args.push(self.program.clone().into());
         }
         let sys = sys.unwrap_or_else(|| PathBuf::from("/sys"));
-        args.push("serve".into());
+        args.extend(["serve".into(), "--parent".into(), std::process::id().to_string().into()]);
         for (name, path) in [
             ("--socket", socket.clone()),
             ("--state", self.state()),
@@ -154,7 +160,8 @@ impl Node {
     fn tools(&self) -> Vec<(u32, OwnedFd)> {
         let service = self.service.borrow().as_ref().map(Process::pid);
         let children = service.map(children_of).unwrap_or_default();
-        let tools = children.into_iter().filter(|child| name_of(*child).is_some_and(|name| TOOLS.contains(&name.as_str())));
+        let tools =
+            children.into_iter().filter(|child| name_of(*child).is_some_and(|name| TOOLS.contains(&name.as_str())));
         tools.filter_map(|child| Some((child, hold(child)?))).collect()
     }
 
@@ -211,7 +218,9 @@ impl Node {
             let at = left.clone();
             let unmounted = tokio::task::spawn_blocking(move || rustix::mount::unmount(at, flags));
             let unmounted = tokio::time::timeout(UNMOUNT, unmounted).await;
-            match unmounted.with_context(|| format!("unmounting {} of a disk without power hangs", left.display()))?? {
+            match unmounted
+                .with_context(|| format!("unmounting {} of a disk without power hangs", left.display()))??
+            {
                 Ok(()) => {}
                 // Whoever has just been killed is not gone yet.
                 Err(rustix::io::Errno::BUSY) if !force => tokio::time::sleep(LOOK).await,

@@ -137,8 +137,9 @@ impl Shared {
 
     /// What happened, step by step.
     pub(crate) fn story(&self) -> String {
-        let times =
-            |(line, times): &(String, usize)| if *times == 1 { line.clone() } else { format!("{line} ({times} times)") };
+        let times = |(line, times): &(String, usize)| {
+            if *times == 1 { line.clone() } else { format!("{line} ({times} times)") }
+        };
         self.trace.borrow().iter().map(times).collect::<Vec<_>>().join("\n  ")
     }
 

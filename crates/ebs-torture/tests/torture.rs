@@ -71,7 +71,9 @@ fn nodes_that_are_killed_and_lose_their_power_lose_nothing_format_nothing_and_le
     assert!(cycles >= 2, "only {cycles} cycles in {BOUND:?}");
     // What never strikes proves nothing.
     if cycles == CYCLES {
-        for what in ["services killed", "nodes that lost their power", "disks that lost data with it", "files acknowledged"] {
+        for what in
+            ["services killed", "nodes that lost their power", "disks that lost data with it", "files acknowledged"]
+        {
             assert!(counts.of(what) > 0, "no {what} in {cycles} cycles:\n{counts}");
         }
         assert!(counts.of("volumes staged without a hand") > counts.of(Exception::FormatCut.as_str()), "{counts}");
@@ -134,7 +136,9 @@ fn what_was_flushed_survives_every_power_cut_and_what_was_only_written_does_not(
         let mut survived = BTreeSet::new();
         for cut in 1..=24 {
             let attached = Attached::new(disks.backing(&volume, 0)).await.expect("a loop device");
-            let open = |flags| File::options().read(true).write(true).custom_flags(flags).open(attached.path()).expect("the device");
+            let open = |flags| {
+                File::options().read(true).write(true).custom_flags(flags).open(attached.path()).expect("the device")
+            };
             let (flushed, written) = (Aligned::of(cut), Aligned::of(100 + cut));
             let device = open(0);
             device.write_all_at(flushed.page(), 0).expect("a write");
@@ -142,7 +146,11 @@ fn what_was_flushed_survives_every_power_cut_and_what_was_only_written_does_not(
             let (flushes, _) = disks.flushes(&volume).expect("the number of flushes");
             assert!(flushes >= u64::from(cut), "{flushes} flushes after {cut} of the loop device");
             open(libc::O_DIRECT).write_all_at(written.page(), 8192).expect("a write past the cache");
-            assert_eq!(disks.flushes(&volume).expect("the number of flushes"), (flushes, 1), "it is written and not flushed");
+            assert_eq!(
+                disks.flushes(&volume).expect("the number of flushes"),
+                (flushes, 1),
+                "it is written and not flushed"
+            );
             disks.cut(&volume, u64::from(cut)).expect("a power cut");
             device.sync_all().expect_err("no disk flushes without power");
             drop(device);

@@ -88,7 +88,8 @@ pub fn serve(mount: &Path, socket: &Path) -> anyhow::Result<()> {
     let connection = fuse::connect(mount).context("mount the disks' files")?;
     let served = disks.clone();
     // It ends with the process, and with it the connection and every request that waits in the kernel.
-    let _serving = std::thread::Builder::new().name("disks".to_owned()).spawn(move || fuse::serve(&connection, &served))?;
+    let _serving =
+        std::thread::Builder::new().name("disks".to_owned()).spawn(move || fuse::serve(&connection, &served))?;
     let listener = UnixListener::bind(socket).context("the control socket")?;
     let (control, _) = listener.accept().context("wait for whoever uses the disks")?;
     obey(&disks, &control).context("the control connection")

@@ -37,7 +37,10 @@ pub(super) struct Store {
 #[derive(Debug, Clone, Copy)]
 enum Armed {
     /// With so many more changes, by the seed.
-    After { changes: u64, seed: u64 },
+    After {
+        changes: u64,
+        seed: u64,
+    },
     Struck(Cut),
 }
 
