@@ -54,7 +54,7 @@ pub struct Attached {
 }
 
 impl CutDisks {
-    /// Starts the server, `program` with the arguments `disks --mount M --socket S`, below a directory of the caller's. It
+    /// Starts the server, `program` with the arguments `disks --parent P --mount M --socket S`, below a directory of the caller's. It
     /// mounts in the caller's mount namespace.
     ///
     /// # Errors
@@ -63,11 +63,13 @@ impl CutDisks {
         clear_lost_devices();
         let (mount, socket, log) = (place.join("disks"), place.join("disks.sock"), place.join("disks.log"));
         fs::create_dir(&mount).context("the directory of the disks")?;
-        let args = ["disks".into(), "--mount".into(), mount.clone().into(), "--socket".into(), socket.clone().into()];
+        let mut args: Vec<std::ffi::OsString> = vec!["disks".into()];
+        args.extend(["--parent".into(), std::process::id().to_string().into()]);
+        args.extend(["--mount".into(), mount.clone().into(), "--socket".into(), socket.clone().into()]);
         let mut server = Process::spawn(ProcessSpec {
             name: "server of disks".to_owned(),
             program: program.to_owned(),
-            args: args.into(),
+            args,
             env: std::collections::BTreeMap::new(),
             log,
         })?;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ebs_types::SplitMix64;
 
+use crate::node::Node;
 use crate::planted::{Planted, records};
 use crate::shared::Shared;
 
@@ -120,17 +121,15 @@ impl Fault {
                 let fate = if with_tools { "killed too" } else { "left running" };
                 shared.tell(format!("kill -9 of the service of node {index}, {tools} tools {fate}"));
                 shared.count("services killed");
-                if with_tools && shared.planted == Some(Planted::RecordNotKept) {
-                    for record in records(&node.state()) {
-                        std::fs::remove_file(record)?;
-                        shared.tell("planted: the record of the format was never on the disk");
-                    }
+                if with_tools {
+                    lose_records(shared, node)?;
                 }
             }
             Blow::KillTool => {
                 if node.kill_a_tool() {
                     shared.tell(format!("kill -9 of a tool on node {index}"));
                     shared.count("tools killed under their service");
+                    lose_records(shared, node)?;
                 }
             }
             Blow::CutNode => {
@@ -154,6 +153,18 @@ impl Fault {
         }
         Ok(())
     }
+}
+
+/// Of a planted bug: no record was ever written to the disk.
+fn lose_records(shared: &Shared, node: &Node) -> anyhow::Result<()> {
+    if shared.planted != Some(Planted::RecordNotKept) {
+        return Ok(());
+    }
+    for record in records(&node.state()) {
+        let _gone = std::fs::remove_file(record);
+        shared.tell("planted: the record of the format was never on the disk");
+    }
+    Ok(())
 }
 
 /// Less than so many milliseconds.

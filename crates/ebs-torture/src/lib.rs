@@ -19,11 +19,14 @@ mod cycle;
 mod faults;
 mod node;
 mod planted;
+mod requests;
 mod service;
 mod settle;
 mod shared;
+mod step;
 mod truth;
 mod volume;
+mod writes;
 
 pub use cycle::{Failure, Options, Outcome, run};
 pub use planted::Planted;

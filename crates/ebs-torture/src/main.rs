@@ -55,10 +55,14 @@ enum Role {
         boot_id: PathBuf,
         #[arg(long, default_value = "/sys")]
         sys: PathBuf,
+        #[arg(long)]
+        parent: u32,
     },
     /// The server of the disks' files.
     #[command(hide = true)]
     Disks {
+        #[arg(long)]
+        parent: u32,
         #[arg(long)]
         mount: PathBuf,
         #[arg(long)]
@@ -69,11 +73,11 @@ enum Role {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.role {
-        Some(Role::Serve { socket, state, devices, boot_id, sys }) => {
-            service(&ServiceOptions { socket, state, devices, boot_id, sys })
+        Some(Role::Serve { socket, state, devices, boot_id, sys, parent }) => {
+            lives(parent).and_then(|()| service(&ServiceOptions { socket, state, devices, boot_id, sys }))
         }
-        Some(Role::Disks { mount, socket }) => {
-            ebs_testkit::cut_disk::serve(&mount, &socket).map(|()| ExitCode::SUCCESS)
+        Some(Role::Disks { parent, mount, socket }) => {
+            lives(parent).and_then(|()| ebs_testkit::cut_disk::serve(&mount, &socket)).map(|()| ExitCode::SUCCESS)
         }
         None => cycles(&arguments),
     };
@@ -84,6 +88,13 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// A parent that ended before this process asked to die with it is not noticed by the kernel.
+fn lives(parent: u32) -> anyhow::Result<()> {
+    let now = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
+    anyhow::ensure!(now.and_then(|pid| u32::try_from(pid).ok()) == Some(parent), "the run that started this is gone");
+    Ok(())
 }
 
 fn service(options: &ServiceOptions) -> anyhow::Result<ExitCode> {

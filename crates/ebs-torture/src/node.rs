@@ -119,7 +119,7 @@ impl Node {
             args.push(self.program.clone().into());
         }
         let sys = sys.unwrap_or_else(|| PathBuf::from("/sys"));
-        args.push("serve".into());
+        args.extend(["serve".into(), "--parent".into(), std::process::id().to_string().into()]);
         for (name, path) in [
             ("--socket", socket.clone()),
             ("--state", self.state()),

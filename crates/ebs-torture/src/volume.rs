@@ -1,15 +1,11 @@
 //! One volume of a cycle: what an orchestrator, a pod and a stranger do with it, and what is known afterwards.
 
-use std::collections::HashMap;
-use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
 use csi_proto::csi;
 use csi_proto::csi::node_client::NodeClient;
-use ebs_testkit::content;
 use ebs_testkit::csi_client::Access;
 use ebs_testkit::cut_disk::Attached;
 use ebs_types::{SplitMix64, VolumeId};
@@ -19,67 +15,13 @@ use crate::calls::{Answer, Refusal, call};
 use crate::faults::up_to;
 use crate::node::Node;
 use crate::planted::{Keeper, Planted, record_of};
+use crate::requests::text;
 use crate::shared::Shared;
-use crate::truth::{Kept, Raw, Truth, has_magic, is_free, missing_below, missing_on};
+use crate::step::Step;
+use crate::truth::{Truth, is_free, missing_below, missing_on};
 
 pub(crate) const MIB: u64 = 1 << 20;
-/// The parts of a disk of which a proof of blankness reads every byte.
-const READ_WHOLE: u64 = MIB;
-const MOST_FILES: usize = 24;
 const MOST_BYTES: u64 = 512 * MIB;
-
-/// What may be done next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
-    Stage {
-        spoilt: bool,
-    },
-    Publish {
-        raw: bool,
-    },
-    WriteFile,
-    /// Nobody is told that it is safe.
-    WriteWithoutSync,
-    WriteRaw,
-    WriteForeign,
-    Unpublish {
-        raw: bool,
-    },
-    Unstage,
-    /// EC2 makes the disk larger.
-    Enlarge,
-    Expand,
-}
-
-impl Step {
-    /// By the rng. A raw volume is used as a raw device more often than not.
-    fn any(rng: &mut SplitMix64, is_raw: bool, is_made: bool) -> Self {
-        let more = |is_raw: bool| if is_raw { 12 } else { 0 };
-        let all = [
-            (if is_made { 20 } else { 34 }, Self::Stage { spoilt: false }),
-            (7, Self::Stage { spoilt: true }),
-            (14 + more(!is_raw), Self::Publish { raw: false }),
-            (6 + more(is_raw), Self::Publish { raw: true }),
-            (18, Self::WriteFile),
-            (8, Self::WriteWithoutSync),
-            (9 + more(is_raw), Self::WriteRaw),
-            (11, Self::WriteForeign),
-            (7, Self::Unpublish { raw: false }),
-            (9, Self::Unpublish { raw: true }),
-            (12, Self::Unstage),
-            (6, Self::Enlarge),
-            (6, Self::Expand),
-        ];
-        let mut left = rng.below(all.iter().map(|(weight, _)| weight).sum());
-        for (weight, step) in all {
-            if left < weight {
-                return step;
-            }
-            left -= weight;
-        }
-        Self::Unstage
-    }
-}
 
 #[derive(Debug)]
 pub(crate) struct Volume {
@@ -93,11 +35,11 @@ pub(crate) struct Volume {
     /// `None` only while it moves.
     pub(crate) disk: Option<Attached>,
     /// Times of attachment differ; so does every attachment's.
-    attachments: u32,
+    pub(crate) attachments: u32,
     pub(crate) truth: Truth,
     pub(crate) keeper: Keeper,
     is_raw: bool,
-    rng: SplitMix64,
+    pub(crate) rng: SplitMix64,
 }
 
 impl Volume {
@@ -137,7 +79,7 @@ impl Volume {
         Ok(self.disk.as_ref().context("the disk is attached nowhere")?.path())
     }
 
-    fn tell(&self, shared: &Shared, line: &str) {
+    pub(crate) fn tell(&self, shared: &Shared, line: &str) {
         shared.tell(format!("volume {} on node {}: {line}", self.index, self.at));
     }
 
@@ -146,13 +88,13 @@ impl Volume {
     }
 
     /// Whether its disk can be looked at: a power cut makes every look worthless.
-    fn has_power(&self, shared: &Shared, cuts_before: u64) -> bool {
+    pub(crate) fn has_power(&self, shared: &Shared, cuts_before: u64) -> bool {
         let place = &shared.places[self.index];
         let has_struck = || shared.armed.get() == Some(self.index) && shared.has_struck();
         place.cuts.get() == cuts_before && !place.is_dead.get() && !self.node(shared).is_down.get() && !has_struck()
     }
 
-    fn cuts(&self, shared: &Shared) -> u64 {
+    pub(crate) fn cuts(&self, shared: &Shared) -> u64 {
         shared.places[self.index].cuts.get()
     }
 
@@ -348,7 +290,7 @@ impl Volume {
         Ok(answer)
     }
 
-    async fn is_raw_published(&self, shared: &Shared) -> anyhow::Result<bool> {
+    pub(crate) async fn is_raw_published(&self, shared: &Shared) -> anyhow::Result<bool> {
         let node = self.node(shared);
         Ok(!node.mounts_at(&node.raw_target(&self.id)).await?.is_empty())
     }
@@ -462,102 +404,6 @@ impl Volume {
         Ok(())
     }
 
-    /// A pod writes a file, and syncs it and its directory.
-    pub(crate) async fn write_file(&mut self, shared: &Shared, synced: bool) -> anyhow::Result<()> {
-        let target = self.node(shared).target(&self.id);
-        if self.truth.named >= MOST_FILES || !self.node(shared).is_file_system_at(&target).await? {
-            return Ok(());
-        }
-        let cuts = self.cuts(shared);
-        let name = format!("file-{}", self.truth.named);
-        self.truth.named += 1;
-        let (path, seed, length) = (target.join(&name), self.rng.draw(), 1 + self.rng.below(60_000));
-        let write = move || -> io::Result<String> {
-            if synced {
-                let hash = content::write_file(&path, seed, length)?;
-                std::fs::File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()?;
-                return Ok(hash);
-            }
-            std::fs::write(&path, vec![0x5a; usize::try_from(length).unwrap_or(1)])?;
-            Ok(String::new())
-        };
-        match tokio::task::spawn_blocking(write).await? {
-            Ok(hash) if synced => {
-                self.tell(shared, &format!("wrote {name}"));
-                shared.count("files acknowledged");
-                self.truth.files.push(Kept { name, hash });
-            }
-            Ok(_) => self.tell(shared, &format!("wrote {name}, not synced")),
-            Err(error) if self.has_power(shared, cuts) => {
-                self.broken(shared, &format!("a pod cannot write {name}: {error}"));
-            }
-            Err(error) => self.tell(shared, &format!("wrote not {name}: {error}")),
-        }
-        Ok(())
-    }
-
-    /// A pod writes to the raw device.
-    async fn write_raw(&mut self, shared: &Shared) -> anyhow::Result<()> {
-        if !self.is_raw_published(shared).await? {
-            return Ok(());
-        }
-        let target = self.node(shared).raw_target(&self.id);
-        self.put(shared, target, "a pod").await
-    }
-
-    /// Somebody writes to the disk, after the driver has refused to use it.
-    async fn write_foreign(&mut self, shared: &Shared) -> anyhow::Result<()> {
-        if !self.truth.refused {
-            return Ok(());
-        }
-        let device = self.device()?.to_owned();
-        self.put(shared, device, "somebody").await
-    }
-
-    /// Not under a file system, whole or half made, nor beside an mkfs: who does that has destroyed it himself. Nor while a
-    /// broken-off mkfs has a record, which is leave to do it again.
-    fn may_write_raw(&self) -> anyhow::Result<bool> {
-        let device = self.device()?;
-        let quiet = !self.truth.has_file_system && !self.truth.unclear && self.truth.raw.len() < 8;
-        // A disk without power cannot be read.
-        Ok(quiet && is_free(device)? && !has_magic(device).unwrap_or(true))
-    }
-
-    /// Bytes where a proof of blankness finds them for certain: in the first or the last MiB, or over two whole stretches.
-    async fn put(&mut self, shared: &Shared, path: PathBuf, who: &str) -> anyhow::Result<()> {
-        if !self.may_write_raw()? {
-            return Ok(());
-        }
-        let (bytes, cuts) = (self.bytes, self.cuts(shared));
-        let stretch = (bytes / 1024).next_multiple_of(4096);
-        let (offset, length) = match self.rng.below(3) {
-            0 => (self.rng.below(READ_WHOLE / 512 - 8) * 512, 4096),
-            1 => (bytes - READ_WHOLE + self.rng.below(READ_WHOLE / 512 - 8) * 512, 4096),
-            _ => (READ_WHOLE + self.rng.below((bytes - 3 * READ_WHOLE - 2 * stretch) / 4096) * 4096, 2 * stretch),
-        };
-        let overlaps = |raw: &Raw| offset < raw.offset + raw.length as u64 && raw.offset < offset + length;
-        if self.truth.raw.iter().any(overlaps) {
-            return Ok(());
-        }
-        let raw = Raw { offset, length: usize::try_from(length)?, seed: self.rng.draw() };
-        let bytes = raw.bytes();
-        let write = move || {
-            let device = std::fs::File::options().write(true).open(path)?;
-            device.write_all_at(&bytes, offset)?;
-            device.sync_all()
-        };
-        match tokio::task::spawn_blocking(write).await? {
-            Ok(()) => {
-                self.tell(shared, &format!("{who} wrote {length} bytes at {offset} of the device"));
-                shared.count("raw writes acknowledged");
-                self.truth.raw.push(raw);
-            }
-            Err(error) if self.has_power(shared, cuts) => return Err(error).context("write to the device"),
-            Err(_) => self.truth.maybe_raw = true,
-        }
-        Ok(())
-    }
-
     /// EC2 makes the disk larger, under whatever goes on.
     async fn enlarge(&mut self, shared: &Shared) -> anyhow::Result<()> {
         let by = if self.fs_type == "xfs" { 40 * MIB } else { 8 * MIB + self.rng.below(24) * MIB };
@@ -594,61 +440,4 @@ impl Volume {
         }
         Ok(answer)
     }
-
-    fn context(&self) -> HashMap<String, String> {
-        let time = self.attach_time();
-        [("devicePath", "/dev/xvdaa"), ("ebs.csi.aws.com/source", "none"), ("ebs.csi.aws.com/attach-time", &time)]
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .into()
-    }
-
-    fn attach_time(&self) -> String {
-        format!("2026-11-21T17:{:02}:00Z", self.attachments % 60)
-    }
-
-    /// Of a planted bug: the record of an mkfs that never was.
-    fn forge_record(&self, shared: &Shared) -> anyhow::Result<()> {
-        let name = self.device()?.file_name().unwrap_or_default().to_owned();
-        let diskseq = std::fs::read_to_string(Path::new("/sys/block").join(name).join("diskseq"))?;
-        let boot = std::fs::read_to_string(self.node(shared).boot_id())?;
-        let (id, bytes, fs) = (&self.id, self.bytes, self.fs_type);
-        let (boot, diskseq, time) = (boot.trim(), diskseq.trim(), self.attach_time());
-        let text = format!(
-            "volume={id}\npartition=none\nbytes={bytes}\nfs={fs}\nattach-time={time}\nboot={boot}\ndiskseq={diskseq}\nstate=started\nend\n"
-        );
-        std::fs::write(record_of(&self.node(shared).state(), id), text).context("forge a record")
-    }
-
-    /// `spoilt`: with an argument that mkfs refuses.
-    fn stage_request(&self, shared: &Shared, spoilt: bool) -> csi::NodeStageVolumeRequest {
-        let mut volume_context = HashMap::new();
-        if spoilt {
-            volume_context.insert("blocksize".to_owned(), "3".to_owned());
-        }
-        csi::NodeStageVolumeRequest {
-            volume_id: self.id.to_string(),
-            publish_context: self.context(),
-            staging_target_path: text(&self.node(shared).staging(&self.id)),
-            volume_capability: Some(Access::Mount(self.fs_type.to_owned()).capability()),
-            volume_context,
-            ..Default::default()
-        }
-    }
-
-    fn publish_request(&self, shared: &Shared, raw: bool) -> csi::NodePublishVolumeRequest {
-        let node = self.node(shared);
-        let access = if raw { Access::Block } else { Access::Mount(self.fs_type.to_owned()) };
-        csi::NodePublishVolumeRequest {
-            volume_id: self.id.to_string(),
-            publish_context: self.context(),
-            staging_target_path: text(&node.staging(&self.id)),
-            target_path: text(&if raw { node.raw_target(&self.id) } else { node.target(&self.id) }),
-            volume_capability: Some(access.capability()),
-            ..Default::default()
-        }
-    }
-}
-
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
 }

@@ -1,0 +1,114 @@
+//! What pods and strangers write, and which of it they were told is safe.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use ebs_testkit::content;
+
+use crate::shared::Shared;
+use crate::truth::{Kept, Raw, has_magic, is_free};
+use crate::volume::{MIB, Volume};
+
+/// The parts of a disk of which a proof of blankness reads every byte.
+const READ_WHOLE: u64 = MIB;
+const MOST_FILES: usize = 24;
+
+impl Volume {
+    /// A pod writes a file, and syncs it and its directory.
+    pub(crate) async fn write_file(&mut self, shared: &Shared, synced: bool) -> anyhow::Result<()> {
+        let target = self.node(shared).target(&self.id);
+        if self.truth.named >= MOST_FILES || !self.node(shared).is_file_system_at(&target).await? {
+            return Ok(());
+        }
+        let cuts = self.cuts(shared);
+        let name = format!("file-{}", self.truth.named);
+        self.truth.named += 1;
+        let (path, seed, length) = (target.join(&name), self.rng.draw(), 1 + self.rng.below(60_000));
+        let write = move || -> io::Result<String> {
+            if synced {
+                let hash = content::write_file(&path, seed, length)?;
+                std::fs::File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()?;
+                return Ok(hash);
+            }
+            std::fs::write(&path, vec![0x5a; usize::try_from(length).unwrap_or(1)])?;
+            Ok(String::new())
+        };
+        match tokio::task::spawn_blocking(write).await? {
+            Ok(hash) if synced => {
+                self.tell(shared, &format!("wrote {name}"));
+                shared.count("files acknowledged");
+                self.truth.files.push(Kept { name, hash });
+            }
+            Ok(_) => self.tell(shared, &format!("wrote {name}, not synced")),
+            Err(error) if self.has_power(shared, cuts) => {
+                self.broken(shared, &format!("a pod cannot write {name}: {error}"));
+            }
+            Err(error) => self.tell(shared, &format!("wrote not {name}: {error}")),
+        }
+        Ok(())
+    }
+
+    /// A pod writes to the raw device.
+    pub(crate) async fn write_raw(&mut self, shared: &Shared) -> anyhow::Result<()> {
+        if !self.is_raw_published(shared).await? {
+            return Ok(());
+        }
+        let target = self.node(shared).raw_target(&self.id);
+        self.put(shared, target, "a pod").await
+    }
+
+    /// Somebody writes to the disk, after the driver has refused to use it.
+    pub(crate) async fn write_foreign(&mut self, shared: &Shared) -> anyhow::Result<()> {
+        if !self.truth.refused {
+            return Ok(());
+        }
+        let device = self.device()?.to_owned();
+        self.put(shared, device, "somebody").await
+    }
+
+    /// Not under a file system, whole or half made, nor beside an mkfs: who does that has destroyed it himself. Nor while a
+    /// broken-off mkfs has a record, which is leave to do it again.
+    pub(crate) fn may_write_raw(&self) -> anyhow::Result<bool> {
+        let device = self.device()?;
+        let quiet = !self.truth.has_file_system && !self.truth.unclear && self.truth.raw.len() < 8;
+        // A disk without power cannot be read.
+        Ok(quiet && is_free(device)? && !has_magic(device).unwrap_or(true))
+    }
+
+    /// Bytes where a proof of blankness finds them for certain: in the first or the last MiB, or over two whole stretches.
+    async fn put(&mut self, shared: &Shared, path: PathBuf, who: &str) -> anyhow::Result<()> {
+        if !self.may_write_raw()? {
+            return Ok(());
+        }
+        let (bytes, cuts) = (self.bytes, self.cuts(shared));
+        let stretch = (bytes / 1024).next_multiple_of(4096);
+        let (offset, length) = match self.rng.below(3) {
+            0 => (self.rng.below(READ_WHOLE / 512 - 8) * 512, 4096),
+            1 => (bytes - READ_WHOLE + self.rng.below(READ_WHOLE / 512 - 8) * 512, 4096),
+            _ => (READ_WHOLE + self.rng.below((bytes - 3 * READ_WHOLE - 2 * stretch) / 4096) * 4096, 2 * stretch),
+        };
+        let overlaps = |raw: &Raw| offset < raw.offset + raw.length as u64 && raw.offset < offset + length;
+        if self.truth.raw.iter().any(overlaps) {
+            return Ok(());
+        }
+        let raw = Raw { offset, length: usize::try_from(length)?, seed: self.rng.draw() };
+        let bytes = raw.bytes();
+        let write = move || {
+            let device = std::fs::File::options().write(true).open(path)?;
+            device.write_all_at(&bytes, offset)?;
+            device.sync_all()
+        };
+        match tokio::task::spawn_blocking(write).await? {
+            Ok(()) => {
+                self.tell(shared, &format!("{who} wrote {length} bytes at {offset} of the device"));
+                shared.count("raw writes acknowledged");
+                self.truth.raw.push(raw);
+            }
+            Err(error) if self.has_power(shared, cuts) => return Err(error).context("write to the device"),
+            Err(_) => self.truth.maybe_raw = true,
+        }
+        Ok(())
+    }
+}
