@@ -7,6 +7,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, bail};
+use nix::sched::{CloneFlags, unshare};
+use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_change};
 
 use super::fuse::{self, Errno, Kind, Tree};
 use super::store::{Cut, Store};
@@ -86,6 +88,7 @@ impl Tree for Disks {
 pub fn serve(mount: &Path, socket: &Path) -> anyhow::Result<()> {
     let disks = Disks::default();
     let connection = fuse::connect(mount).context("mount the disks' files")?;
+    leave_mounts(mount).context("leave the mounts of the caller")?;
     let served = disks.clone();
     // It ends with the process, and with it the connection and every request that waits in the kernel.
     let _serving =
@@ -93,6 +96,22 @@ pub fn serve(mount: &Path, socket: &Path) -> anyhow::Result<()> {
     let listener = UnixListener::bind(socket).context("the control socket")?;
     let (control, _) = listener.accept().context("wait for whoever uses the disks")?;
     obey(&disks, &control).context("the control connection")
+}
+
+/// Moves this process into a mount namespace of its own, without the disks' files and what is mounted on loop devices. If it
+/// were the last in a namespace that has mounts on its disks, it would unmount them while it ends, wait for requests that it
+/// does not answer any more, and never be gone: the kernel closes `/dev/fuse` only after that.
+fn leave_mounts(mount: &Path) -> anyhow::Result<()> {
+    unshare(CloneFlags::CLONE_NEWNS).context("unshare")?;
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .context("make all mounts private")?;
+    let table = std::fs::read_to_string("/proc/self/mounts").context("read the mount table")?;
+    let of_loops = table.lines().rev().filter(|line| line.starts_with("/dev/loop"));
+    for target in of_loops.filter_map(|line| line.split(' ').nth(1)).map(Path::new).chain([mount]) {
+        // One below another that is detached is gone with it.
+        let _ = rustix::mount::unmount(target, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
+    }
+    Ok(())
 }
 
 fn obey(disks: &Disks, control: &UnixStream) -> anyhow::Result<()> {
