@@ -19,7 +19,6 @@ mod cycle;
 mod faults;
 mod node;
 mod planted;
-mod requests;
 mod service;
 mod settle;
 mod shared;

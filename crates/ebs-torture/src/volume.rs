@@ -15,10 +15,13 @@ use crate::calls::{Answer, Refusal, call};
 use crate::faults::up_to;
 use crate::node::Node;
 use crate::planted::{Keeper, Planted, record_of};
-use crate::requests::text;
 use crate::shared::Shared;
 use crate::step::Step;
 use crate::truth::{Truth, is_free, missing_below, missing_on};
+
+mod requests;
+
+use requests::text;
 
 pub(crate) const MIB: u64 = 1 << 20;
 const MOST_BYTES: u64 = 512 * MIB;

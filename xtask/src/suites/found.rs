@@ -12,8 +12,18 @@ use ebs_testkit::process::{Process, ProcessSpec};
 /// They are built already; this is for a machine that is very busy.
 const CARGO_BOUND: Duration = Duration::from_secs(30 * 60);
 /// Suites that take a minute or more, the slowest first: a run is over soonest when these begin first.
-const SLOW: [&str; 8] =
-    ["csi_sanity", "model_over_sdk", "port", "sim", "crash", "volume_life", "bad_input", "documentation"];
+const SLOW: [&str; 10] = [
+    "csi_sanity",
+    "torture",
+    "model_over_sdk",
+    "port",
+    "sim",
+    "crash",
+    "volume_life",
+    "museum",
+    "bad_input",
+    "documentation",
+];
 
 /// What runs as one process.
 #[derive(Debug, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use anyhow::Context;
 use csi_proto::csi;
 use ebs_testkit::csi_client::Access;
 
+use super::Volume;
 use crate::planted::record_of;
 use crate::shared::Shared;
-use crate::volume::Volume;
 
 impl Volume {
     fn context(&self) -> HashMap<String, String> {
