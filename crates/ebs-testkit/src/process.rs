@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -249,18 +249,19 @@ pub async fn tool(program: &str, args: &[&str], bound: Duration) -> anyhow::Resu
 /// A system tool that runs, and where its output goes.
 struct Tool {
     process: Process,
-    _log: tempfile::NamedTempFile,
+    /// Without a name: nothing is left of it when this process is killed.
+    _log: File,
 }
 
 impl Tool {
     fn start(program: &str, args: &[&str]) -> anyhow::Result<Self> {
-        let log = tempfile::NamedTempFile::new().context("a file for the tool's output")?;
+        let log = tempfile::tempfile().context("a file for the tool's output")?;
         let process = Process::spawn(ProcessSpec {
             name: program.to_owned(),
             program: PathBuf::from(program),
             args: args.iter().map(OsString::from).collect(),
             env: BTreeMap::new(),
-            log: log.path().to_owned(),
+            log: PathBuf::from(format!("/proc/self/fd/{}", log.as_raw_fd())),
         })?;
         Ok(Self { process, _log: log })
     }
