@@ -3,7 +3,7 @@
 
 XTASK = $(or $(CARGO_TARGET_DIR),target)/debug/xtask
 
-.PHONY: help bench demo test test-all soak torture fuzz vm-test tidy fmt lint build ci clean-tools
+.PHONY: help bench demo test test-all soak torture fuzz mutants vm-test tidy fmt lint build ci clean-tools
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ fuzz: ## What is parsed from outside, by chance: CASES=100000 of each property
 	@scripts/setup test >/dev/null
 	cargo test --workspace --locked --quiet --no-run --lib
 	PROPTEST_CASES=$(CASES) cargo test --workspace --locked --quiet --lib -- fuzz::
+
+mutants: ## Mutation tests of what decides about data on a node; hours (MUTANTS_ARGS='--file PATH'; needs root)
+	scripts/mutants $(MUTANTS_ARGS)
 
 tidy: ## The rules of the house that no compiler checks
 	@scripts/setup build

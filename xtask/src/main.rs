@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 
 mod bench;
 mod demo;
+mod mutants;
 mod simulator;
 mod suites;
 mod tidy;
@@ -28,6 +29,8 @@ enum Task {
     Test(suites::TestArgs),
     /// One volume's whole life through the driver against the simulated EC2; `make demo` builds what it needs first
     Demo(demo::DemoArgs),
+    /// What of cargo-mutants' results no test caught, beside the list of harmless ones; `make mutants` runs it
+    Mutants(mutants::MutantsArgs),
     /// Volume lives under load: calls spent, latency added, memory; `make bench` builds release programs first
     Bench(bench::BenchArgs),
 }
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run(),
         Task::Rules => tidy::write_rules(),
         Task::Test(arguments) => suites::run(&arguments),
+        Task::Mutants(arguments) => mutants::run(&arguments),
         Task::Bench(arguments) => bench::run(arguments).map(|()| ExitCode::SUCCESS),
         Task::Demo(arguments) => demo::run(arguments).map(|()| ExitCode::SUCCESS),
     };
