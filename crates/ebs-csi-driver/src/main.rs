@@ -10,7 +10,9 @@ use tokio::runtime::{Builder, Runtime};
 mod cli;
 mod compose;
 mod health;
+mod kubernetes;
 mod labeler;
+mod machine;
 mod observers;
 mod pre_stop_hook;
 mod supervise;
@@ -91,7 +93,6 @@ async fn perform(job: &Job) -> anyhow::Result<()> {
 }
 
 async fn serve(settings: &Settings, mut signals: Signals) -> anyhow::Result<()> {
-    tracing::debug!(kubeconfig = ?settings.kubeconfig, "not used yet");
     tracing::info!(
         version = version::VERSION,
         mode = %settings.driver.mode,
