@@ -174,7 +174,8 @@ impl KubeApi {
     /// # Errors
     /// When there is no answer; a refusal is an answer.
     pub async fn call(&self, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Answer> {
-        self.rest.call(method, path, body.map(|body| ("application/json", body))).await
+        let body = body.map(|body| ("application/json", body.to_string().into_bytes()));
+        self.rest.call(method, path, body).await
     }
 
     /// Makes an object; `path` is that of its kind, such as `/api/v1/nodes`. Returns it as it was stored.
@@ -199,7 +200,22 @@ impl KubeApi {
     /// # Errors
     /// With the server's refusal.
     pub async fn merge(&self, path: &str, patch: &Value) -> anyhow::Result<Value> {
+        let patch = patch.to_string().into_bytes();
         self.rest.call("PATCH", path, Some(("application/merge-patch+json", patch))).await?.granted()
+    }
+
+    /// Applies the objects of a manifest, as `kubectl apply --server-side` does; as often as one likes.
+    ///
+    /// # Errors
+    /// With the server's refusal, or when an object is of a kind that is not known here.
+    pub async fn apply(&self, manifest: &str) -> anyhow::Result<()> {
+        for object in manifest.split("\n---\n").filter(|object| object.contains("\nkind: ")) {
+            let path = path_of(object)?;
+            let body = Some(("application/apply-patch+yaml", object.as_bytes().to_vec()));
+            let answer = self.rest.call("PATCH", &format!("{path}?fieldManager=tests&force=true"), body).await?;
+            answer.granted().with_context(|| format!("apply {path}"))?;
+        }
+        Ok(())
     }
 
     /// Deletes an object at once; one that is not there is as good.
@@ -281,6 +297,36 @@ impl Drop for KubeApi {
             let _ = server.kill();
         }
     }
+}
+
+/// The certificate of an authority that has signed nothing, in PEM.
+///
+/// # Errors
+/// When no key can be made.
+pub fn authority() -> anyhow::Result<String> {
+    Ok(pki::authority()?.0.pem())
+}
+
+/// Where an object of a manifest goes.
+fn path_of(object: &str) -> anyhow::Result<String> {
+    let field = |prefix: &str| object.lines().find_map(|line| line.strip_prefix(prefix)).map(str::trim);
+    let version = field("apiVersion: ").context("an object without a version")?;
+    let kind = field("kind: ").context("an object without a kind")?;
+    let name = field("  name: ").context("an object without a name")?;
+    let root = if version.contains('/') { format!("/apis/{version}") } else { format!("/api/{version}") };
+    let namespace = field("  namespace: ").map(|name| format!("/namespaces/{name}"));
+    let (plural, is_namespaced) = match kind {
+        "ServiceAccount" => ("serviceaccounts", true),
+        "Role" => ("roles", true),
+        "RoleBinding" => ("rolebindings", true),
+        "ClusterRole" => ("clusterroles", false),
+        "ClusterRoleBinding" => ("clusterrolebindings", false),
+        "ValidatingAdmissionPolicy" => ("validatingadmissionpolicies", false),
+        "ValidatingAdmissionPolicyBinding" => ("validatingadmissionpolicybindings", false),
+        other => bail!("{other} has no path here yet"),
+    };
+    let namespace = namespace.filter(|_| is_namespaced).unwrap_or_default();
+    Ok(format!("{root}{namespace}/{plural}/{name}"))
 }
 
 fn program(variable: &str, name: &str) -> anyhow::Result<PathBuf> {

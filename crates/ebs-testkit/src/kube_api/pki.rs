@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    BasicConstraints, Certificate, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
     SanType,
 };
 use rustls_pki_types::CertificateDer;
@@ -26,12 +26,7 @@ pub(super) struct Pki {
 impl Pki {
     /// Makes everything anew below `dir`.
     pub(super) fn make(dir: &Path, address: IpAddr) -> anyhow::Result<Self> {
-        let ca_key = KeyPair::generate().context("a key for the authority")?;
-        let mut ca = CertificateParams::default();
-        ca.distinguished_name.push(DnType::CommonName, "made up for tests");
-        ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-        let ca_certificate = ca.self_signed(&ca_key).context("a certificate for the authority")?;
+        let (ca_certificate, ca, ca_key) = authority()?;
         let issuer = Issuer::new(ca, ca_key);
 
         let key = KeyPair::generate().context("a key for the server")?;
@@ -56,4 +51,15 @@ impl Pki {
             signing_public_key: write("tokens.pub", signing.public_key_pem())?,
         })
     }
+}
+
+/// A fresh authority: its certificate, what it says, its key.
+pub(super) fn authority() -> anyhow::Result<(Certificate, CertificateParams, KeyPair)> {
+    let key = KeyPair::generate().context("a key for the authority")?;
+    let mut ca = CertificateParams::default();
+    ca.distinguished_name.push(DnType::CommonName, "made up for tests");
+    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+    let certificate = ca.self_signed(&key).context("a certificate for the authority")?;
+    Ok((certificate, ca, key))
 }

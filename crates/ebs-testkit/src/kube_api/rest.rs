@@ -64,12 +64,12 @@ impl Rest {
     ///
     /// # Errors
     /// When there is no answer within a minute.
-    pub(super) async fn call(&self, method: &str, path: &str, body: Option<(&str, &Value)>) -> anyhow::Result<Answer> {
+    pub(super) async fn call(&self, method: &str, path: &str, body: Option<(&str, Vec<u8>)>) -> anyhow::Result<Answer> {
         let answer = tokio::time::timeout(ANSWER_BOUND, self.ask(method, path, body)).await;
         answer.with_context(|| format!("{method} {path}: no answer"))?.with_context(|| format!("{method} {path}"))
     }
 
-    async fn ask(&self, method: &str, path: &str, body: Option<(&str, &Value)>) -> anyhow::Result<Answer> {
+    async fn ask(&self, method: &str, path: &str, body: Option<(&str, Vec<u8>)>) -> anyhow::Result<Answer> {
         let stream = TcpStream::connect(self.address).await.context("connect to the API server")?;
         let name = ServerName::IpAddress(self.address.ip().into());
         let stream = TlsConnector::from(Arc::clone(&self.tls)).connect(name, stream).await.context("TLS")?;
@@ -83,7 +83,7 @@ impl Rest {
             .header("authorization", format!("Bearer {}", self.token));
         let request = match body {
             Some((kind, body)) => {
-                request.header("content-type", kind).body(Full::new(Bytes::from(serde_json::to_vec(body)?)))?
+                request.header("content-type", kind).body(Full::new(Bytes::from(body)))?
             }
             None => request.body(Full::default())?,
         };
