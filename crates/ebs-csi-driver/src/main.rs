@@ -10,6 +10,7 @@ use tokio::runtime::{Builder, Runtime};
 mod cli;
 mod compose;
 mod health;
+mod kubernetes;
 mod labeler;
 mod observers;
 mod pre_stop_hook;
@@ -91,12 +92,11 @@ async fn perform(job: &Job) -> anyhow::Result<()> {
 }
 
 async fn serve(settings: &Settings, mut signals: Signals) -> anyhow::Result<()> {
-    tracing::debug!(kubeconfig = ?settings.kubeconfig, "not used yet");
     tracing::info!(
         version = version::VERSION,
         mode = %settings.driver.mode,
         endpoint = %settings.driver.endpoint,
-        "starting; no Kubernetes client in this version: start-up taints, node labels and metadata of the Node are off"
+        "starting"
     );
     let driver = tokio::select! {
         driver = compose::build(settings) => driver?,

@@ -172,7 +172,6 @@ pub(super) fn without_effect(flags: &Flags) -> Vec<String> {
     let flush_is_set = values::duration(DEFAULT_FLUSH).is_ok_and(|usual| usual != common.log.log_flush_frequency);
     let mut given = vec![
         (common.enable_otel_tracing, "--enable-otel-tracing is not available yet: no traces are written"),
-        (!common.kubeconfig.is_empty(), "--kubeconfig is not available yet: the driver works without Kubernetes"),
         (common.log.logtostderr, "--logtostderr has no effect: everything goes to standard error anyway"),
         (flush_is_set, "--log-flush-frequency has no effect: every line is written at once"),
         (!common.log.vmodule.is_empty(), "--vmodule has no effect: use RUST_LOG, such as RUST_LOG=ebs_driver=trace"),
