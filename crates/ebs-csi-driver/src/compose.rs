@@ -19,11 +19,10 @@ use tokio::task::JoinSet;
 use tonic::service::Routes;
 
 use crate::cli::{NodeSettings, Settings};
-use crate::health;
-use crate::kubernetes;
 use crate::machine::{Sources, Whereabouts};
 use crate::observers::{Counting, Detaches, EXPECTED_ACTIONS, NodeVolumes};
 use crate::version::VERSION;
+use crate::{health, kubernetes};
 
 /// What the reference driver's SDK reads and this driver does not (`ebs-cloud.md` E26).
 const IGNORED_VARIABLES: [&str; 2] = ["AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"];
@@ -74,8 +73,8 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
         background.spawn(ebs_telemetry::serve(endpoint, pages.clone()));
     }
     let cluster = kubernetes::connect(settings.kubeconfig.as_ref()).await;
-    let kinds = settings.metadata_sources.clone();
-    let sources = Sources { kinds, driver: settings.driver.name.clone(), cluster };
+    kubernetes::say_what_is_off(&cluster, settings.kubeconfig.is_some());
+    let sources = Sources { kinds: settings.metadata_sources.clone(), driver: driver.name.clone(), cluster };
     let here = match settings.driver.mode {
         Mode::Controller => sources.region().await?,
         Mode::Node | Mode::All => sources.node().await?,
@@ -94,6 +93,9 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
     if let Some(node) = &node {
         volumes.of(node);
         background.spawn(node.clone().watch_health());
+    }
+    if let (Some(_), Ok(cluster)) = (&settings.node, &sources.cluster) {
+        kubernetes::remove_taints(cluster, &driver.name, &mut background);
     }
     let shown = health::Shown { readiness: pages.readiness, metrics: pages.metrics };
     background.spawn(health::watch(health, probe.clone(), shown, Arc::clone(&counting.health_in_doubt)));

@@ -97,7 +97,7 @@ async fn serve(settings: &Settings, mut signals: Signals) -> anyhow::Result<()> 
         version = version::VERSION,
         mode = %settings.driver.mode,
         endpoint = %settings.driver.endpoint,
-        "starting; no Kubernetes client in this version: start-up taints, node labels and metadata of the Node are off"
+        "starting"
     );
     let driver = tokio::select! {
         driver = compose::build(settings) => driver?,

@@ -6,11 +6,12 @@ mod attachments;
 use std::time::Duration;
 
 use ebs_types::DriverName;
+use kube::api::Api;
 use tokio::time::Instant;
 
 use crate::Cluster;
 use crate::failure::{Failure, FailureKind};
-use crate::object::{self, taint_key};
+use crate::object::{NodeObject, taint_key};
 use attachments::Attachments;
 
 /// Taints that say that a node is being emptied: by `kubectl drain`, the cluster autoscaler, Karpenter since 1.0 and before.
@@ -88,7 +89,7 @@ impl PreStop {
 
     /// What says that the node is being drained, if anything does.
     async fn draining(&self) -> Result<Option<String>, PreStopError> {
-        let nodes = object::nodes(self.cluster.client());
+        let nodes: Api<NodeObject> = Api::all(self.cluster.client());
         let mut reads = 1;
         loop {
             let failure = match nodes.get(&self.node).await {

@@ -17,7 +17,7 @@ struct Rule {
     never: &'static [&'static str],
 }
 
-const RULES: [Rule; 18] = [
+const RULES: [Rule; 19] = [
     Rule { name: "ebs-types", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
     Rule { name: "go-template", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
     Rule { name: "csi-proto", ours: &[], tests: &[], never: &["tokio", "aws-*"] },
@@ -36,6 +36,12 @@ const RULES: [Rule; 18] = [
         ours: &["ebs-calls", "ebs-ec2", "ebs-types"],
         tests: &["ebs-sim"],
         never: &["aws-*", "tonic", "kube"],
+    },
+    Rule {
+        name: "ebs-kubernetes",
+        ours: &["ebs-calls", "ebs-ec2", "ebs-metadata", "ebs-types"],
+        tests: &["ebs-sim", "ebs-testkit"],
+        never: &["aws-*", "tonic"],
     },
     Rule { name: "ebs-metadata", ours: &["ebs-types"], tests: &["ebs-sim"], never: &["aws-sdk-*", "tonic"] },
     Rule { name: "ebs-mounter", ours: &["ebs-types"], tests: &["ebs-testkit"], never: &["aws-*", "tonic", "kube"] },
@@ -78,6 +84,7 @@ const RULES: [Rule; 18] = [
             "ebs-cloud",
             "ebs-driver",
             "ebs-ec2",
+            "ebs-kubernetes",
             "ebs-metadata",
             "ebs-mounter",
             "ebs-telemetry",

@@ -13,7 +13,7 @@ use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 
 use crate::Cluster;
 use crate::failure::{Failure, FailureKind};
-use crate::object::{self, AttachmentObject};
+use crate::object::AttachmentObject;
 
 /// Attachments in one answer: some 500 KiB.
 const PAGE: u32 = 500;
@@ -49,7 +49,7 @@ struct Listed {
 impl Attachments {
     pub(super) fn new(cluster: &Cluster, node: &str, driver: &DriverName) -> Self {
         Self {
-            api: object::attachments(cluster.client()),
+            api: Api::all(cluster.client()),
             node: node.to_owned(),
             driver: driver.as_str().to_owned(),
         }

@@ -5,9 +5,8 @@ use std::time::Duration;
 use ebs_types::SplitMix64;
 use http::Request;
 use http::header::CONTENT_TYPE;
-use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::CSINode;
-use kube::api::{Api, ApiResource};
+use kube::api::Api;
 use kube::{Client, Resource};
 use tokio::sync::watch::{Receiver, Sender};
 use tokio::time::Instant;
@@ -15,7 +14,7 @@ use tokio::time::Instant;
 use super::patch::Removal;
 use super::{Seen, TaintRemoval};
 use crate::failure::{Failure, FailureKind};
-use crate::object::{self, NodeObject};
+use crate::object::NodeObject;
 
 /// The first wait after an attempt that did not succeed.
 const FIRST: Duration = Duration::from_secs(2);
@@ -56,7 +55,7 @@ impl Remover {
         let client = taint.cluster.client();
         let seed = taint.node.bytes().fold(0, |seed, byte| seed * 31 % 1_000_000_007 + u64::from(byte));
         Self {
-            nodes: object::nodes(client.clone()),
+            nodes: Api::all(client.clone()),
             csi_nodes: Api::all(client.clone()),
             client,
             node: taint.node.clone(),
@@ -152,7 +151,7 @@ impl Remover {
     }
 
     async fn patch(&self, removal: &Removal) -> Result<(), Failure> {
-        let path = NodeObject::url_path(&ApiResource::erase::<Node>(&()), None);
+        let path = NodeObject::url_path(&(), None);
         let request = Request::patch(format!("{path}/{}", self.node))
             .header(CONTENT_TYPE, "application/json-patch+json")
             .body(removal.patch().to_string().into_bytes());

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{Seen, TaintRemoval};
 use crate::failure::{Failure, FailureKind};
-use crate::object::{self, NodeObject};
+use crate::object::NodeObject;
 
 /// How long one watch lasts; then the Node is listed anew, in case an event was lost.
 const WATCH_SECONDS: u32 = 290;
@@ -31,7 +31,7 @@ pub(super) struct Watcher {
 
 impl Watcher {
     pub(super) fn new(taint: &TaintRemoval, eager_until: Instant) -> Self {
-        Self { nodes: object::nodes(taint.cluster.client()), node: taint.node.clone(), eager_until }
+        Self { nodes: Api::all(taint.cluster.client()), node: taint.node.clone(), eager_until }
     }
 
     /// Tells what the Node is, for ever.

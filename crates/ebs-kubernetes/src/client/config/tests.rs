@@ -1,6 +1,14 @@
 use std::fs;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::Api;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 use super::*;
+use crate::Cluster;
 
 fn pod(dir: &Path) -> InCluster {
     InCluster {
@@ -97,4 +105,40 @@ async fn the_token_file_of_a_kubeconfig_is_relative_to_it_and_gives_way_to_a_tok
     fs::write(&path, "no kubeconfig").unwrap();
     let error = from_file(&path).await.err().unwrap().to_string();
     assert!(error.contains(path.to_str().unwrap()), "{error}");
+}
+
+/// A call names this program and its version, and carries the token.
+///
+/// Rule: runtime.md 10.4 (ours)
+#[tokio::test]
+async fn a_call_names_the_program_and_carries_the_token() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    let mut requests = JoinSet::new();
+    requests.spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = Vec::new();
+        while !request.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
+            let mut part = [0; 1024];
+            let read = stream.read(&mut part).await.unwrap();
+            request.extend_from_slice(&part[..read]);
+        }
+        stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+        String::from_utf8(request).unwrap().to_lowercase()
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("kubeconfig");
+    fs::write(dir.path().join("token"), "made-up").unwrap();
+    let text = format!(
+        "{{clusters: [{{name: c, cluster: {{server: '{server}'}}}}], users: [{{name: u, user: {{tokenFile: token}}}}], \
+         contexts: [{{name: x, context: {{cluster: c, user: u}}}}], current-context: x}}"
+    );
+    fs::write(&path, text).unwrap();
+    let user_agent = "aws-ebs-csi-driver/v1.2.3".to_owned();
+    let options = ClusterOptions { kubeconfig: Some(path), in_cluster: InCluster::default(), user_agent };
+    let nodes: Api<Node> = Api::all(Cluster::connect(&options).await.unwrap().client());
+    assert!(nodes.get_opt("a").await.unwrap().is_none());
+    let request = tokio::time::timeout(Duration::from_secs(60), requests.join_next()).await.unwrap().unwrap().unwrap();
+    assert!(request.contains("user-agent: aws-ebs-csi-driver/v1.2.3"), "{request}");
+    assert!(request.contains("authorization: bearer made-up"), "{request}");
 }

@@ -58,7 +58,7 @@ async fn a_server_that_never_answers_is_an_error_that_says_so() {
     api.fault(Ask::Get, NODES, Fault::Hang, Times::Once);
     let began = Instant::now();
     let failure = Failure::of(&nodes(&api).get("a").await.unwrap_err());
-    assert_eq!(began.elapsed(), ANSWER_BOUND);
+    assert_eq!(began.elapsed().as_secs(), ANSWER_BOUND.as_secs());
     assert!(failure.to_string().contains("not begun to answer within 30s"), "{failure}");
 }
 
