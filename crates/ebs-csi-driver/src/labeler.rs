@@ -19,6 +19,9 @@ use crate::version::VERSION;
 /// What the mode adds to the user agent.
 const USER_AGENT: &str = "metadataLabeler";
 
+/// The name of the host, or of the pod.
+const HOST_NAME: &str = "/proc/sys/kernel/hostname";
+
 /// Labels nodes whenever this process leads, until SIGTERM or SIGINT; then the lease is given back.
 ///
 /// # Errors
@@ -77,8 +80,9 @@ async fn build(
     let options = LabelerOptions {
         driver: settings.driver.clone(),
         namespace: environment("POD_NAMESPACE").unwrap_or_else(|| lease.namespace().to_owned()),
-        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        host: std::fs::read_to_string(HOST_NAME).context("cannot read the host's name")?.trim().to_owned(),
         times: Times::default(),
+        release_within: settings.shutdown_timeout,
     };
     Ok((Connections { work, lease }, Arc::new(ec2), options))
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
@@ -15,7 +16,6 @@ use ebs_testkit::kube_api::{KubeApi, SharedKubeApi, Who};
 use ebs_testkit::process::{Ending, Process, ProcessSpec};
 use ebs_testkit::world::{READY_BOUND, STOP_BOUND};
 use serde_json::{Value, json};
-use std::sync::Arc;
 
 const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const ENIS: &str = "ebs.csi.aws.com/enis-count";
@@ -75,8 +75,8 @@ impl Place {
             max_count: Some(1),
             network_interfaces: interfaces,
             block_device_mappings: vec![BlockDeviceMapping {
-                device_name: Some("/dev/sdf".to_owned()),
-                ebs: Some(ebs_sim::api::EbsBlockDevice { volume_size: Some(1), ..Default::default() }),
+                device_name: "/dev/sdf".to_owned(),
+                volume_size: Some(1),
                 ..Default::default()
             }],
             ..Default::default()
@@ -101,7 +101,7 @@ impl Place {
         let attach = AttachVolume {
             volume_id: volume.id.clone(),
             instance_id: instance.to_owned(),
-            device: device.to_owned(),
+            device: Some(device.to_owned()),
             ..Default::default()
         };
         self.sim.engine().call(Call::AttachVolume(attach)).await?;
@@ -384,7 +384,7 @@ async fn a_node_by_its_labels_has_the_limit_that_it_has_by_imds() -> anyhow::Res
 
 /// A node without labels and without a metadata service ends with 1, and each source says why; with the source `kubernetes` it serves.
 ///
-/// Rule: runtime.md 10; see `a_node_by_its_labels_has_the_limit_that_it_has_by_imds`
+/// Rule: runtime.md 10, 10.3 (ours)
 #[tokio::test]
 async fn a_node_without_labels_says_what_is_missing() -> anyhow::Result<()> {
     let place = Place::new("unlabelled").await?;

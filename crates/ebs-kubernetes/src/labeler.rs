@@ -63,6 +63,8 @@ pub struct LabelerOptions {
     pub host: String,
     /// When nodes are looked at.
     pub times: Times,
+    /// At the end, the lease is given back within so long.
+    pub release_within: Duration,
 }
 
 /// Why a labeler ended without having been asked to.
@@ -124,8 +126,9 @@ pub async fn run<E: Ec2>(
         lost = election.hold() => return Err(LabelerError::Lost(lost)),
         ended = labeler.label(&connections.work, options.times) => Err(ended),
     };
-    if let Err(error) = election.release().await {
-        tracing::warn!(%error, "the lease could not be given back; the next labeler waits until it has run out");
+    let released = tokio::time::timeout(options.release_within, election.release()).await;
+    if !matches!(released, Ok(Ok(()))) {
+        tracing::warn!(?released, "the lease could not be given back; the next labeler waits until it has run out");
     }
     ended
 }

@@ -54,7 +54,7 @@ mod tests {
     }
 
     fn instance(root: Option<&str>, devices: &[(&str, Option<&str>)]) -> Instance {
-        let name = |name: &str| DeviceName::parse(name).unwrap();
+        let name = |name: &str| DeviceName::new(name);
         Instance {
             id: InstanceId::parse("i-0abc").unwrap(),
             state: "running".to_owned(),

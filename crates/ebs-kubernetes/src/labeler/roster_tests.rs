@@ -37,7 +37,7 @@ fn described(interfaces: u32, volumes: &[&str]) -> Described {
     use ebs_ec2::{BlockDevice, Instance};
     use ebs_types::DeviceName;
     let device = |(index, id): (usize, &&str)| BlockDevice {
-        device: DeviceName::parse(&format!("/dev/xvdb{}", char::from(b'a' + u8::try_from(index).unwrap()))).unwrap(),
+        device: DeviceName::new(format!("/dev/xvdb{index}")),
         volume: Some(VolumeId::parse(id).unwrap()),
         state: None,
         card: None,

@@ -215,9 +215,9 @@ async fn a_short_trouble_costs_nothing() {
     let trouble = async {
         for _ in 0..20 {
             *server.mood.lock().unwrap() = Mood::Failing;
-            tokio::time::sleep(Duration::from_secs(6)).await;
+            tokio::time::sleep(Duration::from_secs(4)).await;
             *server.mood.lock().unwrap() = Mood::Well;
-            tokio::time::sleep(Duration::from_secs(6)).await;
+            tokio::time::sleep(Duration::from_millis(5300)).await;
         }
     };
     tokio::select! {

@@ -91,6 +91,11 @@ fn counts(metadata: &NodeMetadata) -> (u32, BlockDevices) {
     (metadata.network_interfaces, metadata.block_devices)
 }
 
+async fn asked(machine: &Machine) -> (u32, BlockDevices) {
+    let metadata = machine.refreshed().await;
+    counts(&metadata)
+}
+
 /// Labels that are missing are waited for, 5 s at most; then the source fails and names them.
 ///
 /// Rule: runtime.md 10.3 (ours)
@@ -117,17 +122,17 @@ async fn labels_that_are_missing_are_waited_for_and_then_named() {
 async fn each_question_reads_the_labelers_numbers_again() {
     let api = OneNode::new(labelled("3", "1"));
     let machine = Machine::find(vec![Box::new(api.labeler())], None).await.unwrap();
-    assert_eq!(counts(&machine.metadata()), (3, BlockDevices::Others(1)));
+    assert_eq!(counts(machine.metadata().as_ref()), (3, BlockDevices::Others(1)));
     api.put(labelled("4", "2"));
-    assert_eq!(counts(&machine.refreshed().await), (4, BlockDevices::Others(2)));
+    assert_eq!(asked(&machine).await, (4, BlockDevices::Others(2)));
     api.put(labelled("5", "no number"));
-    assert_eq!(counts(&machine.refreshed().await), (4, BlockDevices::Others(2)));
+    assert_eq!(asked(&machine).await, (4, BlockDevices::Others(2)));
     api.remove();
-    assert_eq!(counts(&machine.refreshed().await), (4, BlockDevices::Others(2)));
+    assert_eq!(asked(&machine).await, (4, BlockDevices::Others(2)));
     api.put(labelled("5", "0"));
     api.hang();
     let began = Instant::now();
-    assert_eq!(counts(&machine.refreshed().await), (4, BlockDevices::Others(2)));
+    assert_eq!(asked(&machine).await, (4, BlockDevices::Others(2)));
     assert!(began.elapsed() <= READ_WITHIN, "{:?}", began.elapsed());
 }
 
@@ -138,10 +143,10 @@ async fn each_question_reads_the_labelers_numbers_again() {
 async fn the_source_kubernetes_reads_its_node_again_every_five_minutes_at_most() {
     let api = OneNode::new(json!({}));
     let machine = Machine::find(vec![Box::new(api.kubernetes())], None).await.unwrap();
-    assert_eq!(counts(&machine.metadata()), (1, BlockDevices::Others(0)));
+    assert_eq!(counts(machine.metadata().as_ref()), (1, BlockDevices::Others(0)));
     api.put(labelled("3", "1"));
     let began = Instant::now();
-    while counts(&machine.refreshed().await) == (1, BlockDevices::Others(0)) {
+    while asked(&machine).await == (1, BlockDevices::Others(0)) {
         tokio::time::advance(Duration::from_secs(10)).await;
     }
     assert_eq!(began.elapsed(), KUBERNETES_AGE);
