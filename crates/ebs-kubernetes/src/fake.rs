@@ -247,7 +247,8 @@ fn whole(code: u16, body: &Value) -> Response<FakeBody> {
 }
 
 fn status(code: u16, message: &str) -> Response<FakeBody> {
-    whole(code, &json!({ "kind": "Status", "status": "Failure", "code": code, "message": message, "reason": "Fake" }))
+    let reason = if code == 404 { "NotFound" } else { "Fake" };
+    whole(code, &json!({ "kind": "Status", "status": "Failure", "code": code, "message": message, "reason": reason }))
 }
 
 impl Service<Request<Body>> for FakeApi {

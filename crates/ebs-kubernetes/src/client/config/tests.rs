@@ -137,7 +137,7 @@ async fn a_call_names_the_program_and_carries_the_token() {
     let user_agent = "aws-ebs-csi-driver/v1.2.3".to_owned();
     let options = ClusterOptions { kubeconfig: Some(path), in_cluster: InCluster::default(), user_agent };
     let nodes: Api<Node> = Api::all(Cluster::connect(&options).await.unwrap().client());
-    assert!(nodes.get_opt("a").await.unwrap().is_none());
+    assert!(nodes.get("a").await.is_err());
     let request = tokio::time::timeout(Duration::from_secs(60), requests.join_next()).await.unwrap().unwrap().unwrap();
     assert!(request.contains("user-agent: aws-ebs-csi-driver/v1.2.3"), "{request}");
     assert!(request.contains("authorization: bearer made-up"), "{request}");
