@@ -19,9 +19,9 @@ use tokio::task::JoinSet;
 use tonic::service::Routes;
 
 use crate::cli::{NodeSettings, Settings};
-use crate::{health, kubernetes};
 use crate::observers::{Counting, Detaches, EXPECTED_ACTIONS, NodeVolumes};
 use crate::version::VERSION;
+use crate::{health, kubernetes};
 
 /// What the reference driver's SDK reads and this driver does not (`ebs-cloud.md` E26).
 const IGNORED_VARIABLES: [&str; 2] = ["AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"];

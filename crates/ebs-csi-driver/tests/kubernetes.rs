@@ -19,7 +19,8 @@ const NODES: &str = "/api/v1/nodes";
 
 async fn make_node(api: &KubeApi, name: &str, taints: &[&str]) -> anyhow::Result<()> {
     let taints: Vec<Value> = taints.iter().map(|key| json!({ "key": key, "effect": "NoSchedule" })).collect();
-    let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name }, "spec": { "taints": taints } });
+    let node =
+        json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name }, "spec": { "taints": taints } });
     let node = api.create(NODES, &node).await?;
     let csi_node = json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "CSINode",

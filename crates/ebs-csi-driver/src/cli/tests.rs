@@ -257,7 +257,6 @@ fn a_flag_that_changes_nothing_is_said() {
     assert_eq!(said("all --log-flush-frequency=5s --deprecated-metrics --batching"), Vec::<String>::new());
     for (flag, value) in [
         ("--enable-otel-tracing", ""),
-        ("--kubeconfig", "=/x"),
         ("--logtostderr", ""),
         ("--vmodule", "=a=2"),
         ("--log-flush-frequency", "=1s"),

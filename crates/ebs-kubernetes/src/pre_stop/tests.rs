@@ -36,7 +36,10 @@ fn hook(api: &FakeApi) -> JoinSet<Result<Released, PreStopError>> {
     hook
 }
 
-async fn ended(hook: &mut JoinSet<Result<Released, PreStopError>>, bound: Duration) -> Option<Result<Released, String>> {
+async fn ended(
+    hook: &mut JoinSet<Result<Released, PreStopError>>,
+    bound: Duration,
+) -> Option<Result<Released, String>> {
     let ended = tokio::time::timeout(bound, hook.join_next()).await.ok()??;
     Some(ended.unwrap().map_err(|error| format!("{error}: {}", std::error::Error::source(&error).unwrap())))
 }

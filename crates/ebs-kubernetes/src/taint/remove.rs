@@ -97,7 +97,8 @@ impl Remover {
                 return;
             }
             self.say(&attempt, &mut said);
-            let is_eager = Instant::now() < self.eager_until && !matches!(&attempt, Attempt::Failed(f) if f.is_denied());
+            let is_eager =
+                Instant::now() < self.eager_until && !matches!(&attempt, Attempt::Failed(f) if f.is_denied());
             let longest = if is_eager { LONGEST } else { SELDOM };
             self.pause(wait.min(longest), changes).await;
             wait = (wait * 3 / 2).min(longest);
@@ -118,7 +119,12 @@ impl Remover {
             match self.patch(&removal).await {
                 Ok(()) => {
                     let remaining = removal.remaining();
-                    tracing::info!(node = self.node, taint = self.key, remaining, "start-up taint removed: the driver is registered");
+                    tracing::info!(
+                        node = self.node,
+                        taint = self.key,
+                        remaining,
+                        "start-up taint removed: the driver is registered"
+                    );
                     return Attempt::Gone;
                 }
                 Err(failure) if matches!(failure.kind, FailureKind::Stale | FailureKind::NotFound) => {}

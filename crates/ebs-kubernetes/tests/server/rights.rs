@@ -8,7 +8,9 @@ use http::Request;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::support::{BOUND, NODES, TAINT, connect, make_node, node_account, register, shared, taint, taints, unique, until_taints};
+use crate::support::{
+    BOUND, NODES, TAINT, connect, make_node, node_account, register, shared, taint, taints, unique, until_taints,
+};
 
 const PODS: &str = "/api/v1/namespaces/kube-system/pods";
 const ACCOUNT: &str = "/api/v1/namespaces/kube-system/serviceaccounts/ebs-csi-node-sa";
@@ -67,7 +69,11 @@ impl Speaker {
 /// Waits until the policy is in force: the server reads it from its own watch.
 async fn in_force(speaker: &Speaker, path: &str) -> anyhow::Result<()> {
     let probe = async {
-        while speaker.merge(&format!("{path}?dryRun=All"), &json!({ "metadata": { "labels": { "probe": "x" } } })).await.is_ok() {
+        while speaker
+            .merge(&format!("{path}?dryRun=All"), &json!({ "metadata": { "labels": { "probe": "x" } } }))
+            .await
+            .is_ok()
+        {
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         }
     };

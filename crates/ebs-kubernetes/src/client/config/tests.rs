@@ -92,7 +92,8 @@ fn what_is_missing_or_broken_of_a_pod_is_named() {
 async fn the_token_file_of_a_kubeconfig_is_relative_to_it_and_gives_way_to_a_token() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("kubeconfig");
-    for (user, has_file) in [("tokenFile: token", true), ("tokenFile: token, token: abc", false), ("token: abc", false)] {
+    for (user, has_file) in [("tokenFile: token", true), ("tokenFile: token, token: abc", false), ("token: abc", false)]
+    {
         let text = format!(
             "{{apiVersion: v1, kind: Config, clusters: [{{name: c, cluster: {{server: 'http://127.0.0.1:1'}}}}], \
              users: [{{name: u, user: {{{user}}}}}], contexts: [{{name: x, context: {{cluster: c, user: u}}}}], current-context: x}}"
