@@ -183,7 +183,7 @@ async fn a_watch_that_has_died_silently_is_noticed() {
 
 /// While an attempt hangs, the watch goes on: a Node that is gone meanwhile is seen.
 ///
-/// Rule: runtime.md R-13 (ours)
+/// Rule: runtime.md R-13
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_hangs_does_not_hold_up_the_watch() {
     let api = Scene::api();

@@ -131,7 +131,7 @@ async fn the_node_account_removes_the_taint_of_its_own_node_and_changes_nothing_
 
 /// A token of that account that is bound to no pod says of no node that it is its own, and changes none.
 ///
-/// Rule: D-42 (ours)
+/// Rule: D-42
 #[tokio::test]
 async fn a_token_of_the_node_account_without_a_node_changes_no_node() -> anyhow::Result<()> {
     let api = shared().await?;
