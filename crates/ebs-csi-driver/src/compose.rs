@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 use tonic::service::Routes;
 
 use crate::cli::{NodeSettings, Settings};
+use crate::environment::environment;
 use crate::machine::{Sources, Whereabouts};
 use crate::observers::{Counting, Detaches, EXPECTED_ACTIONS, NodeVolumes};
 use crate::version::VERSION;
@@ -181,9 +182,4 @@ fn mounter_config(node: &NodeSettings, metadata: &NodeMetadata) -> MounterConfig
         xen: ebs_types::is_xen(&metadata.instance_type),
         ..MounterConfig::new(&node.state_dir)
     }
-}
-
-/// An environment variable; empty is the same as absent.
-pub(crate) fn environment(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
 }

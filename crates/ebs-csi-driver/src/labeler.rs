@@ -9,7 +9,7 @@ use ebs_telemetry::{Metrics, MetricsConfig, Pages};
 use tokio::task::JoinSet;
 
 use crate::cli::LabelerSettings;
-use crate::compose::environment;
+use crate::environment::environment;
 use crate::kubernetes;
 use crate::machine::Sources;
 use crate::observers::Counting;

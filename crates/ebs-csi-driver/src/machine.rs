@@ -8,10 +8,12 @@ use ebs_kubernetes::{Cluster, NodeMetadataError, NodeSource};
 use ebs_metadata::{Imds, Machine, NoMetadata, Source, SourceKind, Unusable};
 use ebs_types::DriverName;
 
-use crate::compose::environment;
+use crate::environment::environment;
 
-/// How often a machine that is no EC2 instance is asked again whether it is one.
-const DOUBT: Duration = Duration::from_mins(1);
+/// A machine that is no EC2 instance is asked again whether it is one after so long, then after ever longer pauses.
+const FIRST_DOUBT: Duration = Duration::from_secs(5);
+/// The longest of these pauses.
+const LAST_DOUBT: Duration = Duration::from_mins(2);
 
 /// Where metadata comes from.
 #[derive(Debug, Clone)]
@@ -28,7 +30,10 @@ pub(crate) enum Whereabouts {
     Region(String),
     Instance(Arc<Machine>),
     /// No EC2 instance: its name, and what it is instead.
-    Foreign { name: String, what: String },
+    Foreign {
+        name: String,
+        what: String,
+    },
 }
 
 impl Whereabouts {
@@ -99,8 +104,10 @@ impl Sources {
     /// Ends when a machine that is no EC2 instance proves to be one: some clusters' provider ids do not tell, and the metadata
     /// service was away.
     pub(crate) async fn until_instance(self) -> anyhow::Error {
+        let mut pause = FIRST_DOUBT;
         loop {
-            tokio::time::sleep(DOUBT).await;
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LAST_DOUBT);
             if let Ok(machine) = Machine::find(self.list(), environment("AWS_REGION")).await {
                 let instance = machine.metadata().node.to_string();
                 return anyhow::anyhow!(

@@ -29,7 +29,10 @@ struct Place {
     sim: Server,
     control: Control,
     kube: Arc<SharedKubeApi>,
+    /// Of the administrator.
     kubeconfig: PathBuf,
+    /// With the rights that docs/kubernetes.md names, and no others.
+    labelers: PathBuf,
     namespace: String,
     dir: tempfile::TempDir,
 }
@@ -42,8 +45,9 @@ impl Place {
         let kube = KubeApi::shared().await?;
         let namespace = format!("labeler-{name}");
         kube.create("/api/v1/namespaces", &json!({ "metadata": { "name": namespace } })).await?;
-        let kubeconfig = kube.kubeconfig(Who::Admin)?;
-        Ok(Self { sim, control, kube, kubeconfig, namespace, dir })
+        kube.apply(&rights(&namespace)).await.context("the labeler's rights")?;
+        let (kubeconfig, labelers) = (kube.kubeconfig(Who::Admin)?, kube.kubeconfig(Who::User(&namespace))?);
+        Ok(Self { sim, control, kube, kubeconfig, labelers, namespace, dir })
     }
 
     /// Starts the driver in a mode, with the simulator's environment and this over it.
@@ -51,7 +55,8 @@ impl Place {
         let mut all: BTreeMap<String, String> = self.sim.env();
         all.insert("POD_NAMESPACE".to_owned(), self.namespace.clone());
         all.extend(env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-        let kubeconfig = format!("--kubeconfig={}", self.kubeconfig.display());
+        let kubeconfig = if args.contains(&"metadataLabeler") { &self.labelers } else { &self.kubeconfig };
+        let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
         let args = args.iter().copied().chain([kubeconfig.as_str(), "--v=4"]);
         Process::spawn(ProcessSpec {
             name: name.to_owned(),
@@ -148,7 +153,9 @@ impl Place {
         let seen = tokio::time::timeout(BOUND, seen).await;
         match seen {
             Ok(seen) => seen,
-            Err(_) => bail!("{node} has {:?} and not {wanted:?}; the logs end:\n{}", self.labels(node).await?, self.logs()),
+            Err(_) => {
+                bail!("{node} has {:?} and not {wanted:?}; the logs end:\n{}", self.labels(node).await?, self.logs())
+            }
         }
     }
 
@@ -197,6 +204,43 @@ impl Place {
         self.sim.engine().least_rights().check().map_err(anyhow::Error::msg)?;
         self.sim.shutdown().await.context("stop the simulator")
     }
+}
+
+/// The rights of the account that is named like its namespace.
+fn rights(name: &str) -> String {
+    format!(
+        r#"apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {name}
+rules:
+  - {{ apiGroups: [""], resources: [nodes], verbs: [list, watch, patch] }}
+  - {{ apiGroups: [""], resources: [persistentvolumes], verbs: [list, watch] }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: {name}
+roleRef: {{ apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {name} }}
+subjects: [{{ apiGroup: rbac.authorization.k8s.io, kind: User, name: {name} }}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: labeler
+  namespace: {name}
+rules:
+  - {{ apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, create, update] }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: labeler
+  namespace: {name}
+roleRef: {{ apiGroup: rbac.authorization.k8s.io, kind: Role, name: labeler }}
+subjects: [{{ apiGroup: rbac.authorization.k8s.io, kind: User, name: {name} }}]
+"#
+    )
 }
 
 fn tail(path: &Path) -> String {
@@ -324,7 +368,10 @@ async fn a_labeler_without_kubernetes_says_what_it_needs() -> anyhow::Result<()>
     })?;
     let code = process.wait(BOUND).await?.code();
     let output = process.output()?;
-    ensure!(code == Some(1) && output.contains("KUBERNETES_SERVICE_HOST") && output.contains("--kubeconfig"), "{code:?} {output}");
+    ensure!(
+        code == Some(1) && output.contains("KUBERNETES_SERVICE_HOST") && output.contains("--kubeconfig"),
+        "{code:?} {output}"
+    );
     Ok(())
 }
 
@@ -424,4 +471,30 @@ async fn a_machine_that_is_no_instance_idles_and_says_so() -> anyhow::Result<()>
     ensure!(output.contains("no EC2 instance") && output.contains("mi-0123456789abcdef0"), "{output}");
     stopped(served.process).await?;
     place.finish(&["foreign-one"], &[]).await
+}
+
+/// A machine that its Node does not show as an instance, and whose metadata service comes only now, ends with 1, so that it is started anew
+/// as that instance's node.
+///
+/// Rule: runtime.md R-18 (ours)
+#[tokio::test]
+async fn a_machine_that_is_an_instance_after_all_is_started_anew() -> anyhow::Result<()> {
+    let place = Place::new("late").await?;
+    place.node("late-one", "k3s://late-one").await?;
+    let address = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    let endpoint = format!("http://{address}");
+    let away = [("AWS_EC2_METADATA_SERVICE_ENDPOINT", endpoint.as_str())];
+    let mut served = Served::start(&place, "late-one", "imds,kubernetes", &away).await?;
+    ensure!(served.info().await?.accessible_topology.is_none(), "{:?}", served.info().await?);
+    let mut config = ServerConfig::new(place.dir.path().join("late"));
+    config.imds_listen = address;
+    let comes = Server::start(config).await.context("start the metadata service")?;
+    let status = served.process.wait(BOUND).await?;
+    let output = served.process.output()?;
+    ensure!(
+        status.code() == Some(1) && output.contains("is the EC2 instance") && output.contains("after all"),
+        "{status:?}\n{output}"
+    );
+    comes.shutdown().await?;
+    place.finish(&["late-one"], &[]).await
 }

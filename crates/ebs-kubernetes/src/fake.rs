@@ -162,16 +162,23 @@ impl State {
             Ask::Patch => self.patch(path, body),
             Ask::List => {
                 let of = format!("{path}/");
-                let items: Vec<&Value> = self.objects.range(of.clone()..).map_while(|(at, object)| {
-                    at.starts_with(&of).then_some((at, object))
-                }).filter(|(at, _)| query.name.as_ref().is_none_or(|name| at.ends_with(&format!("/{name}")))).map(|(_, object)| object).collect();
+                let items: Vec<&Value> = self
+                    .objects
+                    .range(of.clone()..)
+                    .map_while(|(at, object)| at.starts_with(&of).then_some((at, object)))
+                    .filter(|(at, _)| query.name.as_ref().is_none_or(|name| at.ends_with(&format!("/{name}"))))
+                    .map(|(_, object)| object)
+                    .collect();
                 let begin = query.from.min(items.len());
                 let end = query.limit.map_or(items.len(), |limit| (begin + limit).min(items.len()));
                 let mut metadata = json!({ "resourceVersion": self.version.to_string() });
                 if end < items.len() {
                     metadata["continue"] = json!(end.to_string());
                 }
-                whole(200, &json!({ "kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items[begin..end] }))
+                whole(
+                    200,
+                    &json!({ "kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items[begin..end] }),
+                )
             }
             Ask::Watch => {
                 let (sender, receiver) = mpsc::unbounded_channel();
@@ -247,7 +254,8 @@ fn whole(code: u16, body: &Value) -> Response<FakeBody> {
 }
 
 fn status(code: u16, message: &str) -> Response<FakeBody> {
-    whole(code, &json!({ "kind": "Status", "status": "Failure", "code": code, "message": message, "reason": "Fake" }))
+    let reason = if code == 404 { "NotFound" } else { "Fake" };
+    whole(code, &json!({ "kind": "Status", "status": "Failure", "code": code, "message": message, "reason": reason }))
 }
 
 impl Service<Request<Body>> for FakeApi {

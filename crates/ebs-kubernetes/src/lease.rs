@@ -231,8 +231,7 @@ impl<S: LeaseStore> Election<S> {
             return Ok(Attempt::Held);
         }
         let read = self.store.get().await;
-        let read =
-            read.map_err(|source| LeaseError::Read { name: self.config.name.clone(), source })?;
+        let read = read.map_err(|source| LeaseError::Read { name: self.config.name.clone(), source })?;
         let Some(lease) = read else {
             self.write(self.fresh()).await?;
             return Ok(Attempt::Held);

@@ -17,7 +17,7 @@ pub use error::NodeMetadataError;
 pub use provider_id::{ProviderIdError, node_of};
 
 pub(crate) use facts::described_instance;
-pub(crate) use view::{LabelKeys, NodeView};
+pub(crate) use view::{LabelKeys, NodeView, kept};
 
 use facts::Facts;
 

@@ -74,7 +74,11 @@ impl PreStop {
     pub async fn wait(&self) -> Result<Released, PreStopError> {
         match self.draining().await? {
             Some(reason) => {
-                tracing::info!(node = self.node, reason, "the node is being drained: waiting for the detachment of its volumes");
+                tracing::info!(
+                    node = self.node,
+                    reason,
+                    "the node is being drained: waiting for the detachment of its volumes"
+                );
             }
             None => {
                 tracing::info!(node = self.node, "the node is not being drained: nothing to wait for");

@@ -97,7 +97,10 @@ impl Machine {
             match source.read().await {
                 Ok(metadata) => {
                     for failure in &failures {
-                        tracing::warn!(reason = SourceError::chain(failure), "a metadata source does not know this machine");
+                        tracing::warn!(
+                            reason = SourceError::chain(failure),
+                            "a metadata source does not know this machine"
+                        );
                     }
                     let metadata = Arc::new(in_region(metadata, region.as_deref()));
                     let known = Mutex::new(Known { metadata, by });
@@ -140,7 +143,10 @@ impl Machine {
         match source.refresh(&metadata).await {
             Ok(fresh) => self.accept(fresh, by).unwrap_or(metadata),
             Err(failure) => {
-                tracing::warn!(reason = failure.chain(), "what may have changed of this machine could not be read again");
+                tracing::warn!(
+                    reason = failure.chain(),
+                    "what may have changed of this machine could not be read again"
+                );
                 self.metadata()
             }
         }

@@ -37,7 +37,9 @@ impl IdleNode {
         let Self { name, what } = self;
         status(
             Meaning::FailedPrecondition,
-            format!("node {name} is no EC2 instance ({what}), so no EBS volume can be attached to it: run the pod on a node that is one"),
+            format!(
+                "node {name} is no EC2 instance ({what}), so no EBS volume can be attached to it: run the pod on a node that is one"
+            ),
         )
     }
 }

@@ -86,8 +86,12 @@ mod tests {
     /// Rule: runtime.md 8
     #[test]
     fn volumes_besides_the_root_and_the_persistent_ones_are_counted() {
-        let devices =
-            [("/dev/xvda", Some("vol-0a")), ("/dev/sdb", Some("vol-0b")), ("/dev/sdc", Some("vol-0c")), ("/dev/sdd", None)];
+        let devices = [
+            ("/dev/xvda", Some("vol-0a")),
+            ("/dev/sdb", Some("vol-0b")),
+            ("/dev/sdc", Some("vol-0c")),
+            ("/dev/sdd", None),
+        ];
         let instance = instance(Some("/dev/xvda"), &devices);
         let counted = |persistent: &[&str]| counted(&instance, persistent).unwrap();
         assert_eq!(counted(&[]), ("3".to_owned(), "2".to_owned()));

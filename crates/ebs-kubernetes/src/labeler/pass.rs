@@ -54,7 +54,11 @@ impl<E: Ec2> Labeler<E> {
                     self.write(changes, &mut passed).await;
                 }
                 Err(error) => {
-                    tracing::warn!(reason = chain(&error), nodes = chunk.len(), "EC2 could not be asked for the instances of nodes; again later");
+                    tracing::warn!(
+                        reason = chain(&error),
+                        nodes = chunk.len(),
+                        "EC2 could not be asked for the instances of nodes; again later"
+                    );
                     passed.failed += chunk.len();
                     let mut roster = self.watched.roster();
                     chunk.iter().for_each(|due| roster.failed(&due.node));

@@ -141,10 +141,12 @@ impl Roster {
         let uid = node.metadata.uid.clone().unwrap_or_default();
         let (interfaces, volumes) = (label(&self.keys.interfaces), label(&self.keys.volumes));
         let now = Instant::now();
-        let fresh = |due, failures| Entry { uid: uid.clone(), instance: instance.clone(), interfaces, volumes, due, failures };
+        let fresh =
+            |due, failures| Entry { uid: uid.clone(), instance: instance.clone(), interfaces, volumes, due, failures };
         Some(match self.nodes.get(node.name()) {
             Some(known) if known.uid == uid && known.instance == instance => {
-                let is_as_known = known.interfaces == label(&self.keys.interfaces) && known.volumes == label(&self.keys.volumes);
+                let is_as_known =
+                    known.interfaces == label(&self.keys.interfaces) && known.volumes == label(&self.keys.volumes);
                 let due = if is_as_known { known.due } else { known.due.min(now + self.times.drift) };
                 fresh(due, known.failures)
             }
@@ -166,7 +168,12 @@ impl Roster {
 
     /// What a node's labels should be changed to; `None` when they are right, or it is not the same node any more. Either way it
     /// has been looked at.
-    pub(super) fn described(&mut self, due: &Due, described: &Described, persistent: &HashSet<VolumeId>) -> Option<Change> {
+    pub(super) fn described(
+        &mut self,
+        due: &Due,
+        described: &Described,
+        persistent: &HashSet<VolumeId>,
+    ) -> Option<Change> {
         let next = Instant::now() + self.times.refresh;
         let entry = self.nodes.get_mut(&due.node).filter(|entry| entry.instance == due.instance)?;
         let values = described.values(persistent);

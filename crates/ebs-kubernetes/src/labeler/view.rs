@@ -3,31 +3,34 @@
 use ebs_types::{DriverName, VolumeId};
 use k8s_openapi::ClusterResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+
+use crate::node_metadata::kept;
 
 /// A PersistentVolume: which volume it stands for.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(crate) struct VolumeView {
+    #[serde(deserialize_with = "kept")]
     pub(crate) metadata: ObjectMeta,
     #[serde(default)]
     pub(crate) spec: VolumeSpecView,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct VolumeSpecView {
     pub(crate) csi: Option<CsiView>,
     pub(crate) aws_elastic_block_store: Option<InTreeView>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct CsiView {
     pub(crate) driver: String,
     pub(crate) volume_handle: String,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct InTreeView {
     #[serde(rename = "volumeID")]
@@ -86,7 +89,8 @@ mod tests {
     /// Rule: runtime.md R-6c
     #[test]
     fn ids_are_compared_without_what_stands_before_them() {
-        let csi = |driver, handle| volume(json!({ "csi": { "driver": driver, "volumeHandle": handle, "fsType": "xfs" } }));
+        let csi =
+            |driver, handle| volume(json!({ "csi": { "driver": driver, "volumeHandle": handle, "fsType": "xfs" } }));
         let in_tree = |id| volume(json!({ "awsElasticBlockStore": { "volumeID": id, "fsType": "ext4" } }));
         assert_eq!(csi("ebs.csi.aws.com", "vol-0abc").as_deref(), Some("vol-0abc"));
         assert_eq!(csi("ebs.csi.aws.com", "aws://us-west-2a/vol-0abc").as_deref(), Some("vol-0abc"));

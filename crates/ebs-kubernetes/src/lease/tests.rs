@@ -79,9 +79,13 @@ impl LeaseStore for Way {
 
     async fn replace(&self, lease: &Lease) -> Result<Lease, Failure> {
         self.admitted().await?;
-        let is_current = self.server.lease.lock().unwrap().as_ref().is_some_and(|current| {
-            current.metadata.resource_version == lease.metadata.resource_version
-        });
+        let is_current = self
+            .server
+            .lease
+            .lock()
+            .unwrap()
+            .as_ref()
+            .is_some_and(|current| current.metadata.resource_version == lease.metadata.resource_version);
         if is_current { Ok(self.stored(lease)) } else { Err(refused(409, "Conflict")) }
     }
 }

@@ -11,7 +11,9 @@ use crate::Failure;
 #[derive(Debug, thiserror::Error)]
 pub enum NodeMetadataError {
     /// Which Node is this machine's?
-    #[error("CSI_NODE_NAME is not set: it must be the name of this machine's Node (the chart takes it from spec.nodeName)")]
+    #[error(
+        "CSI_NODE_NAME is not set: it must be the name of this machine's Node (the chart takes it from spec.nodeName)"
+    )]
     NoName,
     /// There is no way to ask.
     #[error("there is no Kubernetes to ask: {reason}")]
@@ -52,7 +54,9 @@ pub enum NodeMetadataError {
         source: ProviderIdError,
     },
     /// A label that the cloud controller manager or the kubelet writes.
-    #[error("the Node {node} has no label {label}: the cluster's cloud controller manager writes it, or label the Node by hand")]
+    #[error(
+        "the Node {node} has no label {label}: the cluster's cloud controller manager writes it, or label the Node by hand"
+    )]
     MissingLabel {
         /// The Node.
         node: String,
@@ -98,7 +102,9 @@ impl NodeMetadataError {
     pub(super) fn may_pass(&self) -> bool {
         match self {
             Self::ProviderId { source, .. } => *source == ProviderIdError::Empty,
-            Self::Unread { .. } | Self::MissingLabel { .. } | Self::NotLabelled { .. } | Self::NoSuchNode { .. } => true,
+            Self::Unread { .. } | Self::MissingLabel { .. } | Self::NotLabelled { .. } | Self::NoSuchNode { .. } => {
+                true
+            }
             Self::NoName | Self::NoCluster { .. } | Self::NoAnswer { .. } | Self::BadLabel { .. } => false,
         }
     }

@@ -43,8 +43,8 @@ impl Counts {
 /// without any of them assumes one interface and no other volume; `metadata-labeler` insists on one of the two pairs.
 pub(super) fn facts(node: &NodeView, driver: &DriverName, kind: SourceKind) -> Result<Facts, NodeMetadataError> {
     let name = || node.name().to_owned();
-    let id = node_of(&node.spec.provider_id)
-        .map_err(|source| NodeMetadataError::ProviderId { node: name(), source })?;
+    let id =
+        node_of(&node.spec.provider_id).map_err(|source| NodeMetadataError::ProviderId { node: name(), source })?;
     let required = |label: &'static str| {
         node.label(label)
             .filter(|value| !value.is_empty())
@@ -52,8 +52,11 @@ pub(super) fn facts(node: &NodeView, driver: &DriverName, kind: SourceKind) -> R
     };
     let instance_type = required(INSTANCE_TYPE)?;
     let region = required(REGION)?.to_owned();
-    let zone = ZoneName::parse(required(ZONE)?)
-        .map_err(|source| NodeMetadataError::BadLabel { node: name(), label: ZONE, source })?;
+    let zone = ZoneName::parse(required(ZONE)?).map_err(|source| NodeMetadataError::BadLabel {
+        node: name(),
+        label: ZONE,
+        source,
+    })?;
     let sagemaker = Counts::of(node, SAGEMAKER_INTERFACES, SAGEMAKER_VOLUMES);
     let keys = LabelKeys::of(driver);
     let labeler = Counts::of(node, &keys.interfaces, &keys.volumes);

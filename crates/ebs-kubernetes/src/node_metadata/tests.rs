@@ -64,7 +64,8 @@ impl OneNode {
                 if *state.hangs.lock().unwrap() {
                     std::future::pending::<()>().await;
                 }
-                let node = state.node.lock().unwrap().clone().filter(|_| request.uri().path() == "/api/v1/nodes/node-1");
+                let node =
+                    state.node.lock().unwrap().clone().filter(|_| request.uri().path() == "/api/v1/nodes/node-1");
                 let status = json!({ "kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound", "message": "no" });
                 let (code, body) = node.map_or((404, status), |node| (200, node));
                 let body = Body::from(serde_json::to_vec(&body).expect("plain data"));

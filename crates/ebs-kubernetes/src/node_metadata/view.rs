@@ -1,18 +1,21 @@
 //! What the driver reads of Node objects: a small part of them, so that what a watch or a list holds is small too.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::ClusterResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer};
 
 /// A Node: its labels and its provider id.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(crate) struct NodeView {
+    #[serde(deserialize_with = "kept")]
     pub(crate) metadata: ObjectMeta,
     #[serde(default)]
     pub(crate) spec: NodeSpecView,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct NodeSpecView {
     #[serde(rename = "providerID")]
@@ -57,6 +60,20 @@ impl LabelKeys {
     pub(crate) fn of(driver: &ebs_types::DriverName) -> Self {
         Self { interfaces: format!("{driver}/enis-count"), volumes: format!("{driver}/non-csi-ebs-volumes-count") }
     }
+}
+
+/// Of an object's metadata: name, uid, version and labels. Who wrote which field takes more memory than all the rest.
+pub(crate) fn kept<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Kept {
+        name: Option<String>,
+        uid: Option<String>,
+        resource_version: Option<String>,
+        labels: Option<BTreeMap<String, String>>,
+    }
+    let Kept { name, uid, resource_version, labels } = Kept::deserialize(deserializer)?;
+    Ok(ObjectMeta { name, uid, resource_version, labels, ..ObjectMeta::default() })
 }
 
 impl k8s_openapi::Resource for NodeView {

@@ -48,11 +48,7 @@ struct Listed {
 
 impl Attachments {
     pub(super) fn new(cluster: &Cluster, node: &str, driver: &DriverName) -> Self {
-        Self {
-            api: Api::all(cluster.client()),
-            node: node.to_owned(),
-            driver: driver.as_str().to_owned(),
-        }
+        Self { api: Api::all(cluster.client()), node: node.to_owned(), driver: driver.as_str().to_owned() }
     }
 
     /// Waits until a list shows none.
@@ -65,7 +61,11 @@ impl Attachments {
                 Ok(listed) => {
                     if said != Some(listed.own.len()) {
                         said = Some(listed.own.len());
-                        tracing::info!(node = self.node, attached = listed.own.len(), "volumes of this driver are attached");
+                        tracing::info!(
+                            node = self.node,
+                            attached = listed.own.len(),
+                            "volumes of this driver are attached"
+                        );
                     }
                     let watched = tokio::time::timeout(LIST_AGAIN, self.watch(listed)).await;
                     // The time to list again is no failure.

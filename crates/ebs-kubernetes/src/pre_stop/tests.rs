@@ -21,7 +21,7 @@ fn attachment(attacher: &str, node: &str) -> Value {
 fn draining() -> FakeApi {
     let api = FakeApi::default();
     api.put(NODES, NODE, node(Some("karpenter.sh/disrupted")));
-    for n in 0..1200 {
+    for n in 0..600 {
         api.put(ATTACHMENTS, &format!("other-node-{n}"), attachment("ebs.csi.aws.com", "node-b"));
     }
     api.put(ATTACHMENTS, "other-driver", attachment("efs.csi.aws.com", NODE));
@@ -36,7 +36,10 @@ fn hook(api: &FakeApi) -> JoinSet<Result<Released, PreStopError>> {
     hook
 }
 
-async fn ended(hook: &mut JoinSet<Result<Released, PreStopError>>, bound: Duration) -> Option<Result<Released, String>> {
+async fn ended(
+    hook: &mut JoinSet<Result<Released, PreStopError>>,
+    bound: Duration,
+) -> Option<Result<Released, String>> {
     let ended = tokio::time::timeout(bound, hook.join_next()).await.ok()??;
     Some(ended.unwrap().map_err(|error| format!("{error}: {}", std::error::Error::source(&error).unwrap())))
 }
@@ -68,10 +71,10 @@ async fn a_drained_node_is_held_until_the_last_volume_of_this_driver_is_detached
             None => api.delete(NODES, NODE),
         }
         let mut hook = hook(&api);
-        assert_eq!(ended(&mut hook, Duration::from_secs(120)).await, None, "{taint:?}");
+        assert_eq!(ended(&mut hook, Duration::from_secs(35)).await, None, "{taint:?}");
         api.put(ATTACHMENTS, "late", attachment("ebs.csi.aws.com", NODE));
         api.delete(ATTACHMENTS, "ours");
-        assert_eq!(ended(&mut hook, Duration::from_secs(60)).await, None, "one came while another one went");
+        assert_eq!(ended(&mut hook, Duration::from_secs(25)).await, None, "one came while another one went");
         api.delete(ATTACHMENTS, "late");
         assert_eq!(ended(&mut hook, Duration::from_secs(2)).await, Some(Ok(Released::Detached)));
     }

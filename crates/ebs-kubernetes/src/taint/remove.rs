@@ -97,7 +97,8 @@ impl Remover {
                 return;
             }
             self.say(&attempt, &mut said);
-            let is_eager = Instant::now() < self.eager_until && !matches!(&attempt, Attempt::Failed(f) if f.is_denied());
+            let is_eager =
+                Instant::now() < self.eager_until && !matches!(&attempt, Attempt::Failed(f) if f.is_denied());
             let longest = if is_eager { LONGEST } else { SELDOM };
             self.pause(wait.min(longest), changes).await;
             wait = (wait * 3 / 2).min(longest);
@@ -115,14 +116,20 @@ impl Remover {
             Err(failure) => return Attempt::Failed(failure),
         }
         for _ in 0..READS {
-            match self.patch(&removal).await {
+            let failure = match self.patch(&removal).await {
                 Ok(()) => {
-                    let remaining = removal.remaining();
-                    tracing::info!(node = self.node, taint = self.key, remaining, "start-up taint removed: the driver is registered");
+                    tracing::info!(
+                        node = self.node,
+                        taint = self.key,
+                        remaining = removal.remaining(),
+                        "start-up taint removed: the driver is registered"
+                    );
                     return Attempt::Gone;
                 }
-                Err(failure) if matches!(failure.kind, FailureKind::Stale | FailureKind::NotFound) => {}
-                Err(failure) => return Attempt::Failed(failure),
+                Err(failure) => failure,
+            };
+            if !matches!(failure.kind, FailureKind::Stale | FailureKind::NotFound) {
+                return Attempt::Failed(failure);
             }
             match self.nodes.get_opt(&self.node).await {
                 Ok(None) => return Attempt::Gone,
@@ -130,6 +137,10 @@ impl Remover {
                     None => return Attempt::Gone,
                     // Another Node of that name: whether the driver is registered there is another question.
                     Some(next) if next.uid != removal.uid => return Attempt::Changing,
+                    // Nothing has changed: it was not the patch's own test that failed. Policies refuse with the same code.
+                    Some(next) if next == removal => {
+                        return Attempt::Failed(Failure { kind: FailureKind::Denied, ..failure });
+                    }
                     Some(next) => removal = next,
                 },
                 Err(error) => return Attempt::Failed(Failure::of(&error)),

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use ebs_kubernetes::{Cluster, ClusterOptions, Failure, InCluster};
-use ebs_testkit::kube_api::Who;
+use ebs_testkit::kube_api::{KubeApi, Who};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::Api;
 use serde_json::json;
@@ -57,5 +57,30 @@ async fn a_server_of_another_authority_is_not_spoken_to() -> anyhow::Result<()> 
     let nodes: Api<Node> = Api::all(connect(&path).await?.client());
     let failure = nodes.get_opt("any").await.err().map(|error| Failure::of(&error).to_string());
     ensure!(failure.as_ref().is_some_and(|said| said.contains("certificate")), "{failure:?}");
+    Ok(())
+}
+
+/// An API server that a test has started is gone with its etcd and its files when the test is over, also when it was stopped in
+/// the middle of its work.
+///
+/// Rule: own rule (tests)
+#[tokio::test]
+async fn an_api_server_of_a_test_leaves_no_process_and_no_files() -> anyhow::Result<()> {
+    let api = KubeApi::start().await?;
+    let files = api.ca_file().parent().context("a directory")?.to_owned();
+    let names_it = || -> anyhow::Result<usize> {
+        let mut found = 0;
+        for entry in fs::read_dir("/proc")? {
+            // Processes come and go.
+            let Ok(command) = fs::read(entry?.path().join("cmdline")) else { continue };
+            found += usize::from(String::from_utf8_lossy(&command).contains(&files.display().to_string()));
+        }
+        Ok(found)
+    };
+    ensure!(names_it()? == 2, "{} processes", names_it()?);
+    api.pause()?;
+    drop(api);
+    ensure!(names_it()? == 0, "{} processes are left", names_it()?);
+    ensure!(!files.exists(), "{} is left", files.display());
     Ok(())
 }

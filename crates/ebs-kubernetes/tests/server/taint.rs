@@ -27,7 +27,8 @@ async fn set_taints(api: &KubeApi, node: &str, keys: &[&str]) -> anyhow::Result<
 
 /// Rule: see `the_taint_goes_when_the_driver_is_registered_with_its_count_and_not_before`
 #[tokio::test]
-async fn a_real_node_loses_its_start_up_taint_when_the_driver_is_registered_and_keeps_the_others() -> anyhow::Result<()> {
+async fn a_real_node_loses_its_start_up_taint_when_the_driver_is_registered_and_keeps_the_others() -> anyhow::Result<()>
+{
     let api = shared().await?;
     let name = unique("taint");
     let node = make_node(&api, &name, &[taint("b"), taint(TAINT), taint("a")]).await?;

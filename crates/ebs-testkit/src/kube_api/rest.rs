@@ -82,9 +82,7 @@ impl Rest {
             .header("host", self.address.to_string())
             .header("authorization", format!("Bearer {}", self.token));
         let request = match body {
-            Some((kind, body)) => {
-                request.header("content-type", kind).body(Full::new(Bytes::from(body)))?
-            }
+            Some((kind, body)) => request.header("content-type", kind).body(Full::new(Bytes::from(body)))?,
             None => request.body(Full::default())?,
         };
         let answer = send.send_request(request).await.context("send the request")?;

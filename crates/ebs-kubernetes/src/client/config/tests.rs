@@ -92,7 +92,8 @@ fn what_is_missing_or_broken_of_a_pod_is_named() {
 async fn the_token_file_of_a_kubeconfig_is_relative_to_it_and_gives_way_to_a_token() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("kubeconfig");
-    for (user, has_file) in [("tokenFile: token", true), ("tokenFile: token, token: abc", false), ("token: abc", false)] {
+    for (user, has_file) in [("tokenFile: token", true), ("tokenFile: token, token: abc", false), ("token: abc", false)]
+    {
         let text = format!(
             "{{apiVersion: v1, kind: Config, clusters: [{{name: c, cluster: {{server: 'http://127.0.0.1:1'}}}}], \
              users: [{{name: u, user: {{{user}}}}}], contexts: [{{name: x, context: {{cluster: c, user: u}}}}], current-context: x}}"
@@ -137,7 +138,7 @@ async fn a_call_names_the_program_and_carries_the_token() {
     let user_agent = "aws-ebs-csi-driver/v1.2.3".to_owned();
     let options = ClusterOptions { kubeconfig: Some(path), in_cluster: InCluster::default(), user_agent };
     let nodes: Api<Node> = Api::all(Cluster::connect(&options).await.unwrap().client());
-    assert!(nodes.get_opt("a").await.unwrap().is_none());
+    assert!(nodes.get("a").await.is_err());
     let request = tokio::time::timeout(Duration::from_secs(60), requests.join_next()).await.unwrap().unwrap().unwrap();
     assert!(request.contains("user-agent: aws-ebs-csi-driver/v1.2.3"), "{request}");
     assert!(request.contains("authorization: bearer made-up"), "{request}");

@@ -48,8 +48,8 @@ proptest! {
             prop_assert_eq!(after["spec"]["taints"].is_null(), others.is_empty());
             prop_assert_eq!(&after["spec"]["podCIDR"], &before["spec"]["podCIDR"]);
             // What it leaves needs no second patch.
-            let left = NodeTaints { uid: "u".to_owned(), taints: left };
-            prop_assert!(left.removal(KEY).is_none());
+            let again = NodeTaints { uid: "u".to_owned(), taints: left }.removal(KEY);
+            prop_assert!(again.is_none());
         }
     }
 
@@ -63,7 +63,8 @@ proptest! {
     ) {
         if let Some(removal) = (NodeTaints { uid: "u".to_owned(), taints: seen.clone() }).removal(KEY) {
             prop_assert_eq!(apply(&removal.patch(), &node("u", &now)).is_some(), now == seen);
-            prop_assert!(apply(&removal.patch(), &node("later", &seen)).is_none());
+            let on_another = apply(&removal.patch(), &node("later", &seen));
+            prop_assert!(on_another.is_none());
         }
     }
 }
