@@ -50,7 +50,7 @@ pub(crate) async fn run(settings: &LabelerSettings, mut signals: Signals) -> any
         let signal = signals.next().await;
         tracing::info!(signal, "stopping: the lease is given back");
     };
-    ebs_kubernetes::label_nodes(connections, ec2, counting, options, stop).await?;
+    Box::pin(ebs_kubernetes::label_nodes(connections, ec2, counting, options, stop)).await?;
     tracing::info!("stopped");
     Ok(())
 }

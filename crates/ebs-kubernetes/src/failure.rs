@@ -64,7 +64,7 @@ impl From<Error> for Failure {
 }
 
 /// The error and its causes. The client's errors repeat their causes: what has been said is not said again.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

@@ -23,6 +23,7 @@ use tokio::time::Instant;
 pub use store::{LeaseApi, LeaseStore};
 
 use crate::Failure;
+use crate::failure::chain;
 
 /// How a lease is held.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -302,17 +303,6 @@ fn holder(lease: &Lease) -> &str {
 fn lasts(lease: &Lease, otherwise: Duration) -> Duration {
     let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
     seconds.and_then(|seconds| u64::try_from(seconds).ok()).map_or(otherwise, Duration::from_secs)
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use super::Labeler;
 use super::count::Described;
 use super::roster::{Change, Due};
 use crate::Failure;
+use crate::failure::chain;
 use crate::node_metadata::{LabelKeys, NodeView};
 
 /// So many Nodes are written to at once.
@@ -137,15 +138,4 @@ async fn patch(nodes: &Api<NodeView>, keys: &LabelKeys, change: &Change) -> Resu
     let patch = Patch::Merge(json!({ "metadata": { "uid": change.uid, "labels": labels } }));
     nodes.patch(&change.node, &PatchParams::default(), &patch).await?;
     Ok(())
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
