@@ -79,6 +79,9 @@ impl Rewriter {
         while at < window.len() {
             at += self.step(window, at);
         }
+        if matches!(self.at, At::Lost) {
+            self.authority = None;
+        }
         let passed = match &mut self.authority {
             None => window.len(),
             Some(place) if window.len() - place.start <= MAX_HELD => place.to_the_front(),
@@ -128,15 +131,16 @@ impl Rewriter {
                 self.at = if here == left { At::Head([0; HEAD], 0) } else { At::Payload(left - here) };
                 here
             }
-            At::Padding(part) => {
-                self.at = part.with_padding(usize::from(window[at]));
+            At::Padding(mut part) => {
+                part.padding = usize::from(window[at]);
+                self.at = match part.fields.checked_sub(part.padding) {
+                    Some(fields) => self.then(Part { fields, ..part }),
+                    None => At::Lost,
+                };
                 1
             }
             At::Part(part) => self.part(part, window, at),
-            At::Lost => {
-                self.authority = None;
-                rest
-            }
+            At::Lost => rest,
         }
     }
 
@@ -153,15 +157,29 @@ impl Rewriter {
                 match length.checked_sub(before + usize::from(flags & PADDED != 0)) {
                     None => At::Lost,
                     Some(fields) if flags & PADDED != 0 => At::Padding(Part { before, fields, padding: 0, last }),
-                    Some(fields) => At::Part(Part { before, fields, padding: 0, last }),
+                    Some(fields) => self.then(Part { before, fields, padding: 0, last }),
                 }
             }
             (Some(open), CONTINUATION) if open == stream => {
-                At::Part(Part { before: 0, fields: length, padding: 0, last })
+                self.then(Part { before: 0, fields: length, padding: 0, last })
             }
             (Some(_), _) => At::Lost,
             (None, _) => At::Payload(length),
         }
+    }
+
+    /// Where the next byte lies when this much of a frame is left.
+    fn then(&mut self, part: Part) -> At {
+        if part.before > 0 || part.fields > 0 {
+            return At::Part(part);
+        }
+        if part.last {
+            self.block = None;
+            if !self.fields.is_between_fields() {
+                return At::Lost;
+            }
+        }
+        At::Payload(part.padding)
     }
 
     fn part(&mut self, mut part: Part, window: &mut [u8], at: usize) -> usize {
@@ -169,26 +187,16 @@ impl Rewriter {
         if part.before > 0 {
             let here = rest.min(part.before);
             part.before -= here;
-            self.at = At::Part(part);
+            self.at = self.then(part);
             return here;
         }
-        if part.fields > 0 {
-            let (here, seen) = self.fields.look(&mut window[at..at + rest.min(part.fields)]);
-            part.fields -= here;
-            self.at = if seen == Seen::Broken { At::Lost } else { At::Part(part) };
-            if let Seen::Authority { coded, last } = seen {
-                self.have_authority(at..at + here, coded, last, window);
-            }
-            return here;
+        let (here, seen) = self.fields.look(&mut window[at..at + rest.min(part.fields)]);
+        part.fields -= here;
+        self.at = if seen == Seen::Broken { At::Lost } else { self.then(part) };
+        if let Seen::Authority { coded, last } = seen {
+            self.have_authority(at..at + here, coded, last, window);
         }
-        self.at = At::Payload(part.padding);
-        if part.last {
-            self.block = None;
-            if !self.fields.is_between_fields() {
-                self.at = At::Lost;
-            }
-        }
-        0
+        here
     }
 
     /// A piece of an authority has come, the last one or not.
@@ -200,15 +208,6 @@ impl Rewriter {
             self.pass_authority();
         } else if last && let Some(place) = self.authority.take() {
             place.overwrite(coded, window);
-        }
-    }
-}
-
-impl Part {
-    fn with_padding(self, padding: usize) -> At {
-        match self.fields.checked_sub(padding) {
-            Some(fields) => At::Part(Self { fields, padding, ..self }),
-            None => At::Lost,
         }
     }
 }

@@ -3,7 +3,7 @@
 use http::uri::Authority;
 
 use super::{Answer, Client, Field, Frames, Style, answers, rewritten, whole};
-use crate::rewriter::MAX_HELD;
+use crate::rewriter::{MAX_HELD, Rewriter};
 
 pub(crate) fn fields(authority: &str, others: &[(&str, &str)]) -> Vec<Field> {
     let pseudo =
@@ -233,6 +233,25 @@ fn bytes_that_are_no_http2_pass_as_they_are() {
             let [Answer::Closed(says)] = answers(&stream, 1, true)[..] else { panic!("{what}: the connection lives") };
             assert!(says == 1 || says == code, "{what}: {says}");
         }
+    }
+}
+
+/// Bytes wait only for the end of an authority: where the server sees that there will be none, it gets all at once.
+///
+/// Rule: see `bytes_that_are_no_http2_pass_as_they_are`
+#[test]
+fn bytes_wait_only_for_an_authority_that_may_still_end() {
+    let begun = [0x83, 0x41, 0x09, b'/'];
+    let mut waits = Client::new();
+    waits.frame(1, 0, 1, &begun);
+    let mut ended = Client::new();
+    ended.frame(1, 4, 1, &begun);
+    let mut interrupted = Client::new();
+    interrupted.frame(1, 0, 1, &begun);
+    interrupted.frame(4, 1, 0, &[]);
+    for (mut client, waiting) in [(waits, 1), (ended, 0), (interrupted, 0)] {
+        let passed = Rewriter::new().pass(&mut client.bytes);
+        assert_eq!(client.bytes.len() - passed, waiting, "{:x?}", client.bytes);
     }
 }
 
