@@ -19,9 +19,9 @@ use tokio::task::JoinSet;
 use tonic::service::Routes;
 
 use crate::cli::{NodeSettings, Settings};
-use crate::health;
 use crate::observers::{Counting, Detaches, EXPECTED_ACTIONS, NodeVolumes};
 use crate::version::VERSION;
+use crate::{health, kubernetes};
 
 /// What the reference driver's SDK reads and this driver does not (`ebs-cloud.md` E26).
 const IGNORED_VARIABLES: [&str; 2] = ["AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"];
@@ -69,6 +69,8 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
     if let Some(endpoint) = settings.http.clone() {
         background.spawn(ebs_telemetry::serve(endpoint, pages.clone()));
     }
+    let cluster = kubernetes::connect(settings.kubeconfig.as_ref()).await;
+    kubernetes::say_what_is_off(&cluster, settings.kubeconfig.is_some());
     let whoami = whoami(settings).await?;
     let counting = Arc::new(Counting::new(Arc::clone(&pages.metrics)));
 
@@ -84,6 +86,9 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
     if let Some(node) = &node {
         volumes.of(node);
         background.spawn(node.clone().watch_health());
+        if let Ok(cluster) = &cluster {
+            kubernetes::remove_taints(cluster, &driver.name, &mut background);
+        }
     }
     let shown = health::Shown { readiness: pages.readiness, metrics: pages.metrics };
     background.spawn(health::watch(health, probe.clone(), shown, Arc::clone(&counting.health_in_doubt)));
@@ -196,6 +201,6 @@ fn mounter_config(node: &NodeSettings, metadata: &NodeMetadata) -> MounterConfig
 }
 
 /// An environment variable; empty is the same as absent.
-fn environment(name: &str) -> Option<String> {
+pub(crate) fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

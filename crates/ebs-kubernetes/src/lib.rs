@@ -1,1 +1,20 @@
 //! What the driver does with Kubernetes: start-up taints, the pre-stop hook, node labels, and metadata of the Node.
+//!
+//! [`Cluster`] is the connection. [`TaintRemoval`] watches the own Node and takes the start-up taint away when the kubelet
+//! has registered the driver; [`PreStop`] holds a draining node's plug-in until its volumes are detached.
+//!
+//! None of it is needed to serve CSI (`decisions.md` D-4).
+#![warn(missing_docs)]
+
+mod client;
+mod failure;
+#[cfg(test)]
+mod fake;
+mod object;
+mod pre_stop;
+mod taint;
+
+pub use client::{Cluster, ClusterOptions, ConnectError, InCluster};
+pub use failure::{Failure, FailureKind};
+pub use pre_stop::{PreStop, PreStopError, Released};
+pub use taint::TaintRemoval;

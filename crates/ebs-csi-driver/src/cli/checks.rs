@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ebs_driver::config::{DriverConfig, DriverOptions};
+use ebs_driver::config::{DriverConfig, DriverOptions, Mode};
 use ebs_driver::server::Endpoint;
 use ebs_driver::status::chain;
 use ebs_metadata::LimitFlags;
 use ebs_telemetry::{HttpEndpoint, LogConfig, LogFormat};
+use ebs_types::DriverName;
 
 use super::flags::{CommonFlags, DEFAULT_FLUSH, Format, NodeFlags};
 use super::values;
-use super::{Flags, NodeSettings, Refused, Settings};
+use super::{Flags, HookSettings, Job, LabelerSettings, NodeSettings, Refused, Role, Settings};
 
 /// The places where the reference driver may learn about its machine.
 const METADATA_SOURCES: [&str; 3] = ["imds", "kubernetes", "metadata-labeler"];
@@ -34,14 +35,35 @@ pub(super) fn log(common: &CommonFlags, rust_log: Option<String>) -> Result<LogC
     Ok(LogConfig { format, verbosity: common.verbosity, directives: rust_log })
 }
 
-pub(super) fn settings(flags: &Flags, version: &str) -> Result<Settings, Refused> {
+pub(super) fn job(flags: &Flags, version: &str) -> Result<Job, Refused> {
+    // What a mode does not use is checked all the same: a mistake shows where it was made.
     let http = http(&flags.common)?;
     let imds_allowed = imds_allowed(&flags.common.metadata_sources)?;
-    let driver = DriverConfig::new(&driver_options(flags, version)).map_err(|error| Refused::new(chain(&error)))?;
-    let node = flags.node.as_ref().map(|node| node_settings(node, &driver.endpoint)).transpose()?;
+    let job = match flags.role {
+        Role::Driver(mode) => {
+            let driver = driver_options(flags, mode, version);
+            let driver = DriverConfig::new(&driver).map_err(|error| Refused::new(chain(&error)))?;
+            Job::Serve(Box::new(settings(flags, driver, http, imds_allowed)?))
+        }
+        Role::Labeler => Job::LabelNodes(labeler(flags, http)),
+        Role::PreStopHook => {
+            Job::AwaitDetachments(HookSettings { driver: DriverName::default(), kubeconfig: kubeconfig(flags) })
+        }
+    };
     for note in without_effect(flags) {
         tracing::warn!("{note}");
     }
+    Ok(job)
+}
+
+fn settings(
+    flags: &Flags,
+    driver: DriverConfig,
+    http: Option<HttpEndpoint>,
+    imds_allowed: bool,
+) -> Result<Settings, Refused> {
+    let node = flags.node.as_ref().map(|node| node_settings(node, &driver.endpoint)).transpose()?;
+    let (user_agent_extra, log_aws_bodies) = aws(flags);
     Ok(Settings {
         driver,
         http,
@@ -50,11 +72,34 @@ pub(super) fn settings(flags: &Flags, version: &str) -> Result<Settings, Refused
         node_local_volumes: flags.controller.as_ref().is_some_and(|controller| controller.enable_node_local_volumes),
         deprecated_metrics: flags.controller.as_ref().is_some_and(|controller| controller.deprecated_metrics),
         imds_allowed,
-        log_aws_bodies: flags.aws.as_ref().is_some_and(|aws| aws.aws_sdk_debug_log),
-        user_agent_extra: flags.aws.as_ref().map(|aws| aws.user_agent_extra.clone()).filter(|extra| !extra.is_empty()),
+        log_aws_bodies,
+        user_agent_extra,
         shutdown_timeout: flags.common.shutdown_timeout,
+        kubeconfig: kubeconfig(flags),
         node,
     })
+}
+
+fn labeler(flags: &Flags, http: Option<HttpEndpoint>) -> LabelerSettings {
+    let (user_agent_extra, log_aws_bodies) = aws(flags);
+    LabelerSettings {
+        driver: DriverName::default(),
+        http,
+        kubeconfig: kubeconfig(flags),
+        user_agent_extra,
+        log_aws_bodies,
+        shutdown_timeout: flags.common.shutdown_timeout,
+    }
+}
+
+/// Suffix of the user agent, and whether bodies are logged.
+fn aws(flags: &Flags) -> (Option<String>, bool) {
+    let extra = flags.aws.as_ref().map(|aws| aws.user_agent_extra.clone()).filter(|extra| !extra.is_empty());
+    (extra, flags.aws.as_ref().is_some_and(|aws| aws.aws_sdk_debug_log))
+}
+
+fn kubeconfig(flags: &Flags) -> Option<PathBuf> {
+    Some(&flags.common.kubeconfig).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// Nothing is gathered where there is no controller.
@@ -62,10 +107,10 @@ fn modification_window(flags: &Flags) -> Duration {
     flags.controller.as_ref().map_or(Duration::ZERO, |controller| controller.modify_volume_request_handler_timeout)
 }
 
-fn driver_options(flags: &Flags, version: &str) -> DriverOptions {
+fn driver_options(flags: &Flags, mode: Mode, version: &str) -> DriverOptions {
     let controller = flags.controller.as_ref();
     DriverOptions {
-        mode: flags.mode,
+        mode,
         version: version.to_owned(),
         endpoint: flags.common.endpoint.clone(),
         endpoint_mode: flags.common.endpoint_mode.clone(),
@@ -127,7 +172,6 @@ pub(super) fn without_effect(flags: &Flags) -> Vec<String> {
     let flush_is_set = values::duration(DEFAULT_FLUSH).is_ok_and(|usual| usual != common.log.log_flush_frequency);
     let mut given = vec![
         (common.enable_otel_tracing, "--enable-otel-tracing is not available yet: no traces are written"),
-        (!common.kubeconfig.is_empty(), "--kubeconfig is not available yet: the driver works without Kubernetes"),
         (common.log.logtostderr, "--logtostderr has no effect: everything goes to standard error anyway"),
         (flush_is_set, "--log-flush-frequency has no effect: every line is written at once"),
         (!common.log.vmodule.is_empty(), "--vmodule has no effect: use RUST_LOG, such as RUST_LOG=ebs_driver=trace"),

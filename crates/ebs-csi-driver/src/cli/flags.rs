@@ -38,7 +38,7 @@ pub(super) struct CommonFlags {
     /// Print the version as JSON and exit
     #[arg(long)]
     pub(super) version: bool,
-    /// Path of a kubeconfig file (not available yet)
+    /// Path of a kubeconfig file [default: the account of the pod]
     #[arg(long, default_value = "", value_name = "PATH", hide_default_value = true)]
     pub(super) kubeconfig: String,
     /// Serve metrics over TLS with this certificate (not available yet)

@@ -4,10 +4,18 @@ fn read(line: &str) -> Result<Flags, Refused> {
     Flags::read(std::iter::once(NAME).chain(line.split_whitespace()).map(OsString::from))
 }
 
-fn checked(line: &str) -> Result<Settings, Refused> {
+fn job(line: &str) -> Result<Job, Refused> {
     let flags = read(line)?;
     flags.log(None)?;
     flags.check("v0")
+}
+
+/// Of a mode that serves CSI.
+fn checked(line: &str) -> Result<Settings, Refused> {
+    match job(line)? {
+        Job::Serve(settings) => Ok(*settings),
+        other => panic!("{line} serves no CSI: {other:?}"),
+    }
 }
 
 #[track_caller]
@@ -39,22 +47,40 @@ fn help_of_node_is_as_reviewed() {
 #[test]
 fn without_a_mode_it_is_all() {
     for line in ["", "--v=2", "-v 2", "all"] {
-        assert_eq!(read(line).expect(line).mode, Mode::All);
+        assert_eq!(read(line).expect(line).role, Role::Driver(Mode::All));
     }
-    assert_eq!(read("controller").unwrap().mode, Mode::Controller);
-    assert_eq!(read("node").unwrap().mode, Mode::Node);
+    assert_eq!(read("controller").unwrap().role, Role::Driver(Mode::Controller));
+    assert_eq!(read("node").unwrap().role, Role::Driver(Mode::Node));
+    assert_eq!(read("metadataLabeler").unwrap().role, Role::Labeler);
+    assert_eq!(read("pre-stop-hook").unwrap().role, Role::PreStopHook);
     assert!(Flags::read([]).is_ok());
 }
 
-/// An unknown mode is a usage error; the reference's labeler and hook modes are named as not available.
+/// An unknown mode is a usage error.
 ///
 /// Rule: runtime.md 1, R-1; D-50
 #[test]
-fn unknown_modes_and_modes_of_later_versions_are_usage_errors() {
+fn unknown_modes_are_usage_errors() {
     refused("controler", "controler");
     refused("help", "help");
-    refused("metadataLabeler --user-agent-extra=x --v=2", "metadataLabeler is not available yet");
-    refused("pre-stop-hook", "pre-stop-hook is not available yet");
+    refused("metadatalabeler", "metadatalabeler");
+}
+
+/// Labeler and hook take the flags of all modes, the labeler those of AWS too, and serve no CSI.
+///
+/// Rule: runtime.md 1, 2
+#[test]
+fn labeler_and_hook_have_jobs_of_their_own() {
+    let Job::LabelNodes(labeler) = job("metadataLabeler --user-agent-extra=helm --v=2 --http-endpoint=:1").unwrap()
+    else {
+        panic!("not the labeler's");
+    };
+    assert_eq!(labeler.user_agent_extra.as_deref(), Some("helm"));
+    assert!(labeler.http.is_some() && labeler.kubeconfig.is_none());
+    let Job::AwaitDetachments(hook) = job("pre-stop-hook --kubeconfig=/k").unwrap() else { panic!("not the hook's") };
+    assert_eq!(hook.kubeconfig.as_deref(), Some(std::path::Path::new("/k")));
+    refused("pre-stop-hook --user-agent-extra=x", "--user-agent-extra");
+    refused("metadataLabeler --extra-tags=a=b", "--extra-tags");
 }
 
 /// Every flag of the reference is known in its modes, and a flag of another mode is a usage error.
@@ -231,7 +257,6 @@ fn a_flag_that_changes_nothing_is_said() {
     assert_eq!(said("all --log-flush-frequency=5s --deprecated-metrics --batching"), Vec::<String>::new());
     for (flag, value) in [
         ("--enable-otel-tracing", ""),
-        ("--kubeconfig", "=/x"),
         ("--logtostderr", ""),
         ("--vmodule", "=a=2"),
         ("--log-flush-frequency", "=1s"),
