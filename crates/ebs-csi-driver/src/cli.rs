@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use ebs_driver::config::{DriverConfig, Mode};
-use ebs_metadata::LimitFlags;
+use ebs_metadata::{LimitFlags, SourceKind};
 use ebs_telemetry::{HttpEndpoint, LogConfig};
 use ebs_types::DriverName;
 
@@ -73,8 +73,8 @@ pub(crate) struct Settings {
     pub(crate) node_local_volumes: bool,
     /// Serve the EC2 metrics under the names of the in-tree cloud provider too.
     pub(crate) deprecated_metrics: bool,
-    /// Sources of the machine's metadata to try, in order; those of this version.
-    pub(crate) imds_allowed: bool,
+    /// Sources of the machine's metadata to try, in order.
+    pub(crate) metadata_sources: Vec<SourceKind>,
     /// Suffix of the user agent.
     pub(crate) user_agent_extra: Option<String>,
     /// Log requests to AWS and replies with their bodies.
@@ -95,6 +95,8 @@ pub(crate) struct LabelerSettings {
     pub(crate) http: Option<HttpEndpoint>,
     /// A kubeconfig file; none: as a pod of the cluster.
     pub(crate) kubeconfig: Option<PathBuf>,
+    /// Sources of the machine's metadata to try, in order, when the region is not told.
+    pub(crate) metadata_sources: Vec<SourceKind>,
     /// Suffix of the user agent.
     pub(crate) user_agent_extra: Option<String>,
     /// Log requests to AWS and replies with their bodies.

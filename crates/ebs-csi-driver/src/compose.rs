@@ -9,16 +9,18 @@ use ebs_cloud::{Cloud, CloudConfig, CloudError};
 use ebs_driver::config::Mode;
 use ebs_driver::controller::{ControllerOptions, ControllerService};
 use ebs_driver::identity::{AlwaysHealthy, HealthCheck, IdentityService, Readiness};
-use ebs_driver::node::{NodeOptions, NodeService};
+use ebs_driver::node::{IdleNode, NodeOptions, NodeService};
 use ebs_driver::operation::Operations;
 use ebs_driver::server::{self, Bound, RpcObserver};
-use ebs_metadata::{Imds, NodeMetadata};
+use ebs_metadata::NodeMetadata;
 use ebs_mounter::{Mounter, MounterConfig};
 use ebs_telemetry::{Metrics, MetricsConfig, Pages};
 use tokio::task::JoinSet;
 use tonic::service::Routes;
 
 use crate::cli::{NodeSettings, Settings};
+use crate::environment::environment;
+use crate::machine::{Sources, Whereabouts};
 use crate::observers::{Counting, Detaches, EXPECTED_ACTIONS, NodeVolumes};
 use crate::version::VERSION;
 use crate::{health, kubernetes};
@@ -35,6 +37,8 @@ pub(crate) struct Driver {
     pub(crate) operations: Vec<Operations>,
     /// Ends with the driver.
     pub(crate) background: JoinSet<()>,
+    /// Ends the driver when it ends, with this error.
+    pub(crate) fatal: JoinSet<anyhow::Error>,
 }
 
 /// The EC2 behind Probe: a node service has none.
@@ -71,10 +75,14 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
     }
     let cluster = kubernetes::connect(settings.kubeconfig.as_ref()).await;
     kubernetes::say_what_is_off(&cluster, settings.kubeconfig.is_some());
-    let whoami = whoami(settings).await?;
+    let sources = Sources { kinds: settings.metadata_sources.clone(), driver: driver.name.clone(), cluster };
+    let here = match settings.driver.mode {
+        Mode::Controller => sources.region().await?,
+        Mode::Node | Mode::All => sources.node().await?,
+    };
     let counting = Arc::new(Counting::new(Arc::clone(&pages.metrics)));
 
-    let cloud = cloud(settings, &whoami, Arc::clone(&counting)).await?;
+    let cloud = cloud(settings, &here, Arc::clone(&counting)).await?;
     if let Some(cloud) = &cloud {
         detaches.of(cloud);
     }
@@ -82,18 +90,26 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
     let probe = Readiness::new(health.clone());
     let operations = [Operations::new(), Operations::new()];
     let controller = cloud.map(|cloud| controller(settings, cloud, operations[0].clone()));
-    let node = node(settings, whoami, operations[1].clone())?;
+    let node = node(settings, &here, operations[1].clone())?;
     if let Some(node) = &node {
         volumes.of(node);
         background.spawn(node.clone().watch_health());
-        if let Ok(cluster) = &cluster {
-            kubernetes::remove_taints(cluster, &driver.name, &mut background);
-        }
+    }
+    if let (Some(_), Ok(cluster)) = (&settings.node, &sources.cluster) {
+        kubernetes::remove_taints(cluster, &driver.name, &mut background);
     }
     let shown = health::Shown { readiness: pages.readiness, metrics: pages.metrics };
     background.spawn(health::watch(health, probe.clone(), shown, Arc::clone(&counting.health_in_doubt)));
-    let routes = server::routes(IdentityService::new(driver, probe), controller, node);
-    Ok(Driver { bound, routes, observer: counting, operations: operations.to_vec(), background })
+    let identity = IdentityService::new(driver, probe);
+    let mut fatal = JoinSet::new();
+    let routes = match here {
+        Whereabouts::Foreign { name, what } => {
+            fatal.spawn(sources.until_instance());
+            server::routes(identity, controller, Some(IdleNode::new(&name, &what)))
+        }
+        Whereabouts::Region(_) | Whereabouts::Instance(_) => server::routes(identity, controller, node),
+    };
+    Ok(Driver { bound, routes, observer: counting, operations: operations.to_vec(), background, fatal })
 }
 
 fn metrics_config(settings: &Settings, detaches: &Arc<Detaches>, volumes: &Arc<NodeVolumes>) -> MetricsConfig {
@@ -107,49 +123,17 @@ fn metrics_config(settings: &Settings, detaches: &Arc<Detaches>, volumes: &Arc<N
     }
 }
 
-/// What is known of where the process runs.
-struct Whoami {
-    region: String,
-    /// None for a controller that is told its region: it asks nobody.
-    machine: Option<(Imds, NodeMetadata)>,
-}
-
-async fn whoami(settings: &Settings) -> anyhow::Result<Whoami> {
-    let region = environment("AWS_REGION");
-    if let (Mode::Controller, Some(region)) = (settings.driver.mode, region) {
-        return Ok(Whoami { region, machine: None });
-    }
-    let needed = match settings.driver.mode {
-        Mode::Controller => "the region is not known: set AWS_REGION, or let the driver read instance metadata",
-        Mode::Node | Mode::All => "what machine this is is not known, and the node service needs it",
-    };
-    anyhow::ensure!(
-        settings.imds_allowed,
-        "{needed}; --metadata-sources leaves out imds, the only source of this version: add it"
-    );
-    let imds = Imds::connect().context(needed)?;
-    let metadata = imds.read().await.context(needed)?;
-    tracing::info!(
-        instance = %metadata.node,
-        instance_type = metadata.instance_type,
-        region = metadata.region,
-        zone = %metadata.zone,
-        "this machine, by its metadata service"
-    );
-    Ok(Whoami { region: metadata.region.clone(), machine: Some((imds, metadata)) })
-}
-
 /// The EC2 client and the policy over it; none where nothing would use it (`runtime.md` R-14).
 async fn cloud(
     settings: &Settings,
-    whoami: &Whoami,
+    here: &Whereabouts,
     counting: Arc<Counting>,
 ) -> anyhow::Result<Option<Arc<Cloud<AwsEc2>>>> {
     if !settings.driver.mode.has_controller() {
         return Ok(None);
     }
     let config = AwsConfig {
-        region: whoami.region.clone(),
+        region: here.region().context("the region is not known: set AWS_REGION")?,
         ec2_endpoint: environment("AWS_EC2_ENDPOINT"),
         sagemaker_endpoint: environment("AWS_SAGEMAKER_ENDPOINT"),
         user_agent_extra: settings.user_agent_extra.clone(),
@@ -179,17 +163,17 @@ fn controller(settings: &Settings, cloud: Arc<Cloud<AwsEc2>>, operations: Operat
     ControllerService::new(cloud, options, operations)
 }
 
-fn node(settings: &Settings, whoami: Whoami, operations: Operations) -> anyhow::Result<Option<NodeService>> {
-    let (Some(node), Some((imds, metadata))) = (&settings.node, whoami.machine) else { return Ok(None) };
-    let mounter =
-        Mounter::new(mounter_config(node, &metadata)).context("the node service cannot start on this machine")?;
+fn node(settings: &Settings, here: &Whereabouts, operations: Operations) -> anyhow::Result<Option<NodeService>> {
+    let (Some(node), Whereabouts::Instance(machine)) = (&settings.node, here) else { return Ok(None) };
+    let config = mounter_config(node, &machine.metadata());
+    let mounter = Mounter::new(config).context("the node service cannot start on this machine")?;
     let options = NodeOptions {
         driver: settings.driver.name.clone(),
-        metadata,
+        machine: Arc::clone(machine),
         limits: node.limits,
         legacy_xfs: node.legacy_xfs,
     };
-    Ok(Some(NodeService::new(options, Some(imds), mounter, operations)))
+    Ok(Some(NodeService::new(options, mounter, operations)))
 }
 
 fn mounter_config(node: &NodeSettings, metadata: &NodeMetadata) -> MounterConfig {
@@ -198,9 +182,4 @@ fn mounter_config(node: &NodeSettings, metadata: &NodeMetadata) -> MounterConfig
         xen: ebs_types::is_xen(&metadata.instance_type),
         ..MounterConfig::new(&node.state_dir)
     }
-}
-
-/// An environment variable; empty is the same as absent.
-pub(crate) fn environment(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
 }

@@ -9,9 +9,11 @@ use tokio::runtime::{Builder, Runtime};
 
 mod cli;
 mod compose;
+mod environment;
 mod health;
 mod kubernetes;
 mod labeler;
+mod machine;
 mod observers;
 mod pre_stop_hook;
 mod supervise;

@@ -6,16 +6,13 @@ use std::time::Duration;
 use ebs_driver::config::{DriverConfig, DriverOptions, Mode};
 use ebs_driver::server::Endpoint;
 use ebs_driver::status::chain;
-use ebs_metadata::LimitFlags;
+use ebs_metadata::{LimitFlags, SourceKind};
 use ebs_telemetry::{HttpEndpoint, LogConfig, LogFormat};
 use ebs_types::DriverName;
 
 use super::flags::{CommonFlags, DEFAULT_FLUSH, Format, NodeFlags};
 use super::values;
 use super::{Flags, HookSettings, Job, LabelerSettings, NodeSettings, Refused, Role, Settings};
-
-/// The places where the reference driver may learn about its machine.
-const METADATA_SOURCES: [&str; 3] = ["imds", "kubernetes", "metadata-labeler"];
 
 pub(super) fn log(common: &CommonFlags, rust_log: Option<String>) -> Result<LogConfig, Refused> {
     let log = &common.log;
@@ -38,14 +35,14 @@ pub(super) fn log(common: &CommonFlags, rust_log: Option<String>) -> Result<LogC
 pub(super) fn job(flags: &Flags, version: &str) -> Result<Job, Refused> {
     // What a mode does not use is checked all the same: a mistake shows where it was made.
     let http = http(&flags.common)?;
-    let imds_allowed = imds_allowed(&flags.common.metadata_sources)?;
+    let metadata_sources = metadata_sources(&flags.common.metadata_sources)?;
     let job = match flags.role {
         Role::Driver(mode) => {
             let driver = driver_options(flags, mode, version);
             let driver = DriverConfig::new(&driver).map_err(|error| Refused::new(chain(&error)))?;
-            Job::Serve(Box::new(settings(flags, driver, http, imds_allowed)?))
+            Job::Serve(Box::new(settings(flags, driver, http, metadata_sources)?))
         }
-        Role::Labeler => Job::LabelNodes(labeler(flags, http)),
+        Role::Labeler => Job::LabelNodes(labeler(flags, http, metadata_sources)),
         Role::PreStopHook => {
             Job::AwaitDetachments(HookSettings { driver: DriverName::default(), kubeconfig: kubeconfig(flags) })
         }
@@ -60,7 +57,7 @@ fn settings(
     flags: &Flags,
     driver: DriverConfig,
     http: Option<HttpEndpoint>,
-    imds_allowed: bool,
+    metadata_sources: Vec<SourceKind>,
 ) -> Result<Settings, Refused> {
     let node = flags.node.as_ref().map(|node| node_settings(node, &driver.endpoint)).transpose()?;
     let (user_agent_extra, log_aws_bodies) = aws(flags);
@@ -71,7 +68,7 @@ fn settings(
         modification_window: modification_window(flags),
         node_local_volumes: flags.controller.as_ref().is_some_and(|controller| controller.enable_node_local_volumes),
         deprecated_metrics: flags.controller.as_ref().is_some_and(|controller| controller.deprecated_metrics),
-        imds_allowed,
+        metadata_sources,
         log_aws_bodies,
         user_agent_extra,
         shutdown_timeout: flags.common.shutdown_timeout,
@@ -80,12 +77,13 @@ fn settings(
     })
 }
 
-fn labeler(flags: &Flags, http: Option<HttpEndpoint>) -> LabelerSettings {
+fn labeler(flags: &Flags, http: Option<HttpEndpoint>, metadata_sources: Vec<SourceKind>) -> LabelerSettings {
     let (user_agent_extra, log_aws_bodies) = aws(flags);
     LabelerSettings {
         driver: DriverName::default(),
         http,
         kubeconfig: kubeconfig(flags),
+        metadata_sources,
         user_agent_extra,
         log_aws_bodies,
         shutdown_timeout: flags.common.shutdown_timeout,
@@ -135,14 +133,13 @@ fn http(common: &CommonFlags) -> Result<Option<HttpEndpoint>, Refused> {
     common.http_endpoint.parse().map(Some).map_err(|error| Refused::new(format!("--http-endpoint: {error}")))
 }
 
-fn imds_allowed(lists: &[String]) -> Result<bool, Refused> {
-    let entries = lists.iter().flat_map(|list| list.split(',')).map(|entry| entry.trim().to_lowercase());
-    let entries: Vec<String> = entries.collect();
-    if let Some(bad) = entries.iter().find(|entry| !METADATA_SOURCES.contains(&entry.as_str())) {
-        let known = METADATA_SOURCES.join(", ");
-        return Err(Refused::new(format!("--metadata-sources has {bad:?}, which is not a source: use {known}")));
+/// An entry is a word; a list without any is left for the moment when a source is needed.
+fn metadata_sources(lists: &[String]) -> Result<Vec<SourceKind>, Refused> {
+    if lists.iter().all(String::is_empty) {
+        return Ok(Vec::new());
     }
-    Ok(entries.iter().any(|entry| entry == "imds"))
+    let parse = |entry: &str| entry.parse().map_err(|error| Refused::new(format!("--metadata-sources: {error}")));
+    lists.iter().flat_map(|list| list.split(',')).map(parse).collect()
 }
 
 fn node_settings(node: &NodeFlags, endpoint: &Endpoint) -> Result<NodeSettings, Refused> {

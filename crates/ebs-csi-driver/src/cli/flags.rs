@@ -25,7 +25,7 @@ pub(super) struct CommonFlags {
     /// How long a stop waits for running operations before it says what it leaves behind
     #[arg(long, default_value = "20s", value_name = "DURATION", value_parser = values::duration)]
     pub(super) shutdown_timeout: Duration,
-    /// Where to learn about this machine, tried in order: imds (kubernetes and metadata-labeler: not yet)
+    /// Where to learn about this machine, tried in order: imds, kubernetes, metadata-labeler
     #[arg(long, default_value = "imds,kubernetes", value_name = "LIST")]
     pub(super) metadata_sources: Vec<String>,
     /// Verbosity of the log: 2 for operators, 4 shows each request, 7 everything

@@ -277,14 +277,18 @@ fn a_socket_path_that_is_too_long_is_a_usage_error() {
     refused(&format!("all --endpoint=unix:///{}", "x".repeat(200)), "107");
 }
 
-/// Metadata sources are trimmed and read in any case; without imds this version has none.
+/// Metadata sources keep their order, are trimmed and read in any case; a list without any is no usage error.
 ///
 /// Rule: runtime.md 2, 10
 #[test]
-fn sources_are_trimmed_and_read_in_any_case_and_imds_may_be_left_out() {
-    assert!(checked("node --metadata-sources=IMDS").unwrap().imds_allowed);
-    assert!(!checked("node --metadata-sources=kubernetes").unwrap().imds_allowed);
-    assert!(!checked("node --metadata-sources=metadata-labeler --metadata-sources=Kubernetes").unwrap().imds_allowed);
+fn sources_keep_their_order_and_are_trimmed_and_read_in_any_case() {
+    use ebs_metadata::SourceKind::{Imds, Kubernetes, MetadataLabeler};
+    let sources = |line: &str| checked(line).unwrap().metadata_sources;
+    assert_eq!(sources("node"), [Imds, Kubernetes]);
+    assert_eq!(sources("node --metadata-sources=IMDS"), [Imds]);
+    let split = "node --metadata-sources=metadata-labeler --metadata-sources=Kubernetes,imds";
+    assert_eq!(sources(split), [MetadataLabeler, Kubernetes, Imds]);
+    assert_eq!(sources("node --metadata-sources="), []);
 }
 
 /// Invalid options, logging options included, end with exit code 2 and name the flag.
