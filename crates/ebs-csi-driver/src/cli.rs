@@ -11,7 +11,7 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use ebs_driver::config::{DriverConfig, Mode};
 use ebs_metadata::LimitFlags;
-use ebs_telemetry::{HttpEndpoint, LogConfig};
+use ebs_telemetry::{HttpEndpoint, LogConfig, TlsFiles};
 
 use flags::{AwsFlags, CommonFlags, ControllerFlags, NodeFlags};
 
@@ -41,6 +41,8 @@ pub(crate) struct Settings {
     pub(crate) driver: DriverConfig,
     /// Where to serve metrics and health, if anywhere.
     pub(crate) http: Option<HttpEndpoint>,
+    /// The certificate to serve them with; without one in clear.
+    pub(crate) http_tls: Option<TlsFiles>,
     /// Questions to EC2 about several objects travel in one call.
     pub(crate) batching: bool,
     /// For how long changes of one volume are gathered.
@@ -70,6 +72,8 @@ pub(crate) struct NodeSettings {
     pub(crate) legacy_xfs: bool,
     /// Records that must survive a restart.
     pub(crate) state_dir: std::path::PathBuf,
+    /// What is mounted below it counts as the driver's in the metrics of disks.
+    pub(crate) mounts_below: Option<std::path::PathBuf>,
 }
 
 /// The command line is refused, or asks only for text (`--help`).

@@ -14,14 +14,15 @@ use ebs_driver::operation::Operations;
 use ebs_driver::server::{self, Bound, RpcObserver};
 use ebs_metadata::{Imds, NodeMetadata};
 use ebs_mounter::{Mounter, MounterConfig};
-use ebs_telemetry::{Metrics, MetricsConfig, Pages};
+use ebs_telemetry::{Listen, Metrics, MetricsConfig, Pages, Tls};
 use tokio::task::JoinSet;
 use tonic::service::Routes;
 
 use crate::cli::{NodeSettings, Settings};
+use crate::disks::NodeDisks;
 use crate::health;
-use crate::observers::{Counting, Detaches, EXPECTED_ACTIONS, NodeVolumes};
-use crate::version::VERSION;
+use crate::observers::{Counting, Detaches, EXPECTED_ACTIONS, NodeVolumes, Running};
+use crate::version::{COMMIT, VERSION};
 
 /// What the reference driver's SDK reads and this driver does not (`ebs-cloud.md` E26).
 const IGNORED_VARIABLES: [&str; 2] = ["AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"];
@@ -60,29 +61,30 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
     let driver = &settings.driver;
     let bound =
         server::bind(&driver.endpoint, driver.endpoint_mode).context("the driver cannot listen for CSI requests")?;
-    let (detaches, volumes) = (Arc::new(Detaches::default()), Arc::new(NodeVolumes::default()));
+    let operations = [Operations::new(), Operations::new()];
+    let sources = Sources::default();
     let pages = Pages {
-        metrics: Arc::new(Metrics::new(metrics_config(settings, &detaches, &volumes))),
+        metrics: Arc::new(Metrics::new(sources.metrics_config(settings, &operations))),
         readiness: ebs_telemetry::Readiness::starting("the driver is starting"),
     };
+    ebs_telemetry::count_panics(&pages.metrics);
     let mut background = JoinSet::new();
-    if let Some(endpoint) = settings.http.clone() {
-        background.spawn(ebs_telemetry::serve(endpoint, pages.clone()));
+    if let Some(listen) = listen(settings).await? {
+        background.spawn(ebs_telemetry::serve(listen, pages.clone()));
     }
     let whoami = whoami(settings).await?;
     let counting = Arc::new(Counting::new(Arc::clone(&pages.metrics)));
 
     let cloud = cloud(settings, &whoami, Arc::clone(&counting)).await?;
     if let Some(cloud) = &cloud {
-        detaches.of(cloud);
+        sources.detaches.of(cloud);
     }
     let health = cloud.clone().map_or(Ec2Health::NotNeeded, Ec2Health::Asked);
     let probe = Readiness::new(health.clone());
-    let operations = [Operations::new(), Operations::new()];
     let controller = cloud.map(|cloud| controller(settings, cloud, operations[0].clone()));
-    let node = node(settings, whoami, operations[1].clone())?;
+    let node = node(settings, whoami, &sources.disks, operations[1].clone())?;
     if let Some(node) = &node {
-        volumes.of(node);
+        sources.volumes.of(node);
         background.spawn(node.clone().watch_health());
     }
     let shown = health::Shown { readiness: pages.readiness, metrics: pages.metrics };
@@ -91,15 +93,39 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
     Ok(Driver { bound, routes, observer: counting, operations: operations.to_vec(), background })
 }
 
-fn metrics_config(settings: &Settings, detaches: &Arc<Detaches>, volumes: &Arc<NodeVolumes>) -> MetricsConfig {
-    let has_controller = settings.driver.mode.has_controller();
-    MetricsConfig {
-        with_deprecated: settings.deprecated_metrics,
-        expected_actions: if has_controller { EXPECTED_ACTIONS.to_vec() } else { Vec::new() },
-        checks_health: has_controller,
-        detaches: has_controller.then(|| Arc::clone(detaches) as _),
-        volumes: settings.node.is_some().then(|| Arc::clone(volumes) as _),
+/// What the metrics read when they are asked for. They are served before any of it is there.
+#[derive(Default)]
+struct Sources {
+    detaches: Arc<Detaches>,
+    volumes: Arc<NodeVolumes>,
+    disks: Arc<NodeDisks>,
+}
+
+impl Sources {
+    fn metrics_config(&self, settings: &Settings, operations: &[Operations; 2]) -> MetricsConfig {
+        let (has_controller, has_node) = (settings.driver.mode.has_controller(), settings.node.is_some());
+        MetricsConfig {
+            version: VERSION,
+            commit: COMMIT,
+            with_deprecated: settings.deprecated_metrics,
+            expected_actions: if has_controller { EXPECTED_ACTIONS.to_vec() } else { Vec::new() },
+            checks_health: has_controller,
+            detaches: has_controller.then(|| Arc::clone(&self.detaches) as _),
+            volumes: has_node.then(|| Arc::clone(&self.volumes) as _),
+            operations: Some(Arc::new(Running(operations.clone()))),
+            disks: has_node.then(|| Arc::clone(&self.disks) as _),
+        }
     }
+}
+
+/// Where to serve metrics and health, with the certificate as it is now.
+async fn listen(settings: &Settings) -> anyhow::Result<Option<Listen>> {
+    let Some(endpoint) = settings.http.clone() else { return Ok(None) };
+    let tls = match settings.http_tls.clone() {
+        Some(files) => Some(Arc::new(Tls::load(files).await.context("metrics cannot be served over TLS")?)),
+        None => None,
+    };
+    Ok(Some(Listen { endpoint, tls }))
 }
 
 /// What is known of where the process runs.
@@ -174,10 +200,16 @@ fn controller(settings: &Settings, cloud: Arc<Cloud<AwsEc2>>, operations: Operat
     ControllerService::new(cloud, options, operations)
 }
 
-fn node(settings: &Settings, whoami: Whoami, operations: Operations) -> anyhow::Result<Option<NodeService>> {
+fn node(
+    settings: &Settings,
+    whoami: Whoami,
+    disks: &NodeDisks,
+    operations: Operations,
+) -> anyhow::Result<Option<NodeService>> {
     let (Some(node), Some((imds, metadata))) = (&settings.node, whoami.machine) else { return Ok(None) };
     let mounter =
         Mounter::new(mounter_config(node, &metadata)).context("the node service cannot start on this machine")?;
+    disks.of(&mounter, metadata.node.to_string(), node.mounts_below.clone());
     let options = NodeOptions {
         driver: settings.driver.name.clone(),
         metadata,
