@@ -10,7 +10,8 @@ use ebs_driver::operation::Operations;
 use ebs_driver::server::RpcObserver;
 use ebs_ec2::{Action, AttachmentState, Attempt, AttemptOutcome, ErrorClass, Observation, Observer};
 use ebs_telemetry::{
-    CallEnd, Metrics, PendingDetach, PendingDetaches, RunningOperation, RunningOperations, UnhealthyVolume, UnhealthyVolumes,
+    CallEnd, Metrics, PendingDetach, PendingDetaches, RunningOperation, RunningOperations, UnhealthyVolume,
+    UnhealthyVolumes,
 };
 use tokio::sync::Notify;
 

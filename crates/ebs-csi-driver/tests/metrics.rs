@@ -25,7 +25,9 @@ const COMPLAINTS: [&str; 1] =
 /// A program of Prometheus'.
 fn program(variable: &str) -> anyhow::Result<PathBuf> {
     let path = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_file());
-    path.with_context(|| format!("{variable} names no program: run `make test`, or source what `scripts/setup test` prints"))
+    path.with_context(|| {
+        format!("{variable} names no program: run `make test`, or source what `scripts/setup test` prints")
+    })
 }
 
 fn promtool() -> anyhow::Result<String> {
@@ -99,7 +101,9 @@ impl Prometheus {
             }
         };
         let found = tokio::time::timeout(BOUND, listening).await;
-        found.with_context(|| format!("Prometheus does not listen: {}", std::fs::read_to_string(log).unwrap_or_default()))
+        found.with_context(|| {
+            format!("Prometheus does not listen: {}", std::fs::read_to_string(log).unwrap_or_default())
+        })
     }
 
     async fn api(&self, path: &str) -> anyhow::Result<Value> {
@@ -238,8 +242,10 @@ async fn prometheus_takes_every_series_of_a_controller() -> anyhow::Result<()> {
     prometheus.until_it_has(&series_of(&page)).await?;
     prometheus.is_well().await?;
     let declared = declared()?;
-    let of_node: Vec<&str> =
-        metrics_of(&page).into_iter().filter(|name| !declared.get(*name).is_some_and(|shown| !shown.starts_with("node"))).collect();
+    let of_node: Vec<&str> = metrics_of(&page)
+        .into_iter()
+        .filter(|name| !declared.get(*name).is_some_and(|shown| !shown.starts_with("node")))
+        .collect();
     ensure!(of_node.is_empty(), "no metrics of a controller: {of_node:?}");
     for metric in [
         "aws_ebs_csi_build_info",
@@ -301,7 +307,9 @@ fn prometheus_takes_the_series_of_a_node_over_tls() {
         prometheus.until_it_has(&wanted).await?;
         prometheus.is_well().await?;
         // A loop device has no statistics, so each scrape that reads it is an error that counts.
-        let errors = prometheus.api("/api/v1/query?query=max_over_time(aws_ebs_csi_nvme_collector_errors_total%5B5m%5D)").await?;
+        let errors = prometheus
+            .api("/api/v1/query?query=max_over_time(aws_ebs_csi_nvme_collector_errors_total%5B5m%5D)")
+            .await?;
         let count = errors["result"][0]["value"][1].as_str().and_then(|count| count.parse::<f64>().ok());
         ensure!(count.is_some_and(|count| count >= 1.0), "{errors}");
         ensure!(http_get(&address, "/metrics").await.is_err(), "nothing is served in clear");

@@ -13,6 +13,7 @@ pub use http::{BadHttpEndpoint, HttpEndpoint, Listen, Pages, Tls, TlsError, TlsF
 pub use logging::{LogConfig, LogFormat, LoggingError, init, log_panics};
 pub use metrics::{
     CallEnd, DiskExceeded, DiskReport, DiskStatistics, DiskTransfers, Disks, HealthFailure, Metrics, MetricsConfig,
-    PendingDetach, PendingDetaches, RunningOperation, RunningOperations, UnhealthyVolume, UnhealthyVolumes, count_panics,
+    PendingDetach, PendingDetaches, RunningOperation, RunningOperations, UnhealthyVolume, UnhealthyVolumes,
+    count_panics,
 };
 pub use readiness::Readiness;

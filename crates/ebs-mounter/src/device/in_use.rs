@@ -47,7 +47,7 @@ enum Named {
 impl Places {
     /// Below a prefix, `--csi-mount-point-prefix`, and at the places that are known. With the directory of a CSI driver below
     /// the kubelet's `kubernetes.io/csi`, the directory of raw block volumes beside it is meant, too (`runtime.md` R-8b). A
-    /// prefix that is empty or not absolute names nothing (R-8c).
+    /// prefix that is empty or not absolute names nothing (`runtime.md` R-8c).
     pub(crate) fn new(prefix: Option<&Path>, at: impl IntoIterator<Item = PathBuf>) -> Self {
         let prefix = prefix.filter(|prefix| prefix.is_absolute()).map(cleaned);
         let raw = prefix.as_deref().and_then(Path::parent).filter(|parent| parent.ends_with("kubernetes.io/csi"));

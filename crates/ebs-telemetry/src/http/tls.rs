@@ -126,7 +126,10 @@ impl Tls {
             Err(error) => {
                 let trouble = chain(&error);
                 if state.trouble.as_ref() != Some(&trouble) {
-                    tracing::error!(error = trouble, "the certificate of the metrics cannot be renewed: the one before it is served");
+                    tracing::error!(
+                        error = trouble,
+                        "the certificate of the metrics cannot be renewed: the one before it is served"
+                    );
                 }
                 state.trouble = Some(trouble);
             }
@@ -149,8 +152,9 @@ async fn read(files: &TlsFiles) -> Result<(Arc<ServerConfig>, [Trace; 2]), TlsEr
     let (certificate, certificate_trace) = contents(&files.certificate).await?;
     let (key, key_trace) = contents(&files.key).await?;
     let pem = |path: &Path, source| TlsError::Pem { path: path.to_owned(), source };
-    let chain: Vec<CertificateDer<'static>> =
-        CertificateDer::pem_slice_iter(&certificate).collect::<Result<_, _>>().map_err(|e| pem(&files.certificate, e))?;
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&certificate)
+        .collect::<Result<_, _>>()
+        .map_err(|e| pem(&files.certificate, e))?;
     if chain.is_empty() {
         return Err(TlsError::NoCertificate { path: files.certificate.clone() });
     }

@@ -266,7 +266,8 @@ aws_ebs_csi_read_io_latency_seconds_count{instance_id="i-1",volume_id="vol-1"} 2
     /// Rule: runtime.md R-8d
     #[tokio::test(start_paused = true)]
     async fn two_scrapes_at_once_cost_one_look() {
-        let node = Arc::new(Node { report: Lock::new(Some(one_volume())), slow: Duration::from_secs(3), ..Node::default() });
+        let node =
+            Arc::new(Node { report: Lock::new(Some(one_volume())), slow: Duration::from_secs(3), ..Node::default() });
         let metrics = metrics(&node);
         let (one, other) = tokio::join!(page(&metrics), page(&metrics));
         assert_eq!(node.asked.load(Ordering::SeqCst), 1);
@@ -281,7 +282,8 @@ aws_ebs_csi_read_io_latency_seconds_count{instance_id="i-1",volume_id="vol-1"} 2
 
     #[tokio::test(start_paused = true)]
     async fn a_scrape_that_is_given_up_leaves_the_next_one_free() {
-        let node = Arc::new(Node { report: Lock::new(Some(one_volume())), slow: Duration::from_secs(3), ..Node::default() });
+        let node =
+            Arc::new(Node { report: Lock::new(Some(one_volume())), slow: Duration::from_secs(3), ..Node::default() });
         let metrics = metrics(&node);
         assert!(tokio::time::timeout(Duration::from_secs(1), page(&metrics)).await.is_err());
         assert!(page(&metrics).await.contains("read_ops_total"));

@@ -56,7 +56,8 @@ impl Numbers {
 
     /// All series under the name of another row, which has the same labels.
     pub(super) fn family_as(&self, row: &'static Row) -> Family {
-        let sample = |(labels, number): (&Vec<String>, &f64)| Sample { labels: labels.clone(), value: Value::Number(*number) };
+        let sample =
+            |(labels, number): (&Vec<String>, &f64)| Sample { labels: labels.clone(), value: Value::Number(*number) };
         Family { row, samples: self.series().iter().map(sample).collect() }
     }
 
@@ -98,8 +99,9 @@ impl Histograms {
 
     /// All series under the name of another row, which has the same labels and bounds.
     pub(super) fn family_as(&self, row: &'static Row) -> Family {
-        let sample = |(labels, observed): (&Vec<String>, &Observed)| {
-            Sample { labels: labels.clone(), value: cumulative(self.bounds.iter().copied(), &observed.counts, observed.sum) }
+        let sample = |(labels, observed): (&Vec<String>, &Observed)| Sample {
+            labels: labels.clone(),
+            value: cumulative(self.bounds.iter().copied(), &observed.counts, observed.sum),
         };
         Family { row, samples: self.series().iter().map(sample).collect() }
     }

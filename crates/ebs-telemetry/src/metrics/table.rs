@@ -122,8 +122,7 @@ const DEFAULT_BOUNDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 /// The reference's bounds of what reading its detachments takes, in seconds.
 const EC2_COLLECTOR_BOUNDS: &[f64] = &[0.01, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0];
 /// The reference's bounds of what reading the disks takes, in seconds.
-const DISK_COLLECTOR_BOUNDS: &[f64] =
-    &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+const DISK_COLLECTOR_BOUNDS: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 /// From a look at the mount table to the longest wait for EC2, in seconds.
 const RPC_BOUNDS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0];
 

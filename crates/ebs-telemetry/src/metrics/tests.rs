@@ -361,7 +361,8 @@ fn kind(row: &Row) -> &'static str {
 
 /// The rows as `docs/metrics.md` has them.
 fn table() -> String {
-    let mut table = "| metric | type | unit | labels | shown | whose | what it says |\n|---|---|---|---|---|---|---|\n".to_owned();
+    let mut table =
+        "| metric | type | unit | labels | shown | whose | what it says |\n|---|---|---|---|---|---|---|\n".to_owned();
     for row in TABLE {
         let labels: Vec<String> = row.labels().iter().map(|label| format!("`{label}`")).collect();
         let shown = match row.shown() {
