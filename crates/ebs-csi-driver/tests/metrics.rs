@@ -94,15 +94,18 @@ impl Prometheus {
             loop {
                 let log = std::fs::read_to_string(log).unwrap_or_default();
                 let line = log.lines().find(|line| line.contains("msg=\"Listening on\""));
-                if let Some(address) = line.and_then(|line| line.split("address=").nth(1)) {
-                    return address.trim().to_owned();
+                if let Some(address) = line.and_then(|line| line.split("address=").nth(1)).map(str::trim)
+                    // It listens before it can answer.
+                    && http_get(address, "/-/ready").await.is_ok()
+                {
+                    return address.to_owned();
                 }
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
         let found = tokio::time::timeout(BOUND, listening).await;
         found.with_context(|| {
-            format!("Prometheus does not listen: {}", std::fs::read_to_string(log).unwrap_or_default())
+            format!("Prometheus does not get ready: {}", std::fs::read_to_string(log).unwrap_or_default())
         })
     }
 
@@ -172,8 +175,9 @@ impl Prometheus {
     }
 }
 
+/// A label without a value is none to Prometheus.
 fn written(name: &str, labels: impl Iterator<Item = (String, String)>) -> String {
-    let labels: BTreeMap<String, String> = labels.collect();
+    let labels: BTreeMap<String, String> = labels.filter(|(_, value)| !value.is_empty()).collect();
     format!("{name} {labels:?}")
 }
 
