@@ -9,6 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 
 mod cli;
 mod compose;
+mod disks;
 mod environment;
 mod health;
 mod kubernetes;

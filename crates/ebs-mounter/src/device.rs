@@ -3,6 +3,7 @@
 mod arrivals;
 mod find;
 mod identity;
+mod in_use;
 mod multipath;
 mod vanished;
 
@@ -21,6 +22,7 @@ use crate::partition::Partition;
 
 pub(crate) use find::volumes_here;
 pub use identity::{Identity, IdentityError};
+pub(crate) use in_use::{Places, UsedDisk, disks_in_use, open_volume};
 pub use vanished::NoSysfs;
 pub(crate) use vanished::listed;
 

@@ -48,6 +48,7 @@ pub use mounter::{Mounter, MounterConfig, MounterError};
 pub use mountinfo::{MountEntry, MountTable, MountTableError};
 pub use nvme_statistics::{
     Exceeded, LatencyBin, NvmeStatistics, STATISTICS_PAGE_BYTES, StatisticsError, StatisticsPageError, Transfers,
+    VolumeStatistics,
 };
 pub use options::{Attribute, MountOptions, OptionsError};
 pub use partition::{Partition, PartitionError};

@@ -9,9 +9,11 @@ mod metrics;
 mod rate;
 mod readiness;
 
-pub use http::{BadHttpEndpoint, HttpEndpoint, Pages, serve};
+pub use http::{BadHttpEndpoint, HttpEndpoint, Listen, Pages, Tls, TlsError, TlsFiles, serve};
 pub use logging::{LogConfig, LogFormat, LoggingError, init, log_panics};
 pub use metrics::{
-    CallEnd, HealthFailure, Metrics, MetricsConfig, PendingDetach, PendingDetaches, UnhealthyVolume, UnhealthyVolumes,
+    CallEnd, DiskExceeded, DiskReport, DiskStatistics, DiskTransfers, Disks, HealthFailure, Metrics, MetricsConfig,
+    PendingDetach, PendingDetaches, RunningOperation, RunningOperations, UnhealthyVolume, UnhealthyVolumes,
+    count_panics,
 };
 pub use readiness::Readiness;

@@ -41,10 +41,10 @@ pub(super) struct CommonFlags {
     /// Path of a kubeconfig file [default: the account of the pod]
     #[arg(long, default_value = "", value_name = "PATH", hide_default_value = true)]
     pub(super) kubeconfig: String,
-    /// Serve metrics over TLS with this certificate (not available yet)
+    /// Serve them over TLS with this certificate and those that signed it (PEM); read again when it changes
     #[arg(long, default_value = "", value_name = "FILE", hide_default_value = true)]
     pub(super) metrics_cert_file: String,
-    /// Key of that certificate (not available yet)
+    /// Private key of that certificate (PEM)
     #[arg(long, default_value = "", value_name = "FILE", hide_default_value = true)]
     pub(super) metrics_key_file: String,
     /// Trace RPCs with OpenTelemetry (not available yet)
@@ -149,7 +149,7 @@ pub(super) struct NodeFlags {
     /// Format xfs so that kernels up to 5.4 can mount it
     #[arg(long)]
     pub(super) legacy_xfs: bool,
-    /// Mounts below it count as this driver's in the metrics of disks (not available yet)
+    /// Mounts below it count as this driver's in the metrics of disks, besides those that it made itself
     #[arg(long, default_value = "", value_name = "PATH", hide_default_value = true)]
     pub(super) csi_mount_point_prefix: String,
     /// Windows only; no effect here
