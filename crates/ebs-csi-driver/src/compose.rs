@@ -125,6 +125,7 @@ async fn whoami(settings: &Settings) -> anyhow::Result<Whoami> {
     let imds = Imds::connect().context(needed)?;
     let metadata = imds.read().await.context(needed)?;
     tracing::info!(
+        name: "v2",
         instance = %metadata.node,
         instance_type = metadata.instance_type,
         region = metadata.region,
@@ -159,7 +160,7 @@ async fn cloud(
     let observer = Arc::clone(&counting);
     let ec2 = AwsEc2::connect(&config, observer).await.context("the EC2 client cannot be built")?;
     // Only now: an endpoint with a password in it was refused, and must not reach the log.
-    tracing::info!(region = config.region, ec2_endpoint = config.ec2_endpoint, "EC2");
+    tracing::info!(name: "v2", region = config.region, ec2_endpoint = config.ec2_endpoint, "EC2");
     let config = CloudConfig { batching: settings.batching, ..CloudConfig::new(settings.driver.name.clone()) };
     Ok(Some(Arc::new(Cloud::observed(Arc::new(ec2), config, counting))))
 }

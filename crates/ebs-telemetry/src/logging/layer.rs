@@ -98,6 +98,8 @@ impl Visit for Fields {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.set(field.name(), Value::Text(format!("{value:?}")));
+        if Self::takes(field.name()) {
+            self.set(field.name(), Value::Text(format!("{value:?}")));
+        }
     }
 }
