@@ -24,7 +24,7 @@ const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const CANARY: &str = "cAnArY";
 
 /// What stands in requests that are signed, besides canaries.
-const PROOFS: [&str; 5] = ["AWS4-HMAC-SHA256", "Signature=", "ecurity-Token", "WebIdentityToken", "SecretAccessKey"];
+const PROOFS: [&str; 5] = ["AWS4-HMAC-SHA256", "Signature=", "ecurity-Token", "WebIdentityToken=", "SecretAccessKey"];
 
 const BOUND: Duration = Duration::from_secs(120);
 

@@ -224,7 +224,7 @@ async fn an_exporter_that_cannot_be_set_up_is_exit_code_1() -> anyhow::Result<()
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:canary@127.0.0.1:4317"),
         ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "ftp://127.0.0.1:4317"),
         ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nonexistent/canary.pem"),
-        ("OTEL_EXPORTER_OTLP_COMPRESSION", "lz4"),
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd"),
     ] {
         let dir = tempfile::tempdir()?;
         let socket = format!("--endpoint=unix://{}", dir.path().join("csi.sock").display());

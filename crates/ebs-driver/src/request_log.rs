@@ -3,11 +3,9 @@
 //! The failure line is written once, at the boundary (`server::layer`), from the status that the caller gets, which
 //! carries the whole chain of causes. Handlers log nothing about it.
 
-use std::fmt;
-
 use tonic::Request;
 use tracing::Span;
-use tracing::field::{Empty, display};
+use tracing::field::Empty;
 
 use crate::redact::Summarize;
 use crate::rpc::service_of_path;
@@ -25,7 +23,7 @@ pub(crate) fn span<B>(rpc: &'static str, request: &http::Request<B>) -> Span {
         rpc,
         subject = Empty,
         otel.kind = "server",
-        otel.name = display(FullName { service, rpc }),
+        otel.name = format_args!("{service}/{rpc}"),
         otel.parent = header("traceparent"),
         otel.state = header("tracestate"),
         rpc.system = "grpc",
@@ -36,18 +34,6 @@ pub(crate) fn span<B>(rpc: &'static str, request: &http::Request<B>) -> Span {
         otel.status_description = Empty,
         otel.end = Empty,
     )
-}
-
-/// As OpenTelemetry names spans of gRPC: `csi.v1.Controller/CreateVolume`.
-struct FullName {
-    service: &'static str,
-    rpc: &'static str,
-}
-
-impl fmt::Display for FullName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.service, self.rpc)
-    }
 }
 
 /// Ends the trace's span of the RPC that runs: it was answered, whatever goes on.

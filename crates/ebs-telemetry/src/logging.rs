@@ -222,6 +222,18 @@ mod tests {
         assert!(out.contains("trouble"), "{out}");
     }
 
+    /// The AWS SDK's warnings hold whole replies of STS in their fields: only their message is logged.
+    ///
+    /// Rule: D-41
+    #[test]
+    fn of_the_sdks_warnings_only_the_message_is_logged() {
+        let out = logged(&at(9), || {
+            let _call = tracing::info_span!("ec2", action = "CreateVolume").entered();
+            tracing::warn!(target: "aws_config::meta", provider = "Imds", error = "SessionToken canary", "no credentials");
+        });
+        assert!(out.ends_with("] \"no credentials\" action=\"CreateVolume\" provider=\"Imds\"\n"), "{out}");
+    }
+
     /// `RUST_LOG` wins over `--v` in the places that it names, and changes nothing elsewhere.
     ///
     /// Rule: runtime.md 13 (ours)

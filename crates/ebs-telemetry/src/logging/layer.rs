@@ -13,8 +13,8 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-use super::LogFormat;
 use super::line::{Fields, Line, Value};
+use super::{LogFormat, wanted};
 
 /// Writes one line for each event, with the fields of the spans around it, outermost first.
 pub(super) struct Lines<W> {
@@ -56,7 +56,12 @@ where
                 fields.extend(outer);
             }
         }
-        event.record(&mut fields);
+        let mut own = Fields::default();
+        event.record(&mut own);
+        if wanted::is_careless(event.metadata().target()) {
+            own.keep(&["message", "provider"]);
+        }
+        fields.extend(&own);
         let line = Line { at: SystemTime::now(), metadata: event.metadata(), fields };
         let mut text = line.render(self.format);
         text.push('\n');

@@ -71,6 +71,11 @@ impl Fields {
         }
     }
 
+    /// Only those.
+    pub(super) fn keep(&mut self, names: &[&str]) {
+        self.0.retain(|(name, _)| names.contains(name));
+    }
+
     fn message(&self) -> &str {
         self.0
             .iter()

@@ -53,6 +53,12 @@ fn is_safe(metadata: &Metadata<'_>) -> bool {
     is_ours(metadata.target()) || *metadata.level() <= Level::INFO
 }
 
+/// The AWS SDK's warnings show errors with all that they hold, whole replies of STS among it (`decisions.md` D-41): of its lines
+/// the message is written, which is fixed text, and which source of credentials it is about. What failed is told by ours.
+pub(super) fn is_careless(target: &str) -> bool {
+    target.starts_with("aws_") && !is_ours(target)
+}
+
 /// Of a crate of this workspace.
 pub(crate) fn is_ours(target: &str) -> bool {
     target.starts_with("ebs_") || target.starts_with("aws_ebs_csi_driver") || target.starts_with("grpc_authority")
