@@ -34,7 +34,7 @@ where
     W: for<'a> MakeWriter<'a> + 'static,
 {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        if let Some(span) = context.span(id) {
+        if let Some(span) = context.span(id).filter(|span| !wanted::is_careless(span.metadata().target())) {
             let mut fields = Fields::default();
             attributes.record(&mut fields);
             span.extensions_mut().insert(fields);
