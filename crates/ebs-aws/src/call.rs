@@ -98,8 +98,9 @@ fn log(took: Duration, dry_run: bool, error: Option<&Ec2Error>) {
     if dry_run && code == Some("DryRunOperation") {
         return tracing::debug!(?took, "done");
     }
-    span.record("error.type", code.map_or_else(|| format!("{class:?}"), str::to_owned));
-    span.record("otel.status_description", error.message.as_str());
+    // AWS's words are the request's to tell: a trace says which error it was.
+    let kind = code.map_or_else(|| format!("{class:?}"), str::to_owned);
+    span.record("error.type", kind.as_str()).record("otel.status_description", kind.as_str());
     match code {
         Some(throttle) if THROTTLES.contains(&throttle) => {
             tracing::debug!(?took, ?class, code, id, "EC2 throttles this call");

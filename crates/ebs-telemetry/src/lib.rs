@@ -6,6 +6,7 @@
 mod http;
 mod logging;
 mod metrics;
+mod ours;
 mod rate;
 mod readiness;
 mod traces;

@@ -19,7 +19,6 @@ pub use vmodule::{BadModuleLevel, ModuleLevels};
 
 use crate::traces::{self, Traces};
 use wanted::Wanted;
-pub(crate) use wanted::is_ours;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LogFormat {
@@ -180,7 +179,7 @@ mod tests {
 
     /// Lines of several threads do not mix: each is written at once.
     ///
-    /// Rule: own rule (whole lines)
+    /// Rule: runtime.md 13 (ours)
     #[test]
     fn a_line_is_one_write() {
         #[derive(Clone, Default)]
@@ -204,7 +203,9 @@ mod tests {
         });
         let writes = writes.0.lock().unwrap();
         assert_eq!(writes.len(), 2);
-        assert!(writes.iter().all(|line| line.iter().filter(|byte| **byte == b'\n').count() == 1 && line.ends_with(b"\n")));
+        assert!(
+            writes.iter().all(|line| line.iter().filter(|byte| **byte == b'\n').count() == 1 && line.ends_with(b"\n"))
+        );
     }
 
     /// Debug output of other crates, which holds headers and bodies, is never logged, whatever RUST_LOG asks.

@@ -29,9 +29,9 @@ use opentelemetry_otlp::{ExporterBuildError, SpanExporter};
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 use tracing::Metadata;
 
+pub use batches::TraceCounts;
 use batches::{Batches, Queue};
 use layer::Spans;
-pub use batches::TraceCounts;
 pub use settings::{BadAuthorities, BadTraceEndpoint};
 
 /// Who makes the spans, as collectors show it.
@@ -116,9 +116,7 @@ impl TraceExport {
 
 /// A span of ours that is exported.
 pub(crate) fn is_exported(metadata: &Metadata<'_>) -> bool {
-    metadata.is_span()
-        && crate::logging::is_ours(metadata.target())
-        && metadata.fields().field(fields::KIND).is_some()
+    metadata.is_span() && crate::ours::is_ours(metadata.target()) && metadata.fields().field(fields::KIND).is_some()
 }
 
 #[cfg(test)]

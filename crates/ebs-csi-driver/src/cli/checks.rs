@@ -32,7 +32,8 @@ pub(super) fn log(common: &CommonFlags, rust_log: Option<String>) -> Result<LogC
         Format::Text => LogFormat::Text,
         Format::Json => LogFormat::Json,
     };
-    let modules = common.vmodule.parse().map_err(|error: BadModuleLevel| Refused::new(format!("--vmodule: {error}")))?;
+    let modules =
+        common.vmodule.parse().map_err(|error: BadModuleLevel| Refused::new(format!("--vmodule: {error}")))?;
     Ok(LogConfig { format, verbosity: common.verbosity, modules, directives: rust_log })
 }
 

@@ -265,7 +265,12 @@ mod tests {
                 '\\' => {
                     let kind = rest.chars().next()?;
                     rest = &rest[1..];
-                    let digits = match kind { 'x' => 2, 'u' => 4, 'U' => 8, _ => 0 };
+                    let digits = match kind {
+                        'x' => 2,
+                        'u' => 4,
+                        'U' => 8,
+                        _ => 0,
+                    };
                     if digits > 0 {
                         plain.push(char::from_u32(u32::from_str_radix(rest.get(..digits)?, 16).ok()?)?);
                         rest = &rest[digits..];

@@ -11,6 +11,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::verbosity;
 use super::vmodule::ModuleLevels;
+use crate::ours::is_ours;
 
 /// By `--v` and `--vmodule`, unless `RUST_LOG` speaks of the place.
 pub(super) struct Wanted {
@@ -57,11 +58,6 @@ fn is_safe(metadata: &Metadata<'_>) -> bool {
 /// the message is written, which is fixed text, and which source of credentials it is about. What failed is told by ours.
 pub(super) fn is_careless(target: &str) -> bool {
     target.starts_with("aws_") && !is_ours(target)
-}
-
-/// Of a crate of this workspace.
-pub(crate) fn is_ours(target: &str) -> bool {
-    target.starts_with("ebs_") || target.starts_with("aws_ebs_csi_driver") || target.starts_with("grpc_authority")
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Filter<S> for Wanted {

@@ -70,7 +70,11 @@ pub(super) struct Queue {
 }
 
 impl Batches {
-    pub(super) fn start<E: SpanExporter + 'static>(mut exporter: E, resource: &Resource, limits: Limits) -> (Self, Queue) {
+    pub(super) fn start<E: SpanExporter + 'static>(
+        mut exporter: E,
+        resource: &Resource,
+        limits: Limits,
+    ) -> (Self, Queue) {
         exporter.set_resource(resource);
         let (queue, spans) = mpsc::channel(limits.queue);
         let (stop, stopped) = oneshot::channel();

@@ -150,12 +150,7 @@ mod tests {
 
     #[test]
     fn batches_are_as_the_variables_say_and_bounded() {
-        let usual = Limits {
-            queue: 2_048,
-            batch: 512,
-            delay: Duration::from_secs(5),
-            export: Duration::from_secs(30),
-        };
+        let usual = Limits { queue: 2_048, batch: 512, delay: Duration::from_secs(5), export: Duration::from_secs(30) };
         assert_eq!(limits(set(&[])), usual);
         assert_eq!(limits(set(&[("OTEL_BSP_MAX_QUEUE_SIZE", "0"), ("OTEL_BSP_SCHEDULE_DELAY", "soon")])), usual);
         let given = limits(set(&[("OTEL_BSP_MAX_QUEUE_SIZE", "10"), ("OTEL_BSP_SCHEDULE_DELAY", "100")]));

@@ -13,8 +13,7 @@ use super::batches::Limits;
 use super::*;
 use crate::logging::{self, LogConfig};
 
-const LIMITS: Limits =
-    Limits { queue: 8, batch: 4, delay: Duration::from_secs(5), export: Duration::from_secs(30) };
+const LIMITS: Limits = Limits { queue: 8, batch: 4, delay: Duration::from_secs(5), export: Duration::from_secs(30) };
 
 /// What the exporter does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +87,13 @@ fn rpc(parent: Option<&str>) -> tracing::Span {
 }
 
 fn call() -> tracing::Span {
-    tracing::info_span!("ec2", action = "CreateVolume", otel.kind = "client", "rpc.method" = "CreateVolume", aws.attempts = 2_u64)
+    tracing::info_span!(
+        "ec2",
+        action = "CreateVolume",
+        otel.kind = "client",
+        "rpc.method" = "CreateVolume",
+        aws.attempts = 2_u64
+    )
 }
 
 fn attribute(span: &SpanData, name: &str) -> Option<String> {
