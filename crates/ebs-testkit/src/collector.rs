@@ -56,7 +56,9 @@ impl Collector {
     /// When the program is missing or does not start.
     pub async fn start(dir: &Path, args: &[&str]) -> anyhow::Result<Self> {
         let program = std::env::var_os(PROGRAM).with_context(|| {
-            format!("{PROGRAM} must hold the path of the collector: eval \"$(scripts/setup test)\" builds it and says where")
+            format!(
+                "{PROGRAM} must hold the path of the collector: eval \"$(scripts/setup test)\" builds it and says where"
+            )
         })?;
         let process = Process::spawn(ProcessSpec {
             name: "collector".to_owned(),
