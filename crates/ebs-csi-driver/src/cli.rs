@@ -178,6 +178,11 @@ impl Flags {
         self.common.version
     }
 
+    /// `--enable-otel-tracing` is given.
+    pub(crate) fn traces(&self) -> bool {
+        self.common.enable_otel_tracing
+    }
+
     /// How to log.
     pub(crate) fn log(&self, rust_log: Option<String>) -> Result<LogConfig, Refused> {
         checks::log(&self.common, rust_log)

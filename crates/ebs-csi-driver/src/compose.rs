@@ -174,7 +174,7 @@ async fn cloud(
     let observer = Arc::clone(&counting);
     let ec2 = AwsEc2::connect(&config, observer).await.context("the EC2 client cannot be built")?;
     // Only now: an endpoint with a password in it was refused, and must not reach the log.
-    tracing::info!(region = config.region, ec2_endpoint = config.ec2_endpoint, "EC2");
+    tracing::info!(name: "v2", region = config.region, ec2_endpoint = config.ec2_endpoint, "EC2");
     let config = CloudConfig { batching: settings.batching, ..CloudConfig::new(settings.driver.name.clone()) };
     Ok(Some(Arc::new(Cloud::observed(Arc::new(ec2), config, counting))))
 }

@@ -7,7 +7,7 @@ use ebs_driver::config::{DriverConfig, DriverOptions, Mode};
 use ebs_driver::server::Endpoint;
 use ebs_driver::status::chain;
 use ebs_metadata::{LimitFlags, SourceKind};
-use ebs_telemetry::{LogConfig, LogFormat, TlsFiles};
+use ebs_telemetry::{BadModuleLevel, LogConfig, LogFormat, TlsFiles};
 use ebs_types::DriverName;
 
 use super::flags::{CommonFlags, DEFAULT_FLUSH, Format, NodeFlags};
@@ -16,7 +16,7 @@ use super::{Flags, HookSettings, HttpSettings, Job, LabelerSettings, NodeSetting
 
 pub(super) fn log(common: &CommonFlags, rust_log: Option<String>) -> Result<LogConfig, Refused> {
     let log = &common.log;
-    if common.logging_format == Format::Json && !log.vmodule.is_empty() {
+    if common.logging_format == Format::Json && !common.vmodule.is_empty() {
         return Err(Refused::new("--vmodule works with --logging-format=text only"));
     }
     if log.log_text_split_stream || log.log_json_split_stream {
@@ -29,7 +29,9 @@ pub(super) fn log(common: &CommonFlags, rust_log: Option<String>) -> Result<LogC
         Format::Text => LogFormat::Text,
         Format::Json => LogFormat::Json,
     };
-    Ok(LogConfig { format, verbosity: common.verbosity, directives: rust_log })
+    let modules =
+        common.vmodule.parse().map_err(|error: BadModuleLevel| Refused::new(format!("--vmodule: {error}")))?;
+    Ok(LogConfig { format, verbosity: common.verbosity, modules, directives: rust_log })
 }
 
 pub(super) fn job(flags: &Flags, version: &str) -> Result<Job, Refused> {
@@ -180,10 +182,8 @@ pub(super) fn without_effect(flags: &Flags) -> Vec<String> {
     let common = &flags.common;
     let flush_is_set = values::duration(DEFAULT_FLUSH).is_ok_and(|usual| usual != common.log.log_flush_frequency);
     let mut given = vec![
-        (common.enable_otel_tracing, "--enable-otel-tracing is not available yet: no traces are written"),
         (common.log.logtostderr, "--logtostderr has no effect: everything goes to standard error anyway"),
         (flush_is_set, "--log-flush-frequency has no effect: every line is written at once"),
-        (!common.log.vmodule.is_empty(), "--vmodule has no effect: use RUST_LOG, such as RUST_LOG=ebs_driver=trace"),
     ];
     if let Some(node) = &flags.node {
         given.push((node.windows_host_process, "--windows-host-process has no effect: this is not Windows"));

@@ -47,9 +47,12 @@ pub(super) struct CommonFlags {
     /// Private key of that certificate (PEM)
     #[arg(long, default_value = "", value_name = "FILE", hide_default_value = true)]
     pub(super) metrics_key_file: String,
-    /// Trace RPCs with OpenTelemetry (not available yet)
+    /// Export traces of RPCs and calls to AWS over OTLP, as the OTEL_* variables say
     #[arg(long)]
     pub(super) enable_otel_tracing: bool,
+    /// More lines of some source files of this driver, by patterns of their names without .rs; text lines only
+    #[arg(long, default_value = "", value_name = "PATTERN=N,…", hide_default_value = true)]
+    pub(super) vmodule: String,
     #[command(flatten)]
     pub(super) log: LogFlags,
     /// Words that are no flags have no meaning and are ignored, as the reference driver does.
@@ -64,9 +67,6 @@ pub(super) struct LogFlags {
     /// Deprecated: everything goes to standard error
     #[arg(long)]
     pub(super) logtostderr: bool,
-    /// Verbosity by source file; the files of this driver have other names: set RUST_LOG
-    #[arg(long, default_value = "", value_name = "PATTERN=N,…", hide_default_value = true, value_parser = values::module_levels)]
-    pub(super) vmodule: String,
     /// Lines are written at once
     #[arg(long, default_value = DEFAULT_FLUSH, value_name = "DURATION", value_parser = values::positive_duration)]
     pub(super) log_flush_frequency: Duration,

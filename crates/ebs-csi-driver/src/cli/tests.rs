@@ -251,9 +251,7 @@ fn a_flag_that_changes_nothing_is_said() {
     let said = |line: &str| checks::without_effect(&read(line).expect(line));
     assert_eq!(said("all --log-flush-frequency=5s --deprecated-metrics --batching"), Vec::<String>::new());
     for (flag, value) in [
-        ("--enable-otel-tracing", ""),
         ("--logtostderr", ""),
-        ("--vmodule", "=a=2"),
         ("--log-flush-frequency", "=1s"),
         ("--windows-host-process", ""),
         ("--csi-mount-point-prefix", "=x"),

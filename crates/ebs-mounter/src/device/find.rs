@@ -132,6 +132,8 @@ async fn examine(config: &Arc<MounterConfig>, query: &DeviceQuery, path: &Path) 
         Ok(None) => return Ok(None),
         Err(error) => return rejected(error),
     };
+    let (volume, path_says) = (&query.volume, &leads_to.identity);
+    tracing::debug!(name: "v6", %volume, path = %path.display(), leads_to = %leads_to.path.display(), ?path_says, "asked a device what it is");
     match &leads_to.identity {
         Some(identity) if is_it(identity) => {}
         None if is_named_for_it => {}
@@ -140,7 +142,10 @@ async fn examine(config: &Arc<MounterConfig>, query: &DeviceQuery, path: &Path) 
     }
     let (of, place) = (Arc::clone(config), leads_to.path.clone());
     match bounded::reading("opening", &place, move || open(&of, leads_to)).await {
-        Ok(Some((opened, identity))) if is_it(&identity) => Ok(Some(opened.whole(query))),
+        Ok(Some((opened, identity))) if is_it(&identity) => {
+            tracing::debug!(name: "v5", %volume, path = %path.display(), device = %opened.path.display(), "found the device");
+            Ok(Some(opened.whole(query)))
+        }
         Ok(Some((_, identity))) => foreign(&identity),
         Ok(None) => Ok(None),
         Err(error) => rejected(error),
