@@ -20,6 +20,7 @@ use crate::os;
 use crate::partition::Partition;
 
 pub(crate) use find::volumes_here;
+pub(crate) use identity::attribute;
 pub use identity::{Identity, IdentityError};
 pub use vanished::NoSysfs;
 pub(crate) use vanished::listed;
