@@ -131,7 +131,9 @@ fn write(file: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 fn dmsetup(args: &[&str]) -> anyhow::Result<()> {
-    let said = run_tool("/usr/sbin/dmsetup", &[&["--noudevsync", "--noudevrules"], args].concat(), BOUND)?;
+    // There is no udev here to wait for.
+    let args = [["--noudevsync", "--noudevrules"].as_slice(), args].concat();
+    let said = run_tool("/usr/sbin/dmsetup", &args, BOUND)?;
     ensure!(said.trim().is_empty(), "dmsetup: {said}");
     Ok(())
 }

@@ -98,9 +98,9 @@ fn shown(disk: &Disk<'_>, categories: &str) -> anyhow::Result<()> {
 
 /// A program of a pod with these categories reads a file.
 fn read_as(categories: &str, file: &Path) -> anyhow::Result<()> {
-    // Read, and not printed: what it prints goes to a file of the node's.
-    let args = [&format!("{OF_A_POD}:{categories}"), "/usr/bin/sha256sum", &file.to_string_lossy()];
-    run_tool("/usr/bin/runcon", &args, BOUND).map(drop)
+    // What it prints goes to a file of the node's, so it prints no more than a checksum.
+    let (context, file) = (format!("{OF_A_POD}:{categories}"), file.to_string_lossy());
+    run_tool("/usr/bin/runcon", &[&context, "/usr/bin/sha256sum", &file], BOUND).map(drop)
 }
 
 fn unread_as(categories: &str, file: &Path) -> anyhow::Result<()> {
