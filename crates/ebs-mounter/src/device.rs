@@ -21,6 +21,7 @@ use crate::os;
 use crate::partition::Partition;
 
 pub(crate) use find::volumes_here;
+pub(crate) use identity::attribute;
 pub use identity::{Identity, IdentityError};
 pub(crate) use in_use::{Places, UsedDisk, disks_in_use, open_volume};
 pub use vanished::NoSysfs;
