@@ -16,8 +16,6 @@ pub(crate) struct Case {
     release: Option<String>,
     /// Part of the message with which the values are refused.
     pub(crate) refused: Option<String>,
-    /// The values hold arguments that are none of the driver's.
-    pub(crate) users_arguments_are_odd: bool,
     pub(crate) expectations: Vec<Expectation>,
 }
 
@@ -69,7 +67,6 @@ fn read(line: &str, number: usize, cases: &mut Vec<Case>) -> anyhow::Result<()> 
             "kubernetes" => case.kubernetes = Some(text.to_owned()),
             "release" => case.release = Some(text.to_owned()),
             "refused" => case.refused = Some(text.to_owned()),
-            "arguments" => case.users_arguments_are_odd = true,
             _ => bail!("{key:?} is no key"),
         }
         return Ok(());

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use ebs_testkit::process::{Process, ProcessSpec};
+use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 
 use cases::{Case, Expectation};
@@ -27,7 +28,11 @@ fn chart() -> PathBuf {
 }
 
 /// Runs a program to its end: its exit code, and all that it wrote.
-async fn run(program: PathBuf, args: Vec<OsString>, env: BTreeMap<String, String>) -> anyhow::Result<(Option<i32>, String)> {
+async fn run(
+    program: PathBuf,
+    args: Vec<OsString>,
+    env: BTreeMap<String, String>,
+) -> anyhow::Result<(Option<i32>, String)> {
     let dir = tempfile::tempdir()?;
     let name = program.display().to_string();
     let mut process = Process::spawn(ProcessSpec { name, program, args, env, log: dir.path().join("log") })?;
@@ -41,9 +46,10 @@ async fn render(case: &Case) -> anyhow::Result<(Option<i32>, String)> {
     let dir = tempfile::tempdir()?;
     let values = dir.path().join("values.yaml");
     std::fs::write(&values, &case.values)?;
-    let mut args: Vec<OsString> = ["template", case.release(), "-n", "kube-system", "--kube-version", case.kubernetes()]
-        .map(OsString::from)
-        .to_vec();
+    let mut args: Vec<OsString> =
+        ["template", case.release(), "-n", "kube-system", "--kube-version", case.kubernetes()]
+            .map(OsString::from)
+            .to_vec();
     args.push(chart().into());
     args.extend(["-f".into(), values.into_os_string()]);
     for api in &case.apis {
@@ -53,39 +59,61 @@ async fn render(case: &Case) -> anyhow::Result<(Option<i32>, String)> {
     run(helm.into(), args, BTreeMap::from([("HOME".to_owned(), home)])).await
 }
 
-/// Every case of the corpus, checked by `check`; all failures together.
-async fn for_each_case<F, R>(check: F) -> anyhow::Result<()>
-where
-    F: Fn(Case, Option<i32>, String) -> R + Copy + Send + Sync + 'static,
-    R: Future<Output = anyhow::Result<()>> + Send,
-{
+/// A case, and what Helm made of it.
+struct Outcome {
+    case: Case,
+    code: Option<i32>,
+    /// The objects, or why there are none.
+    text: String,
+}
+
+impl Outcome {
+    fn objects(&self) -> anyhow::Result<Rendered> {
+        ensure!(self.code == Some(0), "helm failed: {}", self.text);
+        Rendered::parse(&self.text)
+    }
+}
+
+/// The whole corpus, rendered once for all tests of this process.
+async fn corpus() -> anyhow::Result<&'static [Outcome]> {
+    static CORPUS: OnceCell<Vec<Outcome>> = OnceCell::const_new();
+    CORPUS.get_or_try_init(render_all).await.map(Vec::as_slice)
+}
+
+async fn render_all() -> anyhow::Result<Vec<Outcome>> {
     let mut cases = cases::all()?.into_iter();
     let mut running = JoinSet::new();
-    let mut failures = Vec::new();
+    let mut outcomes = Vec::new();
     loop {
-        while running.len() < AT_ONCE && let Some(case) = cases.next() {
+        while running.len() < AT_ONCE
+            && let Some(case) = cases.next()
+        {
             running.spawn(async move {
-                let title = case.title.clone();
                 let (code, text) = render(&case).await?;
-                check(case, code, text).await.with_context(|| format!("case {title:?}"))
+                anyhow::Ok(Outcome { case, code, text })
             });
         }
-        let Some(ended) = running.join_next().await else { break };
-        if let Err(error) = ended? {
-            failures.push(format!("{error:#}"));
-        }
+        let Some(ended) = running.join_next().await else { return Ok(outcomes) };
+        outcomes.push(ended??);
     }
-    ensure!(failures.is_empty(), "{} cases:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// All failures together, each with its case.
+fn all_pass(results: impl Iterator<Item = (String, anyhow::Result<()>)>) -> anyhow::Result<()> {
+    let failed = results.filter_map(|(title, result)| Some(format!("case {title:?}: {:#}", result.err()?)));
+    let failed: Vec<String> = failed.collect();
+    ensure!(failed.is_empty(), "{} cases:\n{}", failed.len(), failed.join("\n"));
     Ok(())
 }
 
-async fn expect(case: Case, code: Option<i32>, text: String) -> anyhow::Result<()> {
+fn is_as_expected(Outcome { case, code, text }: &Outcome) -> anyhow::Result<()> {
     if let Some(message) = &case.refused {
-        ensure!(code == Some(1) && text.contains(message.as_str()), "expected a refusal with {message:?}, got {code:?}: {text}");
+        let refused = *code == Some(1) && text.contains(message.as_str());
+        ensure!(refused, "expected a refusal with {message:?}, got {code:?}: {text}");
         return Ok(());
     }
-    ensure!(code == Some(0), "helm failed: {text}");
-    let rendered = Rendered::parse(&text)?;
+    ensure!(*code == Some(0), "helm failed: {text}");
+    let rendered = Rendered::parse(text)?;
     for Expectation { line, object, path, check } in &case.expectations {
         rendered.expect(object, path, check).with_context(|| format!("line {line}"))?;
     }
@@ -101,7 +129,7 @@ async fn expect(case: Case, code: Option<i32>, text: String) -> anyhow::Result<(
 /// Rule: deployment.md 1, 4, 5, 6, 7, 8, 9, 11, 12, 13
 #[tokio::test]
 async fn values_render_the_objects_of_the_table_or_are_refused_by_name() -> anyhow::Result<()> {
-    for_each_case(expect).await
+    all_pass(corpus().await?.iter().map(|outcome| (outcome.case.title.clone(), is_as_expected(outcome))))
 }
 
 /// Chart, image and driver have one version: the workspace's.
@@ -115,22 +143,24 @@ fn the_chart_has_the_version_of_the_workspace() -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn driver_takes_them(case: Case, _code: Option<i32>, text: String) -> anyhow::Result<()> {
-    if case.refused.is_some() || case.users_arguments_are_odd {
-        return Ok(());
-    }
-    for container in Rendered::parse(&text)?.driver_containers()? {
-        let args = container.args.iter().map(OsString::from).chain(["--version".into()]).collect();
-        let (code, wrote) = run(DRIVER.into(), args, container.env.clone()).await?;
-        ensure!(code == Some(0), "{} {:?} ended with {code:?}: {wrote}", container.name, container.args);
-    }
-    Ok(())
-}
-
 /// The driver takes the arguments and the environment of each container that the chart starts it in.
 ///
 /// Rule: deployment.md 2
 #[tokio::test]
 async fn the_driver_takes_the_arguments_of_every_container_of_the_chart() -> anyhow::Result<()> {
-    for_each_case(driver_takes_them).await
+    let mut results = Vec::new();
+    for outcome in corpus().await?.iter().filter(|outcome| outcome.case.refused.is_none()) {
+        results.push((outcome.case.title.clone(), driver_takes(outcome).await));
+    }
+    all_pass(results.into_iter())
+}
+
+async fn driver_takes(outcome: &Outcome) -> anyhow::Result<()> {
+    for container in outcome.objects()?.driver_containers()? {
+        // Read and checked like all others, and nothing else is begun.
+        let args = container.args.iter().map(OsString::from).chain(["--version".into()]).collect();
+        let (code, wrote) = run(DRIVER.into(), args, container.env).await?;
+        ensure!(code == Some(0), "{} {:?} ended with {code:?}: {wrote}", container.name, container.args);
+    }
+    Ok(())
 }

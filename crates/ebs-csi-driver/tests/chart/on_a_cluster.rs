@@ -2,15 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, bail, ensure};
 use ebs_testkit::kube_api::{KubeApi, Who};
 use serde_json::{Value, json};
 
-use crate::cases::Case;
-use crate::objects::Rendered;
-use crate::{chart, run};
+use crate::{Outcome, all_pass, chart, corpus, run};
 
 /// Kinds that other projects define: the API server of the tests does not know them.
 const OF_OTHERS: [&str; 2] = ["VolumeSnapshotClass", "ServiceMonitor"];
@@ -48,24 +45,20 @@ async fn make_namespaces(api: &KubeApi) -> anyhow::Result<()> {
 /// Rule: deployment.md 20
 #[tokio::test]
 async fn a_real_api_server_takes_every_object_of_the_corpus() -> anyhow::Result<()> {
-    let api = Arc::new(KubeApi::start().await?);
+    let api = KubeApi::start().await?;
     make_namespaces(&api).await?;
     // Most objects are the same in most cases.
-    let seen = Arc::new(Mutex::new(BTreeSet::new()));
-    let mut cases = crate::cases::all()?;
-    cases.retain(|case| case.refused.is_none());
-    for case in cases {
-        dry_run(&case, &api, &seen).await.with_context(|| format!("case {:?}", case.title))?;
+    let mut seen = BTreeSet::new();
+    let mut results = Vec::new();
+    for outcome in corpus().await?.iter().filter(|outcome| outcome.case.refused.is_none()) {
+        results.push((outcome.case.title.clone(), dry_run(outcome, &api, &mut seen).await));
     }
-    Ok(())
+    all_pass(results.into_iter())
 }
 
-async fn dry_run(case: &Case, api: &KubeApi, seen: &Mutex<BTreeSet<String>>) -> anyhow::Result<()> {
-    let (code, text) = crate::render(case).await?;
-    ensure!(code == Some(0), "helm failed: {text}");
-    for object in Rendered::parse(&text)?.all() {
-        let is_new = seen.lock().is_ok_and(|mut seen| seen.insert(object.to_string()));
-        let Some(path) = path(object)?.filter(|_| is_new) else { continue };
+async fn dry_run(outcome: &Outcome, api: &KubeApi, seen: &mut BTreeSet<String>) -> anyhow::Result<()> {
+    for object in outcome.objects()?.all() {
+        let Some(path) = path(object)?.filter(|_| seen.insert(object.to_string())) else { continue };
         let answer = api.call("POST", &format!("{path}?dryRun=All&fieldValidation=Strict"), Some(object)).await?;
         answer.granted().with_context(|| format!("{} {}", object["kind"], object["metadata"]["name"]))?;
     }
