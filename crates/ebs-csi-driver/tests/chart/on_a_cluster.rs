@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::{Outcome, all_pass, chart, corpus, run};
 
 /// Kinds that other projects define: the API server of the tests does not know them.
-const OF_OTHERS: [&str; 2] = ["VolumeSnapshotClass", "ServiceMonitor"];
+const OF_OTHERS: [&str; 4] = ["VolumeSnapshotClass", "VolumeSnapshot", "VolumeSnapshotContent", "ServiceMonitor"];
 
 /// The path of an object's kind, for POST; none for kinds of others.
 fn path(object: &Value) -> anyhow::Result<Option<String>> {
@@ -23,6 +23,7 @@ fn path(object: &Value) -> anyhow::Result<Option<String>> {
     let plural = match kind {
         "ValidatingAdmissionPolicy" => "validatingadmissionpolicies".to_owned(),
         "StorageClass" => "storageclasses".to_owned(),
+        "VolumeAttributesClass" => "volumeattributesclasses".to_owned(),
         _ => format!("{}s", kind.to_lowercase()),
     };
     Ok(Some(match object["metadata"]["namespace"].as_str() {
@@ -61,6 +62,41 @@ async fn dry_run(outcome: &Outcome, api: &KubeApi, seen: &mut BTreeSet<String>) 
         let Some(path) = path(object)?.filter(|_| seen.insert(object.to_string())) else { continue };
         let answer = api.call("POST", &format!("{path}?dryRun=All&fieldValidation=Strict"), Some(object)).await?;
         answer.granted().with_context(|| format!("{} {}", object["kind"], object["metadata"]["name"]))?;
+    }
+    Ok(())
+}
+
+/// A real API server takes every object of `examples/`, with strict validation.
+///
+/// Rule: D-73
+#[tokio::test]
+async fn a_real_api_server_takes_every_example() -> anyhow::Result<()> {
+    let api = KubeApi::start().await?;
+    let mut files = 0;
+    for folder in std::fs::read_dir(chart().join("../../examples"))? {
+        let folder = folder?.path();
+        if !folder.is_dir() {
+            continue;
+        }
+        for file in std::fs::read_dir(folder)? {
+            let file = file?.path();
+            files += 1;
+            take_example(&std::fs::read_to_string(&file)?, &api).await.with_context(|| file.display().to_string())?;
+        }
+    }
+    ensure!(files >= 20, "{files} files");
+    Ok(())
+}
+
+async fn take_example(text: &str, api: &KubeApi) -> anyhow::Result<()> {
+    for mut object in serde_saphyr::from_multiple::<Value>(text)? {
+        // As kubectl does where an object names no namespace.
+        if ["Pod", "PersistentVolumeClaim", "Deployment"].iter().any(|kind| object["kind"] == **kind) {
+            object["metadata"]["namespace"] = json!("default");
+        }
+        let Some(path) = path(&object)? else { continue };
+        let answer = api.call("POST", &format!("{path}?dryRun=All&fieldValidation=Strict"), Some(&object)).await?;
+        answer.granted().with_context(|| object["kind"].to_string())?;
     }
     Ok(())
 }
