@@ -32,11 +32,16 @@ fn path(object: &Value) -> anyhow::Result<Option<String>> {
     }))
 }
 
+/// Namespaces with the account that a controller of Kubernetes would make, which pods need.
 async fn make_namespaces(api: &KubeApi) -> anyhow::Result<()> {
-    for name in ["kube-system", "nodes"] {
+    for name in ["kube-system", "nodes", "default"] {
         let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
-        let made = api.call("POST", "/api/v1/namespaces", Some(&namespace)).await?;
-        ensure!(made.status == 409 || (200..300).contains(&made.status), "{made:?}");
+        let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" } });
+        let accounts = format!("/api/v1/namespaces/{name}/serviceaccounts");
+        for (path, object) in [("/api/v1/namespaces", namespace), (&accounts, account)] {
+            let made = api.call("POST", path, Some(&object)).await?;
+            ensure!(made.status == 409 || (200..300).contains(&made.status), "{made:?}");
+        }
     }
     Ok(())
 }
@@ -72,6 +77,7 @@ async fn dry_run(outcome: &Outcome, api: &KubeApi, seen: &mut BTreeSet<String>) 
 #[tokio::test]
 async fn a_real_api_server_takes_every_example() -> anyhow::Result<()> {
     let api = KubeApi::start().await?;
+    make_namespaces(&api).await?;
     let mut files = 0;
     for folder in std::fs::read_dir(chart().join("../../examples"))? {
         let folder = folder?.path();
