@@ -14,15 +14,16 @@ use ebs_driver::operation::Operations;
 use ebs_driver::server::{self, Bound, RpcObserver};
 use ebs_metadata::NodeMetadata;
 use ebs_mounter::{Mounter, MounterConfig};
-use ebs_telemetry::{Metrics, MetricsConfig, Pages};
+use ebs_telemetry::{Listen, Metrics, MetricsConfig, Pages, Tls};
 use tokio::task::JoinSet;
 use tonic::service::Routes;
 
-use crate::cli::{NodeSettings, Settings};
+use crate::cli::{HttpSettings, NodeSettings, Settings};
+use crate::disks::NodeDisks;
 use crate::environment::environment;
 use crate::machine::{Sources, Whereabouts};
-use crate::observers::{Counting, Detaches, EXPECTED_ACTIONS, NodeVolumes};
-use crate::version::VERSION;
+use crate::observers::{Counting, Detaches, EXPECTED_ACTIONS, NodeVolumes, Running};
+use crate::version::{COMMIT, VERSION};
 use crate::{health, kubernetes};
 
 /// What the reference driver's SDK reads and this driver does not (`ebs-cloud.md` E26).
@@ -64,14 +65,16 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
     let driver = &settings.driver;
     let bound =
         server::bind(&driver.endpoint, driver.endpoint_mode).context("the driver cannot listen for CSI requests")?;
-    let (detaches, volumes) = (Arc::new(Detaches::default()), Arc::new(NodeVolumes::default()));
+    let operations = [Operations::new(), Operations::new()];
+    let shown_later = MetricSources::default();
     let pages = Pages {
-        metrics: Arc::new(Metrics::new(metrics_config(settings, &detaches, &volumes))),
+        metrics: Arc::new(Metrics::new(shown_later.metrics_config(settings, &operations))),
         readiness: ebs_telemetry::Readiness::starting("the driver is starting"),
     };
+    ebs_telemetry::count_panics(&pages.metrics);
     let mut background = JoinSet::new();
-    if let Some(endpoint) = settings.http.clone() {
-        background.spawn(ebs_telemetry::serve(endpoint, pages.clone()));
+    if let Some(listen) = listen(settings.http.as_ref()).await? {
+        background.spawn(ebs_telemetry::serve(listen, pages.clone()));
     }
     let cluster = kubernetes::connect(settings.kubeconfig.as_ref()).await;
     kubernetes::say_what_is_off(&cluster, settings.kubeconfig.is_some());
@@ -84,15 +87,14 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
 
     let cloud = cloud(settings, &here, Arc::clone(&counting)).await?;
     if let Some(cloud) = &cloud {
-        detaches.of(cloud);
+        shown_later.detaches.of(cloud);
     }
     let health = cloud.clone().map_or(Ec2Health::NotNeeded, Ec2Health::Asked);
     let probe = Readiness::new(health.clone());
-    let operations = [Operations::new(), Operations::new()];
     let controller = cloud.map(|cloud| controller(settings, cloud, operations[0].clone()));
-    let node = node(settings, &here, operations[1].clone())?;
+    let node = node(settings, &here, &shown_later.disks, operations[1].clone())?;
     if let Some(node) = &node {
-        volumes.of(node);
+        shown_later.volumes.of(node);
         background.spawn(node.clone().watch_health());
     }
     if let (Some(_), Ok(cluster)) = (&settings.node, &sources.cluster) {
@@ -112,15 +114,39 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
     Ok(Driver { bound, routes, observer: counting, operations: operations.to_vec(), background, fatal })
 }
 
-fn metrics_config(settings: &Settings, detaches: &Arc<Detaches>, volumes: &Arc<NodeVolumes>) -> MetricsConfig {
-    let has_controller = settings.driver.mode.has_controller();
-    MetricsConfig {
-        with_deprecated: settings.deprecated_metrics,
-        expected_actions: if has_controller { EXPECTED_ACTIONS.to_vec() } else { Vec::new() },
-        checks_health: has_controller,
-        detaches: has_controller.then(|| Arc::clone(detaches) as _),
-        volumes: settings.node.is_some().then(|| Arc::clone(volumes) as _),
+/// What the metrics read when they are asked for. They are served before any of it is there.
+#[derive(Default)]
+struct MetricSources {
+    detaches: Arc<Detaches>,
+    volumes: Arc<NodeVolumes>,
+    disks: Arc<NodeDisks>,
+}
+
+impl MetricSources {
+    fn metrics_config(&self, settings: &Settings, operations: &[Operations; 2]) -> MetricsConfig {
+        let (has_controller, has_node) = (settings.driver.mode.has_controller(), settings.node.is_some());
+        MetricsConfig {
+            version: VERSION,
+            commit: COMMIT,
+            with_deprecated: settings.deprecated_metrics,
+            expected_actions: if has_controller { EXPECTED_ACTIONS.to_vec() } else { Vec::new() },
+            checks_health: has_controller,
+            detaches: has_controller.then(|| Arc::clone(&self.detaches) as _),
+            volumes: has_node.then(|| Arc::clone(&self.volumes) as _),
+            operations: Some(Arc::new(Running(operations.clone()))),
+            disks: has_node.then(|| Arc::clone(&self.disks) as _),
+        }
     }
+}
+
+/// Where to serve metrics and health, with the certificate as it is now.
+pub(crate) async fn listen(http: Option<&HttpSettings>) -> anyhow::Result<Option<Listen>> {
+    let Some(HttpSettings { endpoint, tls }) = http.cloned() else { return Ok(None) };
+    let tls = match tls {
+        Some(files) => Some(Arc::new(Tls::load(files).await.context("metrics cannot be served over TLS")?)),
+        None => None,
+    };
+    Ok(Some(Listen { endpoint, tls }))
 }
 
 /// The EC2 client and the policy over it; none where nothing would use it (`runtime.md` R-14).
@@ -148,7 +174,7 @@ async fn cloud(
     let observer = Arc::clone(&counting);
     let ec2 = AwsEc2::connect(&config, observer).await.context("the EC2 client cannot be built")?;
     // Only now: an endpoint with a password in it was refused, and must not reach the log.
-    tracing::info!(region = config.region, ec2_endpoint = config.ec2_endpoint, "EC2");
+    tracing::info!(name: "v2", region = config.region, ec2_endpoint = config.ec2_endpoint, "EC2");
     let config = CloudConfig { batching: settings.batching, ..CloudConfig::new(settings.driver.name.clone()) };
     Ok(Some(Arc::new(Cloud::observed(Arc::new(ec2), config, counting))))
 }
@@ -163,10 +189,17 @@ fn controller(settings: &Settings, cloud: Arc<Cloud<AwsEc2>>, operations: Operat
     ControllerService::new(cloud, options, operations)
 }
 
-fn node(settings: &Settings, here: &Whereabouts, operations: Operations) -> anyhow::Result<Option<NodeService>> {
+fn node(
+    settings: &Settings,
+    here: &Whereabouts,
+    disks: &NodeDisks,
+    operations: Operations,
+) -> anyhow::Result<Option<NodeService>> {
     let (Some(node), Whereabouts::Instance(machine)) = (&settings.node, here) else { return Ok(None) };
-    let config = mounter_config(node, &machine.metadata());
+    let metadata = machine.metadata();
+    let config = mounter_config(node, &metadata);
     let mounter = Mounter::new(config).context("the node service cannot start on this machine")?;
+    disks.of(&mounter, metadata.node.to_string(), node.mounts_below.clone());
     let options = NodeOptions {
         driver: settings.driver.name.clone(),
         machine: Arc::clone(machine),

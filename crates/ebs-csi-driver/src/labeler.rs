@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::cli::LabelerSettings;
 use crate::environment::environment;
-use crate::kubernetes;
+use crate::{compose, kubernetes};
 use crate::machine::Sources;
 use crate::observers::Counting;
 use crate::supervise::Signals;
@@ -33,8 +33,8 @@ pub(crate) async fn run(settings: &LabelerSettings, mut signals: Signals) -> any
         readiness: ebs_telemetry::Readiness::starting("the labeler is starting"),
     };
     let mut background = JoinSet::new();
-    if let Some(endpoint) = settings.http.clone() {
-        background.spawn(ebs_telemetry::serve(endpoint, pages.clone()));
+    if let Some(listen) = compose::listen(settings.http.as_ref()).await? {
+        background.spawn(ebs_telemetry::serve(listen, pages.clone()));
     }
     let counting = Arc::new(Counting::new(Arc::clone(&pages.metrics)));
     let built = tokio::select! {

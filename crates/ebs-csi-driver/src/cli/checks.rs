@@ -1,22 +1,22 @@
 //! From flags to settings: what is wrong is refused, what has no effect is said.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ebs_driver::config::{DriverConfig, DriverOptions, Mode};
 use ebs_driver::server::Endpoint;
 use ebs_driver::status::chain;
 use ebs_metadata::{LimitFlags, SourceKind};
-use ebs_telemetry::{HttpEndpoint, LogConfig, LogFormat};
+use ebs_telemetry::{BadModuleLevel, LogConfig, LogFormat, TlsFiles};
 use ebs_types::DriverName;
 
 use super::flags::{CommonFlags, DEFAULT_FLUSH, Format, NodeFlags};
 use super::values;
-use super::{Flags, HookSettings, Job, LabelerSettings, NodeSettings, Refused, Role, Settings};
+use super::{Flags, HookSettings, HttpSettings, Job, LabelerSettings, NodeSettings, Refused, Role, Settings};
 
 pub(super) fn log(common: &CommonFlags, rust_log: Option<String>) -> Result<LogConfig, Refused> {
     let log = &common.log;
-    if common.logging_format == Format::Json && !log.vmodule.is_empty() {
+    if common.logging_format == Format::Json && !common.vmodule.is_empty() {
         return Err(Refused::new("--vmodule works with --logging-format=text only"));
     }
     if log.log_text_split_stream || log.log_json_split_stream {
@@ -29,7 +29,9 @@ pub(super) fn log(common: &CommonFlags, rust_log: Option<String>) -> Result<LogC
         Format::Text => LogFormat::Text,
         Format::Json => LogFormat::Json,
     };
-    Ok(LogConfig { format, verbosity: common.verbosity, directives: rust_log })
+    let modules =
+        common.vmodule.parse().map_err(|error: BadModuleLevel| Refused::new(format!("--vmodule: {error}")))?;
+    Ok(LogConfig { format, verbosity: common.verbosity, modules, directives: rust_log })
 }
 
 pub(super) fn job(flags: &Flags, version: &str) -> Result<Job, Refused> {
@@ -56,7 +58,7 @@ pub(super) fn job(flags: &Flags, version: &str) -> Result<Job, Refused> {
 fn settings(
     flags: &Flags,
     driver: DriverConfig,
-    http: Option<HttpEndpoint>,
+    http: Option<HttpSettings>,
     metadata_sources: Vec<SourceKind>,
 ) -> Result<Settings, Refused> {
     let node = flags.node.as_ref().map(|node| node_settings(node, &driver.endpoint)).transpose()?;
@@ -77,7 +79,7 @@ fn settings(
     })
 }
 
-fn labeler(flags: &Flags, http: Option<HttpEndpoint>, metadata_sources: Vec<SourceKind>) -> LabelerSettings {
+fn labeler(flags: &Flags, http: Option<HttpSettings>, metadata_sources: Vec<SourceKind>) -> LabelerSettings {
     let (user_agent_extra, log_aws_bodies) = aws(flags);
     LabelerSettings {
         driver: DriverName::default(),
@@ -119,18 +121,29 @@ fn driver_options(flags: &Flags, mode: Mode, version: &str) -> DriverOptions {
     }
 }
 
-/// TLS that was asked for is never left out silently.
-fn http(common: &CommonFlags) -> Result<Option<HttpEndpoint>, Refused> {
-    if !common.metrics_cert_file.is_empty() || !common.metrics_key_file.is_empty() {
-        return Err(Refused::new(
-            "--metrics-cert-file and --metrics-key-file are not available yet: leave them out and serve metrics \
-             without TLS on an address that only your monitoring reaches, or leave out --http-endpoint",
-        ));
-    }
+fn http(common: &CommonFlags) -> Result<Option<HttpSettings>, Refused> {
+    let tls = http_tls(common)?;
     if common.http_endpoint.is_empty() {
         return Ok(None);
     }
-    common.http_endpoint.parse().map(Some).map_err(|error| Refused::new(format!("--http-endpoint: {error}")))
+    let endpoint = common.http_endpoint.parse();
+    let endpoint = endpoint.map_err(|error| Refused::new(format!("--http-endpoint: {error}")))?;
+    Ok(Some(HttpSettings { endpoint, tls }))
+}
+
+/// TLS that was asked for is never left out silently: certificate and key need each other, and a page to be served.
+fn http_tls(common: &CommonFlags) -> Result<Option<TlsFiles>, Refused> {
+    let file = |path: &str| Some(path).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let needs = |given: &str, missing: &str| Err(Refused::new(format!("{given} needs {missing}")));
+    match (file(&common.metrics_cert_file), file(&common.metrics_key_file)) {
+        (None, None) => Ok(None),
+        (Some(_), None) => needs("--metrics-cert-file", "--metrics-key-file: the private key of the certificate"),
+        (None, Some(_)) => needs("--metrics-key-file", "--metrics-cert-file: the certificate of the key"),
+        (Some(_), Some(_)) if common.http_endpoint.is_empty() => {
+            needs("--metrics-cert-file", "--http-endpoint: without it no metrics are served")
+        }
+        (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
+    }
 }
 
 /// An entry is a word; a list without any is left for the moment when a source is needed.
@@ -153,7 +166,8 @@ fn node_settings(node: &NodeFlags, endpoint: &Endpoint) -> Result<NodeSettings, 
     if !state_dir.is_absolute() {
         return Err(Refused::new(format!("--state-dir is {}, but must be an absolute path", state_dir.display())));
     }
-    Ok(NodeSettings { limits, legacy_xfs: node.legacy_xfs, state_dir })
+    let mounts_below = Some(PathBuf::from(&node.csi_mount_point_prefix)).filter(|prefix| prefix.is_absolute());
+    Ok(NodeSettings { limits, legacy_xfs: node.legacy_xfs, state_dir, mounts_below })
 }
 
 fn beside(endpoint: &Endpoint) -> Option<PathBuf> {
@@ -168,15 +182,14 @@ pub(super) fn without_effect(flags: &Flags) -> Vec<String> {
     let common = &flags.common;
     let flush_is_set = values::duration(DEFAULT_FLUSH).is_ok_and(|usual| usual != common.log.log_flush_frequency);
     let mut given = vec![
-        (common.enable_otel_tracing, "--enable-otel-tracing is not available yet: no traces are written"),
         (common.log.logtostderr, "--logtostderr has no effect: everything goes to standard error anyway"),
         (flush_is_set, "--log-flush-frequency has no effect: every line is written at once"),
-        (!common.log.vmodule.is_empty(), "--vmodule has no effect: use RUST_LOG, such as RUST_LOG=ebs_driver=trace"),
     ];
     if let Some(node) = &flags.node {
         given.push((node.windows_host_process, "--windows-host-process has no effect: this is not Windows"));
-        let no_disks = "--csi-mount-point-prefix is not available yet: no metrics of disks are served";
-        given.push((!node.csi_mount_point_prefix.is_empty(), no_disks));
+        let prefix = &node.csi_mount_point_prefix;
+        let relative = "--csi-mount-point-prefix has no effect: it is no absolute path, so no mount is below it";
+        given.push((!prefix.is_empty() && !Path::new(prefix).is_absolute(), relative));
     }
     let ignored = common.ignored.iter().map(|word| {
         format!("argument {word:?} is ignored; a boolean flag takes its value after an equals sign: --flag=false")
