@@ -5,28 +5,41 @@ mod flags;
 mod values;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use ebs_driver::config::{DriverConfig, Mode};
-use ebs_metadata::LimitFlags;
-use ebs_telemetry::{HttpEndpoint, LogConfig};
+use ebs_metadata::{LimitFlags, SourceKind};
+use ebs_telemetry::{HttpEndpoint, LogConfig, TlsFiles};
+use ebs_types::DriverName;
 
 use flags::{AwsFlags, CommonFlags, ControllerFlags, NodeFlags};
 
 const NAME: &str = "aws-ebs-csi-driver";
 const MODES: &str = "Modes:
-  all         controller and node services in one process (the default)
-  controller  identity and controller services
-  node        identity and node services";
+  all              controller and node services in one process (the default)
+  controller       identity and controller services
+  node             identity and node services
+  metadataLabeler  writes what nodes need to know of their instances onto the Node objects
+  pre-stop-hook    waits until this node's volumes are detached, when the node is being drained";
+
+/// The first argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// Serves CSI.
+    Driver(Mode),
+    Labeler,
+    PreStopHook,
+}
 
 /// What the process is asked to do: the flags as given, each readable by itself.
 #[derive(Debug, Clone)]
 pub(crate) struct Flags {
-    mode: Mode,
+    role: Role,
     common: CommonFlags,
-    /// In modes with a controller.
+    /// In modes that call AWS: with a controller, and the labeler.
     aws: Option<AwsFlags>,
     /// In modes with a controller.
     controller: Option<ControllerFlags>,
@@ -34,13 +47,32 @@ pub(crate) struct Flags {
     node: Option<NodeFlags>,
 }
 
-/// Everything the process needs to know, checked as a whole.
+/// What the process does, and all it needs to know for that, checked as a whole.
+#[derive(Debug, Clone)]
+pub(crate) enum Job {
+    /// Modes `all`, `controller` and `node`.
+    Serve(Box<Settings>),
+    /// Mode `metadataLabeler`.
+    LabelNodes(LabelerSettings),
+    /// Mode `pre-stop-hook`.
+    AwaitDetachments(HookSettings),
+}
+
+/// Where metrics and health are served.
+#[derive(Debug, Clone)]
+pub(crate) struct HttpSettings {
+    pub(crate) endpoint: HttpEndpoint,
+    /// The certificate to serve them with; without one in clear.
+    pub(crate) tls: Option<TlsFiles>,
+}
+
+/// What a driver that serves CSI needs to know.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     /// Socket, services, tags.
     pub(crate) driver: DriverConfig,
     /// Where to serve metrics and health, if anywhere.
-    pub(crate) http: Option<HttpEndpoint>,
+    pub(crate) http: Option<HttpSettings>,
     /// Questions to EC2 about several objects travel in one call.
     pub(crate) batching: bool,
     /// For how long changes of one volume are gathered.
@@ -49,16 +81,44 @@ pub(crate) struct Settings {
     pub(crate) node_local_volumes: bool,
     /// Serve the EC2 metrics under the names of the in-tree cloud provider too.
     pub(crate) deprecated_metrics: bool,
-    /// Sources of the machine's metadata to try, in order; those of this version.
-    pub(crate) imds_allowed: bool,
+    /// Sources of the machine's metadata to try, in order.
+    pub(crate) metadata_sources: Vec<SourceKind>,
     /// Suffix of the user agent.
     pub(crate) user_agent_extra: Option<String>,
     /// Log requests to AWS and replies with their bodies.
     pub(crate) log_aws_bodies: bool,
     /// How long a stop waits for running mutations.
     pub(crate) shutdown_timeout: Duration,
+    /// A kubeconfig file; none: as a pod of the cluster.
+    pub(crate) kubeconfig: Option<PathBuf>,
     /// What only the node service needs.
     pub(crate) node: Option<NodeSettings>,
+}
+
+/// What the metadata labeler needs: it serves no CSI.
+#[derive(Debug, Clone)]
+pub(crate) struct LabelerSettings {
+    pub(crate) driver: DriverName,
+    /// Where to serve metrics and health, if anywhere.
+    pub(crate) http: Option<HttpSettings>,
+    /// A kubeconfig file; none: as a pod of the cluster.
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Sources of the machine's metadata to try, in order, when the region is not told.
+    pub(crate) metadata_sources: Vec<SourceKind>,
+    /// Suffix of the user agent.
+    pub(crate) user_agent_extra: Option<String>,
+    /// Log requests to AWS and replies with their bodies.
+    pub(crate) log_aws_bodies: bool,
+    /// How long a stop waits for what is running.
+    pub(crate) shutdown_timeout: Duration,
+}
+
+/// What the pre-stop hook needs: it serves nothing and ends by itself.
+#[derive(Debug, Clone)]
+pub(crate) struct HookSettings {
+    pub(crate) driver: DriverName,
+    /// A kubeconfig file; none: as a pod of the cluster.
+    pub(crate) kubeconfig: Option<PathBuf>,
 }
 
 /// What the node service needs.
@@ -69,7 +129,9 @@ pub(crate) struct NodeSettings {
     /// Format xfs for old kernels.
     pub(crate) legacy_xfs: bool,
     /// Records that must survive a restart.
-    pub(crate) state_dir: std::path::PathBuf,
+    pub(crate) state_dir: PathBuf,
+    /// What is mounted below it counts as the driver's in the metrics of disks.
+    pub(crate) mounts_below: Option<PathBuf>,
 }
 
 /// The command line is refused, or asks only for text (`--help`).
@@ -108,12 +170,17 @@ impl Flags {
         }
         let mut matches = command().try_get_matches_from(arguments).map_err(Refused)?;
         let parsed = Arguments::from_arg_matches_mut(&mut matches).map_err(Refused)?;
-        parsed.mode.into_flags()
+        Ok(parsed.mode.into_flags())
     }
 
     /// `--version` is given.
     pub(crate) fn asks_for_version(&self) -> bool {
         self.common.version
+    }
+
+    /// `--enable-otel-tracing` is given.
+    pub(crate) fn traces(&self) -> bool {
+        self.common.enable_otel_tracing
     }
 
     /// How to log.
@@ -122,8 +189,8 @@ impl Flags {
     }
 
     /// Checks everything together. Logs what is accepted but has no effect.
-    pub(crate) fn check(&self, version: &str) -> Result<Settings, Refused> {
-        checks::settings(self, version)
+    pub(crate) fn check(&self, version: &str) -> Result<Job, Refused> {
+        checks::job(self, version)
     }
 }
 
@@ -163,16 +230,16 @@ enum ModeArguments {
         #[command(flatten)]
         node: NodeFlags,
     },
-    /// Writes node labels; a mode of the reference driver that this version lacks
-    #[command(name = "metadataLabeler", hide = true)]
+    /// Writes what nodes need to know of their instances onto the Node objects
+    #[command(name = "metadataLabeler")]
     MetadataLabeler {
         #[command(flatten)]
         common: CommonFlags,
         #[command(flatten)]
         aws: AwsFlags,
     },
-    /// Waits before a pod ends; a mode of the reference driver that this version lacks
-    #[command(name = "pre-stop-hook", hide = true)]
+    /// Waits until this node's volumes are detached, when the node is being drained
+    #[command(name = "pre-stop-hook")]
     PreStopHook {
         #[command(flatten)]
         common: CommonFlags,
@@ -180,31 +247,31 @@ enum ModeArguments {
 }
 
 impl ModeArguments {
-    fn into_flags(self) -> Result<Flags, Refused> {
+    fn into_flags(self) -> Flags {
+        let driver = Role::Driver;
         match self {
-            Self::All { common, aws, controller, node } => {
-                Ok(Flags { mode: Mode::All, common, aws: Some(aws), controller: Some(controller), node: Some(node) })
-            }
+            Self::All { common, aws, controller, node } => Flags {
+                role: driver(Mode::All),
+                common,
+                aws: Some(aws),
+                controller: Some(controller),
+                node: Some(node),
+            },
             Self::Controller { common, aws, controller } => {
-                Ok(Flags { mode: Mode::Controller, common, aws: Some(aws), controller: Some(controller), node: None })
+                let role = driver(Mode::Controller);
+                Flags { role, common, aws: Some(aws), controller: Some(controller), node: None }
             }
             Self::Node { common, node } => {
-                Ok(Flags { mode: Mode::Node, common, aws: None, controller: None, node: Some(node) })
+                Flags { role: driver(Mode::Node), common, aws: None, controller: None, node: Some(node) }
             }
             Self::MetadataLabeler { common, aws } => {
-                drop((common, aws));
-                Err(not_yet("metadataLabeler"))
+                Flags { role: Role::Labeler, common, aws: Some(aws), controller: None, node: None }
             }
             Self::PreStopHook { common } => {
-                drop(common);
-                Err(not_yet("pre-stop-hook"))
+                Flags { role: Role::PreStopHook, common, aws: None, controller: None, node: None }
             }
         }
     }
-}
-
-fn not_yet(mode: &str) -> Refused {
-    Refused::new(format!("mode {mode} is not available yet in this version: use controller, node or all"))
 }
 
 fn usage(mode: &str) -> String {

@@ -1,20 +1,29 @@
-//! The driver process. Reads in order: logs, settings checked, build, serve, wait, drain. No logic of its own.
+//! The driver process. Reads in order: logs, settings checked, build, serve, wait, drain. No logic of its own. The labeler and the
+//! pre-stop hook are other modes of the same program, and serve no CSI.
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
-use ebs_driver::config::Mode;
+use ebs_telemetry::Traces;
 use tokio::runtime::{Builder, Runtime};
 
 mod cli;
 mod compose;
+mod disks;
+mod environment;
+mod fips;
 mod health;
+mod kubernetes;
+mod labeler;
+mod machine;
 mod observers;
+mod pre_stop_hook;
 mod supervise;
 mod version;
 
-use cli::{Flags, Refused, Settings};
+use cli::{Flags, Job, Refused, Settings};
 use supervise::Signals;
 
 /// Something went wrong while running (`decisions.md` D-50).
@@ -23,19 +32,23 @@ const FAILED: u8 = 1;
 /// The driver was told something that cannot be.
 const USAGE: u8 = 2;
 
-/// Worker threads of a node, whatever its number of cores (`decisions.md` D-54).
-const NODE_THREADS: usize = 2;
+/// Worker threads, whatever the number of cores: each brings buffers and an arena of the allocator with it, and none of the modes
+/// has work for more (`decisions.md` D-54).
+const THREADS: usize = 2;
+
+/// How long the stop waits for the collector of traces to take the last ones, after the drain.
+const LAST_TRACES: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
-    let flags = match prepare() {
-        Ok(flags) => flags,
+    let (flags, traces) = match prepare() {
+        Ok(prepared) => prepared,
         Err(refused) => return ExitCode::from(refused.report()),
     };
-    let settings = match flags.check(version::VERSION) {
-        Ok(settings) => settings,
+    let job = match flags.check(version::VERSION) {
+        Ok(job) => job,
         Err(refused) => return ExitCode::from(refused.report()),
     };
-    let done = if flags.asks_for_version() { print_version() } else { run(&settings) };
+    let done = if flags.asks_for_version() { print_version() } else { run(&job, traces) };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -47,43 +60,68 @@ fn main() -> ExitCode {
     }
 }
 
-/// Flags read, logging set up.
-fn prepare() -> Result<Flags, Refused> {
+/// Flags read, logging set up, and what will see the spans if traces are wanted.
+fn prepare() -> Result<(Flags, Option<Traces>), Refused> {
     let flags = Flags::read(std::env::args_os())?;
+    fips::check(std::env::var("GODEBUG").ok().as_deref()).map_err(Refused::new)?;
+    let traces = flags.traces().then(Traces::default);
     let log = flags.log(std::env::var("RUST_LOG").ok().filter(|directives| !directives.is_empty()))?;
-    ebs_telemetry::init(&log).map_err(|error| Refused::new(ebs_driver::status::chain(&error)))?;
+    ebs_telemetry::init(&log, traces.as_ref()).map_err(|error| Refused::new(ebs_driver::status::chain(&error)))?;
     ebs_telemetry::log_panics();
-    Ok(flags)
+    Ok((flags, traces))
 }
 
 fn print_version() -> anyhow::Result<()> {
     std::io::stdout().write_all(version::json().as_bytes()).context("cannot print the version")
 }
 
-fn run(settings: &Settings) -> anyhow::Result<()> {
-    let runtime = runtime(settings.driver.mode).context("cannot start the runtime")?;
-    let result = runtime.block_on(serve(settings));
+fn run(job: &Job, traces: Option<Traces>) -> anyhow::Result<()> {
+    let runtime = runtime(job).context("cannot start the runtime")?;
+    let result = runtime.block_on(traced(job, traces));
     // A system call on a hung device must not keep the process alive.
     runtime.shutdown_background();
     result
 }
 
-fn runtime(mode: Mode) -> std::io::Result<Runtime> {
-    let mut builder = Builder::new_multi_thread();
-    if mode == Mode::Node {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        builder.worker_threads(cores.min(NODE_THREADS));
-    }
-    builder.enable_all().build()
+/// The hook watches one thing and ends: it needs no threads of its own.
+fn runtime(job: &Job) -> std::io::Result<Runtime> {
+    let mut builder = match job {
+        Job::Serve(_) | Job::LabelNodes(_) => Builder::new_multi_thread(),
+        Job::AwaitDetachments(_) => Builder::new_current_thread(),
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    builder.worker_threads(cores.min(THREADS)).enable_all().build()
 }
 
-async fn serve(settings: &Settings) -> anyhow::Result<()> {
-    let mut signals = Signals::listen()?;
+/// Does the job, and exports its traces if they are wanted, to the last one.
+async fn traced(job: &Job, traces: Option<Traces>) -> anyhow::Result<()> {
+    let signals = Signals::listen()?;
+    let export = traces.map(|traces| traces.start(version::VERSION)).transpose()?.flatten();
+    let result = perform(job, signals).await;
+    if let Some(export) = export {
+        let mut again = Signals::listen()?;
+        tokio::select! {
+            () = export.finish(LAST_TRACES) => {}
+            signal = again.next() => tracing::warn!(signal, "the last traces are lost: told to end at once"),
+        }
+    }
+    result
+}
+
+async fn perform(job: &Job, signals: Signals) -> anyhow::Result<()> {
+    match job {
+        Job::Serve(settings) => serve(settings, signals).await,
+        Job::LabelNodes(settings) => labeler::run(settings, signals).await,
+        Job::AwaitDetachments(settings) => pre_stop_hook::run(settings, signals).await,
+    }
+}
+
+async fn serve(settings: &Settings, mut signals: Signals) -> anyhow::Result<()> {
     tracing::info!(
         version = version::VERSION,
         mode = %settings.driver.mode,
         endpoint = %settings.driver.endpoint,
-        "starting; no Kubernetes client in this version: start-up taints, node labels and metadata of the Node are off"
+        "starting"
     );
     let driver = tokio::select! {
         driver = compose::build(settings) => driver?,

@@ -38,6 +38,12 @@ const RULES: [Rule; 19] = [
         tests: &["ebs-sim"],
         never: &["aws-*", "tonic", "kube"],
     },
+    Rule {
+        name: "ebs-kubernetes",
+        ours: &["ebs-calls", "ebs-ec2", "ebs-metadata", "ebs-types"],
+        tests: &["ebs-sim", "ebs-testkit"],
+        never: &["aws-*", "tonic"],
+    },
     Rule { name: "ebs-metadata", ours: &["ebs-types"], tests: &["ebs-sim"], never: &["aws-sdk-*", "tonic"] },
     Rule { name: "ebs-mounter", ours: &["ebs-types"], tests: &["ebs-testkit"], never: &["aws-*", "tonic", "kube"] },
     Rule {
@@ -79,6 +85,7 @@ const RULES: [Rule; 19] = [
             "ebs-cloud",
             "ebs-driver",
             "ebs-ec2",
+            "ebs-kubernetes",
             "ebs-metadata",
             "ebs-mounter",
             "ebs-telemetry",

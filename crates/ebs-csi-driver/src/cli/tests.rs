@@ -4,10 +4,18 @@ fn read(line: &str) -> Result<Flags, Refused> {
     Flags::read(std::iter::once(NAME).chain(line.split_whitespace()).map(OsString::from))
 }
 
-fn checked(line: &str) -> Result<Settings, Refused> {
+fn job(line: &str) -> Result<Job, Refused> {
     let flags = read(line)?;
     flags.log(None)?;
     flags.check("v0")
+}
+
+/// Of a mode that serves CSI.
+fn checked(line: &str) -> Result<Settings, Refused> {
+    match job(line)? {
+        Job::Serve(settings) => Ok(*settings),
+        other => panic!("{line} serves no CSI: {other:?}"),
+    }
 }
 
 #[track_caller]
@@ -39,22 +47,40 @@ fn help_of_node_is_as_reviewed() {
 #[test]
 fn without_a_mode_it_is_all() {
     for line in ["", "--v=2", "-v 2", "all"] {
-        assert_eq!(read(line).expect(line).mode, Mode::All);
+        assert_eq!(read(line).expect(line).role, Role::Driver(Mode::All));
     }
-    assert_eq!(read("controller").unwrap().mode, Mode::Controller);
-    assert_eq!(read("node").unwrap().mode, Mode::Node);
+    assert_eq!(read("controller").unwrap().role, Role::Driver(Mode::Controller));
+    assert_eq!(read("node").unwrap().role, Role::Driver(Mode::Node));
+    assert_eq!(read("metadataLabeler").unwrap().role, Role::Labeler);
+    assert_eq!(read("pre-stop-hook").unwrap().role, Role::PreStopHook);
     assert!(Flags::read([]).is_ok());
 }
 
-/// An unknown mode is a usage error; the reference's labeler and hook modes are named as not available.
+/// An unknown mode is a usage error.
 ///
 /// Rule: runtime.md 1, R-1; D-50
 #[test]
-fn unknown_modes_and_modes_of_later_versions_are_usage_errors() {
+fn unknown_modes_are_usage_errors() {
     refused("controler", "controler");
     refused("help", "help");
-    refused("metadataLabeler --user-agent-extra=x --v=2", "metadataLabeler is not available yet");
-    refused("pre-stop-hook", "pre-stop-hook is not available yet");
+    refused("metadatalabeler", "metadatalabeler");
+}
+
+/// Labeler and hook take the flags of all modes, the labeler those of AWS too, and serve no CSI.
+///
+/// Rule: runtime.md 1, 2
+#[test]
+fn labeler_and_hook_have_jobs_of_their_own() {
+    let Job::LabelNodes(labeler) = job("metadataLabeler --user-agent-extra=helm --v=2 --http-endpoint=:1").unwrap()
+    else {
+        panic!("not the labeler's");
+    };
+    assert_eq!(labeler.user_agent_extra.as_deref(), Some("helm"));
+    assert!(labeler.http.is_some() && labeler.kubeconfig.is_none());
+    let Job::AwaitDetachments(hook) = job("pre-stop-hook --kubeconfig=/k").unwrap() else { panic!("not the hook's") };
+    assert_eq!(hook.kubeconfig.as_deref(), Some(std::path::Path::new("/k")));
+    refused("pre-stop-hook --user-agent-extra=x", "--user-agent-extra");
+    refused("metadataLabeler --extra-tags=a=b", "--extra-tags");
 }
 
 /// Every flag of the reference is known in its modes, and a flag of another mode is a usage error.
@@ -190,10 +216,6 @@ fn the_arguments_of_the_references_chart_are_accepted() {
     }
 }
 
-/// TLS for the metrics, which this version does not have, is refused when asked for and never left out silently.
-///
-/// Rule: ebs-cloud.md 14 first line; runtime.md R-1
-///
 /// Rule: see `help_is_no_error_and_anything_refused_is_exit_code_2`
 #[test]
 fn bad_values_are_usage_errors_that_name_the_flag() {
@@ -211,7 +233,6 @@ fn bad_values_are_usage_errors_that_name_the_flag() {
     refused("all --endpoint=tcp://0.0.0.0:1", "loopback");
     refused("all --endpoint-mode=rw", "--endpoint-mode");
     refused("all --http-endpoint=3301", "--http-endpoint");
-    refused("all --metrics-cert-file=a --http-endpoint=:1", "--metrics-cert-file");
     refused("all --metadata-sources=imds,,kubernetes", "--metadata-sources");
     refused("all --metadata-sources=aws", "--metadata-sources");
     refused("all --extra-tags=a", "--extra-tags");
@@ -230,18 +251,45 @@ fn a_flag_that_changes_nothing_is_said() {
     let said = |line: &str| checks::without_effect(&read(line).expect(line));
     assert_eq!(said("all --log-flush-frequency=5s --deprecated-metrics --batching"), Vec::<String>::new());
     for (flag, value) in [
-        ("--enable-otel-tracing", ""),
-        ("--kubeconfig", "=/x"),
         ("--logtostderr", ""),
-        ("--vmodule", "=a=2"),
         ("--log-flush-frequency", "=1s"),
         ("--windows-host-process", ""),
-        ("--csi-mount-point-prefix", "=/x"),
+        ("--csi-mount-point-prefix", "=x"),
     ] {
         let said = said(&format!("all {flag}{value}"));
         assert!(said.len() == 1 && said[0].starts_with(flag), "{flag}: {said:?}");
     }
     assert!(said("all word")[0].contains("\"word\" is ignored"));
+}
+
+/// TLS for the metrics needs the address, the certificate and the key together; asked for by half it is refused and never left
+/// out silently.
+///
+/// Rule: ebs-cloud.md 14 first line; runtime.md 2, R-1
+#[test]
+fn tls_for_the_metrics_needs_address_certificate_and_key_together() {
+    let (address, certificate, key) = ("--http-endpoint=:1", "--metrics-cert-file=/c", "--metrics-key-file=/k");
+    for mode in ["all", "controller", "node"] {
+        refused(&format!("{mode} {certificate} {address}"), "needs --metrics-key-file");
+        refused(&format!("{mode} {key} {address}"), "needs --metrics-cert-file");
+        refused(&format!("{mode} {certificate} {key}"), "needs --http-endpoint");
+        refused(&format!("{mode} {key}"), "--metrics-key-file");
+        let settings = checked(&format!("{mode} {certificate} {key} {address}")).unwrap();
+        let files = settings.http_tls.unwrap();
+        assert_eq!((files.certificate.to_str(), files.key.to_str()), (Some("/c"), Some("/k")));
+        assert!(checked(&format!("{mode} {address}")).unwrap().http_tls.is_none());
+    }
+}
+
+/// Mounts below an absolute --csi-mount-point-prefix count; one that is empty or relative names nothing.
+///
+/// Rule: runtime.md 12
+#[test]
+fn only_an_absolute_mount_point_prefix_names_mounts() {
+    let below = |line: &str| checked(line).unwrap().node.unwrap().mounts_below;
+    assert_eq!(below("node --csi-mount-point-prefix=/x/"), Some("/x/".into()));
+    assert_eq!(below("node --csi-mount-point-prefix=/"), Some("/".into()));
+    assert_eq!((below("node"), below("node --csi-mount-point-prefix=x")), (None, None));
 }
 
 /// A socket path too long for the kernel is refused before anything is touched.
@@ -252,14 +300,18 @@ fn a_socket_path_that_is_too_long_is_a_usage_error() {
     refused(&format!("all --endpoint=unix:///{}", "x".repeat(200)), "107");
 }
 
-/// Metadata sources are trimmed and read in any case; without imds this version has none.
+/// Metadata sources keep their order, are trimmed and read in any case; a list without any is no usage error.
 ///
 /// Rule: runtime.md 2, 10
 #[test]
-fn sources_are_trimmed_and_read_in_any_case_and_imds_may_be_left_out() {
-    assert!(checked("node --metadata-sources=IMDS").unwrap().imds_allowed);
-    assert!(!checked("node --metadata-sources=kubernetes").unwrap().imds_allowed);
-    assert!(!checked("node --metadata-sources=metadata-labeler --metadata-sources=Kubernetes").unwrap().imds_allowed);
+fn sources_keep_their_order_and_are_trimmed_and_read_in_any_case() {
+    use ebs_metadata::SourceKind::{Imds, Kubernetes, MetadataLabeler};
+    let sources = |line: &str| checked(line).unwrap().metadata_sources;
+    assert_eq!(sources("node"), [Imds, Kubernetes]);
+    assert_eq!(sources("node --metadata-sources=IMDS"), [Imds]);
+    let split = "node --metadata-sources=metadata-labeler --metadata-sources=Kubernetes,imds";
+    assert_eq!(sources(split), [MetadataLabeler, Kubernetes, Imds]);
+    assert_eq!(sources("node --metadata-sources="), []);
 }
 
 /// Invalid options, logging options included, end with exit code 2 and name the flag.
