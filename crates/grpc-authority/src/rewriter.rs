@@ -84,7 +84,7 @@ impl Rewriter {
         }
         let passed = match &mut self.authority {
             None => window.len(),
-            Some(place) if window.len() - place.start <= MAX_HELD => place.to_the_front(),
+            Some(place) if window.len() - place.start <= MAX_HELD => place.move_up(),
             Some(_) => {
                 self.pass_authority();
                 window.len()
@@ -221,7 +221,7 @@ impl Place {
     }
 
     /// What is before it is passed: says how much that was.
-    fn to_the_front(&mut self) -> usize {
+    fn move_up(&mut self) -> usize {
         let passed = std::mem::take(&mut self.start);
         for piece in &mut self.pieces {
             *piece = piece.start - passed..piece.end - passed;

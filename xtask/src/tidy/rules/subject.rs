@@ -18,7 +18,11 @@ const fn subject(file: &'static str, title: &'static str, paths: &'static [&'sta
 
 /// In the catalogue's order. A path belongs to the subject with the longest beginning of it.
 pub(super) const SUBJECTS: [Subject; 16] = [
-    subject("process.md", "The process", &["crates/ebs-csi-driver/src/", "crates/ebs-telemetry/", "crates/grpc-authority/"]),
+    subject(
+        "process.md",
+        "The process",
+        &["crates/ebs-csi-driver/src/", "crates/ebs-telemetry/", "crates/grpc-authority/"],
+    ),
     subject("controller.md", "The controller service", &["crates/ebs-driver/"]),
     subject(
         "node.md",
