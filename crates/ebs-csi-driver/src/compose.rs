@@ -9,18 +9,21 @@ use ebs_cloud::{Cloud, CloudConfig, CloudError};
 use ebs_driver::config::Mode;
 use ebs_driver::controller::{ControllerOptions, ControllerService};
 use ebs_driver::identity::{AlwaysHealthy, HealthCheck, IdentityService, Readiness};
-use ebs_driver::node::{NodeOptions, NodeService};
+use ebs_driver::node::{IdleNode, NodeOptions, NodeService};
 use ebs_driver::operation::Operations;
 use ebs_driver::server::{self, Bound, RpcObserver};
-use ebs_metadata::{Imds, NodeMetadata};
+use ebs_metadata::NodeMetadata;
 use ebs_mounter::{Mounter, MounterConfig};
-use ebs_telemetry::{Metrics, MetricsConfig, Pages};
+use ebs_telemetry::{Listen, Metrics, MetricsConfig, Pages, Tls};
 use tokio::task::JoinSet;
 use tonic::service::Routes;
 
-use crate::cli::{NodeSettings, Settings};
-use crate::observers::{Counting, Detaches, EXPECTED_ACTIONS, NodeVolumes};
-use crate::version::VERSION;
+use crate::cli::{HttpSettings, NodeSettings, Settings};
+use crate::disks::NodeDisks;
+use crate::environment::environment;
+use crate::machine::{Sources, Whereabouts};
+use crate::observers::{Counting, Detaches, EXPECTED_ACTIONS, NodeVolumes, Running};
+use crate::version::{COMMIT, VERSION};
 use crate::{health, kubernetes};
 
 /// What the reference driver's SDK reads and this driver does not (`ebs-cloud.md` E26).
@@ -35,6 +38,8 @@ pub(crate) struct Driver {
     pub(crate) operations: Vec<Operations>,
     /// Ends with the driver.
     pub(crate) background: JoinSet<()>,
+    /// Ends the driver when it ends, with this error.
+    pub(crate) fatal: JoinSet<anyhow::Error>,
 }
 
 /// The EC2 behind Probe: a node service has none.
@@ -60,96 +65,101 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
     let driver = &settings.driver;
     let bound =
         server::bind(&driver.endpoint, driver.endpoint_mode).context("the driver cannot listen for CSI requests")?;
-    let (detaches, volumes) = (Arc::new(Detaches::default()), Arc::new(NodeVolumes::default()));
+    let operations = [Operations::new(), Operations::new()];
+    let shown_later = MetricSources::default();
     let pages = Pages {
-        metrics: Arc::new(Metrics::new(metrics_config(settings, &detaches, &volumes))),
+        metrics: Arc::new(Metrics::new(shown_later.metrics_config(settings, &operations))),
         readiness: ebs_telemetry::Readiness::starting("the driver is starting"),
     };
+    ebs_telemetry::count_panics(&pages.metrics);
     let mut background = JoinSet::new();
-    if let Some(endpoint) = settings.http.clone() {
-        background.spawn(ebs_telemetry::serve(endpoint, pages.clone()));
+    if let Some(listen) = listen(settings.http.as_ref()).await? {
+        background.spawn(ebs_telemetry::serve(listen, pages.clone()));
     }
     let cluster = kubernetes::connect(settings.kubeconfig.as_ref()).await;
     kubernetes::say_what_is_off(&cluster, settings.kubeconfig.is_some());
-    let whoami = whoami(settings).await?;
+    let sources = Sources { kinds: settings.metadata_sources.clone(), driver: driver.name.clone(), cluster };
+    let here = match settings.driver.mode {
+        Mode::Controller => sources.region().await?,
+        Mode::Node | Mode::All => sources.node().await?,
+    };
     let counting = Arc::new(Counting::new(Arc::clone(&pages.metrics)));
 
-    let cloud = cloud(settings, &whoami, Arc::clone(&counting)).await?;
+    let cloud = cloud(settings, &here, Arc::clone(&counting)).await?;
     if let Some(cloud) = &cloud {
-        detaches.of(cloud);
+        shown_later.detaches.of(cloud);
     }
     let health = cloud.clone().map_or(Ec2Health::NotNeeded, Ec2Health::Asked);
     let probe = Readiness::new(health.clone());
-    let operations = [Operations::new(), Operations::new()];
     let controller = cloud.map(|cloud| controller(settings, cloud, operations[0].clone()));
-    let node = node(settings, whoami, operations[1].clone())?;
+    let node = node(settings, &here, &shown_later.disks, operations[1].clone())?;
     if let Some(node) = &node {
-        volumes.of(node);
+        shown_later.volumes.of(node);
         background.spawn(node.clone().watch_health());
-        if let Ok(cluster) = &cluster {
-            kubernetes::remove_taints(cluster, &driver.name, &mut background);
-        }
+    }
+    if let (Some(_), Ok(cluster)) = (&settings.node, &sources.cluster) {
+        kubernetes::remove_taints(cluster, &driver.name, &mut background);
     }
     let shown = health::Shown { readiness: pages.readiness, metrics: pages.metrics };
     background.spawn(health::watch(health, probe.clone(), shown, Arc::clone(&counting.health_in_doubt)));
-    let routes = server::routes(IdentityService::new(driver, probe), controller, node);
-    Ok(Driver { bound, routes, observer: counting, operations: operations.to_vec(), background })
-}
-
-fn metrics_config(settings: &Settings, detaches: &Arc<Detaches>, volumes: &Arc<NodeVolumes>) -> MetricsConfig {
-    let has_controller = settings.driver.mode.has_controller();
-    MetricsConfig {
-        with_deprecated: settings.deprecated_metrics,
-        expected_actions: if has_controller { EXPECTED_ACTIONS.to_vec() } else { Vec::new() },
-        checks_health: has_controller,
-        detaches: has_controller.then(|| Arc::clone(detaches) as _),
-        volumes: settings.node.is_some().then(|| Arc::clone(volumes) as _),
-    }
-}
-
-/// What is known of where the process runs.
-struct Whoami {
-    region: String,
-    /// None for a controller that is told its region: it asks nobody.
-    machine: Option<(Imds, NodeMetadata)>,
-}
-
-async fn whoami(settings: &Settings) -> anyhow::Result<Whoami> {
-    let region = environment("AWS_REGION");
-    if let (Mode::Controller, Some(region)) = (settings.driver.mode, region) {
-        return Ok(Whoami { region, machine: None });
-    }
-    let needed = match settings.driver.mode {
-        Mode::Controller => "the region is not known: set AWS_REGION, or let the driver read instance metadata",
-        Mode::Node | Mode::All => "what machine this is is not known, and the node service needs it",
+    let identity = IdentityService::new(driver, probe);
+    let mut fatal = JoinSet::new();
+    let routes = match here {
+        Whereabouts::Foreign { name, what } => {
+            fatal.spawn(sources.until_instance());
+            server::routes(identity, controller, Some(IdleNode::new(&name, &what)))
+        }
+        Whereabouts::Region(_) | Whereabouts::Instance(_) => server::routes(identity, controller, node),
     };
-    anyhow::ensure!(
-        settings.imds_allowed,
-        "{needed}; --metadata-sources leaves out imds, the only source of this version: add it"
-    );
-    let imds = Imds::connect().context(needed)?;
-    let metadata = imds.read().await.context(needed)?;
-    tracing::info!(
-        instance = %metadata.node,
-        instance_type = metadata.instance_type,
-        region = metadata.region,
-        zone = %metadata.zone,
-        "this machine, by its metadata service"
-    );
-    Ok(Whoami { region: metadata.region.clone(), machine: Some((imds, metadata)) })
+    Ok(Driver { bound, routes, observer: counting, operations: operations.to_vec(), background, fatal })
+}
+
+/// What the metrics read when they are asked for. They are served before any of it is there.
+#[derive(Default)]
+struct MetricSources {
+    detaches: Arc<Detaches>,
+    volumes: Arc<NodeVolumes>,
+    disks: Arc<NodeDisks>,
+}
+
+impl MetricSources {
+    fn metrics_config(&self, settings: &Settings, operations: &[Operations; 2]) -> MetricsConfig {
+        let (has_controller, has_node) = (settings.driver.mode.has_controller(), settings.node.is_some());
+        MetricsConfig {
+            version: VERSION,
+            commit: COMMIT,
+            with_deprecated: settings.deprecated_metrics,
+            expected_actions: if has_controller { EXPECTED_ACTIONS.to_vec() } else { Vec::new() },
+            checks_health: has_controller,
+            detaches: has_controller.then(|| Arc::clone(&self.detaches) as _),
+            volumes: has_node.then(|| Arc::clone(&self.volumes) as _),
+            operations: Some(Arc::new(Running(operations.clone()))),
+            disks: has_node.then(|| Arc::clone(&self.disks) as _),
+        }
+    }
+}
+
+/// Where to serve metrics and health, with the certificate as it is now.
+pub(crate) async fn listen(http: Option<&HttpSettings>) -> anyhow::Result<Option<Listen>> {
+    let Some(HttpSettings { endpoint, tls }) = http.cloned() else { return Ok(None) };
+    let tls = match tls {
+        Some(files) => Some(Arc::new(Tls::load(files).await.context("metrics cannot be served over TLS")?)),
+        None => None,
+    };
+    Ok(Some(Listen { endpoint, tls }))
 }
 
 /// The EC2 client and the policy over it; none where nothing would use it (`runtime.md` R-14).
 async fn cloud(
     settings: &Settings,
-    whoami: &Whoami,
+    here: &Whereabouts,
     counting: Arc<Counting>,
 ) -> anyhow::Result<Option<Arc<Cloud<AwsEc2>>>> {
     if !settings.driver.mode.has_controller() {
         return Ok(None);
     }
     let config = AwsConfig {
-        region: whoami.region.clone(),
+        region: here.region().context("the region is not known: set AWS_REGION")?,
         ec2_endpoint: environment("AWS_EC2_ENDPOINT"),
         sagemaker_endpoint: environment("AWS_SAGEMAKER_ENDPOINT"),
         user_agent_extra: settings.user_agent_extra.clone(),
@@ -164,7 +174,7 @@ async fn cloud(
     let observer = Arc::clone(&counting);
     let ec2 = AwsEc2::connect(&config, observer).await.context("the EC2 client cannot be built")?;
     // Only now: an endpoint with a password in it was refused, and must not reach the log.
-    tracing::info!(region = config.region, ec2_endpoint = config.ec2_endpoint, "EC2");
+    tracing::info!(name: "v2", region = config.region, ec2_endpoint = config.ec2_endpoint, "EC2");
     let config = CloudConfig { batching: settings.batching, ..CloudConfig::new(settings.driver.name.clone()) };
     Ok(Some(Arc::new(Cloud::observed(Arc::new(ec2), config, counting))))
 }
@@ -179,17 +189,24 @@ fn controller(settings: &Settings, cloud: Arc<Cloud<AwsEc2>>, operations: Operat
     ControllerService::new(cloud, options, operations)
 }
 
-fn node(settings: &Settings, whoami: Whoami, operations: Operations) -> anyhow::Result<Option<NodeService>> {
-    let (Some(node), Some((imds, metadata))) = (&settings.node, whoami.machine) else { return Ok(None) };
-    let mounter =
-        Mounter::new(mounter_config(node, &metadata)).context("the node service cannot start on this machine")?;
+fn node(
+    settings: &Settings,
+    here: &Whereabouts,
+    disks: &NodeDisks,
+    operations: Operations,
+) -> anyhow::Result<Option<NodeService>> {
+    let (Some(node), Whereabouts::Instance(machine)) = (&settings.node, here) else { return Ok(None) };
+    let metadata = machine.metadata();
+    let config = mounter_config(node, &metadata);
+    let mounter = Mounter::new(config).context("the node service cannot start on this machine")?;
+    disks.of(&mounter, metadata.node.to_string(), node.mounts_below.clone());
     let options = NodeOptions {
         driver: settings.driver.name.clone(),
-        metadata,
+        machine: Arc::clone(machine),
         limits: node.limits,
         legacy_xfs: node.legacy_xfs,
     };
-    Ok(Some(NodeService::new(options, Some(imds), mounter, operations)))
+    Ok(Some(NodeService::new(options, mounter, operations)))
 }
 
 fn mounter_config(node: &NodeSettings, metadata: &NodeMetadata) -> MounterConfig {
@@ -198,9 +215,4 @@ fn mounter_config(node: &NodeSettings, metadata: &NodeMetadata) -> MounterConfig
         xen: ebs_types::is_xen(&metadata.instance_type),
         ..MounterConfig::new(&node.state_dir)
     }
-}
-
-/// An environment variable; empty is the same as absent.
-pub(crate) fn environment(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
 }

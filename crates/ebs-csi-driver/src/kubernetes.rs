@@ -7,7 +7,7 @@ use ebs_kubernetes::{Cluster, ClusterOptions, InCluster, TaintRemoval};
 use ebs_types::DriverName;
 use tokio::task::JoinSet;
 
-use crate::compose::environment;
+use crate::environment::environment;
 use crate::version::VERSION;
 
 /// A connection, or why there is none. Nothing is sent yet.

@@ -4,7 +4,7 @@ use anyhow::{Context, bail};
 use ebs_kubernetes::PreStop;
 
 use crate::cli::HookSettings;
-use crate::compose::environment;
+use crate::environment::environment;
 use crate::kubernetes;
 use crate::supervise::Signals;
 

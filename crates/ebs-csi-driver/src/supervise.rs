@@ -38,14 +38,14 @@ impl Signals {
 /// # Errors
 /// Serving failed, or the stop left operations behind: the error names them.
 pub(crate) async fn run(driver: Driver, mut signals: Signals, limit: Duration) -> anyhow::Result<()> {
-    let Driver { bound, routes, observer, operations, background } = driver;
-    let mut background = background;
+    let Driver { bound, routes, observer, operations, mut background, mut fatal } = driver;
     tracing::info!(endpoint = %bound.endpoint(), "serving CSI");
     let stop = CancellationToken::new();
     let serving = server::serve(bound, routes, observer, stop.clone().cancelled_owned(), limit);
     tokio::pin!(serving);
     let signal = tokio::select! {
         served = &mut serving => return ended_unasked(served),
+        Some(Ok(error)) = fatal.join_next() => return Err(error),
         signal = signals.next() => signal,
     };
     tracing::info!(signal, ?limit, "stopping: no new requests, running operations are waited for");

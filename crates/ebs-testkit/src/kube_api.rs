@@ -39,16 +39,18 @@ const STOP_GRACE: Duration = Duration::from_secs(30);
 const ADMIN_TOKEN: &str = "made-up-token-of-the-administrator";
 
 /// Groups of the API that no test of ours needs are off: the server starts in less time and memory.
-const GROUPS: [&str; 11] = [
+const GROUPS: [&str; 13] = [
     "api/all=false",
     "v1=true",
     "admissionregistration.k8s.io/v1=true",
     "apiextensions.k8s.io/v1=true",
     "apiregistration.k8s.io/v1=true",
+    "apps/v1=true",
     "authentication.k8s.io/v1=true",
     "coordination.k8s.io/v1=true",
     "discovery.k8s.io/v1=true",
     "networking.k8s.io/v1=true",
+    "policy/v1=true",
     "rbac.authorization.k8s.io/v1=true",
     "storage.k8s.io/v1=true",
 ];

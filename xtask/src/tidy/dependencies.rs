@@ -20,6 +20,7 @@ struct Rule {
 const RULES: [Rule; 19] = [
     Rule { name: "ebs-types", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
     Rule { name: "go-template", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
+    Rule { name: "grpc-authority", ours: &[], tests: &[], never: &["aws-*", "tonic"] },
     Rule { name: "csi-proto", ours: &[], tests: &[], never: &["tokio", "aws-*"] },
     Rule { name: "ebs-ec2", ours: &["ebs-types"], tests: &[], never: &["aws-*", "tonic"] },
     Rule { name: "ebs-aws", ours: &["ebs-ec2", "ebs-types"], tests: &["ebs-sim"], never: &["tonic", "kube"] },
@@ -47,7 +48,7 @@ const RULES: [Rule; 19] = [
     Rule { name: "ebs-mounter", ours: &["ebs-types"], tests: &["ebs-testkit"], never: &["aws-*", "tonic", "kube"] },
     Rule {
         name: "ebs-driver",
-        ours: &["csi-proto", "ebs-cloud", "ebs-metadata", "ebs-mounter", "ebs-types", "go-template"],
+        ours: &["csi-proto", "ebs-cloud", "ebs-metadata", "ebs-mounter", "ebs-types", "go-template", "grpc-authority"],
         tests: &["ebs-ec2", "ebs-sim", "ebs-testkit"],
         never: &["aws-*", "kube", "axum"],
     },
