@@ -58,11 +58,21 @@ struct State {
     version: u64,
     /// By path, such as `/api/v1/nodes/a`.
     objects: BTreeMap<String, Value>,
-    watches: Vec<(String, Option<String>, mpsc::UnboundedSender<Result<Bytes, BoxError>>)>,
+    watches: Vec<Watch>,
     faults: BTreeMap<(Ask, &'static str), VecDeque<(Fault, Times)>>,
     asked: Vec<(Instant, Ask, String)>,
     /// Done right before the next patch is looked at: another writer.
     before_patch: Option<(String, Value)>,
+}
+
+/// Who is told of changes.
+#[derive(Debug)]
+struct Watch {
+    /// Path of the list.
+    of: String,
+    /// One object alone.
+    name: Option<String>,
+    sender: mpsc::UnboundedSender<Result<Bytes, BoxError>>,
 }
 
 /// A body that is there, or that goes on.
@@ -122,7 +132,7 @@ impl FakeApi {
     }
 
     pub(crate) fn watches(&self) -> usize {
-        self.0.lock().unwrap().watches.iter().filter(|(_, _, sender)| !sender.is_closed()).count()
+        self.0.lock().unwrap().watches.iter().filter(|watch| !watch.sender.is_closed()).count()
     }
 }
 
@@ -136,7 +146,7 @@ impl State {
 
     fn tell(&mut self, kind: &str, path: &str, object: &Value) {
         let line = line(kind, object);
-        for (of, name, sender) in &self.watches {
+        for Watch { of, name, sender } in &self.watches {
             let list = path.rsplit_once('/').map(|(list, _)| list);
             if list == Some(of) && name.as_ref().is_none_or(|name| path.ends_with(&format!("/{name}"))) {
                 let _ = sender.send(Ok(line.clone()));
@@ -182,7 +192,7 @@ impl State {
             }
             Ask::Watch => {
                 let (sender, receiver) = mpsc::unbounded_channel();
-                self.watches.push((path.to_owned(), query.name.clone(), sender));
+                self.watches.push(Watch { of: path.to_owned(), name: query.name.clone(), sender });
                 Response::new(FakeBody::Goes(receiver))
             }
         }

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::rights::token;
 use crate::support::{connect, make_node, node_account, shared, unique};
 
-/// Rule: see `a_pod_finds_the_api_server_by_its_environment_and_account`
+/// Rule: see `crates/ebs-kubernetes/src/client/config/tests.rs::a_pod_finds_the_api_server_by_its_environment_and_account`
 ///
 /// As in a pod, with a real token, which is then replaced.
 #[tokio::test]

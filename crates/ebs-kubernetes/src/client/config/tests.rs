@@ -87,7 +87,7 @@ fn what_is_missing_or_broken_of_a_pod_is_named() {
 
 /// A kubeconfig file's token file is read anew too, and is found beside the file; a token in the file itself goes before it.
 ///
-/// Rule: see `the_token_is_read_anew_for_each_call`
+/// Rule: see `crates/ebs-kubernetes/src/client/guard/tests.rs::the_token_is_read_anew_for_each_call`
 #[tokio::test]
 async fn the_token_file_of_a_kubeconfig_is_relative_to_it_and_gives_way_to_a_token() {
     let dir = tempfile::tempdir().unwrap();

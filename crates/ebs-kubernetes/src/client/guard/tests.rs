@@ -51,7 +51,7 @@ async fn a_busy_server_is_left_alone_for_as_long_as_it_asks_but_not_for_ever() {
 
 /// A server that accepts a call and never answers is an error after half a minute.
 ///
-/// Rule: see `a_server_that_hangs_is_busy_or_breaks_the_watch_delays_the_removal_and_no_more`
+/// Rule: see `crates/ebs-kubernetes/src/taint/tests.rs::a_server_that_hangs_is_busy_or_breaks_the_watch_delays_the_removal_and_no_more`
 #[tokio::test(start_paused = true)]
 async fn a_server_that_never_answers_is_an_error_that_says_so() {
     let api = FakeApi::default();
