@@ -10,11 +10,11 @@ use tokio::task::JoinSet;
 
 use crate::cli::LabelerSettings;
 use crate::environment::environment;
-use crate::{compose, kubernetes};
 use crate::machine::Sources;
 use crate::observers::Counting;
 use crate::supervise::Signals;
-use crate::version::VERSION;
+use crate::version::{COMMIT, VERSION};
+use crate::{compose, kubernetes};
 
 /// What the mode adds to the user agent.
 const USER_AGENT: &str = "metadataLabeler";
@@ -29,9 +29,10 @@ const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 pub(crate) async fn run(settings: &LabelerSettings, mut signals: Signals) -> anyhow::Result<()> {
     tracing::info!(version = VERSION, mode = "metadataLabeler", "starting");
     let pages = Pages {
-        metrics: Arc::new(Metrics::new(MetricsConfig::default())),
+        metrics: Arc::new(Metrics::new(MetricsConfig { version: VERSION, commit: COMMIT, ..MetricsConfig::default() })),
         readiness: ebs_telemetry::Readiness::starting("the labeler is starting"),
     };
+    ebs_telemetry::count_panics(&pages.metrics);
     let mut background = JoinSet::new();
     if let Some(listen) = compose::listen(settings.http.as_ref()).await? {
         background.spawn(ebs_telemetry::serve(listen, pages.clone()));
