@@ -38,10 +38,10 @@ torture: ## The node torture: stage, write, kill -9 and power cuts on real disks
 	unshare --mount --propagation private -- $(or $(CARGO_TARGET_DIR),target)/debug/ebs-torture \
 	  $(if $(CYCLES),--cycles $(CYCLES),--seconds $(SECONDS))
 
-vm-test: ## The node service on real NVMe disks, in a virtual machine (needs root, QEMU; KERNEL=linux-image-... for another kernel)
+vm-test: ## The node service on real NVMe disks, in a virtual machine with two kernels (needs root, QEMU; KERNEL=linux-image-... for another one)
 	@scripts/setup vm >/dev/null
 	cargo build --workspace --locked --quiet
-	eval "$$(scripts/setup vm)" && nice -n 10 $(or $(CARGO_TARGET_DIR),target)/debug/ebs-vm --kernel "$$EBS_VM_KERNEL" $(VM_ARGS)
+	eval "$$(scripts/setup vm)" && nice -n 10 $(or $(CARGO_TARGET_DIR),target)/debug/ebs-vm --kernel "$$EBS_VM_KERNELS" $(VM_ARGS)
 
 CASES ?= 100000
 fuzz: ## What is parsed from outside, by chance: CASES=100000 of each property

@@ -1,15 +1,18 @@
 //! One call: its span, its observer, its error.
 
 use std::error::Error;
+use std::time::Duration;
 
 use aws_sdk_ec2::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_ec2::operation::RequestId;
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use ebs_ec2::{Action, Ec2Error, Observation, Result};
 use tokio::time::Instant;
-use tracing::Instrument;
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
 
 use crate::call_monitor::CallMonitor;
+use crate::classify::THROTTLES;
 use crate::convert::Incomplete;
 use crate::{AwsEc2, failure};
 
@@ -28,9 +31,12 @@ impl AwsEc2 {
     {
         let (action, dry_run) = (monitor.action, monitor.dry_run);
         let answer = async {
-            match Box::pin(send).await {
+            let sent = Box::pin(send).await;
+            Span::current().record("aws.attempts", monitor.attempts());
+            match sent {
                 Ok(output) => {
                     let id = output.request_id().map(str::to_owned);
+                    Span::current().record("aws.request_id", id.as_deref());
                     read(output).map_err(|e| failure::incomplete(action, &e.to_string(), id.as_deref()))
                 }
                 Err(error) => Err(failure::translate(action, error, monitor.endpoint())),
@@ -46,24 +52,60 @@ impl AwsEc2 {
         dry_run: bool,
         answer: impl Future<Output = Result<U>> + Send,
     ) -> Result<U> {
-        let span = tracing::debug_span!("ec2", action = action.as_str());
         async {
             let start = Instant::now();
             let answer = answer.await;
             let took = start.elapsed();
             let error = answer.as_ref().err();
             self.observer.observe(&Observation { action, took, dry_run, error });
-            log(took, error);
+            log(took, dry_run, error);
             answer
         }
-        .instrument(span)
+        .instrument(span(action))
         .await
     }
 }
 
-fn log(took: std::time::Duration, error: Option<&Ec2Error>) {
-    match error {
-        None => tracing::debug!(?took, "done"),
-        Some(error) => tracing::debug!(?took, class = ?error.class, code = error.code, id = error.request_id, "failed"),
+/// The span of one call. Fields with a dot in their names are for traces, in the words of OpenTelemetry, and stand in no log line.
+fn span(action: Action) -> Span {
+    let service = match action {
+        Action::AttachClusterNodeVolume | Action::DetachClusterNodeVolume => "SageMaker",
+        Action::GetCallerIdentity => "STS",
+        _ => "EC2",
+    };
+    tracing::info_span!(
+        "ec2",
+        action = action.as_str(),
+        otel.kind = "client",
+        otel.name = format_args!("{service}.{action}"),
+        rpc.system = "aws-api",
+        rpc.service = service,
+        rpc.method = action.as_str(),
+        aws.attempts = Empty,
+        aws.request_id = Empty,
+        "error.type" = Empty,
+        otel.status_description = Empty,
+    )
+}
+
+/// An error answer at verbosity 3, a throttle at 4, and what got no answer always (`runtime.md` 13). A dry run ends with an error when
+/// all is well.
+fn log(took: Duration, dry_run: bool, error: Option<&Ec2Error>) {
+    let Some(error) = error else { return tracing::debug!(?took, "done") };
+    let (class, code, id) = (error.class, error.code.as_deref(), error.request_id.as_deref());
+    let span = Span::current();
+    span.record("aws.request_id", id);
+    if dry_run && code == Some("DryRunOperation") {
+        return tracing::debug!(?took, "done");
+    }
+    // AWS's words are the request's to tell: a trace says which error it was.
+    let kind = code.map_or_else(|| format!("{class:?}"), str::to_owned);
+    span.record("error.type", kind.as_str()).record("otel.status_description", kind.as_str());
+    match code {
+        Some(throttle) if THROTTLES.contains(&throttle) => {
+            tracing::debug!(?took, ?class, code, id, "EC2 throttles this call");
+        }
+        Some(_) => tracing::info!(name: "v3", ?took, ?class, code, id, "failed"),
+        None => tracing::warn!(?took, ?class, id, error = error.message, "no answer that could be read"),
     }
 }

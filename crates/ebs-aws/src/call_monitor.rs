@@ -1,6 +1,7 @@
 //! What is watched of one call while the SDK carries it out.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
@@ -53,6 +54,8 @@ pub(crate) struct CallMonitor {
     endpoint: Arc<OnceLock<String>>,
     /// When the attempt that is under way was handed to the connection.
     started: Arc<Mutex<Option<Instant>>>,
+    /// Requests that were handed to the connection.
+    attempts: Arc<AtomicU32>,
     /// The `Date` of the last reply.
     date: Arc<Mutex<Option<SystemTime>>>,
 }
@@ -80,6 +83,7 @@ impl Intercept for CallMonitor {
     ) -> Result<(), BoxError> {
         self.endpoint.get_or_init(|| context.request().uri().trim_end_matches('/').to_owned());
         *self.started.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        self.attempts.fetch_add(1, Ordering::Relaxed);
         if self.log_bodies {
             let body = String::from_utf8_lossy(context.request().body().bytes().unwrap_or_default());
             tracing::info!(action = self.action.as_str(), %body, "request to AWS");
@@ -158,6 +162,11 @@ impl CallMonitor {
         *self.date.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many requests were handed to the connection.
+    pub(crate) fn attempts(&self) -> u32 {
+        self.attempts.load(Ordering::Relaxed)
+    }
+
     /// Where a request was handed to the connection for; `None` while none was.
     pub(crate) fn endpoint(&self) -> Option<&str> {
         self.endpoint.get().map(String::as_str)
@@ -209,6 +218,7 @@ impl AwsEc2 {
             observer: Arc::clone(&self.observer),
             endpoint: Arc::default(),
             started: Arc::default(),
+            attempts: Arc::default(),
             date: Arc::default(),
         }
     }

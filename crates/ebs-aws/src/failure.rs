@@ -37,11 +37,11 @@ where
                     request_id: request_id(raw),
                     source: None,
                 },
-                None => unreadable(action, &describe_reply(raw), request_id(raw), context.into_err().into()),
+                None => unreadable(action, &describe_reply(action, raw), request_id(raw), context.into_err().into()),
             }
         }
         SdkError::ResponseError(context) => {
-            let reply = describe_reply(context.raw());
+            let reply = describe_reply(action, context.raw());
             let id = request_id(context.raw());
             let source = SdkError::<E, HttpResponse>::ResponseError(context).into_source().unwrap_or_else(Into::into);
             match too_large(source.as_ref()) {
@@ -133,14 +133,17 @@ fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a 
     None
 }
 
-/// Status and beginning of a reply.
-fn describe_reply(raw: &HttpResponse) -> String {
+/// Status and beginning of a reply; not of STS's, which says who the caller is (`decisions.md` D-41).
+fn describe_reply(action: Action, raw: &HttpResponse) -> String {
     let status = raw.status().as_u16();
     let Some(body) = raw.body().bytes() else {
         return format!("a reply with status {status} that broke off");
     };
     if body.is_empty() {
         return format!("a reply with status {status} and no body");
+    }
+    if action == Action::GetCallerIdentity {
+        return format!("a reply with status {status}");
     }
     let text = String::from_utf8_lossy(body);
     let excerpt: String = text.chars().take(EXCERPT).collect();

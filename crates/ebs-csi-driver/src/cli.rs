@@ -13,8 +13,8 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use ebs_driver::config::{DriverConfig, Mode};
-use ebs_metadata::LimitFlags;
-use ebs_telemetry::{HttpEndpoint, LogConfig};
+use ebs_metadata::{LimitFlags, SourceKind};
+use ebs_telemetry::{HttpEndpoint, LogConfig, TlsFiles};
 use ebs_types::DriverName;
 
 use flags::{AwsFlags, CommonFlags, ControllerFlags, NodeFlags};
@@ -62,13 +62,21 @@ pub(crate) enum Job {
     AwaitDetachments(HookSettings),
 }
 
+/// Where metrics and health are served.
+#[derive(Debug, Clone)]
+pub(crate) struct HttpSettings {
+    pub(crate) endpoint: HttpEndpoint,
+    /// The certificate to serve them with; without one in clear.
+    pub(crate) tls: Option<TlsFiles>,
+}
+
 /// What a driver that serves CSI needs to know.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     /// Socket, services, tags.
     pub(crate) driver: DriverConfig,
     /// Where to serve metrics and health, if anywhere.
-    pub(crate) http: Option<HttpEndpoint>,
+    pub(crate) http: Option<HttpSettings>,
     /// Questions to EC2 about several objects travel in one call.
     pub(crate) batching: bool,
     /// For how long changes of one volume are gathered.
@@ -77,8 +85,8 @@ pub(crate) struct Settings {
     pub(crate) node_local_volumes: bool,
     /// Serve the EC2 metrics under the names of the in-tree cloud provider too.
     pub(crate) deprecated_metrics: bool,
-    /// Sources of the machine's metadata to try, in order; those of this version.
-    pub(crate) imds_allowed: bool,
+    /// Sources of the machine's metadata to try, in order.
+    pub(crate) metadata_sources: Vec<SourceKind>,
     /// Suffix of the user agent.
     pub(crate) user_agent_extra: Option<String>,
     /// Log requests to AWS and replies with their bodies.
@@ -96,9 +104,11 @@ pub(crate) struct Settings {
 pub(crate) struct LabelerSettings {
     pub(crate) driver: DriverName,
     /// Where to serve metrics and health, if anywhere.
-    pub(crate) http: Option<HttpEndpoint>,
+    pub(crate) http: Option<HttpSettings>,
     /// A kubeconfig file; none: as a pod of the cluster.
     pub(crate) kubeconfig: Option<PathBuf>,
+    /// Sources of the machine's metadata to try, in order, when the region is not told.
+    pub(crate) metadata_sources: Vec<SourceKind>,
     /// Suffix of the user agent.
     pub(crate) user_agent_extra: Option<String>,
     /// Log requests to AWS and replies with their bodies.
@@ -124,6 +134,8 @@ pub(crate) struct NodeSettings {
     pub(crate) legacy_xfs: bool,
     /// Records that must survive a restart.
     pub(crate) state_dir: PathBuf,
+    /// What is mounted below it counts as the driver's in the metrics of disks.
+    pub(crate) mounts_below: Option<PathBuf>,
 }
 
 /// The command line is refused, or asks only for text (`--help`).
@@ -174,6 +186,11 @@ impl Flags {
     /// `--version` is given.
     pub(crate) fn asks_for_version(&self) -> bool {
         self.common.version
+    }
+
+    /// `--enable-otel-tracing` is given.
+    pub(crate) fn traces(&self) -> bool {
+        self.common.enable_otel_tracing
     }
 
     /// How to log.

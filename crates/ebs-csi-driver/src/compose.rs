@@ -9,19 +9,22 @@ use ebs_cloud::{Cloud, CloudConfig, CloudError, CloudErrorKind};
 use ebs_driver::config::Mode;
 use ebs_driver::controller::{ControllerOptions, ControllerService};
 use ebs_driver::identity::{AlwaysHealthy, HealthCheck, IdentityService, Readiness};
-use ebs_driver::node::{NodeOptions, NodeService};
+use ebs_driver::node::{IdleNode, NodeOptions, NodeService};
 use ebs_driver::operation::Operations;
 use ebs_driver::server::{self, Bound, Opening, RpcObserver};
-use ebs_metadata::{Imds, NodeMetadata};
+use ebs_metadata::NodeMetadata;
 use ebs_mounter::{Mounter, MounterConfig};
-use ebs_telemetry::{Metrics, MetricsConfig, Pages};
+use ebs_telemetry::{Listen, Metrics, MetricsConfig, Pages, Tls};
 use tokio::task::JoinSet;
 use tonic::service::Routes;
 
-use crate::cli::{NodeSettings, Settings};
-use crate::health;
-use crate::observers::{Counting, Detaches, EXPECTED_ACTIONS, NodeVolumes};
-use crate::version::VERSION;
+use crate::cli::{HttpSettings, NodeSettings, Settings};
+use crate::disks::NodeDisks;
+use crate::environment::environment;
+use crate::machine::{Sources, Whereabouts};
+use crate::observers::{Counting, Detaches, EXPECTED_ACTIONS, NodeVolumes, Running};
+use crate::version::{COMMIT, VERSION};
+use crate::{health, kubernetes};
 
 /// What the reference driver's SDK reads and this driver does not (`ebs-cloud.md` E26).
 const IGNORED_VARIABLES: [&str; 2] = ["AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"];
@@ -38,9 +41,9 @@ pub(crate) struct Front {
 /// What the services are put together with.
 pub(crate) struct Foundation {
     pages: Pages,
+    shown_later: MetricSources,
+    operations: [Operations; 2],
     counting: Arc<Counting>,
-    detaches: Arc<Detaches>,
-    volumes: Arc<NodeVolumes>,
     health: Ec2Health,
     probe: Readiness<Ec2Health>,
     background: JoinSet<()>,
@@ -54,6 +57,8 @@ pub(crate) struct Driver {
     pub(crate) operations: Vec<Operations>,
     /// Ends with the driver.
     pub(crate) background: JoinSet<()>,
+    /// Ends the driver when it ends, with this error.
+    pub(crate) fatal: JoinSet<anyhow::Error>,
 }
 
 /// The EC2 behind Probe, once the driver knows where it is; a node service has none.
@@ -83,105 +88,116 @@ impl HealthCheck for Ec2Health {
 /// Takes the socket, so that a second driver on it fails before it touches anything, and begins to serve the pages.
 ///
 /// # Errors
-/// The socket cannot be taken.
-pub(crate) fn open(settings: &Settings) -> anyhow::Result<(Front, Foundation)> {
+/// The socket cannot be taken, or the certificate of the pages not be used.
+pub(crate) async fn open(settings: &Settings) -> anyhow::Result<(Front, Foundation)> {
     let driver = &settings.driver;
     let bound =
         server::bind(&driver.endpoint, driver.endpoint_mode).context("the driver cannot listen for CSI requests")?;
-    let (detaches, volumes) = (Arc::new(Detaches::default()), Arc::new(NodeVolumes::default()));
+    let operations = [Operations::new(), Operations::new()];
+    let shown_later = MetricSources::default();
     let pages = Pages {
-        metrics: Arc::new(Metrics::new(metrics_config(settings, &detaches, &volumes))),
+        metrics: Arc::new(Metrics::new(shown_later.metrics_config(settings, &operations))),
         readiness: ebs_telemetry::Readiness::starting("the driver is starting"),
     };
+    ebs_telemetry::count_panics(&pages.metrics);
     let mut background = JoinSet::new();
-    if let Some(endpoint) = settings.http.clone() {
-        background.spawn(ebs_telemetry::serve(endpoint, pages.clone()));
+    if let Some(listen) = listen(settings.http.as_ref()).await? {
+        background.spawn(ebs_telemetry::serve(listen, pages.clone()));
     }
     let counting = Arc::new(Counting::new(Arc::clone(&pages.metrics)));
     let health = Ec2Health::default();
     let probe = Readiness::new(health.clone());
     let (routes, opening) = server::early(IdentityService::new(driver, probe.clone()));
     let front = Front { bound, routes, observer: Arc::clone(&counting) as _, opening };
-    Ok((front, Foundation { pages, counting, detaches, volumes, health, probe, background }))
+    Ok((front, Foundation { pages, shown_later, operations, counting, health, probe, background }))
 }
 
 /// Finds out where the driver is and puts its services together.
 ///
 /// Cancellation: nothing was begun that would have to be undone.
 pub(crate) async fn build(settings: &Settings, foundation: Foundation) -> anyhow::Result<Driver> {
-    let Foundation { pages, counting, detaches, volumes, health, probe, mut background } = foundation;
-    let whoami = whoami(settings).await?;
-    let cloud = cloud(settings, &whoami, Arc::clone(&counting)).await?;
+    let Foundation { pages, shown_later, operations, counting, health, probe, mut background } = foundation;
+    let driver = &settings.driver;
+    let cluster = kubernetes::connect(settings.kubeconfig.as_ref()).await;
+    kubernetes::say_what_is_off(&cluster, settings.kubeconfig.is_some());
+    let sources = Sources { kinds: settings.metadata_sources.clone(), driver: driver.name.clone(), cluster };
+    let here = match driver.mode {
+        Mode::Controller => sources.region().await?,
+        Mode::Node | Mode::All => sources.node().await?,
+    };
+    let cloud = cloud(settings, &here, Arc::clone(&counting)).await?;
     if let Some(cloud) = &cloud {
-        detaches.of(cloud);
+        shown_later.detaches.of(cloud);
     }
-    let operations = [Operations::new(), Operations::new()];
     let controller = cloud.clone().map(|cloud| controller(settings, cloud, operations[0].clone()));
-    let node = node(settings, whoami, operations[1].clone())?;
+    let node = node(settings, &here, &shown_later.disks, operations[1].clone())?;
     if let Some(node) = &node {
-        volumes.of(node);
+        shown_later.volumes.of(node);
         background.spawn(node.clone().watch_health());
+    }
+    if let (Some(_), Ok(cluster)) = (&settings.node, &sources.cluster) {
+        kubernetes::remove_taints(cluster, &driver.name, &mut background);
     }
     health.is(cloud);
     let shown = health::Shown { readiness: pages.readiness, metrics: pages.metrics };
     background.spawn(health::watch(health, probe, shown, Arc::clone(&counting.health_in_doubt)));
-    Ok(Driver { services: server::services(controller, node), operations: operations.to_vec(), background })
-}
-
-fn metrics_config(settings: &Settings, detaches: &Arc<Detaches>, volumes: &Arc<NodeVolumes>) -> MetricsConfig {
-    let has_controller = settings.driver.mode.has_controller();
-    MetricsConfig {
-        with_deprecated: settings.deprecated_metrics,
-        expected_actions: if has_controller { EXPECTED_ACTIONS.to_vec() } else { Vec::new() },
-        checks_health: has_controller,
-        detaches: has_controller.then(|| Arc::clone(detaches) as _),
-        volumes: settings.node.is_some().then(|| Arc::clone(volumes) as _),
-    }
-}
-
-/// What is known of where the process runs.
-struct Whoami {
-    region: String,
-    /// None for a controller that is told its region: it asks nobody.
-    machine: Option<(Imds, NodeMetadata)>,
-}
-
-async fn whoami(settings: &Settings) -> anyhow::Result<Whoami> {
-    let region = environment("AWS_REGION");
-    if let (Mode::Controller, Some(region)) = (settings.driver.mode, region) {
-        return Ok(Whoami { region, machine: None });
-    }
-    let needed = match settings.driver.mode {
-        Mode::Controller => "the region is not known: set AWS_REGION, or let the driver read instance metadata",
-        Mode::Node | Mode::All => "what machine this is is not known, and the node service needs it",
+    let mut fatal = JoinSet::new();
+    let services = match here {
+        Whereabouts::Foreign { name, what } => {
+            fatal.spawn(sources.until_instance());
+            server::services(controller, Some(IdleNode::new(&name, &what)))
+        }
+        Whereabouts::Region(_) | Whereabouts::Instance(_) => server::services(controller, node),
     };
-    anyhow::ensure!(
-        settings.imds_allowed,
-        "{needed}; --metadata-sources leaves out imds, the only source of this version: add it"
-    );
-    let imds = Imds::connect().context(needed)?;
-    let metadata = imds.read().await.context(needed)?;
-    tracing::info!(
-        instance = %metadata.node,
-        instance_type = metadata.instance_type,
-        region = metadata.region,
-        zone = %metadata.zone,
-        "this machine, by its metadata service"
-    );
-    Ok(Whoami { region: metadata.region.clone(), machine: Some((imds, metadata)) })
+    Ok(Driver { services, operations: operations.to_vec(), background, fatal })
+}
+
+/// What the metrics read when they are asked for. They are served before any of it is there.
+#[derive(Default)]
+struct MetricSources {
+    detaches: Arc<Detaches>,
+    volumes: Arc<NodeVolumes>,
+    disks: Arc<NodeDisks>,
+}
+
+impl MetricSources {
+    fn metrics_config(&self, settings: &Settings, operations: &[Operations; 2]) -> MetricsConfig {
+        let (has_controller, has_node) = (settings.driver.mode.has_controller(), settings.node.is_some());
+        MetricsConfig {
+            version: VERSION,
+            commit: COMMIT,
+            with_deprecated: settings.deprecated_metrics,
+            expected_actions: if has_controller { EXPECTED_ACTIONS.to_vec() } else { Vec::new() },
+            checks_health: has_controller,
+            detaches: has_controller.then(|| Arc::clone(&self.detaches) as _),
+            volumes: has_node.then(|| Arc::clone(&self.volumes) as _),
+            operations: Some(Arc::new(Running(operations.clone()))),
+            disks: has_node.then(|| Arc::clone(&self.disks) as _),
+        }
+    }
+}
+
+/// Where to serve metrics and health, with the certificate as it is now.
+pub(crate) async fn listen(http: Option<&HttpSettings>) -> anyhow::Result<Option<Listen>> {
+    let Some(HttpSettings { endpoint, tls }) = http.cloned() else { return Ok(None) };
+    let tls = match tls {
+        Some(files) => Some(Arc::new(Tls::load(files).await.context("metrics cannot be served over TLS")?)),
+        None => None,
+    };
+    Ok(Some(Listen { endpoint, tls }))
 }
 
 /// The EC2 client and the policy over it; none where nothing would use it (`runtime.md` R-14).
 async fn cloud(
     settings: &Settings,
-    whoami: &Whoami,
+    here: &Whereabouts,
     counting: Arc<Counting>,
 ) -> anyhow::Result<Option<Arc<Cloud<AwsEc2>>>> {
     if !settings.driver.mode.has_controller() {
         return Ok(None);
     }
     let config = AwsConfig {
-        region: whoami.region.clone(),
+        region: here.region().context("the region is not known: set AWS_REGION")?,
         ec2_endpoint: environment("AWS_EC2_ENDPOINT"),
         sagemaker_endpoint: environment("AWS_SAGEMAKER_ENDPOINT"),
         user_agent_extra: settings.user_agent_extra.clone(),
@@ -196,7 +212,7 @@ async fn cloud(
     let observer = Arc::clone(&counting);
     let ec2 = AwsEc2::connect(&config, observer).await.context("the EC2 client cannot be built")?;
     // Only now: an endpoint with a password in it was refused, and must not reach the log.
-    tracing::info!(region = config.region, ec2_endpoint = config.ec2_endpoint, "EC2");
+    tracing::info!(name: "v2", region = config.region, ec2_endpoint = config.ec2_endpoint, "EC2");
     let config = CloudConfig { batching: settings.batching, ..CloudConfig::new(settings.driver.name.clone()) };
     Ok(Some(Arc::new(Cloud::observed(Arc::new(ec2), config, counting))))
 }
@@ -211,17 +227,24 @@ fn controller(settings: &Settings, cloud: Arc<Cloud<AwsEc2>>, operations: Operat
     ControllerService::new(cloud, options, operations)
 }
 
-fn node(settings: &Settings, whoami: Whoami, operations: Operations) -> anyhow::Result<Option<NodeService>> {
-    let (Some(node), Some((imds, metadata))) = (&settings.node, whoami.machine) else { return Ok(None) };
-    let mounter =
-        Mounter::new(mounter_config(node, &metadata)).context("the node service cannot start on this machine")?;
+fn node(
+    settings: &Settings,
+    here: &Whereabouts,
+    disks: &NodeDisks,
+    operations: Operations,
+) -> anyhow::Result<Option<NodeService>> {
+    let (Some(node), Whereabouts::Instance(machine)) = (&settings.node, here) else { return Ok(None) };
+    let metadata = machine.metadata();
+    let config = mounter_config(node, &metadata);
+    let mounter = Mounter::new(config).context("the node service cannot start on this machine")?;
+    disks.of(&mounter, metadata.node.to_string(), node.mounts_below.clone());
     let options = NodeOptions {
         driver: settings.driver.name.clone(),
-        metadata,
+        machine: Arc::clone(machine),
         limits: node.limits,
         legacy_xfs: node.legacy_xfs,
     };
-    Ok(Some(NodeService::new(options, Some(imds), mounter, operations)))
+    Ok(Some(NodeService::new(options, mounter, operations)))
 }
 
 fn mounter_config(node: &NodeSettings, metadata: &NodeMetadata) -> MounterConfig {
@@ -230,9 +253,4 @@ fn mounter_config(node: &NodeSettings, metadata: &NodeMetadata) -> MounterConfig
         xen: ebs_types::is_xen(&metadata.instance_type),
         ..MounterConfig::new(&node.state_dir)
     }
-}
-
-/// An environment variable; empty is the same as absent.
-fn environment(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
 }

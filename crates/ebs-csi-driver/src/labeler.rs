@@ -1,14 +1,88 @@
 //! Mode `metadataLabeler`: no CSI, no socket (`runtime.md` 8).
 
-use crate::cli::LabelerSettings;
-use crate::supervise::Signals;
+use std::sync::Arc;
 
-/// Labels nodes until SIGTERM or SIGINT.
+use anyhow::{Context, anyhow};
+use ebs_aws::{AwsConfig, AwsEc2};
+use ebs_kubernetes::{Connections, LabelerOptions, Times};
+use ebs_telemetry::{Metrics, MetricsConfig, Pages};
+use tokio::task::JoinSet;
+
+use crate::cli::LabelerSettings;
+use crate::environment::environment;
+use crate::machine::Sources;
+use crate::observers::Counting;
+use crate::supervise::Signals;
+use crate::version::VERSION;
+use crate::{compose, kubernetes};
+
+/// What the mode adds to the user agent.
+const USER_AGENT: &str = "metadataLabeler";
+
+/// The name of the host, or of the pod.
+const HOST_NAME: &str = "/proc/sys/kernel/hostname";
+
+/// Labels nodes whenever this process leads, until SIGTERM or SIGINT; then the lease is given back.
 ///
 /// # Errors
 /// The mode cannot work, or has lost its lease.
-pub(crate) async fn run(settings: &LabelerSettings, _signals: Signals) -> anyhow::Result<()> {
-    let LabelerSettings { driver, http, kubeconfig, user_agent_extra, log_aws_bodies, shutdown_timeout } = settings;
-    tracing::debug!(%driver, ?http, ?kubeconfig, user_agent_extra, log_aws_bodies, ?shutdown_timeout, "labeler");
-    anyhow::bail!("mode metadataLabeler is not available yet in this version: use controller, node or all")
+pub(crate) async fn run(settings: &LabelerSettings, mut signals: Signals) -> anyhow::Result<()> {
+    tracing::info!(version = VERSION, mode = "metadataLabeler", "starting");
+    let pages = Pages {
+        metrics: Arc::new(Metrics::new(MetricsConfig::default())),
+        readiness: ebs_telemetry::Readiness::starting("the labeler is starting"),
+    };
+    let mut background = JoinSet::new();
+    if let Some(listen) = compose::listen(settings.http.as_ref()).await? {
+        background.spawn(ebs_telemetry::serve(listen, pages.clone()));
+    }
+    let counting = Arc::new(Counting::new(Arc::clone(&pages.metrics)));
+    let built = tokio::select! {
+        built = build(settings, Arc::clone(&counting)) => Some(built?),
+        signal = signals.next() => {
+            tracing::info!(signal, "stopped before it could label");
+            None
+        }
+    };
+    let Some((connections, ec2, options)) = built else { return Ok(()) };
+    pages.readiness.set_ready();
+    let stop = async {
+        let signal = signals.next().await;
+        tracing::info!(signal, "stopping: the lease is given back");
+    };
+    ebs_kubernetes::label_nodes(connections, ec2, counting, options, stop).await?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+async fn build(
+    settings: &LabelerSettings,
+    counting: Arc<Counting>,
+) -> anyhow::Result<(Connections, Arc<AwsEc2>, LabelerOptions)> {
+    let connect = async || kubernetes::connect(settings.kubeconfig.as_ref()).await;
+    let needed = "the labeler writes on Nodes and needs Kubernetes";
+    let work = connect().await.map_err(|reason| anyhow!(reason)).context(needed)?;
+    let lease = connect().await.map_err(|reason| anyhow!(reason)).context(needed)?;
+    let kinds = settings.metadata_sources.clone();
+    let sources = Sources { kinds, driver: settings.driver.clone(), cluster: Ok(work.clone()) };
+    let region = sources.region().await?.region().context("the region is not known")?;
+    let extra = settings.user_agent_extra.as_ref().map(|extra| format!("{extra}-{USER_AGENT}"));
+    let config = AwsConfig {
+        region,
+        ec2_endpoint: environment("AWS_EC2_ENDPOINT"),
+        sagemaker_endpoint: environment("AWS_SAGEMAKER_ENDPOINT"),
+        user_agent_extra: Some(extra.unwrap_or_else(|| USER_AGENT.to_owned())),
+        version: VERSION.to_owned(),
+        log_bodies: settings.log_aws_bodies,
+    };
+    let ec2 = AwsEc2::connect(&config, counting).await.context("the EC2 client cannot be built")?;
+    tracing::info!(region = config.region, ec2_endpoint = config.ec2_endpoint, kubernetes = work.server(), "EC2");
+    let options = LabelerOptions {
+        driver: settings.driver.clone(),
+        namespace: environment("POD_NAMESPACE").unwrap_or_else(|| lease.namespace().to_owned()),
+        host: std::fs::read_to_string(HOST_NAME).context("cannot read the host's name")?.trim().to_owned(),
+        times: Times::default(),
+        release_within: settings.shutdown_timeout,
+    };
+    Ok((Connections { work, lease }, Arc::new(ec2), options))
 }

@@ -4,14 +4,21 @@
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
+use ebs_telemetry::Traces;
 use tokio::runtime::{Builder, Runtime};
 
 mod cli;
 mod compose;
+mod disks;
+mod environment;
+mod fips;
 mod health;
+mod kubernetes;
 mod labeler;
+mod machine;
 mod observers;
 mod pre_stop_hook;
 mod supervise;
@@ -30,16 +37,19 @@ const USAGE: u8 = 2;
 /// has work for more (`decisions.md` D-54).
 const THREADS: usize = 2;
 
+/// How long the stop waits for the collector of traces to take the last ones, after the drain.
+const LAST_TRACES: Duration = Duration::from_secs(5);
+
 fn main() -> ExitCode {
-    let flags = match prepare() {
-        Ok(flags) => flags,
+    let (flags, traces) = match prepare() {
+        Ok(prepared) => prepared,
         Err(refused) => return ExitCode::from(refused.report()),
     };
     let job = match flags.check(version::VERSION) {
         Ok(job) => job,
         Err(refused) => return ExitCode::from(refused.report()),
     };
-    let done = if flags.asks_for_version() { print_version() } else { run(&job) };
+    let done = if flags.asks_for_version() { print_version() } else { run(&job, traces) };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -51,22 +61,24 @@ fn main() -> ExitCode {
     }
 }
 
-/// Flags read, logging set up.
-fn prepare() -> Result<Flags, Refused> {
+/// Flags read, logging set up, and what will see the spans if traces are wanted.
+fn prepare() -> Result<(Flags, Option<Traces>), Refused> {
     let flags = Flags::read(std::env::args_os())?;
+    fips::check(std::env::var("GODEBUG").ok().as_deref()).map_err(Refused::new)?;
+    let traces = flags.traces().then(Traces::default);
     let log = flags.log(std::env::var("RUST_LOG").ok().filter(|directives| !directives.is_empty()))?;
-    ebs_telemetry::init(&log).map_err(|error| Refused::new(ebs_driver::status::chain(&error)))?;
+    ebs_telemetry::init(&log, traces.as_ref()).map_err(|error| Refused::new(ebs_driver::status::chain(&error)))?;
     ebs_telemetry::log_panics();
-    Ok(flags)
+    Ok((flags, traces))
 }
 
 fn print_version() -> anyhow::Result<()> {
     std::io::stdout().write_all(version::json().as_bytes()).context("cannot print the version")
 }
 
-fn run(job: &Job) -> anyhow::Result<()> {
+fn run(job: &Job, traces: Option<Traces>) -> anyhow::Result<()> {
     let runtime = runtime(job).context("cannot start the runtime")?;
-    let result = runtime.block_on(perform(job));
+    let result = runtime.block_on(traced(job, traces));
     // A system call on a hung device must not keep the process alive.
     runtime.shutdown_background();
     result
@@ -85,8 +97,22 @@ fn workers(cores: std::io::Result<NonZeroUsize>) -> usize {
     cores.map_or(1, usize::from).min(THREADS)
 }
 
-async fn perform(job: &Job) -> anyhow::Result<()> {
+/// Does the job, and exports its traces if they are wanted, to the last one.
+async fn traced(job: &Job, traces: Option<Traces>) -> anyhow::Result<()> {
     let signals = Signals::listen()?;
+    let export = traces.map(|traces| traces.start(version::VERSION)).transpose()?.flatten();
+    let result = perform(job, signals).await;
+    if let Some(export) = export {
+        let mut again = Signals::listen()?;
+        tokio::select! {
+            () = export.finish(LAST_TRACES) => {}
+            signal = again.next() => tracing::warn!(signal, "the last traces are lost: told to end at once"),
+        }
+    }
+    result
+}
+
+async fn perform(job: &Job, signals: Signals) -> anyhow::Result<()> {
     match job {
         Job::Serve(settings) => serve(settings, signals).await,
         Job::LabelNodes(settings) => labeler::run(settings, signals).await,
@@ -95,14 +121,13 @@ async fn perform(job: &Job) -> anyhow::Result<()> {
 }
 
 async fn serve(settings: &Settings, signals: Signals) -> anyhow::Result<()> {
-    tracing::debug!(kubeconfig = ?settings.kubeconfig, "not used yet");
     tracing::info!(
         version = version::VERSION,
         mode = %settings.driver.mode,
         endpoint = %settings.driver.endpoint,
-        "starting; no Kubernetes client in this version: start-up taints, node labels and metadata of the Node are off"
+        "starting"
     );
-    let (front, foundation) = compose::open(settings)?;
+    let (front, foundation) = compose::open(settings).await?;
     let of_building = settings.clone();
     let building = async move { compose::build(&of_building, foundation).await };
     supervise::run(front, building, signals, settings.shutdown_timeout).await

@@ -6,9 +6,13 @@ use std::time::Duration;
 use ebs_aws::AwsEc2;
 use ebs_cloud::Cloud;
 use ebs_driver::node::NodeService;
+use ebs_driver::operation::Operations;
 use ebs_driver::server::RpcObserver;
 use ebs_ec2::{Action, AttachmentState, Attempt, AttemptOutcome, ErrorClass, Observation, Observer};
-use ebs_telemetry::{CallEnd, Metrics, PendingDetach, PendingDetaches, UnhealthyVolume, UnhealthyVolumes};
+use ebs_telemetry::{
+    CallEnd, Metrics, PendingDetach, PendingDetaches, RunningOperation, RunningOperations, UnhealthyVolume,
+    UnhealthyVolumes,
+};
 use tokio::sync::Notify;
 
 /// Counts RPCs and calls to EC2, and wakes the health watch when a call says that EC2 may not answer us any more.
@@ -24,8 +28,8 @@ impl Counting {
 }
 
 impl RpcObserver for Counting {
-    fn finished(&self, rpc: &'static str, code: &'static str, _took: Duration) {
-        self.metrics.count_rpc(rpc, code);
+    fn finished(&self, rpc: &'static str, code: &'static str, took: Duration) {
+        self.metrics.count_rpc(rpc, code, took);
     }
 }
 
@@ -104,6 +108,22 @@ impl UnhealthyVolumes for NodeVolumes {
             reason,
         };
         unhealthy.into_iter().map(shown).collect()
+    }
+}
+
+/// The operations of the process, of all its services.
+pub(crate) struct Running(pub(crate) [Operations; 2]);
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running").finish_non_exhaustive()
+    }
+}
+
+impl RunningOperations for Running {
+    fn running(&self) -> Vec<RunningOperation> {
+        let ages = self.0.iter().flat_map(Operations::ages);
+        ages.map(|(kind, age)| RunningOperation { kind, age }).collect()
     }
 }
 
@@ -195,7 +215,7 @@ mod tests {
             (
                 AttemptOutcome::Refused("VolumeInUse"),
                 "VolumeInUse",
-                r#"aws_ebs_csi_api_request_errors_total{request="AttachVolume",code="VolumeInUse"} 1"#,
+                r#"aws_ebs_csi_api_request_errors_total{code="VolumeInUse",request="AttachVolume"} 1"#,
             ),
             (
                 AttemptOutcome::Throttled,
@@ -205,7 +225,7 @@ mod tests {
             (AttemptOutcome::Unanswered, "NoAnswer", ""),
         ] {
             let page = counted(Action::AttachVolume, false, end);
-            let of_all = format!(r#"aws_ebs_csi_api_requests_total{{request="AttachVolume",outcome="{outcome}"}} 1"#);
+            let of_all = format!(r#"aws_ebs_csi_api_requests_total{{outcome="{outcome}",request="AttachVolume"}} 1"#);
             assert!(page.contains(&of_all) && page.contains(line), "{page}");
         }
     }
@@ -228,7 +248,7 @@ mod tests {
     fn the_time_for_which_calls_are_held_back_is_counted() {
         let metrics = Arc::new(Metrics::default());
         Counting::new(Arc::clone(&metrics)).waited(Action::AttachVolume, Duration::from_secs(2));
-        let line = r#"aws_ebs_csi_api_held_back_seconds_total{request="AttachVolume"} 2.0"#;
+        let line = r#"aws_ebs_csi_api_held_back_seconds_total{request="AttachVolume"} 2"#;
         assert!(metrics.page().contains(line), "{}", metrics.page());
     }
 
@@ -246,14 +266,16 @@ mod tests {
         }
     }
 
-    /// RPCs are counted by method and gRPC code.
-    ///
-    /// Rule: runtime.md 11 (ours)
+    /// Rule: see `crates/ebs-telemetry/src/metrics/tests.rs::rpcs_are_counted_by_method_and_code_and_timed_by_method`
     #[test]
     fn rpcs_count_by_method_and_code() {
         let metrics = Arc::new(Metrics::default());
         Counting::new(Arc::clone(&metrics)).finished("CreateVolume", "Aborted", Duration::from_secs(1));
-        let line = r#"aws_ebs_csi_rpc_requests_total{method="CreateVolume",code="Aborted"} 1"#;
-        assert!(metrics.page().contains(line), "{}", metrics.page());
+        for line in [
+            r#"aws_ebs_csi_rpc_requests_total{code="Aborted",method="CreateVolume"} 1"#,
+            r#"aws_ebs_csi_rpc_duration_seconds_sum{method="CreateVolume"} 1"#,
+        ] {
+            assert!(metrics.page().contains(line), "{}", metrics.page());
+        }
     }
 }

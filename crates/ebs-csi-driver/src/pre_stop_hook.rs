@@ -1,14 +1,31 @@
 //! Mode `pre-stop-hook`: waits until this node's volumes are detached (`runtime.md` 9). No CSI, no socket.
 
+use anyhow::{Context, bail};
+use ebs_kubernetes::PreStop;
+
 use crate::cli::HookSettings;
+use crate::environment::environment;
+use crate::kubernetes;
 use crate::supervise::Signals;
 
-/// Waits until nothing is attached to this node any more, or until SIGTERM or SIGINT.
+/// Waits until no volume of the driver is attached to this node, if the node is being drained. Without Kubernetes there is
+/// nothing to wait for.
 ///
 /// # Errors
-/// It cannot find out what is attached.
-pub(crate) async fn run(settings: &HookSettings, _signals: Signals) -> anyhow::Result<()> {
-    let HookSettings { driver, kubeconfig } = settings;
-    tracing::debug!(%driver, ?kubeconfig, "pre-stop hook");
-    anyhow::bail!("mode pre-stop-hook is not available yet in this version: use controller, node or all")
+/// The node's name is not known, its Node cannot be read, or SIGTERM or SIGINT ended the wait.
+pub(crate) async fn run(settings: &HookSettings, mut signals: Signals) -> anyhow::Result<()> {
+    let cluster = match kubernetes::connect(settings.kubeconfig.as_ref()).await {
+        Ok(cluster) => cluster,
+        Err(reason) => {
+            tracing::warn!(reason, "no Kubernetes client: the pre-stop hook waits for nothing");
+            return Ok(());
+        }
+    };
+    let node = environment("CSI_NODE_NAME")
+        .context("CSI_NODE_NAME is not set: the pre-stop hook does not know which node it runs on")?;
+    let hook = PreStop::new(cluster, &node, settings.driver.clone());
+    tokio::select! {
+        released = hook.wait() => released.map(drop).context("the pre-stop hook cannot wait for the detachment of volumes"),
+        signal = signals.next() => bail!("{signal} ended the pre-stop hook while it waited for the detachment of volumes"),
+    }
 }

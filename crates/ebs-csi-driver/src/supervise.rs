@@ -63,11 +63,12 @@ pub(crate) async fn run(
             return serving.await.context("cannot stop serving");
         }
     };
-    let Driver { services, operations, mut background } = driver;
+    let Driver { services, operations, mut background, mut fatal } = driver;
     opening.open(services);
     tracing::info!(%endpoint, "serving CSI");
     let signal = tokio::select! {
         served = &mut serving => return ended_unasked(served),
+        Some(Ok(error)) = fatal.join_next() => return Err(error),
         signal = signals.next() => signal,
     };
     tracing::info!(signal, ?limit, "stopping: no new requests, running operations are waited for");

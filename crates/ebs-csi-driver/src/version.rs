@@ -5,14 +5,20 @@ use std::fmt::Write;
 /// The driver's version, `v1.2.3`: what GetPluginInfo and the user agent carry.
 pub(crate) const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
+/// The commit that this was built from, by the environment at build time (`GIT_COMMIT`); empty without.
+pub(crate) const COMMIT: &str = match option_env!("GIT_COMMIT") {
+    Some(commit) => commit,
+    None => "",
+};
+
 /// The answer to `--version`: JSON with the keys of the reference driver, in its order, since scripts parse it.
-/// Commit and date are those of the environment at build time (`GIT_COMMIT`, `BUILD_DATE`), empty without.
+/// The date is that of the environment at build time (`BUILD_DATE`), empty without.
 pub(crate) fn json() -> String {
     let go_version = concat!("rust", env!("CARGO_PKG_RUST_VERSION"));
     let platform = platform(std::env::consts::OS, std::env::consts::ARCH);
     let rows = [
         ("driverVersion", VERSION),
-        ("gitCommit", option_env!("GIT_COMMIT").unwrap_or_default()),
+        ("gitCommit", COMMIT),
         ("buildDate", option_env!("BUILD_DATE").unwrap_or_default()),
         ("goVersion", go_version),
         ("compiler", "rustc"),

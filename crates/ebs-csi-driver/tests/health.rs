@@ -144,7 +144,7 @@ fn a_volume_that_is_not_healthy_shows_in_metrics_and_log() {
         world.start_driver().await?;
         let pages = Pages::of_start(&world, 2).await?;
         let id = volume.id().to_owned();
-        let labels = format!("{{volume_id=\"{id}\",status=\"Degraded\",reason=\"ReadOnlyAfterErrors\"}} 1");
+        let labels = format!("{{reason=\"ReadOnlyAfterErrors\",status=\"Degraded\",volume_id=\"{id}\"}} 1");
         let series = format!("\naws_ebs_csi_volume_unhealthy{labels}\n");
         pages.until("/metrics", "the volume", |page| page.contains(&series)).await?;
         let said = |log: &str| log.lines().any(|line| line.contains("volume is not healthy") && line.contains(&id));
@@ -154,7 +154,7 @@ fn a_volume_that_is_not_healthy_shows_in_metrics_and_log() {
         world.kill_driver()?;
         world.start_driver().await?;
         let page = Pages::of_start(&world, 3).await?.get("/metrics").await?;
-        ensure!(page.contains("# TYPE aws_ebs_csi_volume_unhealthy gauge") && !page.contains(&series), "{page}");
+        ensure!(page.contains("\naws_ebs_csi_panics_total 0\n") && !page.contains(&series), "{page}");
         volume.set_client(world.client());
         volume.detach().await?;
         world.client().delete_volume(volume.id()).await?;

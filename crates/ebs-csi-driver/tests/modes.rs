@@ -17,12 +17,17 @@ const BOUND: Duration = Duration::from_secs(120);
 
 /// Runs the driver with arguments that end it at once; returns its exit code and all that it wrote.
 async fn run(args: &[&str]) -> anyhow::Result<(Option<i32>, String)> {
+    run_with(args, &[]).await
+}
+
+/// The same with these variables.
+async fn run_with(args: &[&str], env: &[(&str, &str)]) -> anyhow::Result<(Option<i32>, String)> {
     let dir = tempfile::tempdir()?;
     let mut process = Process::spawn(ProcessSpec {
         name: "driver".to_owned(),
         program: DRIVER.into(),
         args: args.iter().map(Into::into).collect(),
-        env: BTreeMap::new(),
+        env: env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
         log: dir.path().join("log"),
     })?;
     let status = process.wait(BOUND).await?;
@@ -197,5 +202,19 @@ async fn an_endpoint_that_is_none_is_a_usage_error_that_names_its_variable() -> 
         ensure!(output.contains(variable) && output.contains("https://"), "{output}");
         ensure!(!socket.exists(), "the socket was left behind");
     }
+    Ok(())
+}
+
+/// A request for FIPS mode ends every mode at its start with exit code 2; other words of `GODEBUG` do not.
+///
+/// Rule: runtime.md 16; D-50
+#[tokio::test]
+async fn a_request_for_fips_mode_is_refused_in_every_mode() -> anyhow::Result<()> {
+    for mode in ["all", "controller", "node", "metadataLabeler", "pre-stop-hook"] {
+        let (code, said) = run_with(&[mode], &[("GODEBUG", "http2debug=1,fips140=only")]).await?;
+        ensure!(code == Some(2) && said.contains("GODEBUG") && said.contains("FIPS"), "{mode}: {code:?}: {said}");
+    }
+    let (code, said) = run_with(&["controller", "--version"], &[("GODEBUG", "fips140=off,x=1")]).await?;
+    ensure!(code == Some(0), "{code:?}: {said}");
     Ok(())
 }

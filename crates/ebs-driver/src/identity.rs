@@ -52,6 +52,7 @@ impl<H: HealthCheck> Identity for IdentityService<H> {
         &self,
         _request: Request<GetPluginInfoRequest>,
     ) -> Result<Response<GetPluginInfoResponse>, Status> {
+        tracing::debug!(name: "v6", "request");
         Ok(Response::new(GetPluginInfoResponse {
             name: self.name.clone(),
             vendor_version: self.version.clone(),
@@ -63,6 +64,7 @@ impl<H: HealthCheck> Identity for IdentityService<H> {
         &self,
         _request: Request<GetPluginCapabilitiesRequest>,
     ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
+        tracing::debug!(name: "v6", "request");
         Ok(Response::new(GetPluginCapabilitiesResponse { capabilities: capabilities(self.mode) }))
     }
 

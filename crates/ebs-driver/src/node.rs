@@ -9,6 +9,7 @@ mod decide;
 mod error;
 mod expand;
 mod health;
+mod idle;
 mod info;
 mod mutations;
 mod other_use;
@@ -21,13 +22,12 @@ mod unmount;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node;
 use csi_proto::csi::node_service_capability::{self, Type, rpc};
-use ebs_metadata::{Imds, LimitFlags, NodeMetadata};
+use ebs_metadata::{LimitFlags, Machine};
 use ebs_mounter::Mounter;
 use ebs_types::{DriverName, VolumeId};
 use tonic::{Request, Response, Status};
@@ -38,6 +38,7 @@ use crate::rpc::Rpc;
 use crate::status::{answer, unimplemented_rpc};
 
 pub use error::{Cause, NodeError, Refused};
+pub use idle::IdleNode;
 pub use request::{Handle, RequestError};
 pub use watch::UnhealthyVolume;
 
@@ -46,8 +47,8 @@ pub use watch::UnhealthyVolume;
 pub struct NodeOptions {
     /// The driver's name: topology keys and publish-context keys derive from it.
     pub driver: DriverName,
-    /// What this machine is, as read at start.
-    pub metadata: NodeMetadata,
+    /// What this machine is; asked again each time the orchestrator asks.
+    pub machine: Arc<Machine>,
     /// `--volume-attach-limit` and `--reserved-volume-attachments`.
     pub limits: LimitFlags,
     /// `--legacy-xfs`: new xfs file systems without the features that kernels before 5.10 lack.
@@ -62,10 +63,6 @@ pub struct NodeService {
 
 struct Inner {
     options: NodeOptions,
-    /// For the count of network interfaces; `None` when metadata did not come from IMDS.
-    imds: Option<Imds>,
-    /// The count as last heard.
-    interfaces: AtomicU32,
     mounter: Mounter,
     operations: Operations,
     /// What the last look at all volumes found, as status and reason.
@@ -79,12 +76,10 @@ impl Inner {
 }
 
 impl NodeService {
-    /// A service over this machine's disks. `imds`, where given, is asked again for the number of network interfaces
-    /// each time the orchestrator asks for the attachment limit.
-    pub fn new(options: NodeOptions, imds: Option<Imds>, mounter: Mounter, operations: Operations) -> Self {
-        let interfaces = AtomicU32::new(options.metadata.network_interfaces);
+    /// A service over this machine's disks.
+    pub fn new(options: NodeOptions, mounter: Mounter, operations: Operations) -> Self {
         let unhealthy = Mutex::default();
-        Self { inner: Arc::new(Inner { options, imds, interfaces, mounter, operations, unhealthy }) }
+        Self { inner: Arc::new(Inner { options, mounter, operations, unhealthy }) }
     }
 }
 

@@ -191,6 +191,11 @@ impl Operations {
         self.slots().keys()
     }
 
+    /// The kinds of the operations that run now, by [`Key::kind`], and for how long each has run; in no order.
+    pub fn ages(&self) -> Vec<(&'static str, Duration)> {
+        self.slots().since().map(|(key, since)| (key.kind(), since.elapsed())).collect()
+    }
+
     fn slots(&self) -> MutexGuard<'_, Slots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }

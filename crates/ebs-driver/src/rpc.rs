@@ -60,6 +60,15 @@ rpcs! {
     ModifyVolumeProperties,
 }
 
+/// The services that the RPCs belong to, as paths name them.
+const SERVICES: [&str; 4] = ["csi.v1.Identity", "csi.v1.Controller", "csi.v1.Node", "modify.v1.Modify"];
+
+/// The service in a path such as `/csi.v1.Controller/CreateVolume`; `None` for those that these protocols do not have.
+pub(crate) fn service_of_path(path: &str) -> Option<&'static str> {
+    let (name, _) = path.strip_prefix('/')?.split_once('/')?;
+    SERVICES.into_iter().find(|service| *service == name)
+}
+
 impl Rpc {
     /// Of a path such as `/csi.v1.Controller/CreateVolume`; `None` for methods that these protocols do not have.
     pub fn of_path(path: &str) -> Option<Self> {

@@ -188,22 +188,47 @@ pub fn chain(error: &dyn Error) -> String {
 pub(crate) struct Answer {
     /// Name of the code, as Go writes it.
     pub(crate) code: &'static str,
+    /// Its number on the wire.
+    pub(crate) number: i32,
     /// The message, when it is no success.
     pub(crate) failure: Option<String>,
     /// A fault of the driver or of what it stands on, not of the request or of the moment.
     pub(crate) definite_fault: bool,
+    /// Traces of servers count it as an error: OpenTelemetry leaves the client's mistakes to the client.
+    pub(crate) server_fault: bool,
 }
 
 impl Answer {
     /// Of a response; one without status in its headers is a success.
     pub(crate) fn of(headers: &http::HeaderMap) -> Self {
         match Status::from_header_map(headers) {
-            Some(status) if status.code() != Code::Ok => Self {
-                code: name(status.code()),
-                failure: Some(status.message().to_owned()),
-                definite_fault: matches!(status.code(), Code::Internal | Code::Unknown | Code::DataLoss),
-            },
-            _ => Self { code: name(Code::Ok), failure: None, definite_fault: false },
+            Some(status) if status.code() != Code::Ok => {
+                Self { failure: Some(status.message().to_owned()), ..Self::code(status.code()) }
+            }
+            _ => Self::code(Code::Ok),
+        }
+    }
+
+    /// None was heard: the client left, or its deadline passed.
+    pub(crate) fn client_left() -> Self {
+        Self::code(Code::Cancelled)
+    }
+
+    fn code(code: Code) -> Self {
+        Self {
+            code: name(code),
+            number: i32::from(code),
+            failure: None,
+            definite_fault: matches!(code, Code::Internal | Code::Unknown | Code::DataLoss),
+            server_fault: matches!(
+                code,
+                Code::Unknown
+                    | Code::DeadlineExceeded
+                    | Code::Unimplemented
+                    | Code::Internal
+                    | Code::Unavailable
+                    | Code::DataLoss
+            ),
         }
     }
 }

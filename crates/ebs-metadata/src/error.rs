@@ -48,6 +48,12 @@ pub enum MetadataError {
     /// Switched off.
     #[error("IMDS is switched off by AWS_EC2_METADATA_DISABLED: unset it, or name another metadata source")]
     Disabled,
+    /// On a HyperPod node.
+    #[error(
+        "IMDS is not asked on a SageMaker HyperPod node (CSI_NODE_NAME begins with hyperpod-), where it does not know the node's \
+         id: name kubernetes among the metadata sources"
+    )]
+    HyperPod,
     /// The address makes no sense.
     #[error("AWS_EC2_METADATA_SERVICE_ENDPOINT {given:?} is no http:// URL of a host")]
     BadEndpoint {

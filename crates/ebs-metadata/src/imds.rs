@@ -17,11 +17,13 @@ use tokio::sync::Mutex;
 
 use crate::document::{ebs_entries, identity, mac_addresses};
 use crate::plain::PlainClient;
-use crate::{Field, MetadataError, NodeMetadata};
+use crate::{BlockDevices, Field, MetadataError, NodeMetadata};
 
 /// Where the service is when nothing else is said.
 const DEFAULT_ENDPOINT: &str = "http://169.254.169.254";
 const IPV6_ENDPOINT: &str = "http://[fd00:ec2::254]";
+/// So the Node of a machine of a SageMaker HyperPod cluster is named.
+const HYPERPOD_PREFIX: &str = "hyperpod-";
 
 const CONNECT_WITHIN: Duration = Duration::from_millis(250);
 const ANSWER_WITHIN: Duration = Duration::from_millis(500);
@@ -46,6 +48,8 @@ pub struct ImdsOptions {
     pub v1_disabled: bool,
     /// `AWS_REGION`: replaces the region of the service.
     pub region: Option<String>,
+    /// `CSI_NODE_NAME` is that of a HyperPod node: the service would speak of an instance that is another account's.
+    pub hyperpod: bool,
 }
 
 impl ImdsOptions {
@@ -64,6 +68,7 @@ impl ImdsOptions {
             disabled: flag("AWS_EC2_METADATA_DISABLED"),
             v1_disabled: flag("AWS_EC2_METADATA_V1_DISABLED"),
             region: text("AWS_REGION"),
+            hyperpod: text("CSI_NODE_NAME").is_some_and(|name| name.starts_with(HYPERPOD_PREFIX)),
         }
     }
 }
@@ -84,7 +89,7 @@ impl Imds {
     /// A client as the environment says; asks nothing yet.
     ///
     /// # Errors
-    /// [`MetadataError::Disabled`], [`MetadataError::BadEndpoint`].
+    /// [`MetadataError::Disabled`], [`MetadataError::HyperPod`], [`MetadataError::BadEndpoint`].
     pub fn connect() -> Result<Self, MetadataError> {
         Self::with(ImdsOptions::from_env())
     }
@@ -92,10 +97,13 @@ impl Imds {
     /// A client as the options say; asks nothing yet.
     ///
     /// # Errors
-    /// [`MetadataError::Disabled`], [`MetadataError::BadEndpoint`].
+    /// [`MetadataError::Disabled`], [`MetadataError::HyperPod`], [`MetadataError::BadEndpoint`].
     pub fn with(options: ImdsOptions) -> Result<Self, MetadataError> {
         if options.disabled {
             return Err(MetadataError::Disabled);
+        }
+        if options.hyperpod {
+            return Err(MetadataError::HyperPod);
         }
         let usual = if options.ipv6 { IPV6_ENDPOINT } else { DEFAULT_ENDPOINT };
         let endpoint = options.endpoint.unwrap_or_else(|| usual.to_owned()).trim_end_matches('/').to_owned();
@@ -125,7 +133,7 @@ impl Imds {
             zone: identity.zone,
             outpost: self.outpost().await?,
             network_interfaces: self.refresh_interfaces().await?,
-            block_devices: ebs_entries(&mapping),
+            block_devices: BlockDevices::AtBoot(ebs_entries(&mapping)),
         })
     }
 
@@ -294,6 +302,27 @@ mod tests {
         assert_eq!(options.region.as_deref(), Some("eu-north-1"));
         assert_eq!(ImdsOptions::from_lookup(|_| Some(String::new())), ImdsOptions::default());
         assert!(matches!(Imds::with(options), Err(MetadataError::Disabled)));
+    }
+
+    /// IMDS is not asked when AWS_EC2_METADATA_DISABLED is `true`, in any case as with the SDK, or on a HyperPod node, which
+    /// `hyperpod-` in front of CSI_NODE_NAME tells.
+    ///
+    /// Rule: runtime.md 3, 10.1
+    #[test]
+    fn the_service_is_not_asked_where_it_is_switched_off_or_on_a_hyperpod_node() {
+        for (name, value, switched_off) in [
+            ("AWS_EC2_METADATA_DISABLED", "true", true),
+            ("AWS_EC2_METADATA_DISABLED", "True", true),
+            ("AWS_EC2_METADATA_DISABLED", "1", false),
+            ("AWS_EC2_METADATA_DISABLED", "", false),
+            ("CSI_NODE_NAME", "hyperpod-i-0abc", true),
+            ("CSI_NODE_NAME", "ip-10-0-0-1", false),
+            ("CSI_NODE_NAME", "a-hyperpod-1", false),
+        ] {
+            let options = ImdsOptions::from_lookup(|asked| (asked == name).then(|| value.to_owned()));
+            let refused = Imds::with(options).err();
+            assert_eq!(refused.is_some(), switched_off, "{name}={value}: {refused:?}");
+        }
     }
 
     #[test]

@@ -1,19 +1,23 @@
-//! Who am I: the instance this node runs on, asked of the instance metadata service, and how many volumes it can
-//! have attached.
+//! Who am I: the instance this node runs on, asked of the instance metadata service or of another [`Source`], and how many
+//! volumes it can have attached.
 //!
-//! [`Imds`] asks, [`NodeMetadata`] is the answer, [`attach_limit`] is arithmetic over it. Nothing here is cached: the
-//! caller keeps the answer and refreshes what changes.
+//! [`Machine`] asks its sources and keeps the answer, [`NodeMetadata`]; [`attach_limit`] is arithmetic over that. The source
+//! of this crate is [`Imds`]; others are given to it.
 #![warn(missing_docs)]
 
 mod attach_limit;
 mod document;
 mod error;
 mod imds;
+mod machine;
 mod plain;
+mod source;
 
 pub use attach_limit::{LimitFlagError, LimitFlags, attach_limit};
 pub use error::{Field, MetadataError};
 pub use imds::{Imds, ImdsOptions};
+pub use machine::{Machine, NoMetadata};
+pub use source::{Answer, Source, SourceError, SourceKind, UnknownSource, Unusable};
 
 use ebs_types::{NodeId, OutpostArn, ZoneName};
 
@@ -32,6 +36,15 @@ pub struct NodeMetadata {
     pub outpost: Option<OutpostArn>,
     /// Network interfaces attached now; may be 0 when the service lists none.
     pub network_interfaces: u32,
-    /// EBS volumes besides the root that were attached when the instance started; later ones are not counted.
-    pub block_devices: u32,
+    /// EBS volumes besides the root.
+    pub block_devices: BlockDevices,
+}
+
+/// How many EBS volumes besides the root a machine has, by who counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockDevices {
+    /// Those that were attached when the instance started, the driver's own among them; later ones are not counted.
+    AtBoot(u32),
+    /// Those that are none of the driver's.
+    Others(u32),
 }

@@ -3,6 +3,7 @@
 mod arrivals;
 mod find;
 mod identity;
+mod in_use;
 mod multipath;
 mod vanished;
 
@@ -20,7 +21,9 @@ use crate::os;
 use crate::partition::Partition;
 
 pub(crate) use find::volumes_here;
+pub(crate) use identity::attribute;
 pub use identity::{Identity, IdentityError};
+pub(crate) use in_use::{Places, UsedDisk, disks_in_use, open_volume};
 pub use vanished::NoSysfs;
 pub(crate) use vanished::listed;
 

@@ -10,6 +10,7 @@
 
 mod bounded;
 mod check;
+mod counted_errors;
 mod device;
 mod device_number;
 mod disk_use;
@@ -36,6 +37,7 @@ mod xfs_features;
 
 pub use bounded::Stuck;
 pub use check::CheckError;
+pub use counted_errors::CountedErrors;
 pub use device::{Device, DeviceError, DeviceQuery, Identity, IdentityError, NoSysfs};
 pub use device_number::DeviceNumber;
 pub use disk_use::{DiskUses, Hold, RawBind};
@@ -48,6 +50,7 @@ pub use mounter::{Mounter, MounterConfig, MounterError};
 pub use mountinfo::{MountEntry, MountTable, MountTableError};
 pub use nvme_statistics::{
     Exceeded, LatencyBin, NvmeStatistics, STATISTICS_PAGE_BYTES, StatisticsError, StatisticsPageError, Transfers,
+    VolumeStatistics,
 };
 pub use options::{Attribute, MountOptions, OptionsError};
 pub use partition::{Partition, PartitionError};

@@ -1,13 +1,17 @@
 //! What an EBS volume counts of itself: log page 0xD0 of its NVMe controller (`runtime.md` 12).
 
+mod volumes;
+
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::bounded;
-use crate::device::Device;
+use crate::device::{Device, IdentityError};
 use crate::mounter::Mounter;
 use crate::os;
+
+pub use volumes::VolumeStatistics;
 
 /// The length of the page.
 pub const STATISTICS_PAGE_BYTES: usize = 4096;
@@ -90,6 +94,12 @@ pub enum StatisticsError {
     Read { path: PathBuf, source: io::Error },
     #[error("the statistics of {} cannot be understood", path.display())]
     Page { path: PathBuf, source: StatisticsPageError },
+    /// It does not say which volume it is, does not answer, or has no such statistics.
+    #[error("{} does not tell its statistics", path.display())]
+    Disk { path: PathBuf, source: IdentityError },
+    /// It is not known which volumes there are, or of a device not what it is.
+    #[error("the search for volumes failed")]
+    Search { source: IdentityError },
 }
 
 impl NvmeStatistics {

@@ -1,17 +1,24 @@
 //! Log lines on standard error: one line an event, as text or JSON, in the shapes that the users of the reference
-//! driver parse (`runtime.md` 13).
+//! driver parse (`runtime.md` 13). Times are UTC, which is what klog's local time is in a container.
 
 mod layer;
 mod line;
+mod quote;
+mod verbosity;
+mod vmodule;
+mod wanted;
 
 use tracing::Dispatch;
-use tracing::level_filters::LevelFilter;
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::Layer;
-use tracing_subscriber::filter::{FilterExt, filter_fn};
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+
+pub use vmodule::{BadModuleLevel, ModuleLevels};
+
+use crate::traces::{self, Traces};
+use wanted::Wanted;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LogFormat {
@@ -25,9 +32,11 @@ pub enum LogFormat {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogConfig {
     pub format: LogFormat,
-    /// `--v`: 0 to 3 say what matters to an operator, 4 to 6 each request and step, 7 and above everything.
+    /// `--v`: 2 says what matters to an operator, 4 each request and step, 7 and above everything.
     pub verbosity: u32,
-    /// `RUST_LOG`: directives that are added to what the verbosity gives and win over it.
+    /// `--vmodule`: more of some source files.
+    pub modules: ModuleLevels,
+    /// `RUST_LOG`: directives that win over the verbosity in the places that they name.
     pub directives: Option<String>,
 }
 
@@ -42,9 +51,10 @@ pub enum LoggingError {
     AlreadySet(#[source] tracing_subscriber::util::TryInitError),
 }
 
-/// Sets up logging for the whole process, to standard error.
-pub fn init(config: &LogConfig) -> Result<(), LoggingError> {
-    dispatch(config, std::io::stderr)?.try_init().map_err(LoggingError::AlreadySet)
+/// Sets up logging for the whole process, to standard error, and lets `traces` see the spans. A standard error that is closed
+/// stops nothing: the lines are lost.
+pub fn init(config: &LogConfig, traces: Option<&Traces>) -> Result<(), LoggingError> {
+    dispatch(config, std::io::stderr, traces)?.try_init().map_err(LoggingError::AlreadySet)
 }
 
 /// Turns a panic into one log line, in the format of the others.
@@ -61,32 +71,22 @@ pub fn log_panics() {
     }));
 }
 
-fn dispatch<W>(config: &LogConfig, writer: W) -> Result<Dispatch, LoggingError>
+fn dispatch<W>(config: &LogConfig, writer: W, traces: Option<&Traces>) -> Result<Dispatch, LoggingError>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let wanted = wanted(config)?;
-    // Below INFO other people's crates print headers and bodies, credentials among them (D-41): never, even when
-    // RUST_LOG asks for it.
-    let safe = filter_fn(|metadata| is_ours(metadata.target()) || *metadata.level() <= tracing::Level::INFO);
-    let lines = layer::Lines::new(config.format, writer).with_filter(wanted.and(safe));
-    Ok(tracing_subscriber::registry().with(lines).into())
+    let directives = config.directives.as_deref();
+    let wanted = Wanted::new(config.verbosity, config.modules.clone(), directives)
+        .map_err(|error| LoggingError::Directives(directives.unwrap_or_default().to_owned(), error))?;
+    let lines = layer::Lines::new(config.format, writer).with_filter(wanted);
+    let spans = traces.map(|traces| traces.layer().with_filter(filter_fn(traces::is_exported)));
+    Ok(tracing_subscriber::registry().with(lines).with(spans).into())
 }
 
-fn wanted(config: &LogConfig) -> Result<EnvFilter, LoggingError> {
-    let ours = match config.verbosity {
-        0..=3 => LevelFilter::INFO,
-        4..=6 => LevelFilter::DEBUG,
-        _ => LevelFilter::TRACE,
-    };
-    let base = format!("warn,aws_ebs_csi_driver={ours},ebs_={ours}");
-    let extra = config.directives.as_deref().unwrap_or_default();
-    let all = if extra.is_empty() { base } else { format!("{base},{extra}") };
-    EnvFilter::builder().parse(all).map_err(|error| LoggingError::Directives(extra.to_owned(), error))
-}
-
-fn is_ours(target: &str) -> bool {
-    target.starts_with("ebs_") || target.starts_with("aws_ebs_csi_driver")
+/// Lines into a buffer, for the tests of other modules.
+#[cfg(test)]
+pub(crate) fn to(config: &LogConfig, lines: std::sync::Arc<std::sync::Mutex<Vec<u8>>>, traces: &Traces) -> Dispatch {
+    dispatch(config, move || tests::Written(std::sync::Arc::clone(&lines)), Some(traces)).expect("a good configuration")
 }
 
 #[cfg(test)]
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
+    pub(super) struct Written(pub(super) Arc<Mutex<Vec<u8>>>);
 
     impl Write for Written {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -113,7 +113,7 @@ mod tests {
     fn logged(config: &LogConfig, log: impl FnOnce()) -> String {
         let written = Written::default();
         let writer = written.clone();
-        let dispatch = dispatch(config, move || writer.clone()).unwrap();
+        let dispatch = dispatch(config, move || writer.clone(), None).unwrap();
         tracing::dispatcher::with_default(&dispatch, log);
         let bytes = written.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
@@ -123,21 +123,89 @@ mod tests {
         LogConfig { verbosity, ..LogConfig::default() }
     }
 
-    /// Verbosity 4 shows each request, 2 does not; 7 shows everything of ours.
+    /// A line has a verbosity from 0 to 8, by its level or finer by its name, and `--v` shows those up to its number.
     ///
     /// Rule: runtime.md 13
     #[test]
-    fn verbosity_four_shows_requests_and_two_does_not() {
-        let log = || tracing::debug!("request");
-        assert_eq!(logged(&at(2), log), "");
-        assert!(logged(&at(4), log).contains("\"request\""));
+    fn each_line_has_a_verbosity_and_v_shows_those_up_to_its_number() {
+        let log = || {
+            tracing::info!("is 0");
+            tracing::error!(name: "v9", "is 0");
+            tracing::info!(name: "v2", "is 2");
+            tracing::info!(name: "v3", "is 3");
+            tracing::debug!("is 4");
+            tracing::debug!(name: "v2", "is 4");
+            tracing::debug!(name: "v5", "is 5");
+            tracing::debug!(name: "v6", "is 6");
+            tracing::trace!("is 7");
+            tracing::trace!(name: "v8", "is 8");
+        };
+        let all = [0, 0, 2, 3, 4, 4, 5, 6, 7, 8];
+        for verbosity in 0..=9 {
+            let out = logged(&at(verbosity), log);
+            let shown = out.lines().map(|line| line.trim_end_matches('"').rsplit(' ').next().unwrap().parse().unwrap());
+            let expected: Vec<u32> = all.into_iter().filter(|of| *of <= verbosity).collect();
+            assert_eq!(shown.collect::<Vec<u32>>(), expected, "{verbosity}: {out}");
+        }
     }
 
-    /// Rule: see `verbosity_four_shows_requests_and_two_does_not`
+    /// Rule: see `each_line_has_a_verbosity_and_v_shows_those_up_to_its_number`
     #[test]
-    fn verbosity_seven_shows_everything_of_ours() {
-        assert!(logged(&at(7), || tracing::trace!("step")).contains("\"step\""));
-        assert_eq!(logged(&at(6), || tracing::trace!("step")), "");
+    fn a_json_line_says_its_verbosity() {
+        let config = LogConfig { format: LogFormat::Json, ..at(6) };
+        let out = logged(&config, || tracing::debug!(name: "v5", "found"));
+        assert!(out.contains("\"v\":5"), "{out}");
+    }
+
+    /// `--vmodule` shows more lines of the files that it names, and takes none away.
+    ///
+    /// Rule: runtime.md 2 (`vmodule`)
+    #[test]
+    fn vmodule_shows_more_of_the_files_that_it_names_and_takes_nothing_away() {
+        let log = || {
+            tracing::info!(name: "v2", "two");
+            tracing::debug!(name: "v5", "five");
+            tracing::debug!(name: "v6", "six");
+        };
+        let with = |modules: &str, verbosity| {
+            let config = LogConfig { modules: modules.parse().unwrap(), ..at(verbosity) };
+            logged(&config, log).lines().count()
+        };
+        assert_eq!(with("logging=5", 0), 2);
+        assert_eq!(with("log*=9", 0), 3);
+        assert_eq!(with("mount=9", 0), 0);
+        assert_eq!(with("logging=0", 6), 3, "klog's never hides");
+    }
+
+    /// Lines of several threads do not mix: each is written at once.
+    ///
+    /// Rule: runtime.md 13 (ours)
+    #[test]
+    fn a_line_is_one_write() {
+        #[derive(Clone, Default)]
+        struct Writes(Arc<Mutex<Vec<Vec<u8>>>>);
+        impl Write for Writes {
+            fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+                self.0.lock().unwrap().push(bytes.to_vec());
+                Ok(bytes.len())
+            }
+
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let writes = Writes::default();
+        let writer = writes.clone();
+        let dispatch = dispatch(&at(9), move || writer.clone(), None).unwrap();
+        tracing::dispatcher::with_default(&dispatch, || {
+            tracing::info!(text = "x".repeat(100_000), "long");
+            tracing::trace!(text = "a\nb", "two");
+        });
+        let writes = writes.0.lock().unwrap();
+        assert_eq!(writes.len(), 2);
+        assert!(
+            writes.iter().all(|line| line.iter().filter(|byte| **byte == b'\n').count() == 1 && line.ends_with(b"\n"))
+        );
     }
 
     /// Debug output of other crates, which holds headers and bodies, is never logged, whatever RUST_LOG asks.
@@ -155,16 +223,47 @@ mod tests {
         assert!(out.contains("trouble"), "{out}");
     }
 
+    /// The AWS SDK's warnings hold whole replies of STS in their fields: only their message is logged.
+    ///
+    /// Rule: D-41
     #[test]
-    fn rust_log_wins_over_the_verbosity() {
-        let config = LogConfig { directives: Some("ebs_telemetry=error".to_owned()), ..at(9) };
-        assert_eq!(logged(&config, || tracing::warn!("not wanted")), "");
+    fn of_the_sdks_warnings_only_the_message_is_logged() {
+        let out = logged(&at(9), || {
+            let _call = tracing::info_span!("ec2", action = "CreateVolume").entered();
+            tracing::warn!(target: "aws_config::meta", provider = "Imds", error = "SessionToken canary", "no credentials");
+        });
+        assert!(out.ends_with("] \"no credentials\" action=\"CreateVolume\" provider=\"Imds\"\n"), "{out}");
+    }
+
+    /// `RUST_LOG` wins over `--v` in the places that it names, and changes nothing elsewhere.
+    ///
+    /// Rule: runtime.md 13 (ours)
+    #[test]
+    fn rust_log_wins_over_the_verbosity_in_the_places_that_it_names() {
+        let with = |directives: &str, verbosity| {
+            let config = LogConfig { directives: Some(directives.to_owned()), ..at(verbosity) };
+            logged(&config, || {
+                let _rpc = tracing::info_span!("rpc", volume = "vol-1").entered();
+                tracing::warn!("warning");
+                tracing::debug!(name: "v6", "detail");
+            })
+            .lines()
+            .count()
+        };
+        assert_eq!(with("ebs_telemetry=error", 9), 0);
+        assert_eq!(with("off", 9), 0);
+        assert_eq!(with("ebs_telemetry=debug", 0), 2);
+        assert_eq!(with("trace", 0), 2);
+        assert_eq!(with("ebs_mounter=trace", 4), 1, "not named: --v counts");
+        assert_eq!(with("ebs_mounter=off", 6), 2, "not named: --v counts");
+        assert_eq!(with("[rpc{volume=vol-1}]=debug", 0), 2);
+        assert_eq!(with("[rpc{volume=vol-2}]=debug", 0), 1);
     }
 
     #[test]
     fn directives_that_cannot_be_understood_are_an_error() {
         let config = LogConfig { directives: Some("ebs_driver=loud".to_owned()), ..LogConfig::default() };
-        let error = dispatch(&config, std::io::stderr).map(drop).unwrap_err();
+        let error = dispatch(&config, std::io::stderr, None).map(drop).unwrap_err();
         assert!(error.to_string().contains("loud"), "{error}");
     }
 

@@ -1,67 +1,62 @@
-//! The counters.
+//! What the driver counts and measures, as one page.
 
 mod detaches;
+mod disks;
 mod ec2_calls;
+mod exposition;
 mod health;
+mod operations;
+mod panics;
+mod store;
+mod table;
 mod unhealthy;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::registry::Registry;
-
 pub use detaches::{PendingDetach, PendingDetaches};
+pub use disks::{DiskExceeded, DiskReport, DiskStatistics, DiskTransfers, Disks};
 pub use ec2_calls::CallEnd;
 pub use health::HealthFailure;
+pub use operations::{RunningOperation, RunningOperations};
+pub use panics::count_panics;
 pub use unhealthy::{UnhealthyVolume, UnhealthyVolumes};
 
+pub(crate) use exposition::Format;
+
 use detaches::DetachCollector;
+use disks::DiskCollector;
 use ec2_calls::Ec2Calls;
+use exposition::Family;
 use health::HealthChecks;
-use unhealthy::UnhealthyCollector;
+use panics::Panics;
+use store::{Histograms, Numbers};
 
-/// Name, without the `_total` that the text format appends, and help of the counter of RPCs.
-const RPCS: (&str, &str) = ("aws_ebs_csi_rpc_requests", "CSI requests answered, by method and gRPC code");
-
-/// Of calls that were made only to learn sooner what time would have told.
-const SPARE_CALLS: (&str, &str) =
-    ("aws_ebs_csi_spare_calls", "Calls with tokens that nobody needed, made to learn at once what time would tell");
-
-/// Of waits that ended by time instead of by what was waited for.
-const ENDED_BY_TIME: (&str, &str) = (
-    "aws_ebs_csi_waits_ended_by_time",
-    "Waits that were ended by time, although EC2 had said how to know the attachment itself",
-);
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ActionLabel {
-    request: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RpcLabels {
-    method: String,
-    code: String,
-}
-
-/// The registry and every counter in it.
+/// Everything that is counted.
 #[derive(Debug)]
 pub struct Metrics {
-    registry: Registry,
-    rpcs: Family<RpcLabels, Counter>,
-    spare_calls: Family<ActionLabel, Counter>,
-    ended_by_time: Family<ActionLabel, Counter>,
+    build: Numbers,
+    panics: Panics,
+    rpcs: Numbers,
+    rpc_seconds: Histograms,
+    certificate: Numbers,
+    spare_calls: Numbers,
+    ended_by_time: Numbers,
     ec2_calls: Ec2Calls,
     health_checks: Option<HealthChecks>,
+    detaches: Option<DetachCollector>,
+    volumes: Option<Arc<dyn UnhealthyVolumes>>,
+    operations: Option<Arc<dyn RunningOperations>>,
+    disks: Option<DiskCollector>,
 }
 
 /// What the page is to show besides what every driver counts.
 #[derive(Debug, Clone, Default)]
 pub struct MetricsConfig {
+    /// The driver's version.
+    pub version: &'static str,
+    /// The commit that it was built from; empty where that is not known.
+    pub commit: &'static str,
     /// The same figures under the names of the in-tree cloud provider too.
     pub with_deprecated: bool,
     /// EC2 actions whose durations are shown from the start, at zero.
@@ -72,6 +67,10 @@ pub struct MetricsConfig {
     pub detaches: Option<Arc<dyn PendingDetaches>>,
     /// Whoever looks at the volumes of this node.
     pub volumes: Option<Arc<dyn UnhealthyVolumes>>,
+    /// Whoever runs changes.
+    pub operations: Option<Arc<dyn RunningOperations>>,
+    /// Whoever reads what the disks of this node count.
+    pub disks: Option<Arc<dyn Disks>>,
 }
 
 impl Default for Metrics {
@@ -81,30 +80,32 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// All counters, none with a sample yet.
+    /// Nothing is counted yet.
     pub fn new(config: MetricsConfig) -> Self {
-        let mut registry = Registry::default();
-        let rpcs = Family::default();
-        registry.register(RPCS.0, RPCS.1, rpcs.clone());
-        let (spare_calls, ended_by_time) = (Family::default(), Family::default());
-        registry.register(SPARE_CALLS.0, SPARE_CALLS.1, spare_calls.clone());
-        registry.register(ENDED_BY_TIME.0, ENDED_BY_TIME.1, ended_by_time.clone());
-        let ec2_calls = Ec2Calls::register(&mut registry, config.with_deprecated);
-        ec2_calls.expect(&config.expected_actions);
-        let health_checks = config.checks_health.then(|| HealthChecks::register(&mut registry));
-        if let Some(source) = config.detaches {
-            registry.register_collector(Box::new(DetachCollector::new(source)));
+        let build = Numbers::new(&table::BUILD_INFO);
+        build.set(&[config.commit, config.version], 1.0);
+        Self {
+            build,
+            panics: Panics::default(),
+            rpcs: Numbers::new(&table::RPCS),
+            rpc_seconds: Histograms::new(&table::RPC_SECONDS),
+            certificate: Numbers::new(&table::CERTIFICATE),
+            spare_calls: Numbers::new(&table::SPARE_CALLS),
+            ended_by_time: Numbers::new(&table::ENDED_BY_TIME),
+            ec2_calls: Ec2Calls::new(&config.expected_actions, config.with_deprecated),
+            health_checks: config.checks_health.then(HealthChecks::new),
+            detaches: config.detaches.map(DetachCollector::new),
+            volumes: config.volumes,
+            operations: config.operations,
+            disks: config.disks.map(DiskCollector::new),
         }
-        if let Some(source) = config.volumes {
-            registry.register_collector(Box::new(UnhealthyCollector(source)));
-        }
-        Self { registry, rpcs, spare_calls, ended_by_time, ec2_calls, health_checks }
     }
 
     /// Counts an answered RPC. `method` is the bare name (`CreateVolume`), `code` the gRPC code's name (`OK`,
     /// `Aborted` …). Both must come from closed sets: each pair is a series of its own.
-    pub fn count_rpc(&self, method: &str, code: &str) {
-        self.rpcs.get_or_create(&RpcLabels { method: method.to_owned(), code: code.to_owned() }).inc();
+    pub fn count_rpc(&self, method: &str, code: &str, took: Duration) {
+        self.rpcs.add(&[code, method], 1.0);
+        self.rpc_seconds.observe(&[method], took.as_secs_f64());
     }
 
     /// Counts an ended EC2 call by its action, which must come from a closed set.
@@ -119,12 +120,12 @@ impl Metrics {
 
     /// Counts a call by its action that was made only to learn sooner what time would have told.
     pub fn count_spare_call(&self, action: &str) {
-        self.spare_calls.get_or_create(&ActionLabel { request: action.to_owned() }).inc();
+        self.spare_calls.add(&[action], 1.0);
     }
 
     /// Counts a wait for what that action had begun that was ended by time.
     pub fn count_wait_ended_by_time(&self, action: &str) {
-        self.ended_by_time.get_or_create(&ActionLabel { request: action.to_owned() }).inc();
+        self.ended_by_time.add(&[action], 1.0);
     }
 
     /// The outcome of a health check of EC2, where [`MetricsConfig::checks_health`] says that there are any.
@@ -134,14 +135,43 @@ impl Metrics {
         }
     }
 
-    /// The page in the OpenMetrics text format.
+    /// Whether the certificate that is served is the one of its files.
+    pub(crate) fn note_certificate(&self, is_current: bool) {
+        self.certificate.set(&[], if is_current { 1.0 } else { 0.0 });
+    }
+
+    /// The page in Prometheus' text format, without what only the disks can say.
     pub fn page(&self) -> String {
-        let mut page = String::new();
-        // Writing to a string fails only when a metric refuses to be encoded; then the page holds those before it.
-        if let Err(error) = encode(&mut page, &self.registry) {
-            tracing::error!(%error, "the metrics page is incomplete");
+        exposition::page(self.known(), Format::Text)
+    }
+
+    /// The whole page.
+    ///
+    /// Cancellation: the future may be dropped.
+    pub(crate) async fn scrape(&self, format: Format) -> String {
+        let mut families = self.known();
+        if let Some(disks) = &self.disks {
+            families.extend(disks.families().await);
         }
-        page
+        exposition::page(families, format)
+    }
+
+    fn known(&self) -> Vec<Family> {
+        let mut families = vec![
+            self.build.family(),
+            self.panics.family(),
+            self.rpcs.family(),
+            self.rpc_seconds.family(),
+            self.certificate.family(),
+            self.spare_calls.family(),
+            self.ended_by_time.family(),
+        ];
+        families.extend(self.ec2_calls.families());
+        families.extend(self.health_checks.iter().flat_map(HealthChecks::families));
+        families.extend(self.detaches.iter().flat_map(DetachCollector::families));
+        families.extend(self.volumes.iter().map(|source| unhealthy::family(source.as_ref())));
+        families.extend(self.operations.iter().flat_map(|source| operations::families(source.as_ref())));
+        families
     }
 }
 

@@ -9,7 +9,7 @@ use csi_proto::csi::node_server::NodeServer;
 use ebs_driver::node::{NodeOptions, NodeService};
 use ebs_driver::operation::Operations;
 use ebs_driver::server::{self, Endpoint, RpcObserver};
-use ebs_metadata::{LimitFlags, NodeMetadata};
+use ebs_metadata::{BlockDevices, LimitFlags, Machine, NodeMetadata};
 use ebs_mounter::{Mounter, MounterConfig};
 use ebs_types::{DriverName, InstanceId, ZoneName};
 use tonic::service::Routes;
@@ -49,7 +49,7 @@ pub async fn serve(options: &ServiceOptions) -> anyhow::Result<()> {
         ..MounterConfig::new(&options.state)
     };
     let mounter = Mounter::new(config).context("the mounter")?;
-    let service = NodeService::new(node_options()?, None, mounter, Operations::new());
+    let service = NodeService::new(node_options()?, mounter, Operations::new());
     let endpoint = Endpoint::parse(&format!("unix://{}", options.socket.display())).context("the endpoint")?;
     let bound = server::bind(&endpoint, 0o600).context("the socket")?;
     let routes = Routes::new(NodeServer::new(service));
@@ -60,15 +60,15 @@ pub async fn serve(options: &ServiceOptions) -> anyhow::Result<()> {
 fn node_options() -> anyhow::Result<NodeOptions> {
     Ok(NodeOptions {
         driver: DriverName::default(),
-        metadata: NodeMetadata {
+        machine: Arc::new(Machine::told(NodeMetadata {
             node: ebs_types::NodeId::Instance(InstanceId::parse("i-0abc")?),
             instance_type: "m5.large".to_owned(),
             region: "us-west-2".to_owned(),
             zone: ZoneName::parse("us-west-2a")?,
             outpost: None,
             network_interfaces: 1,
-            block_devices: 0,
-        },
+            block_devices: BlockDevices::AtBoot(0),
+        })),
         limits: LimitFlags::default(),
         legacy_xfs: false,
     })

@@ -44,6 +44,11 @@ impl DriverName {
         format!("{self}/cluster")
     }
 
+    /// Key of the taint that keeps pods from a new node until the driver is there.
+    pub fn startup_taint(&self) -> String {
+        format!("{self}/agent-not-ready")
+    }
+
     /// Tag that records the IOPS-per-GiB ratio of a volume.
     pub fn iops_per_gib_tag(&self) -> String {
         format!("{self}/IOPSPerGb")

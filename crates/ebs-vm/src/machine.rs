@@ -57,7 +57,7 @@ impl Machine {
         let socket = |id: &str, path: &Path| format!("socket,id={id},path={},server=on,wait=off", path.display());
         // No time-out of requests, as EBS wants it: a disk that hangs stays away instead of being reset.
         let append = format!(
-            "console=ttyS0 rdinit=/init panic=-1 mitigations=off quiet nvme_core.io_timeout=4294967 apparmor=1 security=apparmor {}",
+            "console=ttyS0 rdinit=/init panic=-1 mitigations=off quiet nvme_core.io_timeout=4294967 {}",
             boot.append
         );
         let mut args: Vec<OsString> = ["-nodefaults", "-no-user-config", "-no-reboot"].map(OsString::from).into();

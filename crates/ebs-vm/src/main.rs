@@ -8,23 +8,22 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use clap::Parser;
-use ebs_testkit::process::run_tool;
 use ebs_testkit::run_dir::OwnDir;
-use ebs_vm::archive::Archive;
 use ebs_vm::disk::Disks;
 use ebs_vm::line::{Answer, Said};
 use ebs_vm::machine::{Boot, Machine};
+use ebs_vm::pack;
+use ebs_vm::suite::Suite;
 use tokio::time::Instant;
-
-const TOOL_BOUND: Duration = Duration::from_secs(120);
 
 /// The node service on real NVMe disks in a virtual machine. Needs root and `scripts/setup vm`.
 #[derive(Debug, Parser)]
 #[command(name = "ebs-vm")]
 struct Arguments {
-    /// Where `scripts/setup vm` has unpacked a kernel.
-    #[arg(long)]
-    kernel: PathBuf,
+    /// Where `scripts/setup vm` has unpacked kernels, separated by colons. The first runs all tests, the others those that depend on
+    /// the kernel.
+    #[arg(long, required = true, value_delimiter = ':')]
+    kernel: Vec<PathBuf>,
     /// Run only the tests whose names hold one of these, separated by commas.
     #[arg(long, default_value = "")]
     only: String,
@@ -54,36 +53,31 @@ fn run(arguments: &Arguments) -> anyhow::Result<usize> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("a runtime")?;
     runtime.block_on(async {
         let dir = OwnDir::new("vm-").context("a directory for the machine")?;
-        let release = release(&arguments.kernel)?;
-        print(&format!("kernel {release}"))?;
-        let initramfs = dir.path().join("initramfs.cpio");
-        pack(&arguments.kernel, &release, dir.path(), &initramfs)?;
-        let disks = dir.path().join("disks");
-        std::fs::create_dir(&disks).context("a directory for the disks")?;
-        let mut boot = Boot {
-            kernel: arguments.kernel.join(format!("boot/vmlinuz-{release}")),
-            initramfs,
-            append: format!("EBS_ONLY={}", arguments.only),
-            directory: dir.path().to_owned(),
-        };
-        let mut run = Run { disks: Disks::new(&disks), passed: 0, failed: 0 };
         let deadline = Instant::now() + Duration::from_secs(arguments.limit);
-        loop {
-            let (mut machine, line) = Machine::boot(&boot).await?;
-            let ended = run.serve(&mut machine, &line, deadline).await;
-            if arguments.console || ended.is_err() {
-                print(&machine.console_tail(80))?;
+        let (mut passed, mut failed) = (0, 0);
+        for (place, kernel) in arguments.kernel.iter().enumerate() {
+            let release = release(kernel)?;
+            print(&format!("kernel {release}"))?;
+            let initramfs = dir.path().join("initramfs.cpio");
+            pack::pack(kernel, &release, dir.path(), &initramfs)?;
+            let suites: &[Suite] = if place == 0 { &[Suite::Everything, Suite::Labels] } else { &[Suite::Kernel] };
+            for suite in suites.iter().filter(|suite| !suite.tests(&arguments.only).is_empty()) {
+                let boot = Boot {
+                    kernel: kernel.join(format!("boot/vmlinuz-{release}")),
+                    initramfs: initramfs.clone(),
+                    append: format!("{} EBS_SUITE={} EBS_ONLY={}", suite.security(), suite.word(), arguments.only),
+                    directory: dir.path().to_owned(),
+                };
+                let disks = dir.path().join(format!("disks-{place}-{}", suite.word()));
+                std::fs::create_dir(&disks).context("a directory for the disks")?;
+                let mut run = Run { disks: Disks::new(&disks), passed: 0, failed: 0 };
+                run.boots(boot, arguments.console, deadline).await?;
+                (passed, failed) = (passed + run.passed, failed + run.failed);
             }
-            match ended? {
-                None => break,
-                Some(carried) => boot.append = format!("EBS_CARRIED={carried}"),
-            }
-            machine.cut_power()?;
-            run.disks.forget();
         }
-        print(&format!("kernel {release}: {} passed, {} failed", run.passed, run.failed))?;
-        ensure!(run.passed + run.failed > 0, "no test ran");
-        Ok(run.failed)
+        print(&format!("{passed} passed, {failed} failed"))?;
+        ensure!(passed + failed > 0, "no test ran");
+        Ok(failed)
     })
 }
 
@@ -109,6 +103,22 @@ struct Run {
 }
 
 impl Run {
+    /// Boots the machine, and again after each power cut.
+    async fn boots(&mut self, mut boot: Boot, console: bool, deadline: Instant) -> anyhow::Result<()> {
+        let append = boot.append.clone();
+        loop {
+            let (mut machine, line) = Machine::boot(&boot).await?;
+            let ended = self.serve(&mut machine, &line, deadline).await;
+            if console || ended.is_err() {
+                print(&machine.console_tail(80))?;
+            }
+            let Some(carried) = ended? else { return Ok(()) };
+            boot.append = format!("{append} EBS_CARRIED={carried}");
+            machine.cut_power()?;
+            self.disks.forget();
+        }
+    }
+
     /// Does what is asked for until the tests are done, or want the power cut: then returns what they hand over.
     async fn serve(
         &mut self,
@@ -163,61 +173,4 @@ impl Run {
             other => bail!("{other:?} asks for nothing"),
         }
     }
-}
-
-/// Programs of the guest, where Debian has them.
-const PROGRAMS: [&str; 12] = [
-    "/usr/bin/busybox",
-    "/usr/bin/setpriv",
-    "/usr/bin/aa-exec",
-    "/usr/sbin/apparmor_parser",
-    "/usr/sbin/blkid",
-    "/usr/sbin/e2fsck",
-    "/usr/sbin/mke2fs",
-    "/usr/sbin/resize2fs",
-    "/usr/sbin/mkfs.xfs",
-    "/usr/sbin/xfs_growfs",
-    "/usr/sbin/xfs_repair",
-    "/usr/sbin/dumpe2fs",
-];
-/// In this order: the later need the earlier.
-const MODULES: [&str; 2] = ["lib/libcrc32c.ko", "fs/xfs/xfs.ko"];
-const APPLETS: [&str; 9] = ["sh", "mount", "umount", "insmod", "stty", "ip", "cat", "dmesg", "poweroff"];
-
-/// The guest's root file system.
-fn pack(kernel: &Path, release: &str, work: &Path, to: &Path) -> anyhow::Result<()> {
-    let mut archive = Archive::default();
-    for directory in
-        ["/proc", "/sys", "/dev", "/run", "/tmp", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64", "/csi", "/etc"]
-    {
-        archive.directory(directory);
-    }
-    for name in ["bin", "sbin", "lib", "lib64"] {
-        archive.link(&format!("/{name}"), &format!("usr/{name}"));
-    }
-    for program in PROGRAMS {
-        let from = Path::new(program).canonicalize().with_context(|| format!("{program}: run scripts/setup vm"))?;
-        archive.program(&from, program)?;
-    }
-    for applet in APPLETS {
-        archive.link(&format!("/usr/bin/{applet}"), "busybox");
-    }
-    let modules = kernel.join("lib/modules").join(release).join("kernel");
-    for module in MODULES.iter().filter(|module| modules.join(module).exists()) {
-        let name = Path::new(module).file_name().and_then(|name| name.to_str()).context("a module")?;
-        archive.copy(&modules.join(module), &format!("/modules/{name}"))?;
-    }
-    let built = std::env::current_exe().context("this program's place")?;
-    let built = built.parent().context("this program's directory")?;
-    for name in ["aws-ebs-csi-driver", "ebs-vm-guest"] {
-        // Without what only a debugger reads: it all lies in the guest's memory.
-        let stripped = work.join(name);
-        let (from, small) = (built.join(name), stripped.display().to_string());
-        run_tool("/usr/bin/strip", &["-o", &small, &from.display().to_string()], TOOL_BOUND)?;
-        archive.program(&stripped, &format!("/usr/bin/{name}"))?;
-    }
-    let profile = include_bytes!("../../../deploy/security/apparmor-node");
-    archive.file("/etc/apparmor-node", profile, 0o644);
-    archive.file("/init", include_bytes!("guest/init"), 0o755);
-    archive.write(to).context("write the root file system")
 }

@@ -17,9 +17,10 @@ struct Rule {
     never: &'static [&'static str],
 }
 
-const RULES: [Rule; 18] = [
+const RULES: [Rule; 19] = [
     Rule { name: "ebs-types", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
     Rule { name: "go-template", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
+    Rule { name: "grpc-authority", ours: &[], tests: &[], never: &["aws-*", "tonic"] },
     Rule { name: "csi-proto", ours: &[], tests: &[], never: &["tokio", "aws-*"] },
     Rule { name: "ebs-ec2", ours: &["ebs-types"], tests: &[], never: &["aws-*", "tonic"] },
     Rule { name: "ebs-aws", ours: &["ebs-ec2", "ebs-types"], tests: &["ebs-sim"], never: &["tonic", "kube"] },
@@ -37,11 +38,17 @@ const RULES: [Rule; 18] = [
         tests: &["ebs-sim"],
         never: &["aws-*", "tonic", "kube"],
     },
+    Rule {
+        name: "ebs-kubernetes",
+        ours: &["ebs-calls", "ebs-ec2", "ebs-metadata", "ebs-types"],
+        tests: &["ebs-sim", "ebs-testkit"],
+        never: &["aws-*", "tonic"],
+    },
     Rule { name: "ebs-metadata", ours: &["ebs-types"], tests: &["ebs-sim"], never: &["aws-sdk-*", "tonic"] },
     Rule { name: "ebs-mounter", ours: &["ebs-types"], tests: &["ebs-testkit"], never: &["aws-*", "tonic", "kube"] },
     Rule {
         name: "ebs-driver",
-        ours: &["csi-proto", "ebs-cloud", "ebs-metadata", "ebs-mounter", "ebs-types", "go-template"],
+        ours: &["csi-proto", "ebs-cloud", "ebs-metadata", "ebs-mounter", "ebs-types", "go-template", "grpc-authority"],
         tests: &["ebs-ec2", "ebs-sim", "ebs-testkit"],
         never: &["aws-*", "kube", "axum"],
     },
@@ -78,6 +85,7 @@ const RULES: [Rule; 18] = [
             "ebs-cloud",
             "ebs-driver",
             "ebs-ec2",
+            "ebs-kubernetes",
             "ebs-metadata",
             "ebs-mounter",
             "ebs-telemetry",

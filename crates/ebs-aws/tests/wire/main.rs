@@ -11,6 +11,7 @@ mod hyperpod;
 mod in_process;
 mod logs;
 mod mutated;
+mod network;
 mod replies;
 mod requests;
 mod server;

@@ -188,7 +188,7 @@ impl Permit {
             Some(ErrorClass::Throttled) => {
                 if state.bucket.throttled(self.token, now) {
                     let per_second = format!("{:.2}", state.bucket.rate());
-                    tracing::info!(action = %key.action(), per_second, "EC2 throttles, calls become slower");
+                    tracing::debug!(action = %key.action(), per_second, "EC2 throttles, calls become slower");
                 }
             }
             // Whether EC2 counted it is not known.

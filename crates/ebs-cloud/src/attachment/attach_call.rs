@@ -109,7 +109,7 @@ impl<E: Ec2> AttachmentService<E> {
 }
 
 fn unclear(op: &Op<'_>, error: &Ec2Error) -> Expected {
-    tracing::info!(step = %op.what, %error, "looking whether the volume is attached");
+    tracing::info!(name: "v3", step = %op.what, %error, "looking whether the volume is attached");
     Expected::unclear()
 }
 

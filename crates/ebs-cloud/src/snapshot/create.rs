@@ -47,7 +47,7 @@ impl<E: Ec2> SnapshotService<E> {
             };
             match error.class {
                 ErrorClass::Ambiguous => {
-                    tracing::info!(name = %spec.name, %error, "looking for the snapshot by its name");
+                    tracing::info!(name: "v3", name = %spec.name, %error, "looking for the snapshot by its name");
                     made_by_us = true;
                     if self.context.recent.is_absent(&name, Sidecar::Snapshotter) {
                         self.memory.note_unclear(&spec.name);

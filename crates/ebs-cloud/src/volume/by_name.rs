@@ -34,7 +34,7 @@ impl<E: Ec2> VolumeService<E> {
         if !error.kind.is_final() || self.context.recent.is_absent(&name, Sidecar::Provisioner) {
             return Err(error);
         }
-        tracing::info!(name = %spec.name, %error, "looking for the volume by its name before it is refused for good");
+        tracing::info!(name: "v3", name = %spec.name, %error, "looking for the volume by its name before it is refused for good");
         match self.find_by_name(op, spec, true).await? {
             NameMatch::Compatible(volume) => Ok(*volume),
             NameMatch::Different(message) => {

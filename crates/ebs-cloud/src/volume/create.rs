@@ -165,7 +165,7 @@ impl<E: Ec2> VolumeService<E> {
         spec: &VolumeSpec,
         error: Ec2Error,
     ) -> Result<Submitted, CloudError> {
-        tracing::info!(name = %spec.name, %error, "looking for the volume by its name");
+        tracing::info!(name: "v3", name = %spec.name, %error, "looking for the volume by its name");
         let is_mismatch = error.class == ErrorClass::IdempotentMismatch;
         let patient = !is_mismatch || Instant::now() < self.context.recent.sole_from(Sidecar::Provisioner);
         match self.find_by_name(op, spec, patient).await? {

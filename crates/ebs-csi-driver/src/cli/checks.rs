@@ -1,25 +1,22 @@
 //! From flags to settings: what is wrong is refused, what has no effect is said.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ebs_driver::config::{DriverConfig, DriverOptions, Mode};
 use ebs_driver::server::Endpoint;
 use ebs_driver::status::chain;
-use ebs_metadata::LimitFlags;
-use ebs_telemetry::{HttpEndpoint, LogConfig, LogFormat};
+use ebs_metadata::{LimitFlags, SourceKind};
+use ebs_telemetry::{BadModuleLevel, LogConfig, LogFormat, TlsFiles};
 use ebs_types::DriverName;
 
 use super::flags::{CommonFlags, DEFAULT_FLUSH, Format, NodeFlags};
 use super::values;
-use super::{Flags, HookSettings, Job, LabelerSettings, NodeSettings, Refused, Role, Settings};
-
-/// The places where the reference driver may learn about its machine.
-const METADATA_SOURCES: [&str; 3] = ["imds", "kubernetes", "metadata-labeler"];
+use super::{Flags, HookSettings, HttpSettings, Job, LabelerSettings, NodeSettings, Refused, Role, Settings};
 
 pub(super) fn log(common: &CommonFlags, rust_log: Option<String>) -> Result<LogConfig, Refused> {
     let log = &common.log;
-    if common.logging_format == Format::Json && !log.vmodule.is_empty() {
+    if common.logging_format == Format::Json && !common.vmodule.is_empty() {
         return Err(Refused::new("--vmodule works with --logging-format=text only"));
     }
     if log.log_text_split_stream || log.log_json_split_stream {
@@ -32,20 +29,22 @@ pub(super) fn log(common: &CommonFlags, rust_log: Option<String>) -> Result<LogC
         Format::Text => LogFormat::Text,
         Format::Json => LogFormat::Json,
     };
-    Ok(LogConfig { format, verbosity: common.verbosity, directives: rust_log })
+    let modules =
+        common.vmodule.parse().map_err(|error: BadModuleLevel| Refused::new(format!("--vmodule: {error}")))?;
+    Ok(LogConfig { format, verbosity: common.verbosity, modules, directives: rust_log })
 }
 
 pub(super) fn job(flags: &Flags, version: &str) -> Result<Job, Refused> {
     // What a mode does not use is checked all the same: a mistake shows where it was made.
     let http = http(&flags.common)?;
-    let imds_allowed = imds_allowed(&flags.common.metadata_sources)?;
+    let metadata_sources = metadata_sources(&flags.common.metadata_sources)?;
     let job = match flags.role {
         Role::Driver(mode) => {
             let driver = driver_options(flags, mode, version);
             let driver = DriverConfig::new(&driver).map_err(|error| Refused::new(chain(&error)))?;
-            Job::Serve(Box::new(settings(flags, driver, http, imds_allowed)?))
+            Job::Serve(Box::new(settings(flags, driver, http, metadata_sources)?))
         }
-        Role::Labeler => Job::LabelNodes(labeler(flags, http)),
+        Role::Labeler => Job::LabelNodes(labeler(flags, http, metadata_sources)),
         Role::PreStopHook => {
             Job::AwaitDetachments(HookSettings { driver: DriverName::default(), kubeconfig: kubeconfig(flags) })
         }
@@ -59,8 +58,8 @@ pub(super) fn job(flags: &Flags, version: &str) -> Result<Job, Refused> {
 fn settings(
     flags: &Flags,
     driver: DriverConfig,
-    http: Option<HttpEndpoint>,
-    imds_allowed: bool,
+    http: Option<HttpSettings>,
+    metadata_sources: Vec<SourceKind>,
 ) -> Result<Settings, Refused> {
     let node = flags.node.as_ref().map(|node| node_settings(node, &driver.endpoint)).transpose()?;
     let (user_agent_extra, log_aws_bodies) = aws(flags);
@@ -71,7 +70,7 @@ fn settings(
         modification_window: modification_window(flags),
         node_local_volumes: flags.controller.as_ref().is_some_and(|controller| controller.enable_node_local_volumes),
         deprecated_metrics: flags.controller.as_ref().is_some_and(|controller| controller.deprecated_metrics),
-        imds_allowed,
+        metadata_sources,
         log_aws_bodies,
         user_agent_extra,
         shutdown_timeout: flags.common.shutdown_timeout,
@@ -80,12 +79,13 @@ fn settings(
     })
 }
 
-fn labeler(flags: &Flags, http: Option<HttpEndpoint>) -> LabelerSettings {
+fn labeler(flags: &Flags, http: Option<HttpSettings>, metadata_sources: Vec<SourceKind>) -> LabelerSettings {
     let (user_agent_extra, log_aws_bodies) = aws(flags);
     LabelerSettings {
         driver: DriverName::default(),
         http,
         kubeconfig: kubeconfig(flags),
+        metadata_sources,
         user_agent_extra,
         log_aws_bodies,
         shutdown_timeout: flags.common.shutdown_timeout,
@@ -121,28 +121,38 @@ fn driver_options(flags: &Flags, mode: Mode, version: &str) -> DriverOptions {
     }
 }
 
-/// TLS that was asked for is never left out silently.
-fn http(common: &CommonFlags) -> Result<Option<HttpEndpoint>, Refused> {
-    if !common.metrics_cert_file.is_empty() || !common.metrics_key_file.is_empty() {
-        return Err(Refused::new(
-            "--metrics-cert-file and --metrics-key-file are not available yet: leave them out and serve metrics \
-             without TLS on an address that only your monitoring reaches, or leave out --http-endpoint",
-        ));
-    }
+fn http(common: &CommonFlags) -> Result<Option<HttpSettings>, Refused> {
+    let tls = http_tls(common)?;
     if common.http_endpoint.is_empty() {
         return Ok(None);
     }
-    common.http_endpoint.parse().map(Some).map_err(|error| Refused::new(format!("--http-endpoint: {error}")))
+    let endpoint = common.http_endpoint.parse();
+    let endpoint = endpoint.map_err(|error| Refused::new(format!("--http-endpoint: {error}")))?;
+    Ok(Some(HttpSettings { endpoint, tls }))
 }
 
-fn imds_allowed(lists: &[String]) -> Result<bool, Refused> {
-    let entries = lists.iter().flat_map(|list| list.split(',')).map(|entry| entry.trim().to_lowercase());
-    let entries: Vec<String> = entries.collect();
-    if let Some(bad) = entries.iter().find(|entry| !METADATA_SOURCES.contains(&entry.as_str())) {
-        let known = METADATA_SOURCES.join(", ");
-        return Err(Refused::new(format!("--metadata-sources has {bad:?}, which is not a source: use {known}")));
+/// TLS that was asked for is never left out silently: certificate and key need each other, and a page to be served.
+fn http_tls(common: &CommonFlags) -> Result<Option<TlsFiles>, Refused> {
+    let file = |path: &str| Some(path).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let needs = |given: &str, missing: &str| Err(Refused::new(format!("{given} needs {missing}")));
+    match (file(&common.metrics_cert_file), file(&common.metrics_key_file)) {
+        (None, None) => Ok(None),
+        (Some(_), None) => needs("--metrics-cert-file", "--metrics-key-file: the private key of the certificate"),
+        (None, Some(_)) => needs("--metrics-key-file", "--metrics-cert-file: the certificate of the key"),
+        (Some(_), Some(_)) if common.http_endpoint.is_empty() => {
+            needs("--metrics-cert-file", "--http-endpoint: without it no metrics are served")
+        }
+        (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
     }
-    Ok(entries.iter().any(|entry| entry == "imds"))
+}
+
+/// An entry is a word; a list without any is left for the moment when a source is needed.
+fn metadata_sources(lists: &[String]) -> Result<Vec<SourceKind>, Refused> {
+    if lists.iter().all(String::is_empty) {
+        return Ok(Vec::new());
+    }
+    let parse = |entry: &str| entry.parse().map_err(|error| Refused::new(format!("--metadata-sources: {error}")));
+    lists.iter().flat_map(|list| list.split(',')).map(parse).collect()
 }
 
 fn node_settings(node: &NodeFlags, endpoint: &Endpoint) -> Result<NodeSettings, Refused> {
@@ -156,7 +166,8 @@ fn node_settings(node: &NodeFlags, endpoint: &Endpoint) -> Result<NodeSettings, 
     if !state_dir.is_absolute() {
         return Err(Refused::new(format!("--state-dir is {}, but must be an absolute path", state_dir.display())));
     }
-    Ok(NodeSettings { limits, legacy_xfs: node.legacy_xfs, state_dir })
+    let mounts_below = Some(PathBuf::from(&node.csi_mount_point_prefix)).filter(|prefix| prefix.is_absolute());
+    Ok(NodeSettings { limits, legacy_xfs: node.legacy_xfs, state_dir, mounts_below })
 }
 
 fn beside(endpoint: &Endpoint) -> Option<PathBuf> {
@@ -171,16 +182,14 @@ pub(super) fn without_effect(flags: &Flags) -> Vec<String> {
     let common = &flags.common;
     let flush_is_set = values::duration(DEFAULT_FLUSH).is_ok_and(|usual| usual != common.log.log_flush_frequency);
     let mut given = vec![
-        (common.enable_otel_tracing, "--enable-otel-tracing is not available yet: no traces are written"),
-        (!common.kubeconfig.is_empty(), "--kubeconfig is not available yet: the driver works without Kubernetes"),
         (common.log.logtostderr, "--logtostderr has no effect: everything goes to standard error anyway"),
         (flush_is_set, "--log-flush-frequency has no effect: every line is written at once"),
-        (!common.log.vmodule.is_empty(), "--vmodule has no effect: use RUST_LOG, such as RUST_LOG=ebs_driver=trace"),
     ];
     if let Some(node) = &flags.node {
         given.push((node.windows_host_process, "--windows-host-process has no effect: this is not Windows"));
-        let no_disks = "--csi-mount-point-prefix is not available yet: no metrics of disks are served";
-        given.push((!node.csi_mount_point_prefix.is_empty(), no_disks));
+        let prefix = &node.csi_mount_point_prefix;
+        let relative = "--csi-mount-point-prefix has no effect: it is no absolute path, so no mount is below it";
+        given.push((!prefix.is_empty() && !Path::new(prefix).is_absolute(), relative));
     }
     if let Role::Driver(_) = flags.role {
         let is_tcp = matches!(Endpoint::parse(&common.endpoint), Ok(Endpoint::Tcp(_)));
@@ -198,10 +207,7 @@ pub(super) fn without_effect(flags: &Flags) -> Vec<String> {
 fn beside_the_role(flags: &Flags) -> impl Iterator<Item = String> {
     let (idle, reason): (&[&str], _) = match flags.role {
         Role::Driver(_) => (&[], ""),
-        Role::Labeler => (
-            &["endpoint", "endpoint_mode", "metadata_sources", "enable_otel_tracing"],
-            "in mode metadataLabeler, which serves no CSI and needs no metadata of its own machine",
-        ),
+        Role::Labeler => (&["endpoint", "endpoint_mode"], "in mode metadataLabeler, which serves no CSI"),
         Role::PreStopHook => (
             &[
                 "endpoint",

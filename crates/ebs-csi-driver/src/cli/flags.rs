@@ -25,7 +25,7 @@ pub(super) struct CommonFlags {
     /// How long a stop waits for running operations before it says what it leaves behind
     #[arg(long, default_value = "20s", value_name = "DURATION", value_parser = values::duration)]
     pub(super) shutdown_timeout: Duration,
-    /// Where to learn about this machine, tried in order: imds (kubernetes and metadata-labeler: not yet)
+    /// Where to learn about this machine, tried in order: imds, kubernetes, metadata-labeler
     #[arg(long, default_value = "imds,kubernetes", value_name = "LIST")]
     pub(super) metadata_sources: Vec<String>,
     /// Verbosity of the log: 2 for operators, 4 shows each request, 7 everything
@@ -38,18 +38,21 @@ pub(super) struct CommonFlags {
     /// Print the version as JSON and exit
     #[arg(long)]
     pub(super) version: bool,
-    /// Path of a kubeconfig file (not available yet)
+    /// Path of a kubeconfig file [default: the account of the pod]
     #[arg(long, default_value = "", value_name = "PATH", hide_default_value = true)]
     pub(super) kubeconfig: String,
-    /// Serve metrics over TLS with this certificate (not available yet)
+    /// Serve them over TLS with this certificate and those that signed it (PEM); read again when it changes
     #[arg(long, default_value = "", value_name = "FILE", hide_default_value = true)]
     pub(super) metrics_cert_file: String,
-    /// Key of that certificate (not available yet)
+    /// Private key of that certificate (PEM)
     #[arg(long, default_value = "", value_name = "FILE", hide_default_value = true)]
     pub(super) metrics_key_file: String,
-    /// Trace RPCs with OpenTelemetry (not available yet)
+    /// Export traces of RPCs and calls to AWS over OTLP, as the OTEL_* variables say
     #[arg(long)]
     pub(super) enable_otel_tracing: bool,
+    /// More lines of some source files of this driver, by patterns of their names without .rs; text lines only
+    #[arg(long, default_value = "", value_name = "PATTERN=N,…", hide_default_value = true)]
+    pub(super) vmodule: String,
     #[command(flatten)]
     pub(super) log: LogFlags,
     /// Words that are no flags have no meaning and are ignored, as the reference driver does.
@@ -64,9 +67,6 @@ pub(super) struct LogFlags {
     /// Deprecated: everything goes to standard error
     #[arg(long)]
     pub(super) logtostderr: bool,
-    /// Verbosity by source file; the files of this driver have other names: set RUST_LOG
-    #[arg(long, default_value = "", value_name = "PATTERN=N,…", hide_default_value = true, value_parser = values::module_levels)]
-    pub(super) vmodule: String,
     /// Lines are written at once
     #[arg(long, default_value = DEFAULT_FLUSH, value_name = "DURATION", value_parser = values::positive_duration)]
     pub(super) log_flush_frequency: Duration,
@@ -149,7 +149,7 @@ pub(super) struct NodeFlags {
     /// Format xfs so that kernels up to 5.4 can mount it
     #[arg(long)]
     pub(super) legacy_xfs: bool,
-    /// Mounts below it count as this driver's in the metrics of disks (not available yet)
+    /// Mounts below it count as this driver's in the metrics of disks, besides those that it made itself
     #[arg(long, default_value = "", value_name = "PATH", hide_default_value = true)]
     pub(super) csi_mount_point_prefix: String,
     /// Windows only; no effect here

@@ -190,10 +190,6 @@ fn the_arguments_of_the_references_chart_are_accepted() {
     }
 }
 
-/// TLS for the metrics, which this version does not have, is refused when asked for and never left out silently.
-///
-/// Rule: ebs-cloud.md 14 first line; runtime.md R-1
-///
 /// Rule: see `help_is_no_error_and_anything_refused_is_exit_code_2`
 #[test]
 fn bad_values_are_usage_errors_that_name_the_flag() {
@@ -212,7 +208,6 @@ fn bad_values_are_usage_errors_that_name_the_flag() {
     refused("all --endpoint=tcp://0.0.0.0:1", "loopback");
     refused("all --endpoint-mode=rw", "--endpoint-mode");
     refused("all --http-endpoint=3301", "--http-endpoint");
-    refused("all --metrics-cert-file=a --http-endpoint=:1", "--metrics-cert-file");
     refused("all --metadata-sources=imds,,kubernetes", "--metadata-sources");
     refused("all --metadata-sources=aws", "--metadata-sources");
     refused("all --extra-tags=a", "--extra-tags");
@@ -231,18 +226,45 @@ fn a_flag_that_changes_nothing_is_said() {
     let said = |line: &str| checks::without_effect(&read(line).expect(line));
     assert_eq!(said("all --log-flush-frequency=5s --deprecated-metrics --batching"), Vec::<String>::new());
     for (flag, value) in [
-        ("--enable-otel-tracing", ""),
-        ("--kubeconfig", "=/x"),
         ("--logtostderr", ""),
-        ("--vmodule", "=a=2"),
         ("--log-flush-frequency", "=1s"),
         ("--windows-host-process", ""),
-        ("--csi-mount-point-prefix", "=/x"),
+        ("--csi-mount-point-prefix", "=x"),
     ] {
         let said = said(&format!("all {flag}{value}"));
         assert!(said.len() == 1 && said[0].starts_with(flag), "{flag}: {said:?}");
     }
     assert!(said("all word")[0].contains("\"word\" is ignored"));
+}
+
+/// TLS for the metrics needs the address, the certificate and the key together; asked for by half it is refused and never left
+/// out silently.
+///
+/// Rule: ebs-cloud.md 14 first line; runtime.md 2, R-1
+#[test]
+fn tls_for_the_metrics_needs_address_certificate_and_key_together() {
+    let (address, certificate, key) = ("--http-endpoint=:1", "--metrics-cert-file=/c", "--metrics-key-file=/k");
+    for mode in ["all", "controller", "node"] {
+        refused(&format!("{mode} {certificate} {address}"), "needs --metrics-key-file");
+        refused(&format!("{mode} {key} {address}"), "needs --metrics-cert-file");
+        refused(&format!("{mode} {certificate} {key}"), "needs --http-endpoint");
+        refused(&format!("{mode} {key}"), "--metrics-key-file");
+        let settings = checked(&format!("{mode} {certificate} {key} {address}")).unwrap();
+        let files = settings.http_tls.unwrap();
+        assert_eq!((files.certificate.to_str(), files.key.to_str()), (Some("/c"), Some("/k")));
+        assert!(checked(&format!("{mode} {address}")).unwrap().http_tls.is_none());
+    }
+}
+
+/// Mounts below an absolute --csi-mount-point-prefix count; one that is empty or relative names nothing.
+///
+/// Rule: runtime.md 12
+#[test]
+fn only_an_absolute_mount_point_prefix_names_mounts() {
+    let below = |line: &str| checked(line).unwrap().node.unwrap().mounts_below;
+    assert_eq!(below("node --csi-mount-point-prefix=/x/"), Some("/x/".into()));
+    assert_eq!(below("node --csi-mount-point-prefix=/"), Some("/".into()));
+    assert_eq!((below("node"), below("node --csi-mount-point-prefix=x")), (None, None));
 }
 
 /// A socket path too long for the kernel is refused before anything is touched.
@@ -253,14 +275,18 @@ fn a_socket_path_that_is_too_long_is_a_usage_error() {
     refused(&format!("all --endpoint=unix:///{}", "x".repeat(200)), "107");
 }
 
-/// Metadata sources are trimmed and read in any case; without imds this version has none.
+/// Metadata sources keep their order, are trimmed and read in any case; a list without any is no usage error.
 ///
 /// Rule: runtime.md 2, 10
 #[test]
-fn sources_are_trimmed_and_read_in_any_case_and_imds_may_be_left_out() {
-    assert!(checked("node --metadata-sources=IMDS").unwrap().imds_allowed);
-    assert!(!checked("node --metadata-sources=kubernetes").unwrap().imds_allowed);
-    assert!(!checked("node --metadata-sources=metadata-labeler --metadata-sources=Kubernetes").unwrap().imds_allowed);
+fn sources_keep_their_order_and_are_trimmed_and_read_in_any_case() {
+    use ebs_metadata::SourceKind::{Imds, Kubernetes, MetadataLabeler};
+    let sources = |line: &str| checked(line).unwrap().metadata_sources;
+    assert_eq!(sources("node"), [Imds, Kubernetes]);
+    assert_eq!(sources("node --metadata-sources=IMDS"), [Imds]);
+    let split = "node --metadata-sources=metadata-labeler --metadata-sources=Kubernetes,imds";
+    assert_eq!(sources(split), [MetadataLabeler, Kubernetes, Imds]);
+    assert_eq!(sources("node --metadata-sources="), []);
 }
 
 /// Invalid options, logging options included, end with exit code 2 and name the flag.

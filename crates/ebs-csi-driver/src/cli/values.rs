@@ -96,21 +96,6 @@ pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
         .and_then(|value| if value.is_zero() { Err("it must be longer than 0".to_owned()) } else { Ok(value) })
 }
 
-/// Entries `pattern=N` separated by commas; kept as text.
-pub(super) fn module_levels(text: &str) -> Result<String, String> {
-    let is_good = |entry: &str| {
-        entry
-            .split_once('=')
-            .is_some_and(|(pattern, level)| !pattern.trim().is_empty() && level.trim().parse::<u32>().is_ok())
-    };
-    let mut entries = text.split(',').filter(|entry| !entry.trim().is_empty());
-    if entries.all(is_good) {
-        Ok(text.to_owned())
-    } else {
-        Err("it must be of the form pattern=N,pattern=N".to_owned())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,7 @@ use ebs_mounter::{DeviceQuery, Found, MountEntry, MountTable, NodePath};
 use ebs_types::VolumeId;
 
 use super::Inner;
+use super::corrupted;
 use super::error::{Cause, NodeError, Refused};
 use super::owner::{self, Owner};
 use super::request::{Handle, Health};
@@ -16,7 +17,7 @@ use crate::rpc::Rpc;
 pub(super) enum Ailment {
     /// Its data cannot be reached.
     Inaccessible { reason: &'static str, message: String },
-    /// It can be read and no longer written.
+    /// It can be read; whether it can be written is in doubt, or out of it.
     Degraded { reason: &'static str, message: String },
 }
 
@@ -69,7 +70,22 @@ pub(super) async fn at(node: &Inner, volume: &Handle, path: &NodePath) -> Result
     let not_published = || Refused::NotPublished { found: format!("{found}, where nothing is mounted") };
     let entry = table.topmost(&at).ok_or_else(not_published)?;
     let owner = owner::of_handle(&node.mounter, entry, volume).await?;
-    Ok(diagnose(entry, &owner, &found))
+    examine(node, entry, &owner, &found).await
+}
+
+/// What the mount says, and else what the kernel has counted: errors of the metadata, which only a check takes away. Some kernels
+/// write no more after one and leave the mount table as it was.
+async fn examine(node: &Inner, entry: &MountEntry, owner: &Owner, found: &Found) -> Result<Option<Ailment>, Cause> {
+    if let Some(ailment) = diagnose(entry, owner, found) {
+        return Ok(Some(ailment));
+    }
+    let errors = node.mounter.counted_errors(entry).await.map_err(Cause::io("reading the kernel's count of errors"))?;
+    Ok(errors.map(|errors| {
+        let message = format!(
+            "the kernel has counted errors of the file system since its last check ({errors}) and may write no more; the volume is checked when it is staged anew"
+        );
+        Ailment::Degraded { reason: "FileSystemErrors", message }
+    }))
 }
 
 /// Without a path every mount of the volume is looked at. A raw block volume has none: then it is healthy when its
@@ -83,7 +99,7 @@ async fn anywhere(node: &Inner, volume: &VolumeId) -> Result<Option<Ailment>, Ca
         let Ok(path) = NodePath::parse(&entry.target.to_string_lossy()) else { continue };
         let found = path.look().await.map_err(Cause::io("looking at a mount of the volume"))?;
         is_mounted = true;
-        if let Some(ailment) = diagnose(entry, &Owner::Volume, &found) {
+        if let Some(ailment) = examine(node, entry, &Owner::Volume, &found).await? {
             return Ok(Some(ailment));
         }
     }
@@ -106,11 +122,11 @@ fn diagnose(entry: &MountEntry, owner: &Owner, found: &Found) -> Option<Ailment>
         Owner::Other(other) => return inaccessible("ForeignDevice", format!("the mount shows {other}")),
         Owner::Volume | Owner::Silent => {}
     }
-    if let Found::Corrupted(error) = found {
+    if let Some(error) = corrupted::death(entry, found) {
         return inaccessible("InputOutputError", format!("the file system answers {error}"));
     }
-    // The kernel turns the file system read-only, the mount's own flag stays as it was asked for.
-    let emergency = entry.super_options.iter().any(|word| word == "emergency_ro" || word == "shutdown");
+    // The kernel turns the file system read-only, the mount's own flag stays as it was asked for. From 6.15 it has a word for it.
+    let emergency = entry.super_options.iter().any(|word| word == "emergency_ro");
     if emergency || (entry.is_file_system_read_only() && !entry.is_read_only()) {
         let message = "the kernel turned the file system read-only after errors".to_owned();
         return Some(Ailment::Degraded { reason: "ReadOnlyAfterErrors", message });
@@ -152,6 +168,12 @@ mod tests {
         }
         let broken = Found::Corrupted("input/output error".to_owned());
         assert_eq!(status(&entry, &Owner::Volume, &broken), Some(VolumeHealthErrorType::Inaccessible));
+    }
+
+    #[test]
+    fn a_file_system_that_was_shut_down_is_inaccessible() {
+        let entry = entry("rw", "rw,shutdown");
+        assert_eq!(status(&entry, &Owner::Volume, &DIRECTORY), Some(VolumeHealthErrorType::Inaccessible));
     }
 
     #[test]

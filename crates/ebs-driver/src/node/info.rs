@@ -9,13 +9,11 @@ use ebs_types::DriverName;
 use super::Inner;
 use crate::topology;
 
-/// Never fails: when the metadata service does not answer, the last known number of network interfaces counts.
+/// Never fails: when the metadata source does not answer, what it said last counts.
 pub(super) async fn run(node: &Inner) -> NodeGetInfoResponse {
-    let metadata = &node.options.metadata;
-    let interfaces = interfaces(node).await;
-    // The metadata counts what was attached when the machine booted, the driver's own volumes among them.
-    let others = metadata.block_devices.saturating_sub(node.mounter.own_volumes_at_boot());
-    let limit = attach_limit(&metadata.instance_type, others, interfaces, &node.options.limits);
+    let metadata = node.options.machine.refreshed().await;
+    let others = metadata.block_devices.others(node.mounter.own_volumes_at_boot());
+    let limit = attach_limit(&metadata.instance_type, others, metadata.network_interfaces, &node.options.limits);
     let zone = metadata.zone.to_string();
     let mut segments = HashMap::from([
         (node.options.driver.legacy_zone_key(), zone.clone()),
@@ -30,16 +28,4 @@ pub(super) async fn run(node: &Inner) -> NodeGetInfoResponse {
         max_volumes_per_node: i64::from(limit),
         accessible_topology: Some(Topology { segments }),
     }
-}
-
-async fn interfaces(node: &Inner) -> u32 {
-    use std::sync::atomic::Ordering::Relaxed;
-    let Some(imds) = &node.imds else { return node.interfaces.load(Relaxed) };
-    match imds.refresh_interfaces().await {
-        Ok(count) => node.interfaces.store(count, Relaxed),
-        Err(error) => {
-            tracing::warn!(error = %crate::status::chain(&error), "the network interfaces could not be counted again")
-        }
-    }
-    node.interfaces.load(Relaxed)
 }

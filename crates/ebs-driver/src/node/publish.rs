@@ -97,6 +97,6 @@ async fn finish(plan: &Publish, found: &Found, bound: Result<(), ebs_mounter::Mo
         tracing::warn!(path = %plan.target, %error, "what was created for the mount could not be removed");
     }
     bound?;
-    tracing::info!(volume = %plan.volume, path = %plan.target, "published");
+    tracing::debug!(volume = %plan.volume, path = %plan.target, "published");
     Ok(())
 }

@@ -33,7 +33,7 @@ pub(super) async fn run(node: &Inner, plan: &Stage, waiters: &Waiters) -> Result
     plan.staging.create_directory().await.map_err(Cause::io("creating the staging directory"))?;
     let fs_type = superblock.fs_type();
     node.mounter.mount(&device, &plan.staging, fs_type, &plan.options).await?;
-    tracing::info!(volume = %plan.volume, device = %device.path().display(), path = %plan.staging, fs = %fs_type, "staged");
+    tracing::debug!(volume = %plan.volume, device = %device.path().display(), path = %plan.staging, fs = %fs_type, "staged");
     if let Some(growth) = growth {
         grow_mounted(node, plan, &device, fs_type, growth).await?;
     }

@@ -106,7 +106,7 @@ async fn unmount_all(node: &Inner, plan: &Unmount, waiters: &Waiters) -> Result<
             return Err(Cause::Abandoned { before: "unmounting" });
         }
         let done = node.mounter.unmount_top(&plan.path, entry, owner == Owner::Vanished).await?;
-        tracing::info!(volume = %plan.volume, path = %plan.path, vanished = done.vanished, "unmounted");
+        tracing::debug!(volume = %plan.volume, path = %plan.path, vanished = done.vanished, "unmounted");
     }
     Err(UnmountError::Endless { path: plan.path.as_path().to_owned(), mounts: MAX_DEPTH }.into())
 }

@@ -21,7 +21,7 @@ pub struct UnhealthyVolume {
     pub volume: VolumeId,
     /// `Inaccessible` or `Degraded`, as in NodeGetVolumeHealth.
     pub status: &'static str,
-    /// One word: `DeviceVanished`, `ForeignDevice`, `InputOutputError`, `NoAnswer`, `ReadOnlyAfterErrors`.
+    /// One word: `DeviceVanished`, `ForeignDevice`, `InputOutputError`, `NoAnswer`, `ReadOnlyAfterErrors`, `FileSystemErrors`.
     pub reason: &'static str,
 }
 

@@ -38,6 +38,20 @@ pub enum Key {
 }
 
 impl Key {
+    /// Its kind in a word, for a label of metrics.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::CreateVolume(_) => "CreateVolume",
+            Self::Volume(_) => "Volume",
+            Self::Attachment { .. } => "Attachment",
+            Self::CreateSnapshot(_) => "CreateSnapshot",
+            Self::Snapshot(_) => "Snapshot",
+            Self::NodeVolume(_) => "NodeVolume",
+            Self::NodeGrowth(_) => "NodeGrowth",
+            Self::NodeTarget { .. } => "NodeTarget",
+        }
+    }
+
     /// True when operations under both keys must not run at the same time: a volume is staged or unstaged as a whole,
     /// and published or grown only while that rests (`decisions.md` D-37). Equal keys exclude each other anyway.
     pub(super) fn excludes(&self, other: &Self) -> bool {

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::collections::HashMap;
 
 use ebs_types::{Successor, Waiters};
+use tokio::time::Instant;
 
 use super::{Content, Ended, Key};
 
@@ -50,11 +51,12 @@ pub(super) struct Running {
     pub(super) outcome: Box<dyn Any + Send>,
     /// Closes when the operation has ended and its key is free.
     pub(super) ended: Ended,
+    began: Instant,
 }
 
 impl Running {
     pub(super) fn new(plan: Plan, waiters: Waiters, outcome: Box<dyn Any + Send>, ended: Ended) -> Self {
-        Self { plan, waiters, outcome, ended }
+        Self { plan, waiters, outcome, ended, began: Instant::now() }
     }
 }
 
@@ -87,6 +89,11 @@ impl Slots {
         let mut keys: Vec<Key> = self.running.keys().cloned().collect();
         keys.sort();
         keys
+    }
+
+    /// Each key, and since when it is held; in no order.
+    pub(super) fn since(&self) -> impl Iterator<Item = (&Key, Instant)> {
+        self.running.iter().map(|(key, running)| (key, running.began))
     }
 
     /// Asks all operations that nobody waits for to end.

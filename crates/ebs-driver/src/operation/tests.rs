@@ -397,3 +397,21 @@ fn start(
     #[expect(clippy::disallowed_methods, reason = "the caller of a test, aborted or joined by it")]
     tokio::spawn(async move { operations.run(key, "first", MINUTE, |_| gate.pass(Ok(1))).await })
 }
+
+/// Running operations tell their kind and age until they end.
+///
+/// Rule: see `crates/ebs-telemetry/src/metrics/tests.rs::running_operations_are_counted_with_the_age_of_the_oldest`
+#[tokio::test(start_paused = true)]
+async fn running_operations_tell_their_kind_and_age_until_they_end() {
+    let (operations, gate) = (Operations::new(), Gate::default());
+    let mut requests = JoinSet::new();
+    let (of, held) = (operations.clone(), gate.clone());
+    requests.spawn(async move { run(&of, "plan", &held, Ok(1)).await });
+    until("it runs", || gate.starts() == 1).await;
+    tokio::time::advance(MINUTE / 2).await;
+    let ages = operations.ages();
+    assert!(matches!(&ages[..], [("CreateVolume", age)] if *age >= MINUTE / 2), "{ages:?}");
+    gate.open.notify_one();
+    requests.join_next().await.expect("a request").expect("its result").expect("a success");
+    assert!(operations.ages().is_empty());
+}

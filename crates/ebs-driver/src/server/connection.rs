@@ -1,22 +1,24 @@
-//! Accepted connections, told apart: each request carries the [`ConnectionId`] of its own among its extensions.
+//! Accepted connections, told apart: each request carries the [`ConnectionId`] of its own among its extensions. Clients name
+//! them as they like: what a path or nothing is in `:authority` becomes a name (`decisions.md` D-55).
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use ebs_types::ConnectionId;
+use grpc_authority::LenientStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tonic::transport::server::Connected;
 
 /// One client's connection.
 pub(super) struct Connection<S> {
-    stream: S,
+    stream: LenientStream<S>,
     id: ConnectionId,
 }
 
 impl<S> Connection<S> {
     pub(super) fn accepted(stream: S) -> Self {
-        Self { stream, id: ConnectionId::unique() }
+        Self { stream: LenientStream::new(stream), id: ConnectionId::unique() }
     }
 }
 

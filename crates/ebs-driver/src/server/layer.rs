@@ -70,8 +70,8 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let rpc = method(request.uri().path());
         let mut running = Running { rpc, started: Instant::now(), observer: Some(Arc::clone(&self.observer)) };
+        let span = request_log::span(rpc, &request);
         let handled = self.inner.call(request);
-        let span = request_log::span(rpc);
         let future = async move {
             let response = match AssertUnwindSafe(handled).catch_unwind().await {
                 Ok(Ok(response)) => response,
@@ -81,7 +81,7 @@ where
             if let Some(message) = &answer.failure {
                 request_log::failed(rpc, answer.code, message, answer.definite_fault);
             }
-            running.end(answer.code);
+            running.end(&answer);
             Ok(response)
         };
         Box::pin(future.instrument(span))
@@ -96,9 +96,10 @@ struct Running {
 }
 
 impl Running {
-    fn end(&mut self, code: &'static str) {
+    fn end(&mut self, answer: &Answer) {
         if let Some(observer) = self.observer.take() {
-            observer.finished(self.rpc, code, self.started.elapsed());
+            observer.finished(self.rpc, answer.code, self.started.elapsed());
+            request_log::traced(answer);
         }
     }
 }
@@ -108,7 +109,7 @@ impl Drop for Running {
         if self.observer.is_some() {
             tracing::info!(rpc = self.rpc, "the client stopped waiting");
         }
-        self.end("Canceled");
+        self.end(&Answer::client_left());
     }
 }
 

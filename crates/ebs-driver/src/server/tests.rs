@@ -10,7 +10,8 @@ use csi_proto::csi::{
 };
 use hyper_util::rt::TokioIo;
 use tempfile::TempDir;
-use tokio::net::UnixStream;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint as Target};
@@ -379,4 +380,25 @@ async fn requests_of_one_connection_carry_one_id() {
     let seen = world.stub.connections.lock().expect("not poisoned").clone();
     assert!(seen.iter().all(Option::is_some), "{seen:?}");
     assert_eq!((seen[0] == seen[1], seen[1] == seen[2], seen[2] == seen[3]), (true, false, true), "{seen:?}");
+}
+
+/// A client that sends a path as the `:authority` is served on a unix socket and on TCP alike.
+///
+/// Rule: see `crates/grpc-authority/src/tests/recorded.rs::streams_that_h2_alone_resets_are_served`
+#[tokio::test]
+async fn a_client_that_sends_a_path_as_authority_is_served_on_both_kinds_of_endpoints() {
+    // What grpc-go sent through a dialer to `/csi/csi.sock`: three times GetPluginInfo, among others.
+    let sent = include_bytes!("../../../grpc-authority/src/tests/recorded/grpc-go-1.20-path.bin");
+    let world = start(Duration::ZERO);
+    let tcp = bind(&Endpoint::parse("tcp://127.0.0.1:0").expect("loopback"), 0o600).expect("free");
+    let Endpoint::Tcp(address) = *tcp.endpoint() else { panic!("{:?}", tcp.endpoint()) };
+    let routes = Routes::new(IdentityServer::new(world.stub.clone()));
+    let mut serving = JoinSet::new();
+    serving.spawn(serve(tcp, routes, Arc::clone(&world.seen) as _, std::future::pending(), Duration::ZERO));
+    let mut unix = UnixStream::connect(&world.socket).await.expect("it listens");
+    let mut tcp = TcpStream::connect(address).await.expect("it listens");
+    for (calls, client) in [(3, &mut unix as &mut (dyn AsyncWrite + Unpin)), (6, &mut tcp)] {
+        client.write_all(sent).await.expect("it reads");
+        until("three calls", || world.stub.connections.lock().expect("not poisoned").len() == calls).await;
+    }
 }

@@ -64,7 +64,7 @@ fn two_hundred_volumes_staged_at_once_by_sixteen_clients_are_all_formatted_and_n
             late_device: Duration::ZERO,
             ..MounterConfig::new(root.join("state"))
         };
-        let service = NodeService::new(options(), None, Mounter::new(config).unwrap(), Operations::new());
+        let service = NodeService::new(options(), Mounter::new(config).unwrap(), Operations::new());
         let volumes: Vec<(VolumeId, PathBuf)> =
             disks.iter().map(|(volume, _)| (volume.clone(), root.join(format!("staging-{volume}")))).collect();
         let _mounts = Mounts(volumes.iter().map(|(_, staging)| staging.clone()).collect());

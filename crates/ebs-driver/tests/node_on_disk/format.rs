@@ -231,7 +231,7 @@ fn eight_blank_volumes_staged_at_once_are_all_formatted() {
             late_device: Duration::ZERO,
             ..MounterConfig::new(place.path().join("state"))
         };
-        let service = NodeService::new(options(), None, Mounter::new(config).unwrap(), Operations::new());
+        let service = NodeService::new(options(), Mounter::new(config).unwrap(), Operations::new());
         let mut stages = tokio::task::JoinSet::new();
         for (volume, _) in &disks {
             let staging = place.path().join(format!("staging-{volume}"));

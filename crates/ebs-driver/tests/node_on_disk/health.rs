@@ -56,6 +56,26 @@ fn a_file_system_that_turned_read_only_is_found_by_the_watch() {
     });
 }
 
+/// A file system of which the kernel has counted errors is degraded, though the mount table says that it can be written: until the
+/// next stage has checked it.
+///
+/// Rule: D-35
+#[test]
+fn a_file_system_with_counted_errors_is_degraded_until_it_is_checked() {
+    with_staged_node(async |node| {
+        std::fs::write(format!("/sys/fs/ext4/{}/trigger_fs_error", node.disk.name()), "test").unwrap();
+        let table = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
+        let line = table.lines().find(|line| line.contains(&format!("/dev/{} ", node.disk.name()))).unwrap();
+        assert!(line.contains(" rw") && !line.contains("emergency_ro"), "{line}");
+        node.service.look_at_volumes().await;
+        assert_eq!(node.service.unhealthy_volumes(), unhealthy(node, "Degraded", "FileSystemErrors"));
+        node.service.node_unstage_volume(Request::new(node.unstage_request())).await.unwrap();
+        node.staged("ext4").await;
+        node.service.look_at_volumes().await;
+        assert_eq!(node.service.unhealthy_volumes(), []);
+    });
+}
+
 /// A raw volume is watched at its target, and volumes that an earlier driver left mounted where the kubelet has them are
 /// watched too.
 ///

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
 use ebs_driver::node::NodeService;
-use ebs_metadata::{Imds, ImdsOptions};
+use ebs_metadata::{Answer, BlockDevices, Imds, ImdsOptions, Machine, NodeMetadata, Source, SourceKind};
 use ebs_types::NodeId;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tonic::Request;
 
-use crate::node::{MIB, Node, context, mount, options, with_node, with_staged_node};
+use crate::node::{MIB, Node, context, metadata, mount, options_of, with_node, with_staged_node};
 
 async fn info(service: &NodeService) -> csi::NodeGetInfoResponse {
     service.node_get_info(Request::new(csi::NodeGetInfoRequest {})).await.expect("it never fails").into_inner()
@@ -36,9 +36,8 @@ fn booted_with(
     change: impl FnOnce(&mut ebs_mounter::MounterConfig),
 ) -> NodeService {
     std::fs::write(node.path("boot_id"), format!("{boot}\n")).unwrap();
-    let mut of_machine = options();
-    of_machine.metadata.block_devices = block_devices;
-    node.again_as(of_machine, |config| {
+    let of_machine = NodeMetadata { block_devices: BlockDevices::AtBoot(block_devices), ..metadata() };
+    node.again_as(options_of(of_machine), |config| {
         config.boot_id = node.path("boot_id");
         change(config);
     })
@@ -99,9 +98,8 @@ fn a_node_local_volume_lowers_the_limit_after_a_reboot_as_before() {
 async fn a_hyperpod_node_reports_its_hyperpod_id() {
     let node = Node::new(MIB);
     let id = "hyperpod-abc123def456-i-0123456789abcdef0";
-    let mut of_cluster = options();
-    of_cluster.metadata.node = NodeId::parse(id).unwrap();
-    assert_eq!(info(&node.again_as(of_cluster, |_| {})).await.node_id, id);
+    let of_cluster = NodeMetadata { node: NodeId::parse(id).unwrap(), ..metadata() };
+    assert_eq!(info(&node.again_with(options_of(of_cluster))).await.node_id, id);
 }
 
 /// A metadata service whose number of network interfaces is another one with every answer: one or three.
@@ -127,6 +125,40 @@ async fn restless(tasks: &mut JoinSet<()>) -> SocketAddr {
     address
 }
 
+/// Everything is known at first, and then the service is asked.
+#[derive(Debug)]
+struct Known(Imds);
+
+impl Source for Known {
+    fn kind(&self) -> SourceKind {
+        SourceKind::Imds
+    }
+
+    fn read(&self) -> Answer<'_> {
+        Box::pin(std::future::ready(Ok(metadata())))
+    }
+
+    fn refresh<'a>(&'a self, known: &'a NodeMetadata) -> Answer<'a> {
+        self.0.refresh(known)
+    }
+}
+
+/// The driver's own volumes are subtracted from what the metadata service counts, and from nothing that somebody counted
+/// without them.
+///
+/// Rule: node.md N-22 (ours)
+#[test]
+fn volumes_that_were_counted_without_the_drivers_own_stay_as_they_are() {
+    with_staged_node(async |node| {
+        // One of the driver's was there at boot.
+        assert_eq!(limit(&booted(node, "first", 1)).await, 26);
+        let counted = NodeMetadata { block_devices: BlockDevices::Others(1), ..metadata() };
+        std::fs::write(node.path("boot_id"), "first\n").unwrap();
+        let service = node.again_as(options_of(counted), |config| config.boot_id = node.path("boot_id"));
+        assert_eq!(limit(&service).await, 25);
+    });
+}
+
 /// NodeGetInfo asked by many at once, while the number of network interfaces changes, answers each with a number that was
 /// true; when the metadata service is gone, with the last one.
 ///
@@ -137,7 +169,8 @@ async fn concurrent_questions_get_whole_answers_while_the_metadata_changes() {
     let mut tasks = JoinSet::new();
     let endpoint = Some(format!("http://{}", restless(&mut tasks).await));
     let imds = Imds::with(ImdsOptions { endpoint, ..ImdsOptions::default() }).unwrap();
-    let service = node.again_asking(options(), imds);
+    let machine = Machine::find(vec![Box::new(Known(imds))], None).await.unwrap();
+    let service = node.again_on(machine);
     let mut asking = JoinSet::new();
     for _ in 0..64 {
         let service = service.clone();

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use csi_proto::csi;
@@ -11,7 +12,7 @@ use csi_proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, Mou
 use csi_proto::csi::volume_health::VolumeHealthEntry;
 use ebs_driver::node::{NodeOptions, NodeService};
 use ebs_driver::operation::Operations;
-use ebs_metadata::{Imds, LimitFlags, NodeMetadata};
+use ebs_metadata::{BlockDevices, LimitFlags, Machine, NodeMetadata};
 use ebs_mounter::{MountEntry, MountTable, Mounter, MounterConfig};
 use ebs_testkit::content;
 use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
@@ -172,9 +173,10 @@ impl Node {
         service(&self.disk, &self.place, options, change)
     }
 
-    /// The same, asking a metadata service.
-    pub(crate) fn again_asking(&self, options: NodeOptions, imds: Imds) -> NodeService {
-        NodeService::new(options, Some(imds), mounter(&self.disk, &self.place, |_| {}), Operations::new())
+    /// The same, asking its sources what the machine is.
+    pub(crate) fn again_on(&self, machine: Machine) -> NodeService {
+        let options = NodeOptions { machine: Arc::new(machine), ..options() };
+        NodeService::new(options, mounter(&self.disk, &self.place, |_| {}), Operations::new())
     }
 
     /// What is mounted at one of this test's paths, oldest first.
@@ -203,7 +205,7 @@ fn service(
     options: NodeOptions,
     change: impl FnOnce(&mut MounterConfig),
 ) -> NodeService {
-    NodeService::new(options, None, mounter(disk, place, change), Operations::new())
+    NodeService::new(options, mounter(disk, place, change), Operations::new())
 }
 
 fn mounter(disk: &LoopDevice, place: &tempfile::TempDir, change: impl FnOnce(&mut MounterConfig)) -> Mounter {
@@ -216,18 +218,27 @@ fn mounter(disk: &LoopDevice, place: &tempfile::TempDir, change: impl FnOnce(&mu
     Mounter::new(config).expect("a mounter")
 }
 
+/// An `m5.large` with nothing attached.
+pub(crate) fn metadata() -> NodeMetadata {
+    NodeMetadata {
+        node: NodeId::parse("i-0abc").unwrap(),
+        instance_type: "m5.large".to_owned(),
+        region: "us-west-2".to_owned(),
+        zone: ZoneName::parse("us-west-2a").unwrap(),
+        outpost: None,
+        network_interfaces: 1,
+        block_devices: BlockDevices::AtBoot(0),
+    }
+}
+
 pub(crate) fn options() -> NodeOptions {
+    options_of(metadata())
+}
+
+pub(crate) fn options_of(metadata: NodeMetadata) -> NodeOptions {
     NodeOptions {
         driver: DriverName::default(),
-        metadata: NodeMetadata {
-            node: NodeId::parse("i-0abc").unwrap(),
-            instance_type: "m5.large".to_owned(),
-            region: "us-west-2".to_owned(),
-            zone: ZoneName::parse("us-west-2a").unwrap(),
-            outpost: None,
-            network_interfaces: 1,
-            block_devices: 0,
-        },
+        machine: Arc::new(Machine::told(metadata)),
         limits: LimitFlags::default(),
         legacy_xfs: false,
     }

@@ -3,7 +3,7 @@
 use std::os::unix::fs::FileExt;
 
 use crate::log::Log;
-use crate::node::{MIB, Node, block, mount, options, refused, with_node, with_staged_node};
+use crate::node::{MIB, Node, block, metadata, mount, options_of, refused, with_node, with_staged_node};
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
 use csi_proto::csi::volume_usage::Unit;
@@ -341,11 +341,11 @@ fn a_file_system_that_went_read_only_is_degraded() {
 #[tokio::test]
 async fn a_node_on_an_outpost_says_on_which() {
     let node = Node::new(MIB);
-    let mut options = options();
+    let mut metadata = metadata();
     let arn = "arn:aws-us-gov:outposts:us-gov-west-1:123456789012:outpost/op-0123456789abcdef0";
-    options.metadata.outpost = Some(ebs_types::OutpostArn::parse(arn).unwrap());
-    let info =
-        node.again_with(options).node_get_info(Request::new(csi::NodeGetInfoRequest {})).await.unwrap().into_inner();
+    metadata.outpost = Some(ebs_types::OutpostArn::parse(arn).unwrap());
+    let service = node.again_with(options_of(metadata));
+    let info = service.node_get_info(Request::new(csi::NodeGetInfoRequest {})).await.unwrap().into_inner();
     let expected = [
         ("topology.ebs.csi.aws.com/zone", "us-west-2a"),
         ("topology.kubernetes.io/zone", "us-west-2a"),

@@ -8,7 +8,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use ebs_metadata::{Field, Imds, ImdsOptions, MetadataError};
+use ebs_metadata::{BlockDevices, Field, Imds, ImdsOptions, MetadataError};
 use ebs_sim::{Server, ServerConfig};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -43,7 +43,7 @@ async fn the_service_says_who_this_node_is() {
         (me.instance_type.as_str(), me.region.as_str(), me.zone.as_str()),
         ("m5.large", "us-west-2", "us-west-2a")
     );
-    assert_eq!((me.network_interfaces, me.block_devices), (1, 0));
+    assert_eq!((me.network_interfaces, me.block_devices), (1, BlockDevices::AtBoot(0)));
     assert_eq!(imds.refresh_interfaces().await.unwrap(), 1);
     sim.server.shutdown().await.unwrap();
 }
@@ -158,7 +158,8 @@ async fn a_service_without_tokens_is_asked_without_from_then_on() {
         let service = other(status, DOCUMENT).await;
         let imds = Imds::with(options(&service.endpoint)).unwrap();
         let me = imds.read().await.unwrap();
-        assert_eq!((me.node.to_string().as_str(), me.network_interfaces, me.block_devices), ("i-1", 1, 1), "{status}");
+        let seen = (me.node.to_string(), me.network_interfaces, me.block_devices);
+        assert_eq!(seen, ("i-1".to_owned(), 1, BlockDevices::AtBoot(1)), "{status}");
         assert_eq!(service.token_requests.load(Ordering::SeqCst), 1, "{status}");
     }
 }

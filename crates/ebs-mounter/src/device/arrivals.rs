@@ -28,7 +28,7 @@ impl Arrivals {
         match DeviceEvents::listen() {
             Ok(events) => Self { events: Some(events), look_again: DOUBT },
             Err(error) => {
-                tracing::debug!(%error, "the kernel's events cannot be had: looking for late devices again and again");
+                tracing::debug!(name: "v5", %error, "the kernel's events cannot be had: looking for late devices again and again");
                 Self { events: None, look_again: POLL }
             }
         }
@@ -55,7 +55,7 @@ impl Arrivals {
         match tokio::time::timeout_at(until, heard(events)).await {
             Ok(Ok(())) | Err(_) => {}
             Ok(Err(error)) => {
-                tracing::debug!(%error, "the kernel's events ended: looking for late devices again and again");
+                tracing::debug!(name: "v5", %error, "the kernel's events ended: looking for late devices again and again");
                 *self = Self { events: None, look_again: POLL };
             }
         }

@@ -132,6 +132,8 @@ async fn examine(config: &Arc<MounterConfig>, query: &DeviceQuery, path: &Path) 
         Ok(None) => return Ok(None),
         Err(error) => return rejected(error),
     };
+    let (volume, path_says) = (&query.volume, &leads_to.identity);
+    tracing::debug!(name: "v6", %volume, path = %path.display(), leads_to = %leads_to.path.display(), ?path_says, "asked a device what it is");
     match &leads_to.identity {
         Some(identity) if is_it(identity) => {}
         None if is_named_for_it => {}
@@ -140,7 +142,10 @@ async fn examine(config: &Arc<MounterConfig>, query: &DeviceQuery, path: &Path) 
     }
     let (of, place) = (Arc::clone(config), leads_to.path.clone());
     match bounded::reading("opening", &place, move || open(&of, leads_to)).await {
-        Ok(Some((opened, identity))) if is_it(&identity) => Ok(Some(opened.whole(query))),
+        Ok(Some((opened, identity))) if is_it(&identity) => {
+            tracing::debug!(name: "v5", %volume, path = %path.display(), device = %opened.path.display(), "found the device");
+            Ok(Some(opened.whole(query)))
+        }
         Ok(Some((_, identity))) => foreign(&identity),
         Ok(None) => Ok(None),
         Err(error) => rejected(error),
@@ -209,7 +214,7 @@ fn whole_disk(
 
 /// Opens a device and reads its identity once more: its name or number may be another's by now. `None` when it is gone.
 fn open(config: &MounterConfig, leads_to: LeadsTo) -> Result<Option<(Opened, Identity)>, IdentityError> {
-    let Some(opened) = open_node(&leads_to.path)? else { return Ok(None) };
+    let Some(opened) = opened(&leads_to.path)? else { return Ok(None) };
     if opened.number != leads_to.number {
         let number = opened.number;
         return Ok(Some((opened, Identity::Other(format!("device {number}, which took over its name")))));
@@ -221,17 +226,18 @@ fn open(config: &MounterConfig, leads_to: LeadsTo) -> Result<Option<(Opened, Ide
 }
 
 /// Opens a device node; `None` when it has no device any more.
-fn open_node(path: &Path) -> Result<Option<Opened>, IdentityError> {
+pub(super) fn open_node(path: &Path) -> io::Result<Option<File>> {
     // Not blocking: opening must not wait for a medium.
-    let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
-    let file = match opened {
-        Ok(file) => file,
+    match File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path) {
+        Ok(file) => Ok(Some(file)),
         // A device node that lost its device, or a loop device without one.
-        Err(error) if matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV | libc::ENOENT)) => {
-            return Ok(None);
-        }
-        Err(error) => return Err(error.into()),
-    };
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV | libc::ENOENT)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn opened(path: &Path) -> Result<Option<Opened>, IdentityError> {
+    let Some(file) = open_node(path)? else { return Ok(None) };
     let number = os::block_device_number(&file.metadata()?).ok_or(IdentityError::NotABlockDevice)?;
     Ok(Some(Opened { path: path.to_owned(), file, number }))
 }
@@ -242,7 +248,7 @@ async fn with_partition(config: &Arc<MounterConfig>, query: &DeviceQuery, disk: 
     let (of, whole, place) = (Arc::clone(config), disk.clone(), disk.path.clone());
     let opened = bounded::reading("opening a partition", &place, move || {
         let Some(node) = partition_node(&of, &whole, partition.number())? else { return Ok(None) };
-        let Some(opened) = open_node(&node)? else { return Ok(None) };
+        let Some(opened) = opened(&node)? else { return Ok(None) };
         let is_of_it = disk_number(&of, opened.number)? == Some(whole.disk);
         Ok(is_of_it.then_some(opened))
     });
@@ -310,7 +316,7 @@ pub(super) fn open_number(
     };
     is_it()?;
     let Opened { path: _, file, number: opened } =
-        open_node(&path).map_err(|source| unusable(&path, source))?.ok_or_else(missing)?;
+        opened(&path).map_err(|source| unusable(&path, source))?.ok_or_else(missing)?;
     let disk = disk_number(config, number).map_err(|error| unusable(&path, error.into()))?.ok_or_else(missing)?;
     if opened != number {
         let found = format!("device {opened}");

@@ -139,7 +139,7 @@ fn of_backing_file(config: &MounterConfig, backing: &Path) -> Identity {
 }
 
 /// A line of sysfs without the blanks around it; `None` when there is no such file or it says nothing.
-pub(super) fn attribute(path: &Path) -> io::Result<Option<String>> {
+pub(crate) fn attribute(path: &Path) -> io::Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

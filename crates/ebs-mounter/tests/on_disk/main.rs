@@ -9,3 +9,5 @@ mod disk;
 mod format;
 #[cfg(test)]
 mod mount;
+#[cfg(test)]
+mod statistics;

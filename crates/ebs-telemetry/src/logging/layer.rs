@@ -13,8 +13,8 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-use super::LogFormat;
 use super::line::{Fields, Line, Value};
+use super::{LogFormat, wanted};
 
 /// Writes one line for each event, with the fields of the spans around it, outermost first.
 pub(super) struct Lines<W> {
@@ -34,7 +34,7 @@ where
     W: for<'a> MakeWriter<'a> + 'static,
 {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        if let Some(span) = context.span(id) {
+        if let Some(span) = context.span(id).filter(|span| !wanted::is_careless(span.metadata().target())) {
             let mut fields = Fields::default();
             attributes.record(&mut fields);
             span.extensions_mut().insert(fields);
@@ -56,7 +56,12 @@ where
                 fields.extend(outer);
             }
         }
-        event.record(&mut fields);
+        let mut own = Fields::default();
+        event.record(&mut own);
+        if wanted::is_careless(event.metadata().target()) {
+            own.keep(&["message", "provider"]);
+        }
+        fields.extend(&own);
         let line = Line { at: SystemTime::now(), metadata: event.metadata(), fields };
         let mut text = line.render(self.format);
         text.push('\n');
@@ -98,6 +103,8 @@ impl Visit for Fields {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.set(field.name(), Value::Text(format!("{value:?}")));
+        if Self::takes(field.name()) {
+            self.set(field.name(), Value::Text(format!("{value:?}")));
+        }
     }
 }

@@ -4,13 +4,15 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde_json::{Map, json};
 use tracing::{Level, Metadata};
 
-use super::LogFormat;
+use super::{LogFormat, quote, verbosity};
 
 /// Names under which an event carries its error; JSON has them all as `err`.
 const ERROR_FIELDS: [&str; 2] = ["error", "err"];
+
+/// Keys of a JSON line that are not an event's to set.
+const JSON_KEYS: [&str; 4] = ["ts", "caller", "msg", "v"];
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value {
@@ -24,7 +26,7 @@ pub(super) enum Value {
 impl Value {
     fn to_text(&self) -> String {
         match self {
-            Self::Text(text) => format!("{text:?}"),
+            Self::Text(text) => quote::go(text),
             Self::Bool(value) => value.to_string(),
             Self::Signed(value) => value.to_string(),
             Self::Unsigned(value) => value.to_string(),
@@ -32,33 +34,46 @@ impl Value {
         }
     }
 
-    fn to_json(&self) -> serde_json::Value {
+    fn to_json(&self) -> String {
         match self {
-            Self::Text(text) => json!(text),
-            Self::Bool(value) => json!(value),
-            Self::Signed(value) => json!(value),
-            Self::Unsigned(value) => json!(value),
-            Self::Float(value) => json!(value),
+            Self::Text(text) => quote::json(text),
+            // JSON has no such numbers.
+            Self::Float(value) if !value.is_finite() => quote::json(&value.to_string()),
+            other => other.to_text(),
         }
     }
 }
 
-/// Fields in the order they came; a name set again keeps its place and takes the new value.
+/// Fields in the order they came; a name set again keeps its place and takes the new value. Names with a dot are attributes of
+/// traces and no business of a line.
 #[derive(Debug, Default)]
 pub(super) struct Fields(Vec<(&'static str, Value)>);
 
 impl Fields {
     pub(super) fn set(&mut self, name: &'static str, value: Value) {
+        if !Self::takes(name) {
+            return;
+        }
         match self.0.iter_mut().find(|(known, _)| *known == name) {
             Some((_, old)) => *old = value,
             None => self.0.push((name, value)),
         }
     }
 
+    /// Asked before a value is made text.
+    pub(super) fn takes(name: &str) -> bool {
+        !name.contains('.')
+    }
+
     pub(super) fn extend(&mut self, other: &Self) {
         for (name, value) in &other.0 {
             self.set(name, value.clone());
         }
+    }
+
+    /// Only those.
+    pub(super) fn keep(&mut self, names: &[&str]) {
+        self.0.retain(|(name, _)| names.contains(name));
     }
 
     fn message(&self) -> &str {
@@ -92,12 +107,12 @@ impl Line<'_> {
 
     fn text(&self) -> String {
         let mut line = format!(
-            "{}{} {:>7} {}] {:?}",
+            "{}{} {:>7} {}] {}",
             severity(*self.metadata.level()),
             stamp(since_epoch(self.at)),
             std::process::id(),
             self.caller(),
-            self.fields.message()
+            quote::go(self.fields.message())
         );
         for (name, value) in self.fields.besides_message() {
             // Writing to a string cannot fail.
@@ -106,19 +121,35 @@ impl Line<'_> {
         line
     }
 
+    /// The keys stand in the order in which klog's JSON has them.
     fn json(&self) -> String {
-        let mut line = Map::new();
-        line.insert("ts".to_owned(), json!(since_epoch(self.at).as_secs_f64() * 1e3));
-        line.insert("caller".to_owned(), json!(self.caller()));
-        line.insert("msg".to_owned(), json!(self.fields.message()));
+        let mut line = format!(
+            "{{\"ts\":{:.3},\"caller\":{},\"msg\":{}",
+            since_epoch(self.at).as_secs_f64() * 1e3,
+            quote::json(&self.caller()),
+            quote::json(self.fields.message())
+        );
         if *self.metadata.level() != Level::ERROR {
-            line.insert("v".to_owned(), json!(verbosity(*self.metadata.level())));
+            let _infallible = write!(line, ",\"v\":{}", verbosity::of(self.metadata));
         }
+        let mut has_error = false;
         for (name, value) in self.fields.besides_message() {
-            let name = if ERROR_FIELDS.contains(name) { "err" } else { name };
-            line.insert(name.to_owned(), value.to_json());
+            let name = match *name {
+                // Only the first: a key stands once in an object.
+                error if ERROR_FIELDS.contains(&error) && !has_error => {
+                    has_error = true;
+                    "err"
+                }
+                taken if ERROR_FIELDS.contains(&taken) || JSON_KEYS.contains(&taken) => {
+                    let _infallible = write!(line, ",\"{taken}_\":{}", value.to_json());
+                    continue;
+                }
+                name => name,
+            };
+            let _infallible = write!(line, ",\"{name}\":{}", value.to_json());
         }
-        serde_json::Value::Object(line).to_string()
+        line.push('}');
+        line
     }
 
     fn caller(&self) -> String {
@@ -132,14 +163,6 @@ fn severity(level: Level) -> char {
         Level::ERROR => 'E',
         Level::WARN => 'W',
         _ => 'I',
-    }
-}
-
-fn verbosity(level: Level) -> u32 {
-    match level {
-        Level::ERROR | Level::WARN | Level::INFO => 0,
-        Level::DEBUG => 4,
-        Level::TRACE => 7,
     }
 }
 
@@ -181,6 +204,8 @@ fn year_length(year: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// Rule: see `crates/ebs-telemetry/src/logging.rs::a_line_carries_the_fields_of_its_spans`
@@ -200,12 +225,108 @@ mod tests {
         assert!(stamp(Duration::from_micros(1_000_042)).ends_with(":01.000042"));
     }
 
-    /// A logged value cannot forge a log line.
-    ///
-    /// Rule: D-41
+    fn line<'a>(metadata: &'a Metadata<'a>, message: &str, value: &str) -> Line<'a> {
+        let mut fields = Fields::default();
+        fields.set("message", Value::Text(message.to_owned()));
+        fields.set("volume", Value::Text(value.to_owned()));
+        fields.set("size", Value::Unsigned(4));
+        Line { at: UNIX_EPOCH + Duration::from_micros(1_000_042), metadata, fields }
+    }
+
+    fn metadata() -> &'static Metadata<'static> {
+        static CALLSITE: tracing::callsite::DefaultCallsite = tracing::callsite::DefaultCallsite::new(&METADATA);
+        static METADATA: Metadata<'static> = tracing::metadata! {
+            name: "test",
+            target: "ebs_telemetry",
+            level: Level::INFO,
+            fields: &["message"],
+            callsite: &CALLSITE,
+            kind: tracing::metadata::Kind::EVENT
+        };
+        &METADATA
+    }
+
+    /// A line as its readers have it: the message and the value of `volume`, unquoted; `None` when it has another shape.
+    fn read(line: &str) -> Option<(String, String)> {
+        let (_, rest) = line.split_once("] \"")?;
+        let (message, rest) = unquote(rest)?;
+        let (value, rest) = unquote(rest.strip_prefix(" volume=\"")?)?;
+        (rest == " size=4").then_some((message, value))
+    }
+
+    /// Up to the closing quote, with Go's escapes resolved, and what follows.
+    fn unquote(text: &str) -> Option<(String, &str)> {
+        let (mut plain, mut rest) = (String::new(), text);
+        loop {
+            let c = rest.chars().next()?;
+            rest = &rest[c.len_utf8()..];
+            match c {
+                '"' => return Some((plain, rest)),
+                '\\' => {
+                    let kind = rest.chars().next()?;
+                    rest = &rest[1..];
+                    let digits = match kind {
+                        'x' => 2,
+                        'u' => 4,
+                        'U' => 8,
+                        _ => 0,
+                    };
+                    if digits > 0 {
+                        plain.push(char::from_u32(u32::from_str_radix(rest.get(..digits)?, 16).ok()?)?);
+                        rest = &rest[digits..];
+                    } else {
+                        let at = "abtnvfr".find(kind);
+                        plain.push(at.map_or(kind, |at| char::from(b'\x07' + u8::try_from(at).unwrap())));
+                    }
+                }
+                c => plain.push(c),
+            }
+        }
+    }
+
+    proptest! {
+        /// No logged value forges a line or a field: whatever it holds, a line stays one line, of the same fields, and readers get
+        /// the value back.
+        ///
+        /// Rule: D-41
+        #[test]
+        fn no_value_forges_a_line_or_a_field(message in any::<String>(), value in "\\PC*|[\\n\\r\"\\\\ =\\]x]*|.*") {
+            let line = line(metadata(), &message, &value);
+            let text = line.render(LogFormat::Text);
+            prop_assert!(!text.chars().any(char::is_control), "{text}");
+            prop_assert_eq!(read(&text), Some((message.clone(), value.clone())), "{}", text);
+            let json = line.render(LogFormat::Json);
+            prop_assert!(!json.chars().any(char::is_control), "{json}");
+            let read: serde_json::Value = serde_json::from_str(&json).unwrap();
+            prop_assert_eq!(read["msg"].as_str(), Some(message.as_str()));
+            prop_assert_eq!(read["volume"].as_str(), Some(value.as_str()));
+            prop_assert_eq!(read.as_object().unwrap().len(), 6, "{}", json);
+        }
+    }
+
     #[test]
-    fn a_text_value_cannot_break_the_line() {
-        assert_eq!(Value::Text("a\nb \"c\"".to_owned()).to_text(), r#""a\nb \"c\"""#);
+    fn a_text_line_has_klogs_shape_and_a_json_line_klogs_keys_in_its_order() {
+        let pid = std::process::id();
+        let line = line(metadata(), "created", "vol-1");
+        let text = line.render(LogFormat::Text);
+        assert!(text.starts_with(&format!("I0101 00:00:01.000042 {pid:>7} line.rs:")), "{text}");
+        assert!(text.ends_with("] \"created\" volume=\"vol-1\" size=4"), "{text}");
+        let json = line.render(LogFormat::Json);
+        assert!(json.starts_with("{\"ts\":1000.042,\"caller\":\"line.rs:"), "{json}");
+        assert!(json.ends_with("\"msg\":\"created\",\"v\":0,\"volume\":\"vol-1\",\"size\":4}"), "{json}");
+    }
+
+    #[test]
+    fn a_key_stands_once_in_a_json_line() {
+        let mut fields = Fields::default();
+        for name in ["message", "error", "err", "v", "msg"] {
+            fields.set(name, Value::Text(name.to_owned()));
+        }
+        fields.set("odd", Value::Float(f64::NAN));
+        let json = Line { at: UNIX_EPOCH, metadata: metadata(), fields }.render(LogFormat::Json);
+        let keys = "\"v\":0,\"err\":\"error\",\"err_\":\"err\",\"v_\":\"v\",\"msg_\":\"msg\",\"odd\":\"NaN\"}";
+        assert!(json.ends_with(keys), "{json}");
+        serde_json::from_str::<serde_json::Value>(&json).unwrap();
     }
 
     #[test]

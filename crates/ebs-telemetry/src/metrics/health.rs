@@ -1,24 +1,8 @@
 //! Whether EC2 answers and accepts the driver: the driver's own question, asked now and then (`decisions.md` D-18).
 
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
-
-/// 1 or 0, by the last health check; 0 until the first one.
-const SUCCESS: (&str, &str) = (
-    "aws_ebs_csi_ec2_health_check_success",
-    "1: EC2 answered the last health check and accepted the credentials; 0: it did not, or was not asked yet",
-);
-
-/// Without the `_total` that the text format appends.
-const FAILURES: (&str, &str) = ("aws_ebs_csi_ec2_health_check_failures", "Health checks of EC2 that failed, by reason");
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReasonLabel {
-    reason: &'static str,
-}
+use super::exposition::Family;
+use super::store::Numbers;
+use super::table;
 
 /// Why a health check failed; its names are those of gRPC's codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,22 +34,29 @@ impl HealthFailure {
 /// The series of health checks.
 #[derive(Debug)]
 pub(super) struct HealthChecks {
-    success: Gauge,
-    failures: Family<ReasonLabel, Counter>,
+    /// 1 or 0, by the last health check; 0 until the first one.
+    success: Numbers,
+    failures: Numbers,
 }
 
 impl HealthChecks {
-    pub(super) fn register(registry: &mut Registry) -> Self {
-        let (success, failures) = (Gauge::default(), Family::<ReasonLabel, Counter>::default());
-        registry.register(SUCCESS.0, SUCCESS.1, success.clone());
-        registry.register(FAILURES.0, FAILURES.1, failures.clone());
-        Self { success, failures }
+    pub(super) fn new() -> Self {
+        let success = Numbers::new(&table::HEALTH_SUCCESS);
+        success.set(&[], 0.0);
+        Self { success, failures: Numbers::new(&table::HEALTH_FAILURES) }
     }
 
     pub(super) fn note(&self, outcome: Result<(), HealthFailure>) {
-        self.success.set(i64::from(outcome.is_ok()));
-        if let Err(failure) = outcome {
-            self.failures.get_or_create(&ReasonLabel { reason: failure.reason() }).inc();
+        match outcome {
+            Ok(()) => self.success.set(&[], 1.0),
+            Err(failure) => {
+                self.success.set(&[], 0.0);
+                self.failures.add(&[failure.reason()], 1.0);
+            }
         }
+    }
+
+    pub(super) fn families(&self) -> [Family; 2] {
+        [self.success.family(), self.failures.family()]
     }
 }

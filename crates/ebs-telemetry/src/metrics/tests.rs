@@ -1,7 +1,10 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
 use std::sync::Mutex;
 
 use tokio::time::Instant;
 
+use super::table::{Kind, Origin, Row, Shown, TABLE};
 use super::*;
 
 const TOOK: Duration = Duration::from_millis(200);
@@ -10,15 +13,27 @@ fn lines(page: &str, name: &str) -> Vec<String> {
     page.lines().filter(|line| line.starts_with(name)).map(str::to_owned).collect()
 }
 
+/// RPCs are counted by method and code, and timed by method, however they ended.
+///
+/// Rule: runtime.md 11 (ours)
 #[test]
-fn rpcs_are_counted_by_method_and_code() {
+fn rpcs_are_counted_by_method_and_code_and_timed_by_method() {
     let metrics = Metrics::default();
-    metrics.count_rpc("CreateVolume", "OK");
-    metrics.count_rpc("CreateVolume", "OK");
-    metrics.count_rpc("CreateVolume", "Aborted");
+    metrics.count_rpc("CreateVolume", "OK", TOOK);
+    metrics.count_rpc("CreateVolume", "OK", TOOK);
+    metrics.count_rpc("CreateVolume", "Aborted", Duration::from_hours(1));
     let page = metrics.page();
-    assert!(page.contains(r#"aws_ebs_csi_rpc_requests_total{method="CreateVolume",code="OK"} 2"#), "{page}");
-    assert!(page.contains(r#"aws_ebs_csi_rpc_requests_total{method="CreateVolume",code="Aborted"} 1"#), "{page}");
+    for line in [
+        r#"aws_ebs_csi_rpc_requests_total{code="OK",method="CreateVolume"} 2"#,
+        r#"aws_ebs_csi_rpc_requests_total{code="Aborted",method="CreateVolume"} 1"#,
+        r#"aws_ebs_csi_rpc_duration_seconds_bucket{method="CreateVolume",le="0.1"} 0"#,
+        r#"aws_ebs_csi_rpc_duration_seconds_bucket{method="CreateVolume",le="0.5"} 2"#,
+        r#"aws_ebs_csi_rpc_duration_seconds_bucket{method="CreateVolume",le="600"} 2"#,
+        r#"aws_ebs_csi_rpc_duration_seconds_bucket{method="CreateVolume",le="+Inf"} 3"#,
+        r#"aws_ebs_csi_rpc_duration_seconds_sum{method="CreateVolume"} 3600.4"#,
+    ] {
+        assert!(page.contains(&format!("{line}\n")), "{line} in {page}");
+    }
 }
 
 #[test]
@@ -29,7 +44,7 @@ fn ec2_calls_are_counted_by_action_and_outcome() {
     metrics.count_ec2_call("AttachVolume", CallEnd::Refused("VolumeInUse"), TOOK);
     let page = metrics.page();
     for outcome in ["ok", "throttled", "VolumeInUse"] {
-        let line = format!(r#"aws_ebs_csi_api_requests_total{{request="AttachVolume",outcome="{outcome}"}} 1"#);
+        let line = format!(r#"aws_ebs_csi_api_requests_total{{outcome="{outcome}",request="AttachVolume"}} 1"#);
         assert!(page.contains(&line), "{page}");
     }
 }
@@ -46,7 +61,7 @@ fn durations_are_those_of_successes_in_the_default_bounds() {
     let page = metrics.page();
     let buckets = lines(&page, "aws_ebs_csi_api_request_duration_seconds_bucket");
     let bounds: Vec<&str> = buckets.iter().filter_map(|l| l.split("le=\"").nth(1)?.split('"').next()).collect();
-    assert_eq!(bounds, ["0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1.0", "2.5", "5.0", "10.0", "+Inf"]);
+    assert_eq!(bounds, ["0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10", "+Inf"]);
     let counts: Vec<&str> = buckets.iter().filter_map(|l| l.rsplit(' ').next()).collect();
     assert_eq!(counts, ["0", "0", "0", "0", "0", "1", "1", "1", "1", "1", "1", "1"]);
 }
@@ -63,7 +78,7 @@ fn errors_and_throttles_are_apart_and_what_had_no_answer_is_neither() {
     let page = metrics.page();
     assert_eq!(
         lines(&page, "aws_ebs_csi_api_request_errors_total"),
-        [r#"aws_ebs_csi_api_request_errors_total{request="AttachVolume",code="VolumeInUse"} 1"#]
+        [r#"aws_ebs_csi_api_request_errors_total{code="VolumeInUse",request="AttachVolume"} 1"#]
     );
     assert_eq!(
         lines(&page, "aws_ebs_csi_api_request_throttles_total"),
@@ -71,7 +86,8 @@ fn errors_and_throttles_are_apart_and_what_had_no_answer_is_neither() {
     );
 }
 
-/// The names of the in-tree cloud provider come with `--deprecated-metrics` only and say the same.
+/// The names of the in-tree cloud provider come with `--deprecated-metrics` only and say the same; the errors are a counter
+/// although its name has no `_total`.
 ///
 /// Rule: ebs-cloud.md 14 row 4
 #[test]
@@ -85,8 +101,9 @@ fn old_names_are_shown_only_when_asked_for_and_say_the_same() {
     assert!(!count(&Metrics::default()).contains("cloudprovider_aws"));
     let page = count(&Metrics::new(MetricsConfig { with_deprecated: true, ..MetricsConfig::default() }));
     for line in [
+        "# TYPE cloudprovider_aws_api_request_errors counter",
         r#"cloudprovider_aws_api_request_duration_seconds_count{request="AttachVolume"} 1"#,
-        r#"cloudprovider_aws_api_request_errors{request="AttachVolume",code="VolumeInUse"} 1"#,
+        r#"cloudprovider_aws_api_request_errors{code="VolumeInUse",request="AttachVolume"} 1"#,
         r#"cloudprovider_aws_api_throttled_requests_total{operation_name="AttachVolume"} 1"#,
     ] {
         assert!(page.contains(line), "{line} in {page}");
@@ -149,9 +166,10 @@ impl PendingDetaches for Waiting {
     }
 }
 
-/// A detachment is shown when it has been waited for longer than 60 s, until it ends.
+/// A detachment is shown when it has been waited for longer than 60 s, until it ends: under the reference's name as a
+/// counter, and as a level besides.
 ///
-/// Rule: ebs-cloud.md 14 row 5, E20
+/// Rule: ebs-cloud.md 14 row 5, E20; runtime.md R-11
 #[tokio::test(start_paused = true)]
 async fn a_detachment_is_told_after_sixty_seconds_and_until_it_ends() {
     let waiting = Arc::new(Waiting::default());
@@ -167,8 +185,10 @@ async fn a_detachment_is_told_after_sixty_seconds_and_until_it_ends() {
     tokio::time::advance(Duration::from_secs(60)).await;
     assert_eq!(lines(&metrics.page(), name), Vec::<String>::new());
     tokio::time::advance(Duration::from_secs(5)).await;
-    let labels = r#"{volume_id="vol-1",instance_id="i-1",attachment_state="busy"}"#;
-    assert_eq!(lines(&metrics.page(), name), [format!("{name}{labels} 65.0")]);
+    let labels = r#"{attachment_state="busy",instance_id="i-1",volume_id="vol-1"}"#;
+    assert_eq!(lines(&metrics.page(), name), [format!("{name}{labels} 65")]);
+    let level = "aws_ebs_csi_ec2_detachment_age_seconds";
+    assert_eq!(lines(&metrics.page(), level), [format!("{level}{labels} 65")]);
     waiting.0.lock().unwrap().clear();
     assert_eq!(lines(&metrics.page(), name), Vec::<String>::new());
 }
@@ -183,20 +203,63 @@ fn each_reading_of_the_detachments_is_counted_and_timed() {
     let _first = metrics.page();
     let page = metrics.page();
     assert!(page.contains("aws_ebs_csi_ec2_collector_scrapes_total 2"), "{page}");
-    assert!(page.contains(r#"aws_ebs_csi_ec2_collector_duration_seconds_bucket{le="10.0"} 2"#), "{page}");
+    assert!(page.contains(r#"aws_ebs_csi_ec2_collector_duration_seconds_bucket{le="10"} 2"#), "{page}");
 }
 
-/// Every series that a driver can have, with its type and help, from a page on which each has a sample.
-fn table() -> String {
-    let config = MetricsConfig {
-        with_deprecated: false,
+impl Disks for Waiting {
+    fn read(&self) -> Pin<Box<dyn Future<Output = Option<DiskReport>> + Send + '_>> {
+        let disk = DiskStatistics { volume_id: "vol-1".to_owned(), ..DiskStatistics::default() };
+        Box::pin(async { Some(DiskReport { instance_id: "i-1".to_owned(), disks: vec![disk], errors: 0 }) })
+    }
+}
+
+impl RunningOperations for Waiting {
+    fn running(&self) -> Vec<RunningOperation> {
+        let ages = [("NodeVolume", 2), ("Attachment", 900), ("NodeVolume", 30)];
+        ages.map(|(kind, seconds)| RunningOperation { kind, age: Duration::from_secs(seconds) }).to_vec()
+    }
+}
+
+/// Running operations are counted by what they have to themselves, with the age of the oldest.
+///
+/// Rule: runtime.md 11 (ours)
+#[test]
+fn running_operations_are_counted_with_the_age_of_the_oldest() {
+    let operations: Option<Arc<dyn RunningOperations>> = Some(Arc::new(Waiting::default()));
+    let page = Metrics::new(MetricsConfig { operations, ..MetricsConfig::default() }).page();
+    for (name, kind, value) in [
+        ("running", "NodeVolume", "2"),
+        ("running", "Attachment", "1"),
+        ("oldest_seconds", "NodeVolume", "30"),
+        ("oldest_seconds", "Attachment", "900"),
+    ] {
+        let line = format!("aws_ebs_csi_operations_{name}{{operation=\"{kind}\"}} {value}\n");
+        assert!(page.contains(&line), "{line} in {page}");
+    }
+}
+
+/// A page of a driver that shows all it can, with a sample of each metric.
+async fn full_page() -> String {
+    let unhealthy = UnhealthyVolume { volume_id: "vol-1".to_owned(), status: "Degraded", reason: "NoAnswer" };
+    let waiting = Arc::new(Waiting::default());
+    waiting.0.lock().unwrap().push(PendingDetach {
+        volume_id: "vol-1".into(),
+        instance_id: "i-1".into(),
+        attachment_state: "busy".into(),
+        since: Instant::now(),
+    });
+    let metrics = Metrics::new(MetricsConfig {
+        version: "v1.2.3",
+        commit: "abc",
+        with_deprecated: true,
         expected_actions: vec!["CreateVolume"],
         checks_health: true,
-        detaches: Some(Arc::new(Waiting::default())),
-        volumes: Some(Arc::new(Volumes(Mutex::default()))),
-    };
-    let metrics = Metrics::new(config);
-    metrics.count_rpc("CreateVolume", "OK");
+        detaches: Some(Arc::clone(&waiting) as _),
+        volumes: Some(Arc::new(Volumes(Mutex::new(vec![unhealthy])))),
+        operations: Some(Arc::clone(&waiting) as _),
+        disks: Some(waiting),
+    });
+    metrics.count_rpc("CreateVolume", "OK", TOOK);
     for end in [CallEnd::Done, CallEnd::Throttled, CallEnd::Refused("VolumeInUse")] {
         metrics.count_ec2_call("AttachVolume", end, TOOK);
     }
@@ -204,13 +267,127 @@ fn table() -> String {
     metrics.count_spare_call("DetachVolume");
     metrics.count_wait_ended_by_time("AttachVolume");
     metrics.note_health_check(Err(HealthFailure::Internal));
-    let page = metrics.page();
-    let mut table = "| metric | type | what it says |\n|---|---|---|\n".to_owned();
-    for line in page.lines().filter_map(|line| line.strip_prefix("# HELP ")) {
-        let (name, help) = line.split_once(' ').unwrap();
-        let kind = page.lines().find_map(|line| line.strip_prefix(&format!("# TYPE {name} "))).unwrap();
-        let suffix = if kind == "counter" { "_total" } else { "" };
-        table.push_str(&format!("| `{name}{suffix}` | {kind} | {} |\n", help.trim_end_matches('.')));
+    metrics.note_certificate(true);
+    tokio::time::advance(Duration::from_secs(61)).await;
+    metrics.scrape(Format::Text).await
+}
+
+/// A page has every metric that is declared and no other, each with the labels and the type of its declaration.
+///
+/// Rule: own rule (house)
+#[tokio::test(start_paused = true)]
+async fn a_page_has_every_metric_that_is_declared_and_no_other() {
+    let page = full_page().await;
+    let types: BTreeMap<&str, &str> =
+        page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
+    let declared: BTreeMap<&str, &str> = TABLE.iter().map(|row| (row.name(), kind(row))).collect();
+    assert_eq!(types, declared);
+    assert_eq!(TABLE.len(), declared.len(), "each is declared once");
+    for row in TABLE {
+        let sample = lines(&page, row.name()).into_iter().find(|line| {
+            let rest = &line[row.name().len()..];
+            ["{", " ", "_bucket", "_count"].iter().any(|next| rest.starts_with(next))
+        });
+        let sample = sample.unwrap();
+        let shown: Vec<&str> = sample
+            .split_once('{')
+            .and_then(|(_, rest)| rest.rsplit_once('}'))
+            .map(|(labels, _)| labels.split(',').map(|label| label.split('=').next().unwrap()).collect())
+            .unwrap_or_default();
+        let labels: Vec<&str> = shown.into_iter().filter(|label| *label != "le").collect();
+        assert_eq!(labels, row.labels(), "{}", row.name());
+    }
+}
+
+/// Labels are declared in the order in which the page has them, and no two metrics become one in OpenMetrics.
+///
+/// Rule: own rule (house)
+#[test]
+fn declared_labels_are_in_order_and_no_two_metrics_become_one_in_open_metrics() {
+    assert!(TABLE.iter().all(|row| row.labels().is_sorted()));
+    let bare = |row: &&Row| row.name().strip_suffix("_total").unwrap_or(row.name());
+    assert_eq!(TABLE.iter().map(bare).collect::<BTreeSet<_>>().len(), TABLE.len());
+}
+
+/// The reference's metrics have its names, types and labels.
+///
+/// Rule: runtime.md 11.2
+#[test]
+fn the_references_metrics_have_its_names_types_and_labels() {
+    let ours: Vec<String> = TABLE
+        .iter()
+        .filter(|row| row.origin() == Origin::Reference)
+        .map(|row| format!("{} {} {}", row.name().replace("aws_ebs_csi_", ""), kind(row), row.labels().join(",")))
+        .collect();
+    assert_eq!(
+        ours,
+        [
+            "api_request_duration_seconds histogram request",
+            "api_request_errors_total counter code,request",
+            "api_request_throttles_total counter operation_name",
+            "cloudprovider_aws_api_request_duration_seconds histogram request",
+            "cloudprovider_aws_api_request_errors counter code,request",
+            "cloudprovider_aws_api_throttled_requests_total counter operation_name",
+            "ec2_detach_pending_seconds_total counter attachment_state,instance_id,volume_id",
+            "ec2_collector_scrapes_total counter ",
+            "ec2_collector_duration_seconds histogram ",
+            "read_ops_total counter instance_id,volume_id",
+            "write_ops_total counter instance_id,volume_id",
+            "read_bytes_total counter instance_id,volume_id",
+            "write_bytes_total counter instance_id,volume_id",
+            "read_seconds_total counter instance_id,volume_id",
+            "write_seconds_total counter instance_id,volume_id",
+            "exceeded_iops_seconds_total counter instance_id,volume_id",
+            "exceeded_tp_seconds_total counter instance_id,volume_id",
+            "ec2_exceeded_iops_seconds_total counter instance_id,volume_id",
+            "ec2_exceeded_tp_seconds_total counter instance_id,volume_id",
+            "volume_queue_length gauge instance_id,volume_id",
+            "read_io_latency_seconds histogram instance_id,volume_id",
+            "write_io_latency_seconds histogram instance_id,volume_id",
+            "nvme_collector_scrapes_total counter instance_id",
+            "nvme_collector_errors_total counter instance_id",
+            "nvme_collector_duration_seconds histogram instance_id",
+        ]
+    );
+}
+
+fn kind(row: &Row) -> &'static str {
+    match row.kind() {
+        Kind::Counter => "counter",
+        Kind::Gauge => "gauge",
+        Kind::Histogram(_) | Kind::DiskHistogram => "histogram",
+    }
+}
+
+/// The rows as `docs/metrics.md` has them.
+fn table() -> String {
+    let mut table =
+        "| metric | type | unit | labels | shown | whose | what it says |\n|---|---|---|---|---|---|---|\n".to_owned();
+    for row in TABLE {
+        let labels: Vec<String> = row.labels().iter().map(|label| format!("`{label}`")).collect();
+        let shown = match row.shown() {
+            Shown::Everywhere => "always",
+            Shown::Controller => "controller, all",
+            Shown::Deprecated => "controller, all: `--deprecated-metrics`",
+            Shown::Node => "node, all",
+            Shown::Tls => "with TLS",
+        };
+        let whose = if row.origin() == Origin::Reference { "reference" } else { "ours" };
+        let bounds = match row.kind() {
+            Kind::Histogram(bounds) => {
+                let bounds: Vec<String> = bounds.iter().map(ToString::to_string).collect();
+                format!("; up to {}", bounds.join(", "))
+            }
+            Kind::Counter | Kind::Gauge | Kind::DiskHistogram => String::new(),
+        };
+        table.push_str(&format!(
+            "| `{}` | {} | {} | {} | {shown} | {whose} | {}{bounds} |\n",
+            row.name(),
+            kind(row),
+            row.unit(),
+            labels.join(", "),
+            row.help(),
+        ));
     }
     table
 }
@@ -251,7 +428,7 @@ fn each_volume_that_is_not_healthy_is_a_gauge_for_as_long_as_it_is_not() {
     let volumes = Arc::new(Volumes(Mutex::new(vec![volume])));
     let metrics = Metrics::new(MetricsConfig { volumes: Some(Arc::clone(&volumes) as _), ..MetricsConfig::default() });
     let name = "aws_ebs_csi_volume_unhealthy{";
-    let line = r#"aws_ebs_csi_volume_unhealthy{volume_id="vol-1",status="Degraded",reason="ReadOnlyAfterErrors"} 1"#;
+    let line = r#"aws_ebs_csi_volume_unhealthy{reason="ReadOnlyAfterErrors",status="Degraded",volume_id="vol-1"} 1"#;
     assert_eq!(lines(&metrics.page(), name), [line]);
     volumes.0.lock().unwrap().clear();
     assert!(lines(&metrics.page(), name).is_empty());

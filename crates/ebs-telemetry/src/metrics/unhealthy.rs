@@ -1,10 +1,7 @@
 //! Volumes of this node that are not healthy, read from whoever looks at them when the page is asked for.
 
-use std::sync::Arc;
-
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::DescriptorEncoder;
-use prometheus_client::metrics::MetricType;
+use super::exposition::{Family, Sample};
+use super::table;
 
 /// A volume that is not healthy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,19 +20,8 @@ pub trait UnhealthyVolumes: std::fmt::Debug + Send + Sync + 'static {
     fn unhealthy(&self) -> Vec<UnhealthyVolume>;
 }
 
-/// Shows a 1 for each.
-#[derive(Debug)]
-pub(super) struct UnhealthyCollector(pub(super) Arc<dyn UnhealthyVolumes>);
-
-impl Collector for UnhealthyCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let help = "1 for each volume on this node that is not healthy, by status and reason";
-        let mut family = encoder.encode_descriptor("aws_ebs_csi_volume_unhealthy", help, None, MetricType::Gauge)?;
-        for volume in self.0.unhealthy() {
-            let labels =
-                [("volume_id", volume.volume_id.as_str()), ("status", volume.status), ("reason", volume.reason)];
-            family.encode_family(&labels)?.encode_gauge(&1_i64)?;
-        }
-        Ok(())
-    }
+/// A 1 for each.
+pub(super) fn family(source: &dyn UnhealthyVolumes) -> Family {
+    let sample = |volume: &UnhealthyVolume| Sample::number(&[volume.reason, volume.status, &volume.volume_id], 1.0);
+    Family { row: &table::UNHEALTHY, samples: source.unhealthy().iter().map(sample).collect() }
 }

@@ -1,17 +1,21 @@
 //! Disks that hang, err and vanish.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use csi_proto::csi::VolumeHealthErrorType;
 use ebs_testkit::content;
-use ebs_testkit::csi_client::Access;
+use ebs_testkit::csi_client::{Access, CsiClient};
 use ebs_vm::line::Said;
 use tokio::time::Instant;
 
-use crate::node::{Disk, Node, until};
+use crate::flaky::{FlakyDisk, Mood};
+use crate::node::{Disk, LEVEL, LOOK, Node, until};
 
 const DATA: u64 = 2 << 20;
+/// How long the client waits for a disk that hangs. All the time that the guest waits passes outside too.
+const IMPATIENT: Duration = Duration::from_secs(45);
 
 fn mounted(fs_type: &str) -> Access {
     Access::Mount(fs_type.to_owned())
@@ -26,7 +30,8 @@ pub(crate) async fn hangs(node: &Node) -> anyhow::Result<()> {
     node.ask(&Said::Plug { serial: slow.serial.clone(), gib: 1, hangs: true })?;
     slow.is_plugged().await?;
     let hung = async {
-        let outcome = slow.volume.stage().await;
+        let request = CsiClient::within(slow.volume.stage_request(), IMPATIENT);
+        let outcome = node.client().node().node_stage_volume(request).await;
         (outcome, Instant::now())
     };
     let other = async {
@@ -41,7 +46,7 @@ pub(crate) async fn hangs(node: &Node) -> anyhow::Result<()> {
     let other = other.context("the other volume")?;
     let status = staged.err().context("a disk whose reads hang was staged")?;
     ensure!(other < gave_up, "the other volume had to wait for the one that hangs ({status:?})");
-    // Either the look's own bound has passed or, for the blank proof has ten minutes, the client's.
+    // Either the bound of the look has passed or, for the blank proof has ten minutes, the client's.
     let words = ["has not come back", "Timeout expired"];
     ensure!(words.iter().any(|word| status.message().contains(word)), "{status:?}");
     quick.unplug()?;
@@ -55,7 +60,7 @@ pub(crate) async fn hangs(node: &Node) -> anyhow::Result<()> {
             }
             Err(error) => last = Some(error),
         }
-        tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
     }
     Err(last.context("no attempt")?).context("the disk does not hang any more and is not staged")
 }
@@ -67,44 +72,99 @@ fn options(at: &Path) -> anyhow::Result<String> {
     Ok(line.split(' ').nth(3).unwrap_or_default().to_owned())
 }
 
-async fn with_errors<'a>(node: &'a Node, fs_type: &str) -> anyhow::Result<(Disk<'a>, String)> {
-    let disk = node.volume(&mounted(fs_type))?;
-    disk.plug()?;
+/// What can make the writes of a disk fail, and end it.
+pub(crate) trait Fails {
+    fn disk(&self) -> &Disk<'_>;
+    fn fail_writes(&self) -> anyhow::Result<()>;
+    fn heal(&self) -> anyhow::Result<()>;
+}
+
+/// QEMU fails them, for a disk of its own.
+impl Fails for Disk<'_> {
+    fn disk(&self) -> &Disk<'_> {
+        self
+    }
+
+    fn fail_writes(&self) -> anyhow::Result<()> {
+        self.node().ask(&Said::FailWrites { serial: self.serial.clone() })
+    }
+
+    fn heal(&self) -> anyhow::Result<()> {
+        self.node().ask(&Said::Heal { serial: self.serial.clone() })
+    }
+}
+
+impl Fails for FlakyDisk<'_> {
+    fn disk(&self) -> &Disk<'_> {
+        &self.disk
+    }
+
+    fn fail_writes(&self) -> anyhow::Result<()> {
+        self.turn(Mood::WritesFail)
+    }
+
+    fn heal(&self) -> anyhow::Result<()> {
+        self.turn(Mood::Well)
+    }
+}
+
+/// Staged and published, with data that is synced; then its writes fail. Returns the data's checksum.
+async fn with_errors(failing: &impl Fails) -> anyhow::Result<String> {
+    let disk = failing.disk();
     disk.bring_up().await?;
     let written = content::write_file(&disk.volume.target.join("before"), 4, DATA)?;
     std::fs::File::open(&disk.volume.target)?.sync_all().context("sync the directory")?;
-    node.ask(&Said::FailWrites { serial: disk.serial.clone() })?;
-    Ok((disk, written))
+    failing.fail_writes()?;
+    Ok(written)
 }
 
 /// The next stage makes it whole, with what was synced.
-async fn mended(node: &Node, disk: &Disk<'_>, written: &str) -> anyhow::Result<()> {
-    node.ask(&Said::Heal { serial: disk.serial.clone() })?;
+async fn mended(failing: &impl Fails, written: &str) -> anyhow::Result<()> {
+    let disk = failing.disk();
+    failing.heal()?;
     disk.take_down().await.context("with errors")?;
     disk.bring_up().await.context("after the errors")?;
     ensure!(disk.health().await?.is_none(), "not healthy after the next stage");
     ensure!(content::hash_file(&disk.volume.target.join("before"))? == written, "what was synced before is lost");
     content::write_file(&disk.volume.target.join("after"), 5, DATA).context("write after the errors")?;
-    disk.take_down().await?;
+    disk.take_down().await
+}
+
+/// The kernel ends all writes. Where it says so in the mount table, the reason says so too; where it does not, it has at least
+/// counted the errors.
+async fn ext4_errors(node: &Node, failing: &impl Fails) -> anyhow::Result<()> {
+    let written = with_errors(failing).await?;
+    let disk = failing.disk();
+    let target = disk.volume.target.clone();
+    let deadline = Instant::now() + LEVEL;
+    let (status, reason) = loop {
+        let fails = content::write_file(&target.join("new"), 6, 4096);
+        match disk.health().await? {
+            Some(health) => break health,
+            None => ensure!(Instant::now() < deadline, "healthy after {LEVEL:?} without writes; the last: {fails:?}"),
+        }
+        tokio::time::sleep(LOOK).await;
+    };
+    let options = options(&disk.volume.staging)?;
+    let is_said = options.split(',').any(|word| word == "ro" || word == "emergency_ro");
+    node.say(&Said::Note { text: format!("ext4 after errors: {reason}, and the mount table says {options}") })?;
+    let wanted = if is_said { "ReadOnlyAfterErrors" } else { "FileSystemErrors" };
+    ensure!(status == VolumeHealthErrorType::Degraded && reason == wanted, "{status:?} {reason} with {options}");
+    ensure!(content::write_file(&target.join("new"), 6, 4096).is_err(), "it is written still");
+    mended(failing, &written).await
+}
+
+pub(crate) async fn ext4_writes_fail(node: &Node) -> anyhow::Result<()> {
+    let disk = node.volume(&mounted("ext4"))?;
+    disk.plug()?;
+    ext4_errors(node, &disk).await?;
     disk.unplug()
 }
 
-pub(crate) async fn ext4_errors(node: &Node) -> anyhow::Result<()> {
-    let (disk, written) = with_errors(node, "ext4").await?;
-    let target = disk.volume.target.clone();
-    until("the kernel has turned it read-only", || {
-        let _fails = content::write_file(&target.join("new"), 6, 4096);
-        Ok(options(&disk.volume.staging)?.split(',').any(|word| word == "ro"))
-    })
-    .await?;
-    let health = disk.health().await?;
-    let wanted = (VolumeHealthErrorType::Degraded, "ReadOnlyAfterErrors".to_owned());
-    ensure!(health.as_ref() == Some(&wanted), "{health:?}");
-    mended(node, &disk, &written).await
-}
-
-pub(crate) async fn xfs_errors(node: &Node) -> anyhow::Result<()> {
-    let (disk, written) = with_errors(node, "xfs").await?;
+pub(crate) async fn xfs_writes_fail(node: &Node) -> anyhow::Result<()> {
+    let disk = node.volume(&mounted("xfs"))?;
+    disk.plug()?;
+    let written = with_errors(&disk).await?;
     let target = disk.volume.target.clone();
     until("the kernel has shut it down", || {
         let _fails = content::write_file(&target.join("new"), 6, 4096);
@@ -114,7 +174,31 @@ pub(crate) async fn xfs_errors(node: &Node) -> anyhow::Result<()> {
     let health = disk.health().await?;
     let is_reported = health.as_ref().is_some_and(|(status, _)| *status == VolumeHealthErrorType::Inaccessible);
     ensure!(is_reported, "{health:?}");
-    mended(node, &disk, &written).await
+    mended(&disk, &written).await?;
+    disk.unplug()
+}
+
+/// The device mapper errs. A volume with data that cannot be read is not blank: it is refused, and has its data when it can be
+/// read again. The same disk then stops taking writes.
+pub(crate) async fn flaky(node: &Node) -> anyhow::Result<()> {
+    let flaky = FlakyDisk::plug(node, "ext4").await?;
+    let disk = &flaky.disk;
+    disk.bring_up().await?;
+    let file = disk.volume.target.join("data");
+    let written = content::write_file(&file, 7, DATA)?;
+    disk.take_down().await?;
+    flaky.turn(Mood::AllFails)?;
+    std::fs::write("/proc/sys/vm/drop_caches", "3").context("forget what was read")?;
+    for _attempt in 0..2 {
+        let status = disk.volume.stage().await.err().context("a disk that cannot be read was staged")?;
+        ensure!(status.message().contains("Input/output error"), "{status:?}");
+    }
+    flaky.turn(Mood::Well)?;
+    disk.bring_up().await.context("after the errors")?;
+    ensure!(content::hash_file(&file)? == written, "the data differ");
+    disk.take_down().await?;
+    ext4_errors(node, &flaky).await?;
+    flaky.unplug().await
 }
 
 pub(crate) async fn vanishes(node: &Node) -> anyhow::Result<()> {

@@ -1,9 +1,12 @@
-//! `ebs-vm-guest`: the tests, inside the virtual machine. Everything that the driver does here it does under the AppArmor
-//! profile of `deploy/security`.
+//! `ebs-vm-guest`: the tests, inside the virtual machine. What the driver does here it does under the AppArmor profile of
+//! `deploy/security`, or with SELinux in force.
 
+mod binds;
 mod confinement;
 mod disks;
 mod faults;
+mod flaky;
+mod labels;
 mod node;
 mod power;
 
@@ -14,6 +17,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use ebs_vm::line::{Line, Said};
+use ebs_vm::suite::{AFTER_THE_CUT, Suite};
 use tokio::time::Instant;
 
 use node::Node;
@@ -25,23 +29,31 @@ const BOUND: Duration = Duration::from_secs(240);
 
 type Test = for<'a> fn(&'a Node) -> Pin<Box<dyn Future<Output = anyhow::Result<()>> + 'a>>;
 
-/// In this order; the last looks at what all others have provoked.
-const TESTS: [(&str, Test); 13] = [
+/// All tests; which of them run is a matter of the suite.
+const TESTS: [(&str, Test); 17] = [
     ("an_ext4_volume_is_found_by_its_serial_number_while_stage_waits_for_it", |n| Box::pin(disks::life(n, "ext4"))),
     ("an_xfs_volume_is_found_by_its_serial_number_while_stage_waits_for_it", |n| Box::pin(disks::life(n, "xfs"))),
     ("a_raw_volume_keeps_its_data", |n| Box::pin(disks::raw(n))),
     ("a_disk_that_sysfs_knows_no_serial_number_of_is_asked_itself", |n| Box::pin(disks::asked_itself(n))),
     ("a_disk_without_ebs_statistics_is_refused_with_the_controllers_status", |n| Box::pin(disks::statistics(n))),
+    ("a_bind_is_never_seen_without_the_attributes_that_it_is_to_have", |n| Box::pin(binds::complete_at_once(n))),
     ("a_mounted_ext4_grows_while_it_is_written", |n| Box::pin(disks::grows(n, "ext4"))),
     ("a_mounted_xfs_grows_while_it_is_written", |n| Box::pin(disks::grows(n, "xfs"))),
     ("a_disk_whose_reads_hang_is_in_no_other_volumes_way", |n| Box::pin(faults::hangs(n))),
-    ("an_ext4_whose_writes_fail_is_degraded_and_keeps_what_was_synced", |n| Box::pin(faults::ext4_errors(n))),
-    ("an_xfs_whose_writes_fail_is_reported_and_keeps_what_was_synced", |n| Box::pin(faults::xfs_errors(n))),
+    ("an_ext4_whose_writes_fail_is_degraded_and_keeps_what_was_synced", |n| Box::pin(faults::ext4_writes_fail(n))),
+    ("an_xfs_whose_writes_fail_is_reported_and_keeps_what_was_synced", |n| Box::pin(faults::xfs_writes_fail(n))),
+    ("a_disk_that_errs_below_the_driver_is_not_blank_and_not_well", |n| Box::pin(faults::flaky(n))),
     ("a_disk_that_vanishes_while_mounted_is_let_go_and_its_data_is_there_when_it_comes_back", |n| {
         Box::pin(faults::vanishes(n))
     }),
     ("the_profile_confines_the_node_and_denies_it_nothing", |n| Box::pin(confinement::enforced(n))),
-    ("what_was_acknowledged_before_a_power_cut_is_there_after_it", |n| Box::pin(power::cut(n))),
+    (AFTER_THE_CUT, |n| Box::pin(power::cut(n))),
+    ("an_ext4_volume_shows_the_label_it_is_mounted_with_and_other_pods_cannot_read_it", |n| {
+        Box::pin(labels::of_mounts(n, "ext4"))
+    }),
+    ("an_xfs_volume_shows_the_label_it_is_mounted_with_and_other_pods_cannot_read_it", |n| {
+        Box::pin(labels::of_mounts(n, "xfs"))
+    }),
 ];
 
 fn main() -> ExitCode {
@@ -62,7 +74,11 @@ async fn run() -> anyhow::Result<()> {
     line.say(&Said::Note { text: String::new() })?;
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").context("the kernel's release")?;
     line.say(&Said::Note { text: format!("booted {}", release.trim()) })?;
-    let node = match Node::start(line).await {
+    let suite = std::env::var("EBS_SUITE").ok().and_then(|word| Suite::of_word(&word)).context("which suite")?;
+    if suite == Suite::Labels {
+        labels::load_policy()?;
+    }
+    let node = match Node::start(line, suite).await {
         Ok(node) => node,
         Err((mut line, error)) => {
             let denied = confinement::denied().unwrap_or_default().join("\n");
@@ -72,11 +88,12 @@ async fn run() -> anyhow::Result<()> {
         }
     };
     if let Ok(carried) = std::env::var("EBS_CARRIED") {
-        one(&node, "what_was_acknowledged_before_a_power_cut_is_there_after_it", power::after(&node, &carried)).await?;
+        one(&node, AFTER_THE_CUT, power::after(&node, &carried)).await?;
         return node.say(&Said::Done);
     }
     let only = std::env::var("EBS_ONLY").unwrap_or_default();
-    for (name, test) in TESTS.iter().filter(|(name, _)| only.split(',').any(|part| name.contains(part))) {
+    for name in suite.tests(&only) {
+        let (_, test) = TESTS.iter().find(|(known, _)| *known == name).with_context(|| format!("no test {name}"))?;
         one(&node, name, test(&node)).await?;
     }
     node.say(&Said::Done)
@@ -96,6 +113,20 @@ async fn one(node: &Node, name: &str, test: impl Future<Output = anyhow::Result<
             let log = node.log_tail();
             let why = format!("{error:#}\n--- the driver's log ends:\n{log}\n--- denied by the profile:\n{denied}");
             node.say(&Said::Failed { test, why })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_test_of_a_suite_is_there() {
+        for suite in [Suite::Everything, Suite::Kernel, Suite::Labels] {
+            for name in suite.tests("") {
+                assert!(TESTS.iter().any(|(known, _)| *known == name), "{name}");
+            }
         }
     }
 }

@@ -13,6 +13,7 @@ use ebs_testkit::loop_device::unused_volume_id;
 use ebs_testkit::on_node::VolumeOnNode;
 use ebs_testkit::process::{Process, ProcessSpec};
 use ebs_vm::line::{Line, Said};
+use ebs_vm::suite::Suite;
 use tokio::time::Instant;
 
 pub(crate) const KUBELET: &str = "/var/lib/kubelet";
@@ -21,7 +22,7 @@ const PROFILE: &str = "ebs-csi-node";
 /// How often the driver is started before it is given up.
 const STARTS: usize = 5;
 const READY: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(200);
+pub(crate) const LOOK: Duration = Duration::from_millis(200);
 /// How long something may take to become so, in an emulation.
 pub(crate) const LEVEL: Duration = Duration::from_secs(90);
 
@@ -36,15 +37,15 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Starts the driver under its profile.
-    pub(crate) async fn start(line: Line) -> Result<Self, (Line, anyhow::Error)> {
-        match Self::serve().await {
+    /// Starts the driver: under its profile, or where SELinux is in force instead, under the policy.
+    pub(crate) async fn start(line: Line, suite: Suite) -> Result<Self, (Line, anyhow::Error)> {
+        match Self::serve(suite).await {
             Ok((driver, client, id, sim)) => Ok(Self { line: Mutex::new(line), driver, client, id, _sim: sim }),
             Err(error) => Err((line, error)),
         }
     }
 
-    async fn serve() -> anyhow::Result<(Process, CsiClient, String, Server)> {
+    async fn serve(suite: Suite) -> anyhow::Result<(Process, CsiClient, String, Server)> {
         for directory in ["/csi", KUBELET] {
             std::fs::create_dir_all(directory).with_context(|| format!("make {directory}"))?;
         }
@@ -52,11 +53,17 @@ impl Node {
         let mut env: BTreeMap<String, String> = sim.env();
         // There are no simulated disks here.
         env.retain(|name, _| !name.starts_with("EBS_SIM"));
-        let words = ["-p", PROFILE, "--", DRIVER, "node", "--endpoint=unix:/csi/csi.sock", "--v=4"];
+        let words = ["node", "--endpoint=unix:/csi/csi.sock", "--v=4"].map(Into::into);
+        let (program, args) = match suite {
+            Suite::Labels => (DRIVER, words.into()),
+            Suite::Everything | Suite::Kernel => {
+                ("/usr/bin/aa-exec", ["-p", PROFILE, "--", DRIVER].map(Into::into).into_iter().chain(words).collect())
+            }
+        };
         let spec = ProcessSpec {
             name: "driver".to_owned(),
-            program: "/usr/bin/aa-exec".into(),
-            args: words.map(Into::into).into(),
+            program: program.into(),
+            args,
             env,
             log: "/tmp/driver.log".into(),
         };
@@ -128,6 +135,10 @@ pub(crate) struct Disk<'a> {
 }
 
 impl Disk<'_> {
+    pub(crate) fn node(&self) -> &Node {
+        self.node
+    }
+
     pub(crate) fn plug(&self) -> anyhow::Result<()> {
         self.node.ask(&Said::Plug { serial: self.serial.clone(), gib: 1, hangs: false })
     }

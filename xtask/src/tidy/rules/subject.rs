@@ -17,8 +17,8 @@ const fn subject(file: &'static str, title: &'static str, paths: &'static [&'sta
 }
 
 /// In the catalogue's order. A path belongs to the subject with the longest beginning of it.
-pub(super) const SUBJECTS: [Subject; 15] = [
-    subject("process.md", "The process", &["crates/ebs-csi-driver/src/", "crates/ebs-telemetry/"]),
+pub(super) const SUBJECTS: [Subject; 16] = [
+    subject("process.md", "The process", &["crates/ebs-csi-driver/src/", "crates/ebs-telemetry/", "crates/grpc-authority/"]),
     subject("controller.md", "The controller service", &["crates/ebs-driver/"]),
     subject(
         "node.md",
@@ -42,6 +42,7 @@ pub(super) const SUBJECTS: [Subject; 15] = [
         &["crates/ebs-aws/", "crates/ebs-ec2/", "crates/ebs-csi-driver/tests/sdk_in_process"],
     ),
     subject("metadata.md", "The instance's metadata and limits", &["crates/ebs-metadata/"]),
+    subject("kubernetes.md", "Kubernetes", &["crates/ebs-kubernetes/"]),
     subject("types.md", "Ids, sizes, volume types", &["crates/ebs-types/"]),
     subject("tag-templates.md", "Templates of tag values", &["crates/go-template/"]),
     subject("model.md", "The model test", &["crates/ebs-model/", "crates/ebs-csi-driver/tests/model_over_sdk"]),

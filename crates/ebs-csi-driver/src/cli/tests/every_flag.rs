@@ -51,13 +51,17 @@ struct Outcome {
     log: String,
     job: String,
     version: bool,
+    traces: bool,
 }
 
 fn outcome(arguments: &[&str]) -> Result<(Outcome, Vec<String>), Refused> {
     let flags = Flags::read(std::iter::once(&NAME).chain(arguments).map(OsString::from))?;
     let log = format!("{:?}", flags.log(None)?);
     let job = format!("{:?}", flags.check("v0")?);
-    Ok((Outcome { log, job, version: flags.asks_for_version() }, checks::without_effect(&flags)))
+    Ok((
+        Outcome { log, job, version: flags.asks_for_version(), traces: flags.traces() },
+        checks::without_effect(&flags),
+    ))
 }
 
 /// The flags of a mode; not `--help`, and not the words without meaning.

@@ -22,6 +22,22 @@ fn objects(page: &str) -> Vec<Yaml> {
     blocks.flat_map(Yaml::documents).collect()
 }
 
+/// The objects of each file below `examples/`.
+fn example_files() -> Vec<(String, Vec<Yaml>)> {
+    let mut files = Vec::new();
+    for folder in std::fs::read_dir(repository().join("examples")).expect("examples").flatten() {
+        if folder.path().is_dir() {
+            for file in std::fs::read_dir(folder.path()).expect("a folder").flatten() {
+                let text = std::fs::read_to_string(file.path()).expect("a text");
+                let name = file.path().strip_prefix(repository()).unwrap_or(&file.path()).display().to_string();
+                files.push((name, Yaml::documents(&text)));
+            }
+        }
+    }
+    assert!(files.len() >= 20, "{} files", files.len());
+    files
+}
+
 /// What the provisioner makes of a class and a claim of it.
 fn volume_of(class: &Yaml, name: &str, source: Option<SourceType>) -> CreateVolumeRequest {
     let mut parameters: HashMap<String, String> = class.strings(&["parameters"]).into_iter().collect();
@@ -60,15 +76,16 @@ fn topology_of(class: &Yaml) -> Option<csi::TopologyRequirement> {
     Some(csi::TopologyRequirement { preferred: requisite.clone(), requisite })
 }
 
-/// Every StorageClass, VolumeSnapshotClass and VolumeAttributesClass in the documentation is applied as it stands: a volume or
+/// Every StorageClass, VolumeSnapshotClass and VolumeAttributesClass in the documentation and below `examples/` is applied as it stands: a volume or
 /// a snapshot is made of it, or a volume changed to it, and every parameter is a string, as Kubernetes wants it.
 ///
 /// Rule: D-73
 #[tokio::test(start_paused = true)]
 async fn every_class_in_the_documentation_makes_a_volume_or_a_snapshot() {
     let (mut classes, mut snapshot_classes, mut attributes_classes) = (0, 0, 0);
-    for page in PAGES {
-        for object in objects(page) {
+    let pages = PAGES.iter().map(|page| ((*page).to_owned(), objects(page)));
+    for (page, objects) in pages.chain(example_files()) {
+        for object in objects {
             let what = format!("{page}: {} {}", object.text(&["kind"]), object.text(&["metadata", "name"]));
             assert!(
                 !object.text(&["apiVersion"]).is_empty() && !object.text(&["metadata", "name"]).is_empty(),
@@ -92,7 +109,7 @@ async fn every_class_in_the_documentation_makes_a_volume_or_a_snapshot() {
                 }
                 "VolumeSnapshotContent" => assert_eq!(object.text(&["spec", "driver"]), "ebs.csi.aws.com", "{what}"),
                 "PersistentVolume" => assert_eq!(object.text(&["spec", "csi", "driver"]), "ebs.csi.aws.com", "{what}"),
-                "PersistentVolumeClaim" | "VolumeSnapshot" => {}
+                "PersistentVolumeClaim" | "VolumeSnapshot" | "Pod" | "Deployment" => {}
                 other => panic!("{page}: nobody applies a {other:?} here"),
             }
         }
@@ -126,6 +143,9 @@ async fn the_node_local_volume_in_the_documentation_is_published_with_its_file_s
 
 async fn apply_class(what: &str, class: &Yaml) {
     let world = World::start().await;
+    if class.at(&["parameters", "kmsKeyId"]).is_some() {
+        world.ec2.declare(ebs_sim::iam::Extra::Kms);
+    }
     let source = if class.at(&["parameters", "volumeInitializationRate"]).is_some() {
         let volume = world.volume("pvc-source").await;
         let snapshot_id = take(&world, "snapshot-1", &volume, &[]).await.expect("taken").snapshot_id;

@@ -1,0 +1,161 @@
+// Calls a CSI driver through grpc-go, in the ways in which the programs of the field dial it: one line a way, and status 1
+// unless all of them were answered. Built against several years of grpc-go (versions/), so it uses only what all have.
+//
+// Usage: clients SOCKET   (the absolute path of a unix socket)
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/resolver"
+)
+
+const (
+	name = "ebs.csi.aws.com"
+	// A busy machine may take its time; nothing here waits for a time-out.
+	bound = 2 * time.Minute
+	// Each call of a way brings a header field of this size with a new value: together they turn the dynamic table of
+	// 4096 bytes over several times, the entry of the authority with it.
+	calls, ballast = 40, 500
+)
+
+type dialing = func(target string, options ...grpc.DialOption) (*grpc.ClientConn, error)
+
+// A way to dial.
+type way struct {
+	name   string
+	target string
+	dial   dialing
+	// Besides those that all have.
+	options []grpc.DialOption
+}
+
+// Messages go as the bytes that they are: no generated code, which would ask for a version of grpc-go of its own.
+type bytesCodec struct{}
+
+func (bytesCodec) Marshal(v interface{}) ([]byte, error) { return *v.(*[]byte), nil }
+func (bytesCodec) Unmarshal(data []byte, v interface{}) error {
+	*v.(*[]byte) = append([]byte(nil), data...)
+	return nil
+}
+func (bytesCodec) Name() string { return "proto" }
+
+func main() {
+	if len(os.Args) != 2 || !filepath.IsAbs(os.Args[1]) {
+		fmt.Fprintln(os.Stderr, "usage: clients SOCKET (an absolute path)")
+		os.Exit(2)
+	}
+	socket := os.Args[1]
+	if err := os.Chdir(filepath.Dir(socket)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	fmt.Println("grpc-go", grpc.Version)
+	failed := false
+	for _, w := range ways(socket) {
+		if err := w.try(); err != nil {
+			fmt.Printf("FAILED %s: %v\n", w.name, err)
+			failed = true
+		} else {
+			fmt.Printf("ok %s\n", w.name)
+		}
+	}
+	if failed {
+		os.Exit(1)
+	}
+}
+
+func dial(target string, options ...grpc.DialOption) (*grpc.ClientConn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
+	defer cancel()
+	return grpc.DialContext(ctx, target, append(options, grpc.WithBlock())...)
+}
+
+// Connects to the socket, whatever address it is told.
+func dialer(socket string) grpc.DialOption {
+	return grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	})
+}
+
+func ways(socket string) []way {
+	own := dialer(socket)
+	all := []way{
+		{name: "the path and a dialer", target: socket, options: []grpc.DialOption{own}},
+		{name: "unix:///path and a dialer", target: "unix://" + socket, options: []grpc.DialOption{own}},
+		{name: "passthrough:///path and a dialer", target: "passthrough:///" + socket, options: []grpc.DialOption{own}},
+		{name: "passthrough:///unix:///path and a dialer", target: "passthrough:///unix://" + socket, options: []grpc.DialOption{own}},
+		{name: "dns:///address and a dialer", target: "dns:///127.0.0.1:1", options: []grpc.DialOption{own}},
+		{name: "no target and a dialer", target: "", options: []grpc.DialOption{own}},
+		{name: "a path of Windows and a dialer", target: `C:\csi\csi.sock`, options: []grpc.DialOption{own}},
+		{name: "a pipe of Windows and a dialer", target: `\\.\pipe\csi-proxy-disk-v1`, options: []grpc.DialOption{own}},
+	}
+	for _, authority := range []string{
+		"localhost", "csi.example:443", socket, strings.ReplaceAll(socket, "/", "%2F"), `\\.\pipe\csi`, "two words",
+		"a:1:2", "[::1", "ünïcode", "{}|^`<>\"", strings.Repeat("/long", 1200),
+	} {
+		all = append(all, way{
+			name:    fmt.Sprintf("authority %.40q", authority),
+			target:  "passthrough:///csi",
+			options: []grpc.DialOption{own, grpc.WithAuthority(authority)},
+		})
+	}
+	for i := range all {
+		all[i].dial = dial
+	}
+	// grpc-go before 2021 knows no unix sockets by itself.
+	if resolver.Get("unix") != nil {
+		all = append(all,
+			way{name: "unix:///path", target: "unix://" + socket, dial: dial},
+			way{name: "unix:/path", target: "unix:" + socket, dial: dial},
+			way{name: "unix:relative", target: "unix:csi.sock", dial: dial},
+		)
+	}
+	if newClient != nil {
+		all = append(all,
+			way{name: "new client, unix:///path", target: "unix://" + socket, dial: newClient},
+			way{name: "new client, unix:relative", target: "unix:csi.sock", dial: newClient},
+			way{name: "new client, passthrough:///path and a dialer", target: "passthrough:///" + socket, dial: newClient, options: []grpc.DialOption{own}},
+			way{name: "new client, an address and a dialer", target: "127.0.0.1:1", dial: newClient, options: []grpc.DialOption{own}},
+		)
+	}
+	return all
+}
+
+func (w way) try() error {
+	options := []grpc.DialOption{grpc.WithInsecure(), grpc.WithDefaultCallOptions(grpc.ForceCodec(bytesCodec{}))}
+	connection, err := w.dial(w.target, append(options, w.options...)...)
+	if err != nil {
+		return fmt.Errorf("dial %q: %w", w.target, err)
+	}
+	defer connection.Close()
+	for i := 0; i < calls; i++ {
+		if err := call(connection, i); err != nil {
+			return fmt.Errorf("call %d through %q: %w", i, w.target, err)
+		}
+	}
+	return nil
+}
+
+func call(connection *grpc.ClientConn, i int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
+	defer cancel()
+	ctx = metadata.AppendToOutgoingContext(ctx, "ballast", strings.Repeat(string(rune('a'+i%26)), ballast))
+	request, answer := []byte{}, []byte{}
+	if err := connection.Invoke(ctx, "/csi.v1.Identity/GetPluginInfo", &request, &answer); err != nil {
+		return err
+	}
+	// Field 1, a string: its tag, its length, which is below 128, and its bytes.
+	if wanted := "\x0a" + string(rune(len(name))) + name; !strings.HasPrefix(string(answer), wanted) {
+		return fmt.Errorf("GetPluginInfo says %q", answer)
+	}
+	return connection.Invoke(ctx, "/csi.v1.Controller/ControllerGetCapabilities", &request, &answer)
+}

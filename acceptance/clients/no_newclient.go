@@ -1,0 +1,5 @@
+//go:build before_newclient
+
+package main
+
+var newClient dialing

@@ -1,0 +1,12 @@
+// etcd in the version that the API server beside it is built with.
+package main
+
+import (
+	"os"
+
+	"go.etcd.io/etcd/server/v3/etcdmain"
+)
+
+func main() {
+	etcdmain.Main(os.Args)
+}

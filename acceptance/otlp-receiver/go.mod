@@ -1,0 +1,18 @@
+module ebs-otlp-receiver
+
+go 1.25.0
+
+require (
+	go.opentelemetry.io/proto/otlp v1.5.0
+	google.golang.org/grpc v1.83.1
+)
+
+require (
+	github.com/grpc-ecosystem/grpc-gateway/v2 v2.25.1 // indirect
+	golang.org/x/net v0.55.0 // indirect
+	golang.org/x/sys v0.45.0 // indirect
+	golang.org/x/text v0.37.0 // indirect
+	google.golang.org/genproto/googleapis/api v0.0.0-20260526163538-3dc84a4a5aaa // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260526163538-3dc84a4a5aaa // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
+)

@@ -1,0 +1,159 @@
+{{/* The DaemonSet of Windows nodes, as containers over csi-proxy or as host processes: dict root, node, app, name. */}}
+{{- define "ebs.windowsNodes" -}}
+{{- $root := .root -}}
+{{- $node := .node -}}
+{{- include "ebs.checkNode" . -}}
+{{- $host := $node.windowsHostProcess -}}
+{{- $pluginDir := `C:\var\lib\kubelet\plugins\ebs.csi.aws.com` -}}
+{{- $hostSocket := `unix://C:\\var\\lib\\kubelet\\plugins\\ebs.csi.aws.com\\csi.sock` -}}
+{{- $pipes := list "disk" "volume" "filesystem" -}}
+{{- $small := dict "requests" (dict "cpu" "10m" "memory" "150Mi") "limits" (dict "memory" "150Mi") -}}
+{{- include "ebs.daemonSetHead" . }}
+    spec:
+      {{- include "ebs.nodePod" (dict "root" $root "node" $node "os" "windows") | nindent 6 }}
+      {{- if $host }}
+      securityContext:
+        windowsOptions:
+          hostProcess: true
+          runAsUserName: NT AUTHORITY\SYSTEM
+      hostNetwork: true
+      {{- with $node.initContainers }}
+      initContainers:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- end }}
+      containers:
+        - name: ebs-plugin
+          image: {{ include "ebs.driverImage" $root }}
+          imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+          {{- if $host }}
+          command:
+            - aws-ebs-csi-driver.exe
+          {{- end }}
+          args:
+            - node
+            - --endpoint=$(CSI_ENDPOINT)
+            {{- include "ebs.nodeArguments" . | nindent 12 }}
+            {{- if $host }}
+            - --windows-host-process=true
+            {{- end }}
+          env:
+            - name: CSI_ENDPOINT
+              value: {{ ternary $hostSocket "unix:/csi/csi.sock" (not (empty $host)) }}
+            {{- include "ebs.nodeEnv" . | nindent 12 }}
+          {{- with $node.envFrom }}
+          envFrom:
+            {{- toYaml . | nindent 12 }}
+          {{- end }}
+          volumeMounts:
+            - name: kubelet-dir
+              mountPath: C:\var\lib\kubelet
+              mountPropagation: None
+            - name: plugin-dir
+              mountPath: C:\csi
+            {{- if not $host }}
+            {{- range $pipes }}
+            - name: csi-proxy-{{ . }}-pipe
+              mountPath: \\.\pipe\csi-proxy-{{ . }}-v1
+            {{- end }}
+            {{- end }}
+          {{- include "ebs.nodeHealth" (dict "metrics" false) | nindent 10 }}
+          lifecycle:
+            preStop:
+              exec:
+                command: [{{ ternary "aws-ebs-csi-driver.exe" "/aws-ebs-csi-driver.exe" (not (empty $host)) }}, pre-stop-hook]
+          {{- with $node.resources }}
+          resources:
+            {{- toYaml . | nindent 12 }}
+          {{- end }}
+          {{- if not $host }}
+          securityContext:
+            windowsOptions:
+              runAsUserName: ContainerAdministrator
+          {{- end }}
+          terminationMessagePolicy: FallbackToLogsOnError
+        {{- $sidecar := $root.Values.sidecars.nodeDriverRegistrar }}
+        - name: node-driver-registrar
+          {{- include "ebs.sidecarImage" (dict "root" $root "image" $sidecar.image) | nindent 10 }}
+          {{- if $host }}
+          command:
+            - csi-node-driver-registrar.exe
+          {{- end }}
+          args:
+            - --csi-address=$(ADDRESS)
+            - --kubelet-registration-path=$(DRIVER_REG_SOCK_PATH)
+            - --http-endpoint=0.0.0.0:{{ $sidecar.healthPort }}
+            {{- if $host }}
+            - --plugin-registration-path=$(PLUGIN_REG_DIR)
+            {{- end }}
+            - {{ include "ebs.verbosity" (dict "root" $root "sidecar" $sidecar) }}
+          env:
+            - name: ADDRESS
+              value: {{ ternary $hostSocket "unix:/csi/csi.sock" (not (empty $host)) }}
+            - name: DRIVER_REG_SOCK_PATH
+              value: {{ $pluginDir }}\csi.sock
+            {{- if $host }}
+            - name: PLUGIN_REG_DIR
+              value: C:\\var\\lib\\kubelet\\plugins_registry\\
+            {{- end }}
+            {{- with include "ebs.proxyEnv" $root }}
+            {{- . | nindent 12 }}
+            {{- end }}
+            {{- with $sidecar.env }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+          volumeMounts:
+            - name: plugin-dir
+              mountPath: C:\csi
+            - name: registration-dir
+              mountPath: C:\registration
+            - name: probe-dir
+              mountPath: {{ $pluginDir }}
+          ports:
+            - name: healthz-ndr
+              containerPort: {{ $sidecar.healthPort }}
+              protocol: TCP
+          {{- with $sidecar.livenessProbe }}
+          {{- include "ebs.registrarProbe" . | nindent 10 }}
+          {{- end }}
+          resources:
+            {{- toYaml (default $small $sidecar.resources) | nindent 12 }}
+          terminationMessagePolicy: FallbackToLogsOnError
+        {{- $sidecar = $root.Values.sidecars.livenessProbe }}
+        - name: liveness-probe
+          {{- include "ebs.sidecarImage" (dict "root" $root "image" $sidecar.image) | nindent 10 }}
+          {{- if $host }}
+          command:
+            - livenessprobe.exe
+          {{- end }}
+          args:
+            - --csi-address={{ ternary $hostSocket "unix:/csi/csi.sock" (not (empty $host)) }}
+          volumeMounts:
+            - name: plugin-dir
+              mountPath: C:\csi
+          resources:
+            {{- toYaml (default $small $sidecar.resources) | nindent 12 }}
+          terminationMessagePolicy: FallbackToLogsOnError
+      volumes:
+        - name: kubelet-dir
+          hostPath:
+            path: C:\var\lib\kubelet
+            type: Directory
+        - name: plugin-dir
+          hostPath:
+            path: {{ $pluginDir }}
+            type: DirectoryOrCreate
+        - name: registration-dir
+          hostPath:
+            path: C:\var\lib\kubelet\plugins_registry
+            type: Directory
+        {{- if not $host }}
+        {{- range $pipes }}
+        - name: csi-proxy-{{ . }}-pipe
+          hostPath:
+            path: \\.\pipe\csi-proxy-{{ . }}-v1
+            type: ""
+        {{- end }}
+        {{- end }}
+        - {{- toYaml (mergeOverwrite (dict "name" "probe-dir") (deepCopy (default dict $node.probeDirVolume))) | nindent 10 }}
+{{- end -}}

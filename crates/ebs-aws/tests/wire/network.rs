@@ -1,0 +1,145 @@
+//! The way to EC2 that the environment chooses: proxies and the bundle of authorities. Each case runs in a process of its own, because
+//! a process has one environment.
+
+use std::sync::{Arc, Mutex};
+
+use ebs_aws::{AwsConfig, AwsEc2};
+use ebs_ec2::{PageRequest, Volumes};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+use crate::server::{Seen, settings};
+
+/// Set in the processes that these tests start.
+const CHILD: &str = "EBS_AWS_TEST_NETWORK_CHILD";
+
+const REPLY: &str = "<DescribeVolumesResponse><requestId>r</requestId><volumeSet/></DescribeVolumesResponse>";
+
+/// Not a test of its own: what the others start. Says what one call came to.
+#[expect(clippy::print_stdout, reason = "a child talks to its parent so")]
+#[tokio::test]
+async fn as_a_child_it_calls_ec2_over_the_network() {
+    let Ok(endpoint) = std::env::var(CHILD) else { return };
+    let config = AwsConfig {
+        region: "us-west-2".into(),
+        ec2_endpoint: Some(endpoint),
+        sagemaker_endpoint: None,
+        user_agent_extra: None,
+        version: "v1".into(),
+        log_bodies: false,
+    };
+    let ec2 = AwsEc2::connect_with(&config, settings(), Arc::new(Seen::default())).await.unwrap();
+    match ec2.describe_volumes(&crate::server::managed_volumes(), &PageRequest::default()).await {
+        Ok(_) => println!("\nANSWERED"),
+        Err(error) => println!("\nFAILED {error:?}"),
+    }
+}
+
+/// What a child with this endpoint and environment says.
+async fn child(endpoint: &str, environment: &[(&str, &str)]) -> String {
+    #[expect(clippy::disallowed_methods, reason = "a process of its own has an environment of its own")]
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "network::as_a_child_it_calls_ec2_over_the_network", "--nocapture", "--test-threads=1"])
+        .env_clear()
+        .env(CHILD, endpoint)
+        .env("AWS_CONFIG_FILE", "/nonexistent")
+        .env("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+        .envs(environment.iter().copied());
+    let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().find(|line| line.starts_with("ANSWERED") || line.starts_with("FAILED")).unwrap().to_owned()
+}
+
+/// Answers every request as EC2 would, over TLS if there is a certificate, and keeps the first line of each.
+struct Listener {
+    address: String,
+    asked: Arc<Mutex<Vec<String>>>,
+    _serving: JoinSet<()>,
+}
+
+impl Listener {
+    async fn start(tls: Option<TlsAcceptor>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let kept = Arc::clone(&asked);
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                match &tls {
+                    None => drop(answer(stream, &kept).await),
+                    Some(tls) => {
+                        if let Ok(stream) = tls.accept(stream).await {
+                            drop(answer(stream, &kept).await);
+                        }
+                    }
+                }
+            }
+        });
+        Self { address, asked, _serving: serving }
+    }
+
+    fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut *self.asked.lock().unwrap())
+    }
+}
+
+async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, kept: &Mutex<Vec<String>>) -> std::io::Result<()> {
+    let mut bytes = Vec::new();
+    while !bytes.windows(4).any(|window| window == b"\r\n\r\n") {
+        if stream.read_buf(&mut bytes).await? == 0 {
+            return Ok(());
+        }
+    }
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    kept.lock().unwrap().push(text.lines().next().unwrap_or_default().to_owned());
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", REPLY.len());
+    stream.write_all(format!("{head}{REPLY}").as_bytes()).await?;
+    stream.shutdown().await
+}
+
+/// EC2 is called through the proxy that the environment names, one variable for each scheme; an endpoint of this machine never is.
+///
+/// Rule: runtime.md 3 (`HTTP_PROXY`)
+#[tokio::test]
+async fn ec2_is_called_through_the_proxy_of_the_environment_and_this_machine_never_is() {
+    let proxy = Listener::start(None).await;
+    let url = format!("http://{}", proxy.address);
+    assert_eq!(child("http://ec2.test.invalid", &[("HTTP_PROXY", &url)]).await, "ANSWERED");
+    assert_eq!(proxy.asked(), ["POST http://ec2.test.invalid/ HTTP/1.1"]);
+    let failed = child("https://ec2.test.invalid", &[("HTTPS_PROXY", &url)]).await;
+    assert!(failed.starts_with("FAILED"), "the proxy is no way to a TLS server: {failed}");
+    let asked = proxy.asked();
+    assert!(asked.iter().all(|line| line == "CONNECT ec2.test.invalid:443 HTTP/1.1") && !asked.is_empty(), "{asked:?}");
+    let ec2 = Listener::start(None).await;
+    let own = format!("http://{}", ec2.address);
+    assert_eq!(child(&own, &[("HTTP_PROXY", &url), ("ALL_PROXY", &url)]).await, "ANSWERED");
+    assert_eq!((proxy.asked().len(), ec2.asked().len()), (0, 1));
+}
+
+/// The authorities of `AWS_CA_BUNDLE` vouch for EC2's certificate instead of the system's.
+///
+/// Rule: runtime.md 3 (CA bundle)
+#[tokio::test]
+async fn the_authorities_of_the_bundle_vouch_for_ec2s_certificate() {
+    let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let key = PrivateKeyDer::try_from(pair.signing_key.serialize_der()).unwrap();
+    let config =
+        ServerConfig::builder().with_no_client_auth().with_single_cert(vec![pair.cert.der().clone()], key).unwrap();
+    let ec2 = Listener::start(Some(TlsAcceptor::from(Arc::new(config)))).await;
+    let endpoint = format!("https://localhost:{}", ec2.address.rsplit(':').next().unwrap());
+    let bundle = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(bundle.path(), pair.cert.pem()).unwrap();
+    let path = bundle.path().to_str().unwrap();
+    assert_eq!(child(&endpoint, &[("AWS_CA_BUNDLE", path)]).await, "ANSWERED");
+    assert_eq!(ec2.asked(), ["POST / HTTP/1.1"]);
+    let failed = child(&endpoint, &[]).await;
+    assert!(failed.starts_with("FAILED") && failed.contains("NotSent"), "{failed}");
+    assert!(ec2.asked().is_empty(), "nobody vouched for it");
+}

@@ -1,0 +1,43 @@
+//! `GODEBUG=fips140=on`: how users of the reference driver, which is a Go program, ask for validated cryptography (`runtime.md` 16).
+
+use std::fmt;
+
+/// Validated cryptography is asked for, and this program has none.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NotValidated;
+
+impl fmt::Display for NotValidated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "GODEBUG asks for FIPS mode (fips140=on or only), but this driver is not built with a validated cryptographic \
+             module: leave it out (AWS_USE_FIPS_ENDPOINT=true alone chooses the FIPS endpoints of AWS), or use a driver that \
+             has one",
+        )
+    }
+}
+
+/// Refuses a request for FIPS mode anywhere in the value; all else in it is Go's own business.
+pub(crate) fn check(godebug: Option<&str>) -> Result<(), NotValidated> {
+    let mut settings = godebug.unwrap_or_default().split(',').filter_map(|setting| setting.split_once('='));
+    let asks = settings.any(|(key, value)| key.trim() == "fips140" && matches!(value.trim(), "on" | "only"));
+    if asks { Err(NotValidated) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `fips140=on` or `only` anywhere in `GODEBUG` is refused, other values are not.
+    ///
+    /// Rule: runtime.md 16
+    #[test]
+    fn fips_mode_that_is_asked_for_in_godebug_is_refused() {
+        for asked in ["fips140=on", "fips140=only", "x=1,fips140=on", "fips140=on,y=2", " fips140 = only "] {
+            assert_eq!(check(Some(asked)), Err(NotValidated), "{asked}");
+        }
+        for fine in ["", "fips140=off", "fips140=debug", "netdns=go", "fips140", "xfips140=on", "fips140=ON"] {
+            assert_eq!(check(Some(fine)), Ok(()), "{fine}");
+        }
+        assert_eq!(check(None), Ok(()));
+    }
+}

@@ -1,0 +1,51 @@
+//! The connection to Kubernetes, by what the environment and the flag say, and what a node does over it.
+
+use std::path::PathBuf;
+
+use ebs_driver::status::chain;
+use ebs_kubernetes::{Cluster, ClusterOptions, InCluster, TaintRemoval};
+use ebs_types::DriverName;
+use tokio::task::JoinSet;
+
+use crate::environment::environment;
+use crate::version::VERSION;
+
+/// A connection, or why there is none. Nothing is sent yet.
+pub(crate) async fn connect(kubeconfig: Option<&PathBuf>) -> Result<Cluster, String> {
+    let in_cluster = InCluster {
+        host: environment("KUBERNETES_SERVICE_HOST"),
+        port: environment("KUBERNETES_SERVICE_PORT"),
+        sandbox: environment("CONTAINER_SANDBOX_MOUNT_POINT").map(PathBuf::from),
+        ..InCluster::default()
+    };
+    let options = ClusterOptions {
+        kubeconfig: kubeconfig.cloned(),
+        in_cluster,
+        user_agent: format!("aws-ebs-csi-driver/{VERSION}"),
+    };
+    Cluster::connect(&options).await.map_err(|error| chain(&error))
+}
+
+/// Says once what is off without Kubernetes (`decisions.md` D-4): a warning only where somebody has asked for it.
+pub(crate) fn say_what_is_off(cluster: &Result<Cluster, String>, is_asked_for: bool) {
+    const OFF: &str = "no Kubernetes client: the removal of start-up taints and metadata of the Node are off";
+    match cluster {
+        Ok(cluster) => tracing::info!(server = cluster.server(), "Kubernetes"),
+        Err(reason) if is_asked_for => tracing::warn!(reason, "{OFF}"),
+        Err(reason) => tracing::info!(reason, "{OFF}"),
+    }
+}
+
+/// Takes the start-up taint from this node's Node, in the background, unless the environment says otherwise
+/// (`runtime.md` 7).
+pub(crate) fn remove_taints(cluster: &Cluster, driver: &DriverName, background: &mut JoinSet<()>) {
+    if environment("DISABLE_TAINT_WATCHER").is_some() {
+        tracing::info!("DISABLE_TAINT_WATCHER is set: the start-up taint of this node is nobody's business here");
+        return;
+    }
+    let Some(node) = environment("CSI_NODE_NAME") else {
+        tracing::warn!("CSI_NODE_NAME is not set: a start-up taint of this node is not removed");
+        return;
+    };
+    background.spawn(TaintRemoval::new(cluster.clone(), &node, driver.clone()).run());
+}

@@ -1,0 +1,142 @@
+//! What machine this is: the sources of `--metadata-sources`, put together with what they ask (`runtime.md` 10).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use ebs_kubernetes::{Cluster, NodeMetadataError, NodeSource};
+use ebs_metadata::{Imds, Machine, NoMetadata, Source, SourceKind, Unusable};
+use ebs_types::DriverName;
+
+use crate::environment::environment;
+
+/// A machine that is no EC2 instance is asked again whether it is one after so long, then after ever longer pauses.
+const FIRST_DOUBT: Duration = Duration::from_secs(5);
+/// The longest of these pauses.
+const LAST_DOUBT: Duration = Duration::from_mins(2);
+
+/// Where metadata comes from.
+#[derive(Debug, Clone)]
+pub(crate) struct Sources {
+    pub(crate) kinds: Vec<SourceKind>,
+    pub(crate) driver: DriverName,
+    /// The cluster to ask, or why there is none.
+    pub(crate) cluster: Result<Cluster, String>,
+}
+
+/// What is known of where the process runs.
+pub(crate) enum Whereabouts {
+    /// A process that is told its region and needs nothing else asks nobody.
+    Region(String),
+    Instance(Arc<Machine>),
+    /// No EC2 instance: its name, and what it is instead.
+    Foreign {
+        name: String,
+        what: String,
+    },
+}
+
+impl Whereabouts {
+    /// The region, unless it is not known.
+    pub(crate) fn region(&self) -> Option<String> {
+        match self {
+            Self::Region(region) => Some(region.clone()),
+            Self::Instance(machine) => Some(machine.metadata().region.clone()),
+            Self::Foreign { .. } => environment("AWS_REGION"),
+        }
+    }
+}
+
+impl Sources {
+    /// Asks the sources in their order.
+    ///
+    /// # Errors
+    /// No source knows; the error has the reason of each.
+    pub(crate) async fn machine(&self) -> Result<Machine, NoMetadata> {
+        let machine = Machine::find(self.list(), environment("AWS_REGION")).await?;
+        let metadata = machine.metadata();
+        tracing::info!(
+            source = machine.source().map(SourceKind::as_str),
+            instance = %metadata.node,
+            instance_type = metadata.instance_type,
+            region = metadata.region,
+            zone = %metadata.zone,
+            "this machine, by the first metadata source that knows it"
+        );
+        Ok(machine)
+    }
+
+    /// The region alone, for a process that serves no node.
+    ///
+    /// # Errors
+    /// AWS_REGION is not set, and no source knows.
+    pub(crate) async fn region(&self) -> anyhow::Result<Whereabouts> {
+        if let Some(region) = environment("AWS_REGION") {
+            return Ok(Whereabouts::Region(region));
+        }
+        let machine = self.machine().await;
+        let needed = "the region is not known: set AWS_REGION, or let a metadata source tell it";
+        Ok(Whereabouts::Instance(Arc::new(machine.context(needed)?)))
+    }
+
+    /// This machine, for its node service.
+    ///
+    /// # Errors
+    /// No source knows it, nor that it is no EC2 instance.
+    pub(crate) async fn node(&self) -> anyhow::Result<Whereabouts> {
+        let unknown = match self.machine().await {
+            Ok(machine) => return Ok(Whereabouts::Instance(Arc::new(machine))),
+            Err(unknown) => unknown,
+        };
+        let Some(what) = unknown.foreign().map(str::to_owned) else {
+            return Err(unknown).context("what machine this is is not known, and the node service needs it");
+        };
+        let name = environment("CSI_NODE_NAME").unwrap_or_default();
+        tracing::warn!(
+            node = name,
+            what,
+            reason = %unknown,
+            "this machine is no EC2 instance: no EBS volume can be attached to it, and the node service does nothing here"
+        );
+        Ok(Whereabouts::Foreign { name, what })
+    }
+
+    /// Ends when a machine that is no EC2 instance proves to be one: some clusters' provider ids do not tell, and the metadata
+    /// service was away.
+    pub(crate) async fn until_instance(self) -> anyhow::Error {
+        let mut pause = FIRST_DOUBT;
+        loop {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LAST_DOUBT);
+            if let Ok(machine) = Machine::find(self.list(), environment("AWS_REGION")).await {
+                let instance = machine.metadata().node.to_string();
+                return anyhow::anyhow!(
+                    "this machine is the EC2 instance {instance} after all: the driver ends, so that it is started anew as its node"
+                );
+            }
+        }
+    }
+
+    fn list(&self) -> Vec<Box<dyn Source>> {
+        self.kinds.iter().map(|kind| self.source(*kind)).collect()
+    }
+
+    fn source(&self, kind: SourceKind) -> Box<dyn Source> {
+        if kind == SourceKind::Imds {
+            return match Imds::connect() {
+                Ok(imds) => Box::new(imds),
+                Err(error) => Box::new(Unusable::new(kind, error)),
+            };
+        }
+        let Some(name) = environment("CSI_NODE_NAME") else {
+            return Box::new(Unusable::new(kind, NodeMetadataError::NoName));
+        };
+        match &self.cluster {
+            Ok(cluster) if kind == SourceKind::MetadataLabeler => {
+                Box::new(NodeSource::metadata_labeler(cluster.client(), &name, self.driver.clone()))
+            }
+            Ok(cluster) => Box::new(NodeSource::kubernetes(cluster.client(), &name, self.driver.clone())),
+            Err(reason) => Box::new(Unusable::new(kind, NodeMetadataError::NoCluster { reason: reason.clone() })),
+        }
+    }
+}

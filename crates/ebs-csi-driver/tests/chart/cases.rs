@@ -1,0 +1,80 @@
+//! The corpus: `cases.txt`, whose head says how it is read.
+
+use anyhow::{Context, bail};
+
+use crate::objects::Check;
+
+/// One set of values, and what comes of it.
+#[derive(Debug, Default)]
+pub(crate) struct Case {
+    pub(crate) title: String,
+    /// YAML.
+    pub(crate) values: String,
+    /// What `--api-versions` names.
+    pub(crate) apis: Vec<String>,
+    kubernetes: Option<String>,
+    release: Option<String>,
+    /// Part of the message with which the values are refused.
+    pub(crate) refused: Option<String>,
+    pub(crate) expectations: Vec<Expectation>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Expectation {
+    /// In `cases.txt`, from 1.
+    pub(crate) line: usize,
+    /// `Kind/name`.
+    pub(crate) object: String,
+    pub(crate) path: String,
+    pub(crate) check: Check,
+}
+
+impl Case {
+    pub(crate) fn kubernetes(&self) -> &str {
+        self.kubernetes.as_deref().unwrap_or("1.35.0")
+    }
+
+    pub(crate) fn release(&self) -> &str {
+        self.release.as_deref().unwrap_or("ebs")
+    }
+}
+
+pub(crate) fn all() -> anyhow::Result<Vec<Case>> {
+    let mut cases: Vec<Case> = Vec::new();
+    for (number, line) in include_str!("cases.txt").lines().enumerate() {
+        let line_number = number + 1;
+        read(line, line_number, &mut cases).with_context(|| format!("cases.txt, line {line_number}: {line}"))?;
+    }
+    Ok(cases)
+}
+
+fn read(line: &str, number: usize, cases: &mut Vec<Case>) -> anyhow::Result<()> {
+    if line.trim().is_empty() || line.starts_with('#') {
+        return Ok(());
+    }
+    if let Some(title) = line.strip_prefix("== ") {
+        cases.push(Case { title: title.to_owned(), ..Case::default() });
+        return Ok(());
+    }
+    let case = cases.last_mut().context("a case begins with ==")?;
+    if let Some((key, text)) = line.split_once(": ").filter(|(key, _)| !key.contains(['/', ' '])) {
+        match key {
+            "values" => {
+                case.values.push_str(text);
+                case.values.push('\n');
+            }
+            "api" => case.apis.push(text.to_owned()),
+            "kubernetes" => case.kubernetes = Some(text.to_owned()),
+            "release" => case.release = Some(text.to_owned()),
+            "refused" => case.refused = Some(text.to_owned()),
+            _ => bail!("{key:?} is no key"),
+        }
+        return Ok(());
+    }
+    let mut words = line.splitn(3, ' ');
+    let object = words.next().unwrap_or_default().to_owned();
+    let path = words.next().context("no path")?.to_owned();
+    let check = Check::parse(words.next().unwrap_or_default())?;
+    case.expectations.push(Expectation { line: number, object, path, check });
+    Ok(())
+}

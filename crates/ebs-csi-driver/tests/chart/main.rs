@@ -1,0 +1,166 @@
+//! The Helm chart, rendered by Helm itself over a corpus of values (`cases.txt`), asserted as parsed objects; and the
+//! driver, which must take the arguments of every container that the chart gives it (`deployment.md` 1 to 13, 20).
+
+mod cases;
+mod objects;
+mod on_a_cluster;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use ebs_testkit::process::{Process, ProcessSpec};
+use tokio::sync::OnceCell;
+use tokio::task::JoinSet;
+
+use cases::{Case, Expectation};
+use objects::Rendered;
+
+const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
+const BOUND: Duration = Duration::from_secs(120);
+/// Processes of Helm at once.
+const AT_ONCE: usize = 4;
+
+fn chart() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/aws-ebs-csi-driver")
+}
+
+/// Runs a program to its end: its exit code, and all that it wrote.
+async fn run(
+    program: PathBuf,
+    args: Vec<OsString>,
+    env: BTreeMap<String, String>,
+) -> anyhow::Result<(Option<i32>, String)> {
+    let dir = tempfile::tempdir()?;
+    let name = program.display().to_string();
+    let mut process = Process::spawn(ProcessSpec { name, program, args, env, log: dir.path().join("log") })?;
+    let status = process.wait(BOUND).await?;
+    Ok((status.code(), process.output()?))
+}
+
+/// Helm's exit code and all that it wrote: the objects, or why not.
+async fn render(case: &Case) -> anyhow::Result<(Option<i32>, String)> {
+    let helm = std::env::var("EBS_TEST_HELM").context("EBS_TEST_HELM names no helm: eval \"$(scripts/setup test)\"")?;
+    let dir = tempfile::tempdir()?;
+    let values = dir.path().join("values.yaml");
+    std::fs::write(&values, &case.values)?;
+    let mut args: Vec<OsString> =
+        ["template", case.release(), "-n", "kube-system", "--kube-version", case.kubernetes()]
+            .map(OsString::from)
+            .to_vec();
+    args.push(chart().into());
+    args.extend(["-f".into(), values.into_os_string()]);
+    for api in &case.apis {
+        args.extend(["--api-versions".into(), api.into()]);
+    }
+    let home = dir.path().display().to_string();
+    run(helm.into(), args, BTreeMap::from([("HOME".to_owned(), home)])).await
+}
+
+/// A case, and what Helm made of it.
+struct Outcome {
+    case: Case,
+    code: Option<i32>,
+    /// The objects, or why there are none.
+    text: String,
+}
+
+impl Outcome {
+    fn objects(&self) -> anyhow::Result<Rendered> {
+        ensure!(self.code == Some(0), "helm failed: {}", self.text);
+        Rendered::parse(&self.text)
+    }
+}
+
+/// The whole corpus, rendered once for all tests of this process.
+async fn corpus() -> anyhow::Result<&'static [Outcome]> {
+    static CORPUS: OnceCell<Vec<Outcome>> = OnceCell::const_new();
+    CORPUS.get_or_try_init(render_all).await.map(Vec::as_slice)
+}
+
+async fn render_all() -> anyhow::Result<Vec<Outcome>> {
+    let mut cases = cases::all()?.into_iter();
+    let mut running = JoinSet::new();
+    let mut outcomes = Vec::new();
+    loop {
+        while running.len() < AT_ONCE
+            && let Some(case) = cases.next()
+        {
+            running.spawn(async move {
+                let (code, text) = render(&case).await?;
+                anyhow::Ok(Outcome { case, code, text })
+            });
+        }
+        let Some(ended) = running.join_next().await else { return Ok(outcomes) };
+        outcomes.push(ended??);
+    }
+}
+
+/// All failures together, each with its case.
+fn all_pass(results: impl Iterator<Item = (String, anyhow::Result<()>)>) -> anyhow::Result<()> {
+    let failed = results.filter_map(|(title, result)| Some(format!("case {title:?}: {:#}", result.err()?)));
+    let failed: Vec<String> = failed.collect();
+    ensure!(failed.is_empty(), "{} cases:\n{}", failed.len(), failed.join("\n"));
+    Ok(())
+}
+
+fn is_as_expected(Outcome { case, code, text }: &Outcome) -> anyhow::Result<()> {
+    if let Some(message) = &case.refused {
+        let refused = *code == Some(1) && text.contains(message.as_str());
+        ensure!(refused, "expected a refusal with {message:?}, got {code:?}: {text}");
+        return Ok(());
+    }
+    ensure!(*code == Some(0), "helm failed: {text}");
+    let rendered = Rendered::parse(text)?;
+    for Expectation { line, object, path, check } in &case.expectations {
+        rendered.expect(object, path, check).with_context(|| format!("line {line}"))?;
+    }
+    Ok(())
+}
+
+/// Values render the objects that cases.txt says, and values of earlier charts, contradictions and unknown keys are refused by name.
+///
+/// Rule: deployment.md 3.1, 3.2, 3.3, 3.4, 3.5, 3.6, 3.7, 3.8; D-42, D-70
+///
+/// Objects, their names, labels, conditions, containers, ports and rights are those of the reference's chart.
+///
+/// Rule: deployment.md 1, 4, 5, 6, 7, 8, 9, 11, 12, 13
+#[tokio::test]
+async fn values_render_the_objects_of_the_table_or_are_refused_by_name() -> anyhow::Result<()> {
+    all_pass(corpus().await?.iter().map(|outcome| (outcome.case.title.clone(), is_as_expected(outcome))))
+}
+
+/// Chart, image and driver have one version: the workspace's.
+///
+/// Rule: deployment.md 1 (ours)
+#[test]
+fn the_chart_has_the_version_of_the_workspace() -> anyhow::Result<()> {
+    let text = std::fs::read_to_string(chart().join("Chart.yaml"))?;
+    let chart: serde_json::Value = serde_saphyr::from_str(&text)?;
+    ensure!(chart["version"] == env!("CARGO_PKG_VERSION") && chart["appVersion"] == chart["version"], "{chart}");
+    Ok(())
+}
+
+/// The driver takes the arguments and the environment of each container that the chart starts it in.
+///
+/// Rule: deployment.md 2
+#[tokio::test]
+async fn the_driver_takes_the_arguments_of_every_container_of_the_chart() -> anyhow::Result<()> {
+    let mut results = Vec::new();
+    for outcome in corpus().await?.iter().filter(|outcome| outcome.case.refused.is_none()) {
+        results.push((outcome.case.title.clone(), driver_takes(outcome).await));
+    }
+    all_pass(results.into_iter())
+}
+
+async fn driver_takes(outcome: &Outcome) -> anyhow::Result<()> {
+    for container in outcome.objects()?.driver_containers()? {
+        // Read and checked like all others, and nothing else is begun.
+        let args = container.args.iter().map(OsString::from).chain(["--version".into()]).collect();
+        let (code, wrote) = run(DRIVER.into(), args, container.env).await?;
+        ensure!(code == Some(0), "{} {:?} ended with {code:?}: {wrote}", container.name, container.args);
+    }
+    Ok(())
+}

@@ -1,0 +1,190 @@
+//! What the chart renders, on a real API server.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+
+use anyhow::{Context, bail, ensure};
+use ebs_testkit::kube_api::{KubeApi, Who};
+use serde_json::{Value, json};
+
+use crate::{Outcome, all_pass, chart, corpus, run};
+
+/// Kinds that other projects define: the API server of the tests does not know them.
+const OF_OTHERS: [&str; 4] = ["VolumeSnapshotClass", "VolumeSnapshot", "VolumeSnapshotContent", "ServiceMonitor"];
+
+/// The path of an object's kind, for POST; none for kinds of others.
+fn path(object: &Value) -> anyhow::Result<Option<String>> {
+    let kind = object["kind"].as_str().context("an object without a kind")?;
+    if OF_OTHERS.contains(&kind) {
+        return Ok(None);
+    }
+    let version = object["apiVersion"].as_str().context("an object without a version")?;
+    let root = if version.contains('/') { format!("/apis/{version}") } else { format!("/api/{version}") };
+    let plural = match kind {
+        "ValidatingAdmissionPolicy" => "validatingadmissionpolicies".to_owned(),
+        "StorageClass" => "storageclasses".to_owned(),
+        "VolumeAttributesClass" => "volumeattributesclasses".to_owned(),
+        _ => format!("{}s", kind.to_lowercase()),
+    };
+    Ok(Some(match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => format!("{root}/namespaces/{namespace}/{plural}"),
+        None => format!("{root}/{plural}"),
+    }))
+}
+
+/// Namespaces with the account that a controller of Kubernetes would make, which pods need.
+async fn make_namespaces(api: &KubeApi) -> anyhow::Result<()> {
+    for name in ["kube-system", "nodes", "default"] {
+        let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+        let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default" } });
+        let accounts = format!("/api/v1/namespaces/{name}/serviceaccounts");
+        for (path, object) in [("/api/v1/namespaces", namespace), (&accounts, account)] {
+            let made = api.call("POST", path, Some(&object)).await?;
+            ensure!(made.status == 409 || (200..300).contains(&made.status), "{made:?}");
+        }
+    }
+    Ok(())
+}
+
+/// A real API server takes every object that the corpus renders, with strict validation: no unknown field, no key twice.
+///
+/// Rule: deployment.md 20
+#[tokio::test]
+async fn a_real_api_server_takes_every_object_of_the_corpus() -> anyhow::Result<()> {
+    let api = KubeApi::start().await?;
+    make_namespaces(&api).await?;
+    // Most objects are the same in most cases.
+    let mut seen = BTreeSet::new();
+    let mut results = Vec::new();
+    for outcome in corpus().await?.iter().filter(|outcome| outcome.case.refused.is_none()) {
+        results.push((outcome.case.title.clone(), dry_run(outcome, &api, &mut seen).await));
+    }
+    all_pass(results.into_iter())
+}
+
+async fn dry_run(outcome: &Outcome, api: &KubeApi, seen: &mut BTreeSet<String>) -> anyhow::Result<()> {
+    for object in outcome.objects()?.all() {
+        let Some(path) = path(object)?.filter(|_| seen.insert(object.to_string())) else { continue };
+        let answer = api.call("POST", &format!("{path}?dryRun=All&fieldValidation=Strict"), Some(object)).await?;
+        answer.granted().with_context(|| format!("{} {}", object["kind"], object["metadata"]["name"]))?;
+    }
+    Ok(())
+}
+
+/// A real API server takes every object of `examples/`, with strict validation.
+///
+/// Rule: D-73
+#[tokio::test]
+async fn a_real_api_server_takes_every_example() -> anyhow::Result<()> {
+    let api = KubeApi::start().await?;
+    make_namespaces(&api).await?;
+    let mut files = 0;
+    for folder in std::fs::read_dir(chart().join("../../examples"))? {
+        let folder = folder?.path();
+        if !folder.is_dir() {
+            continue;
+        }
+        for file in std::fs::read_dir(folder)? {
+            let file = file?.path();
+            files += 1;
+            take_example(&std::fs::read_to_string(&file)?, &api).await.with_context(|| file.display().to_string())?;
+        }
+    }
+    ensure!(files >= 20, "{files} files");
+    Ok(())
+}
+
+async fn take_example(text: &str, api: &KubeApi) -> anyhow::Result<()> {
+    for mut object in serde_saphyr::from_multiple::<Value>(text)? {
+        // As kubectl does where an object names no namespace.
+        if ["Pod", "PersistentVolumeClaim", "Deployment"].iter().any(|kind| object["kind"] == **kind) {
+            object["metadata"]["namespace"] = json!("default");
+        }
+        let Some(path) = path(&object)? else { continue };
+        let answer = api.call("POST", &format!("{path}?dryRun=All&fieldValidation=Strict"), Some(&object)).await?;
+        answer.granted().with_context(|| object["kind"].to_string())?;
+    }
+    Ok(())
+}
+
+/// A release on a cluster of its own.
+struct Release {
+    api: KubeApi,
+    kubeconfig: OsString,
+    home: tempfile::TempDir,
+}
+
+impl Release {
+    async fn helm(&self, args: &[&str]) -> anyhow::Result<String> {
+        let helm = std::env::var("EBS_TEST_HELM").context("EBS_TEST_HELM names no helm")?;
+        let mut all: Vec<OsString> = args.iter().map(OsString::from).collect();
+        all.extend(["--kubeconfig".into(), self.kubeconfig.clone(), "-n".into(), "kube-system".into()]);
+        let home = self.home.path().display().to_string();
+        let (code, text) = run(helm.into(), all, [("HOME".to_owned(), home)].into()).await?;
+        if code != Some(0) {
+            bail!("helm {args:?} ended with {code:?}: {text}");
+        }
+        Ok(text)
+    }
+
+    async fn get(&self, path: &str) -> anyhow::Result<Value> {
+        self.api.get(path).await?.with_context(|| format!("there is no {path}"))
+    }
+}
+
+/// The chart is installed, upgraded, rolled back and uninstalled by Helm on a real API server. An upgrade replaces no
+/// CSIDriver and loses no StorageClass.
+///
+/// Rule: deployment.md 1, 20 (ours)
+#[tokio::test]
+async fn helm_installs_upgrades_rolls_back_and_uninstalls_on_a_real_api_server() -> anyhow::Result<()> {
+    const DRIVER: &str = "/apis/storage.k8s.io/v1/csidrivers/ebs.csi.aws.com";
+    const CLASS: &str = "/apis/storage.k8s.io/v1/storageclasses/ebs-csi-default-sc";
+    const CONTROLLER: &str = "/apis/apps/v1/namespaces/kube-system/deployments/ebs-csi-controller";
+    const METRICS: &str = "/api/v1/namespaces/kube-system/services/ebs-csi-controller";
+    let api = KubeApi::start().await?;
+    make_namespaces(&api).await?;
+    let kubeconfig = api.kubeconfig(Who::Admin)?.into_os_string();
+    let release = Release { api, kubeconfig, home: tempfile::tempdir()? };
+    let chart = chart().display().to_string();
+
+    release.helm(&["install", "ebs", &chart, "--set", "defaultStorageClass.enabled=true"]).await?;
+    let (driver, class) = (release.get(DRIVER).await?, release.get(CLASS).await?);
+    ensure!(release.api.get(METRICS).await?.is_none(), "metrics are off");
+
+    let on = ["--reset-then-reuse-values", "--set", "controller.enableMetrics=true,controller.replicaCount=3"];
+    release.helm(&[&["upgrade", "ebs", &chart][..], &on].concat()).await?;
+    release.get(METRICS).await?;
+    ensure!(release.get(CONTROLLER).await?["spec"]["replicas"] == 3, "the upgrade's value counts");
+    ensure!(release.get(DRIVER).await?["metadata"]["uid"] == driver["metadata"]["uid"], "the CSIDriver was replaced");
+    ensure!(release.get(CLASS).await?["metadata"]["uid"] == class["metadata"]["uid"], "the class was replaced");
+
+    release.helm(&["rollback", "ebs", "1"]).await?;
+    ensure!(release.api.get(METRICS).await?.is_none(), "metrics are off again");
+    ensure!(release.get(CONTROLLER).await?["spec"]["replicas"] == 2, "the first value counts again");
+
+    let rights = include_str!("../../../ebs-kubernetes/tests/manifests/node-rights.yaml");
+    for wanted in serde_saphyr::from_multiple::<Value>(rights)? {
+        let Some(kind) = path(&wanted)? else { continue };
+        let name = wanted["metadata"]["name"].as_str().unwrap_or_default();
+        let installed = release.get(&format!("{kind}/{name}")).await?;
+        let (mut wanted, mut installed) = (rules(&wanted), rules(&installed));
+        wanted.sort();
+        installed.sort();
+        ensure!(wanted == installed, "{name}: the chart's\n{installed:#?}\nare not the tested\n{wanted:#?}");
+    }
+
+    release.helm(&["uninstall", "ebs"]).await?;
+    for gone in [DRIVER, CLASS, CONTROLLER] {
+        ensure!(release.api.get(gone).await?.is_none(), "{gone} is left behind");
+    }
+    Ok(())
+}
+
+/// What an object of rights grants or checks, one text for each.
+fn rules(object: &Value) -> Vec<String> {
+    let expressions = object["spec"]["validations"].as_array().into_iter().flatten();
+    let expressions = expressions.map(|each| each["expression"].to_string());
+    let granted = object["rules"].as_array().into_iter().flatten().map(Value::to_string);
+    granted.chain(expressions).collect()
+}

@@ -1,0 +1,500 @@
+//! The metadata labeler as a process, and the node service that reads its labels: against the simulated EC2 and a real
+//! Kubernetes API server (`runtime.md` 8, 10).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use csi_proto::csi;
+use ebs_sim::api::{AttachVolume, BlockDeviceMapping, Call, CreateVolume, Reply, RunInstances, TerminateInstances};
+use ebs_sim::{Server, ServerConfig};
+use ebs_testkit::control::Control;
+use ebs_testkit::csi_client::CsiClient;
+use ebs_testkit::kube_api::{KubeApi, SharedKubeApi, Who};
+use ebs_testkit::process::{Ending, Process, ProcessSpec};
+use ebs_testkit::world::{READY_BOUND, STOP_BOUND};
+use serde_json::{Value, json};
+
+const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
+const ENIS: &str = "ebs.csi.aws.com/enis-count";
+const VOLUMES: &str = "ebs.csi.aws.com/non-csi-ebs-volumes-count";
+const LEASE: &str = "metadata-labeler-ebs-csi-aws-com";
+/// For everything that takes some seconds on a machine that has nothing else to do.
+const BOUND: Duration = Duration::from_secs(180);
+
+/// A simulated EC2 and a namespace of the API server that this process's tests share.
+struct Place {
+    sim: Server,
+    control: Control,
+    kube: Arc<SharedKubeApi>,
+    /// Of the administrator.
+    kubeconfig: PathBuf,
+    /// With the rights that docs/kubernetes.md names, and no others.
+    labelers: PathBuf,
+    namespace: String,
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    async fn new(name: &str) -> anyhow::Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let sim = Server::start(ServerConfig::new(dir.path().join("sim"))).await.context("start the simulator")?;
+        let control = Control::new(sim.env().get("EBS_SIM_CONTROL").context("EBS_SIM_CONTROL")?);
+        let kube = KubeApi::shared().await?;
+        let namespace = format!("labeler-{name}");
+        kube.create("/api/v1/namespaces", &json!({ "metadata": { "name": namespace } })).await?;
+        kube.apply(&rights(&namespace)).await.context("the labeler's rights")?;
+        let (kubeconfig, labelers) = (kube.kubeconfig(Who::Admin)?, kube.kubeconfig(Who::User(&namespace))?);
+        Ok(Self { sim, control, kube, kubeconfig, labelers, namespace, dir })
+    }
+
+    /// Starts the driver in a mode, with the simulator's environment and this over it.
+    fn spawn(&self, name: &str, args: &[&str], env: &[(&str, &str)]) -> anyhow::Result<Process> {
+        let mut all: BTreeMap<String, String> = self.sim.env();
+        all.insert("POD_NAMESPACE".to_owned(), self.namespace.clone());
+        all.extend(env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        let kubeconfig = if args.contains(&"metadataLabeler") { &self.labelers } else { &self.kubeconfig };
+        let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
+        let args = args.iter().copied().chain([kubeconfig.as_str(), "--v=4"]);
+        Process::spawn(ProcessSpec {
+            name: name.to_owned(),
+            program: DRIVER.into(),
+            args: args.map(Into::into).collect(),
+            env: all,
+            log: self.dir.path().join(format!("{name}.log")),
+        })
+    }
+
+    fn labeler(&self, name: &str) -> anyhow::Result<Process> {
+        self.spawn(name, &["metadataLabeler"], &[("AWS_REGION", "us-west-2")])
+    }
+
+    /// An instance with so many network interfaces and a second disk of its own.
+    async fn instance(&self, interfaces: u32) -> anyhow::Result<String> {
+        let run = RunInstances {
+            image_id: Some("ami-12345678".to_owned()),
+            instance_type: Some("m5.large".to_owned()),
+            min_count: Some(1),
+            max_count: Some(1),
+            network_interfaces: interfaces,
+            block_device_mappings: vec![BlockDeviceMapping {
+                device_name: "/dev/sdf".to_owned(),
+                volume_size: Some(1),
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        match self.sim.engine().call(Call::RunInstances(run)).await? {
+            Reply::RunInstances(started) => Ok(started.first().context("an instance")?.id.clone()),
+            other => bail!("{other:?}"),
+        }
+    }
+
+    /// A volume that is attached to the instance; not from Kubernetes.
+    async fn attached_volume(&self, instance: &str, device: &str) -> anyhow::Result<String> {
+        let create = CreateVolume {
+            availability_zone: Some("us-west-2a".to_owned()),
+            size: Some(1),
+            volume_type: Some("gp3".to_owned()),
+            ..Default::default()
+        };
+        let Reply::CreateVolume(volume) = self.sim.engine().call(Call::CreateVolume(create)).await? else {
+            bail!("no volume")
+        };
+        let attach = AttachVolume {
+            volume_id: volume.id.clone(),
+            instance_id: instance.to_owned(),
+            device: Some(device.to_owned()),
+            ..Default::default()
+        };
+        self.sim.engine().call(Call::AttachVolume(attach)).await?;
+        Ok(volume.id)
+    }
+
+    async fn node(&self, name: &str, provider_id: &str) -> anyhow::Result<()> {
+        let labels = json!({
+            "node.kubernetes.io/instance-type": "m5.large",
+            "topology.kubernetes.io/region": "us-west-2",
+            "topology.kubernetes.io/zone": "us-west-2a",
+        });
+        let node = json!({ "metadata": { "name": name, "labels": labels }, "spec": { "providerID": provider_id } });
+        self.kube.create("/api/v1/nodes", &node).await?;
+        Ok(())
+    }
+
+    async fn persistent(&self, name: &str, source: Value) -> anyhow::Result<()> {
+        let mut spec = json!({ "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"] });
+        spec.as_object_mut().context("an object")?.extend(source.as_object().context("an object")?.clone());
+        self.kube.create("/api/v1/persistentvolumes", &json!({ "metadata": { "name": name }, "spec": spec })).await?;
+        Ok(())
+    }
+
+    async fn labels(&self, node: &str) -> anyhow::Result<(Option<String>, Option<String>, String)> {
+        let node = self.kube.get(&format!("/api/v1/nodes/{node}")).await?.context("the node is gone")?;
+        let label = |key: &str| node["metadata"]["labels"][key].as_str().map(str::to_owned);
+        let version = node["metadata"]["resourceVersion"].as_str().context("a version")?.to_owned();
+        Ok((label(ENIS), label(VOLUMES), version))
+    }
+
+    /// Waits until a node has these labels; gives its version then.
+    async fn until_labelled(&self, node: &str, interfaces: &str, volumes: &str) -> anyhow::Result<String> {
+        let wanted = (Some(interfaces.to_owned()), Some(volumes.to_owned()));
+        let seen = async {
+            loop {
+                let (enis, others, version) = self.labels(node).await?;
+                if (enis, others) == wanted {
+                    return anyhow::Ok(version);
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        let seen = tokio::time::timeout(BOUND, seen).await;
+        match seen {
+            Ok(seen) => seen,
+            Err(_) => {
+                bail!("{node} has {:?} and not {wanted:?}; the logs end:\n{}", self.labels(node).await?, self.logs())
+            }
+        }
+    }
+
+    async fn holder(&self) -> anyhow::Result<String> {
+        let path = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases/{LEASE}", self.namespace);
+        let lease = self.kube.get(&path).await?;
+        Ok(lease.and_then(|lease| lease["spec"]["holderIdentity"].as_str().map(str::to_owned)).unwrap_or_default())
+    }
+
+    async fn until_holder(&self, what: &str, wanted: impl Fn(&str) -> bool) -> anyhow::Result<String> {
+        let seen = async {
+            loop {
+                let holder = self.holder().await?;
+                if wanted(&holder) {
+                    return anyhow::Ok(holder);
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        tokio::time::timeout(BOUND, seen).await.with_context(|| format!("{what}; the logs end:\n{}", self.logs()))?
+    }
+
+    async fn until_logged(&self, log: &str, text: &str) -> anyhow::Result<()> {
+        let path = self.dir.path().join(format!("{log}.log"));
+        let seen = async {
+            while !std::fs::read_to_string(&path).is_ok_and(|log| log.contains(text)) {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(BOUND, seen).await.with_context(|| format!("{text:?} is not in:\n{}", self.logs()))
+    }
+
+    fn logs(&self) -> String {
+        let logs = std::fs::read_dir(self.dir.path()).into_iter().flatten().flatten().map(|entry| entry.path());
+        let logs = logs.filter(|path| path.extension().is_some_and(|end| end == "log"));
+        logs.map(|path| format!("{}:\n{}", path.display(), tail(&path))).collect()
+    }
+
+    async fn finish(self, nodes: &[&str], volumes: &[&str]) -> anyhow::Result<()> {
+        for node in nodes {
+            self.kube.delete(&format!("/api/v1/nodes/{node}")).await?;
+        }
+        for volume in volumes {
+            self.kube.delete(&format!("/api/v1/persistentvolumes/{volume}")).await?;
+        }
+        self.sim.engine().least_rights().check().map_err(anyhow::Error::msg)?;
+        self.sim.shutdown().await.context("stop the simulator")
+    }
+}
+
+/// The rights of the account that is named like its namespace.
+fn rights(name: &str) -> String {
+    format!(
+        r#"apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {name}
+rules:
+  - {{ apiGroups: [""], resources: [nodes], verbs: [list, watch, patch] }}
+  - {{ apiGroups: [""], resources: [persistentvolumes], verbs: [list, watch] }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: {name}
+roleRef: {{ apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {name} }}
+subjects: [{{ apiGroup: rbac.authorization.k8s.io, kind: User, name: {name} }}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: labeler
+  namespace: {name}
+rules:
+  - {{ apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, create, update] }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: labeler
+  namespace: {name}
+roleRef: {{ apiGroup: rbac.authorization.k8s.io, kind: Role, name: labeler }}
+subjects: [{{ apiGroup: rbac.authorization.k8s.io, kind: User, name: {name} }}]
+"#
+    )
+}
+
+fn tail(path: &Path) -> String {
+    let log = std::fs::read_to_string(path).unwrap_or_default();
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(40)..].join("\n")
+}
+
+async fn stopped(mut process: Process) -> anyhow::Result<()> {
+    match process.stop(STOP_BOUND).await? {
+        Ending::Ended(status) if status.success() => Ok(()),
+        other => bail!("the labeler did not end cleanly: {other:?}\n{}", process.output()?),
+    }
+}
+
+/// The labeler counts on each node its instance's network interfaces and the volumes that are neither its root nor
+/// PersistentVolumes, also those of the in-tree plug-in; one instance that has ended stops no other; nodes that EC2 does not describe
+/// are not written to, and labels that are right neither.
+///
+/// Rule: runtime.md 8, R-6, R-6a, R-6c
+#[tokio::test]
+async fn nodes_are_labelled_by_their_instances_and_persistent_volumes() -> anyhow::Result<()> {
+    let place = Place::new("labels").await?;
+    let (one, two, ended) = (place.instance(3).await?, place.instance(1).await?, place.instance(2).await?);
+    let csi = place.attached_volume(&one, "/dev/xvdba").await?;
+    let in_tree = place.attached_volume(&one, "/dev/xvdbb").await?;
+    place.attached_volume(&one, "/dev/xvdbc").await?;
+    place.persistent("labels-csi", json!({ "csi": { "driver": "ebs.csi.aws.com", "volumeHandle": csi } })).await?;
+    let in_tree = format!("aws://us-west-2a/{in_tree}");
+    place.persistent("labels-in-tree", json!({ "awsElasticBlockStore": { "volumeID": in_tree } })).await?;
+    let terminate = TerminateInstances { instance_ids: vec![ended.clone()], ..Default::default() };
+    place.sim.engine().call(Call::TerminateInstances(terminate)).await?;
+    place.node("labels-one", &format!("aws:///us-west-2a/{one}")).await?;
+    place.node("labels-two", &format!("aws:///us-west-2a/{two}")).await?;
+    place.node("labels-ended", &format!("aws:///us-west-2a/{ended}")).await?;
+    place.node("labels-hyperpod", &format!("aws:///usw2-az2/sagemaker/cluster/hyperpod-abc-{two}")).await?;
+    place.node("labels-fargate", "aws:///us-west-2a/0123-4567/fargate-ip-10-0-0-1.us-west-2.compute.internal").await?;
+
+    let first = place.labeler("first")?;
+    // A disk of its own and the third volume; the root and the two PersistentVolumes are not counted.
+    let version = place.until_labelled("labels-one", "3", "2").await?;
+    place.until_labelled("labels-two", "1", "1").await?;
+    for other in ["labels-ended", "labels-hyperpod", "labels-fargate"] {
+        let (enis, volumes, _) = place.labels(other).await?;
+        ensure!((enis.as_deref(), volumes.as_deref()) == (None, None), "{other}: {enis:?} {volumes:?}");
+    }
+    // A node that comes later is labelled soon.
+    let late = place.instance(2).await?;
+    place.node("labels-late", &format!("aws:///us-west-2a/{late}")).await?;
+    place.until_labelled("labels-late", "2", "1").await?;
+    stopped(first).await?;
+
+    // The next one looks at all nodes, and writes to none.
+    let second = place.labeler("second")?;
+    place.until_logged("second", "looked at nodes").await?;
+    ensure!(place.labels("labels-one").await?.2 == version, "a label that was right was written again");
+    stopped(second).await?;
+    let nodes = ["labels-one", "labels-two", "labels-ended", "labels-hyperpod", "labels-fargate", "labels-late"];
+    place.finish(&nodes, &["labels-csi", "labels-in-tree"]).await
+}
+
+/// EC2's throttles and errors end nothing: the labeler asks again.
+///
+/// Rule: runtime.md R-6 (ours)
+#[tokio::test]
+async fn an_ec2_that_refuses_is_asked_again() -> anyhow::Result<()> {
+    let place = Place::new("refused").await?;
+    let instance = place.instance(2).await?;
+    place.node("refused-one", &format!("aws:///us-west-2a/{instance}")).await?;
+    place.control.refuse_all("RequestLimitExceeded", 503).await?;
+    let labeler = place.labeler("labeler")?;
+    place.until_logged("labeler", "could not be asked for the instances").await?;
+    ensure!(place.labels("refused-one").await?.0.is_none(), "a label out of nothing");
+    place.control.no_faults().await?;
+    place.until_labelled("refused-one", "2", "1").await?;
+    stopped(labeler).await?;
+    place.finish(&["refused-one"], &[]).await
+}
+
+/// Of two labelers one leads; when it is killed the other takes over after the lease has run out, and when it is stopped at once; a
+/// leader that lost its lease ends with 1.
+///
+/// Rule: runtime.md 8, R-2
+#[tokio::test]
+async fn a_second_labeler_takes_over_from_one_that_is_gone() -> anyhow::Result<()> {
+    let place = Place::new("lease").await?;
+    let mut first = place.labeler("first")?;
+    let one = place.until_holder("nobody leads", |holder| !holder.is_empty()).await?;
+    let mut second = place.labeler("second")?;
+    place.until_logged("second", "another process leads").await?;
+    first.kill()?;
+    let two = place.until_holder("nobody took over", |holder| !holder.is_empty() && holder != one).await?;
+
+    // Who sleeps for longer than its lease lasts is not the leader when it wakes.
+    let third = place.labeler("third")?;
+    place.until_logged("third", "another process leads").await?;
+    second.signal(rustix::process::Signal::STOP)?;
+    let three = place.until_holder("nobody took over", |holder| !holder.is_empty() && holder != two).await?;
+    second.signal(rustix::process::Signal::CONT)?;
+    let status = second.wait(BOUND).await?;
+    ensure!(status.code() == Some(1), "{status:?}\n{}", second.output()?);
+    ensure!(second.output()?.contains("does not lead any more"), "{}", second.output()?);
+    ensure!(place.holder().await? == three, "the sleeper took the lease back");
+
+    stopped(third).await?;
+    ensure!(place.holder().await?.is_empty(), "the lease was not given back");
+    let fourth = place.labeler("fourth")?;
+    place.until_holder("a lease that was given back is not free", |holder| !holder.is_empty()).await?;
+    stopped(fourth).await?;
+    place.finish(&[], &[]).await
+}
+
+/// A labeler without Kubernetes ends with 1 and says what it needs.
+///
+/// Rule: runtime.md R-1 (ours)
+#[tokio::test]
+async fn a_labeler_without_kubernetes_says_what_it_needs() -> anyhow::Result<()> {
+    let dir = tempfile::tempdir()?;
+    let mut process = Process::spawn(ProcessSpec {
+        name: "labeler".to_owned(),
+        program: DRIVER.into(),
+        args: vec!["metadataLabeler".into()],
+        env: BTreeMap::from([("AWS_REGION".to_owned(), "us-west-2".to_owned())]),
+        log: dir.path().join("log"),
+    })?;
+    let code = process.wait(BOUND).await?.code();
+    let output = process.output()?;
+    ensure!(
+        code == Some(1) && output.contains("KUBERNETES_SERVICE_HOST") && output.contains("--kubeconfig"),
+        "{code:?} {output}"
+    );
+    Ok(())
+}
+
+/// A driver that serves a node whose Node object has that name, by these sources.
+struct Served {
+    process: Process,
+    client: CsiClient,
+    _dir: tempfile::TempDir,
+}
+
+impl Served {
+    async fn start(place: &Place, node: &str, sources: &str, env: &[(&str, &str)]) -> anyhow::Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let socket = dir.path().join("csi.sock");
+        let (endpoint, sources) =
+            (format!("--endpoint=unix://{}", socket.display()), format!("--metadata-sources={sources}"));
+        let env: Vec<(&str, &str)> = [("CSI_NODE_NAME", node)].iter().chain(env).copied().collect();
+        let mut process = place.spawn(&format!("driver-{node}"), &["node", &endpoint, &sources], &env)?;
+        let client = CsiClient::ready(&socket, &mut process, READY_BOUND).await?;
+        Ok(Self { process, client, _dir: dir })
+    }
+
+    async fn info(&self) -> anyhow::Result<csi::NodeGetInfoResponse> {
+        Ok(self.client.node_info().await?)
+    }
+}
+
+/// A node that learns about itself from its labels has the same id, zone and attachment limit as one that asks its metadata
+/// service, and follows the labels.
+///
+/// Rule: runtime.md 10.3; node.md 15
+#[tokio::test]
+async fn a_node_by_its_labels_has_the_limit_that_it_has_by_imds() -> anyhow::Result<()> {
+    let place = Place::new("node").await?;
+    let machine = place.sim.env()["EBS_SIM_INSTANCE_ID"].clone();
+    place.node("node-one", &format!("aws:///us-west-2a/{machine}")).await?;
+    let labeler = place.labeler("labeler")?;
+    place.until_labelled("node-one", "1", "0").await?;
+    let off = [("AWS_EC2_METADATA_DISABLED", "true")];
+    let by_imds = Served::start(&place, "node-one", "imds", &[]).await?;
+    let expected = by_imds.info().await?;
+    ensure!(expected.node_id == machine, "{expected:?}");
+    stopped(by_imds.process).await?;
+    let by_labels = Served::start(&place, "node-one", "imds,metadata-labeler", &off).await?;
+    ensure!(by_labels.info().await? == expected, "{:?} is not {expected:?}", by_labels.info().await?);
+    // A volume of somebody else: the labeler is asked to look again by a label that goes.
+    place.attached_volume(&machine, "/dev/xvdbc").await?;
+    let gone = json!({ "metadata": { "labels": { VOLUMES: null } } });
+    place.kube.merge("/api/v1/nodes/node-one", &gone).await?;
+    place.until_labelled("node-one", "1", "1").await?;
+    let now = by_labels.info().await?.max_volumes_per_node;
+    ensure!(now == expected.max_volumes_per_node - 1, "{now} after {}", expected.max_volumes_per_node);
+    stopped(by_labels.process).await?;
+    stopped(labeler).await?;
+    place.finish(&["node-one"], &[]).await
+}
+
+/// A node without labels and without a metadata service ends with 1, and each source says why; with the source `kubernetes` it serves.
+///
+/// Rule: runtime.md 10, 10.3 (ours)
+#[tokio::test]
+async fn a_node_without_labels_says_what_is_missing() -> anyhow::Result<()> {
+    let place = Place::new("unlabelled").await?;
+    place.node("unlabelled-one", "aws:///us-west-2a/i-0123456789abcdef0").await?;
+    let socket = place.dir.path().join("csi.sock");
+    let endpoint = format!("--endpoint=unix://{}", socket.display());
+    let env = [("CSI_NODE_NAME", "unlabelled-one"), ("AWS_EC2_METADATA_DISABLED", "true")];
+    let args = ["node", &endpoint, "--metadata-sources=imds,metadata-labeler"];
+    let mut process = place.spawn("driver", &args, &env)?;
+    let code = process.wait(BOUND).await?.code();
+    let output = process.output()?;
+    ensure!(code == Some(1), "{code:?}\n{output}");
+    for said in ["AWS_EC2_METADATA_DISABLED", ENIS, VOLUMES, "unlabelled-one"] {
+        ensure!(output.contains(said), "{said} is not in:\n{output}");
+    }
+    let served = Served::start(&place, "unlabelled-one", "imds,kubernetes", &env[1..]).await?;
+    let info = served.info().await?;
+    ensure!(info.node_id == "i-0123456789abcdef0" && info.max_volumes_per_node == 26, "{info:?}");
+    stopped(served.process).await?;
+    place.finish(&["unlabelled-one"], &[]).await
+}
+
+/// A machine that is no EC2 instance by its Node, without a metadata service, serves and says what it is, so that nothing beside it is
+/// started again and again.
+///
+/// Rule: runtime.md 10 (ours)
+#[tokio::test]
+async fn a_machine_that_is_no_instance_idles_and_says_so() -> anyhow::Result<()> {
+    let place = Place::new("foreign").await?;
+    place.node("foreign-one", "eks-hybrid:///us-west-2/cluster/mi-0123456789abcdef0").await?;
+    let nobody = [("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:1")];
+    let served = Served::start(&place, "foreign-one", "imds,kubernetes", &nobody).await?;
+    ensure!(served.client.probe().await?, "not ready");
+    let info = served.info().await?;
+    ensure!(info.accessible_topology.is_none() && info.node_id.contains("foreign-one"), "{info:?}");
+    let output = served.process.output()?;
+    ensure!(output.contains("no EC2 instance") && output.contains("mi-0123456789abcdef0"), "{output}");
+    stopped(served.process).await?;
+    place.finish(&["foreign-one"], &[]).await
+}
+
+/// A machine that its Node does not show as an instance, and whose metadata service comes only now, ends with 1, so that it is started anew
+/// as that instance's node.
+///
+/// Rule: runtime.md R-18 (ours)
+#[tokio::test]
+async fn a_machine_that_is_an_instance_after_all_is_started_anew() -> anyhow::Result<()> {
+    let place = Place::new("late").await?;
+    place.node("late-one", "k3s://late-one").await?;
+    let address = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    let endpoint = format!("http://{address}");
+    let away = [("AWS_EC2_METADATA_SERVICE_ENDPOINT", endpoint.as_str())];
+    let mut served = Served::start(&place, "late-one", "imds,kubernetes", &away).await?;
+    ensure!(served.info().await?.accessible_topology.is_none(), "{:?}", served.info().await?);
+    let mut config = ServerConfig::new(place.dir.path().join("late"));
+    config.imds_listen = address;
+    let comes = Server::start(config).await.context("start the metadata service")?;
+    let status = served.process.wait(BOUND).await?;
+    let output = served.process.output()?;
+    ensure!(
+        status.code() == Some(1) && output.contains("is the EC2 instance") && output.contains("after all"),
+        "{status:?}\n{output}"
+    );
+    comes.shutdown().await?;
+    place.finish(&["late-one"], &[]).await
+}

@@ -1,0 +1,577 @@
+//! Nothing secret is written (`decisions.md` D-41): canaries stand wherever the driver is given a secret, everything that it can be
+//! told to say is switched on, and whatever it wrote or answered is searched.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use csi_proto::csi;
+use csi_proto::modify::ModifyVolumePropertiesRequest;
+use csi_proto::modify::modify_client::ModifyClient;
+use ebs_testkit::collector::Collector;
+use ebs_testkit::csi_client::{Access, GIB, new_volume};
+use ebs_testkit::world::{World, WorldBuilder, with_mounts};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
+
+/// Part of each secret; nothing else holds it.
+const CANARY: &str = "cAnArY";
+
+/// What stands in requests that are signed, besides canaries.
+const PROOFS: [&str; 5] = ["AWS4-HMAC-SHA256", "Signature=", "ecurity-Token", "WebIdentityToken=", "SecretAccessKey"];
+
+const BOUND: Duration = Duration::from_secs(120);
+
+fn canary(kind: &str) -> String {
+    format!("{CANARY}-{kind}")
+}
+
+fn secrets() -> HashMap<String, String> {
+    [("key", "csi-key"), ("password", "csi-password")].map(|(key, kind)| (key.to_owned(), canary(kind))).into()
+}
+
+/// A driver that says all that it can be made to say.
+fn talkative(mode: &str, collector: &Collector) -> WorldBuilder {
+    let mut world = World::builder(DRIVER).mode(mode);
+    for arg in ["--v=9", "--enable-otel-tracing", "--http-endpoint=127.0.0.1:0"] {
+        world = world.arg(arg);
+    }
+    if mode != "node" {
+        world = world.arg("--aws-sdk-debug-log");
+    }
+    world
+        .env("RUST_LOG", "trace")
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", &format!("http://{}", collector.address))
+        .env("OTEL_EXPORTER_OTLP_HEADERS", &format!("authorization=Bearer {}", canary("otlp-header")))
+        .env("OTEL_BSP_SCHEDULE_DELAY", "50")
+}
+
+/// With keys in the environment.
+fn with_keys(world: WorldBuilder) -> WorldBuilder {
+    world
+        .env("AWS_ACCESS_KEY_ID", &format!("AKIA{CANARY}0000000000"))
+        .env("AWS_SECRET_ACCESS_KEY", &canary("secret-key"))
+        .env("AWS_SESSION_TOKEN", &canary("session-token"))
+}
+
+fn without_keys(world: WorldBuilder) -> WorldBuilder {
+    world.without_env("AWS_ACCESS_KEY_ID").without_env("AWS_SECRET_ACCESS_KEY")
+}
+
+/// All that the driver has written or answered.
+#[derive(Default)]
+struct Said(Vec<(String, String)>);
+
+impl Said {
+    fn add(&mut self, what: &str, text: impl Into<String>) {
+        self.0.push((what.to_owned(), text.into()));
+    }
+
+    /// An answer, with the text and details of a status.
+    fn answer<T: Debug>(&mut self, rpc: &str, answer: Result<T, tonic::Status>) -> Option<T> {
+        self.add(rpc, format!("{answer:?}"));
+        answer.ok()
+    }
+
+    /// The log, the pages and the files of the driver, and what the collector took.
+    async fn add_all_of(&mut self, world: &World, collector: &Collector) -> anyhow::Result<()> {
+        let log = std::fs::read_to_string(&world.driver_spec().log)?;
+        if let Some(address) = pages(&log) {
+            for page in ["/metrics", "/healthz", "/readyz"] {
+                self.add(page, get(&address, page).await?);
+            }
+        }
+        self.add("the log", log);
+        self.add("the collector", without_headers(collector)?);
+        self.add_files(&world.dir().join("csi"))
+    }
+
+    fn add_files(&mut self, dir: &Path) -> anyhow::Result<()> {
+        for entry in std::fs::read_dir(dir)? {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            self.add("a name", entry.path().display().to_string());
+            if kind.is_dir() {
+                self.add_files(&entry.path())?;
+            } else if kind.is_file() {
+                self.add(&entry.path().display().to_string(), String::from_utf8_lossy(&std::fs::read(entry.path())?));
+            }
+        }
+        Ok(())
+    }
+
+    fn holds_no_secret(&self) -> anyhow::Result<()> {
+        for (what, text) in &self.0 {
+            for secret in PROOFS.into_iter().chain([CANARY]) {
+                let line = text.lines().find(|line| line.contains(secret));
+                ensure!(line.is_none(), "{secret} is in {what}: {line:?}");
+            }
+        }
+        Ok(())
+    }
+
+    /// The canaries would have been found: everything is switched on.
+    fn log_is_complete(&self, words: &[&str]) -> anyhow::Result<()> {
+        let log: String = self.0.iter().filter(|(what, _)| what == "the log").map(|(_, text)| text.as_str()).collect();
+        for word in words {
+            ensure!(log.contains(word), "{word} is not in the log:\n{log}");
+        }
+        Ok(())
+    }
+}
+
+/// What the collector was told of spans: the header is for it.
+fn without_headers(collector: &Collector) -> anyhow::Result<String> {
+    let messages = collector.messages()?;
+    ensure!(
+        messages
+            .iter()
+            .all(|message| message.headers["authorization"] == [format!("Bearer {}", canary("otlp-header"))]),
+        "the header is in use: {messages:?}"
+    );
+    Ok(messages.iter().map(|message| format!("{:?}{:?}", message.resource, message.spans)).collect())
+}
+
+fn pages(log: &str) -> Option<String> {
+    let line = log.lines().rfind(|line| line.contains("serving /metrics"))?;
+    line.split("address=").nth(1)?.split_whitespace().next().map(|address| address.trim_matches('"').to_owned())
+}
+
+async fn get(address: &str, path: &str) -> anyhow::Result<String> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: driver\r\nConnection: close\r\n\r\n").as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
+}
+
+/// An HTTP server of this process that answers by method and path, and keeps what it was asked.
+struct Answers {
+    address: String,
+    asked: Arc<Mutex<Vec<String>>>,
+    _serving: JoinSet<()>,
+}
+
+impl Answers {
+    async fn start(answer: fn(&str) -> Option<String>) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?.to_string();
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let mut serving = JoinSet::new();
+        let kept = Arc::clone(&asked);
+        serving.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let kept = Arc::clone(&kept);
+                connections.spawn(async move { drop(one(stream, answer, &kept).await) });
+            }
+        });
+        Ok(Self { address, asked, _serving: serving })
+    }
+
+    /// That text came in a request.
+    async fn was_shown(&self, text: &str) -> anyhow::Result<()> {
+        let mut tick = tokio::time::interval(Duration::from_millis(20));
+        let seen = async {
+            while !self.asked.lock().expect("no test panics here").iter().any(|request| request.contains(text)) {
+                tick.tick().await;
+            }
+        };
+        tokio::time::timeout(BOUND, seen).await.with_context(|| format!("{text} was never used: {:?}", self.asked))
+    }
+}
+
+/// One request of a connection, which then ends.
+async fn one(
+    mut stream: TcpStream,
+    answer: fn(&str) -> Option<String>,
+    kept: &Mutex<Vec<String>>,
+) -> std::io::Result<()> {
+    let mut bytes = Vec::new();
+    let whole = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let (head, body) = text.split_once("\r\n\r\n")?;
+        let length = head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+        (body.len() >= length.unwrap_or(0)).then_some(text)
+    };
+    let request = loop {
+        if let Some(request) = whole(&bytes) {
+            break request;
+        }
+        if stream.read_buf(&mut bytes).await? == 0 {
+            return Ok(());
+        }
+    };
+    let line = request.lines().next().unwrap_or_default().to_owned();
+    kept.lock().expect("no test panics here").push(request);
+    let (status, body) = answer(&line).map_or(("404 Not Found", String::new()), |body| ("200 OK", body));
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Length: {}\r\nx-aws-ec2-metadata-token-ttl-seconds: 300\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(format!("{head}{body}").as_bytes()).await
+}
+
+/// Every RPC with secrets, on a volume that lives its life, and a few that are refused.
+async fn all_rpcs(world: &World, said: &mut Said) -> anyhow::Result<()> {
+    let access = Access::Mount("ext4".to_owned());
+    let (mut controller, node) = (world.client().controller(), world.client().node());
+    for wrong in ["secretToken", "password"] {
+        let mut request = new_volume("pvc-wrong", 1, &access);
+        request.parameters.insert(wrong.to_owned(), canary("parameter"));
+        request.secrets = secrets();
+        said.answer("CreateVolume", controller.create_volume(request).await);
+    }
+    let request = csi::CreateVolumeRequest { secrets: secrets(), ..new_volume("pvc-1", 1, &access) };
+    let volume = said.answer("CreateVolume", controller.create_volume(request).await).context("a volume")?;
+    let mut volume = volume.into_inner().volume.context("a volume")?;
+    volume.volume_context.insert("apiToken".to_owned(), canary("context"));
+    let id = volume.volume_id.clone();
+    let mut on_node = world.on_node(volume, &access).await?;
+    let request = csi::ValidateVolumeCapabilitiesRequest {
+        volume_id: id.clone(),
+        volume_capabilities: vec![access.capability()],
+        secrets: secrets(),
+        ..Default::default()
+    };
+    said.answer("Validate", controller.validate_volume_capabilities(request).await);
+    let request = csi::ControllerPublishVolumeRequest { secrets: secrets(), ..on_node.attach_request() };
+    let published = said.answer("ControllerPublish", controller.controller_publish_volume(request).await);
+    on_node.publish_context = published.context("attached")?.into_inner().publish_context;
+    said.answer("NodeStage", stage(&node, &on_node, "ext2").await);
+    said.answer("NodeStage", stage(&node, &on_node, "ext4").await).context("staged")?;
+    let request = csi::NodePublishVolumeRequest { secrets: secrets(), ..on_node.publish_request() };
+    said.answer("NodePublish", node.clone().node_publish_volume(request).await).context("published")?;
+    let request = csi::ControllerExpandVolumeRequest {
+        volume_id: id.clone(),
+        capacity_range: Some(csi::CapacityRange { required_bytes: 2 * GIB, limit_bytes: 0 }),
+        secrets: secrets(),
+        ..Default::default()
+    };
+    said.answer("ControllerExpand", controller.controller_expand_volume(request).await);
+    let request = csi::NodeExpandVolumeRequest {
+        volume_id: id.clone(),
+        volume_path: on_node.target.display().to_string(),
+        staging_target_path: on_node.staging.display().to_string(),
+        secrets: secrets(),
+        ..Default::default()
+    };
+    said.answer("NodeExpand", node.clone().node_expand_volume(request).await);
+    snapshots_and_changes(world, &id, said).await?;
+    on_node.unpublish().await?;
+    on_node.unstage().await?;
+    let request = csi::ControllerUnpublishVolumeRequest {
+        volume_id: id.clone(),
+        node_id: on_node.node_id.clone(),
+        secrets: secrets(),
+    };
+    said.answer("ControllerUnpublish", controller.controller_unpublish_volume(request).await).context("detached")?;
+    let request = csi::DeleteVolumeRequest { volume_id: id, secrets: secrets() };
+    said.answer("DeleteVolume", controller.delete_volume(request).await).context("deleted")?;
+    Ok(())
+}
+
+type NodeClient = csi::node_client::NodeClient<tonic::transport::Channel>;
+
+async fn stage(
+    node: &NodeClient,
+    volume: &ebs_testkit::on_node::VolumeOnNode,
+    fs_type: &str,
+) -> Result<tonic::Response<csi::NodeStageVolumeResponse>, tonic::Status> {
+    let capability = Access::Mount(fs_type.to_owned()).capability();
+    let request = csi::NodeStageVolumeRequest {
+        secrets: secrets(),
+        volume_capability: Some(capability),
+        ..volume.stage_request()
+    };
+    // The first asks for what cannot be: a path that is none.
+    let request = match fs_type {
+        "ext2" => csi::NodeStageVolumeRequest { staging_target_path: "nowhere".to_owned(), ..request },
+        _ => request,
+    };
+    node.clone().node_stage_volume(request).await
+}
+
+async fn snapshots_and_changes(world: &World, volume: &str, said: &mut Said) -> anyhow::Result<()> {
+    let mut controller = world.client().controller();
+    let request = csi::CreateSnapshotRequest {
+        source_volume_id: volume.to_owned(),
+        name: "snapshot-1".to_owned(),
+        secrets: secrets(),
+        ..Default::default()
+    };
+    let snapshot = said.answer("CreateSnapshot", controller.create_snapshot(request).await).context("a snapshot")?;
+    let snapshot_id = snapshot.into_inner().snapshot.context("a snapshot")?.snapshot_id;
+    let request = csi::ListSnapshotsRequest { secrets: secrets(), ..Default::default() };
+    said.answer("ListSnapshots", controller.list_snapshots(request).await);
+    let request =
+        csi::GetSnapshotRequest { snapshot_id: snapshot_id.clone(), secrets: secrets(), ..Default::default() };
+    said.answer("GetSnapshot", controller.get_snapshot(request).await);
+    let request = csi::ControllerModifyVolumeRequest {
+        volume_id: volume.to_owned(),
+        secrets: secrets(),
+        mutable_parameters: [("iops".to_owned(), "4000".to_owned()), ("privateKey".to_owned(), canary("mutable"))]
+            .into(),
+        ..Default::default()
+    };
+    said.answer("ControllerModify", controller.controller_modify_volume(request).await);
+    let socket = world.socket().to_owned();
+    let connector = tower::service_fn(move |_: tonic::transport::Uri| {
+        let socket = socket.clone();
+        async move { tokio::net::UnixStream::connect(socket).await.map(hyper_util::rt::TokioIo::new) }
+    });
+    let endpoint = tonic::transport::Endpoint::from_static("http://csi.invalid").timeout(BOUND);
+    let mut modify = ModifyClient::new(endpoint.connect_with_connector_lazy(connector));
+    let request = ModifyVolumePropertiesRequest {
+        name: volume.to_owned(),
+        parameters: [("token".to_owned(), canary("modify"))].into(),
+        ..Default::default()
+    };
+    said.answer("ModifyVolumeProperties", modify.modify_volume_properties(request).await);
+    world.control().refuse_all("UnauthorizedOperation", 403).await?;
+    let request = csi::DeleteSnapshotRequest { snapshot_id: snapshot_id.clone(), secrets: secrets() };
+    said.answer("DeleteSnapshot", controller.delete_snapshot(request.clone()).await);
+    world.control().no_faults().await?;
+    said.answer("DeleteSnapshot", controller.delete_snapshot(request).await).context("deleted")?;
+    Ok(())
+}
+
+/// With everything switched on that makes the driver talk, nothing of CSI secrets, of AWS credentials in the environment or of
+/// what stands in suspect fields is in its log, its pages, its traces, its answers or its files.
+///
+/// Rule: D-41
+#[test]
+fn nothing_secret_of_requests_and_of_the_environment_is_written() {
+    with_mounts(|| async {
+        let dir = tempfile::tempdir()?;
+        let collector = Collector::start(dir.path(), &[]).await?;
+        let kubeconfig = dir.path().join("kubeconfig");
+        std::fs::write(&kubeconfig, kubeconfig_with_token())?;
+        let world = with_keys(talkative("all", &collector))
+            .loop_devices()
+            .arg(&format!("--kubeconfig={}", kubeconfig.display()))
+            .start()
+            .await?;
+        let mut said = Said::default();
+        all_rpcs(&world, &mut said).await?;
+        collector.span("csi.v1.Controller/DeleteVolume", ("rpc.grpc.status_code", "0")).await?;
+        said.add_all_of(&world, &collector).await?;
+        said.holds_no_secret()?;
+        said.log_is_complete(&["request to AWS", "Action=CreateVolume", "asked a device what it is", "reply of AWS"])?;
+        world.finish().await
+    });
+}
+
+fn kubeconfig_with_token() -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{{name: c, cluster: {{server: 'http://127.0.0.1:1'}}}}]\n\
+         contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\nusers: [{{name: u, user: {{token: {}}}}}]\n",
+        canary("kubeconfig")
+    )
+}
+
+/// A few calls with credentials from somewhere else, some of them refused.
+async fn a_few_calls(world: &World, said: &mut Said) -> anyhow::Result<()> {
+    let request = csi::CreateVolumeRequest { secrets: secrets(), ..new_volume("pvc-1", 1, &Access::Block) };
+    let volume = said.answer("CreateVolume", world.client().create_volume(request).await).context("a volume")?;
+    world.control().refuse_all("AuthFailure", 401).await?;
+    said.answer("DeleteVolume", world.client().delete_volume(&volume.volume_id).await);
+    world.control().no_faults().await?;
+    said.answer("DeleteVolume", world.client().delete_volume(&volume.volume_id).await).context("deleted")
+}
+
+/// STS's answer to a web identity token.
+fn sts(line: &str) -> Option<String> {
+    line.starts_with("POST / ").then(|| {
+        format!(
+            "<AssumeRoleWithWebIdentityResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\">\
+             <AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>ASIA{CANARY}00000000000</AccessKeyId>\
+             <SecretAccessKey>{0}-secret</SecretAccessKey><SessionToken>{0}-session</SessionToken>\
+             <Expiration>2099-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleWithWebIdentityResult>\
+             </AssumeRoleWithWebIdentityResponse>",
+            canary("sts")
+        )
+    })
+}
+
+fn credentials(kind: &str) -> String {
+    format!(
+        "{{\"Code\":\"Success\",\"Type\":\"AWS-HMAC\",\"LastUpdated\":\"2020-01-01T00:00:00Z\",\
+         \"AccessKeyId\":\"ASIA{CANARY}00000000000\",\"SecretAccessKey\":\"{0}-secret\",\"Token\":\"{0}-session\",\
+         \"Expiration\":\"2099-01-01T00:00:00Z\"}}",
+        canary(kind)
+    )
+}
+
+fn container(line: &str) -> Option<String> {
+    line.starts_with("GET /credentials ").then(|| credentials("container"))
+}
+
+fn imds(line: &str) -> Option<String> {
+    let path = line.split(' ').nth(1)?;
+    match path {
+        "/latest/api/token" => Some(canary("imds-token")),
+        "/latest/dynamic/instance-identity/document" => Some(
+            "{\"instanceId\":\"i-0123456789abcdef0\",\"instanceType\":\"m5.large\",\"region\":\"us-west-2\",\
+             \"availabilityZone\":\"us-west-2a\"}"
+                .to_owned(),
+        ),
+        "/latest/meta-data/network/interfaces/macs" => Some("0e:49:61:0f:c3:11/".to_owned()),
+        "/latest/meta-data/block-device-mapping" => Some("ami\nroot".to_owned()),
+        "/latest/meta-data/iam/security-credentials/" => Some("role".to_owned()),
+        "/latest/meta-data/iam/security-credentials/role" => Some(credentials("imds")),
+        _ => None,
+    }
+}
+
+/// Nothing of web identity tokens, of STS's answers, of the credentials of containers and instances or of the tokens that these are
+/// asked with is written.
+///
+/// Rule: see `nothing_secret_of_requests_and_of_the_environment_is_written`
+#[tokio::test]
+async fn nothing_secret_of_other_sources_of_credentials_is_written() -> anyhow::Result<()> {
+    let dir = tempfile::tempdir()?;
+    let token = dir.path().join("token");
+    std::fs::write(&token, canary("web-identity"))?;
+    let token = token.display().to_string();
+    let (sts, container, imds) =
+        (Answers::start(sts).await?, Answers::start(container).await?, Answers::start(imds).await?);
+    let imds_url = format!("http://{}", imds.address);
+    let (sts_url, container_url) =
+        (format!("http://{}", sts.address), format!("http://{}/credentials", container.address));
+    let authorization = canary("container-token");
+    let web_identity: &[(&str, &str)] = &[
+        ("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/driver"),
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", &token),
+        ("AWS_ENDPOINT_URL_STS", &sts_url),
+    ];
+    let pod_identity: &[(&str, &str)] = &[
+        ("AWS_CONTAINER_CREDENTIALS_FULL_URI", &container_url),
+        ("AWS_CONTAINER_AUTHORIZATION_TOKEN", &authorization),
+    ];
+    let instance_role: &[(&str, &str)] = &[("AWS_EC2_METADATA_SERVICE_ENDPOINT", &imds_url)];
+    for (variables, server, shown) in [
+        (web_identity, &sts, "web-identity"),
+        (pod_identity, &container, "container-token"),
+        (instance_role, &imds, "imds-token"),
+    ] {
+        let own = dir.path().join(shown);
+        std::fs::create_dir(&own)?;
+        let collector = Collector::start(&own, &[]).await?;
+        let mut world = without_keys(talkative("controller", &collector));
+        for (name, value) in variables {
+            world = world.env(name, value);
+        }
+        let world = world.start().await?;
+        let mut said = Said::default();
+        a_few_calls(&world, &mut said).await?;
+        server.was_shown(&canary(shown)).await?;
+        collector.span("csi.v1.Controller/CreateVolume", ("rpc.grpc.status_code", "0")).await?;
+        said.add_all_of(&world, &collector).await?;
+        said.holds_no_secret()?;
+        said.log_is_complete(&["request to AWS"])?;
+        world.finish().await?;
+    }
+    Ok(())
+}
+
+/// What gives no credentials and says so in a way that holds some; as a proxy it is plainly none. What EC2 answers is no secret.
+fn garbage(line: &str) -> Option<String> {
+    if line.contains("ec2.test.invalid") {
+        return Some("<html>no</html>".to_owned());
+    }
+    Some(format!("<Error><Code>Garbage</Code><Message>{}</Message></Error>", canary("garbage")))
+}
+
+/// Sources of credentials that answer nonsense and a proxy with a password are no way out for a secret either.
+///
+/// Rule: see `nothing_secret_of_requests_and_of_the_environment_is_written`
+#[tokio::test]
+async fn nothing_secret_is_written_when_credentials_or_the_way_to_ec2_fail() -> anyhow::Result<()> {
+    let dir = tempfile::tempdir()?;
+    let token = dir.path().join("token");
+    std::fs::write(&token, canary("web-identity"))?;
+    let garbage = Answers::start(garbage).await?;
+    let (url, token) = (format!("http://{}", garbage.address), token.display().to_string());
+    let full_uri = format!("{url}/credentials");
+    let proxy = format!("http://user:{}@{}", canary("proxy"), garbage.address);
+    let authorization = canary("container-token");
+    let cases: [&[(&str, &str)]; 4] = [
+        &[
+            ("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/driver"),
+            ("AWS_WEB_IDENTITY_TOKEN_FILE", &token),
+            ("AWS_ENDPOINT_URL_STS", &url),
+        ],
+        &[("AWS_CONTAINER_CREDENTIALS_FULL_URI", &full_uri), ("AWS_CONTAINER_AUTHORIZATION_TOKEN", &authorization)],
+        &[
+            ("HTTP_PROXY", &proxy),
+            ("AWS_EC2_ENDPOINT", "http://ec2.test.invalid"),
+            ("AWS_ACCESS_KEY_ID", "AKIAcAnArY0000000000"),
+            ("AWS_SECRET_ACCESS_KEY", &authorization),
+        ],
+        &[
+            ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:1/credentials"),
+            ("AWS_CONTAINER_AUTHORIZATION_TOKEN", "cAnArY\n"),
+        ],
+    ];
+    for (case, variables) in cases.into_iter().enumerate() {
+        let own = dir.path().join(case.to_string());
+        std::fs::create_dir(&own)?;
+        let collector = Collector::start(&own, &[]).await?;
+        let mut world = talkative("controller", &collector);
+        if !variables.iter().any(|(name, _)| *name == "AWS_ACCESS_KEY_ID") {
+            world = without_keys(world);
+        }
+        for (name, value) in variables {
+            world = world.env(name, value);
+        }
+        let mut world = world
+            .env("AWS_REGION", "us-west-2")
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            .start_without_driver()
+            .await?;
+        world.spawn_driver()?;
+        let failed = "not ready: the health check failed";
+        world.until_logged(failed, |log| log.contains(failed)).await?;
+        let mut said = Said::default();
+        let volume = csi::CreateVolumeRequest { secrets: secrets(), ..new_volume("pvc-1", 1, &Access::Block) };
+        let request = ebs_testkit::csi_client::CsiClient::within(volume, Duration::from_secs(20));
+        said.answer("CreateVolume", world.client().controller().create_volume(request).await);
+        said.add_all_of(&world, &collector).await?;
+        world.stop_driver().await?;
+        said.add("the log", std::fs::read_to_string(&world.driver_spec().log)?);
+        said.holds_no_secret().with_context(|| format!("case {case}"))?;
+        world.finish().await?;
+    }
+    garbage.was_shown("ec2.test.invalid").await?;
+    garbage.was_shown(&canary("container-token")).await?;
+    garbage.was_shown(&canary("web-identity")).await
+}
+
+/// An endpoint with a password is refused without repeating it.
+///
+/// Rule: see `crates/ebs-aws/src/endpoint.rs::an_endpoint_that_is_no_url_is_refused_naming_its_variable`
+#[tokio::test]
+async fn an_endpoint_with_a_password_is_refused_without_repeating_it() -> anyhow::Result<()> {
+    let variables = ["AWS_EC2_ENDPOINT", "AWS_ENDPOINT_URL_EC2", "AWS_ENDPOINT_URL", "AWS_SAGEMAKER_ENDPOINT"];
+    for variable in variables {
+        let url = format!("http://user:{}@127.0.0.1:1", canary("endpoint"));
+        let mut world = World::builder(DRIVER).mode("controller").arg("--v=9").env("RUST_LOG", "trace");
+        for other in variables.into_iter().filter(|other| *other != variable) {
+            world = world.without_env(other);
+        }
+        let mut world = world.env(variable, &url).start_without_driver().await?;
+        world.spawn_driver()?;
+        let (code, output) = world.driver_ended(BOUND).await?;
+        ensure!(!output.contains(CANARY), "{variable}: {output}");
+        ensure!(code == Some(2) && output.contains(variable), "{variable}: {code:?}: {output}");
+        world.finish().await?;
+    }
+    Ok(())
+}

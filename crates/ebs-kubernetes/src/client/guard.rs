@@ -1,0 +1,207 @@
+//! What stands before every call: its token, its turn, and an end to its waiting.
+
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, HeaderMap, HeaderValue, RETRY_AFTER};
+use http::{Request, Response, StatusCode};
+use http_body::{Frame, SizeHint};
+use tokio::time::{Instant, Sleep};
+use tower::{BoxError, Layer, Service};
+
+use super::pace::{Pace, Silence};
+
+/// How long an answer may take to begin. The API server itself gives a call 60 s, most are answered in milliseconds.
+const ANSWER_BOUND: Duration = Duration::from_secs(30);
+/// How long the parts of an answer may be apart.
+const BODY_BOUND: Duration = Duration::from_secs(30);
+/// How long a watch may be silent: the server sends a bookmark every minute or so.
+const WATCH_BOUND: Duration = Duration::from_secs(150);
+
+/// A failure that this side has found.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum GuardError {
+    #[error("the API server has not begun to answer within {ANSWER_BOUND:?}")]
+    NoAnswer,
+    #[error("the API server has sent nothing for {0:?} in the middle of an answer")]
+    Silent(Duration),
+    #[error("cannot read the token {path}")]
+    Token {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// A file with a token that others replace.
+#[derive(Debug, Clone)]
+pub(super) struct TokenFile {
+    path: PathBuf,
+    /// For the moment in which there is none, or half of one.
+    last: Arc<Mutex<Option<HeaderValue>>>,
+}
+
+impl TokenFile {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path, last: Arc::default() }
+    }
+
+    /// The header with the token that the file has now. A kilobyte of memory that the kubelet has written: it is read without
+    /// leaving the thread.
+    fn header(&self) -> Result<HeaderValue, GuardError> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = std::fs::read_to_string(&self.path).and_then(|token| {
+            let token = token.trim();
+            let value = HeaderValue::from_str(&format!("Bearer {token}")).ok().filter(|_| !token.is_empty());
+            value.ok_or_else(|| std::io::Error::other("it holds no token"))
+        });
+        match (fresh, last.as_ref()) {
+            (Ok(mut value), _) => {
+                value.set_sensitive(true);
+                *last = Some(value.clone());
+                Ok(value)
+            }
+            (Err(_), Some(value)) => Ok(value.clone()),
+            (Err(source), None) => Err(GuardError::Token { path: self.path.clone(), source }),
+        }
+    }
+}
+
+/// Puts a [`Guard`] before a service.
+#[derive(Debug, Clone)]
+pub(super) struct GuardLayer {
+    pub(super) token: Option<TokenFile>,
+}
+
+impl<S> Layer<S> for GuardLayer {
+    type Service = Guard<S>;
+
+    fn layer(&self, inner: S) -> Guard<S> {
+        Guard { inner, token: self.token.clone(), pace: Pace::new(), turn: Turn::None }
+    }
+}
+
+/// A service whose calls take turns. Being ready means that it is the next call's turn.
+pub(super) struct Guard<S> {
+    inner: S,
+    token: Option<TokenFile>,
+    pace: Pace,
+    turn: Turn,
+}
+
+/// Whose turn it is.
+enum Turn {
+    None,
+    Waits(Pin<Box<Sleep>>),
+    Next,
+}
+
+impl<S, B> Service<Request<kube::client::Body>> for Guard<S>
+where
+    S: Service<Request<kube::client::Body>, Response = Response<B>>,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<BoundedBody<B>>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        loop {
+            match &mut self.turn {
+                Turn::Next => break,
+                Turn::Waits(sleep) => {
+                    ready!(sleep.as_mut().poll(context));
+                    self.turn = Turn::None;
+                }
+                Turn::None => {
+                    self.turn = match self.pace.take() {
+                        Ok(()) => Turn::Next,
+                        Err(wait) => Turn::Waits(Box::pin(tokio::time::sleep(wait))),
+                    };
+                }
+            }
+        }
+        self.inner.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, mut request: Request<kube::client::Body>) -> Self::Future {
+        self.turn = Turn::None;
+        let header = self.token.as_ref().map(TokenFile::header).transpose();
+        let is_watch = request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"));
+        let body_bound = if is_watch { WATCH_BOUND } else { BODY_BOUND };
+        let silence = self.pace.silence();
+        match header {
+            Ok(None) => {}
+            Ok(Some(header)) => drop(request.headers_mut().insert(AUTHORIZATION, header)),
+            Err(error) => return Box::pin(std::future::ready(Err(error.into()))),
+        }
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let answer = tokio::time::timeout(ANSWER_BOUND, answer).await;
+            let answer = answer.map_err(|_| GuardError::NoAnswer)?.map_err(Into::into)?;
+            heed(answer.status(), answer.headers(), &silence);
+            Ok(answer.map(|body| BoundedBody::new(body, body_bound)))
+        })
+    }
+}
+
+/// A server that is busy says for how long.
+fn heed(status: StatusCode, headers: &HeaderMap, silence: &Silence) {
+    if status != StatusCode::TOO_MANY_REQUESTS && status != StatusCode::SERVICE_UNAVAILABLE {
+        return;
+    }
+    let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    if let Some(seconds) = seconds {
+        silence.ask(Duration::from_secs(seconds));
+    }
+}
+
+/// The body of an answer, which ends with an error when nothing comes for too long.
+pub(super) struct BoundedBody<B> {
+    inner: B,
+    bound: Duration,
+    end: Pin<Box<Sleep>>,
+}
+
+impl<B> BoundedBody<B> {
+    fn new(inner: B, bound: Duration) -> Self {
+        Self { inner, bound, end: Box::pin(tokio::time::sleep(bound)) }
+    }
+}
+
+impl<B> http_body::Body for BoundedBody<B>
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(context) {
+            let next = Instant::now() + self.bound;
+            self.end.as_mut().reset(next);
+            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+        }
+        ready!(self.end.as_mut().poll(context));
+        Poll::Ready(Some(Err(GuardError::Silent(self.bound).into())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! What a node's labels should say; pure.
+
+use std::collections::HashSet;
+
+use ebs_ec2::Instance;
+use ebs_types::VolumeId;
+
+/// The values of a node's two labels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Values {
+    pub(super) interfaces: String,
+    pub(super) volumes: String,
+}
+
+/// What EC2 says of an instance, as far as it is counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Described {
+    interfaces: u32,
+    /// Volumes besides the root.
+    volumes: Vec<VolumeId>,
+}
+
+impl Described {
+    /// `None` for an instance that has ended or is about to: it has nothing that a node could use.
+    pub(super) fn of(instance: &Instance) -> Option<Self> {
+        if matches!(instance.state.as_str(), "shutting-down" | "terminated") {
+            return None;
+        }
+        let volumes: Vec<VolumeId> = instance
+            .devices
+            .iter()
+            .filter(|device| instance.root_device.as_ref() != Some(&device.device))
+            .filter_map(|device| device.volume.clone())
+            .collect();
+        Some(Self { interfaces: instance.network_interfaces.max(1), volumes })
+    }
+
+    /// The labels, given the volumes that Kubernetes has as PersistentVolumes: those are the driver's to attach and detach.
+    pub(super) fn values(&self, persistent: &HashSet<VolumeId>) -> Values {
+        let others = self.volumes.iter().filter(|volume| !persistent.contains(*volume)).count();
+        Values { interfaces: self.interfaces.to_string(), volumes: others.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebs_ec2::BlockDevice;
+    use ebs_types::{DeviceName, InstanceId};
+
+    use super::*;
+
+    fn volume(id: &str) -> VolumeId {
+        VolumeId::parse(id).unwrap()
+    }
+
+    fn instance(root: Option<&str>, devices: &[(&str, Option<&str>)]) -> Instance {
+        let name = |name: &str| DeviceName::new(name);
+        Instance {
+            id: InstanceId::parse("i-0abc").unwrap(),
+            state: "running".to_owned(),
+            instance_type: "m5.large".to_owned(),
+            zone: None,
+            root_device: root.map(name),
+            devices: devices
+                .iter()
+                .map(|(device, id)| BlockDevice {
+                    device: name(device),
+                    volume: id.map(volume),
+                    state: None,
+                    card: None,
+                    attach_time: None,
+                })
+                .collect(),
+            network_interfaces: 3,
+        }
+    }
+
+    fn counted(instance: &Instance, persistent: &[&str]) -> Option<(String, String)> {
+        let values = Described::of(instance)?.values(&persistent.iter().map(|id| volume(id)).collect());
+        Some((values.interfaces, values.volumes))
+    }
+
+    /// A node's labels count its instance's network interfaces, and its volumes less the root and less those that are
+    /// PersistentVolumes.
+    ///
+    /// Rule: runtime.md 8
+    #[test]
+    fn volumes_besides_the_root_and_the_persistent_ones_are_counted() {
+        let devices = [
+            ("/dev/xvda", Some("vol-0a")),
+            ("/dev/sdb", Some("vol-0b")),
+            ("/dev/sdc", Some("vol-0c")),
+            ("/dev/sdd", None),
+        ];
+        let instance = instance(Some("/dev/xvda"), &devices);
+        let counted = |persistent: &[&str]| counted(&instance, persistent).unwrap();
+        assert_eq!(counted(&[]), ("3".to_owned(), "2".to_owned()));
+        assert_eq!(counted(&["vol-0b"]).1, "1");
+        assert_eq!(counted(&["vol-0b", "vol-0elsewhere"]).1, "1");
+    }
+
+    /// The count is never below 0: neither with a root in instance store nor when every volume, the root too, is a PersistentVolume.
+    ///
+    /// Rule: runtime.md R-6b
+    #[test]
+    fn the_count_is_never_below_0() {
+        let without_root = instance(None, &[("/dev/sdb", Some("vol-0b"))]);
+        assert_eq!(counted(&without_root, &["vol-0b"]).unwrap().1, "0");
+        let no_volumes = instance(Some("/dev/xvda"), &[]);
+        assert_eq!(counted(&no_volumes, &[]).unwrap().1, "0");
+        let all_persistent = instance(Some("/dev/xvda"), &[("/dev/xvda", Some("vol-0a"))]);
+        assert_eq!(counted(&all_persistent, &["vol-0a"]).unwrap().1, "0");
+    }
+
+    /// An instance that has ended, or is about to, has no count.
+    ///
+    /// Rule: runtime.md R-6a
+    #[test]
+    fn an_instance_that_has_ended_has_no_count() {
+        for state in ["shutting-down", "terminated"] {
+            let ended = Instance { state: state.to_owned(), ..instance(None, &[]) };
+            assert_eq!(counted(&ended, &[]), None, "{state}");
+        }
+        let stopped = Instance { state: "stopped".to_owned(), ..instance(None, &[]) };
+        assert!(counted(&stopped, &[]).is_some());
+    }
+}

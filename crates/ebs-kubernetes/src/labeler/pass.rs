@@ -1,0 +1,151 @@
+//! One pass over the nodes that are due: EC2 is asked for their instances, and labels that are wrong are written.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use ebs_calls::{RateLimited, pages};
+use ebs_ec2::{Ec2, Ec2Error, Instance, Instances, MAX_FILTER_VALUES};
+use ebs_types::InstanceId;
+use futures_util::StreamExt;
+use futures_util::stream;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use super::Labeler;
+use super::count::Described;
+use super::roster::{Change, Due};
+use crate::Failure;
+use crate::node_metadata::{LabelKeys, NodeView};
+
+/// So many Nodes are written to at once.
+const WRITERS: usize = 10;
+/// Bound of the question for one chunk of instances, with its wait for EC2's budget.
+const DESCRIBE_WITHIN: Duration = Duration::from_mins(1);
+
+/// Why instances could not be described.
+#[derive(Debug, thiserror::Error)]
+enum DescribeError {
+    #[error("DescribeInstances failed")]
+    Refused(#[source] Ec2Error),
+    #[error("DescribeInstances was not answered within {DESCRIBE_WITHIN:?}")]
+    NoAnswer,
+}
+
+/// What a pass came to, by nodes.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Passed {
+    pub(super) changed: usize,
+    pub(super) unchanged: usize,
+    /// EC2 knows no such instance, or it has ended.
+    pub(super) without_instance: usize,
+    pub(super) failed: usize,
+}
+
+impl<E: Ec2> Labeler<E> {
+    /// Looks at all nodes that are due. One that fails is in no other's way and comes again later.
+    pub(super) async fn pass(&self) -> Passed {
+        let mut passed = Passed::default();
+        let due = self.watched.roster().due();
+        for chunk in due.chunks(MAX_FILTER_VALUES) {
+            match describe(&self.ec2, chunk).await {
+                Ok(instances) => {
+                    let changes = self.wanted(chunk, &instances, &mut passed);
+                    self.write(changes, &mut passed).await;
+                }
+                Err(error) => {
+                    tracing::warn!(
+                        reason = chain(&error),
+                        nodes = chunk.len(),
+                        "EC2 could not be asked for the instances of nodes; again later"
+                    );
+                    passed.failed += chunk.len();
+                    let mut roster = self.watched.roster();
+                    chunk.iter().for_each(|due| roster.failed(&due.node));
+                }
+            }
+        }
+        passed
+    }
+
+    /// The labels that must change. The PersistentVolumes are looked at after EC2 has answered, so that no volume is attached
+    /// without being known.
+    fn wanted(&self, chunk: &[Due], instances: &HashMap<InstanceId, Instance>, passed: &mut Passed) -> Vec<Change> {
+        let mut roster = self.watched.roster();
+        let persistent = roster.persistent();
+        let mut changes = Vec::new();
+        for due in chunk {
+            let Some(described) = instances.get(&due.instance).and_then(Described::of) else {
+                tracing::debug!(node = due.node, instance = %due.instance, "EC2 has no such instance, or it has ended; its node is left as it is");
+                passed.without_instance += 1;
+                roster.failed(&due.node);
+                continue;
+            };
+            match roster.described(due, &described, &persistent) {
+                Some(change) => changes.push(change),
+                None => passed.unchanged += 1,
+            }
+        }
+        changes
+    }
+
+    async fn write(&self, changes: Vec<Change>, passed: &mut Passed) {
+        let keys = self.watched.roster().keys().clone();
+        let written = stream::iter(changes).map(|change| {
+            let (nodes, keys) = (self.nodes.clone(), keys.clone());
+            async move {
+                let result = patch(&nodes, &keys, &change).await;
+                (change, result)
+            }
+        });
+        let mut written = std::pin::pin!(written.buffer_unordered(WRITERS));
+        while let Some((change, result)) = written.next().await {
+            let mut roster = self.watched.roster();
+            match result {
+                Ok(()) => {
+                    tracing::debug!(node = change.node, values = ?change.values, "labelled");
+                    passed.changed += 1;
+                    roster.labelled(&change);
+                }
+                Err(failure) => {
+                    tracing::warn!(node = change.node, reason = %failure, "a node could not be labelled; again later");
+                    passed.failed += 1;
+                    roster.failed(&change.node);
+                }
+            }
+        }
+    }
+}
+
+async fn describe<E: Ec2>(
+    ec2: &std::sync::Arc<RateLimited<E>>,
+    chunk: &[Due],
+) -> Result<HashMap<InstanceId, Instance>, DescribeError> {
+    let ids: BTreeSet<&InstanceId> = chunk.iter().map(|due| &due.instance).collect();
+    let ids: Vec<InstanceId> = ids.into_iter().cloned().collect();
+    let handle = ec2.for_background_read();
+    let (handle, ids) = (&handle, ids.as_slice());
+    let all = pages::all(|page| async move { handle.describe_instances(ids, &page).await });
+    let listed = tokio::time::timeout(DESCRIBE_WITHIN, all).await.map_err(|_| DescribeError::NoAnswer)?;
+    let listed = listed.map_err(DescribeError::Refused)?;
+    Ok(listed.into_iter().map(|instance| (instance.id.clone(), instance)).collect())
+}
+
+/// Names the object it is meant for: one that has come since under the same name is not written to.
+async fn patch(nodes: &Api<NodeView>, keys: &LabelKeys, change: &Change) -> Result<(), Failure> {
+    let labels = json!({ &keys.interfaces: change.values.interfaces, &keys.volumes: change.values.volumes });
+    let patch = Patch::Merge(json!({ "metadata": { "uid": change.uid, "labels": labels } }));
+    nodes.patch(&change.node, &PatchParams::default(), &patch).await?;
+    Ok(())
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

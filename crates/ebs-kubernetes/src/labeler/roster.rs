@@ -1,0 +1,222 @@
+//! What the labeler keeps of the cluster: of each node its instance, its labels and when to look at it next; of each
+//! PersistentVolume its volume. Nothing else of the objects stays in memory.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+
+use ebs_types::{DriverName, InstanceId, VolumeId};
+use tokio::time::Instant;
+
+use super::Times;
+use super::count::{Described, Values};
+use super::view::VolumeView;
+use crate::node_metadata::{LabelKeys, NodeView, described_instance};
+
+/// A node whose instance EC2 describes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    uid: String,
+    instance: InstanceId,
+    /// The labels as they are now; a label that is not there has no value.
+    interfaces: Option<String>,
+    volumes: Option<String>,
+    due: Instant,
+    failures: u32,
+}
+
+/// A node that is to be looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Due {
+    pub(super) node: String,
+    pub(super) instance: InstanceId,
+}
+
+/// A change of a node's labels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) node: String,
+    /// Which object of that name: a node may be replaced by another of its name.
+    pub(super) uid: String,
+    pub(super) values: Values,
+}
+
+/// The labeler's picture of the cluster.
+#[derive(Debug)]
+pub(super) struct Roster {
+    driver: DriverName,
+    keys: LabelKeys,
+    times: Times,
+    nodes: BTreeMap<String, Entry>,
+    volumes: BTreeMap<String, VolumeId>,
+    /// Lists that have begun and not ended yet; what was known before counts until then.
+    new_nodes: Option<BTreeMap<String, Entry>>,
+    new_volumes: Option<BTreeMap<String, VolumeId>>,
+    nodes_are_known: bool,
+    volumes_are_known: bool,
+}
+
+impl Roster {
+    pub(super) fn new(driver: DriverName, times: Times) -> Self {
+        Self {
+            keys: LabelKeys::of(&driver),
+            driver,
+            times,
+            nodes: BTreeMap::new(),
+            volumes: BTreeMap::new(),
+            new_nodes: None,
+            new_volumes: None,
+            nodes_are_known: false,
+            volumes_are_known: false,
+        }
+    }
+
+    pub(super) fn keys(&self) -> &LabelKeys {
+        &self.keys
+    }
+
+    /// Both lists were read to their ends: before, a PersistentVolume could be missing and its volume be counted.
+    pub(super) fn is_complete(&self) -> bool {
+        self.nodes_are_known && self.volumes_are_known
+    }
+
+    pub(super) fn list_of_nodes_begins(&mut self) {
+        self.new_nodes = Some(BTreeMap::new());
+    }
+
+    pub(super) fn listed_node(&mut self, node: &NodeView) {
+        let entry = self.entry(node);
+        if let (Some(list), Some(entry)) = (&mut self.new_nodes, entry) {
+            list.insert(node.name().to_owned(), entry);
+        }
+    }
+
+    pub(super) fn list_of_nodes_ends(&mut self) {
+        self.nodes = self.new_nodes.take().unwrap_or_default();
+        self.nodes_are_known = true;
+    }
+
+    pub(super) fn changed_node(&mut self, node: &NodeView) {
+        match self.entry(node) {
+            Some(entry) => drop(self.nodes.insert(node.name().to_owned(), entry)),
+            None => drop(self.nodes.remove(node.name())),
+        }
+    }
+
+    pub(super) fn deleted_node(&mut self, node: &NodeView) {
+        self.nodes.remove(node.name());
+    }
+
+    pub(super) fn list_of_volumes_begins(&mut self) {
+        self.new_volumes = Some(BTreeMap::new());
+    }
+
+    pub(super) fn listed_volume(&mut self, volume: &VolumeView) {
+        let id = volume.ebs_volume(&self.driver);
+        if let (Some(list), Some(id)) = (&mut self.new_volumes, id) {
+            list.insert(volume.name().to_owned(), id);
+        }
+    }
+
+    pub(super) fn list_of_volumes_ends(&mut self) {
+        self.volumes = self.new_volumes.take().unwrap_or_default();
+        self.volumes_are_known = true;
+    }
+
+    pub(super) fn changed_volume(&mut self, volume: &VolumeView) {
+        match volume.ebs_volume(&self.driver) {
+            Some(id) => drop(self.volumes.insert(volume.name().to_owned(), id)),
+            None => drop(self.volumes.remove(volume.name())),
+        }
+    }
+
+    pub(super) fn deleted_volume(&mut self, volume: &VolumeView) {
+        self.volumes.remove(volume.name());
+    }
+
+    /// The entry of a node as it is now; `None` for nodes that EC2 does not describe. A new node, and one with a new instance, is
+    /// due at once; one whose labels somebody has changed, soon.
+    fn entry(&self, node: &NodeView) -> Option<Entry> {
+        let instance = described_instance(node)?;
+        let label = |key: &str| node.label(key).map(str::to_owned);
+        let uid = node.metadata.uid.clone().unwrap_or_default();
+        let (interfaces, volumes) = (label(&self.keys.interfaces), label(&self.keys.volumes));
+        let now = Instant::now();
+        let fresh =
+            |due, failures| Entry { uid: uid.clone(), instance: instance.clone(), interfaces, volumes, due, failures };
+        Some(match self.nodes.get(node.name()) {
+            Some(known) if known.uid == uid && known.instance == instance => {
+                let is_as_known =
+                    known.interfaces == label(&self.keys.interfaces) && known.volumes == label(&self.keys.volumes);
+                let due = if is_as_known { known.due } else { known.due.min(now + self.times.drift) };
+                fresh(due, known.failures)
+            }
+            _ => fresh(now, 0),
+        })
+    }
+
+    /// When the next node is due.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.nodes.values().map(|entry| entry.due).min()
+    }
+
+    /// The nodes that are due, and those that will be within a moment: they share calls.
+    pub(super) fn due(&self) -> Vec<Due> {
+        let until = Instant::now() + self.times.gather;
+        let due = self.nodes.iter().filter(|(_, entry)| entry.due <= until);
+        due.map(|(node, entry)| Due { node: node.clone(), instance: entry.instance.clone() }).collect()
+    }
+
+    /// What a node's labels should be changed to; `None` when they are right, or it is not the same node any more. Either way it
+    /// has been looked at.
+    pub(super) fn described(
+        &mut self,
+        due: &Due,
+        described: &Described,
+        persistent: &HashSet<VolumeId>,
+    ) -> Option<Change> {
+        let next = Instant::now() + self.times.refresh;
+        let entry = self.nodes.get_mut(&due.node).filter(|entry| entry.instance == due.instance)?;
+        let values = described.values(persistent);
+        if entry.interfaces.as_ref() == Some(&values.interfaces) && entry.volumes.as_ref() == Some(&values.volumes) {
+            (entry.due, entry.failures) = (next, 0);
+            return None;
+        }
+        Some(Change { node: due.node.clone(), uid: entry.uid.clone(), values })
+    }
+
+    /// The labels of a node are as wanted now.
+    pub(super) fn labelled(&mut self, change: &Change) {
+        let next = Instant::now() + self.times.refresh;
+        if let Some(entry) = self.nodes.get_mut(&change.node).filter(|entry| entry.uid == change.uid) {
+            entry.interfaces = Some(change.values.interfaces.clone());
+            entry.volumes = Some(change.values.volumes.clone());
+            (entry.due, entry.failures) = (next, 0);
+        }
+    }
+
+    /// A node could not be labelled: later again, each time after a longer pause.
+    pub(super) fn failed(&mut self, node: &str) {
+        let (first, longest) = (self.times.first_retry, self.times.refresh);
+        if let Some(entry) = self.nodes.get_mut(node) {
+            entry.due = Instant::now() + pause(first, longest, entry.failures);
+            entry.failures = entry.failures.saturating_add(1);
+        }
+    }
+
+    /// The volumes that are PersistentVolumes.
+    pub(super) fn persistent(&self) -> HashSet<VolumeId> {
+        self.volumes.values().cloned().collect()
+    }
+
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.nodes.len(), self.volumes.len())
+    }
+}
+
+fn pause(first: Duration, longest: Duration, failures: u32) -> Duration {
+    first.saturating_mul(2_u32.saturating_pow(failures.min(20))).min(longest)
+}
+
+#[cfg(test)]
+#[path = "roster_tests.rs"]
+mod tests;

@@ -1,0 +1,182 @@
+use serde_json::json;
+
+use super::*;
+
+const ENIS: &str = "ebs.csi.aws.com/enis-count";
+const VOLUMES: &str = "ebs.csi.aws.com/non-csi-ebs-volumes-count";
+
+fn roster() -> Roster {
+    Roster::new(DriverName::default(), Times::default())
+}
+
+fn node(name: &str, labels: &[(&str, &str)]) -> NodeView {
+    NodeView::with(name, &format!("aws:///us-west-2a/i-0{name}"), labels)
+}
+
+fn volume(name: &str, id: &str) -> VolumeView {
+    let spec = json!({ "csi": { "driver": "ebs.csi.aws.com", "volumeHandle": id } });
+    serde_json::from_value(json!({ "metadata": { "name": name }, "spec": spec })).unwrap()
+}
+
+fn listed(nodes: &[NodeView], volumes: &[VolumeView]) -> Roster {
+    let mut roster = roster();
+    roster.list_of_nodes_begins();
+    nodes.iter().for_each(|node| roster.listed_node(node));
+    roster.list_of_nodes_ends();
+    roster.list_of_volumes_begins();
+    volumes.iter().for_each(|volume| roster.listed_volume(volume));
+    roster.list_of_volumes_ends();
+    roster
+}
+
+fn due(roster: &Roster) -> Vec<String> {
+    roster.due().into_iter().map(|due| due.node).collect()
+}
+
+fn described(interfaces: u32, volumes: &[&str]) -> Described {
+    use ebs_ec2::{BlockDevice, Instance};
+    use ebs_types::DeviceName;
+    let device = |(index, id): (usize, &&str)| BlockDevice {
+        device: DeviceName::new(format!("/dev/xvdb{index}")),
+        volume: Some(VolumeId::parse(id).unwrap()),
+        state: None,
+        card: None,
+        attach_time: None,
+    };
+    let instance = Instance {
+        id: InstanceId::parse("i-0a").unwrap(),
+        state: "running".to_owned(),
+        instance_type: "m5.large".to_owned(),
+        zone: None,
+        root_device: None,
+        devices: volumes.iter().enumerate().map(device).collect(),
+        network_interfaces: interfaces,
+    };
+    Described::of(&instance).unwrap()
+}
+
+/// Nothing is labelled before both lists are there: a PersistentVolume that is not known yet would be counted as somebody else's.
+///
+/// Rule: runtime.md R-6d
+#[tokio::test(start_paused = true)]
+async fn both_lists_must_be_there() {
+    let mut roster = roster();
+    assert!(!roster.is_complete());
+    roster.list_of_nodes_begins();
+    roster.listed_node(&node("a", &[]));
+    roster.list_of_nodes_ends();
+    assert!(!roster.is_complete());
+    roster.list_of_volumes_begins();
+    assert!(!roster.is_complete());
+    roster.list_of_volumes_ends();
+    assert!(roster.is_complete());
+    // While a list is read anew, what was known counts.
+    roster.list_of_nodes_begins();
+    assert!(roster.is_complete() && due(&roster) == ["a"]);
+    roster.list_of_nodes_ends();
+    assert_eq!(roster.size(), (0, 0));
+}
+
+/// A node is due when it comes, then every hour; sooner only when somebody changes its labels or its instance.
+///
+/// Rule: runtime.md 8, 8 (ours)
+#[tokio::test(start_paused = true)]
+async fn a_node_is_due_when_it_comes_and_every_hour_and_when_it_changes() {
+    let mut roster = listed(&[node("a", &[])], &[]);
+    let first = roster.due().remove(0);
+    let change = roster.described(&first, &described(2, &[]), &HashSet::new()).expect("it has no labels");
+    assert_eq!(change.values, Values { interfaces: "2".to_owned(), volumes: "0".to_owned() });
+    roster.labelled(&change);
+    // The echo of the own write, and all other changes of a Node.
+    roster.changed_node(&node("a", &[(ENIS, "2"), (VOLUMES, "0"), ("other", "x")]));
+    tokio::time::advance(Duration::from_mins(59)).await;
+    assert!(due(&roster).is_empty());
+    tokio::time::advance(Duration::from_mins(1)).await;
+    assert_eq!(due(&roster), ["a"]);
+    assert_eq!(roster.described(&first, &described(2, &[]), &HashSet::new()), None);
+    assert!(due(&roster).is_empty());
+    roster.changed_node(&node("a", &[(ENIS, "7"), (VOLUMES, "0")]));
+    assert!(due(&roster).is_empty());
+    tokio::time::advance(Times::default().drift).await;
+    assert_eq!(due(&roster), ["a"]);
+    assert!(roster.described(&first, &described(2, &[]), &HashSet::new()).is_some());
+    let replaced = NodeView::with("a", "aws:///us-west-2a/i-0other", &[]);
+    roster.changed_node(&replaced);
+    assert_eq!(roster.due()[0].instance.as_str(), "i-0other");
+    // What was asked for the instance before says nothing of this one.
+    assert_eq!(roster.described(&first, &described(2, &[]), &HashSet::new()), None);
+    roster.deleted_node(&replaced);
+    assert_eq!(roster.next_due(), None);
+}
+
+/// A node that fails comes again after 10 s and then after ever longer pauses, up to the hour; others do not wait for it.
+///
+/// Rule: runtime.md R-6
+#[tokio::test(start_paused = true)]
+async fn a_node_that_fails_comes_again_ever_later_and_others_do_not_wait() {
+    let mut roster = listed(&[node("a", &[]), node("b", &[])], &[]);
+    let mut pauses = Vec::new();
+    for _ in 0..12 {
+        roster.failed("a");
+        let before = Instant::now();
+        while !due(&roster).contains(&"a".to_owned()) {
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        pauses.push(before.elapsed().as_secs());
+        assert!(due(&roster).contains(&"b".to_owned()));
+    }
+    // Nodes that are due within the time of gathering are taken along.
+    let gather = Times::default().gather.as_secs();
+    assert_eq!(pauses[..4], [10 - gather, 20 - gather, 40 - gather, 80 - gather]);
+    assert_eq!(pauses[11], 3600 - gather);
+}
+
+/// Nodes that EC2 does not describe (HyperPod, Fargate, hybrid, other clouds) are not looked at and never written to.
+///
+/// Rule: runtime.md R-6a
+#[tokio::test(start_paused = true)]
+async fn nodes_that_ec2_does_not_describe_are_left_alone() {
+    let mut others: Vec<NodeView> = [
+        "aws:///z/sagemaker/cluster/hyperpod-abc-i-0abc",
+        "aws:///z/0123-abc/fargate-ip-10-0-0-1.compute.internal",
+        "eks-hybrid:///us-west-2/c/mi-0abc",
+        "aws:///z/s.i-0abc",
+        "gce://p/z/i-can",
+        "",
+    ]
+    .iter()
+    .enumerate()
+    .map(|(index, id)| NodeView::with(&format!("other-{index}"), id, &[]))
+    .collect();
+    others.push(node("a", &[]));
+    assert_eq!(due(&listed(&others, &[])), ["a"]);
+    // One that gets its provider id later is due then.
+    let mut roster = listed(&[NodeView::with("late", "", &[])], &[]);
+    roster.changed_node(&node("late", &[]));
+    assert_eq!(due(&roster), ["late"]);
+}
+
+/// Volumes come and go with their PersistentVolumes, also by a list that is read anew.
+///
+/// Rule: runtime.md 8 (ours)
+#[tokio::test(start_paused = true)]
+async fn volumes_come_and_go_with_their_persistent_volumes() {
+    let ids = |roster: &Roster| {
+        let mut ids: Vec<String> = roster.persistent().iter().map(ToString::to_string).collect();
+        ids.sort();
+        ids
+    };
+    let mut roster = listed(&[node("a", &[])], &[volume("one", "vol-01"), volume("two", "aws://us-west-2a/vol-02")]);
+    assert_eq!(ids(&roster), ["vol-01", "vol-02"]);
+    roster.changed_volume(&volume("three", "vol-03"));
+    roster.deleted_volume(&volume("one", "vol-01"));
+    assert_eq!(ids(&roster), ["vol-02", "vol-03"]);
+    let due = roster.due().remove(0);
+    let persistent = roster.persistent();
+    let change = roster.described(&due, &described(1, &["vol-02", "vol-09"]), &persistent).unwrap();
+    assert_eq!(change.values.volumes, "1");
+    roster.list_of_volumes_begins();
+    roster.listed_volume(&volume("three", "vol-03"));
+    roster.list_of_volumes_ends();
+    assert_eq!(ids(&roster), ["vol-03"]);
+}

@@ -1,0 +1,319 @@
+//! Leadership by a Lease object, with the meaning that client-go gives to its fields, so that the reference driver and this one can
+//! take turns.
+//!
+//! **Who leads.** One process holds the lease and renews it. Another takes it over when it has seen no renewal for as long as the
+//! lease lasts, by its own clock: it compares contents, never the time stamps in them, so clocks may differ. Each write names
+//! the version that was read, so of two that try at once the API server lets one succeed.
+//!
+//! **Who does not any more.** A holder that could not renew for less than the lease lasts stops before another may begin:
+//! [`Election::hold`] ends, and the work with it. A process that is stopped in its sleep finds out when it wakes.
+//!
+//! **A clean end** gives the lease back ([`Election::release`]), so that the next need not wait.
+
+mod store;
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
+
+pub use store::{LeaseApi, LeaseStore};
+
+use crate::Failure;
+
+/// How a lease is held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseConfig {
+    /// Its name.
+    pub name: String,
+    /// This process, as no other one is called.
+    pub identity: String,
+    /// Others wait for so long after the last renewal. Whole seconds.
+    pub duration: Duration,
+    /// This process gives up so long after its last renewal; less than the duration.
+    pub renew_deadline: Duration,
+    /// Between attempts to take or to renew it.
+    pub retry: Duration,
+}
+
+impl LeaseConfig {
+    /// 15 s, given up after 10 s, tried every 5 s. The identity is the host's name with a chance number behind, since two
+    /// processes of one host are two.
+    pub fn new(name: &str, host: &str) -> Self {
+        let chance = RandomState::new().hash_one(std::process::id());
+        Self {
+            name: object_name(name),
+            identity: format!("{}-{chance:016x}", object_name(host)),
+            duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Letters, digits and dashes stay, everything else becomes a dash; no dash at the end.
+fn object_name(text: &str) -> String {
+    let mut name: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    if name.is_empty() || name.ends_with('-') {
+        name.push('X');
+    }
+    name
+}
+
+/// Why an attempt did not come to an end.
+#[derive(Debug, thiserror::Error)]
+pub enum LeaseError {
+    /// It could not be read.
+    #[error("the lease {name} cannot be read")]
+    Read {
+        /// The lease.
+        name: String,
+        /// What happened.
+        #[source]
+        source: Failure,
+    },
+    /// It could not be written; perhaps somebody else has.
+    #[error("the lease {name} cannot be written")]
+    Write {
+        /// The lease.
+        name: String,
+        /// What happened.
+        #[source]
+        source: Failure,
+    },
+    /// The API server did not answer.
+    #[error("the lease {name} was not answered for in time")]
+    NoAnswer {
+        /// The lease.
+        name: String,
+    },
+}
+
+/// How leadership ended without having been given back.
+#[derive(Debug, thiserror::Error)]
+pub enum LostLease {
+    /// Somebody else holds it.
+    #[error("the lease {name} is held by {holder:?} now")]
+    Taken {
+        /// The lease.
+        name: String,
+        /// Who.
+        holder: String,
+    },
+    /// Somebody else may hold it soon.
+    #[error("the lease {name} could not be renewed for {within:?}")]
+    NotRenewed {
+        /// The lease.
+        name: String,
+        /// The deadline.
+        within: Duration,
+        /// What the last attempt ended with.
+        #[source]
+        last: LeaseError,
+    },
+}
+
+/// What an attempt to take or to renew the lease came to.
+#[derive(Debug, PartialEq, Eq)]
+enum Attempt {
+    Held,
+    HeldBy(String),
+}
+
+/// The lease as this process saw it last, and since when its contents are the same.
+#[derive(Debug, Clone)]
+struct Observed {
+    lease: Lease,
+    at: Instant,
+}
+
+/// One process's part in the election.
+#[derive(Debug)]
+pub struct Election<S> {
+    store: S,
+    config: LeaseConfig,
+    observed: Option<Observed>,
+}
+
+impl<S: LeaseStore> Election<S> {
+    /// Takes no step yet.
+    pub fn new(store: S, config: LeaseConfig) -> Self {
+        Self { store, config, observed: None }
+    }
+
+    /// Waits until this process holds the lease, however long that takes. What fails is tried again.
+    ///
+    /// Cancellation: an attempt that is dropped may have taken the lease; [`Self::release`] knows of what was answered only.
+    pub async fn acquire(&mut self) {
+        let mut told: Option<String> = None;
+        loop {
+            match self.within(self.config.renew_deadline).await {
+                Ok(Attempt::Held) => {
+                    tracing::info!(lease = self.config.name, identity = self.config.identity, "leading");
+                    return;
+                }
+                Ok(Attempt::HeldBy(holder)) if told.as_ref() != Some(&holder) => {
+                    tracing::info!(lease = self.config.name, holder, "another process leads; waiting");
+                    told = Some(holder);
+                }
+                Ok(Attempt::HeldBy(_)) => {}
+                Err(error) => tracing::warn!(reason = chain(&error), "the lease could not be tried for; trying again"),
+            }
+            tokio::time::sleep(self.retry_with_jitter()).await;
+        }
+    }
+
+    /// Renews the lease until it is lost. The work that needs it must end then.
+    ///
+    /// Cancellation: nothing is lost by dropping it.
+    pub async fn hold(&mut self) -> LostLease {
+        let LeaseConfig { renew_deadline, retry, .. } = self.config;
+        // Counted from before a renewal is sent: the API server may have carried it out at once.
+        let mut renewed = Instant::now();
+        let mut pause = retry;
+        let mut last = LeaseError::NoAnswer { name: self.config.name.clone() };
+        loop {
+            tokio::time::sleep_until((Instant::now() + pause).min(renewed + renew_deadline)).await;
+            let begun = Instant::now();
+            let left = (renewed + renew_deadline).saturating_duration_since(begun);
+            if left.is_zero() {
+                return LostLease::NotRenewed { name: self.config.name.clone(), within: renew_deadline, last };
+            }
+            match self.within(left).await {
+                Ok(Attempt::Held) => (renewed, pause) = (begun, retry),
+                Ok(Attempt::HeldBy(holder)) => return LostLease::Taken { name: self.config.name.clone(), holder },
+                Err(error) => {
+                    tracing::warn!(reason = chain(&error), "the lease could not be renewed; trying again");
+                    (last, pause) = (error, retry / 5);
+                }
+            }
+        }
+    }
+
+    /// Gives the lease back, if it is held: the next may take it at once.
+    ///
+    /// Bounded by the renewal's deadline. Cancellation: the lease may be given back or not.
+    ///
+    /// # Errors
+    /// [`LeaseError`]: then the next waits for as long as the lease lasts.
+    pub async fn release(&mut self) -> Result<(), LeaseError> {
+        let Some(observed) = self.observed.clone().filter(|observed| self.is_mine(&observed.lease)) else {
+            return Ok(());
+        };
+        let now = MicroTime(Timestamp::now());
+        let spec = LeaseSpec {
+            holder_identity: Some(String::new()),
+            lease_duration_seconds: Some(1),
+            renew_time: Some(now.clone()),
+            acquire_time: Some(now),
+            ..observed.lease.spec.clone().unwrap_or_default()
+        };
+        let given_back = Lease { spec: Some(spec), ..observed.lease };
+        let written = tokio::time::timeout(self.config.renew_deadline, self.store.replace(&given_back)).await;
+        self.observed = Some(self.answered(written)?);
+        tracing::info!(lease = self.config.name, "the lease is given back");
+        Ok(())
+    }
+
+    async fn within(&mut self, bound: Duration) -> Result<Attempt, LeaseError> {
+        let name = self.config.name.clone();
+        tokio::time::timeout(bound, self.attempt()).await.unwrap_or(Err(LeaseError::NoAnswer { name }))
+    }
+
+    async fn attempt(&mut self) -> Result<Attempt, LeaseError> {
+        // The holder renews what it has written last: one request, unless somebody else has written meanwhile.
+        if let Some(observed) = self.observed.clone().filter(|observed| self.is_mine(&observed.lease))
+            && self.write(observed.lease).await.is_ok()
+        {
+            return Ok(Attempt::Held);
+        }
+        let read = self.store.get().await;
+        let read = read.map_err(|source| LeaseError::Read { name: self.config.name.clone(), source })?;
+        let Some(lease) = read else {
+            self.write(self.fresh()).await?;
+            return Ok(Attempt::Held);
+        };
+        let is_the_same = self.observed.as_ref().is_some_and(|observed| observed.lease.spec == lease.spec);
+        let at = self.observed.as_ref().filter(|_| is_the_same).map_or_else(Instant::now, |observed| observed.at);
+        self.observed = Some(Observed { lease: lease.clone(), at });
+        let holder = holder(&lease);
+        if !holder.is_empty() && !self.is_mine(&lease) && at + lasts(&lease, self.config.duration) > Instant::now() {
+            return Ok(Attempt::HeldBy(holder.to_owned()));
+        }
+        self.write(lease).await?;
+        Ok(Attempt::Held)
+    }
+
+    /// Writes this process as the holder over `from`, the version that was read.
+    async fn write(&mut self, from: Lease) -> Result<(), LeaseError> {
+        let now = MicroTime(Timestamp::now());
+        let (is_mine, is_new) = (self.is_mine(&from), from.metadata.resource_version.is_none());
+        let before = from.spec.clone().unwrap_or_default();
+        let transitions = before.lease_transitions.unwrap_or(0);
+        let spec = LeaseSpec {
+            holder_identity: Some(self.config.identity.clone()),
+            lease_duration_seconds: i32::try_from(self.config.duration.as_secs()).ok(),
+            renew_time: Some(now.clone()),
+            acquire_time: before.acquire_time.clone().filter(|_| is_mine).or(Some(now)),
+            lease_transitions: Some(if is_mine || is_new { transitions } else { transitions.saturating_add(1) }),
+            ..before
+        };
+        let lease = Lease { spec: Some(spec), ..from };
+        let written = if is_new { self.store.create(&lease).await } else { self.store.replace(&lease).await };
+        self.observed = Some(self.answered(Ok(written))?);
+        Ok(())
+    }
+
+    fn answered(
+        &self,
+        written: Result<Result<Lease, Failure>, tokio::time::error::Elapsed>,
+    ) -> Result<Observed, LeaseError> {
+        let name = || self.config.name.clone();
+        let written = written.map_err(|_| LeaseError::NoAnswer { name: name() })?;
+        let lease = written.map_err(|source| LeaseError::Write { name: name(), source })?;
+        Ok(Observed { lease, at: Instant::now() })
+    }
+
+    fn fresh(&self) -> Lease {
+        let metadata = ObjectMeta { name: Some(self.config.name.clone()), ..ObjectMeta::default() };
+        Lease { metadata, spec: None }
+    }
+
+    fn is_mine(&self, lease: &Lease) -> bool {
+        holder(lease) == self.config.identity
+    }
+
+    /// Those that wait do not all come at once.
+    fn retry_with_jitter(&self) -> Duration {
+        let chance = RandomState::new().hash_one(self.config.name.len()) % 1000;
+        let share = u32::try_from(chance).unwrap_or(0);
+        self.config.retry + self.config.retry * share / 1000
+    }
+}
+
+fn holder(lease: &Lease) -> &str {
+    lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
+}
+
+/// How long others wait after the last renewal, as its holder has written it.
+fn lasts(lease: &Lease, otherwise: Duration) -> Duration {
+    let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
+    seconds.and_then(|seconds| u64::try_from(seconds).ok()).map_or(otherwise, Duration::from_secs)
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! What this machine is, by its Node object: the metadata sources `kubernetes` and `metadata-labeler` (`runtime.md` 10.2, 10.3).
+
+mod error;
+mod facts;
+mod provider_id;
+mod view;
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use ebs_metadata::{Answer, NodeMetadata, Source, SourceError, SourceKind};
+use ebs_types::DriverName;
+use kube::{Api, Client};
+use tokio::time::Instant;
+
+pub use error::NodeMetadataError;
+pub use provider_id::{ProviderIdError, node_of};
+
+pub(crate) use facts::described_instance;
+pub(crate) use view::{LabelKeys, NodeView, kept};
+
+use facts::Facts;
+
+/// What is missing may be written in a moment; the Node is read again for so long.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The pause before the second reading; each later one is half as long again.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// Bound of one reading.
+const READ_WITHIN: Duration = Duration::from_secs(5);
+/// Labels of SageMaker are written once. So often at most a Node is read again for them: the kubelet may ask every 10 s, and
+/// there may be thousands of nodes.
+const KUBERNETES_AGE: Duration = Duration::from_mins(5);
+
+/// This machine's Node object as a source of metadata.
+pub struct NodeSource {
+    nodes: Api<NodeView>,
+    node: String,
+    driver: DriverName,
+    kind: SourceKind,
+    read_at: Mutex<Option<Instant>>,
+}
+
+impl std::fmt::Debug for NodeSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { node, kind, .. } = self;
+        f.debug_struct("NodeSource").field("node", node).field("kind", kind).finish_non_exhaustive()
+    }
+}
+
+impl NodeSource {
+    /// The source `kubernetes`: one interface and no other volume where no label says more.
+    pub fn kubernetes(client: Client, node: &str, driver: DriverName) -> Self {
+        Self::new(client, node, driver, SourceKind::Kubernetes)
+    }
+
+    /// The source `metadata-labeler`: the labeler must have counted.
+    pub fn metadata_labeler(client: Client, node: &str, driver: DriverName) -> Self {
+        Self::new(client, node, driver, SourceKind::MetadataLabeler)
+    }
+
+    fn new(client: Client, node: &str, driver: DriverName, kind: SourceKind) -> Self {
+        Self { nodes: Api::all(client), node: node.to_owned(), driver, kind, read_at: Mutex::default() }
+    }
+
+    /// Reads the Node, and again for [`PATIENCE`] while something is missing that may be about to come.
+    async fn patiently(&self) -> Result<NodeMetadata, NodeMetadataError> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let error = match self.once().await {
+                Ok(Facts { metadata, is_uncounted }) => {
+                    self.note(is_uncounted, &metadata);
+                    return Ok(metadata);
+                }
+                Err(error) => error,
+            };
+            if !error.may_pass() || Instant::now() + pause > deadline {
+                return Err(error);
+            }
+            tokio::time::sleep(pause).await;
+            pause = pause * 3 / 2;
+        }
+    }
+
+    async fn once(&self) -> Result<Facts, NodeMetadataError> {
+        let node = || self.node.clone();
+        let read = tokio::time::timeout(READ_WITHIN, self.nodes.get_opt(&self.node)).await;
+        let read = read.map_err(|_| NodeMetadataError::NoAnswer { node: node(), within: READ_WITHIN })?;
+        let view = read.map_err(|error| NodeMetadataError::Unread { node: node(), source: error.into() })?;
+        let view = view.ok_or_else(|| NodeMetadataError::NoSuchNode { node: node() })?;
+        facts::facts(&view, &self.driver, self.kind)
+    }
+
+    /// Says once when the limit may be too high.
+    fn note(&self, is_uncounted: bool, metadata: &NodeMetadata) {
+        let first = self.read_at().replace(Instant::now()).is_none();
+        if first && is_uncounted {
+            let LabelKeys { interfaces, volumes } = LabelKeys::of(&self.driver);
+            tracing::warn!(
+                node = self.node,
+                instance_type = metadata.instance_type,
+                "nobody has counted this node's network interfaces and other volumes: one and none are assumed, and the limit of volumes \
+                 may be too high; let the metadata labeler write the labels {interfaces} and {volumes}, or give \
+                 --reserved-volume-attachments"
+            );
+        }
+    }
+
+    fn read_at(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.read_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failed(&self, error: NodeMetadataError) -> SourceError {
+        SourceError { foreign: error.foreign(), ..SourceError::new(self.kind, error) }
+    }
+}
+
+impl Source for NodeSource {
+    fn kind(&self) -> SourceKind {
+        self.kind
+    }
+
+    fn read(&self) -> Answer<'_> {
+        Box::pin(async { self.patiently().await.map_err(|error| self.failed(error)) })
+    }
+
+    fn refresh<'a>(&'a self, known: &'a NodeMetadata) -> Answer<'a> {
+        Box::pin(async {
+            let is_young = self.read_at().is_some_and(|at| at.elapsed() < KUBERNETES_AGE);
+            if self.kind == SourceKind::Kubernetes && is_young {
+                return Ok(known.clone());
+            }
+            self.patiently().await.map_err(|error| self.failed(error))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

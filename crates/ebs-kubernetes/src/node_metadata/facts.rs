@@ -1,0 +1,123 @@
+//! From a Node object to what is known of its machine; pure.
+
+use ebs_metadata::{BlockDevices, NodeMetadata, SourceKind};
+use ebs_types::{DriverName, NodeId, OutpostArn, ZoneName};
+
+use super::error::NodeMetadataError;
+use super::provider_id::node_of;
+use super::view::{LabelKeys, NodeView};
+
+pub(super) const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+pub(super) const REGION: &str = "topology.kubernetes.io/region";
+pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
+const SAGEMAKER_INTERFACES: &str = "sagemaker.amazonaws.com/num-eni-attachments";
+const SAGEMAKER_VOLUMES: &str = "sagemaker.amazonaws.com/num-block-device-mappings";
+/// In front of SageMaker's names of instance types.
+const SAGEMAKER_TYPE: &str = "ml.";
+
+/// What a Node says of its machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Facts {
+    pub(super) metadata: NodeMetadata,
+    /// Nobody has counted interfaces and volumes: the least is assumed.
+    pub(super) is_uncounted: bool,
+}
+
+/// How many network interfaces and volumes a Node's labels tell of, each if it is a number.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Counts {
+    interfaces: Option<u32>,
+    volumes: Option<u32>,
+}
+
+impl Counts {
+    fn of(node: &NodeView, interfaces: &str, volumes: &str) -> Self {
+        let number = |key| node.label(key).and_then(|text| text.parse().ok());
+        Self { interfaces: number(interfaces), volumes: number(volumes) }
+    }
+}
+
+/// Reads a Node as the source `kind` does.
+///
+/// SageMaker's labels go before the labeler's. The source `kubernetes` takes the labeler's too when they are there, and
+/// without any of them assumes one interface and no other volume; `metadata-labeler` insists on one of the two pairs.
+pub(super) fn facts(node: &NodeView, driver: &DriverName, kind: SourceKind) -> Result<Facts, NodeMetadataError> {
+    let name = || node.name().to_owned();
+    let id =
+        node_of(&node.spec.provider_id).map_err(|source| NodeMetadataError::ProviderId { node: name(), source })?;
+    let required = |label: &'static str| {
+        node.label(label)
+            .filter(|value| !value.is_empty())
+            .ok_or_else(|| NodeMetadataError::MissingLabel { node: name(), label })
+    };
+    let instance_type = required(INSTANCE_TYPE)?;
+    let region = required(REGION)?.to_owned();
+    let zone = ZoneName::parse(required(ZONE)?).map_err(|source| NodeMetadataError::BadLabel {
+        node: name(),
+        label: ZONE,
+        source,
+    })?;
+    let sagemaker = Counts::of(node, SAGEMAKER_INTERFACES, SAGEMAKER_VOLUMES);
+    let keys = LabelKeys::of(driver);
+    let labeler = Counts::of(node, &keys.interfaces, &keys.volumes);
+    let (interfaces, volumes) = match kind {
+        SourceKind::MetadataLabeler => counted(node, sagemaker, labeler)
+            .ok_or_else(|| NodeMetadataError::NotLabelled { node: name(), labels: missing(&keys, labeler) })?,
+        SourceKind::Imds | SourceKind::Kubernetes => (
+            sagemaker.interfaces.or(labeler.interfaces).unwrap_or(1),
+            sagemaker.volumes.or(labeler.volumes).unwrap_or(0),
+        ),
+    };
+    let metadata = NodeMetadata {
+        outpost: outpost(node, driver),
+        node: id,
+        instance_type: instance_type.strip_prefix(SAGEMAKER_TYPE).unwrap_or(instance_type).to_owned(),
+        region,
+        zone,
+        network_interfaces: interfaces,
+        block_devices: BlockDevices::Others(volumes),
+    };
+    let is_uncounted = sagemaker.interfaces.or(labeler.interfaces).is_none();
+    Ok(Facts { metadata, is_uncounted })
+}
+
+/// SageMaker's count is good when its interfaces are a number and its volumes are one or not told; the labeler's when both are
+/// numbers.
+fn counted(node: &NodeView, sagemaker: Counts, labeler: Counts) -> Option<(u32, u32)> {
+    let sagemaker = match sagemaker {
+        Counts { interfaces: Some(interfaces), volumes: Some(volumes) } => Some((interfaces, volumes)),
+        Counts { interfaces: Some(interfaces), volumes: None } if node.label(SAGEMAKER_VOLUMES).is_none() => {
+            Some((interfaces, 0))
+        }
+        _ => None,
+    };
+    sagemaker.or_else(|| labeler.interfaces.zip(labeler.volumes))
+}
+
+fn missing(keys: &LabelKeys, labeler: Counts) -> String {
+    let missing = [(labeler.interfaces, &keys.interfaces), (labeler.volumes, &keys.volumes)];
+    let missing: Vec<&str> =
+        missing.into_iter().filter(|(count, _)| count.is_none()).map(|(_, key)| key.as_str()).collect();
+    missing.join(" and ")
+}
+
+/// The Outpost that the kubelet has labelled the Node with: what the driver reported when it was registered before.
+fn outpost(node: &NodeView, driver: &DriverName) -> Option<OutpostArn> {
+    let partition = node.label(&driver.partition_key())?;
+    let region = node.label(&driver.region_key())?;
+    let account = node.label(&driver.account_key())?;
+    let outpost = node.label(&driver.outpost_key())?;
+    OutpostArn::parse(&format!("arn:{partition}:outposts:{region}:{account}:outpost/{outpost}")).ok()
+}
+
+/// The instance of a Node, if EC2 describes it to this account: not on HyperPod, whose instances are another account's.
+pub(crate) fn described_instance(node: &NodeView) -> Option<ebs_types::InstanceId> {
+    match node_of(&node.spec.provider_id) {
+        Ok(NodeId::Instance(instance)) => Some(instance),
+        Ok(NodeId::HyperPod(_)) | Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+#[path = "facts_tests.rs"]
+mod tests;

@@ -1,0 +1,125 @@
+use super::*;
+use crate::node_metadata::provider_id::ProviderIdError;
+
+const PLACE: [(&str, &str); 3] = [(INSTANCE_TYPE, "m5.large"), (REGION, "us-west-2"), (ZONE, "us-west-2a")];
+const ENIS: &str = "ebs.csi.aws.com/enis-count";
+const VOLUMES: &str = "ebs.csi.aws.com/non-csi-ebs-volumes-count";
+
+fn node(more: &[(&str, &str)]) -> NodeView {
+    NodeView::with("node-1", "aws:///us-west-2a/i-0abc", &[&PLACE, more].concat())
+}
+
+fn read(node: &NodeView, kind: SourceKind) -> Result<Facts, NodeMetadataError> {
+    facts(node, &DriverName::default(), kind)
+}
+
+fn counts(more: &[(&str, &str)], kind: SourceKind) -> Option<(u32, u32)> {
+    let metadata = read(&node(more), kind).ok()?.metadata;
+    let BlockDevices::Others(volumes) = metadata.block_devices else { panic!("{metadata:?}") };
+    Some((metadata.network_interfaces, volumes))
+}
+
+/// A Node says which instance it is by its provider id and, by the well-known labels, of which type and where, without the `ml.`
+/// of SageMaker's types; a label that is missing or no zone is named.
+///
+/// Rule: runtime.md 10.2
+#[test]
+fn a_node_says_which_instance_it_is_of_which_type_and_where() {
+    let metadata = read(&node(&[]), SourceKind::Kubernetes).unwrap().metadata;
+    assert_eq!(metadata.node.to_string(), "i-0abc");
+    let place = (metadata.instance_type.as_str(), metadata.region.as_str(), metadata.zone.as_str());
+    assert_eq!(place, ("m5.large", "us-west-2", "us-west-2a"));
+    assert_eq!(metadata.outpost, None);
+    for (label, _) in PLACE {
+        let mut without = node(&[]);
+        without.metadata.labels.as_mut().unwrap().remove(label);
+        let error = read(&without, SourceKind::Kubernetes).unwrap_err();
+        assert!(error.to_string().contains(label) && error.to_string().contains("node-1"), "{error}");
+    }
+    let bad = read(&node(&[(ZONE, "Zone A")]), SourceKind::Kubernetes).unwrap_err();
+    assert!(matches!(bad, NodeMetadataError::BadLabel { label: ZONE, .. }), "{bad}");
+    let sagemaker = read(&node(&[(INSTANCE_TYPE, "ml.p5.48xlarge")]), SourceKind::Kubernetes).unwrap().metadata;
+    assert_eq!(sagemaker.instance_type, "p5.48xlarge");
+}
+
+/// The source `kubernetes` counts interfaces and volumes by SageMaker's labels, else by the labeler's, else assumes one interface
+/// and no volume and says that nobody has counted.
+///
+/// Rule: runtime.md 10.2, 10.2 (ours)
+#[test]
+fn the_source_kubernetes_counts_by_any_label_that_is_a_number() {
+    let kubernetes = SourceKind::Kubernetes;
+    for (labels, expected) in [
+        (&[][..], (1, 0)),
+        (&[(SAGEMAKER_INTERFACES, "4")], (4, 0)),
+        (&[(SAGEMAKER_INTERFACES, "4"), (SAGEMAKER_VOLUMES, "2")], (4, 2)),
+        (&[(SAGEMAKER_INTERFACES, "many"), (SAGEMAKER_VOLUMES, "2")], (1, 2)),
+        (&[(SAGEMAKER_INTERFACES, "4"), (SAGEMAKER_VOLUMES, "-1")], (4, 0)),
+        (&[(ENIS, "3"), (VOLUMES, "1")], (3, 1)),
+        (&[(ENIS, "3"), (VOLUMES, "1"), (SAGEMAKER_INTERFACES, "4"), (SAGEMAKER_VOLUMES, "2")], (4, 2)),
+    ] {
+        assert_eq!(counts(labels, kubernetes), Some(expected), "{labels:?}");
+    }
+    assert!(read(&node(&[]), kubernetes).unwrap().is_uncounted);
+    assert!(!read(&node(&[(ENIS, "3"), (VOLUMES, "1")]), kubernetes).unwrap().is_uncounted);
+}
+
+/// The source `metadata-labeler` counts by the labeler's two labels, unless SageMaker's are valid, and names those of them that are
+/// missing or no number.
+///
+/// Rule: runtime.md 10.3
+#[test]
+fn the_source_metadata_labeler_wants_its_two_labels_or_valid_ones_of_sagemaker() {
+    let labeler = SourceKind::MetadataLabeler;
+    for (labels, expected) in [
+        (&[(ENIS, "3"), (VOLUMES, "1")][..], Some((3, 1))),
+        (&[(ENIS, "3"), (VOLUMES, "1"), (SAGEMAKER_INTERFACES, "4")], Some((4, 0))),
+        (&[(ENIS, "3"), (VOLUMES, "1"), (SAGEMAKER_INTERFACES, "4"), (SAGEMAKER_VOLUMES, "x")], Some((3, 1))),
+        (&[(SAGEMAKER_INTERFACES, "4"), (SAGEMAKER_VOLUMES, "2")], Some((4, 2))),
+        (&[(SAGEMAKER_VOLUMES, "2")], None),
+        (&[(ENIS, "3")], None),
+        (&[], None),
+    ] {
+        assert_eq!(counts(labels, labeler), expected, "{labels:?}");
+    }
+    let error = read(&node(&[(ENIS, "3"), (VOLUMES, "x")]), labeler).unwrap_err();
+    assert!(error.to_string().contains(VOLUMES) && !error.to_string().contains(ENIS), "{error}");
+}
+
+/// A Node that is no EC2 instance, such as one of Fargate or another cloud, is told from one whose provider id is not there yet.
+///
+/// Rule: runtime.md 10.3 (ours)
+#[test]
+fn a_node_that_is_no_instance_is_told_from_one_that_does_not_say() {
+    let hybrid = NodeView::with("node-1", "eks-hybrid:///us-west-2/c/mi-0abc", &PLACE);
+    let error = read(&hybrid, SourceKind::Kubernetes).unwrap_err();
+    assert!(error.foreign().is_some_and(|what| what.contains("mi-0abc")), "{error}");
+    let fresh = read(&NodeView::with("node-1", "", &PLACE), SourceKind::Kubernetes).unwrap_err();
+    assert!(matches!(fresh, NodeMetadataError::ProviderId { source: ProviderIdError::Empty, .. }), "{fresh}");
+    assert_eq!(fresh.foreign(), None);
+}
+
+/// A Node that was registered on an Outpost before is on it still when the metadata service is silent.
+///
+/// Rule: runtime.md 10.2 (ours)
+#[test]
+fn a_node_that_was_registered_on_an_outpost_is_on_it_still() {
+    let labels = [
+        ("topology.ebs.csi.aws.com/partition", "aws"),
+        ("topology.ebs.csi.aws.com/region", "us-west-2"),
+        ("topology.ebs.csi.aws.com/account-id", "123456789012"),
+        ("topology.ebs.csi.aws.com/outpost-id", "op-0123456789abcdef0"),
+    ];
+    let arn = "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef0";
+    let outpost = |labels| read(&node(labels), SourceKind::Kubernetes).unwrap().metadata.outpost;
+    assert_eq!(outpost(&labels).map(|arn| arn.to_string()).as_deref(), Some(arn));
+    assert_eq!(outpost(&labels[1..]), None);
+}
+
+#[test]
+fn ec2_describes_instances_and_no_hyperpod_nodes() {
+    assert_eq!(described_instance(&node(&[])).map(|id| id.to_string()).as_deref(), Some("i-0abc"));
+    for other in ["aws:///z/sagemaker/cluster/hyperpod-abc-i-0abc", "aws:///z/s.i-0abc", "gce://a/b/c", ""] {
+        assert_eq!(described_instance(&NodeView::with("node-1", other, &[])), None, "{other}");
+    }
+}

@@ -1,0 +1,112 @@
+//! Which instance a Node is, by its `spec.providerID` (`runtime.md` 10.3).
+
+use ebs_types::{HyperPodNode, NodeId};
+
+/// A provider id that names no instance.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProviderIdError {
+    /// There is none yet.
+    #[error("spec.providerID is empty: the cluster's cloud controller manager has not set it, or none runs")]
+    Empty,
+    /// Some other machine: Fargate, a hybrid node, another cloud.
+    #[error("spec.providerID {given:?} names no EC2 instance")]
+    Foreign {
+        /// The provider id.
+        given: String,
+    },
+}
+
+/// The instance, or HyperPod node, that a provider id names: the last part of its path, whole.
+///
+/// The schemes are many (`aws:///us-west-2a/i-…`, or no scheme). Where it is not AWS's, only an id with as many hexadecimal
+/// digits as EC2's have is taken for one: machines of others may be called `i-anything`.
+///
+/// # Errors
+/// [`ProviderIdError`].
+pub fn node_of(provider_id: &str) -> Result<NodeId, ProviderIdError> {
+    if provider_id.trim().is_empty() {
+        return Err(ProviderIdError::Empty);
+    }
+    let foreign = || ProviderIdError::Foreign { given: provider_id.to_owned() };
+    let (scheme, path) = provider_id.split_once("://").unwrap_or(("aws", provider_id));
+    let last = path.rsplit('/').next().unwrap_or(path);
+    if scheme == "aws" && last.starts_with("hyperpod-") {
+        return HyperPodNode::parse(last).map(NodeId::HyperPod).map_err(|_| foreign());
+    }
+    match NodeId::parse(last) {
+        Ok(node) if scheme == "aws" || has_digits_of_ec2(last) => Ok(node),
+        _ => Err(foreign()),
+    }
+}
+
+fn has_digits_of_ec2(id: &str) -> bool {
+    id.strip_prefix("i-").is_some_and(|digits| {
+        [8, 17].contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A Node's provider id names its instance, or its HyperPod node, in the last part of the path; an id that only ends like an
+    /// instance's names none.
+    ///
+    /// Rule: runtime.md 10.3
+    #[test]
+    fn the_last_part_of_the_path_names_the_instance() {
+        for (given, instance) in [
+            ("aws:///us-west-2a/i-0abc", "i-0abc"),
+            ("aws://us-west-2a/i-0123456789abcdef0", "i-0123456789abcdef0"),
+            ("us-west-2a/i-0abc", "i-0abc"),
+            ("i-0abc", "i-0abc"),
+            ("aws:///usw2-az2/sagemaker/cluster/hyperpod-abc-i-0abc", "hyperpod-abc-i-0abc"),
+            ("aws:///usw2-az2/sagemaker/cluster/hyperpod-my-cluster-i-0abc", "hyperpod-my-cluster-i-0abc"),
+            ("k3s://i-0123456789abcdef0", "i-0123456789abcdef0"),
+        ] {
+            assert_eq!(node_of(given).unwrap().to_string(), instance, "{given}");
+        }
+        for given in [
+            "eks-hybrid:///us-west-2/cluster/mi-0123456789abcdef0",
+            "aws:///us-west-2a/0123456789-abc/fargate-ip-10-0-0-1.us-west-2.compute.internal",
+            "gce://project/us-east1-b/i-can",
+            "azure:///subscriptions/a/virtualMachineScaleSets/b/virtualMachines/0",
+            "k3s://node-i-0123456789abcdef0",
+            "aws:///us-west-2a/s.i-0abc",
+            "aws:///us-west-2a/",
+            "aws:///us-west-2a/hyperpod-abc",
+            "kind://docker/kind/kind-control-plane",
+        ] {
+            assert_eq!(node_of(given), Err(ProviderIdError::Foreign { given: given.to_owned() }));
+        }
+        assert_eq!(node_of(" "), Err(ProviderIdError::Empty));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_path_the_instance_at_its_end_is_found(
+            zone in "[a-z0-9-]{0,12}", more in prop::collection::vec("[a-z0-9-]{0,8}", 0..4), digits in "[0-9a-f]{17}",
+        ) {
+            let path: String = more.iter().map(|part| format!("{part}/")).collect();
+            let given = format!("aws:///{zone}/{path}i-{digits}");
+            prop_assert_eq!(node_of(&given).unwrap().to_string(), format!("i-{digits}"));
+        }
+
+        #[test]
+        fn any_text_is_understood_or_refused(text in ".{0,80}") {
+            if let Ok(node) = node_of(&text) {
+                prop_assert!(text.ends_with(&node.to_string()));
+                let before = &text[..text.len() - node.to_string().len()];
+                prop_assert!(before.is_empty() || before.ends_with('/'), "{text:?}");
+            }
+        }
+
+        #[test]
+        fn a_machine_of_somebody_else_is_no_instance(scheme in "[b-z]{2,9}", name in "i-[g-z]{1,20}") {
+            let given = format!("{scheme}://zone/{name}");
+            prop_assert!(node_of(&given).is_err());
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Which volumes of one driver are attached to one node, by the cluster's VolumeAttachments, until none is.
+//!
+//! Attachments cannot be selected by node or attacher. They are listed in pages, of which only the names of the node's own
+//! are kept, and then watched from there; a list now and then makes up for a watch that says nothing.
+
+use std::collections::BTreeSet;
+use std::pin::pin;
+use std::time::Duration;
+
+use ebs_types::DriverName;
+use futures_util::StreamExt;
+use kube::api::{Api, ListParams, WatchEvent, WatchParams};
+
+use crate::Cluster;
+use crate::failure::{Failure, FailureKind};
+use crate::object::AttachmentObject;
+
+/// Attachments in one answer: some 500 KiB.
+const PAGE: u32 = 500;
+/// How long a watch is believed before all are listed again. The pod has half a minute in all.
+const LIST_AGAIN: Duration = Duration::from_secs(10);
+/// How long the watch lasts by the server's clock; ours ends it before.
+const WATCH_SECONDS: u32 = 30;
+/// The first wait after a failure.
+const FIRST: Duration = Duration::from_secs(1);
+/// The longest.
+const LONGEST: Duration = Duration::from_secs(5);
+
+pub(super) struct Attachments {
+    api: Api<AttachmentObject>,
+    node: String,
+    driver: String,
+}
+
+/// How following them ended.
+enum Watched {
+    /// None is left by this watch, or it is time anyway: a list says so for good.
+    ListNow,
+    /// The server has ended the watch.
+    Ended,
+}
+
+/// The node's own, by the names of the VolumeAttachments, at one moment.
+struct Listed {
+    own: BTreeSet<String>,
+    version: String,
+}
+
+impl Attachments {
+    pub(super) fn new(cluster: &Cluster, node: &str, driver: &DriverName) -> Self {
+        Self { api: Api::all(cluster.client()), node: node.to_owned(), driver: driver.as_str().to_owned() }
+    }
+
+    /// Waits until a list shows none.
+    pub(super) async fn until_none(&self) {
+        let mut wait = FIRST;
+        let mut said = None;
+        loop {
+            let ended = match self.list().await {
+                Ok(listed) if listed.own.is_empty() => return,
+                Ok(listed) => {
+                    if said != Some(listed.own.len()) {
+                        said = Some(listed.own.len());
+                        tracing::info!(
+                            node = self.node,
+                            attached = listed.own.len(),
+                            "volumes of this driver are attached"
+                        );
+                    }
+                    let watched = tokio::time::timeout(LIST_AGAIN, self.watch(listed)).await;
+                    // The time to list again is no failure.
+                    watched.unwrap_or(Ok(Watched::ListNow))
+                }
+                Err(failure) => Err(failure),
+            };
+            match ended {
+                Ok(Watched::ListNow) => wait = FIRST,
+                Ok(Watched::Ended) => tokio::time::sleep(FIRST).await,
+                Err(failure) if failure.kind == FailureKind::Expired => tokio::time::sleep(FIRST).await,
+                Err(failure) => {
+                    tracing::warn!(node = self.node, %failure, "the attachments cannot be read now; they are read again");
+                    tokio::time::sleep(wait).await;
+                    wait = (wait * 2).min(LONGEST);
+                }
+            }
+        }
+    }
+
+    async fn list(&self) -> Result<Listed, Failure> {
+        let mut own = BTreeSet::new();
+        let mut page = ListParams::default().limit(PAGE);
+        loop {
+            let list = self.api.list(&page).await?;
+            own.extend(list.items.iter().filter(|object| self.is_own(object)).filter_map(name));
+            match list.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page = ListParams::default().limit(PAGE).continue_token(&token),
+                None => return Ok(Listed { own, version: list.metadata.resource_version.unwrap_or_default() }),
+            }
+        }
+    }
+
+    /// Follows what becomes of them, until none is left or the watch ends.
+    async fn watch(&self, listed: Listed) -> Result<Watched, Failure> {
+        let Listed { mut own, version } = listed;
+        let params = WatchParams::default().timeout(WATCH_SECONDS);
+        let mut events = pin!(self.api.watch(&params, &version).await?);
+        while let Some(event) = events.next().await {
+            match event? {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) if self.is_own(&object) => {
+                    own.extend(name(&object));
+                }
+                WatchEvent::Deleted(object) => {
+                    if let Some(name) = name(&object) {
+                        own.remove(&name);
+                    }
+                }
+                WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Bookmark(_) => {}
+                WatchEvent::Error(status) => return Err(Failure::of(&kube::Error::Api(status))),
+            }
+            if own.is_empty() {
+                return Ok(Watched::ListNow);
+            }
+        }
+        Ok(Watched::Ended)
+    }
+
+    fn is_own(&self, object: &AttachmentObject) -> bool {
+        object.spec.node_name == self.node && object.spec.attacher == self.driver
+    }
+}
+
+fn name(object: &AttachmentObject) -> Option<String> {
+    object.metadata.name.clone()
+}

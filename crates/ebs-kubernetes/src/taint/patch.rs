@@ -1,0 +1,51 @@
+//! From a Node's taints to the patch that takes the start-up taint away, or to nothing. Pure.
+
+use serde_json::{Value, json};
+
+use crate::object::taint_key;
+
+/// The taints of one Node, as the server wrote them.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct NodeTaints {
+    /// Tells this Node from a later one of the same name.
+    pub(super) uid: String,
+    pub(super) taints: Vec<Value>,
+}
+
+/// A Node that has the taint, and what it shall have instead.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Removal {
+    pub(super) uid: String,
+    seen: Vec<Value>,
+    remaining: Vec<Value>,
+}
+
+impl NodeTaints {
+    /// `None`: no taint has this key.
+    pub(super) fn removal(&self, key: &str) -> Option<Removal> {
+        let remaining: Vec<Value> = self.taints.iter().filter(|taint| taint_key(taint) != key).cloned().collect();
+        let has_it = remaining.len() < self.taints.len();
+        has_it.then(|| Removal { uid: self.uid.clone(), seen: self.taints.clone(), remaining })
+    }
+}
+
+impl Removal {
+    /// The patch (RFC 6902). It fails as a whole when the Node is another one of that name, or when anybody has changed any
+    /// taint since: so nobody's change is lost.
+    pub(super) fn patch(&self) -> Value {
+        let remaining = if self.remaining.is_empty() { Value::Null } else { json!(self.remaining) };
+        json!([
+            { "op": "test", "path": "/metadata/uid", "value": self.uid },
+            { "op": "test", "path": "/spec/taints", "value": self.seen },
+            { "op": "replace", "path": "/spec/taints", "value": remaining },
+        ])
+    }
+
+    /// How many taints stay.
+    pub(super) fn remaining(&self) -> usize {
+        self.remaining.len()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+//! Takes the taint away when the driver is registered, and tries again where that fails.
+
+use std::time::Duration;
+
+use ebs_types::SplitMix64;
+use http::Request;
+use http::header::CONTENT_TYPE;
+use k8s_openapi::api::storage::v1::CSINode;
+use kube::api::Api;
+use kube::{Client, Resource};
+use tokio::sync::watch::{Receiver, Sender};
+use tokio::time::Instant;
+
+use super::patch::Removal;
+use super::{Seen, TaintRemoval};
+use crate::failure::{Failure, FailureKind};
+use crate::object::NodeObject;
+
+/// The first wait after an attempt that did not succeed.
+const FIRST: Duration = Duration::from_secs(2);
+/// How long the next waits are: three halves of the one before, up to this.
+const LONGEST: Duration = Duration::from_secs(15);
+/// The longest where a taint is no longer to be expected, or rights are missing.
+const SELDOM: Duration = Duration::from_secs(60);
+/// A change of the Node ends a wait, but not before this.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// How often in one attempt the Node is read again because it had changed.
+const READS: usize = 3;
+
+pub(super) struct Remover {
+    client: Client,
+    nodes: Api<NodeObject>,
+    csi_nodes: Api<CSINode>,
+    node: String,
+    driver: String,
+    key: String,
+    eager_until: Instant,
+    random: SplitMix64,
+}
+
+/// How an attempt ended.
+#[derive(Debug, PartialEq, Eq)]
+enum Attempt {
+    /// The taint is gone, by our patch or otherwise, or the Node is.
+    Gone,
+    /// The kubelet has not registered the driver yet.
+    NotRegistered,
+    /// The Node changed all the while.
+    Changing,
+    Failed(Failure),
+}
+
+impl Remover {
+    pub(super) fn new(taint: &TaintRemoval, eager_until: Instant) -> Self {
+        let client = taint.cluster.client();
+        let seed = taint.node.bytes().fold(0, |seed, byte| seed * 31 % 1_000_000_007 + u64::from(byte));
+        Self {
+            nodes: Api::all(client.clone()),
+            csi_nodes: Api::all(client.clone()),
+            client,
+            node: taint.node.clone(),
+            driver: taint.driver.as_str().to_owned(),
+            key: taint.key(),
+            eager_until,
+            random: SplitMix64::new(seed),
+        }
+    }
+
+    /// Takes the taint away whenever the Node has it, for ever.
+    pub(super) async fn run(mut self, seen: &Sender<Seen>) {
+        let mut changes = seen.subscribe();
+        loop {
+            let removal = changes.borrow_and_update().removal(&self.key);
+            match removal {
+                Some(removal) => self.until_gone(removal, seen, &mut changes).await,
+                None => wait_for(&mut changes).await,
+            }
+        }
+    }
+
+    /// Tries until the taint is gone.
+    async fn until_gone(&mut self, mut removal: Removal, seen: &Sender<Seen>, changes: &mut Receiver<Seen>) {
+        let mut wait = FIRST;
+        let mut said = None;
+        loop {
+            let attempt = self.attempt(removal.clone()).await;
+            if attempt == Attempt::Gone {
+                // What was seen is no more. Should the same taint come again, that is a change, although a watcher that
+                // only reads now and then sees the same as before.
+                seen.send_if_modified(|now| {
+                    let is_old = now.removal(&self.key).as_ref() == Some(&removal);
+                    if is_old {
+                        *now = Seen::Unknown;
+                    }
+                    is_old
+                });
+                return;
+            }
+            self.say(&attempt, &mut said);
+            let is_eager =
+                Instant::now() < self.eager_until && !matches!(&attempt, Attempt::Failed(f) if f.is_denied());
+            let longest = if is_eager { LONGEST } else { SELDOM };
+            self.pause(wait.min(longest), changes).await;
+            wait = (wait * 3 / 2).min(longest);
+            match changes.borrow_and_update().removal(&self.key) {
+                Some(next) => removal = next,
+                None => return,
+            }
+        }
+    }
+
+    async fn attempt(&self, mut removal: Removal) -> Attempt {
+        match self.is_registered(&removal.uid).await {
+            Ok(true) => {}
+            Ok(false) => return Attempt::NotRegistered,
+            Err(failure) => return Attempt::Failed(failure),
+        }
+        for _ in 0..READS {
+            let failure = match self.patch(&removal).await {
+                Ok(()) => {
+                    tracing::info!(
+                        node = self.node,
+                        taint = self.key,
+                        remaining = removal.remaining(),
+                        "start-up taint removed: the driver is registered"
+                    );
+                    return Attempt::Gone;
+                }
+                Err(failure) => failure,
+            };
+            if !matches!(failure.kind, FailureKind::Stale | FailureKind::NotFound) {
+                return Attempt::Failed(failure);
+            }
+            match self.nodes.get_opt(&self.node).await {
+                Ok(None) => return Attempt::Gone,
+                Ok(Some(node)) => match Seen::node(node).removal(&self.key) {
+                    None => return Attempt::Gone,
+                    // Another Node of that name: whether the driver is registered there is another question.
+                    Some(next) if next.uid != removal.uid => return Attempt::Changing,
+                    // Nothing has changed: it was not the patch's own test that failed. Policies refuse with the same code.
+                    Some(next) if next == removal => {
+                        return Attempt::Failed(Failure { kind: FailureKind::Denied, ..failure });
+                    }
+                    Some(next) => removal = next,
+                },
+                Err(error) => return Attempt::Failed(Failure::of(&error)),
+            }
+        }
+        Attempt::Changing
+    }
+
+    /// The CSINode lists the driver with the number of volumes that the node takes, and is that of this very Node: one of a
+    /// former Node of the same name may still be there.
+    async fn is_registered(&self, uid: &str) -> Result<bool, Failure> {
+        let Some(csi_node) = self.csi_nodes.get_opt(&self.node).await? else { return Ok(false) };
+        let mut owners = csi_node.metadata.owner_references.iter().flatten().filter(|owner| owner.kind == "Node");
+        if owners.any(|owner| owner.uid != uid) {
+            return Ok(false);
+        }
+        let driver = csi_node.spec.drivers.into_iter().find(|driver| driver.name == self.driver);
+        Ok(driver.and_then(|driver| driver.allocatable?.count).is_some())
+    }
+
+    async fn patch(&self, removal: &Removal) -> Result<(), Failure> {
+        let path = NodeObject::url_path(&(), None);
+        let request = Request::patch(format!("{path}/{}", self.node))
+            .header(CONTENT_TYPE, "application/json-patch+json")
+            .body(removal.patch().to_string().into_bytes());
+        let request = request.map_err(|error| Failure::of(&kube::Error::HttpError(error)))?;
+        self.client.request_text(request).await?;
+        Ok(())
+    }
+
+    /// Waits, at least a second; a change of the Node ends it before its time.
+    async fn pause(&mut self, wait: Duration, changes: &mut Receiver<Seen>) {
+        // Nodes that the same outage has stopped do not come back in step.
+        let spread = Duration::from_millis(self.random.below(u64::try_from(wait.as_millis() / 4).unwrap_or(u64::MAX)));
+        tokio::time::sleep(SHORTEST).await;
+        tokio::select! {
+            () = tokio::time::sleep((wait + spread).saturating_sub(SHORTEST)) => {}
+            () = wait_for(changes) => {}
+        }
+    }
+
+    /// Says why the taint stays, once for each reason.
+    fn say(&self, attempt: &Attempt, said: &mut Option<&'static str>) {
+        let reason = match attempt {
+            Attempt::Gone => return,
+            Attempt::NotRegistered => "not registered",
+            Attempt::Changing => "changing",
+            Attempt::Failed(failure) if failure.is_denied() => "denied",
+            Attempt::Failed(_) => "failed",
+        };
+        let is_new = said.replace(reason) != Some(reason);
+        let (node, taint) = (&self.node, &self.key);
+        match attempt {
+            Attempt::Failed(failure) if failure.is_denied() && is_new => tracing::warn!(
+                node, taint, %failure,
+                "the start-up taint stays: this account may not read the CSINode or change the Node's taints; pods that do not \
+                 tolerate the taint cannot come until somebody removes it"
+            ),
+            Attempt::Failed(failure) if is_new => {
+                tracing::warn!(node, taint, %failure, "the start-up taint cannot be removed now; it is tried again");
+            }
+            Attempt::NotRegistered if is_new => {
+                tracing::info!(node, taint, "the start-up taint stays until the kubelet has registered the driver");
+            }
+            other => tracing::debug!(node, taint, attempt = ?other, "the start-up taint stays"),
+        }
+    }
+}
+
+/// Waits until something else is seen; for ever, when nobody looks any more.
+async fn wait_for(changes: &mut Receiver<Seen>) {
+    if changes.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

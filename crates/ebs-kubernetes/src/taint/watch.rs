@@ -1,0 +1,112 @@
+//! What the own Node is, all the time: a list and a watch of that one object.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use kube::api::{Api, ListParams, WatchEvent, WatchParams};
+use tokio::sync::watch::Sender;
+use tokio::time::Instant;
+
+use super::{Seen, TaintRemoval};
+use crate::failure::{Failure, FailureKind};
+use crate::object::NodeObject;
+
+/// How long one watch lasts; then the Node is listed anew, in case an event was lost.
+const WATCH_SECONDS: u32 = 290;
+/// Time between a watch that ended, for whatever reason, and the next list.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How long a failure is waited out at most.
+const LONGEST: Duration = Duration::from_secs(30);
+/// How often the Node is read where it may not be watched.
+const POLL: Duration = Duration::from_secs(10);
+/// The same when a start-up taint is no longer to be expected.
+const SELDOM: Duration = Duration::from_secs(60);
+
+pub(super) struct Watcher {
+    nodes: Api<NodeObject>,
+    node: String,
+    eager_until: Instant,
+}
+
+impl Watcher {
+    pub(super) fn new(taint: &TaintRemoval, eager_until: Instant) -> Self {
+        Self { nodes: Api::all(taint.cluster.client()), node: taint.node.clone(), eager_until }
+    }
+
+    /// Tells what the Node is, for ever.
+    pub(super) async fn run(self, seen: &Sender<Seen>) {
+        let mut wait = AGAIN;
+        let mut said: Option<FailureKind> = None;
+        loop {
+            let began = Instant::now();
+            match self.list_and_watch(seen).await {
+                Ok(()) => (wait, said) = (AGAIN, None),
+                Err(failure) if failure.is_denied() => {
+                    if said.replace(failure.kind) != Some(failure.kind) {
+                        tracing::info!(
+                            node = self.node,
+                            %failure,
+                            "this Node may not be listed and watched: it is read now and then instead, so a start-up taint goes later"
+                        );
+                    }
+                    self.read(seen).await;
+                    wait = if Instant::now() < self.eager_until { POLL } else { SELDOM };
+                }
+                Err(failure) => {
+                    if said.replace(failure.kind) != Some(failure.kind) {
+                        tracing::info!(node = self.node, %failure, "the watch of this Node failed and is begun anew");
+                    }
+                    // One that held for a while did not fail at once: what ended it is not what the last wait was for.
+                    wait = if began.elapsed() > LONGEST { AGAIN } else { (wait * 2).min(LONGEST) };
+                }
+            }
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Lists the Node and watches it until the watch ends; `Ok` where it ended as watches do.
+    async fn list_and_watch(&self, seen: &Sender<Seen>) -> Result<(), Failure> {
+        let selector = format!("metadata.name={}", self.node);
+        // From the server's cache: 5,000 nodes that do so after an outage do not read etcd.
+        let list = ListParams::default().fields(&selector).match_any();
+        let list = self.nodes.list(&list).await?;
+        let version = list.metadata.resource_version.unwrap_or_default();
+        tell(seen, list.items.into_iter().next().map_or(Seen::Absent, Seen::node));
+
+        let params = WatchParams::default().fields(&selector).timeout(WATCH_SECONDS);
+        let mut events = pin!(self.nodes.watch(&params, &version).await?);
+        while let Some(event) = events.next().await {
+            match event? {
+                WatchEvent::Added(node) | WatchEvent::Modified(node) => tell(seen, Seen::node(node)),
+                WatchEvent::Deleted(_) => tell(seen, Seen::Absent),
+                WatchEvent::Bookmark(_) => {}
+                WatchEvent::Error(status) => {
+                    let failure = Failure::of(&kube::Error::Api(status));
+                    // The version was too old: the next list has a newer one.
+                    return if failure.kind == FailureKind::Expired { Ok(()) } else { Err(failure) };
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the Node once; a failure leaves what is known.
+    async fn read(&self, seen: &Sender<Seen>) {
+        match self.nodes.get_opt(&self.node).await {
+            Ok(node) => tell(seen, node.map_or(Seen::Absent, Seen::node)),
+            Err(error) => {
+                tracing::debug!(node = self.node, failure = %Failure::of(&error), "this Node cannot be read");
+            }
+        }
+    }
+}
+
+/// Wakes the remover only where something that matters to it is different: a kubelet writes its Node all the time.
+fn tell(seen: &Sender<Seen>, now: Seen) {
+    seen.send_if_modified(|before| {
+        let differs = *before != now;
+        *before = now;
+        differs
+    });
+}

@@ -1,0 +1,142 @@
+//! The start-up taint, on a real Node.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use ebs_kubernetes::TaintRemoval;
+use ebs_testkit::kube_api::{KubeApi, Who};
+use ebs_types::DriverName;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::support::{BOUND, NODES, TAINT, connect, make_node, register, shared, taint, taints, unique, until_taints};
+
+/// Starts the removal as whom the kubeconfig file speaks for.
+async fn removal(api: &KubeApi, who: Who<'_>, node: &str) -> anyhow::Result<JoinSet<()>> {
+    let cluster = connect(&api.kubeconfig(who)?).await?;
+    let mut tasks = JoinSet::new();
+    tasks.spawn(TaintRemoval::new(cluster, node, DriverName::default()).run());
+    Ok(tasks)
+}
+
+async fn set_taints(api: &KubeApi, node: &str, keys: &[&str]) -> anyhow::Result<()> {
+    let taints: Vec<Value> = keys.iter().map(|key| taint(key)).collect();
+    api.merge(&format!("{NODES}/{node}"), &json!({ "spec": { "taints": taints } })).await?;
+    Ok(())
+}
+
+/// Rule: see `the_taint_goes_when_the_driver_is_registered_with_its_count_and_not_before`
+#[tokio::test]
+async fn a_real_node_loses_its_start_up_taint_when_the_driver_is_registered_and_keeps_the_others() -> anyhow::Result<()>
+{
+    let api = shared().await?;
+    let name = unique("taint");
+    let node = make_node(&api, &name, &[taint("b"), taint(TAINT), taint("a")]).await?;
+    let _removal = removal(&api, Who::Admin, &name).await?;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    ensure!(taints(&api, &name).await? == ["b", TAINT, "a"]);
+    register(&api, &node).await?;
+    until_taints(&api, &name, &["b", "a"]).await?;
+    // Later ones go too, the only one of a Node included.
+    set_taints(&api, &name, &[TAINT]).await?;
+    until_taints(&api, &name, &[]).await?;
+    let after = api.get(&format!("{NODES}/{name}")).await?.context("the Node")?;
+    ensure!(after["metadata"]["labels"] == node["metadata"]["labels"], "{after}");
+    Ok(())
+}
+
+/// Rule: see `a_taint_that_is_set_while_ours_is_removed_stays`
+#[tokio::test]
+async fn no_taint_of_other_writers_is_lost_while_ours_comes_and_goes() -> anyhow::Result<()> {
+    let api = shared().await?;
+    let name = unique("writers");
+    let node = make_node(&api, &name, &[taint(TAINT)]).await?;
+    register(&api, &node).await?;
+    let _removal = removal(&api, Who::Admin, &name).await?;
+    // One writer adds taints of its own, and ours again, each time from what is there, with its version: a well-behaved one.
+    let path = format!("{NODES}/{name}");
+    let mut written = Vec::new();
+    for n in 0..20 {
+        let key = format!("writer-{n}");
+        loop {
+            let node = api.get(&path).await?.context("the Node")?;
+            let mut taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+            taints.push(taint(&key));
+            if n % 3 == 0 && !taints.iter().any(|taint| taint["key"] == TAINT) {
+                taints.insert(0, taint(TAINT));
+            }
+            let version = &node["metadata"]["resourceVersion"];
+            let patch = json!({ "metadata": { "resourceVersion": version }, "spec": { "taints": taints } });
+            if api.merge(&path, &patch).await.is_ok() {
+                break;
+            }
+        }
+        written.push(key);
+    }
+    let wanted: Vec<&str> = written.iter().map(String::as_str).collect();
+    until_taints(&api, &name, &wanted).await
+}
+
+/// Rule: see `without_the_right_to_watch_the_node_is_read_and_the_taint_goes`
+#[tokio::test]
+async fn an_account_that_rbac_lets_only_get_and_patch_removes_the_taint() -> anyhow::Result<()> {
+    let api = shared().await?;
+    let user = unique("only-gets");
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": user },
+        "rules": [
+            { "apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"] },
+            { "apiGroups": ["storage.k8s.io"], "resources": ["csinodes"], "verbs": ["get"] },
+        ],
+    });
+    api.create("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role).await?;
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": { "name": user },
+        "subjects": [{ "kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io" }],
+        "roleRef": { "kind": "ClusterRole", "name": user, "apiGroup": "rbac.authorization.k8s.io" },
+    });
+    api.create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding).await?;
+    let name = unique("get-only");
+    let node = make_node(&api, &name, &[taint(TAINT), taint("a")]).await?;
+    register(&api, &node).await?;
+    let _removal = removal(&api, Who::User(&user), &name).await?;
+    until_taints(&api, &name, &["a"]).await
+}
+
+/// Rule: see `a_registration_with_a_former_node_of_that_name_does_not_count`
+#[tokio::test]
+async fn a_node_that_is_deleted_and_made_again_loses_its_taint_after_its_own_registration() -> anyhow::Result<()> {
+    let api = shared().await?;
+    let name = unique("again");
+    let node = make_node(&api, &name, &[]).await?;
+    register(&api, &node).await?;
+    let _removal = removal(&api, Who::Admin, &name).await?;
+    api.delete(&format!("{NODES}/{name}")).await?;
+    let node = make_node(&api, &name, &[taint(TAINT)]).await?;
+    // No garbage collector runs here: the former CSINode is still there.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    ensure!(taints(&api, &name).await? == [TAINT]);
+    register(&api, &node).await?;
+    until_taints(&api, &name, &[]).await
+}
+
+/// Rule: see `a_server_that_hangs_is_busy_or_breaks_the_watch_delays_the_removal_and_no_more`
+#[tokio::test]
+async fn a_taint_that_is_set_after_the_api_server_was_killed_or_hung_goes() -> anyhow::Result<()> {
+    let mut api = KubeApi::start().await?;
+    let name = unique("restart");
+    let node = make_node(&api, &name, &[taint(TAINT)]).await?;
+    register(&api, &node).await?;
+    let _removal = removal(&api, Who::Admin, &name).await?;
+    until_taints(&api, &name, &[]).await?;
+    api.kill()?;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    api.restart().await?;
+    set_taints(&api, &name, &[TAINT]).await?;
+    until_taints(&api, &name, &[]).await?;
+    api.pause()?;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    api.resume()?;
+    set_taints(&api, &name, &[TAINT]).await?;
+    tokio::time::timeout(BOUND, until_taints(&api, &name, &[])).await?
+}

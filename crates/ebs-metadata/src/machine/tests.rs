@@ -1,0 +1,180 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use ebs_types::{NodeId, ZoneName};
+
+use super::*;
+use crate::source::{Answer, Unusable};
+use crate::{BlockDevices, MetadataError};
+
+/// A source that knows a machine, or not, as the test wants.
+#[derive(Debug, Default)]
+struct Told {
+    answer: Mutex<Option<NodeMetadata>>,
+    asked: AtomicU32,
+}
+
+#[derive(Debug, Clone)]
+struct Teller(SourceKind, Arc<Told>);
+
+impl Teller {
+    fn new(kind: SourceKind, answer: Option<NodeMetadata>) -> Self {
+        Self(kind, Arc::new(Told { answer: Mutex::new(answer), asked: AtomicU32::new(0) }))
+    }
+
+    fn tell(&self, answer: Option<NodeMetadata>) {
+        *self.1.answer.lock().unwrap() = answer;
+    }
+
+    fn asked(&self) -> u32 {
+        self.1.asked.load(Ordering::Relaxed)
+    }
+
+    fn answer(&self) -> Result<NodeMetadata, SourceError> {
+        self.1.asked.fetch_add(1, Ordering::Relaxed);
+        let answer = self.1.answer.lock().unwrap().clone();
+        let silent = || SourceError::new(self.0, MetadataError::Missing { field: crate::Field::InstanceId });
+        answer.ok_or_else(silent)
+    }
+}
+
+impl Source for Teller {
+    fn kind(&self) -> SourceKind {
+        self.0
+    }
+
+    fn read(&self) -> Answer<'_> {
+        Box::pin(async { self.answer() })
+    }
+
+    fn refresh<'a>(&'a self, _known: &'a NodeMetadata) -> Answer<'a> {
+        self.read()
+    }
+}
+
+fn machine(instance: &str, interfaces: u32) -> NodeMetadata {
+    NodeMetadata {
+        node: NodeId::parse(instance).unwrap(),
+        instance_type: "m5.large".to_owned(),
+        region: "us-west-2".to_owned(),
+        zone: ZoneName::parse("us-west-2a").unwrap(),
+        outpost: None,
+        network_interfaces: interfaces,
+        block_devices: BlockDevices::Others(interfaces),
+    }
+}
+
+fn boxed(tellers: &[&Teller]) -> Vec<Box<dyn Source>> {
+    tellers.iter().map(|teller| Box::new((*teller).clone()) as Box<dyn Source>).collect()
+}
+
+/// Metadata sources are tried in the order of the flag, and the first that answers is believed; later ones are not asked.
+///
+/// Rule: runtime.md 10
+#[tokio::test(start_paused = true)]
+async fn the_first_source_that_answers_is_believed() {
+    let silent = Teller::new(SourceKind::Imds, None);
+    let first = Teller::new(SourceKind::MetadataLabeler, Some(machine("i-0abc", 1)));
+    let second = Teller::new(SourceKind::Kubernetes, Some(machine("i-0abc", 2)));
+    let found = Machine::find(boxed(&[&silent, &first, &second]), None).await.unwrap();
+    assert_eq!(found.source(), Some(SourceKind::MetadataLabeler));
+    assert_eq!(found.metadata().network_interfaces, 1);
+    assert_eq!((silent.asked(), first.asked(), second.asked()), (1, 1, 0));
+}
+
+/// When no metadata source knows the machine, the error has the reason of each.
+///
+/// Rule: runtime.md 10 (ours)
+#[tokio::test(start_paused = true)]
+async fn when_no_source_knows_each_says_why() {
+    let mut sources: Vec<Box<dyn Source>> = vec![Box::new(Unusable::new(SourceKind::Imds, MetadataError::Disabled))];
+    sources.push(Box::new(Teller::new(SourceKind::Kubernetes, None)));
+    let error = Machine::find(sources, None).await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("imds: IMDS is switched off by AWS_EC2_METADATA_DISABLED"), "{text}");
+    assert!(text.contains("; kubernetes: "), "{text}");
+    assert_eq!(error.foreign(), None);
+    let none = Machine::find(Vec::new(), None).await.unwrap_err().to_string();
+    assert!(none.contains("--metadata-sources"), "{none}");
+}
+
+/// AWS_REGION replaces the region of any source, also when the machine is asked about again.
+///
+/// Rule: runtime.md 10 (ours)
+#[tokio::test(start_paused = true)]
+async fn aws_region_replaces_the_region_of_any_source() {
+    let teller = Teller::new(SourceKind::Kubernetes, Some(machine("i-0abc", 1)));
+    let found = Machine::find(boxed(&[&teller]), Some("eu-north-1".to_owned())).await.unwrap();
+    assert_eq!(found.metadata().region, "eu-north-1");
+    assert_eq!(found.refreshed().await.region, "eu-north-1");
+}
+
+/// A source before the one that is believed is asked again, first after 15 s and then ever more seldom, and believed from its
+/// first answer on: a metadata service that was away when the driver started is not lost for good.
+///
+/// Rule: runtime.md R-18
+#[tokio::test(start_paused = true)]
+async fn a_better_source_is_asked_again_ever_more_seldom_and_then_believed() {
+    let imds = Teller::new(SourceKind::Imds, None);
+    let kubernetes = Teller::new(SourceKind::Kubernetes, Some(machine("i-0abc", 1)));
+    let found = Machine::find(boxed(&[&imds, &kubernetes]), None).await.unwrap();
+    let began = Instant::now();
+    let mut asked_at = Vec::new();
+    while began.elapsed() < Duration::from_mins(10) {
+        let before = imds.asked();
+        found.refreshed().await;
+        if imds.asked() > before {
+            asked_at.push(began.elapsed().as_secs());
+        }
+        tokio::time::advance(Duration::from_secs(5)).await;
+    }
+    assert_eq!(asked_at, [15, 45, 105, 225, 465]);
+    imds.tell(Some(machine("i-0abc", 3)));
+    tokio::time::advance(LONGEST_PAUSE).await;
+    assert_eq!(found.refreshed().await.network_interfaces, 3);
+    assert_eq!(found.source(), Some(SourceKind::Imds));
+    // From now on it alone is asked.
+    let asked = kubernetes.asked();
+    imds.tell(Some(machine("i-0abc", 4)));
+    assert_eq!(found.refreshed().await.network_interfaces, 4);
+    assert_eq!(kubernetes.asked(), asked);
+}
+
+/// Rule: see `a_better_source_is_asked_again_ever_more_seldom_and_then_believed`
+#[tokio::test(start_paused = true)]
+async fn a_source_that_is_switched_off_is_not_asked_again() {
+    let teller = Teller::new(SourceKind::Kubernetes, Some(machine("i-0abc", 1)));
+    let mut sources: Vec<Box<dyn Source>> = vec![Box::new(Unusable::new(SourceKind::Imds, MetadataError::Disabled))];
+    sources.extend(boxed(&[&teller]));
+    let found = Machine::find(sources, None).await.unwrap();
+    tokio::time::advance(LONGEST_PAUSE).await;
+    assert_eq!(found.refreshed().await.network_interfaces, 1);
+    assert_eq!(found.source(), Some(SourceKind::Kubernetes));
+}
+
+/// A source that is asked again and names another instance is not believed.
+///
+/// Rule: runtime.md R-18 (ours)
+#[tokio::test(start_paused = true)]
+async fn a_machine_never_becomes_another_instance() {
+    let imds = Teller::new(SourceKind::Imds, None);
+    let kubernetes = Teller::new(SourceKind::Kubernetes, Some(machine("i-0abc", 1)));
+    let found = Machine::find(boxed(&[&imds, &kubernetes]), None).await.unwrap();
+    imds.tell(Some(machine("i-0other", 3)));
+    tokio::time::advance(FIRST_PAUSE).await;
+    assert_eq!(*found.refreshed().await, machine("i-0abc", 1));
+    kubernetes.tell(Some(machine("i-0other", 2)));
+    assert_eq!(*found.refreshed().await, machine("i-0abc", 1));
+}
+
+/// When the source is silent, what was heard last stays.
+///
+/// Rule: node.md 15 (ours)
+#[tokio::test(start_paused = true)]
+async fn what_was_heard_last_stays_while_the_source_is_silent() {
+    let teller = Teller::new(SourceKind::Imds, Some(machine("i-0abc", 2)));
+    let found = Machine::find(boxed(&[&teller]), None).await.unwrap();
+    teller.tell(None);
+    assert_eq!(found.refreshed().await.network_interfaces, 2);
+    teller.tell(Some(machine("i-0abc", 5)));
+    assert_eq!(found.refreshed().await.network_interfaces, 5);
+}

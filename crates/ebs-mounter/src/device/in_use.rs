@@ -1,0 +1,162 @@
+//! Which disks are mounted or bound where the driver's volumes are, by the mount table and by sysfs. No path of a volume is
+//! touched, so that a disk that hangs is in nobody's way (`decisions.md` D-38).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use ebs_types::VolumeId;
+
+use super::find::open_node;
+use super::identity::{self, Identity, IdentityError};
+use crate::device_number::DeviceNumber;
+use crate::mounter::MounterConfig;
+use crate::mountinfo::{MountEntry, MountTable, as_in_table};
+use crate::os;
+
+/// The directory of the kubelet's in which raw block volumes of all drivers are published, beside those of each driver.
+const RAW_VOLUMES: &str = "volumeDevices";
+
+/// Where volumes of the driver are mounted or bound.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Places {
+    /// Whatever is mounted below these.
+    below: BTreeSet<PathBuf>,
+    /// Whatever is mounted here.
+    at: BTreeSet<PathBuf>,
+}
+
+/// A disk that is in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UsedDisk {
+    pub(crate) number: DeviceNumber,
+    /// Its node below the directory of devices.
+    pub(crate) node: PathBuf,
+}
+
+/// How a line of the mount table names its device.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Named {
+    Number(DeviceNumber),
+    /// The kernel's name of it.
+    Name(OsString),
+}
+
+impl Places {
+    /// Below a prefix, `--csi-mount-point-prefix`, and at the places that are known. With the directory of a CSI driver below
+    /// the kubelet's `kubernetes.io/csi`, the directory of raw block volumes beside it is meant, too (`runtime.md` R-8b). A
+    /// prefix that is empty or not absolute names nothing (`runtime.md` R-8c).
+    pub(crate) fn new(prefix: Option<&Path>, at: impl IntoIterator<Item = PathBuf>) -> Self {
+        let prefix = prefix.filter(|prefix| prefix.is_absolute()).map(cleaned);
+        let raw = prefix.as_deref().and_then(Path::parent).filter(|parent| parent.ends_with("kubernetes.io/csi"));
+        let raw = raw.map(|parent| parent.join(RAW_VOLUMES));
+        Self { below: prefix.into_iter().chain(raw).collect(), at: at.into_iter().collect() }
+    }
+
+    /// The same places, also as the mount table spells them: without symlinks. Looks at directories above the places.
+    pub(crate) fn spelled(self) -> Self {
+        let below = self.below.iter().filter_map(|path| path.canonicalize().ok());
+        let below: Vec<PathBuf> = below.collect();
+        let at: Vec<PathBuf> = self.at.iter().map(|path| as_in_table(path)).collect();
+        Self { below: self.below.into_iter().chain(below).collect(), at: self.at.into_iter().chain(at).collect() }
+    }
+
+    fn holds(&self, target: &Path) -> bool {
+        let is_below = |above: &PathBuf| target != above && target.starts_with(above);
+        self.at.contains(target) || self.below.iter().any(is_below)
+    }
+}
+
+/// Without `.`, `..` and double slashes, by the text alone.
+fn cleaned(path: &Path) -> PathBuf {
+    path.components().fold(PathBuf::from("/"), |mut clean, component| {
+        match component {
+            Component::Normal(name) => clean.push(name),
+            Component::ParentDir => drop(clean.pop()),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+        clean
+    })
+}
+
+/// The devices that are mounted or bound at the places, each once.
+fn named(table: &MountTable, places: &Places) -> BTreeSet<Named> {
+    table.entries().iter().filter(|entry| places.holds(&entry.target)).filter_map(device_of).collect()
+}
+
+fn device_of(entry: &MountEntry) -> Option<Named> {
+    if entry.device.major != 0 {
+        return Some(Named::Number(entry.device));
+    }
+    // A raw block volume is a node of the file system of `/dev`; a file system that has no device number of its own says
+    // what it was mounted from.
+    let node = match entry.fs_type.as_str() {
+        "devtmpfs" | "tmpfs" => entry.root.strip_prefix("/").ok(),
+        _ => Path::new(&entry.source).strip_prefix("/dev").ok(),
+    };
+    let name = node?.as_os_str();
+    is_name(name).then(|| Named::Name(name.to_owned()))
+}
+
+/// One component of a path, so that no name leads elsewhere.
+fn is_name(name: &OsStr) -> bool {
+    let mut components = Path::new(name).components();
+    matches!((components.next(), components.next()), (Some(Component::Normal(only)), None) if only == name)
+}
+
+/// The disks of volumes that are in use at the places, a partition's disk for a partition, and for each device that sysfs
+/// cannot tell of, why. What is known not to be an EBS volume, or has no statistics, is left out.
+pub(crate) fn disks_in_use(
+    config: &MounterConfig,
+    table: &MountTable,
+    places: &Places,
+) -> (Vec<UsedDisk>, Vec<IdentityError>) {
+    let (mut disks, mut failed) = (BTreeMap::new(), Vec::new());
+    for named in named(table, places) {
+        match disk_of(config, &named) {
+            Ok(Some(disk)) => drop(disks.insert(disk.number, disk)),
+            Ok(None) => {}
+            Err(error) => failed.push(error),
+        }
+    }
+    (disks.into_values().collect(), failed)
+}
+
+fn disk_of(config: &MounterConfig, named: &Named) -> Result<Option<UsedDisk>, IdentityError> {
+    let number = match named {
+        Named::Number(number) => Some(*number),
+        Named::Name(name) => number_at(&config.sys.join("class/block").join(name))?,
+    };
+    let Some(number) = number else { return Ok(None) };
+    let Some(place) = identity::disk(config, number)? else { return Ok(None) };
+    match identity::in_sysfs(config, &place)? {
+        Some(Identity::Volume(_)) | None => {}
+        Some(Identity::Other(_) | Identity::Silent) => return Ok(None),
+    }
+    let Some(number) = number_at(&place)? else { return Ok(None) };
+    Ok(place.file_name().map(|name| UsedDisk { number, node: config.dev.join(name) }))
+}
+
+fn number_at(place: &Path) -> io::Result<Option<DeviceNumber>> {
+    Ok(identity::attribute(&place.join("dev"))?.as_deref().and_then(DeviceNumber::parse))
+}
+
+/// Opens a disk for reading and asks which volume it is; `None` when it is gone or has become something else.
+pub(crate) fn open_volume(config: &MounterConfig, disk: &UsedDisk) -> Result<Option<(VolumeId, File)>, IdentityError> {
+    let Some(opened) = open_node(&disk.node)? else { return Ok(None) };
+    let number = os::block_device_number(&opened.metadata()?);
+    if number != Some(disk.number) {
+        return Ok(None);
+    }
+    // The descriptor holds the number from here on: what it is now it stays.
+    let Some(place) = identity::disk(config, disk.number)? else { return Ok(None) };
+    match identity::of_disk(config, &place, || opened.try_clone())? {
+        Identity::Volume(volume) => Ok(Some((volume, opened))),
+        Identity::Other(_) | Identity::Silent => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! Where to listen.
+
+use tokio::net::TcpListener;
+
+/// A TCP listen address as the driver's users write it: `host:port`, or `:port` for all addresses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpEndpoint(String);
+
+/// Not a listen address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a listen address: give host:port, or :port for all addresses")]
+pub struct BadHttpEndpoint(String);
+
+impl std::str::FromStr for HttpEndpoint {
+    type Err = BadHttpEndpoint;
+
+    /// Checks the form; whether the host can be resolved shows when the listener starts.
+    fn from_str(text: &str) -> Result<Self, BadHttpEndpoint> {
+        let has_port = text.rsplit_once(':').is_some_and(|(host, port)| {
+            port.parse::<u16>().is_ok() && (!host.contains(':') || (host.starts_with('[') && host.ends_with(']')))
+        });
+        if has_port { Ok(Self(text.to_owned())) } else { Err(BadHttpEndpoint(text.to_owned())) }
+    }
+}
+
+impl HttpEndpoint {
+    /// Binds; `:port` means both families where the machine has both.
+    pub(super) async fn bind(&self) -> std::io::Result<TcpListener> {
+        let Some(port) = self.0.strip_prefix(':') else { return TcpListener::bind(&self.0).await };
+        match TcpListener::bind(format!("[::]:{port}")).await {
+            Ok(listener) => Ok(listener),
+            Err(_) => TcpListener::bind(format!("0.0.0.0:{port}")).await,
+        }
+    }
+}
+
+impl std::fmt::Display for HttpEndpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_needs_a_port() {
+        for good in [":3301", "0.0.0.0:3302", "localhost:80", "[::1]:80"] {
+            assert!(good.parse::<HttpEndpoint>().is_ok(), "{good}");
+        }
+        for bad in ["", "3301", "localhost", "localhost:", "localhost:http", "::1:80", "0.0.0.0:70000"] {
+            assert!(bad.parse::<HttpEndpoint>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What is served under which path.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tower_http::compression::CompressionLayer;
+
+use super::accept;
+use crate::rate::RateLimit;
+use crate::{Metrics, Readiness};
+
+/// `/metrics` is given away this often, all clients together: at once, and each second.
+pub(super) const METRICS_BURST: u32 = 10;
+pub(super) const METRICS_PER_SECOND: u32 = 5;
+
+/// What the pages show.
+#[derive(Debug, Clone)]
+pub struct Pages {
+    /// For `/metrics`.
+    pub metrics: Arc<Metrics>,
+    /// For `/readyz`.
+    pub readiness: Readiness,
+}
+
+impl Pages {
+    /// `/metrics` is limited and compressed. The health pages are neither: a probe of the kubelet's is never refused because
+    /// of scrapes, and what it costs is bounded by the number of connections.
+    pub(super) fn router(self) -> Router {
+        let limit = Arc::new(RateLimit::new(METRICS_BURST, METRICS_PER_SECOND));
+        let metrics = get(async move |state, headers| metrics(&limit, state, headers).await);
+        Router::new()
+            .route("/metrics", metrics)
+            .layer(CompressionLayer::new())
+            .route("/healthz", get(|| async { "ok\n" }))
+            .route("/readyz", get(ready))
+            .with_state(self)
+    }
+}
+
+async fn metrics(limit: &RateLimit, State(pages): State<Pages>, headers: HeaderMap) -> Response {
+    if !limit.admit() {
+        return (StatusCode::TOO_MANY_REQUESTS, "too many requests\n").into_response();
+    }
+    let format = accept::format(&headers);
+    let page = pages.metrics.scrape(format).await;
+    ([(header::CONTENT_TYPE, format.content_type()), (header::VARY, "accept")], page).into_response()
+}
+
+async fn ready(State(pages): State<Pages>) -> impl IntoResponse {
+    match pages.readiness.get() {
+        Ok(()) => (StatusCode::OK, "ok\n".to_owned()),
+        Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")),
+    }
+}

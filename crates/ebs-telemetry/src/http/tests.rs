@@ -1,0 +1,178 @@
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::pages::METRICS_BURST;
+use super::*;
+use crate::Readiness;
+
+fn pages() -> Pages {
+    Pages { metrics: Arc::new(Metrics::default()), readiness: Readiness::starting("EC2 has not answered yet") }
+}
+
+async fn request(address: std::net::SocketAddr, path: &str, headers: &str) -> Vec<u8> {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut reply = Vec::new();
+    stream.read_to_end(&mut reply).await.unwrap();
+    reply
+}
+
+async fn fetch(address: std::net::SocketAddr, path: &str) -> String {
+    String::from_utf8(request(address, path, "").await).unwrap()
+}
+
+async fn started(pages: Pages) -> (JoinSet<()>, std::net::SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(run(listener, None, pages));
+    (tasks, address)
+}
+
+/// `/metrics` is text of format 0.0.4; anything but the metrics and health pages is 404.
+///
+/// Rule: runtime.md 11.1
+#[tokio::test]
+async fn metrics_are_text_of_format_0_0_4_and_anything_else_is_404() {
+    let pages = pages();
+    pages.metrics.count_rpc("Probe", "OK", Duration::from_millis(1));
+    let (_tasks, address) = started(pages).await;
+    let page = fetch(address, "/metrics").await;
+    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+    assert!(page.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{page}");
+    assert!(page.contains("\naws_ebs_csi_rpc_requests_total{code=\"OK\",method=\"Probe\"} 1\n"), "{page}");
+    let open = request(address, "/metrics", "Accept: application/openmetrics-text; version=1.0.0\r\n").await;
+    let open = String::from_utf8(open).unwrap();
+    assert!(open.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"), "{open}");
+    assert!(open.contains("# EOF\n"), "{open}");
+    for path in ["/", "/metrics/", "/metric", "/debug/pprof"] {
+        assert!(fetch(address, path).await.starts_with("HTTP/1.1 404"), "{path}");
+    }
+}
+
+/// The page is compressed for a client that accepts gzip, and for no other.
+///
+/// Rule: runtime.md 11.1
+#[tokio::test]
+async fn the_page_is_compressed_for_a_client_that_accepts_gzip() {
+    let (_tasks, address) = started(pages()).await;
+    let compressed = request(address, "/metrics", "Accept-Encoding: gzip\r\n").await;
+    let end_of_headers = compressed.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+    let headers = String::from_utf8_lossy(&compressed[..end_of_headers]).to_lowercase();
+    assert!(headers.contains("content-encoding: gzip\r\n"), "{headers}");
+    let begin_of_gzip = compressed[end_of_headers..].windows(2).position(|two| two == [0x1f, 0x8b]);
+    assert!(begin_of_gzip.is_some_and(|at| at < 16), "the body, or its first chunk, is gzip");
+    for headers in ["", "Accept-Encoding: identity\r\n", "Accept-Encoding: gzip;q=0\r\n"] {
+        let plain = String::from_utf8(request(address, "/metrics", headers).await).unwrap();
+        assert!(plain.contains("\naws_ebs_csi_panics_total 0\n"), "{headers}: {plain}");
+    }
+}
+
+/// `/metrics` is given 10 times at once and 5 times a second, then 429; health pages are not limited.
+///
+/// Rule: ebs-cloud.md 12
+#[tokio::test(start_paused = true)]
+async fn more_than_the_allowed_rate_of_metrics_is_refused_with_429() {
+    // Without connections: between two of them, on a busy machine, the next page may have become due.
+    let service = TowerToHyperService::new(pages().router().into_service());
+    let status = async |path: &str| {
+        let request = axum::http::Request::get(path).body(axum::body::Body::empty()).unwrap();
+        hyper::service::Service::call(&service, request).await.unwrap().status().as_u16()
+    };
+    for _ in 0..METRICS_BURST {
+        assert_eq!(status("/metrics").await, 200);
+    }
+    for _ in 0..3 {
+        assert_eq!(status("/metrics").await, 429);
+    }
+    assert_eq!(status("/healthz").await, 200, "only /metrics is limited");
+    assert_eq!(status("/readyz").await, 503, "only /metrics is limited");
+    tokio::time::advance(Duration::from_secs(1)).await;
+    for _ in 0..pages::METRICS_PER_SECOND {
+        assert_eq!(status("/metrics").await, 200, "these are due");
+    }
+    assert_eq!(status("/metrics").await, 429);
+}
+
+/// A client of the metrics port has 3 s to send its request.
+///
+/// Rule: ebs-cloud.md 14
+#[tokio::test]
+async fn a_client_that_sends_no_request_is_cut_off() {
+    let (_tasks, address) = started(pages()).await;
+    let cut_off = async |sent: &[u8]| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(sent).await.unwrap();
+        let mut reply = Vec::new();
+        let ended = tokio::time::timeout(HEADERS_WITHIN * 20, stream.read_to_end(&mut reply)).await;
+        ended.expect("the connection must be closed").unwrap();
+    };
+    tokio::join!(cut_off(b""), cut_off(b"GET /metrics HTTP/1.1\r\n"), cut_off(b"GET"));
+}
+
+/// Clients that only hold connections are in nobody's way for longer than it takes to cut them off.
+///
+/// Rule: own rule (bad input)
+#[tokio::test]
+async fn clients_that_only_hold_connections_do_not_keep_others_out() {
+    let (_tasks, address) = started(pages()).await;
+    let mut held = Vec::new();
+    for _ in 0..2 * CONNECTIONS {
+        held.push(TcpStream::connect(address).await.unwrap());
+    }
+    let answered = tokio::time::timeout(HEADERS_WITHIN * 20, fetch(address, "/healthz")).await;
+    assert!(answered.expect("an answer").starts_with("HTTP/1.1 200"));
+    drop(held);
+}
+
+/// A connection does not live for ever, whatever its client does.
+///
+/// Rule: own rule (bad input)
+#[tokio::test(start_paused = true)]
+async fn a_connection_ends_with_its_lifetime() {
+    struct Deaf;
+    impl Future for Deaf {
+        type Output = hyper::Result<()>;
+        fn poll(self: Pin<&mut Self>, _: &mut std::task::Context<'_>) -> std::task::Poll<Self::Output> {
+            std::task::Poll::Pending
+        }
+    }
+    let mut asked = false;
+    let ended = tokio::time::timeout(LIFETIME + FAREWELL * 2, bounded(Deaf, |_| asked = true)).await;
+    assert!(ended.is_ok() && asked, "asked to end first, then cut off");
+}
+
+/// Not being ready is shown with its reason and never as ill health.
+///
+/// Rule: D-18
+#[tokio::test]
+async fn readyz_shows_why_not_while_healthz_stays_ok() {
+    let pages = pages();
+    let (_tasks, address) = started(pages.clone()).await;
+    let reply = fetch(address, "/readyz").await;
+    assert!(reply.starts_with("HTTP/1.1 503"), "{reply}");
+    assert!(reply.contains("EC2 has not answered yet"), "{reply}");
+    assert!(fetch(address, "/healthz").await.starts_with("HTTP/1.1 200"));
+    pages.readiness.set_ready();
+    assert!(fetch(address, "/readyz").await.starts_with("HTTP/1.1 200"));
+}
+
+/// A metrics listener that fails never stops the driver and is tried again.
+///
+/// Rule: runtime.md R-15
+#[tokio::test(start_paused = true)]
+async fn a_listener_that_cannot_start_is_tried_again_until_it_can() {
+    let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = taken.local_addr().unwrap();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(serve(Listen { endpoint: address.to_string().parse().unwrap(), tls: None }, pages()));
+    let ended = tokio::time::timeout(RETRY * 3, tasks.join_next()).await;
+    assert!(ended.is_err(), "serve must not return while the address is taken");
+    drop(taken);
+    let served = tokio::time::timeout(RETRY * 3, async {
+        while TcpStream::connect(address).await.is_err() {
+            tokio::time::sleep(RETRY / 2).await;
+        }
+    });
+    served.await.expect("the listener must come back");
+}

@@ -1,0 +1,200 @@
+//! The certificate of the pages, and its renewal while the driver runs (`runtime.md` 11.1, R-16).
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::time::Instant;
+
+use crate::Metrics;
+
+/// The name of HTTP/2 among the protocols that TLS negotiates.
+pub(super) const HTTP2: &[u8] = b"h2";
+const HTTP1: &[u8] = b"http/1.1";
+/// How often the files are looked at although no client comes.
+const WATCH: Duration = Duration::from_secs(10);
+/// Clients that come closer together share one look.
+const FRESH: Duration = Duration::from_secs(1);
+/// How long the file system may take to give the files.
+const READ_WITHIN: Duration = Duration::from_secs(3);
+
+/// Where a certificate and its key are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// PEM: the certificate, followed by those that signed it.
+    pub certificate: PathBuf,
+    /// PEM: its private key.
+    pub key: PathBuf,
+}
+
+/// A certificate that cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    #[error("cannot read {}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{} is not PEM as a certificate or key has it", path.display())]
+    Pem { path: PathBuf, source: rustls_pki_types::pem::Error },
+    #[error("{} holds no certificate", path.display())]
+    NoCertificate { path: PathBuf },
+    #[error("the certificate of {} cannot be served with the key of {}", certificate.display(), key.display())]
+    Pair { certificate: PathBuf, key: PathBuf, source: rustls::Error },
+    #[error("{} did not come from the file system within {} s", path.display(), READ_WITHIN.as_secs())]
+    Stuck { path: PathBuf },
+    #[error("{} changed while it was read", path.display())]
+    Changing { path: PathBuf },
+}
+
+/// What tells one state of a file from another. A secret of Kubernetes is a symlink that is turned to another directory, which
+/// changes the file behind the name.
+type Trace = (u64, u64, i64, i64, u64);
+
+/// A certificate that is kept as its files are.
+#[derive(Debug)]
+pub struct Tls {
+    files: TlsFiles,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    served: Arc<ServerConfig>,
+    /// Of the files that it was made from.
+    traces: [Trace; 2],
+    looked: Instant,
+    /// Why the files as they are now cannot be served, if so.
+    trouble: Option<String>,
+}
+
+impl Tls {
+    /// Reads the files for the first time.
+    ///
+    /// # Errors
+    /// [`TlsError`]: which file it is, and what is wrong with it.
+    pub async fn load(files: TlsFiles) -> Result<Self, TlsError> {
+        let (served, traces) = read(&files).await?;
+        Ok(Self { files, state: Mutex::new(State { served, traces, looked: Instant::now(), trouble: None }) })
+    }
+
+    /// What a client that comes now is served with.
+    pub(super) async fn current(&self, metrics: &Metrics) -> Arc<ServerConfig> {
+        if self.state().looked.elapsed() >= FRESH {
+            self.look(metrics).await;
+        }
+        Arc::clone(&self.state().served)
+    }
+
+    /// Looks at the files again and again, so that log and metrics say what is wrong with new ones before a client meets the
+    /// end of the old ones' time.
+    pub(super) async fn watch(&self, metrics: &Metrics) {
+        metrics.note_certificate(true);
+        loop {
+            tokio::time::sleep(WATCH).await;
+            self.look(metrics).await;
+        }
+    }
+
+    /// Takes over what the files hold, if they have changed. What cannot be served is not taken over; the next look tries
+    /// again, since the second file of a pair may come later than the first.
+    async fn look(&self, metrics: &Metrics) {
+        self.state().looked = Instant::now();
+        let (traces, in_trouble) = {
+            let state = self.state();
+            (state.traces, state.trouble.is_some())
+        };
+        if !in_trouble && self.traces().await.is_some_and(|now| now == traces) {
+            return;
+        }
+        let read = read(&self.files).await;
+        let mut state = self.state();
+        match read {
+            Ok((served, read)) => {
+                if read != state.traces {
+                    tracing::info!(certificate = %self.files.certificate.display(), "serving metrics with a new certificate");
+                    state.served = served;
+                    state.traces = read;
+                } else if state.trouble.is_some() {
+                    tracing::info!(certificate = %self.files.certificate.display(), "the files of the metrics certificate are as before");
+                }
+                state.trouble = None;
+            }
+            Err(error) => {
+                let trouble = chain(&error);
+                if state.trouble.as_ref() != Some(&trouble) {
+                    tracing::error!(
+                        error = trouble,
+                        "the certificate of the metrics cannot be renewed: the one before it is served"
+                    );
+                }
+                state.trouble = Some(trouble);
+            }
+        }
+        metrics.note_certificate(state.trouble.is_none());
+    }
+
+    async fn traces(&self) -> Option<[Trace; 2]> {
+        let both = async { Ok([trace(&self.files.certificate).await?, trace(&self.files.key).await?]) };
+        tokio::time::timeout(READ_WITHIN, both).await.ok().and_then(|both: io::Result<_>| both.ok())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Both files as one: a pair that was changed in between is none.
+async fn read(files: &TlsFiles) -> Result<(Arc<ServerConfig>, [Trace; 2]), TlsError> {
+    let (certificate, certificate_trace) = contents(&files.certificate).await?;
+    let (key, key_trace) = contents(&files.key).await?;
+    let pem = |path: &Path, source| TlsError::Pem { path: path.to_owned(), source };
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&certificate)
+        .collect::<Result<_, _>>()
+        .map_err(|e| pem(&files.certificate, e))?;
+    if chain.is_empty() {
+        return Err(TlsError::NoCertificate { path: files.certificate.clone() });
+    }
+    let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| pem(&files.key, error))?;
+    let pair = |source| TlsError::Pair { certificate: files.certificate.clone(), key: files.key.clone(), source };
+    let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+        .map_err(pair)?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .map_err(pair)?;
+    config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
+    Ok((Arc::new(config), [certificate_trace, key_trace]))
+}
+
+/// A file, and the state of it that was read.
+async fn contents(path: &Path) -> Result<(Vec<u8>, Trace), TlsError> {
+    let whole = async {
+        let before = trace(path).await?;
+        let contents = tokio::fs::read(path).await?;
+        Ok((contents, before, trace(path).await?))
+    };
+    match tokio::time::timeout(READ_WITHIN, whole).await {
+        Ok(Ok((contents, before, after))) if before == after => Ok((contents, after)),
+        Ok(Ok(_)) => Err(TlsError::Changing { path: path.to_owned() }),
+        Ok(Err(source)) => Err(TlsError::Read { path: path.to_owned(), source }),
+        Err(_elapsed) => Err(TlsError::Stuck { path: path.to_owned() }),
+    }
+}
+
+async fn trace(path: &Path) -> io::Result<Trace> {
+    let file = tokio::fs::metadata(path).await?;
+    Ok((file.dev(), file.ino(), file.mtime(), file.mtime_nsec(), file.size()))
+}
+
+/// The error and its causes in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    std::iter::successors(error.source(), |cause| cause.source())
+        .fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+use std::net::SocketAddr;
+use std::os::unix::fs::symlink;
+
+use axum::body::{Body, to_bytes};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ProtocolVersion, RootCertStore, SupportedProtocolVersion};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::super::{HEADERS_WITHIN, run};
+use super::*;
+use crate::{Pages, Readiness};
+
+/// Longer than two looks at the files lie apart, on a busy machine.
+const BOUND: Duration = Duration::from_secs(60);
+
+/// A certificate of its own authority, and its key, as PEM.
+struct Pair {
+    certificate: CertificateDer<'static>,
+    certificate_pem: String,
+    key_pem: String,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let certificate = made.cert.der().clone();
+        Self { certificate, certificate_pem: made.cert.pem(), key_pem: made.signing_key.serialize_pem() }
+    }
+
+    /// Files as a secret of Kubernetes has them: names that lead through a directory that is turned at once.
+    fn write(&self, secret: &Path, generation: &str) {
+        let directory = secret.join(generation);
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join("tls.crt"), &self.certificate_pem).unwrap();
+        std::fs::write(directory.join("tls.key"), &self.key_pem).unwrap();
+        let turned = secret.join(format!("{generation}.new"));
+        symlink(generation, &turned).unwrap();
+        std::fs::rename(turned, secret.join("data")).unwrap();
+    }
+}
+
+fn files(secret: &Path) -> TlsFiles {
+    TlsFiles { certificate: secret.join("data/tls.crt"), key: secret.join("data/tls.key") }
+}
+
+/// A served page over TLS.
+struct Served {
+    secret: tempfile::TempDir,
+    address: SocketAddr,
+    metrics: Arc<Metrics>,
+    _tasks: JoinSet<()>,
+}
+
+impl Served {
+    async fn with(pair: &Pair) -> Self {
+        let secret = tempfile::tempdir().unwrap();
+        pair.write(secret.path(), "first");
+        let tls = Arc::new(Tls::load(files(secret.path())).await.unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let metrics = Arc::new(Metrics::default());
+        let pages = Pages { metrics: Arc::clone(&metrics), readiness: Readiness::starting("starting") };
+        let mut tasks = JoinSet::new();
+        tasks.spawn(run(listener, Some(tls), pages));
+        Self { secret, address, metrics, _tasks: tasks }
+    }
+
+    /// A connection of a client that trusts this pair alone.
+    async fn connect(&self, trusted: &Pair, client: Client) -> std::io::Result<TlsStream<TcpStream>> {
+        let mut roots = RootCertStore::empty();
+        roots.add(trusted.certificate.clone()).unwrap();
+        let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_protocol_versions(client.versions)
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = client.protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        let stream = TcpStream::connect(self.address).await?;
+        TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("localhost").unwrap(), stream).await
+    }
+
+    /// Waits until a client that trusts this pair alone is served.
+    async fn until_serves(&self, pair: &Pair) {
+        let served = async {
+            while self.connect(pair, Client::default()).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        tokio::time::timeout(BOUND, served).await.expect("the new certificate is served");
+    }
+
+    /// Waits until a client that comes now has had the files looked at, with this outcome.
+    async fn until_current(&self, pair: &Pair, is_current: bool) {
+        let line = format!("\naws_ebs_csi_metrics_certificate_last_reload_successful {}\n", u8::from(is_current));
+        let seen = async {
+            while !self.metrics.page().contains(&line) {
+                self.connect(pair, Client::default()).await.expect("the one before is served meanwhile");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        tokio::time::timeout(BOUND, seen).await.unwrap_or_else(|_| panic!("{line}: {}", self.metrics.page()));
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Client {
+    versions: &'static [&'static SupportedProtocolVersion],
+    protocols: &'static [&'static [u8]],
+}
+
+impl Default for Client {
+    fn default() -> Self {
+        Self { versions: rustls::ALL_VERSIONS, protocols: &[] }
+    }
+}
+
+async fn get_over_http1(mut stream: TlsStream<TcpStream>) -> String {
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.unwrap();
+    let mut reply = Vec::new();
+    stream.read_to_end(&mut reply).await.unwrap();
+    String::from_utf8(reply).unwrap()
+}
+
+/// Over TLS the page is served in HTTP/2 to who asks for it and in HTTP/1.1 else, in TLS 1.2 and 1.3, and never in clear.
+///
+/// Rule: runtime.md 11.1
+#[tokio::test]
+async fn over_tls_both_http_versions_are_served_and_nothing_in_clear() {
+    let pair = Pair::new();
+    let served = Served::with(&pair).await;
+    for (version, expected) in
+        [(&rustls::version::TLS12, ProtocolVersion::TLSv1_2), (&rustls::version::TLS13, ProtocolVersion::TLSv1_3)]
+    {
+        let versions: &'static [&'static SupportedProtocolVersion] = Box::leak(Box::new([version]));
+        let client = Client { versions, protocols: &[b"http/1.1"] };
+        let stream = served.connect(&pair, client).await.unwrap();
+        assert_eq!(stream.get_ref().1.protocol_version(), Some(expected));
+        let page = get_over_http1(stream).await;
+        assert!(page.starts_with("HTTP/1.1 200") && page.contains("aws_ebs_csi_panics_total"), "{page}");
+    }
+    let client = Client { protocols: &[b"h2", b"http/1.1"], ..Client::default() };
+    let stream = served.connect(&pair, client).await.unwrap();
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(HTTP2));
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(connection);
+    let request = axum::http::Request::get("https://localhost/metrics").body(Body::empty()).unwrap();
+    let response = sender.send_request(request).await.unwrap();
+    assert_eq!(response.status().as_u16(), 200);
+    let page = to_bytes(Body::new(response.into_body()), 1 << 20).await.unwrap();
+    assert!(String::from_utf8_lossy(&page).contains("aws_ebs_csi_panics_total"));
+    let mut clear = TcpStream::connect(served.address).await.unwrap();
+    clear.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let mut reply = Vec::new();
+    // The answer is an alert of TLS, or the connection just ends.
+    drop(tokio::time::timeout(BOUND, clear.read_to_end(&mut reply)).await.expect("it ends"));
+    assert!(!String::from_utf8_lossy(&reply).contains("HTTP"));
+}
+
+/// A client that begins no handshake is cut off like one that sends no request.
+///
+/// Rule: see `crates/ebs-telemetry/src/http/tests.rs::a_client_that_sends_no_request_is_cut_off`
+#[tokio::test]
+async fn a_client_that_begins_no_handshake_is_cut_off() {
+    let served = Served::with(&Pair::new()).await;
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    let mut reply = Vec::new();
+    let ended = tokio::time::timeout(HEADERS_WITHIN * 20, stream.read_to_end(&mut reply)).await;
+    assert!(ended.is_ok(), "the connection must be closed");
+}
+
+/// A new certificate is served as soon as its files are there, also when a symlink is turned to them as Kubernetes does with
+/// secrets; one that cannot be served leaves the one before it in place, which a metric says.
+///
+/// Rule: runtime.md R-16
+#[tokio::test]
+async fn a_new_certificate_is_served_and_a_broken_one_leaves_the_old_one() {
+    let (first, second, third) = (Pair::new(), Pair::new(), Pair::new());
+    let served = Served::with(&first).await;
+    let secret = served.secret.path();
+    served.connect(&first, Client::default()).await.unwrap();
+    second.write(secret, "second");
+    served.until_serves(&second).await;
+    assert!(served.connect(&first, Client::default()).await.is_err(), "the first one is not served any more");
+    // A key that is of another certificate, then no PEM, then no file.
+    let mixed = Pair { key_pem: first.key_pem.clone(), ..Pair::new() };
+    mixed.write(secret, "mixed");
+    served.until_current(&second, false).await;
+    let empty = Pair { certificate_pem: "no certificate\n".to_owned(), ..Pair::new() };
+    empty.write(secret, "empty");
+    std::fs::remove_file(secret.join("data/tls.key")).unwrap();
+    served.connect(&second, Client::default()).await.expect("the one before is served");
+    // The files as they were are no trouble any more.
+    let back = secret.join("back");
+    symlink("second", &back).unwrap();
+    std::fs::rename(&back, secret.join("data")).unwrap();
+    served.until_current(&second, true).await;
+    third.write(secret, "third");
+    served.until_serves(&third).await;
+    served.until_current(&third, true).await;
+}
+
+/// The files are also looked at when no client comes.
+///
+/// Rule: see `a_new_certificate_is_served_and_a_broken_one_leaves_the_old_one`
+#[tokio::test]
+async fn the_files_are_looked_at_when_no_client_comes() {
+    let secret = tempfile::tempdir().unwrap();
+    Pair::new().write(secret.path(), "first");
+    let tls = Tls::load(files(secret.path())).await.unwrap();
+    let metrics = Metrics::default();
+    std::fs::write(secret.path().join("data/tls.crt"), "broken").unwrap();
+    let said = async {
+        while !metrics.page().contains("\naws_ebs_csi_metrics_certificate_last_reload_successful 0\n") {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::select! {
+        () = tls.watch(&metrics) => unreachable!("it watches for ever"),
+        said = tokio::time::timeout(BOUND, said) => said.expect("the broken file is seen"),
+    }
+}
+
+/// Files that cannot be served at the start are an error that names the file and what is wrong with it.
+///
+/// Rule: runtime.md 2 (ours)
+#[tokio::test]
+async fn files_that_cannot_be_served_are_an_error_that_names_the_file() {
+    let secret = tempfile::tempdir().unwrap();
+    let (pair, other) = (Pair::new(), Pair::new());
+    let text = |text: &str| Some(text.to_owned());
+    for (certificate, key, wrong) in [
+        (None, text(&pair.key_pem), "cannot read {crt}"),
+        (text(&pair.certificate_pem), None, "cannot read {key}"),
+        (text(""), text(&pair.key_pem), "{crt} holds no certificate"),
+        (text("-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n"), text(&pair.key_pem), "{crt} is not PEM"),
+        (text(&pair.certificate_pem), text("no key"), "{key} is not PEM"),
+        (text(&pair.certificate_pem), text(&other.key_pem), "cannot be served with the key of {key}"),
+    ] {
+        let files = TlsFiles { certificate: secret.path().join("a.crt"), key: secret.path().join("a.key") };
+        for (path, contents) in [(&files.certificate, certificate), (&files.key, key)] {
+            match contents {
+                Some(contents) => std::fs::write(path, contents).unwrap(),
+                None => drop(std::fs::remove_file(path)),
+            }
+        }
+        let wrong = wrong.replace("{crt}", &files.certificate.display().to_string());
+        let wrong = wrong.replace("{key}", &files.key.display().to_string());
+        let error = chain(&Tls::load(files).await.unwrap_err());
+        assert!(error.contains(&wrong), "{error}, not {wrong}");
+    }
+}

@@ -1,0 +1,309 @@
+//! What the volumes of this node count of themselves, read when the page is asked for (`runtime.md` 11.3).
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::exposition::{Family, Sample, float};
+use super::store::{Histograms, Numbers, cumulative};
+use super::table::{self, Row};
+
+/// For how long an answer is as good as new: two scrapers that come at once cost the disks one look.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// What a volume counts, from its attachment on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DiskStatistics {
+    /// The volume's id.
+    pub volume_id: String,
+    pub reads: DiskTransfers,
+    pub writes: DiskTransfers,
+    /// More was asked for than the volume is provisioned for.
+    pub volume_exceeded: DiskExceeded,
+    /// More was asked for than the instance may do with all its volumes.
+    pub instance_exceeded: DiskExceeded,
+    /// Operations that wait now.
+    pub queue_length: u64,
+}
+
+/// Operations of one direction.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DiskTransfers {
+    /// Completed.
+    pub operations: u64,
+    /// Moved by them.
+    pub bytes: u64,
+    /// How long they took together.
+    pub microseconds: u64,
+    /// Operations by latency: the upper bound in microseconds, `None` without one, and how many lay below it and above the
+    /// bound before it.
+    pub latency: Vec<(Option<u64>, u64)>,
+}
+
+/// For how long more was asked for than is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DiskExceeded {
+    pub iops_microseconds: u64,
+    pub throughput_microseconds: u64,
+}
+
+/// One look at all volumes of the node.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DiskReport {
+    /// This node's instance.
+    pub instance_id: String,
+    /// Each volume once.
+    pub disks: Vec<DiskStatistics>,
+    /// How many volumes, or searches for volumes, failed.
+    pub errors: u64,
+}
+
+/// Reads the statistics of the volumes.
+pub trait Disks: std::fmt::Debug + Send + Sync + 'static {
+    /// All of them, within some seconds whatever single disks do; `None` before the node is known.
+    ///
+    /// Cancellation: the future may be dropped.
+    fn read(&self) -> Pin<Box<dyn Future<Output = Option<DiskReport>> + Send + '_>>;
+}
+
+/// Shows them, and how often and how long it was asked.
+#[derive(Debug)]
+pub(super) struct DiskCollector {
+    source: Arc<dyn Disks>,
+    /// What was read last, and when. Whoever reads holds the lock, so that others wait for the same answer.
+    last: Mutex<Option<(Instant, DiskReport)>>,
+    scrapes: Numbers,
+    errors: Numbers,
+    seconds: Histograms,
+}
+
+impl DiskCollector {
+    pub(super) fn new(source: Arc<dyn Disks>) -> Self {
+        Self {
+            source,
+            last: Mutex::default(),
+            scrapes: Numbers::new(&table::DISK_SCRAPES),
+            errors: Numbers::new(&table::DISK_ERRORS),
+            seconds: Histograms::new(&table::DISK_SECONDS),
+        }
+    }
+
+    /// Cancellation: nothing is shown and the next one reads anew.
+    pub(super) async fn families(&self) -> Vec<Family> {
+        let began = Instant::now();
+        let mut last = self.last.lock().await;
+        let kept = last.take_if(|(read, _)| read.elapsed() <= FRESH);
+        let (read, report, new_errors) = match kept {
+            Some((read, report)) => (read, report, 0),
+            None => {
+                let Some(report) = self.source.read().await else { return Vec::new() };
+                let errors = report.errors;
+                (Instant::now(), report, errors)
+            }
+        };
+        let node = [report.instance_id.as_str()];
+        self.scrapes.add(&node, 1.0);
+        self.errors.add(&node, float(new_errors));
+        self.seconds.observe(&node, began.elapsed().as_secs_f64());
+        let mut families = of_volumes(&report);
+        families.extend([self.scrapes.family(), self.errors.family(), self.seconds.family()]);
+        *last = Some((read, report));
+        families
+    }
+}
+
+/// Microseconds as the seconds of the page.
+fn seconds(microseconds: u64) -> f64 {
+    float(microseconds) / 1e6
+}
+
+fn of_volumes(report: &DiskReport) -> Vec<Family> {
+    let numbers = |row: &'static Row, number: fn(&DiskStatistics) -> f64| {
+        let sample = |disk: &DiskStatistics| Sample::number(&[&report.instance_id, &disk.volume_id], number(disk));
+        Family { row, samples: report.disks.iter().map(sample).collect() }
+    };
+    let latencies = |row: &'static Row, transfers: fn(&DiskStatistics) -> &DiskTransfers| {
+        let sample = |disk: &DiskStatistics| Sample {
+            labels: vec![report.instance_id.clone(), disk.volume_id.clone()],
+            value: latency(transfers(disk)),
+        };
+        Family { row, samples: report.disks.iter().map(sample).collect() }
+    };
+    vec![
+        numbers(&table::READ_OPERATIONS, |disk| float(disk.reads.operations)),
+        numbers(&table::WRITE_OPERATIONS, |disk| float(disk.writes.operations)),
+        numbers(&table::READ_BYTES, |disk| float(disk.reads.bytes)),
+        numbers(&table::WRITE_BYTES, |disk| float(disk.writes.bytes)),
+        numbers(&table::READ_SECONDS, |disk| seconds(disk.reads.microseconds)),
+        numbers(&table::WRITE_SECONDS, |disk| seconds(disk.writes.microseconds)),
+        numbers(&table::VOLUME_IOPS, |disk| seconds(disk.volume_exceeded.iops_microseconds)),
+        numbers(&table::VOLUME_THROUGHPUT, |disk| seconds(disk.volume_exceeded.throughput_microseconds)),
+        numbers(&table::INSTANCE_IOPS, |disk| seconds(disk.instance_exceeded.iops_microseconds)),
+        numbers(&table::INSTANCE_THROUGHPUT, |disk| seconds(disk.instance_exceeded.throughput_microseconds)),
+        numbers(&table::QUEUE_LENGTH, |disk| float(disk.queue_length)),
+        latencies(&table::READ_LATENCY, |disk| &disk.reads),
+        latencies(&table::WRITE_LATENCY, |disk| &disk.writes),
+    ]
+}
+
+/// The page has no sum of latencies beside its histogram, but it has the time that all operations took, which is one: of
+/// the same operations, counted by the same volume (`runtime.md` R-8d).
+fn latency(transfers: &DiskTransfers) -> super::exposition::Value {
+    let mut bins: Vec<(f64, u64)> =
+        transfers.latency.iter().map(|(up_to, count)| (up_to.map_or(f64::INFINITY, seconds), *count)).collect();
+    bins.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    bins.dedup_by(|later, first| {
+        let same = later.0.total_cmp(&first.0).is_eq();
+        if same {
+            first.1 += later.1;
+        }
+        same
+    });
+    let counts: Vec<u64> = bins.iter().map(|(_, count)| *count).collect();
+    let bounds = bins.iter().map(|(bound, _)| *bound).filter(|bound| bound.is_finite());
+    cumulative(bounds, &counts, seconds(transfers.microseconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex as Lock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+    use crate::metrics::{Metrics, MetricsConfig};
+
+    /// A node that is asked how often it is.
+    #[derive(Debug, Default)]
+    struct Node {
+        report: Lock<Option<DiskReport>>,
+        asked: AtomicU64,
+        slow: Duration,
+    }
+
+    impl Disks for Node {
+        fn read(&self) -> Pin<Box<dyn Future<Output = Option<DiskReport>> + Send + '_>> {
+            Box::pin(async {
+                self.asked.fetch_add(1, Ordering::SeqCst);
+                tokio::time::sleep(self.slow).await;
+                self.report.lock().unwrap().clone()
+            })
+        }
+    }
+
+    fn one_volume() -> DiskReport {
+        let transfers = |operations, bytes, microseconds| DiskTransfers {
+            operations,
+            bytes,
+            microseconds,
+            latency: vec![(Some(128), 7), (Some(256), 8), (None, 9)],
+        };
+        let disk = DiskStatistics {
+            volume_id: "vol-1".to_owned(),
+            reads: transfers(24, 4096, 2_500_000),
+            writes: transfers(2, 512, 40),
+            volume_exceeded: DiskExceeded { iops_microseconds: 1_000_000, throughput_microseconds: 8 },
+            instance_exceeded: DiskExceeded { iops_microseconds: 9, throughput_microseconds: 10 },
+            queue_length: 11,
+        };
+        DiskReport { instance_id: "i-1".to_owned(), disks: vec![disk], errors: 2 }
+    }
+
+    fn metrics(node: &Arc<Node>) -> Metrics {
+        Metrics::new(MetricsConfig { disks: Some(Arc::clone(node) as _), ..MetricsConfig::default() })
+    }
+
+    fn node(report: Option<DiskReport>) -> Arc<Node> {
+        Arc::new(Node { report: Lock::new(report), ..Node::default() })
+    }
+
+    async fn page(metrics: &Metrics) -> String {
+        metrics.scrape(crate::metrics::Format::Text).await
+    }
+
+    /// A volume's statistics have the reference's names, types and labels, times in seconds; a bin's upper bound is `le`, the
+    /// range without an end is in `+Inf` alone, and the sum is the time that the operations took.
+    ///
+    /// Rule: runtime.md 11.3, R-8d
+    #[tokio::test]
+    async fn the_statistics_of_a_volume_have_the_references_names_types_and_labels() {
+        let text = page(&metrics(&node(Some(one_volume())))).await;
+        let of_it = r#"{instance_id="i-1",volume_id="vol-1"}"#;
+        for (name, kind, value) in [
+            ("read_ops_total", "counter", "24"),
+            ("write_ops_total", "counter", "2"),
+            ("read_bytes_total", "counter", "4096"),
+            ("write_bytes_total", "counter", "512"),
+            ("read_seconds_total", "counter", "2.5"),
+            ("write_seconds_total", "counter", "4e-05"),
+            ("exceeded_iops_seconds_total", "counter", "1"),
+            ("exceeded_tp_seconds_total", "counter", "8e-06"),
+            ("ec2_exceeded_iops_seconds_total", "counter", "9e-06"),
+            ("ec2_exceeded_tp_seconds_total", "counter", "1e-05"),
+            ("volume_queue_length", "gauge", "11"),
+        ] {
+            let lines = format!("# TYPE aws_ebs_csi_{name} {kind}\naws_ebs_csi_{name}{of_it} {value}\n");
+            assert!(text.contains(&lines), "{lines}{text}");
+        }
+        let histogram = r#"# TYPE aws_ebs_csi_read_io_latency_seconds histogram
+aws_ebs_csi_read_io_latency_seconds_bucket{instance_id="i-1",volume_id="vol-1",le="0.000128"} 7
+aws_ebs_csi_read_io_latency_seconds_bucket{instance_id="i-1",volume_id="vol-1",le="0.000256"} 15
+aws_ebs_csi_read_io_latency_seconds_bucket{instance_id="i-1",volume_id="vol-1",le="+Inf"} 24
+aws_ebs_csi_read_io_latency_seconds_sum{instance_id="i-1",volume_id="vol-1"} 2.5
+aws_ebs_csi_read_io_latency_seconds_count{instance_id="i-1",volume_id="vol-1"} 24
+"#;
+        assert!(text.contains(histogram), "{text}");
+        assert!(text.contains("aws_ebs_csi_nvme_collector_scrapes_total{instance_id=\"i-1\"} 1\n"), "{text}");
+        assert!(text.contains("aws_ebs_csi_nvme_collector_errors_total{instance_id=\"i-1\"} 2\n"), "{text}");
+        assert!(text.contains("aws_ebs_csi_nvme_collector_duration_seconds_count{instance_id=\"i-1\"} 1\n"), "{text}");
+    }
+
+    /// Scrapes that come at once cost the disks one look, and a failure of that look counts once; a second later they are
+    /// looked at again.
+    ///
+    /// Rule: runtime.md R-8d
+    #[tokio::test(start_paused = true)]
+    async fn two_scrapes_at_once_cost_one_look() {
+        let node =
+            Arc::new(Node { report: Lock::new(Some(one_volume())), slow: Duration::from_secs(3), ..Node::default() });
+        let metrics = metrics(&node);
+        let (one, other) = tokio::join!(page(&metrics), page(&metrics));
+        assert_eq!(node.asked.load(Ordering::SeqCst), 1);
+        assert!(one.contains("read_ops_total") && other.contains("read_ops_total"));
+        assert!(other.contains("errors_total{instance_id=\"i-1\"} 2\n"), "{other}");
+        assert!(other.contains("scrapes_total{instance_id=\"i-1\"} 2\n"), "{other}");
+        tokio::time::advance(FRESH * 2).await;
+        let later = page(&metrics).await;
+        assert_eq!(node.asked.load(Ordering::SeqCst), 2);
+        assert!(later.contains("errors_total{instance_id=\"i-1\"} 4\n"), "{later}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_scrape_that_is_given_up_leaves_the_next_one_free() {
+        let node =
+            Arc::new(Node { report: Lock::new(Some(one_volume())), slow: Duration::from_secs(3), ..Node::default() });
+        let metrics = metrics(&node);
+        assert!(tokio::time::timeout(Duration::from_secs(1), page(&metrics)).await.is_err());
+        assert!(page(&metrics).await.contains("read_ops_total"));
+    }
+
+    #[tokio::test]
+    async fn before_the_node_is_known_nothing_is_shown_of_disks() {
+        assert!(!page(&metrics(&node(None))).await.contains("nvme"));
+    }
+
+    /// Rule: see `the_statistics_of_a_volume_have_the_references_names_types_and_labels`
+    #[test]
+    fn bins_with_one_bound_are_one_bucket_and_bins_in_any_order_are_sorted() {
+        let transfers = DiskTransfers {
+            latency: vec![(None, 1), (Some(256), 2), (Some(128), 4), (Some(256), 8)],
+            microseconds: 3,
+            ..DiskTransfers::default()
+        };
+        let super::super::exposition::Value::Histogram { buckets, count, .. } = latency(&transfers) else { panic!() };
+        assert_eq!(buckets, [(0.000_128, 4), (0.000_256, 14)]);
+        assert_eq!(count, 15);
+    }
+}

@@ -1,0 +1,300 @@
+//! Metrics as text: the format 0.0.4 as Prometheus' Go library prints it, byte for byte, since dashboards and scripts were
+//! made for that, and OpenMetrics 1.0 for who takes nothing else.
+//!
+//! Our own encoder and not a crate's: of the two that are kept well, `prometheus-client` prints OpenMetrics alone, where a
+//! counter without `_total` cannot be said and bounds read `le="10.0"`, and `prometheus` prints numbers as Rust does and
+//! needs protobuf and globals.
+
+use super::table::{Kind, Row};
+
+/// How a page is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Prometheus' text format 0.0.4.
+    Text,
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+}
+
+/// All samples of one metric.
+#[derive(Debug)]
+pub(super) struct Family {
+    pub(super) row: &'static Row,
+    pub(super) samples: Vec<Sample>,
+}
+
+/// One series now.
+#[derive(Debug)]
+pub(super) struct Sample {
+    /// As many as the row has labels, in its order.
+    pub(super) labels: Vec<String>,
+    pub(super) value: Value,
+}
+
+#[derive(Debug)]
+pub(super) enum Value {
+    /// Of a counter or gauge.
+    Number(f64),
+    Histogram {
+        /// Upper bounds and how many lay at or below each; without the last one, which has no bound.
+        buckets: Vec<(f64, u64)>,
+        sum: f64,
+        count: u64,
+    },
+}
+
+impl Format {
+    /// What HTTP calls it.
+    pub(crate) const fn content_type(self) -> &'static str {
+        match self {
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+impl Sample {
+    pub(super) fn number(labels: &[&str], value: f64) -> Self {
+        Self { labels: labels.iter().map(|&label| label.to_owned()).collect(), value: Value::Number(value) }
+    }
+}
+
+/// The page. Families stand in the order of their names and samples in that of their labels; a family without samples is
+/// left out.
+pub(super) fn page(mut families: Vec<Family>, format: Format) -> String {
+    families.sort_by_key(|family| family.row.name());
+    let mut page = Page { text: String::new(), format };
+    for family in families.iter_mut().filter(|family| !family.samples.is_empty()) {
+        family.samples.sort_by(|one, other| one.labels.cmp(&other.labels));
+        page.family(family);
+    }
+    if format == Format::OpenMetrics {
+        page.text.push_str("# EOF\n");
+    }
+    page.text
+}
+
+struct Page {
+    text: String,
+    format: Format,
+}
+
+impl Page {
+    fn family(&mut self, family: &Family) {
+        let row = family.row;
+        let name = self.family_name(row);
+        self.text.push_str(&format!("# HELP {name} {}\n# TYPE {name} {}\n", self.help(row), self.kind(row)));
+        for sample in &family.samples {
+            let labels = Labels { row, values: &sample.labels };
+            match &sample.value {
+                Value::Number(number) => self.line("", &labels, None, &self.number(*number)),
+                Value::Histogram { buckets, sum, count } => {
+                    for (bound, below) in buckets {
+                        self.line("_bucket", &labels, Some(&self.number(*bound)), &self.whole(*below));
+                    }
+                    self.line("_bucket", &labels, Some("+Inf"), &self.whole(*count));
+                    self.line("_sum", &labels, None, &self.number(*sum));
+                    self.line("_count", &labels, None, &self.whole(*count));
+                }
+            }
+        }
+    }
+
+    /// OpenMetrics names a counter without `_total`, its sample with it.
+    fn family_name(&self, row: &Row) -> &'static str {
+        let bare = row.name().strip_suffix("_total").filter(|_| row.kind() == Kind::Counter);
+        bare.filter(|_| self.format == Format::OpenMetrics).unwrap_or(row.name())
+    }
+
+    /// In OpenMetrics a counter without `_total` is none: its type is left open, as Go's library does it.
+    fn kind(&self, row: &Row) -> &'static str {
+        match row.kind() {
+            Kind::Counter if self.format == Format::OpenMetrics && !row.name().ends_with("_total") => "unknown",
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram(_) | Kind::DiskHistogram => "histogram",
+        }
+    }
+
+    fn help(&self, row: &Row) -> String {
+        let help = row.help().replace('\\', "\\\\").replace('\n', "\\n");
+        if self.format == Format::OpenMetrics { help.replace('"', "\\\"") } else { help }
+    }
+
+    fn line(&mut self, suffix: &str, labels: &Labels<'_>, bound: Option<&str>, value: &str) {
+        let line = format!("{}{suffix}{} {value}\n", labels.row.name(), labels.text(bound));
+        self.text.push_str(&line);
+    }
+
+    fn number(&self, number: f64) -> String {
+        let text = as_go_prints(number);
+        let is_whole = number.is_finite() && !text.contains(['.', 'e']);
+        if self.format == Format::OpenMetrics && is_whole { text + ".0" } else { text }
+    }
+
+    fn whole(&self, number: u64) -> String {
+        match self.format {
+            Format::Text => as_go_prints(float(number)),
+            Format::OpenMetrics => number.to_string(),
+        }
+    }
+}
+
+struct Labels<'a> {
+    row: &'static Row,
+    values: &'a [String],
+}
+
+impl Labels<'_> {
+    fn text(&self, bound: Option<&str>) -> String {
+        let own = self.row.labels().iter().copied().zip(self.values.iter().map(String::as_str));
+        let pair = |(name, value): (&str, &str)| {
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            format!("{name}=\"{value}\"")
+        };
+        let pairs: Vec<String> = own.chain(bound.map(|bound| ("le", bound))).map(pair).collect();
+        if pairs.is_empty() { String::new() } else { format!("{{{}}}", pairs.join(",")) }
+    }
+}
+
+/// Counts beyond 2^53 lose their last digits, as in Prometheus itself, which keeps floats only.
+#[expect(clippy::cast_precision_loss, reason = "what Prometheus keeps is a float")]
+pub(super) fn float(number: u64) -> f64 {
+    number as f64
+}
+
+/// The shortest digits that mean this number, in Go's `%g`: with an exponent below 1e-4 and from 1e6 on.
+fn as_go_prints(number: f64) -> String {
+    if number.is_nan() {
+        return "NaN".to_owned();
+    }
+    if number.is_infinite() {
+        return if number > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
+    }
+    if number == 0.0 {
+        return "0".to_owned();
+    }
+    let scientific = format!("{number:e}");
+    match scientific.split_once('e').and_then(|(digits, exponent)| Some((digits, exponent.parse::<i32>().ok()?))) {
+        Some((digits, exponent)) if !(-4..6).contains(&exponent) => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{digits}e{sign}{:02}", exponent.abs())
+        }
+        _ => number.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::table;
+
+    /// Numbers of the text format are printed as Go prints them: shortest digits, an exponent of at least two digits below
+    /// 1e-4 and from 1e6 on.
+    ///
+    /// Rule: runtime.md 11.1
+    #[test]
+    fn numbers_are_printed_as_go_prints_them() {
+        for (number, text) in [
+            (0.0, "0"),
+            (-0.0, "0"),
+            (1.0, "1"),
+            (-1.0, "-1"),
+            (0.005, "0.005"),
+            (2.5, "2.5"),
+            (10.0, "10"),
+            (0.1 + 0.2, "0.30000000000000004"),
+            (100_000.0, "100000"),
+            (123_456.0, "123456"),
+            (999_999.5, "999999.5"),
+            (1_000_000.0, "1e+06"),
+            (1_234_567.0, "1.234567e+06"),
+            (123_456_789_012.0, "1.23456789012e+11"),
+            (-2e6, "-2e+06"),
+            (0.0001, "0.0001"),
+            (0.000_064, "6.4e-05"),
+            (1e-9, "1e-09"),
+            (1e100, "1e+100"),
+            (5e-324, "5e-324"),
+            (f64::NAN, "NaN"),
+            (f64::INFINITY, "+Inf"),
+            (f64::NEG_INFINITY, "-Inf"),
+        ] {
+            assert_eq!(as_go_prints(number), text, "{number:e}");
+        }
+    }
+
+    fn sample(labels: &[&str], value: Value) -> Sample {
+        Sample { value, ..Sample::number(labels, 0.0) }
+    }
+
+    fn families() -> Vec<Family> {
+        let histogram = |count| Value::Histogram { buckets: vec![(0.5, 1), (10.0, 3)], sum: 12.0, count };
+        vec![
+            Family {
+                row: &table::RPCS,
+                samples: vec![
+                    Sample::number(&["OK", "a\\b\"c\nd"], 2_000_000.0),
+                    Sample::number(&["Aborted", "Probe"], 1.0),
+                ],
+            },
+            Family { row: &table::OLD_EC2_ERRORS, samples: vec![Sample::number(&["X", "DeleteVolume"], 1.0)] },
+            Family { row: &table::EC2_SECONDS, samples: vec![sample(&["DeleteVolume"], histogram(4))] },
+            Family { row: &table::EC2_THROTTLES, samples: Vec::new() },
+        ]
+    }
+
+    fn without_help(page: &str) -> String {
+        page.lines().filter(|line| !line.starts_with("# HELP")).map(|line| format!("{line}\n")).collect()
+    }
+
+    /// The text format is that of Prometheus' Go library: families by name, samples by labels, labels in alphabetical order
+    /// and escaped, `le` last, `+Inf` bucket, sum and count; a counter without `_total` is a counter; what has no sample is
+    /// left out.
+    ///
+    /// Rule: runtime.md 11.1
+    #[test]
+    fn the_text_format_is_that_of_the_go_library() {
+        let page = page(families(), Format::Text);
+        assert_eq!(
+            without_help(&page),
+            r#"# TYPE aws_ebs_csi_api_request_duration_seconds histogram
+aws_ebs_csi_api_request_duration_seconds_bucket{request="DeleteVolume",le="0.5"} 1
+aws_ebs_csi_api_request_duration_seconds_bucket{request="DeleteVolume",le="10"} 3
+aws_ebs_csi_api_request_duration_seconds_bucket{request="DeleteVolume",le="+Inf"} 4
+aws_ebs_csi_api_request_duration_seconds_sum{request="DeleteVolume"} 12
+aws_ebs_csi_api_request_duration_seconds_count{request="DeleteVolume"} 4
+# TYPE aws_ebs_csi_rpc_requests_total counter
+aws_ebs_csi_rpc_requests_total{code="Aborted",method="Probe"} 1
+aws_ebs_csi_rpc_requests_total{code="OK",method="a\\b\"c\nd"} 2e+06
+# TYPE cloudprovider_aws_api_request_errors counter
+cloudprovider_aws_api_request_errors{code="X",request="DeleteVolume"} 1
+"#
+        );
+        assert!(page.starts_with("# HELP aws_ebs_csi_api_request_duration_seconds Time that"), "{page}");
+    }
+
+    /// OpenMetrics names counters without `_total` and their samples with it, leaves the type of a counter open whose name has
+    /// none, writes bounds as floats and ends with EOF.
+    ///
+    /// Rule: runtime.md 11.1 (ours)
+    #[test]
+    fn open_metrics_has_families_without_total_and_an_end() {
+        assert_eq!(
+            without_help(&page(families(), Format::OpenMetrics)),
+            r#"# TYPE aws_ebs_csi_api_request_duration_seconds histogram
+aws_ebs_csi_api_request_duration_seconds_bucket{request="DeleteVolume",le="0.5"} 1
+aws_ebs_csi_api_request_duration_seconds_bucket{request="DeleteVolume",le="10.0"} 3
+aws_ebs_csi_api_request_duration_seconds_bucket{request="DeleteVolume",le="+Inf"} 4
+aws_ebs_csi_api_request_duration_seconds_sum{request="DeleteVolume"} 12.0
+aws_ebs_csi_api_request_duration_seconds_count{request="DeleteVolume"} 4
+# TYPE aws_ebs_csi_rpc_requests counter
+aws_ebs_csi_rpc_requests_total{code="Aborted",method="Probe"} 1.0
+aws_ebs_csi_rpc_requests_total{code="OK",method="a\\b\"c\nd"} 2e+06
+# TYPE cloudprovider_aws_api_request_errors unknown
+cloudprovider_aws_api_request_errors{code="X",request="DeleteVolume"} 1.0
+# EOF
+"#
+        );
+    }
+}

@@ -1,0 +1,56 @@
+//! How often a bug has ended a request or a task (`decisions.md` D-51).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Metrics;
+use super::exposition::{Family, Sample, float};
+use super::table;
+
+/// Counts without a lock: the thread that panics may hold one.
+#[derive(Debug, Default)]
+pub(super) struct Panics(AtomicU64);
+
+impl Panics {
+    pub(super) fn count(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn family(&self) -> Family {
+        Family { row: &table::PANICS, samples: vec![Sample::number(&[], float(self.0.load(Ordering::Relaxed)))] }
+    }
+}
+
+/// From now on every panic of the process counts, besides whatever is done about it now. Once a process.
+pub fn count_panics(metrics: &Arc<Metrics>) {
+    let (metrics, before) = (Arc::clone(metrics), std::panic::take_hook());
+    std::panic::set_hook(Box::new(move |panic| {
+        metrics.panics.count();
+        before(panic);
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Panics are counted, from zero on, and still told as before.
+    ///
+    /// Rule: D-51
+    #[test]
+    fn panics_are_counted_and_still_told() {
+        let metrics = Arc::new(Metrics::default());
+        assert!(metrics.page().contains("\naws_ebs_csi_panics_total 0\n"), "{}", metrics.page());
+        let told = Arc::new(AtomicU64::new(0));
+        let (teller, default) = (Arc::clone(&told), std::panic::take_hook());
+        std::panic::set_hook(Box::new(move |panic| {
+            teller.fetch_add(1, Ordering::SeqCst);
+            default(panic);
+        }));
+        count_panics(&metrics);
+        assert!(std::panic::catch_unwind(|| panic!("on purpose")).is_err());
+        // Another test of this process may panic, too.
+        assert!(metrics.panics.0.load(Ordering::SeqCst) >= 1);
+        assert!(told.load(Ordering::SeqCst) >= 1);
+    }
+}

@@ -1,0 +1,320 @@
+//! Every metric of the driver, declared once: what may be shown, and what `docs/metrics.md` says of it.
+//!
+//! A [`Row`] can be made here alone, and every store and every sample takes one, so nothing is shown that is not declared.
+
+/// What a metric is to Prometheus.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Kind {
+    /// Grows, but for restarts.
+    Counter,
+    /// A level.
+    Gauge,
+    /// Counts by upper bounds, which are these, in the metric's unit.
+    Histogram(&'static [f64]),
+    /// The same, with the bounds that a disk's own page has.
+    DiskHistogram,
+}
+
+/// In which drivers a metric appears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// In every mode.
+    Everywhere,
+    /// In modes with a controller service.
+    Controller,
+    /// The same, with `--deprecated-metrics` only.
+    Deprecated,
+    /// In modes with a node service.
+    Node,
+    /// Where metrics are served over TLS.
+    Tls,
+}
+
+/// Whose name it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The reference driver's: type, labels and buckets are its, too, and never change.
+    Reference,
+    Ours,
+}
+
+/// One metric.
+#[derive(Debug)]
+pub(super) struct Row {
+    name: &'static str,
+    kind: Kind,
+    /// In the order of the alphabet, which is that of the page.
+    labels: &'static [&'static str],
+    shown: Shown,
+    origin: Origin,
+    help: &'static str,
+}
+
+impl Row {
+    const fn new(name: &'static str, kind: Kind, help: &'static str) -> Self {
+        Self { name, kind, labels: &[], shown: Shown::Everywhere, origin: Origin::Ours, help }
+    }
+
+    const fn counter(name: &'static str, help: &'static str) -> Self {
+        Self::new(name, Kind::Counter, help)
+    }
+
+    const fn gauge(name: &'static str, help: &'static str) -> Self {
+        Self::new(name, Kind::Gauge, help)
+    }
+
+    const fn histogram(name: &'static str, bounds: &'static [f64], help: &'static str) -> Self {
+        Self::new(name, Kind::Histogram(bounds), help)
+    }
+
+    const fn by(mut self, labels: &'static [&'static str]) -> Self {
+        self.labels = labels;
+        self
+    }
+
+    const fn of(mut self, shown: Shown) -> Self {
+        self.shown = shown;
+        self
+    }
+
+    const fn of_the_reference(mut self) -> Self {
+        self.origin = Origin::Reference;
+        self
+    }
+
+    /// As the page shows it, `_total` included.
+    pub(super) const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub(super) const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub(super) const fn labels(&self) -> &'static [&'static str] {
+        self.labels
+    }
+
+    pub(super) const fn help(&self) -> &'static str {
+        self.help
+    }
+
+    #[cfg(test)]
+    pub(super) const fn shown(&self) -> Shown {
+        self.shown
+    }
+
+    #[cfg(test)]
+    pub(super) const fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// The unit, as the name says it; empty for plain numbers.
+    #[cfg(test)]
+    pub(super) fn unit(&self) -> &'static str {
+        let bare = self.name.strip_suffix("_total").unwrap_or(self.name);
+        ["seconds", "bytes"].into_iter().find(|unit| bare.ends_with(unit)).unwrap_or("")
+    }
+}
+
+/// Prometheus' own default bounds, in seconds.
+const DEFAULT_BOUNDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+/// The reference's bounds of what reading its detachments takes, in seconds.
+const EC2_COLLECTOR_BOUNDS: &[f64] = &[0.01, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0];
+/// The reference's bounds of what reading the disks takes, in seconds.
+const DISK_COLLECTOR_BOUNDS: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+/// From a look at the mount table to the longest wait for EC2, in seconds.
+const RPC_BOUNDS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0];
+
+/// Rows, each under a name of its own, and all of them as the table.
+macro_rules! declare {
+    ($($id:ident = $row:expr;)*) => {
+        $(pub(super) static $id: Row = $row;)*
+        /// All of them.
+        #[cfg(test)]
+        pub(super) static TABLE: &[&Row] = &[$(&$id),*];
+    };
+}
+
+declare! {
+    BUILD_INFO = Row::gauge("aws_ebs_csi_build_info", "Always 1; the labels say which build this is")
+        .by(&["commit", "version"]);
+    PANICS = Row::counter("aws_ebs_csi_panics_total", "Requests and tasks that a bug of the driver has ended; the log has each");
+    RPCS = Row::counter("aws_ebs_csi_rpc_requests_total", "CSI requests answered, by method and gRPC code")
+        .by(&["code", "method"]);
+    RPC_SECONDS = Row::histogram(
+        "aws_ebs_csi_rpc_duration_seconds",
+        RPC_BOUNDS,
+        "Time from a CSI request to its answer, however it ended",
+    )
+    .by(&["method"]);
+    OPERATIONS = Row::gauge(
+        "aws_ebs_csi_operations_running",
+        "Changes under way, by what each has to itself; they may outlive their requests",
+    )
+    .by(&["operation"]);
+    OLDEST_OPERATION = Row::gauge(
+        "aws_ebs_csi_operations_oldest_seconds",
+        "For how long the oldest of them has been under way",
+    )
+    .by(&["operation"]);
+    CERTIFICATE = Row::gauge(
+        "aws_ebs_csi_metrics_certificate_last_reload_successful",
+        "1: the certificate of this page is that of its files; 0: the files cannot be used and the one before them is served",
+    )
+    .of(Shown::Tls);
+
+    EC2_SECONDS = Row::histogram(
+        "aws_ebs_csi_api_request_duration_seconds",
+        DEFAULT_BOUNDS,
+        "Time that successful calls to EC2 took",
+    )
+    .by(&["request"])
+    .of(Shown::Controller)
+    .of_the_reference();
+    EC2_ERRORS = Row::counter(
+        "aws_ebs_csi_api_request_errors_total",
+        "Calls that EC2 refused, by its code; throttles do not count",
+    )
+    .by(&["code", "request"])
+    .of(Shown::Controller)
+    .of_the_reference();
+    EC2_THROTTLES = Row::counter("aws_ebs_csi_api_request_throttles_total", "Calls that EC2 throttled")
+        .by(&["operation_name"])
+        .of(Shown::Controller)
+        .of_the_reference();
+    OLD_EC2_SECONDS = Row::histogram(
+        "cloudprovider_aws_api_request_duration_seconds",
+        DEFAULT_BOUNDS,
+        "aws_ebs_csi_api_request_duration_seconds under the name of the in-tree cloud provider",
+    )
+    .by(&["request"])
+    .of(Shown::Deprecated)
+    .of_the_reference();
+    OLD_EC2_ERRORS = Row::counter(
+        "cloudprovider_aws_api_request_errors",
+        "aws_ebs_csi_api_request_errors_total under the name of the in-tree cloud provider",
+    )
+    .by(&["code", "request"])
+    .of(Shown::Deprecated)
+    .of_the_reference();
+    OLD_EC2_THROTTLES = Row::counter(
+        "cloudprovider_aws_api_throttled_requests_total",
+        "aws_ebs_csi_api_request_throttles_total under the name of the in-tree cloud provider",
+    )
+    .by(&["operation_name"])
+    .of(Shown::Deprecated)
+    .of_the_reference();
+    EC2_CALLS = Row::counter("aws_ebs_csi_api_requests_total", "Calls to EC2 that ended, by action and outcome")
+        .by(&["outcome", "request"])
+        .of(Shown::Controller);
+    HELD_BACK = Row::counter(
+        "aws_ebs_csi_api_held_back_seconds_total",
+        "Time for which calls to EC2 were held back, because EC2 is believed to take no more",
+    )
+    .by(&["request"])
+    .of(Shown::Controller);
+    SPARE_CALLS = Row::counter(
+        "aws_ebs_csi_spare_calls_total",
+        "Calls with tokens that nobody needed, made to learn at once what time would tell",
+    )
+    .by(&["request"])
+    .of(Shown::Controller);
+    ENDED_BY_TIME = Row::counter(
+        "aws_ebs_csi_waits_ended_by_time_total",
+        "Waits that were ended by time, although EC2 had said how to know the attachment itself",
+    )
+    .by(&["request"])
+    .of(Shown::Controller);
+    HEALTH_SUCCESS = Row::gauge(
+        "aws_ebs_csi_ec2_health_check_success",
+        "1: EC2 answered the last health check and accepted the credentials; 0: it did not, or was not asked yet",
+    )
+    .of(Shown::Controller);
+    HEALTH_FAILURES = Row::counter("aws_ebs_csi_ec2_health_check_failures_total", "Health checks of EC2 that failed, by reason")
+        .by(&["reason"])
+        .of(Shown::Controller);
+    DETACH_PENDING = Row::counter(
+        "aws_ebs_csi_ec2_detach_pending_seconds_total",
+        "For how long a detachment has been waited for, once that is more than 60 s and until it ends",
+    )
+    .by(&["attachment_state", "instance_id", "volume_id"])
+    .of(Shown::Controller)
+    .of_the_reference();
+    DETACH_AGE = Row::gauge(
+        "aws_ebs_csi_ec2_detachment_age_seconds",
+        "The same as a level, which it is: it starts anew when another controller leads",
+    )
+    .by(&["attachment_state", "instance_id", "volume_id"])
+    .of(Shown::Controller);
+    EC2_COLLECTOR_SCRAPES = Row::counter("aws_ebs_csi_ec2_collector_scrapes_total", "How often the pending detachments were read")
+        .of(Shown::Controller)
+        .of_the_reference();
+    EC2_COLLECTOR_SECONDS = Row::histogram(
+        "aws_ebs_csi_ec2_collector_duration_seconds",
+        EC2_COLLECTOR_BOUNDS,
+        "Time that reading them took",
+    )
+    .of(Shown::Controller)
+    .of_the_reference();
+
+    UNHEALTHY = Row::gauge(
+        "aws_ebs_csi_volume_unhealthy",
+        "1 for each volume on this node that is not healthy, by status and reason",
+    )
+    .by(&["reason", "status", "volume_id"])
+    .of(Shown::Node);
+    READ_OPERATIONS = of_disk(Row::counter("aws_ebs_csi_read_ops_total", "Reads that the volume completed"));
+    WRITE_OPERATIONS = of_disk(Row::counter("aws_ebs_csi_write_ops_total", "Writes that the volume completed"));
+    READ_BYTES = of_disk(Row::counter("aws_ebs_csi_read_bytes_total", "Bytes read from the volume"));
+    WRITE_BYTES = of_disk(Row::counter("aws_ebs_csi_write_bytes_total", "Bytes written to the volume"));
+    READ_SECONDS = of_disk(Row::counter("aws_ebs_csi_read_seconds_total", "Time that its reads took, added up"));
+    WRITE_SECONDS = of_disk(Row::counter("aws_ebs_csi_write_seconds_total", "Time that its writes took, added up"));
+    VOLUME_IOPS = of_disk(Row::counter(
+        "aws_ebs_csi_exceeded_iops_seconds_total",
+        "Time for which more operations were asked of the volume than it is provisioned for",
+    ));
+    VOLUME_THROUGHPUT = of_disk(Row::counter(
+        "aws_ebs_csi_exceeded_tp_seconds_total",
+        "Time for which more throughput was asked of the volume than it is provisioned for",
+    ));
+    INSTANCE_IOPS = of_disk(Row::counter(
+        "aws_ebs_csi_ec2_exceeded_iops_seconds_total",
+        "Time for which more operations were asked of the volume than the instance may do with all its volumes",
+    ));
+    INSTANCE_THROUGHPUT = of_disk(Row::counter(
+        "aws_ebs_csi_ec2_exceeded_tp_seconds_total",
+        "Time for which more throughput was asked of the volume than the instance may have with all its volumes",
+    ));
+    QUEUE_LENGTH = of_disk(Row::gauge("aws_ebs_csi_volume_queue_length", "Operations that wait in the volume now"));
+    READ_LATENCY = of_disk(Row::new(
+        "aws_ebs_csi_read_io_latency_seconds",
+        Kind::DiskHistogram,
+        "Reads by their latency, in the volume's own bounds",
+    ));
+    WRITE_LATENCY = of_disk(Row::new(
+        "aws_ebs_csi_write_io_latency_seconds",
+        Kind::DiskHistogram,
+        "Writes by their latency, in the volume's own bounds",
+    ));
+    DISK_SCRAPES = of_node(Row::counter("aws_ebs_csi_nvme_collector_scrapes_total", "How often the volumes were to be read"));
+    DISK_ERRORS = of_node(Row::counter(
+        "aws_ebs_csi_nvme_collector_errors_total",
+        "Volumes that did not tell their statistics, once for each time they were asked, and failed searches for volumes",
+    ));
+    DISK_SECONDS = of_node(Row::histogram(
+        "aws_ebs_csi_nvme_collector_duration_seconds",
+        DISK_COLLECTOR_BOUNDS,
+        "Time that reading the volumes took",
+    ));
+}
+
+/// The reference's, of one volume on a node.
+const fn of_disk(row: Row) -> Row {
+    row.by(&["instance_id", "volume_id"]).of(Shown::Node).of_the_reference()
+}
+
+/// The reference's, of all volumes on a node.
+const fn of_node(row: Row) -> Row {
+    row.by(&["instance_id"]).of(Shown::Node).of_the_reference()
+}

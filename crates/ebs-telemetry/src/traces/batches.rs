@@ -1,0 +1,185 @@
+//! Finished spans on their way to the collector.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use opentelemetry::Context;
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
+use opentelemetry_sdk::trace::{Span, SpanData, SpanExporter, SpanProcessor};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+/// How spans are gathered (`OTEL_BSP_*`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Limits {
+    /// Most spans that wait.
+    pub(super) queue: usize,
+    /// Most spans of one message.
+    pub(super) batch: usize,
+    /// Longest wait for a message to be full.
+    pub(super) delay: Duration,
+    /// Longest time for a message with its repeats.
+    pub(super) export: Duration,
+}
+
+/// What became of finished spans.
+#[derive(Debug, Clone, Default)]
+pub struct TraceCounts(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    exported: AtomicU64,
+    refused: AtomicU64,
+    dropped: AtomicU64,
+}
+
+impl TraceCounts {
+    /// Spans that the collector took.
+    pub fn exported(&self) -> u64 {
+        self.0.exported.load(Ordering::Relaxed)
+    }
+
+    /// Spans that were lost because the collector did not take them.
+    pub fn refused(&self) -> u64 {
+        self.0.refused.load(Ordering::Relaxed)
+    }
+
+    /// Spans that were lost because too many waited.
+    pub fn dropped(&self) -> u64 {
+        self.0.dropped.load(Ordering::Relaxed)
+    }
+}
+
+/// Takes spans as they end; never waits.
+#[derive(Debug)]
+pub(super) struct Batches {
+    queue: mpsc::Sender<SpanData>,
+    counts: TraceCounts,
+}
+
+/// The other end of it.
+#[derive(Debug)]
+pub(super) struct Queue {
+    /// Dropped to say that nothing more comes.
+    stop: oneshot::Sender<()>,
+    sending: JoinSet<()>,
+    counts: TraceCounts,
+}
+
+impl Batches {
+    pub(super) fn start<E: SpanExporter + 'static>(
+        mut exporter: E,
+        resource: &Resource,
+        limits: Limits,
+    ) -> (Self, Queue) {
+        exporter.set_resource(resource);
+        let (queue, spans) = mpsc::channel(limits.queue);
+        let (stop, stopped) = oneshot::channel();
+        let counts = TraceCounts::default();
+        let mut sending = JoinSet::new();
+        let sender = Sender { exporter, limits, counts: counts.clone(), failing: false };
+        sending.spawn(sender.run(spans, stopped));
+        (Self { queue, counts: counts.clone() }, Queue { stop, sending, counts })
+    }
+}
+
+impl SpanProcessor for Batches {
+    fn on_start(&self, _span: &mut Span, _context: &Context) {}
+
+    fn on_end(&self, span: SpanData) {
+        if span.span_context.is_sampled() && self.queue.try_send(span).is_err() {
+            self.counts.0.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Nobody waits for it here: [`Queue::finish`] does.
+    fn force_flush(&self) -> OTelSdkResult {
+        Ok(())
+    }
+
+    fn shutdown_with_timeout(&self, _timeout: Duration) -> OTelSdkResult {
+        Ok(())
+    }
+}
+
+impl Queue {
+    pub(super) fn counts(&self) -> TraceCounts {
+        self.counts.clone()
+    }
+
+    /// Sends what waits, for at most `limit`.
+    pub(super) async fn finish(self, limit: Duration) {
+        let Self { stop, mut sending, counts } = self;
+        drop(stop);
+        let in_time = timeout(limit, async { while sending.join_next().await.is_some() {} }).await.is_ok();
+        if !in_time {
+            sending.shutdown().await;
+        }
+        let (exported, refused, dropped) = (counts.exported(), counts.refused(), counts.dropped());
+        if !in_time || refused > 0 || dropped > 0 {
+            tracing::warn!(exported, refused, dropped, in_time, "not all spans of traces have reached the collector");
+        }
+    }
+}
+
+struct Sender<E> {
+    exporter: E,
+    limits: Limits,
+    counts: TraceCounts,
+    /// The last message did not get through: that was said, and is not said again.
+    failing: bool,
+}
+
+impl<E: SpanExporter> Sender<E> {
+    async fn run(mut self, mut spans: mpsc::Receiver<SpanData>, mut stopped: oneshot::Receiver<()>) {
+        let mut stopping = false;
+        loop {
+            let mut batch = Vec::new();
+            let room = self.limits.batch;
+            tokio::select! {
+                taken = spans.recv_many(&mut batch, room) => if taken == 0 { return },
+                _ = &mut stopped, if !stopping => stopping = true,
+            }
+            let mut full = std::pin::pin!(sleep(self.limits.delay));
+            while !stopping && batch.len() < room {
+                let left = room - batch.len();
+                tokio::select! {
+                    taken = spans.recv_many(&mut batch, left) => if taken == 0 { break },
+                    () = &mut full => break,
+                    _ = &mut stopped => stopping = true,
+                }
+            }
+            if stopping {
+                // What is queued is still received.
+                spans.close();
+            }
+            if !batch.is_empty() {
+                self.send(batch).await;
+            }
+        }
+    }
+
+    async fn send(&mut self, batch: Vec<SpanData>) {
+        let count = u64::try_from(batch.len()).unwrap_or(u64::MAX);
+        let limit = self.limits.export;
+        let sent = timeout(limit, self.exporter.export(batch)).await.unwrap_or(Err(OTelSdkError::Timeout(limit)));
+        let counts = &self.counts.0;
+        match sent {
+            Ok(()) => {
+                counts.exported.fetch_add(count, Ordering::Relaxed);
+                if std::mem::take(&mut self.failing) {
+                    tracing::info!("the collector of traces takes spans again");
+                }
+            }
+            Err(error) => {
+                counts.refused.fetch_add(count, Ordering::Relaxed);
+                if !std::mem::replace(&mut self.failing, true) {
+                    tracing::warn!(%error, "spans of traces could not be exported; said again when that has changed");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What the fields of a span of `tracing` say of its trace.
+
+use std::fmt;
+
+use opentelemetry::propagation::{Extractor, TextMapPropagator};
+use opentelemetry::trace::{SpanContext, SpanKind, TraceContextExt};
+use opentelemetry::{Context, KeyValue, Value};
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use tracing::field::{Field, Visit};
+
+/// The field that makes a span one to be exported.
+pub(super) const KIND: &str = "otel.kind";
+
+/// Longest text of an attribute, in bytes: a request may hold names of any length.
+const MAX_TEXT: usize = 1_024;
+
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    pub(super) kind: Option<SpanKind>,
+    pub(super) name: Option<String>,
+    pub(super) attributes: Vec<KeyValue>,
+    pub(super) failure: Option<String>,
+    pub(super) ended: bool,
+    parent: Option<String>,
+    state: Option<String>,
+}
+
+impl Said {
+    /// The caller's span, when it named one as W3C's trace context has it.
+    pub(super) fn remote_parent(&self) -> Option<SpanContext> {
+        self.parent.as_ref()?;
+        let context = TraceContextPropagator::new().extract_with_context(&Context::new(), self);
+        let parent = context.span().span_context().clone();
+        parent.is_valid().then_some(parent)
+    }
+
+    fn text(&mut self, name: &'static str, value: String) {
+        match name {
+            KIND => self.kind = kind(&value),
+            "otel.name" => self.name = Some(value),
+            "otel.parent" => self.parent = Some(value),
+            "otel.state" => self.state = Some(value),
+            "otel.status_description" => self.failure = Some(shortened(value)),
+            name => self.attribute(name, shortened(value)),
+        }
+    }
+
+    fn attribute(&mut self, name: &'static str, value: impl Into<Value>) {
+        self.attributes.push(KeyValue::new(name, value));
+    }
+}
+
+/// Names without a dot are the log's.
+fn concerns(field: &Field) -> bool {
+    field.name().contains('.')
+}
+
+fn kind(word: &str) -> Option<SpanKind> {
+    match word {
+        "server" => Some(SpanKind::Server),
+        "client" => Some(SpanKind::Client),
+        _ => None,
+    }
+}
+
+fn shortened(mut text: String) -> String {
+    if text.len() > MAX_TEXT {
+        let at = (0..=MAX_TEXT).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(at);
+        text.push('…');
+    }
+    text
+}
+
+impl Extractor for Said {
+    fn get(&self, key: &str) -> Option<&str> {
+        match key {
+            "traceparent" => self.parent.as_deref(),
+            "tracestate" => self.state.as_deref(),
+            _ => None,
+        }
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        vec!["traceparent", "tracestate"]
+    }
+}
+
+impl Visit for Said {
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        match field.name() {
+            "otel.end" => self.ended = value,
+            name if concerns(field) => self.attribute(name, value),
+            _ => {}
+        }
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        if concerns(field) {
+            self.attribute(field.name(), value);
+        }
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        // OTLP has no unsigned numbers; larger ones do not occur.
+        self.record_i64(field, i64::try_from(value).unwrap_or(i64::MAX));
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        if concerns(field) {
+            self.attribute(field.name(), value);
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if concerns(field) {
+            self.text(field.name(), value.to_owned());
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if concerns(field) {
+            self.text(field.name(), format!("{value:?}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parent(parent: &str, state: Option<&str>) -> Option<SpanContext> {
+        let said = Said { parent: Some(parent.to_owned()), state: state.map(str::to_owned), ..Said::default() };
+        said.remote_parent()
+    }
+
+    const GOOD: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    #[test]
+    fn a_callers_span_is_read_and_one_that_is_none_is_ignored() {
+        let context = parent(GOOD, Some("vendor=1,other=2")).unwrap();
+        assert_eq!(context.trace_id().to_string(), "0af7651916cd43dd8448eb211c80319c");
+        assert_eq!(context.span_id().to_string(), "b7ad6b7169203331");
+        assert!(context.is_remote() && context.is_sampled());
+        assert_eq!(context.trace_state().get("vendor"), Some("1"));
+        for bad in ["", "00", "00-0-0-01", "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "evil\n"] {
+            assert!(parent(bad, None).is_none(), "{bad:?}");
+        }
+        assert!(parent("00-00000000000000000000000000000000-b7ad6b7169203331-01", None).is_none());
+        assert!(Said::default().remote_parent().is_none());
+    }
+
+    #[test]
+    fn long_text_is_cut_at_a_character() {
+        let cut = shortened("ü".repeat(MAX_TEXT));
+        assert_eq!(cut.chars().count(), MAX_TEXT / 2 + 1);
+        assert!(cut.ends_with('…'));
+        assert_eq!(shortened("short".to_owned()), "short");
+    }
+}

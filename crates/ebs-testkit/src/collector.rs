@@ -1,0 +1,124 @@
+//! A collector of traces that is not ours: `acceptance/otlp-receiver`, over OpenTelemetry's own protocol for Go.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde::Deserialize;
+
+use crate::process::{Process, ProcessSpec};
+
+/// The variable with the path of the program.
+pub const PROGRAM: &str = "EBS_TEST_OTLP_RECEIVER";
+
+/// How long it may take to start and spans to arrive, on a machine that is busy with other things.
+const BOUND: Duration = Duration::from_secs(120);
+
+/// A running collector.
+#[derive(Debug)]
+pub struct Collector {
+    process: Process,
+    /// Where it listens, `127.0.0.1:4317`.
+    pub address: String,
+}
+
+/// One message that it took.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Message {
+    pub headers: BTreeMap<String, Vec<String>>,
+    pub resource: BTreeMap<String, String>,
+    pub spans: Vec<SpanSeen>,
+}
+
+/// One span; ids in hexadecimal, values of attributes as text.
+#[derive(Debug, Clone, Deserialize)]
+pub struct SpanSeen {
+    pub name: String,
+    pub kind: String,
+    pub trace: String,
+    pub id: String,
+    /// Empty: the span begins its trace.
+    pub parent: String,
+    pub state: String,
+    pub attributes: BTreeMap<String, String>,
+    pub failed: bool,
+    pub message: String,
+    /// How long it took, in nanoseconds.
+    pub nanos: u64,
+}
+
+impl Collector {
+    /// Starts one that writes into `dir`, with these arguments (`-hang`; `-cert` and `-key`).
+    ///
+    /// # Errors
+    /// When the program is missing or does not start.
+    pub async fn start(dir: &Path, args: &[&str]) -> anyhow::Result<Self> {
+        let program = std::env::var_os(PROGRAM).with_context(|| {
+            format!(
+                "{PROGRAM} must hold the path of the collector: eval \"$(scripts/setup test)\" builds it and says where"
+            )
+        })?;
+        let process = Process::spawn(ProcessSpec {
+            name: "collector".to_owned(),
+            program: PathBuf::from(program),
+            args: args.iter().map(OsString::from).collect(),
+            env: BTreeMap::new(),
+            log: dir.join("collector.log"),
+        })?;
+        let mut collector = Self { process, address: String::new() };
+        let address = |log: &str| log.split_once('\n').map(|(first, _)| first.to_owned());
+        collector.address = collector.until("its address", address).await?;
+        Ok(collector)
+    }
+
+    /// All that it took so far.
+    ///
+    /// # Errors
+    /// When its log cannot be read.
+    pub fn messages(&self) -> anyhow::Result<Vec<Message>> {
+        messages(&self.process.output()?)
+    }
+
+    /// All that it wrote.
+    ///
+    /// # Errors
+    /// When its log cannot be read.
+    pub fn output(&self) -> anyhow::Result<String> {
+        Ok(self.process.output()?)
+    }
+
+    /// Waits until a span of that name has come whose attributes hold `attribute` as its value.
+    ///
+    /// # Errors
+    /// When none has within two minutes; the text holds all that has.
+    pub async fn span(&self, name: &str, attribute: (&str, &str)) -> anyhow::Result<SpanSeen> {
+        let wanted = |span: &SpanSeen| {
+            span.name == name && span.attributes.get(attribute.0).is_some_and(|value| value == attribute.1)
+        };
+        let found = |log: &str| messages(log).ok()?.into_iter().flat_map(|message| message.spans).find(wanted);
+        self.until(&format!("a span {name} with {attribute:?}"), found).await
+    }
+
+    async fn until<T>(&self, what: &str, found: impl Fn(&str) -> Option<T>) -> anyhow::Result<T> {
+        let mut tick = tokio::time::interval(Duration::from_millis(25));
+        let deadline = tokio::time::Instant::now() + BOUND;
+        loop {
+            tick.tick().await;
+            let log = self.process.output()?;
+            if let Some(found) = found(&log) {
+                return Ok(found);
+            }
+            if tokio::time::Instant::now() > deadline {
+                bail!("{what}: not of the collector within {BOUND:?}, which wrote:\n{log}");
+            }
+        }
+    }
+}
+
+/// The whole lines but the first, which is its address.
+fn messages(log: &str) -> anyhow::Result<Vec<Message>> {
+    let whole = log.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    whole.lines().skip(1).map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()
+}

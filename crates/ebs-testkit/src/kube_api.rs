@@ -1,0 +1,423 @@
+//! A real Kubernetes API server and its etcd, for one test or for the tests of a suite: with RBAC, with service account
+//! tokens, without nodes, pods and controllers. Objects are what the tests make them.
+//!
+//! The two programs are named by [`API_SERVER`] and [`ETCD`], which `scripts/setup test` builds.
+
+mod pki;
+mod rest;
+mod shared;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::process::{Ending, Process, ProcessSpec};
+use crate::run_dir::OwnDir;
+use pki::Pki;
+use rest::Rest;
+
+pub use rest::Answer;
+pub use shared::SharedKubeApi;
+
+/// The variable with the path of the API server's program.
+pub const API_SERVER: &str = "EBS_TEST_KUBE_APISERVER";
+/// The variable with the path of etcd's.
+pub const ETCD: &str = "EBS_TEST_ETCD";
+
+/// How long the servers may take to be ready, on a machine that is busy with other things.
+const READY_BOUND: Duration = Duration::from_secs(180);
+const STOP_GRACE: Duration = Duration::from_secs(30);
+/// A made-up secret, which opens this one server.
+const ADMIN_TOKEN: &str = "made-up-token-of-the-administrator";
+
+/// Groups of the API that no test of ours needs are off: the server starts in less time and memory.
+const GROUPS: [&str; 13] = [
+    "api/all=false",
+    "v1=true",
+    "admissionregistration.k8s.io/v1=true",
+    "apiextensions.k8s.io/v1=true",
+    "apiregistration.k8s.io/v1=true",
+    "apps/v1=true",
+    "authentication.k8s.io/v1=true",
+    "coordination.k8s.io/v1=true",
+    "discovery.k8s.io/v1=true",
+    "networking.k8s.io/v1=true",
+    "policy/v1=true",
+    "rbac.authorization.k8s.io/v1=true",
+    "storage.k8s.io/v1=true",
+];
+
+/// Admission that changes or refuses what a test makes, or needs what no test has.
+const NO_ADMISSION: [&str; 10] = [
+    "DefaultStorageClass",
+    "DefaultTolerationSeconds",
+    "LimitRanger",
+    "MutatingAdmissionWebhook",
+    "PersistentVolumeClaimResize",
+    "PodSecurity",
+    "Priority",
+    "ResourceQuota",
+    "RuntimeClass",
+    "TaintNodesByCondition",
+];
+
+/// Who a kubeconfig file speaks for.
+#[derive(Debug, Clone, Copy)]
+pub enum Who<'a> {
+    /// All rights.
+    Admin,
+    /// A user, by the rights of its name alone.
+    User(&'a str),
+    /// Whoever the token is of.
+    Token(&'a str),
+    /// Whoever the token in this file is of.
+    TokenFile(&'a Path),
+}
+
+/// An API server and its etcd. Dropping it ends both and removes their files.
+#[derive(Debug)]
+pub struct KubeApi {
+    server: Option<Process>,
+    _etcd: Process,
+    spec: ProcessSpec,
+    pki: Pki,
+    address: SocketAddr,
+    rest: Rest,
+    files: AtomicU32,
+    dir: OwnDir,
+}
+
+impl KubeApi {
+    /// The server that the tests of this process share; started by the first that asks.
+    ///
+    /// # Errors
+    /// As [`KubeApi::start`].
+    pub async fn shared() -> anyhow::Result<Arc<SharedKubeApi>> {
+        SharedKubeApi::current().await
+    }
+
+    /// Starts one of its own: for tests that break it. The processes die with the calling thread.
+    ///
+    /// # Errors
+    /// Names the missing program and how to get it, or the server that is not ready, with the end of its log.
+    pub async fn start() -> anyhow::Result<Self> {
+        let (server, etcd) = (program(API_SERVER, "kube-apiserver")?, program(ETCD, "etcd")?);
+        let dir = OwnDir::new("kube-api-").context("a directory for the API server")?;
+        let [address, store, peer] = free_ports(own_address())?;
+        let store = format!("http://{store}");
+        let etcd = start_etcd(etcd, &dir, &store, &format!("http://{peer}"))?;
+        let pki = Pki::make(dir.path(), address.ip())?;
+        let tokens = format!("{ADMIN_TOKEN},admin,1,system:masters\n");
+        std::fs::write(dir.path().join("users.csv"), tokens).context("write the administrator's token")?;
+        let spec = server_spec(server, dir.path(), &pki, (address, &store));
+        let rest = Rest::new(address, pki.ca_der.clone(), ADMIN_TOKEN)?;
+        let files = AtomicU32::new(0);
+        let mut new = Self { server: None, _etcd: etcd, spec, pki, address, rest, files, dir };
+        new.restart().await?;
+        Ok(new)
+    }
+
+    /// `https://ADDRESS:PORT`; the same for life.
+    pub fn url(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The certificate of its authority, in PEM.
+    pub fn ca_file(&self) -> &Path {
+        &self.pki.ca
+    }
+
+    /// Its process id, for figures.
+    pub fn pid(&self) -> Option<u32> {
+        self.server.as_ref().map(Process::pid)
+    }
+
+    /// Writes a kubeconfig file, which lives as long as this.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn kubeconfig(&self, who: Who<'_>) -> anyhow::Result<PathBuf> {
+        let user = match who {
+            Who::Admin => json!({ "token": ADMIN_TOKEN }),
+            Who::User(name) => json!({ "token": ADMIN_TOKEN, "as": name }),
+            Who::Token(token) => json!({ "token": token }),
+            Who::TokenFile(path) => json!({ "tokenFile": path }),
+        };
+        let config = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{ "name": "it", "cluster": { "server": self.url(), "certificate-authority": self.pki.ca } }],
+            "users": [{ "name": "me", "user": user }],
+            "contexts": [{ "name": "here", "context": { "cluster": "it", "user": "me" } }],
+            "current-context": "here",
+        });
+        let n = self.files.fetch_add(1, Ordering::Relaxed);
+        let path = self.dir.path().join(format!("kubeconfig-{n}.yaml"));
+        // YAML is a superset of JSON.
+        std::fs::write(&path, serde_json::to_vec(&config)?).with_context(|| format!("write {}", path.display()))?;
+        Ok(path)
+    }
+
+    /// One request as the administrator; `body` is of type `application/json`.
+    ///
+    /// # Errors
+    /// When there is no answer; a refusal is an answer.
+    pub async fn call(&self, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Answer> {
+        let body = body.map(|body| ("application/json", body.to_string().into_bytes()));
+        self.rest.call(method, path, body).await
+    }
+
+    /// Makes an object; `path` is that of its kind, such as `/api/v1/nodes`. Returns it as it was stored.
+    ///
+    /// # Errors
+    /// With the server's refusal.
+    pub async fn create(&self, path: &str, object: &Value) -> anyhow::Result<Value> {
+        self.call("POST", path, Some(object)).await?.granted()
+    }
+
+    /// An object; `None` when there is none.
+    ///
+    /// # Errors
+    /// With the server's refusal.
+    pub async fn get(&self, path: &str) -> anyhow::Result<Option<Value>> {
+        let answer = self.call("GET", path, None).await?;
+        if answer.status == 404 { Ok(None) } else { answer.granted().map(Some) }
+    }
+
+    /// Merges a patch into an object, as RFC 7386 has it.
+    ///
+    /// # Errors
+    /// With the server's refusal.
+    pub async fn merge(&self, path: &str, patch: &Value) -> anyhow::Result<Value> {
+        let patch = patch.to_string().into_bytes();
+        self.rest.call("PATCH", path, Some(("application/merge-patch+json", patch))).await?.granted()
+    }
+
+    /// Applies the objects of a manifest, as `kubectl apply --server-side` does; as often as one likes.
+    ///
+    /// # Errors
+    /// With the server's refusal, or when an object is of a kind that is not known here.
+    pub async fn apply(&self, manifest: &str) -> anyhow::Result<()> {
+        for object in manifest.split("\n---\n").filter(|object| object.contains("\nkind: ")) {
+            let path = path_of(object)?;
+            let body = Some(("application/apply-patch+yaml", object.as_bytes().to_vec()));
+            let answer = self.rest.call("PATCH", &format!("{path}?fieldManager=tests&force=true"), body).await?;
+            answer.granted().with_context(|| format!("apply {path}"))?;
+        }
+        Ok(())
+    }
+
+    /// Deletes an object at once; one that is not there is as good.
+    ///
+    /// # Errors
+    /// With the server's refusal.
+    pub async fn delete(&self, path: &str) -> anyhow::Result<()> {
+        let now = json!({ "gracePeriodSeconds": 0 });
+        let answer = self.call("DELETE", path, Some(&now)).await?;
+        if answer.status == 404 { Ok(()) } else { answer.granted().map(drop) }
+    }
+
+    /// Kills the API server (SIGKILL). etcd keeps its objects.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn kill(&mut self) -> anyhow::Result<()> {
+        let killed = self.server.as_mut().context("no API server runs")?.kill();
+        self.server = None;
+        killed
+    }
+
+    /// Asks the API server to end and waits for it.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub async fn stop(&mut self) -> anyhow::Result<Ending> {
+        let ending = self.server.as_mut().context("no API server runs")?.stop(STOP_GRACE).await;
+        self.server = None;
+        ending
+    }
+
+    /// Starts the API server again, at the same address and with the same keys, and waits until it is ready.
+    ///
+    /// # Errors
+    /// With the end of its log.
+    pub async fn restart(&mut self) -> anyhow::Result<()> {
+        self.server = None;
+        let server = self.server.insert(Process::spawn(self.spec.clone())?);
+        let ready = async {
+            let mut tick = tokio::time::interval(Duration::from_millis(50));
+            loop {
+                tick.tick().await;
+                if let Some(status) = server.ended()? {
+                    bail!("it ended with {status}");
+                }
+                if let Ok(answer) = self.rest.call("GET", "/readyz", None).await
+                    && answer.status == 200
+                {
+                    return Ok(());
+                }
+            }
+        };
+        let ready = tokio::time::timeout(READY_BOUND, ready).await.context("its time is over").flatten();
+        ready.with_context(|| format!("kube-apiserver is not ready; its log ends:\n{}", server.log_tail(30)))
+    }
+
+    /// Stops the API server's process (SIGSTOP): connections stay open and nobody answers.
+    ///
+    /// # Errors
+    /// When none runs.
+    pub fn pause(&self) -> anyhow::Result<()> {
+        self.server.as_ref().context("no API server runs")?.signal(Signal::STOP)
+    }
+
+    /// Lets it run on.
+    ///
+    /// # Errors
+    /// When none runs.
+    pub fn resume(&self) -> anyhow::Result<()> {
+        self.server.as_ref().context("no API server runs")?.signal(Signal::CONT)
+    }
+}
+
+impl Drop for KubeApi {
+    fn drop(&mut self) {
+        // It has nothing to save, and its orderly end takes seconds.
+        if let Some(server) = &mut self.server {
+            let _ = server.kill();
+        }
+    }
+}
+
+/// The certificate of an authority that has signed nothing, in PEM.
+///
+/// # Errors
+/// When no key can be made.
+pub fn authority() -> anyhow::Result<String> {
+    Ok(pki::authority()?.0.pem())
+}
+
+/// Where an object of a manifest goes.
+fn path_of(object: &str) -> anyhow::Result<String> {
+    let field = |prefix: &str| object.lines().find_map(|line| line.strip_prefix(prefix)).map(str::trim);
+    let version = field("apiVersion: ").context("an object without a version")?;
+    let kind = field("kind: ").context("an object without a kind")?;
+    let name = field("  name: ").context("an object without a name")?;
+    let root = if version.contains('/') { format!("/apis/{version}") } else { format!("/api/{version}") };
+    let namespace = field("  namespace: ").map(|name| format!("/namespaces/{name}"));
+    let (plural, is_namespaced) = match kind {
+        "ServiceAccount" => ("serviceaccounts", true),
+        "Role" => ("roles", true),
+        "RoleBinding" => ("rolebindings", true),
+        "ClusterRole" => ("clusterroles", false),
+        "ClusterRoleBinding" => ("clusterrolebindings", false),
+        "ValidatingAdmissionPolicy" => ("validatingadmissionpolicies", false),
+        "ValidatingAdmissionPolicyBinding" => ("validatingadmissionpolicybindings", false),
+        other => bail!("{other} has no path here yet"),
+    };
+    let namespace = namespace.filter(|_| is_namespaced).unwrap_or_default();
+    Ok(format!("{root}{namespace}/{plural}/{name}"))
+}
+
+fn program(variable: &str, name: &str) -> anyhow::Result<PathBuf> {
+    let Some(path) = std::env::var_os(variable).map(PathBuf::from) else {
+        bail!(
+            "{variable} is not set: it names the program {name}. `make test` builds it and sets the variable; by hand: \
+             eval \"$(scripts/setup test)\""
+        );
+    };
+    if !path.is_file() {
+        bail!("{variable}={}: no such file. `scripts/setup test` builds it", path.display());
+    }
+    Ok(path)
+}
+
+/// An address that no other process of this machine takes, as long as this one lives: it is made of the process id.
+fn own_address() -> Ipv4Addr {
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    Ipv4Addr::new(127, 64 | high, middle, low)
+}
+
+/// Ports of the address that are free. Nobody else takes ports there.
+fn free_ports<const N: usize>(ip: Ipv4Addr) -> anyhow::Result<[SocketAddr; N]> {
+    let mut listeners = Vec::new();
+    for _ in 0..N {
+        // All are held until all are found, so that none is found twice.
+        listeners.push(TcpListener::bind((ip, 0)).with_context(|| format!("find a free port of {ip}"))?);
+    }
+    let addresses: Result<Vec<_>, _> = listeners.iter().map(TcpListener::local_addr).collect();
+    let addresses = addresses.context("the addresses of the ports")?;
+    addresses.try_into().map_err(|_| anyhow::anyhow!("ports were lost"))
+}
+
+fn start_etcd(program: PathBuf, dir: &OwnDir, client: &str, peer: &str) -> anyhow::Result<Process> {
+    let mut args: Vec<OsString> = vec!["--data-dir".into(), dir.path().join("etcd").into()];
+    let cluster = format!("default={peer}");
+    let flags = [
+        // A crash of the machine takes the test along anyway.
+        "--unsafe-no-fsync",
+        "--listen-client-urls",
+        client,
+        "--advertise-client-urls",
+        client,
+        "--listen-peer-urls",
+        peer,
+        "--initial-advertise-peer-urls",
+        peer,
+        "--initial-cluster",
+        &cluster,
+        "--log-level",
+        "warn",
+    ];
+    args.extend(flags.map(OsString::from));
+    let log = dir.path().join("etcd.log");
+    let etcd = Process::spawn(ProcessSpec { name: "etcd".to_owned(), program, args, env: BTreeMap::new(), log })?;
+    dir.note(&etcd.record()?).context("write etcd down")?;
+    Ok(etcd)
+}
+
+fn server_spec(program: PathBuf, dir: &Path, pki: &Pki, (address, store): (SocketAddr, &str)) -> ProcessSpec {
+    let mut args: Vec<OsString> = [
+        format!("--etcd-servers={store}"),
+        format!("--bind-address={}", address.ip()),
+        format!("--advertise-address={}", address.ip()),
+        format!("--secure-port={}", address.port()),
+        format!("--runtime-config={}", GROUPS.join(",")),
+        format!("--disable-admission-plugins={}", NO_ADMISSION.join(",")),
+        "--authorization-mode=RBAC".to_owned(),
+        "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+        "--endpoint-reconciler-type=none".to_owned(),
+        "--enable-priority-and-fairness=false".to_owned(),
+        "--profiling=false".to_owned(),
+        "--shutdown-delay-duration=0s".to_owned(),
+    ]
+    .map(OsString::from)
+    .into();
+    let file = |flag: &str, path: &Path| {
+        let mut arg = OsString::from(format!("--{flag}="));
+        arg.push(path);
+        arg
+    };
+    args.extend([
+        file("cert-dir", dir),
+        file("tls-cert-file", &pki.certificate),
+        file("tls-private-key-file", &pki.key),
+        file("service-account-key-file", &pki.signing_public_key),
+        file("service-account-signing-key-file", &pki.signing_key),
+        file("token-auth-file", &dir.join("users.csv")),
+    ]);
+    let log = dir.join("kube-apiserver.log");
+    ProcessSpec { name: "kube-apiserver".to_owned(), program, args, env: BTreeMap::new(), log }
+}

@@ -1,0 +1,73 @@
+//! One API server for the tests of a suite that run at the same time.
+//!
+//! A child dies with the thread that started it, and each test has its own thread: so the server belongs to a thread
+//! that lives until the last test that uses it has ended.
+
+use std::ops::Deref;
+use std::sync::{Arc, Weak, mpsc};
+use std::thread::JoinHandle;
+
+use anyhow::{Context, anyhow};
+use tokio::sync::Mutex;
+
+use super::KubeApi;
+
+/// An API server that other tests use too: each makes objects of its own names. Ends with its last user.
+#[derive(Debug)]
+pub struct SharedKubeApi {
+    server: Arc<KubeApi>,
+    /// Dropped first, so that the thread ends.
+    stop: Option<mpsc::Sender<()>>,
+    keeper: Option<JoinHandle<()>>,
+}
+
+impl SharedKubeApi {
+    pub(super) async fn current() -> anyhow::Result<Arc<Self>> {
+        static CURRENT: Mutex<Weak<SharedKubeApi>> = Mutex::const_new(Weak::new());
+        let mut current = CURRENT.lock().await;
+        if let Some(shared) = current.upgrade() {
+            return Ok(shared);
+        }
+        let shared = Arc::new(Self::start().await?);
+        *current = Arc::downgrade(&shared);
+        Ok(shared)
+    }
+
+    async fn start() -> anyhow::Result<Self> {
+        let (ready, started) = tokio::sync::oneshot::channel();
+        let (stop, stopped) = mpsc::channel::<()>();
+        let keeper = std::thread::Builder::new()
+            .name("kube-api".to_owned())
+            .spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                let server = runtime.context("a runtime").and_then(|runtime| runtime.block_on(KubeApi::start()));
+                // Nothing is said when nobody waits any more: the server ends at once.
+                let server = server.map(Arc::new);
+                let kept = server.as_ref().ok().map(Arc::clone);
+                drop(ready.send(server));
+                let _ = stopped.recv();
+                drop(kept);
+            })
+            .context("a thread for the API server")?;
+        let server = started.await.map_err(|_| anyhow!("the thread of the API server has ended"))??;
+        Ok(Self { server, stop: Some(stop), keeper: Some(keeper) })
+    }
+}
+
+impl Deref for SharedKubeApi {
+    type Target = KubeApi;
+
+    fn deref(&self) -> &KubeApi {
+        &self.server
+    }
+}
+
+impl Drop for SharedKubeApi {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(keeper) = self.keeper.take() {
+            // A panic of that thread has been shown already.
+            let _ = keeper.join();
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! How a bind mount appears at a target (`node.md` N-19), on kernels with mount_setattr(2), which 5.12 brought, and without.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, ensure};
+use csi_proto::csi::volume_capability::AccessType;
+use ebs_testkit::content;
+use ebs_testkit::csi_client::{Access, refused};
+use ebs_vm::line::Said;
+
+use crate::node::Node;
+
+const ATTRIBUTES: [&str; 4] = ["ro", "nosuid", "nodev", "noexec"];
+/// How often the volume is published while somebody watches.
+const TIMES: usize = 5;
+
+/// A target is watched all the time while the volume is published there read-only, again and again: it never shows the
+/// volume with fewer attributes than asked for, and nothing is left where the bind was made.
+pub(crate) async fn complete_at_once(node: &Node) -> anyhow::Result<()> {
+    let disk = node.volume(&Access::Mount("ext4".to_owned()))?;
+    disk.plug()?;
+    disk.stage().await?;
+    let mut request = disk.volume.publish_request();
+    request.readonly = true;
+    let mount = request.volume_capability.as_mut().and_then(|capability| capability.access_type.as_mut());
+    if let Some(AccessType::Mount(mount)) = mount {
+        mount.mount_flags = ATTRIBUTES[1..].iter().map(|&word| word.to_owned()).collect();
+    }
+    let watch = Watch::start(disk.volume.target.clone());
+    for _ in 0..TIMES {
+        node.client().node().node_publish_volume(request.clone()).await.map_err(refused).context("publish")?;
+        let options = options(&disk.volume.target)?.context("nothing is mounted at the target")?;
+        ensure!(lacks(&options).is_empty(), "the target has {options}");
+        let written = content::write_file(&disk.volume.target.join("data"), 1, 4096);
+        let is_refused = written.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::ReadOnlyFilesystem);
+        ensure!(is_refused, "{written:?}");
+        disk.volume.unpublish().await.map_err(refused).context("unpublish")?;
+    }
+    let (looks, seen) = watch.end().await?;
+    ensure!(seen.is_empty(), "for a moment the target had [{}]", seen.join("], ["));
+    let table = std::fs::read_to_string("/proc/self/mountinfo").context("the mount table")?;
+    ensure!(!table.contains("/csi/binding/"), "a mount is left in the workshop:\n{table}");
+    content::write_file(&disk.volume.staging.join("data"), 1, 4096).context("the staging path is written still")?;
+    let way = if has_mount_setattr()? { "at once" } else { "in two steps" };
+    node.say(&Said::Note { text: format!("binds were made {way}; the target was looked at {looks} times") })?;
+    disk.volume.unstage().await.map_err(refused).context("unstage")?;
+    disk.unplug()
+}
+
+/// What a mount with these options lacks.
+fn lacks(options: &str) -> Vec<&'static str> {
+    let has: Vec<&str> = options.split(',').collect();
+    ATTRIBUTES.into_iter().filter(|word| !has.contains(word)).collect()
+}
+
+/// The options of the topmost mount at a path.
+fn options(at: &Path) -> anyhow::Result<Option<String>> {
+    let table = std::fs::read_to_string("/proc/self/mountinfo").context("the mount table")?;
+    let here = |line: &&str| line.split(' ').nth(4) == at.to_str();
+    Ok(table.lines().rfind(here).and_then(|line| line.split(' ').nth(5)).map(str::to_owned))
+}
+
+fn has_mount_setattr() -> anyhow::Result<bool> {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").context("the kernel's release")?;
+    let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or(0));
+    Ok((numbers.next(), numbers.next()) >= (Some(5), Some(12)))
+}
+
+/// Somebody who looks at what is mounted at a path without pause.
+struct Watch {
+    stop: Arc<AtomicBool>,
+    looking: tokio::task::JoinHandle<anyhow::Result<(usize, Vec<String>)>>,
+}
+
+impl Watch {
+    fn start(at: PathBuf) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&stop);
+        let looking = tokio::task::spawn_blocking(move || {
+            let (mut looks, mut seen) = (0, Vec::new());
+            while !until.load(Ordering::SeqCst) {
+                looks += 1;
+                seen.extend(options(&at)?.filter(|options| !lacks(options).is_empty()));
+            }
+            Ok((looks, seen))
+        });
+        Self { stop, looking }
+    }
+
+    /// How often it has looked, and the options that were too few.
+    async fn end(mut self) -> anyhow::Result<(usize, Vec<String>)> {
+        self.stop.store(true, Ordering::SeqCst);
+        (&mut self.looking).await.context("the watch")?
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+    }
+}

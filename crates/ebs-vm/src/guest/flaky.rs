@@ -1,0 +1,139 @@
+//! An NVMe disk over the device mapper's `flakey`. A device of the device mapper itself is no EBS volume, and the driver refuses
+//! it; so the guest serves it to itself as an NVMe disk (NVMe over TCP), with a serial number and model as EBS's have.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use ebs_testkit::csi_client::Access;
+use ebs_testkit::process::run_tool;
+
+use crate::node::{Disk, Node, until};
+
+const TARGET: &str = "/sys/kernel/config/nvmet";
+const SUBSYSTEM: &str = "nqn.2026-01.test:flaky";
+const MAPPED: &str = "flaky";
+/// Sectors of 512 bytes: 1 GiB.
+const SECTORS: u64 = 2 << 20;
+const BOUND: Duration = Duration::from_secs(60);
+const MODULES: [&str; 7] = ["configfs", "dm-mod", "dm-flakey", "nvmet", "nvmet-tcp", "nvme-fabrics", "nvme-tcp"];
+
+/// What the disk does.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Mood {
+    Well,
+    /// Reads and writes fail.
+    AllFails,
+    /// Writes fail, reads do not.
+    WritesFail,
+}
+
+/// The disk, plugged; there is one of them at a time.
+pub(crate) struct FlakyDisk<'a> {
+    pub(crate) disk: Disk<'a>,
+    /// Where its blocks lie: a disk of another name that no volume is.
+    below: Disk<'a>,
+}
+
+impl<'a> FlakyDisk<'a> {
+    pub(crate) async fn plug(node: &'a Node, fs_type: &str) -> anyhow::Result<Self> {
+        for module in MODULES {
+            let file = format!("/modules/{module}.ko");
+            if Path::new(&file).exists() {
+                run_tool("/usr/bin/insmod", &[&file], BOUND)?;
+            }
+        }
+        let (disk, below) = (node.volume(&Access::Mount(fs_type.to_owned()))?, node.volume(&Access::Block)?);
+        below.plug()?;
+        below.is_plugged().await?;
+        let flaky = Self { disk, below };
+        dmsetup(&["create", MAPPED, "--table", &flaky.table(Mood::Well)?])?;
+        flaky.serve()?;
+        flaky.disk.is_plugged().await?;
+        Ok(flaky)
+    }
+
+    pub(crate) fn turn(&self, mood: Mood) -> anyhow::Result<()> {
+        dmsetup(&["reload", MAPPED, "--table", &self.table(mood)?])?;
+        // In flight is what began before; it ends as it would have.
+        dmsetup(&["suspend", "--nolockfs", MAPPED])?;
+        dmsetup(&["resume", MAPPED])
+    }
+
+    pub(crate) async fn unplug(self) -> anyhow::Result<()> {
+        let controller = self.disk.controller()?.context("its controller")?;
+        write(&controller.join("delete_controller"), "1")?;
+        until("the disk is gone", || Ok(self.disk.controller()?.is_none())).await?;
+        std::fs::remove_file(port().join("subsystems").join(SUBSYSTEM)).context("end to serve")?;
+        write(&namespace().join("enable"), "0")?;
+        for made in [port(), namespace(), subsystem()] {
+            std::fs::remove_dir(&made).with_context(|| format!("remove {}", made.display()))?;
+        }
+        dmsetup(&["remove", MAPPED])?;
+        self.below.unplug()
+    }
+
+    fn table(&self, mood: Mood) -> anyhow::Result<String> {
+        let below = self.below.name()?;
+        // Well for 0 s, and then not for an hour.
+        Ok(match mood {
+            Mood::Well => format!("0 {SECTORS} linear /dev/{below} 0"),
+            Mood::AllFails => format!("0 {SECTORS} flakey /dev/{below} 0 0 3600"),
+            Mood::WritesFail => format!("0 {SECTORS} flakey /dev/{below} 0 0 3600 1 error_writes"),
+        })
+    }
+
+    fn serve(&self) -> anyhow::Result<()> {
+        if !Path::new(TARGET).exists() {
+            let args = ["-t", "configfs", "config", "/sys/kernel/config"];
+            run_tool("/usr/bin/mount", &args, BOUND).context("the kernel's configuration")?;
+        }
+        let node = std::fs::read_dir("/sys/block")?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let mapped = node.into_iter().find(|name| name.starts_with("dm-")).context("a mapped device")?;
+        make(&subsystem())?;
+        write(&subsystem().join("attr_allow_any_host"), "1")?;
+        write(&subsystem().join("attr_serial"), &self.disk.serial)?;
+        write(&subsystem().join("attr_model"), "Amazon Elastic Block Store")?;
+        make(&namespace())?;
+        write(&namespace().join("device_path"), &format!("/dev/{mapped}"))?;
+        write(&namespace().join("enable"), "1")?;
+        make(&port())?;
+        let address =
+            [("addr_adrfam", "ipv4"), ("addr_trtype", "tcp"), ("addr_traddr", "127.0.0.1"), ("addr_trsvcid", "4420")];
+        for (name, value) in address {
+            write(&port().join(name), value)?;
+        }
+        std::os::unix::fs::symlink(subsystem(), port().join("subsystems").join(SUBSYSTEM)).context("serve it")?;
+        let connect = format!("transport=tcp,traddr=127.0.0.1,trsvcid=4420,nqn={SUBSYSTEM}");
+        write(Path::new("/dev/nvme-fabrics"), &connect)
+    }
+}
+
+fn subsystem() -> PathBuf {
+    Path::new(TARGET).join("subsystems").join(SUBSYSTEM)
+}
+
+fn namespace() -> PathBuf {
+    subsystem().join("namespaces/1")
+}
+
+fn port() -> PathBuf {
+    Path::new(TARGET).join("ports/1")
+}
+
+fn make(directory: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir(directory).with_context(|| format!("make {}", directory.display()))
+}
+
+fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+    // One write, as the kernel takes each of these.
+    std::fs::write(file, text).with_context(|| format!("write {text:?} to {}", file.display()))
+}
+
+fn dmsetup(args: &[&str]) -> anyhow::Result<()> {
+    // There is no udev here to wait for.
+    let args = [["--noudevsync", "--noudevrules"].as_slice(), args].concat();
+    let said = run_tool("/usr/sbin/dmsetup", &args, BOUND)?;
+    ensure!(said.trim().is_empty(), "dmsetup: {said}");
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! The header fields of a block, as they lie in the stream (RFC 7541, 5 and 6).
+
+const AUTHORITY: &[u8] = b":authority";
+/// Its only Huffman code.
+const AUTHORITY_CODED: &[u8] = &[0xb8, 0x3b, 0x53, 0x39, 0xec, 0x32, 0x7d, 0x7f];
+/// Its entry in the static table, which has no value.
+const AUTHORITY_ENTRY: usize = 1;
+/// That entry as a whole field, and entry 38: `host`, with no value either.
+const EMPTY_AUTHORITY: u8 = 0x80 | 1;
+const EMPTY_HOST: u8 = 0x80 | 38;
+/// Of an integer that does not fit into its first byte, the server reads four more.
+const LAST_SHIFT: u32 = 21;
+
+/// What the bytes are that were looked at.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// Of the value of an authority: Huffman-coded or not, and its last.
+    Authority {
+        coded: bool,
+        last: bool,
+    },
+    Other,
+    /// The server will end the connection.
+    Broken,
+}
+
+/// Follows the header fields of one block after the other.
+#[derive(Debug)]
+pub(crate) struct Fields {
+    next: Next,
+    /// Of the field under way.
+    is_authority: bool,
+    /// Of the text under way.
+    coded: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Next {
+    Field,
+    /// The rest of an integer.
+    Integer {
+        of: Integer,
+        value: usize,
+        shift: u32,
+    },
+    Length(Integer),
+    /// So many bytes of a name, all of them so far those of an authority's.
+    Name {
+        left: usize,
+        equal: bool,
+    },
+    Value {
+        left: usize,
+    },
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Integer {
+    /// Of a field that is an entry of the table, or a new size for the dynamic one: nothing follows.
+    Whole,
+    NameIndex,
+    NameLength,
+    ValueLength,
+}
+
+impl Fields {
+    pub(crate) fn new() -> Self {
+        Self { next: Next::Field, is_authority: false, coded: false }
+    }
+
+    /// Whether a block may end here.
+    pub(crate) fn is_between_fields(&self) -> bool {
+        matches!(self.next, Next::Field)
+    }
+
+    /// What comes of the value under way is not reported.
+    pub(crate) fn pass_value(&mut self) {
+        self.is_authority = false;
+    }
+
+    /// Looks at the first bytes of `bytes`, which are not none; says how many they are, and what.
+    pub(crate) fn look(&mut self, bytes: &mut [u8]) -> (usize, Seen) {
+        let Some(first) = bytes.first_mut() else { return (0, Seen::Other) };
+        match self.next {
+            Next::Field => {
+                if *first == EMPTY_AUTHORITY {
+                    *first = EMPTY_HOST;
+                }
+                self.field(*first);
+            }
+            Next::Length(of) => {
+                self.coded = *first & 0x80 != 0;
+                self.integer(of, *first, 7);
+            }
+            Next::Integer { of, value, shift } => {
+                let value = value + (usize::from(*first & 0x7f) << shift);
+                if *first & 0x80 == 0 {
+                    self.have(of, value);
+                } else if shift == LAST_SHIFT {
+                    return (1, Seen::Broken);
+                } else {
+                    self.next = Next::Integer { of, value, shift: shift + 7 };
+                }
+            }
+            Next::Name { left, equal } => return (self.name(left, equal, bytes), Seen::Other),
+            Next::Value { left } => {
+                let here = left.min(bytes.len());
+                let last = here == left;
+                self.next = if last { Next::Field } else { Next::Value { left: left - here } };
+                let authority = Seen::Authority { coded: self.coded, last };
+                return (here, if self.is_authority { authority } else { Seen::Other });
+            }
+        }
+        (1, Seen::Other)
+    }
+
+    fn field(&mut self, first: u8) {
+        self.is_authority = false;
+        match first.leading_zeros() {
+            0 => self.integer(Integer::Whole, first, 7),
+            1 => self.integer(Integer::NameIndex, first, 6),
+            2 => self.integer(Integer::Whole, first, 5),
+            _ => self.integer(Integer::NameIndex, first, 4),
+        }
+    }
+
+    /// The first byte of an integer, which has the low `bits` of it.
+    fn integer(&mut self, of: Integer, first: u8, bits: u32) {
+        let most = (1 << bits) - 1;
+        let value = usize::from(first) & most;
+        if value < most {
+            self.have(of, value);
+        } else {
+            self.next = Next::Integer { of, value, shift: 0 };
+        }
+    }
+
+    fn have(&mut self, of: Integer, value: usize) {
+        self.next = match of {
+            Integer::Whole => Next::Field,
+            Integer::NameIndex if value == 0 => Next::Length(Integer::NameLength),
+            Integer::NameIndex => {
+                self.is_authority = value == AUTHORITY_ENTRY;
+                Next::Length(Integer::ValueLength)
+            }
+            Integer::NameLength if value == 0 => Next::Length(Integer::ValueLength),
+            Integer::NameLength => Next::Name { left: value, equal: value == self.authority().len() },
+            Integer::ValueLength if value == 0 => Next::Field,
+            Integer::ValueLength => Next::Value { left: value },
+        };
+    }
+
+    fn authority(&self) -> &'static [u8] {
+        if self.coded { AUTHORITY_CODED } else { AUTHORITY }
+    }
+
+    fn name(&mut self, left: usize, equal: bool, bytes: &[u8]) -> usize {
+        let here = left.min(bytes.len());
+        let name = self.authority();
+        let equal = equal && name[name.len() - left..].starts_with(&bytes[..here]);
+        self.next = if here < left {
+            Next::Name { left: left - here, equal }
+        } else {
+            self.is_authority = equal;
+            Next::Length(Integer::ValueLength)
+        };
+        here
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::huffman;
+
+    #[test]
+    fn the_code_of_the_name_is_its_only_one() {
+        assert_eq!(huffman::encode(AUTHORITY), AUTHORITY_CODED);
+    }
+}

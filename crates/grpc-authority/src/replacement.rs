@@ -1,0 +1,101 @@
+//! What stands in place of an authority that the server would refuse.
+
+use http::uri::Authority;
+
+use crate::huffman;
+
+/// A byte that names may have and whose code is long, and not longer than any other's by more than a byte.
+const LONG: u8 = b'~';
+
+/// As many bytes as `encoded`, for a name as long as the text that it stands for. Nothing when the server takes that text, when it
+/// is none, or when no name has so long a code.
+pub(crate) fn replacement(encoded: &[u8], coded: bool) -> Option<Vec<u8>> {
+    let mut name = if coded { huffman::decode(encoded)? } else { encoded.to_vec() };
+    if name.is_empty() || Authority::try_from(&name[..]).is_ok() {
+        return None;
+    }
+    for byte in &mut name {
+        if !byte.is_ascii_alphanumeric() && *byte != b'.' {
+            *byte = b'-';
+        }
+    }
+    if !coded {
+        return Some(name);
+    }
+    // No byte that was overwritten has a code shorter than that of `-`.
+    let mut spare = (encoded.len() * 8).checked_sub(name.iter().map(|byte| huffman::bits(*byte)).sum())?;
+    for byte in &mut name {
+        if spare < 8 {
+            break;
+        }
+        spare -= huffman::bits(LONG) - huffman::bits(*byte);
+        *byte = LONG;
+    }
+    (spare < 8).then(|| huffman::encode(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_text(text: &str) -> Option<String> {
+        replacement(text.as_bytes(), false).map(|name| String::from_utf8(name).expect("a name"))
+    }
+
+    fn of_code(text: &str) -> Option<String> {
+        let coded = huffman::encode(text.as_bytes());
+        let name = replacement(&coded, true)?;
+        assert_eq!(name.len(), coded.len(), "{text}");
+        Some(String::from_utf8(huffman::decode(&name).expect("a code")).expect("a name"))
+    }
+
+    /// Of an authority that is none of a URI, letters, digits and dots remain; any other is not touched.
+    ///
+    /// Rule: D-55; windows.md P-11
+    #[test]
+    fn of_an_authority_that_is_none_letters_digits_and_dots_remain() {
+        // As plain text, and coded, where the code must keep its length.
+        let rows = [
+            ("%2Ftmp%2Fcsi.sock", Some("-2Ftmp-2Fcsi.sock"), Some("-2Ftmp-2Fcsi.sock")),
+            ("/csi/csi.sock", Some("-csi-csi.sock"), Some("-csi-csi.sock")),
+            ("unix:///csi/csi.sock", Some("unix----csi-csi.sock"), Some("~nix----csi-csi.sock")),
+            ("unix:%2F%2F%2Fcsi", Some("unix--2F-2F-2Fcsi"), Some("unix--2F-2F-2Fcsi")),
+            ("C:%5Ccsi", Some("C--5Ccsi"), Some("C--5Ccsi")),
+            ("two words", Some("two-words"), Some("two-words")),
+            ("a:1:2", Some("a-1-2"), Some("a-1-2")),
+            ("[::1", Some("---1"), Some("~--1")),
+            // Coded it is longer than any name.
+            ("ü", Some("--"), None),
+            ("localhost", None, None),
+            ("127.0.0.1:10000", None, None),
+            ("[::1]:80", None, None),
+            ("user%40x@host", None, None),
+        ];
+        for (text, plain, coded) in rows {
+            assert_eq!(of_text(text).as_deref(), plain, "{text}");
+            assert_eq!(of_code(text).as_deref(), coded, "{text}, coded");
+        }
+    }
+
+    /// A name has as many bytes as the authority in whose place it stands, coded and not.
+    ///
+    /// Rule: see `of_an_authority_that_is_none_letters_digits_and_dots_remain`
+    #[test]
+    fn a_name_is_as_long_as_what_it_stands_for_coded_and_not() {
+        for text in [r"\\.\pipe\csi-proxy-disk-v1", r"C:\csi\csi.sock", "/a/b/ü", &r"\x".repeat(3000)] {
+            let name = of_code(text).expect(text);
+            assert_eq!(name.len(), text.len());
+            assert!(Authority::try_from(&name[..]).is_ok(), "{name}");
+            assert_eq!(of_text(text).expect(text).len(), text.len());
+        }
+    }
+
+    #[test]
+    fn what_no_name_can_be_as_long_as_is_left() {
+        assert_eq!(of_text(""), None);
+        assert_eq!(of_code(""), None);
+        // 19 bits each; the longest code of a name's byte has 13.
+        assert_eq!(of_code(r"\\\"), None);
+        assert_eq!(replacement(&[0xff; 4], true), None, "no code at all");
+    }
+}

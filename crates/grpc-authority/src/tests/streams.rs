@@ -1,0 +1,263 @@
+//! Streams of a client whose habits are chosen.
+
+use http::uri::Authority;
+
+use super::{Answer, Client, Field, Frames, Style, answers, rewritten, whole};
+use crate::rewriter::{MAX_HELD, Rewriter};
+
+pub(crate) fn fields(authority: &str, others: &[(&str, &str)]) -> Vec<Field> {
+    let pseudo =
+        [(":method", "POST"), (":scheme", "http"), (":path", "/csi.v1.Identity/Probe"), (":authority", authority)];
+    pseudo.iter().chain(others).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn served_as(answer: &Answer) -> &str {
+    match answer {
+        Answer::Served { authority: Some(authority), .. } => authority,
+        other => panic!("not served with an authority: {other:?}"),
+    }
+}
+
+fn styles() -> Vec<Style> {
+    let mut styles = Vec::new();
+    for habits in 0..16 {
+        let [coded, indexed, names_written, never] = [1, 2, 4, 8].map(|bit| habits & bit != 0);
+        styles.push(Style { coded, indexed, names_written, never, table: None });
+    }
+    styles
+}
+
+fn framings() -> Vec<Frames> {
+    let frames = |padding, priority, fragments: &[usize]| Frames { padding, priority, fragments: fragments.to_vec() };
+    vec![
+        Frames::default(),
+        frames(Some(0), false, &[]),
+        frames(Some(255), true, &[]),
+        frames(None, true, &[0, 1, 0, 2]),
+        frames(Some(3), false, &[1; 120]),
+        frames(None, false, &[30, 10, 10]),
+    ]
+}
+
+/// However a client writes its fields and cuts them into frames, a path as its authority is served, whether the field is
+/// written or referred to, and the other fields arrive as they are.
+///
+/// Rule: windows.md P-11 (ours)
+#[test]
+fn however_a_client_writes_its_fields_a_path_as_authority_is_served() {
+    for style in styles() {
+        for frames in framings() {
+            let mut client = Client::new();
+            let mut sizes = [None, None, Some(0), Some(4096), None, Some(100)].into_iter().cycle();
+            let others: Vec<String> = (0..12).map(|nth| format!("{nth}").repeat(700)).collect();
+            for other in &others {
+                let style = Style { table: sizes.next().flatten(), ..style.clone() };
+                let fields = fields("%2Fcsi%2Fcsi.sock", &[("user-agent", "test"), ("other", other)]);
+                client.request(&fields, &style, &frames);
+                client.frame(6, 0, 0, &[7; 8]);
+            }
+            let answers = answers(&client.bytes, others.len(), true);
+            assert_eq!(answers.len(), others.len());
+            for (answer, other) in answers.iter().zip(&others) {
+                let Answer::Served { authority, path, fields } = answer else {
+                    panic!("{style:?}, {frames:?}: {answer:?}")
+                };
+                assert_eq!(authority.as_deref(), Some("-2Fcsi-2Fcsi.sock"), "{style:?}, {frames:?}");
+                assert_eq!(path, "/csi.v1.Identity/Probe");
+                let wanted =
+                    [("user-agent", "test"), ("other", other)].map(|(name, value)| (name.to_owned(), value.to_owned()));
+                assert_eq!(fields, &wanted, "{style:?}, {frames:?}");
+            }
+        }
+    }
+}
+
+/// A stream in which the server takes every authority passes byte for byte, whatever its bodies hold.
+///
+/// Rule: D-55
+#[test]
+fn a_stream_whose_authorities_are_taken_passes_byte_for_byte() {
+    let mut bad = Client::new();
+    bad.request(&fields("/csi/csi.sock", &[]), &Style::default(), &Frames::default());
+    for style in styles() {
+        for frames in framings() {
+            let mut client = Client::new();
+            for authority in ["localhost", "127.0.0.1:10000", "[::1]:80", "user:%2F@csi.example"] {
+                client.request(&fields(authority, &[("other", "/csi/csi.sock")]), &style, &frames);
+                client.frame(0x20, 0xff, 0, b"a frame of a kind that nobody knows");
+                client.request_with_body(&fields(authority, &[]), &style, &bad.bytes);
+            }
+            assert_eq!(whole(&client.bytes), client.bytes, "{style:?}, {frames:?}");
+        }
+    }
+}
+
+/// A name that stands for several authorities of a connection changes no other field of it, also when the table is full.
+///
+/// Rule: see `however_a_client_writes_its_fields_a_path_as_authority_is_served`
+#[test]
+fn many_authorities_on_one_connection_keep_the_tables_in_step() {
+    for coded in [false, true] {
+        let style = Style { coded, indexed: true, ..Style::default() };
+        let mut client = Client::new();
+        let authorities: Vec<String> =
+            (0..200).map(|nth| format!("/csi/{}{}.sock", nth % 70, "x".repeat(nth % 37))).collect();
+        for authority in &authorities {
+            let text = format!("of {authority}");
+            client.request(&fields(authority, &[("other", &text)]), &style, &Frames::default());
+        }
+        for (answer, authority) in answers(&client.bytes, authorities.len(), true).iter().zip(&authorities) {
+            let Answer::Served { authority: Some(name), fields, .. } = answer else { panic!("{answer:?}") };
+            assert_eq!(name.len(), authority.len());
+            assert_eq!(fields[0].1, format!("of {authority}"));
+        }
+    }
+}
+
+/// An authority of 16 KiB, as long as all fields of a request may be, is served; a longer one is left to the server.
+///
+/// Rule: own rule (bad input)
+#[test]
+fn an_authority_of_16_kib_is_served_and_a_longer_one_left_to_the_server() {
+    for (length, is_changed) in [(MAX_HELD, true), (MAX_HELD + 1, false), (1 << 20, false)] {
+        let authority = "/".repeat(length);
+        let mut client = Client::new();
+        let frames = Frames { fragments: vec![16_000; 1000], ..Frames::default() };
+        let first = fields("/csi/csi.sock", &[]);
+        client.request(&first, &Style::default(), &Frames::default());
+        // So that a frame ends before the authority and not in it.
+        let block = client.block(&fields(&authority, &[]), &Style::default());
+        let before = block.len() - length;
+        let fragments = if length <= MAX_HELD { vec![before] } else { frames.fragments };
+        client.headers(&block, true, &Frames { fragments, ..Frames::default() });
+        client.request(&first, &Style::default(), &Frames::default());
+        for pieces in [vec![], vec![1 << 13], vec![4000, 1, 99]] {
+            let (passed, waited) = rewritten(&client.bytes, &pieces);
+            assert!(waited <= MAX_HELD, "{waited} bytes waited");
+            let slashes = passed.iter().filter(|byte| **byte == b'/').count();
+            assert_eq!(slashes > length, !is_changed, "{length} bytes, in pieces of {pieces:?}");
+            assert!(passed.ends_with(&whole(&client.bytes)[passed.len() - 100..]));
+        }
+    }
+}
+
+/// An empty authority that is an entry of the static table, as grpc-go sends it without a target, counts as none.
+///
+/// Rule: own rule (bad input)
+#[test]
+fn an_empty_authority_counts_as_none() {
+    let mut client = Client::new();
+    let style = Style { indexed: true, coded: true, ..Style::default() };
+    for _ in 0..2 {
+        client.request(&fields("", &[("other", "x")]), &style, &Frames::default());
+    }
+    let fields = [("host", ""), ("other", "x")].map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let served = Answer::Served { authority: None, path: "/csi.v1.Identity/Probe".to_owned(), fields };
+    assert_eq!(answers(&client.bytes, 2, true), [served.clone(), served]);
+}
+
+/// What cannot be mended costs its own request alone: those before and after it on the connection are served.
+///
+/// Rule: own rule (bad input)
+#[test]
+fn what_cannot_be_mended_costs_its_own_request_alone() {
+    let good = fields("/csi/csi.sock", &[]);
+    let style = Style { indexed: true, ..Style::default() };
+    // Its name is that of the entry of the dynamic table which the first request has made: 62 and one entry on.
+    let by_dynamic_name = [&[0x83, 0x86, 0x84, 0x7f, 0x00, 0x04][..], b"/csi"].concat();
+    let wasteful = {
+        let coded = crate::huffman::encode(br"\\\");
+        [&[0x83, 0x86, 0x84, 0x41, 0x80 | u8::try_from(coded.len()).expect("short")][..], &coded].concat()
+    };
+    let written_empty = [0x83, 0x86, 0x84, 0x01, 0x00].to_vec();
+    for block in [by_dynamic_name, wasteful, written_empty] {
+        let mut client = Client::new();
+        client.request(&good, &style, &Frames::default());
+        client.headers(&block, true, &Frames::default());
+        client.request(&fields("/csi/other.sock", &[]), &Style::default(), &Frames::default());
+        let answers = answers(&client.bytes, 3, true);
+        assert_eq!(served_as(&answers[0]), "-csi-csi.sock");
+        assert_eq!(answers[1], Answer::Reset(1), "{block:x?}");
+        assert_eq!(served_as(&answers[2]), "-csi-other.sock");
+    }
+}
+
+/// From the first byte that is no HTTP/2 on, a client's bytes pass as they are, and the server says what is wrong with them.
+///
+/// Rule: own rule (bad input)
+#[test]
+fn bytes_that_are_no_http2_pass_as_they_are() {
+    let request = fields("/csi/csi.sock", &[]);
+    let block = Client::new().block(&request, &Style::default());
+    let after = |wrong: &dyn Fn(&mut Client)| {
+        let mut client = Client::new();
+        wrong(&mut client);
+        client.request(&request, &Style::default(), &Frames::default());
+        client.bytes
+    };
+    let rows = [
+        ("HTTP/1", [b"GET / HTTP/1.1\r\nhost: /a/b\r\n\r\n", &Client::new().bytes[..]].concat(), None),
+        (
+            "a frame within a block",
+            after(&|client| {
+                client.frame(1, 1, 1, &block[..3]);
+                client.frame(6, 0, 0, &[0; 8]);
+            }),
+            Some(1),
+        ),
+        (
+            "a block of another stream within a block",
+            after(&|client| {
+                client.frame(1, 1, 1, &block[..3]);
+                client.frame(9, 4, 3, &block[3..]);
+            }),
+            Some(1),
+        ),
+        ("more padding than there is", after(&|client| client.frame(1, 0xd, 1, &[4, 0x83, 0x86, 0x84])), Some(1)),
+        ("priority without its fields", after(&|client| client.frame(1, 0x25, 1, &[0x83, 0x86])), Some(1)),
+        ("padding without its length", after(&|client| client.frame(1, 0xd, 1, &[])), Some(1)),
+        (
+            "an integer without an end",
+            after(&|client| client.frame(1, 5, 1, &[0x7f, 0xff, 0xff, 0xff, 0xff, 0xff])),
+            Some(9),
+        ),
+        (
+            "a block that ends within a field",
+            after(&|client| client.frame(1, 5, 1, &[0x83, 0x41, 0x05, b'/'])),
+            Some(9),
+        ),
+    ];
+    for (what, stream, code) in rows {
+        assert_eq!(whole(&stream), stream, "{what}");
+        if let Some(code) = code {
+            let [Answer::Closed(says)] = answers(&stream, 1, true)[..] else { panic!("{what}: the connection lives") };
+            assert!(says == 1 || says == code, "{what}: {says}");
+        }
+    }
+}
+
+/// Bytes wait only for the end of an authority: where the server sees that there will be none, it gets all at once.
+///
+/// Rule: see `bytes_that_are_no_http2_pass_as_they_are`
+#[test]
+fn bytes_wait_only_for_an_authority_that_may_still_end() {
+    let begun = [0x83, 0x41, 0x09, b'/'];
+    let mut waits = Client::new();
+    waits.frame(1, 0, 1, &begun);
+    let mut ended = Client::new();
+    ended.frame(1, 4, 1, &begun);
+    let mut interrupted = Client::new();
+    interrupted.frame(1, 0, 1, &begun);
+    interrupted.frame(4, 1, 0, &[]);
+    for (mut client, waiting) in [(waits, 1), (ended, 0), (interrupted, 0)] {
+        let passed = Rewriter::new().pass(&mut client.bytes);
+        assert_eq!(client.bytes.len() - passed, waiting, "{:x?}", client.bytes);
+    }
+}
+
+#[test]
+fn the_names_of_the_tests_are_what_they_are_meant_to_be() {
+    for taken in ["localhost", "127.0.0.1:10000", "[::1]:80", "user:%2F@csi.example"] {
+        assert!(Authority::try_from(taken).is_ok(), "{taken}");
+    }
+}
