@@ -10,6 +10,7 @@ mod figures;
 mod ideal;
 mod life;
 mod node;
+mod process;
 mod process_stat;
 mod report;
 mod stage;
@@ -54,6 +55,18 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "FILE", requires = "endpoint")]
     sim_env: Option<PathBuf>,
 
+    /// Program of another driver, measured beside ours in the case `process`
+    #[arg(long, env = "REFERENCE", value_name = "FILE")]
+    reference: Option<PathBuf>,
+
+    /// For the case `process`: a cluster, for rows with a Kubernetes client
+    #[arg(long, value_name = "FILE", requires = "node_name")]
+    kubeconfig: Option<PathBuf>,
+
+    /// For the case `process`: a node of that cluster
+    #[arg(long, value_name = "NAME", requires = "kubeconfig")]
+    node_name: Option<String>,
+
     /// Do not measure our own driver
     #[arg(long, requires = "endpoint")]
     only_endpoint: bool,
@@ -87,13 +100,27 @@ fn of_node(args: &BenchArgs, places: &Places) -> anyhow::Result<Vec<String>> {
         return Ok(Vec::new());
     }
     let figures = node::play(places.clone())?;
-    report::write_node(&places.log("node.json"), &figures)?;
+    report::write_json(&places.log("node.json"), &figures)?;
     report::say(&figures.text());
     Ok(figures.missed())
 }
 
+/// The case about the program itself: its missed targets.
+async fn of_process(args: &BenchArgs, places: &Places) -> anyhow::Result<Vec<String>> {
+    if !args.cases.contains(&CaseName::Process) {
+        return Ok(Vec::new());
+    }
+    let kubernetes = args.kubeconfig.clone().zip(args.node_name.clone());
+    let programs = process::Programs { places: places.clone(), reference: args.reference.clone(), kubernetes };
+    let figures = process::play(&programs).await?;
+    report::write_json(&places.log("process.json"), &figures)?;
+    figures.iter().for_each(|figures| report::say(&figures.text()));
+    Ok(figures.iter().flat_map(process::ProcessFigures::missed).collect())
+}
+
 async fn perform(args: BenchArgs) -> anyhow::Result<()> {
     let places = Places::of(args.dir.clone(), args.bin_dir.clone())?;
+    let of_process = of_process(&args, &places).await?;
     let (of_node_args, of_node_places) = (args.clone(), places.clone());
     let mut missed = tokio::task::spawn_blocking(move || of_node(&of_node_args, &of_node_places)).await??;
     let (first, together): (Vec<Case>, Vec<Case>) =
@@ -108,6 +135,7 @@ async fn perform(args: BenchArgs) -> anyhow::Result<()> {
         report::write(&places.results(), &args, &outcomes)?;
         report::print(&places.results(), &outcomes);
     }
+    missed.extend(of_process);
     missed.extend(outcomes.iter().filter(|o| o.is_ours()).flat_map(Outcome::missed));
     if !args.no_check && !missed.is_empty() {
         bail!("missed: {}", missed.join("; "));

@@ -4,12 +4,14 @@ mod checks;
 mod flags;
 mod values;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use ebs_driver::config::{DriverConfig, Mode};
 use ebs_metadata::{LimitFlags, SourceKind};
 use ebs_telemetry::{HttpEndpoint, LogConfig, TlsFiles};
@@ -38,6 +40,8 @@ enum Role {
 #[derive(Debug, Clone)]
 pub(crate) struct Flags {
     role: Role,
+    /// What stood on the command line, by the names of the fields.
+    given: BTreeSet<String>,
     common: CommonFlags,
     /// In modes that call AWS: with a controller, and the labeler.
     aws: Option<AwsFlags>,
@@ -169,8 +173,14 @@ impl Flags {
             arguments.insert(0, NAME.into());
         }
         let mut matches = command().try_get_matches_from(arguments).map_err(Refused)?;
+        let given = matches.subcommand().map(|(_, of_mode)| given(of_mode)).unwrap_or_default();
         let parsed = Arguments::from_arg_matches_mut(&mut matches).map_err(Refused)?;
-        Ok(parsed.mode.into_flags())
+        Ok(Self { given, ..parsed.mode.into_flags() })
+    }
+
+    /// A flag stood on the command line, whatever its value; by the name of its field.
+    fn is_given(&self, field: &str) -> bool {
+        self.given.contains(field)
     }
 
     /// `--version` is given.
@@ -249,8 +259,10 @@ enum ModeArguments {
 impl ModeArguments {
     fn into_flags(self) -> Flags {
         let driver = Role::Driver;
+        let given = BTreeSet::new();
         match self {
             Self::All { common, aws, controller, node } => Flags {
+                given,
                 role: driver(Mode::All),
                 common,
                 aws: Some(aws),
@@ -259,19 +271,24 @@ impl ModeArguments {
             },
             Self::Controller { common, aws, controller } => {
                 let role = driver(Mode::Controller);
-                Flags { role, common, aws: Some(aws), controller: Some(controller), node: None }
+                Flags { role, given, common, aws: Some(aws), controller: Some(controller), node: None }
             }
             Self::Node { common, node } => {
-                Flags { role: driver(Mode::Node), common, aws: None, controller: None, node: Some(node) }
+                Flags { role: driver(Mode::Node), given, common, aws: None, controller: None, node: Some(node) }
             }
             Self::MetadataLabeler { common, aws } => {
-                Flags { role: Role::Labeler, common, aws: Some(aws), controller: None, node: None }
+                Flags { role: Role::Labeler, given, common, aws: Some(aws), controller: None, node: None }
             }
             Self::PreStopHook { common } => {
-                Flags { role: Role::PreStopHook, common, aws: None, controller: None, node: None }
+                Flags { role: Role::PreStopHook, given, common, aws: None, controller: None, node: None }
             }
         }
     }
+}
+
+fn given(matches: &ArgMatches) -> BTreeSet<String> {
+    let ids = matches.ids().map(clap::Id::as_str);
+    ids.filter(|id| matches.value_source(id) == Some(ValueSource::CommandLine)).map(str::to_owned).collect()
 }
 
 fn usage(mode: &str) -> String {

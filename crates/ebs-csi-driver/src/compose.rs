@@ -1,17 +1,17 @@
 //! Puts the driver together for its role: who it is, the EC2 it talks to, the services it offers.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use ebs_aws::{AwsConfig, AwsEc2};
-use ebs_cloud::{Cloud, CloudConfig, CloudError};
+use ebs_cloud::{Cloud, CloudConfig, CloudError, CloudErrorKind};
 use ebs_driver::config::Mode;
 use ebs_driver::controller::{ControllerOptions, ControllerService};
 use ebs_driver::identity::{AlwaysHealthy, HealthCheck, IdentityService, Readiness};
 use ebs_driver::node::{IdleNode, NodeOptions, NodeService};
 use ebs_driver::operation::Operations;
-use ebs_driver::server::{self, Bound, RpcObserver};
+use ebs_driver::server::{self, Bound, Opening, RpcObserver};
 use ebs_metadata::NodeMetadata;
 use ebs_mounter::{Mounter, MounterConfig};
 use ebs_telemetry::{Listen, Metrics, MetricsConfig, Pages, Tls};
@@ -29,11 +29,30 @@ use crate::{health, kubernetes};
 /// What the reference driver's SDK reads and this driver does not (`ebs-cloud.md` E26).
 const IGNORED_VARIABLES: [&str; 2] = ["AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS"];
 
-/// A driver that is ready to serve.
-pub(crate) struct Driver {
+/// What answers from the first moment: the socket, and who the driver is.
+pub(crate) struct Front {
     pub(crate) bound: Bound,
     pub(crate) routes: Routes,
     pub(crate) observer: Arc<dyn RpcObserver>,
+    /// For the other services.
+    pub(crate) opening: Opening,
+}
+
+/// What the services are put together with.
+pub(crate) struct Foundation {
+    pages: Pages,
+    shown_later: MetricSources,
+    operations: [Operations; 2],
+    counting: Arc<Counting>,
+    health: Ec2Health,
+    probe: Readiness<Ec2Health>,
+    background: JoinSet<()>,
+}
+
+/// A driver that works.
+pub(crate) struct Driver {
+    /// All services besides Identity.
+    pub(crate) services: Routes,
     /// To be drained at the end.
     pub(crate) operations: Vec<Operations>,
     /// Ends with the driver.
@@ -42,26 +61,35 @@ pub(crate) struct Driver {
     pub(crate) fatal: JoinSet<anyhow::Error>,
 }
 
-/// The EC2 behind Probe: a node service has none.
-#[derive(Clone)]
-enum Ec2Health {
-    Asked(Arc<Cloud<AwsEc2>>),
-    NotNeeded,
+/// The EC2 behind Probe, once the driver knows where it is; a node service has none.
+#[derive(Clone, Default)]
+struct Ec2Health(Arc<OnceLock<Option<Arc<Cloud<AwsEc2>>>>>);
+
+impl Ec2Health {
+    fn is(&self, cloud: Option<Arc<Cloud<AwsEc2>>>) {
+        self.0.get_or_init(|| cloud);
+    }
 }
 
 impl HealthCheck for Ec2Health {
+    fn is_known(&self) -> bool {
+        self.0.get().is_some()
+    }
+
     async fn check(&self) -> Result<(), CloudError> {
-        match self {
-            Self::Asked(cloud) => cloud.check().await,
-            Self::NotNeeded => AlwaysHealthy.check().await,
+        match self.0.get() {
+            Some(Some(cloud)) => cloud.check().await,
+            Some(None) => AlwaysHealthy.check().await,
+            None => Err(CloudErrorKind::Unavailable.error("the driver is still starting")),
         }
     }
 }
 
-/// Takes the socket, so that a second driver on it fails before it touches anything, then builds what serves it.
+/// Takes the socket, so that a second driver on it fails before it touches anything, and begins to serve the pages.
 ///
-/// Cancellation: dropping the future gives the socket back.
-pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
+/// # Errors
+/// The socket cannot be taken, or the certificate of the pages not be used.
+pub(crate) async fn open(settings: &Settings) -> anyhow::Result<(Front, Foundation)> {
     let driver = &settings.driver;
     let bound =
         server::bind(&driver.endpoint, driver.endpoint_mode).context("the driver cannot listen for CSI requests")?;
@@ -76,22 +104,32 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
     if let Some(listen) = listen(settings.http.as_ref()).await? {
         background.spawn(ebs_telemetry::serve(listen, pages.clone()));
     }
+    let counting = Arc::new(Counting::new(Arc::clone(&pages.metrics)));
+    let health = Ec2Health::default();
+    let probe = Readiness::new(health.clone());
+    let (routes, opening) = server::early(IdentityService::new(driver, probe.clone()));
+    let front = Front { bound, routes, observer: Arc::clone(&counting) as _, opening };
+    Ok((front, Foundation { pages, shown_later, operations, counting, health, probe, background }))
+}
+
+/// Finds out where the driver is and puts its services together.
+///
+/// Cancellation: nothing was begun that would have to be undone.
+pub(crate) async fn build(settings: &Settings, foundation: Foundation) -> anyhow::Result<Driver> {
+    let Foundation { pages, shown_later, operations, counting, health, probe, mut background } = foundation;
+    let driver = &settings.driver;
     let cluster = kubernetes::connect(settings.kubeconfig.as_ref()).await;
     kubernetes::say_what_is_off(&cluster, settings.kubeconfig.is_some());
     let sources = Sources { kinds: settings.metadata_sources.clone(), driver: driver.name.clone(), cluster };
-    let here = match settings.driver.mode {
+    let here = match driver.mode {
         Mode::Controller => sources.region().await?,
         Mode::Node | Mode::All => sources.node().await?,
     };
-    let counting = Arc::new(Counting::new(Arc::clone(&pages.metrics)));
-
     let cloud = cloud(settings, &here, Arc::clone(&counting)).await?;
     if let Some(cloud) = &cloud {
         shown_later.detaches.of(cloud);
     }
-    let health = cloud.clone().map_or(Ec2Health::NotNeeded, Ec2Health::Asked);
-    let probe = Readiness::new(health.clone());
-    let controller = cloud.map(|cloud| controller(settings, cloud, operations[0].clone()));
+    let controller = cloud.clone().map(|cloud| controller(settings, cloud, operations[0].clone()));
     let node = node(settings, &here, &shown_later.disks, operations[1].clone())?;
     if let Some(node) = &node {
         shown_later.volumes.of(node);
@@ -100,18 +138,18 @@ pub(crate) async fn build(settings: &Settings) -> anyhow::Result<Driver> {
     if let (Some(_), Ok(cluster)) = (&settings.node, &sources.cluster) {
         kubernetes::remove_taints(cluster, &driver.name, &mut background);
     }
+    health.is(cloud);
     let shown = health::Shown { readiness: pages.readiness, metrics: pages.metrics };
-    background.spawn(health::watch(health, probe.clone(), shown, Arc::clone(&counting.health_in_doubt)));
-    let identity = IdentityService::new(driver, probe);
+    background.spawn(health::watch(health, probe, shown, Arc::clone(&counting.health_in_doubt)));
     let mut fatal = JoinSet::new();
-    let routes = match here {
+    let services = match here {
         Whereabouts::Foreign { name, what } => {
             fatal.spawn(sources.until_instance());
-            server::routes(identity, controller, Some(IdleNode::new(&name, &what)))
+            server::services(controller, Some(IdleNode::new(&name, &what)))
         }
-        Whereabouts::Region(_) | Whereabouts::Instance(_) => server::routes(identity, controller, node),
+        Whereabouts::Region(_) | Whereabouts::Instance(_) => server::services(controller, node),
     };
-    Ok(Driver { bound, routes, observer: counting, operations: operations.to_vec(), background, fatal })
+    Ok(Driver { services, operations: operations.to_vec(), background, fatal })
 }
 
 /// What the metrics read when they are asked for. They are served before any of it is there.

@@ -2,6 +2,7 @@
 //! pre-stop hook are other modes of the same program, and serve no CSI.
 
 use std::io::Write;
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -89,8 +90,11 @@ fn runtime(job: &Job) -> std::io::Result<Runtime> {
         Job::Serve(_) | Job::LabelNodes(_) => Builder::new_multi_thread(),
         Job::AwaitDetachments(_) => Builder::new_current_thread(),
     };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    builder.worker_threads(cores.min(THREADS)).enable_all().build()
+    builder.worker_threads(workers(std::thread::available_parallelism())).enable_all().build()
+}
+
+fn workers(cores: std::io::Result<NonZeroUsize>) -> usize {
+    cores.map_or(1, usize::from).min(THREADS)
 }
 
 /// Does the job, and exports its traces if they are wanted, to the last one.
@@ -116,19 +120,31 @@ async fn perform(job: &Job, signals: Signals) -> anyhow::Result<()> {
     }
 }
 
-async fn serve(settings: &Settings, mut signals: Signals) -> anyhow::Result<()> {
+async fn serve(settings: &Settings, signals: Signals) -> anyhow::Result<()> {
     tracing::info!(
         version = version::VERSION,
         mode = %settings.driver.mode,
         endpoint = %settings.driver.endpoint,
         "starting"
     );
-    let driver = tokio::select! {
-        driver = compose::build(settings) => driver?,
-        signal = signals.next() => {
-            tracing::info!(signal, "stopped before it was serving");
-            return Ok(());
+    let (front, foundation) = compose::open(settings).await?;
+    let of_building = settings.clone();
+    let building = async move { compose::build(&of_building, foundation).await };
+    supervise::run(front, building, signals, settings.shutdown_timeout).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two worker threads at most, however many cores a machine has.
+    ///
+    /// Rule: D-54
+    #[test]
+    fn there_are_two_worker_threads_at_most_however_many_cores() {
+        for (cores, threads) in [(1, 1), (2, 2), (3, 2), (192, 2)] {
+            assert_eq!(workers(Ok(NonZeroUsize::new(cores).unwrap())), threads);
         }
-    };
-    supervise::run(driver, signals, settings.shutdown_timeout).await
+        assert_eq!(workers(Err(std::io::ErrorKind::Unsupported.into())), 1);
+    }
 }

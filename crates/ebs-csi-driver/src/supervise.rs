@@ -9,7 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::compose::Driver;
+use crate::compose::{Driver, Front};
 
 /// The process's signals, listened to from the moment this exists.
 pub(crate) struct Signals {
@@ -33,16 +33,39 @@ impl Signals {
     }
 }
 
-/// Serves until SIGTERM or SIGINT, then drains. A second signal ends the wait at once.
+/// Serves from the first moment, with all services once `building` has ended; until SIGTERM or SIGINT, then drains. A second
+/// signal ends the wait at once.
 ///
 /// # Errors
-/// Serving failed, or the stop left operations behind: the error names them.
-pub(crate) async fn run(driver: Driver, mut signals: Signals, limit: Duration) -> anyhow::Result<()> {
-    let Driver { bound, routes, observer, operations, mut background, mut fatal } = driver;
-    tracing::info!(endpoint = %bound.endpoint(), "serving CSI");
+/// Building or serving failed, or the stop left operations behind: the error names them.
+pub(crate) async fn run(
+    front: Front,
+    building: impl Future<Output = anyhow::Result<Driver>> + Send + 'static,
+    mut signals: Signals,
+    limit: Duration,
+) -> anyhow::Result<()> {
+    let Front { bound, routes, observer, opening } = front;
+    let endpoint = bound.endpoint().clone();
     let stop = CancellationToken::new();
     let serving = server::serve(bound, routes, observer, stop.clone().cancelled_owned(), limit);
     tokio::pin!(serving);
+    // In a task of its own: reading certificates takes a while, and keeps nobody from being answered.
+    let mut builder = JoinSet::new();
+    builder.spawn(building);
+    let driver = tokio::select! {
+        served = &mut serving => return ended_unasked(served),
+        Some(built) = builder.join_next() => built.context("the driver could not be put together")??,
+        signal = signals.next() => {
+            tracing::info!(signal, "stopped before it was serving");
+            // Calls that wait for the services end now.
+            drop(opening);
+            stop.cancel();
+            return serving.await.context("cannot stop serving");
+        }
+    };
+    let Driver { services, operations, mut background, mut fatal } = driver;
+    opening.open(services);
+    tracing::info!(%endpoint, "serving CSI");
     let signal = tokio::select! {
         served = &mut serving => return ended_unasked(served),
         Some(Ok(error)) = fatal.join_next() => return Err(error),

@@ -1,6 +1,7 @@
 //! The socket and what all RPCs share: a span, one log line for a failure, counting, and isolation of panics.
 
 mod connection;
+mod early;
 mod endpoint;
 mod layer;
 mod socket;
@@ -9,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use csi_proto::csi::controller_server::{Controller, ControllerServer};
-use csi_proto::csi::identity_server::{Identity, IdentityServer};
 use csi_proto::csi::node_server::{Node, NodeServer};
 use csi_proto::modify::modify_server::{Modify, ModifyServer};
 use futures_util::TryStreamExt;
@@ -18,6 +18,7 @@ use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tonic::service::Routes;
 use tonic::transport::Server;
 
+pub use early::{Opening, early};
 pub use endpoint::{Endpoint, EndpointError, MAX_SOCKET_PATH};
 pub use layer::RpcObserver;
 pub use socket::{BindError, Bound, bind};
@@ -34,14 +35,13 @@ pub struct ServeError {
     cause: tonic::transport::Error,
 }
 
-/// The services of one process; the volume modifier's stands next to the controller's.
-pub fn routes<I, C, N>(identity: I, controller: Option<C>, node: Option<N>) -> Routes
+/// The services of one process besides Identity ([`early`]); the volume modifier's stands next to the controller's.
+pub fn services<C, N>(controller: Option<C>, node: Option<N>) -> Routes
 where
-    I: Identity,
     C: Controller + Modify + Clone,
     N: Node,
 {
-    let mut routes = Routes::new(IdentityServer::new(identity));
+    let mut routes = Routes::default();
     if let Some(controller) = controller {
         routes = routes.add_service(ControllerServer::new(controller.clone()));
         routes = routes.add_service(ModifyServer::new(controller));

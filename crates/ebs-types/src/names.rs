@@ -2,13 +2,17 @@
 
 use std::fmt;
 
+/// The name under which the driver registers unless it is built under another one: change it here and everything follows that
+/// derives from it.
+const NAME: &str = "ebs.csi.aws.com";
+
 /// The driver's name as registered with the orchestrator; tags, topology keys and contexts derive from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriverName(String);
 
 impl Default for DriverName {
     fn default() -> Self {
-        Self("ebs.csi.aws.com".to_owned())
+        Self(NAME.to_owned())
     }
 }
 

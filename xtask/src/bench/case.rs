@@ -17,6 +17,8 @@ pub(crate) enum CaseName {
     Burst,
     /// Stage and publish on a node: added time and memory; needs root
     Node,
+    /// The program itself: its start, its memory, its file
+    Process,
     /// A day, its quiet hours compressed, with a storm of throttles in the afternoon
     Day,
 }
@@ -90,7 +92,7 @@ const MEMORY: Option<u64> = Some(40 << 20);
 const BURST_MEMORY: Option<u64> = Some(64 << 20);
 
 impl CaseName {
-    /// The volume lives of the case; `None`: it has none, see [`super::node`].
+    /// The volume lives of the case; `None`: it has none, see [`super::node`] and [`super::process`].
     pub(super) fn case(self, args: &BenchArgs) -> Option<Case> {
         let every = per_second(args.rate.clamp(0.01, 1_000.0));
         let phase = |lives, every| Phase { name: "whole", lives, every, judged: Judged::Targets };
@@ -120,7 +122,7 @@ impl CaseName {
                 let targets = Targets { peak_memory: BURST_MEMORY, ..Targets::default() };
                 (vec![phase(args.burst, Duration::ZERO)], 0.0, None, targets)
             }
-            Self::Node => return None,
+            Self::Node | Self::Process => return None,
             Self::Day => (day(args.day_lives), 0.0, Some(100), Targets { peak_memory: MEMORY, ..latency }),
         };
         let storm = (self == Self::Day).then(|| afternoon_storm(&phases));
@@ -179,6 +181,7 @@ impl Case {
             CaseName::Burst => "burst",
             CaseName::Day => "day",
             CaseName::Node => "node",
+            CaseName::Process => "process",
         }
     }
 }

@@ -193,7 +193,7 @@ async fn measure(volumes: &[Turn], client: &CsiClient, driver: u32) -> anyhow::R
     })
 }
 
-fn median(seconds: &mut [f64]) -> Option<f64> {
+pub(super) fn median(seconds: &mut [f64]) -> Option<f64> {
     seconds.sort_by(f64::total_cmp);
     seconds.get(seconds.len() / 2).copied()
 }

@@ -10,7 +10,6 @@ use serde::Serialize;
 use super::BenchArgs;
 use super::case::{Case, Judged};
 use super::figures::{PhaseFigures, TrafficFigures, Transitions};
-use super::node::NodeFigures;
 
 /// What a case came to for one driver.
 #[derive(Debug, Clone, Serialize)]
@@ -135,11 +134,11 @@ pub(super) fn say(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-/// Writes the figures of the case `node` as JSON.
+/// Writes the figures of a case without lives as JSON.
 ///
 /// # Errors
 /// When the file cannot be written.
-pub(super) fn write_node(path: &Path, figures: &NodeFigures) -> anyhow::Result<()> {
+pub(super) fn write_json(path: &Path, figures: &impl Serialize) -> anyhow::Result<()> {
     let text = serde_json::to_vec_pretty(figures).context("write the results as JSON")?;
     fs::write(path, text).with_context(|| format!("write {}", path.display()))
 }

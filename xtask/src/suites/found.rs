@@ -12,8 +12,9 @@ use ebs_testkit::process::{Process, ProcessSpec};
 /// They are built already; this is for a machine that is very busy.
 const CARGO_BOUND: Duration = Duration::from_secs(30 * 60);
 /// Suites that take a minute or more, the slowest first: a run is over soonest when these begin first.
-const SLOW: [&str; 10] = [
+const SLOW: [&str; 12] = [
     "csi_sanity",
+    "stopped",
     "torture",
     "model_over_sdk",
     "port",
@@ -22,6 +23,7 @@ const SLOW: [&str; 10] = [
     "volume_life",
     "museum",
     "bad_input",
+    "command_line",
     "documentation",
 ];
 

@@ -191,8 +191,37 @@ pub(super) fn without_effect(flags: &Flags) -> Vec<String> {
         let relative = "--csi-mount-point-prefix has no effect: it is no absolute path, so no mount is below it";
         given.push((!prefix.is_empty() && !Path::new(prefix).is_absolute(), relative));
     }
+    if let Role::Driver(_) = flags.role {
+        let is_tcp = matches!(Endpoint::parse(&common.endpoint), Ok(Endpoint::Tcp(_)));
+        let has_no_mode = "--endpoint-mode has no effect: --endpoint is no unix socket";
+        given.push((is_tcp && flags.is_given("endpoint_mode"), has_no_mode));
+    }
     let ignored = common.ignored.iter().map(|word| {
         format!("argument {word:?} is ignored; a boolean flag takes its value after an equals sign: --flag=false")
     });
-    given.into_iter().filter(|(given, _)| *given).map(|(_, note)| note.to_owned()).chain(ignored).collect()
+    let notes = given.into_iter().filter(|(given, _)| *given).map(|(_, note)| note.to_owned());
+    notes.chain(ignored).chain(beside_the_role(flags)).collect()
+}
+
+/// A line for each flag of all modes that is given to one which has nothing to do with it.
+fn beside_the_role(flags: &Flags) -> impl Iterator<Item = String> {
+    let (idle, reason): (&[&str], _) = match flags.role {
+        Role::Driver(_) => (&[], ""),
+        Role::Labeler => (&["endpoint", "endpoint_mode"], "in mode metadataLabeler, which serves no CSI"),
+        Role::PreStopHook => (
+            &[
+                "endpoint",
+                "endpoint_mode",
+                "http_endpoint",
+                "metrics_cert_file",
+                "metrics_key_file",
+                "shutdown_timeout",
+                "metadata_sources",
+                "enable_otel_tracing",
+            ],
+            "in mode pre-stop-hook, which serves nothing and asks Kubernetes alone",
+        ),
+    };
+    let given = idle.iter().filter(|flag| flags.is_given(flag));
+    given.map(move |flag| format!("--{} has no effect {reason}", flag.replace('_', "-")))
 }

@@ -77,10 +77,10 @@ pub(super) struct LogFlags {
     #[arg(long)]
     pub(super) log_json_split_stream: bool,
     /// Refused when not 0
-    #[arg(long, default_value = "0", value_name = "SIZE")]
+    #[arg(long, default_value = "0", value_name = "SIZE", value_parser = values::size)]
     pub(super) log_text_info_buffer_size: String,
     /// Refused when not 0
-    #[arg(long, default_value = "0", value_name = "SIZE")]
+    #[arg(long, default_value = "0", value_name = "SIZE", value_parser = values::size)]
     pub(super) log_json_info_buffer_size: String,
 }
 
@@ -138,10 +138,10 @@ pub(super) struct ControllerFlags {
 #[command(next_help_heading = "Node flags")]
 pub(super) struct NodeFlags {
     /// How many volumes this node takes; -1: found out from the instance type
-    #[arg(long, default_value_t = -1, value_name = "COUNT", allow_hyphen_values = true)]
+    #[arg(long, default_value = "-1", value_name = "COUNT", allow_hyphen_values = true, value_parser = values::integer)]
     pub(super) volume_attach_limit: i64,
     /// How many attachments are kept free for others; -1: those that were there at the start
-    #[arg(long, default_value_t = -1, value_name = "COUNT", allow_hyphen_values = true)]
+    #[arg(long, default_value = "-1", value_name = "COUNT", allow_hyphen_values = true, value_parser = values::integer)]
     pub(super) reserved_volume_attachments: i64,
     /// Directory of records that must survive a restart [default: the directory of the CSI socket]
     #[arg(long, value_name = "PATH")]

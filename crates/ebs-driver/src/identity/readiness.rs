@@ -18,6 +18,11 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 /// Finds out whether the driver's back end can be used.
 pub trait HealthCheck: Send + Sync + 'static {
+    /// False while the driver does not know its back end yet: a check would say nothing, and the driver is not ready.
+    fn is_known(&self) -> bool {
+        true
+    }
+
     /// One check.
     fn check(&self) -> impl Future<Output = Result<(), CloudError>> + Send;
 }
@@ -78,8 +83,8 @@ impl<H: HealthCheck> Readiness<H> {
 
     /// What is known, or else what a check says.
     pub async fn ask(&self) -> bool {
-        if self.is_ready() {
-            return true;
+        if self.is_ready() || !self.check.is_known() {
+            return self.is_ready();
         }
         let mut last_failure = self.last_failure.lock().await;
         if self.is_ready() || last_failure.is_some_and(|at| at.elapsed() < PAUSE) {

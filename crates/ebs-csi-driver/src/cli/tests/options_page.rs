@@ -1,0 +1,92 @@
+//! `docs/options.md`: its tables are written from the command and from the table of variables.
+
+use std::path::Path;
+
+use clap::Arg;
+
+use super::environment::{UNREAD, VARIABLES};
+use super::every_flag::{ALL_MODES, Fate, OURS, fate, flags_of};
+
+fn line(cells: &[&str]) -> String {
+    let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+    format!("| {} |\n", cells.join(" | "))
+}
+
+fn kind(flag: &Arg) -> String {
+    let names = flag.get_value_names().unwrap_or_default();
+    let name = names.first().map_or("", |name| name.as_str());
+    match name {
+        "BOOL" => "boolean".to_owned(),
+        "FORMAT" => "`text` or `json`".to_owned(),
+        other => format!("`{other}`"),
+    }
+}
+
+/// Modes that have the flag, and what the mode makes of it where that is not an effect.
+fn modes(name: &str) -> String {
+    let mut told = Vec::new();
+    for mode in ALL_MODES {
+        if let Some(flag) = flags_of(mode).iter().find(|flag| flag.get_long() == Some(name)) {
+            told.push(match fate(mode, flag) {
+                Fate::Effect | Fate::Refused(_) => mode.to_owned(),
+                Fate::Said(_) => format!("({mode})"),
+            });
+        }
+    }
+    let idle: Vec<String> = ALL_MODES.iter().map(|mode| format!("({mode})")).collect();
+    match told.join(", ") {
+        all if all == ALL_MODES.join(", ") => "all modes".to_owned(),
+        none if none == idle.join(", ") => "(all modes)".to_owned(),
+        some => some,
+    }
+}
+
+fn flags() -> String {
+    let mut text = line(&["flag", "value", "default", "modes", "what it does"]) + "|---|---|---|---|---|\n";
+    let mut names: Vec<Arg> = ALL_MODES.iter().flat_map(|mode| flags_of(mode)).collect();
+    names.sort_by_key(|flag| flag.get_long().unwrap_or_default().to_owned());
+    names.dedup_by_key(|flag| flag.get_long().unwrap_or_default().to_owned());
+    for flag in &names {
+        let name = flag.get_long().expect("a long flag");
+        let shown = if OURS.contains(&name) { format!("`--{name}` *") } else { format!("`--{name}`") };
+        let default: Vec<_> = flag.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+        let default = default.join(",");
+        let default = if default.is_empty() { "–".to_owned() } else { format!("`{default}`") };
+        let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
+        text.push_str(&line(&[&shown, &kind(flag), &default, &modes(name), &help]));
+    }
+    text
+}
+
+fn variables() -> String {
+    let mut text = line(&["variable", "read by", "modes", "what it does"]) + "|---|---|---|---|\n";
+    for row in VARIABLES {
+        let names: Vec<String> = row.names.split_whitespace().map(|name| format!("`{name}`")).collect();
+        text.push_str(&line(&[&names.join(", "), row.reader.text(), row.modes, row.text]));
+    }
+    for (name, why) in UNREAD {
+        text.push_str(&line(&[&format!("`{name}`"), "nobody", "–", why]));
+    }
+    text
+}
+
+/// The tables of flags and variables in the documentation are those of the code. `EBS_WRITE_DOCS=1` writes them.
+///
+/// Rule: own rule (house)
+#[test]
+fn the_options_in_the_documentation_are_those_of_the_code() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/options.md");
+    let mut page = std::fs::read_to_string(&path).expect("docs/options.md");
+    let before = page.clone();
+    for (name, table) in [("flags", flags()), ("variables", variables())] {
+        let (begin, end) = (format!("<!-- table of the code: {name} -->\n"), format!("<!-- end of {name} -->\n"));
+        let (head, rest) = page.split_once(&begin).expect("the table's beginning");
+        let (_, tail) = rest.split_once(&end).expect("the table's end");
+        page = format!("{head}{begin}{table}{end}{tail}");
+    }
+    if std::env::var_os("EBS_WRITE_DOCS").is_some_and(|value| value == "1") {
+        std::fs::write(&path, page).expect("the page can be written");
+    } else {
+        assert!(before == page, "docs/options.md is not as the code says: run this test with EBS_WRITE_DOCS=1");
+    }
+}

@@ -1,0 +1,55 @@
+//! The sources of what is linked into the program, for tests about all of it.
+
+use std::path::{Path, PathBuf};
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Code before the tests of a file, without lines that are comments.
+pub(super) fn code_of(text: &str) -> String {
+    let product = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    product.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+/// All files, those that are tests as a whole left out.
+pub(super) fn product_files() -> Vec<PathBuf> {
+    let parts = ["ebs-aws", "ebs-calls", "ebs-cloud", "ebs-csi-driver", "ebs-driver", "ebs-kubernetes", "ebs-metadata"];
+    let others = ["ebs-mounter", "ebs-telemetry", "ebs-types", "grpc-authority"];
+    let mut directories: Vec<PathBuf> =
+        parts.iter().chain(&others).map(|part| repository().join("crates").join(part).join("src")).collect();
+    let mut files = Vec::new();
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display())) {
+            let path = entry.expect("an entry").path();
+            let is_tests =
+                path.file_stem().is_some_and(|stem| stem == "fuzz" || stem.to_string_lossy().ends_with("tests"));
+            match (path.is_dir(), is_tests) {
+                (_, true) => {}
+                (true, false) => directories.push(path),
+                (false, false) => files.extend(path.extension().is_some_and(|end| end == "rs").then_some(path)),
+            }
+        }
+    }
+    files
+}
+
+/// The driver's name is one constant: it stands nowhere else in code, besides in the name of a tag that is not derived from it and
+/// in the words of the documentation.
+///
+/// Rule: runtime.md 16, 6, R-17
+#[test]
+fn the_drivers_name_is_one_constant() {
+    let known =
+        ["ebs-types/src/names.rs", "parameters/mutable_keys.rs", "parameters/volume_keys.rs", "ebs-driver/src/tags.rs"];
+    let mut found = Vec::new();
+    for path in product_files() {
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        if code_of(&text).contains("ebs.csi.aws.com") {
+            found.push(path.display().to_string());
+        }
+    }
+    assert!(found.iter().any(|path| path.ends_with(known[0])), "the search finds nothing: {found:?}");
+    found.retain(|path| !known.iter().any(|known| path.ends_with(known)));
+    assert_eq!(found, Vec::<String>::new(), "take the name from DriverName");
+}

@@ -1,0 +1,252 @@
+//! The program from outside, by its command line and its environment: hundreds of combinations, their exit codes and what they
+//! say (`runtime.md` 1 to 3). The rows are in `tests/cli/*.tsv`; pairs of flags are made from a few here.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use ebs_sim::{Server, ServerConfig};
+use ebs_testkit::process::{Process, ProcessSpec};
+use rustix::process::Signal;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
+/// For anything that is waited for, on a machine that is busy with other things.
+const BOUND: Duration = Duration::from_secs(120);
+/// Processes that run at once.
+const AT_ONCE: usize = 6;
+
+const MORE_TRIES: usize = 5;
+
+/// How a process is expected to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    With(i32),
+    /// It serves, and ends with 0 when it is told to.
+    WhenTold,
+}
+
+#[derive(Debug, Clone)]
+struct Row {
+    place: String,
+    ends: Ends,
+    says: Vec<String>,
+    env: Vec<String>,
+    args: Vec<String>,
+}
+
+impl Row {
+    fn parse(place: String, line: &str) -> anyhow::Result<Self> {
+        let [ends, says, env, args] = line.split('\t').collect::<Vec<_>>()[..] else {
+            bail!("{place}: not four columns")
+        };
+        let ends = match ends {
+            "serves" => Ends::WhenTold,
+            code => Ends::With(code.parse().with_context(|| format!("{place}: an exit code"))?),
+        };
+        let argument = |word: &str| if word == "''" { String::new() } else { word.replace("\\s", " ") };
+        Ok(Self {
+            place,
+            ends,
+            says: says.split(" & ").map(str::to_owned).collect(),
+            env: env.split_whitespace().filter(|word| *word != "-").map(str::to_owned).collect(),
+            args: args.split_whitespace().map(argument).collect(),
+        })
+    }
+
+    fn all(file: &str, text: &str) -> anyhow::Result<Vec<Self>> {
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.starts_with('#'));
+        lines.map(|(n, line)| Self::parse(format!("{file}:{}", n + 1), line)).collect()
+    }
+
+    /// Its environment: nothing that would lead away from this machine.
+    fn environment(
+        &self,
+        simulator: &BTreeMap<String, String>,
+        dir: &Path,
+    ) -> anyhow::Result<BTreeMap<String, String>> {
+        let closed = "http://127.0.0.1:1";
+        let mut env: BTreeMap<String, String> = [
+            ("AWS_EC2_METADATA_SERVICE_ENDPOINT", closed),
+            ("AWS_ENDPOINT_URL", closed),
+            ("AWS_ACCESS_KEY_ID", "EBSTESTSACCESSKEY001"),
+            ("AWS_SECRET_ACCESS_KEY", "made-up-for-tests-of-the-command-line"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+        for word in &self.env {
+            if word == "sim" {
+                env.extend(simulator.clone());
+                continue;
+            }
+            let (name, value) = word.split_once('=').with_context(|| format!("{}: {word}", self.place))?;
+            env.insert(name.to_owned(), value.replace("{dir}", &dir.display().to_string()));
+        }
+        Ok(env)
+    }
+
+    /// On a busy machine the metadata service may not answer in time; then it is tried again.
+    async fn run(&self, simulator: &BTreeMap<String, String>) -> anyhow::Result<()> {
+        let mut ended = self.run_once(simulator).await;
+        for _ in 0..MORE_TRIES {
+            let too_slow =
+                ended.as_ref().is_err_and(|error| format!("{error:#}").contains("what machine this is is not"));
+            if !(too_slow && self.ends == Ends::WhenTold) {
+                break;
+            }
+            ended = self.run_once(simulator).await;
+        }
+        ended
+    }
+
+    async fn run_once(&self, simulator: &BTreeMap<String, String>) -> anyhow::Result<()> {
+        let dir = tempfile::Builder::new().prefix("cli-").tempdir().context("a directory for the row")?;
+        let place = |word: &String| word.replace("{dir}", &dir.path().display().to_string()).into();
+        let mut process = Process::spawn(ProcessSpec {
+            name: "driver".to_owned(),
+            program: DRIVER.into(),
+            args: self.args.iter().map(place).collect(),
+            env: self.environment(simulator, dir.path())?,
+            log: dir.path().join("log"),
+        })?;
+        let serves = until_it_serves(&mut process).await?;
+        if serves {
+            process.signal(Signal::TERM)?;
+        }
+        let code = process.wait(BOUND).await?.code();
+        let wanted = match self.ends {
+            Ends::With(code) => code,
+            Ends::WhenTold => 0,
+        };
+        let output = process.output()?;
+        ensure!(serves == (self.ends == Ends::WhenTold), "serves: {serves}:\n{output}");
+        ensure!(code == Some(wanted), "ended with {code:?}, not {wanted}:\n{output}");
+        for part in &self.says {
+            ensure!(output.contains(part.as_str()), "does not say {part:?}:\n{output}");
+        }
+        ensure!(!output.contains("panicked"), "a panic:\n{output}");
+        let socket = dir.path().join("csi.sock");
+        ensure!(!socket.exists(), "the socket is left");
+        Ok(())
+    }
+}
+
+/// Waits until it serves with all its services, or has ended by itself; true when it serves.
+async fn until_it_serves(process: &mut Process) -> anyhow::Result<bool> {
+    let mut tick = tokio::time::interval(Duration::from_millis(10));
+    let seen = async {
+        loop {
+            tick.tick().await;
+            if process.ended()?.is_some() {
+                return anyhow::Ok(false);
+            }
+            if process.output()?.contains("serving CSI") {
+                return Ok(true);
+            }
+        }
+    };
+    tokio::time::timeout(BOUND, seen).await.context("it neither serves nor ends")?
+}
+
+/// Runs all rows, several at once, and tells all that are not as they should be.
+async fn run_all(rows: Vec<Row>) -> anyhow::Result<()> {
+    let dir = tempfile::tempdir().context("a directory for the simulator")?;
+    let simulator = Server::start(ServerConfig::new(dir.path().join("sim"))).await.context("the simulator")?;
+    let (env, places) = (Arc::new(simulator.env()), Arc::new(Semaphore::new(AT_ONCE)));
+    let (mut running, count) = (JoinSet::new(), rows.len());
+    for row in rows {
+        let (env, places) = (Arc::clone(&env), Arc::clone(&places));
+        running.spawn(async move {
+            let _place = places.acquire_owned().await.context("never closed")?;
+            let told = row.args.join(" ");
+            row.run(&env).await.with_context(|| format!("{}: {} {told}", row.place, row.env.join(" ")))
+        });
+    }
+    let ended = running.join_all().await;
+    simulator.shutdown().await.context("stop the simulator")?;
+    let wrong: Vec<String> = ended.into_iter().filter_map(|row| row.err()).map(|error| format!("{error:#}")).collect();
+    ensure!(wrong.is_empty(), "{} of {count} rows are wrong:\n\n{}", wrong.len(), wrong.join("\n\n"));
+    Ok(())
+}
+
+/// The program accepts what it should, in every mode and every syntax of its flags.
+///
+/// Rule: runtime.md 1, 2; D-1
+#[tokio::test]
+async fn command_lines_that_are_right_are_accepted() -> anyhow::Result<()> {
+    run_all(Row::all("accepted.tsv", include_str!("cli/accepted.tsv"))?).await
+}
+
+/// The program refuses what is wrong with exit code 2, names it, and has touched nothing.
+///
+/// Rule: runtime.md 2, R-1, R-4; D-50
+#[tokio::test]
+async fn command_lines_that_are_wrong_are_refused_with_2_and_named() -> anyhow::Result<()> {
+    run_all(Row::all("refused.tsv", include_str!("cli/refused.tsv"))?).await
+}
+
+/// The argument lists of the official chart lead to a driver that serves and ends with 0 on SIGTERM; what keeps a process from
+/// starting ends it with 1, wrong variables with 2.
+///
+/// Rule: runtime.md 2 last paragraph, 3, 1; D-1, D-50
+#[tokio::test]
+async fn the_process_starts_as_the_chart_starts_it_or_says_why_not() -> anyhow::Result<()> {
+    run_all(Row::all("started.tsv", include_str!("cli/started.tsv"))?).await
+}
+
+/// Flags for the pairs: in which modes they are known, and whether their value is right.
+const SINGLES: &[(&str, &str, bool)] = &[
+    ("all controller node", "--v=4", true),
+    ("all controller node", "--v=-4", false),
+    ("all controller node", "--logging-format=json", true),
+    ("all controller node", "--http-endpoint=127.0.0.1:0", true),
+    ("all controller node", "--http-endpoint=nowhere", false),
+    ("all controller node", "--metadata-sources=imds", true),
+    ("all controller node", "--metadata-sources=moon", false),
+    ("all controller node", "--shutdown-timeout=5s", true),
+    ("all controller node", "--log-flush-frequency=0", false),
+    ("all controller node", "--endpoint-mode=0660", true),
+    ("all controller", "--batching=false", true),
+    ("all controller", "--extra-tags=a=b", true),
+    ("all controller", "--extra-tags=aws:a=b", false),
+    ("all controller", "--modify-volume-request-handler-timeout=0", false),
+    ("all controller", "--aws-sdk-debug-log", true),
+    ("all node", "--volume-attach-limit=9", true),
+    ("all node", "--volume-attach-limit=-9", false),
+    ("all node", "--legacy-xfs", true),
+    ("all node", "--state-dir=relative", false),
+];
+
+/// Two flags together are accepted when each is right and known in the mode, and refused otherwise, in either order.
+///
+/// Rule: runtime.md 2 (ours)
+#[tokio::test]
+async fn pairs_of_flags_are_accepted_when_both_are_right() -> anyhow::Result<()> {
+    let mut rows = Vec::new();
+    for mode in ["all", "controller", "node"] {
+        for (n, first) in SINGLES.iter().enumerate() {
+            // Each pair in one order, by turns.
+            for (m, second) in SINGLES.iter().enumerate().skip(n + 1) {
+                let name = |flag: &str| flag.split('=').next().map(str::to_owned);
+                if name(first.1) == name(second.1) {
+                    // Of those the last counts.
+                    continue;
+                }
+                let is_right = |(modes, _, right): &(&str, &str, bool)| *right && modes.split(' ').any(|m| m == mode);
+                let right = is_right(first) && is_right(second);
+                let (one, other) = if (n + m) % 2 == 0 { (first.1, second.1) } else { (second.1, first.1) };
+                rows.push(Row {
+                    place: "pair".to_owned(),
+                    ends: Ends::With(if right { 0 } else { 2 }),
+                    says: vec![if right { "driverVersion".to_owned() } else { "--".to_owned() }],
+                    env: Vec::new(),
+                    args: [mode, one, other, "--version"].map(str::to_owned).into(),
+                });
+            }
+        }
+    }
+    run_all(rows).await
+}
