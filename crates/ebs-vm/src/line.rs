@@ -28,6 +28,8 @@ pub enum Said {
     Passed { test: String, seconds: u64 },
     /// A test has failed. No answer.
     Failed { test: String, why: String },
+    /// A test cannot run on this kernel. No answer.
+    Skipped { test: String, why: String },
     /// Something that people want to know. No answer.
     Note { text: String },
     /// That was all. No answer.

@@ -147,6 +147,10 @@ impl Run {
                     print(&format!("FAIL {test}: {why}"))?;
                     continue;
                 }
+                Said::Skipped { test, why } => {
+                    print(&format!("NOT RUN {test}: {why}"))?;
+                    continue;
+                }
                 Said::Note { text } => {
                     print(&text)?;
                     continue;

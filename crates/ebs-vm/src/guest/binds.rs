@@ -10,7 +10,7 @@ use ebs_testkit::content;
 use ebs_testkit::csi_client::{Access, refused};
 use ebs_vm::line::Said;
 
-use crate::node::Node;
+use crate::node::{Node, kernel};
 
 const ATTRIBUTES: [&str; 4] = ["ro", "nosuid", "nodev", "noexec"];
 /// How often the volume is published while somebody watches.
@@ -43,7 +43,7 @@ pub(crate) async fn complete_at_once(node: &Node) -> anyhow::Result<()> {
     let table = std::fs::read_to_string("/proc/self/mountinfo").context("the mount table")?;
     ensure!(!table.contains("/csi/binding/"), "a mount is left in the workshop:\n{table}");
     content::write_file(&disk.volume.staging.join("data"), 1, 4096).context("the staging path is written still")?;
-    let way = if has_mount_setattr()? { "at once" } else { "in two steps" };
+    let way = if kernel()? >= (5, 12) { "at once" } else { "in two steps" };
     node.say(&Said::Note { text: format!("binds were made {way}; the target was looked at {looks} times") })?;
     disk.volume.unstage().await.map_err(refused).context("unstage")?;
     disk.unplug()
@@ -60,12 +60,6 @@ fn options(at: &Path) -> anyhow::Result<Option<String>> {
     let table = std::fs::read_to_string("/proc/self/mountinfo").context("the mount table")?;
     let here = |line: &&str| line.split(' ').nth(4) == at.to_str();
     Ok(table.lines().rfind(here).and_then(|line| line.split(' ').nth(5)).map(str::to_owned))
-}
-
-fn has_mount_setattr() -> anyhow::Result<bool> {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").context("the kernel's release")?;
-    let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or(0));
-    Ok((numbers.next(), numbers.next()) >= (Some(5), Some(12)))
 }
 
 /// Somebody who looks at what is mounted at a path without pause.

@@ -214,3 +214,10 @@ pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> anyhow::Result<
     }
     Ok(())
 }
+
+/// Major and minor number of the kernel.
+pub(crate) fn kernel() -> anyhow::Result<(u32, u32)> {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").context("the kernel's release")?;
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse().ok());
+    numbers.next().zip(numbers.next()).with_context(|| format!("a release: {release:?}"))
+}
