@@ -408,3 +408,17 @@ fn a_publish_whose_mount_fails_takes_away_the_place_that_it_made_and_no_other() 
         assert_eq!(node.mounts_at("target").await.len(), 1);
     });
 }
+
+/// Rule: see `crates/ebs-driver/tests/node_on_disk/stage.rs::a_volume_in_use_is_not_unstaged`
+#[test]
+fn a_raw_device_in_use_is_not_taken_away() {
+    with_node(async |node| {
+        node.publish(node.publish_request(block())).await.unwrap();
+        let open = std::fs::File::open(node.path("target")).unwrap();
+        refused(node.unpublish(node.text("target")).await, Code::FailedPrecondition, &["in use"]);
+        assert_eq!(node.mounts_at("target").await.len(), 1);
+        drop(open);
+        node.unpublish(node.text("target")).await.unwrap();
+        assert!(node.mounts_at("target").await.is_empty());
+    });
+}

@@ -203,8 +203,11 @@ mod tests {
     #[test]
     fn a_header_of_another_place_a_partition_without_length_and_blocks_after_a_label_do_not_count() {
         let agrees = |what: &'static str, offset: u64, bytes: Vec<u8>| {
-            super::agrees(&Area::new(&super::super::tests::Written(vec![(offset, bytes)]), SIZE), &Sign { what, offset })
-                .unwrap()
+            super::agrees(
+                &Area::new(&super::super::tests::Written(vec![(offset, bytes)]), SIZE),
+                &Sign { what, offset },
+            )
+            .unwrap()
         };
         assert!(agrees("a GPT partition table", 512, gpt(512)));
         // Of a disk with sectors of 4 KiB: its first sector but one.
