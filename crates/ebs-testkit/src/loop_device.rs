@@ -24,6 +24,9 @@ const LOSETUP: [&str; 3] = ["/usr/sbin/losetup", "/sbin/losetup", "/usr/bin/lose
 /// Where `addpart` of util-linux may be.
 const ADDPART: [&str; 2] = ["/usr/bin/addpart", "/usr/sbin/addpart"];
 
+/// Where `blockdev` of util-linux may be.
+const BLOCKDEV: [&str; 3] = ["/usr/sbin/blockdev", "/sbin/blockdev", "/usr/bin/blockdev"];
+
 /// What a fingerprint compares at once.
 const PAGE: u64 = 4096;
 const PAGE_BYTES: usize = 4096;
@@ -73,7 +76,19 @@ impl LoopDevice {
         args.push(backing.as_ref());
         let output = losetup(&args)?;
         let device = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-        Ok(Self { directory, backing, device })
+        let disk = Self { directory, backing, device };
+        disk.make_writable()?;
+        Ok(disk)
+    }
+
+    /// The kernel remembers of a loop device that it refuses writes, beyond the file behind it: a test that was killed while it
+    /// tried that leaves it to the next.
+    fn make_writable(&self) -> io::Result<()> {
+        let is_read_only = std::fs::read_to_string(format!("/sys/block/{}/ro", self.name()))?.trim() == "1";
+        if is_read_only {
+            run(&BLOCKDEV, &["--setrw".as_ref(), self.device.as_ref()])?;
+        }
+        Ok(())
     }
 
     /// As [`LoopDevice::new`], with a partition 1 from the second MiB on to the end. The kernel knows it, and takes it away
@@ -288,6 +303,17 @@ mod tests {
 
     fn volume(name: &str) -> VolumeId {
         VolumeId::parse(name).unwrap()
+    }
+
+    /// A disk that an earlier test has left read-only is writable for the next one.
+    ///
+    /// Rule: own rule (tests)
+    #[test]
+    fn a_disk_that_an_earlier_test_left_read_only_is_writable() {
+        let before = LoopDevice::new(&volume("vol-0f1r"), 1 << 20).unwrap();
+        run(&BLOCKDEV, &["--setro".as_ref(), before.path().as_ref()]).unwrap();
+        before.make_writable().unwrap();
+        before.write_at(b"x", 0).unwrap();
     }
 
     #[test]

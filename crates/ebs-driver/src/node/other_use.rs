@@ -79,3 +79,16 @@ fn names(of: impl IntoIterator<Item = String>) -> String {
     }
     all.join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_uses_are_named_and_the_rest_are_counted() {
+        let of = |count: usize| names((0..count).map(|number| format!("use {number}")));
+        assert_eq!(of(0), "");
+        assert_eq!(of(4), "use 0, use 1, use 2, use 3");
+        assert_eq!(of(6), "use 0, use 1, use 2, use 3, 2 more");
+    }
+}

@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
-use crate::node::{MIB, Node, block, mount, refused, with_node, with_staged_node};
+use crate::node::{MIB, Node, block, context, mount, refused, with_node, with_staged_node};
 use crate::release::sysfs_with;
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
@@ -97,6 +97,18 @@ fn a_disk_without_a_serial_number_is_the_volumes_on_xen_only() {
             let stats = service.node_get_volume_stats(Request::new(stats)).await;
             if xen {
                 stats.unwrap();
+                // The name that EC2 reports says whose the mount is, where the disk does not.
+                let publish = |device: &str| {
+                    let publish_context = context(&[("devicePath", device)]);
+                    let request = node.publish_request(mount("ext4", &[]));
+                    let request = csi::NodePublishVolumeRequest { publish_context, ..request };
+                    service.node_publish_volume(Request::new(request))
+                };
+                publish("/dev/xvdzz").await.unwrap_err();
+                assert!(!node.path("target").exists());
+                publish(node.disk.path().to_str().unwrap()).await.unwrap();
+                assert_eq!(node.mounts_at("target").await.len(), 1);
+                rustix::mount::unmount(node.path("target"), rustix::mount::UnmountFlags::empty()).unwrap();
                 service.node_unpublish_volume(Request::new(unpublish)).await.unwrap();
                 continue;
             }

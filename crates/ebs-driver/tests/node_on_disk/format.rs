@@ -158,7 +158,9 @@ fn records_of_formats_on_disks_that_are_gone_are_removed_at_the_next_start() {
         let other = record.replace(boot, "boot=3bd5cb53-7200-4b16-a2f7-55ed1954f190");
         std::fs::write(node.path("state/format-vol-0abc"), other).unwrap();
         let _started = node.again(|_| {});
-        assert_eq!(records(&node), 1, "that of the disk that is there stays");
+        assert_eq!(records(&node), 1);
+        let kept = node.path("state").join(format!("format-{}", node.volume));
+        assert!(kept.exists(), "that of the disk that is there stays");
         node.disk.attach_again().await.unwrap();
         let _started = node.again(|_| {});
         assert_eq!(records(&node), 0);

@@ -2,6 +2,8 @@
 //! its own alone.
 
 #[cfg(test)]
+mod abandoned;
+#[cfg(test)]
 mod corrupted;
 #[cfg(test)]
 mod foreign_disks;

@@ -163,6 +163,11 @@ impl Node {
         service(&self.disk, &self.place, options(), change)
     }
 
+    /// The same, with operations that the test has a hand on.
+    pub(crate) fn again_within(&self, operations: Operations) -> NodeService {
+        NodeService::new(options(), None, mounter(&self.disk, &self.place, |_| {}), operations)
+    }
+
     /// The same, as another machine.
     pub(crate) fn again_with(&self, options: NodeOptions) -> NodeService {
         service(&self.disk, &self.place, options, |_| {})

@@ -100,6 +100,15 @@ fn a_node_local_volume_is_published_raw() {
         node.stage(stage).await.unwrap();
         node.publish(publish_request(node, "raw", block())).await.unwrap();
         assert_eq!(total(node, "raw").await, i64::try_from(64 * MIB).unwrap());
+        node.disk.grow(128 * MIB).unwrap();
+        // Without a capability what is at the path tells that it is raw.
+        let expand = csi::NodeExpandVolumeRequest {
+            volume_id: HANDLE.to_owned(),
+            volume_path: node.text("raw"),
+            ..csi::NodeExpandVolumeRequest::default()
+        };
+        let grown = node.service.node_expand_volume(Request::new(expand)).await.expect("a larger device").into_inner();
+        assert_eq!(grown.capacity_bytes, i64::try_from(128 * MIB).unwrap());
         unpublish(node, "raw").await;
         unstage(node).await;
     });

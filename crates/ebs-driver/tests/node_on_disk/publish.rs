@@ -8,6 +8,7 @@ use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
 use csi_proto::csi::volume_usage::Unit;
 use ebs_testkit::mount_namespace::in_mount_namespace;
+use rustix::mount::{MountPropagationFlags, mount_change};
 use tonic::{Code, Request};
 
 #[test]
@@ -386,4 +387,38 @@ async fn the_node_says_who_and_where_it_is_and_what_it_can() {
         .collect();
     use rpc::Type::{ExpandVolume, GetVolumeHealth, GetVolumeStats, StageUnstageVolume};
     assert_eq!(kinds, [StageUnstageVolume, ExpandVolume, GetVolumeStats, GetVolumeHealth].map(i32::from));
+}
+
+/// A publish whose mount fails is an error; the place that was made for it is taken away, and one that was there before stays.
+///
+/// Rule: node.md 9.3
+#[test]
+fn a_publish_whose_mount_fails_takes_away_the_place_that_it_made_and_no_other() {
+    with_staged_node(async |node| {
+        let publish = || node.publish(node.publish_request(mount("ext4", &[])));
+        // The kernel shows such a mount nowhere else.
+        mount_change(node.path("staging"), MountPropagationFlags::UNBINDABLE).unwrap();
+        refused(publish().await, Code::Internal, &["a bind mount"]);
+        assert!(!node.path("target").exists());
+        std::fs::create_dir(node.path("target")).unwrap();
+        refused(publish().await, Code::Internal, &["a bind mount"]);
+        assert!(node.path("target").exists());
+        mount_change(node.path("staging"), MountPropagationFlags::PRIVATE).unwrap();
+        publish().await.unwrap();
+        assert_eq!(node.mounts_at("target").await.len(), 1);
+    });
+}
+
+/// Rule: see `crates/ebs-driver/tests/node_on_disk/stage.rs::a_volume_in_use_is_not_unstaged`
+#[test]
+fn a_raw_device_in_use_is_not_taken_away() {
+    with_node(async |node| {
+        node.publish(node.publish_request(block())).await.unwrap();
+        let open = std::fs::File::open(node.path("target")).unwrap();
+        refused(node.unpublish(node.text("target")).await, Code::FailedPrecondition, &["in use"]);
+        assert_eq!(node.mounts_at("target").await.len(), 1);
+        drop(open);
+        node.unpublish(node.text("target")).await.unwrap();
+        assert!(node.mounts_at("target").await.is_empty());
+    });
 }

@@ -148,6 +148,43 @@ fn a_device_smaller_than_the_volume_is_refused() {
     });
 }
 
+/// A device as large as the volume is staged, and so is a partition, which is smaller than the volume.
+///
+/// Rule: D-31
+#[test]
+fn a_device_as_large_as_the_volume_is_staged_and_a_partition_of_it_too() {
+    in_mount_namespace(|| async {
+        for (node, partition) in [(Node::new(1024 * MIB), "0"), (Node::partitioned(1024 * MIB), "1")] {
+            let mut request = node.stage_request("ext4", &[]);
+            request.publish_context.insert(SIZE.to_owned(), "1".to_owned());
+            request.volume_context.insert("partition".to_owned(), partition.to_owned());
+            node.stage(request).await.expect("a staged volume");
+            assert_eq!(node.mounts_at("staging").await.len(), 1);
+            node.unstage().await.unwrap();
+        }
+    });
+}
+
+/// The mount at the staging path of a volume that is published stays, also when its file system cannot grow now.
+///
+/// Rule: D-36
+#[test]
+fn the_staging_mount_of_a_published_volume_stays_while_its_disk_grows() {
+    in_mount_namespace(|| async {
+        let node = Node::new(300 * MIB);
+        node.staged("ext4").await;
+        node.publish(node.publish_request(mount("ext4", &[]))).await.unwrap();
+        node.disk.grow(600 * MIB).unwrap();
+        let before = node.mounts_at("staging").await;
+        let log = Log::listen();
+        node.staged("ext4").await;
+        assert_eq!(node.mounts_at("staging").await, before);
+        // The kernel gives the number of a mount that is gone to the next: that it was mounted anew shows the log alone.
+        assert_eq!(log.lines_with(&[" staged ", "fs=ext4"]), Vec::<String>::new());
+        drop(log);
+    });
+}
+
 /// A foreign mount at the staging path is neither covered nor taken away.
 ///
 /// Rule: node.md N-6

@@ -196,6 +196,39 @@ mod tests {
         }
     }
 
+    /// A whole header that says it stands elsewhere is a copy in a file; a partition without a start or a length is none; and of a
+    /// pool only the blocks of one label are counted.
+    ///
+    /// Rule: see `beside_a_complete_file_system_a_sign_counts_when_its_header_agrees_with_itself`
+    #[test]
+    fn a_header_of_another_place_a_partition_without_length_and_blocks_after_a_label_do_not_count() {
+        let agrees = |what: &'static str, offset: u64, bytes: Vec<u8>| {
+            super::agrees(
+                &Area::new(&super::super::tests::Written(vec![(offset, bytes)]), SIZE),
+                &Sign { what, offset },
+            )
+            .unwrap()
+        };
+        assert!(agrees("a GPT partition table", 512, gpt(512)));
+        // Of a disk with sectors of 4 KiB: its first sector but one.
+        assert!(agrees("a GPT partition table", 4096, gpt(512)));
+        assert!(!agrees("a GPT partition table", 512, gpt(1024)));
+        let dos = |entry: [u8; 16]| {
+            let table = sector(&[(446, &entry), (510, b"\x55\xaa")]);
+            super::agrees(
+                &Area::new(&super::super::tests::Written(vec![(0, table)]), SIZE),
+                &Sign { what: "a DOS partition table", offset: 446 },
+            )
+            .unwrap()
+        };
+        assert!(dos([0x80, 0, 2, 0, 0x83, 0, 0, 0, 0, 8, 0, 0, 0, 0, 2, 0]));
+        assert!(!dos([0x80, 0, 2, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 2, 0]), "it has no type");
+        assert!(!dos([0x80, 0, 2, 0, 0x83, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0]), "it has no start");
+        assert!(!dos([0x80, 0, 2, 0, 0x83, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0]), "it has no length");
+        assert!(agrees("a ZFS pool member", 128 * 1024 + 124 * 1024, pool()));
+        assert!(!agrees("a ZFS pool member", 128 * 1024 + 125 * 1024, pool()), "the fourth lies after the label");
+    }
+
     /// Those that can stand beside no superblock of ours, and those that have nothing to compare.
     #[test]
     fn swap_and_bcache_are_known_by_their_fields_and_what_has_none_counts() {

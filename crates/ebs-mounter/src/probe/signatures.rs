@@ -129,3 +129,81 @@ fn zfs(area: &Area<'_>) -> io::Result<Option<Sign>> {
     }
     Ok(None)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Written;
+    use super::*;
+
+    /// Not a multiple of what the places of RAID are rounded to, and large enough for each of them.
+    const SIZE: u64 = (300 << 30) + 12_800;
+
+    /// Every sign this driver knows: what it is of, where it stands, counted from the end where that is less than 0, and the
+    /// sign.
+    const KNOWN: [(&str, i64, &[u8]); 41] = [
+        ("a GPT partition table", 512, b"EFI PART"),
+        ("a GPT partition table", 4096, b"EFI PART"),
+        ("a backup GPT partition table", -512, b"EFI PART"),
+        ("a backup GPT partition table", -4096, b"EFI PART"),
+        ("LUKS encryption", 0, b"LUKS\xba\xbe"),
+        ("a LUKS backup header", 16_384, b"SKUL\xba\xbe"),
+        ("a LUKS backup header", 32_768, b"SKUL\xba\xbe"),
+        ("a LUKS backup header", 65_536, b"SKUL\xba\xbe"),
+        ("a LUKS backup header", 131_072, b"SKUL\xba\xbe"),
+        ("a LUKS backup header", 262_144, b"SKUL\xba\xbe"),
+        ("a LUKS backup header", 524_288, b"SKUL\xba\xbe"),
+        ("a LUKS backup header", 1_048_576, b"SKUL\xba\xbe"),
+        ("a LUKS backup header", 2_097_152, b"SKUL\xba\xbe"),
+        ("a LUKS backup header", 4_194_304, b"SKUL\xba\xbe"),
+        ("btrfs", 65_600, b"_BHRfS_M"),
+        ("a btrfs mirror superblock", 67_108_928, b"_BHRfS_M"),
+        ("a btrfs mirror superblock", 274_877_907_008, b"_BHRfS_M"),
+        ("an LVM physical volume", 0, b"LABELONE"),
+        ("an LVM physical volume", 512, b"LABELONE"),
+        ("an LVM physical volume", 1024, b"LABELONE"),
+        ("an LVM physical volume", 1536, b"LABELONE"),
+        ("swap space", 4086, b"SWAPSPACE2"),
+        ("swap space", 4086, b"SWAP-SPACE"),
+        ("swap space", 65_526, b"SWAPSPACE2"),
+        ("a Linux RAID member", 0, b"\xfc\x4e\x2b\xa9"),
+        ("a Linux RAID member", 4096, b"\xfc\x4e\x2b\xa9"),
+        // 64 KiB before the last whole 64 KiB, and 8 KiB before the last whole 4 KiB.
+        ("a Linux RAID member", -(65_536 + 12_800), b"\xfc\x4e\x2b\xa9"),
+        ("a Linux RAID member", -(8192 + 512), b"\xfc\x4e\x2b\xa9"),
+        ("NTFS", 3, b"NTFS    "),
+        ("exFAT", 3, b"EXFAT   "),
+        ("FAT", 54, b"FAT16"),
+        ("FAT", 82, b"FAT32   "),
+        ("F2FS", 1024, b"\x10\x20\xf5\xf2"),
+        ("EROFS", 1024, b"\xe2\xe1\xf5\xe0"),
+        ("squashfs", 0, b"hsqs"),
+        ("ISO 9660", 32_769, b"CD001"),
+        ("bcache", 4120, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca"),
+        ("an Oracle ASM disk", 32, b"ORCLDISK"),
+        ("BitLocker", 3, b"-FVE-FS-"),
+        ("ReiserFS", 65_588, b"ReIsEr"),
+        ("JFS", 32_768, b"JFS1"),
+    ];
+
+    /// Every sign that this driver knows is found where it stands, and not one byte beside it.
+    ///
+    /// Rule: see `crates/ebs-mounter/src/probe/tests.rs::every_known_signature_is_found_where_it_stands_and_named`
+    #[test]
+    fn every_sign_is_found_at_its_place_and_not_beside_it() {
+        let found = |at: u64, sign: &[u8]| find(&Area::new(&Written(vec![(at, sign.to_vec())]), SIZE)).unwrap();
+        for (what, at, sign) in KNOWN {
+            let offset = u64::try_from(at).unwrap_or_else(|_| SIZE - at.unsigned_abs());
+            assert!(found(offset, sign).contains(&Sign { what, offset }), "{what} at {at}");
+            assert_eq!(found(offset + 1, sign), [], "{what} beside {at}");
+        }
+        assert_eq!(SIGNATURES.len(), KNOWN.len());
+    }
+
+    /// A disk that is too small for a sign's place is looked at as far as it goes.
+    #[test]
+    fn a_disk_too_small_for_a_place_has_no_sign_there() {
+        for size in [0, 511, 512, 4095, 8191, 65_535] {
+            assert_eq!(find(&Area::new(&Written(Vec::new()), size)).unwrap(), [], "{size}");
+        }
+    }
+}

@@ -220,6 +220,19 @@ fn a_read_error_is_an_error_wherever_it_is_and_never_blank() {
     }
 }
 
+/// A device that ends before the size that the kernel gives it cannot be read, and is not blank.
+///
+/// Rule: see `a_read_error_is_an_error_wherever_it_is_and_never_blank`
+#[test]
+fn a_device_that_ends_before_its_size_is_an_error() {
+    let file = tempfile::tempfile().unwrap();
+    for length in [0, 1, 4096, SIZE - 4096, SIZE - 1] {
+        file.set_len(length).unwrap();
+        let error = inspect(&Area::new(&file, SIZE), PROOF).expect_err("a short read");
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{length}: {error}");
+    }
+}
+
 #[test]
 fn an_ext_superblock_and_an_xfs_superblock_at_once_are_foreign() {
     let mut ext = vec![0; 1024];
@@ -246,6 +259,8 @@ fn ext_file_systems_are_told_apart_and_their_checksum_is_checked() {
         let Contents::Filesystem(superblock) = contents else { panic!("{name}: {contents}") };
         assert!(superblock.is_complete());
         assert_eq!((superblock.fs_type(), superblock.bytes()), (fs_type, 64 << 20));
+        // A part of a group, whatever its size.
+        assert!((1 << 20..=32 << 20).contains(&superblock.growth_step()), "{}", superblock.growth_step());
         // A byte of the label: covered by the checksum of ext4, the other two have none.
         image.write_all_at(b"x", 1024 + 0x78).unwrap();
         let contents = inspect(&Area::new(&image, 64 << 20), PROOF).unwrap();

@@ -1,0 +1,72 @@
+//! Requests whose client has left: what is begun is finished, and nothing further is changed (`decisions.md` D-10).
+
+use std::time::Duration;
+
+use csi_proto::csi;
+use csi_proto::csi::node_server::Node as _;
+use ebs_driver::node::NodeService;
+use ebs_driver::operation::Operations;
+use tonic::{Request, Status};
+
+use crate::node::{Node, block, mount, with_node};
+
+const BOUND: Duration = Duration::from_secs(60);
+const GLANCE: Duration = Duration::from_millis(10);
+
+/// Begins a request on a node service of its own, whose client leaves at once, and waits until the work is over.
+async fn left<T>(node: &Node, call: impl AsyncFnOnce(NodeService) -> Result<T, Status>) {
+    let operations = Operations::new();
+    // Polled once: that begins the work, which has not run when the client leaves.
+    let outcome = tokio::select! {
+        biased;
+        outcome = call(node.again_within(operations.clone())) => Some(outcome.map(drop)),
+        () = std::future::ready(()) => None,
+    };
+    assert!(outcome.is_none() && operations.running().len() == 1, "it has ended before its client left");
+    let over = async {
+        while !operations.running().is_empty() {
+            tokio::time::sleep(GLANCE).await;
+        }
+    };
+    tokio::time::timeout(BOUND, over).await.expect("work that ends");
+}
+
+/// A request that nobody waits for any more neither formats nor mounts, and unmounts nothing.
+///
+/// Rule: D-10
+#[test]
+fn a_request_whose_client_has_left_formats_mounts_and_unmounts_nothing() {
+    with_node(async |node| {
+        let stage = node.stage_request("ext4", &[]);
+        let publish = node.publish_request(mount("ext4", &[]));
+        let unpublish =
+            csi::NodeUnpublishVolumeRequest { volume_id: node.volume.to_string(), target_path: node.text("target") };
+        left(node, async |service| service.node_stage_volume(Request::new(stage.clone())).await).await;
+        assert!(node.is_untouched());
+        // With a file system there is nothing to format, and the mount is what is left to do.
+        node.staged("ext4").await;
+        node.unstage().await.unwrap();
+        left(node, async |service| service.node_stage_volume(Request::new(stage)).await).await;
+        assert!(node.mounts_at("staging").await.is_empty());
+        node.staged("ext4").await;
+        left(node, async |service| service.node_publish_volume(Request::new(publish.clone())).await).await;
+        assert!(!node.path("target").exists());
+        node.publish(publish).await.unwrap();
+        left(node, async |service| service.node_unpublish_volume(Request::new(unpublish)).await).await;
+        assert_eq!(node.mounts_at("target").await.len(), 1);
+        node.unpublish(node.text("target")).await.unwrap();
+        left(node, async |service| service.node_unstage_volume(Request::new(node.unstage_request())).await).await;
+        assert_eq!(node.mounts_at("staging").await.len(), 1);
+        node.unstage().await.unwrap();
+    });
+}
+
+/// Rule: see `a_request_whose_client_has_left_formats_mounts_and_unmounts_nothing`
+#[test]
+fn a_raw_publish_whose_client_has_left_shows_nothing() {
+    with_node(async |node| {
+        let publish = node.publish_request(block());
+        left(node, async |service| service.node_publish_volume(Request::new(publish)).await).await;
+        assert!(!node.path("target").exists());
+    });
+}
