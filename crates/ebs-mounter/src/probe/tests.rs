@@ -204,8 +204,10 @@ fn every_known_signature_is_found_where_it_stands_and_named() {
 fn a_dos_partition_table_is_its_mark_and_an_entry() {
     let mark = (510, vec![0x55, 0xaa]);
     assert_eq!(look(&Written(vec![mark.clone()])), Contents::Data { offset: 510 });
-    let contents = look(&Written(vec![mark, (446 + 4, vec![0x83])]));
-    assert_eq!(contents, Contents::Foreign { what: "a DOS partition table".to_owned(), offset: 446 });
+    for entry in 0..4 {
+        let contents = look(&Written(vec![mark.clone(), (446 + 16 * entry + 4, vec![0x83])]));
+        assert_eq!(contents, Contents::Foreign { what: "a DOS partition table".to_owned(), offset: 446 }, "{entry}");
+    }
 }
 
 /// A read error is an error at whatever place of the proof it is.
