@@ -136,7 +136,7 @@ fn defaults_are_the_references_but_for_batching() {
     let settings = checked("all").unwrap();
     assert_eq!(settings.driver.endpoint.to_string(), "unix:///tmp/csi.sock");
     assert_eq!(settings.node.unwrap().state_dir, std::path::Path::new("/tmp"));
-    assert_eq!(settings.http, None);
+    assert!(settings.http.is_none());
 }
 
 /// A bare boolean flag is true and takes a value only after an equals sign, in any Go spelling.
@@ -250,9 +250,9 @@ fn tls_for_the_metrics_needs_address_certificate_and_key_together() {
         refused(&format!("{mode} {certificate} {key}"), "needs --http-endpoint");
         refused(&format!("{mode} {key}"), "--metrics-key-file");
         let settings = checked(&format!("{mode} {certificate} {key} {address}")).unwrap();
-        let files = settings.http_tls.unwrap();
+        let files = settings.http.and_then(|http| http.tls).unwrap();
         assert_eq!((files.certificate.to_str(), files.key.to_str()), (Some("/c"), Some("/k")));
-        assert!(checked(&format!("{mode} {address}")).unwrap().http_tls.is_none());
+        assert!(checked(&format!("{mode} {address}")).unwrap().http.unwrap().tls.is_none());
     }
 }
 

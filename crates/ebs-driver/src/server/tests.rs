@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use csi_proto::csi::identity_client::IdentityClient;
+use csi_proto::csi::identity_server::{Identity, IdentityServer};
 use csi_proto::csi::{
     GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest, GetPluginInfoResponse,
     ProbeRequest, ProbeResponse,

@@ -165,7 +165,7 @@ impl Node {
 
     /// The same, with operations that the test has a hand on.
     pub(crate) fn again_within(&self, operations: Operations) -> NodeService {
-        NodeService::new(options(), None, mounter(&self.disk, &self.place, |_| {}), operations)
+        NodeService::new(options(), mounter(&self.disk, &self.place, |_| {}), operations)
     }
 
     /// The same, as another machine.
