@@ -35,7 +35,8 @@ impl Reader {
 }
 
 const AWS: &str = "all, controller, metadataLabeler";
-const IMDS: &str = "all, controller, node";
+const IMDS: &str = "all, controller, node, metadataLabeler";
+const TRACED: &str = "all modes, with `--enable-otel-tracing`";
 
 const fn ours(names: &'static str, modes: &'static str, text: &'static str) -> Variable {
     Variable { names, reader: Reader::Driver, modes, text }
@@ -43,6 +44,10 @@ const fn ours(names: &'static str, modes: &'static str, text: &'static str) -> V
 
 const fn sdk(names: &'static str, text: &'static str) -> Variable {
     Variable { names, reader: Reader::Sdk, modes: AWS, text }
+}
+
+const fn traces(names: &'static str, text: &'static str) -> Variable {
+    Variable { names, reader: Reader::Telemetry, modes: TRACED, text }
 }
 
 /// Empty is the same as not set, for each of ours.
@@ -122,12 +127,26 @@ pub(super) const VARIABLES: &[Variable] = &[
         "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY",
         "Proxies for calls to AWS; in small letters, too. The metadata service is asked without one",
     ),
-    Variable {
-        names: "OTEL_EXPORTER_OTLP_ENDPOINT OTEL_EXPORTER_OTLP_TRACES_ENDPOINT OTEL_EXPORTER_OTLP_HEADERS OTEL_EXPORTER_OTLP_TIMEOUT OTEL_SERVICE_NAME OTEL_RESOURCE_ATTRIBUTES OTEL_TRACES_SAMPLER OTEL_TRACES_SAMPLER_ARG",
-        reader: Reader::Telemetry,
-        modes: "all, controller, node",
-        text: "Where traces go and which, with `--enable-otel-tracing`",
-    },
+    traces(
+        "OTEL_EXPORTER_OTLP_ENDPOINT OTEL_EXPORTER_OTLP_TRACES_ENDPOINT OTEL_EXPORTER_OTLP_INSECURE OTEL_EXPORTER_OTLP_HEADERS OTEL_EXPORTER_OTLP_TRACES_HEADERS OTEL_EXPORTER_OTLP_TIMEOUT OTEL_EXPORTER_OTLP_TRACES_TIMEOUT OTEL_EXPORTER_OTLP_COMPRESSION OTEL_EXPORTER_OTLP_TRACES_COMPRESSION",
+        "Where traces go, and how",
+    ),
+    traces(
+        "OTEL_EXPORTER_OTLP_CERTIFICATE OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE",
+        "PEM file with the authorities of the collector, instead of the system's",
+    ),
+    traces(
+        "OTEL_SERVICE_NAME OTEL_RESOURCE_ATTRIBUTES OTEL_TRACES_SAMPLER OTEL_TRACES_SAMPLER_ARG OTEL_SDK_DISABLED",
+        "Who the traces are of, and which are exported",
+    ),
+    traces(
+        "OTEL_BSP_SCHEDULE_DELAY OTEL_BSP_MAX_QUEUE_SIZE OTEL_BSP_MAX_EXPORT_BATCH_SIZE OTEL_BSP_EXPORT_TIMEOUT OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT OTEL_SPAN_EVENT_COUNT_LIMIT OTEL_SPAN_LINK_COUNT_LIMIT",
+        "Batches of spans, and their bounds: [defaults](logging.md#traces)",
+    ),
+    traces(
+        "OTEL_TRACES_EXPORTER OTEL_EXPORTER_OTLP_PROTOCOL OTEL_EXPORTER_OTLP_TRACES_PROTOCOL OTEL_PROPAGATORS OTEL_BSP_MAX_CONCURRENT_EXPORTS OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE OTEL_EXPORTER_OTLP_CLIENT_KEY",
+        "Without effect, and the log says so when they ask for something else than what is done",
+    ),
 ];
 
 /// What tests read, in files that are theirs as a whole.
