@@ -130,7 +130,7 @@ async fn serve(settings: &Settings, signals: Signals) -> anyhow::Result<()> {
     let (front, foundation) = compose::open(settings).await?;
     let of_building = settings.clone();
     let building = async move { compose::build(&of_building, foundation).await };
-    supervise::run(front, building, signals, settings.shutdown_timeout).await
+    Box::pin(supervise::run(front, building, signals, settings.shutdown_timeout)).await
 }
 
 #[cfg(test)]

@@ -310,15 +310,13 @@ async fn snapshots_and_changes(world: &World, volume: &str, said: &mut Said) -> 
     let snapshot_id = snapshot.into_inner().snapshot.context("a snapshot")?.snapshot_id;
     let request = csi::ListSnapshotsRequest { secrets: secrets(), ..Default::default() };
     said.answer("ListSnapshots", controller.list_snapshots(request).await);
-    let request =
-        csi::GetSnapshotRequest { snapshot_id: snapshot_id.clone(), secrets: secrets(), ..Default::default() };
+    let request = csi::GetSnapshotRequest { snapshot_id: snapshot_id.clone(), secrets: secrets() };
     said.answer("GetSnapshot", controller.get_snapshot(request).await);
     let request = csi::ControllerModifyVolumeRequest {
         volume_id: volume.to_owned(),
         secrets: secrets(),
         mutable_parameters: [("iops".to_owned(), "4000".to_owned()), ("privateKey".to_owned(), canary("mutable"))]
             .into(),
-        ..Default::default()
     };
     said.answer("ControllerModify", controller.controller_modify_volume(request).await);
     let socket = world.socket().to_owned();

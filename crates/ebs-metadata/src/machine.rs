@@ -135,7 +135,7 @@ impl Machine {
     ///
     /// Many may ask at once. Cancellation: nothing is left behind.
     pub async fn refreshed(&self) -> Arc<NodeMetadata> {
-        if let Some(metadata) = self.from_a_better_source().await {
+        if let Some(metadata) = self.better_answer().await {
             return metadata;
         }
         let Known { metadata, by } = self.known().clone();
@@ -176,7 +176,7 @@ impl Machine {
     }
 
     /// Asks the sources before the one that is believed, if it is time to.
-    async fn from_a_better_source(&self) -> Option<Arc<NodeMetadata>> {
+    async fn better_answer(&self) -> Option<Arc<NodeMetadata>> {
         let by = self.known().by;
         let candidates: Vec<_> =
             self.sources.iter().take(by).enumerate().filter(|(_, source)| source.may_recover()).collect();

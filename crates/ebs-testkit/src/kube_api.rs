@@ -397,6 +397,7 @@ fn server_spec(program: PathBuf, dir: &Path, pki: &Pki, (address, store): (Socke
         format!("--runtime-config={}", GROUPS.join(",")),
         format!("--disable-admission-plugins={}", NO_ADMISSION.join(",")),
         "--authorization-mode=RBAC".to_owned(),
+        "--allow-privileged=true".to_owned(),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
         "--endpoint-reconciler-type=none".to_owned(),
         "--enable-priority-and-fairness=false".to_owned(),
