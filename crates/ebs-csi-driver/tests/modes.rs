@@ -58,7 +58,7 @@ async fn controller_mode_serves_the_controller_and_no_node_and_needs_no_metadata
 
 /// Node mode serves no controller, needs no AWS credentials and makes no EC2 call.
 ///
-/// Rule: D-42; runtime.md 1
+/// Rule: D-42; runtime.md 1, R-14
 #[tokio::test]
 async fn node_mode_serves_the_node_and_no_controller_and_calls_no_ec2() -> anyhow::Result<()> {
     // A node has no AWS credentials (decisions.md D-42).

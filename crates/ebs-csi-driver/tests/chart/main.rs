@@ -126,7 +126,7 @@ fn is_as_expected(Outcome { case, code, text }: &Outcome) -> anyhow::Result<()> 
 ///
 /// Objects, their names, labels, conditions, containers, ports and rights are those of the reference's chart.
 ///
-/// Rule: deployment.md 1, 4, 5, 6, 7, 8, 9, 11, 12, 13
+/// Rule: deployment.md 1, 4, 5, 6, 7, 8, 9, 11, 12, 13; runtime.md R-7b
 #[tokio::test]
 async fn values_render_the_objects_of_the_table_or_are_refused_by_name() -> anyhow::Result<()> {
     all_pass(corpus().await?.iter().map(|outcome| (outcome.case.title.clone(), is_as_expected(outcome))))

@@ -394,7 +394,7 @@ fn table() -> String {
 
 /// The table of metrics in the documentation is that of the code. `EBS_WRITE_DOCS=1` writes it.
 ///
-/// Rule: own rule (house)
+/// Rule: runtime.md R-10
 #[test]
 fn the_metrics_in_the_documentation_are_those_of_the_code() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
