@@ -20,7 +20,7 @@ use ebs_testkit::on_node::VolumeOnNode;
 use ebs_testkit::world::{STOP_BOUND, World, with_mounts};
 use ebs_types::SplitMix64;
 use rustix::process::Signal;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UnixStream};
 use tokio::time::Instant;
 use tonic::Status;
 
@@ -330,7 +330,8 @@ async fn a_driver_that_is_still_starting_answers_for_itself_and_stops_at_once() 
     let socket = world.socket().to_owned();
     let mut tick = tokio::time::interval(Duration::from_millis(5));
     let there = async {
-        while !socket.exists() {
+        // Its file is there a moment before it is listened on.
+        while UnixStream::connect(&socket).await.is_err() {
             tick.tick().await;
         }
     };
