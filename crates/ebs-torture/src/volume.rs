@@ -316,8 +316,27 @@ impl Volume {
         Ok(answer)
     }
 
+    /// A kubelet unstages only what it has unpublished: where a publish or an unpublish was broken off between the mount and its
+    /// place, it repeats the unpublish first. What that came to, if it is not done.
+    async fn repeat_unpublish(&mut self, shared: &Shared, leave: Option<Duration>) -> anyhow::Result<Option<Answer>> {
+        for raw in [false, true] {
+            let node = self.node(shared);
+            let target = if raw { node.raw_target(&self.id) } else { node.target(&self.id) };
+            if target.exists() && node.mounts_at(&target).await?.is_empty() {
+                let answer = self.unpublish(shared, raw, leave).await?;
+                if answer != Answer::Done {
+                    return Ok(Some(answer));
+                }
+            }
+        }
+        Ok(None)
+    }
+
     /// After a success the disk is detached at once, as EC2 would, and attached anew, here or to another node.
     pub(crate) async fn unstage(&mut self, shared: &Shared, leave: Option<Duration>) -> anyhow::Result<Answer> {
+        if let Some(unanswered) = self.repeat_unpublish(shared, leave).await? {
+            return Ok(unanswered);
+        }
         let (cuts, node) = (self.cuts(shared), self.node(shared));
         let (staging, target) = (node.staging(&self.id), node.target(&self.id));
         let was_published = node.is_file_system_at(&target).await? || self.is_raw_published(shared).await?;
