@@ -28,7 +28,7 @@ const BOUND: Duration = Duration::from_secs(240);
 /// Within so many cycles every planted bug must be found.
 const CYCLES_FOR_A_BUG: u64 = 400;
 /// It takes seconds where nothing else runs, and on two cores with a load of 40 twenty seconds for one cycle.
-const BOUND_FOR_A_BUG: Duration = Duration::from_secs(600);
+const BOUND_FOR_A_BUG: Duration = Duration::from_secs(300);
 const THREADS: usize = 2;
 
 fn options(planted: Option<Planted>) -> Options {
