@@ -1,10 +1,14 @@
 //! Runs a test in a mount namespace of its own: its mounts are seen by nobody else and end with it, also on panic.
 
 use std::future::Future;
+use std::path::Path;
 use std::thread;
+use std::time::Duration;
 
 use nix::sched::{CloneFlags, unshare};
-use rustix::mount::{MountPropagationFlags, mount_change};
+use rustix::io::Errno;
+use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_change};
+use tokio::time::Instant;
 
 use crate::loop_device::refuse_unless_root;
 
@@ -29,6 +33,22 @@ where
     });
     if let Err(panic) = thread.expect("a thread for the test").join() {
         std::panic::resume_unwind(panic);
+    }
+}
+
+/// Unmounts the topmost mount at a path, which nobody may be using. A child process that another test of this program has
+/// just forked holds all that the program had open until it executes its own: for so long the mount is busy.
+///
+/// # Panics
+/// When it is still busy after 10 s, and with any other error at once.
+pub async fn unmount(at: impl AsRef<Path>) {
+    let (at, bound) = (at.as_ref(), Instant::now() + Duration::from_secs(10));
+    loop {
+        match rustix::mount::unmount(at, UnmountFlags::empty()) {
+            Ok(()) => return,
+            Err(Errno::BUSY) if Instant::now() < bound => tokio::time::sleep(Duration::from_millis(5)).await,
+            Err(error) => panic!("cannot unmount {}: {error}", at.display()),
+        }
     }
 }
 
@@ -64,6 +84,23 @@ mod tests {
             assert!(seen.unwrap(), "blocking threads share the namespace");
         });
         assert!(!is_mounted("/proc/thread-self/mountinfo", &at));
+    }
+
+    #[test]
+    fn a_mount_that_is_busy_for_a_moment_is_unmounted_when_it_is_free() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path().canonicalize().unwrap();
+        in_mount_namespace(move || async move {
+            rustix::mount::mount("none", &at, "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
+            let open = std::fs::File::create(at.join("held")).unwrap();
+            assert_eq!(rustix::mount::unmount(&at, UnmountFlags::empty()), Err(Errno::BUSY));
+            let released = async {
+                tokio::task::yield_now().await;
+                drop(open);
+            };
+            tokio::join!(unmount(&at), released);
+            assert!(!is_mounted("/proc/thread-self/mountinfo", &at));
+        });
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, symlink};
 use std::path::PathBuf;
 
 use csi_proto::csi::NodeStageVolumeRequest;
-use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use ebs_testkit::replaced_tool::ReplacedTool;
 use rustix::fs::{CWD, FileType, Mode, major, makedev, minor, mknodat};
 use tonic::Code;
@@ -108,7 +108,7 @@ fn a_blank_disk_that_is_bound_raw_elsewhere_is_not_formatted() {
         std::fs::write(node.path("elsewhere"), "").unwrap();
         rustix::mount::mount_bind(node.disk.path(), node.path("elsewhere")).unwrap();
         is_refused(node, node.stage_request("ext4", &[]), Code::FailedPrecondition, &["raw", "elsewhere"]).await;
-        rustix::mount::unmount(node.path("elsewhere"), rustix::mount::UnmountFlags::empty()).unwrap();
+        unmount(node.path("elsewhere")).await;
         node.staged("ext4").await;
     });
 }

@@ -4,9 +4,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use ebs_mounter::PROOF_BOUND;
-use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use rustix::fs::FallocateFlags;
-use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::mount::MountFlags;
 use tonic::Code;
 
 use crate::exhibit::{Exhibit, MIB, Step, TIB};
@@ -28,7 +28,7 @@ pub(crate) fn run(program: &str, args: &[&str], device: &Path) {
 }
 
 /// Makes the exhibit on the disk of a node.
-pub(crate) fn make(node: &Node, exhibit: &Exhibit) {
+pub(crate) async fn make(node: &Node, exhibit: &Exhibit) {
     let mut bytes = exhibit.bytes;
     for step in &exhibit.made {
         match step {
@@ -37,7 +37,7 @@ pub(crate) fn make(node: &Node, exhibit: &Exhibit) {
             Step::Zero(place, length) => zero(node, place.on(bytes), *length),
             Step::GrowXfs(to) => {
                 bytes = *to;
-                grow_xfs(node, *to);
+                grow_xfs(node, *to).await;
             }
         }
     }
@@ -56,19 +56,19 @@ pub(crate) fn zero(node: &Node, from: u64, length: u64) {
     device.sync_all().expect("a sync");
 }
 
-fn grow_xfs(node: &Node, to: u64) {
+async fn grow_xfs(node: &Node, to: u64) {
     node.disk.grow(to).expect("a larger disk");
     let at = node.path("grown");
     std::fs::create_dir_all(&at).expect("a directory");
     rustix::mount::mount(node.disk.path(), &at, "xfs", MountFlags::empty(), None).expect("a mount");
     run("xfs_growfs", &[], &at);
-    rustix::mount::unmount(&at, UnmountFlags::empty()).expect("an unmount");
+    unmount(&at).await;
 }
 
 /// Makes an exhibit, asks for a file system on it, and says what is wrong with the answer.
 async fn visit(exhibit: &Exhibit) -> Vec<String> {
     let node = Node::new(exhibit.bytes);
-    make(&node, exhibit);
+    make(&node, exhibit).await;
     let before = node.disk.fingerprint().expect("a look at the disk");
     let outcome = node.stage(node.stage_request(exhibit.asked, &[])).await;
     let mut wrong = Vec::new();

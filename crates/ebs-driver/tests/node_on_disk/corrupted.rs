@@ -12,10 +12,9 @@ use csi_proto::csi::node_server::Node as _;
 use ebs_driver::node::NodeService;
 use ebs_testkit::content;
 use ebs_testkit::loop_device::LoopDevice;
-use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use ebs_testkit::process::run_tool;
 use rustix::fs::{major, minor};
-use rustix::mount::UnmountFlags;
 use tonic::{Code, Request};
 
 const BOUND: Duration = Duration::from_secs(20);
@@ -138,7 +137,7 @@ fn a_volume_that_came_back_is_staged_and_published_in_place_of_its_dead_mounts()
         }
         assert_eq!(content::hash_file(&node.path("target/kept")).unwrap(), kept);
         for at in ["target", "staging"] {
-            rustix::mount::unmount(node.path(at), UnmountFlags::empty()).unwrap();
+            unmount(node.path(at)).await;
         }
     });
 }
@@ -162,7 +161,7 @@ fn a_raw_volume_that_came_back_is_published_in_place_of_its_dead_bind() {
         assert_eq!(node.mounts_at("target").await.len(), 1);
         let shown = std::fs::metadata(node.path("target")).unwrap().rdev();
         assert_eq!(shown, std::fs::metadata(after.disk.path()).unwrap().rdev());
-        rustix::mount::unmount(node.path("target"), UnmountFlags::empty()).unwrap();
+        unmount(node.path("target")).await;
     });
 }
 
@@ -206,7 +205,7 @@ fn a_volume_whose_mount_is_hidden_is_not_reported_as_unstaged() {
             node.service.node_unstage_volume(Request::new(request))
         };
         refused(unstage().await, Code::FailedPrecondition, &["still in use", &node.text("kubelet/staging")]);
-        rustix::mount::unmount(node.path("kubelet"), UnmountFlags::empty()).unwrap();
+        unmount(node.path("kubelet")).await;
         unstage().await.unwrap();
         assert!(!node.path("kubelet/staging").exists());
     });

@@ -7,7 +7,7 @@ use crate::node::{MIB, Node, block, context, mount, refused, with_node, with_sta
 use crate::release::sysfs_with;
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
-use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use ebs_testkit::process::run_tool;
 use rustix::fs::{CWD, FileType, Mode, major, makedev, minor, mknodat};
 use tonic::{Code, Request};
@@ -108,7 +108,7 @@ fn a_disk_without_a_serial_number_is_the_volumes_on_xen_only() {
                 assert!(!node.path("target").exists());
                 publish(node.disk.path().to_str().unwrap()).await.unwrap();
                 assert_eq!(node.mounts_at("target").await.len(), 1);
-                rustix::mount::unmount(node.path("target"), rustix::mount::UnmountFlags::empty()).unwrap();
+                unmount(node.path("target")).await;
                 service.node_unpublish_volume(Request::new(unpublish)).await.unwrap();
                 continue;
             }
@@ -141,7 +141,7 @@ fn a_device_that_is_bound_raw_is_neither_formatted_nor_mounted() {
         let stage = || node.stage(node.stage_request("ext4", &[]));
         refused(stage().await, Code::FailedPrecondition, &["bound", &at]);
         assert!(node.is_untouched());
-        rustix::mount::unmount(node.path("elsewhere"), rustix::mount::UnmountFlags::empty()).unwrap();
+        unmount(node.path("elsewhere")).await;
         stage().await.unwrap();
         node.unstage().await.unwrap();
         // What holds a file system is no better.
@@ -164,7 +164,7 @@ fn a_file_system_whose_device_is_bound_raw_is_neither_published_nor_grown() {
         refused(node.publish(node.publish_request(mount("xfs", &[]))).await, Code::FailedPrecondition, &words);
         refused(node.expand(node.text("staging")).await, Code::FailedPrecondition, &words);
         refused(node.stage(node.stage_request("xfs", &[])).await, Code::FailedPrecondition, &words);
-        rustix::mount::unmount(node.path("elsewhere"), rustix::mount::UnmountFlags::empty()).unwrap();
+        unmount(node.path("elsewhere")).await;
         node.expand(node.text("staging")).await.unwrap();
     });
 }
@@ -187,7 +187,7 @@ fn a_raw_device_whose_number_somebody_else_still_has_bound_is_not_published() {
         let outcome = node.publish(node.publish_request(block())).await;
         refused(outcome, Code::FailedPrecondition, &["bound", &node.text("left")]);
         assert!(node.mounts_at("target").await.is_empty());
-        rustix::mount::unmount(node.path("left"), rustix::mount::UnmountFlags::empty()).unwrap();
+        unmount(node.path("left")).await;
         // A bind of the device as it is now is the same volume for another pod.
         bind_raw(node, "other-pod");
         node.publish(node.publish_request(block())).await.unwrap();

@@ -11,7 +11,7 @@ use ebs_driver::node::NodeService;
 use ebs_driver::operation::Operations;
 use ebs_mounter::{MountTable, Mounter, MounterConfig};
 use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
-use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use ebs_testkit::replaced_tool::ReplacedTool;
 use tonic::{Code, Request};
 
@@ -253,7 +253,7 @@ fn eight_blank_volumes_staged_at_once_are_all_formatted() {
         for (volume, _) in &disks {
             let staging = place.path().canonicalize().unwrap().join(format!("staging-{volume}"));
             assert_eq!(table.topmost(&staging).map(|entry| entry.fs_type.as_str()), Some("ext4"), "{volume}");
-            rustix::mount::unmount(&staging, rustix::mount::UnmountFlags::empty()).unwrap();
+            unmount(&staging).await;
         }
     });
 }

@@ -11,7 +11,7 @@ use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
 use csi_proto::csi::volume_usage::Unit;
 use ebs_testkit::content;
-use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use ebs_testkit::process::run_tool;
 use tonic::{Code, Request};
 
@@ -276,12 +276,12 @@ fn places_are_made_with_the_permissions_that_the_reference_gives_them() {
         let request =
             csi::NodePublishVolumeRequest { target_path: node.text("pod/dev/file"), ..node.publish_request(block()) };
         node.publish(request).await.unwrap();
-        rustix::mount::unmount(node.path("pod/dev/file"), rustix::mount::UnmountFlags::empty()).unwrap();
+        unmount(node.path("pod/dev/file")).await;
         assert_eq!((mode("pod"), mode("pod/dev"), mode("pod/dev/file")), (0o755, 0o755, 0o644));
         let mut request = stage_request(&node, "ext4");
         request.staging_target_path = node.text("plugin/volume/globalmount");
         node.stage(request).await.unwrap();
-        rustix::mount::unmount(node.path("plugin/volume/globalmount"), rustix::mount::UnmountFlags::empty()).unwrap();
+        unmount(node.path("plugin/volume/globalmount")).await;
         assert_eq!((mode("plugin/volume"), mode("plugin/volume/globalmount")), (0o755, 0o755));
     });
 }

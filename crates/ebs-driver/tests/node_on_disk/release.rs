@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::node::{MIB, Node, block, mount, refused, with_node, with_staged_node};
 use csi_proto::csi;
 use csi_proto::csi::node_server::Node as _;
-use ebs_testkit::mount_namespace::in_mount_namespace;
+use ebs_testkit::mount_namespace::{in_mount_namespace, unmount};
 use ebs_testkit::process::{Process, ProcessSpec};
 use tonic::{Code, Request};
 
@@ -174,7 +174,7 @@ async fn cover(node: &Node, name: &str) {
     request.staging_target_path = node.text("second");
     node.stage(request).await.unwrap();
     rustix::mount::mount_bind(node.path("second"), node.path(name)).unwrap();
-    rustix::mount::unmount(node.path("second"), rustix::mount::UnmountFlags::empty()).unwrap();
+    unmount(node.path("second")).await;
 }
 
 /// A node-local volume of the reference can be unpublished and unstaged; only a mount without a disk is not its.
