@@ -82,11 +82,11 @@ release: ## The driver as it is shipped, with its commit in --version
 	cargo build --release --workspace --locked --bin aws-ebs-csi-driver
 
 start-up-functions: export KEEP_SYMBOLS := 1
-start-up-functions: ## Find anew which functions the driver runs when it starts and idles, for the layout of release programs (needs valgrind)
+start-up-functions: ## Find anew which functions the driver runs, for the layout of release programs (needs root, valgrind)
 	@scripts/setup build
 	touch crates/ebs-csi-driver/src/main.rs
-	cargo build --release --workspace --locked --bin aws-ebs-csi-driver --bin ebs-sim
-	scripts/start-up-functions $(or $(CARGO_TARGET_DIR),target)/release/aws-ebs-csi-driver $(or $(CARGO_TARGET_DIR),target)/release/ebs-sim
+	cargo build --release --workspace --locked --bin aws-ebs-csi-driver --bin ebs-sim --bin xtask
+	scripts/start-up-functions $(or $(CARGO_TARGET_DIR),target)/release
 	touch crates/ebs-csi-driver/src/main.rs
 
 ci: ## What a change must pass: formatting, clippy, tidy, tests
