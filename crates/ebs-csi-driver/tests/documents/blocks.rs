@@ -93,7 +93,11 @@ fn every_block_says_its_language_and_one_that_is_not_run_says_why() -> anyhow::R
     for page in pages()? {
         for block in &page.blocks {
             let place = format!("{}:{}", page.path, block.line);
-            ensure!(LANGUAGES.contains(&block.language.as_str()), "{place}: {:?} is none of {LANGUAGES:?}", block.language);
+            ensure!(
+                LANGUAGES.contains(&block.language.as_str()),
+                "{place}: {:?} is none of {LANGUAGES:?}",
+                block.language
+            );
             ensure!(block.not_run.is_none() || block.language == "sh", "{place}: nobody runs {}", block.language);
             ensure!(block.not_run.as_ref().is_none_or(|why| why.len() >= 10), "{place}: say why it is not run");
         }
@@ -107,11 +111,7 @@ fn blocks_are_found_with_their_lines_and_reasons() -> anyhow::Result<()> {
     let text = "a\n```sh\nb\nc\n```\n<!-- not run: it needs a disk -->\n```sh\nd\n```\n  ```yaml\n  e: 1\n  ```\n";
     let found = blocks(text)?;
     let found: Vec<_> = found.iter().map(|b| (b.line, b.language.as_str(), b.not_run.as_deref(), &*b.text)).collect();
-    let wanted = [
-        (3, "sh", None, "b\nc\n"),
-        (8, "sh", Some("it needs a disk"), "d\n"),
-        (11, "yaml", None, "  e: 1\n"),
-    ];
+    let wanted = [(3, "sh", None, "b\nc\n"), (8, "sh", Some("it needs a disk"), "d\n"), (11, "yaml", None, "  e: 1\n")];
     ensure!(found == wanted, "{found:?}");
     ensure!(blocks("```sh\nnever closed\n").is_err(), "a block that is not closed");
     Ok(())

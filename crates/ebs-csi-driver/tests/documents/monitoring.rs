@@ -88,7 +88,11 @@ fn queries(dashboard: &Value) -> anyhow::Result<Vec<(String, String, String)>> {
         for target in panel["targets"].as_array().into_iter().flatten() {
             ensure!(target["datasource"]["uid"] == "${datasource}", "{title}: the source of data is the chosen one");
             let expression = target["expr"].as_str().context("an expression")?.replace("$__rate_interval", "5m");
-            queries.push((title.to_owned(), expression, target["legendFormat"].as_str().unwrap_or_default().to_owned()));
+            queries.push((
+                title.to_owned(),
+                expression,
+                target["legendFormat"].as_str().unwrap_or_default().to_owned(),
+            ));
         }
     }
     ensure!(queries.len() >= 30, "{} queries", queries.len());
@@ -146,11 +150,15 @@ fn what_is_monitored_are_metrics_and_labels_of_the_driver() -> anyhow::Result<()
     }
     let dashboard: Value = serde_json::from_str(&text_of(DASHBOARD)?)?;
     for (title, expression, legend) in queries(&dashboard)? {
-        declared.check_texts(&expression, [legend.as_str()].into_iter()).with_context(|| format!("{title}: {expression}"))?;
+        declared
+            .check_texts(&expression, [legend.as_str()].into_iter())
+            .with_context(|| format!("{title}: {expression}"))?;
     }
-    for choice in dashboard["templating"]["list"].as_array().context("choices")?.iter().filter(|c| c["type"] == "query") {
+    for choice in dashboard["templating"]["list"].as_array().context("choices")?.iter().filter(|c| c["type"] == "query")
+    {
         let query = choice["definition"].as_str().context("a query")?;
-        let inside = query.strip_prefix("label_values(").and_then(|rest| rest.strip_suffix(')')).context("label_values")?;
+        let inside =
+            query.strip_prefix("label_values(").and_then(|rest| rest.strip_suffix(')')).context("label_values")?;
         let (series, label) = inside.rsplit_once(", ").context("a series and a label")?;
         let labels = declared.check(series).with_context(|| query.to_owned())?;
         ensure!(labels.contains(label), "{query}: no such label");

@@ -14,7 +14,17 @@ fn is_of_name(character: char) -> bool {
 /// The expression without what stands in its quotes.
 fn without_texts(expression: &str) -> String {
     let mut inside = false;
-    expression.chars().filter(|c| if *c == '"' { inside = !inside; true } else { !inside }).collect()
+    expression
+        .chars()
+        .filter(|c| {
+            if *c == '"' {
+                inside = !inside;
+                true
+            } else {
+                !inside
+            }
+        })
+        .collect()
 }
 
 /// The metrics that an expression names: names before a `{`, and all names with one of `prefixes`.
@@ -65,7 +75,8 @@ pub(crate) fn templated(text: &str) -> Vec<String> {
 /// Rule: see `crates/ebs-csi-driver/tests/documents/monitoring.rs::what_is_monitored_are_metrics_and_labels_of_the_driver`
 #[test]
 fn metrics_and_labels_of_an_expression_are_found() {
-    let expression = r#"sum by (le, method) (rate(ebs_a_bucket{method=~"x|}y{",code!="OK"}[5m])) / on(method) ebs_b > other{z="1"}"#;
+    let expression =
+        r#"sum by (le, method) (rate(ebs_a_bucket{method=~"x|}y{",code!="OK"}[5m])) / on(method) ebs_b > other{z="1"}"#;
     let selected = selected(expression, &["ebs_"]);
     let found: Vec<_> = selected.iter().map(|s| (s.metric.as_str(), s.labels.join(" "))).collect();
     let wanted = [("ebs_a_bucket", "method code"), ("ebs_b", ""), ("other", "z")];
