@@ -1,4 +1,4 @@
-//! Links of the documents, and runbooks of the alerts: the file is there, and so is the heading.
+//! Links of the documents, and runbooks of the alerts: the file is there, and so is the heading. Indexes leave nothing out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -8,6 +8,11 @@ use super::source::{Source, Tree};
 
 /// Where a line `runbook: FILE#HEADING` names a place in the repository.
 const MONITORING: &str = "deploy/monitoring";
+
+/// Each file or folder right below the folder is linked from its `README.md`.
+const INDEXED: [&str; 2] = ["docs", "examples"];
+/// A text from which `docs/rules` is written: its links are those of that folder, where they are looked at.
+const WRITTEN_FROM: &str = "xtask/src/tidy/rules/introduction.md";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let places = Places::read(tree);
@@ -24,11 +29,29 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         let problems = named.filter_map(|(line, target)| places.problem(&from_root, line, &target));
         problems.map(|finding| Finding { file: source.path.clone(), ..finding }).collect::<Vec<_>>()
     });
-    of_pages.chain(of_alerts).collect()
+    of_pages.chain(of_alerts).chain(INDEXED.iter().flat_map(|folder| left_out(tree, Path::new(folder)))).collect()
 }
 
 fn is_page(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "md")
+    path.extension().is_some_and(|extension| extension == "md") && path != Path::new(WRITTEN_FROM)
+}
+
+/// What is right below the folder and not linked from its index.
+fn left_out(tree: &Tree, folder: &Path) -> Vec<Finding> {
+    let index = folder.join("README.md");
+    let Some(page) = tree.file(&index) else { return Vec::new() };
+    let linked: BTreeSet<PathBuf> = links(page)
+        .into_iter()
+        .map(|(_, target)| resolved(&index, target.split('#').next().unwrap_or_default()))
+        // A link to a page of a folder is one to the folder.
+        .flat_map(|path| path.ancestors().map(Path::to_owned).collect::<Vec<_>>())
+        .collect();
+    let below = tree.sources.iter().filter_map(|source| source.path.strip_prefix(folder).ok()?.iter().next());
+    let below: BTreeSet<PathBuf> = below.map(|name| folder.join(name)).filter(|path| *path != index).collect();
+    let missing = below.difference(&linked);
+    missing
+        .map(|path| Finding::new(&index, 1, format!("it leaves out {}", path.display()), "link to it, for its readers"))
+        .collect()
 }
 
 /// What a link can lead to.
@@ -183,6 +206,20 @@ mod tests {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((found[0].line, found[0].problem.as_str()), (3, "there is no docs/gone.md"));
         assert_eq!(found[0].file, Path::new("deploy/monitoring/alerts.yaml"));
+    }
+
+    /// The index of the documentation leaves out no page, and that of the examples no folder.
+    ///
+    /// Rule: own rule (house)
+    #[test]
+    fn a_page_that_the_index_leaves_out_is_found() {
+        let index = "[a](a.md#x) [rules](rules/README.md)\n";
+        let names = ["docs/a.md", "docs/b.md", "docs/rules/README.md", "docs/rules/c.md"];
+        let mut sources: Vec<Source> = names.iter().map(|name| Source::new(name, "# X\n")).collect();
+        sources.push(Source::new("docs/README.md", index));
+        let found = check(&Tree { sources });
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].problem, "it leaves out docs/b.md");
     }
 
     #[test]
