@@ -152,6 +152,7 @@ async fn a_wrong_block_fails() -> anyhow::Result<()> {
         "cargo xtask no-such-task",
         "kubectl apply -f examples/no-such-example",
         "kubectl frobnicate pods",
+        "docker build --file no-such-file .",
         "helm upgrade --install ebs charts/aws-ebs-csi-driver --set controller.noSuchValue=1",
         "aws iam create-role --no-such-argument x",
         "aws iam create-role --role-name x --assume-role-policy-document file://no-such-file",
