@@ -4,6 +4,7 @@ mod blocks;
 mod monitoring;
 mod promql;
 mod shell;
+mod values;
 
 use std::path::{Path, PathBuf};
 
