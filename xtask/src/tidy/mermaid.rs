@@ -109,7 +109,8 @@ impl Sequence {
         let names: Vec<&str> = match note {
             Some(names) => names.split(',').collect(),
             None => {
-                let arrow = ["-->>", "->>", "--x", "-x", "--)", "-)"].iter().find(|arrow| who.contains(**arrow))?;
+                let arrow = ["-->>", "->>", "--x", "-x", "--)", "-)"].iter().find(|arrow| who.contains(**arrow));
+                let Some(arrow) = arrow else { return Some("neither a message nor a note".to_owned()) };
                 who.split(*arrow).collect()
             }
         };
@@ -141,6 +142,7 @@ mod tests {
             ("A->>B: x; y", "6: ; and # end a line or begin a name of a character: say it in other words"),
             ("participant A", "6: A takes part twice"),
             ("A to B", "6: neither a message nor a note"),
+            ("A to B: x", "6: neither a message nor a note"),
         ] {
             assert_eq!(found(&format!("{head}\n{rest}")), [problem]);
         }

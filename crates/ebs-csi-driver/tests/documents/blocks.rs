@@ -65,18 +65,18 @@ fn blocks(text: &str) -> anyhow::Result<Vec<Block>> {
     let mut open: Option<Block> = None;
     let mut before = "";
     for (at, line) in text.lines().enumerate() {
-        match (&mut open, line.trim_start().strip_prefix(FENCE)) {
-            (None, Some(language)) => {
-                let not_run = before.trim().strip_prefix(NOT_RUN.0).and_then(|rest| rest.strip_suffix(NOT_RUN.1));
-                let not_run = not_run.map(str::to_owned);
-                open = Some(Block { line: at + 2, language: language.to_owned(), not_run, text: String::new() });
+        if let Some(language) = line.trim_start().strip_prefix(FENCE) {
+            match open.take() {
+                Some(block) => blocks.push(block),
+                None => {
+                    let why = before.trim().strip_prefix(NOT_RUN.0).and_then(|rest| rest.strip_suffix(NOT_RUN.1));
+                    let (language, not_run) = (language.to_owned(), why.map(str::to_owned));
+                    open = Some(Block { line: at + 2, language, not_run, text: String::new() });
+                }
             }
-            (Some(_), Some(_)) => blocks.extend(open.take()),
-            (Some(block), None) => {
-                block.text.push_str(line);
-                block.text.push('\n');
-            }
-            (None, None) => {}
+        } else if let Some(block) = &mut open {
+            block.text.push_str(line);
+            block.text.push('\n');
         }
         before = line;
     }

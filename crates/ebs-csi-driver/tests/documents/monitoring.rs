@@ -118,7 +118,8 @@ async fn each_alert_fires_in_its_case_and_not_before() -> anyhow::Result<()> {
     let cases = cases["tests"].as_array().context("tests")?.iter();
     let cases: Vec<&Value> = cases.flat_map(|test| test["alert_rule_test"].as_array().into_iter().flatten()).collect();
     for alert in alerts()? {
-        let of_it = || cases.iter().filter(|case| case["alertname"] == alert["alert"]);
+        let name = &alert["alert"];
+        let of_it = || cases.iter().filter(move |case| case["alertname"] == *name);
         let fires = |case: &&&Value| case["exp_alerts"].as_array().is_some_and(|alerts| !alerts.is_empty());
         ensure!(of_it().any(|case| fires(&case)), "{} fires in no case", alert["alert"]);
         ensure!(of_it().any(|case| !fires(&case)), "{} has no case in which it does not fire", alert["alert"]);
