@@ -13,7 +13,7 @@ use crate::{program, repository, text_of};
 const RULES: &str = "deploy/monitoring/alerts.yaml";
 const TESTS: &str = "deploy/monitoring/alerts.test.yaml";
 const DASHBOARD: &str = "deploy/monitoring/dashboard.json";
-const BOUND: Duration = Duration::from_secs(120);
+const BOUND: Duration = Duration::from_secs(600);
 /// Metrics of ours begin so.
 const PREFIXES: [&str; 2] = ["aws_ebs_csi_", "cloudprovider_aws_"];
 /// Labels that whoever scrapes adds to every series.
