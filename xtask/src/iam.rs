@@ -1,5 +1,5 @@
-//! `cargo xtask iam`: the least policy for the role of a driver that is used for some features only. It is a part of one of
-//! `deploy/iam`: the statements that the features take, with their actions alone and under the same conditions.
+//! `cargo xtask iam`: the least policy for the role of a driver that is used for some features only. It is a part of
+//! one of `deploy/iam`: the statements that the features take, with their actions alone and under the same conditions.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -163,11 +163,8 @@ fn is_taken(sid: &str, action: &str, features: &BTreeSet<Feature>) -> bool {
 
 /// The right to tag what is created, for what the features create.
 fn tags_at_creation(mut statement: Statement, features: &BTreeSet<Feature>) -> Option<Statement> {
-    let creators = [
-        ("CreateVolume", Feature::Volumes),
-        ("CreateSnapshot", Feature::Snapshots),
-        ("CopyVolumes", Feature::Clones),
-    ];
+    let creators =
+        [("CreateVolume", Feature::Volumes), ("CreateSnapshot", Feature::Snapshots), ("CopyVolumes", Feature::Clones)];
     let taken = creators.iter().filter(|(_, feature)| features.contains(feature));
     let taken = one_or_all(taken.map(|(action, _)| (*action).to_owned()).collect())?;
     let has_snapshots = features.contains(&Feature::Snapshots);
@@ -202,7 +199,8 @@ mod tests {
             .collect()
     }
 
-    /// All features together take what the policy of `deploy/iam` has, but for the describe that the driver never makes.
+    /// All features together take what the policy of `deploy/iam` has, but for the describe that the driver never
+    /// makes.
     ///
     /// Rule: see `xtask/tests/iam.rs::each_least_policy_allows_what_its_features_do_and_no_more`
     #[test]

@@ -1,5 +1,5 @@
-//! `cargo xtask kustomize`: the manifests of `deploy/kubernetes/base`, rendered by Helm from the chart, a file for each of its
-//! templates. The overlays beside them are written by hand and tested as a whole.
+//! `cargo xtask kustomize`: the manifests of `deploy/kubernetes/base`, rendered by Helm from the chart, a file for each
+//! of its templates. The overlays beside them are written by hand and tested as a whole.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,7 +14,8 @@ use ebs_testkit::process::{Process, ProcessSpec};
 const CHART: &str = "charts/aws-ebs-csi-driver";
 const BASE: &str = "deploy/kubernetes/base";
 const HEADER: &str = "# Written by `cargo xtask kustomize` from the chart.\n";
-/// Rendered for Kubernetes that serves every API which the chart asks for; an overlay takes away what earlier ones lack.
+/// Rendered for Kubernetes that serves every API which the chart asks for; an overlay takes away what earlier ones
+/// lack.
 const RENDERED_FOR: [&str; 10] = [
     "--namespace",
     "kube-system",
@@ -122,9 +123,7 @@ fn files(rendered: &str) -> anyhow::Result<Files> {
         file.push_str("---\n");
         file.push_str(&text);
     }
-    let mut list = format!(
-        "{HEADER}apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n"
-    );
+    let mut list = format!("{HEADER}apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n");
     for name in files.keys().filter(|name| *name != UNLISTED) {
         list.push_str(&format!("  - {name}\n"));
     }

@@ -1,5 +1,5 @@
-//! The least policies that `cargo xtask iam` prints, enforced by the simulated EC2 while the driver does what they are for. Needs the
-//! programs beside xtask (`make test` builds them).
+//! The least policies that `cargo xtask iam` prints, enforced by the simulated EC2 while the driver does what they are
+//! for. Needs the programs beside xtask (`make test` builds them).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -87,7 +87,9 @@ impl Enforced {
             "--policy".into(),
             text(at("policy.json")),
         ];
-        args.extend(cluster.iter().flat_map(|name| ["--principal-tag".into(), format!("eks-cluster-name={name}").into()]));
+        args.extend(
+            cluster.iter().flat_map(|name| ["--principal-tag".into(), format!("eks-cluster-name={name}").into()]),
+        );
         let mut simulator = Process::spawn(ProcessSpec {
             name: "ebs-sim".to_owned(),
             program: PathBuf::from(XTASK).with_file_name("ebs-sim"),
@@ -175,7 +177,8 @@ async fn use_feature(ec2: &Enforced, feature: &str, volume: &csi::Volume) -> any
         "clones" => {
             let source = Type::Volume(VolumeSource { volume_id: volume.volume_id.clone() });
             let source = Some(csi::VolumeContentSource { r#type: Some(source) });
-            csi.create_volume(csi::CreateVolumeRequest { volume_content_source: source, ..request("pvc-clone") }).await?;
+            csi.create_volume(csi::CreateVolumeRequest { volume_content_source: source, ..request("pvc-clone") })
+                .await?;
         }
         "modification" => {
             ec2.on_node(volume)?.expand_in_ec2(2).await?;
@@ -205,15 +208,15 @@ fn granted(policy: &str) -> anyhow::Result<BTreeSet<String>> {
     Ok(actions)
 }
 
-/// The least policy of each feature allows all that the feature does, and each of its rights is used; what another feature does is refused.
+/// The least policy of each feature allows all that the feature does, and each of its rights is used; what another
+/// feature does is refused.
 ///
 /// Rule: deployment.md 14 (ours); D-1
 #[tokio::test]
 async fn each_least_policy_allows_what_its_features_do_and_no_more() -> anyhow::Result<()> {
     // At once: what EC2 refuses, the driver looks for before it says so, and most of the time nobody computes.
-    let features = FEATURES.map(|feature| async move {
-        one_feature(feature).await.with_context(|| format!("feature {feature}"))
-    });
+    let features =
+        FEATURES.map(|feature| async move { one_feature(feature).await.with_context(|| format!("feature {feature}")) });
     futures_util::future::try_join_all(features).await.map(drop)
 }
 
@@ -238,7 +241,8 @@ async fn one_feature(feature: &str) -> anyhow::Result<()> {
     ensure!(unused.is_empty(), "granted and not used: {unused:?}; used were {done:?}");
     for other in FEATURES.iter().filter(|other| !used.contains(other)) {
         ec2.control.advance(Duration::from_secs(20)).await?;
-        let refusal = use_feature(&ec2, other, &volume).await.err().with_context(|| format!("{other} is allowed too"))?;
+        let refusal =
+            use_feature(&ec2, other, &volume).await.err().with_context(|| format!("{other} is allowed too"))?;
         ensure!(format!("{refusal:#}").contains("UnauthorizedOperation"), "{other}: {refusal:#}");
     }
     Ok(())

@@ -1,13 +1,13 @@
-//! Moving over from the reference's chart and back, by Helm on a real API server. `reference/` stands for that chart: it renders
-//! the objects that a release of it leaves in a cluster.
+//! Moving over from the reference's chart and back, by Helm on a real API server. `reference/` stands for that chart:
+//! it renders the objects that a release of it leaves in a cluster.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-use crate::on_a_cluster::{Release, path};
 use crate::chart;
+use crate::on_a_cluster::{Release, path};
 
 /// As the reference's documents call it.
 const RELEASE: &str = "aws-ebs-csi-driver";
@@ -40,12 +40,14 @@ async fn identities(release: &Release, paths: &[String]) -> anyhow::Result<Vec<(
     Ok(found)
 }
 
-/// An upgrade from the reference's chart, with the values of its release, changes every object of it in place: no immutable field stands against it, and the
-/// CSIDriver, the StorageClasses and all others keep their identity. Rolled back, the objects are the reference's again.
+/// An upgrade from the reference's chart, with the values of its release, changes every object of it in place: no
+/// immutable field stands against it, and the CSIDriver, the StorageClasses and all others keep their identity. Rolled
+/// back, the objects are the reference's again.
 ///
 /// Rule: deployment.md 1, 4, 20 (ours); D-1
 #[tokio::test]
-async fn an_upgrade_from_the_reference_on_a_real_api_server_replaces_nothing_and_can_be_rolled_back() -> anyhow::Result<()> {
+async fn an_upgrade_from_the_reference_on_a_real_api_server_replaces_nothing_and_can_be_rolled_back()
+-> anyhow::Result<()> {
     let release = Release::new().await?;
     let reference = here().join("reference").display().to_string();
     let values = here().join("reference-values.yaml").display().to_string();

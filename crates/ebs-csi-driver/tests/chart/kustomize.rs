@@ -1,4 +1,5 @@
-//! The manifests for kustomize: what kustomize makes of each overlay is what the chart renders, and a real API server takes it.
+//! The manifests for kustomize: what kustomize makes of each overlay is what the chart renders, and a real API server
+//! takes it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,11 +26,7 @@ const OVERLAYS: [Overlay; 5] = [
     Overlay { path: "", kubernetes: "1.35.0", registry: "registry.k8s.io/sig-storage/" },
     Overlay { path: "gcr", kubernetes: "1.35.0", registry: "registry.k8s.io/sig-storage/" },
     Overlay { path: "ecr-public", kubernetes: "1.35.0", registry: "public.ecr.aws/csi-components/" },
-    Overlay {
-        path: "ecr",
-        kubernetes: "1.35.0",
-        registry: "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/",
-    },
+    Overlay { path: "ecr", kubernetes: "1.35.0", registry: "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/" },
     Overlay { path: "before-1.34", kubernetes: "1.30.0", registry: "registry.k8s.io/sig-storage/" },
 ];
 
@@ -48,7 +45,8 @@ async fn build(overlay: &Path) -> anyhow::Result<Rendered> {
 /// The chart as it is rendered for kustomize, without what the base leaves out.
 async fn rendered(kubernetes: &str) -> anyhow::Result<Vec<Value>> {
     let case = Case {
-        values: "{helmTester: {enabled: false}, controller: {userAgentExtra: kustomize}, node: {enableWindows: false}}".to_owned(),
+        values: "{helmTester: {enabled: false}, controller: {userAgentExtra: kustomize}, node: {enableWindows: false}}"
+            .to_owned(),
         apis: vec!["snapshot.storage.k8s.io/v1".to_owned()],
         kubernetes: Some(kubernetes.to_owned()),
         release: Some("kustomize".to_owned()),
@@ -89,7 +87,12 @@ async fn each_overlay_is_the_chart_with_all_images_of_its_registry() -> anyhow::
         let built = sorted(built.all(), &mut images);
         let wanted = sorted(&rendered(kubernetes).await?, &mut BTreeSet::new());
         let differing: Vec<_> = wanted.iter().filter(|object| !built.contains(object)).collect();
-        ensure!(built == wanted, "overlay {path:?}: {} objects for {}; differing: {differing:#?}", built.len(), wanted.len());
+        ensure!(
+            built == wanted,
+            "overlay {path:?}: {} objects for {}; differing: {differing:#?}",
+            built.len(),
+            wanted.len()
+        );
         ensure!(images.len() == 6 && images.iter().all(|image| image.starts_with(registry)), "{path:?}: {images:?}");
     }
     for folder in std::fs::read_dir(deploy().join("overlays/stable"))? {
@@ -100,7 +103,8 @@ async fn each_overlay_is_the_chart_with_all_images_of_its_registry() -> anyhow::
     Ok(())
 }
 
-/// A real API server takes every object of every overlay that is for its version, with strict validation, and the Secret beside them.
+/// A real API server takes every object of every overlay that is for its version, with strict validation, and the
+/// Secret beside them.
 ///
 /// Rule: see `xtask/tests/kustomize.rs::the_manifests_for_kustomize_are_what_the_chart_renders`
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! The chart's values: those of values.yaml are those of the schema and of the specification; each is set in a case, and
-//! each that is refused has its message.
+//! The chart's values: those of values.yaml are those of the schema and of the specification; each is set in a case,
+//! and each that is refused has its message.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -155,7 +155,8 @@ fn values_of(case: &Case) -> anyhow::Result<Value> {
     serde_saphyr::from_str(&case.values).with_context(|| format!("the values of {:?}", case.title))
 }
 
-/// The schema knows the values of values.yaml and no others, but for those that have no default and the keys of earlier charts.
+/// The schema knows the values of values.yaml and no others, but for those that have no default and the keys of earlier
+/// charts.
 ///
 /// Rule: deployment.md 18 (ours)
 #[test]
@@ -178,7 +179,7 @@ fn the_schema_knows_the_values_of_the_values_file_and_no_others() -> anyhow::Res
 
 /// Every value that the specification's tables name is one of the chart.
 ///
-/// Rule: see `main.rs::values_render_the_objects_of_the_table_or_are_refused_by_name`
+/// Rule: deployment.md 3
 #[test]
 fn every_value_of_the_specification_is_one_of_the_chart() -> anyhow::Result<()> {
     let schema = schema()?;
@@ -253,7 +254,7 @@ fn every_value_is_set_in_a_case_and_those_that_interact_are_set_together() -> an
 
 /// Every key of an earlier chart, and every message of a template, has a case that is refused with it.
 ///
-/// Rule: see `main.rs::values_render_the_objects_of_the_table_or_are_refused_by_name`
+/// Rule: deployment.md 3.8 (ours)
 #[tokio::test]
 async fn every_key_of_an_earlier_chart_and_every_message_of_a_template_has_its_refusal() -> anyhow::Result<()> {
     let schema = schema()?;
@@ -263,12 +264,14 @@ async fn every_key_of_an_earlier_chart_and_every_message_of_a_template_has_its_r
     for outcome in &refused {
         set.extend(places.set_in(&values_of(&outcome.case)?));
     }
-    let untried: Vec<&String> = places.leaves.keys().filter(|path| places.is_old(path) && !set.contains(*path)).collect();
+    let untried: Vec<&String> =
+        places.leaves.keys().filter(|path| places.is_old(path) && !set.contains(*path)).collect();
     ensure!(untried.is_empty(), "no case is refused for {untried:?}");
     let texts: Vec<&str> = refused.iter().map(|outcome| outcome.text.as_str()).collect();
     let messages = messages()?;
     ensure!(messages.len() > 10, "{messages:?}");
-    let unseen: Vec<&String> = messages.iter().filter(|message| !texts.iter().any(|text| says(text, message))).collect();
+    let unseen: Vec<&String> =
+        messages.iter().filter(|message| !texts.iter().any(|text| says(text, message))).collect();
     ensure!(unseen.is_empty(), "no case is refused with {unseen:?}");
     Ok(())
 }
@@ -299,7 +302,8 @@ fn says(text: &str, message: &str) -> bool {
     })
 }
 
-/// A value of a wrong type, a number or word that is out of bounds, and a key that is not known are each refused by their path.
+/// A value of a wrong type, a number or word that is out of bounds, and a key that is not known are each refused by
+/// their path.
 ///
 /// Rule: deployment.md 18
 #[tokio::test]
@@ -370,7 +374,8 @@ fn needed() -> Vec<String> {
     paths
 }
 
-/// What has no default of its own beside values.yaml is refused by its path when null takes it away, and all such at once.
+/// What has no default of its own beside values.yaml is refused by its path when null takes it away, and all such at
+/// once.
 ///
 /// Rule: deployment.md 3.7 (ours)
 #[tokio::test]
@@ -389,8 +394,34 @@ async fn what_the_chart_cannot_do_without_is_refused_by_its_path_when_it_is_null
     }))
 }
 
-/// Cases that take defaults away, one of each part of the values at a time, and one that sets every value to nothing: all of them render, the driver takes
-/// their arguments, and an API server their objects.
+/// What the chart renders depends on no API that Helm may or may not discover, once the values say what is wanted;
+/// attributes of volumes are there since Kubernetes 1.34 whatever is discovered.
+///
+/// Rule: deployment.md 20 (ours)
+#[tokio::test]
+async fn with_and_without_discovery_the_chart_renders_the_same_where_the_values_say_what_is_wanted()
+-> anyhow::Result<()> {
+    let apis = [
+        "snapshot.storage.k8s.io/v1",
+        "storage.k8s.io/v1/VolumeAttributesClass",
+        "monitoring.coreos.com/v1/ServiceMonitor",
+    ];
+    let monitors = json!({ "enableMetrics": true, "serviceMonitor": { "forceEnable": true } });
+    let values = json!({
+        "controller": monitors,
+        "node": monitors,
+        "sidecars": { "snapshotter": { "forceEnable": true } },
+        "volumeSnapshotClasses": [{ "name": "s", "deletionPolicy": "Delete" }],
+    });
+    let blind = Case { values: values.to_string(), ..Case::default() };
+    let seeing = Case { values: values.to_string(), apis: apis.map(str::to_owned).into(), ..Case::default() };
+    let (blind, seeing) = (render(&blind).await?, render(&seeing).await?);
+    ensure!(blind.0 == Some(0) && blind == seeing, "without discovery:\n{}\nwith it:\n{}", blind.1, seeing.1);
+    Ok(())
+}
+
+/// Cases that take defaults away, one of each part of the values at a time, and one that sets every value to nothing:
+/// all of them render, the driver takes their arguments, and an API server their objects.
 pub(crate) fn generated() -> anyhow::Result<Vec<Case>> {
     let (schema, defaults) = (schema()?, defaults()?);
     let needed = needed();
