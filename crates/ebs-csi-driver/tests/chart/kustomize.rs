@@ -109,7 +109,7 @@ async fn each_overlay_is_the_chart_with_all_images_of_its_registry() -> anyhow::
 /// Rule: see `xtask/tests/kustomize.rs::the_manifests_for_kustomize_are_what_the_chart_renders`
 #[tokio::test]
 async fn a_real_api_server_takes_every_overlay() -> anyhow::Result<()> {
-    let api = KubeApi::start().await?;
+    let api = KubeApi::shared().await?;
     make_namespaces(&api).await?;
     let minor = minor(&api).await?;
     for Overlay { path, .. } in OVERLAYS.iter().filter(|overlay| minor >= 34 || overlay.path == "before-1.34") {

@@ -69,7 +69,7 @@ pub(crate) async fn make_namespaces(api: &KubeApi) -> anyhow::Result<()> {
 /// Rule: deployment.md 20; D-53
 #[tokio::test]
 async fn a_real_api_server_takes_every_object_of_the_corpus() -> anyhow::Result<()> {
-    let api = KubeApi::start().await?;
+    let api = KubeApi::shared().await?;
     make_namespaces(&api).await?;
     let version = format!("1.{}.0", minor(&api).await?);
     let for_another: Vec<Outcome>;
@@ -102,7 +102,7 @@ async fn dry_run(outcome: &Outcome, api: &KubeApi, seen: &mut BTreeSet<String>) 
 /// Rule: D-73
 #[tokio::test]
 async fn a_real_api_server_takes_every_example() -> anyhow::Result<()> {
-    let api = KubeApi::start().await?;
+    let api = KubeApi::shared().await?;
     make_namespaces(&api).await?;
     let mut files = 0;
     for folder in std::fs::read_dir(chart().join("../../examples"))? {
