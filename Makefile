@@ -3,7 +3,7 @@
 
 XTASK = $(or $(CARGO_TARGET_DIR),target)/debug/xtask
 
-.PHONY: help bench demo test test-all soak torture fuzz mutants vm-test tidy fmt lint build release start-up-functions ci clean-tools
+.PHONY: help bench demo test test-all test-oldest soak torture fuzz mutants vm-test tidy fmt lint build release start-up-functions ci clean-tools
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,7 +17,11 @@ demo: ## One volume's whole life against the simulated EC2, on real block device
 test: ## All tests, csi-sanity included (needs root)
 	scripts/test
 
-test-all: test soak vm-test ## The tests, the model test on new seeds, 500 cycles of the node torture, and the tests in a virtual machine
+test-oldest: ## The chart on the API server of the oldest Kubernetes that is supported; building that takes ten minutes of a core the first time
+	programs=$$(scripts/setup test) && oldest=$$(scripts/setup oldest) && eval "$$programs" && eval "$$oldest" && \
+	  cargo test --workspace --locked --test chart -- real_api_server
+
+test-all: test test-oldest soak vm-test ## The tests, the chart on an old API server, the model test on new seeds, 500 cycles of the node torture, and the tests in a virtual machine
 	$(MAKE) torture CYCLES=500
 
 bench: ## Volume lives under load, against the targets (LIVES=500, BENCH_ARGS='--cases steady')
