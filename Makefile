@@ -3,7 +3,7 @@
 
 XTASK = $(or $(CARGO_TARGET_DIR),target)/debug/xtask
 
-.PHONY: help bench demo test test-all soak torture fuzz mutants vm-test tidy fmt lint build driver image release ci clean-tools
+.PHONY: help bench demo test test-all soak torture fuzz mutants vm-test tidy fmt lint build driver image release start-up-functions ci clean-tools
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ build: ## Build everything
 	@scripts/setup build
 	cargo build --workspace --locked
 
+# Release programs for x86_64 are linked by a script that lays out the driver for little memory.
+driver image release bench start-up-functions: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER := $(CURDIR)/scripts/link-release
+
 # What --version tells comes from the commit, so the same commit gives the same program. Other builds leave it empty: a new commit
 # then changes nothing that would have to be compiled.
 GIT_COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
@@ -101,6 +104,14 @@ image: image-programs ## The container image as an archive, without a container 
 RELEASE ?= $(or $(CARGO_TARGET_DIR),target)/release-files
 release: image-programs ## All that users fetch: archives, images, chart, bills of materials, notes, checksums (ARCHES, RELEASE=DIRECTORY)
 	eval "$$(scripts/setup image)" && $(EBS_IMAGE) release $(RELEASE) --helm "$$EBS_HELM" && deploy/image/check $(RELEASE)
+
+start-up-functions: export KEEP_SYMBOLS := 1
+start-up-functions: ## Find anew which functions the driver runs when it starts and idles, for the layout of release programs (needs valgrind)
+	@scripts/setup build
+	touch crates/ebs-csi-driver/src/main.rs
+	cargo build --release --workspace --locked --bin aws-ebs-csi-driver --bin ebs-sim
+	scripts/start-up-functions $(or $(CARGO_TARGET_DIR),target)/release/aws-ebs-csi-driver $(or $(CARGO_TARGET_DIR),target)/release/ebs-sim
+	touch crates/ebs-csi-driver/src/main.rs
 
 ci: ## What a change must pass: formatting, clippy, tidy, tests
 	.ci/run

@@ -324,6 +324,34 @@ fn prometheus_takes_the_series_of_a_node_over_tls() {
     });
 }
 
+/// promtool has nothing to say against the page of a node that has a volume, and every metric of it is declared.
+///
+/// Rule: runtime.md 11.3
+#[test]
+fn promtool_has_nothing_to_say_against_the_page_of_a_node() {
+    with_mounts(|| async {
+        let world = World::builder(DRIVER).loop_devices().arg("--http-endpoint=127.0.0.1:0").start().await?;
+        let access = Access::Mount("ext4".to_owned());
+        let volume = world.client().create_volume(new_volume("pvc-page", 1, &access)).await?;
+        let mut volume = world.on_node(volume, &access).await?;
+        volume.attach().await?;
+        volume.stage().await?;
+        let page = http_get(&address_of_pages(&world).await?, "/metrics").await?;
+        for metric in ["aws_ebs_csi_nvme_collector_scrapes_total", "aws_ebs_csi_nvme_collector_errors_total"] {
+            ensure!(metrics_of(&page).contains(metric), "{metric}: {page}");
+        }
+        let declared = declared()?;
+        let unknown: Vec<&str> = metrics_of(&page).into_iter().filter(|name| !declared.contains_key(*name)).collect();
+        ensure!(unknown.is_empty(), "not declared: {unknown:?}");
+        let complaints = complaints(world.dir(), &page).await?;
+        ensure!(complaints.is_empty(), "{complaints:#?}");
+        volume.unstage().await?;
+        volume.detach().await?;
+        world.client().delete_volume(volume.id()).await?;
+        world.finish().await
+    });
+}
+
 /// A certificate of its own authority for this machine's loopback address; the certificate, to be trusted.
 fn certify(certificate: &Path, key: &Path) -> anyhow::Result<String> {
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()])?;

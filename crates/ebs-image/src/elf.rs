@@ -57,7 +57,11 @@ pub(crate) fn newest_glibc(contents: &[u8]) -> anyhow::Result<Option<u32>> {
 
 fn newest_of(names: &[u8]) -> Option<u32> {
     let names = names.split(|byte| *byte == 0).filter_map(|name| std::str::from_utf8(name).ok());
-    let minors = names.filter_map(|name| name.strip_prefix("GLIBC_2.")?.split('.').next()?.parse().ok());
+    let minors = names.filter_map(|name| match name {
+        // Packed relocations.
+        "GLIBC_ABI_DT_RELR" => Some(36),
+        name => name.strip_prefix("GLIBC_2.")?.split('.').next()?.parse().ok(),
+    });
     minors.max()
 }
 
@@ -84,6 +88,7 @@ mod tests {
     fn the_newest_glibc_counts() {
         assert_eq!(newest_of(b"\0read\0GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_2.17\0"), Some(34));
         assert_eq!(newest_of(b"\0GLIBC_PRIVATE\0"), None);
+        assert_eq!(newest_of(b"\0GLIBC_2.34\0GLIBC_ABI_DT_RELR\0"), Some(36));
         let own = std::fs::read("/proc/self/exe").unwrap();
         assert!(newest_glibc(&own).unwrap().is_some_and(|minor| minor >= 17));
     }
