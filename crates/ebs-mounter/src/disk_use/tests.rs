@@ -164,7 +164,7 @@ async fn the_disk_behind_a_raw_bind_is_gone_when_it_holds_no_byte() {
 
 /// A search that does not wait for a late device does not.
 ///
-/// Rule: see `a_late_device_is_waited_for_and_a_missing_one_is_missing`
+/// Rule: see `crates/ebs-mounter/tests/on_disk/device.rs::a_late_device_is_waited_for_and_a_missing_one_is_missing`
 #[tokio::test]
 async fn a_search_for_what_is_there_now_does_not_wait() {
     let machine = Machine::new();
