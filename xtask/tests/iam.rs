@@ -165,7 +165,7 @@ async fn use_feature(ec2: &Enforced, feature: &str, volume: &csi::Volume) -> any
         }
         "snapshots" => {
             let snapshot = csi.snapshot_ready("snapshot-plain", &volume.volume_id, BOUND).await?;
-            let restored = restored_volume("pvc-restored", 1, &Access::Block, &snapshot.snapshot_id);
+            let restored = restored_volume("pvc-restored", 2, &Access::Block, &snapshot.snapshot_id);
             csi.create_volume(restored).await?;
             csi.delete_snapshot(&snapshot.snapshot_id).await?;
         }
@@ -178,8 +178,9 @@ async fn use_feature(ec2: &Enforced, feature: &str, volume: &csi::Volume) -> any
         "clones" => {
             let source = Type::Volume(VolumeSource { volume_id: volume.volume_id.clone() });
             let source = Some(csi::VolumeContentSource { r#type: Some(source) });
-            csi.create_volume(csi::CreateVolumeRequest { volume_content_source: source, ..request("pvc-clone") })
-                .await?;
+            // The source may have grown.
+            let clone = new_volume("pvc-clone", 2, &Access::Block);
+            csi.create_volume(csi::CreateVolumeRequest { volume_content_source: source, ..clone }).await?;
         }
         "modification" => {
             ec2.on_node(volume)?.expand_in_ec2(2).await?;
