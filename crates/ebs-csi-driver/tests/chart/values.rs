@@ -204,7 +204,7 @@ fn every_value_of_the_specification_is_one_of_the_chart() -> anyhow::Result<()> 
             missing.push(path);
         }
     }
-    ensure!(seen > 120, "only {seen} values were read from the specification");
+    ensure!(seen > 110, "only {seen} values were read from the specification");
     ensure!(missing.is_empty(), "{missing:?}");
     Ok(())
 }
@@ -221,6 +221,7 @@ fn keys_of_table(behind: &str, prefix: &str) -> Vec<String> {
         for name in cell.split('`').skip(1).step_by(2).filter(|name| !name.starts_with('…')) {
             // `.b` after `a.c` is `a.b`; `a.*` is `a`.
             let name = match name.strip_prefix('.') {
+                Some(_) if before.is_empty() => continue,
                 Some(last) => format!("{}.{last}", before.rsplit_once('.').map_or("", |(map, _)| map)),
                 None => joined(prefix, name.trim_end_matches(".*")),
             };
