@@ -3,7 +3,7 @@
 
 XTASK = $(or $(CARGO_TARGET_DIR),target)/debug/xtask
 
-.PHONY: help bench demo test test-all soak torture fuzz mutants vm-test tidy fmt lint build driver image release start-up-functions ci clean-tools
+.PHONY: help bench demo test test-all test-oldest soak torture fuzz mutants vm-test tidy fmt lint build driver image release start-up-functions ci clean-tools
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,7 +17,11 @@ demo: ## One volume's whole life against the simulated EC2, on real block device
 test: ## All tests, csi-sanity included (needs root)
 	scripts/test
 
-test-all: test soak vm-test ## The tests, the model test on new seeds, 500 cycles of the node torture, and the tests in a virtual machine
+test-oldest: ## The chart on the API server of the oldest Kubernetes that is supported; building that takes ten minutes of a core the first time
+	programs=$$(scripts/setup test) && oldest=$$(scripts/setup oldest) && eval "$$programs" && eval "$$oldest" && \
+	  cargo test --workspace --locked --test chart -- real_api_server
+
+test-all: test test-oldest soak vm-test ## The tests, the chart on an old API server, the model test on new seeds, 500 cycles of the node torture, and the tests in a virtual machine
 	$(MAKE) torture CYCLES=500
 
 bench: ## Volume lives under load, against the targets (LIVES=500, BENCH_ARGS='--cases steady')
@@ -106,11 +110,11 @@ release: image-programs ## All that users fetch: archives, images, chart, bills 
 	eval "$$(scripts/setup image)" && $(EBS_IMAGE) release $(RELEASE) --helm "$$EBS_HELM" && deploy/image/check $(RELEASE)
 
 start-up-functions: export KEEP_SYMBOLS := 1
-start-up-functions: ## Find anew which functions the driver runs when it starts and idles, for the layout of release programs (needs valgrind)
+start-up-functions: ## Find anew which functions the driver runs, for the layout of release programs (needs root, valgrind)
 	@scripts/setup build
 	touch crates/ebs-csi-driver/src/main.rs
-	cargo build --release --workspace --locked --bin aws-ebs-csi-driver --bin ebs-sim
-	scripts/start-up-functions $(or $(CARGO_TARGET_DIR),target)/release/aws-ebs-csi-driver $(or $(CARGO_TARGET_DIR),target)/release/ebs-sim
+	cargo build --release --workspace --locked --bin aws-ebs-csi-driver --bin ebs-sim --bin xtask
+	scripts/start-up-functions $(or $(CARGO_TARGET_DIR),target)/release
 	touch crates/ebs-csi-driver/src/main.rs
 
 ci: ## What a change must pass: formatting, clippy, tidy, tests
