@@ -82,7 +82,7 @@ async fn a_real_api_server_takes_every_object_of_the_corpus() -> anyhow::Result<
     // Most objects are the same in most cases.
     let mut seen = BTreeSet::new();
     let mut results = Vec::new();
-    for outcome in outcomes.iter().filter(|outcome| outcome.case.refused.is_none()) {
+    for outcome in outcomes.iter().filter(|outcome| outcome.case.refused.is_none() && !outcome.case.is_incomplete) {
         results.push((outcome.case.title.clone(), dry_run(outcome, &api, &mut seen).await));
     }
     all_pass(results.into_iter())

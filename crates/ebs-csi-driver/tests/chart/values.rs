@@ -421,8 +421,8 @@ async fn with_and_without_discovery_the_chart_renders_the_same_where_the_values_
     Ok(())
 }
 
-/// Cases that take defaults away, one of each part of the values at a time, and one that sets every value to nothing:
-/// all of them render, the driver takes their arguments, and an API server their objects.
+/// Cases that take defaults away, one of each part of the values at a time, and one that sets every value to nothing: all of them
+/// render, and the driver takes their arguments. An API server takes the objects of the last; without the defaults they may lack what it needs.
 pub(crate) fn generated() -> anyhow::Result<Vec<Case>> {
     let (schema, defaults) = (schema()?, defaults()?);
     let needed = needed();
@@ -441,7 +441,8 @@ pub(crate) fn generated() -> anyhow::Result<Vec<Case>> {
     for round in 0..rounds {
         let nulls: Vec<&String> = parts.values().filter_map(|paths| paths.get(round)).collect();
         let values = document(nulls.iter().map(|path| (path.as_str(), Value::Null)));
-        cases.push(Case { title: format!("null: {nulls:?}"), values: values.to_string(), ..Case::default() });
+        let title = format!("null: {nulls:?}");
+        cases.push(Case { title, values: values.to_string(), is_incomplete: true, ..Case::default() });
     }
     let places = Places::of(&schema);
     let empty = places.leaves.iter().filter(|(path, _)| !needed.contains(path) && !places.is_old(path));
