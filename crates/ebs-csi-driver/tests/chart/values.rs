@@ -166,7 +166,7 @@ fn the_schema_knows_the_values_of_the_values_file_and_no_others() -> anyhow::Res
     let there = places.set_in(&defaults);
     let is_optional = |path: &String| {
         let named = |end: &&str| path.strip_suffix(*end).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
-        WITHOUT_DEFAULT.iter().any(|end| named(&end)) || path.ends_with("leaderElection.retryPeriod")
+        WITHOUT_DEFAULT.iter().any(named) || path.ends_with("leaderElection.retryPeriod")
     };
     let unknown: Vec<&String> =
         there.iter().filter(|path| !places.leaves.contains_key(*path) && !places.closed.contains(*path)).collect();
