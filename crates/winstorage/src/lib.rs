@@ -9,6 +9,8 @@
 #![deny(unsafe_code)]
 
 mod error;
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;
 pub mod host;
 pub mod locate;
 pub mod page83;
@@ -16,6 +18,7 @@ pub mod path;
 pub mod reparse;
 pub mod service;
 pub mod types;
+pub mod wmi;
 
 pub use error::{Empty, StorageError, WayError};
 pub use service::{Policy, Storage};
