@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 #![deny(unsafe_code)]
 
+pub mod directory;
 mod error;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
@@ -15,6 +16,9 @@ pub mod host;
 pub mod locate;
 pub mod page83;
 pub mod path;
+#[cfg(windows)]
+#[expect(unsafe_code, reason = "Win32 has no other form; each block says why it is sound")]
+pub mod real;
 pub mod reparse;
 pub mod service;
 pub mod types;
