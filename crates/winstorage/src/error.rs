@@ -54,6 +54,9 @@ pub enum StorageError {
         /// As the client wrote it.
         volume: String,
     },
+    /// A disk that was to be used up, and that holds something.
+    #[error("disk {0} has partitions: it is in use")]
+    InUse(DiskNumber),
     /// What Windows itself lives on.
     #[error("{operation} refused: {object} {reason}")]
     SystemStorage {
