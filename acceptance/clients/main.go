@@ -98,7 +98,7 @@ func dialer(socket string) grpc.DialOption {
 }
 
 func ways(socket string) []way {
-	own := dialer(socket)
+	own, relative := dialer(socket), "unix:"+filepath.Base(socket)
 	all := []way{
 		{name: "the path and a dialer", target: socket, options: []grpc.DialOption{own}},
 		{name: "unix:///path and a dialer", target: "unix://" + socket, options: []grpc.DialOption{own}},
@@ -127,13 +127,13 @@ func ways(socket string) []way {
 		all = append(all,
 			way{name: "unix:///path", target: "unix://" + socket, dial: dial},
 			way{name: "unix:/path", target: "unix:" + socket, dial: dial},
-			way{name: "unix:relative", target: "unix:csi.sock", dial: dial},
+			way{name: "unix:relative", target: relative, dial: dial},
 		)
 	}
 	if newClient != nil {
 		all = append(all,
 			way{name: "new client, unix:///path", target: "unix://" + socket, dial: newClient},
-			way{name: "new client, unix:relative", target: "unix:csi.sock", dial: newClient},
+			way{name: "new client, unix:relative", target: relative, dial: newClient},
 			way{name: "new client, passthrough:///path and a dialer", target: "passthrough:///" + socket, dial: newClient, options: []grpc.DialOption{own}},
 			way{name: "new client, an address and a dialer", target: "127.0.0.1:1", dial: newClient, options: []grpc.DialOption{own}},
 		)
