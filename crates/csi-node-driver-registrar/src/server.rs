@@ -242,3 +242,6 @@ async fn converse(stream: Stream, routes: Routes, stop: CancellationToken) {
         tracing::debug!(error = &error as &dyn std::error::Error, "a connection ended early");
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -40,7 +40,7 @@ async fn address(registrar: &Process) -> anyhow::Result<String> {
 /// `/healthz` is 404 while the registration socket is not there, 500 when something else is in its place, does not answer or answers for
 /// another driver, and 200 `ok` when it answers for this one.
 ///
-/// Rule: windows.md R-6; sidecars.md G-5
+/// Rule: windows.md R-6, O-28; sidecars.md G-5
 #[tokio::test]
 async fn healthz_says_whether_the_registration_socket_answers_for_this_driver() -> anyhow::Result<()> {
     let sandbox = Sandbox::new()?;
