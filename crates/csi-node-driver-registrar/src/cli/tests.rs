@@ -60,7 +60,7 @@ fn the_flags_are_those_of_the_official_registrar_with_their_defaults() {
     let ours: BTreeSet<(&str, &str)> = flags().iter().map(|flag| (flag.name, flag.default)).collect();
     assert_eq!(ours.into_iter().collect::<Vec<_>>(), official);
     let settings = settings("");
-    assert_eq!(settings.driver.to_string(), "/run/csi/socket");
+    assert_eq!(settings.driver, Address::Local(Platform::HERE.path("/run/csi/socket")));
     assert_eq!(settings.endpoint, "/var/lib/kubelet/plugins/d/csi.sock");
     assert_eq!(settings.registration, Place::Directory("/registration".to_owned()));
     assert_eq!((settings.timeout, settings.http, settings.diagnostics), (Duration::from_secs(1), None, false));
