@@ -17,9 +17,18 @@ struct Rule {
     never: &'static [&'static str],
 }
 
-const RULES: [Rule; 22] = [
+const RULES: [Rule; 25] = [
     Rule { name: "ebs-types", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
     Rule { name: "go-template", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
+    Rule { name: "go-flags", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
+    Rule { name: "klog", ours: &["go-flags"], tests: &[], never: &["tokio", "aws-*", "tonic"] },
+    Rule {
+        name: "csi-node-driver-registrar",
+        ours: &["csi-proto", "go-flags", "grpc-authority", "klog"],
+        tests: &["ebs-testkit"],
+        // Small, and for Windows without a C compiler.
+        never: &["aws-*", "kube", "clap", "rustls"],
+    },
     Rule { name: "grpc-authority", ours: &[], tests: &[], never: &["aws-*", "tonic"] },
     Rule { name: "csi-proto", ours: &[], tests: &[], never: &["tokio", "aws-*"] },
     Rule { name: "ebs-ec2", ours: &["ebs-types"], tests: &[], never: &["aws-*", "tonic"] },
@@ -54,7 +63,7 @@ const RULES: [Rule; 22] = [
         tests: &["ebs-ec2", "ebs-sim", "ebs-testkit"],
         never: &["aws-*", "kube", "axum"],
     },
-    Rule { name: "ebs-telemetry", ours: &["ebs-types"], tests: &[], never: &["aws-*", "tonic", "kube"] },
+    Rule { name: "ebs-telemetry", ours: &["ebs-types", "klog"], tests: &[], never: &["aws-*", "tonic", "kube"] },
     Rule {
         name: "ebs-testkit",
         ours: &["csi-proto", "ebs-ec2", "ebs-sim", "ebs-types"],
@@ -92,6 +101,7 @@ const RULES: [Rule; 22] = [
             "ebs-mounter",
             "ebs-telemetry",
             "ebs-types",
+            "go-flags",
         ],
         tests: &["ebs-image", "ebs-model", "ebs-sim", "ebs-testkit"],
         never: &["aws-*"],

@@ -21,8 +21,15 @@ pub(super) const SUBJECTS: [Subject; 17] = [
     subject(
         "process.md",
         "The process",
-        &["crates/ebs-csi-driver/src/", "crates/ebs-telemetry/", "crates/grpc-authority/"],
+        &[
+            "crates/ebs-csi-driver/src/",
+            "crates/ebs-telemetry/",
+            "crates/go-flags/",
+            "crates/grpc-authority/",
+            "crates/klog/",
+        ],
     ),
+    subject("registrar.md", "The registrar", &["crates/csi-node-driver-registrar/"]),
     subject("controller.md", "The controller service", &["crates/ebs-driver/"]),
     subject(
         "node.md",

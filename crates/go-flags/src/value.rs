@@ -1,9 +1,9 @@
-//! Values as Go programs read them.
+//! Values as Go programs read them. An error says what the value must be, as the end of a sentence.
 
 use std::time::Duration;
 
 /// `1 t T true TRUE True` and their opposites.
-pub(super) fn boolean(text: &str) -> Result<bool, String> {
+pub fn boolean(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
@@ -12,7 +12,7 @@ pub(super) fn boolean(text: &str) -> Result<bool, String> {
 }
 
 /// A Go duration: numbers with units, `2s`, `1m30s`, `1.5h`, `0`. Not negative.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
@@ -48,7 +48,7 @@ fn unit_seconds(unit: &str) -> Option<f64> {
 }
 
 /// An integer as Go reads flags: with a sign, a prefix `0x`, `0o`, `0b` or `0`, and underscores between digits.
-pub(super) fn integer(text: &str) -> Result<i64, String> {
+pub fn integer(text: &str) -> Result<i64, String> {
     let bad = || "it must be a whole number".to_owned();
     let (negative, digits) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
@@ -77,7 +77,7 @@ pub(super) fn integer(text: &str) -> Result<i64, String> {
 }
 
 /// A size as Kubernetes writes quantities, `64Ki`, `1.5M`; of 0 in any spelling there is `0` left.
-pub(super) fn size(text: &str) -> Result<String, String> {
+pub fn size(text: &str) -> Result<String, String> {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let suffix = &text[number.len()..];
     let known = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
@@ -91,7 +91,7 @@ pub(super) fn size(text: &str) -> Result<String, String> {
 }
 
 /// A duration above zero.
-pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
+pub fn positive_duration(text: &str) -> Result<Duration, String> {
     duration(text)
         .and_then(|value| if value.is_zero() { Err("it must be longer than 0".to_owned()) } else { Ok(value) })
 }

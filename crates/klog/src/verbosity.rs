@@ -18,7 +18,7 @@ use tracing::level_filters::LevelFilter;
 use tracing::{Level, Metadata};
 
 /// The verbosity of an event or span. Errors and warnings are 0 whatever their name.
-pub(super) fn of(metadata: &Metadata<'_>) -> u32 {
+pub(crate) fn of(metadata: &Metadata<'_>) -> u32 {
     let least = match *metadata.level() {
         Level::ERROR | Level::WARN => return 0,
         Level::INFO => 0,
@@ -30,7 +30,7 @@ pub(super) fn of(metadata: &Metadata<'_>) -> u32 {
 }
 
 /// The most detailed level that has lines of this verbosity.
-pub(super) fn most(verbosity: u32) -> LevelFilter {
+pub(crate) fn most(verbosity: u32) -> LevelFilter {
     match verbosity {
         0..=3 => LevelFilter::INFO,
         4..=6 => LevelFilter::DEBUG,

@@ -13,18 +13,34 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
+use super::LogFormat;
 use super::line::{Fields, Line, Value};
-use super::{LogFormat, wanted};
+
+/// Of whose events the message and these fields alone are written.
+#[derive(Debug, Clone, Copy)]
+pub struct Careless {
+    /// By the target of an event or span.
+    pub is: fn(&str) -> bool,
+    pub fields: &'static [&'static str],
+}
+
+impl Careless {
+    /// Everything is written as it is.
+    pub const NOBODY: Self = Self { is: |_| false, fields: &[] };
+}
 
 /// Writes one line for each event, with the fields of the spans around it, outermost first.
-pub(super) struct Lines<W> {
+#[derive(Debug)]
+pub struct Lines<W> {
     format: LogFormat,
     writer: W,
+    careless: Careless,
 }
 
 impl<W> Lines<W> {
-    pub(super) fn new(format: LogFormat, writer: W) -> Self {
-        Self { format, writer }
+    /// Lines to `writer`, each in one write.
+    pub fn new(format: LogFormat, writer: W, careless: Careless) -> Self {
+        Self { format, writer, careless }
     }
 }
 
@@ -34,7 +50,7 @@ where
     W: for<'a> MakeWriter<'a> + 'static,
 {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        if let Some(span) = context.span(id).filter(|span| !wanted::is_careless(span.metadata().target())) {
+        if let Some(span) = context.span(id).filter(|span| !(self.careless.is)(span.metadata().target())) {
             let mut fields = Fields::default();
             attributes.record(&mut fields);
             span.extensions_mut().insert(fields);
@@ -58,8 +74,8 @@ where
         }
         let mut own = Fields::default();
         event.record(&mut own);
-        if wanted::is_careless(event.metadata().target()) {
-            own.keep(&["message", "provider"]);
+        if (self.careless.is)(event.metadata().target()) {
+            own.keep(self.careless.fields);
         }
         fields.extend(&own);
         let line = Line { at: SystemTime::now(), metadata: event.metadata(), fields };

@@ -71,9 +71,9 @@ impl Fields {
         }
     }
 
-    /// Only those.
+    /// Only the message and those.
     pub(super) fn keep(&mut self, names: &[&str]) {
-        self.0.retain(|(name, _)| names.contains(name));
+        self.0.retain(|(name, _)| *name == "message" || names.contains(name));
     }
 
     fn message(&self) -> &str {
@@ -237,7 +237,7 @@ mod tests {
         static CALLSITE: tracing::callsite::DefaultCallsite = tracing::callsite::DefaultCallsite::new(&METADATA);
         static METADATA: Metadata<'static> = tracing::metadata! {
             name: "test",
-            target: "ebs_telemetry",
+            target: "klog",
             level: Level::INFO,
             fields: &["message"],
             callsite: &CALLSITE,

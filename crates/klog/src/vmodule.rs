@@ -36,7 +36,7 @@ impl std::str::FromStr for ModuleLevels {
 
 impl ModuleLevels {
     /// The verbosity of a source file; `None` when no pattern fits.
-    pub(super) fn of(&self, file: &str) -> Option<u32> {
+    pub(crate) fn of(&self, file: &str) -> Option<u32> {
         if self.0.is_empty() {
             return None;
         }
@@ -45,7 +45,7 @@ impl ModuleLevels {
     }
 
     /// The highest verbosity of any file.
-    pub(super) fn most(&self) -> u32 {
+    pub(crate) fn most(&self) -> u32 {
         self.0.iter().map(|(_, level)| *level).max().unwrap_or(0)
     }
 }
