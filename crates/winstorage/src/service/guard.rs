@@ -1,0 +1,92 @@
+//! Windows' own storage is out of reach: its disks are not partitioned or taken offline, its volumes neither formatted, resized nor
+//! unmounted, whatever a client asks.
+
+use crate::host::{Disk, Partition, VolumeRow};
+use crate::types::{DiskNumber, VolumeGuid};
+use crate::{Storage, StorageError};
+
+/// A volume that may be changed.
+pub(super) struct Ours {
+    pub(super) row: VolumeRow,
+    /// At least one.
+    pub(super) partitions: Vec<Partition>,
+}
+
+impl Ours {
+    /// The disk of its first partition.
+    pub(super) fn disk(&self) -> DiskNumber {
+        self.partitions[0].disk
+    }
+}
+
+/// Whether a drive letter makes a volume somebody else's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Letters {
+    Refused,
+    Allowed,
+}
+
+impl Storage {
+    /// The disk, if it is there and `operation` may change it.
+    pub(super) fn changeable_disk(&self, operation: &'static str, number: DiskNumber) -> Result<Disk, StorageError> {
+        let disk = self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?;
+        match self.system_reason(number, disk)? {
+            Some(reason) => Err(refused(operation, format!("disk {number}"), reason)),
+            None => Ok(disk),
+        }
+    }
+
+    /// The volume, if it is there, its disk is known, and `operation` may change it.
+    pub(super) fn changeable_volume(
+        &self,
+        operation: &'static str,
+        volume: &VolumeGuid,
+        letters: Letters,
+    ) -> Result<Ours, StorageError> {
+        let row = self.host.volume(volume)?.ok_or_else(|| StorageError::VolumeNotFound(volume.clone()))?;
+        let refuse = |reason| Err(refused(operation, format!("volume {volume}"), reason));
+        if letters == Letters::Refused && row.drive_letter.is_some() {
+            return refuse("has a drive letter");
+        }
+        let partitions = self.host.partitions_of_volume(volume)?;
+        if partitions.is_empty() {
+            return Err(StorageError::NoDisk(volume.clone()));
+        }
+        if partitions.iter().any(|partition| partition.is_boot || partition.is_system) {
+            return refuse("is one that Windows starts from");
+        }
+        let mut looked_at = Vec::new();
+        for partition in &partitions {
+            if looked_at.contains(&partition.disk) {
+                continue;
+            }
+            looked_at.push(partition.disk);
+            let disk = self.host.disk(partition.disk)?.ok_or(StorageError::DiskNotFound(partition.disk))?;
+            if let Some(reason) = self.system_reason(partition.disk, disk)? {
+                return refuse(reason);
+            }
+        }
+        Ok(Ours { row, partitions })
+    }
+
+    /// Refuses to take a disk offline that holds a volume with a drive letter.
+    pub(super) fn no_drive_letters(&self, operation: &'static str, disk: DiskNumber) -> Result<(), StorageError> {
+        let partitions = self.host.partitions(disk, None)?;
+        if partitions.iter().any(|partition| partition.drive_letter.is_some()) {
+            return Err(refused(operation, format!("disk {disk}"), "holds a volume with a drive letter"));
+        }
+        Ok(())
+    }
+
+    fn system_reason(&self, number: DiskNumber, disk: Disk) -> Result<Option<&'static str>, StorageError> {
+        if disk.is_boot || disk.is_system {
+            return Ok(Some("is a disk that Windows starts from"));
+        }
+        let holds_windows = self.host.system_disk()? == Some(number);
+        Ok(holds_windows.then_some("is on the disk that holds %SystemRoot%"))
+    }
+}
+
+fn refused(operation: &'static str, object: String, reason: &'static str) -> StorageError {
+    StorageError::SystemStorage { operation, object, reason }
+}

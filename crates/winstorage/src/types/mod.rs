@@ -1,0 +1,13 @@
+//! The words of Windows storage as types. Whatever a client wrote is parsed into one of these before the host hears of it.
+
+mod names;
+mod numbers;
+mod secret;
+mod volume_guid;
+mod win_path;
+
+pub use names::{Iqn, NameError, PortalAddress, ServiceName};
+pub use numbers::{DiskNumber, PartitionNumber};
+pub use secret::Secret;
+pub use volume_guid::VolumeGuid;
+pub use win_path::{Component, WinPath};
