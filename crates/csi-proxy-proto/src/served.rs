@@ -30,6 +30,7 @@ pub struct UnknownGroup {
 }
 
 const ALPHA1: Version = Version::alpha(1, 1);
+const ALPHA2: Version = Version::alpha(1, 2);
 const BETA1: Version = Version::beta(1, 1);
 const BETA2: Version = Version::beta(1, 2);
 const BETA3: Version = Version::beta(1, 3);
@@ -74,7 +75,7 @@ impl Group {
             Self::Volume => &[ALPHA1, BETA1, BETA2, BETA3, V1, SECOND_ALPHA1],
             Self::Filesystem => &[ALPHA1, BETA1, BETA2, V1, SECOND_ALPHA1],
             Self::Smb => &[ALPHA1, BETA1, BETA2, V1],
-            Self::Iscsi => &[ALPHA1, Version::alpha(1, 2)],
+            Self::Iscsi => &[ALPHA1, ALPHA2],
             Self::System => &[ALPHA1],
         }
     }
