@@ -90,9 +90,6 @@ where
 
 /// Rows of a group for some of its versions. `m` is the module of the version's messages.
 macro_rules! rows {
-    ($table:ident, $group:ident: $($version:ident)+ $rows:tt) => { $(
-        rows!(@version $table, $group, $version, $rows);
-    )+ };
     (@version $table:ident, $group:ident, $version:ident, { $(
         $name:ident $kind:ident: $request:ident, $take:expr, $run:expr, $give:expr;
     )+ }) => { $(
@@ -108,6 +105,9 @@ macro_rules! rows {
     )+ };
     (@writes writes) => { true };
     (@writes reads) => { false };
+    ($table:ident, $group:ident: $($version:ident)+ => $rows:tt) => { $(
+        rows!(@version $table, $group, $version, $rows);
+    )+ };
 }
 use rows;
 

@@ -31,7 +31,12 @@ pub(crate) struct Asked {
     pub(crate) method: String,
     /// The request's fields, secrets hidden; nothing where it could not be read.
     pub(crate) request: Value,
+    #[serde(serialize_with = "peer")]
     pub(crate) client: Arc<Peer>,
+}
+
+fn peer<S: serde::Serializer>(client: &Peer, serializer: S) -> Result<S::Ok, S::Error> {
+    client.serialize(serializer)
 }
 
 /// What came of a call.

@@ -18,7 +18,7 @@ pub const PREFACE_LIMIT: Duration = Duration::from_secs(120);
 
 /// A connection that ends, as if the client had closed it, when no preface has come in time, or none until the proxy stops.
 #[derive(Debug)]
-pub struct PrefaceLimit<S> {
+pub(crate) struct PrefaceLimit<S> {
     inner: S,
     waiting: Option<Waiting>,
 }
@@ -32,7 +32,7 @@ struct Waiting {
 
 impl<S> PrefaceLimit<S> {
     /// Counts from now on; must be called within a runtime.
-    pub fn new(inner: S, stop: CancellationToken) -> Self {
+    pub(crate) fn new(inner: S, stop: CancellationToken) -> Self {
         let waiting = Waiting {
             missing: PREFACE,
             limit: Box::pin(sleep(PREFACE_LIMIT)),

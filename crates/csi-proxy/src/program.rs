@@ -78,10 +78,10 @@ fn run_here<M: MakeHost>(settings: Settings) -> Result<(), String> {
     started.run(stop.clone(), || (), Some(crate::windows::end_of_console(stop)))
 }
 
-/// Pipes with a name for the whole machine are Windows' alone.
+/// Pipes with a name for the whole machine are Windows' alone: elsewhere there is nothing to serve.
 #[cfg(not(windows))]
-fn run_here<M: MakeHost>(_: Settings) -> Result<(), String> {
-    Err("it serves Windows' named pipes and does nothing elsewhere".to_owned())
+fn run_here<M: MakeHost>(settings: Settings) -> Result<(), String> {
+    Started::new::<M>(settings)?.run(CancellationToken::new(), || (), None::<std::future::Ready<()>>)
 }
 
 /// A program that has read its settings and has its log and its machine.

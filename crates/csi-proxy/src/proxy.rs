@@ -242,11 +242,12 @@ where
     let connections = {
         let stop = stop.clone();
         // An error of the listener ends the service; tonic alone would go on.
-        incoming.map_while(move |accepted| match accepted {
-            Ok((stream, peer)) => Some(Ok::<_, io::Error>(Connection::new(stream, peer, stop.clone()))),
+        incoming.map(move |accepted| match accepted {
+            Ok((stream, peer)) => Ok(Connection::new(stream, peer, stop.clone())),
             Err(error) => {
+                let kind = error.kind();
                 let _ = failed.take().map(|failed| failed.send(error));
-                None
+                Err(io::Error::from(kind))
             }
         })
     };

@@ -8,14 +8,21 @@
 #![warn(missing_docs)]
 #![deny(unsafe_code)]
 
+pub mod directory;
 mod error;
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;
 pub mod host;
 pub mod locate;
 pub mod page83;
 pub mod path;
+#[cfg(windows)]
+#[expect(unsafe_code, reason = "Win32 has no other form; each block says why it is sound")]
+pub mod real;
 pub mod reparse;
 pub mod service;
 pub mod types;
+pub mod wmi;
 
 pub use error::{Empty, StorageError, WayError};
 pub use service::{Policy, Storage};

@@ -34,7 +34,9 @@ pub fn location(text: &str) -> Option<DiskLocation> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SearchError {
     /// No disk names the volume.
-    #[error("Failed to find device path {device}. disk number for device path {device:?} volume id {volume:?} not found")]
+    #[error(
+        "Failed to find device path {device}. disk number for device path {device:?} volume id {volume:?} not found"
+    )]
     NotFound {
         /// As EC2 calls it.
         device: String,
@@ -100,7 +102,9 @@ impl DiskSearch {
             let place = locations.get(disk);
             // A disk that names an EBS volume itself is that volume's and nobody else's.
             !names_a_volume(&id.serial_number)
-                && place.zip(target).is_some_and(|(place, target)| place.target == target.to_string() && is_first(place))
+                && place
+                    .zip(target)
+                    .is_some_and(|(place, target)| place.target == target.to_string() && is_first(place))
         };
         let proofs: [&dyn Fn(&DiskNumber, &DiskIds) -> bool; 3] =
             [&|_, id| by_serial(id), &|_, id| by_page83(id), &by_place];
@@ -150,7 +154,10 @@ fn page83_text(page83: &str) -> String {
 /// On Xen the SCSI target of a disk is the letter of its device name: `/dev/sda1` 0, `xvdb` 1, … `xvdz` 25.
 fn xen_target(device: &str) -> Option<u32> {
     let name = device.strip_prefix("/dev/").unwrap_or(device);
-    let letters = name.strip_prefix("xvd").or_else(|| name.strip_prefix("sd"))?.trim_end_matches(|char: char| char.is_ascii_digit());
+    let letters = name
+        .strip_prefix("xvd")
+        .or_else(|| name.strip_prefix("sd"))?
+        .trim_end_matches(|char: char| char.is_ascii_digit());
     let mut bytes = letters.bytes().map(|byte| byte.is_ascii_lowercase().then(|| u32::from(byte - b'a')));
     match (bytes.next(), bytes.next(), bytes.next()) {
         (Some(Some(one)), None, _) => Some(one),

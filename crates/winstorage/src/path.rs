@@ -171,9 +171,7 @@ fn absolute(text: &str) -> Result<WinPath, PathError> {
 /// What the reference lets pass: names that Windows changes or takes for a device.
 fn plain(path: &str, component: &Component) -> Result<(), PathError> {
     let name = component.as_str();
-    let refuse = |reason| {
-        Err(PathError::Component { path: path.to_owned(), component: name.to_owned(), reason })
-    };
+    let refuse = |reason| Err(PathError::Component { path: path.to_owned(), component: name.to_owned(), reason });
     if name.contains(|char| char < ' ' || char == '<' || char == '>') {
         refuse("has a character that no file name has")
     } else if name.ends_with(['.', ' ']) {

@@ -17,7 +17,7 @@ struct Rule {
     never: &'static [&'static str],
 }
 
-const RULES: [Rule; 21] = [
+const RULES: [Rule; 22] = [
     Rule { name: "ebs-types", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
     Rule { name: "go-template", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
     Rule { name: "grpc-authority", ours: &[], tests: &[], never: &["aws-*", "tonic"] },
@@ -31,6 +31,7 @@ const RULES: [Rule; 21] = [
         // Signatures are checked with AWS's own code; nothing of it can call anybody.
         never: &["aws-config", "aws-runtime", "aws-sdk-*", "aws-smithy-*", "tonic", "kube"],
     },
+    Rule { name: "winstorage", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic", "kube"] },
     Rule { name: "ebs-image", ours: &[], tests: &[], never: &["aws-*", "tonic", "kube"] },
     Rule { name: "ebs-calls", ours: &["ebs-ec2", "ebs-types"], tests: &[], never: &["aws-*", "tonic", "kube"] },
     Rule {
@@ -112,6 +113,9 @@ const SINGLE: [&str; 2] = ["hyper", "rustls"];
 /// The only crate that may name the EC2 SDK.
 const SDK: (&str, &str) = ("aws-sdk-ec2", "ebs-aws");
 
+/// Crates with lints of their own: where Linux or Windows has calls without a safe form.
+const UNSAFE: [&str; 2] = ["ebs-mounter", "winstorage"];
+
 /// The driver binary, and what must not be linked into it.
 const DRIVER: (&str, [&str; 6]) =
     ("ebs-csi-driver", ["ebs-image", "ebs-model", "ebs-sim", "ebs-testkit", "ebs-torture", "loopdev-3"]);
@@ -165,7 +169,7 @@ fn names_the_sdk(member: &Member) -> Vec<Finding> {
 }
 
 fn keeps_own_lints(member: &Member) -> Option<Finding> {
-    (!member.shares_lints && member.name != "ebs-mounter").then(|| {
+    (!member.shares_lints && !UNSAFE.contains(&member.name.as_str())).then(|| {
         let problem = format!("{} does not take the workspace's lints", member.name);
         Finding::new(&member.manifest, 1, problem, "add [lints] with workspace = true")
     })
@@ -283,9 +287,10 @@ mod tests {
     }
 
     #[test]
-    fn own_lints_are_for_the_mounter_alone() {
+    fn own_lints_are_for_the_crates_next_to_the_system_alone() {
         let without = |name: &str| Member { shares_lints: false, ..member(name, &[]) };
         assert!(keeps_own_lints(&without("ebs-cloud")).is_some());
         assert!(keeps_own_lints(&without("ebs-mounter")).is_none());
+        assert!(keeps_own_lints(&without("winstorage")).is_none());
     }
 }

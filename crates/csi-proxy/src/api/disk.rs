@@ -22,25 +22,25 @@ pub(super) fn table() -> Table {
 
 /// Versions in which numbers of disks are texts.
 fn with_texts(table: &mut Table) {
-    rows!(table, disk: v1alpha1 v1beta1 v1beta2 {
+    rows!(table, disk: v1alpha1 v1beta1 v1beta2 => {
         ListDiskLocations reads: ListDiskLocationsRequest, |_| Ok(()), list_locations,
             |found| m::ListDiskLocationsResponse { disk_locations: by_text(found, |at| m::DiskLocation {
                 adapter: at.adapter, bus: at.bus, target: at.target, lunid: at.lun,
             }) };
         Rescan writes: RescanRequest, |_| Ok(()), rescan, |()| m::RescanResponse {};
     });
-    rows!(table, disk: v1alpha1 {
+    rows!(table, disk: v1alpha1 => {
         PartitionDisk writes: PartitionDiskRequest, |request| partitioned("v1alpha1", &request.disk_id), partition,
             |()| m::PartitionDiskResponse {};
         GetDiskNumberByName reads: GetDiskNumberByNameRequest, |request| Ok(request.disk_name),
             |around, name| Ok(around.storage.disk_number_by_name(&name)?),
             |number| m::GetDiskNumberByNameResponse { disk_number: number.to_string() };
     });
-    rows!(table, disk: v1beta1 {
+    rows!(table, disk: v1beta1 => {
         PartitionDisk writes: PartitionDiskRequest, |request| partitioned("v1beta1", &request.disk_id), partition,
             |()| m::PartitionDiskResponse {};
     });
-    rows!(table, disk: v1beta1 v1beta2 {
+    rows!(table, disk: v1beta1 v1beta2 => {
         ListDiskIDs reads: ListDiskIDsRequest, |_| Ok(()), list_ids,
             |found| m::ListDiskIDsResponse { disk_i_ds: by_text(found, |ids| m::DiskIDs {
                 identifiers: HashMap::from([
@@ -52,7 +52,7 @@ fn with_texts(table: &mut Table) {
             |around, disk| { at_least(around, "v1beta1", "DiskStats")?; size(around, disk) },
             |size| m::DiskStatsResponse { disk_size: size };
     });
-    rows!(table, disk: v1beta2 {
+    rows!(table, disk: v1beta2 => {
         PartitionDisk writes: PartitionDiskRequest, |request| partitioned("v1beta2", &request.disk_id), partition,
             |()| m::PartitionDiskResponse {};
         SetAttachState writes: SetAttachStateRequest,
@@ -67,7 +67,7 @@ fn with_texts(table: &mut Table) {
 
 /// Versions in which numbers of disks are numbers.
 fn with_numbers(table: &mut Table) {
-    rows!(table, disk: v1beta3 v1 {
+    rows!(table, disk: v1beta3 v1 => {
         ListDiskLocations reads: ListDiskLocationsRequest, |_| Ok(()), list_locations,
             |found| m::ListDiskLocationsResponse { disk_locations: by_number(found, |at| m::DiskLocation {
                 adapter: at.adapter, bus: at.bus, target: at.target, lunid: at.lun,

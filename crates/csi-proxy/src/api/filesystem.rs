@@ -11,7 +11,7 @@ pub(super) fn table() -> Table {
 }
 
 fn with_errors(table: &mut Table) {
-    rows!(table, filesystem: v1alpha1 v1beta1 {
+    rows!(table, filesystem: v1alpha1 v1beta1 => {
         PathExists reads: PathExistsRequest, |request| Ok(request.path), exists,
             |exists| m::PathExistsResponse { error: String::new(), exists };
         Mkdir writes: MkdirRequest, |request| Ok(request.path), mkdir, |()| m::MkdirResponse { error: String::new() };
@@ -25,7 +25,7 @@ fn with_errors(table: &mut Table) {
 }
 
 fn without(table: &mut Table) {
-    rows!(table, filesystem: v1beta2 v1 v2alpha1 {
+    rows!(table, filesystem: v1beta2 v1 v2alpha1 => {
         PathExists reads: PathExistsRequest, |request| Ok(request.path), exists,
             |exists| m::PathExistsResponse { exists };
         Mkdir writes: MkdirRequest, |request| Ok(request.path), mkdir, |()| m::MkdirResponse {};
@@ -35,7 +35,7 @@ fn without(table: &mut Table) {
         IsSymlink reads: IsSymlinkRequest, |request| Ok(request.path), is_link,
             |is_symlink| m::IsSymlinkResponse { is_symlink };
     });
-    rows!(table, filesystem: v2alpha1 {
+    rows!(table, filesystem: v2alpha1 => {
         RmdirContents writes: RmdirContentsRequest, |request| Ok(request.path),
             |around, path| Ok(around.storage.rmdir_contents(&path)?), |()| m::RmdirContentsResponse {};
     });

@@ -21,7 +21,7 @@ macro_rules! portal {
 
 pub(super) fn table() -> Table {
     let mut table = Table::new();
-    rows!(table, iscsi: v1alpha1 v1alpha2 {
+    rows!(table, iscsi: v1alpha1 v1alpha2 => {
         AddTargetPortal writes: AddTargetPortalRequest, |request| portal!(request),
             |around, portal: Portal| Ok(around.storage.add_target_portal(&portal.0, portal.1)?),
             |()| m::AddTargetPortalResponse {};
@@ -51,7 +51,7 @@ pub(super) fn table() -> Table {
             |around, (portal, iqn): (Portal, String)| Ok(around.storage.target_disks(&portal.0, portal.1, &iqn)?),
             |disk_i_ds| m::GetTargetDisksResponse { disk_i_ds };
     });
-    rows!(table, iscsi: v1alpha2 {
+    rows!(table, iscsi: v1alpha2 => {
         SetMutualChapSecret writes: SetMutualChapSecretRequest,
             |request| Ok(Secret::new(request.mutual_chap_secret)), set_secret,
             |()| m::SetMutualChapSecretResponse {};

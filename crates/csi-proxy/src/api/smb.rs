@@ -19,13 +19,13 @@ macro_rules! mapping {
 
 pub(super) fn table() -> Table {
     let mut table = Table::new();
-    rows!(table, smb: v1alpha1 v1beta1 {
+    rows!(table, smb: v1alpha1 v1beta1 => {
         NewSmbGlobalMapping writes: NewSmbGlobalMappingRequest, |request| Ok(mapping!(request)), create,
             |()| m::NewSmbGlobalMappingResponse { error: String::new() };
         RemoveSmbGlobalMapping writes: RemoveSmbGlobalMappingRequest, |request| Ok(request.remote_path), remove,
             |()| m::RemoveSmbGlobalMappingResponse { error: String::new() };
     });
-    rows!(table, smb: v1beta2 v1 {
+    rows!(table, smb: v1beta2 v1 => {
         NewSmbGlobalMapping writes: NewSmbGlobalMappingRequest, |request| Ok(mapping!(request)), create,
             |()| m::NewSmbGlobalMappingResponse {};
         RemoveSmbGlobalMapping writes: RemoveSmbGlobalMappingRequest, |request| Ok(request.remote_path), remove,

@@ -6,7 +6,7 @@ use super::{Table, rows};
 
 pub(super) fn table() -> Table {
     let mut table = Table::new();
-    rows!(table, system: v1alpha1 {
+    rows!(table, system: v1alpha1 => {
         GetBIOSSerialNumber reads: GetBiosSerialNumberRequest, |_| Ok(()),
             |around, ()| Ok(around.storage.bios_serial_number()?),
             |serial_number| m::GetBiosSerialNumberResponse { serial_number };

@@ -16,21 +16,21 @@ pub(super) fn table() -> Table {
 }
 
 fn in_all_versions(table: &mut Table) {
-    rows!(table, volume: v1alpha1 v1beta1 v1beta2 v1beta3 v1 v2alpha1 {
+    rows!(table, volume: v1alpha1 v1beta1 v1beta2 v1beta3 v1 v2alpha1 => {
         IsVolumeFormatted reads: IsVolumeFormattedRequest, |request| Ok(request.volume_id),
             |around, volume| Ok(around.storage.is_volume_formatted(&volume)?),
             |formatted| m::IsVolumeFormattedResponse { formatted };
         FormatVolume writes: FormatVolumeRequest, |request| Ok(request.volume_id),
             |around, volume| Ok(around.storage.format_volume(&volume)?), |()| m::FormatVolumeResponse {};
     });
-    rows!(table, volume: v1beta2 v1beta3 v1 v2alpha1 {
+    rows!(table, volume: v1beta2 v1beta3 v1 v2alpha1 => {
         WriteVolumeCache writes: WriteVolumeCacheRequest, |request| Ok(request.volume_id),
             |around, volume| Ok(around.storage.write_volume_cache(&volume)?), |()| m::WriteVolumeCacheResponse {};
     });
 }
 
 fn with_old_names(table: &mut Table) {
-    rows!(table, volume: v1alpha1 v1beta1 v1beta2 {
+    rows!(table, volume: v1alpha1 v1beta1 v1beta2 => {
         ListVolumesOnDisk reads: ListVolumesOnDiskRequest, |request| Ok((parsed(&request.disk_id)?, None)), list,
             |volume_ids| m::ListVolumesOnDiskResponse { volume_ids };
         MountVolume writes: MountVolumeRequest, |request| Ok((request.volume_id, request.path)), mount,
@@ -41,7 +41,7 @@ fn with_old_names(table: &mut Table) {
         ResizeVolume writes: ResizeVolumeRequest, |request| Ok((request.volume_id, request.size)), resize,
             |()| m::ResizeVolumeResponse {};
     });
-    rows!(table, volume: v1beta1 v1beta2 {
+    rows!(table, volume: v1beta1 v1beta2 => {
         VolumeStats reads: VolumeStatsRequest, |request| Ok(request.volume_id),
             |around, volume| {
                 at_least(around, "v1beta1", "VolumeStats")?;
@@ -64,7 +64,7 @@ fn with_old_names(table: &mut Table) {
 }
 
 fn with_new_names(table: &mut Table) {
-    rows!(table, volume: v1beta3 v1 v2alpha1 {
+    rows!(table, volume: v1beta3 v1 v2alpha1 => {
         ListVolumesOnDisk reads: ListVolumesOnDiskRequest,
             |request| Ok((DiskNumber(request.disk_number), PartitionNumber::new(request.partition_number))), list,
             |volume_ids| m::ListVolumesOnDiskResponse { volume_ids };
@@ -81,7 +81,7 @@ fn with_new_names(table: &mut Table) {
         GetVolumeIDFromTargetPath reads: GetVolumeIdFromTargetPathRequest, |request| Ok(request.target_path), of_path,
             |volume_id| m::GetVolumeIdFromTargetPathResponse { volume_id };
     });
-    rows!(table, volume: v2alpha1 {
+    rows!(table, volume: v2alpha1 => {
         GetClosestVolumeIDFromTargetPath reads: GetClosestVolumeIdFromTargetPathRequest,
             |request| Ok(request.target_path),
             |around, path| Ok(around.storage.closest_volume_of_path(&path)?.to_string()),

@@ -1,21 +1,22 @@
 //! What a test says of each call: its fields, what it answers, what Windows can refuse, and what is refused before.
 
 /// One call, in all versions that have it, under all of its names.
-pub struct Scenario {
-    pub names: &'static [&'static str],
+pub(crate) struct Scenario {
+    pub(crate) names: &'static [&'static str],
     /// Fields of any of the versions; each takes those that it has.
-    pub fields: &'static [(&'static str, &'static str)],
+    pub(crate) fields: &'static [(&'static str, &'static str)],
     /// Part of the answer, in protobuf's text form without blanks.
-    pub answer: &'static str,
+    pub(crate) answer: &'static str,
     /// The step of the machine that fails.
-    pub fails: &'static str,
+    pub(crate) fails: &'static str,
     /// Other fields that are refused, and part of why; nothing for calls without any field that could be.
-    pub refused: Option<(&'static [(&'static str, &'static str)], &'static str)>,
+    pub(crate) refused: Option<(&'static [(&'static str, &'static str)], &'static str)>,
 }
 
 const DISK: &[(&str, &str)] = &[("diskID", "1"), ("disk_id", "1"), ("disk_number", "1")];
 const NO_DISK: &[(&str, &str)] = &[("diskID", "4294967297"), ("disk_id", "4294967297"), ("disk_number", "77")];
-const VOLUME: &[(&str, &str)] = &[("volume_id", r"\\?\Volume{11111111-1111-1111-1111-111111111111}\")];
+const VOLUME_ID: (&str, &str) = ("volume_id", r"\\?\Volume{11111111-1111-1111-1111-111111111111}\");
+const VOLUME: &[(&str, &str)] = &[VOLUME_ID];
 const NO_VOLUME: &[(&str, &str)] = &[("volume_id", r"C:\")];
 const NEW_TARGET: &[(&str, &str)] = &[
     ("target_portal", "10.0.0.1"),
@@ -37,7 +38,7 @@ const fn call(
     Scenario { names, fields, answer, fails, refused }
 }
 
-pub const CALLS: &[Scenario] = &[
+pub(crate) const CALLS: &[Scenario] = &[
     call(&["ListDiskLocations"], &[], r#"Target:"1",LUNID:"7""#, "disk_locations", None),
     call(&["PartitionDisk"], &[("diskID", "2"), ("disk_number", "2")], "", "initialize_gpt", Some((NO_DISK, "77|4294967297"))),
     call(&["Rescan"], &[], "", "rescan", None),
@@ -47,11 +48,11 @@ pub const CALLS: &[Scenario] = &[
     call(&["SetAttachState", "SetDiskState"], DISK, "", "set_online", Some((NO_DISK, "77|4294967297"))),
     call(&["GetAttachState", "GetDiskState"], DISK, ":true", "disk", Some((NO_DISK, "77|4294967297"))),
     call(&["ListVolumesOnDisk"], DISK, "11111111-1111-1111-1111-111111111111", "partitions", Some((NO_DISK, "77|4294967297"))),
-    call(&["MountVolume"], &[VOLUME[0], ("path", r"C:\var\lib\kubelet\empty"), ("target_path", r"C:\var\lib\kubelet\empty")], "", "mount", Some((&[VOLUME[0]], "MountVolumeRequest.TargetPath is empty"))),
-    call(&["DismountVolume", "UnmountVolume"], &[VOLUME[0], ("path", r"C:\var\lib\kubelet\mounted"), ("target_path", r"C:\var\lib\kubelet\mounted")], "", "flush", Some((&[("path", r"C:\x"), ("target_path", r"C:\x")], "volume id empty"))),
+    call(&["MountVolume"], &[VOLUME_ID, ("path", r"C:\var\lib\kubelet\empty"), ("target_path", r"C:\var\lib\kubelet\empty")], "", "mount", Some((&[VOLUME_ID], "MountVolumeRequest.TargetPath is empty"))),
+    call(&["DismountVolume", "UnmountVolume"], &[VOLUME_ID, ("path", r"C:\var\lib\kubelet\mounted"), ("target_path", r"C:\var\lib\kubelet\mounted")], "", "flush", Some((&[("path", r"C:\x"), ("target_path", r"C:\x")], "volume id empty"))),
     call(&["IsVolumeFormatted"], VOLUME, "formatted:true", "volume", Some((NO_VOLUME, "C:"))),
     call(&["FormatVolume"], &[("volume_id", r"\\?\Volume{33333333-3333-3333-3333-333333333333}\")], "", "format_ntfs", Some((&[], "volume id empty"))),
-    call(&["ResizeVolume"], &[VOLUME[0], ("size", "0"), ("size_bytes", "0")], "", "largest_size", Some((&[VOLUME[0], ("size", "-5"), ("size_bytes", "-5")], "invalid negative size -5 for volume (\\\\?\\Volume{1"))),
+    call(&["ResizeVolume"], &[VOLUME_ID, ("size", "0"), ("size_bytes", "0")], "", "largest_size", Some((&[VOLUME_ID, ("size", "-5"), ("size_bytes", "-5")], "invalid negative size -5 for volume (\\\\?\\Volume{1"))),
     call(&["VolumeStats", "GetVolumeStats"], VOLUME, ":10737418240", "volume", Some((NO_VOLUME, "C:"))),
     call(&["GetVolumeDiskNumber", "GetDiskNumberFromVolumeID"], VOLUME, ":1", "partitions_of_volume", Some((NO_VOLUME, "C:"))),
     call(&["GetVolumeIDFromMount", "GetVolumeIDFromTargetPath"], &[("mount", r"C:\var\lib\kubelet\link"), ("target_path", r"C:\var\lib\kubelet\link")], "11111111-1111-1111-1111-111111111111", "open", Some((&[("mount", r"D:\x"), ("target_path", r"D:\x")], OUTSIDE))),

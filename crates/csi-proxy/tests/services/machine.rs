@@ -16,11 +16,9 @@ use winstorage::fake::FakeHost;
 use winstorage::service::{Policy, Storage};
 use winstorage::types::WinPath;
 
-pub const KUBELET: &str = r"C:\var\lib\kubelet";
-/// Mounted, formatted, on partition 2 of disk 1, which has room to grow.
-pub const MOUNTED: &str = r"\\?\Volume{11111111-1111-1111-1111-111111111111}\";
+pub(crate) const KUBELET: &str = r"C:\var\lib\kubelet";
 /// Blank, on disk 3.
-pub const BLANK: &str = r"\\?\Volume{33333333-3333-3333-3333-333333333333}\";
+pub(crate) const BLANK: &str = r"\\?\Volume{33333333-3333-3333-3333-333333333333}\";
 
 const DESCRIPTION: &str = r#"{
   "virtual_time": true,
@@ -53,15 +51,15 @@ const DESCRIPTION: &str = r#"{
 }"#;
 
 /// A fresh machine of the same description each time.
-pub fn machine() -> FakeHost {
+pub(crate) fn machine() -> FakeHost {
     FakeHost::from_json(DESCRIPTION).expect("a description")
 }
 
 /// Pipes in memory.
 #[derive(Clone, Default)]
-pub struct Memory {
+pub(crate) struct Memory {
     pipes: Arc<Mutex<BTreeMap<String, UnboundedSender<io::Result<(DuplexStream, Peer)>>>>>,
-    pub taken: Arc<Mutex<Vec<String>>>,
+    pub(crate) taken: Arc<Mutex<Vec<String>>>,
 }
 
 impl Transport for Memory {
@@ -90,7 +88,7 @@ impl Dial for Memory {
 
 impl Memory {
     /// Error 2 where nobody serves the pipe, as on Windows.
-    pub fn open(&self, pipe: &str) -> io::Result<DuplexStream> {
+    pub(crate) fn open(&self, pipe: &str) -> io::Result<DuplexStream> {
         let missing = || io::Error::from_raw_os_error(2);
         let pipes = self.pipes.lock().unwrap();
         let (near, far) = tokio::io::duplex(1 << 20);
@@ -100,18 +98,18 @@ impl Memory {
     }
 
     /// Makes the listener of a pipe fail.
-    pub fn fail(&self, pipe: &str) {
+    pub(crate) fn fail(&self, pipe: &str) {
         self.pipes.lock().unwrap()[pipe].send(Err(io::Error::from_raw_os_error(1450))).unwrap();
     }
 
-    pub fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         self.pipes.lock().unwrap().keys().cloned().collect()
     }
 }
 
 /// Records of calls, kept.
 #[derive(Clone, Default)]
-pub struct Records(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Records(Arc<Mutex<Vec<String>>>);
 
 impl AuditSink for Records {
     fn record(&self, line: &str) {
@@ -120,27 +118,27 @@ impl AuditSink for Records {
 }
 
 impl Records {
-    pub fn all(&self) -> Vec<serde_json::Value> {
+    pub(crate) fn all(&self) -> Vec<serde_json::Value> {
         self.0.lock().unwrap().iter().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.0.lock().unwrap().join("\n")
     }
 }
 
 /// A proxy that runs.
-pub struct Running {
-    pub host: FakeHost,
-    pub pipes: Memory,
-    pub records: Records,
-    pub log: Arc<Mutex<Vec<u8>>>,
-    pub stop: CancellationToken,
-    pub metrics: Option<std::net::SocketAddr>,
+pub(crate) struct Running {
+    pub(crate) host: FakeHost,
+    pub(crate) pipes: Memory,
+    pub(crate) records: Records,
+    pub(crate) log: Arc<Mutex<Vec<u8>>>,
+    pub(crate) stop: CancellationToken,
+    pub(crate) metrics: Option<std::net::SocketAddr>,
     served: JoinSet<Result<(), ProxyError>>,
 }
 
-pub fn parts(host: &FakeHost, groups: &str, records: &Records, log: &Arc<Mutex<Vec<u8>>>) -> Parts {
+pub(crate) fn parts(host: &FakeHost, groups: &str, records: &Records, log: &Arc<Mutex<Vec<u8>>>) -> Parts {
     let policy = Policy::new(vec![WinPath::normalise(KUBELET).unwrap()]);
     let settings = LogSettings {
         verbosity: 9,
@@ -164,7 +162,7 @@ pub fn parts(host: &FakeHost, groups: &str, records: &Records, log: &Arc<Mutex<V
 }
 
 /// Serves these groups over this machine.
-pub async fn serve(host: FakeHost, groups: &str) -> Running {
+pub(crate) async fn serve(host: FakeHost, groups: &str) -> Running {
     let (pipes, records, log, stop) =
         (Memory::default(), Records::default(), Arc::default(), CancellationToken::new());
     let proxy = Proxy::open(&pipes, parts(&host, groups, &records, &log), stop.clone()).await.unwrap();
@@ -175,17 +173,17 @@ pub async fn serve(host: FakeHost, groups: &str) -> Running {
 }
 
 impl Running {
-    pub async fn channel(&self, group: Group, version: Version) -> tonic::transport::Channel {
+    pub(crate) async fn channel(&self, group: Group, version: Version) -> tonic::transport::Channel {
         csi_proxy_proto::connect(&self.pipes, group, &[version]).await.unwrap().channel
     }
 
     /// The end of the proxy.
-    pub async fn ended(&mut self) -> Result<(), ProxyError> {
+    pub(crate) async fn ended(&mut self) -> Result<(), ProxyError> {
         let ended = tokio::time::timeout(Duration::from_secs(120), self.served.join_next()).await;
         ended.expect("it ends").expect("it ran").expect("no panic")
     }
 
-    pub async fn page(&self) -> String {
+    pub(crate) async fn page(&self) -> String {
         use tokio::io::AsyncWriteExt;
         let mut stream = tokio::net::TcpStream::connect(self.metrics.unwrap()).await.unwrap();
         stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();

@@ -8,7 +8,7 @@ use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::{Request, Response, Status};
 
 /// The methods of a version, by its file.
-pub fn methods(group: Group, version: Version) -> Vec<MethodDescriptor> {
+pub(crate) fn methods(group: Group, version: Version) -> Vec<MethodDescriptor> {
     let files = concat!(env!("CARGO_MANIFEST_DIR"), "/../../proto/csi-proxy");
     let compiled = protox::compile([format!("{group}/{version}.proto")], [files]).unwrap();
     let pool = DescriptorPool::from_file_descriptor_set(compiled).unwrap();
@@ -16,7 +16,7 @@ pub fn methods(group: Group, version: Version) -> Vec<MethodDescriptor> {
 }
 
 /// The message with those of the fields that it has.
-pub fn request(of: &MessageDescriptor, fields: &[(&str, &str)]) -> Vec<u8> {
+pub(crate) fn request(of: &MessageDescriptor, fields: &[(&str, &str)]) -> Vec<u8> {
     let mut text = String::new();
     for (name, value) in fields {
         let Some(field) = of.get_field_by_name(name) else { continue };
@@ -31,12 +31,12 @@ pub fn request(of: &MessageDescriptor, fields: &[(&str, &str)]) -> Vec<u8> {
 }
 
 /// A message as text.
-pub fn text(of: MessageDescriptor, bytes: &[u8]) -> String {
+pub(crate) fn text(of: MessageDescriptor, bytes: &[u8]) -> String {
     DynamicMessage::decode(of, bytes).unwrap().to_text_format()
 }
 
 /// Calls a method with a message as bytes.
-pub async fn call(channel: &tonic::transport::Channel, path: &str, message: Vec<u8>) -> Result<Vec<u8>, Status> {
+pub(crate) async fn call(channel: &tonic::transport::Channel, path: &str, message: Vec<u8>) -> Result<Vec<u8>, Status> {
     let mut client = tonic::client::Grpc::new(channel.clone());
     client.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
     client.unary(Request::new(message), path.parse().unwrap(), Bare).await.map(Response::into_inner)

@@ -13,8 +13,12 @@ pub struct DiskRow {
 }
 
 /// What one disk says of itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disk {
+    /// Of its WMI object.
+    pub object: ObjectPath,
+    /// `Number`
+    pub number: DiskNumber,
     /// Which partition table it has.
     pub style: PartitionStyle,
     /// `IsOffline`
@@ -74,8 +78,12 @@ pub enum PartitionKind {
 }
 
 /// A row of `MSFT_Volume`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeRow {
+    /// Of its WMI object.
+    pub object: ObjectPath,
+    /// `UniqueId`
+    pub id: VolumeGuid,
     /// `FileSystemType` is one that Windows knows.
     pub is_formatted: bool,
     /// Bytes of the file system.
@@ -129,22 +137,22 @@ pub trait DiskHost: Send + Sync {
     ///
     /// # Errors
     /// The method failed.
-    fn initialize_gpt(&self, disk: DiskNumber) -> Result<(), HostError>;
+    fn initialize_gpt(&self, disk: &Disk) -> Result<(), HostError>;
     /// Makes one basic-data partition of all free space, without a drive letter.
     ///
     /// # Errors
     /// The method failed, also with [`crate::service::ACCESS_PATH_IN_USE`].
-    fn create_data_partition(&self, disk: DiskNumber) -> Result<(), HostError>;
+    fn create_data_partition(&self, disk: &Disk) -> Result<(), HostError>;
     /// Reads the disk's own tables again.
     ///
     /// # Errors
     /// The method failed.
-    fn refresh_disk(&self, disk: DiskNumber) -> Result<(), HostError>;
+    fn refresh_disk(&self, disk: &Disk) -> Result<(), HostError>;
     /// Brings the disk online or takes it offline.
     ///
     /// # Errors
     /// The method failed.
-    fn set_online(&self, disk: DiskNumber, online: bool) -> Result<(), HostError>;
+    fn set_online(&self, disk: &Disk, online: bool) -> Result<(), HostError>;
     /// All partitions of the disk, or the one with this number, reserved ones included.
     ///
     /// # Errors
@@ -178,7 +186,7 @@ pub trait VolumeHost: Send + Sync {
     ///
     /// # Errors
     /// The query failed.
-    fn partitions_of_volume(&self, volume: &VolumeGuid) -> Result<Vec<Partition>, HostError>;
+    fn partitions_of_volume(&self, volume: &VolumeRow) -> Result<Vec<Partition>, HostError>;
     /// One volume.
     ///
     /// # Errors
@@ -188,12 +196,12 @@ pub trait VolumeHost: Send + Sync {
     ///
     /// # Errors
     /// The method failed.
-    fn format_ntfs(&self, volume: &VolumeGuid) -> Result<(), HostError>;
+    fn format_ntfs(&self, volume: &VolumeRow) -> Result<(), HostError>;
     /// Writes everything that the cache holds.
     ///
     /// # Errors
     /// The method failed.
-    fn flush(&self, volume: &VolumeGuid) -> Result<(), HostError>;
+    fn flush(&self, volume: &VolumeRow) -> Result<(), HostError>;
     /// The volume with a drive letter.
     ///
     /// # Errors

@@ -19,7 +19,8 @@ pub use disk::{Disk, DiskHost, DiskRow, Partition, PartitionKind, PartitionStyle
 pub use error::{Answer, HostError, code};
 pub use file::{EntryKind, FsEntry, FsHost, Space};
 pub use network::{
-    Authentication, IscsiHost, MappingStatus, NewMapping, ObjectPath, Session, SmbHost, Target, TargetLogin,
+    Authentication, IscsiHost, Mapping, MappingStatus, NewMapping, ObjectPath, Portal, Session, SmbHost, Target,
+    TargetLogin,
 };
 pub use system::{ServiceRow, SystemHost};
 

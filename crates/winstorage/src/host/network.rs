@@ -18,6 +18,17 @@ pub enum MappingStatus {
     Bad(u32),
 }
 
+/// A mapping that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mapping {
+    /// Of its WMI object.
+    pub object: ObjectPath,
+    /// `RemotePath`
+    pub root: String,
+    /// Whether it works.
+    pub status: MappingStatus,
+}
+
 /// A mapping to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewMapping {
@@ -35,17 +46,26 @@ pub trait SmbHost: Send + Sync {
     ///
     /// # Errors
     /// The query failed.
-    fn mapping(&self, root: &str) -> Result<Option<MappingStatus>, HostError>;
+    fn mapping(&self, root: &str) -> Result<Option<Mapping>, HostError>;
     /// Maps a share.
     ///
     /// # Errors
     /// The method failed.
     fn create_mapping(&self, mapping: &NewMapping) -> Result<(), HostError>;
-    /// Ends the mapping of `root`, open files or not.
+    /// Ends a mapping, open files or not.
     ///
     /// # Errors
     /// The method failed.
-    fn remove_mapping(&self, root: &str) -> Result<(), HostError>;
+    fn remove_mapping(&self, mapping: &Mapping) -> Result<(), HostError>;
+}
+
+/// A portal that the machine knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Portal {
+    /// Of its WMI object.
+    pub object: ObjectPath,
+    /// Where it listens.
+    pub address: PortalAddress,
 }
 
 /// An iSCSI target that a portal has told of.
@@ -102,27 +122,27 @@ pub trait IscsiHost: Send + Sync {
     ///
     /// # Errors
     /// The query failed, or names what is no portal.
-    fn portals(&self) -> Result<Vec<PortalAddress>, HostError>;
-    /// Whether the machine knows this portal.
+    fn portals(&self) -> Result<Vec<Portal>, HostError>;
+    /// The portal at this address, where the machine knows it.
     ///
     /// # Errors
     /// The query failed.
-    fn has_portal(&self, portal: &PortalAddress) -> Result<bool, HostError>;
+    fn portal(&self, address: &PortalAddress) -> Result<Option<Portal>, HostError>;
     /// Tells the machine of a portal.
     ///
     /// # Errors
     /// The method failed.
-    fn add_portal(&self, portal: &PortalAddress) -> Result<(), HostError>;
+    fn add_portal(&self, address: &PortalAddress) -> Result<(), HostError>;
     /// Makes the machine forget a portal.
     ///
     /// # Errors
-    /// It does not know it, or the method failed.
-    fn remove_portal(&self, portal: &PortalAddress) -> Result<(), HostError>;
+    /// The method failed.
+    fn remove_portal(&self, portal: &Portal) -> Result<(), HostError>;
     /// The targets that a portal offers.
     ///
     /// # Errors
-    /// The portal is not known, or the query failed.
-    fn targets(&self, portal: &PortalAddress) -> Result<Vec<Target>, HostError>;
+    /// The query failed.
+    fn targets(&self, portal: &Portal) -> Result<Vec<Target>, HostError>;
     /// The sessions with a target.
     ///
     /// # Errors

@@ -87,7 +87,7 @@ impl Storage {
         let _held = self.busy.hold(number);
         let disk = self.changeable_disk("PartitionDisk", number)?;
         if disk.style == PartitionStyle::Raw {
-            self.host.initialize_gpt(number)?;
+            self.host.initialize_gpt(&disk)?;
         }
         if let Some(partition) = self.first_partition(number)? {
             // Only what an interrupted call of this kind has left behind.
@@ -96,11 +96,11 @@ impl Storage {
             }
             return Ok(());
         }
-        match self.host.create_data_partition(number) {
+        match self.host.create_data_partition(&disk) {
             Err(error) if error.is_method(ACCESS_PATH_IN_USE) => {}
             created => created?,
         }
-        self.host.refresh_disk(number)?;
+        self.host.refresh_disk(&disk)?;
         let partition = self.first_partition(number)?.ok_or(StorageError::NoPartition(number))?;
         Ok(self.host.online_partition(&partition)?)
     }
@@ -134,7 +134,7 @@ impl Storage {
             self.no_drive_letters("SetDiskState(offline)", number)?;
             disk
         };
-        if disk.is_offline == online { Ok(self.host.set_online(number, online)?) } else { Ok(()) }
+        if disk.is_offline == online { Ok(self.host.set_online(&disk, online)?) } else { Ok(()) }
     }
 
     /// True where the disk is online.

@@ -10,13 +10,8 @@ pub(super) struct Ours {
     pub(super) row: VolumeRow,
     /// At least one.
     pub(super) partitions: Vec<Partition>,
-}
-
-impl Ours {
-    /// The disk of its first partition.
-    pub(super) fn disk(&self) -> DiskNumber {
-        self.partitions[0].disk
-    }
+    /// Of its first partition.
+    pub(super) disk: Disk,
 }
 
 /// Whether a drive letter makes a volume somebody else's.
@@ -30,7 +25,7 @@ impl Storage {
     /// The disk, if it is there and `operation` may change it.
     pub(super) fn changeable_disk(&self, operation: &'static str, number: DiskNumber) -> Result<Disk, StorageError> {
         let disk = self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?;
-        match self.system_reason(number, disk)? {
+        match self.system_reason(&disk)? {
             Some(reason) => Err(refused(operation, format!("disk {number}"), reason)),
             None => Ok(disk),
         }
@@ -48,25 +43,23 @@ impl Storage {
         if letters == Letters::Refused && row.drive_letter.is_some() {
             return refuse("has a drive letter");
         }
-        let partitions = self.host.partitions_of_volume(volume)?;
-        if partitions.is_empty() {
-            return Err(StorageError::NoDisk(volume.clone()));
-        }
+        let partitions = self.host.partitions_of_volume(&row)?;
         if partitions.iter().any(|partition| partition.is_boot || partition.is_system) {
             return refuse("is one that Windows starts from");
         }
-        let mut looked_at = Vec::new();
+        let mut disks: Vec<Disk> = Vec::new();
         for partition in &partitions {
-            if looked_at.contains(&partition.disk) {
+            if disks.iter().any(|disk| disk.number == partition.disk) {
                 continue;
             }
-            looked_at.push(partition.disk);
             let disk = self.host.disk(partition.disk)?.ok_or(StorageError::DiskNotFound(partition.disk))?;
-            if let Some(reason) = self.system_reason(partition.disk, disk)? {
+            if let Some(reason) = self.system_reason(&disk)? {
                 return refuse(reason);
             }
+            disks.push(disk);
         }
-        Ok(Ours { row, partitions })
+        let disk = disks.into_iter().next().ok_or_else(|| StorageError::NoDisk(volume.clone()))?;
+        Ok(Ours { row, partitions, disk })
     }
 
     /// Refuses to take a disk offline that holds a volume with a drive letter.
@@ -78,11 +71,11 @@ impl Storage {
         Ok(())
     }
 
-    fn system_reason(&self, number: DiskNumber, disk: Disk) -> Result<Option<&'static str>, StorageError> {
+    fn system_reason(&self, disk: &Disk) -> Result<Option<&'static str>, StorageError> {
         if disk.is_boot || disk.is_system {
             return Ok(Some("is a disk that Windows starts from"));
         }
-        let holds_windows = self.host.system_disk()? == Some(number);
+        let holds_windows = self.host.system_disk()? == Some(disk.number);
         Ok(holds_windows.then_some("is on the disk that holds %SystemRoot%"))
     }
 }

@@ -25,7 +25,7 @@ impl Storage {
     /// The address or port is none, or the host failed.
     pub fn add_target_portal(&self, address: &str, port: u32) -> Result<(), StorageError> {
         let portal = PortalAddress::parse(address, port)?;
-        if self.host.has_portal(&portal)? { Ok(()) } else { Ok(self.host.add_portal(&portal)?) }
+        if self.host.portal(&portal)?.is_some() { Ok(()) } else { Ok(self.host.add_portal(&portal)?) }
     }
 
     /// Makes the machine forget a portal. One that it does not know is a success.
@@ -34,7 +34,10 @@ impl Storage {
     /// The address or port is none, or the host failed.
     pub fn remove_target_portal(&self, address: &str, port: u32) -> Result<(), StorageError> {
         let portal = PortalAddress::parse(address, port)?;
-        if self.host.has_portal(&portal)? { Ok(self.host.remove_portal(&portal)?) } else { Ok(()) }
+        match self.host.portal(&portal)? {
+            Some(portal) => Ok(self.host.remove_portal(&portal)?),
+            None => Ok(()),
+        }
     }
 
     /// All portals that the machine knows.
@@ -42,7 +45,7 @@ impl Storage {
     /// # Errors
     /// The host failed.
     pub fn list_target_portals(&self) -> Result<Vec<PortalAddress>, StorageError> {
-        Ok(self.host.portals()?)
+        Ok(self.host.portals()?.into_iter().map(|portal| portal.address).collect())
     }
 
     /// The names of the targets that a portal offers.
@@ -113,11 +116,9 @@ impl Storage {
         Ok(self.host.set_chap_secret(secret)?)
     }
 
-    fn targets(&self, portal: &PortalAddress) -> Result<Vec<Target>, StorageError> {
-        if !self.host.has_portal(portal)? {
-            return Err(StorageError::PortalNotFound(portal.to_string()));
-        }
-        Ok(self.host.targets(portal)?)
+    fn targets(&self, address: &PortalAddress) -> Result<Vec<Target>, StorageError> {
+        let portal = self.host.portal(address)?.ok_or_else(|| StorageError::PortalNotFound(address.to_string()))?;
+        Ok(self.host.targets(&portal)?)
     }
 
     fn target(&self, portal: &PortalAddress, iqn: &Iqn) -> Result<Target, StorageError> {

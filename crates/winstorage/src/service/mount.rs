@@ -25,7 +25,7 @@ impl Storage {
         let volume = volume_id(volume)?;
         let allowed = self.paths.check_unlike_reference(path)?;
         // A letter is no obstacle: Windows gives one to a restored volume by itself.
-        let disk = self.changeable_volume("MountVolume", &volume, Letters::Allowed)?.disk();
+        let disk = self.changeable_volume("MountVolume", &volume, Letters::Allowed)?.disk.number;
         let _held = self.busy.hold(disk);
         let entry = self.mount_target("MountVolume", &allowed)?;
         if self.is_mounted(entry.as_ref(), &volume, &allowed)? {
@@ -57,9 +57,13 @@ impl Storage {
         if !self.is_mounted(entry.as_ref(), &volume, &allowed)? {
             return Ok(());
         }
-        let disk = self.changeable_volume("UnmountVolume", &volume, Letters::Refused)?.disk();
-        let _held = self.busy.hold(disk);
-        self.host.flush(&volume)?;
+        let ours = self.changeable_volume("UnmountVolume", &volume, Letters::Refused)?;
+        let _held = self.busy.hold(ours.disk.number);
+        // Another client may have been quicker.
+        if !self.is_mounted(entry.as_ref(), &volume, &allowed)? {
+            return Ok(());
+        }
+        self.host.flush(&ours.row)?;
         Ok(entry.unmount()?)
     }
 

@@ -89,5 +89,9 @@ fn empty(directory: &dyn FsEntry, path: &WinPath, depth: usize) -> Result<(), St
 }
 
 fn not_empty(error: HostError, path: &WinPath) -> StorageError {
-    if error.is_win32(code::DIR_NOT_EMPTY) { WayError::NotEmpty { path: path.to_string() }.into() } else { error.into() }
+    if error.is_win32(code::DIR_NOT_EMPTY) {
+        WayError::NotEmpty { path: path.to_string() }.into()
+    } else {
+        error.into()
+    }
 }

@@ -27,10 +27,9 @@ impl Storage {
         if volume.is_empty() {
             return Err(volume_id(volume).map_or_else(|empty| empty, StorageError::VolumeNotFound));
         }
-        let wanted =
-            u64::try_from(size).map_err(|_| StorageError::NegativeSize { size, volume: volume.to_owned() })?;
+        let wanted = u64::try_from(size).map_err(|_| StorageError::NegativeSize { size, volume: volume.to_owned() })?;
         let volume = volume_id(volume)?;
-        let disk = self.changeable_volume("ResizeVolume", &volume, Letters::Refused)?.disk();
+        let disk = self.changeable_volume("ResizeVolume", &volume, Letters::Refused)?.disk.number;
         let _held = self.busy.hold(disk);
         let ours = self.changeable_volume("ResizeVolume", &volume, Letters::Refused)?;
         let [partition] = &ours.partitions[..] else {
@@ -44,7 +43,7 @@ impl Storage {
             return Ok(partition.size);
         }
         self.grow(partition, wanted, patience)?;
-        self.host.refresh_disk(partition.disk)?;
+        self.host.refresh_disk(&ours.disk)?;
         Ok(wanted)
     }
 

@@ -1,6 +1,6 @@
 //! Firmware and Windows services.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tracing::warn;
@@ -19,6 +19,12 @@ pub struct ServiceInfo {
     pub start_type: StartType,
     /// What it does now.
     pub status: ServiceStatus,
+}
+
+/// Services in the order in which they can be stopped.
+struct Dependents {
+    seen: BTreeSet<ServiceName>,
+    order: Vec<ServiceName>,
 }
 
 /// When Windows starts a service; the numbers are the API's.
@@ -116,7 +122,9 @@ impl Storage {
         }
         match self.stop(&name) {
             Err(StorageError::ServiceRefused { result: DEPENDENTS_RUNNING, .. }) if force => {
-                for dependent in self.running_dependents(&name)?.iter().rev() {
+                let mut dependents = Dependents { seen: BTreeSet::from([name.clone()]), order: Vec::new() };
+                self.running_dependents(&name, &mut dependents)?;
+                for dependent in &dependents.order {
                     self.stop(dependent)?;
                 }
                 self.stop(&name)
@@ -133,20 +141,15 @@ impl Storage {
         self.until(name, ServiceStatus::Stopped, "to stop")
     }
 
-    /// Running services that need `name`, and those that need these, in breadth: the last can be stopped first.
-    fn running_dependents(&self, name: &ServiceName) -> Result<Vec<ServiceName>, StorageError> {
-        let mut seen = BTreeSet::from([name.clone()]);
-        let mut ahead = VecDeque::from([name.clone()]);
-        let mut found = Vec::new();
-        while let Some(at) = ahead.pop_front() {
-            for (dependent, row) in self.host.dependents(&at)? {
-                if status(&dependent, &row) != ServiceStatus::Stopped && seen.insert(dependent.clone()) {
-                    found.push(dependent.clone());
-                    ahead.push_back(dependent);
-                }
+    /// Running services that need `name`: each after those that need it.
+    fn running_dependents(&self, name: &ServiceName, found: &mut Dependents) -> Result<(), StorageError> {
+        for (dependent, row) in self.host.dependents(name)? {
+            if status(&dependent, &row) != ServiceStatus::Stopped && found.seen.insert(dependent.clone()) {
+                self.running_dependents(&dependent, found)?;
+                found.order.push(dependent);
             }
         }
-        Ok(found)
+        Ok(())
     }
 
     fn until(&self, name: &ServiceName, wanted: ServiceStatus, to: &'static str) -> Result<(), StorageError> {

@@ -59,29 +59,29 @@ impl Storage {
     /// The path is empty or names no share, or the host failed.
     pub fn remove_smb_global_mapping(&self, remote_path: &str) -> Result<(), StorageError> {
         let remote = remote(remote_path)?;
-        if self.host.mapping(&remote.root)?.is_none() {
+        let Some(mapping) = self.host.mapping(&remote.root)? else {
             info!(share = remote.root, "the share is not mapped: there is nothing to remove");
             return Ok(());
-        }
-        Ok(self.host.remove_mapping(&remote.root)?)
+        };
+        Ok(self.host.remove_mapping(&mapping)?)
     }
 
     /// True for a mapping that works; one that does not is removed.
     fn is_mapped(&self, root: &str) -> Result<bool, StorageError> {
-        match self.host.mapping(root) {
-            Ok(Some(MappingStatus::Ok)) => {}
-            Ok(Some(MappingStatus::Bad(_)) | None) => return Ok(false),
+        let mapping = match self.host.mapping(root) {
+            Ok(Some(mapping)) if mapping.status == MappingStatus::Ok => mapping,
+            Ok(_) => return Ok(false),
             Err(error) => {
                 warn!(share = root, %error, "cannot tell whether the share is mapped: it is mapped anew");
                 return Ok(false);
             }
-        }
+        };
         match self.host.path_valid(root) {
             Ok(true) => return Ok(true),
             Ok(false) => warn!(share = root, "the share is mapped and leads nowhere: it is mapped anew"),
             Err(error) => warn!(share = root, %error, "the share is mapped and cannot be reached: it is mapped anew"),
         }
-        self.host.remove_mapping(root)?;
+        self.host.remove_mapping(&mapping)?;
         Ok(false)
     }
 }
@@ -95,7 +95,7 @@ fn remote(path: &str) -> Result<Remote, StorageError> {
     let parts: Vec<&str> = plain.split('\\').filter(|part| !part.is_empty()).collect();
     let [host, share, ..] = parts[..] else { return Err(invalid()) };
     // What no share has, or what would lead out of it or into the device namespace.
-    let is_odd = |part: &&str| matches!(**part, "." | ".." | "?") || part.contains(['"', ':', '*', '?', '<', '>', '|']);
+    let is_odd = |part: &&str| [".", "..", "?"].contains(part) || part.contains(['"', ':', '*', '?', '<', '>', '|']);
     let is_control = |part: &&str| part.chars().any(char::is_control);
     if parts.iter().any(|part| is_odd(part) || is_control(part)) {
         return Err(invalid());

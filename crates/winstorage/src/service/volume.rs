@@ -1,6 +1,7 @@
 //! Volumes.
 
 use super::guard::Letters;
+use crate::host::VolumeRow;
 use crate::types::{DiskNumber, PartitionNumber, VolumeGuid};
 use crate::{Empty, Storage, StorageError};
 
@@ -39,8 +40,7 @@ impl Storage {
     /// # Errors
     /// The id is none, the volume is not there, or the host failed.
     pub fn is_volume_formatted(&self, volume: &str) -> Result<bool, StorageError> {
-        let volume = volume_id(volume)?;
-        let row = self.host.volume(&volume)?.ok_or(StorageError::VolumeNotFound(volume))?;
+        let row = self.row_of_volume(&volume_id(volume)?)?;
         Ok(row.is_formatted)
     }
 
@@ -50,14 +50,14 @@ impl Storage {
     /// The id is none, the volume is not there, is Windows' own or formatted already, or the host failed.
     pub fn format_volume(&self, volume: &str) -> Result<(), StorageError> {
         let volume = volume_id(volume)?;
-        let disk = self.changeable_volume("FormatVolume", &volume, Letters::Refused)?.disk();
+        let disk = self.changeable_volume("FormatVolume", &volume, Letters::Refused)?.disk.number;
         let _held = self.busy.hold(disk);
         // Once more, now that nobody else formats it.
         let ours = self.changeable_volume("FormatVolume", &volume, Letters::Refused)?;
         if ours.row.is_formatted && !self.policy.allow_reformat {
             return Err(StorageError::AlreadyFormatted(volume));
         }
-        Ok(self.host.format_ntfs(&volume)?)
+        Ok(self.host.format_ntfs(&ours.row)?)
     }
 
     /// Bytes of the volume's file system.
@@ -65,8 +65,7 @@ impl Storage {
     /// # Errors
     /// The id is none, the volume is not there, or the host failed.
     pub fn volume_stats(&self, volume: &str) -> Result<VolumeStats, StorageError> {
-        let volume = volume_id(volume)?;
-        let row = self.host.volume(&volume)?.ok_or(StorageError::VolumeNotFound(volume))?;
+        let row = self.row_of_volume(&volume_id(volume)?)?;
         Ok(VolumeStats { total: row.size, used: row.size.saturating_sub(row.remaining) })
     }
 
@@ -76,11 +75,10 @@ impl Storage {
     /// The id is none, the volume is not there or on several disks, or the host failed.
     pub fn disk_number_of_volume(&self, volume: &str) -> Result<DiskNumber, StorageError> {
         let volume = volume_id(volume)?;
-        let partitions = self.host.partitions_of_volume(&volume)?;
-        let Some(first) = partitions.first().map(|partition| partition.disk) else {
-            let is_there = self.host.volume(&volume)?.is_some();
-            return Err(if is_there { StorageError::NoDisk(volume) } else { StorageError::VolumeNotFound(volume) });
-        };
+        let row = self.row_of_volume(&volume)?;
+        let partitions = self.host.partitions_of_volume(&row)?;
+        let first =
+            partitions.first().map(|partition| partition.disk).ok_or_else(|| StorageError::NoDisk(volume.clone()))?;
         if partitions.iter().any(|partition| partition.disk != first) {
             return Err(StorageError::Spanned { volume, count: partitions.len() });
         }
@@ -92,9 +90,12 @@ impl Storage {
     /// # Errors
     /// The id is none, the volume is not there, or the host failed.
     pub fn write_volume_cache(&self, volume: &str) -> Result<(), StorageError> {
-        let volume = volume_id(volume)?;
-        self.host.volume(&volume)?.ok_or_else(|| StorageError::VolumeNotFound(volume.clone()))?;
-        Ok(self.host.flush(&volume)?)
+        let row = self.row_of_volume(&volume_id(volume)?)?;
+        Ok(self.host.flush(&row)?)
+    }
+
+    pub(super) fn row_of_volume(&self, volume: &VolumeGuid) -> Result<VolumeRow, StorageError> {
+        self.host.volume(volume)?.ok_or_else(|| StorageError::VolumeNotFound(volume.clone()))
     }
 }
 

@@ -46,7 +46,12 @@ impl Storage {
                 }
             }
         }
-        Err(WayError::Target { path: path.to_owned(), target: allowed.path.to_string(), reason: "is one of too many links" }.into())
+        Err(WayError::Target {
+            path: path.to_owned(),
+            target: allowed.path.to_string(),
+            reason: "is one of too many links",
+        }
+        .into())
     }
 
     /// The volume that holds the path: of the mount point nearest above it, or of its drive.

@@ -20,15 +20,17 @@ impl VolumeGuid {
     /// [`StorageError::VolumeId`] for everything else, before any host call.
     pub fn parse(text: &str) -> Result<Self, StorageError> {
         let refuse = || StorageError::VolumeId { id: text.to_owned() };
-        let rest = [r"\\?\", r"\\.\", r"\??\"].iter().find_map(|prefix| text.strip_prefix(prefix)).ok_or_else(refuse)?;
+        let rest =
+            [r"\\?\", r"\\.\", r"\??\"].iter().find_map(|prefix| text.strip_prefix(prefix)).ok_or_else(refuse)?;
         let name = rest.strip_suffix('\\').unwrap_or(rest);
         let head = name.get(..7).ok_or_else(refuse)?;
         let guid = name[7..].strip_suffix('}').ok_or_else(refuse)?;
         let groups: Vec<&str> = guid.split('-').collect();
         let is_guid = groups.len() == GROUPS.len()
-            && groups.iter().zip(GROUPS).all(|(group, digits)| {
-                group.len() == digits && group.bytes().all(|byte| byte.is_ascii_hexdigit())
-            });
+            && groups
+                .iter()
+                .zip(GROUPS)
+                .all(|(group, digits)| group.len() == digits && group.bytes().all(|byte| byte.is_ascii_hexdigit()));
         if !head.eq_ignore_ascii_case("Volume{") || !is_guid {
             return Err(refuse());
         }

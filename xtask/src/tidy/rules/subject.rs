@@ -17,7 +17,7 @@ const fn subject(file: &'static str, title: &'static str, paths: &'static [&'sta
 }
 
 /// In the catalogue's order. A path belongs to the subject with the longest beginning of it.
-pub(super) const SUBJECTS: [Subject; 16] = [
+pub(super) const SUBJECTS: [Subject; 17] = [
     subject(
         "process.md",
         "The process",
@@ -34,6 +34,7 @@ pub(super) const SUBJECTS: [Subject; 16] = [
         "The product from outside",
         &["crates/ebs-csi-driver/tests/", "xtask/src/demo", "xtask/tests/"],
     ),
+    subject("windows.md", "Windows nodes: storage", &["crates/winstorage/"]),
     subject("policy.md", "Volumes, attachments and snapshots on EC2", &["crates/ebs-cloud/"]),
     subject(
         "traffic.md",
