@@ -63,7 +63,7 @@ pub(crate) const CALLS: &[Scenario] = &[
     call(&["Rmdir"], &[("path", r"C:\var\lib\kubelet\full"), ("force", "true")], "", "remove", Some((&[("path", r"C:\foo\bar")], OUTSIDE))),
     call(&["RmdirContents"], &[("path", r"C:\var\lib\kubelet\full")], "", "children", Some((&[("path", "pv1")], "not an absolute Windows path: pv1"))),
     call(&["LinkPath", "CreateSymlink"], &[("source_path", r"C:\var\lib\kubelet\empty"), ("target_path", r"C:\var\lib\kubelet\new")], "", "create_link", Some((&[("source_path", r"C:\var\lib\kubelet\empty"), ("target_path", r"C:\x")], OUTSIDE))),
-    call(&["IsMountPoint", "IsSymlink"], &[("path", r"C:\var\lib\kubelet\link")], ":true", "leads_somewhere", Some((&[("path", r"C:\var\lib\kubelet\NUL")], "NUL"))),
+    call(&["IsMountPoint", "IsSymlink"], &[("path", r"C:\var\lib\kubelet\plain")], ":true", "leads_somewhere", Some((&[("path", r"C:\var\lib\kubelet\NUL")], "NUL"))),
     call(&["NewSmbGlobalMapping"], &[("remote_path", r"\\host\share\sub"), ("local_path", r"C:\var\lib\kubelet\smb"), ("username", "domain\\user"), ("password", "planted-secret")], "", "create_mapping", Some((&[("remote_path", "hostname"), ("password", "planted-secret")], "remote path (hostname) is invalid"))),
     call(&["RemoveSmbGlobalMapping"], &[("remote_path", r"\\host\mapped")], "", "remove_mapping", Some((&[], "remote path is empty"))),
     call(&["AddTargetPortal"], &[("target_portal", "10.0.0.2")], "", "add_portal", Some((&[], "target_portal is missing"))),

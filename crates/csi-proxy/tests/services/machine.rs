@@ -38,6 +38,7 @@ const DESCRIPTION: &str = r#"{
     "C:\\var\\lib\\kubelet\\empty": "directory",
     "C:\\var\\lib\\kubelet\\full\\file": "file",
     "C:\\var\\lib\\kubelet\\mounted": {"mount_point": "\\\\?\\Volume{11111111-1111-1111-1111-111111111111}\\"},
+    "C:\\var\\lib\\kubelet\\plain": {"link": "C:\\var\\lib\\kubelet\\empty"},
     "C:\\var\\lib\\kubelet\\link": {"link": "C:\\var\\lib\\kubelet\\mounted"}},
   "shares": [{"root": "\\\\host\\share"}, {"root": "\\\\host\\mapped", "is_mapped": true}],
   "portals": [{"address": "10.0.0.1", "port": 3260, "targets": [
