@@ -122,3 +122,38 @@ impl fmt::Display for PortalAddress {
         write!(f, "{}:{}", self.address, self.port)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Service names, target names and portal addresses outside of their grammars are refused before any query.
+    ///
+    /// Rule: see `crates/winstorage/src/types/volume_guid.rs::a_volume_id_has_one_form_and_nothing_else_is_one`
+    #[test]
+    fn names_outside_of_their_grammars_are_refused() {
+        assert!(ServiceName::parse("MSiSCSI").is_ok());
+        assert!(ServiceName::parse("A service's name").is_ok());
+        for name in ["", "a/b", r"a\b", "a\nb", &"x".repeat(257)] {
+            assert!(ServiceName::parse(name).is_err(), "{name:?}");
+        }
+        assert!(Iqn::parse("iqn.1991-05.com.microsoft:target-1").is_ok());
+        for name in ["", "iqn.", "target", "iqn.x'y", "iqn.a b", &format!("iqn.{}", "x".repeat(230))] {
+            assert!(Iqn::parse(name).is_err(), "{name:?}");
+        }
+        assert_eq!(PortalAddress::parse("10.0.0.1", 0).unwrap().to_string(), "10.0.0.1:3260");
+        assert!(PortalAddress::parse("fe80::1", 3260).is_ok() && PortalAddress::parse("host-1.example", 1).is_ok());
+        for address in ["", "a b", "x'--", "a..b", r"\\host"] {
+            assert!(PortalAddress::parse(address, 1).is_err(), "{address:?}");
+        }
+    }
+
+    /// A port above 65535 is refused, never cut to 16 bits.
+    ///
+    /// Rule: windows.md 1.3
+    #[test]
+    fn a_port_above_16_bits_is_refused() {
+        let refused = PortalAddress::parse("10.0.0.1", 65_536 + 3260).unwrap_err();
+        assert_eq!(refused, NameError::Port(68_796));
+    }
+}

@@ -71,3 +71,41 @@ impl From<VolumeGuid> for String {
         volume.to_string()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CANONICAL: &str = r"\\?\Volume{0123abcd-0000-4000-8000-00000000beef}\";
+
+    /// A volume id is taken with and without the last backslash and with `\\.\` before it, and printed in one form; nothing else is one, so nothing
+    /// else gets into a query.
+    ///
+    /// Rule: windows.md S-5
+    #[test]
+    fn a_volume_id_has_one_form_and_nothing_else_is_one() {
+        for text in [
+            CANONICAL,
+            r"\\?\Volume{0123abcd-0000-4000-8000-00000000beef}",
+            r"\\.\Volume{0123abcd-0000-4000-8000-00000000beef}\",
+            r"\??\Volume{0123abcd-0000-4000-8000-00000000beef}\",
+        ] {
+            assert_eq!(VolumeGuid::parse(text).unwrap().to_string(), CANONICAL);
+        }
+        assert_eq!(VolumeGuid::parse(&CANONICAL.to_uppercase()).unwrap(), VolumeGuid::parse(CANONICAL).unwrap());
+        for text in [
+            "",
+            r"C:\",
+            "{0123abcd-0000-4000-8000-00000000beef}",
+            r"\\?\Volume{0123abcd-0000-4000-8000-00000000beef}\\",
+            r"\\?\Volume{0123abcd-0000-4000-8000-00000000beef}\x",
+            r"\\?\Volume{0123abcd00004000800000000000beef}\",
+            r"\\?\Volume{0123abcd-0000-4000-8000-00000000bee'}\",
+            r"\\?\Volume{0123abcd-0000-4000-8000-00000000beefa}\",
+            r"\\?\Volume{' OR 1=1}\",
+            "\\\\?\\Volum\u{e9}",
+        ] {
+            assert!(VolumeGuid::parse(text).is_err(), "{text}");
+        }
+    }
+}
