@@ -1,5 +1,6 @@
 //! Log lines as klog writes them, to standard error or to a file that does not grow for ever.
 
+mod events;
 mod sink;
 #[cfg(test)]
 mod tests;

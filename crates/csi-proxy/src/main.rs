@@ -12,14 +12,20 @@ struct ThisMachine;
 impl MakeHost for ThisMachine {
     #[cfg(windows)]
     fn make() -> Result<Arc<dyn Host>, String> {
-        let host = winstorage::real::WindowsHost::new().map_err(|error| error.to_string())?;
-        Ok(Arc::new(host))
+        Ok(Arc::new(winstorage::real::windows_host(encrypts())))
     }
 
     #[cfg(not(windows))]
     fn make() -> Result<Arc<dyn Host>, String> {
         Err("this machine does not run Windows".to_owned())
     }
+}
+
+/// Whether COM is asked for packet privacy: unless `WMI_COM_SECURITY` says no, as for the Go proxy.
+#[cfg(windows)]
+fn encrypts() -> bool {
+    let said = std::env::var("WMI_COM_SECURITY").unwrap_or_default().to_ascii_lowercase();
+    !["0", "false", "no", "off"].contains(&said.as_str())
 }
 
 fn main() -> ExitCode {

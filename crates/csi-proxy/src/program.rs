@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use winstorage::host::Host;
@@ -36,6 +37,8 @@ pub trait MakeHost: 'static {
 
 /// Worker threads: they only pass bytes on.
 const WORKERS: usize = 2;
+/// A thread of operations keeps its connections to WMI: it stays, once it is there.
+const THREADS_STAY: Duration = Duration::from_secs(60 * 60);
 /// Status of a command line that is not understood.
 const USAGE: u8 = 2;
 
@@ -96,6 +99,7 @@ impl Started {
     pub(crate) fn new<M: MakeHost>(settings: Settings) -> Result<Self, String> {
         let log = Log::open(settings.log.clone()).map_err(|error| format!("open the log file: {error}"))?;
         log_panics(&log);
+        log.take_events();
         let made = Self::with_log::<M>(settings, log.clone());
         made.inspect_err(|text| log.error(text))
     }
@@ -121,6 +125,7 @@ impl Started {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(WORKERS)
             .max_blocking_threads(OPERATIONS + 4)
+            .thread_keep_alive(THREADS_STAY)
             .enable_all()
             .build()
             .map_err(|error| format!("start the runtime: {error}"))?;
