@@ -13,6 +13,7 @@ mod api;
 mod audit;
 mod clock;
 mod connection;
+mod figures;
 mod flags;
 mod groups;
 mod log;
@@ -29,6 +30,7 @@ mod status;
 mod windows;
 
 pub use audit::{AuditSink, IntoFile, IntoLog};
+pub use figures::Figures;
 pub use flags::{AuditTo, BadCommandLine, Command, DEFAULT_PIPE_SECURITY, PathChecks, Settings, read, usage};
 pub use groups::{ApiGroups, BadApiGroups};
 pub use log::{Log, LogSettings, Severity};

@@ -2,15 +2,14 @@
 
 mod http;
 mod page;
-mod process;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::figures::Figures;
+
 pub(crate) use http::MetricsListener;
-#[cfg(windows)]
-pub(crate) use process::Process;
 
 /// Upper bounds of how long calls take, in milliseconds and as they are printed, in seconds.
 const BOUNDS: [(u64, &str); 15] = [
@@ -32,8 +31,11 @@ const BOUNDS: [(u64, &str); 15] = [
 ];
 
 /// The calls of this process since its start; series appear with the first call of their method.
-#[derive(Debug, Default)]
-pub(crate) struct Metrics(Mutex<BTreeMap<Method, Series>>);
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    calls: Mutex<BTreeMap<Method, Series>>,
+    figures: fn() -> Figures,
+}
 
 /// `v1.Disk` and `ListDiskIDs`.
 type Method = (String, &'static str);
@@ -50,6 +52,11 @@ struct Series {
 }
 
 impl Metrics {
+    /// No call yet. `figures` asks the system for those of this process.
+    pub(crate) fn new(figures: fn() -> Figures) -> Self {
+        Self { calls: Mutex::default(), figures }
+    }
+
     /// A call has come.
     pub(crate) fn started(&self, service: &str, method: &'static str) {
         self.with(service, method, |series| series.started += 1);
@@ -73,11 +80,11 @@ impl Metrics {
     }
 
     fn with(&self, service: &str, method: &'static str, change: impl FnOnce(&mut Series)) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         change(all.entry((service.to_owned(), method)).or_default());
     }
 
     fn now(&self) -> BTreeMap<Method, Series> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -1,5 +1,8 @@
 //! The program: command line, log, machine, services, and their end.
 
+#[cfg(windows)]
+mod service;
+
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
@@ -56,7 +59,7 @@ pub fn main<M: MakeHost>() -> ExitCode {
     };
     #[cfg(windows)]
     if settings.windows_service {
-        return crate::windows::run_as_service::<M>();
+        return service::run_as_service::<M>();
     }
     match run_here::<M>(settings) {
         Ok(()) => ExitCode::SUCCESS,
@@ -68,7 +71,7 @@ pub fn main<M: MakeHost>() -> ExitCode {
 }
 
 /// What the command line asks for, or what is wrong with it.
-pub(crate) fn command<M: MakeHost>() -> Result<Command, String> {
+fn command<M: MakeHost>() -> Result<Command, String> {
     let arguments: Result<Vec<String>, OsString> = M::arguments().into_iter().map(OsString::into_string).collect();
     let arguments = arguments.map_err(|argument| format!("argument {} is not Unicode", argument.display()))?;
     read(arguments).map_err(|error| error.to_string())
@@ -88,7 +91,7 @@ fn run_here<M: MakeHost>(settings: Settings) -> Result<(), String> {
 }
 
 /// A program that has read its settings and has its log and its machine.
-pub(crate) struct Started {
+struct Started {
     settings: Settings,
     log: Log,
     storage: Arc<Storage>,
@@ -96,7 +99,7 @@ pub(crate) struct Started {
 
 impl Started {
     /// Everything that must be there before pipes are opened.
-    pub(crate) fn new<M: MakeHost>(settings: Settings) -> Result<Self, String> {
+    fn new<M: MakeHost>(settings: Settings) -> Result<Self, String> {
         let log = Log::open(settings.log.clone()).map_err(|error| format!("open the log file: {error}"))?;
         log_panics(&log);
         log.take_events();
@@ -115,7 +118,7 @@ impl Started {
     }
 
     /// Opens the pipes, calls `opened`, and serves until `stop`. `signals` runs beside it.
-    pub(crate) fn run(
+    fn run(
         self,
         stop: CancellationToken,
         opened: impl FnOnce(),
@@ -177,10 +180,15 @@ impl Started {
         opened: impl FnOnce(),
     ) -> Result<(), String> {
         let audit = audit(&self.settings, &self.log)?;
+        #[cfg(windows)]
+        let figures = crate::windows::process_figures;
+        #[cfg(not(windows))]
+        let figures = crate::figures::Figures::default;
         let parts = Parts {
             storage: self.storage,
             api_groups: self.settings.api_groups,
             metrics_bind_address: self.settings.metrics_bind_address,
+            figures,
             audit,
             log: self.log.clone(),
         };

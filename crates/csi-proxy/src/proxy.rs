@@ -16,6 +16,7 @@ use winstorage::Storage;
 
 use crate::audit::{Audit, AuditSink};
 use crate::connection::Connection;
+use crate::figures::Figures;
 use crate::groups::ApiGroups;
 use crate::log::Log;
 use crate::metrics::{Metrics, MetricsListener};
@@ -55,6 +56,8 @@ pub struct Parts {
     pub api_groups: ApiGroups,
     /// Where metrics are served, if at all.
     pub metrics_bind_address: Option<String>,
+    /// Asks the system for the figures of this process.
+    pub figures: fn() -> Figures,
     /// Where records of calls go.
     pub audit: Vec<Box<dyn AuditSink>>,
     /// Log lines.
@@ -129,7 +132,7 @@ impl Proxy {
         parts: Parts,
         stop: CancellationToken,
     ) -> Result<Self, ProxyError> {
-        let metrics = Arc::new(Metrics::default());
+        let metrics = Arc::new(Metrics::new(parts.figures));
         let listener = match &parts.metrics_bind_address {
             Some(address) => Some(bind(address).await?),
             None => None,

@@ -185,7 +185,9 @@ mod tests {
     }
 
     proptest! {
-        /// Rule: own rule (bad input)
+        /// No text is too odd to be judged or refused.
+        ///
+        /// Rule: see `a_descriptor_that_lets_a_crowd_write_is_refused`
         #[test]
         fn no_text_is_too_odd_for_the_check(text in "[DOGSA:();0-9xWBUNP€ ]{0,60}") {
             let _ = check(&text);

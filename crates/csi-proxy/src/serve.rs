@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tonic::body::Body;
 use tonic::server::{Grpc, UnaryService};
-use tonic::{Code, Request, Response, Status};
+use tonic::{Request, Response, Status};
 use winstorage::Storage;
 
 use crate::api::{Around, Method, Understood, Work, methods};
@@ -29,7 +29,7 @@ use crate::connection::ConnectionInfo;
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::peer::Peer;
-use crate::status::{Failure, code_name};
+use crate::status::{Failure, MALFORMED, OK, name_of};
 use body::Bare;
 
 /// Operations that run at the same time, on as many threads; the others wait their turn.
@@ -112,7 +112,7 @@ impl Inner {
             // Cut off, too large, compressed, or no gRPC at all.
             let status = response.extensions().get::<Status>();
             let outcome = Outcome {
-                code: code_name(status.map_or(Code::Internal, Status::code)),
+                code: status.map_or(MALFORMED, name_of),
                 error: status.map(|status| status.message().to_owned()),
                 native: None,
             };
@@ -224,9 +224,9 @@ impl Call {
 impl Outcome {
     fn of(result: &Result<Vec<u8>, Failure>) -> Self {
         match result {
-            Ok(_) => Self { code: code_name(Code::Ok), error: None, native: None },
+            Ok(_) => Self { code: OK, error: None, native: None },
             Err(failure) => Self {
-                code: code_name(failure.status().code()),
+                code: name_of(&failure.status()),
                 error: Some(failure.text()),
                 native: failure.native(),
             },

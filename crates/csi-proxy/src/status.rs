@@ -84,10 +84,14 @@ impl Failure {
     }
 }
 
-/// The name of a code as metrics and records have it.
-pub(crate) fn code_name(code: Code) -> &'static str {
-    match code {
-        Code::Ok => "OK",
+/// The name of a success, and of what is no call at all.
+pub(crate) const OK: &str = "OK";
+pub(crate) const MALFORMED: &str = "Internal";
+
+/// The name of a status's code as metrics and records have it.
+pub(crate) fn name_of(status: &Status) -> &'static str {
+    match status.code() {
+        Code::Ok => OK,
         Code::Cancelled => "Canceled",
         Code::Unknown => "Unknown",
         Code::InvalidArgument => "InvalidArgument",
@@ -100,7 +104,7 @@ pub(crate) fn code_name(code: Code) -> &'static str {
         Code::Aborted => "Aborted",
         Code::OutOfRange => "OutOfRange",
         Code::Unimplemented => "Unimplemented",
-        Code::Internal => "Internal",
+        Code::Internal => MALFORMED,
         Code::Unavailable => "Unavailable",
         Code::DataLoss => "DataLoss",
         Code::Unauthenticated => "Unauthenticated",

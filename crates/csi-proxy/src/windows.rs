@@ -1,4 +1,4 @@
-//! What only Windows has: named pipes, the process at their other end, services, the event log.
+//! What only Windows has: named pipes, the process at their other end, the event log, figures of a process.
 //!
 //! All `unsafe` code of this crate is below. Each block says why it is sound; handles and allocations of Windows are owned by
 //! types whose end gives them back.
@@ -9,14 +9,12 @@ mod event_log;
 mod figures;
 mod pipe;
 mod security;
-mod service;
 
 pub(crate) use console::end_of_console;
 pub(crate) use event_log::EventLog;
 pub(crate) use figures::process_figures;
 pub(crate) use pipe::Pipes;
 pub(crate) use security::Security;
-pub(crate) use service::run_as_service;
 
 /// Text as Windows' functions take it, with its end.
 fn wide(text: &str) -> Vec<u16> {

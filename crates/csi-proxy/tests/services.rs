@@ -94,10 +94,6 @@ fn check_records(case: &Case, left: &Left, code: &str) {
     assert!(!left.text.contains("planted-secret"), "{name}: {}", left.text);
 }
 
-/// Each of the 23 services answers each of its calls: with what the machine says, as that version writes it.
-///
-/// Rule: windows.md P-51
-///
 /// Each call leaves exactly one record of its end, with its fields, its outcome and its client, and without any secret; one that changes
 /// something is announced before it begins.
 ///

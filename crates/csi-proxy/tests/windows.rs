@@ -88,7 +88,7 @@ async fn a_client_finds_a_pipe_at_any_time() {
 
 /// A doubled backslash in a pipe's name, as Go clients write it, means the same pipe.
 ///
-/// Rule: see `crates/csi-proxy-proto/src/served.rs::a_proxy_serves_23_pairs_each_on_a_pipe_that_they_name`
+/// Rule: see `crates/csi-proxy-proto/src/served.rs::group_and_version_name_the_pipe`
 #[tokio::test]
 async fn doubled_backslashes_mean_the_same_pipe() {
     let _alone = alone().await;
@@ -116,7 +116,7 @@ async fn two_proxies_share_a_node_and_what_neither_serves_has_no_pipe() {
 /// As a service it runs when its pipes exist; a stop in the middle of a format lets that end, telling the manager meanwhile, and the
 /// exit is clean.
 ///
-/// Rule: see `crates/csi-proxy/tests/services.rs::life::a_stop_lets_running_calls_end_and_be_answered`
+/// Rule: see `crates/csi-proxy/tests/services/life.rs::a_stop_lets_running_calls_end_and_be_answered`
 #[tokio::test]
 async fn as_a_service_a_stop_lets_a_format_end() {
     let _alone = alone().await;

@@ -40,6 +40,8 @@ mod tests {
     }
 
     proptest! {
+        /// Each number is read as it is written.
+        ///
         /// Rule: see `a_disk_number_in_text_is_digits_that_fit`
         #[test]
         fn each_disk_number_is_read_as_it_is_written(number: u32) {

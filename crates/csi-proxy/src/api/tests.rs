@@ -7,9 +7,9 @@ use winstorage::service::Policy;
 
 use super::*;
 
-/// The table has the methods of the protocol files, and no others.
+/// Each version has the calls that it was released with, and no others.
 ///
-/// Rule: see `crates/csi-proxy-proto/tests/contract.rs::the_protocol_files_are_the_tables_field_by_field`
+/// Rule: windows.md P-51
 #[test]
 fn the_table_has_the_methods_of_the_protocol_files_and_no_others() {
     let rows = include_str!("../../../csi-proxy-proto/tests/contract.tsv").lines();

@@ -74,7 +74,7 @@ mod tests {
 
     /// What the operations warn of is in the log, with its fields; other crates' events are not.
     ///
-    /// Rule: see `a_line_has_klogs_header_and_verbose_ones_are_written_up_to_v`
+    /// Rule: see `crates/csi-proxy/src/log/tests.rs::a_line_has_klogs_header_and_verbose_ones_are_written_up_to_v`
     #[test]
     fn events_of_the_operations_are_in_the_log_and_others_are_not() {
         let written: Arc<Mutex<Vec<u8>>> = Arc::default();

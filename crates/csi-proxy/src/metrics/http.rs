@@ -104,7 +104,7 @@ mod tests {
         let listener = MetricsListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.address().unwrap();
         assert!(MetricsListener::bind(&address.to_string()).await.is_err());
-        let (metrics, stop) = (Arc::new(Metrics::default()), CancellationToken::new());
+        let (metrics, stop) = (Arc::new(Metrics::new(crate::figures::Figures::default)), CancellationToken::new());
         metrics.started("v1.Disk", "Rescan");
         let mut tasks = JoinSet::new();
         tasks.spawn(listener.serve(metrics, stop.clone()));

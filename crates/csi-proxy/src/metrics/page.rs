@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::process::Process;
 use super::{BOUNDS, Method, Metrics, Series};
+use crate::figures::Figures;
 
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -21,7 +21,7 @@ impl Metrics {
         counter(&mut page, &all, "grpc_server_msg_sent_total", sent, |series| series.sent);
         let started = "Total number of RPCs started on the server.";
         counter(&mut page, &all, "grpc_server_started_total", started, |series| series.started);
-        Process::now().print(&mut page);
+        process(&mut page, (self.figures)());
         page
     }
 }
@@ -80,8 +80,23 @@ fn durations(page: &mut String, all: &BTreeMap<Method, Series>) {
     }
 }
 
+fn process(page: &mut String, figures: Figures) {
+    let Figures { cpu_seconds, open, resident, started } = figures;
+    let rows = [
+        ("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.", "counter", cpu_seconds),
+        ("process_open_fds", "Number of open file descriptors or handles.", "gauge", open),
+        ("process_resident_memory_bytes", "Resident memory size in bytes.", "gauge", resident),
+        ("process_start_time_seconds", "Start time of the process since unix epoch in seconds.", "gauge", started),
+    ];
+    for (name, help, kind, value) in rows {
+        if let Some(value) = value {
+            single(page, name, help, kind, value);
+        }
+    }
+}
+
 /// A gauge or counter without labels.
-pub(super) fn single(page: &mut String, name: &str, help: &str, kind: &str, value: f64) {
+fn single(page: &mut String, name: &str, help: &str, kind: &str, value: f64) {
     head(page, name, help, kind);
     let _ = writeln!(page, "{name} {value}");
 }
@@ -97,7 +112,7 @@ mod tests {
     /// Rule: windows.md P-62
     #[test]
     fn calls_are_counted_by_service_method_and_code() {
-        let metrics = Metrics::default();
+        let metrics = Metrics::new(Figures::default);
         assert!(!metrics.page().contains("grpc_server"), "series appear with the first call");
         for (code, took) in [("OK", 2), ("OK", 700), ("Unknown", 100)] {
             metrics.started("v1.Disk", "ListDiskIDs");
@@ -127,10 +142,11 @@ mod tests {
     /// Rule: see `calls_are_counted_by_service_method_and_code`
     #[test]
     fn the_page_tells_of_the_process_too() {
-        let page = Metrics::default().page();
-        for name in ["process_start_time_seconds", "process_cpu_seconds_total", "process_resident_memory_bytes"] {
-            let line = page.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name} in\n{page}"));
-            assert!(line.split_once(' ').unwrap().1.parse::<f64>().unwrap() >= 0.0);
+        let figures = || Figures { resident: Some(12_582_912.0), started: Some(1.5), ..Figures::default() };
+        let page = Metrics::new(figures).page();
+        for line in ["process_start_time_seconds 1.5", "process_resident_memory_bytes 12582912"] {
+            assert!(page.lines().any(|found| found == line), "{line} is missing in\n{page}");
         }
+        assert!(!page.contains("process_open_fds"), "what the system does not tell is left out");
     }
 }

@@ -4,16 +4,16 @@ use windows_sys::Win32::Foundation::FILETIME;
 use windows_sys::Win32::System::ProcessStatus::{K32GetProcessMemoryInfo, PROCESS_MEMORY_COUNTERS};
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, GetProcessHandleCount, GetProcessTimes};
 
-use crate::metrics::Process;
+use crate::figures::Figures;
 
 /// Seconds between Windows' epoch, 1601, and 1970.
 const EPOCH: f64 = 11_644_473_600.0;
 const TICKS: f64 = 10_000_000.0;
 
 /// The figures of this moment; what cannot be had is left out.
-pub(crate) fn process_figures() -> Process {
+pub(crate) fn process_figures() -> Figures {
     let times = times();
-    Process {
+    Figures {
         cpu_seconds: times.map(|(_, kernel, user)| kernel + user),
         resident: resident(),
         open: handles(),

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use csi_proxy::{ApiGroups, AuditSink, Log, LogSettings, Parts, Peer, Proxy, ProxyError, Severity, Transport};
+use csi_proxy::{ApiGroups, AuditSink, Figures, Log, LogSettings, Parts, Peer, Proxy, ProxyError, Severity, Transport};
 use csi_proxy_proto::{Dial, Group, Version};
 use tokio::io::{AsyncReadExt, DuplexStream};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -130,10 +130,8 @@ impl Records {
 
 /// A proxy that runs.
 pub(crate) struct Running {
-    pub(crate) host: FakeHost,
     pub(crate) pipes: Memory,
     pub(crate) records: Records,
-    pub(crate) log: Arc<Mutex<Vec<u8>>>,
     pub(crate) stop: CancellationToken,
     pub(crate) metrics: Option<std::net::SocketAddr>,
     served: JoinSet<Result<(), ProxyError>>,
@@ -157,6 +155,7 @@ pub(crate) fn parts(host: &FakeHost, groups: &str, records: &Records, log: &Arc<
         storage: Arc::new(Storage::new(Arc::new(host.clone()), policy)),
         api_groups: ApiGroups::parse(groups).unwrap(),
         metrics_bind_address: Some("127.0.0.1:0".to_owned()),
+        figures: Figures::default,
         audit: vec![Box::new(records.clone())],
         log: Log::to_memory(settings, Arc::clone(log)),
     }
@@ -170,7 +169,7 @@ pub(crate) async fn serve(host: FakeHost, groups: &str) -> Running {
     let metrics = proxy.metrics_address();
     let mut served = JoinSet::new();
     served.spawn(proxy.run());
-    Running { host, pipes, records, log, stop, metrics, served }
+    Running { pipes, records, stop, metrics, served }
 }
 
 impl Running {

@@ -15,7 +15,7 @@ const BOUND: Duration = Duration::from_secs(60);
 
 /// A method that a pipe does not serve is Unimplemented, also when another pipe serves it, and leaves a record.
 ///
-/// Rule: see `a_refusal_of_the_machine_is_unknown_with_its_text`
+/// Rule: see `crates/csi-proxy/tests/services.rs::a_refusal_of_the_machine_is_unknown_with_its_text`
 #[tokio::test]
 async fn a_method_that_the_pipe_does_not_serve_is_unimplemented() {
     let running = serve(machine(), "").await;

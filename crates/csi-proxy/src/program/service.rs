@@ -13,7 +13,7 @@ use windows_service::service_control_handler::{self, ServiceControlHandlerResult
 use windows_service::service_dispatcher;
 
 use crate::flags::Command;
-use crate::program::{MakeHost, Started, command};
+use super::{MakeHost, Started, command, complain};
 
 /// As it is installed.
 const NAME: &str = "csiproxy";
@@ -23,11 +23,13 @@ const BEAT: Duration = Duration::from_secs(1);
 const HINT: Duration = Duration::from_secs(30);
 
 /// Hands this thread to the service control manager until the service has stopped.
-pub(crate) fn run_as_service<M: MakeHost>() -> ExitCode {
+pub(super) fn run_as_service<M: MakeHost>() -> ExitCode {
     match service_dispatcher::start(NAME, service_main::<M>) {
         Ok(()) => ExitCode::SUCCESS,
-        // Not started by the manager, or refused by it: there is no log of a service yet.
-        Err(_) => ExitCode::FAILURE,
+        Err(error) => {
+            complain(&format!("csi-proxy: -windows-service is for the service control manager: {error}"));
+            ExitCode::FAILURE
+        }
     }
 }
 
@@ -68,13 +70,23 @@ fn run<M: MakeHost>(told: &Told, stop: CancellationToken) -> Result<(), String> 
             let (stop, ended) = (stop.clone(), Arc::clone(&ended));
             scope.spawn(move || beat(told, &stop, &ended))
         };
+        let over = Over(&ended);
         let opened = || told.tell(ServiceState::Running, 0);
         let result = started.run(stop, opened, None::<std::future::Ready<()>>);
-        ended.set();
+        drop(over);
         // It has nothing to say but its checkpoints.
         let _ignored = beat.join();
         result
     })
+}
+
+/// Ends the beat, also when the service ends in a panic.
+struct Over<'a>(&'a Ended);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.set();
+    }
 }
 
 /// Set when the service has nothing more to do.
