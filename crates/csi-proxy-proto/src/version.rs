@@ -109,7 +109,22 @@ mod tests {
     /// Rule: see `versions_are_ordered_by_major_number_stage_and_number`
     #[test]
     fn what_is_not_written_like_a_version_is_refused() {
-        let bad = ["", "v", "v0", "v01", "V1", "1", "v1alpha", "v1alpha0", "v1alpha01", "v1rc1", "v1beta1x", " v1", "v1 ", "v-1"];
+        let bad = [
+            "",
+            "v",
+            "v0",
+            "v01",
+            "V1",
+            "1",
+            "v1alpha",
+            "v1alpha0",
+            "v1alpha01",
+            "v1rc1",
+            "v1beta1x",
+            " v1",
+            "v1 ",
+            "v-1",
+        ];
         for text in bad.into_iter().chain(["v1alphabeta1", "v1beta1alpha1", "v99999999999"]) {
             assert!(text.parse::<Version>().is_err(), "{text:?} was taken");
         }

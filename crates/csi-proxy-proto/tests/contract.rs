@@ -41,7 +41,8 @@ fn fields(message: &DescriptorProto) -> Vec<String> {
     if message.field.is_empty() {
         return vec!["-\t-\t-".to_owned()];
     }
-    let row = |field: &FieldDescriptorProto| format!("{}\t{}\t{}", field.name(), field.number(), type_of(field, message));
+    let row =
+        |field: &FieldDescriptorProto| format!("{}\t{}\t{}", field.name(), field.number(), type_of(field, message));
     message.field.iter().map(row).collect()
 }
 

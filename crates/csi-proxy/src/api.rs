@@ -82,9 +82,8 @@ where
     let request = Q::decode(body)?;
     let fields = serde_json::to_value(&request).unwrap_or(Value::Null);
     let Steps { take, run, give } = steps;
-    let work = take(request).map(|arguments| -> Work {
-        Box::new(move |around| Ok(give(run(around, arguments)?).encode_to_vec()))
-    });
+    let work = take(request)
+        .map(|arguments| -> Work { Box::new(move |around| Ok(give(run(around, arguments)?).encode_to_vec())) });
     Ok(Understood { fields, work })
 }
 

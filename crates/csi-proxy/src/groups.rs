@@ -88,7 +88,9 @@ mod tests {
     /// Rule: see `api_groups_limit_the_pipes_to_groups_or_versions`
     #[test]
     fn a_group_or_version_that_does_not_exist_is_refused_by_name() {
-        for (text, named) in [("disks", "disks"), ("disk/v9", "v9"), ("iscsi/v1", "iscsi"), ("disk/", "\"\""), ("disk/v1/x", "v1/x")] {
+        for (text, named) in
+            [("disks", "disks"), ("disk/v9", "v9"), ("iscsi/v1", "iscsi"), ("disk/", "\"\""), ("disk/v1/x", "v1/x")]
+        {
             let error = ApiGroups::parse(text).unwrap_err().to_string();
             assert!(error.contains(named), "{text}: {error}");
         }

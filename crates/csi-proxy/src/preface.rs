@@ -33,11 +33,8 @@ struct Waiting {
 impl<S> PrefaceLimit<S> {
     /// Counts from now on; must be called within a runtime.
     pub(crate) fn new(inner: S, stop: CancellationToken) -> Self {
-        let waiting = Waiting {
-            missing: PREFACE,
-            limit: Box::pin(sleep(PREFACE_LIMIT)),
-            stop: Box::pin(stop.cancelled_owned()),
-        };
+        let waiting =
+            Waiting { missing: PREFACE, limit: Box::pin(sleep(PREFACE_LIMIT)), stop: Box::pin(stop.cancelled_owned()) };
         Self { inner, waiting: Some(waiting) }
     }
 }

@@ -148,9 +148,8 @@ impl Started {
 
     #[cfg(windows)]
     async fn serve(self, stop: CancellationToken, opened: impl FnOnce()) -> Result<(), String> {
-        let security = crate::windows::Security::parse(&self.settings.pipe_security).map_err(|error| {
-            format!("security descriptor {:?}: {error}", self.settings.pipe_security)
-        })?;
+        let security = crate::windows::Security::parse(&self.settings.pipe_security)
+            .map_err(|error| format!("security descriptor {:?}: {error}", self.settings.pipe_security))?;
         let transport = crate::windows::Pipes::new(security, self.log.clone(), stop.clone());
         self.serve_on(&transport, stop, opened).await
     }

@@ -127,11 +127,7 @@ impl Proxy {
     /// # Errors
     ///
     /// [`ProxyError::Listen`] with every pipe that cannot be made; [`ProxyError::Metrics`].
-    pub async fn open<T: Transport>(
-        transport: &T,
-        parts: Parts,
-        stop: CancellationToken,
-    ) -> Result<Self, ProxyError> {
+    pub async fn open<T: Transport>(transport: &T, parts: Parts, stop: CancellationToken) -> Result<Self, ProxyError> {
         let metrics = Arc::new(Metrics::new(parts.figures));
         let listener = match &parts.metrics_bind_address {
             Some(address) => Some(bind(address).await?),

@@ -112,7 +112,8 @@ fn entry(text: &str) -> Result<(), SddlError> {
         "A" | "OA" | "XA" | "ZA" => {}
         _ => return Err(unknown()),
     }
-    let crowd = CROWDS.iter().find(|(alias, number, _)| alias.eq_ignore_ascii_case(who) || number.eq_ignore_ascii_case(who));
+    let crowd =
+        CROWDS.iter().find(|(alias, number, _)| alias.eq_ignore_ascii_case(who) || number.eq_ignore_ascii_case(who));
     let Some((_, _, crowd)) = crowd else { return Ok(()) };
     if mask(rights).ok_or_else(unknown)? & WRITING == 0 {
         return Ok(());
@@ -149,7 +150,9 @@ mod tests {
     /// Rule: windows.md S-1
     #[test]
     fn a_descriptor_that_lets_a_crowd_write_is_refused() {
-        for (who, name) in [("WD", "Everyone"), ("AN", "Anonymous"), ("BU", "Users"), ("NU", "Network"), ("S-1-1-0", "Everyone")] {
+        for (who, name) in
+            [("WD", "Everyone"), ("AN", "Anonymous"), ("BU", "Users"), ("NU", "Network"), ("S-1-1-0", "Everyone")]
+        {
             for rights in ["GA", "GW", "FA", "FW", "GRGW", "0x12019b", "0x2", "0x40000000", "WO", "268435456"] {
                 let descriptor = format!("O:BAG:SYD:P(A;;GA;;;SY)(A;OICI;{rights};;;{who})S:(AU;SA;GA;;;WD)");
                 match check(&descriptor) {
@@ -165,7 +168,13 @@ mod tests {
     /// Rule: see `a_descriptor_that_lets_a_crowd_write_is_refused`
     #[test]
     fn a_descriptor_that_lets_crowds_at_most_read_is_taken() {
-        let others = ["D:P(A;;GA;;;SY)(A;;GR;;;WD)", "D:(D;;GA;;;WD)(A;;GA;;;BA)", "D:(A;;GA;;;S-1-5-21-1-2-3-1001)", "D:P", "D:(A;;FR;;;AN)S:(ML;;NW;;;HI)"];
+        let others = [
+            "D:P(A;;GA;;;SY)(A;;GR;;;WD)",
+            "D:(D;;GA;;;WD)(A;;GA;;;BA)",
+            "D:(A;;GA;;;S-1-5-21-1-2-3-1001)",
+            "D:P",
+            "D:(A;;FR;;;AN)S:(ML;;NW;;;HI)",
+        ];
         for descriptor in others.into_iter().chain([DEFAULT_PIPE_SECURITY]) {
             assert_eq!(check(descriptor), Ok(()), "{descriptor}");
         }

@@ -225,11 +225,9 @@ impl Outcome {
     fn of(result: &Result<Vec<u8>, Failure>) -> Self {
         match result {
             Ok(_) => Self { code: OK, error: None, native: None },
-            Err(failure) => Self {
-                code: name_of(&failure.status()),
-                error: Some(failure.text()),
-                native: failure.native(),
-            },
+            Err(failure) => {
+                Self { code: name_of(&failure.status()), error: Some(failure.text()), native: failure.native() }
+            }
         }
     }
 }

@@ -57,7 +57,9 @@ impl Failure {
 
     pub(crate) fn text(&self) -> String {
         match self {
-            Self::Refused(text) | Self::Missing(text) | Self::Malformed(text) | Self::Unimplemented(text) => text.clone(),
+            Self::Refused(text) | Self::Missing(text) | Self::Malformed(text) | Self::Unimplemented(text) => {
+                text.clone()
+            }
             Self::Storage { prefix, error } => format!("{prefix}{}", error.text()),
             Self::Panicked => "csi-proxy: the call ended in a panic, which its log has".to_owned(),
         }
@@ -76,7 +78,9 @@ impl Failure {
         if let Self::Storage { error, .. } = self {
             match error.answer() {
                 Some(Answer::Win32(number)) => metadata.insert(WIN32, MetadataValue::from(*number)),
-                Some(Answer::Method(number) | Answer::Com(number)) => metadata.insert(WMI, MetadataValue::from(*number)),
+                Some(Answer::Method(number) | Answer::Com(number)) => {
+                    metadata.insert(WMI, MetadataValue::from(*number))
+                }
                 Some(Answer::Malformed(_)) | None => None,
             };
         }

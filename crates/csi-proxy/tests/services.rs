@@ -113,7 +113,9 @@ async fn each_call_of_each_version_is_answered_and_recorded_once() {
         seen.insert((case.group, case.version));
     }
     assert_eq!(seen.len(), 23);
-    let reads = |name: &str| name.starts_with("Get") || name.starts_with("List") || name.starts_with("Is") || name.ends_with("Stats");
+    let reads = |name: &str| {
+        name.starts_with("Get") || name.starts_with("List") || name.starts_with("Is") || name.ends_with("Stats")
+    };
     for case in cases() {
         let name = case.method.name();
         let is_read = reads(name) || ["PathExists", "DiscoverTargetPortal"].contains(&name);
@@ -173,7 +175,9 @@ async fn a_missing_portal_is_invalid_and_ends_nothing() {
 async fn the_texts_by_which_drivers_know_that_nothing_is_mounted_come_through_each_version() {
     let nothing = "(Get-Item -Path $Env:mountpath).Target, output: , error: <nil>";
     for case in cases().iter().filter(|case| case.call.names.contains(&"GetVolumeIDFromMount")) {
-        for (path, text) in [(r"C:\var\lib\kubelet\empty", nothing), (r"C:\var\lib\kubelet\gone", "because it does not exist")] {
+        for (path, text) in
+            [(r"C:\var\lib\kubelet\empty", nothing), (r"C:\var\lib\kubelet\gone", "because it does not exist")]
+        {
             let left = case.run(&[("mount", path), ("target_path", path)], None).await;
             let status = left.result.unwrap_err();
             assert_eq!(status.code(), Code::Unknown);
@@ -237,7 +241,9 @@ async fn disk_numbers_that_cannot_be_read_are_named_with_message_and_field() {
 /// Rule: windows.md P-12
 #[tokio::test]
 async fn the_context_is_taken_whatever_it_is_and_the_error_stays_empty() {
-    for case in cases().iter().filter(|case| case.method.name() == "PathExists" && case.version < "v1beta2".parse().unwrap()) {
+    for case in
+        cases().iter().filter(|case| case.method.name() == "PathExists" && case.version < "v1beta2".parse().unwrap())
+    {
         for context in ["PLUGIN", "POD", "7"] {
             let left = case.run(&[("path", r"C:\var\lib\kubelet\empty"), ("context", context)], None).await;
             assert_eq!(left.result.unwrap(), "exists:true", "{context}");

@@ -50,7 +50,10 @@ async fn over_real_pipes_each_service_is_there_and_records_name_the_client() {
     let mut old = disk::v1beta2::disk_client::DiskClient::new(connected(Group::Disk, "v1").await);
     let unknown = old.rescan(disk::v1beta2::RescanRequest {}).await.unwrap_err();
     assert_eq!(unknown.code(), Code::Unimplemented, "{unknown}");
-    let record = eventually(|| program.records().into_iter().find(|record| record["method"] == "PartitionDisk" && record["event"] == "call")).await;
+    let record = eventually(|| {
+        program.records().into_iter().find(|record| record["method"] == "PartitionDisk" && record["event"] == "call")
+    })
+    .await;
     let client = &record["client"];
     assert_eq!(client["pid"], std::process::id(), "{record}");
     assert!(client["image"].as_str().unwrap().contains("windows-"), "{record}");
@@ -130,9 +133,9 @@ async fn as_a_service_a_stop_lets_a_format_end() {
     let found = connect(&pipes(), Group::Volume, &[version("v1")]).await.expect("the pipe exists");
     let mut client = volume::v1::volume_client::VolumeClient::new(found.channel);
     let mut format = JoinSet::new();
-    format.spawn(async move {
-        client.format_volume(volume::v1::FormatVolumeRequest { volume_id: BLANK.to_owned() }).await
-    });
+    format.spawn(
+        async move { client.format_volume(volume::v1::FormatVolumeRequest { volume_id: BLANK.to_owned() }).await },
+    );
     eventually(|| files.records().iter().any(|record| record["event"] == "begin").then_some(())).await;
     service.0.stop().unwrap();
     let first = eventually(|| {

@@ -21,7 +21,11 @@ fn the_table_has_the_methods_of_the_protocol_files_and_no_others() {
     let mut found = BTreeSet::new();
     for (group, version) in served() {
         for method in methods(group, version) {
-            assert!(found.insert(format!("{group}/{version}/{}", method.name)), "{group}/{version}/{} twice", method.name);
+            assert!(
+                found.insert(format!("{group}/{version}/{}", method.name)),
+                "{group}/{version}/{} twice",
+                method.name
+            );
         }
     }
     assert_eq!(found, expected);

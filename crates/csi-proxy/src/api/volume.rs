@@ -89,10 +89,7 @@ fn with_new_names(table: &mut Table) {
     });
 }
 
-fn list(
-    around: &Around<'_>,
-    (disk, partition): (DiskNumber, Option<PartitionNumber>),
-) -> Result<Vec<String>, Failure> {
+fn list(around: &Around<'_>, (disk, partition): (DiskNumber, Option<PartitionNumber>)) -> Result<Vec<String>, Failure> {
     let volumes = around.storage.list_volumes_on_disk(disk, partition)?;
     Ok(volumes.iter().map(ToString::to_string).collect())
 }

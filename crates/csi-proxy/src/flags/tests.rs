@@ -21,7 +21,19 @@ fn the_command_line_of_the_go_proxys_installation_is_taken() {
     assert!(given.windows_service && !given.log.to_stderr);
     assert_eq!(given.log.file, Some(PathBuf::from(r"\etc\kubernetes\logs\csi-proxy.log")));
     assert_eq!(given.log.verbosity, 5);
-    assert_eq!(given, settings(&line.map(|argument| if argument == "5" { argument } else { argument }.replacen('-', "--", usize::from(argument.starts_with('-')))).each_ref().map(String::as_str)));
+    assert_eq!(
+        given,
+        settings(
+            &line
+                .map(|argument| if argument == "5" { argument } else { argument }.replacen(
+                    '-',
+                    "--",
+                    usize::from(argument.starts_with('-'))
+                ))
+                .each_ref()
+                .map(String::as_str)
+        )
+    );
 }
 
 /// Without flags the proxy works in the kubelet's directory, encrypts shares, serves all groups and checks paths strictly.
@@ -44,7 +56,8 @@ fn without_flags_everything_is_as_safe_as_it_can_be() {
 /// Rule: windows.md 1.6 (ours)
 #[test]
 fn working_directories_add_up_and_old_names_count_with_a_warning() {
-    let line = [r"--working-dir=C:\a", r"-working-dir", r"C:\b", r"--kubelet-pod-path=C:\pods", r"--kubelet-path=D:\kubelet"];
+    let line =
+        [r"--working-dir=C:\a", r"-working-dir", r"C:\b", r"--kubelet-pod-path=C:\pods", r"--kubelet-path=D:\kubelet"];
     let given = settings(&line);
     assert_eq!(given.working_dirs, [r"C:\a", r"C:\b", r"C:\pods", r"D:\kubelet"]);
     assert!(given.warnings.len() == 1 && given.warnings[0].contains("--kubelet-pod-path"), "{:?}", given.warnings);

@@ -69,7 +69,10 @@ impl LogFile {
         if settings.skip_file_headers {
             return Ok(());
         }
-        let line = format!("Log file created at: {}\nLog line format: [IWEF]mmdd hh:mm:ss.uuuuuu threadid file:line] msg\n", now());
+        let line = format!(
+            "Log file created at: {}\nLog line format: [IWEF]mmdd hh:mm:ss.uuuuuu threadid file:line] msg\n",
+            now()
+        );
         self.append(line.as_bytes())
     }
 

@@ -34,13 +34,7 @@ fn labels((service, method): &Method) -> String {
     format!("grpc_method=\"{method}\",grpc_service=\"{service}\",grpc_type=\"unary\"")
 }
 
-fn counter(
-    page: &mut String,
-    all: &BTreeMap<Method, Series>,
-    name: &str,
-    help: &str,
-    of: impl Fn(&Series) -> u64,
-) {
+fn counter(page: &mut String, all: &BTreeMap<Method, Series>, name: &str, help: &str, of: impl Fn(&Series) -> u64) {
     if all.is_empty() {
         return;
     }

@@ -12,8 +12,8 @@ use windows_service::service::{
 use windows_service::service_control_handler::{self, ServiceControlHandlerResult, ServiceStatusHandle};
 use windows_service::service_dispatcher;
 
-use crate::flags::Command;
 use super::{MakeHost, Started, command, complain};
+use crate::flags::Command;
 
 /// As it is installed.
 const NAME: &str = "csiproxy";

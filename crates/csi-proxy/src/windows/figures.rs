@@ -29,9 +29,8 @@ fn times() -> Option<(f64, f64, f64)> {
     let done = unsafe {
         GetProcessTimes(GetCurrentProcess(), &raw mut created, &raw mut ended, &raw mut kernel, &raw mut user)
     };
-    let seconds = |time: FILETIME| {
-        (f64::from(time.dwHighDateTime) * 4_294_967_296.0 + f64::from(time.dwLowDateTime)) / TICKS
-    };
+    let seconds =
+        |time: FILETIME| (f64::from(time.dwHighDateTime) * 4_294_967_296.0 + f64::from(time.dwLowDateTime)) / TICKS;
     (done != 0).then(|| (seconds(created), seconds(kernel), seconds(user)))
 }
 

@@ -163,8 +163,7 @@ pub(crate) fn parts(host: &FakeHost, groups: &str, records: &Records, log: &Arc<
 
 /// Serves these groups over this machine.
 pub(crate) async fn serve(host: FakeHost, groups: &str) -> Running {
-    let (pipes, records, log, stop) =
-        (Memory::default(), Records::default(), Arc::default(), CancellationToken::new());
+    let (pipes, records, log, stop) = (Memory::default(), Records::default(), Arc::default(), CancellationToken::new());
     let proxy = Proxy::open(&pipes, parts(&host, groups, &records, &log), stop.clone()).await.unwrap();
     let metrics = proxy.metrics_address();
     let mut served = JoinSet::new();

@@ -20,7 +20,14 @@ const BOUND: Duration = Duration::from_secs(60);
 async fn a_method_that_the_pipe_does_not_serve_is_unimplemented() {
     let running = serve(machine(), "").await;
     let channel = running.channel(Group::Disk, "v1".parse().unwrap()).await;
-    let unknown = ["/v1.Disk/Format", "/v1beta2.Disk/SetAttachState", "/v1.Volume/FormatVolume", "/v1.Disk", "/x", "/v1.Disk/Exec"];
+    let unknown = [
+        "/v1.Disk/Format",
+        "/v1beta2.Disk/SetAttachState",
+        "/v1.Volume/FormatVolume",
+        "/v1.Disk",
+        "/x",
+        "/v1.Disk/Exec",
+    ];
     for path in unknown {
         let status = wire::call(&channel, path, Vec::new()).await.unwrap_err();
         assert_eq!(status.code(), Code::Unimplemented, "{path}: {status}");
@@ -85,7 +92,11 @@ async fn malformed_and_oversized_messages_end_nothing_but_themselves() {
     assert_eq!(long.code(), Code::Unknown);
     let too_long = wire::call(&channel, "/v1.Filesystem/Mkdir", path(5 << 20)).await.unwrap_err();
     assert_eq!(too_long.code(), Code::OutOfRange, "{too_long}");
-    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 100], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"] {
+    for garbage in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        &[0; 100],
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+    ] {
         let mut stream = running.pipes.open(r"\\.\pipe\csi-proxy-disk-v1").unwrap();
         stream.write_all(garbage).await.unwrap();
         let mut rest = Vec::new();

@@ -27,7 +27,9 @@ pub(crate) fn request(of: &MessageDescriptor, fields: &[(&str, &str)]) -> Vec<u8
         };
         text.push_str(&format!("{name}: {value}\n"));
     }
-    DynamicMessage::parse_text_format(of.clone(), &text).unwrap_or_else(|error| panic!("{text}: {error}")).encode_to_vec()
+    DynamicMessage::parse_text_format(of.clone(), &text)
+        .unwrap_or_else(|error| panic!("{text}: {error}"))
+        .encode_to_vec()
 }
 
 /// A message as text.
