@@ -3,7 +3,7 @@
 
 use crate::host::{Answer, HostError};
 use crate::path::PathError;
-use crate::types::{DiskNumber, NameError, ServiceName, VolumeGuid};
+use crate::types::{DiskNumber, NameError, ServiceName, VolumeGuid, VolumeIdError};
 
 /// Why an operation was not done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,11 +18,8 @@ pub enum StorageError {
     #[error("{}", .0.text())]
     Empty(Empty),
     /// A volume id that is none.
-    #[error(r"invalid volume id {id:?}: \\?\Volume{{GUID}}\ is expected")]
-    VolumeId {
-        /// As the client wrote it.
-        id: String,
-    },
+    #[error(transparent)]
+    VolumeId(#[from] VolumeIdError),
     /// A name outside of its grammar.
     #[error(transparent)]
     Name(#[from] NameError),
@@ -296,7 +293,7 @@ impl StorageError {
             self,
             Self::Path(_)
                 | Self::Empty(_)
-                | Self::VolumeId { .. }
+                | Self::VolumeId(_)
                 | Self::Name(_)
                 | Self::NegativeSize { .. }
                 | Self::RemotePath(_)
@@ -307,5 +304,5 @@ impl StorageError {
 }
 
 fn dependents_hint(result: u32) -> &'static str {
-    if result == crate::service::DEPENDENTS_RUNNING { " (other services that need it are running)" } else { "" }
+    if result == crate::host::result::DEPENDENTS_RUNNING { " (other services that need it are running)" } else { "" }
 }

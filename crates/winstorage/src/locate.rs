@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::service::{DiskIds, DiskLocation};
-use crate::types::DiskNumber;
+use crate::types::{DiskIds, DiskLocation, DiskNumber};
 
 /// The place that `MSFT_Disk.Location` names, as `PCI Slot 3 : Adapter 0 : Port 0 : Target 1 : LUN 0`; `None` where it names none.
 #[must_use]
@@ -74,6 +73,15 @@ pub enum Look {
     RescanAndWait(Duration),
 }
 
+/// What tells a disk, the surest first.
+#[derive(Debug, Clone, Copy)]
+enum Proof {
+    Serial,
+    Page83,
+    /// On instances without Nitro.
+    Place,
+}
+
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// An attachment that EC2 calls attached shows up within a second or two.
@@ -95,21 +103,9 @@ impl DiskSearch {
         ids: &BTreeMap<DiskNumber, DiskIds>,
         locations: &BTreeMap<DiskNumber, DiskLocation>,
     ) -> Result<Look, SearchError> {
-        let by_serial = |id: &DiskIds| is_volume(&id.serial_number, &self.volume);
-        let by_page83 = |id: &DiskIds| is_volume(&page83_text(&id.page83), &self.volume);
-        let target = xen_target(&self.device);
-        let by_place = |disk: &DiskNumber, id: &DiskIds| {
-            let place = locations.get(disk);
-            // A disk that names an EBS volume itself is that volume's and nobody else's.
-            !names_a_volume(&id.serial_number)
-                && place
-                    .zip(target)
-                    .is_some_and(|(place, target)| place.target == target.to_string() && is_first(place))
-        };
-        let proofs: [&dyn Fn(&DiskNumber, &DiskIds) -> bool; 3] =
-            [&|_, id| by_serial(id), &|_, id| by_page83(id), &by_place];
-        for proof in proofs {
-            let mut found = ids.iter().filter(|(disk, id)| proof(disk, id)).map(|(disk, _)| *disk);
+        for proof in [Proof::Serial, Proof::Page83, Proof::Place] {
+            let is_it = |disk: &DiskNumber, ids: &DiskIds| self.proves(proof, ids, locations.get(disk));
+            let mut found = ids.iter().filter(|(disk, ids)| is_it(disk, ids)).map(|(disk, _)| *disk);
             match (found.next(), found.next()) {
                 (Some(disk), None) => return Ok(Look::Found(disk)),
                 (Some(first), Some(second)) => {
@@ -119,6 +115,19 @@ impl DiskSearch {
             }
         }
         self.again()
+    }
+
+    fn proves(&self, proof: Proof, ids: &DiskIds, place: Option<&DiskLocation>) -> bool {
+        match proof {
+            Proof::Serial => is_volume(&ids.serial_number, &self.volume),
+            Proof::Page83 => is_volume(&page83_text(&ids.page83), &self.volume),
+            // A disk that names an EBS volume itself is that volume's and nobody else's.
+            Proof::Place => {
+                let is_there =
+                    |(place, target): (&DiskLocation, u32)| place.target == target.to_string() && is_first(place);
+                !names_a_volume(&ids.serial_number) && place.zip(xen_target(&self.device)).is_some_and(is_there)
+            }
+        }
     }
 
     fn again(&mut self) -> Result<Look, SearchError> {

@@ -141,7 +141,7 @@ pub trait DiskHost: Send + Sync {
     /// Makes one basic-data partition of all free space, without a drive letter.
     ///
     /// # Errors
-    /// The method failed, also with [`crate::service::ACCESS_PATH_IN_USE`].
+    /// The method failed, also with [`super::result::ACCESS_PATH_IN_USE`].
     fn create_data_partition(&self, disk: &Disk) -> Result<(), HostError>;
     /// Reads the disk's own tables again.
     ///
@@ -171,7 +171,7 @@ pub trait DiskHost: Send + Sync {
     /// Resizes the partition and its file system to `size` bytes.
     ///
     /// # Errors
-    /// The method failed, also with [`crate::service::STORAGE_BUSY`].
+    /// The method failed, also with [`super::result::STORAGE_BUSY`].
     fn resize_partition(&self, partition: &Partition, size: u64) -> Result<(), HostError>;
 }
 

@@ -116,3 +116,13 @@ pub mod code {
         })
     }
 }
+
+/// Results of WMI methods that decide something here.
+pub mod result {
+    /// What `MSFT_Disk.CreatePartition` returns although the partition was made: its access path is in use.
+    pub const ACCESS_PATH_IN_USE: u32 = 42002;
+    /// What storage methods return while another service, the defragmenter for one, holds the volume.
+    pub const STORAGE_BUSY: u32 = 4;
+    /// What `Win32_Service.StopService` returns while services that need this one run.
+    pub const DEPENDENTS_RUNNING: u32 = 3;
+}

@@ -16,7 +16,7 @@ mod network;
 mod system;
 
 pub use disk::{Disk, DiskHost, DiskRow, Partition, PartitionKind, PartitionStyle, VolumeHost, VolumeRow};
-pub use error::{Answer, HostError, code};
+pub use error::{Answer, HostError, code, result};
 pub use file::{EntryKind, FsEntry, FsHost, Space};
 pub use network::{
     Authentication, IscsiHost, Mapping, MappingStatus, NewMapping, ObjectPath, Portal, Session, SmbHost, Target,

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use windows_sys::Win32::Storage::FileSystem::{
     DeleteVolumeMountPointW, FILE_ATTRIBUTE_DIRECTORY, FILE_ATTRIBUTE_REPARSE_POINT, FILE_DISPOSITION_FLAG_DELETE,
-    FILE_DISPOSITION_FLAG_IGNORE_READONLY_ATTRIBUTE, FILE_DISPOSITION_FLAG_POSIX_SEMANTICS, FILE_DISPOSITION_INFO_EX,
-    FileDispositionInfoEx, FileFullDirectoryInfo, FileFullDirectoryRestartInfo, GetFileInformationByHandleEx,
-    GetFinalPathNameByHandleW, SetFileInformationByHandle, SetVolumeMountPointW,
+    FILE_DISPOSITION_FLAG_IGNORE_READONLY_ATTRIBUTE, FILE_DISPOSITION_FLAG_POSIX_SEMANTICS, FILE_DISPOSITION_INFO,
+    FILE_DISPOSITION_INFO_EX, FILE_INFO_BY_HANDLE_CLASS, FileDispositionInfo, FileDispositionInfoEx,
+    FileFullDirectoryInfo, FileFullDirectoryRestartInfo, GetFileInformationByHandleEx, GetFinalPathNameByHandleW,
+    SetFileInformationByHandle, SetVolumeMountPointW,
 };
 
 use super::open::{self, Want};
@@ -21,6 +22,10 @@ use crate::{directory, reparse};
 
 /// `ERROR_NO_MORE_FILES`
 const NO_MORE_FILES: u32 = 18;
+/// What a file system answers that does not know the newer way to remove.
+const INVALID_FUNCTION: u32 = 1;
+const NOT_SUPPORTED: u32 = 50;
+const INVALID_PARAMETER: u32 = 87;
 /// `ERROR_SHARING_VIOLATION`
 const SHARING_VIOLATION: u32 = 32;
 /// Names that are read at a time, bytes.
@@ -175,17 +180,25 @@ impl FsEntry for OpenEntry {
     }
 }
 
-/// Removes what a handle with that right holds.
+/// Removes what a handle with that right holds: at once, whoever has it open, where the file system can; else when the last handle closes.
 fn dispose(doomed: &File) -> Result<(), u32> {
     let flags = FILE_DISPOSITION_FLAG_DELETE
         | FILE_DISPOSITION_FLAG_POSIX_SEMANTICS
         | FILE_DISPOSITION_FLAG_IGNORE_READONLY_ATTRIBUTE;
-    let info = FILE_DISPOSITION_INFO_EX { Flags: flags };
-    let length = u32::try_from(size_of::<FILE_DISPOSITION_INFO_EX>()).unwrap_or_default();
-    // SAFETY: `info` is what the class wants, has that length, and lives until after the call.
-    let done = unsafe {
-        SetFileInformationByHandle(doomed.as_raw_handle(), FileDispositionInfoEx, (&raw const info).cast(), length)
-    };
+    match set_information(doomed, FileDispositionInfoEx, &FILE_DISPOSITION_INFO_EX { Flags: flags }) {
+        Err(INVALID_FUNCTION | NOT_SUPPORTED | INVALID_PARAMETER) => {
+            set_information(doomed, FileDispositionInfo, &FILE_DISPOSITION_INFO { DeleteFile: true })
+        }
+        disposed => disposed,
+    }
+}
+
+/// Tells the system something of an open file; `T` is the structure of `class`.
+fn set_information<T: Copy>(file: &File, class: FILE_INFO_BY_HANDLE_CLASS, info: &T) -> Result<(), u32> {
+    let length = u32::try_from(size_of::<T>()).unwrap_or_default();
+    // SAFETY: `info` has that length and lives until after the call, which reads it only.
+    let done =
+        unsafe { SetFileInformationByHandle(file.as_raw_handle(), class, std::ptr::from_ref(info).cast(), length) };
     if done == 0 { Err(last_error()) } else { Ok(()) }
 }
 

@@ -29,3 +29,6 @@ pub fn windows_host(encrypt: bool) -> WindowsHost {
     }
     WmiHost::new(ComWmi::new(encrypt), Win32)
 }
+
+#[cfg(test)]
+mod tests;

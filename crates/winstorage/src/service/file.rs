@@ -1,9 +1,9 @@
 //! Paths: are they there, make them, link them. Removal is in `remove.rs`.
 
-use super::walk::{MountPoints, Place, is_taken};
-use crate::host::EntryKind;
+use super::volume_of_path::{HOPS, too_many_links};
+use super::walk::{MountPoints, Place, is_taken, missing};
+use crate::host::{EntryKind, Space};
 use crate::path::Allowed;
-use crate::types::WinPath;
 use crate::{Storage, StorageError, WayError};
 
 impl Storage {
@@ -57,6 +57,26 @@ impl Storage {
         }
     }
 
+    /// Space of the volume that the path lies on, through a link at its end that leads to an allowed place.
+    ///
+    /// # Errors
+    /// The path may not be named, is not there, a link stands on its way or leads out of the working directories, or the host failed.
+    pub fn space(&self, path: &str) -> Result<Space, StorageError> {
+        let mut allowed = self.paths.check_unlike_reference(path)?;
+        for _ in 0..HOPS {
+            let Some(entry) = self.walk(&allowed, MountPoints::Crossed)?.entry() else {
+                return Err(missing(&allowed.path));
+            };
+            match entry.kind()? {
+                EntryKind::SymbolicLink { target, .. } | EntryKind::Junction { target } => {
+                    allowed = self.target_of(&allowed, &target)?;
+                }
+                _ => return Ok(self.host.space(&allowed.path)?),
+            }
+        }
+        Err(too_many_links(path, &allowed))
+    }
+
     /// Makes the link at an allowed place, or finds that it is there.
     pub(super) fn link(&self, at: &Allowed, target: &str, is_directory: bool) -> Result<(), StorageError> {
         let exists = || WayError::Exists { path: at.path.to_string() };
@@ -77,10 +97,6 @@ impl Storage {
             _ => Err(exists().into()),
         }
     }
-}
-
-pub(super) fn missing(path: &WinPath) -> StorageError {
-    StorageError::Missing { path: path.to_string() }
 }
 
 /// Targets are compared as Windows would read them: prefix, final separator and the case of ASCII letters are nothing.

@@ -26,18 +26,12 @@ use crate::host::Host;
 use crate::path::{PathRules, Validation};
 use crate::types::WinPath;
 
-pub use disk::{DiskIds, DiskLocation};
+pub use crate::host::result::{ACCESS_PATH_IN_USE, DEPENDENTS_RUNNING, STORAGE_BUSY};
+pub use crate::types::{DiskIds, DiskLocation};
 pub use iscsi::Login;
 pub use services::{ServiceInfo, ServiceStatus, StartType};
 pub use smb::SmbMapping;
 pub use volume::VolumeStats;
-
-/// What `MSFT_Disk.CreatePartition` returns although the partition was made: its access path is in use.
-pub const ACCESS_PATH_IN_USE: u32 = 42002;
-/// What storage methods return while another service, the defragmenter for one, holds the volume.
-pub const STORAGE_BUSY: u32 = 4;
-/// What `Win32_Service.StopService` returns while services that need this one run.
-pub const DEPENDENTS_RUNNING: u32 = 3;
 
 /// What the administrator has set.
 #[derive(Debug, Clone)]

@@ -1,9 +1,8 @@
 //! Volumes at directories.
 
-use super::file::missing;
 use super::guard::Letters;
 use super::volume::volume_id;
-use super::walk::{MountPoints, Place, link_on_the_way};
+use super::walk::{MountPoints, Place, link_on_the_way, missing};
 use crate::host::{EntryKind, FsEntry, code};
 use crate::path::Allowed;
 use crate::types::{Component, VolumeGuid};

@@ -1,7 +1,6 @@
 //! Removal of paths. A link, junction or mount point is removed as an entry, and what it leads to stays untouched.
 
-use super::file::missing;
-use super::walk::{MountPoints, Place, link_on_the_way};
+use super::walk::{MountPoints, Place, link_on_the_way, missing};
 use crate::host::{EntryKind, FsEntry, HostError, code};
 use crate::types::{Component, WinPath};
 use crate::{Storage, StorageError, WayError};

@@ -101,5 +101,5 @@ impl Storage {
 
 /// The volume of every operation but MountVolume.
 pub(super) fn volume_id(text: &str) -> Result<VolumeGuid, StorageError> {
-    if text.is_empty() { Err(StorageError::Empty(Empty::VolumeId)) } else { VolumeGuid::parse(text) }
+    if text.is_empty() { Err(StorageError::Empty(Empty::VolumeId)) } else { Ok(VolumeGuid::parse(text)?) }
 }

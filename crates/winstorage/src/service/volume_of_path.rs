@@ -1,14 +1,13 @@
 //! Which volume a path lies on. A pod's path is a link to the staging path, and that is a mount point.
 
-use super::file::missing;
-use super::walk::{MountPoints, link_on_the_way};
+use super::walk::{MountPoints, link_on_the_way, missing};
 use crate::host::EntryKind;
 use crate::path::Allowed;
 use crate::types::{VolumeGuid, WinPath};
 use crate::{Empty, Storage, StorageError, WayError};
 
 /// Links that lead to links.
-const HOPS: u32 = 32;
+pub(super) const HOPS: u32 = 32;
 /// Links and parents together, as in the reference.
 const STEPS: u32 = 256;
 
@@ -46,12 +45,7 @@ impl Storage {
                 }
             }
         }
-        Err(WayError::Target {
-            path: path.to_owned(),
-            target: allowed.path.to_string(),
-            reason: "is one of too many links",
-        }
-        .into())
+        Err(too_many_links(path, &allowed))
     }
 
     /// The volume that holds the path: of the mount point nearest above it, or of its drive.
@@ -121,10 +115,15 @@ impl Storage {
     }
 
     /// Where a client's link leads, if clients may name that.
-    fn target_of(&self, link: &Allowed, target: &str) -> Result<Allowed, StorageError> {
+    pub(super) fn target_of(&self, link: &Allowed, target: &str) -> Result<Allowed, StorageError> {
         let allowed = self.paths.check_unlike_reference(without_prefix(target));
         Ok(allowed.map_err(|_| leads_out(&link.path, target, "is not within the working directories"))?)
     }
+}
+
+pub(super) fn too_many_links(path: &str, at: &Allowed) -> StorageError {
+    let reason = "is one of too many links";
+    WayError::Target { path: path.to_owned(), target: at.path.to_string(), reason }.into()
 }
 
 fn leads_out(link: &WinPath, target: &str, reason: &'static str) -> WayError {

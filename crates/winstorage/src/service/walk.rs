@@ -119,3 +119,7 @@ pub(super) fn link_on_the_way(path: &WinPath, component: &Component, kind: &Entr
     };
     WayError::Link { path: path.to_string(), component: component.to_string(), what }
 }
+
+pub(super) fn missing(path: &WinPath) -> StorageError {
+    StorageError::Missing { path: path.to_string() }
+}

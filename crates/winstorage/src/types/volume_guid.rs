@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::StorageError;
-
 /// A volume by its GUID, `\\?\Volume{8-4-4-4-12}\`: always printed with the final backslash, which Win32 wants.
 ///
 /// Equality does not heed the case of the digits; they are kept as they came, for Windows compares its texts.
@@ -11,15 +9,20 @@ use crate::StorageError;
 #[serde(try_from = "String", into = "String")]
 pub struct VolumeGuid(String);
 
+/// A text that is no volume id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(r"invalid volume id {0:?}: \\?\Volume{{GUID}}\ is expected")]
+pub struct VolumeIdError(pub String);
+
 const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
 
 impl VolumeGuid {
     /// Takes `\\?\Volume{GUID}\`, also without the last backslash, with `\\.\` or `\??\` (the kernel's form) before it.
     ///
     /// # Errors
-    /// [`StorageError::VolumeId`] for everything else, before any host call.
-    pub fn parse(text: &str) -> Result<Self, StorageError> {
-        let refuse = || StorageError::VolumeId { id: text.to_owned() };
+    /// Everything else is refused.
+    pub fn parse(text: &str) -> Result<Self, VolumeIdError> {
+        let refuse = || VolumeIdError(text.to_owned());
         let rest =
             [r"\\?\", r"\\.\", r"\??\"].iter().find_map(|prefix| text.strip_prefix(prefix)).ok_or_else(refuse)?;
         let name = rest.strip_suffix('\\').unwrap_or(rest);
@@ -59,9 +62,9 @@ impl PartialEq for VolumeGuid {
 impl Eq for VolumeGuid {}
 
 impl TryFrom<String> for VolumeGuid {
-    type Error = StorageError;
+    type Error = VolumeIdError;
 
-    fn try_from(text: String) -> Result<Self, StorageError> {
+    fn try_from(text: String) -> Result<Self, VolumeIdError> {
         Self::parse(&text)
     }
 }

@@ -94,6 +94,24 @@ fn the_closest_volume_is_that_of_the_mount_point_above_or_of_the_drive() {
     assert_eq!(text, format!("failed to find the closest volume for path={}", at("one")));
 }
 
+/// Space is told of the volume that a pod's path leads to, and of nothing outside.
+///
+/// Rule: windows.md 2.3
+#[test]
+fn space_is_told_of_the_volume_that_a_path_leads_to() {
+    let (host, storage, volume) = staged();
+    host.set_formatted(&volume, GIB);
+    storage.create_symlink(&at("stage"), &at(r"pods\mount")).unwrap();
+    let total = storage.volume_stats(&volume.to_string()).unwrap().total;
+    for path in ["stage", r"pods\mount"] {
+        let space = storage.space(&at(path)).unwrap();
+        assert_eq!((space.total, space.available, space.free), (total, total - GIB, total - GIB), "{path}");
+    }
+    host.add_link(&at("out"), r"C:\Windows");
+    assert!(matches!(storage.space(&at("out")), Err(StorageError::Way(WayError::Target { .. }))));
+    assert!(matches!(storage.space(&at("none")), Err(StorageError::Missing { .. })));
+}
+
 /// Above the working directories links and mount points are the administrator's, and are followed.
 ///
 /// Rule: see `the_closest_volume_is_that_of_the_mount_point_above_or_of_the_drive`
