@@ -1,5 +1,7 @@
 //! All 23 services over pipes in memory, on a machine in memory.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 #[path = "services/calls.rs"]
 mod calls;
 #[path = "services/life.rs"]

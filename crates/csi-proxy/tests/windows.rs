@@ -3,6 +3,7 @@
 //! What Wine does not do is in no test: it takes any security descriptor and enforces none, it lets a second first instance of a pipe be
 //! made, and it knows no containers.
 #![cfg(windows)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "windows/program.rs"]
 mod program;

@@ -21,19 +21,9 @@ fn the_command_line_of_the_go_proxys_installation_is_taken() {
     assert!(given.windows_service && !given.log.to_stderr);
     assert_eq!(given.log.file, Some(PathBuf::from(r"\etc\kubernetes\logs\csi-proxy.log")));
     assert_eq!(given.log.verbosity, 5);
-    assert_eq!(
-        given,
-        settings(
-            &line
-                .map(|argument| if argument == "5" { argument } else { argument }.replacen(
-                    '-',
-                    "--",
-                    usize::from(argument.starts_with('-'))
-                ))
-                .each_ref()
-                .map(String::as_str)
-        )
-    );
+    let doubled =
+        line.map(|argument| if argument.starts_with('-') { format!("-{argument}") } else { argument.to_owned() });
+    assert_eq!(given, settings(&doubled.each_ref().map(String::as_str)));
 }
 
 /// Without flags the proxy works in the kubelet's directory, encrypts shares, serves all groups and checks paths strictly.

@@ -56,10 +56,13 @@ pub(crate) fn machine() -> FakeHost {
     FakeHost::from_json(DESCRIPTION).expect("a description")
 }
 
+/// Where connections of a pipe go.
+type Listener = UnboundedSender<io::Result<(DuplexStream, Peer)>>;
+
 /// Pipes in memory.
 #[derive(Clone, Default)]
 pub(crate) struct Memory {
-    pipes: Arc<Mutex<BTreeMap<String, UnboundedSender<io::Result<(DuplexStream, Peer)>>>>>,
+    pipes: Arc<Mutex<BTreeMap<String, Listener>>>,
     pub(crate) taken: Arc<Mutex<Vec<String>>>,
 }
 
