@@ -5,6 +5,8 @@
 #![cfg(windows)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "windows/go_clients.rs"]
+mod go_clients;
 #[path = "windows/program.rs"]
 mod program;
 

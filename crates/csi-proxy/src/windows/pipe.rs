@@ -22,6 +22,9 @@ use crate::proxy::Transport;
 
 /// `ERROR_NO_DATA`: the client has gone before it was met.
 const NO_DATA: i32 = 232;
+/// Instances of a pipe that wait for clients. One would do; with one, of many clients at once most find it busy, and those in
+/// Go give up after two seconds.
+const WAITING: usize = 4;
 /// How often a new instance is tried for, and the pause between.
 const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(100);
@@ -62,10 +65,13 @@ impl Transport for Pipes {
         pipe: &str,
     ) -> io::Result<impl Stream<Item = io::Result<(Self::Stream, Peer)>> + Send + Unpin + 'static> {
         let maker = Maker { pipe: pipe.to_owned(), security: Arc::clone(&self.security), log: self.log.clone() };
-        let first = maker.instance(true)?;
+        let maker = Arc::new(maker);
         let (sender, accepted) = channel(1);
         let mut accepting = JoinSet::new();
-        accepting.spawn(maker.accept(first, sender, self.stop.clone()));
+        for nth in 0..WAITING {
+            let instance = maker.instance(nth == 0)?;
+            accepting.spawn(Arc::clone(&maker).accept(instance, sender.clone(), self.stop.clone()));
+        }
         Ok(Clients { accepted, _accepting: accepting })
     }
 }
@@ -90,7 +96,7 @@ impl Maker {
 
     /// Meets clients. A new instance waits before the connected one is handed on, so that no client finds no pipe.
     async fn accept(
-        self,
+        self: Arc<Self>,
         first: NamedPipeServer,
         clients: Sender<io::Result<(NamedPipeServer, Peer)>>,
         stop: CancellationToken,

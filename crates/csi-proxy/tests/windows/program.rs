@@ -103,7 +103,10 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        let files = Files::new("");
+        Self::start_with(Files::new(""), arguments)
+    }
+
+    pub(crate) fn start_with(files: Files, arguments: &[&str]) -> Self {
         let child = command(&files.arguments(arguments)).spawn().unwrap();
         Self { child, files }
     }
@@ -136,9 +139,24 @@ impl Drop for Program {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the one place of these tests that starts processes")]
 fn command(arguments: &[OsString]) -> Command {
-    let mut command = Command::new(path());
-    command.args(arguments).stdin(Stdio::null());
+    let mut command = process(path());
+    command.args(arguments);
+    command
+}
+
+/// csi-proxy's own clients, in Go.
+pub(crate) fn go_clients(arguments: &[&str]) -> Command {
+    let program =
+        std::env::var_os("EBS_TEST_CSI_PROXY_CLIENTS").expect("run `scripts/setup windows`, or `make windows`");
+    let mut command = process(program.into());
+    command.args(arguments).stdout(Stdio::piped());
+    command
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place of these tests that starts processes")]
+fn process(program: PathBuf) -> Command {
+    let mut command = Command::new(program);
+    command.stdin(Stdio::null());
     command
 }
