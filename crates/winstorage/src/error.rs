@@ -2,6 +2,7 @@
 //! them.
 
 use crate::host::{Answer, HostError};
+use crate::locate::SearchError;
 use crate::path::PathError;
 use crate::types::{DiskNumber, NameError, ServiceName, VolumeGuid, VolumeIdError};
 
@@ -29,6 +30,9 @@ pub enum StorageError {
     /// No volume has this id.
     #[error("volume {0} not found")]
     VolumeNotFound(VolumeGuid),
+    /// The disk of an EBS volume is not told.
+    #[error(transparent)]
+    Search(#[from] SearchError),
     /// No disk names itself so.
     #[error("could not find disk with Page83 ID {0}")]
     NoPage83(String),
@@ -54,6 +58,9 @@ pub enum StorageError {
         /// As the client wrote it.
         volume: String,
     },
+    /// A disk that was to be used up, and that holds something.
+    #[error("disk {0} has partitions: it is in use")]
+    InUse(DiskNumber),
     /// What Windows itself lives on.
     #[error("{operation} refused: {object} {reason}")]
     SystemStorage {

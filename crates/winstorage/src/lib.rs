@@ -20,6 +20,7 @@ pub mod path;
 #[expect(unsafe_code, reason = "Win32 has no other form; each block says why it is sound")]
 pub mod real;
 pub mod reparse;
+pub mod selftest;
 pub mod service;
 pub mod types;
 pub mod wmi;

@@ -9,6 +9,7 @@ mod entry;
 mod native;
 mod open;
 mod privilege;
+mod security;
 mod wide;
 
 use crate::wmi::WmiHost;
@@ -26,6 +27,9 @@ pub type WindowsHost = WmiHost<ComWmi, Win32>;
 pub fn windows_host(encrypt: bool) -> WindowsHost {
     if let Err(error) = privilege::allow_symbolic_links() {
         tracing::warn!(%error, "this process may not make symbolic links");
+    }
+    if encrypt {
+        security::encrypt();
     }
     WmiHost::new(ComWmi::new(encrypt), Win32)
 }

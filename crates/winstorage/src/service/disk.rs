@@ -6,6 +6,7 @@ use tracing::warn;
 
 use super::ACCESS_PATH_IN_USE;
 use crate::host::{DiskRow, Partition, PartitionKind, PartitionStyle};
+use crate::locate::{DiskSearch, Look};
 use crate::types::{DiskIds, DiskLocation, DiskNumber};
 use crate::{Storage, StorageError, locate, page83};
 
@@ -55,6 +56,30 @@ impl Storage {
         let mut disks = self.list_disk_ids()?.into_iter();
         let found = disks.find(|(_, ids)| !name.is_empty() && ids.page83 == name);
         found.map(|(disk, _)| disk).ok_or_else(|| StorageError::NoPage83(name.to_owned()))
+    }
+
+    /// The disk of the EBS volume `volume` (`vol-…`), which EC2 has attached as `device`; a late one is waited for, for some seconds.
+    ///
+    /// # Errors
+    /// No disk names the volume, or several do, or the host failed.
+    pub fn disk_of_ebs_volume(&self, volume: &str, device: &str) -> Result<DiskNumber, StorageError> {
+        let mut search = DiskSearch::new(volume, device);
+        loop {
+            // Only disks without a serial number of EBS are told by their place.
+            let places = self.list_disk_locations().unwrap_or_else(|error| {
+                warn!(%error, "disks do not tell their places");
+                BTreeMap::new()
+            });
+            match search.look(&self.list_disk_ids()?, &places)? {
+                Look::Found(disk) => return Ok(disk),
+                Look::RescanAndWait(time) => {
+                    if let Err(error) = self.rescan() {
+                        warn!(%error, "the rescan for a disk failed");
+                    }
+                    self.host.pause(time);
+                }
+            }
+        }
     }
 
     /// Gives an empty disk a GPT with one basic-data partition. A disk that has a partition stays as it is.

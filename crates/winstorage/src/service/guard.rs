@@ -31,6 +31,18 @@ impl Storage {
         }
     }
 
+    /// A disk that is there, not Windows' own, and without any partition: what may be used up.
+    pub(crate) fn unused_disk(&self, number: DiskNumber) -> Result<(), StorageError> {
+        self.changeable_disk("selftest", number)?;
+        let is_unused = self.host.partitions(number, None)?.is_empty();
+        is_unused.then_some(()).ok_or(StorageError::InUse(number))
+    }
+
+    /// The disk that holds `%SystemRoot%`.
+    pub(crate) fn system_disk(&self) -> Result<Option<DiskNumber>, StorageError> {
+        Ok(self.host.system_disk()?)
+    }
+
     /// The volume, if it is there, its disk is known, and `operation` may change it.
     pub(super) fn changeable_volume(
         &self,

@@ -4,6 +4,7 @@ mod crashes;
 mod disks;
 mod files;
 mod guard;
+mod model;
 mod mounts;
 mod network;
 mod paths;

@@ -95,6 +95,23 @@ fn one_odd_disk_hides_no_other() {
     assert_eq!(ids.into_keys().collect::<Vec<_>>(), [DiskNumber(1)]);
 }
 
+/// The disk of an EBS volume that arrives late is found by a rescan, though rescans and places may fail; one that does not come is told after
+/// some seconds.
+///
+/// Rule: see `crates/winstorage/src/locate/tests.rs::serial_numbers_are_compared_as_a_whole_and_two_matches_are_none`
+#[test]
+fn a_disk_that_arrives_late_is_found_by_a_rescan() {
+    let (host, storage) = machine();
+    host.add_arriving_disk(2, "vol0fedcba9876543210_00000001.", GIB);
+    host.inject("rescan", 0, Effect::Fail(Answer::Method(4)));
+    host.inject("disk_locations", 0, Effect::Fail(Answer::Method(4)));
+    let volume = "vol-0fedcba9876543210";
+    assert_eq!(storage.disk_of_ebs_volume(volume, "/dev/xvdba").unwrap(), DiskNumber(2));
+    assert_eq!(host.calls("rescan"), 2);
+    let none = storage.disk_of_ebs_volume("vol-0aaaaaaaaaaaaaaaa", "/dev/xvdbb").unwrap_err();
+    assert!(none.text().starts_with("Failed to find device path /dev/xvdbb."), "{none}");
+}
+
 /// A disk that is in the state asked for is not touched.
 ///
 /// Rule: windows.md P-17
