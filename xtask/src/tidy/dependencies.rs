@@ -17,7 +17,7 @@ struct Rule {
     never: &'static [&'static str],
 }
 
-const RULES: [Rule; 25] = [
+const RULES: [Rule; 27] = [
     Rule { name: "ebs-types", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
     Rule { name: "go-template", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
     Rule { name: "go-flags", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
@@ -41,6 +41,13 @@ const RULES: [Rule; 25] = [
         never: &["aws-config", "aws-runtime", "aws-sdk-*", "aws-smithy-*", "tonic", "kube"],
     },
     Rule { name: "winstorage", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic", "kube"] },
+    Rule { name: "csi-proxy-proto", ours: &[], tests: &[], never: &["aws-*", "kube"] },
+    Rule {
+        name: "csi-proxy",
+        ours: &["csi-proxy-proto", "grpc-authority", "winstorage"],
+        tests: &[],
+        never: &["aws-*", "kube", "axum"],
+    },
     Rule { name: "ebs-image", ours: &[], tests: &[], never: &["aws-*", "tonic", "kube"] },
     Rule { name: "ebs-calls", ours: &["ebs-ec2", "ebs-types"], tests: &[], never: &["aws-*", "tonic", "kube"] },
     Rule {
@@ -124,7 +131,7 @@ const SINGLE: [&str; 2] = ["hyper", "rustls"];
 const SDK: (&str, &str) = ("aws-sdk-ec2", "ebs-aws");
 
 /// Crates with lints of their own: where Linux or Windows has calls without a safe form.
-const UNSAFE: [&str; 2] = ["ebs-mounter", "winstorage"];
+const UNSAFE: [&str; 3] = ["csi-proxy", "ebs-mounter", "winstorage"];
 
 /// The driver binary, and what must not be linked into it.
 const DRIVER: (&str, [&str; 6]) =
@@ -302,5 +309,6 @@ mod tests {
         assert!(keeps_own_lints(&without("ebs-cloud")).is_some());
         assert!(keeps_own_lints(&without("ebs-mounter")).is_none());
         assert!(keeps_own_lints(&without("winstorage")).is_none());
+        assert!(keeps_own_lints(&without("csi-proxy")).is_none());
     }
 }

@@ -17,7 +17,7 @@ const fn subject(file: &'static str, title: &'static str, paths: &'static [&'sta
 }
 
 /// In the catalogue's order. A path belongs to the subject with the longest beginning of it.
-pub(super) const SUBJECTS: [Subject; 17] = [
+pub(super) const SUBJECTS: [Subject; 18] = [
     subject(
         "process.md",
         "The process",
@@ -42,6 +42,7 @@ pub(super) const SUBJECTS: [Subject; 17] = [
         &["crates/ebs-csi-driver/tests/", "xtask/src/demo", "xtask/tests/"],
     ),
     subject("windows.md", "Windows nodes: storage", &["crates/winstorage/"]),
+    subject("csi-proxy.md", "Windows nodes: csi-proxy", &["crates/csi-proxy/", "crates/csi-proxy-proto/"]),
     subject("policy.md", "Volumes, attachments and snapshots on EC2", &["crates/ebs-cloud/"]),
     subject(
         "traffic.md",
