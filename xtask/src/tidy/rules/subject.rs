@@ -17,7 +17,7 @@ const fn subject(file: &'static str, title: &'static str, paths: &'static [&'sta
 }
 
 /// In the catalogue's order. A path belongs to the subject with the longest beginning of it.
-pub(super) const SUBJECTS: [Subject; 18] = [
+pub(super) const SUBJECTS: [Subject; 19] = [
     subject(
         "process.md",
         "The process",
