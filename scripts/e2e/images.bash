@@ -1,0 +1,116 @@
+# Images without a registry: each is put together from files of this machine, as an archive, and imported under the name that the
+# chart renders. Sourced by `cluster` and `run`.
+
+# image NAME DIRECTORY USER ENTRYPOINT...: one layer with what is in the directory.
+image() {
+  local name=$1 directory=$2 user=$3 archive layer config entry
+  shift 3
+  entry=$(jq -cn '$ARGS.positional' --args -- "$@")
+  archive=$images/$(printf %s "$name" | tr /: __)
+  mkdir -p "$archive"
+  tar --numeric-owner --owner=0 --group=0 --sort=name --mtime=@0 -C "$directory" -cf "$archive/layer.tar" .
+  layer=$(sha256sum "$archive/layer.tar" | cut -d' ' -f1)
+  jq -cn --arg layer "sha256:$layer" --argjson entry "$entry" --arg user "$user" --arg architecture "$(go_architecture)" \
+    '{architecture: $architecture, os: "linux", created: "1970-01-01T00:00:00Z",
+      config: {Entrypoint: $entry, User: $user, Env: ["PATH=/bin:/sbin:/usr/bin:/usr/sbin"]},
+      rootfs: {type: "layers", diff_ids: [$layer]}}' >"$archive/config"
+  config=$(sha256sum "$archive/config" | cut -d' ' -f1).json
+  mv "$archive/config" "$archive/$config"
+  jq -cn --arg config "$config" --arg name "$name" '[{Config: $config, RepoTags: [$name], Layers: ["layer.tar"]}]' >"$archive/manifest.json"
+  tar -C "$archive" -cf "$archive.tar" manifest.json "$config" layer.tar
+  containers images import "$archive.tar" >/dev/null
+  rm -rf "$archive" "$archive.tar" "$directory"
+}
+
+go_architecture() {
+  case $(uname -m) in x86_64) echo amd64 ;; aarch64) echo arm64 ;; *) uname -m ;; esac
+}
+
+# A directory for the files of an image.
+empty_root() {
+  mkdir -p "$images"
+  local root
+  root=$(mktemp -d "$images/root.XXXXXX")
+  chmod 755 "$root"
+  mkdir -p "$root"/{bin,etc,tmp,proc,sys,dev,run,var}
+  chmod 1777 "$root/tmp"
+  printf 'root:x:0:0:root:/:/bin/sh\n' >"$root/etc/passwd"
+  printf 'root:x:0:\n' >"$root/etc/group"
+  echo "$root"
+}
+
+# commands ROOT COMMAND...: with the libraries that they need.
+commands() {
+  local root=$1 command file library
+  shift
+  ln -s bin "$root/sbin"
+  mkdir -p "$root/usr" "$root/lib" "$root/lib64"
+  ln -s ../bin "$root/usr/bin"
+  ln -s ../bin "$root/usr/sbin"
+  ln -s ../lib "$root/usr/lib"
+  for command; do
+    file=$(PATH=$PATH:/usr/sbin:/sbin command -v "$command") || die "no such command: $command"
+    [ "$file" -ef "$root/bin/${command##*/}" ] || cp -L "$file" "$root/bin/${command##*/}"
+    { ldd "$file" 2>/dev/null | grep -o '/[^ ]*' || true; } | while read -r library; do
+      [ -e "$root$library" ] || { mkdir -p "$root${library%/*}" && cp -L "$library" "$root$library"; }
+    done
+  done
+}
+
+busybox_files() { # ROOT
+  local applet
+  cp "$(command -v busybox)" "$1/bin/busybox"
+  for applet in $(busybox --list); do [ -e "$1/bin/$applet" ] || ln -s busybox "$1/bin/$applet"; done
+  ln -s bin "$1/sbin"
+  mkdir -p "$1"/{root,home,mnt,opt,usr}
+}
+
+busybox_in() { # NAME
+  local root
+  root=$(empty_root)
+  busybox_files "$root"
+  image "$1" "$root" "" /bin/sh
+}
+
+# The driver of $bin with the programs that it starts on a node, and nothing else: no shell.
+driver_in() {
+  local root
+  root=$(empty_root)
+  strip -o "$root/bin/aws-ebs-csi-driver" "$bin/aws-ebs-csi-driver"
+  commands "$root" "$root/bin/aws-ebs-csi-driver" blkid e2fsck mke2fs resize2fs mkfs.xfs xfs_growfs
+  cp /etc/mke2fs.conf "$root/etc/"
+  image "$1" "$root" "" /bin/aws-ebs-csi-driver
+}
+
+# A sidecar under the name that the chart renders for it. Of another version than that it is not.
+sidecar_in() {
+  local program=${1##*/} tag=${1##*:} root
+  program=${program%:*}
+  grep -q "^$program $tag:" "$EBS_E2E_SIDECARS/which" || die "the chart wants $1, but built is $(grep "^$program " "$EBS_E2E_SIDECARS/which")"
+  root=$(empty_root)
+  cp "$EBS_E2E_SIDECARS/$program" "$root/$program"
+  image "$1" "$root" 65532:65532 "/$program"
+}
+
+# All images that a cluster with the chart needs.
+images_in() {
+  local root name
+  root=$(empty_root)
+  cp "$EBS_E2E_SIDECARS/pause" "$root/pause"
+  image e2e.local/pause:1 "$root" 65535:65535 /pause
+  # What the pods of examples/ run.
+  busybox_in "$(sed -n 's/^ *image: //p' "$repository/examples/dynamic/claim-and-pod.yaml")"
+  for name in $(rendered_images); do
+    case $name in
+    aws-ebs-csi-driver:*) driver_in "$name" ;;
+    *) sidecar_in "$name" ;;
+    esac
+  done
+}
+
+rendered_images() {
+  local version
+  version=$(awk '$1 == "k8s.io/kubernetes" {print $2}' "$repository/acceptance/kubernetes/go.mod")
+  helm template aws-ebs-csi-driver "$chart" "${values[@]}" --kube-version "$version" --api-versions snapshot.storage.k8s.io/v1 |
+    sed -n 's/^ *image: "\{0,1\}\([^"]*\)"\{0,1\}$/\1/p' | sort -u
+}
