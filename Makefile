@@ -3,7 +3,7 @@
 
 XTASK = $(or $(CARGO_TARGET_DIR),target)/debug/xtask
 
-.PHONY: help bench demo e2e e2e-suite test test-all soak torture fuzz mutants vm-test tidy fmt lint build release ci clean-tools
+.PHONY: help bench demo e2e e2e-suite test test-all test-oldest soak torture fuzz mutants vm-test tidy fmt lint build driver image release start-up-functions ci clean-tools
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,7 +27,11 @@ e2e-suite: ## Kubernetes' own External.Storage tests there (FOCUS='External.Stor
 test: ## All tests, csi-sanity included (needs root)
 	scripts/test
 
-test-all: test soak vm-test ## The tests, the model test on new seeds, 500 cycles of the node torture, and the tests in a virtual machine
+test-oldest: ## The chart on the API server of the oldest Kubernetes that is supported; building that takes ten minutes of a core the first time
+	programs=$$(scripts/setup test) && oldest=$$(scripts/setup oldest) && eval "$$programs" && eval "$$oldest" && \
+	  cargo test --workspace --locked --test chart -- real_api_server
+
+test-all: test test-oldest soak vm-test ## The tests, the chart on an old API server, the model test on new seeds, 500 cycles of the node torture, and the tests in a virtual machine
 	$(MAKE) torture CYCLES=500
 
 bench: ## Volume lives under load, against the targets (LIVES=500, BENCH_ARGS='--cases steady')
@@ -78,15 +82,50 @@ build: ## Build everything
 	@scripts/setup build
 	cargo build --workspace --locked
 
+# Release programs for x86_64 are linked by a script that lays out the driver for little memory.
+driver image release bench start-up-functions: export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER := $(CURDIR)/scripts/link-release
+
 # What --version tells comes from the commit, so the same commit gives the same program. Other builds leave it empty: a new commit
 # then changes nothing that would have to be compiled.
 GIT_COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
-release: export GIT_COMMIT := $(GIT_COMMIT)
-release: export BUILD_DATE ?= $(if $(SOURCE_DATE_EPOCH),$(shell date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ))
-release: ## The driver as it is shipped, with its commit in --version
+driver image release: export GIT_COMMIT := $(GIT_COMMIT)
+driver image release: export SOURCE_DATE_EPOCH := $(SOURCE_DATE_EPOCH)
+driver image release: export BUILD_DATE ?= $(if $(SOURCE_DATE_EPOCH),$(shell date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ))
+driver: ## The driver's program alone, with its commit in --version
 	@scripts/setup build
 	cargo build --release --workspace --locked --bin aws-ebs-csi-driver
+
+# Machines that image and release are for. The one that is not this machine's is cross-built.
+ARCHES ?= amd64 arm64
+# Programs that are built already: DRIVERS="amd64=PATH arm64=PATH".
+DRIVERS ?=
+EBS_IMAGE = $(or $(CARGO_TARGET_DIR),target)/release/ebs-image --packages target/tools/image-packages \
+  $(foreach driver,$(or $(DRIVERS),$(foreach arch,$(ARCHES),$(arch)=$(shell deploy/image/build --where $(arch)))),--driver $(driver))
+
+.PHONY: image-programs
+image-programs: export ARCHES := $(ARCHES)
+image-programs:
+	@scripts/setup image
+	@echo "building release programs; the first time takes long" >&2
+	$(if $(DRIVERS),,set -e; for arch in $(ARCHES); do deploy/image/build $$arch; done)
+	cargo build --release --workspace --locked --bin ebs-image
+
+IMAGE ?= $(or $(CARGO_TARGET_DIR),target)/aws-ebs-csi-driver-image.tar
+image: image-programs ## The container image as an archive, without a container daemon (ARCHES="amd64 arm64", IMAGE=FILE)
+	$(EBS_IMAGE) pack $(IMAGE)
+
+RELEASE ?= $(or $(CARGO_TARGET_DIR),target)/release-files
+release: image-programs ## All that users fetch: archives, images, chart, bills of materials, notes, checksums (ARCHES, RELEASE=DIRECTORY)
+	eval "$$(scripts/setup image)" && $(EBS_IMAGE) release $(RELEASE) --helm "$$EBS_HELM" && deploy/image/check $(RELEASE)
+
+start-up-functions: export KEEP_SYMBOLS := 1
+start-up-functions: ## Find anew which functions the driver runs, for the layout of release programs (needs root, valgrind)
+	@scripts/setup build
+	touch crates/ebs-csi-driver/src/main.rs
+	cargo build --release --workspace --locked --bin aws-ebs-csi-driver --bin ebs-sim --bin xtask
+	scripts/start-up-functions $(or $(CARGO_TARGET_DIR),target)/release
+	touch crates/ebs-csi-driver/src/main.rs
 
 ci: ## What a change must pass: formatting, clippy, tidy, tests
 	.ci/run

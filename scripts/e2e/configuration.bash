@@ -89,7 +89,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
       [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
         SystemdCgroup = false
   [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "$EBS_E2E_CONTAINERS/usr/lib/cni"
+    bin_dir = "$EBS_E2E_CNI"
     conf_dir = "$etc/cni"
 TOML
   mkdir -p "$etc/cni"

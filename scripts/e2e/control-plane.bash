@@ -13,7 +13,7 @@ cluster_up() {
   start etcd "$EBS_E2E_CONTROL_PLANE/etcd" --name e2e --data-dir "$data/etcd" --unsafe-no-fsync \
     --listen-client-urls http://127.0.0.1:2379 --advertise-client-urls http://127.0.0.1:2379 \
     --listen-peer-urls http://127.0.0.1:2380 --initial-advertise-peer-urls http://127.0.0.1:2380 --initial-cluster e2e=http://127.0.0.1:2380
-  start containerd env PATH="$EBS_E2E_CONTAINERS/usr/bin:$PATH" "$EBS_E2E_CONTAINERS/usr/bin/containerd" --config "$etc/containerd.toml"
+  start containerd env PATH="$EBS_E2E_CONTAINERD:$PATH" "$EBS_E2E_CONTAINERD/containerd" --config "$etc/containerd.toml"
   start kube-apiserver "$EBS_E2E_CONTROL_PLANE/kube-apiserver" --etcd-servers=http://127.0.0.1:2379 \
     --bind-address=0.0.0.0 --secure-port=443 --advertise-address="$node_ip" --allow-privileged=true \
     --service-cluster-ip-range="$service_cidr" --authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction \
@@ -41,4 +41,4 @@ cluster_down() {
 }
 
 node_is_ready() { [ "$(kc get node "$node_name" -o 'jsonpath={.status.conditions[?(@.type=="Ready")].status}')" = True ]; }
-containers() { in_node "$EBS_E2E_CONTAINERS/usr/bin/ctr" -n k8s.io "$@"; }
+containers() { in_node "$EBS_E2E_CONTAINERD/ctr" -n k8s.io "$@"; }

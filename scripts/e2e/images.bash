@@ -39,24 +39,6 @@ empty_root() {
   echo "$root"
 }
 
-# commands ROOT COMMAND...: with the libraries that they need.
-commands() {
-  local root=$1 command file library
-  shift
-  ln -s bin "$root/sbin"
-  mkdir -p "$root/usr" "$root/lib" "$root/lib64"
-  ln -s ../bin "$root/usr/bin"
-  ln -s ../bin "$root/usr/sbin"
-  ln -s ../lib "$root/usr/lib"
-  for command; do
-    file=$(PATH=$PATH:/usr/sbin:/sbin command -v "$command") || die "no such command: $command"
-    [ "$file" -ef "$root/bin/${command##*/}" ] || cp -L "$file" "$root/bin/${command##*/}"
-    { ldd "$file" 2>/dev/null | grep -o '/[^ ]*' || true; } | while read -r library; do
-      [ -e "$root$library" ] || { mkdir -p "$root${library%/*}" && cp -L "$library" "$root$library"; }
-    done
-  done
-}
-
 busybox_files() { # ROOT
   local applet
   cp "$(command -v busybox)" "$1/bin/busybox"
@@ -72,14 +54,16 @@ busybox_in() { # NAME
   image "$1" "$root" "" /bin/sh
 }
 
-# The driver of $bin with the programs that it starts on a node, and nothing else: no shell.
+# The image that users get (docs/image.md), with the driver of $bin. Its archive has the name that the chart renders.
 driver_in() {
-  local root
-  root=$(empty_root)
-  strip -o "$root/bin/aws-ebs-csi-driver" "$bin/aws-ebs-csi-driver"
-  commands "$root" "$root/bin/aws-ebs-csi-driver" blkid e2fsck mke2fs resize2fs mkfs.xfs xfs_growfs
-  cp /etc/mke2fs.conf "$root/etc/"
-  image "$1" "$root" "" /bin/aws-ebs-csi-driver
+  local archive=$images/driver.tar
+  mkdir -p "$images"
+  strip -o "$images/driver" "$bin/aws-ebs-csi-driver"
+  "$target/debug/ebs-image" --root "$repository" --packages "$EBS_E2E_IMAGE_PACKAGES" --unpinned --epoch 0 \
+    --driver "$(go_architecture)=$images/driver" pack "$archive" --uncompressed >/dev/null
+  containers images import "$archive" >/dev/null
+  containers images list -q | grep -qxF "docker.io/library/$1" || die "the image is not called $1"
+  rm -f "$images/driver" "$archive"
 }
 
 # A sidecar under the name that the chart renders for it. Of another version than that it is not.

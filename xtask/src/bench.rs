@@ -110,9 +110,19 @@ async fn of_process(args: &BenchArgs, places: &Places) -> anyhow::Result<Vec<Str
     if !args.cases.contains(&CaseName::Process) {
         return Ok(Vec::new());
     }
-    let kubernetes = args.kubeconfig.clone().zip(args.node_name.clone());
+    // It ends with this function.
+    let mut own_cluster = None;
+    let kubernetes = match args.kubeconfig.clone().zip(args.node_name.clone()) {
+        None if std::env::var_os(ebs_testkit::kube_api::API_SERVER).is_some() => {
+            let (cluster, kubeconfig, node) = process::cluster_of_its_own().await?;
+            own_cluster = Some(cluster);
+            Some((kubeconfig, node))
+        }
+        given => given,
+    };
     let programs = process::Programs { places: places.clone(), reference: args.reference.clone(), kubernetes };
     let figures = process::play(&programs).await?;
+    drop(own_cluster);
     report::write_json(&places.log("process.json"), &figures)?;
     figures.iter().for_each(|figures| report::say(&figures.text()));
     Ok(figures.iter().flat_map(process::ProcessFigures::missed).collect())

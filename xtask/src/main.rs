@@ -7,6 +7,8 @@ use clap::{Parser, Subcommand};
 
 mod bench;
 mod demo;
+mod iam;
+mod kustomize;
 mod mutants;
 mod simulator;
 mod suites;
@@ -25,6 +27,10 @@ enum Task {
     Tidy,
     /// Write docs/rules, the catalogue of behaviour, from the doc comments of the tests
     Rules,
+    /// Write deploy/kubernetes/base from the chart; needs Helm, named by EBS_TEST_HELM (`scripts/setup test`)
+    Kustomize(kustomize::KustomizeArgs),
+    /// Print the least policy for the driver's role that allows what the given features do
+    Iam(iam::IamArgs),
     /// The tests of the workspace, several executables at once; `make test` builds what they need first
     Test(suites::TestArgs),
     /// One volume's whole life through the driver against the simulated EC2; `make demo` builds what it needs first
@@ -39,6 +45,8 @@ fn main() -> ExitCode {
     let ended = match Arguments::parse().task {
         Task::Tidy => tidy::run(),
         Task::Rules => tidy::write_rules(),
+        Task::Kustomize(arguments) => kustomize::run(&arguments),
+        Task::Iam(arguments) => iam::run(&arguments),
         Task::Test(arguments) => suites::run(&arguments),
         Task::Mutants(arguments) => mutants::run(&arguments),
         Task::Bench(arguments) => bench::run(arguments).map(|()| ExitCode::SUCCESS),

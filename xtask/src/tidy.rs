@@ -5,7 +5,10 @@ mod circles;
 mod citations;
 mod crate_docs;
 mod dependencies;
+mod error_classes;
 mod length;
+mod links;
+mod mermaid;
 mod outside;
 mod rules;
 mod source;
@@ -95,6 +98,9 @@ fn all(workspace: &Workspace, tree: &Tree) -> Vec<Finding> {
         crate_docs::check(workspace, tree),
         rules::check(tree),
         citations::check(tree),
+        links::check(tree),
+        mermaid::check(tree),
+        error_classes::check(tree),
     ]
     .concat()
 }

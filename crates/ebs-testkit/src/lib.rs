@@ -6,12 +6,13 @@
 //! [`csi_client`] and [`on_node`] make the calls of an orchestrator; [`world`] puts simulator, driver and client together
 //! for one test; [`sanity`] runs csi-sanity against it. [`loop_device`] and [`mount_namespace`] give tests disks and
 //! mounts of their own, [`cut_disk`] disks that lose their power, [`replaced_tool`] a tool that ends as they want,
-//! [`node_pod`] the node service in a container, [`kube_api`] a Kubernetes API server, [`collector`] somebody who takes traces.
+//! [`node_pod`] the node service in a container, [`containerd`] in one of an image, [`kube_api`] a Kubernetes API server, [`collector`] somebody who takes traces.
 //!
 //! It knows the driver by its command line, its socket and its environment alone. Never a dependency of a product
 //! crate, only of tests and of `xtask`.
 
 pub mod collector;
+pub mod containerd;
 pub mod content;
 pub mod control;
 pub mod csi_client;

@@ -10,8 +10,10 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use csi_proto::csi;
 use ebs_testkit::csi_client::{Access, CsiClient, new_volume, refused};
+use ebs_testkit::kube_api::{KubeApi, Who};
 use ebs_testkit::process::{Process, ProcessSpec};
 use serde::Serialize;
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::node::median;
@@ -116,6 +118,21 @@ impl ProcessFigures {
         }
         text
     }
+}
+
+/// An API server with a node, for the rows with a Kubernetes client; with a kubeconfig file and the node's name.
+///
+/// # Errors
+/// When it does not start.
+pub(super) async fn cluster_of_its_own() -> anyhow::Result<(KubeApi, PathBuf, String)> {
+    let cluster = KubeApi::start().await.context("an API server for the case")?;
+    let name = "bench";
+    let taint = json!({ "key": "ebs.csi.aws.com/agent-not-ready", "effect": "NoExecute" });
+    let node =
+        json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name }, "spec": { "taints": [taint] } });
+    cluster.create("/api/v1/nodes", &node).await?;
+    let kubeconfig = cluster.kubeconfig(Who::Admin)?;
+    Ok((cluster, kubeconfig, name.to_owned()))
 }
 
 /// Plays the case.
@@ -247,7 +264,9 @@ impl Subject {
                     client.node().node_get_capabilities(csi::NodeGetCapabilitiesRequest {}).await.map_err(refused)?;
                 }
                 (_, 1) => {
-                    let volume = new_volume(&format!("pvc-{n}"), 1, &Access::Block);
+                    // Of a name that no program before had: its token would be used up.
+                    let name = format!("pvc-{}-{}-{n}", self.ours, self.with_kubernetes);
+                    let volume = new_volume(&name, 1, &Access::Block);
                     let volume = client.create_volume(volume).await.map_err(refused)?;
                     client.delete_volume(&volume.volume_id).await.map_err(refused)?;
                 }

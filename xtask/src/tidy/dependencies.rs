@@ -17,7 +17,7 @@ struct Rule {
     never: &'static [&'static str],
 }
 
-const RULES: [Rule; 20] = [
+const RULES: [Rule; 21] = [
     Rule { name: "ebs-types", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
     Rule { name: "go-template", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
     Rule { name: "grpc-authority", ours: &[], tests: &[], never: &["aws-*", "tonic"] },
@@ -31,6 +31,7 @@ const RULES: [Rule; 20] = [
         // Signatures are checked with AWS's own code; nothing of it can call anybody.
         never: &["aws-config", "aws-runtime", "aws-sdk-*", "aws-smithy-*", "tonic", "kube"],
     },
+    Rule { name: "ebs-image", ours: &[], tests: &[], never: &["aws-*", "tonic", "kube"] },
     Rule { name: "ebs-calls", ours: &["ebs-ec2", "ebs-types"], tests: &[], never: &["aws-*", "tonic", "kube"] },
     Rule {
         name: "ebs-cloud",
@@ -91,7 +92,7 @@ const RULES: [Rule; 20] = [
             "ebs-telemetry",
             "ebs-types",
         ],
-        tests: &["ebs-model", "ebs-sim", "ebs-testkit"],
+        tests: &["ebs-image", "ebs-model", "ebs-sim", "ebs-testkit"],
         never: &["aws-*"],
     },
     Rule { name: "xtask", ours: &["csi-proto", "ebs-testkit", "ebs-types"], tests: &[], never: &["aws-*", "kube"] },
@@ -112,8 +113,8 @@ const SINGLE: [&str; 2] = ["hyper", "rustls"];
 const SDK: (&str, &str) = ("aws-sdk-ec2", "ebs-aws");
 
 /// The driver binary, and what must not be linked into it.
-const DRIVER: (&str, [&str; 5]) =
-    ("ebs-csi-driver", ["ebs-model", "ebs-sim", "ebs-testkit", "ebs-torture", "loopdev-3"]);
+const DRIVER: (&str, [&str; 6]) =
+    ("ebs-csi-driver", ["ebs-image", "ebs-model", "ebs-sim", "ebs-testkit", "ebs-torture", "loopdev-3"]);
 
 pub(super) fn check(workspace: &Workspace) -> Vec<Finding> {
     let ours: BTreeSet<&str> = workspace.crates.iter().map(|member| member.name.as_str()).collect();

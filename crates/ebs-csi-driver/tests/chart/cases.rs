@@ -4,6 +4,9 @@ use anyhow::{Context, bail};
 
 use crate::objects::Check;
 
+/// The version of Kubernetes that cases are rendered for: that of the API server of the tests.
+pub(crate) const DEFAULT_KUBERNETES: &str = "1.35.0";
+
 /// One set of values, and what comes of it.
 #[derive(Debug, Default)]
 pub(crate) struct Case {
@@ -12,8 +15,10 @@ pub(crate) struct Case {
     pub(crate) values: String,
     /// What `--api-versions` names.
     pub(crate) apis: Vec<String>,
-    kubernetes: Option<String>,
-    release: Option<String>,
+    /// [`DEFAULT_KUBERNETES`] unless it says so.
+    pub(crate) kubernetes: Option<String>,
+    /// `ebs` unless it says so.
+    pub(crate) release: Option<String>,
     /// Part of the message with which the values are refused.
     pub(crate) refused: Option<String>,
     pub(crate) expectations: Vec<Expectation>,
@@ -31,7 +36,7 @@ pub(crate) struct Expectation {
 
 impl Case {
     pub(crate) fn kubernetes(&self) -> &str {
-        self.kubernetes.as_deref().unwrap_or("1.35.0")
+        self.kubernetes.as_deref().unwrap_or(DEFAULT_KUBERNETES)
     }
 
     pub(crate) fn release(&self) -> &str {
@@ -39,7 +44,15 @@ impl Case {
     }
 }
 
+/// The cases of the file, and those that are made of the values themselves.
 pub(crate) fn all() -> anyhow::Result<Vec<Case>> {
+    let mut cases = written()?;
+    cases.extend(crate::values::generated()?);
+    Ok(cases)
+}
+
+/// The cases of the file.
+pub(crate) fn written() -> anyhow::Result<Vec<Case>> {
     let mut cases: Vec<Case> = Vec::new();
     for (number, line) in include_str!("cases.txt").lines().enumerate() {
         let line_number = number + 1;

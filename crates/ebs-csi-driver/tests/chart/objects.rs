@@ -120,7 +120,8 @@ fn id(object: &Value) -> String {
     format!("{}/{}", text(&object["kind"]), text(&object["metadata"]["name"]))
 }
 
-/// Keys with dots between; `[x]` is the item of a list whose `name` (or `key`) is x, or its place. `~` is a dot within a key.
+/// Keys with dots between; `[x]` is the item of a list whose `name` (or `key`) is x, or its place. `~` is a dot within
+/// a key.
 fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     let mut found = object;
     for step in path.replace('[', ".[").split('.').filter(|step| !step.is_empty()) {

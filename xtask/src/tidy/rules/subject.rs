@@ -61,7 +61,11 @@ pub(super) const SUBJECTS: [Subject; 16] = [
         "The rights that calls to EC2 take",
         &["crates/ebs-sim/src/iam/", "crates/ebs-sim/tests/sim/rights", "crates/ebs-testkit/src/world/"],
     ),
-    subject("repository.md", "Tests and tools of the repository", &["crates/ebs-testkit/", "crates/ebs-vm/", "xtask/"]),
+    subject(
+        "repository.md",
+        "Tests and tools of the repository",
+        &["crates/ebs-image/", "crates/ebs-testkit/", "crates/ebs-vm/", "xtask/"],
+    ),
 ];
 
 /// The subject of the tests of the file `path` of the workspace.

@@ -15,6 +15,8 @@ use super::map;
 use crate::parameters::{
     ClaimNames, Described, MutableParameters, SnapshotParameters, TAG_DELETION, TAG_SPECIFICATION, VolumeParameters,
 };
+use crate::rpc::Rpc;
+use crate::status::Meaning;
 use crate::tags::{MAX_KEY, MAX_TAGS, MAX_VALUE, RESERVED_KEYS, TagPolicy, reserved_prefixes};
 
 /// A table of a page.
@@ -46,6 +48,9 @@ fn tables() -> Vec<Table> {
         table("docs/tagging.md", "reserved keys", reserved_keys()),
         table("docs/tagging.md", "limits", limits()),
         table("docs/node.md", "attachment limits", attachment_limits()),
+        table("docs/design.md", "RPCs", rpcs()),
+        table("docs/design.md", "bounds of EC2's operations", bounds_of_ec2()),
+        table("docs/design.md", "codes", codes()),
     ]
 }
 
@@ -104,6 +109,108 @@ fn attachment_limits() -> String {
     });
     let head = ["type", "EC2's limit", "shared with interfaces", "reported with 1 interface", "with 3"];
     markdown(head, rows)
+}
+
+/// What each RPC that is served does, and for how long its request waits.
+fn rpcs() -> String {
+    let rows = Rpc::ALL.iter().filter_map(|rpc| {
+        let (effect, key) = what_it_does(*rpc)?;
+        let bound = rpc.bound();
+        let waits = if bound.is_zero() { "–".to_owned() } else { humantime::format_duration(bound).to_string() };
+        Some([format!("`{rpc}`"), effect.to_owned(), key.to_owned(), waits])
+    });
+    markdown(["RPC", "what it does", "one at a time for each", "its request waits"], rows)
+}
+
+/// What it does, and what it has to itself meanwhile; none for RPCs that are Unimplemented.
+fn what_it_does(rpc: Rpc) -> Option<(&'static str, &'static str)> {
+    let nothing = "–";
+    Some(match rpc {
+        Rpc::GetPluginInfo => ("the driver's name and version", nothing),
+        Rpc::GetPluginCapabilities => ("which services this mode has; online expansion", nothing),
+        Rpc::Probe => ("`ready: false` until EC2 or the machine has answered once, true from then on", nothing),
+        Rpc::CreateVolume => ("CreateVolume or CopyVolumes, and the wait for `available`", "name"),
+        Rpc::DeleteVolume => ("DeleteVolume", "volume"),
+        Rpc::ControllerPublishVolume => ("AttachVolume, and the wait for `attached`", "volume and node"),
+        Rpc::ControllerUnpublishVolume => ("DetachVolume, and the proof that nothing is attached", "volume and node"),
+        Rpc::ValidateVolumeCapabilities => ("does the volume exist, and can it be used so", nothing),
+        Rpc::ListVolumes => ("the volumes with the driver's tag, in pages", nothing),
+        Rpc::ControllerGetCapabilities | Rpc::NodeGetCapabilities => ("what is offered", nothing),
+        Rpc::CreateSnapshot => ("CreateSnapshot, lock and fast restores; not the wait for its end", "name"),
+        Rpc::DeleteSnapshot => ("DeleteSnapshot", "snapshot"),
+        Rpc::ListSnapshots => ("the snapshots with the driver's tag, in pages, or one by its id", nothing),
+        Rpc::GetSnapshot => ("one snapshot", nothing),
+        Rpc::ControllerExpandVolume => ("ModifyVolume, together with other changes of the volume", "volume"),
+        Rpc::ControllerModifyVolume | Rpc::ModifyVolumeProperties => {
+            ("ModifyVolume, CreateTags, DeleteTags, together with other changes of the volume", "volume")
+        }
+        Rpc::GetCSIDriverModificationCapability => ("that the volume modifier may ask", nothing),
+        Rpc::NodeStageVolume => {
+            ("finds the disk, proves it, formats a blank one, checks, mounts, grows", "volume on the node")
+        }
+        Rpc::NodeUnstageVolume => ("unmounts, and sees that nothing holds the disk any more", "volume on the node"),
+        Rpc::NodePublishVolume => ("binds the mount, or the raw device, at the target", "volume and target"),
+        Rpc::NodeUnpublishVolume => ("takes the bind away, and the place", "volume and target"),
+        Rpc::NodeExpandVolume => ("grows the file system, mounted", "growth of the volume on the node"),
+        Rpc::NodeGetVolumeStats => ("bytes and inodes, used and free", nothing),
+        Rpc::NodeGetVolumeHealth => ("[what is wrong with it](node.md#the-health-of-volumes)", nothing),
+        Rpc::NodeGetInfo => ("instance, topology, [how many volumes](node.md#how-many-volumes-a-node-takes)", nothing),
+        Rpc::ControllerListVolumeHealth
+        | Rpc::ControllerGetVolumeHealth
+        | Rpc::GetCapacity
+        | Rpc::ControllerGetVolume
+        | Rpc::NodeGetStorageHealth => return None,
+    })
+}
+
+/// The table of bounds as its source says it: what stands above each constant of seconds.
+fn bounds_of_ec2() -> String {
+    let source = include_str!("../../../../ebs-cloud/src/bounds.rs");
+    let mut rows = Vec::new();
+    let mut about = String::new();
+    for line in source.lines() {
+        if let Some(text) = line.strip_prefix("/// ") {
+            about.push_str(if about.is_empty() { "" } else { " " });
+            about.push_str(text);
+        } else if let Some((_, seconds)) = line.split_once(": Duration = Duration::from_secs(") {
+            let seconds = seconds.trim_end_matches(");");
+            rows.push([std::mem::take(&mut about).trim_end_matches('.').to_owned(), format!("{seconds} s")]);
+        } else {
+            about.clear();
+        }
+    }
+    assert!(rows.len() >= 12, "{rows:?}");
+    markdown(["what", "at most"], rows.into_iter())
+}
+
+/// Each meaning of an error with its gRPC code, and whether a sidecar forgets the object after it.
+fn codes() -> String {
+    let rows = Meaning::ALL.into_iter().map(|meaning| {
+        let code = format!("{:?}", crate::status::status(meaning, "").code());
+        let says = match meaning {
+            Meaning::InvalidArgument => "the request can never succeed as it is",
+            Meaning::OutOfRange => "a size that the type cannot have",
+            Meaning::NotFound => "the object does not exist, proven",
+            Meaning::AlreadyExists => "the name lives, and is something else",
+            Meaning::ResourceExhausted => "a quota, a ceiling, no room in the zone",
+            Meaning::FailedPrecondition => "something else must happen first; the message says what",
+            Meaning::InProgress => "under way, or not known yet: ask again",
+            Meaning::BadPageToken => "list from the beginning",
+            Meaning::Unavailable => "EC2 or a disk does not answer now: ask again",
+            Meaning::Unauthenticated => "EC2 does not accept the credentials",
+            Meaning::PermissionDenied => "the credentials do not allow it",
+            Meaning::Unimplemented => "not offered",
+            Meaning::Internal => "definite, and none of the others",
+        };
+        // `sidecars.md` 1; ResourceExhausted is final for a creation alone.
+        let is_final = match code.as_str() {
+            "Aborted" | "Unavailable" => "no",
+            "ResourceExhausted" => "of a creation",
+            _ => "yes",
+        };
+        [format!("{meaning:?}"), code, is_final.to_owned(), says.to_owned()]
+    });
+    markdown(["meaning", "code", "final", "what it says"], rows)
 }
 
 fn limits() -> String {

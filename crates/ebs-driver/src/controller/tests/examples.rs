@@ -11,7 +11,8 @@ use super::*;
 use yaml::Yaml;
 
 /// The pages with examples.
-const PAGES: [&str; 4] = ["docs/parameters.md", "docs/tagging.md", "docs/snapshots.md", "docs/modify-volume.md"];
+const PAGES: [&str; 5] =
+    ["docs/parameters.md", "docs/tagging.md", "docs/snapshots.md", "docs/modify-volume.md", "docs/resizing.md"];
 /// The ARN in the examples, of the simulated account.
 const OUTPOST: &str = "arn:aws:outposts:us-west-2:123456789012:outpost/op-0123456789abcdef0";
 
@@ -34,7 +35,7 @@ fn example_files() -> Vec<(String, Vec<Yaml>)> {
             }
         }
     }
-    assert!(files.len() >= 20, "{} files", files.len());
+    assert!(files.len() >= 23, "{} files", files.len());
     files
 }
 

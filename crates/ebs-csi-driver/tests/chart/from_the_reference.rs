@@ -1,0 +1,84 @@
+//! Moving over from the reference's chart and back, by Helm on a real API server. `reference/` stands for that chart:
+//! it renders the objects that a release of it leaves in a cluster.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use crate::chart;
+use crate::on_a_cluster::{Release, path};
+
+/// As the reference's documents call it.
+const RELEASE: &str = "aws-ebs-csi-driver";
+const POLICY: &str =
+    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/ebs-csi-node-restrict-to-own-node";
+const CONTROLLER: &str = "/apis/apps/v1/namespaces/kube-system/deployments/ebs-csi-controller";
+
+fn here() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chart")
+}
+
+/// The paths of the objects of the release, as Helm has them.
+async fn objects(release: &Release) -> anyhow::Result<Vec<String>> {
+    let manifest = release.helm(&["get", "manifest", RELEASE]).await?;
+    let objects = serde_saphyr::from_multiple::<Value>(&manifest).context("the release's manifest")?;
+    let mut paths = Vec::new();
+    for object in objects.iter().filter(|object| !object.is_null()) {
+        let kind = path(object)?.context("an object of an unknown kind")?;
+        paths.push(format!("{kind}/{}", object["metadata"]["name"].as_str().context("an object without a name")?));
+    }
+    Ok(paths)
+}
+
+/// What tells an object from its replacement.
+async fn identities(release: &Release, paths: &[String]) -> anyhow::Result<Vec<(String, Value)>> {
+    let mut found = Vec::new();
+    for path in paths {
+        found.push((path.clone(), release.get(path).await?["metadata"]["uid"].clone()));
+    }
+    Ok(found)
+}
+
+/// An upgrade from the reference's chart, with the values of its release, changes every object of it in place: no
+/// immutable field stands against it, and the CSIDriver, the StorageClasses and all others keep their identity. Rolled
+/// back, the objects are the reference's again.
+///
+/// Rule: deployment.md 1, 4, 20 (ours); D-1
+#[tokio::test]
+async fn an_upgrade_from_the_reference_on_a_real_api_server_replaces_nothing_and_can_be_rolled_back()
+-> anyhow::Result<()> {
+    let release = Release::new().await?;
+    let reference = here().join("reference").display().to_string();
+    let values = here().join("reference-values.yaml").display().to_string();
+    release.helm(&["install", RELEASE, &reference, "-f", &values]).await?;
+    let paths = objects(&release).await?;
+    ensure!(paths.len() == 27, "{paths:?}");
+    let before = identities(&release, &paths).await?;
+    let service = release.get("/api/v1/namespaces/kube-system/services/ebs-csi-node").await?;
+
+    let ours = chart().display().to_string();
+    release.helm(&["upgrade", RELEASE, &ours, "--reset-then-reuse-values"]).await?;
+    let now = objects(&release).await?;
+    for path in &paths {
+        ensure!(now.contains(path), "{path} is no object of the chart");
+    }
+    ensure!(identities(&release, &paths).await? == before, "objects were replaced");
+    let again = release.get("/api/v1/namespaces/kube-system/services/ebs-csi-node").await?;
+    ensure!(again["spec"]["clusterIP"] == service["spec"]["clusterIP"], "the Service has another address");
+    let containers = release.get(CONTROLLER).await?["spec"]["template"]["spec"]["containers"].clone();
+    let args = containers[0]["args"].to_string();
+    for kept in ["--extra-tags=team=storage", "--k8s-tag-cluster-id=blue", "--v=4"] {
+        ensure!(args.contains(kept), "the release's values do not count: {args}");
+    }
+    ensure!(containers[0]["image"].as_str().is_some_and(|image| !image.contains("v1.64")), "{containers}");
+    release.get(POLICY).await?;
+
+    release.helm(&["rollback", RELEASE, "1"]).await?;
+    ensure!(identities(&release, &paths).await? == before, "objects were replaced on the way back");
+    let containers = release.get(CONTROLLER).await?["spec"]["template"]["spec"]["containers"].clone();
+    ensure!(containers[0]["image"].as_str().is_some_and(|image| image.ends_with(":v1.64.0")), "{containers}");
+    ensure!(release.api.get(POLICY).await?.is_none(), "what only this chart has is left behind");
+    ensure!(objects(&release).await? == paths, "the rolled back release has other objects");
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! The manifests for kustomize: what kustomize makes of each overlay is what the chart renders, and a real API server
+//! takes it.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+use ebs_testkit::kube_api::KubeApi;
+use serde_json::Value;
+
+use crate::cases::Case;
+use crate::objects::Rendered;
+use crate::on_a_cluster::{make_namespaces, minor, take};
+use crate::{chart, render, run};
+
+/// What an overlay is for.
+struct Overlay {
+    /// Below `overlays/stable`.
+    path: &'static str,
+    kubernetes: &'static str,
+    /// Where its sidecars come from.
+    registry: &'static str,
+}
+
+const OVERLAYS: [Overlay; 5] = [
+    Overlay { path: "", kubernetes: "1.35.0", registry: "registry.k8s.io/sig-storage/" },
+    Overlay { path: "gcr", kubernetes: "1.35.0", registry: "registry.k8s.io/sig-storage/" },
+    Overlay { path: "ecr-public", kubernetes: "1.35.0", registry: "public.ecr.aws/csi-components/" },
+    Overlay { path: "ecr", kubernetes: "1.35.0", registry: "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/" },
+    Overlay { path: "before-1.34", kubernetes: "1.30.0", registry: "registry.k8s.io/sig-storage/" },
+];
+
+fn deploy() -> PathBuf {
+    chart().join("../../deploy/kubernetes")
+}
+
+async fn build(overlay: &Path) -> anyhow::Result<Rendered> {
+    let kustomize = std::env::var("EBS_TEST_KUSTOMIZE")
+        .context("EBS_TEST_KUSTOMIZE names no kustomize: eval \"$(scripts/setup test)\"")?;
+    let (code, text) = run(kustomize.into(), vec!["build".into(), overlay.into()], [].into()).await?;
+    ensure!(code == Some(0), "kustomize build {} ended with {code:?}: {text}", overlay.display());
+    Rendered::parse(&text)
+}
+
+/// The chart as it is rendered for kustomize, without what the base leaves out.
+async fn rendered(kubernetes: &str) -> anyhow::Result<Vec<Value>> {
+    let case = Case {
+        values: "{helmTester: {enabled: false}, controller: {userAgentExtra: kustomize}, node: {enableWindows: false}}"
+            .to_owned(),
+        apis: vec!["snapshot.storage.k8s.io/v1".to_owned()],
+        kubernetes: Some(kubernetes.to_owned()),
+        release: Some("kustomize".to_owned()),
+        ..Case::default()
+    };
+    let (code, text) = render(&case).await?;
+    ensure!(code == Some(0), "helm failed: {text}");
+    Ok(Rendered::parse(&text)?.all().to_vec())
+}
+
+/// Takes the images of the sidecars out of an object, for comparison.
+fn without_sidecar_images(object: &mut Value, images: &mut BTreeSet<String>) {
+    let containers = object.pointer_mut("/spec/template/spec/containers").and_then(Value::as_array_mut);
+    for container in containers.into_iter().flatten().filter(|container| container["name"] != "ebs-plugin") {
+        if let Value::String(image) = container["image"].take() {
+            images.insert(image);
+        }
+    }
+}
+
+fn sorted(objects: &[Value], images: &mut BTreeSet<String>) -> Vec<Value> {
+    let mut objects = objects.to_vec();
+    objects.iter_mut().for_each(|object| without_sidecar_images(object, images));
+    objects.sort_by_key(|object| format!("{}/{}", object["kind"], object["metadata"]["name"]));
+    objects
+}
+
+/// Each overlay is the chart in `kube-system`, but for the images that it is for; all of those are replaced.
+///
+/// Rule: deployment.md 16 (ours)
+#[tokio::test]
+async fn each_overlay_is_the_chart_with_all_images_of_its_registry() -> anyhow::Result<()> {
+    let mut seen = BTreeSet::new();
+    for Overlay { path, kubernetes, registry } in OVERLAYS {
+        seen.insert(path.to_owned());
+        let built = build(&deploy().join("overlays/stable").join(path)).await?;
+        let mut images = BTreeSet::new();
+        let built = sorted(built.all(), &mut images);
+        let wanted = sorted(&rendered(kubernetes).await?, &mut BTreeSet::new());
+        let differing: Vec<_> = wanted.iter().filter(|object| !built.contains(object)).collect();
+        ensure!(
+            built == wanted,
+            "overlay {path:?}: {} objects for {}; differing: {differing:#?}",
+            built.len(),
+            wanted.len()
+        );
+        ensure!(images.len() == 6 && images.iter().all(|image| image.starts_with(registry)), "{path:?}: {images:?}");
+    }
+    for folder in std::fs::read_dir(deploy().join("overlays/stable"))? {
+        let folder = folder?;
+        let name = folder.file_name().to_string_lossy().into_owned();
+        ensure!(!folder.path().is_dir() || seen.contains(&name), "the overlay {name} has no line in this test");
+    }
+    Ok(())
+}
+
+/// A real API server takes every object of every overlay that is for its version, with strict validation, and the
+/// Secret beside them.
+///
+/// Rule: see `xtask/tests/kustomize.rs::the_manifests_for_kustomize_are_what_the_chart_renders`
+#[tokio::test]
+async fn a_real_api_server_takes_every_overlay() -> anyhow::Result<()> {
+    let api = KubeApi::shared().await?;
+    make_namespaces(&api).await?;
+    let minor = minor(&api).await?;
+    for Overlay { path, .. } in OVERLAYS.iter().filter(|overlay| minor >= 34 || overlay.path == "before-1.34") {
+        for object in build(&deploy().join("overlays/stable").join(path)).await?.all() {
+            take(object, &api).await.with_context(|| format!("overlay {path:?}"))?;
+        }
+    }
+    let secret: Value = serde_saphyr::from_str(&std::fs::read_to_string(deploy().join("secret.yaml"))?)?;
+    let data = &secret["stringData"];
+    ensure!(data.get("key_id").is_some() && data.get("access_key").is_some(), "not what the chart looks for: {data}");
+    ensure!(secret["metadata"]["name"] == "aws-secret", "not what the chart looks for");
+    take(&secret, &api).await
+}

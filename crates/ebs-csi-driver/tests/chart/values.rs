@@ -1,0 +1,484 @@
+//! The chart's values: those of values.yaml are those of the schema and of the specification; each is set in a case,
+//! and each that is refused has its message.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, ensure};
+use serde_json::{Map, Value, json};
+
+use crate::cases::Case;
+use crate::{Outcome, all_pass, chart, corpus, render};
+
+/// Values that have no default: in the schema alone.
+const WITHOUT_DEFAULT: [&str; 10] = [
+    "image.containerRegistry",
+    "global",
+    "enabled",
+    "nameOverride",
+    "node.windowsHostProcess",
+    "serviceMonitor.relabelings",
+    "otelTracing.otelServiceName",
+    "otelTracing.otelExporterEndpoint",
+    "leaderElection.leaseDuration",
+    "leaderElection.renewDeadline",
+];
+/// Of a type of their own, which the templates look at.
+const CHECKED_BY_TEMPLATES: [&str; 2] = ["controller.env", "node.env"];
+const SIDECARS: [&str; 8] = [
+    "provisioner",
+    "attacher",
+    "snapshotter",
+    "resizer",
+    "volumemodifier",
+    "metadataLabeler",
+    "livenessProbe",
+    "nodeDriverRegistrar",
+];
+
+/// Values of which one changes what comes of the other: each pair is set in a case.
+const PAIRS: [(&str, &str); 34] = [
+    ("additionalDaemonSets", "node.enableLinux"),
+    ("additionalDaemonSets", "node.kubeletPath"),
+    ("additionalDaemonSets", "node.namespaceOverride"),
+    ("additionalDaemonSets", "node.selinux"),
+    ("additionalDaemonSets", "node.volumeAttachLimit"),
+    ("controller.enableMetrics", "controller.enablePrometheusAnnotations"),
+    ("controller.enableMetrics", "controller.httpEndpoint"),
+    ("controller.enableMetrics", "controller.serviceMonitor.forceEnable"),
+    ("controller.enableMetrics", "controller.volumeModificationFeature.enabled"),
+    ("controller.enableMetrics", "sidecars.snapshotter.forceEnable"),
+    ("controller.env", "controller.otelTracing.otelServiceName"),
+    ("controller.env", "fips"),
+    ("controller.env", "proxy.http_proxy"),
+    ("controller.podDisruptionBudget.maxUnavailable", "controller.replicaCount"),
+    ("controller.podLabels", "customLabels"),
+    ("controller.resources", "sidecars.attacher.resources"),
+    ("controller.volumeModificationFeature.enabled", "sidecars.volumemodifier.volumeMounts"),
+    ("controller.volumes", "sidecars.volumemodifier.volumeMounts"),
+    ("debugLogs", "controller.logLevel"),
+    ("debugLogs", "sidecars.attacher.logLevel"),
+    ("fips", "sidecars.metadataLabeler.enabled"),
+    ("image.containerRegistry", "helmTester.image"),
+    ("image.containerRegistry", "sidecars.livenessProbe.image.repository"),
+    ("image.pullPolicy", "sidecars.attacher.image.pullPolicy"),
+    ("node.enableMetrics", "node.namespaceOverride"),
+    ("node.env", "fips"),
+    ("node.namespaceOverride", "node.serviceAccount.name"),
+    ("node.tolerateAllTaints", "node.tolerations"),
+    ("node.windowsHostProcess", "node.hostNetwork"),
+    ("node.windowsHostProcess", "node.initContainers"),
+    ("nodeAllocatableUpdatePeriodSeconds", "node.metadataSources"),
+    ("nodeComponentOnly", "controller.enableMetrics"),
+    ("nodeComponentOnly", "node.enableMetrics"),
+    ("proxy.http_proxy", "proxy.no_proxy"),
+];
+
+fn schema() -> anyhow::Result<Value> {
+    let text = std::fs::read_to_string(chart().join("values.schema.json"))?;
+    serde_json::from_str(&text).context("values.schema.json")
+}
+
+fn defaults() -> anyhow::Result<Value> {
+    let text = std::fs::read_to_string(chart().join("values.yaml"))?;
+    serde_saphyr::from_str(&text).context("values.yaml")
+}
+
+/// What the schema knows: maps that take no other keys, and values, by their paths.
+#[derive(Default)]
+struct Places {
+    closed: BTreeSet<String>,
+    leaves: BTreeMap<String, Value>,
+}
+
+impl Places {
+    fn of(schema: &Value) -> Self {
+        let mut places = Self::default();
+        places.read(schema, schema, "");
+        places
+    }
+
+    fn read(&mut self, schema: &Value, part: &Value, path: &str) {
+        let elsewhere = part["$ref"].as_str().and_then(|to| schema.pointer(to.trim_start_matches('#')));
+        let part = elsewhere.unwrap_or(part);
+        let closed = part["additionalProperties"] == json!(false);
+        let Some(properties) = part["properties"].as_object().filter(|_| closed) else {
+            self.leaves.insert(path.to_owned(), part.clone());
+            return;
+        };
+        self.closed.insert(path.to_owned());
+        for (key, part) in properties {
+            self.read(schema, part, &joined(path, key));
+        }
+    }
+
+    /// Keys of earlier charts: of any type, for a template to refuse.
+    fn is_old(&self, path: &str) -> bool {
+        self.leaves.get(path).is_some_and(|part| *part == json!({})) && !CHECKED_BY_TEMPLATES.contains(&path)
+    }
+
+    /// The leaves that are set, and what is set beside the schema.
+    fn set_in(&self, values: &Value) -> BTreeSet<String> {
+        let mut set = BTreeSet::new();
+        self.collect(values, "", &mut set);
+        set
+    }
+
+    fn collect(&self, values: &Value, path: &str, set: &mut BTreeSet<String>) {
+        match values.as_object().filter(|_| self.closed.contains(path)) {
+            Some(map) => map.iter().for_each(|(key, value)| self.collect(value, &joined(path, key), set)),
+            None => drop(set.insert(path.to_owned())),
+        }
+    }
+}
+
+fn joined(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+/// A document with a value at each of these places.
+fn document<'a>(values: impl Iterator<Item = (&'a str, Value)>) -> Value {
+    let mut document = Value::Object(Map::new());
+    for (path, value) in values {
+        let mut place = &mut document;
+        for key in path.split('.') {
+            place = &mut place[key];
+        }
+        *place = value;
+    }
+    document
+}
+
+fn values_of(case: &Case) -> anyhow::Result<Value> {
+    if case.values.trim().is_empty() {
+        return Ok(json!({}));
+    }
+    serde_saphyr::from_str(&case.values).with_context(|| format!("the values of {:?}", case.title))
+}
+
+/// The schema knows the values of values.yaml and no others, but for those that have no default and the keys of earlier
+/// charts.
+///
+/// Rule: deployment.md 18 (ours)
+#[test]
+fn the_schema_knows_the_values_of_the_values_file_and_no_others() -> anyhow::Result<()> {
+    let (schema, defaults) = (schema()?, defaults()?);
+    let places = Places::of(&schema);
+    let there = places.set_in(&defaults);
+    let is_optional = |path: &String| {
+        let named = |end: &&str| path.strip_suffix(*end).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+        WITHOUT_DEFAULT.iter().any(|end| named(&end)) || path.ends_with("leaderElection.retryPeriod")
+    };
+    let unknown: Vec<&String> =
+        there.iter().filter(|path| !places.leaves.contains_key(*path) && !places.closed.contains(*path)).collect();
+    ensure!(unknown.is_empty(), "in values.yaml, and not in the schema: {unknown:?}");
+    let leaves = places.leaves.keys().filter(|path| !places.is_old(path) && !is_optional(path));
+    let missing: Vec<&String> = leaves.filter(|path| !there.contains(*path)).collect();
+    ensure!(missing.is_empty(), "in the schema, and not in values.yaml: {missing:?}");
+    Ok(())
+}
+
+/// Every value that the specification's tables name is one of the chart.
+///
+/// Rule: deployment.md 3
+#[test]
+fn every_value_of_the_specification_is_one_of_the_chart() -> anyhow::Result<()> {
+    let schema = schema()?;
+    let places = Places::of(&schema);
+    let known = |path: &str| {
+        let inside = |known: &String| known == path || known.starts_with(&format!("{path}."));
+        places.leaves.keys().chain(&places.closed).any(inside)
+    };
+    let mut seen = 0;
+    let mut missing = Vec::new();
+    for (section, prefix) in [("### 3.1", ""), ("### 3.2", "controller"), ("### 3.3", "node"), ("### 3.6", "")] {
+        for path in keys_of_table(section, prefix) {
+            seen += 1;
+            if !known(&path) {
+                missing.push(path);
+            }
+        }
+    }
+    for path in keys_of_table("Extra keys:", "") {
+        seen += 1;
+        if !known(&path) {
+            missing.push(path);
+        }
+    }
+    ensure!(seen > 120, "only {seen} values were read from the specification");
+    ensure!(missing.is_empty(), "{missing:?}");
+    Ok(())
+}
+
+/// The keys in the first column of the first table behind a line of the specification.
+fn keys_of_table(behind: &str, prefix: &str) -> Vec<String> {
+    let text = include_str!("../../../../docs/spec/deployment.md");
+    let lines = text.lines().skip_while(|line| !line.starts_with(behind));
+    let rows = lines.skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|')).skip(2);
+    let mut keys: Vec<String> = Vec::new();
+    for row in rows {
+        let cell = row.split('|').nth(1).unwrap_or_default();
+        let mut before = String::new();
+        for name in cell.split('`').skip(1).step_by(2).filter(|name| !name.starts_with('…')) {
+            // `.b` after `a.c` is `a.b`; `a.*` is `a`.
+            let name = match name.strip_prefix('.') {
+                Some(last) => format!("{}.{last}", before.rsplit_once('.').map_or("", |(map, _)| map)),
+                None => joined(prefix, name.trim_end_matches(".*")),
+            };
+            keys.push(name.clone());
+            before = name;
+        }
+    }
+    keys
+}
+
+/// Every value is set in a case that renders, and values that change what comes of each other are set together.
+///
+/// Rule: deployment.md 20 (ours)
+#[test]
+fn every_value_is_set_in_a_case_and_those_that_interact_are_set_together() -> anyhow::Result<()> {
+    let schema = schema()?;
+    let places = Places::of(&schema);
+    let mut cases = Vec::new();
+    for case in crate::cases::written()?.iter().filter(|case| case.refused.is_none()) {
+        cases.push(places.set_in(&values_of(case)?));
+    }
+    let set: BTreeSet<&String> = cases.iter().flatten().collect();
+    let leaves = places.leaves.keys().filter(|path| !places.is_old(path));
+    let never: Vec<&String> = leaves.filter(|path| !set.contains(path)).collect();
+    ensure!(never.is_empty(), "no case sets {never:?}");
+    let apart = |(one, other): &&(&str, &str)| !cases.iter().any(|case| case.contains(*one) && case.contains(*other));
+    let apart: Vec<_> = PAIRS.iter().filter(apart).collect();
+    ensure!(apart.is_empty(), "no case sets both of {apart:?}");
+    Ok(())
+}
+
+/// Every key of an earlier chart, and every message of a template, has a case that is refused with it.
+///
+/// Rule: deployment.md 3.8 (ours)
+#[tokio::test]
+async fn every_key_of_an_earlier_chart_and_every_message_of_a_template_has_its_refusal() -> anyhow::Result<()> {
+    let schema = schema()?;
+    let places = Places::of(&schema);
+    let refused: Vec<&Outcome> = corpus().await?.iter().filter(|outcome| outcome.case.refused.is_some()).collect();
+    let mut set = BTreeSet::new();
+    for outcome in &refused {
+        set.extend(places.set_in(&values_of(&outcome.case)?));
+    }
+    let untried: Vec<&String> =
+        places.leaves.keys().filter(|path| places.is_old(path) && !set.contains(*path)).collect();
+    ensure!(untried.is_empty(), "no case is refused for {untried:?}");
+    let texts: Vec<&str> = refused.iter().map(|outcome| outcome.text.as_str()).collect();
+    let messages = messages()?;
+    ensure!(messages.len() > 10, "{messages:?}");
+    let unseen: Vec<&String> =
+        messages.iter().filter(|message| !texts.iter().any(|text| says(text, message))).collect();
+    ensure!(unseen.is_empty(), "no case is refused with {unseen:?}");
+    Ok(())
+}
+
+/// The texts of `fail` in the templates, with their places for values.
+fn messages() -> anyhow::Result<Vec<String>> {
+    let mut messages = Vec::new();
+    for file in std::fs::read_dir(chart().join("templates"))? {
+        let text = std::fs::read_to_string(file?.path())?;
+        for call in text.split("fail ").skip(1) {
+            let call = call.strip_prefix('(').unwrap_or(call);
+            let Some(text) = call.strip_prefix("printf ").unwrap_or(call).strip_prefix('"') else { continue };
+            messages.push(text.split('"').next().unwrap_or_default().to_owned());
+        }
+    }
+    Ok(messages)
+}
+
+/// Whether a text has a message in it, with anything at its places for values.
+fn says(text: &str, message: &str) -> bool {
+    let mut rest = text;
+    message.replace("%q", "%s").split("%s").all(|piece| match rest.find(piece) {
+        Some(at) => {
+            rest = &rest[at + piece.len()..];
+            true
+        }
+        None => false,
+    })
+}
+
+/// A value of a wrong type, a number or word that is out of bounds, and a key that is not known are each refused by
+/// their path.
+///
+/// Rule: deployment.md 18
+#[tokio::test]
+async fn wrong_types_values_out_of_bounds_and_unknown_keys_are_refused_by_their_path() -> anyhow::Result<()> {
+    let schema = schema()?;
+    let places = Places::of(&schema);
+    let typed = places.leaves.iter().filter(|(_, part)| part.get("type").is_some());
+    let wrong: Vec<(&str, Value)> = typed.clone().map(|(path, part)| (path.as_str(), of_wrong_type(part))).collect();
+    let bounded: Vec<(&str, Value)> =
+        typed.filter_map(|(path, part)| Some((path.as_str(), out_of_bounds(part)?))).collect();
+    ensure!(wrong.len() > 150 && bounded.len() > 20, "{} types, {} bounds", wrong.len(), bounded.len());
+    for values in [wrong, bounded] {
+        let all = refusal(&document(values.iter().cloned())).await?;
+        let silent = |(path, _): &&(&str, Value)| !all.contains(&format!("at '/{}", path.replace('.', "/")));
+        let silent: Vec<_> = values.iter().filter(silent).collect();
+        ensure!(silent.is_empty(), "not refused: {silent:?}\n{all}");
+    }
+    let typos: Vec<String> = places.closed.iter().map(|path| joined(path, "typo")).collect();
+    let all = refusal(&document(typos.iter().map(|path| (path.as_str(), json!(1))))).await?;
+    for path in &places.closed {
+        let path = if path.is_empty() { String::new() } else { format!("/{}", path.replace('.', "/")) };
+        let line = format!("at '{path}': additional properties 'typo' not allowed");
+        ensure!(all.contains(&line), "no {line:?} in {all}");
+    }
+    Ok(())
+}
+
+async fn refusal(values: &Value) -> anyhow::Result<String> {
+    let case = Case { title: "wrong".to_owned(), values: values.to_string(), ..Case::default() };
+    let (code, text) = render(&case).await?;
+    ensure!(code == Some(1), "{values} is taken");
+    Ok(text)
+}
+
+/// Of none of the types that a part of the schema allows.
+fn of_wrong_type(part: &Value) -> Value {
+    let allows = |wanted: &str| match &part["type"] {
+        Value::Array(types) => types.iter().any(|each| each == wanted),
+        one => one == wanted,
+    };
+    if allows("boolean") || allows("object") { json!("wrong") } else { json!(true) }
+}
+
+/// A value of the right type that a part of the schema forbids; `None` where it forbids none.
+fn out_of_bounds(part: &Value) -> Option<Value> {
+    if let Some(least) = part["minimum"].as_i64() {
+        return Some(json!(least - 1));
+    }
+    if part.get("enum").is_some() || part.get("pattern").is_some() {
+        return Some(json!("no such word"));
+    }
+    let longest = part["additionalProperties"]["maxLength"].as_u64()?;
+    Some(json!({ "key": "v".repeat(usize::try_from(longest).ok()? + 1) }))
+}
+
+/// What the chart cannot do without, by path.
+fn needed() -> Vec<String> {
+    let parts = ["image", "helmTester", "controller", "node", "sidecars", "defaultStorageClass", "image.repository"];
+    let of_controller = ["volumeModificationFeature", "serviceMonitor", "serviceAccount", "serviceAccount.name"];
+    let of_node = ["serviceMonitor", "serviceAccount", "serviceAccount.name", "kubeletPath"];
+    let of_sidecar = ["image", "image.repository", "image.tag"];
+    let mut paths: Vec<String> = parts.map(str::to_owned).into();
+    paths.extend(of_controller.map(|path| format!("controller.{path}")));
+    paths.extend(of_node.map(|path| format!("node.{path}")));
+    paths.extend(SIDECARS.map(|name| format!("sidecars.{name}")));
+    let with_image = SIDECARS.iter().filter(|name| **name != "metadataLabeler");
+    paths.extend(with_image.flat_map(|name| of_sidecar.map(|path| format!("sidecars.{name}.{path}"))));
+    paths
+}
+
+/// What has no default of its own beside values.yaml is refused by its path when null takes it away, and all such at
+/// once.
+///
+/// Rule: deployment.md 3.7 (ours)
+#[tokio::test]
+async fn what_the_chart_cannot_do_without_is_refused_by_its_path_when_it_is_null() -> anyhow::Result<()> {
+    let paths = needed();
+    let maps = ["image", "helmTester", "controller", "node", "sidecars", "defaultStorageClass"];
+    let all = refusal(&document(maps.map(|path| (path, Value::Null)).into_iter())).await?;
+    let named = |path: &str| {
+        [format!("{path} must be a map: null takes"), format!("{path} needs a value: it has none")]
+            .iter()
+            .any(|message| all.contains(message.as_str()))
+    };
+    all_pass(paths.iter().map(|path| {
+        let found = if named(path) { Ok(()) } else { Err(anyhow::anyhow!("not refused in {all}")) };
+        (path.clone(), found)
+    }))
+}
+
+/// What the chart renders depends on no API that Helm may or may not discover, once the values say what is wanted;
+/// attributes of volumes are there since Kubernetes 1.34 whatever is discovered.
+///
+/// Rule: deployment.md 20 (ours)
+#[tokio::test]
+async fn with_and_without_discovery_the_chart_renders_the_same_where_the_values_say_what_is_wanted()
+-> anyhow::Result<()> {
+    let apis = [
+        "snapshot.storage.k8s.io/v1",
+        "storage.k8s.io/v1/VolumeAttributesClass",
+        "monitoring.coreos.com/v1/ServiceMonitor",
+    ];
+    let monitors = json!({ "enableMetrics": true, "serviceMonitor": { "forceEnable": true } });
+    let values = json!({
+        "controller": monitors,
+        "node": monitors,
+        "sidecars": { "snapshotter": { "forceEnable": true } },
+        "volumeSnapshotClasses": [{ "name": "s", "deletionPolicy": "Delete" }],
+    });
+    let blind = Case { values: values.to_string(), ..Case::default() };
+    let seeing = Case { values: values.to_string(), apis: apis.map(str::to_owned).into(), ..Case::default() };
+    let (blind, seeing) = (render(&blind).await?, render(&seeing).await?);
+    ensure!(blind.0 == Some(0) && blind == seeing, "without discovery:\n{}\nwith it:\n{}", blind.1, seeing.1);
+    Ok(())
+}
+
+/// Cases that take defaults away, one of each part of the values at a time, and one that sets every value to nothing:
+/// all of them render, the driver takes their arguments, and an API server their objects.
+pub(crate) fn generated() -> anyhow::Result<Vec<Case>> {
+    let (schema, defaults) = (schema()?, defaults()?);
+    let needed = needed();
+    let mut parts: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for path in with_default(&defaults, "") {
+        // Leaders are elected or not: to say neither is refused, but for the resizer.
+        let is_election = path.contains(".leaderElection") && !path.starts_with("sidecars.resizer.");
+        if !needed.contains(&path) && !is_election {
+            let part = path.split('.').take(if path.starts_with("sidecars.") { 2 } else { 1 }).collect::<Vec<_>>();
+            parts.entry(part.join(".")).or_default().push(path);
+        }
+    }
+    let rounds = parts.values().map(Vec::len).max().unwrap_or_default();
+    ensure!(rounds > 20, "{parts:?}");
+    let mut cases = Vec::new();
+    for round in 0..rounds {
+        let nulls: Vec<&String> = parts.values().filter_map(|paths| paths.get(round)).collect();
+        let values = document(nulls.iter().map(|path| (path.as_str(), Value::Null)));
+        cases.push(Case { title: format!("null: {nulls:?}"), values: values.to_string(), ..Case::default() });
+    }
+    let places = Places::of(&schema);
+    let empty = places.leaves.iter().filter(|(path, _)| !needed.contains(path) && !places.is_old(path));
+    let values = document(empty.filter_map(|(path, part)| Some((path.as_str(), nothing(path, part)?))));
+    cases.push(Case { title: "every value is empty".to_owned(), values: values.to_string(), ..Case::default() });
+    Ok(cases)
+}
+
+/// The paths of all values and maps that are not empty.
+fn with_default(values: &Value, path: &str) -> Vec<String> {
+    let mut paths = Vec::new();
+    for (key, value) in values.as_object().into_iter().flatten() {
+        let path = joined(path, key);
+        let is_empty = [json!(null), json!(false), json!(""), json!([]), json!({})].contains(value);
+        if !is_empty {
+            paths.push(path.clone());
+            paths.extend(with_default(value, &path));
+        }
+    }
+    paths
+}
+
+/// `false`, 0 or an empty value of a type that is allowed; none where the chart means something else by it.
+fn nothing(path: &str, part: &Value) -> Option<Value> {
+    // At least one replica and a port, some node, and of two bounds or limits one at a time.
+    let wanted = ["replicaCount", "healthPort", "minAvailable", "volumeAttachLimit", "enableLinux", "enableWindows"];
+    if wanted.iter().any(|end| path.ends_with(end)) || part["enum"].is_array() {
+        return None;
+    }
+    let kind = match &part["type"] {
+        Value::Array(types) => types.first()?,
+        one => one,
+    };
+    Some(match kind.as_str()? {
+        "boolean" => json!(false),
+        "integer" => json!(0),
+        "string" => json!(""),
+        "array" => json!([]),
+        _ => json!({}),
+    })
+}

@@ -1,0 +1,118 @@
+//! The blocks of code in the documents.
+//!
+//! A block of shell commands begins with three backticks and `sh`, and is run. One that cannot be run has a comment in the line
+//! before it that says why: `<!-- not run: it needs a node of EC2 -->`.
+
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+
+use crate::repository;
+
+/// What is written by others, or by programs, or is history.
+const NOT_OURS: [&str; 5] = ["docs/spec", "docs/rules", "xtask", "target", "CHANGELOG.md"];
+const FENCE: &str = "```";
+const NOT_RUN: (&str, &str) = ("<!-- not run: ", " -->");
+
+/// A block of code.
+#[derive(Debug)]
+pub(crate) struct Block {
+    /// Of its first line, from 1.
+    pub(crate) line: usize,
+    pub(crate) language: String,
+    /// Why it is not run.
+    pub(crate) not_run: Option<String>,
+    pub(crate) text: String,
+}
+
+/// A document with its blocks.
+#[derive(Debug)]
+pub(crate) struct Page {
+    /// Below the repository.
+    pub(crate) path: String,
+    pub(crate) blocks: Vec<Block>,
+}
+
+/// All documents of the repository that people have written.
+pub(crate) fn pages() -> anyhow::Result<Vec<Page>> {
+    let mut pages = Vec::new();
+    collect(&repository(), "", &mut pages)?;
+    ensure!(pages.len() >= 25, "{} pages", pages.len());
+    Ok(pages)
+}
+
+fn collect(root: &Path, below: &str, pages: &mut Vec<Page>) -> anyhow::Result<()> {
+    for entry in std::fs::read_dir(root.join(below)).with_context(|| format!("read {below:?}"))? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = if below.is_empty() { name.clone() } else { format!("{below}/{name}") };
+        if name.starts_with('.') || NOT_OURS.contains(&path.as_str()) {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            collect(root, &path, pages)?;
+        } else if name.ends_with(".md") {
+            let text = std::fs::read_to_string(entry.path()).with_context(|| format!("read {path}"))?;
+            let blocks = blocks(&text).with_context(|| path.clone())?;
+            pages.push(Page { path, blocks });
+        }
+    }
+    Ok(())
+}
+
+fn blocks(text: &str) -> anyhow::Result<Vec<Block>> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block> = None;
+    let mut before = "";
+    for (at, line) in text.lines().enumerate() {
+        if let Some(language) = line.trim_start().strip_prefix(FENCE) {
+            match open.take() {
+                Some(block) => blocks.push(block),
+                None => {
+                    let why = before.trim().strip_prefix(NOT_RUN.0).and_then(|rest| rest.strip_suffix(NOT_RUN.1));
+                    let (language, not_run) = (language.to_owned(), why.map(str::to_owned));
+                    open = Some(Block { line: at + 2, language, not_run, text: String::new() });
+                }
+            }
+        } else if let Some(block) = &mut open {
+            block.text.push_str(line);
+            block.text.push('\n');
+        }
+        before = line;
+    }
+    ensure!(open.is_none(), "a block is not closed: {open:?}");
+    Ok(blocks)
+}
+
+/// Every block of code in the documents says its language, and one that is not run says why; only shell blocks have something to say.
+///
+/// Rule: own rule (house)
+#[test]
+fn every_block_says_its_language_and_one_that_is_not_run_says_why() -> anyhow::Result<()> {
+    const LANGUAGES: [&str; 8] = ["sh", "text", "yaml", "json", "python", "go", "mermaid", "rust"];
+    for page in pages()? {
+        for block in &page.blocks {
+            let place = format!("{}:{}", page.path, block.line);
+            ensure!(
+                LANGUAGES.contains(&block.language.as_str()),
+                "{place}: {:?} is none of {LANGUAGES:?}",
+                block.language
+            );
+            ensure!(block.not_run.is_none() || block.language == "sh", "{place}: nobody runs {}", block.language);
+            ensure!(block.not_run.as_ref().is_none_or(|why| why.len() >= 10), "{place}: say why it is not run");
+        }
+    }
+    Ok(())
+}
+
+/// Rule: see `every_block_says_its_language_and_one_that_is_not_run_says_why`
+#[test]
+fn blocks_are_found_with_their_lines_and_reasons() -> anyhow::Result<()> {
+    let text = "a\n```sh\nb\nc\n```\n<!-- not run: it needs a disk -->\n```sh\nd\n```\n  ```yaml\n  e: 1\n  ```\n";
+    let found = blocks(text)?;
+    let found: Vec<_> = found.iter().map(|b| (b.line, b.language.as_str(), b.not_run.as_deref(), &*b.text)).collect();
+    let wanted = [(3, "sh", None, "b\nc\n"), (8, "sh", Some("it needs a disk"), "d\n"), (11, "yaml", None, "  e: 1\n")];
+    ensure!(found == wanted, "{found:?}");
+    ensure!(blocks("```sh\nnever closed\n").is_err(), "a block that is not closed");
+    Ok(())
+}

@@ -1,0 +1,28 @@
+//! What the documents show is so: their shell blocks run, and what `deploy/monitoring` asks for are metrics that the driver has.
+
+mod blocks;
+mod monitoring;
+mod promql;
+mod shell;
+mod values;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The text of a file of the repository.
+fn text_of(path: &str) -> anyhow::Result<String> {
+    std::fs::read_to_string(repository().join(path)).with_context(|| format!("read {path}"))
+}
+
+/// A program that `scripts/setup test` has installed.
+fn program(variable: &str) -> anyhow::Result<PathBuf> {
+    let path = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_file());
+    path.with_context(|| {
+        format!("{variable} names no program: run `make test`, or source what `scripts/setup test` prints")
+    })
+}

@@ -1,0 +1,174 @@
+//! The shell blocks of the documents, run: all of a page in one shell, as a reader would.
+//!
+//! They run in an empty directory that shows the repository's files, with what `make build` and `scripts/setup test` have made in
+//! `PATH`. The driver, the simulator, promtool and the AWS CLI on the simulator are the real ones. What needs a cluster, an account or minutes is
+//! judged by the programs in `stand-ins/`, whose heads say how far: `helm install` renders, `aws` checks its arguments against
+//! EC2's own models, `make` says what it would do.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use ebs_testkit::process::{Process, ProcessSpec};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::blocks::{Page, pages};
+use crate::{program, repository};
+
+const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
+const STAND_INS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/documents/stand-ins");
+/// Of a page; most take seconds, on a machine that has nothing else to do.
+const BOUND: Duration = Duration::from_secs(900);
+/// Pages at once.
+const AT_ONCE: usize = 3;
+/// What blocks name of the repository begins with one of these.
+const FOLDERS: [&str; 8] = ["acceptance/", "charts/", "crates/", "deploy/", "docs/", "examples/", "scripts/", "xtask/"];
+/// Whatever a page has started ends with it.
+const HEAD: &str = "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\n";
+
+fn path_variable() -> anyhow::Result<OsString> {
+    let folder = |path: PathBuf| path.parent().map(Path::to_owned).context("a folder");
+    let programs = [
+        PathBuf::from(STAND_INS),
+        folder(DRIVER.into())?,
+        folder(program("EBS_TEST_HELM")?)?,
+        folder(program("EBS_TEST_AWS_CLI")?)?,
+        folder(program("EBS_TEST_PROMTOOL")?)?,
+    ];
+    let machine = std::env::var_os("PATH").context("PATH")?;
+    Ok(std::env::join_paths(programs.into_iter().chain(std::env::split_paths(&machine)))?)
+}
+
+/// A directory that shows the files of the repository, so that what a block writes stays out of it.
+fn clone_of_the_repository() -> anyhow::Result<tempfile::TempDir> {
+    let dir = tempfile::tempdir()?;
+    for entry in std::fs::read_dir(repository())? {
+        let entry = entry?;
+        if entry.file_name() != ".git" {
+            std::os::unix::fs::symlink(entry.path().canonicalize()?, dir.path().join(entry.file_name()))?;
+        }
+    }
+    Ok(dir)
+}
+
+async fn bash(args: &[&str], dir: &Path) -> anyhow::Result<(bool, String)> {
+    let text = |path: &Path| path.display().to_string();
+    let env = BTreeMap::from([
+        ("PATH".to_owned(), path_variable()?.into_string().ok().context("PATH is text")?),
+        ("HOME".to_owned(), text(dir)),
+        ("TMPDIR".to_owned(), text(dir)),
+        // Not those of whoever runs the tests.
+        ("AWS_CONFIG_FILE".to_owned(), text(&dir.join("no-config"))),
+        ("AWS_SHARED_CREDENTIALS_FILE".to_owned(), text(&dir.join("no-credentials"))),
+        ("AWS_EC2_METADATA_DISABLED".to_owned(), "true".to_owned()),
+    ]);
+    let mut all: Vec<OsString> = vec!["--chdir".into(), dir.into(), "bash".into()];
+    all.extend(args.iter().map(OsString::from));
+    let log = dir.join(".log");
+    let program = PathBuf::from("/usr/bin/env");
+    let mut process = Process::spawn(ProcessSpec { name: "bash".to_owned(), program, args: all, env, log })?;
+    let status = process.wait(BOUND).await?;
+    Ok((status.success(), process.output()?))
+}
+
+/// Runs the blocks of a page, one after the other.
+async fn run(page: Page) -> anyhow::Result<usize> {
+    let mut script = HEAD.to_owned();
+    let mut count = 0;
+    for block in page.blocks.iter().filter(|block| block.language == "sh" && block.not_run.is_none()) {
+        count += 1;
+        script.push_str(&format!("echo '== {}:{}'\n{}", page.path, block.line, block.text));
+    }
+    if count == 0 {
+        return Ok(0);
+    }
+    let dir = clone_of_the_repository()?;
+    let (passed, said) = bash(&["-c", &script], dir.path()).await?;
+    ensure!(passed, "the last of these blocks failed: {said}");
+    Ok(count)
+}
+
+/// Every shell block of the documents that is not marked otherwise runs to its end without an error.
+///
+/// Rule: own rule (house)
+#[tokio::test]
+async fn every_shell_block_of_the_documents_runs() -> anyhow::Result<()> {
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    let mut running = JoinSet::new();
+    for page in pages()? {
+        let places = Arc::clone(&places);
+        running.spawn(async move {
+            let _place = places.acquire().await?;
+            run(page).await
+        });
+    }
+    let (mut blocks, mut failures) = (0, Vec::new());
+    while let Some(ended) = running.join_next().await {
+        match ended? {
+            Ok(count) => blocks += count,
+            Err(error) => failures.push(format!("{error:#}")),
+        }
+    }
+    ensure!(failures.is_empty(), "{}", failures.join("\n\n"));
+    ensure!(blocks >= 15, "{blocks} blocks ran");
+    Ok(())
+}
+
+/// A block that is not run is shell all the same, and what it names of the repository is there.
+///
+/// Rule: see `every_shell_block_of_the_documents_runs`
+#[tokio::test]
+async fn a_block_that_is_not_run_is_shell_and_names_files_that_there_are() -> anyhow::Result<()> {
+    let dir = tempfile::tempdir()?;
+    for page in pages()? {
+        for block in page.blocks.iter().filter(|block| block.not_run.is_some()) {
+            let place = format!("{}:{}", page.path, block.line);
+            let (is_shell, said) = bash(&["-n", "-c", &block.text], dir.path()).await?;
+            ensure!(is_shell, "{place}: {said}");
+            let words = block.text.split(|c: char| c.is_whitespace() || "'\"=;".contains(c));
+            for word in words.map(|word| word.trim_start_matches("file://").trim_start_matches("./")) {
+                let ours = FOLDERS.iter().any(|folder| word.starts_with(folder)) && !word.contains(['$', '*', '…']);
+                ensure!(!ours || repository().join(word).exists(), "{place}: there is no {word}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A block that fails fails the test, wherever it stands in its page, and so do a target that make does not have, a file that is not
+/// there, a value that the chart does not have, and an argument that EC2 does not have.
+///
+/// Rule: see `every_shell_block_of_the_documents_runs`
+#[tokio::test]
+async fn a_wrong_block_fails() -> anyhow::Result<()> {
+    let dir = clone_of_the_repository()?;
+    for wrong in [
+        "false\ntrue",
+        "make no-such-target",
+        "cargo xtask no-such-task",
+        "kubectl apply -f examples/no-such-example",
+        "kubectl frobnicate pods",
+        "docker build --file no-such-file .",
+        "helm upgrade --install ebs charts/aws-ebs-csi-driver --set controller.noSuchValue=1",
+        "aws iam create-role --no-such-argument x",
+        "aws iam create-role --role-name x --assume-role-policy-document file://no-such-file",
+        "aws-ebs-csi-driver controller --no-such-flag --version",
+    ] {
+        let (passed, said) = bash(&["-c", &format!("{HEAD}{wrong}")], dir.path()).await?;
+        ensure!(!passed, "{wrong}: {said}");
+    }
+    for right in [
+        "make demo",
+        "kubectl apply -f examples/dynamic",
+        "helm upgrade --install ebs charts/aws-ebs-csi-driver --wait --set controller.region=eu-central-1",
+        "role=$(aws iam get-role --role-name x --query Role.Arn --output text); [ -n \"$role\" ]",
+    ] {
+        let (passed, said) = bash(&["-c", &format!("{HEAD}{right}")], dir.path()).await?;
+        ensure!(passed, "{right}: {said}");
+    }
+    Ok(())
+}

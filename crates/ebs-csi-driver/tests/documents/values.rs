@@ -1,0 +1,63 @@
+//! Values of the chart that the documents name.
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+use crate::blocks::pages;
+use crate::text_of;
+
+/// What values that are named in full begin with.
+const ROOTS: [&str; 6] = ["controller.", "node.", "sidecars.", "image.", "defaultStorageClass.", "awsAccessSecret."];
+
+/// The values that a text names in backticks, like `controller.region` and `node.selinux=true`.
+fn named(text: &str) -> Vec<&str> {
+    let codes = text.split('`').skip(1).step_by(2).filter_map(|code| code.split(['=', ' ']).next());
+    let is_path = |code: &&str| {
+        ROOTS.iter().any(|root| code.starts_with(root))
+            && code.chars().all(|c| c.is_ascii_alphanumeric() || "_.*".contains(c))
+            // Files are called so, too.
+            && ![".md", ".rs", ".yaml", ".tpl"].iter().any(|extension| code.ends_with(extension))
+    };
+    codes.filter(is_path).collect()
+}
+
+/// Whether the values have such a key; `*` is any, and below an empty map or nothing everything may stand.
+fn has(values: &Value, path: &[&str]) -> bool {
+    let [key, rest @ ..] = path else { return true };
+    match values {
+        Value::Null => true,
+        Value::Object(map) if map.is_empty() => true,
+        Value::Object(map) if *key == "*" => map.values().any(|value| has(value, rest)),
+        Value::Object(map) => map.get(*key).is_some_and(|value| has(value, rest)),
+        _ => false,
+    }
+}
+
+/// Whether a schema without references allows the key.
+fn allows(schema: &Value, path: &[&str]) -> bool {
+    let [key, rest @ ..] = path else { return true };
+    schema["properties"].get(*key).is_some_and(|below| allows(below, rest))
+}
+
+/// Every value of the chart that a document names is one of `values.yaml`, or of the schema where it has no default.
+///
+/// Rule: own rule (house)
+#[test]
+fn every_value_of_the_chart_that_a_document_names_is_there() -> anyhow::Result<()> {
+    let values: Value = serde_saphyr::from_str(&text_of("charts/aws-ebs-csi-driver/values.yaml")?)?;
+    let schema: Value = serde_json::from_str(&text_of("charts/aws-ebs-csi-driver/values.schema.json")?)?;
+    let mut count = 0;
+    for page in pages()? {
+        for name in named(&text_of(&page.path)?) {
+            count += 1;
+            let path: Vec<&str> = name.split('.').collect();
+            ensure!(has(&values, &path) || allows(&schema, &path), "{}: the chart has no value {name}", page.path);
+        }
+    }
+    ensure!(count >= 20, "{count} values are named");
+    let some = named("`controller.region` `node.kubernetes.io/x` `node.md` `image.tag=v1` `controller.noSuchValue`");
+    ensure!(some == ["controller.region", "image.tag", "controller.noSuchValue"], "{some:?}");
+    let missing = some.last().context("one")?.split('.').collect::<Vec<_>>();
+    ensure!(!has(&values, &missing) && !allows(&schema, &missing), "{missing:?} is found");
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! What is in the image, and that every way to build it makes the same.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, ensure};
+use ebs_image::contents::{DRIVER as IN_IMAGE, PATH, PROGRAMS};
+use ebs_image::tree::Node;
+
+use super::{repository, with_tests_driver};
+
+/// The image has the driver, the listed file-system tools, their libraries and loader, certificates, licences and what names users and
+/// packages: no shell, no package manager, nothing else that runs.
+///
+/// Rule: D-72
+#[tokio::test]
+async fn only_the_driver_and_the_listed_tools_can_be_run() -> anyhow::Result<()> {
+    let tree = with_tests_driver().await?.joined()?;
+    let is_library = |path: &str| path.starts_with("usr/lib/") && path.contains(".so");
+    let run: BTreeSet<&str> = tree
+        .nodes()
+        .filter(|(path, node)| matches!(node, Node::File { executable: true, .. }) && !is_library(path))
+        .map(|(path, _)| path)
+        .collect();
+    let mut wanted: BTreeSet<&str> = PROGRAMS.iter().map(|program| program.path).collect();
+    wanted.insert("usr/bin/aws-ebs-csi-driver");
+    ensure!(run == wanted, "{run:?}");
+    let places = [
+        "etc/",
+        "usr/bin/",
+        "usr/lib/",
+        "usr/lib64/",
+        "usr/sbin/",
+        "usr/share/common-licenses/",
+        "usr/share/doc/",
+        "var/lib/dpkg/status.d/",
+    ];
+    for (path, node) in tree.nodes().filter(|(_, node)| !matches!(node, Node::Directory)) {
+        let is_short = matches!(node, Node::Link(_)) && !path.contains('/');
+        ensure!(is_short || places.iter().any(|place| path.starts_with(place)), "{path} has no place in the image");
+    }
+    Ok(())
+}
+
+/// Every program that the node starts is in the image.
+///
+/// Rule: see `only_the_driver_and_the_listed_tools_can_be_run`
+#[test]
+fn what_the_documentation_says_that_the_node_starts_is_in_the_image() -> anyhow::Result<()> {
+    let page = std::fs::read_to_string(repository().join("docs/security.md"))?;
+    let table = page.split("## Programs").nth(1).and_then(|rest| rest.split("##").next()).context("its programs")?;
+    let named = table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let named: Vec<&str> = named.collect();
+    ensure!(named.len() >= 6, "{named:?}");
+    for name in named {
+        ensure!(PROGRAMS.iter().any(|program| program.path.ends_with(&format!("/{name}"))), "{name}");
+    }
+    Ok(())
+}
+
+/// The Dockerfile makes the image of the same files, by the same program, with the same settings, and with the compiler of the
+/// repository.
+///
+/// Rule: image.md 6
+#[test]
+fn the_dockerfile_takes_its_files_and_settings_from_the_builder() -> anyhow::Result<()> {
+    let text = std::fs::read_to_string(repository().join("deploy/image/Dockerfile"))?;
+    let (build, last) = text.split_once("FROM scratch\n").context("a last stage from nothing")?;
+    let last: Vec<&str> = last.lines().filter(|line| !line.is_empty()).collect();
+    let entry = format!("ENTRYPOINT [\"{IN_IMAGE}\"]");
+    let env = format!("ENV {PATH}");
+    ensure!(last == ["COPY --from=build /tree /", env.as_str(), "WORKDIR /", entry.as_str()], "{last:?}");
+    let toolchain = std::fs::read_to_string(repository().join("rust-toolchain.toml"))?;
+    let rust = toolchain.lines().find_map(|line| line.strip_prefix("channel = \"")?.strip_suffix('"'));
+    let base = format!("docker.io/library/rust:{}-bookworm AS build", rust.context("a channel")?);
+    ensure!(build.contains(&base), "the first stage is not from {base}");
+    // What the stage runs is in the repository, and make runs it too.
+    for script in ["scripts/setup image", "deploy/image/build ", "--bin ebs-image", "target/release/ebs-image "] {
+        ensure!(build.contains(script), "the first stage does not run {script}");
+    }
+    let version = format!("aws-ebs-csi-driver:v{}", env!("CARGO_PKG_VERSION"));
+    ensure!(build.contains(&version), "its head names another version than {version}");
+    Ok(())
+}
+
+/// The workflows of a public CI run the targets of the Makefile and nothing else.
+///
+/// Rule: deployment.md 15 (ours)
+#[test]
+fn the_workflows_run_make_and_nothing_else() -> anyhow::Result<()> {
+    let makefile = std::fs::read_to_string(repository().join("Makefile"))?;
+    let mut seen = 0;
+    for entry in std::fs::read_dir(repository().join(".github/workflows"))? {
+        let path = entry?.path();
+        let workflow: serde_json::Value = serde_saphyr::from_str(&std::fs::read_to_string(&path)?)?;
+        let jobs = workflow["jobs"].as_object().context("jobs")?;
+        for step in jobs.values().flat_map(|job| job["steps"].as_array().into_iter().flatten()) {
+            let Some(run) = step["run"].as_str() else { continue };
+            let target = run.strip_prefix("make ").with_context(|| format!("{}: {run}", path.display()))?;
+            let name = target.split_whitespace().next().context("a target")?;
+            ensure!(makefile.contains(&format!("\n{name}:")), "{}: no target {name}", path.display());
+            ensure!(!run.contains([';', '&', '|', '\n']), "{}: {run}", path.display());
+            seen += 1;
+        }
+    }
+    ensure!(seen >= 2, "only {seen} targets run");
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! The image in containerd.
+
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use ebs_image::oci::{About, Compression, Image, write};
+use ebs_testkit::containerd::{Containerd, ImagePod};
+use ebs_testkit::content;
+use ebs_testkit::csi_client::{Access, GIB, new_volume, refused};
+use ebs_testkit::on_node::VolumeOnNode;
+use ebs_testkit::world::{World, with_mounts};
+
+use super::{DRIVER, HERE, with_tests_driver};
+
+const DATA: u64 = 4 << 20;
+
+/// The image of the driver that cargo has built, as an archive.
+async fn archive(to: &Path) -> anyhow::Result<()> {
+    let about = About { version: env!("CARGO_PKG_VERSION").to_owned(), commit: String::new(), epoch: 1 };
+    let image = Image::pack(HERE, &with_tests_driver().await?, &about, Compression::None)?;
+    write(&[&image], &about, to)
+}
+
+/// A volume formatted, mounted, written, grown and found again with its data, all by the programs of the image.
+async fn life(world: &World, pod: &ImagePod<'_>, access: &Access) -> anyhow::Result<()> {
+    let node = pod.client().node_info().await.context("NodeGetInfo")?.node_id;
+    let name = format!("pvc-{access:?}").replace(['"', '(', ')'], "-").to_lowercase();
+    let volume = world.client().create_volume(new_volume(&name, 1, access)).await.map_err(refused)?;
+    let mut volume = VolumeOnNode::new(world.client(), volume, access, &node, &world.kubelet_dir())?;
+    volume.attach().await.map_err(refused).context("attach")?;
+    volume.set_client(pod.client());
+    volume.stage().await.map_err(refused).context("stage")?;
+    volume.publish().await.map_err(refused).context("publish")?;
+    let (target, is_block) = (volume.target.clone(), *access == Access::Block);
+    let data = target.join("data");
+    let written =
+        if is_block { content::write_device(&target, 7, DATA)? } else { content::write_file(&data, 7, DATA)? };
+    volume.set_client(world.client());
+    volume.expand_in_ec2(2).await.map_err(refused).context("expand")?;
+    volume.set_client(pod.client());
+    // ext4 grows at its next stage where the kernel does not let it grow in use.
+    if *access == Access::Mount("xfs".to_owned()) {
+        let now = volume.expand_on_node().await.map_err(refused).context("expand on the node")?;
+        ensure!(now == 2 * GIB, "{now} bytes after growth in use");
+    }
+    volume.unpublish().await.map_err(refused).context("unpublish")?;
+    volume.unstage().await.map_err(refused).context("unstage")?;
+    volume.stage().await.map_err(refused).context("stage again")?;
+    volume.publish().await.map_err(refused).context("publish again")?;
+    if is_block {
+        ensure!(content::hash_start(&target, DATA)? == written, "the data differ");
+    } else {
+        ensure!(content::hash_file(&data)? == written, "the data differ");
+        let (total, _) = volume.stats().await.map_err(refused).context("statistics")?;
+        ensure!(total > GIB * 18 / 10, "{total} bytes after growth");
+    }
+    volume.unpublish().await.map_err(refused).context("unpublish")?;
+    volume.unstage().await.map_err(refused).context("unstage")?;
+    volume.set_client(world.client());
+    volume.detach().await.map_err(refused).context("detach")?;
+    world.client().delete_volume(volume.id()).await.map_err(refused)
+}
+
+/// The image, in a real containerd, privileged, with a read-only root and the mounts of the chart's DaemonSet, formats, mounts and grows
+/// volumes with nothing but its own programs; only the directory of its socket must be writable.
+///
+/// Rule: D-72; image.md 3
+#[test]
+fn from_its_image_in_containerd_the_node_formats_mounts_and_grows_volumes() {
+    with_mounts(|| async {
+        let world = World::builder(DRIVER).mode("controller").loop_devices().start().await?;
+        let containerd = Containerd::start().await?;
+        let file = world.dir().join("image.tar");
+        archive(&file).await.context("make the image")?;
+        let image = containerd.import(&file).await?;
+        ensure!(image == format!("docker.io/library/aws-ebs-csi-driver:v{}", env!("CARGO_PKG_VERSION")), "{image}");
+        let pod = ImagePod::start(&containerd, &image, &world).await?;
+        for access in [Access::Mount("ext4".to_owned()), Access::Mount("xfs".to_owned()), Access::Block] {
+            let lived = life(&world, &pod, &access).await;
+            lived.with_context(|| format!("{access:?}; the node's log ends:\n{}", pod.log_tail()))?;
+        }
+        pod.stop().await?;
+        drop(containerd);
+        world.finish().await
+    });
+}

@@ -1,0 +1,62 @@
+//! The image for the other machine.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use ebs_image::assemble::{Files, Texts, files};
+use ebs_image::contents::PROGRAMS;
+use ebs_image::platform::Platform;
+use ebs_image::tree::Tree;
+use ebs_testkit::process::tool;
+use ebs_testkit::run_dir::OwnDir;
+
+use super::packages_of;
+
+const BOUND: Duration = Duration::from_secs(120);
+
+/// A program of the platform, in the driver's place.
+async fn with_any_driver(platform: Platform) -> anyhow::Result<Files> {
+    let packages = packages_of(platform).await?;
+    let any = packages.iter().find_map(|package| package.file("usr/sbin/mke2fs")).context("a program")?;
+    files(platform, &packages, any, &Texts::new())
+}
+
+/// Paths without what names the machine.
+fn paths(tree: &Tree) -> BTreeSet<String> {
+    let paths = tree.nodes().map(|(path, _)| path.replace("x86_64", "M").replace("aarch64", "M"));
+    paths.map(|path| path.replace("lib/M-linux-gnu", "lib")).filter(|path| !path.contains("ld-linux")).collect()
+}
+
+/// The image for arm64 is made of the same files as that for amd64, by the same recipe.
+///
+/// Rule: see `crates/ebs-csi-driver/tests/image/in_containerd.rs::from_its_image_in_containerd_the_node_formats_mounts_and_grows_volumes`
+#[tokio::test]
+async fn both_machines_have_the_same_files() -> anyhow::Result<()> {
+    let amd64 = paths(&with_any_driver(Platform::Amd64).await?.joined()?);
+    let arm64 = paths(&with_any_driver(Platform::Arm64).await?.joined()?);
+    let different: Vec<&String> = amd64.symmetric_difference(&arm64).collect();
+    ensure!(different.iter().all(|path| path.contains("lib64")), "{different:?}");
+    Ok(())
+}
+
+/// Every tool of the image for arm64 starts, with the libraries of the image alone, on an emulated machine.
+///
+/// Rule: image.md 4
+#[tokio::test]
+async fn every_tool_of_arm64_starts_with_the_libraries_of_its_image() -> anyhow::Result<()> {
+    let qemu = std::env::var("EBS_TEST_QEMU_AARCH64");
+    let qemu = qemu.context("EBS_TEST_QEMU_AARCH64: eval \"$(scripts/setup test)\" fetches it and says where")?;
+    let root = OwnDir::new("arm64-")?;
+    with_any_driver(Platform::Arm64).await?.joined()?.write(root.path(), 1)?;
+    let packages = packages_of(Platform::Arm64).await?;
+    let versions: Vec<&str> = packages.iter().filter_map(|package| package.version.split('-').next()).collect();
+    let root = root.path().to_str().context("a path that is text")?;
+    for program in PROGRAMS {
+        let path = format!("{root}/{}", program.path);
+        // All of them say their version to this; resize2fs then fails, and the error tells what it said.
+        let said = tool(&qemu, &["-L", root, &path, "-V"], BOUND).await.unwrap_or_else(|error| format!("{error:#}"));
+        ensure!(versions.iter().any(|version| said.contains(version)), "{path}: {said}");
+    }
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! Files of packages with everything that they need: the libraries that they name, and theirs.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, bail};
+
+use crate::elf;
+use crate::package::{Entry, Package, merged};
+use crate::platform::Platform;
+use crate::tree::{Node, Tree};
+
+/// How many links are followed from one path.
+const MOST_LINKS: usize = 8;
+
+/// The files of all packages, and what has been taken of them.
+pub(crate) struct Pick<'a> {
+    platform: Platform,
+    files: BTreeMap<&'a str, (&'a Package, &'a Entry)>,
+    taken: Tree,
+    /// By names; the packages that something was taken of.
+    used: BTreeMap<&'a str, &'a Package>,
+}
+
+impl<'a> Pick<'a> {
+    pub(crate) fn new(packages: &'a [Package], platform: Platform) -> Self {
+        let entries = packages
+            .iter()
+            .flat_map(|package| package.entries.iter().map(move |(path, entry)| (path.as_str(), (package, entry))));
+        Self { platform, files: entries.collect(), taken: Tree::default(), used: BTreeMap::new() }
+    }
+
+    /// Takes a file, the links that lead to it, and what it needs.
+    ///
+    /// # Errors
+    /// When no package has it, or has something that it needs.
+    pub(crate) fn take(&mut self, path: &str) -> anyhow::Result<()> {
+        let mut ahead = vec![path.to_owned()];
+        while let Some(path) = ahead.pop() {
+            if let Some(contents) = self.follow(&path)? {
+                ahead.extend(self.needed_by(contents).with_context(|| format!("what {path} needs"))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what a program needs that is in no package.
+    ///
+    /// # Errors
+    /// As [`Pick::take`].
+    pub(crate) fn take_needs_of(&mut self, program: &[u8]) -> anyhow::Result<()> {
+        self.needed_by(program)?.iter().try_for_each(|path| self.take(path))
+    }
+
+    /// Takes a library by its name.
+    ///
+    /// # Errors
+    /// As [`Pick::take`].
+    pub(crate) fn take_library(&mut self, name: &str) -> anyhow::Result<()> {
+        self.take(&self.library(name)?)
+    }
+
+    /// What was taken, and the packages that it is from by their names.
+    pub(crate) fn end(self) -> (Tree, Vec<&'a Package>) {
+        (self.taken, self.used.into_values().collect())
+    }
+
+    /// Takes what is at the path; the file's contents when it was not taken before.
+    fn follow(&mut self, path: &str) -> anyhow::Result<Option<&'a [u8]>> {
+        let mut path = path.to_owned();
+        for _ in 0..MOST_LINKS {
+            let found = self.files.get(path.as_str());
+            let (package, entry) = *found.with_context(|| format!("no package of packages.lock has {path}"))?;
+            self.used.insert(&package.name, package);
+            match entry {
+                Entry::Link(to) => {
+                    self.taken.add(&path, Node::Link(to.clone()))?;
+                    let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+                    path = if to.starts_with('/') { merged(to) } else { merged(&format!("{parent}/{to}")) };
+                }
+                Entry::File { contents, executable } => {
+                    let is_new = self.taken.nodes().all(|(there, _)| there != path);
+                    self.taken.add(&path, Node::File { contents: contents.clone(), executable: *executable })?;
+                    return Ok(is_new.then_some(contents.as_slice()));
+                }
+            }
+        }
+        bail!("{path} is behind more than {MOST_LINKS} links")
+    }
+
+    fn needed_by(&self, contents: &[u8]) -> anyhow::Result<Vec<String>> {
+        let Some(needs) = elf::needs(contents, self.platform)? else { return Ok(Vec::new()) };
+        let libraries = needs.libraries.iter().map(|name| self.library(name));
+        libraries.chain(needs.loader.map(|path| Ok(merged(&path)))).collect()
+    }
+
+    fn library(&self, name: &str) -> anyhow::Result<String> {
+        // The loader is a library too, and Debian has it in a directory of its own.
+        let places = [format!("usr/lib/{}", self.platform.triplet()), "usr/lib".to_owned(), "usr/lib64".to_owned()];
+        let paths = places.iter().map(|place| format!("{place}/{name}"));
+        let mut there = paths.filter(|path| self.files.contains_key(path.as_str()));
+        there.next().with_context(|| format!("no package of packages.lock has the library {name}"))
+    }
+}

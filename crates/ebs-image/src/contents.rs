@@ -1,0 +1,94 @@
+//! What is in the image: the one list of it. The packages that the files are from stand in `deploy/image/packages.lock`.
+
+/// The product's name, of program and image.
+pub const NAME: &str = "aws-ebs-csi-driver";
+
+/// Where the driver is, as pods start it.
+pub const DRIVER: &str = "/bin/aws-ebs-csi-driver";
+
+/// Most bytes that the compressed layers of one platform may have together.
+pub const MOST_BYTES: u64 = 12_000_000;
+
+/// A program of a Debian package. Its libraries come with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Program {
+    /// Without the leading slash, where it is on a system with everything below `/usr`.
+    pub path: &'static str,
+    pub why: &'static str,
+}
+
+const fn program(path: &'static str, why: &'static str) -> Program {
+    Program { path, why }
+}
+
+/// The programs besides the driver.
+pub const PROGRAMS: [Program; 8] = [
+    program("usr/sbin/blkid", "every stage: what a disk holds"),
+    program("usr/sbin/dumpe2fs", "for people: the features and the state of an ext file system"),
+    program("usr/sbin/e2fsck", "an ext file system that was not unmounted cleanly, or must grow"),
+    program("usr/sbin/mke2fs", "ext2, ext3, ext4 on a proven blank disk"),
+    program("usr/sbin/mkfs.xfs", "xfs on a proven blank disk"),
+    program("usr/sbin/resize2fs", "an ext file system smaller than its disk"),
+    program("usr/sbin/xfs_growfs", "an xfs file system smaller than its disk"),
+    program("usr/sbin/xfs_repair", "for people: an xfs that does not mount, on nodes without a tool for it"),
+];
+
+/// Libraries that no program names, because they are loaded while it runs.
+pub(crate) const LOADED_LATER: [&str; 1] = ["libgcc_s.so.1"];
+
+/// Files of Debian packages that are no program.
+pub(crate) const DEBIAN_FILES: [&str; 9] = [
+    "etc/os-release",
+    // What the copyright files name for the whole texts.
+    "usr/share/common-licenses/GPL",
+    "usr/share/common-licenses/GPL-2",
+    "usr/share/common-licenses/GPL-3",
+    "usr/share/common-licenses/LGPL",
+    "usr/share/common-licenses/LGPL-2",
+    "usr/share/common-licenses/LGPL-2.1",
+    "usr/share/common-licenses/LGPL-3",
+    "usr/share/common-licenses/MPL-2.0",
+];
+
+/// Links that make the short paths of a system with everything below `/usr`, and what e2fsprogs asks for mounts.
+pub(crate) const LINKS: [(&str, &str); 4] =
+    [("bin", "usr/bin"), ("sbin", "usr/sbin"), ("lib", "usr/lib"), ("etc/mtab", "../proc/self/mounts")];
+
+/// One more where the machine's loader is there.
+pub(crate) const LIB64: (&str, &str) = ("lib64", "usr/lib64");
+
+/// Files of our own, with their text.
+pub(crate) const FILES: [(&str, &str); 4] = [
+    ("etc/group", "root:x:0:\nnogroup:x:65534:\n"),
+    ("etc/mke2fs.conf", include_str!("../../ebs-mounter/data/mke2fs.conf")),
+    ("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"),
+    ("etc/passwd", "root:x:0:0:root:/:/usr/sbin/nologin\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n"),
+];
+
+/// Where the certificates of the authorities are that Mozilla trusts, one after the other.
+pub(crate) const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
+
+/// Where ca-certificates has them one by one.
+pub(crate) const AUTHORITIES_FROM: &str = "usr/share/ca-certificates/mozilla/";
+
+/// Licences of what is taken from the packages, as their copyright files tell it, in SPDX's words. The copyright files
+/// themselves are in the image.
+pub(crate) const LICENCES: [(&str, &str); 14] = [
+    ("base-files", "GPL-2.0-or-later"),
+    ("ca-certificates", "MPL-2.0"),
+    ("e2fsprogs", "GPL-2.0-only"),
+    ("gcc-12-base", "GPL-3.0-or-later WITH GCC-exception-3.1"),
+    ("libblkid1", "LGPL-2.1-or-later"),
+    ("libc6", "LGPL-2.1-or-later"),
+    ("libcom-err2", "MIT"),
+    ("libext2fs2", "LGPL-2.0-only"),
+    ("libgcc-s1", "GPL-3.0-or-later WITH GCC-exception-3.1"),
+    ("libinih1", "BSD-3-Clause"),
+    ("liburcu8", "LGPL-2.1-or-later"),
+    ("libuuid1", "BSD-3-Clause"),
+    ("util-linux", "GPL-2.0-or-later"),
+    ("xfsprogs", "GPL-2.0-only"),
+];
+
+/// The environment of the image's process.
+pub const PATH: &str = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";

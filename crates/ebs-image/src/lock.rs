@@ -1,0 +1,109 @@
+//! `deploy/image/packages.lock`: which packages the image's files are from, each with its version and the SHA-256 of its
+//! file. `deploy/image/fetch --update` writes it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use sha2::{Digest, Sha256};
+
+use crate::package::{Package, debs};
+use crate::platform::Platform;
+
+const LOCK: &str = include_str!("../../../deploy/image/packages.lock");
+
+/// How strictly packages are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pinned {
+    /// Each must be the very file of the list: what is released.
+    Exactly,
+    /// Newer ones are taken too: Debian keeps no old ones, and tests are not to fail for that.
+    ByName,
+}
+
+/// A line of the list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Pin {
+    version: String,
+    sha256: String,
+}
+
+/// Reads the packages of a platform from a directory of `.deb` files, in the order of their names.
+///
+/// # Errors
+/// When one is missing, is no part of the list, or is not the one of the list.
+pub async fn packages(directory: &Path, platform: Platform, pinned: Pinned) -> anyhow::Result<Vec<Package>> {
+    let mut wanted = pins(LOCK, platform)?;
+    let mut packages = Vec::new();
+    for deb in debs(directory)? {
+        let package = Package::read(&deb, platform).await?;
+        let pin = wanted.remove(&package.name);
+        let pin = pin.with_context(|| format!("{} is not in packages.lock, or there twice", deb.display()))?;
+        if pinned == Pinned::Exactly {
+            let bytes = std::fs::read(&deb).with_context(|| format!("read {}", deb.display()))?;
+            let found = hex::encode(Sha256::digest(&bytes));
+            ensure!(
+                (&package.version, &found) == (&pin.version, &pin.sha256),
+                "{} has version {} and SHA-256 {found}; packages.lock wants {} and {}",
+                deb.display(),
+                package.version,
+                pin.version,
+                pin.sha256
+            );
+        }
+        packages.push(package);
+    }
+    let missing: Vec<String> = wanted.into_keys().collect();
+    ensure!(missing.is_empty(), "{} lacks {}: deploy/image/fetch gets them", directory.display(), missing.join(", "));
+    packages.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(packages)
+}
+
+/// By names.
+fn pins(lock: &str, platform: Platform) -> anyhow::Result<BTreeMap<String, Pin>> {
+    let lines = lock.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+    let mut pins = BTreeMap::new();
+    for line in lines {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [machine, name, version, sha256] = words[..] else {
+            anyhow::bail!("packages.lock: {line:?} is not `machine package version sha256`");
+        };
+        ensure!(sha256.len() == 64, "packages.lock: {sha256:?} is no SHA-256");
+        if machine.parse::<Platform>()? == platform {
+            let pin = Pin { version: version.to_owned(), sha256: sha256.to_owned() };
+            ensure!(pins.insert(name.to_owned(), pin).is_none(), "packages.lock has {name} twice for {machine}");
+        }
+    }
+    Ok(pins)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contents::LICENCES;
+
+    /// Both platforms are made of the same packages, pinned by version and by the bytes of their files.
+    ///
+    /// Rule: D-72
+    #[test]
+    fn both_platforms_have_the_same_packages_each_with_its_licence() {
+        let [amd64, arm64] = Platform::ALL.map(|platform| pins(LOCK, platform).unwrap());
+        assert_eq!(amd64.keys().collect::<Vec<_>>(), arm64.keys().collect::<Vec<_>>());
+        assert_eq!(amd64.keys().collect::<Vec<_>>(), LICENCES.map(|(name, _)| name).iter().collect::<Vec<_>>());
+        for (name, pin) in &amd64 {
+            // Binary packages built again for one machine have one more sign at the end.
+            let source = |version: &str| version.split("+b").next().map(str::to_owned);
+            assert_eq!(source(&pin.version), source(&arm64[name].version), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_no_pin_is_refused() {
+        let sum = "a".repeat(64);
+        assert!(pins(&format!("# text\namd64 libc6 2.36-9 {sum}\n"), Platform::Amd64).is_ok());
+        assert!(pins("amd64 libc6 2.36-9 abc\n", Platform::Amd64).is_err());
+        assert!(pins(&format!("s390x libc6 2.36-9 {sum}\n"), Platform::Amd64).is_err());
+        assert!(pins(&format!("amd64 a 1 {sum}\namd64 a 2 {sum}\n"), Platform::Amd64).is_err());
+        assert!(pins("amd64 libc6\n", Platform::Amd64).is_err());
+    }
+}

@@ -1,0 +1,71 @@
+//! Release notes: what CHANGELOG.md says of a version, and what is in its image.
+
+use std::fmt::Write;
+
+use anyhow::{Context, ensure};
+
+use crate::contents::PROGRAMS;
+use crate::oci::{About, Image};
+use crate::package::Package;
+
+/// Packages whose versions decide what new file systems look like.
+const FILE_SYSTEMS: [&str; 3] = ["e2fsprogs", "xfsprogs", "util-linux"];
+
+/// The notes of a version.
+///
+/// # Errors
+/// When the changelog has nothing on it.
+pub fn notes(changelog: &str, about: &About, images: &[&Image], packages: &[Package]) -> anyhow::Result<String> {
+    let section = section(changelog, &about.version).or_else(|| section(changelog, "Unreleased"));
+    let section = section.with_context(|| format!("CHANGELOG.md has nothing on {}", about.version))?;
+    ensure!(!section.is_empty(), "CHANGELOG.md says nothing of {}", about.version);
+    let mut notes = format!("# {}\n\n{section}\n\n## Image\n\n", about.version);
+    writeln!(notes, "`{}`:\n", about.reference())?;
+    for image in images {
+        let megabytes = image.size() / 100_000;
+        let (whole, tenth) = (megabytes / 10, megabytes % 10);
+        writeln!(notes, "- linux/{}: `{}`, {whole}.{tenth} MB compressed", image.platform, image.digest())?;
+    }
+    notes.push_str("\nFile-system tools, whose versions decide which kernels can mount new volumes:\n\n");
+    for package in packages.iter().filter(|package| FILE_SYSTEMS.contains(&package.name.as_str())) {
+        writeln!(notes, "- {} {} (Debian 12)", package.name, package.version)?;
+    }
+    let programs: Vec<&str> = PROGRAMS.iter().filter_map(|program| program.path.rsplit('/').next()).collect();
+    writeln!(notes, "\nPrograms: {}.", programs.join(", "))?;
+    Ok(notes)
+}
+
+/// What stands between the heading of a version and the next one.
+pub(crate) fn section<'a>(changelog: &'a str, version: &str) -> Option<&'a str> {
+    let heading = format!("\n## [{version}]");
+    let from = changelog.find(&heading)? + heading.len();
+    let rest = changelog[from..].split_once('\n').map_or("", |(_, rest)| rest);
+    let end = rest.find("\n## [").or_else(|| rest.starts_with("## [").then_some(0));
+    Some(rest[..end.unwrap_or(rest.len())].trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHANGELOG: &str =
+        "# Changelog\n\n## [Unreleased]\n\n## [1.1.0] - 2026-01-02\n\n### Added\n\n- This.\n\n## [1.0.0]\n- That.\n";
+
+    /// The notes of a release are the changelog's section of its version.
+    ///
+    /// Rule: deployment.md 15 (ours)
+    #[test]
+    fn a_section_ends_where_the_next_version_begins() {
+        assert_eq!(section(CHANGELOG, "1.1.0"), Some("### Added\n\n- This."));
+        assert_eq!(section(CHANGELOG, "1.0.0"), Some("- That."));
+        assert_eq!(section(CHANGELOG, "Unreleased"), Some(""));
+        assert_eq!(section(CHANGELOG, "1.1"), None);
+    }
+
+    #[test]
+    fn a_version_without_a_word_has_no_notes() {
+        let about = |version: &str| About { version: version.to_owned(), commit: String::new(), epoch: 0 };
+        assert!(notes(CHANGELOG, &about("9.9.9"), &[], &[]).is_err());
+        assert!(notes(CHANGELOG, &about("1.1.0"), &[], &[]).unwrap().contains("- This."));
+    }
+}

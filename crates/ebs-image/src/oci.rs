@@ -1,0 +1,215 @@
+//! An image as OCI's image specification 1.1 says, in an archive that containerd, podman, skopeo and crane read, and Docker too when it
+//! is for one platform. Its bytes follow from its files and the time alone.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, ensure};
+use flate2::GzBuilder;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::assemble::Files;
+use crate::contents::{DRIVER, MOST_BYTES, NAME, PATH};
+use crate::platform::Platform;
+use crate::tree::Tree;
+
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
+const COMPRESSED_LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+/// Under which repository a name without a registry is known to containerd.
+const DEFAULT_REGISTRY: &str = "docker.io/library/";
+
+/// What the image says of itself.
+#[derive(Debug, Clone)]
+pub struct About {
+    /// Without the `v` of the image's tag.
+    pub version: String,
+    /// Of the commit; empty when nobody knows.
+    pub commit: String,
+    /// Of everything in the image: seconds since 1970.
+    pub epoch: u64,
+}
+
+impl About {
+    /// The image's name with its tag, as the chart asks for it.
+    pub fn reference(&self) -> String {
+        format!("{NAME}:v{}", self.version)
+    }
+
+    fn labels(&self) -> Value {
+        json!({
+            "org.opencontainers.image.title": NAME,
+            "org.opencontainers.image.description": "Amazon EBS volumes by CSI: the driver and the file-system tools",
+            "org.opencontainers.image.licenses": "Apache-2.0",
+            "org.opencontainers.image.version": self.version,
+            "org.opencontainers.image.revision": self.commit,
+            "org.opencontainers.image.created": self.created(),
+        })
+    }
+
+    fn created(&self) -> String {
+        time(self.epoch)
+    }
+}
+
+/// Seconds since 1970 as RFC 3339 writes them.
+pub(crate) fn time(epoch: u64) -> String {
+    humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + Duration::from_secs(epoch)).to_string()
+}
+
+/// Whether layers are compressed. What is only run on the machine that made it need not be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    Gzip,
+    None,
+}
+
+/// The image of one platform.
+#[derive(Debug)]
+pub struct Image {
+    pub platform: Platform,
+    blobs: Blobs,
+    manifest: Value,
+    config: Value,
+    layers: Vec<Value>,
+}
+
+impl Image {
+    /// Packs the files.
+    ///
+    /// # Errors
+    /// When compressed layers are larger than the image may be.
+    pub fn pack(platform: Platform, files: &Files, about: &About, compression: Compression) -> anyhow::Result<Self> {
+        let mut blobs = Blobs::default();
+        let (mut layers, mut digests, mut history) = (Vec::new(), Vec::new(), Vec::new());
+        for (tree, what) in [(&files.tools, "file-system tools"), (&files.driver, "driver")] {
+            let layer = layer(tree, about.epoch, compression).with_context(|| format!("the layer of the {what}"))?;
+            digests.push(layer.uncompressed);
+            layers.push(blobs.add(layer.media_type, layer.bytes));
+            history.push(json!({ "created": about.created(), "created_by": format!("{NAME}: {what}") }));
+        }
+        let config = json!({
+            "created": about.created(),
+            "architecture": platform.name(),
+            "os": "linux",
+            "config": { "Env": [PATH], "Entrypoint": [DRIVER], "WorkingDir": "/", "Labels": about.labels() },
+            "rootfs": { "type": "layers", "diff_ids": digests },
+            "history": history,
+        });
+        let config = blobs.add(CONFIG, serde_json::to_vec(&config)?);
+        let manifest = json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers });
+        let manifest = blobs.add(MANIFEST, serde_json::to_vec(&manifest)?);
+        let image = Self { platform, blobs, manifest, config, layers };
+        let size = image.size();
+        ensure!(
+            compression == Compression::None || size <= MOST_BYTES,
+            "the layers of {platform} have {size} bytes, and may have {MOST_BYTES}"
+        );
+        Ok(image)
+    }
+
+    /// The digest that names it, like `sha256:…`.
+    pub fn digest(&self) -> &str {
+        self.manifest["digest"].as_str().unwrap_or_default()
+    }
+
+    /// Bytes of its layers together, as they are transferred.
+    pub fn size(&self) -> u64 {
+        self.layers.iter().filter_map(|layer| layer["size"].as_u64()).sum()
+    }
+
+    /// What `docker load` reads besides.
+    fn docker_manifest(&self, reference: &str) -> Value {
+        let layers: Vec<String> = self.layers.iter().map(blob_path).collect();
+        json!([{ "Config": blob_path(&self.config), "RepoTags": [reference], "Layers": layers }])
+    }
+
+    fn descriptor(&self) -> Value {
+        let mut descriptor = self.manifest.clone();
+        descriptor["platform"] = json!({ "architecture": self.platform.name(), "os": "linux" });
+        descriptor
+    }
+}
+
+/// Writes images of several platforms under one name, or that of one, as an archive.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write(images: &[&Image], about: &About, to: &Path) -> anyhow::Result<()> {
+    let mut tree = Tree::default();
+    let mut blobs = Blobs::default();
+    images.iter().for_each(|image| blobs.0.extend(image.blobs.0.clone()));
+    let mut top = match images {
+        [one] => {
+            tree.file("manifest.json", serde_json::to_vec(&one.docker_manifest(&about.reference()))?)?;
+            one.descriptor()
+        }
+        several => {
+            let all: Vec<Value> = several.iter().map(|image| image.descriptor()).collect();
+            let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": all });
+            blobs.add(INDEX, serde_json::to_vec(&index)?)
+        }
+    };
+    top["annotations"] = json!({
+        "io.containerd.image.name": format!("{DEFAULT_REGISTRY}{}", about.reference()),
+        "org.opencontainers.image.ref.name": format!("v{}", about.version),
+    });
+    let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": [top] });
+    tree.file("index.json", serde_json::to_vec(&index)?)?;
+    tree.file("oci-layout", r#"{"imageLayoutVersion":"1.0.0"}"#)?;
+    for (digest, bytes) in blobs.0 {
+        tree.file(&format!("blobs/sha256/{digest}"), bytes)?;
+    }
+    let file = std::fs::File::create(to).with_context(|| format!("make {}", to.display()))?;
+    tree.archive(std::io::BufWriter::new(file), about.epoch).with_context(|| format!("write {}", to.display()))
+}
+
+/// By the hexadecimal digits of their digests.
+#[derive(Debug, Default)]
+struct Blobs(BTreeMap<String, Vec<u8>>);
+
+impl Blobs {
+    /// Adds one and returns its descriptor.
+    fn add(&mut self, media_type: &str, bytes: Vec<u8>) -> Value {
+        let digest = hex::encode(Sha256::digest(&bytes));
+        let descriptor = json!({ "mediaType": media_type, "digest": format!("sha256:{digest}"), "size": bytes.len() });
+        self.0.insert(digest, bytes);
+        descriptor
+    }
+}
+
+fn blob_path(descriptor: &Value) -> String {
+    format!("blobs/{}", descriptor["digest"].as_str().unwrap_or_default().replacen(':', "/", 1))
+}
+
+struct Layer {
+    media_type: &'static str,
+    bytes: Vec<u8>,
+    /// The digest of the archive itself.
+    uncompressed: String,
+}
+
+fn layer(tree: &Tree, epoch: u64, compression: Compression) -> anyhow::Result<Layer> {
+    let mut archive = Vec::new();
+    tree.archive(&mut archive, epoch)?;
+    let uncompressed = format!("sha256:{}", hex::encode(Sha256::digest(&archive)));
+    Ok(match compression {
+        Compression::None => Layer { media_type: LAYER, bytes: archive, uncompressed },
+        Compression::Gzip => Layer { media_type: COMPRESSED_LAYER, bytes: gzip(&archive)?, uncompressed },
+    })
+}
+
+/// As small as gzip makes it, without a name or a time.
+///
+/// # Errors
+/// Never for memory; the writer's type asks for it.
+pub(crate) fn gzip(bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let mut to = GzBuilder::new().write(Vec::new(), flate2::Compression::best());
+    to.write_all(bytes).context("compress")?;
+    to.finish().context("compress")
+}

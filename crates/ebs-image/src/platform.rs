@@ -1,0 +1,68 @@
+//! The machines that the image is for.
+
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::bail;
+use object::elf::{EM_AARCH64, EM_X86_64};
+
+/// A machine, under the name that Debian and OCI both use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Platform {
+    Amd64,
+    Arm64,
+}
+
+impl Platform {
+    /// Every one, in the order of their names.
+    pub const ALL: [Self; 2] = [Self::Amd64, Self::Arm64];
+
+    /// As Debian and OCI call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Amd64 => "amd64",
+            Self::Arm64 => "arm64",
+        }
+    }
+
+    /// As Rust calls it.
+    pub fn target(self) -> &'static str {
+        match self {
+            Self::Amd64 => "x86_64-unknown-linux-gnu",
+            Self::Arm64 => "aarch64-unknown-linux-gnu",
+        }
+    }
+
+    /// The directory of Debian's libraries below `/usr/lib`.
+    pub(crate) fn triplet(self) -> &'static str {
+        match self {
+            Self::Amd64 => "x86_64-linux-gnu",
+            Self::Arm64 => "aarch64-linux-gnu",
+        }
+    }
+
+    /// As an ELF header says it.
+    pub(crate) fn machine(self) -> u16 {
+        match self {
+            Self::Amd64 => EM_X86_64,
+            Self::Arm64 => EM_AARCH64,
+        }
+    }
+}
+
+impl fmt::Display for Platform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Platform {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        match Self::ALL.into_iter().find(|platform| platform.name() == text) {
+            Some(platform) => Ok(platform),
+            None => bail!("{text} is not a platform of this image: amd64, arm64"),
+        }
+    }
+}

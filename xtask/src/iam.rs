@@ -1,0 +1,245 @@
+//! `cargo xtask iam`: the least policy for the role of a driver that is used for some features only. It is a part of
+//! one of `deploy/iam`: the statements that the features take, with their actions alone and under the same conditions.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::{Context, ensure};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// What it is told.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct IamArgs {
+    /// What the driver is used for
+    #[arg(long, value_delimiter = ',', default_value = "volumes", value_name = "FEATURE,...")]
+    features: Vec<Feature>,
+    /// The policy of deploy/iam whose conditions are taken
+    #[arg(long, value_enum, default_value_t = Base::ManagedV2)]
+    policy: Base,
+    /// The partition of AWS: aws-cn in China, aws-us-gov in GovCloud
+    #[arg(long, default_value = "aws")]
+    partition: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+enum Feature {
+    /// Volumes are made, attached, detached and deleted; all others but the labeler imply it
+    Volumes,
+    /// Snapshots are taken and deleted, and volumes made from them
+    Snapshots,
+    /// Snapshots are restored fast (`fastSnapshotRestoreAvailabilityZones`); implies snapshots
+    FastRestores,
+    /// Snapshots are locked (`lockMode`); implies snapshots
+    SnapshotLocks,
+    /// Volumes are made from volumes
+    Clones,
+    /// Volumes grow, or change their type, IOPS and throughput
+    Modification,
+    /// A VolumeAttributesClass changes tags
+    TagEdits,
+    /// Volumes are attached only when EC2 has loaded them (`blockAttachUntilInitialized`)
+    Initialization,
+    /// Volumes of the in-tree driver are used
+    MigratedVolumes,
+    /// Volumes are encrypted with keys of the customer's own
+    CustomerKeys,
+    /// Nodes are of a SageMaker HyperPod cluster
+    Hyperpod,
+    /// The metadata labeler runs; alone, this is the policy of a role of its own
+    Labeler,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Base {
+    ManagedV2,
+    ClusterScoped,
+}
+
+impl Base {
+    fn text(self) -> &'static str {
+        match self {
+            Self::ManagedV2 => include_str!("../../deploy/iam/managed-v2.json"),
+            Self::ClusterScoped => include_str!("../../deploy/iam/cluster-scoped.json"),
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
+struct Document {
+    version: String,
+    statement: Vec<Statement>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
+struct Statement {
+    sid: String,
+    effect: String,
+    action: Value,
+    resource: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    condition: Option<Value>,
+}
+
+/// Prints the policy.
+///
+/// # Errors
+/// When the chosen policy does not cover a feature.
+pub(crate) fn run(args: &IamArgs) -> anyhow::Result<ExitCode> {
+    let features = with_implied(&args.features);
+    let text = serde_json::to_string_pretty(&least(args.policy, &features)?).context("write the policy")?;
+    let text = text.replace("arn:aws:", &format!("arn:{}:", args.partition));
+    writeln!(std::io::stdout(), "{text}")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn with_implied(features: &[Feature]) -> BTreeSet<Feature> {
+    let mut all: BTreeSet<Feature> = features.iter().copied().collect();
+    if all.contains(&Feature::FastRestores) || all.contains(&Feature::SnapshotLocks) {
+        all.insert(Feature::Snapshots);
+    }
+    if all.iter().any(|feature| *feature != Feature::Labeler) {
+        all.insert(Feature::Volumes);
+    }
+    all
+}
+
+fn least(base: Base, features: &BTreeSet<Feature>) -> anyhow::Result<Document> {
+    let Document { version, statement } = serde_json::from_str(base.text()).context("a policy of deploy/iam")?;
+    let migrated = features.contains(&Feature::MigratedVolumes);
+    ensure!(!migrated || base == Base::ManagedV2, "the cluster-scoped policy covers no volumes of the in-tree driver");
+    let mut kept: Vec<Statement> = statement.into_iter().filter_map(|each| reduced(each, features)).collect();
+    for (feature, text) in [
+        (Feature::CustomerKeys, include_str!("../../deploy/iam/kms.json")),
+        (Feature::Hyperpod, include_str!("../../deploy/iam/hyperpod.json")),
+    ] {
+        if features.contains(&feature) {
+            let more: Document = serde_json::from_str(text).context("a statement of deploy/iam")?;
+            kept.extend(more.statement);
+        }
+    }
+    Ok(Document { version, statement: kept })
+}
+
+/// A statement with the actions that the features take; `None` when they take none of it.
+fn reduced(mut statement: Statement, features: &BTreeSet<Feature>) -> Option<Statement> {
+    if statement.sid.contains("Migrated") && !features.contains(&Feature::MigratedVolumes) {
+        return None;
+    }
+    if statement.sid == "TagAtCreation" {
+        return tags_at_creation(statement, features);
+    }
+    let actions: Vec<String> =
+        texts(&statement.action).into_iter().filter(|action| is_taken(&statement.sid, action, features)).collect();
+    statement.action = one_or_all(actions)?;
+    Some(statement)
+}
+
+/// Whether the features take an action of the statement that is called `sid`.
+fn is_taken(sid: &str, action: &str, features: &BTreeSet<Feature>) -> bool {
+    let from_snapshot = sid.starts_with("Restore");
+    let any_of: &[Feature] = match action {
+        "ec2:DescribeInstances" => &[Feature::Volumes, Feature::Labeler],
+        "ec2:DescribeAvailabilityZones" | "ec2:DescribeVolumes" => &[Feature::Volumes],
+        "ec2:CreateVolume" if from_snapshot => &[Feature::Snapshots],
+        "ec2:CreateVolume" | "ec2:DeleteVolume" | "ec2:AttachVolume" | "ec2:DetachVolume" => &[Feature::Volumes],
+        "ec2:CreateSnapshot" | "ec2:DeleteSnapshot" | "ec2:DescribeSnapshots" => &[Feature::Snapshots],
+        "ec2:EnableFastSnapshotRestores" => &[Feature::FastRestores],
+        "ec2:LockSnapshot" => &[Feature::SnapshotLocks],
+        "ec2:CopyVolumes" => &[Feature::Clones],
+        "ec2:ModifyVolume" | "ec2:DescribeVolumesModifications" => &[Feature::Modification],
+        "ec2:CreateTags" | "ec2:DeleteTags" => &[Feature::TagEdits],
+        "ec2:DescribeVolumeStatus" => &[Feature::Initialization],
+        // DescribeInstanceTypes: the driver knows the types, and asks nobody.
+        _ => &[],
+    };
+    any_of.iter().any(|feature| features.contains(feature))
+}
+
+/// The right to tag what is created, for what the features create.
+fn tags_at_creation(mut statement: Statement, features: &BTreeSet<Feature>) -> Option<Statement> {
+    let creators =
+        [("CreateVolume", Feature::Volumes), ("CreateSnapshot", Feature::Snapshots), ("CopyVolumes", Feature::Clones)];
+    let taken = creators.iter().filter(|(_, feature)| features.contains(feature));
+    let taken = one_or_all(taken.map(|(action, _)| (*action).to_owned()).collect())?;
+    let has_snapshots = features.contains(&Feature::Snapshots);
+    let resources = texts(&statement.resource).into_iter().filter(|arn| has_snapshots || !arn.contains(":snapshot/"));
+    statement.resource = one_or_all(resources.collect())?;
+    statement.condition = Some(json!({ "StringEquals": { "ec2:CreateAction": taken } }));
+    Some(statement)
+}
+
+fn texts(value: &Value) -> Vec<String> {
+    let all = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+    all.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn one_or_all(mut texts: Vec<String>) -> Option<Value> {
+    match texts.len() {
+        0 => None,
+        1 => texts.pop().map(Value::String),
+        _ => Some(json!(texts)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Statement, action and condition of a policy, each on a line.
+    fn lines(document: &Document) -> BTreeSet<String> {
+        let statements = document.statement.iter();
+        statements
+            .flat_map(|each| texts(&each.action).into_iter().map(|action| format!("{} {action}", each.sid)))
+            .collect()
+    }
+
+    /// All features together take what the policy of `deploy/iam` has, but for the describe that the driver never
+    /// makes.
+    ///
+    /// Rule: see `xtask/tests/iam.rs::each_least_policy_allows_what_its_features_do_and_no_more`
+    #[test]
+    fn all_features_together_take_the_whole_policy() {
+        for base in [Base::ManagedV2, Base::ClusterScoped] {
+            let skipped = [Feature::CustomerKeys, Feature::Hyperpod, Feature::MigratedVolumes];
+            let covered = |feature: &Feature| {
+                !skipped.contains(feature) || (*feature == Feature::MigratedVolumes && base == Base::ManagedV2)
+            };
+            let features: Vec<Feature> = Feature::value_variants().iter().copied().filter(covered).collect();
+            let least = least(base, &with_implied(&features)).unwrap();
+            let whole: Document = serde_json::from_str(base.text()).unwrap();
+            let left: Vec<String> = lines(&whole).difference(&lines(&least)).cloned().collect();
+            assert_eq!(left, ["Look ec2:DescribeInstanceTypes"], "{base:?}");
+            let tags = |document: &Document| {
+                let found = document.statement.iter().find(|each| each.sid == "TagAtCreation").unwrap();
+                (found.resource.clone(), found.condition.clone())
+            };
+            assert_eq!(tags(&least), tags(&whole), "{base:?}");
+        }
+    }
+
+    #[test]
+    fn the_labeler_alone_may_describe_instances_and_nothing_else() {
+        let least = least(Base::ManagedV2, &with_implied(&[Feature::Labeler])).unwrap();
+        assert_eq!(lines(&least), BTreeSet::from(["Look ec2:DescribeInstances".to_owned()]));
+    }
+
+    #[test]
+    fn the_cluster_scoped_policy_has_no_volumes_of_the_in_tree_driver() {
+        assert!(least(Base::ClusterScoped, &with_implied(&[Feature::MigratedVolumes])).is_err());
+    }
+
+    #[test]
+    fn optional_statements_come_with_their_features() {
+        let least = least(Base::ManagedV2, &with_implied(&[Feature::CustomerKeys, Feature::Hyperpod])).unwrap();
+        let lines = lines(&least);
+        for wanted in ["kms:CreateGrant", "sagemaker:AttachClusterNodeVolume", "ec2:CreateVolume"] {
+            assert!(lines.iter().any(|line| line.ends_with(wanted)), "{lines:?}");
+        }
+    }
+}

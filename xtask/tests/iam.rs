@@ -1,0 +1,270 @@
+//! The least policies that `cargo xtask iam` prints, enforced by the simulated EC2 while the driver does what they are
+//! for. Needs the programs beside xtask (`make test` builds them).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use csi_proto::csi;
+use csi_proto::csi::volume_content_source::{Type, VolumeSource};
+use ebs_testkit::control::Control;
+use ebs_testkit::csi_client::{Access, CsiClient, new_volume, restored_volume};
+use ebs_testkit::on_node::VolumeOnNode;
+use ebs_testkit::process::{Process, ProcessSpec};
+use serde_json::Value;
+use tonic::Status;
+
+const XTASK: &str = env!("CARGO_BIN_EXE_xtask");
+const BOUND: Duration = Duration::from_secs(180);
+/// In the order in which [`use_feature`] can use them; each comes with those that it implies.
+const FEATURES: [&str; 8] = [
+    "volumes",
+    "snapshots",
+    "fast-restores",
+    "snapshot-locks",
+    "clones",
+    "modification",
+    "tag-edits",
+    "initialization",
+];
+
+/// A simulated EC2 that enforces a policy, and the driver.
+struct Enforced {
+    csi: CsiClient,
+    control: Control,
+    node: String,
+    _driver: Process,
+    _simulator: Process,
+    dir: tempfile::TempDir,
+}
+
+async fn policy(features: &str, base: &str) -> anyhow::Result<String> {
+    let dir = tempfile::tempdir()?;
+    let mut xtask = Process::spawn(ProcessSpec {
+        name: "xtask".to_owned(),
+        program: PathBuf::from(XTASK),
+        args: vec!["iam".into(), "--features".into(), features.into(), "--policy".into(), base.into()],
+        env: BTreeMap::new(),
+        log: dir.path().join("log"),
+    })?;
+    let status = xtask.wait(BOUND).await?;
+    let text = xtask.output()?;
+    ensure!(status.success(), "{text}");
+    Ok(text)
+}
+
+/// The lines `export NAME='value'` of the simulator's env file, once it is there.
+async fn env_of(simulator: &mut Process, file: &Path) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut tick = tokio::time::interval(Duration::from_millis(20));
+    let written = async {
+        while !file.exists() {
+            tick.tick().await;
+            ensure!(simulator.ended()?.is_none(), "ebs-sim ended:\n{}", simulator.log_tail(20));
+        }
+        Ok(std::fs::read_to_string(file)?)
+    };
+    let text: anyhow::Result<String> = tokio::time::timeout(BOUND, written).await.context("ebs-sim is not ready")?;
+    let text = text?;
+    let lines = text.lines().filter_map(|line| line.strip_prefix("export ")?.split_once('='));
+    Ok(lines.map(|(name, value)| (name.to_owned(), value.trim_matches('\'').to_owned())).collect())
+}
+
+impl Enforced {
+    async fn start(policy: &str, cluster: Option<&str>) -> anyhow::Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("policy.json"), policy)?;
+        std::fs::create_dir(at("csi"))?;
+        let text = |path: PathBuf| path.into_os_string();
+        let mut args = vec![
+            "--state-dir".into(),
+            text(at("sim")),
+            "--env-file".into(),
+            text(at("env")),
+            "--devices".into(),
+            "none".into(),
+            "--policy".into(),
+            text(at("policy.json")),
+        ];
+        args.extend(
+            cluster.iter().flat_map(|name| ["--principal-tag".into(), format!("eks-cluster-name={name}").into()]),
+        );
+        let mut simulator = Process::spawn(ProcessSpec {
+            name: "ebs-sim".to_owned(),
+            program: PathBuf::from(XTASK).with_file_name("ebs-sim"),
+            args,
+            env: BTreeMap::new(),
+            log: at("ebs-sim.log"),
+        })?;
+        let env = env_of(&mut simulator, &at("env")).await?;
+        let control = Control::new(env.get("EBS_SIM_CONTROL").context("EBS_SIM_CONTROL in the env file")?);
+        let socket = at("csi/csi.sock");
+        let mut args = vec!["all".into(), format!("--endpoint=unix://{}", socket.display()).into()];
+        args.extend(cluster.iter().map(|name| format!("--k8s-tag-cluster-id={name}").into()));
+        let mut driver = Process::spawn(ProcessSpec {
+            name: "driver".to_owned(),
+            program: PathBuf::from(XTASK).with_file_name("aws-ebs-csi-driver"),
+            args,
+            env,
+            log: at("driver.log"),
+        })?;
+        let csi = CsiClient::ready(&socket, &mut driver, BOUND).await?;
+        let node = csi.node_info().await.context("NodeGetInfo")?.node_id;
+        Ok(Self { csi, control, node, _driver: driver, _simulator: simulator, dir })
+    }
+
+    fn on_node(&self, volume: &csi::Volume) -> anyhow::Result<VolumeOnNode> {
+        Ok(VolumeOnNode::new(&self.csi, volume.clone(), &Access::Block, &self.node, self.dir.path())?)
+    }
+
+    /// The actions that did their work, and the dry runs that were allowed to.
+    async fn used(&self) -> anyhow::Result<BTreeSet<String>> {
+        let calls = self.control.ledger(0).await?.calls.into_iter();
+        let allowed = calls.filter(|call| call.did_work() || (call.dry_run && call.outcome == "DryRunOperation"));
+        Ok(allowed.map(|call| call.action).collect())
+    }
+
+    /// Takes a snapshot with parameters of its class.
+    async fn snapshot(&self, name: &str, volume: &csi::Volume, parameters: &[(&str, &str)]) -> Result<(), Status> {
+        let request = csi::CreateSnapshotRequest {
+            source_volume_id: volume.volume_id.clone(),
+            name: name.to_owned(),
+            parameters: parameters.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            ..Default::default()
+        };
+        self.csi.controller().create_snapshot(request).await.map(drop)
+    }
+
+    /// Changes a volume as a VolumeAttributesClass would.
+    async fn modify(&self, volume: &csi::Volume, parameter: (&str, &str)) -> Result<(), Status> {
+        let request = csi::ControllerModifyVolumeRequest {
+            volume_id: volume.volume_id.clone(),
+            mutable_parameters: [(parameter.0.to_owned(), parameter.1.to_owned())].into(),
+            ..Default::default()
+        };
+        self.csi.controller().controller_modify_volume(request).await.map(drop)
+    }
+}
+
+fn request(name: &str) -> csi::CreateVolumeRequest {
+    new_volume(name, 1, &Access::Block)
+}
+
+/// Does all that a feature is for.
+async fn use_feature(ec2: &Enforced, feature: &str, volume: &csi::Volume) -> anyhow::Result<()> {
+    let csi = &ec2.csi;
+    match feature {
+        "volumes" => {
+            let another = csi.create_volume(request("pvc-another")).await?;
+            let mut on_node = ec2.on_node(&another)?;
+            on_node.attach().await?;
+            on_node.detach().await?;
+            csi.delete_volume(&another.volume_id).await?;
+        }
+        "snapshots" => {
+            let snapshot = csi.snapshot_ready("snapshot-plain", &volume.volume_id, BOUND).await?;
+            let restored = restored_volume("pvc-restored", 1, &Access::Block, &snapshot.snapshot_id);
+            csi.create_volume(restored).await?;
+            csi.delete_snapshot(&snapshot.snapshot_id).await?;
+        }
+        "fast-restores" => {
+            ec2.snapshot("snapshot-fast", volume, &[("fastSnapshotRestoreAvailabilityZones", "us-west-2a")]).await?;
+        }
+        "snapshot-locks" => {
+            ec2.snapshot("snapshot-locked", volume, &[("lockMode", "governance"), ("lockDuration", "1")]).await?;
+        }
+        "clones" => {
+            let source = Type::Volume(VolumeSource { volume_id: volume.volume_id.clone() });
+            let source = Some(csi::VolumeContentSource { r#type: Some(source) });
+            csi.create_volume(csi::CreateVolumeRequest { volume_content_source: source, ..request("pvc-clone") })
+                .await?;
+        }
+        "modification" => {
+            ec2.on_node(volume)?.expand_in_ec2(2).await?;
+        }
+        "tag-edits" => {
+            ec2.modify(volume, ("tagSpecification_1", "team=storage")).await?;
+            ec2.modify(volume, ("tagDeletion_1", "team")).await?;
+        }
+        "initialization" => {
+            let parameters = [("blockAttachUntilInitialized".to_owned(), "true".to_owned())].into();
+            let slow = csi.create_volume(csi::CreateVolumeRequest { parameters, ..request("pvc-slow") }).await?;
+            ec2.on_node(&slow)?.attach().await?;
+        }
+        other => anyhow::bail!("nobody knows how to use {other}"),
+    }
+    Ok(())
+}
+
+/// The EC2 actions that a policy allows.
+fn granted(policy: &str) -> anyhow::Result<BTreeSet<String>> {
+    let policy: Value = serde_json::from_str(policy)?;
+    let mut actions = BTreeSet::new();
+    for statement in policy["Statement"].as_array().context("statements")? {
+        let all = statement["Action"].as_array().map_or(std::slice::from_ref(&statement["Action"]), Vec::as_slice);
+        actions.extend(all.iter().filter_map(Value::as_str).map(|action| action.trim_start_matches("ec2:").to_owned()));
+    }
+    Ok(actions)
+}
+
+/// The least policy of each feature allows all that the feature does, and each of its rights is used; what another
+/// feature does is refused.
+///
+/// Rule: deployment.md 14 (ours); D-1
+#[tokio::test]
+async fn each_least_policy_allows_what_its_features_do_and_no_more() -> anyhow::Result<()> {
+    // At once: what EC2 refuses, the driver looks for before it says so, and most of the time nobody computes.
+    let features =
+        FEATURES.map(|feature| async move { one_feature(feature).await.with_context(|| format!("feature {feature}")) });
+    futures_util::future::try_join_all(features).await.map(drop)
+}
+
+async fn one_feature(feature: &str) -> anyhow::Result<()> {
+    let policy = policy(feature, "managed-v2").await?;
+    let ec2 = Enforced::start(&policy, None).await?;
+    let volume = ec2.csi.create_volume(request("pvc-first")).await?;
+    let mut used = vec!["volumes"];
+    if ["fast-restores", "snapshot-locks"].contains(&feature) {
+        used.push("snapshots");
+    }
+    if feature != "volumes" {
+        used.push(feature);
+    }
+    for each in &used {
+        // EC2 takes one snapshot of a volume in 15 s.
+        ec2.control.advance(Duration::from_secs(20)).await?;
+        use_feature(&ec2, each, &volume).await.with_context(|| format!("it needs {each}"))?;
+    }
+    let (granted, done) = (granted(&policy)?, ec2.used().await?);
+    let unused: Vec<&String> = granted.difference(&done).filter(|action| !is_implicit(action)).collect();
+    ensure!(unused.is_empty(), "granted and not used: {unused:?}; used were {done:?}");
+    for other in FEATURES.iter().filter(|other| !used.contains(other)) {
+        ec2.control.advance(Duration::from_secs(20)).await?;
+        let refusal =
+            use_feature(&ec2, other, &volume).await.err().with_context(|| format!("{other} is allowed too"))?;
+        ensure!(format!("{refusal:#}").contains("UnauthorizedOperation"), "{other}: {refusal:#}");
+    }
+    Ok(())
+}
+
+/// Part of another call: EC2 asks for the right to tag where a creation carries tags.
+fn is_implicit(action: &str) -> bool {
+    action == "CreateTags"
+}
+
+/// The cluster-scoped policy, reduced, allows a volume's life in its cluster.
+///
+/// Rule: see `each_least_policy_allows_what_its_features_do_and_no_more`
+#[tokio::test]
+async fn the_least_cluster_scoped_policy_allows_snapshots_and_modification_in_its_cluster() -> anyhow::Result<()> {
+    let policy = policy("snapshots,modification,clones", "cluster-scoped").await?;
+    let ec2 = Enforced::start(&policy, Some("blue")).await?;
+    let volume = ec2.csi.create_volume(request("pvc-first")).await?;
+    for feature in ["snapshots", "modification", "clones"] {
+        use_feature(&ec2, feature, &volume).await.with_context(|| feature.to_owned())?;
+    }
+    let refusal = use_feature(&ec2, "tag-edits", &volume).await.err().context("tag edits are allowed too")?;
+    ensure!(format!("{refusal:#}").contains("UnauthorizedOperation"), "{refusal:#}");
+    Ok(())
+}
