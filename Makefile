@@ -119,6 +119,7 @@ RELEASE ?= $(or $(CARGO_TARGET_DIR),target)/release-files
 release: image-programs ## All that users fetch: archives, images, chart, bills of materials, notes, checksums (ARCHES, RELEASE=DIRECTORY)
 	eval "$$(scripts/setup image)" && $(EBS_IMAGE) release $(RELEASE) --helm "$$EBS_HELM" && deploy/image/check $(RELEASE)
 
+# cargo does not know of KEEP_SYMBOLS: the driver is linked anew before and, by the next release build, after.
 start-up-functions: export KEEP_SYMBOLS := 1
 start-up-functions: ## Find anew which functions the driver runs, for the layout of release programs (needs root, valgrind)
 	@scripts/setup build

@@ -67,9 +67,15 @@ async fn run_all(
     logs: &Path,
     out: &mut impl Write,
 ) -> anyhow::Result<Vec<Ended>> {
-    let mut waiting: VecDeque<(usize, Suite)> = suites.into_iter().enumerate().collect();
+    let (alone, others): (Vec<_>, Vec<_>) = suites.into_iter().enumerate().partition(|(_, suite)| suite.runs_alone());
+    let mut waiting = VecDeque::from(others);
     let mut running = JoinSet::new();
     let mut all = Vec::new();
+    for (n, suite) in alone {
+        let ended = run_one(suite, logs.join(format!("{n}.log"))).await;
+        show(&ended, out)?;
+        all.push(ended);
+    }
     loop {
         while running.len() < jobs.get()
             && let Some((n, suite)) = waiting.pop_front()
@@ -150,6 +156,23 @@ mod tests {
     fn shell(name: &str, script: &str) -> Suite {
         let args = vec![OsString::from("-c"), script.into()];
         Suite { name: name.to_owned(), program: "/bin/sh".into(), args, directory: "/".into() }
+    }
+
+    /// A suite that runs alone has ended before any other begins, wherever it stands.
+    ///
+    /// Rule: own rule (tests)
+    #[tokio::test]
+    async fn a_suite_that_runs_alone_has_ended_before_any_other_begins() {
+        let logs = OwnDir::new("suites-test-").unwrap();
+        let trace = logs.path().join("trace");
+        let script =
+            |name: &str| format!("echo {name} begins >>{0}; sleep 0.1; echo {name} ends >>{0}", trace.display());
+        let suites = ["a test one", "ebs-torture test torture", "ebs-torture bin torture"]
+            .map(|name| shell(name, &script(&name.replace(' ', "-"))));
+        let ended = run_all(suites.into(), NonZeroUsize::MAX, logs.path(), &mut Vec::new()).await.unwrap();
+        assert!(ended.len() == 3 && ended.iter().all(Ended::is_passed));
+        let trace = std::fs::read_to_string(trace).unwrap();
+        assert!(trace.starts_with("ebs-torture-test-torture begins\nebs-torture-test-torture ends\n"), "{trace}");
     }
 
     #[tokio::test]

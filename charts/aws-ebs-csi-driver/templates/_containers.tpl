@@ -42,6 +42,7 @@
 {{/* Credentials, endpoints and region for a container that calls AWS. */}}
 {{- define "ebs.awsEnv" -}}
 {{- with .Values.awsAccessSecret }}
+{{- if and .name .keyId .accessKey }}
 - name: AWS_ACCESS_KEY_ID
   valueFrom:
     secretKeyRef:
@@ -54,6 +55,7 @@
       name: {{ .name }}
       key: {{ .accessKey }}
       optional: true
+{{- end }}
 {{- end }}
 - name: AWS_EC2_ENDPOINT
   valueFrom:

@@ -78,7 +78,7 @@
           args:
             - --csi-address=$(ADDRESS)
             - --kubelet-registration-path=$(DRIVER_REG_SOCK_PATH)
-            - --http-endpoint=0.0.0.0:{{ $sidecar.healthPort }}
+            - --http-endpoint=0.0.0.0:{{ $sidecar.healthPort | default 9809 }}
             - {{ include "ebs.verbosity" (dict "root" $root "sidecar" $sidecar) }}
             {{- range $sidecar.additionalArgs }}
             - {{ . | quote }}
@@ -107,7 +107,7 @@
               mountPath: {{ $pluginDir }}
           ports:
             - name: healthz-ndr
-              containerPort: {{ $sidecar.healthPort }}
+              containerPort: {{ $sidecar.healthPort | default 9809 }}
               protocol: TCP
           {{- with $sidecar.livenessProbe }}
           {{- include "ebs.registrarProbe" . | nindent 10 }}

@@ -82,7 +82,7 @@
           args:
             - --csi-address=$(ADDRESS)
             - --kubelet-registration-path=$(DRIVER_REG_SOCK_PATH)
-            - --http-endpoint=0.0.0.0:{{ $sidecar.healthPort }}
+            - --http-endpoint=0.0.0.0:{{ $sidecar.healthPort | default 9809 }}
             {{- if $host }}
             - --plugin-registration-path=$(PLUGIN_REG_DIR)
             {{- end }}
@@ -111,7 +111,7 @@
               mountPath: {{ $pluginDir }}
           ports:
             - name: healthz-ndr
-              containerPort: {{ $sidecar.healthPort }}
+              containerPort: {{ $sidecar.healthPort | default 9809 }}
               protocol: TCP
           {{- with $sidecar.livenessProbe }}
           {{- include "ebs.registrarProbe" . | nindent 10 }}

@@ -219,3 +219,6 @@ fn open_exclusively(config: &MounterConfig, number: DeviceNumber) -> io::Result<
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -193,4 +193,24 @@ mod tests {
         assert_eq!(growth(1 << 30, 2 << 30, step), Some(Growth { from: 1 << 30, to: 2 << 30 }));
         assert_eq!(growth(2 << 30, 1 << 30, step), None);
     }
+
+    /// Without CAP_SYS_RESOURCE a mounted xfs can grow and a mounted ext cannot.
+    ///
+    /// Rule: D-36
+    #[test]
+    fn without_cap_sys_resource_a_mounted_xfs_can_grow_and_a_mounted_ext_cannot() {
+        let state = tempfile::tempdir().unwrap();
+        let mounter = Mounter::new(crate::mounter::MounterConfig::new(state.path())).unwrap();
+        // Each thread has its own capabilities, and this one ends with the test.
+        let without = std::thread::spawn(move || {
+            let mut sets = rustix::thread::capabilities(None).unwrap();
+            sets.effective.remove(rustix::thread::CapabilitySet::SYS_RESOURCE);
+            rustix::thread::set_capabilities(None, sets).unwrap();
+            assert!(mounter.can_grow_mounted(FsType::Xfs));
+            for fs_type in [FsType::Ext2, FsType::Ext3, FsType::Ext4] {
+                assert!(!mounter.can_grow_mounted(fs_type), "{fs_type}");
+            }
+        });
+        without.join().unwrap();
+    }
 }

@@ -224,3 +224,6 @@ fn mount_as(source: &Path, target: &Path, fs_type: FsType, options: &MountOption
         outcome => outcome,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,6 +21,8 @@ pub(crate) struct Case {
     pub(crate) release: Option<String>,
     /// Part of the message with which the values are refused.
     pub(crate) refused: Option<String>,
+    /// The values take away what Kubernetes needs: they render, and an API server refuses the objects and names the field.
+    pub(crate) is_incomplete: bool,
     pub(crate) expectations: Vec<Expectation>,
 }
 

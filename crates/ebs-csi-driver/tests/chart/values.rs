@@ -166,7 +166,7 @@ fn the_schema_knows_the_values_of_the_values_file_and_no_others() -> anyhow::Res
     let there = places.set_in(&defaults);
     let is_optional = |path: &String| {
         let named = |end: &&str| path.strip_suffix(*end).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
-        WITHOUT_DEFAULT.iter().any(|end| named(&end)) || path.ends_with("leaderElection.retryPeriod")
+        WITHOUT_DEFAULT.iter().any(named) || path.ends_with("leaderElection.retryPeriod")
     };
     let unknown: Vec<&String> =
         there.iter().filter(|path| !places.leaves.contains_key(*path) && !places.closed.contains(*path)).collect();
@@ -204,7 +204,7 @@ fn every_value_of_the_specification_is_one_of_the_chart() -> anyhow::Result<()> 
             missing.push(path);
         }
     }
-    ensure!(seen > 120, "only {seen} values were read from the specification");
+    ensure!(seen > 110, "only {seen} values were read from the specification");
     ensure!(missing.is_empty(), "{missing:?}");
     Ok(())
 }
@@ -221,6 +221,7 @@ fn keys_of_table(behind: &str, prefix: &str) -> Vec<String> {
         for name in cell.split('`').skip(1).step_by(2).filter(|name| !name.starts_with('…')) {
             // `.b` after `a.c` is `a.b`; `a.*` is `a`.
             let name = match name.strip_prefix('.') {
+                Some(_) if before.is_empty() => continue,
                 Some(last) => format!("{}.{last}", before.rsplit_once('.').map_or("", |(map, _)| map)),
                 None => joined(prefix, name.trim_end_matches(".*")),
             };
@@ -420,8 +421,8 @@ async fn with_and_without_discovery_the_chart_renders_the_same_where_the_values_
     Ok(())
 }
 
-/// Cases that take defaults away, one of each part of the values at a time, and one that sets every value to nothing:
-/// all of them render, the driver takes their arguments, and an API server their objects.
+/// Cases that take defaults away, one of each part of the values at a time, and one that sets every value to nothing: all of them
+/// render, and the driver takes their arguments. An API server takes the objects of the last; without the defaults they may lack what it needs.
 pub(crate) fn generated() -> anyhow::Result<Vec<Case>> {
     let (schema, defaults) = (schema()?, defaults()?);
     let needed = needed();
@@ -440,7 +441,8 @@ pub(crate) fn generated() -> anyhow::Result<Vec<Case>> {
     for round in 0..rounds {
         let nulls: Vec<&String> = parts.values().filter_map(|paths| paths.get(round)).collect();
         let values = document(nulls.iter().map(|path| (path.as_str(), Value::Null)));
-        cases.push(Case { title: format!("null: {nulls:?}"), values: values.to_string(), ..Case::default() });
+        let title = format!("null: {nulls:?}");
+        cases.push(Case { title, values: values.to_string(), is_incomplete: true, ..Case::default() });
     }
     let places = Places::of(&schema);
     let empty = places.leaves.iter().filter(|(path, _)| !needed.contains(path) && !places.is_old(path));

@@ -68,3 +68,32 @@ async fn heard(events: &DeviceEvents) -> io::Result<()> {
     tokio::time::sleep(GATHER).await;
     events.clear()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the kernel cannot be listened to, a wait is the pause between two looks, and no longer than asked.
+    ///
+    /// Rule: see `crates/ebs-mounter/src/device/find/tests.rs::without_the_kernels_word_late_devices_are_looked_for_again_and_again`
+    #[tokio::test(start_paused = true)]
+    async fn where_the_kernel_cannot_be_listened_to_a_wait_is_the_pause_between_two_looks() {
+        let is_about =
+            |waited: Duration, wanted: Duration| waited >= wanted && waited < wanted + Duration::from_millis(5);
+        let (mut arrivals, start) = (Arrivals::deaf(), Instant::now());
+        arrivals.wait(start + Duration::from_secs(3600)).await;
+        assert!(is_about(start.elapsed(), POLL), "{:?}", start.elapsed());
+        let (start, soon) = (Instant::now(), POLL / 4);
+        arrivals.wait(start + soon).await;
+        assert!(is_about(start.elapsed(), soon), "{:?}", start.elapsed());
+    }
+
+    /// Rule: see `crates/ebs-mounter/src/device/find/tests.rs::a_late_device_is_found_because_the_kernel_says_that_it_has_come`
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_for_the_kernels_word_does_not_end_at_once() {
+        let (mut arrivals, start) = (Arrivals::listen(), Instant::now());
+        arrivals.wait(start + Duration::from_secs(3600)).await;
+        // Another test's disk may come meanwhile.
+        assert!(start.elapsed() >= GATHER, "{:?}", start.elapsed());
+    }
+}

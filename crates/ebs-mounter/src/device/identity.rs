@@ -95,10 +95,15 @@ pub(super) fn of_disk(
     match in_sysfs(config, disk)? {
         Some(identity) => Ok(identity),
         // A device that does not know the question has no controller that could answer it.
-        None => match os::nvme_serial(&open()?) {
-            Ok(serial) if !serial.is_empty() => Ok(of_serial(&serial)),
-            _ => Err(IdentityError::NoSerial),
-        },
+        None => of_answer(os::nvme_serial(&open()?)),
+    }
+}
+
+/// What an NVMe controller's answer says of its disk.
+fn of_answer(serial: io::Result<String>) -> Result<Identity, IdentityError> {
+    match serial {
+        Ok(serial) if !serial.is_empty() => Ok(of_serial(&serial)),
+        _ => Err(IdentityError::NoSerial),
     }
 }
 
@@ -146,5 +151,58 @@ pub(crate) fn attribute(path: &Path) -> io::Result<Option<String>> {
         // A loop device without a file, or one that is being taken away.
         Err(error) if matches!(error.raw_os_error(), Some(6 | 19)) => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// A controller that answers with a volume's serial number is that volume; one that answers with none, or not at all, is
+    /// nobody.
+    ///
+    /// Rule: see `crates/ebs-mounter/tests/on_disk/device.rs::an_nvme_disk_without_a_serial_number_is_an_error`
+    #[test]
+    fn a_controller_that_answers_with_a_volumes_serial_number_is_the_volume() {
+        let volume = VolumeId::parse("vol-0123456789abcdef0").unwrap();
+        assert_eq!(of_answer(Ok(volume.serial())).unwrap(), Identity::Volume(volume));
+        for nothing in [Ok(String::new()), Err(io::Error::other("not an NVMe disk"))] {
+            let outcome = of_answer(nothing);
+            assert!(matches!(outcome, Err(IdentityError::NoSerial)), "{outcome:?}");
+        }
+    }
+
+    /// That a disk says nothing of itself is known only where sysfs has nothing to say: another failure is an error.
+    ///
+    /// Rule: see `crates/ebs-mounter/tests/on_disk/device.rs::an_nvme_disk_without_a_serial_number_is_an_error`
+    #[test]
+    fn only_what_is_not_there_says_nothing_and_any_other_failure_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().join("serial");
+        assert_eq!(attribute(&place).unwrap(), None);
+        fs::write(&place, " vol0123 \n").unwrap();
+        assert_eq!(attribute(&place).unwrap().as_deref(), Some("vol0123"));
+        fs::write(&place, " \n").unwrap();
+        assert_eq!(attribute(&place).unwrap(), None);
+        // The kernel says the same of a socket as of a device that is being taken away: ENXIO.
+        let socket = directory.path().join("socket");
+        let _listener = UnixListener::bind(&socket).unwrap();
+        assert_eq!(attribute(&socket).unwrap(), None);
+        assert!(attribute(directory.path()).is_err());
+    }
+
+    #[test]
+    fn a_disk_of_another_kind_is_called_what_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let config = MounterConfig { sys: directory.path().to_owned(), ..MounterConfig::new(directory.path()) };
+        for (name, kind) in [("vda", "no EBS volume"), ("dm-3", "a mapped device")] {
+            let place = directory.path().join(name);
+            fs::create_dir(&place).unwrap();
+            let found = in_sysfs(&config, &place).unwrap().unwrap().to_string();
+            assert!(found.starts_with(name) && found.contains(kind), "{found}");
+        }
+        assert_eq!(in_sysfs(&config, &directory.path().join("sdf")).unwrap(), Some(Identity::Silent));
     }
 }

@@ -62,3 +62,17 @@ fn names(directory: &Path) -> io::Result<Vec<PathBuf>> {
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_listed_is_an_error_and_not_without_names() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(names(&directory.path().join("missing")).unwrap().is_empty());
+        let file = directory.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(names(&file).is_err());
+    }
+}

@@ -43,11 +43,31 @@ pub(super) fn has_vanished(config: &MounterConfig, number: DeviceNumber) -> io::
         if listed(&config.sys).map_err(io::Error::other)?.contains(&name) {
             return Ok(false);
         }
-        match place.symlink_metadata() {
-            Ok(_) => return Ok(false),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+        if !is_missing(place.symlink_metadata())? {
+            return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// True when a look found nothing; that it failed in another way proves nothing.
+fn is_missing<T>(look: io::Result<T>) -> io::Result<bool> {
+    match look {
+        Ok(_) => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rule: see `crates/ebs-mounter/tests/on_disk/mount.rs::without_a_sysfs_that_lists_block_devices_nothing_has_vanished_and_a_mount_in_use_stays`
+    #[test]
+    fn a_look_that_fails_is_no_proof_that_nothing_is_there() {
+        assert!(!is_missing(Ok(())).unwrap());
+        assert!(is_missing::<()>(Err(io::ErrorKind::NotFound.into())).unwrap());
+        assert!(is_missing::<()>(Err(io::Error::from_raw_os_error(libc::EIO))).is_err());
+    }
 }

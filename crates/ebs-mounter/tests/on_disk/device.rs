@@ -257,8 +257,10 @@ async fn a_device_may_have_a_name_with_hyphens_and_directories() {
 #[tokio::test]
 async fn a_multipath_map_over_the_volume_is_the_volume_and_any_other_mapped_device_is_not() {
     let (machine, disk, map, other) = (Machine::new(), Disk::new(MIB), Disk::new(MIB), Disk::new(MIB));
+    let second_path = Disk::new(MIB);
     machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
-    machine.add_mapped("dm-0", "mpath-nvme.1d0f-1-1-1", &["nvme1n1"], &map).await;
+    machine.add_nvme("nvme2n1", Some(&disk.volume.serial()), &second_path).await;
+    machine.add_mapped("dm-0", "mpath-nvme.1d0f-1-1-1", &["nvme1n1", "nvme2n1"], &map).await;
     let mounter = machine.mounter();
     for hint in [None, Some(machine.path("dev/nvme1n1")), Some(machine.path("dev/dm-0"))] {
         let device = mounter.find(&DeviceQuery { hint, ..query(&disk.volume) }).await.unwrap();
@@ -272,6 +274,16 @@ async fn a_multipath_map_over_the_volume_is_the_volume_and_any_other_mapped_devi
     let error = mounter.find(&hinted).await.unwrap_err();
     assert!(matches!(&error, DeviceError::Foreign { found, .. } if found.contains("mapped device")), "{error:?}");
     assert!(!opens.seen());
+}
+
+/// Rule: see `a_multipath_map_over_the_volume_is_the_volume_and_any_other_mapped_device_is_not`
+#[tokio::test]
+async fn a_disk_that_another_mapped_device_holds_is_found_itself() {
+    let (machine, disk, map) = (Machine::new(), Disk::new(MIB), Disk::new(MIB));
+    machine.add_nvme("nvme1n1", Some(&disk.volume.serial()), &disk).await;
+    machine.add_mapped("dm-0", "CRYPT-LUKS2-1-data", &["nvme1n1"], &map).await;
+    let device = machine.mounter().find(&query(&disk.volume)).await.unwrap();
+    assert_eq!(device.path(), machine.path("dev/nvme1n1"));
 }
 
 /// Rule: see `a_multipath_map_over_the_volume_is_the_volume_and_any_other_mapped_device_is_not`
@@ -340,6 +352,16 @@ async fn on_xen_the_name_that_ec2_reports_is_the_identity_and_elsewhere_it_is_no
     assert_eq!(device.path(), machine.path("dev/xvdba"));
     assert_eq!(xen.identify(device.number()).await.unwrap(), Some(Identity::Silent));
     assert!(xen.find(&query(&disk.volume)).await.is_err(), "without the name nothing identifies it");
+    // What is mounted is asked in the same way, and so is a device before it is mounted.
+    assert_eq!(xen.open_mounted(&disk.volume, device.number()).await.unwrap().path(), device.path());
+    let elsewhere = machine.mounter();
+    let error = elsewhere.open_mounted(&disk.volume, device.number()).await.unwrap_err();
+    assert!(matches!(error, DeviceError::Foreign { .. }), "{error:?}");
+    let (at, options) = (disk.at("staging"), MountOptions::default());
+    let outcome = xen.mount(&device, &at, FsType::Ext4, &options).await;
+    assert!(matches!(outcome, Err(MountError::ContentsChanged { .. })), "it is blank: {outcome:?}");
+    let outcome = elsewhere.mount(&device, &at, FsType::Ext4, &options).await;
+    assert!(matches!(outcome, Err(MountError::Device(DeviceError::Changed { .. }))), "{outcome:?}");
 }
 
 /// A partition is found by its number below the proven disk, and must exist.
@@ -357,6 +379,7 @@ async fn a_partition_is_found_by_its_number_below_the_right_disk() {
     let mounter = machine.mounter();
     let device = mounter.find(&number("2")).await.unwrap();
     assert_eq!((device.path(), device.is_partition()), (machine.path("dev/nvme1n1p2").as_path(), true));
+    assert_eq!(device.size().await.unwrap().0, MIB, "what is open is the partition");
     assert_eq!(mounter.identify(device.number()).await.unwrap(), Some(Identity::Volume(disk.volume.clone())));
     let whole = mounter.find(&query(&disk.volume)).await.unwrap();
     assert_eq!(mounter.disk_of(device.number()).await.unwrap(), Some(whole.number()));

@@ -2,13 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::disk::{Disk, MIB, config, plain, unmount_all, with_disk, with_mounted_disk};
 use ebs_mounter::{
-    Attribute, Contents, Found, FsType, MountEntry, MountError, MountOptions, MountTable, Mounter, MounterConfig,
-    MounterError, NodePath, Shown, UnmountError,
+    Attribute, Contents, Found, FsType, GrowError, MountEntry, MountError, MountOptions, MountTable, Mounter,
+    MounterConfig, MounterError, NodePath, Shown, UnmountError,
 };
 use ebs_testkit::mount_namespace::in_mount_namespace;
+
+/// How long what ends may take on a busy machine.
+const BOUND: Duration = Duration::from_secs(60);
 
 async fn entry_at(path: &NodePath) -> Option<MountEntry> {
     MountTable::read().await.unwrap().topmost(path.as_path()).cloned()
@@ -77,6 +81,23 @@ fn contents_that_changed_since_the_probe_are_not_mounted() {
         at.create_directory().await.unwrap();
         let outcome = disk.mounter.mount(&device, &at, FsType::Ext4, &MountOptions::default()).await;
         assert!(matches!(outcome, Err(MountError::ContentsChanged { .. })), "{outcome:?}");
+    });
+}
+
+/// Rule: see `contents_that_changed_since_the_probe_are_not_mounted`
+#[test]
+fn a_file_system_of_another_type_or_with_a_damaged_superblock_is_not_mounted() {
+    with_disk(async |disk| {
+        disk.format(&plain(FsType::Ext4)).await;
+        let (device, at, options) = (disk.find().await, disk.at("staging"), MountOptions::default());
+        at.create_directory().await.unwrap();
+        let outcome = disk.mounter.mount(&device, &at, FsType::Ext3, &options).await;
+        assert!(matches!(outcome, Err(MountError::ContentsChanged { .. })), "{outcome:?}");
+        // The label, which the kernel does not look at and the checksum covers.
+        disk.device.write_at(b"x", 1024 + 0x78).unwrap();
+        let outcome = disk.mounter.mount(&device, &at, FsType::Ext4, &options).await;
+        assert!(matches!(outcome, Err(MountError::ContentsChanged { .. })), "{outcome:?}");
+        assert_eq!(entry_at(&at).await, None);
     });
 }
 
@@ -166,7 +187,8 @@ fn mounts_on_top_of_each_other_are_all_taken_away() {
 fn a_mount_in_use_is_busy_and_stays() {
     with_mounted_disk(async |disk, _, at| {
         let open = std::fs::File::create(at.as_path().join("file")).unwrap();
-        let outcome = unmount_all(&disk.mounter, at).await;
+        let outcome =
+            tokio::time::timeout(BOUND, unmount_all(&disk.mounter, at)).await.expect("it is tried without end");
         assert!(matches!(outcome, Err(UnmountError::Busy { .. })), "{outcome:?}");
         assert!(entry_at(at).await.is_some());
         drop(open);
@@ -185,7 +207,7 @@ fn a_mount_in_use_for_a_moment_is_unmounted_when_it_is_free() {
         let seen = entry_at(at).await.unwrap();
         let (outcome, ()) = tokio::join!(disk.mounter.unmount_top(at, &seen, false), async {
             // Long enough for the first try, which begins at once.
-            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+            tokio::time::sleep(Duration::from_millis(300)).await;
             drop(open);
         });
         assert_eq!(outcome.unwrap().mounts, 1);
@@ -284,6 +306,8 @@ fn a_mounted_xfs_grows_while_it_is_written_to() {
         let file = std::fs::File::create(at.as_path().join("file")).unwrap();
         assert_eq!(disk.mounter.growth_of_mounted(&device, at.as_path(), FsType::Xfs).await.unwrap(), None);
         disk.device.grow(900 * MIB).unwrap();
+        let outcome = disk.mounter.growth_of_mounted(&device, at.as_path(), FsType::Ext4).await;
+        assert!(matches!(outcome, Err(GrowError::NoSuperblock { .. })), "{outcome:?}");
         assert!(disk.mounter.can_grow_mounted(FsType::Xfs));
         let growth = disk.mounter.growth_of_mounted(&device, at.as_path(), FsType::Xfs).await.unwrap().expect("growth");
         assert_eq!((growth.from, growth.to), (600 * MIB, 900 * MIB));
@@ -295,6 +319,15 @@ fn a_mounted_xfs_grows_while_it_is_written_to() {
         unmount_all(&disk.mounter, &at).await.unwrap();
         let Contents::Filesystem(grown) = disk.contents().await else { panic!("no file system") };
         assert_eq!(grown.bytes(), 900 * MIB);
+    });
+}
+
+#[test]
+fn how_far_a_mounted_ext_is_to_grow_is_not_read_from_it_as_from_an_xfs() {
+    with_mounted_disk(async |disk, device, at| {
+        assert_eq!(disk.mounter.growth_of_mounted(device, at.as_path(), FsType::Ext4).await.unwrap(), None);
+        let outcome = disk.mounter.growth_of_mounted(device, at.as_path(), FsType::Xfs).await;
+        assert!(matches!(outcome, Err(GrowError::NoSuperblock { .. })), "{outcome:?}");
     });
 }
 

@@ -1,0 +1,176 @@
+use std::os::unix::fs::{MetadataExt, symlink};
+
+use ebs_testkit::loop_device::{LoopDevice, unused_volume_id};
+use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+
+use super::*;
+
+/// How long a look may take on a busy machine.
+const BOUND: Duration = Duration::from_secs(60);
+
+fn disk() -> (LoopDevice, DeviceNumber) {
+    let disk = LoopDevice::new(&unused_volume_id(), 1 << 20).unwrap();
+    let number = DeviceNumber::of(std::fs::metadata(disk.path()).unwrap().rdev());
+    (disk, number)
+}
+
+/// Directories that stand for /dev and /sys.
+struct Machine {
+    _directory: tempfile::TempDir,
+    root: PathBuf,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        for name in ["dev", "sys/dev/block/8:0", "state"] {
+            std::fs::create_dir_all(root.join(name)).unwrap();
+        }
+        Self { _directory: directory, root }
+    }
+
+    fn config(&self) -> MounterConfig {
+        let root = &self.root;
+        MounterConfig { dev: root.join("dev"), sys: root.join("sys"), ..MounterConfig::new(root.join("state")) }
+    }
+
+    /// Where sysfs describes a disk of this name and number.
+    fn list(&self, name: &str, number: DeviceNumber) -> PathBuf {
+        let place = self.root.join("sys/devices").join(name);
+        std::fs::create_dir_all(&place).unwrap();
+        std::fs::write(place.join("dev"), format!("{number}\n")).unwrap();
+        symlink(&place, self.entry(number)).unwrap();
+        place
+    }
+
+    fn entry(&self, number: DeviceNumber) -> PathBuf {
+        self.root.join("sys/dev/block").join(number.to_string())
+    }
+
+    fn node(&self, name: &str, device: u64) {
+        mknodat(CWD, self.root.join("dev").join(name), FileType::BlockDevice, Mode::RUSR, device).unwrap();
+    }
+}
+
+fn mount_of(root: &str, target: &Path, fs_type: &str) -> MountEntry {
+    let line = format!("30 1 0:6 {root} {} rw - {fs_type} source rw", target.display());
+    MountTable::parse(line.as_bytes()).entries()[0].clone()
+}
+
+/// What is seen at a path is looked at only where a device node may be bound to it: a file system of another machine could
+/// hang.
+///
+/// Rule: D-37, D-38
+#[test]
+fn what_is_bound_is_looked_at_only_on_file_systems_of_this_machine() {
+    let (disk, number) = disk();
+    let config = MounterConfig::new("/nowhere");
+    let seen = |root: &str, target: &Path, fs_type: &str| leads_to(&config, &mount_of(root, target, fs_type));
+    let root = format!("/{}", disk.name());
+    for (fs_type, expected) in [("tmpfs", [Some(number), None]), ("nfs4", [None; 2]), ("devtmpfs", [Some(number); 2])] {
+        assert_eq!(seen(&root, disk.path(), fs_type), expected, "{fs_type}");
+        assert_eq!(seen("/", disk.path(), fs_type), [None; 2], "all of a file system is no device node");
+    }
+    // Another mount lies on top: the name is left.
+    assert_eq!(seen(&root, Path::new("/proc"), "devtmpfs"), [None, Some(number)]);
+    assert_eq!(seen(&root, Path::new("/proc"), "tmpfs"), [None; 2]);
+}
+
+/// An exclusive open counts for the disk that sysfs lists by that name, and for no other.
+///
+/// Rule: D-37
+#[tokio::test]
+async fn an_exclusive_open_counts_for_the_disk_that_sysfs_lists_by_that_name() {
+    let machine = Machine::new();
+    let ((mine, number), (other, _)) = (disk(), disk());
+    machine.list("loop", number);
+    let raw = |disk: &LoopDevice| std::fs::metadata(disk.path()).unwrap().rdev();
+    machine.node("loop", raw(&other));
+    let config = machine.config();
+    assert!(open_exclusively(&config, number).is_err(), "another disk was opened");
+    std::fs::remove_file(machine.root.join("dev/loop")).unwrap();
+    assert!(open_exclusively(&config, number).is_err(), "nothing was opened");
+    machine.node("loop", raw(&mine));
+    assert_eq!(open_exclusively(&config, number).unwrap(), Hold::Free);
+    // A node behind which the kernel has nothing: its own word. No disk has the last major number there is.
+    let nothing = DeviceNumber::of(makedev(4095, 0));
+    machine.list("nothing", nothing);
+    machine.node("nothing", makedev(4095, 0));
+    assert_eq!(open_exclusively(&config, nothing).unwrap(), Hold::Free);
+}
+
+/// Whoever holds a disk for a moment is waited for, and whoever holds it longer is named.
+///
+/// Rule: D-37
+#[tokio::test]
+async fn who_holds_a_disk_for_a_moment_is_waited_for_and_who_holds_it_longer_is_named() {
+    let (disk, number) = disk();
+    let state = tempfile::tempdir().unwrap();
+    let mounter = Mounter::new(MounterConfig::new(state.path())).unwrap();
+    let exclusively = || File::options().read(true).custom_flags(libc::O_EXCL).open(disk.path()).unwrap();
+    let held = exclusively();
+    let moment = async {
+        tokio::time::sleep(LET_GO / 4).await;
+        drop(held);
+    };
+    let (hold, ()) = tokio::join!(mounter.hold_of(number), moment);
+    assert_eq!(hold.unwrap(), Hold::Free);
+    let _held = exclusively();
+    let hold = tokio::time::timeout(BOUND, mounter.hold_of(number)).await.expect("it is not waited for without end");
+    let who = format!("process {} (", std::process::id());
+    assert!(matches!(&hold, Ok(Hold::Held(by)) if by.iter().any(|by| by.starts_with(&who))), "{hold:?}");
+}
+
+/// A disk is gone only when sysfs does not list it: an entry that leads nowhere, or that cannot be followed, proves nothing.
+///
+/// Rule: D-35, D-37
+#[tokio::test]
+async fn a_disk_is_gone_only_when_sysfs_does_not_list_it() {
+    let machine = Machine::new();
+    let mounter = Mounter::new(machine.config()).unwrap();
+    let number = DeviceNumber::of(makedev(4095, 1));
+    assert_eq!(mounter.hold_of(number).await.unwrap(), Hold::Gone);
+    assert_eq!(disk_directory(&machine.config(), number).unwrap(), None);
+    symlink(machine.root.join("nowhere"), machine.entry(number)).unwrap();
+    assert!(mounter.hold_of(number).await.is_err());
+    std::fs::remove_file(machine.entry(number)).unwrap();
+    symlink(machine.entry(number), machine.entry(number)).unwrap();
+    assert!(mounter.hold_of(number).await.is_err());
+    assert!(disk_directory(&machine.config(), number).is_err());
+}
+
+/// The disk behind a raw bind is gone when its node was deleted or it holds no byte, and not because sysfs cannot tell.
+///
+/// Rule: D-35
+#[tokio::test]
+async fn the_disk_behind_a_raw_bind_is_gone_when_it_holds_no_byte() {
+    let machine = Machine::new();
+    let mounter = Mounter::new(machine.config()).unwrap();
+    let number = DeviceNumber::of(makedev(4095, 2));
+    let bind = mount_of("/nvme1n1", Path::new("/target"), "devtmpfs");
+    assert!(!mounter.is_bound_disk_gone(&bind, number).await.unwrap());
+    let size = machine.list("nvme1n1", number).join("size");
+    for (sectors, is_gone) in [("2048\n", false), ("0\n", true)] {
+        std::fs::write(&size, sectors).unwrap();
+        assert_eq!(mounter.is_bound_disk_gone(&bind, number).await.unwrap(), is_gone, "{sectors}");
+    }
+    std::fs::remove_file(&size).unwrap();
+    std::fs::create_dir(&size).unwrap();
+    assert!(mounter.is_bound_disk_gone(&bind, number).await.is_err());
+    let deleted = mount_of("/nvme1n1//deleted", Path::new("/target"), "devtmpfs");
+    assert!(mounter.is_bound_disk_gone(&deleted, number).await.unwrap());
+}
+
+/// A search that does not wait for a late device does not.
+///
+/// Rule: see `crates/ebs-mounter/tests/on_disk/device.rs::a_late_device_is_waited_for_and_a_missing_one_is_missing`
+#[tokio::test]
+async fn a_search_for_what_is_there_now_does_not_wait() {
+    let machine = Machine::new();
+    let config = MounterConfig { late_device: Duration::from_secs(3600), ..machine.config() };
+    let mounter = Mounter::new(config).unwrap();
+    let query = DeviceQuery { volume: unused_volume_id(), hint: None, partition: None };
+    let outcome = tokio::time::timeout(BOUND, mounter.find_now(&query)).await.expect("it waits");
+    assert!(matches!(outcome, Err(DeviceError::Missing { .. })), "{outcome:?}");
+}
