@@ -21,16 +21,16 @@ cluster_up() {
     --kubelet-client-certificate="$etc/admin.crt" --kubelet-client-key="$etc/admin.key" \
     --service-account-key-file="$etc/accounts.pub" --service-account-signing-key-file="$etc/accounts.key" \
     --service-account-issuer=https://kubernetes.default.svc
-  within 180 "the API server is ready" kc get --raw=/readyz
+  within 300 "the API server is ready" kc get --raw=/readyz
   start kube-controller-manager "$EBS_E2E_KUBERNETES/kube-controller-manager" --kubeconfig="$etc/kcm.kubeconfig" --leader-elect=false \
     --service-account-private-key-file="$etc/accounts.key" --root-ca-file="$etc/ca.crt" --use-service-account-credentials \
     --cluster-signing-cert-file="$etc/ca.crt" --cluster-signing-key-file="$etc/ca.key" --bind-address=127.0.0.1
   start kube-scheduler "$EBS_E2E_KUBERNETES/kube-scheduler" --kubeconfig="$etc/scheduler.kubeconfig" --leader-elect=false --bind-address=127.0.0.1
-  within 60 "containerd serves" containers version
+  within 240 "containerd serves" containers version
   start kubelet "$EBS_E2E_KUBERNETES/kubelet" --config="$etc/kubelet.yaml" --kubeconfig="$etc/kubelet.kubeconfig" \
     --hostname-override="$node_name" --node-ip="$node_ip" --root-dir=/var/lib/kubelet --cert-dir="$data/kubelet-pki"
-  within 120 "the node is Ready" node_is_ready
-  within 60 "the default service account" kc get serviceaccount default
+  within 300 "the node is Ready" node_is_ready
+  within 180 "the default service account" kc get serviceaccount default
   # As the cloud's controllers label it: the zone of the simulator's own instance.
   kc label node "$node_name" topology.kubernetes.io/region=us-west-2 topology.kubernetes.io/zone=us-west-2a >/dev/null
 }

@@ -1,6 +1,6 @@
 # The simulator, and the chart's release. Sourced by `cluster` and `run`.
 
-bin=${BIN:-$target/debug} # ebs-sim and aws-ebs-csi-driver
+bin=${BIN:-$target/debug} # aws-ebs-csi-driver, ebs-sim, ebs-image
 chart=$repository/charts/aws-ebs-csi-driver
 values=(--namespace kube-system --values "$repository/scripts/e2e/values.yaml")
 control=http://127.0.0.1:8002
@@ -13,7 +13,7 @@ simulator_up() {
   rm -rf "$work/sim" "$work/sim.env"
   start ebs-sim "$bin/ebs-sim" --state-dir "$work/sim" --env-file "$work/sim.env" --ec2-listen "$node_ip:8000" --imds-listen "$node_ip:8001" \
     --control-listen "${control#http://}" ${E2E_SIMULATOR:---timing realistic --max-lag 2000}
-  within 60 "the simulator is ready" test -e "$work/sim.env"
+  within 120 "the simulator is ready" test -e "$work/sim.env"
 }
 
 # It takes its disks with it. The ledger stays, with the logs.
@@ -38,7 +38,7 @@ ec2() {
 # What a cluster with snapshots has before any driver comes: the API of snapshots, and its controller.
 snapshots_up() {
   kc apply -f "$EBS_E2E_SIDECARS/crd" >/dev/null
-  kc wait --for=condition=Established --timeout=60s crd/volumesnapshots.snapshot.storage.k8s.io \
+  kc wait --for=condition=Established --timeout=180s crd/volumesnapshots.snapshot.storage.k8s.io \
     crd/volumesnapshotcontents.snapshot.storage.k8s.io crd/volumesnapshotclasses.snapshot.storage.k8s.io >/dev/null
   start snapshot-controller "$EBS_E2E_SIDECARS/snapshot-controller" --kubeconfig="$admin" --leader-election=false --v=2
 }
@@ -61,9 +61,9 @@ node:
     - {name: simulated-disks, mountPath: "$EBS_SIM_DEVICES_DIR", readOnly: true}
 YAML
   )
-  helm_in_node install aws-ebs-csi-driver "$chart" "${values[@]}" --values "$etc/values.yaml" --wait --timeout 5m >"$log/helm-install.log" 2>&1 ||
+  helm_in_node install aws-ebs-csi-driver "$chart" "${values[@]}" --values "$etc/values.yaml" --wait --timeout 10m >"$log/helm-install.log" 2>&1 ||
     { tail -5 "$log/helm-install.log" && kc -n kube-system get pods -o wide && die "the chart does not come up"; }
-  within 120 "the kubelet knows the driver" registered
+  within 300 "the kubelet knows the driver" registered
 }
 
 registered() { kc get csinode "$node_name" -o 'jsonpath={.spec.drivers[*].name}' | grep -qw ebs.csi.aws.com; }

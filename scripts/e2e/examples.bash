@@ -15,8 +15,8 @@ examples() { # NAMESPACE PATIENCE
   local pod
   namespace=$1 patience=$2
   kc create namespace "$namespace" >/dev/null
-  within 60 "the namespace's service account" on get serviceaccount default
-  example dynamic block mount-options resize snapshot/1-class.yaml snapshot/2-claim-and-pod.yaml clone/1-source.yaml modify-volume/1-claim-and-pod.yaml
+  within 180 "the namespace's service account" on get serviceaccount default
+  example dynamic block ephemeral mount-options resize snapshot/1-class.yaml snapshot/2-claim-and-pod.yaml clone/1-source.yaml modify-volume/1-claim-and-pod.yaml
   for pod in $(on get pods -o 'jsonpath={.items[*].metadata.name}'); do example_runs "$pod"; done
   example snapshot/3-snapshot.yaml clone/2-clone.yaml modify-volume/2-attributes.yaml
   on patch pvc modify -p '{"spec":{"volumeAttributesClassName":"ebs-io2"}}' >/dev/null
@@ -32,7 +32,7 @@ examples() { # NAMESPACE PATIENCE
   on delete pvc --all --timeout="${patience}s" >/dev/null
   within "$patience" "nothing of the examples is left" none_left
   kc delete namespace "$namespace" --timeout="${patience}s" >/dev/null
-  for pod in dynamic block mount-options resize snapshot/1-class.yaml snapshot/2-claim-and-pod.yaml clone/1-source.yaml modify-volume; do
+  for pod in dynamic block ephemeral mount-options resize snapshot/1-class.yaml snapshot/2-claim-and-pod.yaml clone/1-source.yaml modify-volume; do
     kc delete -f "$repository/examples/$pod" --ignore-not-found >/dev/null 2>&1 || true
   done
   pass "and are deleted"

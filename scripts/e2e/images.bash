@@ -59,10 +59,10 @@ driver_in() {
   local archive=$images/driver.tar
   mkdir -p "$images"
   strip -o "$images/driver" "$bin/aws-ebs-csi-driver"
-  "$target/debug/ebs-image" --root "$repository" --packages "$EBS_E2E_IMAGE_PACKAGES" --unpinned --epoch 0 \
+  "$bin/ebs-image" --root "$repository" --packages "$EBS_E2E_IMAGE_PACKAGES" --unpinned --epoch 0 \
     --driver "$(go_architecture)=$images/driver" pack "$archive" --uncompressed >/dev/null
   containers images import "$archive" >/dev/null
-  containers images list -q | grep -qxF "docker.io/library/$1" || die "the image is not called $1"
+  containers images list -q | grep -xF "docker.io/library/$1" >/dev/null || die "the image is not called $1"
   rm -f "$images/driver" "$archive"
 }
 

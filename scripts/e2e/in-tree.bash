@@ -62,7 +62,7 @@ in_tree() { # NAMESPACE PATIENCE
   local static volume source name
   namespace=$1 patience=$2
   kc create namespace "$namespace" >/dev/null
-  within 60 "the namespace's service account" on get serviceaccount default
+  within 180 "the namespace's service account" on get serviceaccount default
   static=$(ec2 CreateVolume AvailabilityZone=us-west-2a Size=1 VolumeType=gp3 | sed -n 's/.*<volumeId>\(vol-[0-9a-f]*\)<.*/\1/p')
   [ -n "$static" ] || die "EC2 makes no volume"
   in_tree_class_and_claim

@@ -278,7 +278,7 @@ life() {
   namespace=$1 patience=$2
   declare -gA written=() first_size=()
   kc create namespace "$namespace" >/dev/null
-  within 60 "the namespace's service account" on get serviceaccount default
+  within 180 "the namespace's service account" on get serviceaccount default
   provision
   snapshot_and_restore
   expand

@@ -63,7 +63,7 @@ start() {
   shift
   rm -f "$run/$name"
   in_node setsid -f bash -c 'echo $$ >"$0" && exec "$@"' "$run/$name" "$@" >>"$log/$name.log" 2>&1 </dev/null
-  within 10 "$name starts" test -s "$run/$name"
+  within 60 "$name starts" test -s "$run/$name"
 }
 
 # stop NAME SECONDS: by SIGTERM; fails when it takes longer.
@@ -87,9 +87,10 @@ create_node() {
     >"$log/node.log" 2>&1 </dev/null &
   outer=$!
   disown
-  first() { ps -o pid= --ppid "$1" | tr -d ' ' | grep . >"$run/node"; }
-  within 10 "the node's namespaces" first "$outer"
-  within 20 "the node's set-up" in_node test -e /run/node-is-ready
+  # The child is not yet our first process while it still is `unshare`.
+  first() { ps -o pid= --ppid "$1" | tr -d ' ' | grep . >"$run/node" && node_pid; }
+  within 60 "the node's namespaces" first "$outer"
+  within 60 "the node's set-up" in_node test -e /run/node-is-ready
 }
 
 # All at once: the namespaces die with their first process.
@@ -98,7 +99,7 @@ destroy_node() {
   if pid=$(node_pid); then
     kill -KILL "$pid"
     dead() { ! kill -0 "$1"; }
-    within 30 "the node dies" dead "$pid"
+    within 120 "the node dies" dead "$pid"
   fi
   rm -rf "$run"
   # A simulator that was killed leaves its disks and their links.
@@ -113,7 +114,7 @@ destroy_node() {
       ;;
     esac
   done
-  within 30 "the node's cgroups are empty" remove_cgroups
+  within 120 "the node's cgroups are empty" remove_cgroups
 }
 
 remove_cgroups() {
