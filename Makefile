@@ -31,7 +31,7 @@ test-oldest: ## The chart on the API server of the oldest Kubernetes that is sup
 	programs=$$(scripts/setup test) && oldest=$$(scripts/setup oldest) && eval "$$programs" && eval "$$oldest" && \
 	  cargo test --workspace --locked --test chart -- real_api_server
 
-test-all: test test-oldest soak vm-test ## The tests, the chart on an old API server, the model test on new seeds, 500 cycles of the node torture, and the tests in a virtual machine
+test-all: test test-oldest soak vm-test e2e ## The tests, the chart on an old API server, the model test on new seeds, 500 cycles of the node torture, the tests in a virtual machine and on a real Kubernetes
 	$(MAKE) torture CYCLES=500
 
 bench: ## Volume lives under load, against the targets (LIVES=500, BENCH_ARGS='--cases steady')

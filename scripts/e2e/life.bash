@@ -242,12 +242,10 @@ attachments_of_life() { kc get volumeattachments -o 'jsonpath={range .items[*]}{
 no_attachments() { [ "$(attachments_of_life)" = 0 ]; }
 # As before a node is replaced. The controller stays: there is no other node for it, and its disruption budget would hold the drain up.
 drain() {
-  local plugin
   kc drain "$node_name" --ignore-daemonsets --delete-emptydir-data --pod-selector='app!=ebs-csi-controller' --timeout="${patience}s" \
     >"$log/drain.log" 2>&1 || die "the node does not drain: $(tail -2 "$log/drain.log")"
-  plugin=$(kc -n kube-system get pod -l app=ebs-csi-node -o 'jsonpath={.items[0].metadata.name}')
   # Its pre-stop hook holds it until the volumes are detached.
-  kc -n kube-system delete pod "$plugin" --timeout="${patience}s" >/dev/null 2>&1 || true
+  kc -n kube-system delete pod -l app=ebs-csi-node --timeout="${patience}s" >/dev/null 2>&1 || true
   within "$patience" "the drained node has no volumes" no_attachments
   pass "the node is drained: pods evicted, volumes unmounted and detached"
   kc uncordon "$node_name" >/dev/null
