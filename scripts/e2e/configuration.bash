@@ -63,7 +63,8 @@ resolvConf: $etc/resolv.conf
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
 imageMinimumGCAge: 8760h
-evictionHard: {memory.available: 100Mi, nodefs.available: 1%, imagefs.available: 1%, nodefs.inodesFree: 1%}
+# By size, not by share: the disk is the whole machine's, and others fill it.
+evictionHard: {memory.available: 100Mi, nodefs.available: 200Mi, imagefs.available: 200Mi, nodefs.inodesFree: "1000"}
 nodeStatusUpdateFrequency: $status
 syncFrequency: $sync
 YAML

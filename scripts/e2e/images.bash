@@ -17,9 +17,8 @@ image() {
   config=$(sha256sum "$archive/config" | cut -d' ' -f1).json
   mv "$archive/config" "$archive/$config"
   jq -cn --arg config "$config" --arg name "$name" '[{Config: $config, RepoTags: [$name], Layers: ["layer.tar"]}]' >"$archive/manifest.json"
-  tar -C "$archive" -cf "$archive.tar" manifest.json "$config" layer.tar
-  containers images import "$archive.tar" >/dev/null
-  rm -rf "$archive" "$archive.tar" "$directory"
+  tar -C "$archive" -cf - manifest.json "$config" layer.tar | containers images import - >/dev/null
+  rm -rf "$archive" "$directory"
 }
 
 go_architecture() {
