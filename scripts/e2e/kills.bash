@@ -23,7 +23,8 @@ kill_once() { # TURN
 killing() {
   local turn=0
   while :; do
-    sleep $((6 + RANDOM % 8))
+    # Time enough for a sidecar to get the lease of one that was deleted, 15 s, now and then.
+    sleep $((8 + RANDOM % 16))
     kill_once $turn || true
     turn=$((turn + 1))
   done
