@@ -3,16 +3,26 @@
 
 XTASK = $(or $(CARGO_TARGET_DIR),target)/debug/xtask
 
-.PHONY: help bench demo test test-all test-oldest windows soak torture fuzz mutants vm-test tidy fmt lint build driver image release start-up-functions ci clean-tools
+.PHONY: help bench demo e2e e2e-suite test test-all test-oldest windows soak torture fuzz mutants vm-test tidy fmt lint build driver image release start-up-functions ci clean-tools
 
 help: ## Show this
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## One volume's whole life against the simulated EC2, on real block devices (needs root)
 	@scripts/setup demo
 	@echo "building the driver, the simulator and the demo; the first time takes minutes" >&2
 	cargo build --workspace --locked
 	$(XTASK) demo
+
+e2e: ## The chart in a real one-node Kubernetes on this machine: the life of volumes, with kills (needs root; see docs/e2e.md; BIN=DIRECTORY of built programs)
+	@scripts/setup e2e >/dev/null
+	$(if $(BIN),,cargo build --workspace --locked)
+	scripts/e2e/run
+
+e2e-suite: ## Kubernetes' own External.Storage tests there (FOCUS='External.Storage.*snapshottable')
+	@scripts/setup e2e-suite >/dev/null
+	$(if $(BIN),,cargo build --workspace --locked)
+	scripts/e2e/run --suite '$(FOCUS)'
 
 test: ## All tests, csi-sanity included (needs root)
 	scripts/test
@@ -21,7 +31,7 @@ test-oldest: ## The chart on the API server of the oldest Kubernetes that is sup
 	programs=$$(scripts/setup test) && oldest=$$(scripts/setup oldest) && eval "$$programs" && eval "$$oldest" && \
 	  cargo test --workspace --locked --test chart -- real_api_server
 
-test-all: test test-oldest soak vm-test ## The tests, the chart on an old API server, the model test on new seeds, 500 cycles of the node torture, and the tests in a virtual machine
+test-all: test test-oldest soak vm-test e2e ## The tests, the chart on an old API server, the model test on new seeds, 500 cycles of the node torture, the tests in a virtual machine and on a real Kubernetes
 	$(MAKE) torture CYCLES=500
 
 bench: ## Volume lives under load, against the targets (LIVES=500, BENCH_ARGS='--cases steady')

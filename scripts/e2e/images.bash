@@ -1,0 +1,99 @@
+# Images without a registry: each is put together from files of this machine, as an archive, and imported under the name that the
+# chart renders. Sourced by `cluster` and `run`.
+
+# image NAME DIRECTORY USER ENTRYPOINT...: one layer with what is in the directory.
+image() {
+  local name=$1 directory=$2 user=$3 archive layer config entry
+  shift 3
+  entry=$(jq -cn '$ARGS.positional' --args -- "$@")
+  archive=$images/$(printf %s "$name" | tr /: __)
+  mkdir -p "$archive"
+  tar --numeric-owner --owner=0 --group=0 --sort=name --mtime=@0 -C "$directory" -cf "$archive/layer.tar" .
+  layer=$(sha256sum "$archive/layer.tar" | cut -d' ' -f1)
+  jq -cn --arg layer "sha256:$layer" --argjson entry "$entry" --arg user "$user" --arg architecture "$(go_architecture)" \
+    '{architecture: $architecture, os: "linux", created: "1970-01-01T00:00:00Z",
+      config: {Entrypoint: $entry, User: $user, Env: ["PATH=/bin:/sbin:/usr/bin:/usr/sbin"]},
+      rootfs: {type: "layers", diff_ids: [$layer]}}' >"$archive/config"
+  config=$(sha256sum "$archive/config" | cut -d' ' -f1).json
+  mv "$archive/config" "$archive/$config"
+  jq -cn --arg config "$config" --arg name "$name" '[{Config: $config, RepoTags: [$name], Layers: ["layer.tar"]}]' >"$archive/manifest.json"
+  tar -C "$archive" -cf - manifest.json "$config" layer.tar | containers images import - >/dev/null
+  rm -rf "$archive" "$directory"
+}
+
+go_architecture() {
+  case $(uname -m) in x86_64) echo amd64 ;; aarch64) echo arm64 ;; *) uname -m ;; esac
+}
+
+# A directory for the files of an image.
+empty_root() {
+  mkdir -p "$images"
+  local root
+  root=$(mktemp -d "$images/root.XXXXXX")
+  chmod 755 "$root"
+  mkdir -p "$root"/{bin,etc,tmp,proc,sys,dev,run,var}
+  chmod 1777 "$root/tmp"
+  printf 'root:x:0:0:root:/:/bin/sh\n' >"$root/etc/passwd"
+  printf 'root:x:0:\n' >"$root/etc/group"
+  echo "$root"
+}
+
+busybox_files() { # ROOT
+  local applet
+  cp "$(command -v busybox)" "$1/bin/busybox"
+  for applet in $(busybox --list); do [ -e "$1/bin/$applet" ] || ln -s busybox "$1/bin/$applet"; done
+  ln -s bin "$1/sbin"
+  mkdir -p "$1"/{root,home,mnt,opt,usr}
+}
+
+busybox_in() { # NAME
+  local root
+  root=$(empty_root)
+  busybox_files "$root"
+  image "$1" "$root" "" /bin/sh
+}
+
+# The image that users get (docs/image.md), with the driver of $bin. Its archive has the name that the chart renders.
+driver_in() {
+  local archive=$images/driver.tar
+  mkdir -p "$images"
+  strip -o "$images/driver" "$bin/aws-ebs-csi-driver"
+  "$bin/ebs-image" --root "$repository" --packages "$EBS_E2E_IMAGE_PACKAGES" --unpinned --epoch 0 \
+    --driver "$(go_architecture)=$images/driver" pack "$archive" --uncompressed >/dev/null
+  containers images import "$archive" >/dev/null
+  containers images list -q | grep -xF "docker.io/library/$1" >/dev/null || die "the image is not called $1"
+  rm -f "$images/driver" "$archive"
+}
+
+# A sidecar under the name that the chart renders for it. Of another version than that it is not.
+sidecar_in() {
+  local program=${1##*/} tag=${1##*:} root
+  program=${program%:*}
+  grep -q "^$program $tag:" "$EBS_E2E_SIDECARS/which" || die "the chart wants $1, but built is $(grep "^$program " "$EBS_E2E_SIDECARS/which")"
+  root=$(empty_root)
+  cp "$EBS_E2E_SIDECARS/$program" "$root/$program"
+  image "$1" "$root" 65532:65532 "/$program"
+}
+
+# All images that a cluster with the chart needs.
+images_in() {
+  local root name
+  root=$(empty_root)
+  cp "$EBS_E2E_SIDECARS/pause" "$root/pause"
+  image e2e.local/pause:1 "$root" 65535:65535 /pause
+  # What the pods of examples/ run.
+  busybox_in "$(sed -n 's/^ *image: //p' "$repository/examples/dynamic/claim-and-pod.yaml")"
+  for name in $(rendered_images); do
+    case $name in
+    aws-ebs-csi-driver:*) driver_in "$name" ;;
+    *) sidecar_in "$name" ;;
+    esac
+  done
+}
+
+rendered_images() {
+  local version
+  version=$(awk '$1 == "k8s.io/kubernetes" {print $2}' "$repository/acceptance/kubernetes/go.mod")
+  helm template aws-ebs-csi-driver "$chart" "${values[@]}" --kube-version "$version" --api-versions snapshot.storage.k8s.io/v1 |
+    sed -n 's/^ *image: "\{0,1\}\([^"]*\)"\{0,1\}$/\1/p' | sort -u
+}
