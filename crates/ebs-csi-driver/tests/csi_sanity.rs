@@ -126,7 +126,9 @@ fn csi_sanity_finds_no_fault_with_block_volumes() {
 /// Rule: D-10, D-26; own rule (tests)
 #[test]
 fn csi_sanity_finds_no_fault_when_every_call_is_given_up_after_a_second_and_repeated() {
-    with_mounts(|| impatient(Part::Controller, &["CreateVolume", "ControllerPublishVolume", "ControllerUnpublishVolume"]));
+    with_mounts(|| {
+        impatient(Part::Controller, &["CreateVolume", "ControllerPublishVolume", "ControllerUnpublishVolume"])
+    });
 }
 
 /// The same of the calls of nodes, and of what the controller does around them.
