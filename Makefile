@@ -3,7 +3,7 @@
 
 XTASK = $(or $(CARGO_TARGET_DIR),target)/debug/xtask
 
-.PHONY: help bench demo e2e e2e-suite test test-all test-oldest soak torture fuzz mutants vm-test tidy fmt lint build driver image release start-up-functions ci clean-tools
+.PHONY: help bench demo e2e e2e-suite test test-all test-oldest windows soak torture fuzz mutants vm-test tidy fmt lint build driver image release start-up-functions ci clean-tools
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ vm-test: ## The node service on real NVMe disks, in a virtual machine with two k
 	@scripts/setup vm >/dev/null
 	cargo build --workspace --locked --quiet
 	eval "$$(scripts/setup vm)" && nice -n 10 $(or $(CARGO_TARGET_DIR),target)/debug/ebs-vm --kernel "$$EBS_VM_KERNELS" $(VM_ARGS)
+
+windows: ## The programs of Windows nodes: built, linted, and tested under Wine where there is Wine
+	scripts/windows
 
 CASES ?= 100000
 fuzz: ## What is parsed from outside, by chance: CASES=100000 of each property

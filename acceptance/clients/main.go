@@ -1,7 +1,10 @@
 // Calls a CSI driver through grpc-go, in the ways in which the programs of the field dial it: one line a way, and status 1
 // unless all of them were answered. Built against several years of grpc-go (versions/), so it uses only what all have.
 //
-// Usage: clients SOCKET   (the absolute path of a unix socket)
+// Usage: clients SOCKET [METHOD TEXT]   (the absolute path of a unix socket)
+//
+// With METHOD, like /pluginregistration.Registration/GetInfo, that is called instead of a driver's services; its answer must begin
+// with field 1, a string, and that be TEXT.
 package main
 
 import (
@@ -18,8 +21,13 @@ import (
 	"google.golang.org/grpc/resolver"
 )
 
+// What is called and how the answer begins; nothing more is known of what is called after it.
+var (
+	method, text = "/csi.v1.Identity/GetPluginInfo", "ebs.csi.aws.com"
+	then         = "/csi.v1.Controller/ControllerGetCapabilities"
+)
+
 const (
-	name = "ebs.csi.aws.com"
 	// A busy machine may take its time; nothing here waits for a time-out.
 	bound = 2 * time.Minute
 	// Each call of a way brings a header field of this size with a new value: together they turn the dynamic table of
@@ -49,11 +57,14 @@ func (bytesCodec) Unmarshal(data []byte, v interface{}) error {
 func (bytesCodec) Name() string { return "proto" }
 
 func main() {
-	if len(os.Args) != 2 || !filepath.IsAbs(os.Args[1]) {
-		fmt.Fprintln(os.Stderr, "usage: clients SOCKET (an absolute path)")
+	if (len(os.Args) != 2 && len(os.Args) != 4) || !filepath.IsAbs(os.Args[1]) {
+		fmt.Fprintln(os.Stderr, "usage: clients SOCKET [METHOD TEXT] (an absolute path)")
 		os.Exit(2)
 	}
 	socket := os.Args[1]
+	if len(os.Args) == 4 {
+		method, text, then = os.Args[2], os.Args[3], os.Args[2]
+	}
 	if err := os.Chdir(filepath.Dir(socket)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
@@ -87,7 +98,7 @@ func dialer(socket string) grpc.DialOption {
 }
 
 func ways(socket string) []way {
-	own := dialer(socket)
+	own, relative := dialer(socket), "unix:"+filepath.Base(socket)
 	all := []way{
 		{name: "the path and a dialer", target: socket, options: []grpc.DialOption{own}},
 		{name: "unix:///path and a dialer", target: "unix://" + socket, options: []grpc.DialOption{own}},
@@ -116,13 +127,13 @@ func ways(socket string) []way {
 		all = append(all,
 			way{name: "unix:///path", target: "unix://" + socket, dial: dial},
 			way{name: "unix:/path", target: "unix:" + socket, dial: dial},
-			way{name: "unix:relative", target: "unix:csi.sock", dial: dial},
+			way{name: "unix:relative", target: relative, dial: dial},
 		)
 	}
 	if newClient != nil {
 		all = append(all,
 			way{name: "new client, unix:///path", target: "unix://" + socket, dial: newClient},
-			way{name: "new client, unix:relative", target: "unix:csi.sock", dial: newClient},
+			way{name: "new client, unix:relative", target: relative, dial: newClient},
 			way{name: "new client, passthrough:///path and a dialer", target: "passthrough:///" + socket, dial: newClient, options: []grpc.DialOption{own}},
 			way{name: "new client, an address and a dialer", target: "127.0.0.1:1", dial: newClient, options: []grpc.DialOption{own}},
 		)
@@ -150,12 +161,12 @@ func call(connection *grpc.ClientConn, i int) error {
 	defer cancel()
 	ctx = metadata.AppendToOutgoingContext(ctx, "ballast", strings.Repeat(string(rune('a'+i%26)), ballast))
 	request, answer := []byte{}, []byte{}
-	if err := connection.Invoke(ctx, "/csi.v1.Identity/GetPluginInfo", &request, &answer); err != nil {
+	if err := connection.Invoke(ctx, method, &request, &answer); err != nil {
 		return err
 	}
 	// Field 1, a string: its tag, its length, which is below 128, and its bytes.
-	if wanted := "\x0a" + string(rune(len(name))) + name; !strings.HasPrefix(string(answer), wanted) {
-		return fmt.Errorf("GetPluginInfo says %q", answer)
+	if wanted := "\x0a" + string(rune(len(text))) + text; !strings.HasPrefix(string(answer), wanted) {
+		return fmt.Errorf("%s says %q", method, answer)
 	}
-	return connection.Invoke(ctx, "/csi.v1.Controller/ControllerGetCapabilities", &request, &answer)
+	return connection.Invoke(ctx, then, &request, &answer)
 }

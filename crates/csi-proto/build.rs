@@ -6,7 +6,9 @@ const PROTOS: [&str; 3] = ["csi.proto", "modify.proto", "registration.proto"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let directory = "../../proto";
-    println!("cargo::rerun-if-changed={directory}");
+    for proto in PROTOS {
+        println!("cargo::rerun-if-changed={directory}/{proto}");
+    }
     let descriptors = protox::compile(PROTOS, [directory])?;
     tonic_prost_build::configure().compile_fds(descriptors)?;
     Ok(())

@@ -2,7 +2,6 @@
 
 mod checks;
 mod flags;
-mod values;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -16,6 +15,7 @@ use ebs_driver::config::{DriverConfig, Mode};
 use ebs_metadata::{LimitFlags, SourceKind};
 use ebs_telemetry::{HttpEndpoint, LogConfig, TlsFiles};
 use ebs_types::DriverName;
+use go_flags::value as values;
 
 use flags::{AwsFlags, CommonFlags, ControllerFlags, NodeFlags};
 

@@ -29,7 +29,7 @@ const DRIVER: &str = env!("CARGO_BIN_EXE_aws-ebs-csi-driver");
 const BOUND: Duration = Duration::from_secs(180);
 /// Lives, and how many of them go on side by side; thirteen stops each.
 const LIVES: usize = 16;
-const SIDE_BY_SIDE: usize = 8;
+const SIDE_BY_SIDE: usize = 16;
 /// The sidecars' first pause between two calls, shortened: what is proven does not depend on it.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Where nothing is known yet of how long an RPC takes.

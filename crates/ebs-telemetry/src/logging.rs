@@ -1,11 +1,5 @@
-//! Log lines on standard error: one line an event, as text or JSON, in the shapes that the users of the reference
-//! driver parse (`runtime.md` 13). Times are UTC, which is what klog's local time is in a container.
+//! Log lines on standard error, in klog's shape, and which of them are written.
 
-mod layer;
-mod line;
-mod quote;
-mod verbosity;
-mod vmodule;
 mod wanted;
 
 use tracing::Dispatch;
@@ -15,19 +9,10 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-pub use vmodule::{BadModuleLevel, ModuleLevels};
+pub use klog::{BadModuleLevel, LogFormat, ModuleLevels, log_panics};
 
 use crate::traces::{self, Traces};
 use wanted::Wanted;
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum LogFormat {
-    /// `I0102 15:04:05.000000    1234 file.rs:10] "message" key="value"`.
-    #[default]
-    Text,
-    /// One JSON object a line: `ts`, `caller`, `msg`, `v` or `err`, then the keys.
-    Json,
-}
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogConfig {
@@ -57,20 +42,6 @@ pub fn init(config: &LogConfig, traces: Option<&Traces>) -> Result<(), LoggingEr
     dispatch(config, std::io::stderr, traces)?.try_init().map_err(LoggingError::AlreadySet)
 }
 
-/// Turns a panic into one log line, in the format of the others.
-pub fn log_panics() {
-    std::panic::set_hook(Box::new(|panic| {
-        let payload = panic.payload();
-        let message = payload
-            .downcast_ref::<&str>()
-            .map(|text| (*text).to_owned())
-            .or_else(|| payload.downcast_ref::<String>().cloned())
-            .unwrap_or_default();
-        let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        tracing::error!(panic = message, place, "panicked: this is a bug, please report it");
-    }));
-}
-
 fn dispatch<W>(config: &LogConfig, writer: W, traces: Option<&Traces>) -> Result<Dispatch, LoggingError>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
@@ -78,7 +49,7 @@ where
     let directives = config.directives.as_deref();
     let wanted = Wanted::new(config.verbosity, config.modules.clone(), directives)
         .map_err(|error| LoggingError::Directives(directives.unwrap_or_default().to_owned(), error))?;
-    let lines = layer::Lines::new(config.format, writer).with_filter(wanted);
+    let lines = klog::Lines::new(config.format, writer, wanted::CARELESS).with_filter(wanted);
     let spans = traces.map(|traces| traces.layer().with_filter(filter_fn(traces::is_exported)));
     Ok(tracing_subscriber::registry().with(lines).with(spans).into())
 }

@@ -13,6 +13,45 @@ use crate::process::{Process, ProcessSpec};
 /// The variable with the path of the csi-sanity program.
 pub const PROGRAM: &str = "EBS_TEST_CSI_SANITY";
 
+/// Which specs run: each is in one of the last three.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Whole,
+    /// Volumes from CreateVolume to DeleteVolume.
+    Controller,
+    /// What is called on a node.
+    Node,
+    /// Snapshots, growth, modification, identity.
+    Other,
+}
+
+const CONTROLLER_SPECS: &str = "Controller Service";
+const NODE_SPECS: &str = "Node Service";
+
+impl Part {
+    /// The spec of this name, as in [`SanityResult`], is one of them.
+    #[must_use]
+    pub fn has(self, spec: &str) -> bool {
+        match self {
+            Self::Whole => true,
+            Self::Controller => spec.starts_with(CONTROLLER_SPECS),
+            Self::Node => spec.starts_with(NODE_SPECS),
+            Self::Other => ![CONTROLLER_SPECS, NODE_SPECS].iter().any(|specs| spec.starts_with(specs)),
+        }
+    }
+
+    /// Ginkgo's patterns are of the suite's name and the spec's.
+    fn flag(self) -> Option<(&'static str, String)> {
+        let specs = |names: &str| format!(r"CSI Driver Test Suite ({names})");
+        match self {
+            Self::Whole => None,
+            Self::Controller => Some(("ginkgo.focus", specs(CONTROLLER_SPECS))),
+            Self::Node => Some(("ginkgo.focus", specs(NODE_SPECS))),
+            Self::Other => Some(("ginkgo.skip", specs(&format!("{CONTROLLER_SPECS}|{NODE_SPECS}")))),
+        }
+    }
+}
+
 /// What to run it with.
 #[derive(Debug, Clone)]
 pub struct SanitySpec {
@@ -25,6 +64,7 @@ pub struct SanitySpec {
     pub expanded_bytes: u64,
     /// `mount` or `block`.
     pub access: &'static str,
+    pub part: Part,
     /// Volumes and nodes that do not exist have ids that EC2 could have given, instead of words.
     pub ec2_ids: bool,
     /// As many volumes are attached as the node says it can have, and one more.
@@ -141,6 +181,8 @@ pub async fn run(program: &Path, spec: &SanitySpec, bound: Duration) -> anyhow::
     let text = std::fs::read(&report)
         .with_context(|| format!("csi-sanity ended with {status} and without a report:\n{}", process.log_tail(40)))?;
     let mut result = parse(&text)?;
+    // Specs of other parts are reported as skipped too.
+    result.skipped.retain(|name, _| spec.part.has(name));
     let calls = std::fs::read(&call_report).context("read csi-sanity's report of calls")?;
     result.calls = serde_json::from_slice(&calls).context("understand csi-sanity's report of calls")?;
     if status.success() != result.failed.is_empty() {
@@ -178,6 +220,7 @@ fn flags(spec: &SanitySpec, report: &Path, call_report: &Path) -> anyhow::Result
         ("ginkgo.no-color", "true".to_owned()),
         ("ginkgo.v", "true".to_owned()),
     ];
+    flags.extend(spec.part.flag());
     if let Some(timeout) = spec.call_timeout {
         flags.push(("call-timeout", format!("{}ms", timeout.as_millis())));
     }

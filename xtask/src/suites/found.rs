@@ -34,6 +34,9 @@ const SLOW: [&str; 15] = [
 /// waiting for the kernel's loop devices, and the cycles that its bugs need are not reached within a bound.
 const ALONE: [&str; 1] = ["torture"];
 
+/// Suites that mostly wait, for a slow EC2 or for EC2's word to be final: their tests all run at once, however few cores there are.
+const MOSTLY_WAITING: [&str; 1] = ["csi_sanity"];
+
 /// What runs as one process.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Suite {
@@ -55,6 +58,11 @@ impl Suite {
     /// Nothing else may run beside it.
     pub(super) fn runs_alone(&self) -> bool {
         self.name.contains(" test ") && ALONE.contains(&self.target())
+    }
+
+    /// The value of `RUST_TEST_THREADS`, where it is not one for each core.
+    pub(super) fn threads(&self) -> Option<&'static str> {
+        MOSTLY_WAITING.contains(&self.target()).then_some("8")
     }
 }
 

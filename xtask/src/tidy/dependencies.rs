@@ -17,9 +17,18 @@ struct Rule {
     never: &'static [&'static str],
 }
 
-const RULES: [Rule; 21] = [
+const RULES: [Rule; 27] = [
     Rule { name: "ebs-types", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
     Rule { name: "go-template", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
+    Rule { name: "go-flags", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic"] },
+    Rule { name: "klog", ours: &["go-flags"], tests: &[], never: &["tokio", "aws-*", "tonic"] },
+    Rule {
+        name: "csi-node-driver-registrar",
+        ours: &["csi-proto", "go-flags", "grpc-authority", "klog"],
+        tests: &["ebs-testkit"],
+        // Small, and for Windows without a C compiler.
+        never: &["aws-*", "kube", "clap", "rustls"],
+    },
     Rule { name: "grpc-authority", ours: &[], tests: &[], never: &["aws-*", "tonic"] },
     Rule { name: "csi-proto", ours: &[], tests: &[], never: &["tokio", "aws-*"] },
     Rule { name: "ebs-ec2", ours: &["ebs-types"], tests: &[], never: &["aws-*", "tonic"] },
@@ -30,6 +39,14 @@ const RULES: [Rule; 21] = [
         tests: &[],
         // Signatures are checked with AWS's own code; nothing of it can call anybody.
         never: &["aws-config", "aws-runtime", "aws-sdk-*", "aws-smithy-*", "tonic", "kube"],
+    },
+    Rule { name: "winstorage", ours: &[], tests: &[], never: &["tokio", "aws-*", "tonic", "kube"] },
+    Rule { name: "csi-proxy-proto", ours: &[], tests: &[], never: &["aws-*", "kube"] },
+    Rule {
+        name: "csi-proxy",
+        ours: &["csi-proxy-proto", "grpc-authority", "winstorage"],
+        tests: &[],
+        never: &["aws-*", "kube", "axum"],
     },
     Rule { name: "ebs-image", ours: &[], tests: &[], never: &["aws-*", "tonic", "kube"] },
     Rule { name: "ebs-calls", ours: &["ebs-ec2", "ebs-types"], tests: &[], never: &["aws-*", "tonic", "kube"] },
@@ -53,7 +70,7 @@ const RULES: [Rule; 21] = [
         tests: &["ebs-ec2", "ebs-sim", "ebs-testkit"],
         never: &["aws-*", "kube", "axum"],
     },
-    Rule { name: "ebs-telemetry", ours: &["ebs-types"], tests: &[], never: &["aws-*", "tonic", "kube"] },
+    Rule { name: "ebs-telemetry", ours: &["ebs-types", "klog"], tests: &[], never: &["aws-*", "tonic", "kube"] },
     Rule {
         name: "ebs-testkit",
         ours: &["csi-proto", "ebs-ec2", "ebs-sim", "ebs-types"],
@@ -91,6 +108,7 @@ const RULES: [Rule; 21] = [
             "ebs-mounter",
             "ebs-telemetry",
             "ebs-types",
+            "go-flags",
         ],
         tests: &["ebs-image", "ebs-model", "ebs-sim", "ebs-testkit"],
         never: &["aws-*"],
@@ -111,6 +129,9 @@ const SINGLE: [&str; 2] = ["hyper", "rustls"];
 
 /// The only crate that may name the EC2 SDK.
 const SDK: (&str, &str) = ("aws-sdk-ec2", "ebs-aws");
+
+/// Crates with lints of their own: where Linux or Windows has calls without a safe form.
+const UNSAFE: [&str; 3] = ["csi-proxy", "ebs-mounter", "winstorage"];
 
 /// The driver binary, and what must not be linked into it.
 const DRIVER: (&str, [&str; 6]) =
@@ -165,7 +186,7 @@ fn names_the_sdk(member: &Member) -> Vec<Finding> {
 }
 
 fn keeps_own_lints(member: &Member) -> Option<Finding> {
-    (!member.shares_lints && member.name != "ebs-mounter").then(|| {
+    (!member.shares_lints && !UNSAFE.contains(&member.name.as_str())).then(|| {
         let problem = format!("{} does not take the workspace's lints", member.name);
         Finding::new(&member.manifest, 1, problem, "add [lints] with workspace = true")
     })
@@ -283,9 +304,11 @@ mod tests {
     }
 
     #[test]
-    fn own_lints_are_for_the_mounter_alone() {
+    fn own_lints_are_for_the_crates_next_to_the_system_alone() {
         let without = |name: &str| Member { shares_lints: false, ..member(name, &[]) };
         assert!(keeps_own_lints(&without("ebs-cloud")).is_some());
         assert!(keeps_own_lints(&without("ebs-mounter")).is_none());
+        assert!(keeps_own_lints(&without("winstorage")).is_none());
+        assert!(keeps_own_lints(&without("csi-proxy")).is_none());
     }
 }

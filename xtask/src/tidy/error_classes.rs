@@ -1,5 +1,5 @@
-//! Every class of error has its entry in docs/troubleshooting.md: a table there names each error type of the product, or each of its variants, and
-//! the entry that is for it.
+//! Every class of error has its entry in the documentation: a table at the end of a program's page names each error type of the product, or each of
+//! its variants, and the entry that is for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,7 +10,8 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use super::Finding;
 use super::source::{Source, Tree};
 
-const PAGE: &str = "docs/troubleshooting.md";
+/// The driver's, and those of the programs beside it.
+const PAGES: [&str; 2] = ["docs/troubleshooting.md", "docs/registrar.md"];
 const TABLE: (&str, &str) = ("<!-- error classes -->", "<!-- end of error classes -->");
 /// Crates whose errors no user of the driver meets.
 const NOT_OF_THE_PRODUCT: [&str; 6] = ["ebs-sim", "ebs-testkit", "ebs-model", "ebs-torture", "ebs-vm", "go-template"];
@@ -21,41 +22,53 @@ const MEANINGS: [&str; 1] = ["CloudErrorKind"];
 type Classes = BTreeMap<String, BTreeSet<String>>;
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    let Some(page) = tree.file(Path::new(PAGE)) else {
-        return vec![Finding::new(Path::new(PAGE), 1, "the page is missing", "bring it back")];
-    };
     let classes: Classes = tree.rust().filter(|source| is_product(source)).flat_map(classes_of).collect();
-    let rows = rows(page);
     let mut findings = Vec::new();
     let mut named = BTreeSet::new();
-    for (line, name, has_entry) in &rows {
-        let mut find = |problem: String, mend: &str| findings.push(Finding::new(&page.path, *line, problem, mend));
-        if !has_entry {
-            find(format!("{name} has no entry"), "link to the entry that says what to do");
-        }
-        if !named.insert(name.as_str()) {
-            find(format!("{name} stands here twice"), "keep one row");
-        }
-        let exists = classes.iter().any(|(class, variants)| {
-            name.strip_prefix(class.as_str()).is_some_and(|rest| {
-                rest.is_empty() || rest.strip_prefix("::").is_some_and(|variant| variants.contains(variant))
-            })
-        });
-        if !exists {
-            find(format!("there is no error {name}"), "name it as crate::Type or crate::Type::Variant");
+    for path in PAGES {
+        let Some(page) = tree.file(Path::new(path)) else {
+            findings.push(Finding::new(Path::new(path), 1, "the page is missing", "bring it back"));
+            continue;
+        };
+        for row in rows(page) {
+            let problems = problems(&row, &classes, &mut named);
+            let finding = |(problem, mend)| Finding::new(&page.path, row.line, problem, mend);
+            findings.extend(problems.into_iter().map(finding));
         }
     }
     findings.extend(missing(&classes, &named).map(|name| {
         let problem = format!("the error {name} has no entry");
-        Finding::new(&page.path, 1, problem, "write an entry, and name the error in the table at the end of the page")
+        let mend = "write an entry, and name the error in the table at the end of the page";
+        Finding::new(Path::new(PAGES[0]), 1, problem, mend)
     }));
     findings
 }
 
-fn missing<'a>(classes: &'a Classes, named: &'a BTreeSet<&str>) -> impl Iterator<Item = String> + 'a {
-    classes.iter().filter(move |(class, _)| !named.contains(class.as_str())).flat_map(move |(class, variants)| {
+/// What is wrong with a row, and how to mend it; its error is named then.
+fn problems(row: &Row, classes: &Classes, named: &mut BTreeSet<String>) -> Vec<(String, &'static str)> {
+    let Row { name, has_entry, .. } = row;
+    let mut found = Vec::new();
+    if !has_entry {
+        found.push((format!("{name} has no entry"), "link to the entry that says what to do"));
+    }
+    if !named.insert(name.clone()) {
+        found.push((format!("{name} stands here twice"), "keep one row"));
+    }
+    let exists = classes.iter().any(|(class, variants)| {
+        name.strip_prefix(class.as_str()).is_some_and(|rest| {
+            rest.is_empty() || rest.strip_prefix("::").is_some_and(|variant| variants.contains(variant))
+        })
+    });
+    if !exists {
+        found.push((format!("there is no error {name}"), "name it as crate::Type or crate::Type::Variant"));
+    }
+    found
+}
+
+fn missing<'a>(classes: &'a Classes, named: &'a BTreeSet<String>) -> impl Iterator<Item = String> + 'a {
+    classes.iter().filter(move |(class, _)| !named.contains(*class)).flat_map(move |(class, variants)| {
         let all = variants.iter().map(|variant| format!("{class}::{variant}"));
-        let unnamed: Vec<String> = all.filter(|name| !named.contains(name.as_str())).collect();
+        let unnamed: Vec<String> = all.filter(|name| !named.contains(name)).collect();
         if variants.is_empty() { vec![class.clone()] } else { unnamed }
     })
 }
@@ -65,8 +78,15 @@ fn is_product(source: &Source) -> bool {
     of_crate.is_some_and(|name| !NOT_OF_THE_PRODUCT.contains(&name)) && !source.is_test()
 }
 
-/// The errors that the table names: line, name, and whether the row links to an entry.
-fn rows(page: &Source) -> Vec<(usize, String, bool)> {
+/// An error that a table names.
+struct Row {
+    line: usize,
+    name: String,
+    /// The row links to an entry.
+    has_entry: bool,
+}
+
+fn rows(page: &Source) -> Vec<Row> {
     let lines = page.text.lines().enumerate();
     let table = lines.skip_while(|(_, line)| *line != TABLE.0).take_while(|(_, line)| *line != TABLE.1);
     let rows = table.filter(|(_, line)| line.starts_with("| `"));
@@ -74,7 +94,8 @@ fn rows(page: &Source) -> Vec<(usize, String, bool)> {
         let mut cells = line.trim_matches('|').split('|');
         let (names, entry) = (cells.next().unwrap_or_default(), cells.next().unwrap_or_default());
         let has_entry = entry.contains("](#");
-        names.split('`').skip(1).step_by(2).map(move |name| (at + 1, name.to_owned(), has_entry)).collect::<Vec<_>>()
+        let row = move |name: &str| Row { line: at + 1, name: name.to_owned(), has_entry };
+        names.split('`').skip(1).step_by(2).map(row).collect::<Vec<_>>()
     })
     .collect()
 }
@@ -146,9 +167,12 @@ mod tests {
         pub enum CloudErrorKind { NotFound(Object) }\n\
         #[cfg(test)]\nmod tests {\n#[derive(thiserror::Error)]\nenum OfTests { A }\n}\n";
 
+    /// The rows stand on two pages, the first alone on the first.
     fn problems(rows: &str) -> Vec<String> {
-        let page = format!("### Entry\n{}\n| error | entry |\n|---|---|\n{rows}{}\n", TABLE.0, TABLE.1);
-        let sources = vec![Source::new(PAGE, &page), Source::new("crates/ebs-driver/src/a.rs", CODE)];
+        let page = |rows: &str| format!("### Entry\n{}\n| error | entry |\n|---|---|\n{rows}{}\n", TABLE.0, TABLE.1);
+        let (first, others) = rows.split_at(rows.find('\n').map_or(0, |end| end + 1));
+        let code = Source::new("crates/ebs-driver/src/a.rs", CODE);
+        let sources = vec![Source::new(PAGES[0], &page(first)), Source::new(PAGES[1], &page(others)), code];
         check(&Tree { sources }).into_iter().map(|finding| finding.problem).collect()
     }
 
@@ -172,6 +196,6 @@ mod tests {
             assert_eq!(problems(&format!("{whole}{row}")), [problem]);
         }
         assert_eq!(problems(&whole.replacen("[Entry](#entry)", "", 1)), ["ebs_driver::Why has no entry"]);
-        assert_eq!(check(&Tree { sources: Vec::new() }).len(), 1);
+        assert_eq!(check(&Tree { sources: Vec::new() }).len(), PAGES.len());
     }
 }

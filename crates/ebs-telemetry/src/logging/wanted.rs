@@ -1,5 +1,6 @@
 //! Which lines are written.
 
+use klog::{ByVerbosity, Careless, ModuleLevels};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
@@ -9,14 +10,11 @@ use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::layer::{Context, Filter};
 use tracing_subscriber::registry::LookupSpan;
 
-use super::verbosity;
-use super::vmodule::ModuleLevels;
 use crate::ours::is_ours;
 
 /// By `--v` and `--vmodule`, unless `RUST_LOG` speaks of the place.
 pub(super) struct Wanted {
-    verbosity: u32,
-    modules: ModuleLevels,
+    by_verbosity: ByVerbosity,
     rust_log: Option<RustLog>,
 }
 
@@ -35,16 +33,7 @@ impl Wanted {
             }
             None => None,
         };
-        Ok(Self { verbosity, modules, rust_log })
-    }
-
-    fn by_verbosity(&self, metadata: &Metadata<'_>) -> bool {
-        if !is_ours(metadata.target()) {
-            return *metadata.level() <= Level::WARN;
-        }
-        let verbosity = verbosity::of(metadata);
-        verbosity <= self.verbosity
-            || metadata.file().and_then(|file| self.modules.of(file)).is_some_and(|level| verbosity <= level)
+        Ok(Self { by_verbosity: ByVerbosity::new(verbosity, modules, is_ours), rust_log })
     }
 }
 
@@ -56,21 +45,20 @@ fn is_safe(metadata: &Metadata<'_>) -> bool {
 
 /// The AWS SDK's warnings show errors with all that they hold, whole replies of STS among it (`decisions.md` D-41): of its lines
 /// the message is written, which is fixed text, and which source of credentials it is about. What failed is told by ours.
-pub(super) fn is_careless(target: &str) -> bool {
-    target.starts_with("aws_") && !is_ours(target)
-}
+pub(super) const CARELESS: Careless =
+    Careless { is: |target| target.starts_with("aws_") && !is_ours(target), fields: &["provider"] };
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Filter<S> for Wanted {
     fn enabled(&self, metadata: &Metadata<'_>, context: &Context<'_, S>) -> bool {
         if !is_safe(metadata) {
             return false;
         }
-        let Some(rust_log) = &self.rust_log else { return self.by_verbosity(metadata) };
+        let Some(rust_log) = &self.rust_log else { return self.by_verbosity.takes(metadata) };
         let says = |filter| <EnvFilter as Filter<S>>::enabled(filter, metadata, context);
         match (says(&rust_log.over_nothing), says(&rust_log.over_all)) {
             (true, _) => true,
             (_, false) => false,
-            (false, true) => self.by_verbosity(metadata),
+            (false, true) => self.by_verbosity.takes(metadata),
         }
     }
 
@@ -78,7 +66,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Filter<S> for Wanted {
         let fixed = |wanted| if wanted { Interest::always() } else { Interest::never() };
         let rust_log = match &self.rust_log {
             _ if !is_safe(metadata) => return Interest::never(),
-            None => return fixed(self.by_verbosity(metadata)),
+            None => return fixed(self.by_verbosity.takes(metadata)),
             Some(rust_log) => rust_log,
         };
         // Both must hear of each place: they remember those with spans that they look for.
@@ -87,7 +75,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Filter<S> for Wanted {
         match () {
             () if over_nothing.is_always() => Interest::always(),
             () if over_all.is_never() => Interest::never(),
-            () if over_nothing.is_never() && over_all.is_always() => fixed(self.by_verbosity(metadata)),
+            () if over_nothing.is_never() && over_all.is_always() => fixed(self.by_verbosity.takes(metadata)),
             () => Interest::sometimes(),
         }
     }
@@ -95,7 +83,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Filter<S> for Wanted {
     fn max_level_hint(&self) -> Option<LevelFilter> {
         match self.rust_log {
             Some(_) => Some(LevelFilter::TRACE),
-            None => Some(verbosity::most(self.verbosity.max(self.modules.most()))),
+            None => Some(self.by_verbosity.most()),
         }
     }
 

@@ -14,6 +14,8 @@ const SECTOR: usize = 512;
 
 type Page = [u8; PAGE];
 
+const ZEROS: Page = [0; PAGE];
+
 /// Pages that are not zero.
 #[derive(Debug, Default, Clone)]
 struct Pages(HashMap<u64, Arc<Page>>);
@@ -81,7 +83,7 @@ impl Habit {
 
 impl Pages {
     fn read(&self, page: u64) -> Page {
-        self.0.get(&page).map_or([0; PAGE], |page| **page)
+        self.0.get(&page).map_or(ZEROS, |page| **page)
     }
 
     fn put(&mut self, page: u64, bytes: Option<Arc<Page>>) {
@@ -120,15 +122,13 @@ impl Store {
     /// Reads as much as there is of `length` bytes.
     pub(super) fn read(&self, offset: u64, length: u64) -> io::Result<Vec<u8>> {
         self.powered()?;
-        let mut bytes = Vec::new();
         let end = offset.saturating_add(length).min(self.bytes);
+        let mut bytes = Vec::with_capacity(usize::try_from(end.saturating_sub(offset)).map_err(io::Error::other)?);
         let mut at = offset;
         while at < end {
             let (page, from, until) = piece(at, end)?;
-            match self.now.0.get(&page) {
-                Some(there) => bytes.extend_from_slice(&there[from..until]),
-                None => bytes.resize(bytes.len() + until - from, 0),
-            }
+            let there = self.now.0.get(&page).map_or(&ZEROS, |page| &**page);
+            bytes.extend_from_slice(&there[from..until]);
             at += (until - from) as u64;
         }
         Ok(bytes)
@@ -185,7 +185,7 @@ impl Store {
             let (page, from, until) = piece(at, end)?;
             let mut bytes = self.now.read(page);
             with(at - offset, &mut bytes[from..until])?;
-            let is_zero = bytes == [0; PAGE];
+            let is_zero = bytes == ZEROS;
             if is_zero && !self.now.0.contains_key(&page) && !self.unflushed.contains(&page) {
                 // Zeros over zeros: nothing that a power cut could take.
                 at += (until - from) as u64;
@@ -246,7 +246,7 @@ impl Store {
                 old.copy_from_slice(new);
             }
         }
-        (bytes != [0; PAGE]).then(|| Arc::new(bytes))
+        (bytes != ZEROS).then(|| Arc::new(bytes))
     }
 
     /// The power goes with the change after so many others.

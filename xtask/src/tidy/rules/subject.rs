@@ -17,12 +17,19 @@ const fn subject(file: &'static str, title: &'static str, paths: &'static [&'sta
 }
 
 /// In the catalogue's order. A path belongs to the subject with the longest beginning of it.
-pub(super) const SUBJECTS: [Subject; 16] = [
+pub(super) const SUBJECTS: [Subject; 18] = [
     subject(
         "process.md",
         "The process",
-        &["crates/ebs-csi-driver/src/", "crates/ebs-telemetry/", "crates/grpc-authority/"],
+        &[
+            "crates/ebs-csi-driver/src/",
+            "crates/ebs-telemetry/",
+            "crates/go-flags/",
+            "crates/grpc-authority/",
+            "crates/klog/",
+        ],
     ),
+    subject("registrar.md", "The registrar", &["crates/csi-node-driver-registrar/"]),
     subject("controller.md", "The controller service", &["crates/ebs-driver/"]),
     subject(
         "node.md",
@@ -34,6 +41,8 @@ pub(super) const SUBJECTS: [Subject; 16] = [
         "The product from outside",
         &["crates/ebs-csi-driver/tests/", "xtask/src/demo", "xtask/tests/"],
     ),
+    subject("windows.md", "Windows nodes: storage", &["crates/winstorage/"]),
+    subject("csi-proxy.md", "Windows nodes: csi-proxy", &["crates/csi-proxy/", "crates/csi-proxy-proto/"]),
     subject("policy.md", "Volumes, attachments and snapshots on EC2", &["crates/ebs-cloud/"]),
     subject(
         "traffic.md",

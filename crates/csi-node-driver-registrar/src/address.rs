@@ -1,0 +1,179 @@
+//! Where a gRPC server is: at a local socket, or, for tests, on loopback.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::platform::{MAX_SOCKET_PATH, Platform};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Address {
+    /// A local socket.
+    Local(PathBuf),
+    /// TCP on loopback: for tests where there are no local sockets (`windows.md` T-34).
+    Tcp(SocketAddr),
+}
+
+/// An address that is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BadAddress {
+    #[error("is none of /PATH, unix:///PATH and unix:PATH")]
+    Scheme,
+    #[error("names no socket file")]
+    NoPath,
+    #[error(
+        "is too long for a socket: {length} bytes, and at most {MAX_SOCKET_PATH} are possible; mount the directory at a shorter path"
+    )]
+    TooLong {
+        /// Of the path.
+        length: usize,
+    },
+    #[error("holds a zero byte")]
+    Zero,
+    #[error("is not tcp://ADDRESS:PORT with a loopback address, such as tcp://127.0.0.1:10000")]
+    Tcp,
+}
+
+impl Address {
+    /// Reads `/PATH`, `unix://PATH`, `unix:PATH` or `tcp://ADDRESS:PORT`; on Windows `C:\PATH` too. The path is taken as it is
+    /// written, relative to the working directory or drive when it does not start at a root.
+    ///
+    /// # Errors
+    /// [`BadAddress`], as the end of a sentence.
+    pub(crate) fn parse(text: &str, platform: Platform) -> Result<Self, BadAddress> {
+        if platform.is_full_path(text) {
+            return Self::local(platform.path(text));
+        }
+        let (scheme, rest) = text.split_once(':').ok_or(BadAddress::Scheme)?;
+        match scheme.to_ascii_lowercase().as_str() {
+            "unix" => Self::local(platform.path(rest.strip_prefix("//").unwrap_or(rest))),
+            "tcp" => {
+                let address = rest.strip_prefix("//").and_then(|address| address.parse::<SocketAddr>().ok());
+                address.filter(|address| address.ip().is_loopback()).map(Self::Tcp).ok_or(BadAddress::Tcp)
+            }
+            _ => Err(BadAddress::Scheme),
+        }
+    }
+
+    /// A local socket, whose path fits into an address.
+    pub(crate) fn local(path: PathBuf) -> Result<Self, BadAddress> {
+        let bytes = path.as_os_str().as_encoded_bytes();
+        match bytes.len() {
+            0 => Err(BadAddress::NoPath),
+            length if length > MAX_SOCKET_PATH => Err(BadAddress::TooLong { length }),
+            _ if bytes.contains(&0) => Err(BadAddress::Zero),
+            _ => Ok(Self::Local(path)),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local(path) => write!(f, "{}", path.display()),
+            Self::Tcp(address) => write!(f, "tcp://{address}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn local(text: &str, platform: Platform) -> String {
+        match Address::parse(text, platform) {
+            Ok(Address::Local(path)) => path.to_str().unwrap().to_owned(),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    /// The registrar dials what stands behind `unix://` or `unix:`, backslashes and drives included, and a bare full path.
+    ///
+    /// Rule: windows.md R-3, 3.2
+    #[test]
+    fn the_address_of_the_driver_is_what_stands_behind_unix_or_a_full_path() {
+        for (text, unix) in [
+            ("/run/csi/socket", "/run/csi/socket"),
+            ("/csi/csi.sock", "/csi/csi.sock"),
+            ("unix:///csi/csi.sock", "/csi/csi.sock"),
+            ("unix:/csi/csi.sock", "/csi/csi.sock"),
+            ("UNIX:/csi/csi.sock", "/csi/csi.sock"),
+            ("unix://csi/csi.sock", "csi/csi.sock"),
+            ("unix:csi.sock", "csi.sock"),
+        ] {
+            assert_eq!(local(text, Platform::Unix), unix, "{text}");
+        }
+        for (text, windows) in [
+            (r"unix://C:\\csi\\csi.sock", r"C:\csi\csi.sock"),
+            (r"unix://C:\csi\csi.sock", r"C:\csi\csi.sock"),
+            (r"unix:C:\csi\csi.sock", r"C:\csi\csi.sock"),
+            (r"C:\csi\csi.sock", r"C:\csi\csi.sock"),
+            ("unix:/csi/csi.sock", r"\csi\csi.sock"),
+            ("/csi/csi.sock", r"\csi\csi.sock"),
+            (
+                r"unix://C:\\var\\lib\\kubelet\\plugins\\ebs.csi.aws.com\\csi.sock",
+                r"C:\var\lib\kubelet\plugins\ebs.csi.aws.com\csi.sock",
+            ),
+        ] {
+            assert_eq!(local(text, Platform::Windows), windows, "{text}");
+        }
+    }
+
+    /// A socket's path of more than 107 bytes is a clear error and not a shorter path.
+    ///
+    /// Rule: windows.md R-3 (107 bytes)
+    #[test]
+    fn a_path_that_does_not_fit_into_an_address_is_refused_with_its_length() {
+        let path = |length: usize| format!("/{}", "ä".repeat((length - 1) / 2));
+        assert!(Address::parse(&path(107), Platform::Unix).is_ok());
+        let refused = Address::parse(&path(109), Platform::Unix);
+        assert_eq!(refused, Err(BadAddress::TooLong { length: 109 }));
+    }
+
+    /// Rule: see `the_address_of_the_driver_is_what_stands_behind_unix_or_a_full_path`
+    #[test]
+    fn what_is_no_address_is_refused() {
+        for (text, refused) in [
+            ("", BadAddress::Scheme),
+            ("csi.sock", BadAddress::Scheme),
+            ("dns:///csi", BadAddress::Scheme),
+            (r"C:\csi\csi.sock", BadAddress::Scheme),
+            ("unix:", BadAddress::NoPath),
+            ("unix://", BadAddress::NoPath),
+            ("/a\0b", BadAddress::Zero),
+            ("tcp://0.0.0.0:1", BadAddress::Tcp),
+            ("tcp://localhost:1", BadAddress::Tcp),
+            ("tcp:127.0.0.1:1", BadAddress::Tcp),
+        ] {
+            assert_eq!(Address::parse(text, Platform::Unix), Err(refused), "{text}");
+        }
+    }
+
+    /// `tcp://` is understood on loopback only: for tests where there are no local sockets.
+    ///
+    /// Rule: windows.md T-34
+    #[test]
+    fn tcp_is_understood_on_loopback_only() {
+        for platform in [Platform::Unix, Platform::Windows] {
+            for text in ["tcp://127.0.0.1:10000", "tcp://[::1]:10000"] {
+                assert_eq!(Address::parse(text, platform).unwrap().to_string(), text);
+            }
+            assert_eq!(Address::parse("tcp://192.0.2.1:10000", platform), Err(BadAddress::Tcp));
+        }
+    }
+
+    proptest! {
+        /// Rule: see `the_address_of_the_driver_is_what_stands_behind_unix_or_a_full_path`
+        #[test]
+        fn no_text_makes_it_panic_and_no_long_path_passes(text in "(unix:|unix://|/|tcp://|C:)?.{0,130}") {
+            for platform in [Platform::Unix, Platform::Windows] {
+                if let Ok(Address::Local(path)) = Address::parse(&text, platform) {
+                    let length = path.as_os_str().len();
+                    prop_assert!(0 < length && length <= MAX_SOCKET_PATH);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The command line: the flags of the official registrar (`windows.md` 3.3), one dash or two.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use go_flags::{BadCommandLine, CommandLine, Flag, value};
+use klog::{BadLogFlags, LogSettings};
+
+use crate::address::{Address, BadAddress};
+use crate::http_pages::HttpAddress;
+use crate::platform::Platform;
+use crate::version;
+
+/// The mode of a probe that earlier releases had.
+const PROBE: &str = "kubelet-registration-probe";
+
+/// The registrar's own flags; those of the log library come after them.
+const OWN: [Flag; 12] = [
+    Flag::value(
+        "csi-address",
+        "ADDRESS",
+        "/run/csi/socket",
+        "Where the driver is: /PATH, unix:///PATH, or on Windows unix://C:\\PATH",
+    ),
+    Flag::value(
+        "kubelet-registration-path",
+        "PATH",
+        "",
+        "Required: the driver's socket as the kubelet finds it on the node; told to it as given",
+    ),
+    Flag::value(
+        "plugin-registration-path",
+        "DIRECTORY",
+        "/registration",
+        "Where the kubelet's plugins_registry is mounted",
+    ),
+    Flag::value(
+        "timeout",
+        "DURATION",
+        "1s",
+        "How long the driver may take for GetPluginInfo, and a health check for all it does",
+    ),
+    Flag::value("http-endpoint", "ADDRESS", "", "Where to serve /healthz: HOST:PORT or :PORT; empty: nowhere"),
+    Flag::value("health-port", "PORT", "0", "Deprecated, use --http-endpoint=:PORT; 0: nowhere"),
+    Flag::boolean(
+        "enable-pprof",
+        "Also serve /debug/pprof/ at the HTTP endpoint: arguments, threads and memory, no profiles",
+    ),
+    Flag::value(
+        "mode",
+        "MODE",
+        "",
+        "kubelet-registration-probe: end at once, successfully, as probes of earlier releases want it",
+    ),
+    Flag::value("connection-timeout", "DURATION", "0", "No effect, as in earlier releases"),
+    Flag::boolean("automaxprocs", "No effect: the registrar has one thread"),
+    Flag::boolean("version", "Print the version and end"),
+    Flag::boolean("help", "Print this text and end"),
+];
+
+/// What the process is asked to do.
+#[derive(Debug)]
+pub(crate) enum Job {
+    Version,
+    Help,
+    /// Ends at once.
+    Probe,
+    Register(Settings),
+}
+
+/// What a registrar needs to know.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) driver: Address,
+    /// Told to the kubelet, as given.
+    pub(crate) endpoint: String,
+    pub(crate) registration: Place,
+    /// Of a call.
+    pub(crate) timeout: Duration,
+    pub(crate) http: Option<HttpAddress>,
+    /// Serve `/debug/pprof/` too.
+    pub(crate) diagnostics: bool,
+}
+
+/// Where the kubelet is served.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// At a socket in this directory that is named after the driver.
+    Directory(String),
+    /// For tests where there are no local sockets (`windows.md` T-34).
+    Tcp(SocketAddr),
+}
+
+/// A command line that is refused.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refused {
+    #[error("{0}")]
+    Flags(BadCommandLine),
+    #[error("{0}")]
+    Log(BadLogFlags),
+    #[error("--{flag} is {value:?}, which {cause}")]
+    Address {
+        flag: &'static str,
+        value: String,
+        /// The end of the sentence.
+        cause: BadAddress,
+    },
+    #[error("--plugin-registration-path is empty: give the directory where the kubelet's plugins_registry is mounted")]
+    NoDirectory,
+    #[error(
+        "--kubelet-registration-path is required: the driver's socket as the kubelet finds it on the node, such as /var/lib/kubelet/plugins/DRIVER/csi.sock"
+    )]
+    NoEndpoint,
+    #[error("--http-endpoint and --health-port are both given: leave out --health-port, which is deprecated")]
+    TwoHealthPorts,
+}
+
+impl Refused {
+    /// 1 where the official registrar has it, else 2 as all usage errors (`windows.md` 3.4; `decisions.md` D-50).
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::NoEndpoint | Self::TwoHealthPorts => 1,
+            Self::Flags(_) | Self::Log(_) | Self::Address { .. } | Self::NoDirectory => 2,
+        }
+    }
+}
+
+/// Reads the arguments, without the program's name: what to do, how to log, and what is accepted without effect.
+pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<(Job, LogSettings, Vec<String>), Refused> {
+    let line = match CommandLine::read(&flags(), arguments) {
+        Ok(line) if line.boolean("help") => return Ok((Job::Help, LogSettings::default(), Vec::new())),
+        Err(BadCommandLine::Help) => return Ok((Job::Help, LogSettings::default(), Vec::new())),
+        read => read.map_err(Refused::Flags)?,
+    };
+    let log = LogSettings::of(&line).map_err(Refused::Log)?;
+    // What an early end does not use is checked all the same: a mistake shows where it was made.
+    let settings = settings(&line);
+    let job = match settings {
+        _ if line.boolean("version") => Job::Version,
+        Ok(_) | Err(Refused::TwoHealthPorts) if line.text("mode") == PROBE => Job::Probe,
+        settings => Job::Register(settings?),
+    };
+    Ok((job, log, without_effect(&line)))
+}
+
+/// All flags, in the order of the usage text.
+pub(crate) fn flags() -> Vec<Flag> {
+    OWN.into_iter().chain(klog::FLAGS).collect()
+}
+
+pub(crate) fn usage() -> String {
+    let about = "Makes a CSI driver known to the kubelet of its node.";
+    format!("{about}\n\n{}", go_flags::usage(version::NAME, &flags()))
+}
+
+fn settings(line: &CommandLine) -> Result<Settings, Refused> {
+    let timeout = line.parsed("timeout", value::positive_duration).map_err(Refused::Flags)?;
+    line.parsed("connection-timeout", value::duration).map_err(Refused::Flags)?;
+    let endpoint = line.text("kubelet-registration-path").to_owned();
+    if endpoint.is_empty() {
+        return Err(Refused::NoEndpoint);
+    }
+    let refused = |flag| move |cause| Refused::Address { flag, value: line.text(flag).to_owned(), cause };
+    let flag = "csi-address";
+    let driver = Address::parse(line.text(flag), Platform::HERE).map_err(refused(flag))?;
+    Ok(Settings {
+        driver,
+        endpoint,
+        registration: place(line, refused("plugin-registration-path"))?,
+        timeout,
+        http: http(line)?,
+        diagnostics: line.boolean("enable-pprof"),
+    })
+}
+
+fn place(line: &CommandLine, refused: impl FnOnce(BadAddress) -> Refused) -> Result<Place, Refused> {
+    match line.text("plugin-registration-path") {
+        "" => Err(Refused::NoDirectory),
+        tcp if tcp.starts_with("tcp:") => match Address::parse(tcp, Platform::HERE).map_err(refused)? {
+            Address::Tcp(address) => Ok(Place::Tcp(address)),
+            Address::Local(_) => Err(Refused::NoDirectory),
+        },
+        directory => Ok(Place::Directory(directory.to_owned())),
+    }
+}
+
+fn http(line: &CommandLine) -> Result<Option<HttpAddress>, Refused> {
+    let port = line.parsed("health-port", |text| {
+        let port = value::integer(text)?;
+        // The official registrar takes a negative one for none.
+        u16::try_from(port.max(0)).map_err(|_| "it must be a port, from 1 to 65535, or 0".to_owned())
+    });
+    let port = port.map_err(Refused::Flags)?;
+    match (line.text("http-endpoint"), port) {
+        ("", 0) => Ok(None),
+        ("", port) => HttpAddress::parse(&format!(":{port}")).map(Some).map_err(|must| {
+            Refused::Flags(BadCommandLine::Value { flag: "health-port", value: port.to_string(), must })
+        }),
+        (_, 0) => line.parsed("http-endpoint", HttpAddress::parse).map(Some).map_err(Refused::Flags),
+        _ => Err(Refused::TwoHealthPorts),
+    }
+}
+
+/// A line for each flag that is given and accepted, but changes nothing, or less than one might think.
+fn without_effect(line: &CommandLine) -> Vec<String> {
+    let has_http = !line.text("http-endpoint").is_empty() || line.text("health-port") != "0";
+    let mode = line.text("mode");
+    let notes = [
+        (line.is_given("connection-timeout"), "--connection-timeout has no effect, as in earlier releases".to_owned()),
+        (line.is_given("automaxprocs"), "--automaxprocs has no effect: the registrar has one thread".to_owned()),
+        (line.is_given("health-port"), "--health-port is deprecated: use --http-endpoint=:PORT".to_owned()),
+        (!["", PROBE].contains(&mode), format!("--mode={mode} has no effect: there is no such mode")),
+        (line.boolean("enable-pprof") && !has_http, "--enable-pprof has no effect without --http-endpoint".to_owned()),
+    ];
+    let ignored = line.words().iter().map(|word| {
+        format!("argument {word:?} is ignored; a boolean flag takes its value after an equals sign: --flag=false")
+    });
+    let given = notes.into_iter().filter(|(given, _)| *given).map(|(_, note)| note);
+    given.chain(LogSettings::without_effect(line)).chain(ignored).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use go_flags::Kind;
+
+use super::*;
+
+fn read(line: &str) -> Result<(Job, LogSettings, Vec<String>), Refused> {
+    super::read(line.split_whitespace().map(OsString::from))
+}
+
+const REQUIRED: &str = "--kubelet-registration-path=/var/lib/kubelet/plugins/d/csi.sock";
+
+/// With the flag that is required.
+fn settings(line: &str) -> Settings {
+    match read(&format!("{REQUIRED} {line}")).expect(line).0 {
+        Job::Register(settings) => settings,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+#[track_caller]
+fn refused(line: &str, exit_code: u8, because: &str) {
+    let refused = read(line).expect_err(line);
+    assert_eq!(refused.exit_code(), exit_code, "{line}: {refused}");
+    assert!(refused.to_string().contains(because), "{line}: {refused}");
+}
+
+fn notes(line: &str) -> Vec<String> {
+    read(&format!("{REQUIRED} {line}")).expect(line).2
+}
+
+/// The registrar has the flags of the official one, all of them, with their defaults, and no other but `help`.
+///
+/// Rule: windows.md 3.3; sidecars.md 2 (registrar)
+#[test]
+fn the_flags_are_those_of_the_official_registrar_with_their_defaults() {
+    let official = [
+        ("automaxprocs", "false"),
+        ("connection-timeout", "0"),
+        ("csi-address", "/run/csi/socket"),
+        ("enable-pprof", "false"),
+        ("health-port", "0"),
+        ("help", "false"),
+        ("http-endpoint", ""),
+        ("kubelet-registration-path", ""),
+        ("log-flush-frequency", "5s"),
+        ("log-json-info-buffer-size", "0"),
+        ("log-json-split-stream", "false"),
+        ("log-text-info-buffer-size", "0"),
+        ("log-text-split-stream", "false"),
+        ("logging-format", "text"),
+        ("mode", ""),
+        ("plugin-registration-path", "/registration"),
+        ("timeout", "1s"),
+        ("v", "0"),
+        ("version", "false"),
+        ("vmodule", ""),
+    ];
+    let ours: BTreeSet<(&str, &str)> = flags().iter().map(|flag| (flag.name, flag.default)).collect();
+    assert_eq!(ours.into_iter().collect::<Vec<_>>(), official);
+    let settings = settings("");
+    assert_eq!(settings.driver, Address::Local(Platform::HERE.path("/run/csi/socket")));
+    assert_eq!(settings.endpoint, "/var/lib/kubelet/plugins/d/csi.sock");
+    assert_eq!(settings.registration, Place::Directory("/registration".to_owned()));
+    assert_eq!((settings.timeout, settings.http, settings.diagnostics), (Duration::from_secs(1), None, false));
+}
+
+/// Without `--kubelet-registration-path`, and with both health flags, the registrar ends with exit code 1, as the official one does;
+/// with an unknown flag or a value that cannot be, with 2.
+///
+/// Rule: windows.md 3.4 step 1; sidecars.md 2 (exit codes); D-50
+#[test]
+fn a_missing_path_and_two_health_ports_are_exit_code_1_and_other_mistakes_2() {
+    refused("", 1, "--kubelet-registration-path is required");
+    refused("--kubelet-registration-path=", 1, "--kubelet-registration-path is required");
+    refused(&format!("{REQUIRED} --http-endpoint=:9809 --health-port=9809"), 1, "--http-endpoint and --health-port");
+    for (line, because) in [
+        ("--no-such-flag", "--no-such-flag"),
+        ("--csi-address=csi.sock", "--csi-address is \"csi.sock\", which is none of"),
+        ("--csi-address=tcp://192.0.2.1:1", "loopback"),
+        ("--plugin-registration-path=", "--plugin-registration-path is empty"),
+        ("--plugin-registration-path=tcp://nowhere", "loopback"),
+        ("--timeout=1", "--timeout"),
+        ("--timeout=0", "--timeout"),
+        ("--timeout", "--timeout needs a value"),
+        ("--connection-timeout=x", "--connection-timeout"),
+        ("--http-endpoint=9809", "--http-endpoint"),
+        ("--health-port=65536", "--health-port"),
+        ("--health-port=http", "--health-port"),
+        ("--enable-pprof=yes", "--enable-pprof"),
+        ("--v=x", "--v"),
+        ("--logging-format=xml", "--logging-format"),
+        ("--log-text-split-stream", "split log streams"),
+    ] {
+        refused(&format!("{REQUIRED} {line}"), 2, because);
+    }
+    let long = format!("{REQUIRED} --csi-address=/{}", "x".repeat(107));
+    refused(&long, 2, "108 bytes, and at most 107");
+}
+
+/// `--mode=kubelet-registration-probe` ends at once, successfully, once the required path is given; `--version` asks for nothing else.
+///
+/// Rule: windows.md 3.3 (`mode`), 3.4 step 1; sidecars.md G-5
+#[test]
+fn the_probe_of_earlier_releases_and_the_version_end_at_once() {
+    assert!(matches!(read(&format!("{REQUIRED} --mode=kubelet-registration-probe")).unwrap().0, Job::Probe));
+    let with_both = format!("{REQUIRED} -mode kubelet-registration-probe --http-endpoint=:1 --health-port=1");
+    assert!(matches!(read(&with_both).unwrap().0, Job::Probe));
+    refused("--mode=kubelet-registration-probe", 1, "--kubelet-registration-path is required");
+    assert!(matches!(read("--version").unwrap().0, Job::Version));
+    assert!(matches!(read("-version --mode=kubelet-registration-probe").unwrap().0, Job::Version));
+    for help in ["--help", "-h", "-help"] {
+        assert!(matches!(read(help).unwrap().0, Job::Help), "{help}");
+    }
+}
+
+/// `--health-port` is `--http-endpoint=:PORT`, deprecated.
+///
+/// Rule: windows.md 3.3 (`health-port`)
+#[test]
+fn the_health_port_is_an_http_endpoint_on_all_addresses() {
+    assert_eq!(settings("--health-port=9809").http, HttpAddress::parse(":9809").ok());
+    assert_eq!(settings("--http-endpoint=0.0.0.0:9809").http, HttpAddress::parse("0.0.0.0:9809").ok());
+    assert_eq!(settings("--health-port=-1").http, None);
+    assert_eq!(settings("--http-endpoint=:1 --health-port=0").http, HttpAddress::parse(":1").ok());
+    assert!(notes("--health-port=9809")[0].contains("deprecated"));
+}
+
+/// What the registrar accepts without effect is said in its log.
+///
+/// Rule: windows.md 3.3 (`connection-timeout`); D-2
+#[test]
+fn what_has_no_effect_is_said() {
+    assert_eq!(notes("--http-endpoint=:1 --enable-pprof --v=5 --mode="), Vec::<String>::new());
+    for (line, said) in [
+        ("--connection-timeout=10s", "--connection-timeout has no effect"),
+        ("--automaxprocs", "--automaxprocs has no effect"),
+        ("--mode=other", "--mode=other has no effect"),
+        ("--enable-pprof", "--enable-pprof has no effect without"),
+        ("--log-flush-frequency=1s", "--log-flush-frequency has no effect"),
+        ("--enable-pprof=false no", "argument \"no\" is ignored"),
+    ] {
+        let notes = notes(line);
+        assert!(notes.len() == 1 && notes[0].starts_with(said), "{line}: {notes:?}");
+    }
+}
+
+/// The arguments that the driver's chart passes to the official registrar are understood, in both deployments on Windows too.
+///
+/// Rule: windows.md 2.1; deployment.md 6
+#[test]
+fn the_arguments_of_the_chart_are_understood() {
+    let linux = "--csi-address=/csi/csi.sock --kubelet-registration-path=/var/lib/kubelet/plugins/ebs.csi.aws.com/csi.sock \
+                 --http-endpoint=0.0.0.0:9809 --v=2";
+    let Job::Register(settings) = read(linux).unwrap().0 else { panic!("not to register") };
+    assert_eq!(settings.endpoint, "/var/lib/kubelet/plugins/ebs.csi.aws.com/csi.sock");
+    for windows in [
+        r"--csi-address=unix:/csi/csi.sock --kubelet-registration-path=C:\var\lib\kubelet\plugins\ebs.csi.aws.com\csi.sock
+          --http-endpoint=0.0.0.0:9809 --v=2",
+        r"--csi-address=unix://C:\\var\\lib\\kubelet\\plugins\\ebs.csi.aws.com\\csi.sock
+          --kubelet-registration-path=C:\var\lib\kubelet\plugins\ebs.csi.aws.com\csi.sock --http-endpoint=0.0.0.0:9809
+          --plugin-registration-path=C:\\var\\lib\\kubelet\\plugins_registry\\ --v=2",
+    ] {
+        let Job::Register(settings) = read(windows).unwrap().0 else { panic!("not to register") };
+        assert_eq!(settings.endpoint, r"C:\var\lib\kubelet\plugins\ebs.csi.aws.com\csi.sock", "told as given");
+    }
+}
+
+fn table() -> String {
+    let mut text = String::from("| flag | value | default | what it does |\n|---|---|---|---|\n");
+    for flag in flags() {
+        let kind = match flag.kind {
+            Kind::Boolean => "boolean".to_owned(),
+            Kind::Value(value) => format!("`{value}`"),
+        };
+        let default = if flag.default.is_empty() { "–".to_owned() } else { format!("`{}`", flag.default) };
+        text.push_str(&format!("| `--{}` | {kind} | {default} | {} |\n", flag.name, flag.help));
+    }
+    text
+}
+
+/// The table of the registrar's flags in the documentation is that of the code. `EBS_WRITE_DOCS=1` writes it.
+///
+/// Rule: own rule (house)
+#[test]
+fn the_flags_in_the_documentation_are_those_of_the_code() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/registrar.md");
+    let before = std::fs::read_to_string(&path).expect("docs/registrar.md");
+    let (begin, end) = ("<!-- table of the code: flags -->\n", "<!-- end of flags -->\n");
+    let (head, rest) = before.split_once(begin).expect("the table's beginning");
+    let (_, tail) = rest.split_once(end).expect("the table's end");
+    let page = format!("{head}{begin}{}{end}{tail}", table());
+    if std::env::var_os("EBS_WRITE_DOCS").is_some_and(|value| value == "1") {
+        std::fs::write(&path, page).expect("the page can be written");
+    } else {
+        assert!(before == page, "docs/registrar.md is not as the code says: run this test with EBS_WRITE_DOCS=1");
+    }
+}

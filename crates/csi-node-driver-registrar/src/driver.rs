@@ -1,0 +1,166 @@
+//! The driver beside the registrar: waits until it is there, asks for its name, and keeps an eye on the connection.
+
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use csi_proto::csi::GetPluginInfoRequest;
+use csi_proto::csi::identity_client::IdentityClient;
+use tokio::sync::watch;
+use tokio::time::{Instant, interval_at, sleep, timeout};
+use tonic::Status;
+use tonic::transport::{self, Channel};
+
+use crate::address::Address;
+use crate::channel::channel;
+use crate::driver_name::{BadDriverName, DriverName};
+use crate::stream::{Link, LinkState, link};
+
+/// How long the registrar waits for the driver when it starts (`windows.md` 3.4).
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two attempts.
+const RETRY: Duration = Duration::from_secs(1);
+/// How often it says that it still waits.
+const TELL: Duration = Duration::from_secs(10);
+
+/// The driver did not say who it is.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DriverError {
+    #[error(
+        "no CSI driver was at {address} within {PATIENCE:?}: is it running, and does --csi-address name its socket?"
+    )]
+    NotThere {
+        address: Address,
+        #[source]
+        cause: Attempt,
+    },
+    #[error("the driver at {address} did not answer GetPluginInfo within {bound:?} (--timeout)")]
+    NoAnswer { address: Address, bound: Duration },
+    #[error("the driver at {address} failed GetPluginInfo")]
+    Refused {
+        address: Address,
+        #[source]
+        status: Box<Status>,
+    },
+    #[error("the driver at {address} cannot be registered")]
+    Name {
+        address: Address,
+        #[source]
+        cause: BadDriverName,
+    },
+    #[error("the driver at {address} was {former} and is {now} since it came back: to be registered anew")]
+    Another { address: Address, former: DriverName, now: DriverName },
+}
+
+/// Why an attempt to connect failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Attempt {
+    #[error("the connection failed")]
+    Connect(#[source] transport::Error),
+    #[error("whoever listens there closed the connection at once")]
+    Closed,
+    #[error("whoever listens there says nothing")]
+    Silent,
+}
+
+#[derive(Debug)]
+pub(crate) struct Driver {
+    address: Address,
+    channel: Channel,
+    link: watch::Receiver<LinkState>,
+}
+
+impl Driver {
+    /// Connects, again and again until the driver has answered as a server of HTTP/2, for at most 30 s.
+    ///
+    /// Cancellation: nothing is left.
+    ///
+    /// # Errors
+    /// [`DriverError::NotThere`].
+    pub(crate) async fn connect(address: Address) -> Result<Self, DriverError> {
+        let last = RefCell::new(Attempt::Silent);
+        let connected = async {
+            loop {
+                match Self::attempt(&address, &last).await {
+                    Ok(connected) => return connected,
+                    Err(cause) => last.replace(cause),
+                };
+                sleep(RETRY).await;
+            }
+        };
+        let connected = tokio::select! {
+            connected = timeout(PATIENCE, connected) => connected,
+            never = tell_that_it_waits(&address, &last) => match never {},
+        };
+        connected.map_err(|_elapsed| DriverError::NotThere { address: address.clone(), cause: last.into_inner() })
+    }
+
+    async fn attempt(address: &Address, last: &RefCell<Attempt>) -> Result<Self, Attempt> {
+        let (state, mut link) = link();
+        let channel = channel(address, state).await.map_err(Attempt::Connect)?;
+        last.replace(Attempt::Silent);
+        // A listener whose program does not accept yet is no driver yet.
+        let state = link.wait_for(|(_, link)| *link != Link::Open).await.map(|state| state.1);
+        match state {
+            Ok(Link::Heard) => Ok(Self { address: address.clone(), channel, link }),
+            Ok(Link::Open | Link::Down) | Err(_) => Err(Attempt::Closed),
+        }
+    }
+
+    /// Asks once for the driver's name, for at most `bound`.
+    ///
+    /// # Errors
+    /// Any but [`DriverError::NotThere`].
+    pub(crate) async fn name(&self, bound: Duration) -> Result<DriverName, DriverError> {
+        let address = || self.address.clone();
+        let mut client = IdentityClient::new(self.channel.clone());
+        let answer = timeout(bound, client.get_plugin_info(GetPluginInfoRequest {})).await;
+        let answer = answer.map_err(|_elapsed| DriverError::NoAnswer { address: address(), bound })?;
+        let answer = answer.map_err(|status| DriverError::Refused { address: address(), status: Box::new(status) })?;
+        DriverName::new(answer.into_inner().name).map_err(|cause| DriverError::Name { address: address(), cause })
+    }
+
+    /// Watches the connection for ever: says when it is lost, connects again, for as long as it takes, and asks for the name again.
+    /// The kubelet is not told: to it the driver's endpoint is the same.
+    ///
+    /// # Errors
+    /// [`DriverError::Another`]: another driver has taken the place of this one.
+    pub(crate) async fn watch(&mut self, name: &DriverName, bound: Duration) -> Result<Infallible, DriverError> {
+        let bound = bound.max(RETRY);
+        loop {
+            // The sender lives in the channel.
+            drop(self.link.wait_for(|(_, link)| *link == Link::Down).await);
+            tracing::warn!(address = %self.address, "the connection to the driver is lost");
+            let lost = Instant::now();
+            let mut told = lost;
+            loop {
+                sleep(RETRY).await;
+                match self.name(bound).await {
+                    Ok(now) if now == *name => break,
+                    Ok(now) => {
+                        let (address, former) = (self.address.clone(), name.clone());
+                        return Err(DriverError::Another { address, former, now });
+                    }
+                    Err(error) if told.elapsed() >= TELL => {
+                        told = Instant::now();
+                        tracing::warn!(error = &error as &dyn std::error::Error, "still no connection to the driver");
+                    }
+                    Err(_) => {}
+                }
+            }
+            tracing::info!(address = %self.address, after = ?lost.elapsed(), "connected to the driver again");
+        }
+    }
+}
+
+async fn tell_that_it_waits(address: &Address, last: &RefCell<Attempt>) -> Infallible {
+    let mut often = interval_at(Instant::now() + TELL, TELL);
+    loop {
+        often.tick().await;
+        let cause = last.borrow();
+        tracing::warn!(%address, error = &*cause as &dyn std::error::Error, "still waiting for the driver");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! The name of a CSI driver, which becomes part of a file's name.
+
+use std::fmt;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DriverName(String);
+
+/// A name under which no driver can be registered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BadDriverName {
+    #[error("the driver says that its name is empty")]
+    Empty,
+    #[error("the driver says that its name is {0:?}, which cannot be part of a file name")]
+    NoFileName(String),
+    #[error("the driver says that its name is {0:?}: the kubelet does not see sockets whose names begin with a dot")]
+    Hidden(String),
+}
+
+impl DriverName {
+    /// Takes what the driver says, unless a socket named after it would be elsewhere or unseen. CSI asks for more; whether the
+    /// name is a good one is for the kubelet to say.
+    ///
+    /// # Errors
+    /// [`BadDriverName`].
+    pub(crate) fn new(name: String) -> Result<Self, BadDriverName> {
+        let is_in_no_file_name =
+            |c: char| c.is_control() || matches!(c, '/' | '\\' | ':' | '<' | '>' | '"' | '|' | '?' | '*');
+        match name {
+            name if name.is_empty() => Err(BadDriverName::Empty),
+            name if name.contains(is_in_no_file_name) => Err(BadDriverName::NoFileName(name)),
+            name if name.starts_with('.') => Err(BadDriverName::Hidden(name)),
+            name => Ok(Self(name)),
+        }
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Of its registration socket, without the directory.
+    pub(crate) fn socket_file(&self) -> String {
+        format!("{}-reg.sock", self.0)
+    }
+}
+
+impl fmt::Display for DriverName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name that is empty, leads out of the directory, or that the kubelet would not see is refused by the registrar.
+    ///
+    /// Rule: sidecars.md X-4, G-1; own rule (bad input)
+    #[test]
+    fn a_name_that_is_no_file_name_is_refused() {
+        let name = DriverName::new("ebs.csi.aws.com".to_owned()).unwrap();
+        assert_eq!(name.socket_file(), "ebs.csi.aws.com-reg.sock");
+        assert_eq!(DriverName::new(String::new()), Err(BadDriverName::Empty));
+        for bad in ["../x", "a/b", r"a\b", "c:d", "a\0", "a\nb", "a*"] {
+            assert_eq!(DriverName::new(bad.to_owned()), Err(BadDriverName::NoFileName(bad.to_owned())));
+        }
+        for bad in [".", "..", ".hidden"] {
+            assert_eq!(DriverName::new(bad.to_owned()), Err(BadDriverName::Hidden(bad.to_owned())));
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! `/healthz`: whether the registration socket answers as this driver's (`windows.md` R-6).
+
+use std::io;
+use std::time::Duration;
+
+use csi_proto::registration::InfoRequest;
+use csi_proto::registration::registration_client::RegistrationClient;
+use http::StatusCode;
+use tokio::time::timeout;
+
+use crate::address::Address;
+use crate::channel::channel;
+use crate::driver_name::DriverName;
+use crate::socket_file::is_socket;
+use crate::stream::link;
+
+/// What is asked each time, from outside as the kubelet would.
+#[derive(Debug, Clone)]
+pub(crate) struct Check {
+    /// Of the registration socket.
+    pub(crate) address: Address,
+    pub(crate) driver: DriverName,
+    /// Of the whole check.
+    pub(crate) bound: Duration,
+}
+
+impl Check {
+    /// The answer to give, with its text.
+    pub(crate) async fn answer(&self) -> (StatusCode, String) {
+        if let Address::Local(path) = &self.address {
+            // Windows follows no link to a socket: looking through one fails there.
+            match std::fs::symlink_metadata(path) {
+                Ok(metadata) if cfg!(unix) && !is_socket(&metadata) => {
+                    return failed(format!("{} is not a socket", path.display()));
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return (StatusCode::NOT_FOUND, "registration socket does not exist".to_owned());
+                }
+                Err(error) => return failed(format!("cannot look at {}: {error}", path.display())),
+            }
+        }
+        match timeout(self.bound, self.ask()).await {
+            Ok(Ok(name)) if name == self.driver.as_str() => (StatusCode::OK, "ok".to_owned()),
+            Ok(Ok(other)) => {
+                failed(format!("the registration socket answers for {other:?}, and not for {}", self.driver))
+            }
+            Ok(Err(error)) => failed(format!("the registration socket does not answer: {error}")),
+            Err(_elapsed) => failed(format!("the registration socket did not answer within {:?}", self.bound)),
+        }
+    }
+
+    async fn ask(&self) -> Result<String, String> {
+        let (state, _) = link();
+        let channel = channel(&self.address, state).await.map_err(|error| chain(&error))?;
+        let info = RegistrationClient::new(channel).get_info(InfoRequest {}).await;
+        info.map(|info| info.into_inner().name).map_err(|status| chain(&status))
+    }
+}
+
+fn failed(text: String) -> (StatusCode, String) {
+    tracing::warn!(reason = text, "the health check failed");
+    (StatusCode::INTERNAL_SERVER_ERROR, text)
+}
+
+/// An error with its causes, on one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text = format!("{text}: {cause}");
+        next = cause.source();
+    }
+    text
+}

@@ -1,0 +1,129 @@
+//! The registrar's life (`windows.md` 3.4): wait for the driver, ask its name, serve the kubelet, until told to end.
+
+use std::convert::Infallible;
+
+use tokio::sync::mpsc;
+
+use crate::address::{Address, BadAddress};
+use crate::cli::{Place, Settings};
+use crate::driver::{Driver, DriverError};
+use crate::driver_name::DriverName;
+use crate::health::Check;
+use crate::http_pages::{self, HttpAddress, Pages};
+use crate::platform::Platform;
+use crate::registration;
+use crate::server::{ServeError, Server, Site};
+use crate::signals::Signals;
+
+/// Why the process ends with a failure.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LifeError {
+    #[error("the driver is not to be registered")]
+    Driver(#[from] DriverError),
+    #[error("the kubelet cannot be served")]
+    Serve(#[from] ServeError),
+    /// What it says is in the log already.
+    #[error("the kubelet has not registered the driver: {0:?}")]
+    Refused(String),
+    #[error("the registration socket {path:?} {cause}")]
+    Path {
+        path: String,
+        /// The end of the sentence.
+        cause: BadAddress,
+    },
+}
+
+/// What a served driver's life came to.
+enum End {
+    Asked(&'static str),
+    Refused(String),
+    Failed(LifeError),
+}
+
+/// Runs until a signal asks for the end.
+///
+/// # Errors
+/// [`LifeError`]: the process is to end with a failure, so that it is started again.
+pub(crate) async fn run(settings: &Settings, mut signals: Signals) -> Result<(), LifeError> {
+    let (mut driver, name) = tokio::select! {
+        met = meet(settings) => met?,
+        signal = signals.next() => {
+            tracing::info!(signal, "stopped before the driver was there");
+            return Ok(());
+        }
+    };
+    let site = site(&settings.registration, &name)?;
+    let (refusals, mut refused) = mpsc::channel(1);
+    let routes = registration::routes(&name, &settings.endpoint, refusals);
+    let mut server = Server::bind(&site, routes).await?;
+    let address = server.address().clone();
+    tracing::info!(driver = %name, %address, endpoint = settings.endpoint, "serving the kubelet");
+    let check = Check { address, driver: name.clone(), bound: settings.timeout };
+    let pages = Pages { check, diagnostics: settings.diagnostics };
+    let end = tokio::select! {
+        served = server.serve() => match served {
+            Ok(never) => match never {},
+            Err(error) => End::Failed(error.into()),
+        },
+        // The sender lives in the server.
+        Some(error) = refused.recv() => End::Refused(error),
+        watched = driver.watch(&name, settings.timeout) => match watched {
+            Ok(never) => match never {},
+            Err(error) => End::Failed(error.into()),
+        },
+        never = health(settings.http.as_ref(), pages) => match never {},
+        signal = signals.next() => End::Asked(signal),
+    };
+    finish(server, end, signals).await
+}
+
+/// Waits for the driver and asks for its name, once.
+async fn meet(settings: &Settings) -> Result<(Driver, DriverName), DriverError> {
+    tracing::info!(address = %settings.driver, "connecting to the driver");
+    let driver = Driver::connect(settings.driver.clone()).await?;
+    let name = driver.name(settings.timeout).await?;
+    tracing::info!(driver = %name, "the driver has said its name");
+    Ok((driver, name))
+}
+
+fn site(place: &Place, name: &DriverName) -> Result<Site, LifeError> {
+    match place {
+        Place::Tcp(address) => Ok(Site::Tcp(*address)),
+        Place::Directory(directory) => {
+            let path = Platform::HERE.join(directory, &name.socket_file());
+            match Address::local(path.clone()) {
+                Ok(_) => Ok(Site::Socket(path)),
+                Err(cause) => Err(LifeError::Path { path: path.display().to_string(), cause }),
+            }
+        }
+    }
+}
+
+async fn health(address: Option<&HttpAddress>, pages: Pages) -> Infallible {
+    match address {
+        Some(address) => http_pages::serve(address, pages).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A stop that was asked for unregisters the driver. Any other end leaves the socket to the next process, which replaces it, and
+/// lets the kubelet have its answer first.
+async fn finish(server: Server, end: End, mut signals: Signals) -> Result<(), LifeError> {
+    let result = match end {
+        End::Asked(signal) => {
+            tracing::info!(
+                signal,
+                "stopping: the registration socket is removed, and the kubelet unregisters the driver"
+            );
+            server.unregister();
+            Ok(())
+        }
+        End::Refused(error) => Err(LifeError::Refused(error)),
+        End::Failed(error) => Err(error),
+    };
+    tokio::select! {
+        () = server.drain() => {}
+        signal = signals.next() => tracing::info!(signal, "told to end at once"),
+    }
+    result
+}

@@ -1,0 +1,53 @@
+//! Unix sockets.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use rustix::fs::Mode;
+use socket2::{Domain, SockAddr, Socket, Type};
+use tokio::net::{UnixListener, UnixStream};
+
+use super::{BACKLOG, Failed};
+use crate::stream::Stream;
+
+/// For this user alone: what a umask of 0077 leaves of a socket.
+const PRIVATE: u32 = 0o700;
+
+#[derive(Debug)]
+pub(crate) struct Listener(UnixListener);
+
+impl Listener {
+    /// The mode is set on the socket before it has a name; the umask, which all threads share, is left alone. It may have taken bits
+    /// away, never added any. Nobody can connect before `listen`.
+    pub(super) fn bind(path: &Path) -> Result<Self, Failed> {
+        let create = || {
+            let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+            socket.set_nonblocking(true)?;
+            rustix::fs::fchmod(&socket, Mode::from_raw_mode(PRIVATE))?;
+            Ok(socket)
+        };
+        let socket = create().map_err(|cause| ("create a private socket", cause))?;
+        let address = SockAddr::unix(path).map_err(|cause| ("use the path as an address", cause))?;
+        socket.bind(&address).map_err(|cause| ("bind", cause))?;
+        let set_mode = || {
+            let metadata = std::fs::symlink_metadata(path)?;
+            if metadata.permissions().mode() & 0o777 != PRIVATE {
+                std::fs::set_permissions(path, PermissionsExt::from_mode(PRIVATE))?;
+            }
+            Ok(())
+        };
+        set_mode().map_err(|cause| ("set the mode of the socket file", cause))?;
+        socket.listen(BACKLOG).map_err(|cause| ("listen", cause))?;
+        UnixListener::from_std(socket.into()).map(Self).map_err(|cause| ("watch the socket", cause))
+    }
+
+    pub(super) async fn accept(&mut self) -> io::Result<Stream> {
+        let (stream, _) = self.0.accept().await?;
+        Ok(Box::new(stream))
+    }
+}
+
+pub(super) async fn connect(path: &Path) -> io::Result<Stream> {
+    Ok(Box::new(UnixStream::connect(path).await?))
+}

@@ -1,0 +1,71 @@
+//! AF_UNIX on Windows (`windows.md` T-20): neither std nor tokio has it, and `socket2` has it blocking. A connected socket is a
+//! TCP stream to tokio: what reads and writes it does not ask for the family. Whoever calls `peer_addr` on it gets an error.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use socket2::{Domain, SockAddr, Socket, Type};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+
+use super::{BACKLOG, Failed, is_of_one_client};
+use crate::stream::Stream;
+
+/// Accepted connections that nobody has taken yet.
+const WAITING: usize = 16;
+
+/// Connections come from a thread that accepts them. It ends when it meets one that nobody takes any more; one whose socket
+/// file is gone meets none, and stays until the process ends.
+#[derive(Debug)]
+pub(crate) struct Listener(mpsc::Receiver<io::Result<std::net::TcpStream>>);
+
+impl Listener {
+    /// The file gets the rights that its directory hands down (`windows.md` R-5).
+    pub(super) fn bind(path: &Path) -> Result<Self, Failed> {
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(|cause| ("create a socket", cause))?;
+        let address = SockAddr::unix(path).map_err(|cause| ("use the path as an address", cause))?;
+        socket.bind(&address).map_err(|cause| ("bind", cause))?;
+        socket.listen(BACKLOG).map_err(|cause| ("listen", cause))?;
+        let (accepted, connections) = mpsc::channel(WAITING);
+        thread::Builder::new()
+            .name("accept".to_owned())
+            .spawn(move || accept_all(&socket, &accepted))
+            .map_err(|cause| ("start a thread", cause))?;
+        Ok(Self(connections))
+    }
+
+    pub(super) async fn accept(&mut self) -> io::Result<Stream> {
+        let accepted = self.0.recv().await;
+        let stream = accepted.ok_or_else(|| io::Error::other("the thread that accepts connections has ended"))??;
+        Ok(Box::new(TcpStream::from_std(stream)?))
+    }
+}
+
+/// Errors are told, and one that is no client's own ends it: the socket will not get better.
+fn accept_all(socket: &Socket, accepted: &mpsc::Sender<io::Result<std::net::TcpStream>>) {
+    loop {
+        let connection = socket.accept().and_then(|(connection, _)| non_blocking(connection));
+        let is_last = connection.as_ref().is_err_and(|error| !is_of_one_client(error));
+        if accepted.blocking_send(connection).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+fn non_blocking(socket: Socket) -> io::Result<std::net::TcpStream> {
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// Connecting blocks, for as long as the other end's queue is full; the caller's bound leaves the thread to that.
+pub(super) async fn connect(path: &Path) -> io::Result<Stream> {
+    let path: PathBuf = path.to_owned();
+    let connect = move || {
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        socket.connect(&SockAddr::unix(path)?)?;
+        non_blocking(socket)
+    };
+    let stream = tokio::task::spawn_blocking(connect).await.map_err(io::Error::other)??;
+    Ok(Box::new(TcpStream::from_std(stream)?))
+}

@@ -1,0 +1,110 @@
+//! What differs between the systems in how paths are written, as values: so both are tested on either.
+
+use std::path::PathBuf;
+
+/// Most bytes of the path of a local socket: what fits into the address besides the closing zero, on both systems.
+pub(crate) const MAX_SOCKET_PATH: usize = 107;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Platform {
+    Unix,
+    Windows,
+}
+
+impl Platform {
+    /// The one that this program was built for.
+    pub(crate) const HERE: Self = if cfg!(windows) { Self::Windows } else { Self::Unix };
+
+    /// A path as it is used. Values files write Windows' paths with doubled backslashes, with slashes, and with one at the end
+    /// (`windows.md` N-1): there it becomes single backslashes.
+    pub(crate) fn path(self, text: &str) -> PathBuf {
+        PathBuf::from(match self {
+            Self::Unix => text.to_owned(),
+            Self::Windows => native(text),
+        })
+    }
+
+    /// `file` in `directory`, with one separator between them.
+    pub(crate) fn join(self, directory: &str, file: &str) -> PathBuf {
+        let (separator, separators): (_, &[char]) = match self {
+            Self::Unix => ('/', &['/']),
+            Self::Windows => ('\\', &['/', '\\']),
+        };
+        self.path(&format!("{}{separator}{file}", directory.trim_end_matches(separators)))
+    }
+
+    /// A full path without a scheme. `C:\csi.sock` looks like one with the scheme `c`.
+    pub(crate) fn is_full_path(self, text: &str) -> bool {
+        let starts_at_a_drive = || {
+            let mut characters = text.chars();
+            let is_drive = characters.next().is_some_and(|drive| drive.is_ascii_alphabetic());
+            is_drive && characters.next() == Some(':') && matches!(characters.next(), Some('\\' | '/'))
+        };
+        text.starts_with('/') || self == Self::Windows && (text.starts_with('\\') || starts_at_a_drive())
+    }
+}
+
+/// Backslashes alone, and each alone but for two in front, which name a machine or a device.
+fn native(text: &str) -> String {
+    let (prefix, rest) = match text.strip_prefix(r"\\") {
+        Some(rest) => (r"\\", rest),
+        None => ("", text),
+    };
+    let mut path = prefix.to_owned();
+    for c in rest.chars().map(|c| if c == '/' { '\\' } else { c }) {
+        if c != '\\' || !path.ends_with('\\') {
+            path.push(c);
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On Windows the registrar's paths have single native separators, however a values file writes them; a path of Unix is
+    /// taken as it is.
+    ///
+    /// Rule: windows.md N-1, R-4, O-25, O-26
+    #[test]
+    fn paths_of_windows_have_single_native_separators_however_they_are_written() {
+        for (text, path) in [
+            (r"C:\csi\csi.sock", r"C:\csi\csi.sock"),
+            (r"C:\\csi\\csi.sock", r"C:\csi\csi.sock"),
+            (r"C:/csi//csi.sock", r"C:\csi\csi.sock"),
+            (r"/csi/csi.sock", r"\csi\csi.sock"),
+            (r"\\.\C:\\csi/csi.sock", r"\\.\C:\csi\csi.sock"),
+        ] {
+            assert_eq!(Platform::Windows.path(text), PathBuf::from(path), "{text}");
+        }
+        assert_eq!(Platform::Unix.path(r"/csi\\x//csi.sock").as_os_str(), r"/csi\\x//csi.sock");
+        for (platform, directory, path) in [
+            (Platform::Windows, r"C:\\var\\lib\\kubelet\\plugins_registry\\", r"C:\var\lib\kubelet\plugins_registry\a"),
+            (Platform::Windows, r"C:\registration", r"C:\registration\a"),
+            (Platform::Windows, "/registration", r"\registration\a"),
+            (Platform::Unix, "/registration", "/registration/a"),
+            (Platform::Unix, "/registration//", "/registration/a"),
+            (Platform::Unix, "/", "/a"),
+        ] {
+            assert_eq!(platform.join(directory, "a").as_os_str(), path, "{directory}");
+        }
+    }
+
+    #[test]
+    fn a_drive_begins_a_full_path_on_windows_only() {
+        for (text, unix, windows) in [
+            ("/csi.sock", true, true),
+            (r"C:\csi.sock", false, true),
+            ("c:/csi.sock", false, true),
+            (r"\csi.sock", false, true),
+            ("C:csi.sock", false, false),
+            ("unix:/csi.sock", false, false),
+            ("csi.sock", false, false),
+            ("", false, false),
+        ] {
+            assert_eq!(Platform::Unix.is_full_path(text), unix, "{text}");
+            assert_eq!(Platform::Windows.is_full_path(text), windows, "{text}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What the kubelet asks and tells: `pluginregistration.Registration` (`windows.md` 3.1).
+
+use csi_proto::registration::registration_server::{Registration, RegistrationServer};
+use csi_proto::registration::{InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse};
+use tokio::sync::mpsc;
+use tonic::service::Routes;
+use tonic::{Request, Response, Status};
+
+use crate::driver_name::DriverName;
+
+/// The kubelet's word for CSI drivers.
+const CSI_PLUGIN: &str = "CSIPlugin";
+/// Versions of the registration that CSI drivers have.
+const SUPPORTED_VERSIONS: [&str; 1] = ["1.0.0"];
+
+/// Tells who the driver is, and hands on when the kubelet does not take it.
+#[derive(Debug, Clone)]
+struct OfDriver {
+    info: PluginInfo,
+    refusals: mpsc::Sender<String>,
+}
+
+/// The service for the driver `name` whose socket the kubelet finds at `endpoint`. What the kubelet says when it refuses the
+/// driver goes to `refusals`.
+pub(crate) fn routes(name: &DriverName, endpoint: &str, refusals: mpsc::Sender<String>) -> Routes {
+    let info = PluginInfo {
+        r#type: CSI_PLUGIN.to_owned(),
+        name: name.as_str().to_owned(),
+        endpoint: endpoint.to_owned(),
+        supported_versions: SUPPORTED_VERSIONS.map(str::to_owned).into(),
+    };
+    Routes::new(RegistrationServer::new(OfDriver { info, refusals })).prepare()
+}
+
+#[tonic::async_trait]
+impl Registration for OfDriver {
+    async fn get_info(&self, _request: Request<InfoRequest>) -> Result<Response<PluginInfo>, Status> {
+        tracing::debug!(name: "v5", driver = self.info.name, "GetInfo");
+        Ok(Response::new(self.info.clone()))
+    }
+
+    async fn notify_registration_status(
+        &self,
+        request: Request<RegistrationStatus>,
+    ) -> Result<Response<RegistrationStatusResponse>, Status> {
+        let RegistrationStatus { plugin_registered, error } = request.into_inner();
+        if plugin_registered {
+            tracing::info!(
+                driver = self.info.name,
+                endpoint = self.info.endpoint,
+                "the kubelet has registered the driver"
+            );
+        } else {
+            tracing::error!(driver = self.info.name, %error, "the kubelet has not registered the driver");
+            // A first refusal that is not dealt with yet is enough.
+            drop(self.refusals.try_send(error));
+        }
+        Ok(Response::new(RegistrationStatusResponse {}))
+    }
+}

@@ -1,0 +1,247 @@
+//! Serves the kubelet: accepts its connections, one after the other and side by side, and keeps the socket in its place.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::time::Duration;
+
+use grpc_authority::LenientStream;
+use hyper::server::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::service::TowerToHyperService;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
+
+use crate::address::Address;
+use crate::local::{Listener, is_of_one_client};
+use crate::socket_file::{SocketError, SocketFile, Standing};
+use crate::stream::{Heard, Link, Stream, link};
+
+/// So many connections at once; others wait. The kubelet has one or two.
+const CONNECTIONS: usize = 64;
+/// Requests at once on one of them.
+const STREAMS: u32 = 16;
+/// The beginning of HTTP/2.
+const PREFACE: usize = 24;
+/// A connection that has not sent its beginning by then is closed, as grpc-go does it: clients on Windows connect to see whether a
+/// file is a socket, and leave it at that.
+const SILENCE: Duration = Duration::from_secs(120);
+/// How long requests in flight, and their connections, may take when all ends.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// How often the server looks whether its socket is still there.
+const LOOK: Duration = Duration::from_secs(1);
+/// For how long it tries to put a vanished socket back.
+const PUT_BACK_WITHIN: Duration = Duration::from_secs(30);
+/// Between two attempts of a listener that fails, and how many of them may fail.
+const PAUSE: Duration = Duration::from_secs(1);
+const FAILURES: u32 = 10;
+
+/// Serving has failed for good.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServeError {
+    #[error("the registration socket cannot be made")]
+    Socket(#[from] SocketError),
+    #[error("cannot {step} on tcp://{address}")]
+    Tcp {
+        step: &'static str,
+        address: SocketAddr,
+        #[source]
+        cause: io::Error,
+    },
+    #[error(
+        "the registration socket vanished and could not be put back within {PUT_BACK_WITHIN:?}; a new container gets the directory that is there now"
+    )]
+    Vanished(#[source] SocketError),
+    #[error("no connection could be accepted at {address}, {FAILURES} times")]
+    Accept {
+        address: Address,
+        #[source]
+        cause: io::Error,
+    },
+}
+
+/// Where to serve.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Site {
+    /// At a new local socket.
+    Socket(PathBuf),
+    /// For tests.
+    Tcp(SocketAddr),
+}
+
+/// A listener and its connections. Dropped, it ends them all and leaves the socket file, so that a kubelet which knows the driver
+/// does not forget it only because this process begins anew.
+#[derive(Debug)]
+pub(crate) struct Server {
+    listener: Listener,
+    address: Address,
+    file: Option<SocketFile>,
+    /// Since when the file cannot be put back.
+    gone: Option<Instant>,
+    /// Another one's file was seen in its place, and that was said.
+    displaced: bool,
+    routes: Routes,
+    connections: JoinSet<()>,
+    stop: CancellationToken,
+    look: Interval,
+}
+
+impl Server {
+    /// Listens at `site`, in place of a stale socket. Must be called in a runtime.
+    ///
+    /// # Errors
+    /// [`ServeError::Socket`], [`ServeError::Tcp`].
+    pub(crate) async fn bind(site: &Site, routes: Routes) -> Result<Self, ServeError> {
+        let (listener, address, file) = match site {
+            Site::Socket(path) => {
+                let (listener, file) = SocketFile::bind(path)?;
+                (listener, Address::Local(path.clone()), Some(file))
+            }
+            Site::Tcp(wanted) => {
+                let bound = Listener::tcp(*wanted).await;
+                let (listener, real) =
+                    bound.map_err(|(step, cause)| ServeError::Tcp { step, address: *wanted, cause })?;
+                (listener, Address::Tcp(real), None)
+            }
+        };
+        let mut look = interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Ok(Self {
+            listener,
+            address,
+            file,
+            gone: None,
+            displaced: false,
+            routes,
+            connections: JoinSet::new(),
+            stop: CancellationToken::new(),
+            look,
+        })
+    }
+
+    /// Where it listens; a TCP port of 0 has become the real one.
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Serves for ever.
+    ///
+    /// Cancellation: it can go on later; connections do so anyway.
+    ///
+    /// # Errors
+    /// [`ServeError::Vanished`], [`ServeError::Accept`].
+    pub(crate) async fn serve(&mut self) -> Result<Infallible, ServeError> {
+        let mut failures = 0;
+        loop {
+            let has_room = self.connections.len() < CONNECTIONS;
+            tokio::select! {
+                accepted = self.listener.accept(), if has_room => match accepted {
+                    Ok(stream) => {
+                        failures = 0;
+                        self.connections.spawn(converse(stream, self.routes.clone(), self.stop.clone()));
+                    }
+                    Err(error) if is_of_one_client(&error) => tracing::debug!(%error, "a client left before it was accepted"),
+                    Err(cause) => {
+                        failures += 1;
+                        if failures >= FAILURES {
+                            return Err(ServeError::Accept { address: self.address.clone(), cause });
+                        }
+                        tracing::warn!(error = %cause, "cannot accept a connection; next try in {PAUSE:?}");
+                        sleep(PAUSE).await;
+                    }
+                },
+                _ = self.look.tick() => self.look_after_the_file()?,
+                Some(_) = self.connections.join_next() => {}
+            }
+        }
+    }
+
+    /// Puts a socket that has vanished back (`windows.md` R-8). One that another has put in its place stays: that one serves now.
+    fn look_after_the_file(&mut self) -> Result<(), ServeError> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let path = file.path().to_owned();
+        match file.standing() {
+            Ok(Standing::Ours) => {
+                (self.displaced, self.gone) = (false, None);
+                return Ok(());
+            }
+            Ok(Standing::Another) => {
+                self.gone = None;
+                if !std::mem::replace(&mut self.displaced, true) {
+                    let path = path.display();
+                    tracing::warn!(%path, "another process has put its registration socket in the place of this one's");
+                }
+                return Ok(());
+            }
+            Ok(Standing::Gone) => {}
+            Err(error) => {
+                tracing::debug!(path = %path.display(), %error, "cannot look at the registration socket");
+                return Ok(());
+            }
+        }
+        let since = *self.gone.get_or_insert_with(|| {
+            tracing::warn!(path = %path.display(), "the registration socket has vanished");
+            Instant::now()
+        });
+        match SocketFile::bind(&path) {
+            Ok((listener, file)) => {
+                tracing::info!(path = %path.display(), "the registration socket is back: the kubelet registers the driver anew");
+                (self.listener, self.file, self.gone) = (listener, Some(file), None);
+                Ok(())
+            }
+            Err(cause) if since.elapsed() >= PUT_BACK_WITHIN => Err(ServeError::Vanished(cause)),
+            Err(error) => {
+                tracing::debug!(error = &error as &dyn std::error::Error, "it cannot be put back yet");
+                Ok(())
+            }
+        }
+    }
+
+    /// Removes the socket, which the kubelet takes for the driver's end.
+    pub(crate) fn unregister(&self) {
+        if let Some(file) = &self.file {
+            file.remove();
+        }
+    }
+
+    /// Lets answers that are on their way arrive, for at most a second.
+    pub(crate) async fn drain(mut self) {
+        self.stop.cancel();
+        let all = async { while self.connections.join_next().await.is_some() {} };
+        if timeout(FAREWELL, all).await.is_err() {
+            tracing::debug!("connections were still open at the end");
+        }
+    }
+}
+
+/// Serves one connection until its end, or until `stop` and then for a moment.
+async fn converse(stream: Stream, routes: Routes, stop: CancellationToken) {
+    let (state, mut heard) = link();
+    let io = LenientStream::new(Heard::new(stream, PREFACE, state));
+    let mut http = http2::Builder::new(TokioExecutor::new());
+    http.max_concurrent_streams(STREAMS);
+    let mut connection = pin!(http.serve_connection(TokioIo::new(io), TowerToHyperService::new(routes)));
+    let silent = async {
+        if timeout(SILENCE, heard.wait_for(|(_, link)| *link != Link::Open)).await.is_ok() {
+            std::future::pending::<()>().await;
+        }
+    };
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = silent => return tracing::debug!("a connection that said nothing was closed"),
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            timeout(FAREWELL, connection).await.unwrap_or(Ok(()))
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(error = &error as &dyn std::error::Error, "a connection ended early");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,249 @@
+//! The registration socket as a file: what may stand in its place, whether it is still there, and its end.
+
+use std::fs::Metadata;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::local::Listener;
+use crate::platform::Platform;
+
+/// The registration socket cannot be there.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SocketError {
+    #[error("{} exists and is not a socket: it is left alone; remove it, or give another --plugin-registration-path", path.display())]
+    NotASocket { path: PathBuf },
+    #[error("{}, the directory for the registration socket, does not exist: mount the kubelet's plugins_registry there, or give another --plugin-registration-path", directory.display())]
+    NoDirectory { directory: PathBuf },
+    #[error("cannot {step} at {}", path.display())]
+    Io {
+        step: &'static str,
+        path: PathBuf,
+        #[source]
+        cause: io::Error,
+    },
+}
+
+/// What stands where a socket is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    Socket,
+    Other,
+}
+
+/// What is to be done with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Before {
+    Bind,
+    Remove,
+    Refuse,
+}
+
+/// A socket is a former process's, or that of one whose place this one takes. Windows does not show what is a socket.
+fn before_binding(found: Found, platform: Platform) -> Before {
+    match (found, platform) {
+        (Found::Nothing, _) => Before::Bind,
+        (Found::Socket, _) | (Found::Other, Platform::Windows) => Before::Remove,
+        (Found::Other, Platform::Unix) => Before::Refuse,
+    }
+}
+
+/// Which file it is: another one at its path has another identity, for as long as the socket is held.
+type Identity = (u64, u64, Option<std::time::SystemTime>);
+
+/// Whether a socket's file is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Ours,
+    Gone,
+    /// Another file is in its place: another registrar has taken over.
+    Another,
+}
+
+/// The file of a socket that this process has bound.
+#[derive(Debug)]
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    identity: Identity,
+}
+
+impl SocketFile {
+    /// Binds a socket at `path`, in place of one that is there. Must be called in a runtime.
+    ///
+    /// # Errors
+    /// [`SocketError`]; whatever is no socket was left alone.
+    pub(crate) fn bind(path: &Path) -> Result<(Listener, Self), SocketError> {
+        let failed = |step, cause| SocketError::Io { step, path: path.to_owned(), cause };
+        let found = find(path).map_err(|cause| failed("look at what is", cause))?;
+        match before_binding(found, Platform::HERE) {
+            Before::Bind => {}
+            Before::Remove => {
+                tracing::info!(path = %path.display(), "removing the socket of a former process");
+                remove(path).map_err(|cause| failed("remove the stale socket", cause))?;
+            }
+            Before::Refuse => return Err(SocketError::NotASocket { path: path.to_owned() }),
+        }
+        let listener = Listener::local(path).map_err(|(step, cause)| match path.parent() {
+            Some(directory) if !directory.exists() => SocketError::NoDirectory { directory: directory.to_owned() },
+            _ => failed(step, cause),
+        })?;
+        let metadata = std::fs::symlink_metadata(path).map_err(|cause| failed("look at the new socket", cause))?;
+        Ok((listener, Self { path: path.to_owned(), identity: identity(&metadata) }))
+    }
+
+    /// Looks at the path.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub(crate) fn standing(&self) -> io::Result<Standing> {
+        match std::fs::symlink_metadata(&self.path) {
+            Ok(metadata) if identity(&metadata) == self.identity => Ok(Standing::Ours),
+            Ok(_) => Ok(Standing::Another),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Standing::Gone),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes the file, if it is still ours: the kubelet takes that for the driver's end.
+    pub(crate) fn remove(&self) {
+        let removed = match self.standing() {
+            Ok(Standing::Ours) => remove(&self.path),
+            Ok(Standing::Gone) => Ok(()),
+            Ok(Standing::Another) => {
+                let path = self.path.display();
+                return tracing::info!(%path, "the registration socket is another's by now: it stays");
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = removed {
+            tracing::warn!(path = %self.path.display(), %error, "the registration socket could not be removed");
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn find(path: &Path) -> io::Result<Found> {
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if is_socket(&metadata) => Ok(Found::Socket),
+        Ok(_) => Ok(Found::Other),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Nothing),
+        Err(error) => Err(error),
+    }
+}
+
+/// One that is gone already is as good as removed.
+fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+#[cfg(unix)]
+pub(crate) fn is_socket(metadata: &Metadata) -> bool {
+    std::os::unix::fs::FileTypeExt::is_socket(&metadata.file_type())
+}
+
+/// It does not show.
+#[cfg(windows)]
+pub(crate) fn is_socket(_metadata: &Metadata) -> bool {
+    false
+}
+
+/// The kernel keeps the file of a socket that is held, so no other has its number.
+#[cfg(unix)]
+fn identity(metadata: &Metadata) -> Identity {
+    use std::os::unix::fs::MetadataExt;
+    (metadata.dev(), metadata.ino(), None)
+}
+
+#[cfg(windows)]
+fn identity(metadata: &Metadata) -> Identity {
+    (0, 0, metadata.created().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is in the way of the registration socket is removed when it is a socket, and stays, as an error, when it is not; on
+    /// Windows, which does not show sockets, it is removed whatever it is.
+    ///
+    /// Rule: windows.md R-4
+    #[test]
+    fn what_is_in_the_way_is_removed_when_it_is_a_socket() {
+        for (found, unix, windows) in [
+            (Found::Nothing, Before::Bind, Before::Bind),
+            (Found::Socket, Before::Remove, Before::Remove),
+            (Found::Other, Before::Refuse, Before::Remove),
+        ] {
+            assert_eq!(before_binding(found, Platform::Unix), unix, "{found:?}");
+            assert_eq!(before_binding(found, Platform::Windows), windows, "{found:?}");
+        }
+    }
+
+    #[cfg(unix)]
+    mod on_disk {
+        use std::os::unix::fs::PermissionsExt;
+
+        use super::*;
+
+        /// Rule: see `what_is_in_the_way_is_removed_when_it_is_a_socket`
+        #[tokio::test]
+        async fn a_stale_socket_gives_way_and_a_file_does_not() {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("d-reg.sock");
+            drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+            let (listener, file) = SocketFile::bind(&path).unwrap();
+            assert_eq!(file.standing().unwrap(), Standing::Ours);
+            drop((listener, file));
+
+            let file = dir.path().join("file-reg.sock");
+            std::fs::write(&file, "kept").unwrap();
+            std::os::unix::fs::symlink(&path, dir.path().join("link-reg.sock")).unwrap();
+            for name in ["file-reg.sock", "link-reg.sock"] {
+                let error = SocketFile::bind(&dir.path().join(name)).unwrap_err();
+                assert!(matches!(error, SocketError::NotASocket { .. }), "{name}: {error}");
+            }
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), "kept");
+            let nowhere = SocketFile::bind(&dir.path().join("no/d-reg.sock")).unwrap_err();
+            assert!(matches!(nowhere, SocketError::NoDirectory { .. }), "{nowhere}");
+        }
+
+        /// The registration socket is this user's alone, mode 0700, from its first moment and whatever the umask, which stays as it is.
+        ///
+        /// Rule: windows.md R-5; sidecars.md G-1
+        #[tokio::test]
+        async fn the_socket_is_this_users_alone_and_the_umask_is_left_alone() {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("d-reg.sock");
+            let (_listener, _file) = SocketFile::bind(&path).unwrap();
+            let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o7777, 0o700);
+            // Bits that a umask takes away from files show in the mode of a new one.
+            let other = dir.path().join("other");
+            std::fs::write(&other, "").unwrap();
+            let before = std::fs::metadata(&other).unwrap().permissions().mode();
+            let (_listener, _file) = SocketFile::bind(&dir.path().join("e-reg.sock")).unwrap();
+            std::fs::write(dir.path().join("another"), "").unwrap();
+            assert_eq!(std::fs::metadata(dir.path().join("another")).unwrap().permissions().mode(), before);
+        }
+
+        #[tokio::test]
+        async fn only_a_file_that_is_still_ours_is_removed() {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("d-reg.sock");
+            let (_first, first) = SocketFile::bind(&path).unwrap();
+            let (_second, second) = SocketFile::bind(&path).unwrap();
+            assert_eq!(first.standing().unwrap(), Standing::Another);
+            first.remove();
+            assert_eq!(second.standing().unwrap(), Standing::Ours);
+            second.remove();
+            assert_eq!(second.standing().unwrap(), Standing::Gone);
+            second.remove();
+        }
+    }
+}

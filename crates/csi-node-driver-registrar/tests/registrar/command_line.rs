@@ -1,0 +1,52 @@
+//! The program's exit codes and what it prints, without a driver.
+
+use anyhow::ensure;
+
+use crate::program::{Sandbox, ends_with, program};
+
+/// The registrar's exit codes are 0 for what only asks something, 1 and 2 for mistakes, which are said with the flag's name, and
+/// none of them waits for a driver.
+///
+/// Rule: windows.md 3.4 step 1 (exit codes); D-50
+#[tokio::test]
+async fn exit_codes_and_words_of_a_command_line() -> anyhow::Result<()> {
+    let sandbox = Sandbox::new()?;
+    let path = "--kubelet-registration-path=/x";
+    for (nth, (line, code, says)) in [
+        (&["--version"][..], 0, "csi-node-driver-registrar v"),
+        (&["-version"], 0, "csi-node-driver-registrar v"),
+        (&["--help"], 0, "--kubelet-registration-path PATH"),
+        (&[path, "--mode=kubelet-registration-probe"], 0, ""),
+        (&[], 1, "--kubelet-registration-path is required"),
+        (&["--mode=kubelet-registration-probe"], 1, "--kubelet-registration-path is required"),
+        (&[path, "--http-endpoint=:1", "--health-port=1"], 1, "--http-endpoint and --health-port"),
+        (&[path, "--nope"], 2, "there is no flag --nope"),
+        (&[path, "--csi-address=nowhere"], 2, "--csi-address"),
+        (&[path, "--timeout=soon"], 2, "--timeout"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let args = line.iter().map(|arg| (*arg).to_owned());
+        let mut ended = program(sandbox.path(), &format!("command-{nth}"), args)?;
+        let output = ends_with(&mut ended, code).await?;
+        ensure!(output.contains(says) && output.is_empty() == says.is_empty(), "{line:?}: {output:?}");
+    }
+    Ok(())
+}
+
+/// With `--logging-format=json` every line of the registrar's log is a JSON object.
+///
+/// Rule: windows.md 3.3 (`logging-format`, json)
+#[tokio::test]
+async fn the_log_is_json_when_it_is_asked_for() -> anyhow::Result<()> {
+    use crate::fake_driver::{FakeDriver, Says};
+    let sandbox = Sandbox::new()?;
+    let _driver = FakeDriver::at(&sandbox.driver(), Says::Fails)?;
+    let flags = ["--logging-format=json", "--connection-timeout=1s"];
+    let output = ends_with(&mut sandbox.start("registrar", &flags)?, 1).await?;
+    let is_object = |line: &&str| line.starts_with("{\"ts\":") && line.ends_with('}') && line.contains("\"msg\":");
+    ensure!(output.lines().count() >= 3 && output.lines().all(|line| is_object(&line)), "{output}");
+    ensure!(output.contains("not today"), "{output}");
+    Ok(())
+}

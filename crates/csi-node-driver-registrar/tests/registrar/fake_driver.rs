@@ -1,0 +1,135 @@
+//! A CSI driver as the registrar and the kubelet see it. It has a runtime of its own, so that its connections end with it.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use csi_proto::csi::identity_server::{Identity, IdentityServer};
+use csi_proto::csi::{
+    GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest, GetPluginInfoResponse,
+    ProbeRequest, ProbeResponse,
+};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
+use tonic::{Request, Response, Status};
+
+/// What it says to GetPluginInfo.
+#[derive(Debug, Clone)]
+#[cfg_attr(windows, expect(dead_code, reason = "the tests of what goes wrong are for Linux"))]
+pub(crate) enum Says {
+    Name(&'static str),
+    Fails,
+    Nothing,
+}
+
+#[derive(Debug)]
+struct Shared {
+    says: Mutex<Says>,
+    /// Calls of GetPluginInfo.
+    asked: Mutex<usize>,
+}
+
+#[derive(Debug)]
+pub(crate) struct FakeDriver {
+    runtime: Option<Runtime>,
+    tasks: JoinSet<()>,
+    shared: Arc<Shared>,
+}
+
+impl FakeDriver {
+    fn new(says: Says) -> anyhow::Result<Self> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let shared = Arc::new(Shared { says: Mutex::new(says), asked: Mutex::new(0) });
+        Ok(Self { runtime: Some(runtime), tasks: JoinSet::new(), shared })
+    }
+
+    fn handle(&self) -> tokio::runtime::Handle {
+        self.runtime.as_ref().expect("until it is dropped").handle().clone()
+    }
+
+    /// On loopback.
+    pub(crate) fn over_tcp(says: Says) -> anyhow::Result<(Self, SocketAddr)> {
+        let mut driver = Self::new(says)?;
+        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let (handle, identity) = (driver.handle(), Said(Arc::clone(&driver.shared)));
+        driver.tasks.spawn_on(
+            async move {
+                let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
+                let accepted = tokio_stream::wrappers::TcpListenerStream::new(listener);
+                let server = tonic::transport::Server::builder().add_service(IdentityServer::new(identity));
+                server.serve_with_incoming(accepted).await.expect("a driver that serves");
+            },
+            &handle,
+        );
+        Ok((driver, address))
+    }
+
+    /// At a local socket, with a node service.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn at(socket: &std::path::Path, says: Says) -> anyhow::Result<Self> {
+        use csi_proto::csi::node_server::NodeServer;
+        let mut driver = Self::new(says)?;
+        let _left_by_the_one_before = std::fs::remove_file(socket);
+        let listener = std::os::unix::net::UnixListener::bind(socket)?;
+        listener.set_nonblocking(true)?;
+        let (handle, identity) = (driver.handle(), Said(Arc::clone(&driver.shared)));
+        driver.tasks.spawn_on(
+            async move {
+                let listener = tokio::net::UnixListener::from_std(listener).expect("a listener");
+                let accepted = tokio_stream::wrappers::UnixListenerStream::new(listener);
+                let server = tonic::transport::Server::builder().add_service(IdentityServer::new(identity));
+                let server = server.add_service(NodeServer::new(crate::node::FakeNode));
+                server.serve_with_incoming(accepted).await.expect("a driver that serves");
+            },
+            &handle,
+        );
+        Ok(driver)
+    }
+
+    /// How often it was asked for its name.
+    pub(crate) fn asked(&self) -> usize {
+        *self.shared.asked.lock().expect("a lock")
+    }
+}
+
+impl Drop for FakeDriver {
+    /// With all connections, as when a process ends.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+struct Said(Arc<Shared>);
+
+#[tonic::async_trait]
+impl Identity for Said {
+    async fn get_plugin_info(
+        &self,
+        _request: Request<GetPluginInfoRequest>,
+    ) -> Result<Response<GetPluginInfoResponse>, Status> {
+        *self.0.asked.lock().expect("a lock") += 1;
+        let says = self.0.says.lock().expect("a lock").clone();
+        match says {
+            Says::Name(name) => {
+                let name = name.to_owned();
+                Ok(Response::new(GetPluginInfoResponse { name, ..GetPluginInfoResponse::default() }))
+            }
+            Says::Fails => Err(Status::internal("not today")),
+            Says::Nothing => std::future::pending().await,
+        }
+    }
+
+    async fn get_plugin_capabilities(
+        &self,
+        _request: Request<GetPluginCapabilitiesRequest>,
+    ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
+        Err(Status::unimplemented("a registrar does not ask"))
+    }
+
+    async fn probe(&self, _request: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
+        Err(Status::unimplemented("a registrar does not ask"))
+    }
+}

@@ -1,0 +1,103 @@
+//! The kubelet as far as plugins see it (`windows.md` 3.1): looks for sockets in its directory, asks who is there, calls the driver at
+//! the endpoint that it is told, and says what came of it.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use csi_proto::csi::NodeGetInfoRequest;
+use csi_proto::csi::node_client::NodeClient;
+use csi_proto::registration::registration_client::RegistrationClient;
+use csi_proto::registration::{InfoRequest, PluginInfo, RegistrationStatus};
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::{BOUND, eventually};
+
+/// Sockets that it has met, by path, with what tells a new file from an old one: numbers are given again.
+#[derive(Debug)]
+pub(crate) struct FakeKubelet {
+    directory: PathBuf,
+    met: BTreeMap<PathBuf, (u64, i64, i64)>,
+}
+
+/// A plugin's socket, dialled.
+#[derive(Debug)]
+pub(crate) struct Met {
+    pub(crate) socket: PathBuf,
+    client: RegistrationClient<Channel>,
+}
+
+impl FakeKubelet {
+    pub(crate) fn watching(directory: &Path) -> Self {
+        Self { directory: directory.to_owned(), met: BTreeMap::new() }
+    }
+
+    /// As after a restart: every socket is new to it.
+    pub(crate) fn forget(&mut self) {
+        self.met.clear();
+    }
+
+    /// Waits for a socket that it has not met: not hidden, and a socket by its mode.
+    pub(crate) async fn meet(&mut self) -> anyhow::Result<Met> {
+        let socket = eventually("a new socket", async || self.new_socket()).await?;
+        let channel = eventually("a connection", async || dial(&socket).await.ok()).await?;
+        Ok(Met { socket, client: RegistrationClient::new(channel) })
+    }
+
+    fn new_socket(&mut self) -> Option<PathBuf> {
+        let entries = std::fs::read_dir(&self.directory).ok()?;
+        for entry in entries.filter_map(Result::ok) {
+            let (path, Ok(metadata)) = (entry.path(), entry.metadata()) else { continue };
+            let file = (metadata.ino(), metadata.ctime(), metadata.ctime_nsec());
+            let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
+            if !is_hidden && metadata.file_type().is_socket() && self.met.get(&path) != Some(&file) {
+                self.met.insert(path.clone(), file);
+                return Some(path);
+            }
+        }
+        None
+    }
+}
+
+impl Met {
+    pub(crate) async fn info(&mut self) -> anyhow::Result<PluginInfo> {
+        let info = timeout(BOUND, self.client.get_info(InfoRequest {})).await.context("GetInfo hangs")?;
+        Ok(info.context("GetInfo")?.into_inner())
+    }
+
+    pub(crate) async fn notify(&mut self, error: Option<&str>) -> anyhow::Result<()> {
+        let error_text = error.unwrap_or_default().to_owned();
+        let status = RegistrationStatus { plugin_registered: error.is_none(), error: error_text };
+        let told = timeout(BOUND, self.client.notify_registration_status(status)).await;
+        told.context("NotifyRegistrationStatus hangs")?.context("NotifyRegistrationStatus")?;
+        Ok(())
+    }
+
+    /// Registers the driver: what the kubelet checks, and the call that it makes; gives what the plugin said and the node's id.
+    pub(crate) async fn register(&mut self) -> anyhow::Result<(PluginInfo, String)> {
+        let info = self.info().await?;
+        ensure!(info.r#type == "CSIPlugin", "no handler for {:?}", info.r#type);
+        let is_known = |version: &String| version.starts_with("1.") || version.starts_with("0.");
+        ensure!(info.supported_versions.iter().any(is_known), "{:?}", info.supported_versions);
+        let endpoint = if info.endpoint.is_empty() { self.socket.clone() } else { PathBuf::from(&info.endpoint) };
+        let driver = dial(&endpoint).await.with_context(|| format!("dial {}", endpoint.display()))?;
+        let node = NodeClient::new(driver).node_get_info(NodeGetInfoRequest {}).await.context("NodeGetInfo")?;
+        self.notify(None).await?;
+        Ok((info, node.into_inner().node_id))
+    }
+}
+
+pub(crate) async fn dial(socket: &Path) -> anyhow::Result<Channel> {
+    let socket = socket.to_owned();
+    let connector = tower::service_fn(move |_| {
+        let socket = socket.clone();
+        async move { Ok::<_, std::io::Error>(TokioIo::new(UnixStream::connect(socket).await?)) }
+    });
+    let endpoint = Endpoint::from_static("http://localhost").connect_timeout(Duration::from_secs(10));
+    Ok(endpoint.connect_with_connector(connector).await?)
+}

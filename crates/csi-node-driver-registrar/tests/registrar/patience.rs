@@ -1,0 +1,27 @@
+//! Waits for a level, with a bound.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+/// How long anything may take on a machine that is busy with other things.
+pub(crate) const BOUND: Duration = Duration::from_secs(120);
+
+/// Waits until `look` gives something.
+pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> anyhow::Result<T> {
+    let mut tick = interval(Duration::from_millis(10));
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let seen = async {
+        loop {
+            tick.tick().await;
+            if let Some(seen) = look().await {
+                return seen;
+            }
+        }
+    };
+    match timeout(BOUND, seen).await {
+        Ok(seen) => Ok(seen),
+        Err(_elapsed) => bail!("{what} has not come within {BOUND:?}"),
+    }
+}

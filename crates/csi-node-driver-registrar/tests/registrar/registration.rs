@@ -1,0 +1,118 @@
+//! What the kubelet and the registrar have to do with each other.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use rustix::process::Signal;
+
+use crate::BOUND;
+use crate::fake_driver::{FakeDriver, Says};
+use crate::fake_kubelet::FakeKubelet;
+use crate::node::NODE_ID;
+use crate::program::{Sandbox, ends_with};
+
+const NAME: &str = "ebs.csi.aws.com";
+
+/// The kubelet finds the driver's registration socket, is told its type, name, endpoint and version, reaches the driver at that endpoint, and
+/// its success is in the log.
+///
+/// Rule: windows.md R-1, 3.1; sidecars.md G-1, G-2
+#[tokio::test]
+async fn the_kubelet_finds_the_driver_and_registers_it() -> anyhow::Result<()> {
+    let sandbox = Sandbox::new()?;
+    let driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
+    let mut registrar = sandbox.start("registrar", &[])?;
+    let mut kubelet = FakeKubelet::watching(&sandbox.registration());
+    let mut met = kubelet.meet().await?;
+    ensure!(met.socket == sandbox.socket(NAME), "{}", met.socket.display());
+    let (info, node) = met.register().await?;
+    ensure!(info.endpoint == sandbox.driver().to_string_lossy() && info.name == NAME, "{info:?}");
+    ensure!(info.supported_versions == ["1.0.0"] && node == NODE_ID, "{info:?} {node}");
+    ensure!(driver.asked() == 1, "asked {} times", driver.asked());
+    registrar.signal(Signal::TERM)?;
+    let output = ends_with(&mut registrar, 0).await?;
+    ensure!(output.contains("the kubelet has registered the driver"), "{output}");
+    Ok(())
+}
+
+/// A kubelet that does not take the driver has its answer, its reason is in the log, and the registrar ends with exit code 1, so that
+/// it is started again; its socket stays until then.
+///
+/// Rule: windows.md R-2, O-25; sidecars.md G-3
+#[tokio::test]
+async fn a_kubelet_that_refuses_the_driver_has_its_answer_before_the_end() -> anyhow::Result<()> {
+    let sandbox = Sandbox::new()?;
+    let _driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
+    for round in ["first", "second"] {
+        let mut registrar = sandbox.start(round, &[])?;
+        let mut kubelet = FakeKubelet::watching(&sandbox.registration());
+        // The socket of the round before may be seen first: nobody listens there.
+        let mut met = kubelet.meet().await?;
+        met.info().await?;
+        met.notify(Some("no CSINode \"x\" yet")).await.context("the refusal has no answer")?;
+        let output = ends_with(&mut registrar, 1).await?;
+        ensure!(output.contains(r#"error="no CSINode \"x\" yet""#), "{output}");
+        ensure!(sandbox.socket(NAME).exists(), "the socket has gone: a kubelet would forget a driver that serves");
+    }
+    Ok(())
+}
+
+/// Asked to stop, by SIGTERM or SIGINT, the registrar removes its socket, which unregisters the driver, and ends with exit code 0,
+/// also while the kubelet keeps its connection.
+///
+/// Rule: windows.md R-7; sidecars.md G-4; D-50
+#[tokio::test]
+async fn a_stop_removes_the_socket_and_is_a_success() -> anyhow::Result<()> {
+    let sandbox = Sandbox::new()?;
+    let _driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
+    for (name, signal) in [("term", Signal::TERM), ("int", Signal::INT)] {
+        let mut registrar = sandbox.start(name, &[])?;
+        let mut met = FakeKubelet::watching(&sandbox.registration()).meet().await?;
+        met.register().await?;
+        registrar.signal(signal)?;
+        let output = ends_with(&mut registrar, 0).await?;
+        ensure!(!sandbox.socket(NAME).exists(), "the socket is still there: {output}");
+        drop(met);
+    }
+    Ok(())
+}
+
+/// Whatever comes on other connections, nothing, an end, a reset, half a beginning or garbage, the kubelet is served; and again, after it
+/// was started anew.
+///
+/// Rule: windows.md 3.1 (kubelet side); own rule (bad input)
+#[tokio::test]
+async fn other_connections_do_not_keep_the_kubelet_from_being_served() -> anyhow::Result<()> {
+    let sandbox = Sandbox::new()?;
+    let _driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
+    let mut registrar = sandbox.start("registrar", &[])?;
+    let mut kubelet = FakeKubelet::watching(&sandbox.registration());
+    let mut first = kubelet.meet().await?;
+    first.register().await?;
+    let connect = || UnixStream::connect(&first.socket);
+    let _idle: Vec<UnixStream> = (0..20).map(|_| connect()).collect::<Result<_, _>>()?;
+    for _ in 0..100 {
+        drop(connect()?);
+    }
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let mut garbage = vec![0xff; 100_000];
+    garbage[..preface.len()].copy_from_slice(preface);
+    let http1 = b"GET / HTTP/1.1\r\n\r\n";
+    for bytes in [&preface[..10], &preface[..], &http1[..], &garbage[..], &[0; 64][..], &[0xff; 3][..]] {
+        let mut stream = connect()?;
+        stream.set_read_timeout(Some(Duration::from_millis(50)))?;
+        // The other end may have hung up before all is written.
+        let _written = stream.write_all(bytes);
+        let _answer = stream.read(&mut [0; 1024]);
+    }
+    let info = first.info().await?;
+    ensure!(info.name == NAME, "{info:?}");
+    kubelet.forget();
+    let (again, _) = kubelet.meet().await?.register().await?;
+    ensure!(again == info, "{again:?}");
+    registrar.signal(Signal::TERM)?;
+    registrar.wait(BOUND).await?;
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! The registration socket: what is in its way, and what becomes of it.
+
+use std::os::unix::fs::MetadataExt;
+
+use anyhow::ensure;
+use rustix::process::Signal;
+
+use crate::fake_driver::{FakeDriver, Says};
+use crate::fake_kubelet::FakeKubelet;
+use crate::program::{Sandbox, ends_with, said};
+use crate::{BOUND, eventually};
+
+const NAME: &str = "ebs.csi.aws.com";
+
+/// A socket that a killed registrar left is no obstacle to the next one.
+///
+/// Rule: windows.md R-4 (Linux)
+#[tokio::test]
+async fn the_socket_of_a_killed_registrar_is_no_obstacle() -> anyhow::Result<()> {
+    let sandbox = Sandbox::new()?;
+    let _driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
+    let mut killed = sandbox.start("killed", &[])?;
+    let mut kubelet = FakeKubelet::watching(&sandbox.registration());
+    kubelet.meet().await?.register().await?;
+    killed.kill()?;
+    ensure!(sandbox.socket(NAME).exists());
+    let _next = sandbox.start("next", &[])?;
+    kubelet.meet().await?.register().await?;
+    Ok(())
+}
+
+/// A file that is no socket is in the way: the registrar says so, leaves it alone and ends with exit code 1; so it does without the
+/// directory.
+///
+/// Rule: windows.md R-4 (Linux), 3.4 step 4
+#[tokio::test]
+async fn a_file_in_the_way_and_a_missing_directory_are_said() -> anyhow::Result<()> {
+    let sandbox = Sandbox::new()?;
+    let _driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
+    std::fs::write(sandbox.socket(NAME), "kept")?;
+    let output = ends_with(&mut sandbox.start("file", &[])?, 1).await?;
+    ensure!(output.contains("is not a socket: it is left alone"), "{output}");
+    ensure!(std::fs::read_to_string(sandbox.socket(NAME))? == "kept");
+    let nowhere = format!("--plugin-registration-path={}/nowhere", sandbox.path().display());
+    let output = ends_with(&mut sandbox.start("nowhere", &[&nowhere])?, 1).await?;
+    ensure!(output.contains("nowhere, the directory for the registration socket, does not exist"), "{output}");
+    let long = format!("--plugin-registration-path={}/{}", sandbox.path().display(), "x".repeat(80));
+    let output = ends_with(&mut sandbox.start("long", &[&long])?, 1).await?;
+    ensure!(output.contains("is too long for a socket"), "{output}");
+    Ok(())
+}
+
+/// A registration socket that vanishes is put back, with its directory or without, and the kubelet registers the driver anew.
+///
+/// Rule: windows.md R-8
+#[tokio::test]
+async fn a_socket_that_vanishes_is_put_back() -> anyhow::Result<()> {
+    let sandbox = Sandbox::new()?;
+    let driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
+    let mut registrar = sandbox.start("registrar", &[])?;
+    let mut kubelet = FakeKubelet::watching(&sandbox.registration());
+    kubelet.meet().await?.register().await?;
+    for wipe in ["the socket", "the directory"] {
+        if wipe == "the socket" {
+            std::fs::remove_file(sandbox.socket(NAME))?;
+        } else {
+            std::fs::remove_dir_all(sandbox.registration())?;
+            eventually("the loss in the log", async || {
+                let output = registrar.output().ok()?;
+                (output.matches("the registration socket has vanished").count() == 2).then_some(())
+            })
+            .await?;
+            std::fs::create_dir(sandbox.registration())?;
+        }
+        kubelet.forget();
+        kubelet.meet().await?.register().await?;
+    }
+    ensure!(driver.asked() == 1, "the driver was asked again");
+    registrar.signal(Signal::TERM)?;
+    ends_with(&mut registrar, 0).await?;
+    ensure!(!sandbox.socket(NAME).exists());
+    Ok(())
+}
+
+/// A second registrar of the driver takes the first one's place, which neither takes it back nor, when it ends, takes the second
+/// one's socket away.
+///
+/// Rule: windows.md R-8 (ours), R-7 (ours)
+#[tokio::test]
+async fn a_second_registrar_takes_over_and_the_first_lets_it() -> anyhow::Result<()> {
+    let sandbox = Sandbox::new()?;
+    let _driver = FakeDriver::at(&sandbox.driver(), Says::Name(NAME))?;
+    let mut first = sandbox.start("first", &[])?;
+    let mut kubelet = FakeKubelet::watching(&sandbox.registration());
+    kubelet.meet().await?.register().await?;
+    let mut second = sandbox.start("second", &[])?;
+    kubelet.meet().await?.register().await?;
+    let number = std::fs::metadata(sandbox.socket(NAME))?.ino();
+    said(&first, "another process has put its registration socket in the place").await?;
+    first.signal(Signal::TERM)?;
+    ends_with(&mut first, 0).await?;
+    ensure!(std::fs::metadata(sandbox.socket(NAME))?.ino() == number, "the first one has meddled");
+    second.signal(Signal::TERM)?;
+    second.wait(BOUND).await?;
+    ensure!(!sandbox.socket(NAME).exists());
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! The way from a client to the newest version of a group that the node's proxy serves.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, sleep, timeout_at};
+use tonic::transport::{Channel, Endpoint, Uri};
+
+use crate::served::{Group, pipe_name};
+use crate::version::Version;
+
+/// Windows' number for a pipe that does not exist: the proxy does not serve the version, or does not run.
+const FILE_NOT_FOUND: i32 = 2;
+/// Windows' number for a pipe of which no instance waits at this moment.
+const PIPE_BUSY: i32 = 231;
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
+/// How long a pipe may be busy, and how long the first exchange with the proxy may take.
+const DIAL_LIMIT: Duration = Duration::from_secs(10);
+
+/// Opens pipes. The product opens Windows' own; tests open others.
+pub trait Dial: Clone + Send + Sync + 'static {
+    /// A connection to the pipe.
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// Opens the pipe once.
+    ///
+    /// # Errors
+    ///
+    /// Windows' own, with its number in `raw_os_error`.
+    fn dial(&self, pipe: &str) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+}
+
+/// A version that the proxy serves, and a channel to it.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The newest of the versions asked for that is served.
+    pub version: Version,
+    /// For the client of that version. It dials again by itself when the connection has ended.
+    pub channel: Channel,
+}
+
+/// Why there is no channel to a group.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// None of the versions has a pipe.
+    #[error(
+        "csi-proxy serves no version of group {group} that this program speaks: there is no pipe {newest}, nor of an older \
+         version; is csi-proxy installed and running on this node, and is it as new as this program?"
+    )]
+    NotServed {
+        /// The group asked for.
+        group: Group,
+        /// The pipe of the newest version asked for.
+        newest: String,
+    },
+    /// The pipe is there and cannot be opened. No older version is tried: that would hide the cause.
+    #[error("open {pipe}")]
+    Open {
+        /// The pipe.
+        pipe: String,
+        #[source]
+        source: io::Error,
+    },
+    /// The pipe is open, and who serves it does not speak HTTP/2.
+    #[error("speak HTTP/2 over {pipe}")]
+    Handshake {
+        /// The pipe.
+        pipe: String,
+        #[source]
+        source: tonic::transport::Error,
+    },
+}
+
+/// Connects to the newest of `versions` that is served, whatever their order. One connection serves all calls of a process: clone
+/// the channel. The first connection is used and not thrown away.
+///
+/// Cancellation closes what was opened. A pipe that stays busy is an error after 10 s, as is a proxy that does not answer.
+///
+/// # Errors
+///
+/// [`ConnectError::NotServed`] when no version has a pipe (error 2); any other error of a pipe ends the search.
+pub async fn connect<D: Dial>(dial: &D, group: Group, versions: &[Version]) -> Result<Found, ConnectError> {
+    let mut versions = versions.to_vec();
+    versions.sort_unstable_by(|one, other| other.cmp(one));
+    for version in &versions {
+        let pipe = pipe_name(group, *version);
+        match open(dial, &pipe).await {
+            Ok(stream) => {
+                let channel = channel(dial, &pipe, stream).await?;
+                return Ok(Found { version: *version, channel });
+            }
+            Err(error) if error.raw_os_error() == Some(FILE_NOT_FOUND) => {}
+            Err(source) => return Err(ConnectError::Open { pipe, source }),
+        }
+    }
+    let newest = versions.first().map_or_else(String::new, |version| pipe_name(group, *version));
+    Err(ConnectError::NotServed { group, newest })
+}
+
+/// Opens a pipe; one that is busy is tried again for a while.
+async fn open<D: Dial>(dial: &D, pipe: &str) -> io::Result<D::Stream> {
+    let end = Instant::now() + DIAL_LIMIT;
+    loop {
+        let Ok(opened) = timeout_at(end, dial.dial(pipe)).await else {
+            return Err(io::Error::from(io::ErrorKind::TimedOut));
+        };
+        match opened {
+            Err(error) if error.raw_os_error() == Some(PIPE_BUSY) && Instant::now() < end => sleep(BUSY_PAUSE).await,
+            other => return other,
+        }
+    }
+}
+
+/// A channel whose first connection is `first`, and which dials for each later one.
+async fn channel<D: Dial>(dial: &D, pipe: &str, first: D::Stream) -> Result<Channel, ConnectError> {
+    let first = Arc::new(Mutex::new(Some(first)));
+    let connector = {
+        let (dial, pipe) = (dial.clone(), pipe.to_owned());
+        tower::service_fn(move |_: Uri| {
+            let (dial, pipe) = (dial.clone(), pipe.clone());
+            let first = first.lock().map_or(None, |mut first| first.take());
+            async move {
+                match first {
+                    Some(stream) => Ok::<_, io::Error>(TokioIo::new(stream)),
+                    None => open(&dial, &pipe).await.map(TokioIo::new),
+                }
+            }
+        })
+    };
+    // Who is at the other end is the pipe's name; an authority must be there all the same.
+    let endpoint = Endpoint::from_static("http://localhost").connect_timeout(DIAL_LIMIT);
+    let connected = endpoint.connect_with_connector(connector).await;
+    connected.map_err(|source| ConnectError::Handshake { pipe: pipe.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+use std::collections::{BTreeMap, VecDeque};
+
+use tokio::io::DuplexStream;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tokio_stream::{Stream, StreamExt};
+use tonic::{Request, Response, Status};
+
+use super::*;
+use crate::system::v1alpha1::system_client::SystemClient;
+use crate::system::v1alpha1::system_server::{System, SystemServer};
+use crate::system::v1alpha1::{
+    GetBiosSerialNumberRequest, GetBiosSerialNumberResponse, GetServiceRequest, GetServiceResponse,
+    StartServiceRequest, StartServiceResponse, StopServiceRequest, StopServiceResponse,
+};
+
+/// What a pipe does when it is opened next; afterwards, and where nothing is said, it is served.
+#[derive(Clone)]
+struct Node {
+    errors: Arc<Mutex<BTreeMap<String, VecDeque<i32>>>>,
+    opened: Arc<Mutex<Vec<String>>>,
+    accept: UnboundedSender<DuplexStream>,
+}
+
+impl Dial for Node {
+    type Stream = DuplexStream;
+
+    async fn dial(&self, pipe: &str) -> io::Result<DuplexStream> {
+        self.opened.lock().unwrap().push(pipe.to_owned());
+        let error = self.errors.lock().unwrap().get_mut(pipe).and_then(VecDeque::pop_front);
+        if let Some(number) = error {
+            return Err(io::Error::from_raw_os_error(number));
+        }
+        let (near, far) = tokio::io::duplex(65_536);
+        self.accept.send(far).expect("the server lives");
+        Ok(near)
+    }
+}
+
+struct Firmware;
+
+#[tonic::async_trait]
+impl System for Firmware {
+    async fn get_bios_serial_number(
+        &self,
+        _: Request<GetBiosSerialNumberRequest>,
+    ) -> Result<Response<GetBiosSerialNumberResponse>, Status> {
+        Ok(Response::new(GetBiosSerialNumberResponse { serial_number: "ec2".to_owned() }))
+    }
+
+    async fn start_service(&self, _: Request<StartServiceRequest>) -> Result<Response<StartServiceResponse>, Status> {
+        Err(Status::unknown("no"))
+    }
+
+    async fn stop_service(&self, _: Request<StopServiceRequest>) -> Result<Response<StopServiceResponse>, Status> {
+        Err(Status::unknown("no"))
+    }
+
+    async fn get_service(&self, _: Request<GetServiceRequest>) -> Result<Response<GetServiceResponse>, Status> {
+        Err(Status::unknown("no"))
+    }
+}
+
+fn node(errors: &[(&str, &[i32])]) -> (Node, UnboundedReceiver<DuplexStream>) {
+    let errors = errors.iter().map(|(version, numbers)| {
+        (pipe_name(Group::System, version.parse().unwrap()), numbers.iter().copied().collect())
+    });
+    let (accept, accepted) = unbounded_channel();
+    (Node { errors: Arc::new(Mutex::new(errors.collect())), opened: Arc::default(), accept }, accepted)
+}
+
+fn connections(accepted: UnboundedReceiver<DuplexStream>) -> impl Stream<Item = io::Result<DuplexStream>> {
+    UnboundedReceiverStream::new(accepted).map(Ok)
+}
+
+fn serve(accepted: UnboundedReceiver<DuplexStream>) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let server = tonic::transport::Server::builder().add_service(SystemServer::new(Firmware));
+        server.serve_with_incoming(connections(accepted)).await.expect("it serves");
+    });
+    tasks
+}
+
+fn versions(texts: &[&str]) -> Vec<Version> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+/// A client connects to the newest version that is served: one whose pipe does not exist makes it try the next older one.
+///
+/// Rule: windows.md P-55
+#[tokio::test]
+async fn a_client_falls_back_to_the_newest_version_that_is_served() {
+    let (node, accepted) = node(&[("v2alpha1", &[2]), ("v1", &[2])]);
+    let _server = serve(accepted);
+    let found = connect(&node, Group::System, &versions(&["v1alpha1", "v2alpha1", "v1", "v1beta1"])).await.unwrap();
+    assert_eq!(found.version.to_string(), "v1beta1");
+    let opened = node.opened.lock().unwrap().clone();
+    assert_eq!(opened, ["v2alpha1", "v1", "v1beta1"].map(|version| format!(r"\\.\pipe\csi-proxy-system-{version}")));
+}
+
+/// Any error of a pipe but that it does not exist ends the search, and names the pipe.
+///
+/// Rule: see `a_client_falls_back_to_the_newest_version_that_is_served`
+#[tokio::test]
+async fn an_error_but_a_missing_pipe_makes_no_client_fall_back() {
+    let (node, accepted) = node(&[("v1", &[5])]);
+    let _server = serve(accepted);
+    let refused = connect(&node, Group::System, &versions(&["v1", "v1alpha1"])).await.unwrap_err();
+    assert!(refused.to_string().contains("csi-proxy-system-v1"), "{refused}");
+    assert!(matches!(refused, ConnectError::Open { source, .. } if source.raw_os_error() == Some(5)));
+    assert_eq!(node.opened.lock().unwrap().len(), 1);
+}
+
+/// Without any version served the error names the group and the newest version's pipe.
+///
+/// Rule: see `a_client_falls_back_to_the_newest_version_that_is_served`
+#[tokio::test]
+async fn without_any_version_served_the_error_names_the_newest_pipe() {
+    let (node, _accepted) = node(&[("v1", &[2]), ("v1alpha1", &[2])]);
+    let missing = connect(&node, Group::System, &versions(&["v1alpha1", "v1"])).await.unwrap_err().to_string();
+    assert!(missing.contains(r"\\.\pipe\csi-proxy-system-v1,") && missing.contains("group system"), "{missing}");
+}
+
+/// A pipe that is busy for a moment is opened again, and its first connection carries the calls: none is opened only to look.
+///
+/// Rule: windows.md O-29
+#[tokio::test(start_paused = true)]
+async fn a_busy_pipe_is_opened_again_and_the_first_connection_carries_the_calls() {
+    let (node, accepted) = node(&[("v1alpha1", &[231, 231])]);
+    let _server = serve(accepted);
+    let found = connect(&node, Group::System, &versions(&["v1alpha1"])).await.unwrap();
+    let mut client = SystemClient::new(found.channel);
+    for _ in 0..3 {
+        let answer = client.get_bios_serial_number(GetBiosSerialNumberRequest {}).await.unwrap();
+        assert_eq!(answer.into_inner().serial_number, "ec2");
+    }
+    assert_eq!(node.opened.lock().unwrap().len(), 3, "two busy ones and the one that carries all calls");
+}
+
+/// A pipe that stays busy is an error after a bound.
+///
+/// Rule: see `a_busy_pipe_is_opened_again_and_the_first_connection_carries_the_calls`
+#[tokio::test(start_paused = true)]
+async fn a_pipe_that_stays_busy_is_an_error_in_the_end() {
+    let (node, _accepted) = node(&[("v1", &[PIPE_BUSY; 10_000])]);
+    let before = Instant::now();
+    let busy = connect(&node, Group::System, &versions(&["v1"])).await.unwrap_err();
+    assert!(matches!(busy, ConnectError::Open { source, .. } if source.raw_os_error() == Some(PIPE_BUSY)));
+    assert!(before.elapsed() < DIAL_LIMIT * 2);
+}
+
+/// A channel whose connection has ended dials the same pipe again.
+///
+/// Rule: see `a_busy_pipe_is_opened_again_and_the_first_connection_carries_the_calls`
+#[tokio::test]
+async fn a_channel_whose_connection_has_ended_dials_again() {
+    let (node, mut accepted) = node(&[]);
+    let (cut, cut_now) = tokio::sync::oneshot::channel();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let (near, far) = (&mut accepted.recv().await.unwrap(), &mut tokio::io::duplex(65_536));
+        let (sender, receiver) = unbounded_channel();
+        sender.send(std::mem::replace(&mut far.1, tokio::io::duplex(1).0)).unwrap();
+        let _serving = serve(receiver);
+        tokio::select! {
+            _ = tokio::io::copy_bidirectional(near, &mut far.0) => panic!("it was to be cut"),
+            _ = cut_now => {}
+        }
+        *near = tokio::io::duplex(1).0;
+        let _rest = serve(accepted);
+        std::future::pending::<()>().await;
+    });
+    let found = connect(&node, Group::System, &versions(&["v1alpha1"])).await.unwrap();
+    let mut client = SystemClient::new(found.channel);
+    client.get_bios_serial_number(GetBiosSerialNumberRequest {}).await.unwrap();
+    cut.send(()).unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    while node.opened.lock().unwrap().len() < 2 {
+        assert!(Instant::now() < end, "it never dialled again");
+        let _ = client.get_bios_serial_number(GetBiosSerialNumberRequest {}).await;
+        sleep(Duration::from_millis(20)).await;
+    }
+    client.get_bios_serial_number(GetBiosSerialNumberRequest {}).await.unwrap();
+}

@@ -1,0 +1,60 @@
+//! csi-proxy's programming interface: the messages, clients and servers of its 23 pairs of group and version, generated from
+//! the files in `proto/csi-proxy/`, and the way to a client (`windows.md` 1.1, 1.2, 1.5).
+//!
+//! Each pair is a module, `disk::v1` for one. Their protobuf packages are bare versions, so that messages of different groups
+//! have equal names: no module sees another.
+//!
+//! Three messages carry secrets. Their `Debug` and their serialised form hide them.
+//!
+//! ```no_run
+//! # #[cfg(windows)]
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use csi_proxy_proto::{Group, connect, disk, pipes};
+//!
+//! let found = connect(&pipes(), Group::Disk, &["v1".parse()?]).await?;
+//! let mut disks = disk::v1::disk_client::DiskClient::new(found.channel);
+//! let identifiers = disks.list_disk_i_ds(disk::v1::ListDiskIDsRequest {}).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod client;
+#[cfg(windows)]
+mod pipe;
+mod secret;
+mod served;
+mod version;
+
+pub use client::{ConnectError, Dial, Found, connect};
+#[cfg(windows)]
+pub use pipe::{Pipes, pipes};
+pub use served::{Group, UnknownGroup, pipe_name, served};
+pub use version::{BadVersion, Version};
+
+macro_rules! generated {
+    ($($(#[$attribute:meta])* $group:ident: $($version:ident)+;)+) => { $(
+        $(#[$attribute])*
+        pub mod $group { $(
+            #[doc = concat!("Version `", stringify!($version), "`.")]
+            #[expect(clippy::too_many_lines, missing_docs, reason = "generated")]
+            pub mod $version {
+                include!(concat!(env!("OUT_DIR"), "/", stringify!($group), "/", stringify!($version), "/", stringify!($version), ".rs"));
+            }
+        )+ }
+    )+ };
+}
+
+generated! {
+    /// Disks: list, partition, take online and offline.
+    disk: v1alpha1 v1beta1 v1beta2 v1beta3 v1;
+    /// Volumes: list, format, mount, grow, measure.
+    volume: v1alpha1 v1beta1 v1beta2 v1beta3 v1 v2alpha1;
+    /// Paths below the directories that the proxy works in.
+    filesystem: v1alpha1 v1beta1 v1beta2 v1 v2alpha1;
+    /// SMB shares that are mapped for all users of the node.
+    smb: v1alpha1 v1beta1 v1beta2 v1;
+    /// iSCSI portals, targets and sessions.
+    iscsi: v1alpha1 v1alpha2;
+    /// Services and firmware of the node.
+    system: v1alpha1;
+}

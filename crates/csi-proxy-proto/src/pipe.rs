@@ -1,0 +1,25 @@
+//! Windows' own pipes, for clients.
+
+use std::io;
+
+use tokio::net::windows::named_pipe::{ClientOptions, NamedPipeClient};
+
+use crate::client::Dial;
+
+/// Opens Windows' named pipes.
+#[derive(Debug, Clone, Copy)]
+pub struct Pipes(());
+
+/// The pipes of this machine.
+#[must_use]
+pub const fn pipes() -> Pipes {
+    Pipes(())
+}
+
+impl Dial for Pipes {
+    type Stream = NamedPipeClient;
+
+    async fn dial(&self, pipe: &str) -> io::Result<NamedPipeClient> {
+        ClientOptions::new().open(pipe)
+    }
+}

@@ -1,0 +1,141 @@
+//! The groups, the versions that a proxy serves of each, and the names of their pipes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::version::Version;
+
+/// A group of calls, with a service and versions of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Group {
+    /// Disks.
+    Disk,
+    /// Volumes.
+    Volume,
+    /// Paths.
+    Filesystem,
+    /// SMB shares.
+    Smb,
+    /// iSCSI, alpha only.
+    Iscsi,
+    /// Services and firmware, alpha only.
+    System,
+}
+
+/// Text that names no group.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is no group of csi-proxy: those are disk, volume, filesystem, smb, iscsi and system")]
+pub struct UnknownGroup {
+    text: String,
+}
+
+const ALPHA1: Version = Version::alpha(1, 1);
+const ALPHA2: Version = Version::alpha(1, 2);
+const BETA1: Version = Version::beta(1, 1);
+const BETA2: Version = Version::beta(1, 2);
+const BETA3: Version = Version::beta(1, 3);
+const V1: Version = Version::stable(1);
+const SECOND_ALPHA1: Version = Version::alpha(2, 1);
+
+impl Group {
+    /// All of them.
+    pub const ALL: [Self; 6] = [Self::Disk, Self::Volume, Self::Filesystem, Self::Smb, Self::Iscsi, Self::System];
+
+    /// As it stands in the names of pipes.
+    #[must_use]
+    pub const fn token(self) -> &'static str {
+        match self {
+            Self::Disk => "disk",
+            Self::Volume => "volume",
+            Self::Filesystem => "filesystem",
+            Self::Smb => "smb",
+            Self::Iscsi => "iscsi",
+            Self::System => "system",
+        }
+    }
+
+    /// As its gRPC service is called, without the package, which is the version.
+    #[must_use]
+    pub const fn service(self) -> &'static str {
+        match self {
+            Self::Disk => "Disk",
+            Self::Volume => "Volume",
+            Self::Filesystem => "Filesystem",
+            Self::Smb => "Smb",
+            Self::Iscsi => "Iscsi",
+            Self::System => "System",
+        }
+    }
+
+    /// The versions that a proxy serves, from the oldest.
+    #[must_use]
+    pub const fn versions(self) -> &'static [Version] {
+        match self {
+            Self::Disk => &[ALPHA1, BETA1, BETA2, BETA3, V1],
+            Self::Volume => &[ALPHA1, BETA1, BETA2, BETA3, V1, SECOND_ALPHA1],
+            Self::Filesystem => &[ALPHA1, BETA1, BETA2, V1, SECOND_ALPHA1],
+            Self::Smb => &[ALPHA1, BETA1, BETA2, V1],
+            Self::Iscsi => &[ALPHA1, ALPHA2],
+            Self::System => &[ALPHA1],
+        }
+    }
+}
+
+/// All pairs of group and version that a proxy serves.
+pub fn served() -> impl Iterator<Item = (Group, Version)> {
+    Group::ALL.into_iter().flat_map(|group| group.versions().iter().map(move |version| (group, *version)))
+}
+
+/// The pipe on which a proxy serves the pair. Clients that double its backslashes mean the same pipe.
+#[must_use]
+pub fn pipe_name(group: Group, version: Version) -> String {
+    format!(r"\\.\pipe\csi-proxy-{group}-{version}")
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.token())
+    }
+}
+
+impl FromStr for Group {
+    type Err = UnknownGroup;
+
+    fn from_str(text: &str) -> Result<Self, UnknownGroup> {
+        let found = Self::ALL.into_iter().find(|group| group.token() == text);
+        found.ok_or_else(|| UnknownGroup { text: text.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A proxy serves 23 pairs of group and version, each on a pipe of its own.
+    ///
+    /// Rule: windows.md P-1
+    #[test]
+    fn a_proxy_serves_23_pairs_each_on_a_pipe_of_its_own() {
+        let pipes: std::collections::BTreeSet<String> =
+            served().map(|(group, version)| pipe_name(group, version)).collect();
+        assert_eq!(pipes.len(), 23);
+        assert_eq!(served().count(), 23);
+    }
+
+    /// Group and version name the pipe.
+    ///
+    /// Rule: windows.md P-2
+    #[test]
+    fn group_and_version_name_the_pipe() {
+        let pipes: Vec<String> = served().map(|(group, version)| pipe_name(group, version)).collect();
+        assert_eq!(pipe_name(Group::Disk, V1), r"\\.\pipe\csi-proxy-disk-v1");
+        assert!(pipes.contains(&r"\\.\pipe\csi-proxy-volume-v2alpha1".to_owned()), "{pipes:?}");
+    }
+
+    #[test]
+    fn versions_of_a_group_stand_from_the_oldest() {
+        assert!(Group::ALL.iter().all(|group| group.versions().is_sorted()));
+        assert_eq!("iscsi".parse(), Ok(Group::Iscsi));
+        assert!("Disk".parse::<Group>().is_err());
+    }
+}

@@ -1,0 +1,142 @@
+//! Versions of a group: how they are written, and which is newer.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A version of a group, like `v1alpha2`. Ordered by age: `v1alpha2 < v1beta1 < v1beta3 < v1 < v2alpha1`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version {
+    major: u32,
+    stage: Stage,
+}
+
+/// How far a version has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Stage {
+    Alpha(u32),
+    Beta(u32),
+    Stable,
+}
+
+/// Text that is no version.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is no version: it must be like v1, v1beta2 or v2alpha1")]
+pub struct BadVersion {
+    text: String,
+}
+
+impl Version {
+    pub(crate) const fn alpha(major: u32, number: u32) -> Self {
+        Self { major, stage: Stage::Alpha(number) }
+    }
+
+    pub(crate) const fn beta(major: u32, number: u32) -> Self {
+        Self { major, stage: Stage::Beta(number) }
+    }
+
+    pub(crate) const fn stable(major: u32) -> Self {
+        Self { major, stage: Stage::Stable }
+    }
+}
+
+impl FromStr for Version {
+    type Err = BadVersion;
+
+    fn from_str(text: &str) -> Result<Self, BadVersion> {
+        parse(text).ok_or_else(|| BadVersion { text: text.to_owned() })
+    }
+}
+
+fn parse(text: &str) -> Option<Version> {
+    let (major, rest) = leading_number(text.strip_prefix('v')?)?;
+    let stage = if let Some(number) = rest.strip_prefix("alpha") {
+        Stage::Alpha(whole_number(number)?)
+    } else if let Some(number) = rest.strip_prefix("beta") {
+        Stage::Beta(whole_number(number)?)
+    } else if rest.is_empty() {
+        Stage::Stable
+    } else {
+        return None;
+    };
+    Some(Version { major, stage })
+}
+
+/// A number that begins with no zero, and what follows it.
+fn leading_number(text: &str) -> Option<(u32, &str)> {
+    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, rest) = text.split_at(end);
+    if number.starts_with('0') {
+        return None;
+    }
+    Some((number.parse().ok()?, rest))
+}
+
+fn whole_number(text: &str) -> Option<u32> {
+    let (number, rest) = leading_number(text)?;
+    rest.is_empty().then_some(number)
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "v{}", self.major)?;
+        match self.stage {
+            Stage::Alpha(number) => write!(formatter, "alpha{number}"),
+            Stage::Beta(number) => write!(formatter, "beta{number}"),
+            Stage::Stable => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Versions are ordered by major number, then alpha before beta before stable, then number.
+    ///
+    /// Rule: windows.md P-50
+    #[test]
+    fn versions_are_ordered_by_major_number_stage_and_number() {
+        let ordered = ["v1alpha1", "v1alpha2", "v1alpha10", "v1beta1", "v1beta3", "v1", "v2alpha1", "v2", "v10alpha1"];
+        let versions: Vec<Version> = ordered.iter().map(|text| text.parse().unwrap()).collect();
+        assert!(versions.is_sorted());
+        assert!(versions.windows(2).all(|pair| pair[0] < pair[1]), "{versions:?}");
+    }
+
+    /// What is not written like a version is refused.
+    ///
+    /// Rule: see `versions_are_ordered_by_major_number_stage_and_number`
+    #[test]
+    fn what_is_not_written_like_a_version_is_refused() {
+        let bad = [
+            "",
+            "v",
+            "v0",
+            "v01",
+            "V1",
+            "1",
+            "v1alpha",
+            "v1alpha0",
+            "v1alpha01",
+            "v1rc1",
+            "v1beta1x",
+            " v1",
+            "v1 ",
+            "v-1",
+        ];
+        for text in bad.into_iter().chain(["v1alphabeta1", "v1beta1alpha1", "v99999999999"]) {
+            assert!(text.parse::<Version>().is_err(), "{text:?} was taken");
+        }
+    }
+
+    proptest! {
+        /// A version is written as it is read.
+        ///
+        /// Rule: see `versions_are_ordered_by_major_number_stage_and_number`
+        #[test]
+        fn a_version_is_written_as_it_is_read(text in "v[1-9][0-9]{0,5}((alpha|beta)[1-9][0-9]{0,5})?") {
+            prop_assert_eq!(text.parse::<Version>().unwrap().to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The files in `proto/csi-proxy` are the tables of `windows.md` 1.2, field by field.
+//!
+//! `contract.tsv` was made from those tables, not from the files: group, version, call or type, what of it, field, number, type.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+
+use csi_proxy_proto::{Group, Version, served};
+use prost_types::field_descriptor_proto::{Label, Type};
+use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorProto};
+
+const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../proto/csi-proxy");
+
+fn descriptor(group: Group, version: Version) -> FileDescriptorProto {
+    let compiled = protox::compile([format!("{group}/{version}.proto")], [FILES]).unwrap();
+    assert_eq!(compiled.file.len(), 1, "each file stands by itself");
+    compiled.file.into_iter().next().unwrap()
+}
+
+fn plain_type(field: &FieldDescriptorProto) -> String {
+    match field.r#type() {
+        Type::String => "string".to_owned(),
+        Type::Bool => "bool".to_owned(),
+        Type::Uint32 => "uint32".to_owned(),
+        Type::Int64 => "int64".to_owned(),
+        Type::Message | Type::Enum => field.type_name().rsplit('.').next().unwrap().to_owned(),
+        other => panic!("{}: no field has the type {other:?}", field.name()),
+    }
+}
+
+fn type_of(field: &FieldDescriptorProto, message: &DescriptorProto) -> String {
+    let plain = plain_type(field);
+    let entry = message.nested_type.iter().find(|nested| nested.name() == plain && nested.options.is_some());
+    match entry {
+        Some(entry) => format!("map<{},{}>", plain_type(&entry.field[0]), plain_type(&entry.field[1])),
+        None if field.label() == Label::Repeated => format!("repeated {plain}"),
+        None => plain,
+    }
+}
+
+fn fields(message: &DescriptorProto) -> Vec<String> {
+    if message.field.is_empty() {
+        return vec!["-\t-\t-".to_owned()];
+    }
+    let row =
+        |field: &FieldDescriptorProto| format!("{}\t{}\t{}", field.name(), field.number(), type_of(field, message));
+    message.field.iter().map(row).collect()
+}
+
+fn rows(group: Group, version: Version) -> BTreeSet<String> {
+    let file = descriptor(group, version);
+    let [service] = file.service.as_slice() else { panic!("{group}/{version} has no single service") };
+    let mut used = BTreeSet::new();
+    let mut rows = BTreeSet::new();
+    for method in &service.method {
+        assert!(!method.client_streaming() && !method.server_streaming(), "{} is unary", method.name());
+        for (direction, name) in [("request", method.input_type()), ("response", method.output_type())] {
+            let name = name.rsplit('.').next().unwrap();
+            let message = file.message_type.iter().find(|message| message.name() == name).unwrap();
+            assert!(used.insert(name), "{name} is used twice");
+            let line = |field| format!("{group}\t{version}\t{}\t{direction}\t{field}", method.name());
+            rows.extend(fields(message).into_iter().map(line));
+        }
+    }
+    for message in file.message_type.iter().filter(|message| !used.contains(message.name())) {
+        let line = |field| format!("{group}\t{version}\t{}\tmessage\t{field}", message.name());
+        rows.extend(fields(message).into_iter().map(line));
+    }
+    for set in &file.enum_type {
+        let line = |value: &prost_types::EnumValueDescriptorProto| {
+            format!("{group}\t{version}\t{}\tenum\t{}\t{}\t-", set.name(), value.name(), value.number())
+        };
+        rows.extend(set.value.iter().map(line));
+    }
+    rows
+}
+
+/// Every field of every call and version has the name, the number and the type of the reference's.
+///
+/// Rule: windows.md 1.2
+#[test]
+fn the_protocol_files_are_the_tables_field_by_field() {
+    let expected: BTreeSet<String> = include_str!("contract.tsv").lines().map(str::to_owned).collect();
+    let actual: BTreeSet<String> = served().flat_map(|(group, version)| rows(group, version)).collect();
+    let missing: Vec<&String> = expected.difference(&actual).collect();
+    let surplus: Vec<&String> = actual.difference(&expected).collect();
+    assert!(missing.is_empty() && surplus.is_empty(), "missing: {missing:#?}\nsurplus: {surplus:#?}");
+    assert!(expected.len() > 400, "the table was not read");
+}
+
+/// The protobuf package of a version is its bare name, and the group's service is the one in it.
+///
+/// Rule: windows.md P-3
+#[test]
+fn the_package_of_a_version_is_its_bare_name() {
+    for (group, version) in served() {
+        let file = descriptor(group, version);
+        assert_eq!(file.package(), version.to_string());
+        assert_eq!(file.service[0].name(), group.service());
+    }
+}
+
+/// There is a file for each pair of group and version that is served, and no other.
+///
+/// Rule: see `the_protocol_files_are_the_tables_field_by_field`
+#[test]
+fn there_is_a_file_for_each_pair_that_is_served_and_no_other() {
+    let mut found = BTreeSet::new();
+    for group in Group::ALL {
+        for entry in std::fs::read_dir(format!("{FILES}/{group}")).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            found.insert(format!("{group}/{}", name.strip_suffix(".proto").unwrap()));
+        }
+    }
+    assert_eq!(found, served().map(|(group, version)| format!("{group}/{version}")).collect());
+}

@@ -1,0 +1,74 @@
+//! Group iscsi.
+
+use winstorage::service::Login;
+use winstorage::types::Secret;
+
+use super::{Around, Table, at_least, rows};
+use crate::status::Failure;
+
+/// A portal as it came: address and port.
+type Portal = (String, u32);
+
+/// The portal of a request, which messages may leave out on the wire and calls may not.
+macro_rules! portal {
+    ($request:ident) => {
+        match $request.target_portal {
+            Some(portal) => Ok((portal.target_address, portal.target_port)),
+            None => Err(Failure::Missing("target_portal is missing".to_owned())),
+        }
+    };
+}
+
+pub(super) fn table() -> Table {
+    let mut table = Table::new();
+    rows!(table, iscsi: v1alpha1 v1alpha2 => {
+        AddTargetPortal writes: AddTargetPortalRequest, |request| portal!(request),
+            |around, portal: Portal| Ok(around.storage.add_target_portal(&portal.0, portal.1)?),
+            |()| m::AddTargetPortalResponse {};
+        RemoveTargetPortal writes: RemoveTargetPortalRequest, |request| portal!(request),
+            |around, portal: Portal| Ok(around.storage.remove_target_portal(&portal.0, portal.1)?),
+            |()| m::RemoveTargetPortalResponse {};
+        DiscoverTargetPortal reads: DiscoverTargetPortalRequest, |request| portal!(request),
+            |around, portal: Portal| Ok(around.storage.discover_target_portal(&portal.0, portal.1)?),
+            |iqns| m::DiscoverTargetPortalResponse { iqns };
+        ListTargetPortals reads: ListTargetPortalsRequest, |_| Ok(()), list_portals,
+            |portals| m::ListTargetPortalsResponse { target_portals: portals.into_iter().map(
+                |(target_address, target_port)| m::TargetPortal { target_address, target_port }
+            ).collect() };
+        ConnectTarget writes: ConnectTargetRequest,
+            |request| Ok((portal!(request)?, request.iqn, Login {
+                auth_type: request.auth_type,
+                user: request.chap_username,
+                secret: Secret::new(request.chap_secret),
+            })),
+            connect, |()| m::ConnectTargetResponse {};
+        DisconnectTarget writes: DisconnectTargetRequest, |request| Ok((portal!(request)?, request.iqn)),
+            |around, (portal, iqn): (Portal, String)| {
+                Ok(around.storage.disconnect_target(&portal.0, portal.1, &iqn)?)
+            },
+            |()| m::DisconnectTargetResponse {};
+        GetTargetDisks reads: GetTargetDisksRequest, |request| Ok((portal!(request)?, request.iqn)),
+            |around, (portal, iqn): (Portal, String)| Ok(around.storage.target_disks(&portal.0, portal.1, &iqn)?),
+            |disk_i_ds| m::GetTargetDisksResponse { disk_i_ds };
+    });
+    rows!(table, iscsi: v1alpha2 => {
+        SetMutualChapSecret writes: SetMutualChapSecretRequest,
+            |request| Ok(Secret::new(request.mutual_chap_secret)), set_secret,
+            |()| m::SetMutualChapSecretResponse {};
+    });
+    table
+}
+
+fn list_portals(around: &Around<'_>, (): ()) -> Result<Vec<Portal>, Failure> {
+    let portals = around.storage.list_target_portals()?;
+    Ok(portals.iter().map(|portal| (portal.address().to_owned(), u32::from(portal.port()))).collect())
+}
+
+fn connect(around: &Around<'_>, (portal, iqn, login): (Portal, String, Login)) -> Result<(), Failure> {
+    Ok(around.storage.connect_target(&portal.0, portal.1, &iqn, &login)?)
+}
+
+fn set_secret(around: &Around<'_>, secret: Secret) -> Result<(), Failure> {
+    at_least(around, "v1alpha2", "SetMutualChapSecret")?;
+    Ok(around.storage.set_mutual_chap_secret(&secret)?)
+}

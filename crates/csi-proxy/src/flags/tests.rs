@@ -1,0 +1,86 @@
+use super::*;
+
+fn settings(line: &[&str]) -> Settings {
+    match read(line.iter().map(|argument| (*argument).to_owned())).unwrap() {
+        Command::Run(settings) => *settings,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn refused(line: &[&str]) -> String {
+    read(line.iter().map(|argument| (*argument).to_owned())).unwrap_err().to_string()
+}
+
+/// The command line of the Go proxy's usual installation is taken, with one dash or two.
+///
+/// Rule: windows.md 1.6
+#[test]
+fn the_command_line_of_the_go_proxys_installation_is_taken() {
+    let line = ["-windows-service", r"-log_file=\etc\kubernetes\logs\csi-proxy.log", "-logtostderr=false", "-v", "5"];
+    let given = settings(&line);
+    assert!(given.windows_service && !given.log.to_stderr);
+    assert_eq!(given.log.file, Some(PathBuf::from(r"\etc\kubernetes\logs\csi-proxy.log")));
+    assert_eq!(given.log.verbosity, 5);
+    let doubled =
+        line.map(|argument| if argument.starts_with('-') { format!("-{argument}") } else { argument.to_owned() });
+    assert_eq!(given, settings(&doubled.each_ref().map(String::as_str)));
+}
+
+/// Without flags the proxy works in the kubelet's directory, encrypts shares, serves all groups and checks paths strictly.
+///
+/// Rule: see `the_command_line_of_the_go_proxys_installation_is_taken`
+#[test]
+fn without_flags_everything_is_as_safe_as_it_can_be() {
+    let given = settings(&[]);
+    assert_eq!(given.working_dirs, [KUBELET]);
+    assert!(given.require_privacy && !given.windows_service && !given.allow_reformat && !given.insecure_pipe_acl);
+    assert_eq!((given.metrics_bind_address, given.audit_log), (None, AuditTo::Log));
+    assert_eq!(given.validate_paths, PathChecks::Strict);
+    assert_eq!(given.pipe_security, DEFAULT_PIPE_SECURITY);
+    assert!(given.log.to_stderr);
+    assert_eq!((given.log.stderr_from, given.log.file_bytes), (Severity::Error, 1800 << 20));
+}
+
+/// Working directories add up, the kubelet's is always one, and old names of flags count with a warning.
+///
+/// Rule: windows.md 1.6 (ours)
+#[test]
+fn working_directories_add_up_and_old_names_count_with_a_warning() {
+    let line =
+        [r"--working-dir=C:\a", r"-working-dir", r"C:\b", r"--kubelet-pod-path=C:\pods", r"--kubelet-path=D:\kubelet"];
+    let given = settings(&line);
+    assert_eq!(given.working_dirs, [r"C:\a", r"C:\b", r"C:\pods", r"D:\kubelet"]);
+    assert!(given.warnings.len() == 1 && given.warnings[0].contains("--kubelet-pod-path"), "{:?}", given.warnings);
+    assert!(settings(&["--validate-paths=legacy"]).warnings[0].contains("Insecure"));
+}
+
+/// What is not understood is refused in Go's words, and names the flag.
+///
+/// Rule: own rule (bad input)
+#[test]
+fn a_command_line_that_is_not_understood_is_refused_and_the_flag_named() {
+    assert_eq!(refused(&["-bogus"]), "flag provided but not defined: -bogus");
+    assert_eq!(refused(&["--working-dir"]), "flag needs an argument: -working-dir");
+    assert!(refused(&["--require-privacy=maybe"]).contains("-require-privacy"));
+    assert!(refused(&["--v=high"]).contains("-v"));
+    assert!(refused(&["--validate-paths=lax"]).contains("strict or legacy"));
+    assert!(refused(&["--api-groups=disks"]).contains("disks"));
+    assert!(refused(&["serve"]).contains("serve"));
+    assert!(refused(&["-stderrthreshold=9"]).contains("0 to 3"));
+}
+
+#[test]
+fn each_flag_of_the_table_is_read() {
+    for (name, kind, _) in FLAGS {
+        assert!(usage().contains(&format!("  -{name}")));
+        let argument = match (kind, name) {
+            (Kind::Switch, _) => format!("-{name}"),
+            (Kind::Value, "api-groups") => "-api-groups=disk".to_owned(),
+            (Kind::Value, "validate-paths") => "-validate-paths=strict".to_owned(),
+            (Kind::Value, _) => format!("-{name}=1"),
+        };
+        read([argument]).unwrap();
+    }
+    assert_eq!(read(["--version".to_owned()]), Ok(Command::Version));
+    assert_eq!(read(["-h".to_owned()]), Ok(Command::Help));
+}

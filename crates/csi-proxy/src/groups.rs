@@ -1,0 +1,98 @@
+//! Which groups and versions are served: all, unless `--api-groups` names some.
+
+use csi_proxy_proto::{Group, Version, served};
+
+/// A choice of groups and versions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiGroups(Vec<(Group, Version)>);
+
+/// A choice that cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadApiGroups {
+    /// No such group.
+    #[error(transparent)]
+    Group(#[from] csi_proxy_proto::UnknownGroup),
+    /// Not written like a version.
+    #[error(transparent)]
+    Version(#[from] csi_proxy_proto::BadVersion),
+    /// A version that the group does not have.
+    #[error("group {group} has no version {version}")]
+    NotServed {
+        /// The group.
+        group: Group,
+        /// The version.
+        version: Version,
+    },
+}
+
+impl ApiGroups {
+    /// Reads `disk,volume/v1,…`; nothing means everything.
+    ///
+    /// # Errors
+    ///
+    /// The first part that names no group, or no version that the group has.
+    pub fn parse(text: &str) -> Result<Self, BadApiGroups> {
+        let parts: Vec<&str> = text.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+        if parts.is_empty() {
+            return Ok(Self(served().collect()));
+        }
+        let mut chosen = Vec::new();
+        for part in parts {
+            match part.split_once('/') {
+                None => {
+                    let group: Group = part.parse()?;
+                    chosen.extend(group.versions().iter().map(|version| (group, *version)));
+                }
+                Some((group, version)) => {
+                    let (group, version): (Group, Version) = (group.parse()?, version.parse()?);
+                    if !group.versions().contains(&version) {
+                        return Err(BadApiGroups::NotServed { group, version });
+                    }
+                    chosen.push((group, version));
+                }
+            }
+        }
+        chosen.sort_unstable();
+        chosen.dedup();
+        Ok(Self(chosen))
+    }
+
+    /// The pairs that are served, each once.
+    pub fn pairs(&self) -> impl Iterator<Item = (Group, Version)> + '_ {
+        self.0.iter().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(text: &str) -> Vec<String> {
+        let groups = ApiGroups::parse(text).unwrap();
+        groups.pairs().map(|(group, version)| format!("{group}/{version}")).collect()
+    }
+
+    /// `--api-groups` limits the pipes to groups, or to versions of them, so that two proxies can share a node.
+    ///
+    /// Rule: windows.md S-4
+    #[test]
+    fn api_groups_limit_the_pipes_to_groups_or_versions() {
+        assert_eq!(chosen("").len(), 23);
+        assert_eq!(chosen("disk,filesystem,volume").len(), 16);
+        assert_eq!(chosen("smb/v1, disk/v1beta3 ,smb/v1"), ["disk/v1beta3", "smb/v1"]);
+        assert_eq!(chosen("system,system/v1alpha1"), ["system/v1alpha1"]);
+    }
+
+    /// A group or version that does not exist is refused by name.
+    ///
+    /// Rule: see `api_groups_limit_the_pipes_to_groups_or_versions`
+    #[test]
+    fn a_group_or_version_that_does_not_exist_is_refused_by_name() {
+        for (text, named) in
+            [("disks", "disks"), ("disk/v9", "v9"), ("iscsi/v1", "iscsi"), ("disk/", "\"\""), ("disk/v1/x", "v1/x")]
+        {
+            let error = ApiGroups::parse(text).unwrap_err().to_string();
+            assert!(error.contains(named), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! csi-proxy: storage of a Windows node for CSI drivers in containers, which have no rights of their own to it (`windows.md` 1).
+//!
+//! ```text
+//! pipes ─ connection (preface in time, lenient authority) ─ tonic ─ serve: method, pace, record, count
+//!                                                                    └ api: request → arguments, answer → response
+//!                                                                       └ winstorage: checks, decisions, Windows
+//! ```
+//!
+//! One named pipe and one gRPC service for each pair of group and version; all of them work with the same
+//! [`winstorage::Storage`]. Everything but `windows` runs, and is tested, on any system.
+
+mod api;
+mod audit;
+mod clock;
+mod connection;
+mod figures;
+mod flags;
+mod groups;
+mod log;
+mod metrics;
+mod pace;
+mod peer;
+mod preface;
+mod program;
+mod proxy;
+mod sddl;
+mod serve;
+mod status;
+#[cfg(windows)]
+mod windows;
+
+pub use audit::{AuditSink, IntoFile, IntoLog};
+pub use figures::Figures;
+pub use flags::{AuditTo, BadCommandLine, Command, DEFAULT_PIPE_SECURITY, PathChecks, Settings, read, usage};
+pub use groups::{ApiGroups, BadApiGroups};
+pub use log::{Log, LogSettings, Severity};
+pub use peer::Peer;
+pub use preface::PREFACE_LIMIT;
+pub use program::{MakeHost, main};
+pub use proxy::{DRAIN_LIMIT, ListenError, Parts, Proxy, ProxyError, ServeError, Transport};
+pub use sddl::SddlError;

@@ -1,0 +1,33 @@
+//! csi-proxy: see the library.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use csi_proxy::MakeHost;
+use winstorage::host::Host;
+
+/// Windows itself.
+struct ThisMachine;
+
+impl MakeHost for ThisMachine {
+    #[cfg(windows)]
+    fn make() -> Result<Arc<dyn Host>, String> {
+        Ok(Arc::new(winstorage::real::windows_host(encrypts())))
+    }
+
+    #[cfg(not(windows))]
+    fn make() -> Result<Arc<dyn Host>, String> {
+        Err("this machine does not run Windows".to_owned())
+    }
+}
+
+/// Whether COM is asked for packet privacy: unless `WMI_COM_SECURITY` says no, as for the Go proxy.
+#[cfg(windows)]
+fn encrypts() -> bool {
+    let said = std::env::var("WMI_COM_SECURITY").unwrap_or_default().to_ascii_lowercase();
+    !["0", "false", "no", "off"].contains(&said.as_str())
+}
+
+fn main() -> ExitCode {
+    csi_proxy::main::<ThisMachine>()
+}

@@ -1,0 +1,286 @@
+//! The program: command line, log, machine, services, and their end.
+
+#[cfg(windows)]
+mod service;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use winstorage::host::Host;
+use winstorage::path::Validation;
+use winstorage::service::{Policy, Storage};
+use winstorage::types::WinPath;
+
+use crate::audit::{AuditSink, IntoFile, IntoLog};
+use crate::flags::{AuditTo, Command, PathChecks, Settings, read, usage};
+use crate::log::Log;
+use crate::proxy::{Parts, Proxy, ProxyError, Transport};
+use crate::serve::OPERATIONS;
+
+/// Makes the machine that the operations work on. The product has Windows; programs of tests have one of their own.
+///
+/// It is a type and no value because the service control manager calls back without any.
+pub trait MakeHost: 'static {
+    /// The machine.
+    ///
+    /// # Errors
+    ///
+    /// In words for the log; the program ends.
+    fn make() -> Result<Arc<dyn Host>, String>;
+
+    /// The command line that the proxy reads, without the program's name.
+    fn arguments() -> Vec<OsString> {
+        std::env::args_os().skip(1).collect()
+    }
+}
+
+/// Worker threads: they only pass bytes on.
+const WORKERS: usize = 2;
+/// A thread of operations keeps its connections to WMI: it stays, once it is there.
+const THREADS_STAY: Duration = Duration::from_secs(60 * 60);
+/// Status of a command line that is not understood.
+const USAGE: u8 = 2;
+
+/// Runs the program to its end. 0 after a clean stop, 1 for what went wrong, 2 for a command line that is not understood.
+#[must_use]
+pub fn main<M: MakeHost>() -> ExitCode {
+    let settings = match command::<M>() {
+        Ok(Command::Run(settings)) => *settings,
+        Ok(Command::Version) => return print(&format!("csi-proxy {}\n", version())),
+        Ok(Command::Help) => return print(&usage()),
+        Err(text) => {
+            complain(&format!("csi-proxy: {text}\nsee csi-proxy --help"));
+            return ExitCode::from(USAGE);
+        }
+    };
+    #[cfg(windows)]
+    if settings.windows_service {
+        return service::run_as_service::<M>();
+    }
+    match run_here::<M>(settings) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            complain(&format!("csi-proxy: {text}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What the command line asks for, or what is wrong with it.
+fn command<M: MakeHost>() -> Result<Command, String> {
+    let arguments: Result<Vec<String>, OsString> = M::arguments().into_iter().map(OsString::into_string).collect();
+    let arguments = arguments.map_err(|argument| format!("argument {} is not Unicode", argument.display()))?;
+    read(arguments).map_err(|error| error.to_string())
+}
+
+#[cfg(windows)]
+fn run_here<M: MakeHost>(settings: Settings) -> Result<(), String> {
+    let stop = CancellationToken::new();
+    let started = Started::new::<M>(settings)?;
+    started.run(stop.clone(), || (), Some(crate::windows::end_of_console(stop)))
+}
+
+/// Pipes with a name for the whole machine are Windows' alone: elsewhere there is nothing to serve.
+#[cfg(not(windows))]
+fn run_here<M: MakeHost>(settings: Settings) -> Result<(), String> {
+    Started::new::<M>(settings)?.run(CancellationToken::new(), || (), None::<std::future::Ready<()>>)
+}
+
+/// A program that has read its settings and has its log and its machine.
+struct Started {
+    settings: Settings,
+    log: Log,
+    storage: Arc<Storage>,
+}
+
+impl Started {
+    /// Everything that must be there before pipes are opened.
+    fn new<M: MakeHost>(settings: Settings) -> Result<Self, String> {
+        let log = Log::open(settings.log.clone()).map_err(|error| format!("open the log file: {error}"))?;
+        log_panics(&log);
+        log.take_events();
+        let made = Self::with_log::<M>(settings, log.clone());
+        made.inspect_err(|text| log.error(text))
+    }
+
+    fn with_log<M: MakeHost>(settings: Settings, log: Log) -> Result<Self, String> {
+        announce(&settings, &log);
+        if !settings.insecure_pipe_acl {
+            crate::sddl::check(&settings.pipe_security).map_err(|error| error.to_string())?;
+        }
+        let policy = policy(&settings)?;
+        let storage = Arc::new(Storage::new(M::make()?, policy));
+        Ok(Self { settings, log, storage })
+    }
+
+    /// Opens the pipes, calls `opened`, and serves until `stop`. `signals` runs beside it.
+    fn run(
+        self,
+        stop: CancellationToken,
+        opened: impl FnOnce(),
+        signals: Option<impl Future<Output = ()> + Send + 'static>,
+    ) -> Result<(), String> {
+        let log = self.log.clone();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(WORKERS)
+            .max_blocking_threads(OPERATIONS + 4)
+            .thread_keep_alive(THREADS_STAY)
+            .enable_all()
+            .build()
+            .map_err(|error| format!("start the runtime: {error}"))?;
+        let result = runtime.block_on(async {
+            let mut beside = tokio::task::JoinSet::new();
+            signals.map(|signals| beside.spawn(signals));
+            self.serve(stop, opened).await
+        });
+        // Operations within Windows cannot be ended; the process does.
+        runtime.shutdown_background();
+        match &result {
+            Ok(()) => log.info("csi-proxy has stopped"),
+            Err(error) => log.error(error),
+        }
+        result
+    }
+
+    #[cfg(windows)]
+    async fn serve(self, stop: CancellationToken, opened: impl FnOnce()) -> Result<(), String> {
+        let security = crate::windows::Security::parse(&self.settings.pipe_security)
+            .map_err(|error| format!("security descriptor {:?}: {error}", self.settings.pipe_security))?;
+        let transport = crate::windows::Pipes::new(security, self.log.clone(), stop.clone());
+        self.serve_on(&transport, stop, opened).await
+    }
+
+    #[cfg(not(windows))]
+    async fn serve(self, stop: CancellationToken, opened: impl FnOnce()) -> Result<(), String> {
+        struct Nowhere;
+        impl Transport for Nowhere {
+            type Stream = tokio::io::DuplexStream;
+
+            fn listen(
+                &self,
+                _: &str,
+            ) -> std::io::Result<
+                impl futures_util::Stream<Item = std::io::Result<(Self::Stream, crate::Peer)>> + Send + Unpin + 'static,
+            > {
+                Err::<futures_util::stream::Empty<_>, _>(std::io::ErrorKind::Unsupported.into())
+            }
+        }
+        self.serve_on(&Nowhere, stop, opened).await
+    }
+
+    async fn serve_on<T: Transport>(
+        self,
+        transport: &T,
+        stop: CancellationToken,
+        opened: impl FnOnce(),
+    ) -> Result<(), String> {
+        let audit = audit(&self.settings, &self.log)?;
+        #[cfg(windows)]
+        let figures = crate::windows::process_figures;
+        #[cfg(not(windows))]
+        let figures = crate::figures::Figures::default;
+        let parts = Parts {
+            storage: self.storage,
+            api_groups: self.settings.api_groups,
+            metrics_bind_address: self.settings.metrics_bind_address,
+            figures,
+            audit,
+            log: self.log.clone(),
+        };
+        let pipes = parts.api_groups.pairs().count();
+        let proxy = Proxy::open(transport, parts, stop).await.map_err(|error| chain(&error))?;
+        if let Some(address) = proxy.metrics_address() {
+            self.log.info(format_args!("Metrics on http://{address}/metrics"));
+        }
+        self.log.info(format_args!("Serving {pipes} pipes"));
+        opened();
+        proxy.run().await.map_err(|error| chain(&error))
+    }
+}
+
+fn chain(error: &ProxyError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+fn announce(settings: &Settings, log: &Log) {
+    log.info("Starting CSI-Proxy Server ...");
+    log.info(format_args!("Version: {}", version()));
+    log.info(format_args!("Working directories: [{}]", settings.working_dirs.join(" ")));
+    log.info(format_args!("Require privacy: {}", settings.require_privacy));
+    settings.warnings.iter().for_each(|warning| log.warning(warning));
+    if settings.insecure_pipe_acl {
+        log.warning("Insecure: --insecure-pipe-acl takes any security descriptor");
+    }
+    if settings.audit_log == AuditTo::Off {
+        log.warning("Insecure: --audit-log=off keeps no record of calls");
+    }
+}
+
+fn policy(settings: &Settings) -> Result<Policy, String> {
+    let mut directories = Vec::new();
+    for directory in &settings.working_dirs {
+        let path = WinPath::normalise(directory);
+        directories.push(path.ok_or_else(|| format!("working directory {directory:?} is no absolute path"))?);
+    }
+    Ok(Policy {
+        validation: match settings.validate_paths {
+            PathChecks::Strict => Validation::Strict,
+            PathChecks::Legacy => Validation::Legacy,
+        },
+        require_privacy: settings.require_privacy,
+        allow_reformat: settings.allow_reformat,
+        ..Policy::new(directories)
+    })
+}
+
+fn audit(settings: &Settings, log: &Log) -> Result<Vec<Box<dyn AuditSink>>, String> {
+    let mut sinks: Vec<Box<dyn AuditSink>> = match &settings.audit_log {
+        AuditTo::Off => return Ok(Vec::new()),
+        AuditTo::Log => vec![Box::new(IntoLog(log.clone()))],
+        AuditTo::File(file) => {
+            let opened = IntoFile::open(file, log.clone());
+            vec![Box::new(opened.map_err(|error| format!("open the audit log {}: {error}", file.display()))?)]
+        }
+    };
+    #[cfg(windows)]
+    match crate::windows::EventLog::open() {
+        Ok(events) => sinks.push(Box::new(events)),
+        Err(error) => log.warning(format_args!("Records of calls do not go to the event log: {error}")),
+    }
+    sinks.shrink_to_fit();
+    Ok(sinks)
+}
+
+fn version() -> String {
+    let commit = option_env!("GIT_COMMIT").filter(|commit| !commit.is_empty());
+    let version = env!("CARGO_PKG_VERSION");
+    commit.map_or_else(|| version.to_owned(), |commit| format!("{version} ({commit})"))
+}
+
+/// A panic ends its call and not the process; the log says where it was.
+fn log_panics(log: &Log) {
+    let log = log.clone();
+    std::panic::set_hook(Box::new(move |panic| log.error(format_args!("panic: {panic}"))));
+}
+
+fn print(text: &str) -> ExitCode {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn complain(text: &str) {
+    // Nobody can be told of an error here.
+    let _ignored = writeln!(std::io::stderr(), "{text}");
+}

@@ -1,0 +1,164 @@
+//! Life under the service control manager: RUNNING when all pipes exist, STOP_PENDING until the last call has ended.
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use windows_service::service::{
+    ServiceControl, ServiceControlAccept, ServiceExitCode, ServiceState, ServiceStatus, ServiceType,
+};
+use windows_service::service_control_handler::{self, ServiceControlHandlerResult, ServiceStatusHandle};
+use windows_service::service_dispatcher;
+
+use super::{MakeHost, Started, command, complain};
+use crate::flags::Command;
+
+/// As it is installed.
+const NAME: &str = "csiproxy";
+/// How often the manager is told that the end takes longer.
+const BEAT: Duration = Duration::from_secs(1);
+/// The longest that a phase may take without a word: the drain and what is around it.
+const HINT: Duration = Duration::from_secs(30);
+
+/// Hands this thread to the service control manager until the service has stopped.
+pub(super) fn run_as_service<M: MakeHost>() -> ExitCode {
+    match service_dispatcher::start(NAME, service_main::<M>) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&format!("csi-proxy: -windows-service is for the service control manager: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+extern "system" fn service_main<M: MakeHost>(_: u32, _: *mut *mut u16) {
+    // A panic must not leave Windows' frames.
+    let _ignored = std::panic::catch_unwind(serve::<M>);
+}
+
+fn serve<M: MakeHost>() {
+    let stop = CancellationToken::new();
+    let handler = {
+        let stop = stop.clone();
+        move |control| match control {
+            ServiceControl::Stop | ServiceControl::Shutdown => {
+                stop.cancel();
+                ServiceControlHandlerResult::NoError
+            }
+            ServiceControl::ParamChange | ServiceControl::Interrogate => ServiceControlHandlerResult::NoError,
+            _ => ServiceControlHandlerResult::NotImplemented,
+        }
+    };
+    let Ok(handle) = service_control_handler::register(NAME, handler) else { return };
+    let told = Told { handle };
+    told.tell(ServiceState::StartPending, 1);
+    let exit = match run::<M>(&told, stop) {
+        Ok(()) => ServiceExitCode::Win32(0),
+        Err(_) => ServiceExitCode::ServiceSpecific(1),
+    };
+    told.stopped(exit);
+}
+
+fn run<M: MakeHost>(told: &Told, stop: CancellationToken) -> Result<(), String> {
+    let Command::Run(settings) = command::<M>()? else { return Ok(()) };
+    let started = Started::new::<M>(*settings)?;
+    let ended = Arc::new(Ended::default());
+    std::thread::scope(|scope| {
+        let beat = {
+            let (stop, ended) = (stop.clone(), Arc::clone(&ended));
+            scope.spawn(move || beat(told, &stop, &ended))
+        };
+        let over = Over(&ended);
+        let opened = || told.tell(ServiceState::Running, 0);
+        let result = started.run(stop, opened, None::<std::future::Ready<()>>);
+        drop(over);
+        // It has nothing to say but its checkpoints.
+        let _ignored = beat.join();
+        result
+    })
+}
+
+/// Ends the beat, also when the service ends in a panic.
+struct Over<'a>(&'a Ended);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.set();
+    }
+}
+
+/// Set when the service has nothing more to do.
+#[derive(Default)]
+struct Ended {
+    is_over: AtomicBool,
+    lock: Mutex<()>,
+    changed: Condvar,
+}
+
+impl Ended {
+    fn set(&self) {
+        self.is_over.store(true, Ordering::Release);
+        let _lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.changed.notify_all();
+    }
+
+    /// Waits a moment; true when it is over.
+    fn wait(&self, moment: Duration) -> bool {
+        let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_over.load(Ordering::Acquire) {
+            let _lock = self.changed.wait_timeout(lock, moment).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.is_over.load(Ordering::Acquire)
+    }
+}
+
+/// Tells the manager from the stop on, again and again, that calls are being finished.
+fn beat(told: &Told, stop: &CancellationToken, ended: &Ended) {
+    let mut checkpoint = 0;
+    // Short before the stop: the manager shall hear at once that it was heard.
+    while !ended.wait(if stop.is_cancelled() { BEAT } else { BEAT / 10 }) {
+        if stop.is_cancelled() {
+            checkpoint += 1;
+            told.tell(ServiceState::StopPending, checkpoint);
+        }
+    }
+}
+
+struct Told {
+    handle: ServiceStatusHandle,
+}
+
+impl Told {
+    fn tell(&self, state: ServiceState, checkpoint: u32) {
+        let accepted = if state == ServiceState::Running {
+            ServiceControlAccept::STOP | ServiceControlAccept::SHUTDOWN | ServiceControlAccept::PARAM_CHANGE
+        } else {
+            ServiceControlAccept::empty()
+        };
+        let hint = if state == ServiceState::Running { Duration::ZERO } else { HINT };
+        self.set(status(state, accepted, ServiceExitCode::Win32(0)), checkpoint, hint);
+    }
+
+    fn stopped(&self, exit: ServiceExitCode) {
+        self.set(status(ServiceState::Stopped, ServiceControlAccept::empty(), exit), 0, Duration::ZERO);
+    }
+
+    fn set(&self, status: ServiceStatus, checkpoint: u32, wait_hint: Duration) {
+        // A manager that does not listen cannot be told so.
+        let _ignored = self.handle.set_service_status(ServiceStatus { checkpoint, wait_hint, ..status });
+    }
+}
+
+fn status(state: ServiceState, accepted: ServiceControlAccept, exit_code: ServiceExitCode) -> ServiceStatus {
+    ServiceStatus {
+        service_type: ServiceType::OWN_PROCESS,
+        current_state: state,
+        controls_accepted: accepted,
+        exit_code,
+        checkpoint: 0,
+        wait_hint: Duration::ZERO,
+        process_id: None,
+    }
+}

@@ -1,0 +1,205 @@
+//! Looks into a security descriptor before pipes get it: one that lets nearly everybody write hands the node's storage to every pod.
+
+/// A descriptor that pipes must not have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SddlError {
+    /// Without a list of rights everybody has all of them.
+    #[error("security descriptor {0:?} has no list of rights (D:...): everybody could do everything")]
+    NoList(String),
+    /// An entry that is not understood is not judged.
+    #[error("security descriptor: the entry ({0}) is not understood")]
+    Entry(String),
+    /// It lets a large group write.
+    #[error(
+        "security descriptor: the entry ({entry}) lets {who} write to the pipes, and with that to the node's storage; \
+         --insecure-pipe-acl allows it"
+    )]
+    Insecure {
+        /// As it stands there.
+        entry: String,
+        /// The group.
+        who: &'static str,
+    },
+}
+
+/// Groups that nobody chooses to be in, by alias and by number.
+const CROWDS: [(&str, &str, &str); 7] = [
+    ("WD", "S-1-1-0", "Everyone"),
+    ("AN", "S-1-5-7", "Anonymous"),
+    ("BU", "S-1-5-32-545", "Users"),
+    ("NU", "S-1-5-2", "Network"),
+    ("AU", "S-1-5-11", "Authenticated Users"),
+    ("IU", "S-1-5-4", "Interactive"),
+    ("BG", "S-1-5-32-546", "Guests"),
+];
+
+/// Rights by name, as bits.
+const RIGHTS: [(&str, u32); 24] = [
+    ("GA", 0x1000_0000),
+    ("GX", 0x2000_0000),
+    ("GW", 0x4000_0000),
+    ("GR", 0x8000_0000),
+    ("RC", 0x0002_0000),
+    ("SD", 0x0001_0000),
+    ("WD", 0x0004_0000),
+    ("WO", 0x0008_0000),
+    ("CC", 0x1),
+    ("DC", 0x2),
+    ("LC", 0x4),
+    ("SW", 0x8),
+    ("RP", 0x10),
+    ("WP", 0x20),
+    ("DT", 0x40),
+    ("LO", 0x80),
+    ("CR", 0x100),
+    ("FA", 0x001f_01ff),
+    ("FR", 0x0012_0089),
+    ("FW", 0x0012_0116),
+    ("FX", 0x0012_00a0),
+    ("KA", 0x000f_003f),
+    ("KR", 0x0002_0019),
+    ("KW", 0x0002_0006),
+];
+
+/// Write data, add instances, write attributes of both kinds, delete, change rights or owner; generic write and all.
+const WRITING: u32 = 0x2 | 0x4 | 0x10 | 0x100 | 0x1_0000 | 0x4_0000 | 0x8_0000 | 0x1000_0000 | 0x4000_0000;
+
+/// Refuses a descriptor that lets a crowd write.
+///
+/// # Errors
+///
+/// The first entry that does, or that is not understood.
+pub(crate) fn check(descriptor: &str) -> Result<(), SddlError> {
+    let entries = rights_list(descriptor).ok_or_else(|| SddlError::NoList(descriptor.to_owned()))?;
+    entries.into_iter().try_for_each(entry)
+}
+
+/// The entries of the part `D:`; nothing where there is none, or a list that is no list.
+fn rights_list(descriptor: &str) -> Option<Vec<&str>> {
+    let (mut entries, mut depth, mut begin, mut part) = (Vec::new(), 0_u32, 0, None);
+    let mut has_list = false;
+    for (at, letter) in descriptor.char_indices() {
+        match letter {
+            '(' => {
+                depth += 1;
+                if depth == 1 {
+                    begin = at + 1;
+                }
+            }
+            ')' => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 && part == Some('D') {
+                    entries.push(descriptor.get(begin..at)?);
+                }
+            }
+            ':' if depth == 0 => {
+                part = descriptor.get(..at)?.chars().last();
+                has_list |= part == Some('D');
+            }
+            _ => {}
+        }
+    }
+    (has_list && depth == 0 && !descriptor.contains("NO_ACCESS_CONTROL")).then_some(entries)
+}
+
+/// `type;flags;rights;object;inherited object;who`
+fn entry(text: &str) -> Result<(), SddlError> {
+    let unknown = || SddlError::Entry(text.to_owned());
+    let parts: Vec<&str> = text.split(';').map(str::trim).collect();
+    let [kind, _, rights, _, _, who, ..] = parts.as_slice() else { return Err(unknown()) };
+    match *kind {
+        "D" | "OD" | "XD" => return Ok(()),
+        "A" | "OA" | "XA" | "ZA" => {}
+        _ => return Err(unknown()),
+    }
+    let crowd =
+        CROWDS.iter().find(|(alias, number, _)| alias.eq_ignore_ascii_case(who) || number.eq_ignore_ascii_case(who));
+    let Some((_, _, crowd)) = crowd else { return Ok(()) };
+    if mask(rights).ok_or_else(unknown)? & WRITING == 0 {
+        return Ok(());
+    }
+    Err(SddlError::Insecure { entry: text.to_owned(), who: crowd })
+}
+
+fn mask(rights: &str) -> Option<u32> {
+    if let Some(digits) = rights.strip_prefix("0x").or_else(|| rights.strip_prefix("0X")) {
+        return u32::from_str_radix(digits, 16).ok();
+    }
+    if !rights.is_empty() && rights.bytes().all(|byte| byte.is_ascii_digit()) {
+        return rights.parse().ok();
+    }
+    let mut mask = 0;
+    let mut rest = rights;
+    while !rest.is_empty() {
+        let (name, after) = rest.split_at_checked(2)?;
+        mask |= RIGHTS.iter().find(|(right, _)| right.eq_ignore_ascii_case(name))?.1;
+        rest = after;
+    }
+    Some(mask)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::flags::DEFAULT_PIPE_SECURITY;
+
+    /// A security descriptor that lets everybody, anonymous, users or the network write to the pipes is refused.
+    ///
+    /// Rule: windows.md S-1
+    #[test]
+    fn a_descriptor_that_lets_a_crowd_write_is_refused() {
+        for (who, name) in
+            [("WD", "Everyone"), ("AN", "Anonymous"), ("BU", "Users"), ("NU", "Network"), ("S-1-1-0", "Everyone")]
+        {
+            for rights in ["GA", "GW", "FA", "FW", "GRGW", "0x12019b", "0x2", "0x40000000", "WO", "268435456"] {
+                let descriptor = format!("O:BAG:SYD:P(A;;GA;;;SY)(A;OICI;{rights};;;{who})S:(AU;SA;GA;;;WD)");
+                match check(&descriptor) {
+                    Err(SddlError::Insecure { who, .. }) => assert_eq!(who, name),
+                    other => panic!("{descriptor}: {other:?}"),
+                }
+            }
+        }
+    }
+
+    /// The default, and whatever lets crowds at most read, is taken.
+    ///
+    /// Rule: see `a_descriptor_that_lets_a_crowd_write_is_refused`
+    #[test]
+    fn a_descriptor_that_lets_crowds_at_most_read_is_taken() {
+        let others = [
+            "D:P(A;;GA;;;SY)(A;;GR;;;WD)",
+            "D:(D;;GA;;;WD)(A;;GA;;;BA)",
+            "D:(A;;GA;;;S-1-5-21-1-2-3-1001)",
+            "D:P",
+            "D:(A;;FR;;;AN)S:(ML;;NW;;;HI)",
+        ];
+        for descriptor in others.into_iter().chain([DEFAULT_PIPE_SECURITY]) {
+            assert_eq!(check(descriptor), Ok(()), "{descriptor}");
+        }
+    }
+
+    /// What is not understood, or has no list of rights at all, is refused.
+    ///
+    /// Rule: see `a_descriptor_that_lets_a_crowd_write_is_refused`
+    #[test]
+    fn what_is_not_understood_or_has_no_list_is_refused() {
+        for descriptor in ["", "O:BA", "S:(AU;SA;GA;;;WD)", "D:NO_ACCESS_CONTROL", "D:(A;;GA;;;WD"] {
+            assert!(matches!(check(descriptor), Err(SddlError::NoList(_))), "{descriptor}");
+        }
+        for descriptor in ["D:(A;;QQ;;;WD)", "D:(A;;G;;;WD)", "D:(A;;GR)", "D:(?;;GR;;;WD)", "D:(A;;0xzz;;;BU)"] {
+            assert!(matches!(check(descriptor), Err(SddlError::Entry(_))), "{descriptor}: {:?}", check(descriptor));
+        }
+    }
+
+    proptest! {
+        /// No text is too odd to be judged or refused.
+        ///
+        /// Rule: see `a_descriptor_that_lets_a_crowd_write_is_refused`
+        #[test]
+        fn no_text_is_too_odd_for_the_check(text in "[DOGSA:();0-9xWBUNP€ ]{0,60}") {
+            let _ = check(&text);
+        }
+    }
+}

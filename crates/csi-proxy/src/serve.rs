@@ -1,0 +1,233 @@
+//! One version of one group as a gRPC service: finds the method, runs its operation on a thread that may block, and keeps count and
+//! record of each call.
+
+mod body;
+mod deadline;
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use csi_proxy_proto::{Group, Version};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+use tonic::body::Body;
+use tonic::server::{Grpc, UnaryService};
+use tonic::{Request, Response, Status};
+use winstorage::Storage;
+
+use crate::api::{Around, Method, Understood, Work, methods};
+use crate::audit::{Asked, Audit, Outcome};
+use crate::connection::ConnectionInfo;
+use crate::log::Log;
+use crate::metrics::Metrics;
+use crate::peer::Peer;
+use crate::status::{Failure, MALFORMED, OK, name_of};
+use body::Bare;
+
+/// Operations that run at the same time, on as many threads; the others wait their turn.
+pub(crate) const OPERATIONS: usize = 32;
+
+/// What all services of the process share.
+pub(crate) struct Shared {
+    pub(crate) storage: Arc<Storage>,
+    pub(crate) audit: Audit,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) log: Log,
+    /// Operations; they go on when their client has left.
+    pub(crate) running: TaskTracker,
+    /// Places for operations.
+    pub(crate) places: Semaphore,
+}
+
+/// The service on one pipe.
+#[derive(Clone)]
+pub(crate) struct GroupService(Arc<Inner>);
+
+struct Inner {
+    group: Group,
+    version: Version,
+    /// `v1.Disk`
+    name: String,
+    methods: BTreeMap<&'static str, Method>,
+    shared: Arc<Shared>,
+}
+
+/// One call on its way.
+#[derive(Clone)]
+struct Call {
+    service: Arc<Inner>,
+    method: &'static str,
+    client: Arc<Peer>,
+    /// The message has come whole, so the call is counted and recorded further down.
+    understood: Arc<AtomicBool>,
+}
+
+impl GroupService {
+    pub(crate) fn new(group: Group, version: Version, shared: Arc<Shared>) -> Self {
+        let methods = methods(group, version).into_iter().map(|method| (method.name, method)).collect();
+        let name = format!("{version}.{}", group.service());
+        Self(Arc::new(Inner { group, version, name, methods, shared }))
+    }
+}
+
+impl tower::Service<http::Request<Body>> for GroupService {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let service = Arc::clone(&self.0);
+        Box::pin(async move { Ok(service.answer(request).await) })
+    }
+}
+
+impl Inner {
+    async fn answer(self: Arc<Self>, request: http::Request<Body>) -> http::Response<Body> {
+        let connection = request.extensions().get::<ConnectionInfo>().cloned();
+        let client = connection.as_ref().map(|info| Arc::clone(&info.peer)).unwrap_or_default();
+        let Some(method) = self.find(request.uri().path()) else {
+            return self.unknown(request.uri().path(), client).into_http();
+        };
+        if let Some(connection) = connection {
+            connection.pace.next().await;
+        }
+        self.shared.metrics.started(&self.name, method);
+        let understood = Arc::new(AtomicBool::new(false));
+        let call = Call { service: Arc::clone(&self), method, client, understood: Arc::clone(&understood) };
+        let began = Instant::now();
+        let response = Grpc::new(Bare).unary(call.clone(), request).await;
+        if !understood.load(Ordering::Acquire) {
+            // Cut off, too large, compressed, or no gRPC at all.
+            let status = response.extensions().get::<Status>();
+            let outcome = Outcome {
+                code: status.map_or(MALFORMED, name_of),
+                error: status.map(|status| status.message().to_owned()),
+                native: None,
+            };
+            call.ended(self.shared.audit.id(), &call.asked(Value::Null), &outcome, began);
+        }
+        response
+    }
+
+    fn find(&self, path: &str) -> Option<&'static str> {
+        let (service, method) = path.strip_prefix('/')?.split_once('/')?;
+        if service != self.name {
+            return None;
+        }
+        self.methods.get_key_value(method).map(|(name, _)| *name)
+    }
+
+    fn unknown(&self, path: &str, client: Arc<Peer>) -> Status {
+        let failure = Failure::Unimplemented(format!("unknown method {path}: this pipe serves {}", self.name));
+        let asked = Asked {
+            group: self.group.token(),
+            version: self.version.to_string(),
+            method: path.to_owned(),
+            request: Value::Null,
+            client,
+        };
+        let outcome = Outcome::of(&Err(failure.clone()));
+        self.shared.audit.end(self.shared.audit.id(), &asked, &outcome, std::time::Duration::ZERO);
+        failure.status()
+    }
+}
+
+impl UnaryService<Bytes> for Call {
+    type Response = Vec<u8>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Vec<u8>>, Status>> + Send>>;
+
+    fn call(&mut self, request: Request<Bytes>) -> Self::Future {
+        let call = self.clone();
+        call.understood.store(true, Ordering::Release);
+        Box::pin(async move { call.run(request).await.map(Response::new).map_err(|failure| failure.status()) })
+    }
+}
+
+impl Call {
+    /// The operation is a task of its own: a client that leaves, or whose deadline passes, ends its wait and nothing else.
+    async fn run(self, request: Request<Bytes>) -> Result<Vec<u8>, Failure> {
+        let began = Instant::now();
+        let patience = deadline::patience(request.metadata());
+        let running = self.service.shared.running.clone();
+        let operation = running.spawn(async move {
+            let result = self.understand(request.into_inner());
+            let (id, asked, work) = match result {
+                Ok((asked, work)) => (self.service.shared.audit.id(), asked, work),
+                Err(failure) => (self.service.shared.audit.id(), self.asked(Value::Null), Err(failure)),
+            };
+            if self.method().writes && work.is_ok() {
+                self.service.shared.audit.begin(id, &asked);
+            }
+            let result = match work {
+                Ok(work) => self.operate(work, patience).await,
+                Err(failure) => Err(failure),
+            };
+            self.ended(id, &asked, &Outcome::of(&result), began);
+            result
+        });
+        operation.await.unwrap_or(Err(Failure::Panicked))
+    }
+
+    fn method(&self) -> &Method {
+        &self.service.methods[self.method]
+    }
+
+    /// The record of a request, and what is to be done.
+    fn understand(&self, body: Bytes) -> Result<(Asked, Result<Work, Failure>), Failure> {
+        let Understood { fields, work } = (self.method().read)(body)
+            .map_err(|error| Failure::Malformed(format!("request of {}: {error}", self.method)))?;
+        self.service.shared.metrics.received(&self.service.name, self.method);
+        Ok((self.asked(fields), work))
+    }
+
+    async fn operate(&self, work: Work, patience: std::time::Duration) -> Result<Vec<u8>, Failure> {
+        let shared = Arc::clone(&self.service.shared);
+        // Nobody closes it.
+        let _place = shared.places.acquire().await;
+        let (storage, version) = (Arc::clone(&shared.storage), self.service.version);
+        let done = tokio::task::spawn_blocking(move || work(&Around { storage: &storage, version, patience })).await;
+        done.unwrap_or_else(|error| {
+            shared.log.error(format_args!("{}/{} ended in a panic: {error}", self.service.name, self.method));
+            Err(Failure::Panicked)
+        })
+    }
+
+    fn asked(&self, request: Value) -> Asked {
+        Asked {
+            group: self.service.group.token(),
+            version: self.service.version.to_string(),
+            method: self.method.to_owned(),
+            request,
+            client: Arc::clone(&self.client),
+        }
+    }
+
+    fn ended(&self, id: u64, asked: &Asked, outcome: &Outcome, began: Instant) {
+        let (shared, took) = (&self.service.shared, began.elapsed());
+        shared.metrics.handled(&self.service.name, self.method, outcome.code, took);
+        shared.audit.end(id, asked, outcome, took);
+    }
+}
+
+impl Outcome {
+    fn of(result: &Result<Vec<u8>, Failure>) -> Self {
+        match result {
+            Ok(_) => Self { code: OK, error: None, native: None },
+            Err(failure) => {
+                Self { code: name_of(&failure.status()), error: Some(failure.text()), native: failure.native() }
+            }
+        }
+    }
+}

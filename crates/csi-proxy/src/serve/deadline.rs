@@ -1,0 +1,51 @@
+//! How long a client waits, by its `grpc-timeout`.
+
+use std::time::Duration;
+
+use tonic::metadata::MetadataMap;
+
+/// For clients that do not say.
+const USUAL: Duration = Duration::from_secs(60);
+
+/// How long an operation that can be tried again may be: a little less than the client waits.
+pub(super) fn patience(metadata: &MetadataMap) -> Duration {
+    let given = metadata.get("grpc-timeout").and_then(|value| value.to_str().ok()).and_then(parse);
+    given.map_or(USUAL, |limit| limit.mul_f64(0.9))
+}
+
+/// At most eight digits and a unit.
+fn parse(text: &str) -> Option<Duration> {
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    if number.is_empty() || number.len() > 8 || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let number: u64 = number.parse().ok()?;
+    Some(match unit {
+        "H" => Duration::from_secs(number * 3_600),
+        "M" => Duration::from_secs(number * 60),
+        "S" => Duration::from_secs(number),
+        "m" => Duration::from_millis(number),
+        "u" => Duration::from_micros(number),
+        "n" => Duration::from_nanos(number),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deadlines_are_digits_and_a_unit() {
+        assert_eq!(parse("2H"), Some(Duration::from_secs(7_200)));
+        assert_eq!(parse("90S"), Some(Duration::from_secs(90)));
+        assert_eq!(parse("250m"), Some(Duration::from_millis(250)));
+        for text in ["", "S", "1", "1s", "-1S", "123456789S", "1.5S", "é"] {
+            assert_eq!(parse(text), None, "{text:?}");
+        }
+        let mut metadata = MetadataMap::new();
+        assert_eq!(patience(&metadata), USUAL);
+        metadata.insert("grpc-timeout", "10S".parse().unwrap());
+        assert_eq!(patience(&metadata), Duration::from_secs(9));
+    }
+}

@@ -1,0 +1,58 @@
+//! Records of calls in Windows' event log, source `csiproxy`.
+
+use std::io;
+use std::ptr::{null, null_mut};
+
+use windows_sys::Win32::Foundation::HANDLE;
+use windows_sys::Win32::System::EventLog::{
+    DeregisterEventSource, EVENTLOG_INFORMATION_TYPE, RegisterEventSourceW, ReportEventW,
+};
+
+use super::wide;
+use crate::audit::AuditSink;
+
+const SOURCE: &str = "csiproxy";
+/// The number of the one kind of event.
+const CALL: u32 = 1;
+/// The longest text that an event takes, in UTF-16 units.
+const LONGEST: usize = 31_000;
+
+/// The event log, as one source of events.
+#[derive(Debug)]
+pub(crate) struct EventLog(HANDLE);
+
+// SAFETY: the event log's functions take the handle from any thread, several at a time.
+unsafe impl Send for EventLog {}
+// SAFETY: as above.
+unsafe impl Sync for EventLog {}
+
+impl EventLog {
+    pub(crate) fn open() -> io::Result<Self> {
+        let source = wide(SOURCE);
+        // SAFETY: the text ends in zero and outlives the call; null means this machine.
+        let handle = unsafe { RegisterEventSourceW(null(), source.as_ptr()) };
+        if handle.is_null() { Err(io::Error::last_os_error()) } else { Ok(Self(handle)) }
+    }
+}
+
+impl AuditSink for EventLog {
+    fn record(&self, line: &str) {
+        let mut text = wide(line);
+        if text.len() > LONGEST {
+            text.truncate(LONGEST - 1);
+            text.push(0);
+        }
+        let texts = [text.as_ptr()];
+        // SAFETY: the handle is open; one text is announced and given, it ends in zero and outlives the call; no data, no user.
+        unsafe {
+            ReportEventW(self.0, EVENTLOG_INFORMATION_TYPE, 0, CALL, null_mut(), 1, 0, texts.as_ptr(), null());
+        }
+    }
+}
+
+impl Drop for EventLog {
+    fn drop(&mut self) {
+        // SAFETY: `open` got it, and nobody else has it.
+        unsafe { DeregisterEventSource(self.0) };
+    }
+}

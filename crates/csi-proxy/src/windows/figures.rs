@@ -1,0 +1,52 @@
+//! What Windows tells of this process.
+
+use windows_sys::Win32::Foundation::FILETIME;
+use windows_sys::Win32::System::ProcessStatus::{K32GetProcessMemoryInfo, PROCESS_MEMORY_COUNTERS};
+use windows_sys::Win32::System::Threading::{GetCurrentProcess, GetProcessHandleCount, GetProcessTimes};
+
+use crate::figures::Figures;
+
+/// Seconds between Windows' epoch, 1601, and 1970.
+const EPOCH: f64 = 11_644_473_600.0;
+const TICKS: f64 = 10_000_000.0;
+
+/// The figures of this moment; what cannot be had is left out.
+pub(crate) fn process_figures() -> Figures {
+    let times = times();
+    Figures {
+        cpu_seconds: times.map(|(_, kernel, user)| kernel + user),
+        resident: resident(),
+        open: handles(),
+        started: times.map(|(created, _, _)| created - EPOCH),
+    }
+}
+
+/// Creation since 1601, time in the kernel, time in the program, in seconds.
+fn times() -> Option<(f64, f64, f64)> {
+    const ZERO: FILETIME = FILETIME { dwLowDateTime: 0, dwHighDateTime: 0 };
+    let (mut created, mut ended, mut kernel, mut user) = (ZERO, ZERO, ZERO, ZERO);
+    // SAFETY: this process's own handle is always valid; the four places are ours.
+    let done = unsafe {
+        GetProcessTimes(GetCurrentProcess(), &raw mut created, &raw mut ended, &raw mut kernel, &raw mut user)
+    };
+    let seconds =
+        |time: FILETIME| (f64::from(time.dwHighDateTime) * 4_294_967_296.0 + f64::from(time.dwLowDateTime)) / TICKS;
+    (done != 0).then(|| (seconds(created), seconds(kernel), seconds(user)))
+}
+
+fn resident() -> Option<f64> {
+    let size = u32::try_from(size_of::<PROCESS_MEMORY_COUNTERS>()).expect("a few bytes");
+    let mut counters = PROCESS_MEMORY_COUNTERS { cb: size, ..Default::default() };
+    // SAFETY: this process's own handle is always valid; the structure is ours and as large as is said.
+    let done = unsafe { K32GetProcessMemoryInfo(GetCurrentProcess(), &raw mut counters, size) };
+    // Gibibytes at most: a double is exact.
+    let kibibytes = u32::try_from(counters.WorkingSetSize / 1024).ok();
+    kibibytes.filter(|_| done != 0).map(|kibibytes| f64::from(kibibytes) * 1024.0)
+}
+
+fn handles() -> Option<f64> {
+    let mut count = 0;
+    // SAFETY: this process's own handle is always valid; the number's place is ours.
+    let done = unsafe { GetProcessHandleCount(GetCurrentProcess(), &raw mut count) };
+    (done != 0).then(|| f64::from(count))
+}

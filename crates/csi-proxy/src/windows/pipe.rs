@@ -1,0 +1,148 @@
+//! Named pipes that clients find at any time.
+
+use std::io;
+use std::os::windows::io::AsRawHandle;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::Stream;
+use tokio::net::windows::named_pipe::{NamedPipeServer, PipeMode, ServerOptions};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::client::client_of;
+use super::security::Security;
+use crate::log::Log;
+use crate::peer::Peer;
+use crate::proxy::Transport;
+
+/// `ERROR_NO_DATA`: the client has gone before it was met.
+const NO_DATA: i32 = 232;
+/// Instances of a pipe that wait for clients. One would do; with one, of many clients at once most find it busy, and those in
+/// Go give up after two seconds.
+const WAITING: usize = 4;
+/// How often a new instance is tried for, and the pause between.
+const TRIES: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Makes pipes; all have the same security.
+pub(crate) struct Pipes {
+    security: Arc<Security>,
+    log: Log,
+    stop: CancellationToken,
+}
+
+impl Pipes {
+    /// Nobody is let in any more once `stop` is cancelled.
+    pub(crate) fn new(security: Security, log: Log, stop: CancellationToken) -> Self {
+        Self { security: Arc::new(security), log, stop }
+    }
+}
+
+/// Clients of one pipe. Dropping it closes the instance that waits.
+pub(crate) struct Clients {
+    accepted: Receiver<io::Result<(NamedPipeServer, Peer)>>,
+    _accepting: JoinSet<()>,
+}
+
+impl Stream for Clients {
+    type Item = io::Result<(NamedPipeServer, Peer)>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.accepted.poll_recv(cx)
+    }
+}
+
+impl Transport for Pipes {
+    type Stream = NamedPipeServer;
+
+    fn listen(
+        &self,
+        pipe: &str,
+    ) -> io::Result<impl Stream<Item = io::Result<(Self::Stream, Peer)>> + Send + Unpin + 'static> {
+        let maker = Maker { pipe: pipe.to_owned(), security: Arc::clone(&self.security), log: self.log.clone() };
+        let maker = Arc::new(maker);
+        let (sender, accepted) = channel(1);
+        let mut accepting = JoinSet::new();
+        for nth in 0..WAITING {
+            let instance = maker.instance(nth == 0)?;
+            accepting.spawn(Arc::clone(&maker).accept(instance, sender.clone(), self.stop.clone()));
+        }
+        Ok(Clients { accepted, _accepting: accepting })
+    }
+}
+
+struct Maker {
+    pipe: String,
+    security: Arc<Security>,
+    log: Log,
+}
+
+impl Maker {
+    /// Bytes both ways, any number of instances, for clients of this machine alone. The first one fails where the name is taken.
+    fn instance(&self, is_first: bool) -> io::Result<NamedPipeServer> {
+        let mut options = ServerOptions::new();
+        // The mode first: in old versions of tokio it took the refusal of remote clients back.
+        options.pipe_mode(PipeMode::Byte).first_pipe_instance(is_first).reject_remote_clients(true);
+        self.security.attributes(|attributes| {
+            // SAFETY: the attributes and their descriptor live until the call returns, and Windows copies both.
+            unsafe { options.create_with_security_attributes_raw(&self.pipe, attributes) }
+        })
+    }
+
+    /// Meets clients. A new instance waits before the connected one is handed on, so that no client finds no pipe.
+    async fn accept(
+        self: Arc<Self>,
+        first: NamedPipeServer,
+        clients: Sender<io::Result<(NamedPipeServer, Peer)>>,
+        stop: CancellationToken,
+    ) {
+        let mut waiting = first;
+        loop {
+            let met = tokio::select! {
+                () = stop.cancelled() => return,
+                met = waiting.connect() => met,
+            };
+            let accepted = match met {
+                Ok(()) => match self.another().await {
+                    Ok(next) => {
+                        let met = std::mem::replace(&mut waiting, next);
+                        let client = client_of(met.as_raw_handle());
+                        Ok((met, client))
+                    }
+                    Err(error) => Err(error),
+                },
+                Err(error) if error.raw_os_error() == Some(NO_DATA) => {
+                    if let Err(error) = waiting.disconnect() {
+                        self.log.verbose(4, format_args!("{}: disconnect: {error}", self.pipe));
+                    }
+                    continue;
+                }
+                Err(error) => Err(error),
+            };
+            let is_over = accepted.is_err();
+            if clients.send(accepted).await.is_err() || is_over {
+                return;
+            }
+        }
+    }
+
+    /// Windows may have no room at a moment; that ends no service.
+    async fn another(&self) -> io::Result<NamedPipeServer> {
+        let mut tries = 0;
+        loop {
+            match self.instance(false) {
+                Err(error) if tries < TRIES => {
+                    self.log.warning(format_args!("{}: a new instance: {error}", self.pipe));
+                    tries += 1;
+                    sleep(PAUSE).await;
+                }
+                made => return made,
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! All 23 services over pipes in memory, on a machine in memory.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "services/calls.rs"]
+mod calls;
+#[path = "services/life.rs"]
+mod life;
+#[path = "services/machine.rs"]
+mod machine;
+#[path = "services/robust.rs"]
+mod robust;
+#[path = "services/wire.rs"]
+mod wire;
+
+use std::collections::BTreeSet;
+
+use calls::{CALLS, Scenario};
+use csi_proxy_proto::{Group, Version, served};
+use machine::{machine, serve};
+use protox::prost_reflect::MethodDescriptor;
+use serde_json::Value;
+use tonic::Code;
+use winstorage::fake::Effect;
+use winstorage::host::Answer;
+
+/// `ERROR_IO_DEVICE`: nothing makes sense of it.
+const IO_DEVICE: u32 = 1117;
+
+fn scenario(name: &str) -> &'static Scenario {
+    CALLS.iter().find(|call| call.names.contains(&name)).unwrap_or_else(|| panic!("no test for {name}"))
+}
+
+/// A method of a version, and what happens around it.
+struct Case {
+    group: Group,
+    version: Version,
+    method: MethodDescriptor,
+    call: &'static Scenario,
+}
+
+/// What a call has left.
+struct Left {
+    result: Result<String, tonic::Status>,
+    records: Vec<Value>,
+    text: String,
+}
+
+impl Case {
+    fn name(&self) -> String {
+        format!("{}/{}.{}", self.group, self.version, self.method.name())
+    }
+
+    async fn run(&self, fields: &[(&str, &str)], fails: Option<&str>) -> Left {
+        let host = machine();
+        if let Some(step) = fails {
+            host.inject(step, 0, Effect::Fail(Answer::Win32(IO_DEVICE)));
+        }
+        let running = serve(host, &format!("{}/{}", self.group, self.version)).await;
+        let channel = running.channel(self.group, self.version).await;
+        let message = wire::request(&self.method.input(), fields);
+        let path = format!("/{}.{}/{}", self.version, self.group.service(), self.method.name());
+        let answered = wire::call(&channel, &path, message).await;
+        let result = answered.map(|bytes| wire::text(self.method.output(), &bytes));
+        Left { result, records: running.records.all(), text: running.records.text() }
+    }
+}
+
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (group, version) in served() {
+        for method in wire::methods(group, version) {
+            let call = scenario(method.name());
+            cases.push(Case { group, version, method, call });
+        }
+    }
+    cases
+}
+
+/// Exactly one record tells of the call's end, one that changes something was announced, and nothing shows a secret.
+fn check_records(case: &Case, left: &Left, code: &str) {
+    let name = case.name();
+    let of = |event: &str| left.records.iter().filter(|record| record["event"] == event).collect::<Vec<_>>();
+    let [record] = of("call")[..] else { panic!("{name}: {} records\n{}", of("call").len(), left.text) };
+    assert_eq!(record["code"], code, "{name}: {record}");
+    assert_eq!(record["method"], case.method.name(), "{name}: {record}");
+    assert_eq!(record["group"], case.group.token(), "{name}: {record}");
+    assert_eq!(record["version"], case.version.to_string(), "{name}: {record}");
+    assert_eq!(record["client"]["pid"], 4711, "{name}: {record}");
+    assert!(record["request"].is_object() && record["milliseconds"].is_u64() && record["time"].is_string(), "{record}");
+    assert_eq!(record["error"].is_string(), code != "OK", "{name}: {record}");
+    for begun in of("begin") {
+        assert_eq!(begun["id"], record["id"], "{name}");
+    }
+    assert!(of("begin").len() <= 1, "{name}");
+    assert!(!left.text.contains("planted-secret"), "{name}: {}", left.text);
+}
+
+/// Each call leaves exactly one record of its end, with its fields, its outcome and its client, and without any secret; one that changes
+/// something is announced before it begins.
+///
+/// Rule: windows.md S-3
+#[tokio::test]
+async fn each_call_of_each_version_is_answered_and_recorded_once() {
+    let mut seen = BTreeSet::new();
+    let mut announced = BTreeSet::new();
+    for case in cases() {
+        let left = case.run(case.call.fields, None).await;
+        let answer = left.result.as_ref().unwrap_or_else(|error| panic!("{}: {error}", case.name()));
+        assert!(answer.replace(' ', "").contains(&case.call.answer.replace(' ', "")), "{}: {answer}", case.name());
+        check_records(&case, &left, "OK");
+        if left.records.iter().any(|record| record["event"] == "begin") {
+            announced.insert(case.method.name().to_owned());
+        }
+        seen.insert((case.group, case.version));
+    }
+    assert_eq!(seen.len(), 23);
+    let reads = |name: &str| {
+        name.starts_with("Get") || name.starts_with("List") || name.starts_with("Is") || name.ends_with("Stats")
+    };
+    for case in cases() {
+        let name = case.method.name();
+        let is_read = reads(name) || ["PathExists", "DiscoverTargetPortal"].contains(&name);
+        assert_eq!(announced.contains(name), !is_read, "{name}");
+    }
+}
+
+/// What the machine refuses comes as Unknown with the machine's text, and with Windows' number in the trailing metadata.
+///
+/// Rule: windows.md P-8
+#[tokio::test]
+async fn a_refusal_of_the_machine_is_unknown_with_its_text() {
+    for case in cases() {
+        let left = case.run(case.call.fields, Some(case.call.fails)).await;
+        let Err(status) = &left.result else { panic!("{} went well: {:?}", case.name(), left.result) };
+        assert_eq!(status.code(), Code::Unknown, "{}: {status}", case.name());
+        assert!(status.message().contains("error 1117"), "{}: {status}", case.name());
+        assert_eq!(status.metadata().get("csi-proxy-win32-error").unwrap(), "1117", "{}", case.name());
+        check_records(&case, &left, "Unknown");
+    }
+}
+
+/// Arguments that say nothing that can be done are refused with the text that clients know, and the machine is not asked.
+///
+/// Rule: windows.md S-5
+#[tokio::test]
+async fn arguments_that_say_nothing_are_refused_with_their_text() {
+    for case in cases() {
+        let Some((fields, why)) = case.call.refused else { continue };
+        let left = case.run(fields, None).await;
+        let Err(status) = &left.result else { panic!("{} was taken", case.name()) };
+        let code = if why == "target_portal is missing" { Code::InvalidArgument } else { Code::Unknown };
+        assert_eq!(status.code(), code, "{}: {status}", case.name());
+        assert!(why.split('|').any(|why| status.message().contains(why)), "{}: {}", case.name(), status.message());
+        check_records(&case, &left, if code == Code::Unknown { "Unknown" } else { "InvalidArgument" });
+    }
+}
+
+/// A missing portal is InvalidArgument and ends nothing.
+///
+/// Rule: windows.md O-9
+#[tokio::test]
+async fn a_missing_portal_is_invalid_and_ends_nothing() {
+    let running = serve(machine(), "iscsi").await;
+    let channel = running.channel(Group::Iscsi, "v1alpha1".parse().unwrap()).await;
+    for method in ["AddTargetPortal", "ConnectTarget", "DisconnectTarget", "GetTargetDisks"] {
+        let refused = wire::call(&channel, &format!("/v1alpha1.Iscsi/{method}"), Vec::new()).await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{method}: {refused}");
+    }
+    wire::call(&channel, "/v1alpha1.Iscsi/ListTargetPortals", Vec::new()).await.unwrap();
+}
+
+/// The texts by which drivers of the PowerShell era know that nothing is mounted come through each version, forwarded or not.
+///
+/// Rule: windows.md P-31
+#[tokio::test]
+async fn the_texts_by_which_drivers_know_that_nothing_is_mounted_come_through_each_version() {
+    let nothing = "(Get-Item -Path $Env:mountpath).Target, output: , error: <nil>";
+    for case in cases().iter().filter(|case| case.call.names.contains(&"GetVolumeIDFromMount")) {
+        for (path, text) in
+            [(r"C:\var\lib\kubelet\empty", nothing), (r"C:\var\lib\kubelet\gone", "because it does not exist")]
+        {
+            let left = case.run(&[("mount", path), ("target_path", path)], None).await;
+            let status = left.result.unwrap_err();
+            assert_eq!(status.code(), Code::Unknown);
+            assert!(status.message().contains(text), "{}: {}", case.name(), status.message());
+            let is_old = case.method.name() == "GetVolumeIDFromMount";
+            let prefix = "Forward to GetVolumeIDFromTargetPath failed, err=";
+            assert_eq!(status.message().starts_with(prefix), is_old, "{}: {}", case.name(), status.message());
+        }
+    }
+}
+
+/// Old names of volume calls say in their errors to which new one they were forwarded; those of other groups do not.
+///
+/// Rule: see `crates/csi-proxy/src/status.rs::a_forwarded_error_keeps_its_text_behind_a_prefix`
+#[tokio::test]
+async fn old_names_of_volume_calls_say_where_they_were_forwarded() {
+    let forwards = [
+        ("DismountVolume", "UnmountVolume"),
+        ("VolumeStats", "GetVolumeStats"),
+        ("GetVolumeDiskNumber", "GetDiskNumberFromVolumeID"),
+        ("GetVolumeIDFromMount", "GetVolumeIDFromTargetPath"),
+    ];
+    for case in cases() {
+        let left = case.run(case.call.fields, Some(case.call.fails)).await;
+        let text = left.result.unwrap_err().message().to_owned();
+        match forwards.iter().find(|(old, _)| *old == case.method.name()) {
+            Some((_, new)) => assert!(text.starts_with(&format!("Forward to {new} failed, err=")), "{text}"),
+            None => assert!(!text.contains("Forward to"), "{}: {text}", case.name()),
+        }
+    }
+}
+
+/// Texts of disk numbers that cannot be read name message and field.
+///
+/// Rule: see `crates/csi-proxy/src/api/number.rs::a_disk_number_in_text_is_digits_that_fit`
+#[tokio::test]
+async fn disk_numbers_that_cannot_be_read_are_named_with_message_and_field() {
+    let mut texts = BTreeSet::new();
+    for case in cases() {
+        let left = case.run(&[("diskID", "4294967296"), ("disk_id", "4294967296")], None).await;
+        if let Err(status) = left.result
+            && status.message().contains("4294967296")
+        {
+            texts.insert(status.message().split("\"4294967296\"").next().unwrap().to_owned());
+        }
+    }
+    let expected = [
+        "Failed to convert v1alpha1.PartitionDiskRequest.DiskID to uint32: ",
+        "Failed to convert v1beta1.PartitionDiskRequest.DiskID to uint32: ",
+        "Failed to convert v1beta2.PartitionDiskRequest.DiskID to uint32: ",
+        "Failed to format DiskStatsRequest.DiskID with err: ",
+        "Failed to format GetAttachStateRequest.DiskID with err: ",
+        "Failed to format SetAttachStateRequest.DiskID with err: ",
+        "Failed to parse diskId: err=",
+    ];
+    assert_eq!(texts, expected.map(str::to_owned).into());
+}
+
+/// The context of old requests is taken whatever it is, and the error of old responses stays empty.
+///
+/// Rule: windows.md P-12
+#[tokio::test]
+async fn the_context_is_taken_whatever_it_is_and_the_error_stays_empty() {
+    for case in
+        cases().iter().filter(|case| case.method.name() == "PathExists" && case.version < "v1beta2".parse().unwrap())
+    {
+        for context in ["PLUGIN", "POD", "7"] {
+            let left = case.run(&[("path", r"C:\var\lib\kubelet\empty"), ("context", context)], None).await;
+            assert_eq!(left.result.unwrap(), "exists:true", "{context}");
+        }
+    }
+}

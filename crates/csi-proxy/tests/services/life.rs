@@ -1,0 +1,151 @@
+//! From the opening of the pipes to the end of the last call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use csi_proxy::{DRAIN_LIMIT, Proxy, ProxyError};
+use csi_proxy_proto::Group;
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio_util::sync::CancellationToken;
+use winstorage::fake::{Effect, Gate};
+
+use super::machine::{BLANK, Memory, Records, Running, machine, parts, serve};
+use super::wire;
+
+/// A format that stands at a gate, asked for by a client of its own.
+async fn format_at_a_gate() -> (Running, Gate, JoinSet<Result<Vec<u8>, tonic::Status>>) {
+    let (host, gate) = (machine(), Gate::default());
+    host.inject("format_ntfs", 0, Effect::Hold(gate.clone()));
+    let running = serve(host, "disk/v1,volume/v1").await;
+    let channel = running.channel(Group::Volume, "v1".parse().unwrap()).await;
+    let mut calls = JoinSet::new();
+    calls.spawn(async move {
+        let mut message = vec![0x0a, u8::try_from(BLANK.len()).unwrap()];
+        message.extend_from_slice(BLANK.as_bytes());
+        wire::call(&channel, "/v1.Volume/FormatVolume", message).await
+    });
+    let reached = gate.clone();
+    assert!(spawn_blocking(move || reached.wait_reached()).await.unwrap(), "the format never began");
+    (running, gate, calls)
+}
+
+/// Calls run beside each other: none waits for a format of minutes.
+///
+/// Rule: windows.md P-63
+#[tokio::test]
+async fn calls_run_beside_a_format() {
+    let (running, gate, mut calls) = format_at_a_gate().await;
+    let disks = running.channel(Group::Disk, "v1".parse().unwrap()).await;
+    for _ in 0..50 {
+        wire::call(&disks, "/v1.Disk/ListDiskIDs", Vec::new()).await.unwrap();
+    }
+    gate.open();
+    calls.join_next().await.unwrap().unwrap().unwrap();
+}
+
+/// A client that leaves, or whose deadline passes, takes no format down with it; the format's end is recorded.
+///
+/// Rule: see `calls_run_beside_a_format`
+#[tokio::test]
+async fn a_client_that_leaves_takes_no_format_down_with_it() {
+    let (mut running, gate, mut calls) = format_at_a_gate().await;
+    calls.abort_all();
+    assert!(calls.join_next().await.unwrap().is_err());
+    gate.open();
+    running.stop.cancel();
+    running.ended().await.unwrap();
+    let ends: Vec<_> = running.records.all().into_iter().filter(|record| record["event"] == "call").collect();
+    assert_eq!(ends.len(), 1, "{ends:?}");
+    assert_eq!((ends[0]["method"].as_str(), ends[0]["code"].as_str()), (Some("FormatVolume"), Some("OK")));
+}
+
+/// A stop lets nobody in any more, and lets running calls end and be answered.
+///
+/// Rule: windows.md P-60
+#[tokio::test]
+async fn a_stop_lets_running_calls_end_and_be_answered() {
+    let (mut running, gate, mut calls) = format_at_a_gate().await;
+    let _silent = running.pipes.open(r"\\.\pipe\csi-proxy-disk-v1").unwrap();
+    running.stop.cancel();
+    let opening = tokio::time::timeout(Duration::from_secs(60), async {
+        while running.pipes.open(r"\\.\pipe\csi-proxy-disk-v1").is_ok() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    opening.await.expect("pipes close with the stop");
+    gate.open();
+    calls.join_next().await.unwrap().unwrap().expect("the format is answered");
+    running.ended().await.unwrap();
+}
+
+/// A call that hangs in Windows holds the stop up for 20 s, and the error says how many calls were left.
+///
+/// Rule: see `a_stop_lets_running_calls_end_and_be_answered`
+#[tokio::test]
+async fn a_call_that_hangs_holds_the_stop_up_for_20_seconds() {
+    let (mut running, gate, _calls) = format_at_a_gate().await;
+    running.stop.cancel();
+    // Until the proxy waits for the call and nothing else.
+    while running.pipes.open(r"\\.\pipe\csi-proxy-disk-v1").is_ok() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tokio::time::pause();
+    let began = tokio::time::Instant::now();
+    let ended = {
+        let mut ended = std::pin::pin!(running.ended());
+        loop {
+            tokio::select! {
+                ended = &mut ended => break ended,
+                () = tokio::time::advance(Duration::from_secs(1)) => tokio::task::yield_now().await,
+            }
+        }
+    };
+    assert!(matches!(ended, Err(ProxyError::Drain { calls: 1 })), "{ended:?}");
+    assert!(began.elapsed() >= DRAIN_LIMIT && began.elapsed() < DRAIN_LIMIT * 2, "{:?}", began.elapsed());
+    gate.open();
+}
+
+/// When a pipe cannot be made none is left open, and the error names each that could not.
+///
+/// Rule: windows.md P-4
+#[tokio::test]
+async fn when_a_pipe_cannot_be_made_none_is_left_and_each_is_named() {
+    let pipes = Memory::default();
+    let taken = [r"\\.\pipe\csi-proxy-smb-v1", r"\\.\pipe\csi-proxy-disk-v1beta2"];
+    pipes.taken.lock().unwrap().extend(taken.map(str::to_owned));
+    let parts = parts(&machine(), "", &Records::default(), &Arc::default());
+    let error = Proxy::open(&pipes, parts, CancellationToken::new()).await.err().expect("two are taken");
+    let text = error.to_string();
+    assert!(taken.iter().all(|pipe| text.contains(pipe)) && text.contains("group smb, version v1"), "{text}");
+    for pipe in pipes.names() {
+        assert!(pipes.open(&pipe).is_err(), "{pipe} is still open");
+    }
+}
+
+/// When one service ends by itself all others are stopped, and the error names its group and version.
+///
+/// Rule: see `when_a_pipe_cannot_be_made_none_is_left_and_each_is_named`
+#[tokio::test]
+async fn when_a_service_ends_by_itself_all_are_stopped() {
+    let mut running = serve(machine(), "").await;
+    running.pipes.fail(r"\\.\pipe\csi-proxy-volume-v2alpha1");
+    let error = running.ended().await.unwrap_err();
+    assert!(matches!(&error, ProxyError::Serve(all) if all.len() == 1), "{error:?}");
+    assert!(error.to_string().contains("group volume, version v2alpha1"), "{error}");
+    assert!(running.stop.is_cancelled());
+}
+
+/// The metrics' address that cannot be had ends the start.
+///
+/// Rule: see `crates/csi-proxy/src/metrics/http.rs::the_page_is_served_over_http_and_a_taken_port_is_an_error`
+#[tokio::test]
+async fn an_address_for_metrics_that_cannot_be_had_ends_the_start() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let parts = csi_proxy::Parts {
+        metrics_bind_address: Some(address.clone()),
+        ..parts(&machine(), "", &Records::default(), &Arc::default())
+    };
+    let error = Proxy::open(&Memory::default(), parts, CancellationToken::new()).await.err().expect("it is taken");
+    assert!(error.to_string().contains(&address), "{error}");
+}

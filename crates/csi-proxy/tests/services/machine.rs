@@ -1,0 +1,196 @@
+//! A machine in memory behind a proxy in memory, and clients of it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use csi_proxy::{ApiGroups, AuditSink, Figures, Log, LogSettings, Parts, Peer, Proxy, ProxyError, Severity, Transport};
+use csi_proxy_proto::{Dial, Group, Version};
+use tokio::io::{AsyncReadExt, DuplexStream};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tokio_util::sync::CancellationToken;
+use winstorage::fake::FakeHost;
+use winstorage::service::{Policy, Storage};
+use winstorage::types::WinPath;
+
+pub(crate) const KUBELET: &str = r"C:\var\lib\kubelet";
+/// Blank, on disk 3.
+pub(crate) const BLANK: &str = r"\\?\Volume{33333333-3333-3333-3333-333333333333}\";
+
+const DESCRIPTION: &str = r#"{
+  "virtual_time": true,
+  "bios_serial": "ec2-firmware",
+  "disks": [
+    {"number": 1, "serial": "vol0123456789abcdef0_00000001.", "page83": "naa.5000", "style": "gpt", "online": true,
+     "location": "PCI Slot 3 : Adapter 0 : Port 0 : Target 1 : LUN 7", "size": 12884901888,
+     "partitions": [
+       {"number": 1, "kind": "reserved", "size": 16777216},
+       {"number": 2, "kind": "data", "size": 10737418240,
+        "volume": {"id": "\\\\?\\Volume{11111111-1111-1111-1111-111111111111}\\", "formatted": true, "used": 1073741824}}]},
+    {"number": 2, "serial": "raw", "size": 10737418240, "online": true},
+    {"number": 3, "serial": "blank", "style": "gpt", "online": true, "size": 10737418240,
+     "partitions": [{"number": 1, "kind": "data", "size": 10000000000,
+        "volume": {"id": "\\\\?\\Volume{33333333-3333-3333-3333-333333333333}\\"}}]}],
+  "tree": {
+    "C:\\var\\lib\\kubelet\\empty": "directory",
+    "C:\\var\\lib\\kubelet\\full\\file": "file",
+    "C:\\var\\lib\\kubelet\\mounted": {"mount_point": "\\\\?\\Volume{11111111-1111-1111-1111-111111111111}\\"},
+    "C:\\var\\lib\\kubelet\\plain": {"link": "C:\\var\\lib\\kubelet\\empty"},
+    "C:\\var\\lib\\kubelet\\link": {"link": "C:\\var\\lib\\kubelet\\mounted"}},
+  "shares": [{"root": "\\\\host\\share"}, {"root": "\\\\host\\mapped", "is_mapped": true}],
+  "portals": [{"address": "10.0.0.1", "port": 3260, "targets": [
+      {"iqn": "iqn.2026-11.example:new"},
+      {"iqn": "iqn.2026-11.example:used", "is_connected": true, "disks": [3]}]},
+    {"address": "10.0.0.2", "port": 3260, "targets": []}],
+  "known_portals": [["10.0.0.1", 3260]],
+  "services": [
+    {"name": "spooler", "display_name": "Print Spooler", "state": "Running", "start_mode": "Auto"},
+    {"name": "idle", "display_name": "Idle", "state": "Stopped", "start_mode": "Manual"}]
+}"#;
+
+/// A fresh machine of the same description each time.
+pub(crate) fn machine() -> FakeHost {
+    FakeHost::from_json(DESCRIPTION).expect("a description")
+}
+
+/// Where connections of a pipe go.
+type Listener = UnboundedSender<io::Result<(DuplexStream, Peer)>>;
+
+/// Pipes in memory.
+#[derive(Clone, Default)]
+pub(crate) struct Memory {
+    pipes: Arc<Mutex<BTreeMap<String, Listener>>>,
+    pub(crate) taken: Arc<Mutex<Vec<String>>>,
+}
+
+impl Transport for Memory {
+    type Stream = DuplexStream;
+
+    fn listen(
+        &self,
+        pipe: &str,
+    ) -> io::Result<impl tokio_stream::Stream<Item = io::Result<(DuplexStream, Peer)>> + Send + Unpin + 'static> {
+        if self.taken.lock().unwrap().contains(&pipe.to_owned()) {
+            return Err(io::Error::from_raw_os_error(5));
+        }
+        let (sender, receiver) = unbounded_channel();
+        self.pipes.lock().unwrap().insert(pipe.to_owned(), sender);
+        Ok(UnboundedReceiverStream::new(receiver))
+    }
+}
+
+impl Dial for Memory {
+    type Stream = DuplexStream;
+
+    async fn dial(&self, pipe: &str) -> io::Result<DuplexStream> {
+        self.open(pipe)
+    }
+}
+
+impl Memory {
+    /// Error 2 where nobody serves the pipe, as on Windows.
+    pub(crate) fn open(&self, pipe: &str) -> io::Result<DuplexStream> {
+        let missing = || io::Error::from_raw_os_error(2);
+        let pipes = self.pipes.lock().unwrap();
+        let (near, far) = tokio::io::duplex(1 << 20);
+        let client = Peer { pid: Some(4711), sid: Some("S-1-5-18".to_owned()), ..Peer::default() };
+        pipes.get(pipe).ok_or_else(missing)?.send(Ok((far, client))).map_err(|_| missing())?;
+        Ok(near)
+    }
+
+    /// Makes the listener of a pipe fail.
+    pub(crate) fn fail(&self, pipe: &str) {
+        self.pipes.lock().unwrap()[pipe].send(Err(io::Error::from_raw_os_error(1450))).unwrap();
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.pipes.lock().unwrap().keys().cloned().collect()
+    }
+}
+
+/// Records of calls, kept.
+#[derive(Clone, Default)]
+pub(crate) struct Records(Arc<Mutex<Vec<String>>>);
+
+impl AuditSink for Records {
+    fn record(&self, line: &str) {
+        self.0.lock().unwrap().push(line.to_owned());
+    }
+}
+
+impl Records {
+    pub(crate) fn all(&self) -> Vec<serde_json::Value> {
+        self.0.lock().unwrap().iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    pub(crate) fn text(&self) -> String {
+        self.0.lock().unwrap().join("\n")
+    }
+}
+
+/// A proxy that runs.
+pub(crate) struct Running {
+    pub(crate) pipes: Memory,
+    pub(crate) records: Records,
+    pub(crate) stop: CancellationToken,
+    pub(crate) metrics: Option<std::net::SocketAddr>,
+    served: JoinSet<Result<(), ProxyError>>,
+}
+
+pub(crate) fn parts(host: &FakeHost, groups: &str, records: &Records, log: &Arc<Mutex<Vec<u8>>>) -> Parts {
+    let policy = Policy::new(vec![WinPath::normalise(KUBELET).unwrap()]);
+    let settings = LogSettings {
+        verbosity: 9,
+        to_stderr: false,
+        also_to_stderr: false,
+        stderr_from: Severity::Fatal,
+        file: None,
+        directory: None,
+        file_bytes: 0,
+        directory_in_header: false,
+        skip_line_headers: false,
+        skip_file_headers: false,
+    };
+    Parts {
+        storage: Arc::new(Storage::new(Arc::new(host.clone()), policy)),
+        api_groups: ApiGroups::parse(groups).unwrap(),
+        metrics_bind_address: Some("127.0.0.1:0".to_owned()),
+        figures: Figures::default,
+        audit: vec![Box::new(records.clone())],
+        log: Log::to_memory(settings, Arc::clone(log)),
+    }
+}
+
+/// Serves these groups over this machine.
+pub(crate) async fn serve(host: FakeHost, groups: &str) -> Running {
+    let (pipes, records, log, stop) = (Memory::default(), Records::default(), Arc::default(), CancellationToken::new());
+    let proxy = Proxy::open(&pipes, parts(&host, groups, &records, &log), stop.clone()).await.unwrap();
+    let metrics = proxy.metrics_address();
+    let mut served = JoinSet::new();
+    served.spawn(proxy.run());
+    Running { pipes, records, stop, metrics, served }
+}
+
+impl Running {
+    pub(crate) async fn channel(&self, group: Group, version: Version) -> tonic::transport::Channel {
+        csi_proxy_proto::connect(&self.pipes, group, &[version]).await.unwrap().channel
+    }
+
+    /// The end of the proxy.
+    pub(crate) async fn ended(&mut self) -> Result<(), ProxyError> {
+        let ended = tokio::time::timeout(Duration::from_secs(120), self.served.join_next()).await;
+        ended.expect("it ends").expect("it ran").expect("no panic")
+    }
+
+    pub(crate) async fn page(&self) -> String {
+        use tokio::io::AsyncWriteExt;
+        let mut stream = tokio::net::TcpStream::connect(self.metrics.unwrap()).await.unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+        let mut page = String::new();
+        stream.read_to_string(&mut page).await.unwrap();
+        page
+    }
+}

@@ -1,0 +1,82 @@
+//! Requests from names and values of fields, by the descriptors of the protocol files.
+
+use bytes::{Buf, BufMut};
+use csi_proxy_proto::{Group, Version};
+use protox::prost::Message;
+use protox::prost_reflect::{DescriptorPool, DynamicMessage, Kind, MessageDescriptor, MethodDescriptor};
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::{Request, Response, Status};
+
+/// The methods of a version, by its file.
+pub(crate) fn methods(group: Group, version: Version) -> Vec<MethodDescriptor> {
+    let files = concat!(env!("CARGO_MANIFEST_DIR"), "/../../proto/csi-proxy");
+    let compiled = protox::compile([format!("{group}/{version}.proto")], [files]).unwrap();
+    let pool = DescriptorPool::from_file_descriptor_set(compiled).unwrap();
+    pool.services().next().unwrap().methods().collect()
+}
+
+/// The message with those of the fields that it has.
+pub(crate) fn request(of: &MessageDescriptor, fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut text = String::new();
+    for (name, value) in fields {
+        let Some(field) = of.get_field_by_name(name) else { continue };
+        let value = match field.kind() {
+            Kind::String => format!("{value:?}"),
+            Kind::Message(_) => format!("{{ target_address: {value:?} }}"),
+            _ => (*value).to_owned(),
+        };
+        text.push_str(&format!("{name}: {value}\n"));
+    }
+    DynamicMessage::parse_text_format(of.clone(), &text)
+        .unwrap_or_else(|error| panic!("{text}: {error}"))
+        .encode_to_vec()
+}
+
+/// A message as text.
+pub(crate) fn text(of: MessageDescriptor, bytes: &[u8]) -> String {
+    DynamicMessage::decode(of, bytes).unwrap().to_text_format()
+}
+
+/// Calls a method with a message as bytes.
+pub(crate) async fn call(channel: &tonic::transport::Channel, path: &str, message: Vec<u8>) -> Result<Vec<u8>, Status> {
+    let mut client = tonic::client::Grpc::new(channel.clone());
+    client.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
+    client.unary(Request::new(message), path.parse().unwrap(), Bare).await.map(Response::into_inner)
+}
+
+#[derive(Clone, Copy)]
+struct Bare;
+
+impl Codec for Bare {
+    type Encode = Vec<u8>;
+    type Decode = Vec<u8>;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for Bare {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn encode(&mut self, message: Vec<u8>, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        buffer.put_slice(&message);
+        Ok(())
+    }
+}
+
+impl Decoder for Bare {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Vec<u8>>, Status> {
+        Ok(Some(buffer.copy_to_bytes(buffer.remaining()).to_vec()))
+    }
+}

@@ -1,0 +1,240 @@
+//! The whole program over Windows' own pipes and under its service control manager, with a machine in memory; here under Wine.
+//!
+//! What Wine does not do is in no test: it takes any security descriptor and enforces none, it lets a second first instance of a pipe be
+//! made, and it knows no containers.
+#![cfg(windows)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "windows/go_clients.rs"]
+mod go_clients;
+#[path = "windows/program.rs"]
+mod program;
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use csi_proxy_proto::{ConnectError, Group, Version, connect, disk, pipe_name, pipes, served, volume};
+use program::{LIMIT, Program, alone, connected, eventually};
+use tokio::net::windows::named_pipe::ClientOptions;
+use tokio::task::JoinSet;
+use tonic::Code;
+use windows_service::service::{
+    ServiceAccess, ServiceErrorControl, ServiceExitCode, ServiceInfo, ServiceStartType, ServiceState, ServiceType,
+};
+use windows_service::service_manager::{ServiceManager, ServiceManagerAccess};
+
+const BLANK: &str = r"\\?\Volume{33333333-3333-3333-3333-333333333333}\";
+
+fn version(text: &str) -> Version {
+    text.parse().unwrap()
+}
+
+async fn disks() -> disk::v1::disk_client::DiskClient<tonic::transport::Channel> {
+    disk::v1::disk_client::DiskClient::new(connected(Group::Disk, "v1").await)
+}
+
+/// Over real pipes each of the 23 services is there; host errors are Unknown, methods of other versions Unimplemented; and
+/// the record of a call names the client's process, program and user.
+///
+/// Rule: see `crates/csi-proxy/tests/services.rs::each_call_of_each_version_is_answered_and_recorded_once`
+#[tokio::test]
+async fn over_real_pipes_each_service_is_there_and_records_name_the_client() {
+    let _alone = alone().await;
+    let program = Program::start(&[]);
+    for (group, version) in served() {
+        connected(group, &version.to_string()).await;
+    }
+    let mut client = disks().await;
+    let found = client.list_disk_i_ds(disk::v1::ListDiskIDsRequest {}).await.unwrap().into_inner();
+    assert_eq!(found.disk_i_ds[&1].serial_number, "vol0123456789abcdef0_00000001.");
+    let refused = client.partition_disk(disk::v1::PartitionDiskRequest { disk_number: 77 }).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unknown, "{refused}");
+    assert!(refused.message().contains("77") && refused.message().contains("not found"), "{refused}");
+    let mut old = disk::v1beta2::disk_client::DiskClient::new(connected(Group::Disk, "v1").await);
+    let unknown = old.rescan(disk::v1beta2::RescanRequest {}).await.unwrap_err();
+    assert_eq!(unknown.code(), Code::Unimplemented, "{unknown}");
+    let record = eventually(|| {
+        program.records().into_iter().find(|record| record["method"] == "PartitionDisk" && record["event"] == "call")
+    })
+    .await;
+    let client = &record["client"];
+    assert_eq!(client["pid"], std::process::id(), "{record}");
+    assert!(client["image"].as_str().unwrap().contains("windows-"), "{record}");
+    assert!(client["sid"].as_str().unwrap().starts_with("S-1-"), "{record}");
+}
+
+/// A client finds a pipe at any time: hundreds that leave at once, hundreds that stay silent, and 64 at the same time.
+///
+/// Rule: windows.md P-5
+#[tokio::test]
+async fn a_client_finds_a_pipe_at_any_time() {
+    let _alone = alone().await;
+    let _program = Program::start(&["--api-groups=disk/v1"]);
+    let mut client = disks().await;
+    let name = pipe_name(Group::Disk, version("v1"));
+    let (mut silent, mut gone) = (Vec::new(), 0);
+    while silent.len() + gone < 300 {
+        match ClientOptions::new().open(&name) {
+            Ok(probe) if silent.len() <= gone => silent.push(probe),
+            Ok(_probe) => gone += 1,
+            // Busy is for the next try, as clients do it. Never is there no pipe.
+            Err(error) => assert_eq!(error.raw_os_error(), Some(231), "probe {}: {error}", silent.len() + gone),
+        }
+        tokio::task::yield_now().await;
+    }
+    client.rescan(disk::v1::RescanRequest {}).await.unwrap();
+    let mut clients = JoinSet::new();
+    for _ in 0..64 {
+        clients.spawn(async { disks().await.list_disk_i_ds(disk::v1::ListDiskIDsRequest {}).await.map(drop) });
+    }
+    while let Some(answered) = clients.join_next().await {
+        answered.unwrap().unwrap();
+    }
+    drop(silent);
+}
+
+/// A doubled backslash in a pipe's name, as Go clients write it, means the same pipe.
+///
+/// Rule: see `crates/csi-proxy-proto/src/served.rs::group_and_version_name_the_pipe`
+#[tokio::test]
+async fn doubled_backslashes_mean_the_same_pipe() {
+    let _alone = alone().await;
+    let _program = Program::start(&["--api-groups=smb/v1"]);
+    connected(Group::Smb, "v1").await;
+    eventually(|| ClientOptions::new().open(r"\\.\\pipe\\csi-proxy-smb-v1").ok()).await;
+}
+
+/// A version that is not served has no pipe, which is error 2; two proxies share a node by groups.
+///
+/// Rule: windows.md O-21
+#[tokio::test]
+async fn two_proxies_share_a_node_and_what_neither_serves_has_no_pipe() {
+    let _alone = alone().await;
+    let _old = Program::start(&["--api-groups=disk/v1beta3"]);
+    let _new = Program::start(&["--api-groups=disk/v1,system"]);
+    connected(Group::Disk, "v1beta3").await;
+    connected(Group::System, "v1alpha1").await;
+    disks().await.rescan(disk::v1::RescanRequest {}).await.unwrap();
+    assert_eq!(ClientOptions::new().open(r"\\.\pipe\csi-proxy-volume-v1").unwrap_err().raw_os_error(), Some(2));
+    let missing = connect(&pipes(), Group::Volume, Group::Volume.versions()).await.unwrap_err();
+    assert!(matches!(missing, ConnectError::NotServed { .. }), "{missing}");
+}
+
+/// As a service it runs when its pipes exist; a stop in the middle of a format lets that end, telling the manager meanwhile, and the
+/// exit is clean.
+///
+/// Rule: see `crates/csi-proxy/tests/services/life.rs::a_stop_lets_running_calls_end_and_be_answered`
+#[tokio::test]
+async fn as_a_service_a_stop_lets_a_format_end() {
+    let _alone = alone().await;
+    let files = program::Files::new(r#"{"step": "format_ntfs", "delay_ms": 5000}"#);
+    let arguments = files.arguments(&["-windows-service", "-logtostderr=false", "--api-groups=volume/v1"]);
+    let service = Installed::new(arguments);
+    service.0.start::<OsString>(&[]).unwrap();
+    eventually(|| (service.state() == ServiceState::Running).then_some(())).await;
+    // No wait: all pipes exist once it runs.
+    let found = connect(&pipes(), Group::Volume, &[version("v1")]).await.expect("the pipe exists");
+    let mut client = volume::v1::volume_client::VolumeClient::new(found.channel);
+    let mut format = JoinSet::new();
+    format.spawn(
+        async move { client.format_volume(volume::v1::FormatVolumeRequest { volume_id: BLANK.to_owned() }).await },
+    );
+    eventually(|| files.records().iter().any(|record| record["event"] == "begin").then_some(())).await;
+    service.0.stop().unwrap();
+    let first = eventually(|| {
+        let status = service.0.query_status().unwrap();
+        (status.current_state == ServiceState::StopPending && status.checkpoint > 0).then_some(status.checkpoint)
+    })
+    .await;
+    eventually(|| {
+        let status = service.0.query_status().unwrap();
+        assert_ne!(status.current_state, ServiceState::Stopped, "it did not wait for the format");
+        (status.checkpoint > first).then_some(())
+    })
+    .await;
+    format.join_next().await.unwrap().unwrap().expect("the format is answered");
+    eventually(|| (service.state() == ServiceState::Stopped).then_some(())).await;
+    assert_eq!(service.0.query_status().unwrap().exit_code, ServiceExitCode::Win32(0));
+    let log = files.log();
+    assert!(log.contains("Starting CSI-Proxy Server ...") && log.contains("csi-proxy has stopped"), "{log}");
+}
+
+/// A service of the test, deleted whatever happens.
+struct Installed(windows_service::service::Service);
+
+impl Installed {
+    fn new(launch_arguments: Vec<OsString>) -> Self {
+        let access = ServiceManagerAccess::CONNECT | ServiceManagerAccess::CREATE_SERVICE;
+        let manager = ServiceManager::local_computer(None::<&str>, access).unwrap();
+        let service = ServiceInfo {
+            name: "csiproxy".into(),
+            display_name: "CSI proxy of a test".into(),
+            service_type: ServiceType::OWN_PROCESS,
+            start_type: ServiceStartType::OnDemand,
+            error_control: ServiceErrorControl::Normal,
+            executable_path: program::path(),
+            launch_arguments,
+            dependencies: Vec::new(),
+            account_name: None,
+            account_password: None,
+        };
+        Self(manager.create_service(&service, ServiceAccess::ALL_ACCESS).unwrap())
+    }
+
+    fn state(&self) -> ServiceState {
+        self.0.query_status().unwrap().current_state
+    }
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        let _ = self.0.stop();
+        let _ = self.0.delete();
+    }
+}
+
+/// A command line that is not understood ends with status 2, what cannot be done with 1, and both say why.
+///
+/// Rule: D-50
+#[tokio::test]
+async fn what_cannot_be_begun_ends_with_a_status_and_says_why() {
+    let ends = [
+        (vec!["--bogus"], 2, "-bogus"),
+        (vec!["--api-groups=disks"], 2, "disks"),
+        (vec!["--pipe-security-descriptor=D:(A;;GA;;;WD)"], 1, "Everyone"),
+        (vec!["--kubelet-path=kubelet"], 1, "kubelet"),
+        (vec!["--version"], 0, "csi-proxy "),
+    ];
+    for (arguments, status, why) in ends {
+        let (ended, text) = Program::run_to_end(&arguments);
+        assert_eq!(ended, Some(status), "{arguments:?}: {text}");
+        assert!(text.contains(why), "{arguments:?}: {text}");
+    }
+    assert!(LIMIT > Duration::ZERO);
+}
+
+/// The figures of the process that Windows tells are on the page of metrics.
+///
+/// Rule: see `crates/csi-proxy/src/metrics/page.rs::calls_are_counted_by_service_method_and_code`
+#[tokio::test]
+async fn the_figures_that_windows_tells_are_on_the_page() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let _alone = alone().await;
+    let program = Program::start(&["--api-groups=disk/v1", "--metrics-bind-address=127.0.0.1:0"]);
+    disks().await.rescan(disk::v1::RescanRequest {}).await.unwrap();
+    let address = eventually(|| {
+        let log = program.log();
+        let (_, rest) = log.split_once("Metrics on http://")?;
+        Some(rest.split_once("/metrics")?.0.to_owned())
+    })
+    .await;
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+    let mut page = String::new();
+    stream.read_to_string(&mut page).await.unwrap();
+    for name in ["process_resident_memory_bytes ", "process_cpu_seconds_total ", "process_start_time_seconds "] {
+        let value = page.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{page}"));
+        assert!(value.parse::<f64>().unwrap() > 0.0, "{name}{value}");
+    }
+    assert!(page.contains("grpc_method=\"Rescan\""), "{page}");
+}

@@ -1,0 +1,85 @@
+//! The csi-proxy project's own clients in Go, unmodified, over Windows' pipes.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read};
+use std::process::Command;
+
+use csi_proxy_proto::{Group, served};
+
+use super::BLANK;
+use super::program::{Files, Program, alone, connected, eventually, go_clients};
+
+async fn all_served() {
+    for (group, version) in served() {
+        connected(group, &version.to_string()).await;
+    }
+}
+
+/// What it has said; it must end well.
+fn said(mut command: Command) -> String {
+    let mut child = command.spawn().unwrap();
+    let mut text = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    assert!(child.wait().unwrap().success(), "{text}");
+    text
+}
+
+/// The clients of the Go module are served, each call of each of its versions: with an answer, or with a refusal in words.
+///
+/// Rule: windows.md P-7
+#[tokio::test]
+async fn the_clients_of_the_go_module_are_served_each_call_of_each_version() {
+    let _alone = alone().await;
+    let _program = Program::start(&[]);
+    all_served().await;
+    let text = said(go_clients(&["every"]));
+    let mut calls = BTreeSet::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.splitn(4, ' ').collect();
+        let allowed = if words[0].starts_with("iscsi") {
+            vec!["OK", "Unknown", "InvalidArgument"]
+        } else {
+            vec!["OK", "Unknown"]
+        };
+        assert!(allowed.contains(&words[2]), "{line}");
+        calls.insert(format!("{}/{}", words[0], words[1]));
+    }
+    let rows = include_str!("../../../csi-proxy-proto/tests/contract.tsv").lines().map(|row| row.split('\t').collect());
+    let all: BTreeSet<String> =
+        rows.filter(|row: &Vec<&str>| row[3] == "request").map(|row| row[..3].join("/")).collect();
+    assert_eq!(calls, all);
+}
+
+/// Go clients one after the other, each of which leaves its probe connection behind, and 64 of them at once are served.
+///
+/// Rule: see `crates/csi-proxy/tests/windows.rs::a_client_finds_a_pipe_at_any_time`
+#[tokio::test]
+async fn go_clients_that_leave_their_probes_behind_and_many_at_once_are_served() {
+    let _alone = alone().await;
+    let program = Program::start(&["--api-groups=disk/v1"]);
+    connected(Group::Disk, "v1").await;
+    assert_eq!(said(go_clients(&["churn", "300"])), "done\n");
+    assert_eq!(said(go_clients(&["together", "64"])), "done\n");
+    let ends = program.records().iter().filter(|record| record["event"] == "call" && record["code"] == "OK").count();
+    assert_eq!(ends, 364);
+}
+
+/// A client that is killed in the middle of a format does not keep the format from its end, nor its record.
+///
+/// Rule: see `crates/csi-proxy/tests/services/life.rs::calls_run_beside_a_format`
+#[tokio::test]
+async fn a_go_client_that_is_killed_in_the_middle_of_a_format_takes_nothing_down() {
+    let _alone = alone().await;
+    let files = Files::new(r#"{"step": "format_ntfs", "delay_ms": 2000}"#);
+    let program = Program::start_with(files, &["--api-groups=volume/v1"]);
+    connected(Group::Volume, "v1").await;
+    let mut client = go_clients(&["format", BLANK]).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(client.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "formatting\n");
+    eventually(|| program.records().iter().any(|record| record["event"] == "begin").then_some(())).await;
+    client.kill().unwrap();
+    client.wait().unwrap();
+    let end = eventually(|| program.records().into_iter().find(|record| record["event"] == "call")).await;
+    assert_eq!((end["method"].as_str(), end["code"].as_str()), (Some("FormatVolume"), Some("OK")), "{end}");
+}

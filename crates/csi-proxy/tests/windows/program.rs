@@ -1,0 +1,162 @@
+//! The program under test, as a process.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use csi_proxy_proto::{Group, connect, pipes};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::{Instant, sleep};
+
+/// How long anything may take on a busy machine.
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+
+/// Pipes have the same names in all tests.
+pub(crate) async fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().await
+}
+
+/// What `look` finds, once it finds it.
+pub(crate) async fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + LIMIT;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < end, "it has not come within {LIMIT:?}");
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// A channel, once the pipe exists.
+pub(crate) async fn connected(group: Group, version: &str) -> tonic::transport::Channel {
+    let (version, end) = (version.parse().unwrap(), Instant::now() + LIMIT);
+    loop {
+        match connect(&pipes(), group, &[version]).await {
+            Ok(found) => return found.channel,
+            Err(error) => assert!(Instant::now() < end, "{error}"),
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// The proxy with a machine in memory: an example of this crate, which cargo builds beside its tests.
+pub(crate) fn path() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let profile = test.parent().and_then(std::path::Path::parent).unwrap();
+    profile.join("examples").join("csi-proxy-on-a-fake.exe")
+}
+
+/// The files of one program.
+pub(crate) struct Files(TempDir);
+
+impl Files {
+    /// With a machine on which this goes wrong.
+    pub(crate) fn new(fault: &str) -> Self {
+        let files = Self(tempfile::tempdir().unwrap());
+        let machine = r#"{"disks": [
+            {"number": 1, "serial": "vol0123456789abcdef0_00000001.", "size": 10737418240, "online": true},
+            {"number": 3, "style": "gpt", "online": true, "size": 10737418240, "partitions": [{"number": 1, "kind": "data",
+             "size": 10000000000, "volume": {"id": "\\\\?\\Volume{33333333-3333-3333-3333-333333333333}\\"}}]}],
+            "faults": [FAULT]}"#;
+        std::fs::write(files.path("machine.json"), machine.replace("FAULT", fault)).unwrap();
+        files
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub(crate) fn arguments(&self, others: &[&str]) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = vec![
+            format!("--host=fake:{}", self.path("machine.json").display()).into(),
+            format!("--log_file={}", self.path("log").display()).into(),
+            format!("--audit-log={}", self.path("audit").display()).into(),
+            "--logtostderr=false".into(),
+        ];
+        arguments.extend(others.iter().map(OsString::from));
+        arguments
+    }
+
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+
+    pub(crate) fn records(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.path("audit")).unwrap_or_default();
+        // The last line may still be written.
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+}
+
+/// A proxy that runs; killed at the end.
+pub(crate) struct Program {
+    child: Child,
+    files: Files,
+}
+
+impl Program {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::start_with(Files::new(""), arguments)
+    }
+
+    pub(crate) fn start_with(files: Files, arguments: &[&str]) -> Self {
+        let child = command(&files.arguments(arguments)).spawn().unwrap();
+        Self { child, files }
+    }
+
+    /// Its status and what it has said.
+    pub(crate) fn run_to_end(arguments: &[&str]) -> (Option<i32>, String) {
+        let files = Files::new("");
+        let arguments: Vec<OsString> =
+            files.arguments(&[]).into_iter().take(1).chain(arguments.iter().map(OsString::from)).collect();
+        let mut child = command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut text = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        (child.wait().unwrap().code(), text)
+    }
+
+    pub(crate) fn log(&self) -> String {
+        self.files.log()
+    }
+
+    pub(crate) fn records(&self) -> Vec<Value> {
+        self.files.records()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn command(arguments: &[OsString]) -> Command {
+    let mut command = process(path());
+    command.args(arguments);
+    command
+}
+
+/// csi-proxy's own clients, in Go.
+pub(crate) fn go_clients(arguments: &[&str]) -> Command {
+    let program =
+        std::env::var_os("EBS_TEST_CSI_PROXY_CLIENTS").expect("run `scripts/setup windows`, or `make windows`");
+    let mut command = process(program.into());
+    command.args(arguments).stdout(Stdio::piped());
+    command
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place of these tests that starts processes")]
+fn process(program: PathBuf) -> Command {
+    let mut command = Command::new(program);
+    command.stdin(Stdio::null());
+    command
+}

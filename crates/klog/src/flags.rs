@@ -1,0 +1,132 @@
+//! The flags of Kubernetes' log library, as its programs without `pflag` have them.
+
+use go_flags::{BadCommandLine, CommandLine, Flag, value};
+
+use super::{BadModuleLevel, LogFormat, ModuleLevels};
+
+const FLUSH: &str = "log-flush-frequency";
+
+/// What belongs into a program's table of flags.
+pub const FLAGS: [Flag; 8] = [
+    Flag::value("v", "LEVEL", "0", "Verbosity of the log: 2 for operators, 5 shows each request, 7 everything"),
+    Flag::value(
+        "vmodule",
+        "PATTERN=N,…",
+        "",
+        "More lines of some source files, by patterns of their names; text lines only",
+    ),
+    Flag::value("logging-format", "FORMAT", "text", "Shape of the log lines, text or json"),
+    Flag::value(FLUSH, "DURATION", "5s", "No effect: lines are written at once"),
+    Flag::boolean("log-text-split-stream", "Refused when true"),
+    Flag::boolean("log-json-split-stream", "Refused when true"),
+    Flag::value("log-text-info-buffer-size", "SIZE", "0", "Refused when not 0"),
+    Flag::value("log-json-info-buffer-size", "SIZE", "0", "Refused when not 0"),
+];
+
+/// How to log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogSettings {
+    pub format: LogFormat,
+    /// `--v`.
+    pub verbosity: u32,
+    /// `--vmodule`: more of some source files.
+    pub modules: ModuleLevels,
+}
+
+/// Log flags that cannot be followed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadLogFlags {
+    #[error(transparent)]
+    Value(#[from] BadCommandLine),
+    #[error("--vmodule: {0}")]
+    Modules(BadModuleLevel),
+    #[error("--vmodule works with --logging-format=text only")]
+    ModulesOfJson,
+    #[error("split log streams are not available: everything goes to standard error")]
+    SplitStream,
+    #[error("log buffers are not available: every line is written at once")]
+    Buffer,
+}
+
+impl LogSettings {
+    /// From a command line whose table holds [`FLAGS`].
+    ///
+    /// # Errors
+    /// [`BadLogFlags`].
+    pub fn of(line: &CommandLine) -> Result<Self, BadLogFlags> {
+        let format = line.parsed("logging-format", |text| match text {
+            "text" => Ok(LogFormat::Text),
+            "json" => Ok(LogFormat::Json),
+            _ => Err("it must be text or json".to_owned()),
+        })?;
+        let verbosity = line.parsed("v", |text| {
+            let level = value::integer(text)?;
+            i32::try_from(level)
+                .ok()
+                .and_then(|level| u32::try_from(level).ok())
+                .ok_or_else(|| "it must be a whole number from 0 to 2147483647".to_owned())
+        })?;
+        let modules = line.text("vmodule").parse().map_err(BadLogFlags::Modules)?;
+        line.parsed(FLUSH, value::positive_duration)?;
+        if format == LogFormat::Json && !line.text("vmodule").is_empty() {
+            return Err(BadLogFlags::ModulesOfJson);
+        }
+        if line.boolean("log-text-split-stream") || line.boolean("log-json-split-stream") {
+            return Err(BadLogFlags::SplitStream);
+        }
+        for buffer in ["log-text-info-buffer-size", "log-json-info-buffer-size"] {
+            if line.parsed(buffer, value::size)? != "0" {
+                return Err(BadLogFlags::Buffer);
+            }
+        }
+        Ok(Self { format, verbosity, modules })
+    }
+
+    /// The flags that are given, understood, and change nothing.
+    pub fn without_effect(line: &CommandLine) -> Option<String> {
+        line.is_given(FLUSH).then(|| format!("--{FLUSH} has no effect: every line is written at once"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+
+    fn read(line: &str) -> Result<LogSettings, BadLogFlags> {
+        LogSettings::of(&CommandLine::read(&FLAGS, line.split_whitespace().map(OsString::from)).unwrap())
+    }
+
+    /// Each flag of the log library is understood: verbosity, patterns and format count; streams and buffers that are not there are
+    /// refused when asked for.
+    ///
+    /// Rule: windows.md 3.3 (`logging-format`)
+    #[test]
+    fn each_flag_of_the_log_library_is_followed_or_refused() {
+        assert_eq!(read(""), Ok(LogSettings::default()));
+        let settings = read("-v=5 --vmodule=driver=7 --logging-format=text --log-flush-frequency=1s").unwrap();
+        assert_eq!((settings.verbosity, settings.format), (5, LogFormat::Text));
+        assert_eq!(settings.modules, "driver=7".parse().unwrap());
+        assert_eq!(read("--logging-format json").unwrap().format, LogFormat::Json);
+        assert!(
+            read("--log-text-split-stream=false --log-json-info-buffer-size=0 --log-text-info-buffer-size=0Ki").is_ok()
+        );
+        for (line, because) in [
+            ("-v=-1", "--v is \"-1\", but it must be a whole number"),
+            ("-v=2147483648", "2147483647"),
+            ("-v=much", "whole number"),
+            ("--logging-format=xml", "it must be text or json"),
+            ("--vmodule=driver", "--vmodule"),
+            ("--vmodule=driver=5 --logging-format=json", "--logging-format=text only"),
+            ("--log-flush-frequency=0", "longer than 0"),
+            ("--log-text-split-stream", "split log streams"),
+            ("--log-json-split-stream=1", "split log streams"),
+            ("--log-text-info-buffer-size=64Ki", "log buffers"),
+            ("--log-json-info-buffer-size=much", "size"),
+        ] {
+            let error = read(line).unwrap_err().to_string();
+            assert!(error.contains(because), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! From events and spans to lines.
+
+use std::error::Error;
+use std::fmt;
+use std::io::Write;
+use std::time::SystemTime;
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::LookupSpan;
+
+use super::LogFormat;
+use super::line::{Fields, Line, Value};
+
+/// Of whose events the message and these fields alone are written.
+#[derive(Debug, Clone, Copy)]
+pub struct Careless {
+    /// By the target of an event or span.
+    pub is: fn(&str) -> bool,
+    pub fields: &'static [&'static str],
+}
+
+impl Careless {
+    /// Everything is written as it is.
+    pub const NOBODY: Self = Self { is: |_| false, fields: &[] };
+}
+
+/// Writes one line for each event, with the fields of the spans around it, outermost first.
+#[derive(Debug)]
+pub struct Lines<W> {
+    format: LogFormat,
+    writer: W,
+    careless: Careless,
+}
+
+impl<W> Lines<W> {
+    /// Lines to `writer`, each in one write.
+    pub fn new(format: LogFormat, writer: W, careless: Careless) -> Self {
+        Self { format, writer, careless }
+    }
+}
+
+impl<S, W> Layer<S> for Lines<W>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    W: for<'a> MakeWriter<'a> + 'static,
+{
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        if let Some(span) = context.span(id).filter(|span| !(self.careless.is)(span.metadata().target())) {
+            let mut fields = Fields::default();
+            attributes.record(&mut fields);
+            span.extensions_mut().insert(fields);
+        }
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        if let Some(span) = context.span(id)
+            && let Some(fields) = span.extensions_mut().get_mut::<Fields>()
+        {
+            values.record(fields);
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        for span in context.event_scope(event).into_iter().flat_map(|scope| scope.from_root()) {
+            if let Some(outer) = span.extensions().get::<Fields>() {
+                fields.extend(outer);
+            }
+        }
+        let mut own = Fields::default();
+        event.record(&mut own);
+        if (self.careless.is)(event.metadata().target()) {
+            own.keep(self.careless.fields);
+        }
+        fields.extend(&own);
+        let line = Line { at: SystemTime::now(), metadata: event.metadata(), fields };
+        let mut text = line.render(self.format);
+        text.push('\n');
+        // One write a line, so lines of several threads do not mix. Nobody can be told when standard error is gone.
+        drop(self.writer.make_writer_for(event.metadata()).write_all(text.as_bytes()));
+    }
+}
+
+impl Visit for Fields {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.set(field.name(), Value::Float(value));
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.set(field.name(), Value::Signed(value));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.set(field.name(), Value::Unsigned(value));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.set(field.name(), Value::Bool(value));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.set(field.name(), Value::Text(value.to_owned()));
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
+        let mut chain = value.to_string();
+        let mut next = value.source();
+        while let Some(cause) = next {
+            chain.push_str(": ");
+            chain.push_str(&cause.to_string());
+            next = cause.source();
+        }
+        self.set(field.name(), Value::Text(chain));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if Self::takes(field.name()) {
+            self.set(field.name(), Value::Text(format!("{value:?}")));
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Text as it stands in a line: whatever it holds, it stays in its quotes and on its line (`decisions.md` D-41).
+
+use std::fmt::Write;
+
+/// In double quotes, with Go's escapes, which readers of klog's lines know: no control character, no end of a line, and nothing
+/// that a terminal acts on or shows as nothing.
+pub(super) fn go(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            '\u{7}' => quoted.push_str("\\a"),
+            '\u{8}' => quoted.push_str("\\b"),
+            '\u{b}' => quoted.push_str("\\v"),
+            '\u{c}' => quoted.push_str("\\f"),
+            c if is_shown(c) => quoted.push(c),
+            c => escape(&mut quoted, c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+fn escape(quoted: &mut String, c: char) {
+    let code = u32::from(c);
+    // Writing to a string cannot fail.
+    let _infallible = match code {
+        0..=0x7f => write!(quoted, "\\x{code:02x}"),
+        0x80..=0xffff => write!(quoted, "\\u{code:04x}"),
+        _ => write!(quoted, "\\U{code:08x}"),
+    };
+}
+
+/// As a JSON string, with escapes also for what JSON itself would let pass: DEL, line separators, characters without a shape.
+pub(super) fn json(text: &str) -> String {
+    let quoted = serde_json::Value::String(text.to_owned()).to_string();
+    if quoted.chars().all(is_shown) {
+        return quoted;
+    }
+    let mut safe = String::with_capacity(quoted.len() + 16);
+    for c in quoted.chars() {
+        if is_shown(c) {
+            safe.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            let _infallible = write!(safe, "\\u{unit:04x}");
+        }
+    }
+    safe
+}
+
+/// A letter, digit, sign or mark, or the plain blank.
+fn is_shown(c: char) -> bool {
+    match c {
+        '"' | '\'' | '\\' => true,
+        ' '..='~' => true,
+        c if c.is_ascii() => false,
+        c => c.escape_debug().count() == 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn text_is_quoted_as_go_quotes_it() {
+        for (text, quoted) in [
+            ("plain", r#""plain""#),
+            ("it's \"so\" \\", r#""it's \"so\" \\""#),
+            ("a\nb\r\t", r#""a\nb\r\t""#),
+            ("\u{7}\u{8}\u{b}\u{c}\u{0}\u{1b}[31m\u{7f}", r#""\a\b\v\f\x00\x1b[31m\x7f""#),
+            ("größe 日本 €", r#""größe 日本 €""#),
+            ("\u{85}\u{a0}\u{202e}\u{2028}", r#""\u0085\u00a0\u202e\u2028""#),
+            ("\u{e0001}", r#""\U000e0001""#),
+        ] {
+            assert_eq!(go(text), quoted, "{text:?}");
+        }
+    }
+
+    proptest! {
+        /// Rule: see `crates/klog/src/line.rs::no_value_forges_a_line_or_a_field`
+        #[test]
+        fn any_text_comes_back_from_json_and_holds_nothing_that_a_terminal_acts_on(text in any::<String>()) {
+            let quoted = json(&text);
+            prop_assert_eq!(serde_json::from_str::<String>(&quoted).unwrap(), text);
+            prop_assert!(quoted.chars().all(is_shown));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! `--vmodule`: more lines of some source files, by patterns of their names as klog reads them.
+
+use std::path::Path;
+
+/// `--vmodule=pattern=N,…`: lines of verbosity N of the files whose names the pattern fits, besides those that `--v` shows. A
+/// name is the file's own, without directories and without `.rs`; the first pattern that fits counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ModuleLevels(Vec<(Vec<char>, u32)>);
+
+/// Not of the form pattern=N,pattern=N.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not of the form pattern=N, with N from 0 to 2147483647")]
+pub struct BadModuleLevel(String);
+
+impl std::str::FromStr for ModuleLevels {
+    type Err = BadModuleLevel;
+
+    fn from_str(text: &str) -> Result<Self, BadModuleLevel> {
+        let mut levels = Vec::new();
+        for entry in text.split(',').filter(|entry| !entry.trim().is_empty()) {
+            let bad = || BadModuleLevel(entry.to_owned());
+            let (pattern, level) = entry.split_once('=').ok_or_else(bad)?;
+            let (pattern, level) = (pattern.trim(), level.trim());
+            let level = level.parse::<u32>().ok().filter(|level| *level <= u32::MAX / 2).ok_or_else(bad)?;
+            if pattern.is_empty() {
+                return Err(bad());
+            }
+            let mut pattern: Vec<char> = pattern.chars().collect();
+            // One star is as good as several, and cheaper.
+            pattern.dedup_by(|next, before| *next == '*' && *before == '*');
+            levels.push((pattern, level));
+        }
+        Ok(Self(levels))
+    }
+}
+
+impl ModuleLevels {
+    /// The verbosity of a source file; `None` when no pattern fits.
+    pub(crate) fn of(&self, file: &str) -> Option<u32> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let stem: Vec<char> = Path::new(file).file_stem()?.to_str()?.chars().collect();
+        self.0.iter().find(|(pattern, _)| fits(pattern, &stem)).map(|(_, level)| *level)
+    }
+
+    /// The highest verbosity of any file.
+    pub(crate) fn most(&self) -> u32 {
+        self.0.iter().map(|(_, level)| *level).max().unwrap_or(0)
+    }
+}
+
+/// A shell pattern, all of it: `*`, `?`, `[a-z]`, `[^a-z]`, `\x`. One that makes no sense fits nothing.
+fn fits(pattern: &[char], text: &[char]) -> bool {
+    let Some((first, rest)) = pattern.split_first() else { return text.is_empty() };
+    if *first == '*' {
+        return (0..=text.len()).any(|taken| text.get(taken..).is_some_and(|left| fits(rest, left)));
+    }
+    let Some((next, left)) = text.split_first() else { return false };
+    match first {
+        '?' => fits(rest, left),
+        '[' => class(rest, *next).is_some_and(|(is_in, rest)| is_in && fits(rest, left)),
+        '\\' => rest.split_first().is_some_and(|(wanted, rest)| wanted == next && fits(rest, left)),
+        wanted => wanted == next && fits(rest, left),
+    }
+}
+
+/// Whether a class that has been opened holds the character, and what follows the class; `None` when it is not closed.
+fn class(pattern: &[char], c: char) -> Option<(bool, &[char])> {
+    let (negated, mut rest) = match pattern.split_first()? {
+        ('^', rest) => (true, rest),
+        _ => (false, pattern),
+    };
+    let (mut is_in, mut count) = (false, 0);
+    loop {
+        if let Some((']', after)) = rest.split_first().filter(|_| count > 0) {
+            return Some((is_in != negated, after));
+        }
+        let (low, after) = one(rest)?;
+        let (high, after) = match after.split_first() {
+            Some(('-', after)) => one(after)?,
+            _ => (low, after),
+        };
+        is_in |= (low..=high).contains(&c);
+        (rest, count) = (after, count + 1);
+    }
+}
+
+/// One character of a class, which a backslash may stand before.
+fn one(pattern: &[char]) -> Option<(char, &[char])> {
+    match pattern.split_first()? {
+        ('\\', rest) => rest.split_first().map(|(c, rest)| (*c, rest)),
+        ('-' | ']', _) => None,
+        (c, rest) => Some((*c, rest)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn level(levels: &str, file: &str) -> Option<u32> {
+        levels.parse::<ModuleLevels>().unwrap().of(file)
+    }
+
+    /// `--vmodule` matches the names of source files, without directory and ending, by shell patterns; the first that fits
+    /// counts.
+    ///
+    /// Rule: runtime.md 13 (`vmodule`)
+    #[test]
+    fn patterns_are_of_file_names_and_the_first_that_fits_counts() {
+        for (levels, file, expected) in [
+            ("mount=5", "crates/ebs-mounter/src/mount.rs", Some(5)),
+            ("mount=5", "crates/ebs-mounter/src/mounter.rs", None),
+            ("mount*=5", "crates/ebs-mounter/src/mounter.rs", Some(5)),
+            ("mount*=5,mounter=9", "src/mounter.rs", Some(5)),
+            ("mounter=9,mount*=5", "src/mounter.rs", Some(9)),
+            ("m?unt=5", "mount.rs", Some(5)),
+            ("[a-m]ount=5", "mount.rs", Some(5)),
+            ("[^a-m]ount=5", "mount.rs", None),
+            ("[n-z]ount=5", "mount.rs", None),
+            ("*=3", "any.rs", Some(3)),
+            ("\\*=3", "any.rs", None),
+            ("**unt=3", "mount.rs", Some(3)),
+            // A pattern that is none fits nothing, as in Go.
+            ("[a=3", "a.rs", None),
+            ("[]a]=3", "a.rs", None),
+            ("src/mount=3", "src/mount.rs", None),
+            (" mount = 4 ,", "mount.rs", Some(4)),
+            ("", "mount.rs", None),
+        ] {
+            assert_eq!(level(levels, file), expected, "{levels} {file}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_list_of_patterns_and_numbers_is_refused_and_named() {
+        for bad in ["a", "=1", "a=", "a=x", "a=-1", "a=1.5", "a=2147483648", "a=1,b"] {
+            let error = bad.parse::<ModuleLevels>().unwrap_err().to_string();
+            assert!(error.contains(bad.rsplit(',').next().unwrap()), "{bad}: {error}");
+        }
+    }
+}

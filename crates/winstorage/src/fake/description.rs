@@ -1,0 +1,256 @@
+//! The machine as JSON, for `--host=fake:FILE` of test builds:
+//!
+//! ```json
+//! {
+//!   "disks": [{"number": 1, "serial": "vol0123456789abcdef0_00000001.", "size": 10737418240, "online": false}],
+//!   "tree": {"C:\\var\\lib\\kubelet": "directory", "C:\\var\\lib\\kubelet\\l": {"link": "C:\\var\\lib\\kubelet\\s"}},
+//!   "faults": [{"step": "format_ntfs", "delay_ms": 5000}]
+//! }
+//! ```
+//!
+//! Disk 0 with `C:` is there unless the description has a disk 0 of its own.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::disks::{FakeDisk, FakePartition, FakeVolume};
+use super::files::Kind;
+use super::network::{FakePortal, FakeShare};
+use super::system::{FakeService, Running};
+use super::{Effect, State};
+use crate::host::{Answer, PartitionKind, PartitionStyle};
+use crate::types::{PortalAddress, VolumeGuid, WinPath};
+
+const GIB: u64 = 1 << 30;
+
+/// A machine.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Description {
+    /// Time passes by what is waited for, and not otherwise.
+    pub virtual_time: bool,
+    /// Attached.
+    pub disks: Vec<DiskDescription>,
+    /// What the file system holds, by path.
+    pub tree: BTreeMap<String, Entry>,
+    /// Shares on the network.
+    pub shares: Vec<FakeShare>,
+    /// iSCSI portals on the network.
+    pub portals: Vec<FakePortal>,
+    /// Addresses of those that the machine knows.
+    pub known_portals: Vec<(String, u16)>,
+    /// Installed.
+    pub services: Vec<FakeService>,
+    /// Of the firmware.
+    pub bios_serial: String,
+    /// What goes wrong.
+    pub faults: Vec<FaultDescription>,
+}
+
+/// A disk.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskDescription {
+    number: u32,
+    #[serde(default)]
+    serial: String,
+    #[serde(default)]
+    page83: String,
+    #[serde(default)]
+    location: String,
+    #[serde(default = "raw")]
+    style: PartitionStyle,
+    #[serde(default)]
+    online: bool,
+    size: u64,
+    #[serde(default)]
+    boot: bool,
+    #[serde(default)]
+    system: bool,
+    /// Found by the next rescan only.
+    #[serde(default)]
+    arriving: bool,
+    #[serde(default)]
+    partitions: Vec<PartitionDescription>,
+}
+
+/// A partition.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PartitionDescription {
+    number: u32,
+    /// `reserved`, `data` or `other`.
+    kind: String,
+    size: u64,
+    #[serde(default)]
+    letter: Option<char>,
+    #[serde(default)]
+    volume: Option<VolumeDescription>,
+}
+
+/// A volume.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeDescription {
+    id: VolumeGuid,
+    #[serde(default)]
+    formatted: bool,
+    #[serde(default)]
+    used: u64,
+}
+
+/// Something at a path.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Entry {
+    /// `"directory"`
+    Directory,
+    /// `"file"`
+    File,
+    /// `{"link": TARGET}`
+    Link(String),
+    /// `{"junction": TARGET}`
+    Junction(String),
+    /// `{"mount_point": VOLUME}`
+    MountPoint(VolumeGuid),
+}
+
+/// Something that goes wrong.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FaultDescription {
+    /// The name of the trait's method.
+    pub step: String,
+    /// Calls before it.
+    pub skip: usize,
+    delay_ms: Option<u64>,
+    win32: Option<u32>,
+    result: Option<u32>,
+    com: Option<u32>,
+}
+
+fn raw() -> PartitionStyle {
+    PartitionStyle::Raw
+}
+
+impl FaultDescription {
+    pub(super) fn effect(&self) -> Result<Effect, String> {
+        match (self.delay_ms, self.win32, self.result, self.com) {
+            (Some(delay), None, None, None) => Ok(Effect::Delay(Duration::from_millis(delay))),
+            (None, Some(code), None, None) => Ok(Effect::Fail(Answer::Win32(code))),
+            (None, None, Some(code), None) => Ok(Effect::Fail(Answer::Method(code))),
+            (None, None, None, Some(code)) => Ok(Effect::Fail(Answer::Com(code))),
+            _ => Err(format!("the fault of {} has not exactly one of delay_ms, win32, result, com", self.step)),
+        }
+    }
+}
+
+impl Description {
+    pub(super) fn state(&self) -> Result<State, String> {
+        let mut state = State::default();
+        if self.disks.iter().all(|disk| disk.number != 0) {
+            state.add_system_disk();
+        }
+        for disk in &self.disks {
+            state.add_described(disk)?;
+        }
+        for (path, entry) in &self.tree {
+            let path = WinPath::normalise(path).ok_or_else(|| format!("{path} is no absolute path"))?;
+            state.files.place(&path, entry.kind());
+        }
+        state.shares.all.clone_from(&self.shares);
+        state.iscsi.portals.clone_from(&self.portals);
+        for (address, port) in &self.known_portals {
+            let known = PortalAddress::parse(address, (*port).into()).map_err(|error| error.to_string())?;
+            state.iscsi.known.push(known);
+        }
+        let services = self.services.iter().cloned();
+        state.system.services = services.map(|service| Running { service, ahead: None }).collect();
+        state.system.bios_serials = vec![self.bios_serial.clone()];
+        Ok(state)
+    }
+}
+
+impl Entry {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Directory => Kind::Directory(BTreeMap::new()),
+            Self::File => Kind::File,
+            Self::Link(target) => Kind::Link { target: target.clone(), is_directory: true },
+            Self::Junction(target) => Kind::Junction(target.clone()),
+            Self::MountPoint(volume) => Kind::Mount(volume.clone()),
+        }
+    }
+}
+
+impl State {
+    pub(super) fn add_system_disk(&mut self) {
+        let size = 50 * GIB;
+        let volume = self.disks.new_volume(size);
+        if let Some(made) = self.disks.volumes.last_mut() {
+            (made.is_formatted, made.used) = (true, 20 * GIB);
+        }
+        let partition = FakePartition {
+            number: 1,
+            kind: PartitionKind::Data,
+            size,
+            is_offline: false,
+            letter: Some('C'),
+            volume: Some(volume),
+        };
+        let disk = FakeDisk {
+            style: PartitionStyle::Gpt,
+            is_boot: true,
+            is_system: true,
+            partitions: vec![partition],
+            ..FakeDisk::raw("vol00000000000000000_00000001.", size + GIB, true)
+        };
+        self.disks.disks.insert(0, disk);
+        let root = WinPath::normalise(r"C:\Windows").expect("a path by construction");
+        self.files.place(&root, Kind::Directory(BTreeMap::new()));
+    }
+
+    fn add_described(&mut self, described: &DiskDescription) -> Result<(), String> {
+        let partitions = described.partitions.iter().map(|partition| self.described_partition(partition));
+        let disk = FakeDisk {
+            page83: described.page83.clone(),
+            location: described.location.clone(),
+            style: described.style,
+            is_boot: described.boot,
+            is_system: described.system,
+            partitions: partitions.collect::<Result<_, _>>()?,
+            ..FakeDisk::raw(&described.serial, described.size, described.online)
+        };
+        let among = if described.arriving { &mut self.disks.arriving } else { &mut self.disks.disks };
+        match among.insert(described.number, disk) {
+            None => Ok(()),
+            Some(_) => Err(format!("disk {} is described twice", described.number)),
+        }
+    }
+
+    fn described_partition(&mut self, described: &PartitionDescription) -> Result<FakePartition, String> {
+        let kind = match described.kind.as_str() {
+            "reserved" => PartitionKind::Reserved,
+            "data" => PartitionKind::Data,
+            "other" => PartitionKind::Other,
+            other => return Err(format!("{other} is no kind of partition")),
+        };
+        if described.number == 0 {
+            return Err("partitions are numbered from 1".to_owned());
+        }
+        if let Some(VolumeDescription { id, formatted, used }) = &described.volume {
+            let (id, is_formatted, used) = (id.clone(), *formatted, *used);
+            self.disks.volumes.push(FakeVolume { id, is_formatted, size: described.size, used, formats: 0 });
+        }
+        Ok(FakePartition {
+            number: described.number,
+            kind,
+            size: described.size,
+            is_offline: false,
+            letter: described.letter,
+            volume: described.volume.as_ref().map(|volume| volume.id.clone()),
+        })
+    }
+}

@@ -1,0 +1,215 @@
+//! A Windows machine in memory: state that steps change, faults on request, a log of all calls. For tests, here and above.
+//!
+//! It stands in Windows' place, below all decisions: nothing here checks what a client may do. What it answers where Windows refuses
+//! are Windows' own codes, as far as they are documented; `[W]` runs hold it against a real machine.
+
+mod description;
+mod disks;
+mod faults;
+mod files;
+mod network;
+mod system;
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use crate::host::HostError;
+
+pub use description::{Description, DiskDescription, Entry, PartitionDescription, VolumeDescription};
+pub use faults::{Effect, Gate};
+pub use network::{FakePortal, FakeShare, FakeTarget};
+pub use system::FakeService;
+
+/// The machine. Clones are the same one.
+#[derive(Clone)]
+pub struct FakeHost {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    state: Mutex<State>,
+    faults: Mutex<faults::Faults>,
+    log: Mutex<Vec<String>>,
+    clock: Clock,
+    never: (Mutex<()>, Condvar),
+}
+
+/// Time of the machine.
+#[derive(Debug)]
+enum Clock {
+    /// Goes on by what is waited for, at once.
+    Virtual(Mutex<Duration>),
+    /// Of the machine that the test runs on.
+    Real,
+}
+
+/// All that there is.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    disks: disks::Disks,
+    files: files::Files,
+    shares: network::Shares,
+    iscsi: network::Iscsi,
+    system: system::System,
+    /// After a crash nothing works until [`FakeHost::restart`].
+    is_down: bool,
+}
+
+impl FakeHost {
+    /// A machine with the drive `C:`, which waits without taking time.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::from_state(State::with_system_disk(), Clock::Virtual(Mutex::default()))
+    }
+
+    /// The machine that a test build's `--host=fake:FILE` names: JSON, see [`Description`]. It takes its time for delays.
+    ///
+    /// # Errors
+    /// The text is no description.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        let description: Description = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        Self::from_description(&description)
+    }
+
+    /// The same from a description in memory.
+    ///
+    /// # Errors
+    /// It contradicts itself.
+    pub fn from_description(description: &Description) -> Result<Self, String> {
+        let clock = if description.virtual_time { Clock::Virtual(Mutex::default()) } else { Clock::Real };
+        let host = Self::from_state(description.state()?, clock);
+        for fault in &description.faults {
+            host.inject(&fault.step, fault.skip, fault.effect()?);
+        }
+        Ok(host)
+    }
+
+    fn from_state(state: State, clock: Clock) -> Self {
+        let inner = Inner {
+            state: Mutex::new(state),
+            faults: Mutex::default(),
+            log: Mutex::default(),
+            clock,
+            never: (Mutex::default(), Condvar::new()),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Makes the call of `step` after the next `skip` ones have `effect`, once. A step is the name of the trait's method.
+    pub fn inject(&self, step: &str, skip: usize, effect: Effect) {
+        locked(&self.inner.faults).add(step, skip, effect);
+    }
+
+    /// Every call so far: the step, a blank, the object.
+    #[must_use]
+    pub fn log(&self) -> Vec<String> {
+        locked(&self.inner.log).clone()
+    }
+
+    /// Forgets the calls so far.
+    pub fn clear_log(&self) {
+        locked(&self.inner.log).clear();
+    }
+
+    /// How often `step` was called.
+    #[must_use]
+    pub fn calls(&self, step: &str) -> usize {
+        let is_it = |line: &&String| line.split(' ').next() == Some(step);
+        locked(&self.inner.log).iter().filter(is_it).count()
+    }
+
+    /// The process has started anew after an [`Effect::CrashAfter`].
+    pub fn restart(&self) {
+        self.state().is_down = false;
+    }
+
+    /// True between a crash and [`Self::restart`].
+    #[must_use]
+    pub fn is_down(&self) -> bool {
+        self.state().is_down
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        locked(&self.inner.state)
+    }
+
+    /// Does a step: logs it, lets a fault have its way, and acts.
+    fn step<T>(
+        &self,
+        step: &'static str,
+        object: &str,
+        act: impl FnOnce(&mut State) -> Result<T, HostError>,
+    ) -> Result<T, HostError> {
+        locked(&self.inner.log).push(format!("{step} {object}"));
+        let crashed = || HostError::malformed(step, object, "the process has crashed");
+        if self.state().is_down {
+            return Err(crashed());
+        }
+        let effect = locked(&self.inner.faults).take(step);
+        match effect {
+            None => act(&mut self.state()),
+            Some(Effect::Fail(answer)) => Err(HostError { step, object: object.to_owned(), answer }),
+            Some(Effect::FailAfter(answer)) => {
+                act(&mut self.state())?;
+                Err(HostError { step, object: object.to_owned(), answer })
+            }
+            Some(Effect::Delay(time)) => {
+                self.wait(time);
+                act(&mut self.state())
+            }
+            Some(Effect::Hold(gate)) => {
+                gate.pass();
+                act(&mut self.state())
+            }
+            Some(Effect::Meanwhile(change)) => {
+                change(self);
+                act(&mut self.state())
+            }
+            Some(Effect::CrashAfter) => {
+                let mut state = self.state();
+                // Whether it succeeded nobody learns.
+                let _lost = act(&mut state);
+                state.is_down = true;
+                Err(crashed())
+            }
+        }
+    }
+
+    fn wait(&self, time: Duration) {
+        match &self.inner.clock {
+            Clock::Virtual(now) => *locked(now) += time,
+            Clock::Real => {
+                let (lock, never) = &self.inner.never;
+                let end = now().saturating_add(time);
+                let mut guard = locked(lock);
+                while let Some(left) = end.checked_sub(now()).filter(|left| !left.is_zero()) {
+                    guard = never.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0;
+                }
+            }
+        }
+    }
+
+    fn time(&self) -> Duration {
+        match &self.inner.clock {
+            Clock::Virtual(now) => *locked(now),
+            Clock::Real => now(),
+        }
+    }
+}
+
+impl Default for FakeHost {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+use crate::types::{DiskNumber, WinPath};
+use crate::{Policy, Storage};
+
+const MACHINE: &str = r#"{
+    "virtual_time": true,
+    "disks": [
+        {"number": 1, "serial": "vol0123456789abcdef0_00000001.", "size": 10737418240, "online": false},
+        {"number": 2, "serial": "late", "size": 1073741824, "arriving": true}
+    ],
+    "tree": {
+        "C:\\var\\lib\\kubelet\\pods": "directory",
+        "C:\\var\\lib\\kubelet\\file": "file",
+        "C:\\var\\lib\\kubelet\\link": {"link": "C:\\var\\lib\\kubelet\\pods"}
+    },
+    "shares": [{"root": "\\\\host\\share"}],
+    "portals": [{"address": "10.0.0.1", "port": 3260, "targets": [{"iqn": "iqn.x:y"}]}],
+    "known_portals": [["10.0.0.1", 3260]],
+    "services": [{"name": "s", "state": "Running", "start_mode": "Auto"}],
+    "bios_serial": "ec2",
+    "faults": [{"step": "format_ntfs", "delay_ms": 5000}, {"step": "rescan", "skip": 1, "result": 4}]
+}"#;
+
+/// A test build's machine is described by a file: disks, files, shares, portals, services and what goes wrong.
+///
+/// Rule: windows.md T-7
+#[test]
+fn a_machine_is_made_from_its_description() {
+    let host = FakeHost::from_json(MACHINE).unwrap();
+    let storage =
+        Storage::new(Arc::new(host.clone()), Policy::new(vec![WinPath::normalise("/var/lib/kubelet").unwrap()]));
+    assert_eq!(storage.list_disk_ids().unwrap().len(), 2);
+    storage.rescan().unwrap();
+    assert_eq!(storage.list_disk_ids().unwrap().len(), 3);
+    assert!(storage.rescan().is_err());
+    assert!(storage.is_symlink(r"C:\var\lib\kubelet\link").unwrap());
+    assert_eq!(storage.discover_target_portal("10.0.0.1", 0).unwrap(), ["iqn.x:y"]);
+    assert_eq!(storage.bios_serial_number().unwrap(), "ec2");
+    storage.set_disk_state(DiskNumber(1), true).unwrap();
+    storage.partition_disk(DiskNumber(1)).unwrap();
+    let volume = host.volumes_of(1).remove(0).to_string();
+    let before = host.time();
+    storage.format_volume(&volume).unwrap();
+    assert_eq!(host.time() - before, Duration::from_secs(5));
+}
+
+/// A description with a word that means nothing is refused, so that a test never runs on another machine than it thinks.
+///
+/// Rule: own rule (tests)
+#[test]
+fn a_description_that_is_not_understood_is_refused() {
+    for odd in [
+        r#"{"disk": []}"#,
+        r#"{"disks": [{"number": 1}]}"#,
+        r#"{"disks": [{"number": 1, "size": 1}, {"number": 1, "size": 1}]}"#,
+        r#"{"tree": {"pods": "directory"}}"#,
+        r#"{"tree": {"C:\\x": "pipe"}}"#,
+        r#"{"faults": [{"step": "disk"}]}"#,
+        r#"{"faults": [{"step": "disk", "win32": 1, "result": 2}]}"#,
+        r#"{"disks": [{"number": 1, "size": 1, "partitions": [{"number": 0, "kind": "data", "size": 1}]}]}"#,
+    ] {
+        assert!(FakeHost::from_json(odd).is_err(), "{odd}");
+    }
+    assert!(FakeHost::from_json("{}").is_ok());
+}
+
+/// A delay takes its time on a machine whose clock is real.
+///
+/// Rule: see `a_machine_is_made_from_its_description`
+#[test]
+fn a_delay_takes_its_time_where_the_clock_is_real() {
+    let host = FakeHost::from_json(r#"{"faults": [{"step": "rescan", "delay_ms": 50}]}"#).unwrap();
+    let storage = Storage::new(Arc::new(host.clone()), Policy::new(Vec::new()));
+    let before = host.time();
+    storage.rescan().unwrap();
+    assert!(host.time() - before >= Duration::from_millis(50));
+}

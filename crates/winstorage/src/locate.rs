@@ -1,0 +1,183 @@
+//! Which disk is which: places of disks in the machine, and the disk of an EBS volume by its serial number.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::types::{DiskIds, DiskLocation, DiskNumber};
+
+/// The place that `MSFT_Disk.Location` names, as `PCI Slot 3 : Adapter 0 : Port 0 : Target 1 : LUN 0`; `None` where it names none.
+#[must_use]
+pub fn location(text: &str) -> Option<DiskLocation> {
+    let parts: Vec<&str> = text.split(':').collect();
+    if parts.len() < 5 {
+        return None;
+    }
+    let mut location = DiskLocation::default();
+    let mut is_place = false;
+    for part in parts {
+        let words: Vec<&str> = part.trim().split(' ').collect();
+        let [name, value] = words[..] else { continue };
+        is_place = true;
+        match name {
+            "Adapter" => value.clone_into(&mut location.adapter),
+            "Bus" => value.clone_into(&mut location.bus),
+            "Target" => value.clone_into(&mut location.target),
+            "LUN" => value.clone_into(&mut location.lun),
+            _ => {}
+        }
+    }
+    is_place.then_some(location)
+}
+
+/// Why the disk of a volume is not told.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SearchError {
+    /// No disk names the volume.
+    #[error(
+        "Failed to find device path {device}. disk number for device path {device:?} volume id {volume:?} not found"
+    )]
+    NotFound {
+        /// As EC2 calls it.
+        device: String,
+        /// The volume.
+        volume: String,
+    },
+    /// Several disks name it: nothing is guessed.
+    #[error("volume {volume} is named by disk {first} and by disk {second}")]
+    Ambiguous {
+        /// The volume.
+        volume: String,
+        /// The lower number.
+        first: DiskNumber,
+        /// The next one.
+        second: DiskNumber,
+    },
+}
+
+/// A search for the disk of an EBS volume. It asks nobody: whoever has the disks shows them to [`Self::look`], in this process or
+/// from a proxy, and does what the answer says.
+#[derive(Debug, Clone)]
+pub struct DiskSearch {
+    volume: String,
+    device: String,
+    looks: u32,
+    waited: Duration,
+}
+
+/// What to do after a look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// This is the disk.
+    Found(DiskNumber),
+    /// Rescan, wait so long, and look again: the attachment may not have arrived yet.
+    RescanAndWait(Duration),
+}
+
+/// What tells a disk, the surest first.
+#[derive(Debug, Clone, Copy)]
+enum Proof {
+    Serial,
+    Page83,
+    /// On instances without Nitro.
+    Place,
+}
+
+const FIRST_WAIT: Duration = Duration::from_millis(200);
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// An attachment that EC2 calls attached shows up within a second or two.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl DiskSearch {
+    /// For `volume` (`vol-…`), which EC2 has attached as `device`.
+    #[must_use]
+    pub fn new(volume: &str, device: &str) -> Self {
+        Self { volume: volume.to_owned(), device: device.to_owned(), looks: 0, waited: Duration::ZERO }
+    }
+
+    /// Looks at the disks that there are now.
+    ///
+    /// # Errors
+    /// Several disks name the volume, or none did for some seconds.
+    pub fn look(
+        &mut self,
+        ids: &BTreeMap<DiskNumber, DiskIds>,
+        locations: &BTreeMap<DiskNumber, DiskLocation>,
+    ) -> Result<Look, SearchError> {
+        for proof in [Proof::Serial, Proof::Page83, Proof::Place] {
+            let is_it = |disk: &DiskNumber, ids: &DiskIds| self.proves(proof, ids, locations.get(disk));
+            let mut found = ids.iter().filter(|(disk, ids)| is_it(disk, ids)).map(|(disk, _)| *disk);
+            match (found.next(), found.next()) {
+                (Some(disk), None) => return Ok(Look::Found(disk)),
+                (Some(first), Some(second)) => {
+                    return Err(SearchError::Ambiguous { volume: self.volume.clone(), first, second });
+                }
+                _ => {}
+            }
+        }
+        self.again()
+    }
+
+    fn proves(&self, proof: Proof, ids: &DiskIds, place: Option<&DiskLocation>) -> bool {
+        match proof {
+            Proof::Serial => is_volume(&ids.serial_number, &self.volume),
+            Proof::Page83 => is_volume(&page83_text(&ids.page83), &self.volume),
+            // A disk that names an EBS volume itself is that volume's and nobody else's.
+            Proof::Place => {
+                let is_there =
+                    |(place, target): (&DiskLocation, u32)| place.target == target.to_string() && is_first(place);
+                !names_a_volume(&ids.serial_number) && place.zip(xen_target(&self.device)).is_some_and(is_there)
+            }
+        }
+    }
+
+    fn again(&mut self) -> Result<Look, SearchError> {
+        if self.waited >= PATIENCE {
+            return Err(SearchError::NotFound { device: self.device.clone(), volume: self.volume.clone() });
+        }
+        let wait = (FIRST_WAIT * 2_u32.saturating_pow(self.looks)).min(LONGEST_WAIT);
+        self.looks += 1;
+        self.waited += wait;
+        Ok(Look::RescanAndWait(wait))
+    }
+}
+
+/// Serial numbers look like `vol0123456789abcdef0_00000001.`, with blanks around them now and then.
+fn is_volume(serial: &str, volume: &str) -> bool {
+    let plain: String = serial.chars().filter(|char| !char.is_whitespace()).collect();
+    let name = plain.split('_').next().unwrap_or_default();
+    let wanted = volume.replacen('-', "", 1);
+    !wanted.is_empty() && name.eq_ignore_ascii_case(&wanted)
+}
+
+fn names_a_volume(serial: &str) -> bool {
+    let plain = serial.trim_start();
+    plain.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("vol"))
+}
+
+/// Page 83 is hex where the disk gives bytes: an id in ASCII, then, or as it stands.
+fn page83_text(page83: &str) -> String {
+    let bytes = hex::decode(page83).ok();
+    bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_else(|| page83.to_owned())
+}
+
+/// On Xen the SCSI target of a disk is the letter of its device name: `/dev/sda1` 0, `xvdb` 1, … `xvdz` 25.
+fn xen_target(device: &str) -> Option<u32> {
+    let name = device.strip_prefix("/dev/").unwrap_or(device);
+    let letters = name
+        .strip_prefix("xvd")
+        .or_else(|| name.strip_prefix("sd"))?
+        .trim_end_matches(|char: char| char.is_ascii_digit());
+    let mut bytes = letters.bytes().map(|byte| byte.is_ascii_lowercase().then(|| u32::from(byte - b'a')));
+    match (bytes.next(), bytes.next(), bytes.next()) {
+        (Some(Some(one)), None, _) => Some(one),
+        (Some(Some(first)), Some(Some(second)), None) => Some((first + 1) * 26 + second),
+        _ => None,
+    }
+}
+
+fn is_first(place: &DiskLocation) -> bool {
+    matches!(place.lun.as_str(), "" | "0") && matches!(place.bus.as_str(), "" | "0")
+}
+
+#[cfg(test)]
+mod tests;

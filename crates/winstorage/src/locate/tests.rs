@@ -1,0 +1,105 @@
+use super::*;
+
+/// A place is read from a location of at least five parts, of which those with exactly two words count; a disk without any is in no place.
+///
+/// Rule: windows.md P-13
+#[test]
+fn a_location_is_read_part_by_part() {
+    let place = |adapter: &str, bus: &str, target: &str, lun: &str| {
+        let [adapter, bus, target, lun] = [adapter, bus, target, lun].map(str::to_owned);
+        Some(DiskLocation { adapter, bus, target, lun })
+    };
+    assert_eq!(location("PCI Slot 3 : Adapter 0 : Port 0 : Target 1 : LUN 0"), place("0", "", "1", "0"));
+    assert_eq!(location("Integrated : Adapter 2 : Bus 1 : Target 3 : LUN 4"), place("2", "1", "3", "4"));
+    // Four parts; five without two words; two words that nobody knows.
+    assert_eq!(location("Adapter 0 : Port 0 : Target 1 : LUN 0"), None);
+    assert_eq!(location("a : b : c : d : e"), None);
+    assert_eq!(location("a : b : c : d : Port 7"), place("", "", "", ""));
+    assert_eq!(location("a : Adapter  0 : c : LUN : Target x"), place("", "", "x", ""));
+    assert_eq!(location(""), None);
+}
+
+const VOLUME: &str = "vol-0123456789abcdef0";
+
+fn disks(serials: &[(u32, &str)]) -> BTreeMap<DiskNumber, DiskIds> {
+    let ids = |serial: &str| DiskIds { page83: String::new(), serial_number: serial.to_owned() };
+    serials.iter().map(|(number, serial)| (DiskNumber(*number), ids(serial))).collect()
+}
+
+fn look(serials: &[(u32, &str)]) -> Result<Look, SearchError> {
+    DiskSearch::new(VOLUME, "/dev/xvdba").look(&disks(serials), &BTreeMap::new())
+}
+
+/// The disk of a volume is the one whose serial number is the volume's id without its dash; without one the error is the reference's.
+///
+/// Rule: windows.md N-5
+#[test]
+fn the_disk_of_a_volume_is_told_by_its_serial_number() {
+    let serials = [(0, "vol00000000000000000_00000001."), (3, "vol0123456789abcdef0_00000001.")];
+    assert_eq!(look(&serials), Ok(Look::Found(DiskNumber(3))));
+    let mut search = DiskSearch::new(VOLUME, "/dev/xvdba");
+    let error = loop {
+        match search.look(&disks(&serials[..1]), &BTreeMap::new()) {
+            Ok(Look::RescanAndWait(_)) => {}
+            Ok(found) => panic!("{found:?}"),
+            Err(error) => break error.to_string(),
+        }
+    };
+    let text = "Failed to find device path /dev/xvdba. disk number for device path \"/dev/xvdba\" volume id \"vol-0123456789abcdef0\" not found";
+    assert_eq!(error, text);
+}
+
+/// Serial numbers are compared as a whole, without blanks, suffix and case; two disks that name one volume are an error.
+///
+/// Rule: windows.md N-6
+#[test]
+fn serial_numbers_are_compared_as_a_whole_and_two_matches_are_none() {
+    assert_eq!(look(&[(2, "  VOL0123456789ABCDEF0_00000001. ")]), Ok(Look::Found(DiskNumber(2))));
+    assert_eq!(look(&[(2, "vol0123456789abcdef0")]), Ok(Look::Found(DiskNumber(2))));
+    // The reference's "contains" would take both.
+    for other in ["vol0123456789abcdef01_00000001.", "xvol0123456789abcdef0_1", "vol0123456789abcdef", ""] {
+        assert!(matches!(look(&[(2, other)]), Ok(Look::RescanAndWait(_))), "{other}");
+    }
+    let twice = look(&[(2, "vol0123456789abcdef0_1"), (4, "vol0123456789abcdef0_2")]).unwrap_err();
+    assert_eq!(twice.to_string(), "volume vol-0123456789abcdef0 is named by disk 2 and by disk 4");
+}
+
+/// A disk that is not there is looked for again after a rescan, for some seconds with growing pauses.
+///
+/// Rule: see `serial_numbers_are_compared_as_a_whole_and_two_matches_are_none`
+#[test]
+fn a_late_disk_is_waited_for_with_growing_pauses_and_an_end() {
+    let mut search = DiskSearch::new(VOLUME, "/dev/xvdba");
+    let mut waits = Vec::new();
+    while let Ok(Look::RescanAndWait(wait)) = search.look(&BTreeMap::new(), &BTreeMap::new()) {
+        waits.push(wait);
+    }
+    let all: Duration = waits.iter().sum();
+    assert!(waits.is_sorted() && waits.len() > 4, "{waits:?}");
+    assert!(all >= Duration::from_secs(4) && all <= Duration::from_secs(7), "{all:?}");
+}
+
+/// Without a serial number that names an EBS volume a disk is told by page 83, else by the SCSI target of its device name; never a disk that
+/// names another volume.
+///
+/// Rule: see `serial_numbers_are_compared_as_a_whole_and_two_matches_are_none`
+#[test]
+fn page_83_and_place_tell_a_disk_that_has_no_such_serial_number() {
+    let mut ids = disks(&[(1, ""), (2, "")]);
+    ids.get_mut(&DiskNumber(2)).unwrap().page83 = hex::encode("vol0123456789abcdef0");
+    assert_eq!(DiskSearch::new(VOLUME, "/dev/xvdb").look(&ids, &BTreeMap::new()), Ok(Look::Found(DiskNumber(2))));
+
+    let target =
+        |target: &str| DiskLocation { target: target.to_owned(), lun: "0".to_owned(), ..DiskLocation::default() };
+    let places =
+        BTreeMap::from([(DiskNumber(0), target("0")), (DiskNumber(1), target("2")), (DiskNumber(2), target("26"))]);
+    let ids = disks(&[(0, "AWS PV"), (1, "AWS PV"), (2, "AWS PV")]);
+    let found = |device: &str| DiskSearch::new(VOLUME, device).look(&ids, &places);
+    assert_eq!(found("xvdc"), Ok(Look::Found(DiskNumber(1))));
+    assert_eq!(found("/dev/sda1"), Ok(Look::Found(DiskNumber(0))));
+    assert_eq!(found("/dev/xvdaa"), Ok(Look::Found(DiskNumber(2))));
+    assert!(matches!(found("/dev/nvme1n1"), Ok(Look::RescanAndWait(_))));
+    let named = disks(&[(1, "vol0fedcba9876543210_00000001.")]);
+    let other = DiskSearch::new(VOLUME, "xvdc").look(&named, &places);
+    assert!(matches!(other, Ok(Look::RescanAndWait(_))), "{other:?}");
+}

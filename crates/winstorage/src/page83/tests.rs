@@ -1,0 +1,69 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// Code set, association, bytes.
+fn descriptor(identifiers: &[(u32, u32, &[u8])]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for (at, (code_set, association, bytes)) in identifiers.iter().enumerate() {
+        let length = u16::try_from(bytes.len()).unwrap();
+        let padded = bytes.len().next_multiple_of(4);
+        let is_last = at + 1 == identifiers.len();
+        let next = if is_last { 0 } else { u16::try_from(IDENTIFIER_HEAD + padded).unwrap() };
+        body.extend(code_set.to_le_bytes());
+        body.extend(3_u32.to_le_bytes());
+        body.extend(length.to_le_bytes());
+        body.extend(next.to_le_bytes());
+        body.extend(association.to_le_bytes());
+        body.extend(*bytes);
+        body.extend(vec![0; padded - bytes.len()]);
+    }
+    let size = u32::try_from(HEAD + body.len()).unwrap();
+    let count = u32::try_from(identifiers.len()).unwrap();
+    [12_u32.to_le_bytes().to_vec(), size.to_le_bytes().to_vec(), count.to_le_bytes().to_vec(), body].concat()
+}
+
+/// Page 83 is the first identifier of the device itself that is binary, then lower-case hex, or ASCII, then as it stands; without one it is
+/// empty.
+///
+/// Rule: windows.md P-15
+#[test]
+fn page_83_is_the_first_identifier_of_the_device_in_hex_or_ascii() {
+    assert_eq!(identifier(&descriptor(&[(1, 0, &[0xEB, 0x01, 0x7F])])), "eb017f");
+    assert_eq!(identifier(&descriptor(&[(2, 0, b"vol0123 ")])), "vol0123 ");
+    // Of a port, in UTF-8, of the device.
+    assert_eq!(identifier(&descriptor(&[(1, 1, b"port"), (3, 0, b"utf8"), (2, 0, b"disk")])), "disk");
+    assert_eq!(identifier(&descriptor(&[(1, 1, b"port")])), "");
+    assert_eq!(identifier(&descriptor(&[])), "");
+}
+
+/// A descriptor whose sizes and offsets lead out of it, or nowhere, has as many identifiers as fit.
+///
+/// Rule: windows.md P-16
+#[test]
+fn a_descriptor_is_read_as_far_as_it_fits() {
+    let whole = descriptor(&[(1, 1, b"port"), (2, 0, b"disk")]);
+    for length in 0..whole.len() {
+        assert_eq!(identifier(&whole[..length]), "", "{length} bytes");
+    }
+    // The size that it tells is smaller than the buffer.
+    let mut small = whole.clone();
+    small[4..8].copy_from_slice(&30_u32.to_le_bytes());
+    assert_eq!(identifier(&small), "");
+    // The next identifier is said to be this one.
+    let mut looping = whole.clone();
+    looping[HEAD + 10..HEAD + 12].copy_from_slice(&1_u16.to_le_bytes());
+    assert_eq!(identifier(&looping), "");
+    // More identifiers are told than there are.
+    let mut many = descriptor(&[(1, 1, b"port")]);
+    many[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
+    assert_eq!(identifier(&many), "");
+}
+
+proptest! {
+    /// Rule: see `a_descriptor_is_read_as_far_as_it_fits`
+    #[test]
+    fn whatever_bytes_a_disk_tells_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        prop_assert!(identifier(&bytes).len() <= 3 * bytes.len());
+    }
+}

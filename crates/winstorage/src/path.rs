@@ -1,0 +1,206 @@
+//! Which paths clients may name: the checks of the reference in their order and with their texts, and those that it lacks.
+
+use std::fmt;
+
+use crate::types::{Component, WinPath};
+
+/// Why a path is refused. The first five texts are the reference's; clients may compare them.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// Longer than what Windows takes without a prefix, in UTF-16 units.
+    #[error("path length {0} exceeds maximum characters: {LONGEST}")]
+    Length(usize),
+    /// UNC, `\\?\`, `\\.\` or rooted without a drive.
+    #[error("invalid character \\ at beginning of path: {0}")]
+    Beginning(String),
+    /// A character that no file name has, or `..`.
+    #[error("path contains invalid characters: {0}")]
+    Characters(String),
+    /// Without a drive letter and a separator.
+    #[error("not an absolute Windows path: {0}")]
+    NotAbsolute(String),
+    /// Outside of every working directory.
+    #[error("path: {path} is not within the working directories: {directories}")]
+    Outside {
+        /// As the client wrote it.
+        path: String,
+        /// All of them.
+        directories: Directories,
+    },
+    /// A name that Windows would read as another one, or as a device.
+    #[error("path contains the component {component:?}, which {reason}: {path}")]
+    Component {
+        /// As the client wrote it.
+        path: String,
+        /// The one that is meant.
+        component: String,
+        /// What Windows makes of it.
+        reason: &'static str,
+    },
+}
+
+/// Working directories, printed as the reference prints them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Directories(Vec<WinPath>);
+
+/// How strict paths are checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Validation {
+    /// Every path of every operation, component by component, links not followed.
+    #[default]
+    Strict,
+    /// The reference's five checks, and only where it checks. Insecure: whoever may call can leave the working directories.
+    Legacy,
+}
+
+/// What paths are measured by.
+#[derive(Debug, Clone)]
+pub struct PathRules {
+    directories: Vec<WinPath>,
+    validation: Validation,
+}
+
+/// A path that may be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allowed {
+    /// The path as a whole.
+    pub path: WinPath,
+    /// The working directory that it is in: the outermost, so that the most is checked below it. With
+    /// [`Validation::Legacy`], which follows every link, the path's own parent.
+    pub root: WinPath,
+    /// From `root` down to the last component; empty where the path is the working directory itself.
+    pub below: Vec<Component>,
+}
+
+/// UTF-16 units.
+const LONGEST: usize = 260;
+const FORBIDDEN: [char; 6] = ['"', '/', ':', '?', '*', '|'];
+const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
+
+impl PathRules {
+    /// `directories`: every `--working-dir` and the kubelet's.
+    #[must_use]
+    pub fn new(directories: Vec<WinPath>, validation: Validation) -> Self {
+        Self { directories, validation }
+    }
+
+    /// How strict they are.
+    #[must_use]
+    pub fn validation(&self) -> Validation {
+        self.validation
+    }
+
+    /// Paths below one of them are allowed.
+    #[must_use]
+    pub fn directories(&self) -> &[WinPath] {
+        &self.directories
+    }
+
+    /// Says whether a client may name `text`, a path that the reference checks too.
+    ///
+    /// # Errors
+    /// The first check that fails, in the order of [`PathError`]'s first five.
+    pub fn check(&self, text: &str) -> Result<Allowed, PathError> {
+        let path = absolute(text)?;
+        match self.validation {
+            Validation::Strict => {
+                path.components().iter().try_for_each(|component| plain(text, component))?;
+                self.contained(text, path)
+            }
+            Validation::Legacy => self.prefixed(text, path),
+        }
+    }
+
+    /// The same for a path that the reference leaves unchecked (mounts, volumes of paths, `IsSymlink`).
+    ///
+    /// # Errors
+    /// As [`Self::check`]; with [`Validation::Legacy`] only what is no absolute path.
+    pub fn check_unlike_reference(&self, text: &str) -> Result<Allowed, PathError> {
+        match self.validation {
+            Validation::Strict => self.check(text),
+            Validation::Legacy => {
+                let path = WinPath::normalise(text).ok_or_else(|| PathError::NotAbsolute(text.to_owned()))?;
+                Ok(unrooted(path))
+            }
+        }
+    }
+
+    fn contained(&self, text: &str, path: WinPath) -> Result<Allowed, PathError> {
+        let around = self.directories.iter().filter(|directory| path.below(directory).is_some());
+        let root = around.min_by_key(|directory| directory.components().len()).ok_or_else(|| self.outside(text))?;
+        let below = path.below(root).unwrap_or_default().to_vec();
+        Ok(Allowed { root: root.clone(), below, path })
+    }
+
+    fn prefixed(&self, text: &str, path: WinPath) -> Result<Allowed, PathError> {
+        let lower = text.to_lowercase();
+        let is_in = self.directories.iter().any(|directory| lower.starts_with(&directory.to_string().to_lowercase()));
+        if is_in { Ok(unrooted(path)) } else { Err(self.outside(text)) }
+    }
+
+    fn outside(&self, text: &str) -> PathError {
+        PathError::Outside { path: text.to_owned(), directories: Directories(self.directories.clone()) }
+    }
+}
+
+fn unrooted(path: WinPath) -> Allowed {
+    match (path.parent(), path.components().last()) {
+        (Some(root), Some(last)) => Allowed { root, below: vec![last.clone()], path },
+        _ => Allowed { root: path.clone(), below: Vec::new(), path },
+    }
+}
+
+/// Checks 1 to 4 of the reference.
+fn absolute(text: &str) -> Result<WinPath, PathError> {
+    let length = text.encode_utf16().count();
+    if length > LONGEST {
+        return Err(PathError::Length(length));
+    }
+    if text.starts_with('\\') {
+        return Err(PathError::Beginning(text.to_owned()));
+    }
+    let path = WinPath::split(text);
+    // Drive, colon and backslash are one byte each.
+    let rest = if path.is_some() { &text[3..] } else { text };
+    if rest.contains(FORBIDDEN) || rest.contains("..") {
+        return Err(PathError::Characters(text.to_owned()));
+    }
+    path.ok_or_else(|| PathError::NotAbsolute(text.to_owned()))
+}
+
+/// What the reference lets pass: names that Windows changes or takes for a device.
+fn plain(path: &str, component: &Component) -> Result<(), PathError> {
+    let name = component.as_str();
+    let refuse = |reason| Err(PathError::Component { path: path.to_owned(), component: name.to_owned(), reason });
+    if name.contains(|char| char < ' ' || char == '<' || char == '>') {
+        refuse("has a character that no file name has")
+    } else if name.ends_with(['.', ' ']) {
+        refuse("ends in a dot or blank that Windows drops")
+    } else if is_device(name) {
+        refuse("is a device")
+    } else {
+        Ok(())
+    }
+}
+
+/// `NUL`, `nul.txt`, `NUL .x`, `COM1`, `LPT²`, …
+fn is_device(name: &str) -> bool {
+    let base = name.split('.').next().unwrap_or(name).trim_end_matches(' ').to_ascii_uppercase();
+    let numbered = ["COM", "LPT"].iter().find_map(|port| base.strip_prefix(port));
+    let is_digit = |rest: &str| {
+        let mut chars = rest.chars();
+        let first = chars.next().is_some_and(|char| char.is_ascii_digit() || matches!(char, '¹' | '²' | '³'));
+        first && chars.next().is_none()
+    };
+    DEVICES.contains(&base.as_str()) || numbered.is_some_and(is_digit)
+}
+
+impl fmt::Display for Directories {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        write!(f, "[{}]", all.join(" "))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,286 @@
+use super::*;
+
+const KUBELET: &str = r"C:\var\lib\kubelet";
+
+fn rules(validation: Validation) -> PathRules {
+    let directories = [KUBELET, r"D:\csi\work"].map(|path| WinPath::normalise(path).unwrap());
+    PathRules::new(directories.to_vec(), validation)
+}
+
+fn refusal(text: &str) -> String {
+    rules(Validation::Strict).check(text).unwrap_err().to_string()
+}
+
+/// A path is refused by the first of the reference's five checks that it fails, with the reference's text: length, beginning,
+/// characters, not absolute, outside of the working directories.
+///
+/// Rule: windows.md 1.4
+#[test]
+fn a_path_is_refused_by_the_first_check_that_fails_with_the_references_text() {
+    let long = format!(r"{KUBELET}\{}", "x".repeat(300));
+    assert_eq!(refusal(&long), "path length 319 exceeds maximum characters: 260");
+    for rooted in [r"\\srv\x", r"\foo", r"\\?\C:\var\lib\kubelet\x", r"\\.\pipe\x"] {
+        assert_eq!(refusal(rooted), format!("invalid character \\ at beginning of path: {rooted}"));
+    }
+    let below =
+        ["pv1:foo", "pv1/foo", "a*b", "a?b", "a|b", r"..\x", "a..b", "a\"b"].map(|rest| format!(r"{KUBELET}\{rest}"));
+    for odd in below.iter().map(String::as_str).chain(["C:", "C:x", "C:/var/lib/kubelet"]) {
+        assert_eq!(refusal(odd), format!("path contains invalid characters: {odd}"));
+    }
+    for relative in [r"pv1\foo", "", "x"] {
+        assert_eq!(refusal(relative), format!("not an absolute Windows path: {relative}"));
+    }
+    let outside = r"path: C:\foo\bar is not within the working directories: [C:\var\lib\kubelet D:\csi\work]";
+    assert_eq!(refusal(r"C:\foo\bar"), outside);
+}
+
+/// The length counts UTF-16 units, as Windows does.
+///
+/// Rule: windows.md 1.4
+#[test]
+fn the_length_is_that_of_windows() {
+    let fitting = format!(r"{KUBELET}\{}", "ä".repeat(260 - KUBELET.len() - 1));
+    assert!(fitting.len() > 260);
+    assert!(rules(Validation::Strict).check(&fitting).is_ok());
+    assert!(rules(Validation::Strict).check(&format!("{fitting}x")).is_err());
+}
+
+/// A working directory contains itself and what is below it, component by component, whatever the case: a longer name beside it is
+/// outside.
+///
+/// Rule: windows.md P-40
+#[test]
+fn containment_is_by_component_and_not_by_prefix() {
+    let rules = rules(Validation::Strict);
+    for inside in [r"C:\var\lib\kubelet\pods\pv1", r"c:\VAR\lib\kubelet\x\", KUBELET, r"d:\CSI\\work\\x"] {
+        assert!(rules.check(inside).is_ok(), "{inside}");
+    }
+    for outside in [r"C:\var\lib\kubelet2\x", r"C:\var\lib\kubelet.old", r"C:\var\lib", r"D:\csi", r"E:\csi\work\x"] {
+        let refused = matches!(rules.check(outside), Err(PathError::Outside { .. }));
+        assert!(refused, "{outside}");
+    }
+    let allowed = rules.check(r"c:\VAR\lib\kubelet\\x\y\").unwrap();
+    assert_eq!(allowed.root.to_string(), KUBELET);
+    assert_eq!(allowed.below.iter().map(Component::as_str).collect::<Vec<_>>(), ["x", "y"]);
+}
+
+/// A letter that only some case table makes an ASCII one is another letter.
+///
+/// Rule: see `containment_is_by_component_and_not_by_prefix`
+#[test]
+fn letters_that_fold_to_ascii_elsewhere_are_other_letters() {
+    // The Kelvin sign and the long s.
+    for odd in ["C:\\var\\lib\\\u{212A}ubelet\\x", "D:\\c\u{17F}i\\work\\x"] {
+        assert!(rules(Validation::Strict).check(odd).is_err(), "{odd}");
+    }
+}
+
+/// Control characters, `<` and `>`, components that end in a dot or blank, and names of devices, with or without an extension, are
+/// refused; repeated separators are one.
+///
+/// Rule: windows.md P-41
+#[test]
+fn names_that_windows_would_change_or_take_for_a_device_are_refused() {
+    let odd = [
+        "NUL",
+        "nul",
+        "Con",
+        "PRN",
+        "aux.txt",
+        "NUL .x",
+        "nul.",
+        "COM0",
+        "com9.log",
+        "LPT1",
+        "lpt²",
+        "COM¹.x",
+        "CONIN$",
+        "conout$.txt",
+        "a.",
+        "b ",
+        "x<y",
+        "x>y",
+        "tab\there",
+        "nul\u{0}",
+        "\u{1f}",
+    ];
+    for name in odd {
+        for path in [format!(r"{KUBELET}\{name}"), format!(r"{KUBELET}\{name}\x")] {
+            let refused = matches!(rules(Validation::Strict).check(&path), Err(PathError::Component { .. }));
+            assert!(refused, "{path:?}");
+        }
+    }
+    for name in ["NULL", "COM", "COM10", "xCON", "LPTx", ".nul", "a b", "a.b", "console"] {
+        assert!(rules(Validation::Strict).check(&format!(r"{KUBELET}\{name}\\y")).is_ok(), "{name}");
+    }
+}
+
+/// Legacy validation is exactly the reference's five checks: a prefix is enough, and what the reference leaves unchecked is.
+///
+/// Rule: windows.md 1.6
+#[test]
+fn legacy_validation_is_exactly_the_references() {
+    let rules = rules(Validation::Legacy);
+    for allowed in [r"C:\var\lib\kubelet2\x", r"C:\var\lib\kubelet\NUL", r"C:\var\lib\kubelet\a."] {
+        assert!(rules.check(allowed).is_ok(), "{allowed}");
+    }
+    assert!(rules.check(r"C:\foo").is_err());
+    assert!(rules.check_unlike_reference(r"C:\foo").is_ok());
+    assert!(rules.check_unlike_reference("foo").is_err());
+}
+
+/// A judge that shares no code with the checks: it takes the path apart byte by byte, as Windows would, and says where it ends up.
+/// `None` where it would be something else than a file or directory below one of the directories.
+fn judge(text: &str) -> Option<()> {
+    let bytes = text.as_bytes();
+    if bytes.len() < 3 || !bytes[0].is_ascii_alphabetic() || &bytes[1..3] != b":\\" || text.encode_utf16().count() > 260
+    {
+        return None;
+    }
+    let mut stack: Vec<String> = vec![(bytes[0] as char).to_uppercase().to_string()];
+    for part in text[3..].split(['\\', '/']) {
+        match part {
+            "" | "." => {}
+            ".." => {
+                stack.pop()?;
+            }
+            part => {
+                // Streams, wildcards, controls.
+                if part.bytes().any(|byte| byte < 0x20 || b"<>:\"|?*".contains(&byte)) {
+                    return None;
+                }
+                let seen = part.trim_end_matches([' ', '.']);
+                if seen != part {
+                    return None;
+                }
+                let stem: String =
+                    seen.chars().take_while(|char| *char != '.').collect::<String>().trim_end().to_uppercase();
+                let is_port = stem.chars().count() == 4
+                    && (stem.starts_with("COM") || stem.starts_with("LPT"))
+                    && stem.chars().last().is_some_and(|char| "0123456789¹²³".contains(char));
+                if is_port || ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"].contains(&stem.as_str()) {
+                    return None;
+                }
+                stack.push(part.to_ascii_lowercase());
+            }
+        }
+    }
+    let is_below =
+        |place: &[&str]| stack.len() >= place.len() && place.iter().zip(&stack).all(|(one, other)| one == other);
+    (is_below(&["C", "var", "lib", "kubelet"]) || is_below(&["D", "csi", "work"])).then_some(())
+}
+
+/// Pieces of paths that have fooled such checks before.
+const PIECES: [&str; 48] = [
+    r"C:\var\lib\kubelet",
+    r"c:\VAR\LIB\KUBELET",
+    r"D:\csi\work",
+    "C:",
+    "D:",
+    "\\",
+    "\\\\",
+    "/",
+    "..",
+    ".",
+    "...",
+    " ",
+    "pods",
+    "pv1",
+    "NUL",
+    "com1",
+    "lpt²",
+    "CONIN$",
+    "a.",
+    "b ",
+    ":",
+    "::$DATA",
+    "*",
+    "?",
+    "|",
+    "<",
+    ">",
+    "\"",
+    r"\\?\",
+    r"\\.\",
+    r"\??\",
+    "~1",
+    "kubelet2",
+    "KUBELE~1",
+    "var",
+    "lib",
+    "kubelet",
+    "csi",
+    "work",
+    "\u{0}",
+    "\t",
+    "\u{212A}ubelet",
+    "ß",
+    "😀",
+    ".txt",
+    "$",
+    "%",
+    "mount",
+];
+const STARTS: [&str; 5] = ["", r"C:\var\lib\kubelet\", r"c:\var\\lib\kubelet", r"D:\csi\work\", r"C:\"];
+
+/// A source of chance that is the same in every run.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        usize::try_from((mixed ^ (mixed >> 31)) % u64::try_from(end).unwrap()).unwrap()
+    }
+
+    fn path(&mut self) -> String {
+        let mut path = STARTS[self.below(STARTS.len())].to_owned();
+        let separator = ["", "\\"][self.below(2)];
+        for _ in 0..self.below(7) {
+            match self.below(20) {
+                0 => path.push_str(&"x".repeat(200 + self.below(70))),
+                1 => path.extend(char::from_u32(u32::try_from(self.below(0x3000)).unwrap())),
+                _ => path.push_str(PIECES[self.below(PIECES.len())]),
+            }
+            path.push_str(separator);
+        }
+        path
+    }
+}
+
+/// Of 100,000 generated paths none that passes is outside of a working directory, or anything else than plain names in it, by a judge that
+/// shares no code with the checks.
+///
+/// Rule: windows.md O-4
+#[test]
+fn nothing_that_passes_is_outside_by_an_independent_judge() {
+    let rules = rules(Validation::Strict);
+    let mut chance = Chance(20_261_124);
+    let mut passed = 0;
+    for _ in 0..100_000 {
+        let text = chance.path();
+        let Ok(allowed) = rules.check(&text) else { continue };
+        passed += 1;
+        assert!(judge(&text).is_some(), "{text:?} passed as {}", allowed.path);
+        let built = allowed.below.iter().fold(allowed.root.clone(), |path, name| path.join(name));
+        assert_eq!(built, allowed.path, "{text:?}");
+    }
+    assert!(passed > 5_000, "only {passed} passed: the generator finds no way in at all");
+}
+
+/// Paths of the administrator and of the orchestrator come with either separator, repeated, at the end too, and without a drive, which is
+/// `c:` then.
+///
+/// Rule: windows.md N-3
+#[test]
+fn paths_of_the_administrator_are_normalised() {
+    let normal = |text: &str| WinPath::normalise(text).map(|path| path.to_string());
+    assert_eq!(normal("/var/lib/x").as_deref(), Some(r"C:\var\lib\x"));
+    assert_eq!(normal(r"\var\lib\x").as_deref(), Some(r"C:\var\lib\x"));
+    assert_eq!(normal(r"C:\x/y").as_deref(), Some(r"C:\x\y"));
+    assert_eq!(normal(r"C:\\var\\lib\\kubelet\\").as_deref(), Some(KUBELET));
+    for none in ["", "x", r"\\srv\share", "C:", r"C:\a\..\b", r"C:\a:b"] {
+        assert_eq!(normal(none), None, "{none}");
+    }
+}

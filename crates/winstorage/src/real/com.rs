@@ -1,0 +1,148 @@
+//! WMI over COM. The `wmi` crate holds all that is unsafe about it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use wmi::{AuthLevel, IWbemClassWrapper, Variant, WMIConnection, WMIError};
+
+use crate::wmi::{Call, Namespace, On, Row, Value, Wmi, WmiError};
+
+/// What COM answers when the service behind a connection was restarted.
+const DISCONNECTED: u32 = 0x8001_0108;
+const SERVER_UNAVAILABLE: u32 = 0x8007_06BA;
+
+thread_local! {
+    /// COM objects belong to their thread: a connection for each namespace that this one has asked.
+    static CONNECTIONS: RefCell<BTreeMap<Namespace, WMIConnection>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// The connections of the calling thread, whichever that is.
+#[derive(Debug, Clone, Copy)]
+pub struct ComWmi {
+    encrypt: bool,
+}
+
+impl ComWmi {
+    /// With or without packet privacy.
+    #[must_use]
+    pub fn new(encrypt: bool) -> Self {
+        Self { encrypt }
+    }
+
+    fn connection(self, namespace: Namespace) -> Result<WMIConnection, WmiError> {
+        let known = CONNECTIONS.with_borrow(|all| all.get(&namespace).cloned());
+        if let Some(connection) = known {
+            return Ok(connection);
+        }
+        let connection = WMIConnection::with_namespace_path(namespace.path()).map_err(refused)?;
+        if self.encrypt {
+            connection.set_proxy_blanket(AuthLevel::PktPrivacy).map_err(refused)?;
+        }
+        CONNECTIONS.with_borrow_mut(|all| all.insert(namespace, connection.clone()));
+        Ok(connection)
+    }
+
+    /// Does something that may be done twice: over a new connection where the old one is dead.
+    fn twice<T>(
+        self,
+        namespace: Namespace,
+        ask: impl Fn(&WMIConnection) -> Result<T, WmiError>,
+    ) -> Result<T, WmiError> {
+        match ask(&self.connection(namespace)?) {
+            Err(error) if is_dead(&error) => {
+                forget(namespace);
+                ask(&self.connection(namespace)?)
+            }
+            answer => answer,
+        }
+    }
+}
+
+impl Wmi for ComWmi {
+    fn query(&self, namespace: Namespace, wql: &str) -> Result<Vec<Row>, WmiError> {
+        self.twice(namespace, |connection| {
+            let found = connection.exec_query(wql).map_err(refused)?;
+            found.map(|object| row(&object.map_err(refused)?)).collect()
+        })
+    }
+
+    fn exec(&self, on: On<'_>, call: Call, arguments: &[(&'static str, Value)]) -> Result<Row, WmiError> {
+        let (class, namespace) = (call.class().name(), call.class().namespace());
+        // The signature may be asked for twice; the call itself is sent once.
+        let input = self.twice(namespace, |connection| {
+            let signature =
+                connection.get_object(class).map_err(refused)?.get_method(call.method()).map_err(refused)?;
+            let Some(signature) = signature else { return Ok(None) };
+            let input = signature.spawn_instance().map_err(refused)?;
+            for (name, value) in arguments {
+                input.put_property(name, variant(value)).map_err(refused)?;
+            }
+            Ok(Some(input))
+        })?;
+        let path = match on {
+            On::Class => class,
+            On::Object(path) => path.0.as_str(),
+        };
+        let out = self.connection(namespace)?.exec_method(path, call.method(), input.as_ref()).map_err(refused);
+        if out.as_ref().is_err_and(is_dead) {
+            forget(namespace);
+        }
+        out?.as_ref().map_or_else(|| Ok(Row::default()), row)
+    }
+}
+
+fn forget(namespace: Namespace) {
+    CONNECTIONS.with_borrow_mut(|all| all.remove(&namespace));
+}
+
+fn is_dead(error: &WmiError) -> bool {
+    matches!(error, WmiError::Com(DISCONNECTED | SERVER_UNAVAILABLE))
+}
+
+fn refused(error: WMIError) -> WmiError {
+    match error {
+        WMIError::HResultError { hres } => WmiError::Com(hres.cast_unsigned()),
+        other => WmiError::Malformed(other.to_string()),
+    }
+}
+
+fn row(object: &IWbemClassWrapper) -> Result<Row, WmiError> {
+    // What a method gives out has no path.
+    let mut row = Row::new(object.path().ok());
+    for name in object.list_properties().map_err(refused)? {
+        // A property of a type that nobody here reads is none.
+        if let Some(value) = object.get_property(&name).ok().and_then(value) {
+            row.set(&name, value);
+        }
+    }
+    Ok(row)
+}
+
+fn value(variant: Variant) -> Option<Value> {
+    Some(match variant {
+        Variant::Empty | Variant::Null => Value::Null,
+        Variant::String(text) => Value::Text(text),
+        Variant::Bool(flag) => Value::Bool(flag),
+        Variant::UI1(number) => Value::U16(number.into()),
+        Variant::UI2(number) => Value::U16(number),
+        Variant::UI4(number) => Value::U32(number),
+        Variant::UI8(number) => Value::U64(number),
+        Variant::I1(number) => Value::U64(u64::try_from(number).ok()?),
+        Variant::I2(number) => Value::U64(u64::try_from(number).ok()?),
+        Variant::I4(number) => Value::U64(u64::try_from(number).ok()?),
+        Variant::I8(number) => Value::U64(u64::try_from(number).ok()?),
+        _ => return None,
+    })
+}
+
+fn variant(value: &Value) -> Variant {
+    match value {
+        Value::Null => Variant::Null,
+        Value::Bool(flag) => Variant::Bool(*flag),
+        Value::U16(number) => Variant::UI2(*number),
+        Value::U32(number) => Variant::UI4(*number),
+        Value::U64(number) => Variant::UI8(*number),
+        Value::Text(text) => Variant::String(text.clone()),
+        Value::Secret(secret) => Variant::String(secret.expose().to_owned()),
+    }
+}

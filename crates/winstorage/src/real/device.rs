@@ -1,0 +1,72 @@
+//! Questions to devices and reparse points, by control codes.
+
+use std::fs::File;
+use std::os::windows::io::AsRawHandle;
+use std::ptr::null_mut;
+
+use windows_sys::Win32::Storage::FileSystem::MAXIMUM_REPARSE_DATA_BUFFER_SIZE;
+use windows_sys::Win32::System::IO::DeviceIoControl;
+use windows_sys::Win32::System::Ioctl::{
+    FSCTL_GET_REPARSE_POINT, FSCTL_SET_REPARSE_POINT, IOCTL_STORAGE_GET_DEVICE_NUMBER, IOCTL_STORAGE_QUERY_PROPERTY,
+};
+
+use super::wide::last_error;
+use crate::types::DiskNumber;
+
+/// `StorageDeviceIdProperty`
+const DEVICE_ID_PROPERTY: u32 = 2;
+/// More identifiers than any disk has.
+const LONGEST_DESCRIPTOR: usize = 16 * 1024;
+/// `STORAGE_DEVICE_NUMBER`: type, number, partition.
+const NUMBER: std::ops::Range<usize> = 4..8;
+
+/// The number that the device itself tells.
+pub(super) fn number(device: &File) -> Result<Option<DiskNumber>, u32> {
+    let answer = control(device, IOCTL_STORAGE_GET_DEVICE_NUMBER, &[], 12)?;
+    let bytes = answer.get(NUMBER).and_then(|bytes| bytes.try_into().ok());
+    Ok(bytes.map(|bytes| DiskNumber(u32::from_le_bytes(bytes))))
+}
+
+/// The bytes of its `STORAGE_DEVICE_ID_DESCRIPTOR`.
+pub(super) fn ids(device: &File) -> Result<Vec<u8>, u32> {
+    // PropertyId, QueryType (standard), one byte of parameters and its padding.
+    let query = [DEVICE_ID_PROPERTY.to_le_bytes(), [0; 4], [0; 4]].concat();
+    control(device, IOCTL_STORAGE_QUERY_PROPERTY, &query, LONGEST_DESCRIPTOR)
+}
+
+/// The reparse data of an entry that is a reparse point.
+pub(super) fn reparse_data(entry: &File) -> Result<Vec<u8>, u32> {
+    let longest = usize::try_from(MAXIMUM_REPARSE_DATA_BUFFER_SIZE).unwrap_or(LONGEST_DESCRIPTOR);
+    control(entry, FSCTL_GET_REPARSE_POINT, &[], longest)
+}
+
+/// Makes an entry a reparse point.
+pub(super) fn set_reparse_data(entry: &File, data: &[u8]) -> Result<(), u32> {
+    control(entry, FSCTL_SET_REPARSE_POINT, data, 0).map(drop)
+}
+
+fn control(file: &File, code: u32, input: &[u8], longest: usize) -> Result<Vec<u8>, u32> {
+    let mut output = vec![0_u8; longest];
+    let mut written = 0_u32;
+    let invalid = |_| crate::host::code::INVALID_NAME;
+    let (given, taken) = (u32::try_from(input.len()).map_err(invalid)?, u32::try_from(output.len()).map_err(invalid)?);
+    // SAFETY: both buffers are as long as is said and live until after the call, which is synchronous, for the handle was not
+    // opened for overlapped use; `written` is written only during it. Neither buffer needs an alignment: both are bytes to the kernel.
+    let done = unsafe {
+        DeviceIoControl(
+            file.as_raw_handle(),
+            code,
+            input.as_ptr().cast(),
+            given,
+            output.as_mut_ptr().cast(),
+            taken,
+            &raw mut written,
+            null_mut(),
+        )
+    };
+    if done == 0 {
+        return Err(last_error());
+    }
+    output.truncate(usize::try_from(written).unwrap_or(longest));
+    Ok(output)
+}

@@ -1,0 +1,211 @@
+//! Entries of the file system, open.
+
+use std::fs::File;
+use std::os::windows::fs::MetadataExt;
+use std::os::windows::io::AsRawHandle;
+use std::sync::Arc;
+
+use windows_sys::Win32::Storage::FileSystem::{
+    DeleteVolumeMountPointW, FILE_ATTRIBUTE_DIRECTORY, FILE_ATTRIBUTE_REPARSE_POINT, FILE_DISPOSITION_FLAG_DELETE,
+    FILE_DISPOSITION_FLAG_IGNORE_READONLY_ATTRIBUTE, FILE_DISPOSITION_FLAG_POSIX_SEMANTICS, FILE_DISPOSITION_INFO,
+    FILE_DISPOSITION_INFO_EX, FILE_INFO_BY_HANDLE_CLASS, FileDispositionInfo, FileDispositionInfoEx,
+    FileFullDirectoryInfo, FileFullDirectoryRestartInfo, GetFileInformationByHandleEx, GetFinalPathNameByHandleW,
+    SetFileInformationByHandle, SetVolumeMountPointW,
+};
+
+use super::open::{self, Want};
+use super::wide::{code_of, last_error, narrow, wide};
+use super::{device, entry};
+use crate::host::{EntryKind, FsEntry, HostError, code};
+use crate::types::VolumeGuid;
+use crate::{directory, reparse};
+
+/// `ERROR_NO_MORE_FILES`
+const NO_MORE_FILES: u32 = 18;
+/// What a file system answers that does not know the newer way to remove.
+const INVALID_FUNCTION: u32 = 1;
+const NOT_SUPPORTED: u32 = 50;
+const INVALID_PARAMETER: u32 = 87;
+/// `ERROR_SHARING_VIOLATION`
+const SHARING_VIOLATION: u32 = 32;
+/// Names that are read at a time, bytes.
+const LISTING: usize = 64 * 1024;
+/// UTF-16 units.
+const LONGEST_PATH: usize = 32 * 1024;
+
+/// An open entry: of a directory, or one that was opened by its path.
+pub(super) struct OpenEntry {
+    file: Arc<File>,
+    /// Where it was found; its name may lead to something else by now.
+    parent: Option<(Arc<File>, String)>,
+    /// For people.
+    shown: String,
+}
+
+impl OpenEntry {
+    pub(super) fn at(path: &str) -> Result<Self, u32> {
+        Ok(Self { file: Arc::new(open::by_path(path)?), parent: None, shown: path.to_owned() })
+    }
+
+    fn opened(&self, name: &str, file: File) -> Box<dyn FsEntry> {
+        let parent = Some((Arc::clone(&self.file), name.to_owned()));
+        Box::new(entry::OpenEntry { file: Arc::new(file), parent, shown: self.shown_child(name) })
+    }
+
+    fn shown_child(&self, name: &str) -> String {
+        format!(r"{}\{name}", self.shown)
+    }
+
+    fn failed(&self, step: &'static str) -> impl Fn(u32) -> HostError {
+        move |code| HostError::win32(step, &self.shown, code)
+    }
+
+    /// Holds the directory where it is, and tells the path for calls that know no handles.
+    fn pinned(&self) -> Result<(File, Vec<u16>), u32> {
+        let pin = open::pinned(&self.file)?;
+        let mut path = final_path(&pin)?;
+        if let Some(plain) = path.strip_prefix(r"\\?\").filter(|rest| rest.get(1..3) == Some(r":\")) {
+            path = plain.to_owned();
+        }
+        path.push('\\');
+        Ok((pin, wide(&path)))
+    }
+}
+
+impl FsEntry for OpenEntry {
+    fn kind(&self) -> Result<EntryKind, HostError> {
+        const STEP: &str = "GetFileInformationByHandle";
+        let metadata = self.file.metadata().map_err(|error| self.failed(STEP)(code_of(&error)))?;
+        let attributes = metadata.file_attributes();
+        let is_directory = attributes & FILE_ATTRIBUTE_DIRECTORY != 0;
+        if attributes & FILE_ATTRIBUTE_REPARSE_POINT == 0 {
+            return Ok(if is_directory { EntryKind::Directory } else { EntryKind::File });
+        }
+        let data = device::reparse_data(&self.file).map_err(self.failed("FSCTL_GET_REPARSE_POINT"))?;
+        reparse::parse(&data, is_directory)
+            .ok_or_else(|| HostError::malformed("FSCTL_GET_REPARSE_POINT", &self.shown, "reparse data that is none"))
+    }
+
+    fn child(&self, name: &str) -> Result<Option<Box<dyn FsEntry>>, HostError> {
+        let opened = match open::by_name(&self.file, name, Want::Look) {
+            Err(SHARING_VIOLATION) => open::by_name(&self.file, name, Want::Glance),
+            opened => opened,
+        };
+        match opened {
+            Ok(file) => Ok(Some(self.opened(name, file))),
+            Err(code::FILE_NOT_FOUND | code::PATH_NOT_FOUND) => Ok(None),
+            Err(code) => Err(HostError::win32("NtCreateFile", self.shown_child(name), code)),
+        }
+    }
+
+    fn children(&self) -> Result<Vec<String>, HostError> {
+        const STEP: &str = "GetFileInformationByHandleEx";
+        let mut names = Vec::new();
+        let mut class = FileFullDirectoryRestartInfo;
+        // Aligned as the kernel fills it.
+        let mut buffer = vec![0_u64; LISTING / 8];
+        loop {
+            let length = u32::try_from(LISTING).unwrap_or(u32::MAX);
+            // SAFETY: the buffer has that many bytes, is aligned to eight, and lives until after the call.
+            let done = unsafe {
+                GetFileInformationByHandleEx(self.file.as_raw_handle(), class, buffer.as_mut_ptr().cast(), length)
+            };
+            if done == 0 {
+                return match last_error() {
+                    NO_MORE_FILES => Ok(names),
+                    code => Err(self.failed(STEP)(code)),
+                };
+            }
+            class = FileFullDirectoryInfo;
+            let bytes: Vec<u8> = buffer.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let some = directory::names(&bytes);
+            names.extend(some.ok_or_else(|| HostError::malformed(STEP, &self.shown, "a listing that is none"))?);
+        }
+    }
+
+    fn create_directory(&self, name: &str) -> Result<Box<dyn FsEntry>, HostError> {
+        let made = open::by_name(&self.file, name, Want::MakeDirectory);
+        let file = made.map_err(|code| HostError::win32("NtCreateFile", self.shown_child(name), code))?;
+        Ok(self.opened(name, file))
+    }
+
+    fn create_link(&self, name: &str, target: &str, is_directory: bool) -> Result<(), HostError> {
+        let failed = |step| move |code| HostError::win32(step, self.shown_child(name), code);
+        let data = reparse::symbolic_link(target).ok_or_else(|| failed("NtCreateFile")(code::INVALID_NAME))?;
+        let link = open::by_name(&self.file, name, Want::MakeLink { is_directory }).map_err(failed("NtCreateFile"))?;
+        device::set_reparse_data(&link, &data).map_err(|code| {
+            // An empty directory must not stay where a link was asked for.
+            let removed = dispose(&link);
+            tracing::debug!(removed = removed.is_ok(), "a link that could not be made is taken back");
+            failed("FSCTL_SET_REPARSE_POINT")(code)
+        })
+    }
+
+    fn remove(self: Box<Self>) -> Result<(), HostError> {
+        let failed = self.failed("FileDispositionInfoEx");
+        let Some((parent, name)) = &self.parent else { return Err(failed(code::ACCESS_DENIED)) };
+        // By name in the directory that is held: whatever stands there now is removed as an entry, and nothing is followed.
+        let doomed = open::by_name(parent, name, Want::Remove).map_err(&failed)?;
+        dispose(&doomed).map_err(&failed)
+    }
+
+    fn leads_somewhere(&self) -> Result<bool, HostError> {
+        let Some((parent, name)) = &self.parent else { return Ok(true) };
+        match open::by_name(parent, name, Want::Follow) {
+            Ok(_) => Ok(true),
+            Err(code::FILE_NOT_FOUND | code::PATH_NOT_FOUND) => Ok(false),
+            Err(code) => Err(self.failed("NtCreateFile")(code)),
+        }
+    }
+
+    fn mount(&self, volume: &VolumeGuid) -> Result<(), HostError> {
+        const STEP: &str = "SetVolumeMountPointW";
+        let (pin, path) = self.pinned().map_err(self.failed(STEP))?;
+        let name = wide(&volume.to_string());
+        // SAFETY: both texts end in 0 and live until after the call.
+        let done = unsafe { SetVolumeMountPointW(path.as_ptr(), name.as_ptr()) };
+        let result = if done == 0 { Err(self.failed(STEP)(last_error())) } else { Ok(()) };
+        drop(pin);
+        result
+    }
+
+    fn unmount(&self) -> Result<(), HostError> {
+        const STEP: &str = "DeleteVolumeMountPointW";
+        let (pin, path) = self.pinned().map_err(self.failed(STEP))?;
+        // SAFETY: the text ends in 0 and lives until after the call.
+        let done = unsafe { DeleteVolumeMountPointW(path.as_ptr()) };
+        let result = if done == 0 { Err(self.failed(STEP)(last_error())) } else { Ok(()) };
+        drop(pin);
+        result
+    }
+}
+
+/// Removes what a handle with that right holds: at once, whoever has it open, where the file system can; else when the last handle closes.
+fn dispose(doomed: &File) -> Result<(), u32> {
+    let flags = FILE_DISPOSITION_FLAG_DELETE
+        | FILE_DISPOSITION_FLAG_POSIX_SEMANTICS
+        | FILE_DISPOSITION_FLAG_IGNORE_READONLY_ATTRIBUTE;
+    match set_information(doomed, FileDispositionInfoEx, &FILE_DISPOSITION_INFO_EX { Flags: flags }) {
+        Err(INVALID_FUNCTION | NOT_SUPPORTED | INVALID_PARAMETER) => {
+            set_information(doomed, FileDispositionInfo, &FILE_DISPOSITION_INFO { DeleteFile: true })
+        }
+        disposed => disposed,
+    }
+}
+
+/// Tells the system something of an open file; `T` is the structure of `class`.
+fn set_information<T: Copy>(file: &File, class: FILE_INFO_BY_HANDLE_CLASS, info: &T) -> Result<(), u32> {
+    let length = u32::try_from(size_of::<T>()).unwrap_or_default();
+    // SAFETY: `info` has that length and lives until after the call, which reads it only.
+    let done =
+        unsafe { SetFileInformationByHandle(file.as_raw_handle(), class, std::ptr::from_ref(info).cast(), length) };
+    if done == 0 { Err(last_error()) } else { Ok(()) }
+}
+
+fn final_path(file: &File) -> Result<String, u32> {
+    let mut units = vec![0_u16; LONGEST_PATH];
+    let length = u32::try_from(units.len()).unwrap_or_default();
+    // SAFETY: the buffer has that many units and lives until after the call.
+    let written = unsafe { GetFinalPathNameByHandleW(file.as_raw_handle(), units.as_mut_ptr(), length, 0) };
+    if written == 0 || written >= length { Err(last_error()) } else { Ok(narrow(&units)) }
+}

@@ -1,0 +1,45 @@
+//! The privilege to make symbolic links, which a service holds but has not enabled.
+
+use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
+use std::ptr::{null, null_mut};
+
+use windows_sys::Win32::Foundation::LUID;
+use windows_sys::Win32::Security::{
+    AdjustTokenPrivileges, LUID_AND_ATTRIBUTES, LookupPrivilegeValueW, SE_CREATE_SYMBOLIC_LINK_NAME,
+    SE_PRIVILEGE_ENABLED, TOKEN_ADJUST_PRIVILEGES, TOKEN_PRIVILEGES, TOKEN_QUERY,
+};
+use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
+
+use super::wide::last_error;
+use crate::host::HostError;
+
+const STEP: &str = "AdjustTokenPrivileges";
+
+/// Enables it for the process.
+pub(super) fn allow_symbolic_links() -> Result<(), HostError> {
+    let failed = || HostError::win32(STEP, "SeCreateSymbolicLinkPrivilege", last_error());
+    let mut luid = LUID::default();
+    // SAFETY: the name is a constant that ends in 0, `luid` is written only during the call.
+    if unsafe { LookupPrivilegeValueW(null(), SE_CREATE_SYMBOLIC_LINK_NAME, &raw mut luid) } == 0 {
+        return Err(failed());
+    }
+    let mut token = null_mut();
+    // SAFETY: the process's own pseudo handle needs no closing, `token` is written only during the call.
+    if unsafe { OpenProcessToken(GetCurrentProcess(), TOKEN_ADJUST_PRIVILEGES | TOKEN_QUERY, &raw mut token) } == 0 {
+        return Err(failed());
+    }
+    // SAFETY: the call above has made this handle for us and for nobody else.
+    let token = unsafe { OwnedHandle::from_raw_handle(token) };
+    let wanted = TOKEN_PRIVILEGES {
+        PrivilegeCount: 1,
+        Privileges: [LUID_AND_ATTRIBUTES { Luid: luid, Attributes: SE_PRIVILEGE_ENABLED }],
+    };
+    // SAFETY: the token is open, `wanted` holds as many privileges as it says, and nothing is asked back.
+    let done = unsafe { AdjustTokenPrivileges(token.as_raw_handle(), 0, &raw const wanted, 0, null_mut(), null_mut()) };
+    // It succeeds also where the token does not hold the privilege, and tells so by the last error.
+    match (done, last_error()) {
+        (0, code) => Err(HostError::win32(STEP, "SeCreateSymbolicLinkPrivilege", code)),
+        (_, 0) => Ok(()),
+        (_, code) => Err(HostError::win32(STEP, "SeCreateSymbolicLinkPrivilege", code)),
+    }
+}

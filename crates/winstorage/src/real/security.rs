@@ -1,0 +1,39 @@
+//! COM for the whole process: its threads share one apartment, and all that it says to WMI is encrypted.
+
+use std::ptr::{null, null_mut};
+use std::sync::Once;
+
+use windows_sys::Win32::Foundation::RPC_E_TOO_LATE;
+use windows_sys::Win32::System::Com::{
+    CoIncrementMTAUsage, CoInitializeSecurity, EOAC_NONE, RPC_C_AUTHN_LEVEL_PKT_PRIVACY, RPC_C_IMP_LEVEL_IMPERSONATE,
+};
+
+/// COM takes this once in a process's life.
+static ENCRYPTED: Once = Once::new();
+
+/// Before the first connection, so that what comes out of connections, lists of objects above all, is as safe as they are.
+pub(super) fn encrypt() {
+    ENCRYPTED.call_once(|| {
+        let mut cookie = null_mut();
+        // SAFETY: `cookie` is written only during the call; the apartment stays for the life of the process, so it is never given back.
+        let joined = unsafe { CoIncrementMTAUsage(&raw mut cookie) };
+        let authentication = RPC_C_AUTHN_LEVEL_PKT_PRIVACY;
+        // SAFETY: all pointers are null, which stands for COM's own choice; -1 says that no services are listed.
+        let secured = unsafe {
+            CoInitializeSecurity(
+                null_mut(),
+                -1,
+                null(),
+                null(),
+                authentication,
+                RPC_C_IMP_LEVEL_IMPERSONATE,
+                null(),
+                EOAC_NONE.cast_unsigned(),
+                null(),
+            )
+        };
+        if joined < 0 || (secured < 0 && secured != RPC_E_TOO_LATE) {
+            tracing::warn!(joined, secured, "COM does not encrypt by itself; the connections to WMI still do");
+        }
+    });
+}

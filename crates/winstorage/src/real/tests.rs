@@ -1,0 +1,123 @@
+//! What Wine does honestly of it (`docs/spec/windows.md` 4.2). Links, mount points and disks are `[W]`.
+
+use super::*;
+use crate::host::{EntryKind, FsEntry, FsHost, SystemHost, VolumeHost, code};
+use crate::types::{ServiceName, WinPath};
+use crate::wmi::{Namespace, Native, Wmi, WmiError};
+
+/// A directory of this test alone, gone when it ends.
+struct Scratch(std::path::PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("winstorage-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn open(&self) -> Box<dyn FsEntry> {
+        Win32.open(&WinPath::normalise(self.0.to_str().unwrap()).unwrap()).unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let removed = std::fs::remove_dir_all(&self.0);
+        assert!(removed.is_ok() || std::thread::panicking(), "{removed:?}");
+    }
+}
+
+/// Directories are made, listed, told and removed by name in a directory that is open, and names that lead elsewhere are none.
+///
+/// Rule: windows.md T-7
+#[test]
+fn entries_are_handled_by_name_in_an_open_directory() {
+    let scratch = Scratch::new("entries");
+    let root = scratch.open();
+    let made = root.create_directory("a").unwrap();
+    assert_eq!(made.kind().unwrap(), EntryKind::Directory);
+    std::fs::write(scratch.0.join("file"), b"x").unwrap();
+    let mut names = root.children().unwrap();
+    names.sort();
+    assert_eq!(names, ["a", "file"]);
+    assert_eq!(root.child("FILE").unwrap().unwrap().kind().unwrap(), EntryKind::File);
+    assert!(root.child("none").unwrap().is_none());
+    let taken = root.create_directory("a").map(drop).unwrap_err();
+    assert!(taken.is_win32(code::ALREADY_EXISTS) || taken.is_win32(code::FILE_EXISTS), "{taken}");
+    for odd in ["..", r"a\b", "a:b", ""] {
+        assert!(!matches!(root.child(odd), Ok(Some(_))) || odd == "..", "{odd}");
+    }
+    made.create_directory("b").map(drop).unwrap();
+    drop(made);
+    let full = root.child("a").unwrap().unwrap().remove().unwrap_err();
+    assert!(full.is_win32(code::DIR_NOT_EMPTY), "{full}");
+    root.child("a").unwrap().unwrap().child("b").unwrap().unwrap().remove().unwrap();
+    root.child("a").unwrap().unwrap().remove().unwrap();
+    root.child("file").unwrap().unwrap().remove().unwrap();
+    assert!(root.children().unwrap().is_empty());
+}
+
+/// Many names are listed over several reads.
+///
+/// Rule: see `entries_are_handled_by_name_in_an_open_directory`
+#[test]
+fn a_long_listing_is_read_whole() {
+    let scratch = Scratch::new("listing");
+    for number in 0..2_000 {
+        std::fs::write(scratch.0.join(format!("a-rather-long-name-of-a-file-{number:05}")), b"").unwrap();
+    }
+    let mut names = scratch.open().children().unwrap();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 2_000);
+}
+
+/// The drive of Windows, its volume and its space are told; what is not there is told as missing.
+///
+/// Rule: see `entries_are_handled_by_name_in_an_open_directory`
+#[test]
+fn the_drive_of_windows_has_a_volume_and_space() {
+    let drive = Win32.system_drive().unwrap();
+    assert_eq!(drive, 'C');
+    Native::volume_of_drive(&Win32, drive).unwrap();
+    let space = Win32.space(&WinPath::normalise(r"C:\").unwrap()).unwrap();
+    assert!(space.total > 0 && space.available <= space.total, "{space:?}");
+    assert!(Win32.path_valid(r"C:\windows").unwrap());
+    assert!(!Win32.path_valid(r"C:\no such path\x").unwrap());
+    let missing = Win32.open(&WinPath::normalise(r"C:\no such path").unwrap()).map(drop).unwrap_err();
+    assert!(missing.is_missing(), "{missing}");
+    let before = Win32.elapsed();
+    Win32.pause(std::time::Duration::from_millis(30));
+    assert!(Win32.elapsed() - before >= std::time::Duration::from_millis(20));
+}
+
+/// A device tells its number.
+///
+/// Rule: see `entries_are_handled_by_name_in_an_open_directory`
+#[test]
+fn a_device_tells_its_number() {
+    assert!(Win32.device_number(r"\\.\PhysicalDrive0").is_ok());
+    assert!(Win32.device_number(r"\\.\PhysicalDrive77").is_err());
+    let none = Win32.device_ids(r"\\.\PhysicalDrive77").unwrap_err();
+    assert!(none.is_missing(), "{none}");
+}
+
+/// WMI is asked over COM from any thread; what it refuses has an HRESULT.
+///
+/// Rule: windows.md P-63
+#[test]
+fn wmi_answers_on_every_thread() {
+    let host = windows_host(true);
+    let name = ServiceName::parse("RpcSs").unwrap();
+    std::thread::scope(|scope| {
+        let asked: Vec<_> = (0..3).map(|_| scope.spawn(|| host.service(&name).unwrap().unwrap())).collect();
+        for answer in asked {
+            let row = answer.join().unwrap();
+            assert!(!row.display_name.is_empty() && !row.state.is_empty(), "{row:?}");
+        }
+    });
+    assert!(host.service(&ServiceName::parse("no such service").unwrap()).unwrap().is_none());
+    assert!(host.volume_of_drive('C').is_ok());
+    let bad = ComWmi::new(true).query(Namespace::Cim, "SELECT FROM").unwrap_err();
+    assert!(matches!(bad, WmiError::Com(_)), "{bad}");
+}

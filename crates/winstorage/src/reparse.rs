@@ -1,0 +1,85 @@
+//! What a reparse point says, `REPARSE_DATA_BUFFER`: links, junctions and mount points by their tags, compared as a whole.
+
+use crate::host::EntryKind;
+use crate::types::VolumeGuid;
+
+/// `IO_REPARSE_TAG_MOUNT_POINT`: a volume or a junction.
+pub const TAG_MOUNT_POINT: u32 = 0xA000_0003;
+/// `IO_REPARSE_TAG_SYMLINK`
+pub const TAG_SYMLINK: u32 = 0xA000_000C;
+
+/// Tag, length of the data and two bytes that mean nothing.
+const HEAD: usize = 8;
+/// Offset and length of both names; links have four bytes of flags after them.
+const MOUNT_POINT_NAMES: usize = HEAD + 8;
+const SYMLINK_NAMES: usize = HEAD + 12;
+const RELATIVE: u32 = 1;
+/// What the object manager calls the Win32 names.
+const NT_PREFIX: &str = r"\??\";
+
+/// What the reparse data of an entry makes of it. `None` where the bytes are no such buffer.
+#[must_use]
+pub fn parse(buffer: &[u8], is_directory: bool) -> Option<EntryKind> {
+    let tag = u32::from_le_bytes(buffer.get(..4)?.try_into().ok()?);
+    match tag {
+        TAG_MOUNT_POINT => {
+            let name = substitute_name(buffer, MOUNT_POINT_NAMES)?;
+            // A volume is named as a whole: a path below one is a junction like any other.
+            let volume = name.ends_with(r"}\").then(|| VolumeGuid::parse(&name).ok()).flatten();
+            Some(volume.map_or_else(|| EntryKind::Junction { target: plain(&name) }, EntryKind::MountPoint))
+        }
+        TAG_SYMLINK => {
+            let target = plain(&substitute_name(buffer, SYMLINK_NAMES)?);
+            Some(EntryKind::SymbolicLink { target, is_directory })
+        }
+        tag => Some(EntryKind::OtherReparse(tag)),
+    }
+}
+
+/// The buffer that makes an empty directory or file a symbolic link to `target`, a Win32 name. `None` where that is too long.
+#[must_use]
+pub fn symbolic_link(target: &str) -> Option<Vec<u8>> {
+    let is_absolute = target.get(1..3) == Some(r":\") || target.starts_with(r"\\");
+    let substitute = if is_absolute { nt_name(target) } else { target.to_owned() };
+    let names: Vec<u16> = substitute.encode_utf16().chain(target.encode_utf16()).collect();
+    let length = |text: &str| u16::try_from(text.encode_utf16().count() * 2).ok();
+    let (substitute_length, print_length) = (length(&substitute)?, length(target)?);
+    let data = u16::try_from(SYMLINK_NAMES - HEAD + names.len() * 2).ok()?;
+    let mut buffer = TAG_SYMLINK.to_le_bytes().to_vec();
+    for short in [data, 0, 0, substitute_length, substitute_length, print_length] {
+        buffer.extend(short.to_le_bytes());
+    }
+    buffer.extend(if is_absolute { 0 } else { RELATIVE }.to_le_bytes());
+    buffer.extend(names.into_iter().flat_map(u16::to_le_bytes));
+    Some(buffer)
+}
+
+fn nt_name(target: &str) -> String {
+    let unc = target.strip_prefix(r"\\").filter(|rest| !rest.starts_with(['?', '.']));
+    match (target.strip_prefix(r"\\?\"), unc) {
+        (Some(rest), _) => format!("{NT_PREFIX}{rest}"),
+        (None, Some(share)) => format!(r"{NT_PREFIX}UNC\{share}"),
+        (None, None) => format!("{NT_PREFIX}{target}"),
+    }
+}
+
+fn substitute_name(buffer: &[u8], names: usize) -> Option<String> {
+    let short = |at: usize| Some(usize::from(u16::from_le_bytes(buffer.get(at..at + 2)?.try_into().ok()?)));
+    let end = HEAD.checked_add(short(4)?)?;
+    let names = buffer.get(names..end)?;
+    let from = short(HEAD)?;
+    let bytes = names.get(from..from.checked_add(short(HEAD + 2)?)?)?;
+    let units = bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
+    String::from_utf16(&units.collect::<Vec<u16>>()).ok()
+}
+
+/// A target without the object manager's prefix; a share as people write it.
+fn plain(name: &str) -> String {
+    match name.strip_prefix(NT_PREFIX) {
+        None => name.to_owned(),
+        Some(rest) => rest.strip_prefix(r"UNC\").map_or_else(|| rest.to_owned(), |share| format!(r"\\{share}")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

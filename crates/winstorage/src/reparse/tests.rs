@@ -1,0 +1,70 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// A buffer as Windows writes it: both names behind each other, the substitute name first, each with a final 0 for mount points.
+fn mount_point(substitute: &str) -> Vec<u8> {
+    let units: Vec<u16> = substitute.encode_utf16().collect();
+    let length = u16::try_from(units.len() * 2).unwrap();
+    let mut buffer = TAG_MOUNT_POINT.to_le_bytes().to_vec();
+    for short in [8 + length + 4, 0, 0, length, length + 2, 0] {
+        buffer.extend(short.to_le_bytes());
+    }
+    buffer.extend(units.into_iter().chain([0, 0]).flat_map(u16::to_le_bytes));
+    buffer
+}
+
+/// A mount point is a volume where its name is the volume's and nothing more, and a junction where it is a path; tags are compared as a whole, so a
+/// symbolic link is neither.
+///
+/// Rule: windows.md P-30; windows.md O-7
+#[test]
+fn a_volume_a_junction_and_a_link_are_told_apart_by_tag_and_name() {
+    let id = r"\\?\Volume{0123abcd-0000-4000-8000-00000000beef}\";
+    let volume = parse(&mount_point(r"\??\Volume{0123abcd-0000-4000-8000-00000000beef}\"), true);
+    assert_eq!(volume, Some(EntryKind::MountPoint(VolumeGuid::parse(id).unwrap())));
+    let junction = |target: &str| Some(EntryKind::Junction { target: target.to_owned() });
+    assert_eq!(parse(&mount_point(r"\??\C:\var"), true), junction(r"C:\var"));
+    let below = r"Volume{0123abcd-0000-4000-8000-00000000beef}\x";
+    assert_eq!(parse(&mount_point(&format!(r"\??\{below}")), true), junction(below));
+    // One bit of the other tag more.
+    let mut other = mount_point(r"\??\C:\var");
+    other[0] = 0x0C | 0x03;
+    assert_eq!(parse(&other, true), Some(EntryKind::OtherReparse(0xA000_000F)));
+}
+
+/// A symbolic link that is written is read back with its target, also of a share.
+///
+/// Rule: see `a_volume_a_junction_and_a_link_are_told_apart_by_tag_and_name`
+#[test]
+fn a_link_is_read_back_as_it_was_written() {
+    for (target, read) in [
+        (r"C:\var\lib\kubelet\x", r"C:\var\lib\kubelet\x"),
+        (r"\\?\UNC\host\share\", r"\\host\share\"),
+        (r"\\?\C:\x", r"C:\x"),
+        (r"\\host\share", r"\\host\share"),
+        (r"..\x", r"..\x"),
+    ] {
+        let buffer = symbolic_link(target).unwrap();
+        assert_eq!(usize::from(u16::from_le_bytes([buffer[4], buffer[5]])), buffer.len() - HEAD, "{target}");
+        let link = EntryKind::SymbolicLink { target: read.to_owned(), is_directory: true };
+        assert_eq!(parse(&buffer, true), Some(link));
+        assert_eq!(buffer[16], u8::from(target.starts_with('.')), "{target} is relative or not");
+    }
+    assert_eq!(symbolic_link(&"x".repeat(40_000)), None);
+}
+
+proptest! {
+    /// Reparse data of any content is understood or refused.
+    ///
+    /// Rule: own rule (bad input)
+    #[test]
+    fn whatever_reparse_data_says_is_read_without_a_panic(tag in 0_usize..3, rest in prop::collection::vec(any::<u8>(), 0..80)) {
+        let tag = [TAG_MOUNT_POINT, TAG_SYMLINK, 0x8000_0013][tag];
+        for buffer in [[tag.to_le_bytes().to_vec(), rest.clone()].concat(), rest] {
+            if let Some(EntryKind::MountPoint(volume)) = parse(&buffer, true) {
+                prop_assert!(VolumeGuid::parse(&volume.to_string()).is_ok());
+            }
+        }
+    }
+}

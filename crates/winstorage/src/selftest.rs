@@ -1,0 +1,87 @@
+//! What only Windows can prove (`[W]`), as steps on a spare disk: the same that the tests run over [`crate::fake`], so that the machine
+//! in memory and a real one are held against each other. **It formats the disk.**
+
+mod steps;
+
+use std::cell::RefCell;
+
+use crate::types::{DiskNumber, VolumeGuid};
+use crate::{Storage, StorageError};
+
+/// What may be used up.
+#[derive(Debug, Clone)]
+pub struct Spare {
+    /// A disk without any partition, of 1 GiB at least.
+    pub disk: DiskNumber,
+    /// A path below a working directory where nothing is yet. It is made, and removed at the end.
+    pub directory: String,
+}
+
+/// A step that was tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// The rows of `docs/spec/windows.md` that it is for.
+    pub rules: &'static str,
+    /// What is to be so.
+    pub what: &'static str,
+    /// What is instead.
+    pub failure: Option<String>,
+}
+
+/// What the steps share.
+struct Bench<'a> {
+    storage: &'a Storage,
+    spare: &'a Spare,
+    /// Once the disk has one.
+    volume: RefCell<Option<VolumeGuid>>,
+}
+
+type Step = (&'static str, &'static str, fn(&Bench<'_>) -> Result<(), String>);
+
+/// Runs all steps in order, telling `report` of each as it ends, and returns how many failed. A step that fails does not end the others: they
+/// fail where they build on it.
+///
+/// # Errors
+/// The disk has partitions already, or is not there or Windows' own; nothing was changed then.
+pub fn run(storage: &Storage, spare: &Spare, report: &mut dyn FnMut(&Outcome)) -> Result<usize, StorageError> {
+    storage.unused_disk(spare.disk)?;
+    let bench = Bench { storage, spare, volume: RefCell::new(None) };
+    let mut failures = 0;
+    for (rules, what, step) in steps::ALL {
+        let failure = step(&bench).err();
+        failures += usize::from(failure.is_some());
+        report(&Outcome { rules, what, failure });
+    }
+    Ok(failures)
+}
+
+impl Bench<'_> {
+    fn at(&self, rest: &str) -> String {
+        format!(r"{}\{rest}", self.spare.directory)
+    }
+
+    fn volume(&self) -> Result<String, String> {
+        self.volume.borrow().as_ref().map(ToString::to_string).ok_or_else(|| "the disk has no volume".to_owned())
+    }
+}
+
+/// The value, or the text of the error.
+fn done<T>(result: Result<T, StorageError>) -> Result<T, String> {
+    result.map_err(|error| error.text())
+}
+
+/// A refusal whose text has `part` in it.
+fn refused<T: std::fmt::Debug>(result: Result<T, StorageError>, part: &str) -> Result<(), String> {
+    match result {
+        Ok(value) => Err(format!("it was done: {value:?}")),
+        Err(error) if error.text().contains(part) => Ok(()),
+        Err(error) => Err(format!("{part:?} is not in: {}", error.text())),
+    }
+}
+
+fn equal<T: PartialEq + std::fmt::Debug>(is: &T, expected: &T) -> Result<(), String> {
+    if is == expected { Ok(()) } else { Err(format!("{is:?} instead of {expected:?}")) }
+}
+
+#[cfg(test)]
+mod tests;

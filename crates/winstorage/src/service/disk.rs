@@ -1,0 +1,157 @@
+//! Disks.
+
+use std::collections::BTreeMap;
+
+use tracing::warn;
+
+use super::ACCESS_PATH_IN_USE;
+use crate::host::{DiskRow, Partition, PartitionKind, PartitionStyle};
+use crate::locate::{DiskSearch, Look};
+use crate::types::{DiskIds, DiskLocation, DiskNumber};
+use crate::{Storage, StorageError, locate, page83};
+
+impl Storage {
+    /// Where every disk is; without those of which Windows says no place.
+    ///
+    /// # Errors
+    /// The host failed.
+    pub fn list_disk_locations(&self) -> Result<BTreeMap<DiskNumber, DiskLocation>, StorageError> {
+        let disks = self.host.disk_locations()?;
+        let place = |(disk, text): (DiskNumber, String)| Some((disk, locate::location(&text)?));
+        Ok(disks.into_iter().filter_map(place).collect())
+    }
+
+    /// What every disk says it is, under the number that the device itself tells. A disk that cannot be asked is in it with less, or,
+    /// without a number, is left out with a warning: one odd disk never hides the others.
+    ///
+    /// # Errors
+    /// The list of disks failed.
+    pub fn list_disk_ids(&self) -> Result<BTreeMap<DiskNumber, DiskIds>, StorageError> {
+        let mut all = BTreeMap::new();
+        for DiskRow { device, serial } in self.host.disks()? {
+            let number = match self.host.device_number(&device) {
+                Ok(number) => number,
+                Err(error) => {
+                    warn!(device, %error, "a disk that does not tell its number is left out");
+                    continue;
+                }
+            };
+            let page83 = match self.host.device_ids(&device) {
+                Ok(descriptor) => page83::identifier(&descriptor),
+                Err(error) => {
+                    warn!(disk = %number, %error, "a disk does not tell its identifiers");
+                    String::new()
+                }
+            };
+            all.insert(number, DiskIds { page83, serial_number: serial });
+        }
+        Ok(all)
+    }
+
+    /// The disk whose page 83 says `name`.
+    ///
+    /// # Errors
+    /// There is none, or the list of disks failed.
+    pub fn disk_number_by_name(&self, name: &str) -> Result<DiskNumber, StorageError> {
+        let mut disks = self.list_disk_ids()?.into_iter();
+        let found = disks.find(|(_, ids)| !name.is_empty() && ids.page83 == name);
+        found.map(|(disk, _)| disk).ok_or_else(|| StorageError::NoPage83(name.to_owned()))
+    }
+
+    /// The disk of the EBS volume `volume` (`vol-…`), which EC2 has attached as `device`; a late one is waited for, for some seconds.
+    ///
+    /// # Errors
+    /// No disk names the volume, or several do, or the host failed.
+    pub fn disk_of_ebs_volume(&self, volume: &str, device: &str) -> Result<DiskNumber, StorageError> {
+        let mut search = DiskSearch::new(volume, device);
+        loop {
+            // Only disks without a serial number of EBS are told by their place.
+            let places = self.list_disk_locations().unwrap_or_else(|error| {
+                warn!(%error, "disks do not tell their places");
+                BTreeMap::new()
+            });
+            match search.look(&self.list_disk_ids()?, &places)? {
+                Look::Found(disk) => return Ok(disk),
+                Look::RescanAndWait(time) => {
+                    if let Err(error) = self.rescan() {
+                        warn!(%error, "the rescan for a disk failed");
+                    }
+                    self.host.pause(time);
+                }
+            }
+        }
+    }
+
+    /// Gives an empty disk a GPT with one basic-data partition. A disk that has a partition stays as it is.
+    ///
+    /// # Errors
+    /// The disk is not there, is Windows' own, or the host failed; asking again goes on from there.
+    pub fn partition_disk(&self, number: DiskNumber) -> Result<(), StorageError> {
+        let _held = self.busy.hold(number);
+        let disk = self.changeable_disk("PartitionDisk", number)?;
+        if disk.style == PartitionStyle::Raw {
+            self.host.initialize_gpt(&disk)?;
+        }
+        if let Some(partition) = self.first_partition(number)? {
+            // Only what an interrupted call of this kind has left behind.
+            if partition.is_offline && partition.kind == PartitionKind::Data {
+                self.host.online_partition(&partition)?;
+            }
+            return Ok(());
+        }
+        match self.host.create_data_partition(&disk) {
+            Err(error) if error.is_method(ACCESS_PATH_IN_USE) => {}
+            created => created?,
+        }
+        self.host.refresh_disk(&disk)?;
+        let partition = self.first_partition(number)?.ok_or(StorageError::NoPartition(number))?;
+        Ok(self.host.online_partition(&partition)?)
+    }
+
+    /// Looks for disks that came, went or grew.
+    ///
+    /// # Errors
+    /// The host failed.
+    pub fn rescan(&self) -> Result<(), StorageError> {
+        Ok(self.host.rescan()?)
+    }
+
+    /// Bytes of the disk.
+    ///
+    /// # Errors
+    /// The disk is not there, or the host failed.
+    pub fn disk_size(&self, number: DiskNumber) -> Result<u64, StorageError> {
+        Ok(self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?.size)
+    }
+
+    /// Brings the disk online or takes it offline, unless it is so already.
+    ///
+    /// # Errors
+    /// The disk is not there, is to go offline and Windows' own, or the host failed.
+    pub fn set_disk_state(&self, number: DiskNumber, online: bool) -> Result<(), StorageError> {
+        let _held = self.busy.hold(number);
+        let disk = if online {
+            self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?
+        } else {
+            let disk = self.changeable_disk("SetDiskState(offline)", number)?;
+            self.no_drive_letters("SetDiskState(offline)", number)?;
+            disk
+        };
+        if disk.is_offline == online { Ok(self.host.set_online(&disk, online)?) } else { Ok(()) }
+    }
+
+    /// True where the disk is online.
+    ///
+    /// # Errors
+    /// The disk is not there, or the host failed.
+    pub fn disk_state(&self, number: DiskNumber) -> Result<bool, StorageError> {
+        Ok(!self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?.is_offline)
+    }
+
+    /// The first partition that is not Microsoft Reserved; told apart here and not by the query, which compares nothing with the
+    /// missing types of an MBR disk and then sees none.
+    fn first_partition(&self, number: DiskNumber) -> Result<Option<Partition>, StorageError> {
+        let partitions = self.host.partitions(number, None)?;
+        Ok(partitions.into_iter().find(|partition| partition.kind != PartitionKind::Reserved))
+    }
+}

@@ -1,0 +1,111 @@
+//! Paths: are they there, make them, link them. Removal is in `remove.rs`.
+
+use super::volume_of_path::{HOPS, too_many_links};
+use super::walk::{MountPoints, Place, is_taken, missing};
+use crate::host::{EntryKind, Space};
+use crate::path::Allowed;
+use crate::{Storage, StorageError, WayError};
+
+impl Storage {
+    /// True where there is something, be it a link that leads nowhere.
+    ///
+    /// # Errors
+    /// The path may not be named, a link stands on its way, or the host failed.
+    pub fn path_exists(&self, path: &str) -> Result<bool, StorageError> {
+        let allowed = self.paths.check(path)?;
+        Ok(self.walk(&allowed, MountPoints::Crossed)?.entry().is_some())
+    }
+
+    /// Makes a directory, with those above it. One that is there is a success.
+    ///
+    /// # Errors
+    /// The path may not be named, a link or a file stands on its way, or the host failed.
+    pub fn mkdir(&self, path: &str) -> Result<(), StorageError> {
+        let allowed = self.paths.check(path)?;
+        self.make_directories(&allowed)
+    }
+
+    /// Makes the symbolic link `link` that leads to `source`. One that leads there already is a success.
+    ///
+    /// # Errors
+    /// A path may not be named, something else is there already, a link stands on the way, or the host failed.
+    pub fn create_symlink(&self, source: &str, link: &str) -> Result<(), StorageError> {
+        let link = self.paths.check(link)?;
+        let source = self.paths.check(source)?;
+        let is_directory = match self.walk(&source, MountPoints::Refused)?.entry() {
+            Some(entry) => !matches!(entry.kind()?, EntryKind::File),
+            // It may be made later, and is a directory then: plugins link no files.
+            None => true,
+        };
+        self.link(&link, &source.path.to_string(), is_directory)
+    }
+
+    /// True for a link or mount point that leads to something.
+    ///
+    /// # Errors
+    /// The path may not be named, is not there, a link stands on its way, or the host failed.
+    pub fn is_symlink(&self, path: &str) -> Result<bool, StorageError> {
+        let allowed = self.paths.check_unlike_reference(path)?;
+        let Some(entry) = self.walk(&allowed, MountPoints::Crossed)?.entry() else {
+            return Err(missing(&allowed.path));
+        };
+        match entry.kind()? {
+            EntryKind::SymbolicLink { .. } | EntryKind::Junction { .. } | EntryKind::MountPoint(_) => {
+                Ok(entry.leads_somewhere()?)
+            }
+            EntryKind::File | EntryKind::Directory | EntryKind::OtherReparse(_) => Ok(false),
+        }
+    }
+
+    /// Space of the volume that the path lies on, through a link at its end that leads to an allowed place.
+    ///
+    /// # Errors
+    /// The path may not be named, is not there, a link stands on its way or leads out of the working directories, or the host failed.
+    pub fn space(&self, path: &str) -> Result<Space, StorageError> {
+        let mut allowed = self.paths.check_unlike_reference(path)?;
+        for _ in 0..HOPS {
+            let Some(entry) = self.walk(&allowed, MountPoints::Crossed)?.entry() else {
+                return Err(missing(&allowed.path));
+            };
+            match entry.kind()? {
+                EntryKind::SymbolicLink { target, .. } | EntryKind::Junction { target } => {
+                    allowed = self.target_of(&allowed, &target)?;
+                }
+                _ => return Ok(self.host.space(&allowed.path)?),
+            }
+        }
+        Err(too_many_links(path, &allowed))
+    }
+
+    /// Makes the link at an allowed place, or finds that it is there.
+    pub(super) fn link(&self, at: &Allowed, target: &str, is_directory: bool) -> Result<(), StorageError> {
+        let exists = || WayError::Exists { path: at.path.to_string() };
+        let (parent, name, entry) = match self.walk(at, MountPoints::Refused)? {
+            Place::Root(_) => return Err(exists().into()),
+            Place::Nowhere => return Err(missing(&at.path.parent().unwrap_or_else(|| at.path.clone()))),
+            Place::In { parent, name, entry } => (parent, name, entry),
+        };
+        let entry = match entry {
+            Some(entry) => entry,
+            None => match parent.create_link(&name, target, is_directory) {
+                Err(error) if is_taken(&error) => parent.child(&name)?.ok_or(error)?,
+                made => return Ok(made?),
+            },
+        };
+        match entry.kind()? {
+            EntryKind::SymbolicLink { target: there, .. } if is_same_target(&there, target) => Ok(()),
+            _ => Err(exists().into()),
+        }
+    }
+}
+
+/// Targets are compared as Windows would read them: prefix, final separator and the case of ASCII letters are nothing.
+fn is_same_target(one: &str, other: &str) -> bool {
+    fn plain(target: &str) -> String {
+        let target = target.strip_prefix(r"\\?\").or_else(|| target.strip_prefix(r"\??\")).unwrap_or(target);
+        let share = target.get(..4).filter(|start| start.eq_ignore_ascii_case(r"UNC\"));
+        let target = share.map_or_else(|| target.to_owned(), |_| format!(r"\\{}", &target[4..]));
+        target.trim_end_matches('\\').to_ascii_lowercase()
+    }
+    plain(one) == plain(other)
+}

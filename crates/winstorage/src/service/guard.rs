@@ -1,0 +1,97 @@
+//! Windows' own storage is out of reach: its disks are not partitioned or taken offline, its volumes neither formatted, resized nor
+//! unmounted, whatever a client asks.
+
+use crate::host::{Disk, Partition, VolumeRow};
+use crate::types::{DiskNumber, VolumeGuid};
+use crate::{Storage, StorageError};
+
+/// A volume that may be changed.
+pub(super) struct Ours {
+    pub(super) row: VolumeRow,
+    /// At least one.
+    pub(super) partitions: Vec<Partition>,
+    /// Of its first partition.
+    pub(super) disk: Disk,
+}
+
+/// Whether a drive letter makes a volume somebody else's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Letters {
+    Refused,
+    Allowed,
+}
+
+impl Storage {
+    /// The disk, if it is there and `operation` may change it.
+    pub(super) fn changeable_disk(&self, operation: &'static str, number: DiskNumber) -> Result<Disk, StorageError> {
+        let disk = self.host.disk(number)?.ok_or(StorageError::DiskNotFound(number))?;
+        match self.system_reason(&disk)? {
+            Some(reason) => Err(refused(operation, format!("disk {number}"), reason)),
+            None => Ok(disk),
+        }
+    }
+
+    /// A disk that is there, not Windows' own, and without any partition: what may be used up.
+    pub(crate) fn unused_disk(&self, number: DiskNumber) -> Result<(), StorageError> {
+        self.changeable_disk("selftest", number)?;
+        let is_unused = self.host.partitions(number, None)?.is_empty();
+        is_unused.then_some(()).ok_or(StorageError::InUse(number))
+    }
+
+    /// The disk that holds `%SystemRoot%`.
+    pub(crate) fn system_disk(&self) -> Result<Option<DiskNumber>, StorageError> {
+        Ok(self.host.system_disk()?)
+    }
+
+    /// The volume, if it is there, its disk is known, and `operation` may change it.
+    pub(super) fn changeable_volume(
+        &self,
+        operation: &'static str,
+        volume: &VolumeGuid,
+        letters: Letters,
+    ) -> Result<Ours, StorageError> {
+        let row = self.host.volume(volume)?.ok_or_else(|| StorageError::VolumeNotFound(volume.clone()))?;
+        let refuse = |reason| Err(refused(operation, format!("volume {volume}"), reason));
+        if letters == Letters::Refused && row.drive_letter.is_some() {
+            return refuse("has a drive letter");
+        }
+        let partitions = self.host.partitions_of_volume(&row)?;
+        if partitions.iter().any(|partition| partition.is_boot || partition.is_system) {
+            return refuse("is one that Windows starts from");
+        }
+        let mut disks: Vec<Disk> = Vec::new();
+        for partition in &partitions {
+            if disks.iter().any(|disk| disk.number == partition.disk) {
+                continue;
+            }
+            let disk = self.host.disk(partition.disk)?.ok_or(StorageError::DiskNotFound(partition.disk))?;
+            if let Some(reason) = self.system_reason(&disk)? {
+                return refuse(reason);
+            }
+            disks.push(disk);
+        }
+        let disk = disks.into_iter().next().ok_or_else(|| StorageError::NoDisk(volume.clone()))?;
+        Ok(Ours { row, partitions, disk })
+    }
+
+    /// Refuses to take a disk offline that holds a volume with a drive letter.
+    pub(super) fn no_drive_letters(&self, operation: &'static str, disk: DiskNumber) -> Result<(), StorageError> {
+        let partitions = self.host.partitions(disk, None)?;
+        if partitions.iter().any(|partition| partition.drive_letter.is_some()) {
+            return Err(refused(operation, format!("disk {disk}"), "holds a volume with a drive letter"));
+        }
+        Ok(())
+    }
+
+    fn system_reason(&self, disk: &Disk) -> Result<Option<&'static str>, StorageError> {
+        if disk.is_boot || disk.is_system {
+            return Ok(Some("is a disk that Windows starts from"));
+        }
+        let holds_windows = self.host.system_disk()? == Some(disk.number);
+        Ok(holds_windows.then_some("is on the disk that holds %SystemRoot%"))
+    }
+}
+
+fn refused(operation: &'static str, object: String, reason: &'static str) -> StorageError {
+    StorageError::SystemStorage { operation, object, reason }
+}

@@ -1,0 +1,92 @@
+//! Volumes at directories.
+
+use super::guard::Letters;
+use super::volume::volume_id;
+use super::walk::{MountPoints, Place, link_on_the_way, missing};
+use crate::host::{EntryKind, FsEntry, code};
+use crate::path::Allowed;
+use crate::types::{Component, VolumeGuid};
+use crate::{Empty, Storage, StorageError, WayError};
+
+impl Storage {
+    /// Makes an empty directory a mount point of the volume. One that is that already is a success.
+    ///
+    /// # Errors
+    /// A field is empty or refused, the volume is not there or Windows' own, the directory is not there, not empty, or a mount point of
+    /// another volume, a link stands on its way, or the host failed.
+    pub fn mount_volume(&self, volume: &str, path: &str) -> Result<(), StorageError> {
+        if volume.is_empty() {
+            return Err(StorageError::Empty(Empty::MountVolumeId));
+        }
+        if path.is_empty() {
+            return Err(StorageError::Empty(Empty::MountTargetPath));
+        }
+        let volume = volume_id(volume)?;
+        let allowed = self.paths.check_unlike_reference(path)?;
+        // A letter is no obstacle: Windows gives one to a restored volume by itself.
+        let disk = self.changeable_volume("MountVolume", &volume, Letters::Allowed)?.disk.number;
+        let _held = self.busy.hold(disk);
+        let entry = self.mount_target("MountVolume", &allowed)?;
+        if self.is_mounted(entry.as_ref(), &volume, &allowed)? {
+            return Ok(());
+        }
+        match entry.mount(&volume) {
+            // Another client was quicker, or the directory holds something: what it is now decides.
+            Err(error) if error.is_win32(code::DIR_NOT_EMPTY) => {
+                let entry = self.mount_target("MountVolume", &allowed)?;
+                let is_mounted = self.is_mounted(entry.as_ref(), &volume, &allowed)?;
+                is_mounted.then_some(()).ok_or_else(|| WayError::NotEmpty { path: allowed.path.to_string() }.into())
+            }
+            mounted => Ok(mounted?),
+        }
+    }
+
+    /// Flushes the volume and makes its mount point an empty directory. A directory that is no mount point is a success.
+    ///
+    /// # Errors
+    /// A field is empty or refused, the volume is not there or Windows' own, the path is not there or a mount point of another
+    /// volume, a link stands on its way, or the host failed; when the flush fails nothing is unmounted.
+    pub fn unmount_volume(&self, volume: &str, path: &str) -> Result<(), StorageError> {
+        let volume = volume_id(volume)?;
+        if path.is_empty() {
+            return Err(StorageError::Empty(Empty::UnmountTargetPath));
+        }
+        let allowed = self.paths.check_unlike_reference(path)?;
+        let entry = self.mount_target("UnmountVolume", &allowed)?;
+        if !self.is_mounted(entry.as_ref(), &volume, &allowed)? {
+            return Ok(());
+        }
+        let ours = self.changeable_volume("UnmountVolume", &volume, Letters::Refused)?;
+        let _held = self.busy.hold(ours.disk.number);
+        // Another client may have been quicker.
+        if !self.is_mounted(entry.as_ref(), &volume, &allowed)? {
+            return Ok(());
+        }
+        self.host.flush(&ours.row)?;
+        Ok(entry.unmount()?)
+    }
+
+    fn mount_target(&self, operation: &'static str, allowed: &Allowed) -> Result<Box<dyn FsEntry>, StorageError> {
+        match self.walk(allowed, MountPoints::Refused)? {
+            Place::Root(_) => Err(WayError::WorkingDirectory { operation, path: allowed.path.to_string() }.into()),
+            place => place.entry().ok_or_else(|| missing(&allowed.path)),
+        }
+    }
+
+    /// False of a plain directory; an error of what is neither that nor a mount point of `volume`.
+    fn is_mounted(&self, entry: &dyn FsEntry, volume: &VolumeGuid, allowed: &Allowed) -> Result<bool, StorageError> {
+        let path = allowed.path.to_string();
+        match entry.kind()? {
+            EntryKind::Directory => Ok(false),
+            EntryKind::MountPoint(mounted) if mounted == *volume => Ok(true),
+            EntryKind::MountPoint(mounted) => {
+                Err(StorageError::MountedElsewhere { path, mounted, wanted: volume.clone() })
+            }
+            EntryKind::File => Err(WayError::NotADirectory { path }.into()),
+            kind => {
+                let name = allowed.below.last().cloned().unwrap_or_else(|| Component::new(""));
+                Err(link_on_the_way(&allowed.path, &name, &kind).into())
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Removal of paths. A link, junction or mount point is removed as an entry, and what it leads to stays untouched.
+
+use super::walk::{MountPoints, Place, link_on_the_way, missing};
+use crate::host::{EntryKind, FsEntry, HostError, code};
+use crate::types::{Component, WinPath};
+use crate::{Storage, StorageError, WayError};
+
+/// Deeper than any path that a client can name; a volume could hold more.
+const DEEPEST: usize = 512;
+/// How often a directory is emptied that others fill meanwhile.
+const ROUNDS: u32 = 3;
+
+impl Storage {
+    /// Removes a file, an empty directory, or a link itself; with `force` a directory with all that is in it, and what is not there
+    /// is a success.
+    ///
+    /// # Errors
+    /// The path may not be named, is a working directory itself, is not there or not empty (without `force`), a link stands on its
+    /// way, or the host failed.
+    pub fn rmdir(&self, path: &str, force: bool) -> Result<(), StorageError> {
+        let allowed = self.paths.check(path)?;
+        let entry = match self.walk(&allowed, MountPoints::Refused)? {
+            Place::Root(_) => {
+                return Err(WayError::WorkingDirectory { operation: "Rmdir", path: allowed.path.to_string() }.into());
+            }
+            place => place.entry(),
+        };
+        match (entry, force) {
+            (None, true) => Ok(()),
+            (None, false) => Err(missing(&allowed.path)),
+            (Some(entry), true) => remove_tree(entry, &allowed.path, DEEPEST),
+            (Some(entry), false) => entry.remove().map_err(|error| not_empty(error, &allowed.path)),
+        }
+    }
+
+    /// Removes all that is in a directory; the directory stays.
+    ///
+    /// # Errors
+    /// The path may not be named, is no directory (a link to one is none), a link stands on its way, or the host failed.
+    pub fn rmdir_contents(&self, path: &str) -> Result<(), StorageError> {
+        let allowed = self.paths.check(path)?;
+        let entry = match self.walk(&allowed, MountPoints::Refused)? {
+            Place::Root(_) => {
+                let operation = "RmdirContents";
+                return Err(WayError::WorkingDirectory { operation, path: allowed.path.to_string() }.into());
+            }
+            place => place.entry().ok_or_else(|| missing(&allowed.path))?,
+        };
+        match entry.kind()? {
+            EntryKind::Directory => empty(entry.as_ref(), &allowed.path, DEEPEST),
+            EntryKind::File => Err(WayError::NotADirectory { path: allowed.path.to_string() }.into()),
+            kind => {
+                let name = allowed.below.last().cloned().unwrap_or_else(|| Component::new(""));
+                Err(link_on_the_way(&allowed.path, &name, &kind).into())
+            }
+        }
+    }
+}
+
+fn remove_tree(entry: Box<dyn FsEntry>, path: &WinPath, depth: usize) -> Result<(), StorageError> {
+    let is_directory = entry.kind()? == EntryKind::Directory;
+    if is_directory {
+        empty(entry.as_ref(), path, depth)?;
+    }
+    match entry.remove() {
+        Err(error) if error.is_missing() => Ok(()),
+        removed => removed.map_err(|error| not_empty(error, path)),
+    }
+}
+
+/// Removes what is in `directory`, which is one.
+fn empty(directory: &dyn FsEntry, path: &WinPath, depth: usize) -> Result<(), StorageError> {
+    let Some(below) = depth.checked_sub(1) else {
+        return Err(WayError::TooDeep { path: path.to_string(), limit: DEEPEST }.into());
+    };
+    for _ in 0..ROUNDS {
+        let names = directory.children()?;
+        if names.is_empty() {
+            return Ok(());
+        }
+        for name in names {
+            if let Some(child) = directory.child(&name)? {
+                remove_tree(child, &path.join(&Component::new(&name)), below)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn not_empty(error: HostError, path: &WinPath) -> StorageError {
+    if error.is_win32(code::DIR_NOT_EMPTY) {
+        WayError::NotEmpty { path: path.to_string() }.into()
+    } else {
+        error.into()
+    }
+}

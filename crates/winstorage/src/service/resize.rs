@@ -1,0 +1,67 @@
+//! Growth of a volume.
+
+use std::time::Duration;
+
+use tracing::{info, warn};
+
+use super::STORAGE_BUSY;
+use super::guard::Letters;
+use super::volume::volume_id;
+use crate::host::Partition;
+use crate::{Storage, StorageError};
+
+/// What growth is not worth a resize, bytes: the reference's limit, which clients count on.
+const TOLERANCE: u64 = 100 * 1024 * 1024;
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(4);
+
+impl Storage {
+    /// Grows the volume's partition and file system to `size` bytes, or to all that there is where `size` is 0, and returns the
+    /// partition's bytes afterwards. Less than 100 MiB of growth, and every shrinkage, are left undone.
+    ///
+    /// While another service holds the volume it is tried again, for `patience` at most.
+    ///
+    /// # Errors
+    /// The size is negative, the id is none, the volume is not there, Windows' own or on several partitions, or the host failed.
+    pub fn resize_volume(&self, volume: &str, size: i64, patience: Duration) -> Result<u64, StorageError> {
+        if volume.is_empty() {
+            return Err(volume_id(volume).map_or_else(|empty| empty, StorageError::VolumeNotFound));
+        }
+        let wanted = u64::try_from(size).map_err(|_| StorageError::NegativeSize { size, volume: volume.to_owned() })?;
+        let volume = volume_id(volume)?;
+        let disk = self.changeable_volume("ResizeVolume", &volume, Letters::Refused)?.disk.number;
+        let _held = self.busy.hold(disk);
+        let ours = self.changeable_volume("ResizeVolume", &volume, Letters::Refused)?;
+        let [partition] = &ours.partitions[..] else {
+            return Err(StorageError::Spanned { volume, count: ours.partitions.len() });
+        };
+        let wanted = if wanted == 0 { self.host.largest_size(partition)? } else { wanted };
+        if wanted < partition.size.saturating_add(TOLERANCE) {
+            if wanted > partition.size {
+                warn!(%volume, wanted, is = partition.size, "a growth of less than 100 MiB is left undone");
+            }
+            return Ok(partition.size);
+        }
+        self.grow(partition, wanted, patience)?;
+        self.host.refresh_disk(&ours.disk)?;
+        Ok(wanted)
+    }
+
+    fn grow(&self, partition: &Partition, size: u64, patience: Duration) -> Result<(), StorageError> {
+        let end = self.host.elapsed().saturating_add(patience);
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let error = match self.host.resize_partition(partition, size) {
+                Err(error) if error.is_method(STORAGE_BUSY) => error,
+                resized => return Ok(resized?),
+            };
+            let left = end.saturating_sub(self.host.elapsed());
+            if left < pause {
+                return Err(error.into());
+            }
+            info!(disk = %partition.disk, partition = %partition.number, %error, "the volume is held; its resize is tried again");
+            self.host.pause(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! SMB shares.
+
+use tracing::{info, warn};
+
+use crate::host::{MappingStatus, NewMapping};
+use crate::types::Secret;
+use crate::{Empty, Storage, StorageError};
+
+/// What a client wants mapped.
+#[derive(Debug, Clone)]
+pub struct SmbMapping {
+    /// `\\host\share`, also with directories below it, with `/` too.
+    pub remote_path: String,
+    /// Where a link to it is to stand; empty for none.
+    pub local_path: String,
+    /// Empty for the machine's own credentials.
+    pub username: String,
+    /// The user's.
+    pub password: Secret,
+}
+
+/// A share, and the path below it that a client named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Remote {
+    /// `\\host\share`, lower case.
+    root: String,
+    /// All of it, without `\\` at the beginning and `\` at the end.
+    full: String,
+}
+
+impl Storage {
+    /// Maps a share for the whole machine, and links it. A mapping that works is kept; a broken one is made anew.
+    ///
+    /// # Errors
+    /// A path is empty or refused (before anything is changed), or the host failed.
+    pub fn new_smb_global_mapping(&self, wanted: &SmbMapping) -> Result<(), StorageError> {
+        let remote = remote(&wanted.remote_path)?;
+        let local = match wanted.local_path.as_str() {
+            "" => None,
+            local => Some(self.paths.check(local)?),
+        };
+        if !self.is_mapped(&remote.root)? {
+            let credential = credential(&wanted.username, &wanted.password);
+            let require_privacy = self.policy.require_privacy;
+            self.host.create_mapping(&NewMapping { root: remote.root.clone(), credential, require_privacy })?;
+        }
+        let Some(local) = local else { return Ok(()) };
+        let target = format!(r"\\?\UNC\{}\", remote.full);
+        self.link(&local, &target, true).map_err(|cause| StorageError::ShareLink {
+            local: local.path.to_string(),
+            remote: format!(r"\\{}", remote.full),
+            cause: Box::new(cause),
+        })
+    }
+
+    /// Ends a mapping. One that is not there is a success.
+    ///
+    /// # Errors
+    /// The path is empty or names no share, or the host failed.
+    pub fn remove_smb_global_mapping(&self, remote_path: &str) -> Result<(), StorageError> {
+        let remote = remote(remote_path)?;
+        let Some(mapping) = self.host.mapping(&remote.root)? else {
+            info!(share = remote.root, "the share is not mapped: there is nothing to remove");
+            return Ok(());
+        };
+        Ok(self.host.remove_mapping(&mapping)?)
+    }
+
+    /// True for a mapping that works; one that does not is removed.
+    fn is_mapped(&self, root: &str) -> Result<bool, StorageError> {
+        let mapping = match self.host.mapping(root) {
+            Ok(Some(mapping)) if mapping.status == MappingStatus::Ok => mapping,
+            Ok(_) => return Ok(false),
+            Err(error) => {
+                warn!(share = root, %error, "cannot tell whether the share is mapped: it is mapped anew");
+                return Ok(false);
+            }
+        };
+        match self.host.path_valid(root) {
+            Ok(true) => return Ok(true),
+            Ok(false) => warn!(share = root, "the share is mapped and leads nowhere: it is mapped anew"),
+            Err(error) => warn!(share = root, %error, "the share is mapped and cannot be reached: it is mapped anew"),
+        }
+        self.host.remove_mapping(&mapping)?;
+        Ok(false)
+    }
+}
+
+fn remote(path: &str) -> Result<Remote, StorageError> {
+    if path.is_empty() {
+        return Err(StorageError::Empty(Empty::RemotePath));
+    }
+    let invalid = || StorageError::RemotePath(path.to_owned());
+    let plain = path.replace('/', r"\");
+    let parts: Vec<&str> = plain.split('\\').filter(|part| !part.is_empty()).collect();
+    let [host, share, ..] = parts[..] else { return Err(invalid()) };
+    // What no share has, or what would lead out of it or into the device namespace.
+    let is_odd = |part: &&str| [".", "..", "?"].contains(part) || part.contains(['"', ':', '*', '?', '<', '>', '|']);
+    let is_control = |part: &&str| part.chars().any(char::is_control);
+    if parts.iter().any(|part| is_odd(part) || is_control(part)) {
+        return Err(invalid());
+    }
+    Ok(Remote { root: format!(r"\\{}\{}", host.to_lowercase(), share.to_lowercase()), full: parts.join(r"\") })
+}
+
+/// `user:password`, where a `\` or `:` of the user's name is escaped by a `\`.
+fn credential(username: &str, password: &Secret) -> Option<Secret> {
+    if username.is_empty() {
+        return None;
+    }
+    let user = username.replace('\\', r"\\").replace(':', r"\:");
+    Some(Secret::new(format!("{user}:{}", password.expose())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A share is the first two components of the remote path, in lower case, with either separator; a path with fewer is refused.
+    ///
+    /// Rule: windows.md P-25
+    #[test]
+    fn a_share_is_the_first_two_components_in_lower_case() {
+        let root = |path: &str| remote(path).map(|remote| remote.root).map_err(|error| error.to_string());
+        assert_eq!(root(r"\\Host\Path\sub\"), Ok(r"\\host\path".to_owned()));
+        assert_eq!(root("//Host/Path"), Ok(r"\\host\path".to_owned()));
+        assert_eq!(root(r"\\host\\share\"), Ok(r"\\host\share".to_owned()));
+        assert_eq!(root("hostname"), Err("remote path (hostname) is invalid".to_owned()));
+        assert_eq!(root(r"\\host\"), Err(r"remote path (\\host\) is invalid".to_owned()));
+        assert_eq!(root(""), Err("remote path is empty".to_owned()));
+    }
+
+    /// A remote path that Windows would read as a device, a stream or a way out of the share is refused.
+    ///
+    /// Rule: windows.md O-20
+    #[test]
+    fn a_remote_path_that_is_no_share_is_refused() {
+        for path in [r"\\?\C:\x", r"\\.\pipe\x", r"\\host\share\..\..\other", r"\\host\a:b", "\\\\host\\a\u{1}b"] {
+            assert!(remote(path).is_err(), "{path}");
+        }
+    }
+
+    /// Of the user's name a backslash is doubled and a colon gets one; without a name no credential is sent.
+    ///
+    /// Rule: windows.md P-26
+    #[test]
+    fn a_credential_escapes_the_users_name_and_not_the_password() {
+        let text = |user: &str| credential(user, &Secret::new(r"p:\w")).map(|secret| secret.expose().to_owned());
+        assert_eq!(text(r"corp\eve:1"), Some(r"corp\\eve\:1:p:\w".to_owned()));
+        assert_eq!(text("eve"), Some(r"eve:p:\w".to_owned()));
+        assert_eq!(text(""), None);
+    }
+}

@@ -1,0 +1,197 @@
+use super::*;
+use crate::fake::Effect;
+use crate::host::{Answer, DiskHost};
+use crate::service::ACCESS_PATH_IN_USE;
+use crate::{StorageError, page83};
+
+/// Partitioning initialises a raw disk only, creates one partition where there is none, and may be repeated: then nothing is touched.
+///
+/// Rule: windows.md P-14
+#[test]
+fn partitioning_makes_one_partition_and_is_idempotent() {
+    let (host, storage) = machine();
+    storage.partition_disk(DiskNumber(1)).unwrap();
+    let steps = ["initialize_gpt", "create_data_partition", "refresh_disk", "online_partition"];
+    assert_eq!(steps.map(|step| host.calls(step)), [1, 1, 1, 1]);
+    assert_eq!(storage.list_volumes_on_disk(DiskNumber(1), None).unwrap().len(), 1);
+
+    storage.partition_disk(DiskNumber(1)).unwrap();
+    assert_eq!(steps.map(|step| host.calls(step)), [1, 1, 1, 1]);
+}
+
+/// A disk that has any partition, also one of an MBR disk without a type, is never initialised or given another one.
+///
+/// Rule: windows.md O-15
+#[test]
+fn a_disk_with_any_partition_is_left_alone() {
+    let (host, storage) = described(
+        r#"{"disks": [
+            {"number": 1, "size": 10737418240, "online": true, "style": "mbr", "partitions": [{"number": 1, "kind": "other", "size": 1048576}]},
+            {"number": 2, "size": 10737418240, "online": true, "style": "gpt", "partitions": [{"number": 1, "kind": "other", "size": 1048576}]}
+        ]}"#,
+    );
+    for disk in [1, 2] {
+        storage.partition_disk(DiskNumber(disk)).unwrap();
+    }
+    let changes = ["initialize_gpt", "create_data_partition", "online_partition"];
+    assert_eq!(changes.map(|step| host.calls(step)), [0, 0, 0]);
+}
+
+/// The result 42002 of CreatePartition is a success, for the partition is there; any other is an error that names class, method and code.
+///
+/// Rule: see `partitioning_makes_one_partition_and_is_idempotent`
+#[test]
+fn a_partition_whose_access_path_is_in_use_was_made() {
+    let (host, storage) = machine();
+    host.inject("create_data_partition", 0, Effect::FailAfter(Answer::Method(ACCESS_PATH_IN_USE)));
+    storage.partition_disk(DiskNumber(1)).unwrap();
+    assert_eq!(host.calls("online_partition"), 1);
+
+    let (host, storage) = machine();
+    host.inject("create_data_partition", 0, Effect::Fail(Answer::Method(4)));
+    let text = storage.partition_disk(DiskNumber(1)).unwrap_err().text();
+    assert_eq!(text, "create_data_partition of disk 1 failed: result 4");
+    // Initialised already, as the retry finds.
+    storage.partition_disk(DiskNumber(1)).unwrap();
+    assert_eq!(host.calls("initialize_gpt"), 1);
+
+    let (host, storage) = machine();
+    host.inject("create_data_partition", 0, Effect::Fail(Answer::Method(ACCESS_PATH_IN_USE)));
+    let none = storage.partition_disk(DiskNumber(1)).unwrap_err();
+    assert_eq!(none, StorageError::NoPartition(DiskNumber(1)));
+}
+
+/// Every disk is listed under the number that the device tells, with its serial number verbatim, blanks included.
+///
+/// Rule: see `crates/winstorage/src/page83/tests.rs::page_83_is_the_first_identifier_of_the_device_in_hex_or_ascii`
+#[test]
+fn disks_are_listed_with_their_identifiers() {
+    let (_, storage) = described(
+        r#"{"disks": [{"number": 1, "size": 1, "serial": " vol1 ", "page83": "eb01"}, {"number": 7, "size": 1, "page83": "naa.x"}]}"#,
+    );
+    let ids = storage.list_disk_ids().unwrap();
+    let told = |disk: u32| (ids[&DiskNumber(disk)].page83.as_str(), ids[&DiskNumber(disk)].serial_number.as_str());
+    assert_eq!((told(1), told(7)), (("eb01", " vol1 "), ("naa.x", "")));
+    assert_eq!(storage.disk_number_by_name("naa.x").unwrap(), DiskNumber(7));
+    let none = storage.disk_number_by_name("naa.y").unwrap_err().text();
+    assert_eq!(none, "could not find disk with Page83 ID naa.y");
+    assert!(storage.disk_number_by_name("").is_err(), "disks without identifiers have no name");
+}
+
+/// A disk that does not tell its identifiers is listed without them, and one that tells no number hides no other.
+///
+/// Rule: see `crates/winstorage/src/page83/tests.rs::a_descriptor_is_read_as_far_as_it_fits`
+#[test]
+fn one_odd_disk_hides_no_other() {
+    let (host, storage) = machine();
+    // ERROR_INVALID_FUNCTION, as a virtual disk answers.
+    host.inject("device_ids", 1, Effect::Fail(Answer::Win32(1)));
+    let ids = storage.list_disk_ids().unwrap();
+    assert_eq!((ids.len(), ids[&DiskNumber(1)].page83.as_str()), (2, ""));
+    assert_eq!(ids[&DiskNumber(1)].serial_number, SERIAL);
+
+    host.inject("device_number", 0, Effect::Fail(Answer::Win32(5)));
+    let ids = storage.list_disk_ids().unwrap();
+    assert_eq!(ids.into_keys().collect::<Vec<_>>(), [DiskNumber(1)]);
+}
+
+/// The disk of an EBS volume that arrives late is found by a rescan, though rescans and places may fail; one that does not come is told after
+/// some seconds.
+///
+/// Rule: see `crates/winstorage/src/locate/tests.rs::serial_numbers_are_compared_as_a_whole_and_two_matches_are_none`
+#[test]
+fn a_disk_that_arrives_late_is_found_by_a_rescan() {
+    let (host, storage) = machine();
+    host.add_arriving_disk(2, "vol0fedcba9876543210_00000001.", GIB);
+    host.inject("rescan", 0, Effect::Fail(Answer::Method(4)));
+    host.inject("disk_locations", 0, Effect::Fail(Answer::Method(4)));
+    let volume = "vol-0fedcba9876543210";
+    assert_eq!(storage.disk_of_ebs_volume(volume, "/dev/xvdba").unwrap(), DiskNumber(2));
+    assert_eq!(host.calls("rescan"), 2);
+    let none = storage.disk_of_ebs_volume("vol-0aaaaaaaaaaaaaaaa", "/dev/xvdbb").unwrap_err();
+    assert!(none.text().starts_with("Failed to find device path /dev/xvdbb."), "{none}");
+}
+
+/// A disk that is in the state asked for is not touched.
+///
+/// Rule: windows.md P-17
+#[test]
+fn a_disk_in_the_wanted_state_is_not_touched() {
+    let (host, storage) = machine();
+    for (online, calls) in [(true, 0), (false, 1), (false, 1), (true, 2)] {
+        storage.set_disk_state(DiskNumber(1), online).unwrap();
+        assert_eq!(host.calls("set_online"), calls);
+        assert_eq!(storage.disk_state(DiskNumber(1)).unwrap(), online);
+    }
+}
+
+/// An unknown disk is named in the text, with "not found".
+///
+/// Rule: windows.md 1.3
+#[test]
+fn an_unknown_disk_is_named_as_not_found() {
+    let (_, storage) = machine();
+    let disk = DiskNumber(77);
+    let errors = [
+        storage.partition_disk(disk).unwrap_err(),
+        storage.disk_size(disk).unwrap_err(),
+        storage.disk_state(disk).unwrap_err(),
+        storage.set_disk_state(disk, true).unwrap_err(),
+        storage.list_volumes_on_disk(disk, None).unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.text(), "disk 77 not found");
+    }
+}
+
+/// Sizes and locations are Windows' own; a rescan finds what has arrived.
+///
+/// Rule: see `an_unknown_disk_is_named_as_not_found`
+#[test]
+fn sizes_locations_and_arrivals_are_told() {
+    let (host, storage) = described(
+        r#"{"disks": [{"number": 1, "size": 4096, "location": "PCI Slot 3 : Adapter 0 : Port 0 : Target 1 : LUN 0"}]}"#,
+    );
+    host.add_arriving_disk(2, "vol2", GIB);
+    assert_eq!(storage.disk_size(DiskNumber(1)).unwrap(), 4096);
+    let places = storage.list_disk_locations().unwrap();
+    assert_eq!(places.into_keys().collect::<Vec<_>>(), [DiskNumber(1)]);
+    assert!(storage.disk_size(DiskNumber(2)).is_err());
+    storage.rescan().unwrap();
+    storage.rescan().unwrap();
+    assert_eq!(storage.disk_size(DiskNumber(2)).unwrap(), GIB);
+}
+
+/// Changes of one disk follow each other; those of another disk do not wait.
+///
+/// Rule: windows.md P-63
+#[test]
+fn changes_of_one_disk_follow_each_other() {
+    let (host, storage) = machine();
+    host.add_disk(2, "vol2", GIB, true);
+    let storage = Arc::new(storage);
+    let gate = crate::fake::Gate::default();
+    host.inject("initialize_gpt", 0, Effect::Hold(gate.clone()));
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| storage.partition_disk(DiskNumber(1)));
+        assert!(gate.wait_reached());
+        let second = scope.spawn(|| storage.partition_disk(DiskNumber(1)));
+        storage.partition_disk(DiskNumber(2)).unwrap();
+        assert_eq!(host.calls("create_data_partition"), 1, "only disk 2's");
+        gate.open();
+        first.join().unwrap().unwrap();
+        second.join().unwrap().unwrap();
+    });
+    assert_eq!(host.calls("initialize_gpt"), 2, "once for each disk");
+    assert_eq!(host.calls("create_data_partition"), 2);
+}
+
+/// The machine in memory tells identifiers in Windows' own layout.
+///
+/// Rule: own rule (tests)
+#[test]
+fn the_fake_disk_tells_identifiers_as_a_disk_does() {
+    let (host, _) = described(r#"{"disks": [{"number": 1, "size": 1, "page83": "eb01"}]}"#);
+    let device = host.disks().unwrap().pop().unwrap().device;
+    assert_eq!(page83::identifier(&host.device_ids(&device).unwrap()), "eb01");
+}

@@ -1,0 +1,167 @@
+use super::*;
+use crate::host::EntryKind;
+use crate::{StorageError, WayError};
+
+/// A path exists where there is anything, be it a link that leads nowhere; what is not there is no error.
+///
+/// Rule: windows.md 1.3
+#[test]
+fn a_path_exists_where_there_is_anything() {
+    let (host, storage) = machine();
+    host.add_link(&at("dangling"), &at("none"));
+    host.add_file(&at("file"));
+    for (path, exists) in
+        [("pods", true), ("dangling", true), ("file", true), ("none", false), (r"file\x", false), (r"none\x", false)]
+    {
+        assert_eq!(storage.path_exists(&at(path)).unwrap(), exists, "{path}");
+    }
+    assert!(storage.path_exists(KUBELET).unwrap());
+}
+
+/// A directory is made with its parents; one that is there is a success, a file in the way an error.
+///
+/// Rule: windows.md O-17
+#[test]
+fn a_directory_is_made_with_its_parents_and_may_be_there() {
+    let (host, storage) = machine();
+    for _ in 0..2 {
+        storage.mkdir(&at(r"a\b\c")).unwrap();
+    }
+    assert_eq!(host.kind_at(&at(r"a\b\c")), Some(EntryKind::Directory));
+    assert_eq!(host.calls("create_directory"), 3);
+    host.add_file(&at("file"));
+    for path in ["file", r"file\x"] {
+        assert!(matches!(storage.mkdir(&at(path)), Err(StorageError::Way(WayError::NotADirectory { .. }))), "{path}");
+    }
+    // The working directory itself may lack.
+    host.remove_path(KUBELET);
+    storage.mkdir(&at("x")).unwrap();
+    assert!(storage.path_exists(&at("x")).unwrap());
+}
+
+/// Without force a file, an empty directory or a link itself is removed; what is not there or not empty is an error. With force all below goes,
+/// and what is not there is a success.
+///
+/// Rule: see `a_path_exists_where_there_is_anything`
+#[test]
+fn removal_with_and_without_force() {
+    let (host, storage) = machine();
+    host.add_file(&at("file"));
+    host.add_directory(&at("empty"));
+    host.add_file(&at(r"full\x\y"));
+    for path in ["file", "empty"] {
+        storage.rmdir(&at(path), false).unwrap();
+        assert_eq!(host.kind_at(&at(path)), None);
+        let gone = storage.rmdir(&at(path), false).unwrap_err();
+        assert!(matches!(gone, StorageError::Missing { .. }), "{gone}");
+        storage.rmdir(&at(path), true).unwrap();
+    }
+    let full = storage.rmdir(&at("full"), false).unwrap_err();
+    assert!(matches!(full, StorageError::Way(WayError::NotEmpty { .. })), "{full}");
+    storage.rmdir(&at("full"), true).unwrap();
+    assert_eq!(host.kind_at(&at("full")), None);
+}
+
+/// The working directory itself is nobody's to remove, empty, mount or link.
+///
+/// Rule: own rule (bad input)
+#[test]
+fn the_working_directory_itself_is_not_a_clients() {
+    let (host, storage) = machine();
+    let id = formatted(&storage).to_string();
+    let refusals = [
+        storage.rmdir(KUBELET, true),
+        storage.rmdir(KUBELET, false),
+        storage.rmdir_contents(KUBELET),
+        storage.mount_volume(&id, KUBELET),
+        storage.create_symlink(&at("pods"), KUBELET),
+    ];
+    assert!(refusals.iter().all(|result| matches!(result, Err(StorageError::Way(_)))), "{refusals:?}");
+    assert!(storage.path_exists(&at("pods")).unwrap());
+    assert_eq!(host.calls("remove"), 0);
+}
+
+/// Removal never goes through a link, junction or mount point: it is removed as an entry, what it leads to stays.
+///
+/// Rule: windows.md P-24
+#[test]
+fn removal_never_goes_through_a_reparse_point() {
+    let (host, storage) = machine();
+    let volume = formatted(&storage);
+    host.add_mount_point(&at(r"tree\volume"), &volume);
+    host.add_file(&at(r"tree\volume\data"));
+    host.add_file(r"C:\Windows\system32");
+    host.add_link(&at(r"tree\link"), r"C:\Windows");
+    host.add_junction(&at(r"tree\deep\junction"), r"C:\Windows");
+    host.add_reparse_point(&at(r"tree\odd"), 0x8000_0013);
+    storage.rmdir_contents(&at("tree")).unwrap();
+    assert_eq!(host.kind_at(&at("tree")), Some(EntryKind::Directory));
+    for below in ["volume", "link", "deep", "odd"] {
+        assert_eq!(host.kind_at(&at(&format!(r"tree\{below}"))), None, "{below}");
+    }
+    assert_eq!(host.kind_at(r"C:\Windows\system32"), Some(EntryKind::File));
+    host.add_mount_point(&at("again"), &volume);
+    assert_eq!(host.kind_at(&at(r"again\data")), Some(EntryKind::File));
+
+    host.add_link(&at("link"), r"C:\Windows");
+    storage.rmdir(&at("link"), true).unwrap();
+    assert_eq!(host.kind_at(r"C:\Windows\system32"), Some(EntryKind::File));
+    for path in ["again", "none"] {
+        assert!(storage.rmdir_contents(&at(path)).is_err(), "{path}");
+    }
+    host.add_link(&at("link"), &at("pods"));
+    assert!(storage.rmdir_contents(&at("link")).is_err());
+    assert_eq!(host.kind_at(&at(r"again\data")), Some(EntryKind::File));
+}
+
+/// A link is made to a directory, or to a file where the source is one; one that leads there already is a success, anything else in its place an
+/// error. The link's own path is checked first.
+///
+/// Rule: see `crates/winstorage/src/service/tests/mounts.rs::unmounting_what_is_not_mounted_is_a_success`
+#[test]
+fn a_link_is_made_once() {
+    let (host, storage) = machine();
+    host.add_file(&at("file"));
+    for _ in 0..2 {
+        storage.create_symlink(&at("pods"), &at("link")).unwrap();
+    }
+    assert_eq!(host.calls("create_link"), 1);
+    let link = |path: &str, is_directory| Some(EntryKind::SymbolicLink { target: at(path), is_directory });
+    assert_eq!(host.kind_at(&at("link")), link("pods", true));
+    storage.create_symlink(&at("file"), &at("to-file")).unwrap();
+    assert_eq!(host.kind_at(&at("to-file")), link("file", false));
+    storage.create_symlink(&at("later"), &at("to-later")).unwrap();
+    assert_eq!(host.kind_at(&at("to-later")), link("later", true));
+    for taken in ["link", "file", "pods"] {
+        let error = storage.create_symlink(&at("later"), &at(taken)).unwrap_err();
+        assert!(matches!(error, StorageError::Way(WayError::Exists { .. })), "{taken}: {error}");
+    }
+    assert!(storage.create_symlink(&at("pods"), &at(r"none\link")).is_err());
+    assert!(storage.create_symlink("one", "two").unwrap_err().text().contains("two"), "the link's path comes first");
+}
+
+/// A link or mount point is a symlink where it leads to something; a directory is none, and a path that is not there is an error.
+///
+/// Rule: see `a_path_exists_where_there_is_anything`
+#[test]
+fn a_symlink_is_a_link_or_mount_point_that_leads_somewhere() {
+    let (host, storage) = machine();
+    let volume = formatted(&storage);
+    host.add_link(&at("link"), &at("pods"));
+    host.add_junction(&at("junction"), &at("pods"));
+    host.add_link(&at("dangling"), &at("none"));
+    host.add_mount_point(&at("stage"), &volume);
+    host.add_directory(&at(r"stage\inside"));
+    let all = [
+        ("link", true),
+        ("junction", true),
+        ("stage", true),
+        ("dangling", false),
+        ("pods", false),
+        (r"stage\inside", false),
+    ];
+    for (path, is_link) in all {
+        assert_eq!(storage.is_symlink(&at(path)).unwrap(), is_link, "{path}");
+    }
+    assert!(storage.is_symlink(&at("none")).unwrap_err().text().contains("because it does not exist"));
+}

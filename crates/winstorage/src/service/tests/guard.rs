@@ -1,0 +1,79 @@
+use std::time::Duration;
+
+use super::*;
+use crate::StorageError;
+
+const CHANGES: [&str; 9] = [
+    "initialize_gpt",
+    "create_data_partition",
+    "online_partition",
+    "set_online",
+    "format_ntfs",
+    "resize_partition",
+    "mount",
+    "unmount",
+    "flush",
+];
+
+fn is_refused<T: std::fmt::Debug>(result: Result<T, StorageError>) -> bool {
+    matches!(result, Err(StorageError::SystemStorage { .. }))
+}
+
+/// The disk that Windows starts from or lies on, its volumes, and volumes with a drive letter are out of reach of every operation that could
+/// destroy or hide them, and nothing of them is changed.
+///
+/// Rule: windows.md S-6; windows.md O-11
+#[test]
+fn windows_own_storage_is_out_of_reach() {
+    let (host, storage) = machine();
+    let system = host.volumes_of(0).remove(0);
+    host.add_mount_point(&at("c"), &system);
+    host.add_directory(&at("d"));
+    let id = system.to_string();
+    assert!(is_refused(storage.partition_disk(DiskNumber(0))));
+    assert!(is_refused(storage.set_disk_state(DiskNumber(0), false)));
+    assert!(is_refused(storage.format_volume(&id)));
+    assert!(is_refused(storage.resize_volume(&id, 0, Duration::ZERO)));
+    assert!(is_refused(storage.unmount_volume(&id, &at("c"))));
+    // Whoever may write to C: owns the node.
+    assert!(is_refused(storage.mount_volume(&id, &at("d"))));
+    assert_eq!(CHANGES.map(|step| host.calls(step)), [0; 9]);
+    // Online it is, and asking for that is harmless.
+    storage.set_disk_state(DiskNumber(0), true).unwrap();
+}
+
+/// Rule: see `windows_own_storage_is_out_of_reach`
+#[test]
+fn a_volume_with_a_drive_letter_is_out_of_reach_and_its_disk_stays_online() {
+    let (host, storage) = machine();
+    let volume = formatted(&storage);
+    host.set_drive_letter(1, 'E');
+    host.clear_log();
+    let id = volume.to_string();
+    host.add_mount_point(&at("e"), &volume);
+    assert!(is_refused(storage.set_disk_state(DiskNumber(1), false)));
+    assert!(is_refused(storage.format_volume(&id)));
+    assert!(is_refused(storage.resize_volume(&id, 0, Duration::ZERO)));
+    assert!(is_refused(storage.unmount_volume(&id, &at("e"))));
+    assert_eq!(CHANGES.map(|step| host.calls(step)), [0; 9]);
+}
+
+/// A disk of which Windows says neither that it starts from it nor that it is its own, but that holds `%SystemRoot%`, is guarded by that.
+///
+/// Rule: see `windows_own_storage_is_out_of_reach`
+#[test]
+fn the_disk_that_holds_systemroot_is_guarded_whatever_its_flags() {
+    let (_, storage) = described(
+        r#"{"disks": [
+            {"number": 0, "size": 1073741824, "online": true, "style": "gpt", "boot": true, "partitions": []},
+            {"number": 3, "size": 1073741824, "online": true, "style": "gpt", "partitions": [
+                {"number": 1, "kind": "data", "size": 1048576, "letter": "C", "volume": {"id": "\\\\?\\Volume{00000000-0000-0000-0000-00000000000a}\\"}},
+                {"number": 2, "kind": "data", "size": 1048576, "volume": {"id": "\\\\?\\Volume{00000000-0000-0000-0000-00000000000b}\\"}}]}
+        ]}"#,
+    );
+    assert!(is_refused(storage.partition_disk(DiskNumber(0))));
+    assert!(is_refused(storage.partition_disk(DiskNumber(3))));
+    assert!(is_refused(storage.set_disk_state(DiskNumber(3), false)));
+    // Without a letter, yet on that disk.
+    assert!(is_refused(storage.format_volume(r"\\?\Volume{00000000-0000-0000-0000-00000000000b}\")));
+}

@@ -1,0 +1,95 @@
+use super::*;
+use crate::fake::Effect;
+use crate::host::{Answer, EntryKind};
+use crate::{StorageError, WayError};
+
+/// A volume is mounted at an empty directory that is there; repeated, it is a success; another volume's mount point, or a directory that holds
+/// something, is an error.
+///
+/// Rule: windows.md P-19; windows.md O-27
+#[test]
+fn a_volume_is_mounted_once_and_only_at_an_empty_directory() {
+    let (host, storage) = machine();
+    let volume = formatted(&storage);
+    let (id, target) = (volume.to_string(), at("stage"));
+    assert!(matches!(storage.mount_volume(&id, &target), Err(StorageError::Missing { .. })));
+    host.add_directory(&target);
+    for _ in 0..2 {
+        storage.mount_volume(&id, &target).unwrap();
+    }
+    assert_eq!(host.kind_at(&target), Some(EntryKind::MountPoint(volume)));
+
+    host.add_disk(2, "vol2", GIB, true);
+    storage.partition_disk(DiskNumber(2)).unwrap();
+    let other = host.volumes_of(2).remove(0).to_string();
+    let taken = storage.mount_volume(&other, &target).unwrap_err();
+    assert!(matches!(taken, StorageError::MountedElsewhere { .. }), "{taken}");
+
+    host.add_file(&at(r"full\file"));
+    let full = storage.mount_volume(&id, &at("full")).unwrap_err();
+    assert!(matches!(full, StorageError::Way(WayError::NotEmpty { .. })), "{full}");
+    for kind in ["file", "link"] {
+        host.add_file(&at("file"));
+        host.add_link(&at("link"), &at("pods"));
+        assert!(matches!(storage.mount_volume(&id, &at(kind)), Err(StorageError::Way(_))), "{kind}");
+    }
+}
+
+/// Where somebody else was quicker, what the directory is then decides.
+///
+/// Rule: see `a_volume_is_mounted_once_and_only_at_an_empty_directory`
+#[test]
+fn a_mount_that_another_client_has_made_meanwhile_is_a_success() {
+    let (host, storage) = machine();
+    let volume = formatted(&storage);
+    host.add_directory(&at("stage"));
+    let wanted = volume.clone();
+    let quicker = move |host: &FakeHost| host.add_mount_point(&at("stage"), &wanted);
+    host.inject("mount", 0, Effect::Meanwhile(Box::new(quicker)));
+    storage.mount_volume(&volume.to_string(), &at("stage")).unwrap();
+    assert_eq!(host.calls("mount"), 1);
+}
+
+/// Before a volume is unmounted it is flushed; when that fails it stays mounted. The empty directory stays.
+///
+/// Rule: windows.md P-20
+#[test]
+fn a_volume_is_flushed_before_it_is_unmounted() {
+    let (host, storage) = machine();
+    let volume = formatted(&storage);
+    let (id, target) = (volume.to_string(), at("stage"));
+    host.add_directory(&target);
+    storage.mount_volume(&id, &target).unwrap();
+    host.inject("flush", 0, Effect::Fail(Answer::Method(4)));
+    assert!(storage.unmount_volume(&id, &target).is_err());
+    assert_eq!((host.calls("unmount"), host.kind_at(&target)), (0, Some(EntryKind::MountPoint(volume))));
+
+    host.clear_log();
+    storage.unmount_volume(&id, &target).unwrap();
+    assert_eq!(host.kind_at(&target), Some(EntryKind::Directory));
+    let log = host.log();
+    let order: Vec<&str> = log.iter().filter_map(|line| line.split(' ').next()).collect();
+    let place = |step: &str| order.iter().position(|known| *known == step);
+    assert!(place("flush") < place("unmount"), "{order:?}");
+}
+
+/// What is unmounted, unlinked, unmapped or removed already is a success; another volume's mount point is not.
+///
+/// Rule: windows.md O-18
+#[test]
+fn unmounting_what_is_not_mounted_is_a_success() {
+    let (host, storage) = machine();
+    let id = formatted(&storage).to_string();
+    host.add_directory(&at("stage"));
+    storage.unmount_volume(&id, &at("stage")).unwrap();
+    assert_eq!((host.calls("flush"), host.calls("unmount")), (0, 0));
+    let missing = storage.unmount_volume(&id, &at("none")).unwrap_err();
+    assert!(missing.text().contains("because it does not exist"));
+
+    host.add_disk(2, "vol2", GIB, true);
+    storage.partition_disk(DiskNumber(2)).unwrap();
+    host.add_mount_point(&at("other"), &host.volumes_of(2).remove(0));
+    let elsewhere = storage.unmount_volume(&id, &at("other")).unwrap_err();
+    assert!(matches!(elsewhere, StorageError::MountedElsewhere { .. }), "{elsewhere}");
+    assert_eq!(host.calls("unmount"), 0);
+}

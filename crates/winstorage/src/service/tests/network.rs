@@ -1,0 +1,188 @@
+//! SMB shares and iSCSI targets.
+
+use super::*;
+use crate::fake::{Effect, FakePortal, FakeShare, FakeTarget};
+use crate::host::{Answer, EntryKind};
+use crate::service::{Login, SmbMapping};
+use crate::types::Secret;
+use crate::{StorageError, WayError};
+
+const SHARE: &str = r"\\host\share";
+const IQN: &str = "iqn.1991-05.com.example:t";
+
+fn share() -> FakeShare {
+    FakeShare { root: SHARE.to_owned(), credential: Some(r"corp\\eve:pw".to_owned()), ..FakeShare::default() }
+}
+
+fn mapping(local: &str) -> SmbMapping {
+    SmbMapping {
+        remote_path: r"\\Host\Share\Sub".to_owned(),
+        local_path: local.to_owned(),
+        username: r"corp\eve".to_owned(),
+        password: Secret::new("pw"),
+    }
+}
+
+/// A mapping that works is kept; one that cannot be reached is removed and made anew; a look-up that fails counts as not mapped.
+///
+/// Rule: see `crates/winstorage/src/service/smb.rs::a_credential_escapes_the_users_name_and_not_the_password`
+#[test]
+fn a_working_mapping_is_kept_and_a_stale_one_made_anew() {
+    let (host, storage) = machine();
+    host.add_share(share());
+    for _ in 0..2 {
+        storage.new_smb_global_mapping(&mapping("")).unwrap();
+    }
+    assert!(host.is_mapped(SHARE));
+    assert_eq!(host.calls("create_mapping"), 1);
+    assert!(host.log().contains(&format!("create_mapping {SHARE} privacy true")), "{:?}", host.log());
+
+    for effect in [Effect::Fail(Answer::Win32(1326)), Effect::Meanwhile(Box::new(|_| {}))] {
+        let (host, storage) = machine();
+        host.add_share(FakeShare { is_mapped: true, is_stale: true, ..share() });
+        host.inject("path_valid", 0, effect);
+        storage.new_smb_global_mapping(&mapping("")).unwrap();
+        assert_eq!((host.calls("remove_mapping"), host.calls("create_mapping")), (1, 1));
+    }
+    let (host, storage) = machine();
+    host.add_share(share());
+    host.inject("mapping", 0, Effect::Fail(Answer::Com(0x8004_100E)));
+    storage.new_smb_global_mapping(&mapping("")).unwrap();
+    assert!(host.is_mapped(SHARE));
+}
+
+/// The local path is checked before anything is mapped; the link leads to the whole remote path, by a name that Windows understands; made again
+/// it is a success, and anything else in its place an error with the reference's text.
+///
+/// Rule: windows.md P-27
+#[test]
+fn the_link_to_a_share_is_checked_before_and_made_after_the_mapping() {
+    let (host, storage) = machine();
+    host.add_share(share());
+    let refused = storage.new_smb_global_mapping(&mapping(r"C:\Windows\x")).unwrap_err();
+    assert!(matches!(refused, StorageError::Path(_)));
+    assert_eq!(host.log(), Vec::<String>::new());
+
+    for _ in 0..2 {
+        storage.new_smb_global_mapping(&mapping(&at("smb"))).unwrap();
+    }
+    let link = EntryKind::SymbolicLink { target: r"\\?\UNC\Host\Share\Sub\".to_owned(), is_directory: true };
+    assert_eq!(host.kind_at(&at("smb")), Some(link));
+    // As Windows tells it.
+    host.remove_path(&at("smb"));
+    host.add_link(&at("smb"), r"\\host\share\sub");
+    storage.new_smb_global_mapping(&mapping(&at("smb"))).unwrap();
+
+    let taken = storage.new_smb_global_mapping(&mapping(&at("pods"))).unwrap_err();
+    let text = format!(r"creating link {} to \\Host\Share\Sub failed with error: {0} exists already", at("pods"));
+    assert_eq!(taken.text(), text);
+    assert!(
+        matches!(taken, StorageError::ShareLink { cause, .. } if matches!(*cause, StorageError::Way(WayError::Exists { .. })))
+    );
+}
+
+/// Removal is forced, and what is not mapped is a success.
+///
+/// Rule: windows.md P-28
+#[test]
+fn removing_a_mapping_that_is_not_there_is_a_success() {
+    let (host, storage) = machine();
+    storage.remove_smb_global_mapping(SHARE).unwrap();
+    assert_eq!(host.calls("remove_mapping"), 0);
+    host.add_share(FakeShare { is_mapped: true, ..share() });
+    storage.remove_smb_global_mapping("//HOST/share/sub").unwrap();
+    assert!(!host.is_mapped(SHARE));
+    assert_eq!(storage.remove_smb_global_mapping("host").unwrap_err().text(), "remote path (host) is invalid");
+}
+
+/// A password or secret shows in no error, no log of calls and no debug output.
+///
+/// Rule: windows.md S-8
+#[test]
+fn no_secret_is_printed() {
+    let (host, storage) = machine();
+    host.add_share(FakeShare { credential: Some("other".to_owned()), ..share() });
+    let wanted = SmbMapping { password: Secret::new("hunter2"), ..mapping("") };
+    let error = storage.new_smb_global_mapping(&wanted).unwrap_err();
+    let everything = format!("{error} {error:?} {wanted:?} {:?}", host.log());
+    assert!(!everything.contains("hunter2"), "{everything}");
+}
+
+fn login(auth_type: i32) -> Login {
+    Login { auth_type, user: String::new(), secret: Secret::default() }
+}
+
+fn target(target: FakeTarget) -> (FakeHost, Storage) {
+    let (host, storage) = machine();
+    let targets = vec![FakeTarget { iqn: IQN.to_owned(), ..target }];
+    host.add_portal_to_network(FakePortal { address: "10.0.0.1".to_owned(), port: 3260, targets });
+    storage.add_target_portal("10.0.0.1", 0).unwrap();
+    (host, storage)
+}
+
+/// Portals are added, removed and connected once; disks of a target that is not connected are none, and empty CHAP fields are not sent.
+///
+/// Rule: windows.md 1.3
+#[test]
+fn a_target_lives_from_portal_to_disconnect() {
+    let (host, storage) = target(FakeTarget { disks: vec![4, 5], ..FakeTarget::default() });
+    storage.add_target_portal("10.0.0.1", 3260).unwrap();
+    assert_eq!(host.calls("add_portal"), 1);
+    assert_eq!(
+        storage.list_target_portals().unwrap().iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["10.0.0.1:3260"]
+    );
+    assert_eq!(storage.discover_target_portal("10.0.0.1", 0).unwrap(), [IQN]);
+    assert!(storage.target_disks("10.0.0.1", 0, IQN).unwrap().is_empty());
+    for _ in 0..2 {
+        storage.connect_target("10.0.0.1", 0, IQN, &login(0)).unwrap();
+    }
+    assert_eq!(host.calls("connect"), 1);
+    assert!(host.log().contains(&format!("connect {IQN} NONE user false")), "{:?}", host.log());
+    assert_eq!(storage.target_disks("10.0.0.1", 0, IQN).unwrap(), ["4", "5"]);
+    for _ in 0..2 {
+        storage.disconnect_target("10.0.0.1", 0, IQN).unwrap();
+        storage.remove_target_portal("10.0.0.1", 0).ok();
+        storage.add_target_portal("10.0.0.1", 0).unwrap();
+    }
+    assert_eq!(host.calls("disconnect"), 1);
+    storage.remove_target_portal("10.0.0.1", 0).unwrap();
+    storage.remove_target_portal("10.0.0.1", 0).unwrap();
+    let unknown = storage.discover_target_portal("10.0.0.1", 0).unwrap_err();
+    assert_eq!(unknown.text(), "target portal 10.0.0.1:3260 not found");
+    let bad = storage.connect_target("10.0.0.1", 0, IQN, &login(7)).unwrap_err();
+    assert_eq!(bad.text(), "invalid authentication type authType=7");
+}
+
+/// A persistent session is unregistered before it ends; a target without a session is disconnected already.
+///
+/// Rule: windows.md O-9
+#[test]
+fn a_persistent_session_is_forgotten_and_a_missing_one_is_no_error() {
+    let (host, storage) = target(FakeTarget { is_connected: true, is_persistent: true, ..FakeTarget::default() });
+    storage.disconnect_target("10.0.0.1", 0, IQN).unwrap();
+    let log = host.log();
+    let ends: Vec<&str> = log
+        .iter()
+        .filter_map(|line| line.split(' ').next())
+        .filter(|step| ["unregister", "disconnect"].contains(step))
+        .collect();
+    assert_eq!(ends, ["unregister", "disconnect"]);
+
+    let (host, storage) = target(FakeTarget { is_connected: true, has_no_session: true, ..FakeTarget::default() });
+    storage.disconnect_target("10.0.0.1", 0, IQN).unwrap();
+    assert_eq!(host.calls("disconnect"), 0);
+}
+
+/// The secret of mutual CHAP has 1 to 16 bytes.
+///
+/// Rule: see `a_target_lives_from_portal_to_disconnect`
+#[test]
+fn the_secret_of_mutual_chap_has_a_length_that_initiators_take() {
+    let (host, storage) = machine();
+    for secret in ["", "12345678901234567"] {
+        assert!(matches!(storage.set_mutual_chap_secret(&Secret::new(secret)), Err(StorageError::ChapSecret(_))));
+    }
+    storage.set_mutual_chap_secret(&Secret::new("123456789012")).unwrap();
+    assert_eq!(host.chap_secret(), Some(Secret::new("123456789012")));
+}

@@ -1,0 +1,105 @@
+//! Volumes.
+
+use super::guard::Letters;
+use crate::host::VolumeRow;
+use crate::types::{DiskNumber, PartitionNumber, VolumeGuid};
+use crate::{Empty, Storage, StorageError};
+
+/// Bytes of a volume's file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VolumeStats {
+    /// All.
+    pub total: u64,
+    /// Those that are not free.
+    pub used: u64,
+}
+
+impl Storage {
+    /// The volumes on a disk, or on one partition of it, in the order of the partitions. Empty is no error.
+    ///
+    /// # Errors
+    /// The disk is not there, or the host failed.
+    pub fn list_volumes_on_disk(
+        &self,
+        disk: DiskNumber,
+        partition: Option<PartitionNumber>,
+    ) -> Result<Vec<VolumeGuid>, StorageError> {
+        let partitions = self.host.partitions(disk, partition)?;
+        if partitions.is_empty() && self.host.disk(disk)?.is_none() {
+            return Err(StorageError::DiskNotFound(disk));
+        }
+        let mut volumes = Vec::new();
+        for partition in &partitions {
+            volumes.extend(self.host.volumes_of_partition(partition)?);
+        }
+        Ok(volumes)
+    }
+
+    /// True where the volume has a file system that Windows knows.
+    ///
+    /// # Errors
+    /// The id is none, the volume is not there, or the host failed.
+    pub fn is_volume_formatted(&self, volume: &str) -> Result<bool, StorageError> {
+        let row = self.row_of_volume(&volume_id(volume)?)?;
+        Ok(row.is_formatted)
+    }
+
+    /// Makes an empty NTFS on a volume that has no file system.
+    ///
+    /// # Errors
+    /// The id is none, the volume is not there, is Windows' own or formatted already, or the host failed.
+    pub fn format_volume(&self, volume: &str) -> Result<(), StorageError> {
+        let volume = volume_id(volume)?;
+        let disk = self.changeable_volume("FormatVolume", &volume, Letters::Refused)?.disk.number;
+        let _held = self.busy.hold(disk);
+        // Once more, now that nobody else formats it.
+        let ours = self.changeable_volume("FormatVolume", &volume, Letters::Refused)?;
+        if ours.row.is_formatted && !self.policy.allow_reformat {
+            return Err(StorageError::AlreadyFormatted(volume));
+        }
+        Ok(self.host.format_ntfs(&ours.row)?)
+    }
+
+    /// Bytes of the volume's file system.
+    ///
+    /// # Errors
+    /// The id is none, the volume is not there, or the host failed.
+    pub fn volume_stats(&self, volume: &str) -> Result<VolumeStats, StorageError> {
+        let row = self.row_of_volume(&volume_id(volume)?)?;
+        Ok(VolumeStats { total: row.size, used: row.size.saturating_sub(row.remaining) })
+    }
+
+    /// The disk that the volume is on.
+    ///
+    /// # Errors
+    /// The id is none, the volume is not there or on several disks, or the host failed.
+    pub fn disk_number_of_volume(&self, volume: &str) -> Result<DiskNumber, StorageError> {
+        let volume = volume_id(volume)?;
+        let row = self.row_of_volume(&volume)?;
+        let partitions = self.host.partitions_of_volume(&row)?;
+        let first =
+            partitions.first().map(|partition| partition.disk).ok_or_else(|| StorageError::NoDisk(volume.clone()))?;
+        if partitions.iter().any(|partition| partition.disk != first) {
+            return Err(StorageError::Spanned { volume, count: partitions.len() });
+        }
+        Ok(first)
+    }
+
+    /// Writes to the disk what Windows still holds of the volume.
+    ///
+    /// # Errors
+    /// The id is none, the volume is not there, or the host failed.
+    pub fn write_volume_cache(&self, volume: &str) -> Result<(), StorageError> {
+        let row = self.row_of_volume(&volume_id(volume)?)?;
+        Ok(self.host.flush(&row)?)
+    }
+
+    pub(super) fn row_of_volume(&self, volume: &VolumeGuid) -> Result<VolumeRow, StorageError> {
+        self.host.volume(volume)?.ok_or_else(|| StorageError::VolumeNotFound(volume.clone()))
+    }
+}
+
+/// The volume of every operation but MountVolume.
+pub(super) fn volume_id(text: &str) -> Result<VolumeGuid, StorageError> {
+    if text.is_empty() { Err(StorageError::Empty(Empty::VolumeId)) } else { Ok(VolumeGuid::parse(text)?) }
+}

@@ -1,0 +1,135 @@
+//! Which volume a path lies on. A pod's path is a link to the staging path, and that is a mount point.
+
+use super::walk::{MountPoints, link_on_the_way, missing};
+use crate::host::EntryKind;
+use crate::path::Allowed;
+use crate::types::{VolumeGuid, WinPath};
+use crate::{Empty, Storage, StorageError, WayError};
+
+/// Links that lead to links.
+pub(super) const HOPS: u32 = 32;
+/// Links and parents together, as in the reference.
+const STEPS: u32 = 256;
+
+/// How the search for the closest volume goes on.
+enum Step {
+    Volume(VolumeGuid),
+    /// A link of a client: allowed places only.
+    Follow(WinPath),
+    /// Up from a directory of the administrator's.
+    Above(WinPath),
+}
+
+impl Storage {
+    /// The volume whose mount point the path is, or leads to by links.
+    ///
+    /// # Errors
+    /// The path is empty or may not be named, is not there, is no mount point, a link stands on its way or leads out of the working
+    /// directories, or the host failed.
+    pub fn volume_of_path(&self, path: &str) -> Result<VolumeGuid, StorageError> {
+        if path.is_empty() {
+            return Err(StorageError::Empty(Empty::TargetPath));
+        }
+        let mut allowed = self.paths.check_unlike_reference(path)?;
+        for _ in 0..HOPS {
+            let Some(entry) = self.walk(&allowed, MountPoints::Refused)?.entry() else {
+                return Err(missing(&allowed.path));
+            };
+            match entry.kind()? {
+                EntryKind::MountPoint(volume) => return Ok(volume),
+                EntryKind::SymbolicLink { target, .. } | EntryKind::Junction { target } => {
+                    allowed = self.target_of(&allowed, &target)?;
+                }
+                EntryKind::File | EntryKind::Directory | EntryKind::OtherReparse(_) => {
+                    return Err(StorageError::NotMounted { path: path.to_owned() });
+                }
+            }
+        }
+        Err(too_many_links(path, &allowed))
+    }
+
+    /// The volume that holds the path: of the mount point nearest above it, or of its drive.
+    ///
+    /// # Errors
+    /// As [`Self::volume_of_path`], but that a directory always has a volume; after 256 steps it is given up.
+    pub fn closest_volume_of_path(&self, path: &str) -> Result<VolumeGuid, StorageError> {
+        if path.is_empty() {
+            return Err(StorageError::Empty(Empty::TargetPath));
+        }
+        let closest = |cause| StorageError::Closest { path: path.to_owned(), cause: Box::new(cause) };
+        let allowed = self.paths.check_unlike_reference(path).map_err(|error| closest(error.into()))?;
+        let mut step = Ok(Step::Follow(allowed.path));
+        for _ in 0..STEPS {
+            step = match step.map_err(closest)? {
+                Step::Volume(volume) => return Ok(volume),
+                Step::Follow(at) => self.closest_below(&at),
+                Step::Above(at) => self.closest_above(&at),
+            };
+        }
+        Err(StorageError::NoClosest(path.to_owned()))
+    }
+
+    /// Below a working directory: the deepest mount point on the way, unless the path is a link.
+    fn closest_below(&self, path: &WinPath) -> Result<Step, StorageError> {
+        let allowed = self.paths.check_unlike_reference(&path.to_string())?;
+        let mut at = match self.host.open(&allowed.root) {
+            Err(error) if error.is_missing() => return Err(missing(&allowed.path)),
+            opened => opened?,
+        };
+        let mut mounted = None;
+        for (depth, name) in allowed.below.iter().enumerate() {
+            let child = at.child(name.as_str())?.ok_or_else(|| missing(&allowed.path))?;
+            let is_last = depth + 1 == allowed.below.len();
+            at = match child.kind()? {
+                EntryKind::Directory | EntryKind::File => child,
+                EntryKind::MountPoint(volume) => {
+                    let root = self.host.open_volume(&volume)?;
+                    mounted = Some(volume);
+                    root
+                }
+                // What lies in a volume is its user's: a link there leads nowhere, and the volume is this one.
+                _ if is_last && mounted.is_some() => break,
+                EntryKind::SymbolicLink { target, .. } | EntryKind::Junction { target } if is_last => {
+                    return Ok(Step::Follow(self.target_of(&allowed, &target)?.path));
+                }
+                kind => return Err(link_on_the_way(&allowed.path, name, &kind).into()),
+            };
+        }
+        Ok(mounted.map_or(Step::Above(allowed.root), Step::Volume))
+    }
+
+    /// From a directory of the administrator's up to the drive; links there are his.
+    fn closest_above(&self, path: &WinPath) -> Result<Step, StorageError> {
+        let (Some(parent), Some(name)) = (path.parent(), path.components().last()) else {
+            return Ok(Step::Volume(self.host.volume_of_drive(path.drive())?));
+        };
+        let entry = self.host.open(&parent)?.child(name.as_str())?.ok_or_else(|| missing(path))?;
+        Ok(match entry.kind()? {
+            EntryKind::MountPoint(volume) => Step::Volume(volume),
+            EntryKind::SymbolicLink { target, .. } | EntryKind::Junction { target } => {
+                let to = WinPath::normalise(without_prefix(&target));
+                Step::Above(to.ok_or_else(|| leads_out(path, &target, "is no absolute path"))?)
+            }
+            EntryKind::File | EntryKind::Directory | EntryKind::OtherReparse(_) => Step::Above(parent),
+        })
+    }
+
+    /// Where a client's link leads, if clients may name that.
+    pub(super) fn target_of(&self, link: &Allowed, target: &str) -> Result<Allowed, StorageError> {
+        let allowed = self.paths.check_unlike_reference(without_prefix(target));
+        Ok(allowed.map_err(|_| leads_out(&link.path, target, "is not within the working directories"))?)
+    }
+}
+
+pub(super) fn too_many_links(path: &str, at: &Allowed) -> StorageError {
+    let reason = "is one of too many links";
+    WayError::Target { path: path.to_owned(), target: at.path.to_string(), reason }.into()
+}
+
+fn leads_out(link: &WinPath, target: &str, reason: &'static str) -> WayError {
+    WayError::Target { path: link.to_string(), target: target.to_owned(), reason }
+}
+
+fn without_prefix(target: &str) -> &str {
+    target.strip_prefix(r"\\?\").unwrap_or(target)
+}

@@ -1,0 +1,159 @@
+//! Names of services, iSCSI targets and portals: their grammars are checked before they stand in a query.
+
+use std::fmt;
+
+/// A name that is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// Not a name that the service control manager could have.
+    #[error("invalid service name {0:?}: 1 to 256 characters without / and \\ are expected")]
+    Service(String),
+    /// Not an iSCSI qualified, EUI or NAA name.
+    #[error("invalid iSCSI name {0:?}: iqn.…, eui.… or naa.… of at most 223 characters is expected")]
+    Iqn(String),
+    /// Neither an IP address nor a host name.
+    #[error("invalid target portal address {0:?}: an IP address or a host name is expected")]
+    Address(String),
+    /// A port that does not fit 16 bits.
+    #[error("invalid target portal port {0}: at most 65535 is expected")]
+    Port(u32),
+}
+
+/// The name of a Windows service.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ServiceName(String);
+
+/// The name of an iSCSI target.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Iqn(String);
+
+/// Where an iSCSI target listens; the port is 3260 where the client says 0.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PortalAddress {
+    address: String,
+    port: u16,
+}
+
+const ISCSI_PORT: u16 = 3260;
+const LONGEST_SERVICE: usize = 256;
+const LONGEST_IQN: usize = 223;
+const LONGEST_HOST: usize = 253;
+
+impl ServiceName {
+    /// # Errors
+    /// [`NameError::Service`] where the service control manager allows no such name.
+    pub fn parse(text: &str) -> Result<Self, NameError> {
+        let length = text.encode_utf16().count();
+        let is_name = (1..=LONGEST_SERVICE).contains(&length)
+            && !text.chars().any(|char| char.is_control() || char == '/' || char == '\\');
+        is_name.then(|| Self(text.to_owned())).ok_or_else(|| NameError::Service(text.to_owned()))
+    }
+
+    /// As the client wrote it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Iqn {
+    /// # Errors
+    /// [`NameError::Iqn`] for what RFC 3720 allows no target to be called.
+    pub fn parse(text: &str) -> Result<Self, NameError> {
+        let lower = text.to_ascii_lowercase();
+        let has_kind = ["iqn.", "eui.", "naa."].iter().any(|kind| lower.starts_with(kind) && lower.len() > kind.len());
+        let is_plain = |char: char| char.is_alphanumeric() || matches!(char, '.' | '-' | ':' | '_');
+        let is_name = has_kind && text.len() <= LONGEST_IQN && text.chars().all(is_plain);
+        is_name.then(|| Self(text.to_owned())).ok_or_else(|| NameError::Iqn(text.to_owned()))
+    }
+
+    /// As the client wrote it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl PortalAddress {
+    /// # Errors
+    /// [`NameError::Address`], or [`NameError::Port`] where the reference would cut the port to 16 bits.
+    pub fn parse(address: &str, port: u32) -> Result<Self, NameError> {
+        let is_ip = address.parse::<std::net::IpAddr>().is_ok();
+        let is_label = |label: &str| {
+            !label.is_empty()
+                && label.len() <= 63
+                && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+        };
+        let is_host = address.len() <= LONGEST_HOST && address.split('.').all(is_label);
+        if !is_ip && !is_host {
+            return Err(NameError::Address(address.to_owned()));
+        }
+        let port = u16::try_from(port).map_err(|_| NameError::Port(port))?;
+        Ok(Self { address: address.to_owned(), port: if port == 0 { ISCSI_PORT } else { port } })
+    }
+
+    /// An IP address or a host name.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Never 0.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl fmt::Display for ServiceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Iqn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for PortalAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.address, self.port)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Service names, target names and portal addresses outside of their grammars are refused before any query.
+    ///
+    /// Rule: see `crates/winstorage/src/types/volume_guid.rs::a_volume_id_has_one_form_and_nothing_else_is_one`
+    #[test]
+    fn names_outside_of_their_grammars_are_refused() {
+        assert!(ServiceName::parse("MSiSCSI").is_ok());
+        assert!(ServiceName::parse("A service's name").is_ok());
+        for name in ["", "a/b", r"a\b", "a\nb", &"x".repeat(257)] {
+            assert!(ServiceName::parse(name).is_err(), "{name:?}");
+        }
+        assert!(Iqn::parse("iqn.1991-05.com.microsoft:target-1").is_ok());
+        for name in ["", "iqn.", "target", "iqn.x'y", "iqn.a b", &format!("iqn.{}", "x".repeat(230))] {
+            assert!(Iqn::parse(name).is_err(), "{name:?}");
+        }
+        assert_eq!(PortalAddress::parse("10.0.0.1", 0).unwrap().to_string(), "10.0.0.1:3260");
+        assert!(PortalAddress::parse("fe80::1", 3260).is_ok() && PortalAddress::parse("host-1.example", 1).is_ok());
+        for address in ["", "a b", "x'--", "a..b", r"\\host"] {
+            assert!(PortalAddress::parse(address, 1).is_err(), "{address:?}");
+        }
+    }
+
+    /// A port above 65535 is refused, never cut to 16 bits.
+    ///
+    /// Rule: windows.md 1.3
+    #[test]
+    fn a_port_above_16_bits_is_refused() {
+        let refused = PortalAddress::parse("10.0.0.1", 65_536 + 3260).unwrap_err();
+        assert_eq!(refused, NameError::Port(68_796));
+    }
+}

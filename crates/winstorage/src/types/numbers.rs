@@ -1,0 +1,37 @@
+//! Numbers that Windows gives to disks and partitions.
+
+use std::fmt;
+
+/// The number of a disk, `MSFT_Disk.Number`: valid until the next change of the machine's disks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+pub struct DiskNumber(pub u32);
+
+/// The number of a partition on its disk, from 1. The API's 0, "all partitions", is `None` here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+pub struct PartitionNumber(u32);
+
+impl PartitionNumber {
+    /// `None` for 0, which names no partition.
+    #[must_use]
+    pub fn new(number: u32) -> Option<Self> {
+        (number != 0).then_some(Self(number))
+    }
+
+    /// At least 1.
+    #[must_use]
+    pub fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl fmt::Display for DiskNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for PartitionNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

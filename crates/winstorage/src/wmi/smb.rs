@@ -1,0 +1,36 @@
+//! SMB mappings.
+
+use super::vocabulary::{self, Call, Class};
+use super::{Native, On, Row, Value, Wmi, WmiHost};
+use crate::host::{HostError, Mapping, MappingStatus, NewMapping, SmbHost};
+
+impl<W: Wmi, N: Native> SmbHost for WmiHost<W, N> {
+    fn mapping(&self, root: &str) -> Result<Option<Mapping>, HostError> {
+        let rows = self.query(Class::SmbGlobalMapping, &vocabulary::mapping(root), &root)?;
+        let read = |row: &Row| {
+            let status = match row.number32("Status")? {
+                0 => MappingStatus::Ok,
+                other => MappingStatus::Bad(other),
+            };
+            Ok::<_, String>(Mapping { object: row.path()?, root: root.to_owned(), status })
+        };
+        let odd = |what| HostError::malformed(Class::SmbGlobalMapping.name(), root, what);
+        rows.first().map(read).transpose().map_err(odd)
+    }
+
+    fn create_mapping(&self, mapping: &NewMapping) -> Result<(), HostError> {
+        let mut arguments = vec![
+            ("RemotePath", Value::Text(mapping.root.clone())),
+            ("RequirePrivacy", Value::Bool(mapping.require_privacy)),
+        ];
+        if let Some(credential) = &mapping.credential {
+            arguments.push(("Credential", Value::Secret(credential.clone())));
+        }
+        self.call(On::Class, Call::CREATE_MAPPING, &arguments, &mapping.root).map(drop)
+    }
+
+    fn remove_mapping(&self, mapping: &Mapping) -> Result<(), HostError> {
+        let arguments = [("Force", Value::Bool(true))];
+        self.call(On::Object(&mapping.object), Call::REMOVE_MAPPING, &arguments, &mapping.root).map(drop)
+    }
+}
