@@ -89,7 +89,7 @@ fn blocks(text: &str) -> anyhow::Result<Vec<Block>> {
 /// Rule: own rule (house)
 #[test]
 fn every_block_says_its_language_and_one_that_is_not_run_says_why() -> anyhow::Result<()> {
-    const LANGUAGES: [&str; 8] = ["sh", "text", "yaml", "json", "python", "go", "mermaid", "rust"];
+    const LANGUAGES: [&str; 9] = ["sh", "powershell", "text", "yaml", "json", "python", "go", "mermaid", "rust"];
     for page in pages()? {
         for block in &page.blocks {
             let place = format!("{}:{}", page.path, block.line);
