@@ -1,13 +1,13 @@
 //! The command line: that of the Go proxy, and what is new here.
 
-mod go_style;
 #[cfg(test)]
 mod tests;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::FromStr;
 
-pub use go_style::BadCommandLine;
-use go_style::{Given, Kind, bad};
+use go_flags::{CommandLine, Flag, Kind};
 
 use crate::groups::ApiGroups;
 use crate::log::{LogSettings, Severity};
@@ -77,78 +77,95 @@ pub enum Command {
 
 const KUBELET: &str = r"C:\var\lib\kubelet";
 
-/// Name, what stands behind it, and what it is for.
-const FLAGS: [(&str, Kind, &str); 30] = [
-    ("kubelet-path", Kind::Value, r"directory of the kubelet, always one to work in (C:\var\lib\kubelet)"),
-    ("working-dir", Kind::Value, "another directory to work in; may be given several times"),
-    ("kubelet-csi-plugins-path", Kind::Value, "old name of a directory to work in"),
-    ("kubelet-pod-path", Kind::Value, "old name of a directory to work in"),
-    ("windows-service", Kind::Switch, "run under the service control manager"),
-    ("require-privacy", Kind::Switch, "encrypt new SMB mappings (true)"),
-    ("metrics-bind-address", Kind::Value, "serve /metrics there, like 127.0.0.1:8888; none by default"),
-    ("api-groups", Kind::Value, "serve these alone: groups, or group/version, with commas between"),
-    ("pipe-security-descriptor", Kind::Value, "who may open the pipes, in SDDL"),
-    ("insecure-pipe-acl", Kind::Switch, "take a descriptor that lets nearly everybody write"),
-    ("audit-log", Kind::Value, "file for records of calls, or off; into the log by default"),
-    ("validate-paths", Kind::Value, "strict, or legacy as the Go proxy does (insecure)"),
-    ("allow-reformat", Kind::Switch, "format volumes that are formatted, as the Go proxy does"),
-    ("version", Kind::Switch, "print the version"),
-    ("help", Kind::Switch, "print this"),
-    ("h", Kind::Switch, "print this"),
-    ("v", Kind::Value, "verbosity of the log (0)"),
-    ("vmodule", Kind::Value, "accepted: verbosity by file"),
-    ("logtostderr", Kind::Switch, "log to standard error and not to files (true)"),
-    ("alsologtostderr", Kind::Switch, "log to standard error and to files"),
-    ("stderrthreshold", Kind::Value, "from this severity on also to standard error when logging to files (2)"),
-    ("log_file", Kind::Value, "the log file"),
-    ("log_dir", Kind::Value, "directory of log files, when there is no log_file"),
-    ("log_file_max_size", Kind::Value, "size in MB at which the log file is begun anew; 0 for none (1800)"),
-    ("log_backtrace_at", Kind::Value, "accepted and not used"),
-    ("add_dir_header", Kind::Switch, "the directory of the source file in each line"),
-    ("one_output", Kind::Switch, "accepted: there is one log file whatever the severity"),
-    ("skip_headers", Kind::Switch, "no header before each line"),
-    ("skip_log_headers", Kind::Switch, "no lines at the beginning of the log file"),
-    ("log_flush_frequency", Kind::Value, "accepted: each line is written at once"),
+const FLAGS: [Flag; 29] = [
+    Flag::value("kubelet-path", "DIRECTORY", KUBELET, "directory of the kubelet, always one to work in"),
+    Flag::value("working-dir", "DIRECTORY", "", "another directory to work in; may be given several times"),
+    Flag::value("kubelet-csi-plugins-path", "DIRECTORY", "", "old name of a directory to work in"),
+    Flag::value("kubelet-pod-path", "DIRECTORY", "", "old name of a directory to work in"),
+    Flag::boolean("windows-service", "run under the service control manager"),
+    Flag { name: "require-privacy", kind: Kind::Boolean, default: "true", help: "encrypt new SMB mappings" },
+    Flag::value("metrics-bind-address", "ADDRESS", "", "serve /metrics there, like 127.0.0.1:8888; none by default"),
+    Flag::value("api-groups", "GROUPS", "", "serve these alone: groups, or group/version, with commas between"),
+    Flag::value("pipe-security-descriptor", "SDDL", DEFAULT_PIPE_SECURITY, "who may open the pipes, in SDDL"),
+    Flag::boolean("insecure-pipe-acl", "take a descriptor that lets nearly everybody write"),
+    Flag::value("audit-log", "FILE", "", "file for records of calls, or off; into the log by default"),
+    Flag::value("validate-paths", "VALUE", "strict", "strict, or legacy as the Go proxy does (insecure)"),
+    Flag::boolean("allow-reformat", "format volumes that are formatted, as the Go proxy does"),
+    Flag::boolean("version", "print the version"),
+    Flag::boolean("help", "print this"),
+    Flag::value("v", "LEVEL", "0", "verbosity of the log"),
+    Flag::value("vmodule", "VALUE", "", "accepted: verbosity by file"),
+    Flag { name: "logtostderr", kind: Kind::Boolean, default: "true", help: "log to standard error and not to files" },
+    Flag::boolean("alsologtostderr", "log to standard error and to files"),
+    Flag::value(
+        "stderrthreshold",
+        "SEVERITY",
+        "2",
+        "from this severity on also to standard error when logging to files",
+    ),
+    Flag::value("log_file", "FILE", "", "the log file"),
+    Flag::value("log_dir", "DIRECTORY", "", "directory of log files, when there is no log_file"),
+    Flag::value("log_file_max_size", "MB", "1800", "size in MB at which the log file is begun anew; 0 for none"),
+    Flag::value("log_backtrace_at", "VALUE", "", "accepted and not used"),
+    Flag::boolean("add_dir_header", "the directory of the source file in each line"),
+    Flag::boolean("one_output", "accepted: there is one log file whatever the severity"),
+    Flag::boolean("skip_headers", "no header before each line"),
+    Flag::boolean("skip_log_headers", "no lines at the beginning of the log file"),
+    Flag::value("log_flush_frequency", "VALUE", "", "accepted: each line is written at once"),
 ];
+
+/// A command line that cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadCommandLine {
+    /// A flag that nobody knows, or a value that it does not take.
+    #[error(transparent)]
+    Flags(#[from] go_flags::BadCommandLine),
+    /// Something that is no flag.
+    #[error("unexpected argument {0:?}: flags only")]
+    Argument(String),
+}
 
 /// Reads the command line, without the program's name. Of a flag given twice the last counts; `working-dir` adds up.
 ///
 /// # Errors
 ///
-/// The first thing that is not understood, in Go's words where it has some.
-pub fn read(arguments: impl IntoIterator<Item = String>) -> Result<Command, BadCommandLine> {
-    let kind = |name: &str| FLAGS.iter().find(|(flag, _, _)| *flag == name).map(|(_, kind, _)| *kind);
-    let given = Given::read(arguments, kind)?;
-    if given.switch("help", false)? || given.switch("h", false)? {
+/// The first thing that is not understood.
+pub fn read(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Command, BadCommandLine> {
+    let line = match CommandLine::read(&FLAGS, arguments.into_iter().map(Into::into)) {
+        Err(go_flags::BadCommandLine::Help) => return Ok(Command::Help),
+        read => read?,
+    };
+    if let Some(word) = line.words().first() {
+        return Err(BadCommandLine::Argument(word.clone()));
+    }
+    if line.boolean("help") {
         return Ok(Command::Help);
     }
-    if given.switch("version", false)? {
+    if line.boolean("version") {
         return Ok(Command::Version);
     }
-    let api_groups = given.text("api-groups", "");
-    let api_groups =
-        ApiGroups::parse(&api_groups).map_err(|error| bad("api-groups", &api_groups, &error.to_string()))?;
-    let (working_dirs, mut warnings) = working_dirs(&given);
-    let validate_paths = path_checks(&given)?;
+    let api_groups = line.parsed("api-groups", |text| ApiGroups::parse(text).map_err(|error| error.to_string()))?;
+    let (working_dirs, mut warnings) = working_dirs(&line);
+    let validate_paths = line.parsed("validate-paths", path_checks)?;
     if validate_paths == PathChecks::Legacy {
         warnings.push("Insecure: --validate-paths=legacy lets clients out of the working directories".to_owned());
     }
     Ok(Command::Run(Box::new(Settings {
         working_dirs,
-        windows_service: given.switch("windows-service", false)?,
-        require_privacy: given.switch("require-privacy", true)?,
-        metrics_bind_address: given.filled("metrics-bind-address"),
+        windows_service: line.boolean("windows-service"),
+        require_privacy: line.boolean("require-privacy"),
+        metrics_bind_address: filled(&line, "metrics-bind-address").map(str::to_owned),
         api_groups,
-        pipe_security: given.text("pipe-security-descriptor", DEFAULT_PIPE_SECURITY),
-        insecure_pipe_acl: given.switch("insecure-pipe-acl", false)?,
-        audit_log: match given.text("audit-log", "").as_str() {
+        pipe_security: line.text("pipe-security-descriptor").to_owned(),
+        insecure_pipe_acl: line.boolean("insecure-pipe-acl"),
+        audit_log: match line.text("audit-log") {
             "" => AuditTo::Log,
             "off" => AuditTo::Off,
             file => AuditTo::File(file.into()),
         },
         validate_paths,
-        allow_reformat: given.switch("allow-reformat", false)?,
-        log: log_settings(&given)?,
+        allow_reformat: line.boolean("allow-reformat"),
+        log: log_settings(&line)?,
         warnings,
     })))
 }
@@ -156,50 +173,53 @@ pub fn read(arguments: impl IntoIterator<Item = String>) -> Result<Command, BadC
 /// What `--help` prints.
 #[must_use]
 pub fn usage() -> String {
-    let mut text = "csi-proxy: storage of this node for CSI drivers in Windows containers\n\n".to_owned();
-    for (name, kind, about) in FLAGS {
-        let value = if kind == Kind::Value { " VALUE" } else { "" };
-        text.push_str(&format!("  -{name}{value}\n        {about}\n"));
-    }
-    text
+    let about = "csi-proxy: storage of this node for CSI drivers in Windows containers";
+    format!("{about}\n\n{}", go_flags::usage("csi-proxy", &FLAGS))
 }
 
-fn working_dirs(given: &Given) -> (Vec<String>, Vec<String>) {
-    let mut directories = given.all("working-dir").to_vec();
+fn filled<'a>(line: &'a CommandLine, flag: &str) -> Option<&'a str> {
+    Some(line.text(flag)).filter(|text| !text.is_empty())
+}
+
+fn working_dirs(line: &CommandLine) -> (Vec<String>, Vec<String>) {
+    let mut directories = line.all("working-dir").to_vec();
     let mut warnings = Vec::new();
     for old in ["kubelet-csi-plugins-path", "kubelet-pod-path"] {
-        for directory in given.all(old) {
+        for directory in line.all(old) {
             warnings.push(format!("--{old} is an old flag: use --working-dir={directory}"));
             directories.push(directory.clone());
         }
     }
-    directories.push(given.text("kubelet-path", KUBELET));
+    directories.push(line.text("kubelet-path").to_owned());
     (directories, warnings)
 }
 
-fn path_checks(given: &Given) -> Result<PathChecks, BadCommandLine> {
-    match given.text("validate-paths", "strict").as_str() {
+fn path_checks(text: &str) -> Result<PathChecks, String> {
+    match text {
         "strict" => Ok(PathChecks::Strict),
         "legacy" => Ok(PathChecks::Legacy),
-        other => Err(bad("validate-paths", other, "strict or legacy is expected")),
+        _ => Err("it must be strict or legacy".to_owned()),
     }
 }
 
-fn log_settings(given: &Given) -> Result<LogSettings, BadCommandLine> {
-    let threshold = given.text("stderrthreshold", "2");
-    let stderr_from =
-        Severity::parse(&threshold).ok_or_else(|| bad("stderrthreshold", &threshold, "0 to 3 is expected"))?;
+fn number<N: FromStr>(text: &str) -> Result<N, String> {
+    text.parse().map_err(|_| "it must be a whole number, not negative".to_owned())
+}
+
+fn log_settings(line: &CommandLine) -> Result<LogSettings, BadCommandLine> {
     const MEGABYTE: u64 = 1024 * 1024;
     Ok(LogSettings {
-        verbosity: given.number("v", 0)?,
-        to_stderr: given.switch("logtostderr", true)?,
-        also_to_stderr: given.switch("alsologtostderr", false)?,
-        stderr_from,
-        file: given.filled("log_file").map(PathBuf::from),
-        directory: given.filled("log_dir").map(PathBuf::from),
-        file_bytes: given.number("log_file_max_size", 1800_u64)?.saturating_mul(MEGABYTE),
-        directory_in_header: given.switch("add_dir_header", false)?,
-        skip_line_headers: given.switch("skip_headers", false)?,
-        skip_file_headers: given.switch("skip_log_headers", false)?,
+        verbosity: line.parsed("v", number)?,
+        to_stderr: line.boolean("logtostderr"),
+        also_to_stderr: line.boolean("alsologtostderr"),
+        stderr_from: line.parsed("stderrthreshold", |text| {
+            Severity::parse(text).ok_or_else(|| "it must be 0 to 3, or INFO, WARNING, ERROR, FATAL".to_owned())
+        })?,
+        file: filled(line, "log_file").map(PathBuf::from),
+        directory: filled(line, "log_dir").map(PathBuf::from),
+        file_bytes: line.parsed("log_file_max_size", number::<u64>)?.saturating_mul(MEGABYTE),
+        directory_in_header: line.boolean("add_dir_header"),
+        skip_line_headers: line.boolean("skip_headers"),
+        skip_file_headers: line.boolean("skip_log_headers"),
     })
 }

@@ -72,9 +72,7 @@ pub fn main<M: MakeHost>() -> ExitCode {
 
 /// What the command line asks for, or what is wrong with it.
 fn command<M: MakeHost>() -> Result<Command, String> {
-    let arguments: Result<Vec<String>, OsString> = M::arguments().into_iter().map(OsString::into_string).collect();
-    let arguments = arguments.map_err(|argument| format!("argument {} is not Unicode", argument.display()))?;
-    read(arguments).map_err(|error| error.to_string())
+    read(M::arguments()).map_err(|error| error.to_string())
 }
 
 #[cfg(windows)]

@@ -65,7 +65,7 @@ pub enum BadCommandLine {
 #[derive(Debug, Clone)]
 pub struct CommandLine {
     flags: Vec<Flag>,
-    given: BTreeMap<&'static str, String>,
+    given: BTreeMap<&'static str, Vec<String>>,
     words: Vec<String>,
 }
 
@@ -128,14 +128,19 @@ impl CommandLine {
             (Kind::Value(_), Some(value)) => value,
             (Kind::Value(_), None) => next().ok_or(BadCommandLine::NoValue(flag.name))??,
         };
-        self.given.insert(flag.name, value);
+        self.given.entry(flag.name).or_default().push(value);
         Ok(())
     }
 
     /// The value of a flag as given, or its default. A name that the table lacks has the value of nothing, which is empty.
     pub fn text(&self, name: &str) -> &str {
         let default = || self.flags.iter().find(|flag| flag.name == name).map_or("", |flag| flag.default);
-        self.given.get(name).map_or_else(default, String::as_str)
+        self.all(name).last().map_or_else(default, String::as_str)
+    }
+
+    /// All values of a flag that may be given several times, in order; none when it is not given.
+    pub fn all(&self, name: &str) -> &[String] {
+        self.given.get(name).map_or(&[], Vec::as_slice)
     }
 
     /// The value of a boolean flag.
@@ -219,6 +224,8 @@ mod tests {
         ] {
             assert_eq!(read(line).unwrap().text("csi-address"), "/a", "{line:?}");
         }
+        assert_eq!(read(&["--v=5", "-v", "6"]).unwrap().all("v"), ["5", "6"]);
+        assert!(read(&[]).unwrap().all("v").is_empty(), "a default is not given");
         assert_eq!(read(&["-v=5"]).unwrap().text("v"), "5");
         assert_eq!(read(&["-v", "5"]).unwrap().text("v"), "5");
         assert_eq!(read(&["--csi-address="]).unwrap().text("csi-address"), "");

@@ -54,15 +54,15 @@ fn working_directories_add_up_and_old_names_count_with_a_warning() {
     assert!(settings(&["--validate-paths=legacy"]).warnings[0].contains("Insecure"));
 }
 
-/// What is not understood is refused in Go's words, and names the flag.
+/// What is not understood is refused, and the flag is named.
 ///
 /// Rule: own rule (bad input)
 #[test]
 fn a_command_line_that_is_not_understood_is_refused_and_the_flag_named() {
-    assert_eq!(refused(&["-bogus"]), "flag provided but not defined: -bogus");
-    assert_eq!(refused(&["--working-dir"]), "flag needs an argument: -working-dir");
-    assert!(refused(&["--require-privacy=maybe"]).contains("-require-privacy"));
-    assert!(refused(&["--v=high"]).contains("-v"));
+    assert_eq!(refused(&["-bogus"]), "there is no flag --bogus");
+    assert_eq!(refused(&["--working-dir"]), "--working-dir needs a value: --working-dir=VALUE");
+    assert!(refused(&["--require-privacy=maybe"]).contains("--require-privacy"));
+    assert!(refused(&["--v=high"]).contains("--v"));
     assert!(refused(&["--validate-paths=lax"]).contains("strict or legacy"));
     assert!(refused(&["--api-groups=disks"]).contains("disks"));
     assert!(refused(&["serve"]).contains("serve"));
@@ -71,16 +71,17 @@ fn a_command_line_that_is_not_understood_is_refused_and_the_flag_named() {
 
 #[test]
 fn each_flag_of_the_table_is_read() {
-    for (name, kind, _) in FLAGS {
-        assert!(usage().contains(&format!("  -{name}")));
-        let argument = match (kind, name) {
-            (Kind::Switch, _) => format!("-{name}"),
-            (Kind::Value, "api-groups") => "-api-groups=disk".to_owned(),
-            (Kind::Value, "validate-paths") => "-validate-paths=strict".to_owned(),
-            (Kind::Value, _) => format!("-{name}=1"),
+    for flag in FLAGS {
+        let name = flag.name;
+        assert!(usage().contains(&format!("  --{name}")));
+        let argument = match (flag.kind, name) {
+            (Kind::Boolean, _) => format!("-{name}"),
+            (Kind::Value(_), "api-groups") => "-api-groups=disk".to_owned(),
+            (Kind::Value(_), "validate-paths") => "-validate-paths=strict".to_owned(),
+            (Kind::Value(_), _) => format!("-{name}=1"),
         };
         read([argument]).unwrap();
     }
-    assert_eq!(read(["--version".to_owned()]), Ok(Command::Version));
-    assert_eq!(read(["-h".to_owned()]), Ok(Command::Help));
+    assert_eq!(read(["--version"]), Ok(Command::Version));
+    assert_eq!(read(["-h"]), Ok(Command::Help));
 }
