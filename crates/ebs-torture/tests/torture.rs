@@ -30,6 +30,8 @@ const CYCLES_FOR_A_BUG: u64 = 400;
 /// It takes a minute and a half at most where nothing else runs, and on two cores with a load of 40 twenty seconds for one cycle.
 const BOUND_FOR_A_BUG: Duration = Duration::from_secs(600);
 const THREADS: usize = 2;
+/// The search for a bug that needs a disk with the number of another one: the more have disks, the sooner a number is given again.
+const THREADS_FOR_FOREIGN_DISKS: usize = 8;
 
 /// Held for writing while a planted bug formats whatever disk has a device's name by now: no other test may have one then.
 static DISKS: RwLock<()> = RwLock::new(());
@@ -49,8 +51,9 @@ fn failures(cycles: u64, bound: Duration, planted: Option<Planted>) -> (Vec<Fail
     let first = planted.map_or(0, first_seed);
     let (next, failed, began) = (AtomicU64::new(first), Mutex::new(Vec::new()), Instant::now());
     let counts = Mutex::new(Counts::default());
+    let threads = if planted == Some(Planted::IdentityNotReadAgain) { THREADS_FOR_FOREIGN_DISKS } else { THREADS };
     std::thread::scope(|scope| {
-        for _ in 0..THREADS {
+        for _ in 0..threads {
             scope.spawn(|| {
                 while failed.lock().expect("no cycle panics").is_empty() && began.elapsed() < bound {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
