@@ -101,6 +101,7 @@ async fn run_to_its_end(suite: Suite, log: PathBuf) -> anyhow::Result<ExitStatus
     let mut env: BTreeMap<String, String> = std::env::vars().collect();
     env.insert("CARGO_MANIFEST_DIR".to_owned(), suite.directory.display().to_string());
     env.extend(suite.threads().map(|threads| ("RUST_TEST_THREADS".to_owned(), threads.to_owned())));
+    env.extend(suite.temporary_files().map(|directory| ("TMPDIR".to_owned(), directory.to_owned())));
     let mut args = vec!["--chdir".into(), suite.directory.into_os_string(), suite.program];
     args.extend(suite.args);
     let spec = ProcessSpec { name: suite.name, program: PathBuf::from("/usr/bin/env"), args, env, log };

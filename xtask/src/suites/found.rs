@@ -34,6 +34,10 @@ const SLOW: [&str; 15] = [
 /// waiting for the kernel's loop devices, and the cycles that its bugs need are not reached within a bound.
 const ALONE: [&str; 1] = ["torture"];
 
+/// Where those keep their files, where it is there: they make and remove many, and ext4 looks at every inode that was freed within
+/// the last seconds before it gives one (`recently_deleted`), which takes more time than all else that they do.
+const IN_MEMORY: &str = "/dev/shm";
+
 /// Suites that mostly wait, for a slow EC2 or for EC2's word to be final: their tests all run at once, however few cores there are.
 const MOSTLY_WAITING: [&str; 1] = ["csi_sanity"];
 
@@ -58,6 +62,11 @@ impl Suite {
     /// Nothing else may run beside it.
     pub(super) fn runs_alone(&self) -> bool {
         self.name.contains(" test ") && ALONE.contains(&self.target())
+    }
+
+    /// The directory for temporary files, where it is not the system's.
+    pub(super) fn temporary_files(&self) -> Option<&'static str> {
+        (self.runs_alone() && Path::new(IN_MEMORY).is_dir()).then_some(IN_MEMORY)
     }
 
     /// The value of `RUST_TEST_THREADS`, where it is not one for each core.
