@@ -24,7 +24,7 @@ const BOUND: Duration = Duration::from_secs(45 * 60);
 
 #[derive(Debug, Args)]
 pub(crate) struct TestArgs {
-    /// How many suites run at once [default: two for each core]
+    /// How many suites run at once [default: three for each core]
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
 }
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
         let logs = OwnDir::new("suites-").context("a directory for what the suites print")?;
         let suites = found::suites(logs.path()).await?;
         let cores = std::thread::available_parallelism().context("count the cores")?;
-        let jobs = args.jobs.unwrap_or(cores.saturating_mul(NonZeroUsize::MIN.saturating_add(1)));
+        let jobs = args.jobs.unwrap_or(cores.saturating_mul(NonZeroUsize::MIN.saturating_add(2)));
         let mut out = std::io::stdout();
         writeln!(out, "{} suites, {jobs} at once", suites.len())?;
         let ended = run_all(suites, jobs, logs.path(), &mut out).await?;
@@ -175,6 +175,20 @@ mod tests {
         assert!(ended.len() == 3 && ended.iter().all(Ended::is_passed));
         let trace = std::fs::read_to_string(trace).unwrap();
         assert!(trace.starts_with("ebs-torture-test-torture begins\nebs-torture-test-torture ends\n"), "{trace}");
+    }
+
+    /// A suite that makes many files keeps them in memory, the others where the system says.
+    ///
+    /// Rule: own rule (tests)
+    #[tokio::test]
+    async fn a_suite_that_makes_many_files_keeps_them_in_memory() {
+        let logs = OwnDir::new("suites-test-").unwrap();
+        let suites =
+            ["ebs-torture test torture", "a test one"].map(|name| shell(name, "echo files in ${TMPDIR:-/tmp}"));
+        let ended = run_all(suites.into(), NonZeroUsize::MIN, logs.path(), &mut Vec::new()).await.unwrap();
+        let of_system = std::env::temp_dir();
+        assert_eq!(ended[0].output.trim(), "files in /dev/shm");
+        assert_eq!(ended[1].output.trim(), format!("files in {}", of_system.display()));
     }
 
     #[tokio::test]

@@ -31,7 +31,8 @@ const SLOW: [&str; 15] = [
 ];
 
 /// Suites that begin when nothing else runs: beside others a cycle of the node torture takes ten times as long, most of it spent
-/// waiting for the kernel's loop devices, and the cycles that its bugs need are not reached within a bound.
+/// waiting for the kernel's loop devices, and the cycles that its bugs need are not reached within a bound. One of its planted bugs
+/// also formats whatever disk has a loop device's number by now, which could be another suite's.
 const ALONE: [&str; 1] = ["torture"];
 
 /// Where those keep their files, where it is there: they make and remove many, and ext4 looks at every inode that was freed within
