@@ -76,7 +76,8 @@ stop() {
   rm -f "$run/$1"
 }
 
-kc() { in_node "$EBS_E2E_KUBERNETES/kubectl" --kubeconfig "$admin" "$@"; }
+# It keeps what it discovers in the home directory.
+kc() { in_node env HOME="$work/home" "$EBS_E2E_KUBERNETES/kubectl" --kubeconfig "$admin" "$@"; }
 
 # The node's namespaces. With E2E_BOUND set they die with the shell that starts them, however that ends.
 create_node() {
@@ -123,8 +124,21 @@ remove_cgroups() {
 }
 our_cgroups() { find /sys/fs/cgroup -maxdepth 2 -type d -name "$cgroup"; }
 
-# What of a cluster is on this machine, a line each; nothing when it left nothing behind.
-left_behind() {
+# What Kubernetes would leave on a machine that it has for itself: the kernel's parameters that a kubelet sets, and directories.
+machine() {
+  local name
+  for name in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do
+    [ ! -e "/proc/sys/$name" ] || echo "$name is $(cat "/proc/sys/$name")"
+  done
+  for name in "$HOME/.kube" /usr/libexec/kubernetes /etc/{cni,containerd,kubernetes} /opt/{cni,containerd} /run/containerd \
+    /var/lib/{cni,containerd,etcd,kubelet} /var/log/{containers,pods}; do
+    [ ! -e "$name" ] || echo "$name"
+  done
+}
+
+# What of a cluster is on this machine, a line each; nothing when it left nothing behind. MACHINE is how the machine was before.
+left_behind() { # MACHINE
+  machine | grep -vxF "$1" || true
   losetup -n -O NAME,BACK-FILE | grep -F " $work/" || true
   grep -F " $work/" /proc/mounts || true
   our_cgroups
