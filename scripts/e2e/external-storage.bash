@@ -5,11 +5,12 @@
 # Left out by their names, each with its reason; what the driver's definition rules out is skipped by the suite itself.
 left_out() { sed -n 's/^\([^#].*\)\t.*$/\1/p' "$repository/scripts/e2e/left-out.tsv" | paste -sd'|'; }
 
-# The suite's own images, under the names that it asks for when all registries are called e2e.local. Of nginx it runs the shell alone.
+# The suite's own images, under the names that it asks for when all registries are called e2e.local. Of nginx it runs the shell alone,
+# of jessie-dnsutils a dd that knows oflag=nocache, which busybox's does not, and a shell that starts it, as busybox's does not.
 suite_images() {
   local name root
   printf '%s: e2e.local\n' promoterE2eRegistry gcRegistry buildImageRegistry gcEtcdRegistry sigStorageRegistry >"$etc/registries.yaml"
-  for name in $(KUBE_TEST_REPO_LIST=$etc/registries.yaml "$EBS_E2E_KUBERNETES/e2e.test" --list-images 2>/dev/null | grep -E '^e2e.local/.*(pause|busybox|agnhost|nginx):'); do
+  for name in $(KUBE_TEST_REPO_LIST=$etc/registries.yaml "$EBS_E2E_KUBERNETES/e2e.test" --list-images 2>/dev/null | grep -E '^e2e.local/.*(pause|busybox|agnhost|nginx|jessie-dnsutils):'); do
     case $name in
     */pause:*)
       root=$(empty_root)
@@ -26,8 +27,27 @@ suite_images() {
       mkdir -p "$root/uploads"
       image "$name" "$root" "" /agnhost pause
       ;;
+    */jessie-dnsutils:*)
+      root=$(empty_root)
+      busybox_files "$root"
+      program_with_libraries "$root" dd
+      program_with_libraries "$root" dash
+      ln -sf dash "$root/bin/sh"
+      image "$name" "$root" "" /bin/sh
+      ;;
     *) busybox_in "$name" ;;
     esac
+  done
+}
+
+# Of this machine, in place of busybox's.
+program_with_libraries() { # ROOT PROGRAM
+  local program library
+  program=$(command -v "$2")
+  cp --remove-destination "$program" "$1/bin/$2"
+  for library in $(ldd "$program" | grep -o '/[^ ]*'); do
+    mkdir -p "$1$(dirname "$library")"
+    cp -L "$library" "$1$library"
   done
 }
 

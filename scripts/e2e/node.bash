@@ -94,6 +94,21 @@ create_node() {
   within 60 "the node's set-up" in_node test -e /run/node-is-ready
 }
 
+# The simulator's disks, a line each. Once the node is dead, the paths of their files begin where the file system is mounted.
+disks() {
+  local mounted device file
+  mkdir -p "$work"
+  mounted=$(stat -c %m "$work")
+  losetup -n -O NAME,BACK-FILE | while read -r device file; do
+    case $file in "$work"/* | "${work#"${mounted%/}"}"/*) echo "$device $file" ;; esac
+  done
+}
+
+# The loop devices by which a dead kubelet holds a raw block volume.
+holds() { # DEVICE
+  losetup -n -O NAME,BACK-INO,BACK-MAJ:MIN | awk -v file="$(stat -c '%i %Hd:%Ld' "$1")" '$2 " " $3 == file {print $1}'
+}
+
 # All at once: the namespaces die with their first process.
 destroy_node() {
   local pid
@@ -104,16 +119,13 @@ destroy_node() {
   fi
   rm -rf "$run"
   # A simulator that was killed leaves its disks and their links.
-  local device file link
-  losetup -n -O NAME,BACK-FILE | while read -r device file; do
-    case $file in
-    "$work"/*)
-      for link in /dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_*; do
-        [ "$(readlink -f "$link")" != "$device" ] || rm -f "$link"
-      done
-      losetup -d "$device"
-      ;;
-    esac
+  local device link hold
+  disks | while read -r device _; do
+    for link in /dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_*; do
+      [ "$(readlink -f "$link")" != "$device" ] || rm -f "$link"
+    done
+    for hold in $(holds "$device"); do losetup -d "$hold"; done
+    losetup -d "$device" 2>/dev/null || true
   done
   within 120 "the node's cgroups are empty" remove_cgroups
 }
@@ -139,7 +151,7 @@ machine() {
 # What of a cluster is on this machine, a line each; nothing when it left nothing behind. MACHINE is how the machine was before.
 left_behind() { # MACHINE
   machine | grep -vxF "$1" || true
-  losetup -n -O NAME,BACK-FILE | grep -F " $work/" || true
+  disks
   grep -F " $work/" /proc/mounts || true
   our_cgroups
   node_pid || true
