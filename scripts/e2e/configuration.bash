@@ -59,6 +59,7 @@ failSwapOn: false
 failCgroupV1: false
 makeIPTablesUtilChains: false
 resolvConf: $etc/resolv.conf
+volumePluginDir: $data/volume-plugins
 # Images are on this node alone: none is ever removed, however full the disk is.
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99

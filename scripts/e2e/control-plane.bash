@@ -24,7 +24,8 @@ cluster_up() {
   within 300 "the API server is ready" kc get --raw=/readyz
   start kube-controller-manager "$EBS_E2E_KUBERNETES/kube-controller-manager" --kubeconfig="$etc/kcm.kubeconfig" --leader-elect=false \
     --service-account-private-key-file="$etc/accounts.key" --root-ca-file="$etc/ca.crt" --use-service-account-credentials \
-    --cluster-signing-cert-file="$etc/ca.crt" --cluster-signing-key-file="$etc/ca.key" --bind-address=127.0.0.1
+    --cluster-signing-cert-file="$etc/ca.crt" --cluster-signing-key-file="$etc/ca.key" --bind-address=127.0.0.1 \
+    --flex-volume-plugin-dir="$data/volume-plugins"
   start kube-scheduler "$EBS_E2E_KUBERNETES/kube-scheduler" --kubeconfig="$etc/scheduler.kubeconfig" --leader-elect=false --bind-address=127.0.0.1
   within 240 "containerd serves" containers version
   start kubelet "$EBS_E2E_KUBERNETES/kubelet" --config="$etc/kubelet.yaml" --kubeconfig="$etc/kubelet.kubeconfig" \

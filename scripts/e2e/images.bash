@@ -1,7 +1,7 @@
 # Images without a registry: each is put together from files of this machine, as an archive, and imported under the name that the
 # chart renders. Sourced by `cluster` and `run`.
 
-# image NAME DIRECTORY USER ENTRYPOINT...: one layer with what is in the directory.
+# image NAME DIRECTORY USER PROGRAM [ARGUMENT...]: one layer with what is in the directory. A container's own arguments take the place of these.
 image() {
   local name=$1 directory=$2 user=$3 archive layer config entry
   shift 3
@@ -12,7 +12,7 @@ image() {
   layer=$(sha256sum "$archive/layer.tar" | cut -d' ' -f1)
   jq -cn --arg layer "sha256:$layer" --argjson entry "$entry" --arg user "$user" --arg architecture "$(go_architecture)" \
     '{architecture: $architecture, os: "linux", created: "1970-01-01T00:00:00Z",
-      config: {Entrypoint: $entry, User: $user, Env: ["PATH=/bin:/sbin:/usr/bin:/usr/sbin"]},
+      config: {Entrypoint: $entry[:1], Cmd: $entry[1:], User: $user, Env: ["PATH=/bin:/sbin:/usr/bin:/usr/sbin"]},
       rootfs: {type: "layers", diff_ids: [$layer]}}' >"$archive/config"
   config=$(sha256sum "$archive/config" | cut -d' ' -f1).json
   mv "$archive/config" "$archive/$config"

@@ -43,7 +43,10 @@ while_killing() {
 
 stop_killing() {
   [ -n "${killer:-}" ] || return 0
-  kill "$killer" 2>/dev/null || true
+  # What it waits for would outlive it.
+  local children
+  children=$(pgrep -P "$killer" || true)
+  kill "$killer" $children 2>/dev/null || true
   wait "$killer" 2>/dev/null || true
   killer=
 }

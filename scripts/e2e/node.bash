@@ -76,7 +76,8 @@ stop() {
   rm -f "$run/$1"
 }
 
-kc() { in_node "$EBS_E2E_KUBERNETES/kubectl" --kubeconfig "$admin" "$@"; }
+# It keeps what it discovers in the home directory.
+kc() { in_node env HOME="$work/home" "$EBS_E2E_KUBERNETES/kubectl" --kubeconfig "$admin" "$@"; }
 
 # The node's namespaces. With E2E_BOUND set they die with the shell that starts them, however that ends.
 create_node() {
@@ -93,6 +94,21 @@ create_node() {
   within 60 "the node's set-up" in_node test -e /run/node-is-ready
 }
 
+# The simulator's disks, a line each. Once the node is dead, the paths of their files begin where the file system is mounted.
+disks() {
+  local mounted device file
+  mkdir -p "$work"
+  mounted=$(stat -c %m "$work")
+  losetup -n -O NAME,BACK-FILE | while read -r device file; do
+    case $file in "$work"/* | "${work#"${mounted%/}"}"/*) echo "$device $file" ;; esac
+  done
+}
+
+# The loop devices by which a dead kubelet holds a raw block volume.
+holds() { # DEVICE
+  losetup -n -O NAME,BACK-INO,BACK-MAJ:MIN | awk -v file="$(stat -c '%i %Hd:%Ld' "$1")" '$2 " " $3 == file {print $1}'
+}
+
 # All at once: the namespaces die with their first process.
 destroy_node() {
   local pid
@@ -103,16 +119,13 @@ destroy_node() {
   fi
   rm -rf "$run"
   # A simulator that was killed leaves its disks and their links.
-  local device file link
-  losetup -n -O NAME,BACK-FILE | while read -r device file; do
-    case $file in
-    "$work"/*)
-      for link in /dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_*; do
-        [ "$(readlink -f "$link")" != "$device" ] || rm -f "$link"
-      done
-      losetup -d "$device"
-      ;;
-    esac
+  local device link hold
+  disks | while read -r device _; do
+    for link in /dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_*; do
+      [ "$(readlink -f "$link")" != "$device" ] || rm -f "$link"
+    done
+    for hold in $(holds "$device"); do losetup -d "$hold"; done
+    losetup -d "$device" 2>/dev/null || true
   done
   within 120 "the node's cgroups are empty" remove_cgroups
 }
@@ -123,9 +136,22 @@ remove_cgroups() {
 }
 our_cgroups() { find /sys/fs/cgroup -maxdepth 2 -type d -name "$cgroup"; }
 
-# What of a cluster is on this machine, a line each; nothing when it left nothing behind.
-left_behind() {
-  losetup -n -O NAME,BACK-FILE | grep -F " $work/" || true
+# What Kubernetes would leave on a machine that it has for itself: the kernel's parameters that a kubelet sets, and directories.
+machine() {
+  local name
+  for name in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do
+    [ ! -e "/proc/sys/$name" ] || echo "$name is $(cat "/proc/sys/$name")"
+  done
+  for name in "$HOME/.kube" /usr/libexec/kubernetes /etc/{cni,containerd,kubernetes} /opt/{cni,containerd} /run/containerd \
+    /var/lib/{cni,containerd,etcd,kubelet} /var/log/{containers,pods}; do
+    [ ! -e "$name" ] || echo "$name"
+  done
+}
+
+# What of a cluster is on this machine, a line each; nothing when it left nothing behind. MACHINE is how the machine was before.
+left_behind() { # MACHINE
+  machine | grep -vxF "$1" || true
+  disks
   grep -F " $work/" /proc/mounts || true
   our_cgroups
   node_pid || true
